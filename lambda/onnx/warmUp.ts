@@ -8,7 +8,6 @@ import {
   type Model,
   RunAbandonedError,
   type RunResult,
-  SettingsMissingError,
   shapeInModel,
   type TensorSpec,
 } from '../core/model.ts';
@@ -336,16 +335,21 @@ function sizesOfLengths({ ragged }: Model, sizes: AxisSizes): AxisSizes[] {
   return ragged.allowedSizes.map((length) => ({ ...sizes, [ragged.name]: length }));
 }
 
+/** @throws Error naming every output that has no row for each row, and what to add to config.json */
 function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], rows: number): void {
-  for (const [index, { name, shape }] of outputs.entries()) {
-    if (shape[0] === rows) continue;
+  const wrong = outputs.flatMap(({ name, shape }, index) => {
     const spec = specs[index] as TensorSpec;
-    throw new SettingsMissingError(
-      `output '${name}': expected axis ${axisInModel(spec, 0)} to be the batch axis, ${rows} rows, got shape ` +
-        `[${shapeInModel(spec, shape).join(', ')}]; name the outputs that have one as "outputs" in config.json, or the ` +
-        `axis that it is as "batchAxis": {"${name}": …}`,
-    );
-  }
+    return shape[0] === rows ? [] : [{ name, axis: axisInModel(spec, 0), shape: shapeInModel(spec, shape) }];
+  });
+  if (wrong.length === 0) return;
+  const problems = wrong.map(
+    ({ name, axis, shape }) =>
+      `output '${name}': expected axis ${axis} to be the batch axis, ${rows} rows, got shape [${shape.join(', ')}]`,
+  );
+  throw new Error(
+    `${problems.join('; ')}; name the outputs that have one as "outputs" in config.json, or the axis that it is as ` +
+      `"batchAxis": {"${wrong[0]?.name}": …}`,
+  );
 }
 
 /** What the run gave, or why it failed. */
@@ -435,26 +439,20 @@ interface TimeSizesOptions {
   readonly probes: readonly Part[];
   /** Most elements that the inputs of one run hold together. */
   readonly maxElements: number;
-  /** So many milliseconds, and then no further run is begun. */
+  /** After so many milliseconds no further run is begun. */
   readonly limitMs: number;
   readonly now: () => number;
 }
 
 /** A size is run so often: the first run is slow, and others may be held up. */
 const TIMES = 3;
-/** A row of a run that takes longer than the best by this factor: yet larger runs gain nothing. */
+/** Where a row takes longer than in the best run by this factor, yet larger runs gain nothing. */
 const CLEARLY_WORSE = 1.5;
-
-/** A probe in so many rows. */
-interface Size {
-  readonly probe: Part;
-  readonly rows: number;
-}
 
 /**
  * Runs probes in 1, 2, 4, … rows, small runs first, so that the plan knows what runs cost. What the model was run at
- * before is not run again as often. Sizes at which it fails, or a row takes clearly longer than in smaller runs, are left
- * out, and so are those larger.
+ * before is not run again as often. Larger sizes are left out once one fails, or a row takes clearly longer than in
+ * smaller runs.
  *
  * @param recorded the model, and what was measured of it until now
  * @throws ModelUnavailableError, RunAbandonedError
@@ -465,22 +463,21 @@ async function timeSizes(
 ): Promise<void> {
   const endsAt = now() + limitMs;
   const sizes = probes
-    .flatMap((probe) => rowCountsOf(model, probe, maxElements).map((rows): Size => ({ probe, rows })))
-    .toSorted((a, b) => elementsOf(a) - elementsOf(b));
-  const max = new Map<Part, number>();
-  for (let times = 1; times <= TIMES; times++) {
-    for (const { probe, rows } of sizes) {
-      const length = paddedLengthOf(model, probe.request.length);
-      if (rows > (max.get(probe) ?? rows) || timesAt(rows, length) >= times) continue;
-      if (now() + expectedMs(measured(), rows, length) > endsAt) continue;
-      try {
+    .flatMap((probe) => rowCountsOf(model, probe, maxElements).map((rows) => ({ probe, rows })))
+    .toSorted((a, b) => a.rows * a.probe.request.length - b.rows * b.probe.request.length);
+  const ended = new Set<Part>();
+  for (const { probe, rows } of sizes) {
+    if (ended.has(probe)) continue;
+    const length = paddedLengthOf(model, probe.request.length);
+    try {
+      while (timesAt(rows, length) < TIMES && now() + expectedMs(measured(), rows, length) <= endsAt) {
         await runTogether(model, new Array<Part>(rows).fill(probe));
-      } catch (error) {
-        if (isNotTheRuns(error)) throw error;
-        max.set(probe, rows - 1);
       }
-      if (times > 1 && isClearlyWorse(measured(), rows, length)) max.set(probe, rows);
+    } catch (error) {
+      if (isNotTheRuns(error)) throw error;
+      ended.add(probe);
     }
+    if (isClearlyWorse(measured(), rows, length)) ended.add(probe);
   }
 }
 
@@ -488,10 +485,6 @@ function rowCountsOf(model: Model, { request }: Part, maxElements: number): numb
   if (model.allowedSizes.length > 0) return [...model.allowedSizes];
   const { rows } = capacityOf(model, elementsPerRowAt(request, paddedLengthOf(model, request.length)), { maxElements });
   return Array.from({ length: Math.floor(Math.log2(rows)) + 1 }, (_, power) => 2 ** power);
-}
-
-function elementsOf({ probe: { request }, rows }: Size): number {
-  return rows * request.length;
 }
 
 /** As long as at the nearest smaller size, in proportion; nothing is known of the first. */
@@ -548,13 +541,8 @@ interface RecordedRuns {
   timesAt(rows: number, length: number): number;
 }
 
-interface Recorded {
-  min: MeasuredRun;
-  times: number;
-}
-
 export function recordRuns(model: Model): RecordedRuns {
-  const recorded = new Map<string, Recorded>();
+  const recorded = new Map<string, { readonly min: MeasuredRun; readonly times: number }>();
   const indexOfRagged = model.ragged?.inputs.findIndex((input) => input !== undefined) ?? -1;
   const raggedAxis = model.ragged?.inputs[indexOfRagged]?.axis ?? -1;
   return {
