@@ -57,10 +57,7 @@ export interface RowScoring {
 /** What a call of a job holds of answers: twice what a step should give. */
 export const MAX_CHARACTERS_HELD = 16 * 1024 * 1024;
 
-const NO_DEADLINE: TimeLimit = {
-  remainingMs: () => Number.POSITIVE_INFINITY,
-  signal: new AbortController().signal,
-};
+const NO_DEADLINE: TimeLimit = { remainingMs: () => Number.POSITIVE_INFINITY, signal: new AbortController().signal };
 
 const NOBODY: Observer = {
   microBatch: () => {},
