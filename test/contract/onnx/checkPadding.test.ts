@@ -7,7 +7,6 @@ import { rowShapes } from '../../../lambda/onnx/probes.ts';
 import {
   additiveMaskModel,
   lengthModel,
-  multipleOfFourMeanModel,
   quantisedInPlaceModel,
   reducingModel,
   renamedLengthModel,
@@ -70,11 +69,6 @@ describe('a model whose answers padding changes', () => {
     await expect(opening).rejects.toThrow('padded from 4 to 8, got 4 and 8 at element 0');
   });
 
-  it('shows where the model needs more length than 1', async () => {
-    const opening = openOnly(multipleOfFourMeanModel(), { ragged: { axis: 'length', pad: { x: 0 } } });
-    await expect(opening).rejects.toThrow('padded from 4 to 8');
-  });
-
   it.each([
     ['largest', 'ReduceMax', 'FP32', 0],
     ['largest', 'ReduceMax', 'FP32', -7],
@@ -118,11 +112,6 @@ describe('a model whose answers padding changes', () => {
       await expect(openOnly(plainMeanModel(), { ragged, batching })).rejects.toThrow('padded from 4 to 8');
     },
   );
-
-  it('does not matter where rows run alone at the length that they have', async () => {
-    const ragged = { axis: 'length', pad: { values: 0 } };
-    expect((await openOnly(plainMeanModel(), { ragged, batching: 'alone' })).warnings).toEqual([]);
-  });
 });
 
 describe('a model that is slow', () => {

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import type { NvidiaDevices } from '../../../lambda/aws/nvidiaDevices.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/tensor.ts';
-import { assignmentOf, describeNvidia, type Provider } from '../../../lambda/onnx/provider.ts';
+import { assignmentOf, type Provider } from '../../../lambda/onnx/provider.ts';
 import { openSession, runsBetterOnOneCore, type Session } from '../../../lambda/onnx/session.ts';
 import type { RunTask } from '../../../lambda/onnx/sessionJobs.ts';
 import {
@@ -180,10 +180,6 @@ describe('an execution provider that ONNX Runtime does not know', () => {
 
     await expect(opening).rejects.toThrow(/model\.onnx: .*expected execution providers among .*cuda.*, got gpu$/);
   });
-
-  it('is refused behind a known one too', async () => {
-    await expect(openOnly(identityModel(), {}, { providers: ['cpu', 'gpu', 'tpu'] })).rejects.toThrow(/got gpu, tpu$/);
-  });
 });
 
 const TWO_DEVICES: NvidiaDevices = { driver: '580.95.05', names: ['NVIDIA L4', 'NVIDIA L40S'] };
@@ -225,15 +221,5 @@ describe('where a model runs', () => {
 
     expect(log[0]).toMatch(/; it runs on cpu$/);
     expect(assigned).toEqual([{ provider: 'cpu', devices: [], description: 'cpu' }]);
-  });
-});
-
-describe('what a machine has for a provider that cannot be loaded', () => {
-  it.each([
-    [undefined, 'no NVIDIA driver was found: there is no /proc/driver/nvidia, and nvidia-smi does not answer'],
-    [TWO_DEVICES, 'the driver 580.95.05 has the devices 0 (NVIDIA L4), 1 (NVIDIA L40S)'],
-    [{ driver: '580.95.05', names: [] }, 'the driver 580.95.05 has no device'],
-  ])('is said: %j', (machine, expected) => {
-    expect(describeNvidia(machine)).toBe(expected);
   });
 });
