@@ -103,14 +103,14 @@ async function warmUpAndCheck(
   modelOn: (device: number) => Model,
   options: PrepareOptions,
 ): Promise<Omit<Prepared, 'measured'>> {
-  const { sizes, batching, graph, samples, now, isThorough = false } = options;
+  const { sizes, batching, graph, samples, now, onGpu, maxElements, isThorough = false } = options;
   const startedAt = now();
-  const warm = await warmEverySize(recorded, options);
-  await warmOtherDevices(warm, recorded.measured(), modelOn, options.maxElements);
+  const fixesSizes = onGpu && batching !== 'alone';
+  const warmed = await warmUp(recorded.model, sizes, { onGpu, fixesSizes, maxElements });
+  const warm = fixesSizes ? { ...warmed, model: costed(warmed.model, recorded.measured()) } : warmed;
+  await warmOtherDevices(warm, recorded.measured(), modelOn, maxElements);
   const { bakedRows } = warm;
-  const problems = [warm.problem, options.onGpu ? openLengths(warm.model) : undefined].filter(
-    (one) => one !== undefined,
-  );
+  const problems = [warm.problem, onGpu ? openLengths(warm.model) : undefined].filter((one) => one !== undefined);
   const given = typeof sizes === 'boolean' ? {} : sizes;
   const loadMs = options.loadMs + now() - startedAt;
   const limitMs = Math.max(isThorough ? THOROUGH_CHECK_MS : MIN_CHECK_MS, loadMs);
@@ -142,7 +142,7 @@ async function warmUpAndCheck(
     size: warm.sizes?.[ragged.name] ?? 1,
     samples: realProbes(samples),
     graph,
-    tolerance: options.onGpu ? OTHER_LENGTH_ON_GPU : OTHER_LENGTH,
+    tolerance: onGpu ? OTHER_LENGTH_ON_GPU : OTHER_LENGTH,
     limitMs,
     now,
   });
@@ -160,15 +160,6 @@ async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Prom
   if (!mayShare || model.allowedSizes.length === 1 || model.cost !== undefined || onGpu || sizes === false) return;
   const limitMs = Math.max(MIN_TIMING_MS, TIMING_SHARE * loadMs);
   await timeSizes(recorded, { probes: timingProbes(model, samples, graph), maxElements, limitMs, now });
-}
-
-/** On a GPU also at the allowed sizes that it has there by default. */
-async function warmEverySize(
-  recorded: RecordedRuns,
-  { sizes, batching, onGpu, maxElements }: PrepareOptions,
-): Promise<WarmUpResult> {
-  const warm = await warmUp(recorded.model, sizes, onGpu);
-  return onGpu && batching !== 'alone' ? withFixedSizes(warm, recorded.measured, maxElements) : warm;
 }
 
 /** The shapes that ran on the first device, on all the others at the same time. */
@@ -230,33 +221,61 @@ const MAX_ELEMENTS = 4_194_304;
 /** What is tried where a model does not run at 1 row: it may be baked to one of these. */
 const BAKED_ROWS = [2, 4, 8, 16, 32, 64];
 
+interface WarmUpOptions {
+  /** Whether the first run of a shape is slow however long it takes. @default false */
+  readonly onGpu?: boolean;
+  /**
+   * Whether a model without allowed sizes has 1, 2, 4, … and the most rows from then on, less those at which it does not
+   * run: on a GPU the first run of a shape is slow, and real ones should not be it. @default false
+   */
+  readonly fixesSizes?: boolean;
+  /** Most elements that the inputs of one run hold together: larger sizes that it is given here are left out. @default any number */
+  readonly maxElements?: number;
+}
+
 /**
  * Runs the model on zeros at every allowed size, or at 1 and 2 rows where it has no allowed sizes: the first run of a shape is
  * slow, and an axis that is dynamic in name only fails at 2 rows.
  *
- * @param onGpu whether the first run of a shape is slow however long it takes
  * @throws Error when an output has no batch axis, a size names no axis of the model, or a run does not end
  */
-export async function warmUp(model: Model, sizes: WarmUpSizes, onGpu = false): Promise<WarmUpResult> {
-  if (sizes === false) return { model };
+export async function warmUp(
+  model: Model,
+  sizes: WarmUpSizes,
+  { onGpu = false, fixesSizes = false, maxElements = Number.POSITIVE_INFINITY }: WarmUpOptions = {},
+): Promise<WarmUpResult> {
+  const isOpen = model.allowedSizes.length === 0;
+  const isFixed = isOpen && fixesSizes && model.maxBatchRows > 1;
+  const few = model.maxBatchRows > 1 ? [1, 2] : [1];
+  const rowCounts = isOpen ? (isFixed ? powersOfTwoUpTo(model.maxBatchRows) : few) : model.allowedSizes;
+  const unrun = isFixed ? { ...model, allowedSizes: rowCounts } : model;
+  if (sizes === false) return { model: unrun };
   refuseUnknownAxes(model, sizes);
   const given = sizes === true ? {} : sizes;
-  const hasAllowedSizes = model.allowedSizes.length > 0;
-  const [smallest = 1, ...others] = hasAllowedSizes ? model.allowedSizes : [1, ...(model.maxBatchRows > 1 ? [2] : [])];
+  const [smallest = 1, ...others] = rowCounts;
   const found = await findSizes(model, smallest, given, onGpu);
   if ('reason' in found) {
-    const baked = hasAllowedSizes ? undefined : await findBakedRows(model, given, onGpu);
+    const baked = isOpen ? await findBakedRows(model, given, onGpu) : undefined;
     if (baked !== undefined) return baked;
     const hint = 'give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false';
-    return { model, problem: `warm-up with ${smallest} rows of zeros failed: ${found.reason}; ${hint}` };
+    return { model: unrun, problem: `warm-up with ${smallest} rows of zeros failed: ${found.reason}; ${hint}` };
   }
+  const good = [smallest];
   for (const rows of others) {
-    const reason = await whyNotAt(model, rows, found.sizes, onGpu);
-    if (reason === undefined) continue;
-    if (!hasAllowedSizes) return { ...bakedTo(1, model, found.sizes), problem: `with 2 rows: ${reason}` };
-    throw new Error(`expected the model to run at ${rows} rows, one of its allowed sizes, got: ${reason}`);
+    const max = isOpen && rows > 2 ? maxElements : Number.POSITIVE_INFINITY;
+    if (elementsAt(model, rows, { ...found.sizes, ...shortestLength(model) }) > max) break;
+    const reason = await whyNotAt(model, rows, found.sizes, onGpu, max);
+    if (reason === undefined) {
+      good.push(rows);
+      continue;
+    }
+    if (!isOpen) throw new Error(`expected the model to run at ${rows} rows, one of its allowed sizes, got: ${reason}`);
+    if (rows === 2) return { ...bakedTo(1, model, found.sizes), problem: `with 2 rows: ${reason}` };
+    const maxBatchRows = Math.max(...good);
+    const problem = `a run has ${maxBatchRows} rows at most, because one of ${rows} failed: ${reason}`;
+    return { model: { ...model, allowedSizes: good, maxBatchRows }, sizes: found.sizes, problem };
   }
-  return { model, sizes: found.sizes };
+  return { model: isFixed ? { ...model, allowedSizes: good } : model, sizes: found.sizes };
 }
 
 function bakedTo(bakedRows: number, model: Model, sizes: AxisSizes): WarmUpResult {
@@ -366,49 +385,15 @@ async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise
   }
 }
 
-/**
- * The model with allowed sizes of 1, 2, 4, … and the most rows, unless it has some, each run on zeros: on a GPU the first
- * run of a shape is slow, and real ones should not be it. Allowed sizes whose inputs hold more elements than a run may are left
- * out, and so are those at which it does not run. What its runs took says what they cost, where no profile does.
- *
- * @param warm the model at 1 and 2 rows, or at the allowed sizes that it has
- * @param measured tells what its runs took until now
- * @param maxElements most elements that the inputs of one run hold together
- */
-async function withFixedSizes(
-  warm: WarmUpResult,
-  measured: () => readonly MeasuredRun[],
-  maxElements: number,
-): Promise<WarmUpResult> {
-  const { model, sizes } = warm;
-  if (model.allowedSizes.length > 0 || model.maxBatchRows === 1) return { ...warm, model: costed(model, measured()) };
-  const allowedSizes = powersOfTwoUpTo(model.maxBatchRows);
-  if (sizes === undefined) return { ...warm, model: { ...model, allowedSizes } };
-
-  const warmRows = new Set(measured().map(({ rows }) => rows));
-  const shortest = { ...sizes, ...shortestLength(model) };
-  const good: number[] = [];
-  for (const rows of allowedSizes) {
-    if (!warmRows.has(rows)) {
-      if (elementsAt(model, rows, shortest) > maxElements) break;
-      const reason = await whyNotAt(model, rows, sizes, true, maxElements);
-      if (reason !== undefined) {
-        const max = good.at(-1) ?? 1;
-        const problem = `a run has ${max} rows at most, because one of ${rows} failed: ${reason}`;
-        return { ...warm, problem, model: costed({ ...model, allowedSizes: good, maxBatchRows: max }, measured()) };
-      }
-    }
-    good.push(rows);
-  }
-  return { ...warm, model: costed({ ...model, allowedSizes: good }, measured()) };
-}
-
 function shortestLength({ ragged }: Model): Readonly<Record<string, number>> {
   const [length] = ragged?.allowedSizes ?? [];
   return ragged === undefined || length === undefined ? {} : { [ragged.name]: length };
 }
 
-/** Where lengths are open, what a run of one length took says too little of others. */
+/**
+ * What the model's runs at its allowed sizes took says what they cost, where no profile does. Where lengths are open, what a
+ * run of one length took says too little of others.
+ */
 function costed(model: Model, measured: readonly MeasuredRun[]): Model {
   const { cost, allowedSizes, ragged } = model;
   const lengths = ragged === undefined ? [1] : ragged.allowedSizes;
