@@ -13,13 +13,6 @@ import { identityModel, rowsOnlyModel, turningModel } from '../../helpers/onnxMo
 import { openModels, openOnly } from '../../helpers/openModels.ts';
 
 describe('a model that mixes rows', () => {
-  it.each(Object.entries(MIXING))('runs one request at a time, and says so: %s', async (_, bytes) => {
-    const { model, warnings } = await openOnly(bytes());
-
-    expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 512, allowedSizes: [] });
-    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: requests run one at a time: .*"batching": "trust"/)]);
-  });
-
   it('is not proved by labels where it is quantised dynamically, unless it is trusted', async () => {
     const { model, warnings } = await openOnly(dynamicLabelModel());
 
@@ -41,13 +34,6 @@ describe('a model that mixes rows', () => {
 });
 
 describe('a model whose rows are independent', () => {
-  it.each(Object.entries(SOUND))('runs them together: %s', async (_, bytes) => {
-    const { model, warnings } = await openOnly(bytes());
-
-    expect(warnings).toEqual([]);
-    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved', verifiedRows: undefined });
-  });
-
   it('runs them together where many of its axes are open', async () => {
     const { model } = await openOnly(identityModel('FP32', ['batch', undefined, undefined, undefined, undefined]));
 
