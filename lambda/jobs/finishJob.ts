@@ -18,7 +18,6 @@ import {
   FAILED_PIECE,
   FAILURE,
   type FailedPiece,
-  isJobCode,
   JobError,
   type JobFailure,
   type JobStart,
@@ -254,7 +253,7 @@ async function explainJob({ start }: ExplainEvent, storage: JobStorage): Promise
 
 /** Says why the job cannot go on, for whoever looks, and passes the error on. */
 export async function noteFailure(storage: JobStorage, folder: string, error: unknown): Promise<void> {
-  if (!(error instanceof JobError) || !isJobCode(error.name)) return;
+  if (!(error instanceof JobError)) return;
   const failure: JobFailure = { code: error.name, message: error.message };
   await storage.put(failureKey(folder), JSON.stringify(failure));
 }

@@ -198,10 +198,6 @@ export class JobError extends Error {
   }
 }
 
-export function isJobCode(name: string): name is JobCode {
-  return JOB_CODES.some((code) => code === name);
-}
-
 /** A range of bytes, from `start` until before `end`. */
 export interface Span {
   readonly start: number;
