@@ -275,7 +275,11 @@ async function play(storage: JobStorage, execution: Execution): Promise<void> {
   } catch (error) {
     await noteFailure(storage, folder, error);
     const { name, message } = error as Error;
-    Object.assign(execution, { status: 'FAILED', error: error instanceof JobError ? 'States.TaskFailed' : name, cause: message });
+    Object.assign(execution, {
+      status: 'FAILED',
+      error: error instanceof JobError ? 'States.TaskFailed' : name,
+      cause: message,
+    });
   }
 }
 
