@@ -13,17 +13,24 @@ import { createJobStorage } from '../lambda/aws/jobStorage.ts';
 import {
   cancelledKey,
   dataKeys,
-  FAILURE,
   failureKey,
   headKey,
-  JOB_HEAD,
-  JOB_START,
-  MANIFEST,
   manifestKey,
   parseObject,
   reportKeys,
 } from '../lambda/jobs/jobObjects.ts';
-import type { FailedPiece, JobHead, JobInput, JobStart, JobStorage, Spec } from '../lambda/jobs/jobTypes.ts';
+import {
+  FAILURE,
+  type FailedPiece,
+  JOB_HEAD,
+  JOB_START,
+  type JobHead,
+  type JobInput,
+  type JobStart,
+  type JobStorage,
+  MANIFEST,
+  type Spec,
+} from '../lambda/jobs/jobTypes.ts';
 import { jobId, settingsOf, startJob, startsByItself } from '../lambda/jobs/submitJob.ts';
 
 export interface JobOptions extends Spec {

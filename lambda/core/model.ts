@@ -137,11 +137,6 @@ export interface ModelRepository {
   find(name: string | undefined, version: string | undefined): MaybePromise<Model | Failure>;
 }
 
-/** A model is refused until its config.json says more of it. The message says of what, in words. */
-export class SettingsMissingError extends Error {
-  override readonly name = 'SettingsMissingError';
-}
-
 /** The model is there but cannot be run now: its thread died, or loading it failed. Its records are handed back. */
 export class ModelUnavailableError extends Error {
   override readonly name = 'ModelUnavailableError';

@@ -3,29 +3,29 @@ import type { z } from 'zod';
 import {
   dataKeys,
   dataPlaceIn,
-  FAILED_PIECE,
-  FAILURE,
   failedKeys,
   failureKey,
   manifestKey,
   parseObject,
   placeIn,
   planKey,
-  REPORT,
   readHead,
   readParts,
   reportKey,
   reportKeys,
 } from './jobObjects.ts';
 import {
+  FAILED_PIECE,
+  FAILURE,
   type FailedPiece,
-  isJobCode,
   JobError,
+  type JobFailure,
   type JobStart,
   type JobStorage,
   type Manifest,
   type Part,
   piecesOf,
+  REPORT,
   type Report,
 } from './jobTypes.ts';
 import { type Checkpoint, NOTHING, readCheckpoint, sumOf } from './pieceOutput.ts';
@@ -243,12 +243,6 @@ interface ExplainEvent {
   };
 }
 
-/** Why a job ended without a manifest. */
-interface JobFailure {
-  readonly code: string;
-  readonly message: string;
-}
-
 /** What a call of the job has said of it, before what Step Functions knows: a map says only that one of its children failed. */
 async function explainJob({ start }: ExplainEvent, storage: JobStorage): Promise<JobFailure> {
   const said = await storage.get(failureKey(start.folder));
@@ -259,7 +253,7 @@ async function explainJob({ start }: ExplainEvent, storage: JobStorage): Promise
 
 /** Says why the job cannot go on, for whoever looks, and passes the error on. */
 export async function noteFailure(storage: JobStorage, folder: string, error: unknown): Promise<void> {
-  if (!(error instanceof JobError) || !isJobCode(error.name)) return;
+  if (!(error instanceof JobError)) return;
   const failure: JobFailure = { code: error.name, message: error.message };
   await storage.put(failureKey(folder), JSON.stringify(failure));
 }

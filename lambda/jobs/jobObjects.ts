@@ -1,17 +1,7 @@
-import { z } from 'zod';
-import { DATATYPES, type Datatype } from '../core/tensor.ts';
+import type { z } from 'zod';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 
-import {
-  COMPRESSIONS,
-  type FailedPiece,
-  FORMATS,
-  type JobHead,
-  type JobStart,
-  type JobStorage,
-  type Part,
-  type Report,
-} from './jobTypes.ts';
+import { JOB_HEAD, type JobHead, type JobStorage, PART, type Part } from './jobTypes.ts';
 
 /*
  * Where a job keeps its objects, all under one folder. They follow from part and piece alone, so that a call that is
@@ -120,97 +110,6 @@ export async function readParts(storage: JobStorage, key: string): Promise<Part[
     .filter((line) => line !== '')
     .map((line) => parseObject(PART, line, key));
 }
-
-/*
- * What calls read that others have written, perhaps of another version of the deployment: keys that are not known are
- * left out, and what lacks one that is needed is refused.
- */
-
-const names = z.array(z.string());
-const count = z.int().min(0);
-const counts = z.record(z.string(), count);
-const input = { bucket: z.string(), key: z.string(), etag: z.string(), bytes: count };
-const datatypes = z.string().refine((name): name is Datatype => Object.hasOwn(DATATYPES, name));
-
-const SPEC = z.object({
-  model: z.string().optional(),
-  version: z.string().optional(),
-  format: z.enum(FORMATS).optional(),
-  compression: z.enum(COMPRESSIONS).optional(),
-  inputs: z.record(z.string(), names).optional(),
-  keep: names.optional(),
-});
-
-export const JOB_START = z.object({
-  ...input,
-  job: z.string(),
-  run: count,
-  folder: z.string(),
-  concurrency: count,
-  spec: SPEC,
-}) satisfies z.ZodType<JobStart>;
-
-export const JOB_HEAD = z.object({
-  ...input,
-  job: z.string(),
-  model: z.string(),
-  version: z.string(),
-  format: z.enum(FORMATS),
-  compression: z.enum(COMPRESSIONS),
-  partBytes: z.int().min(1),
-  pieceBytes: z.int().min(1),
-  parts: count,
-  pieces: count.optional(),
-  columns: names.optional(),
-  inputs: z
-    .array(z.object({ input: z.string(), datatype: datatypes, shape: z.array(count), columns: names }))
-    .optional(),
-  keep: names,
-  plannedAt: z.string(),
-}) satisfies z.ZodType<JobHead>;
-
-const PART = z.object({
-  part: count,
-  start: count,
-  end: count.optional(),
-  rows: z.array(z.object({ group: count, from: count, to: count })).optional(),
-  only: z.array(count).optional(),
-  except: z.array(count).optional(),
-  suspect: z.literal(true).optional(),
-}) satisfies z.ZodType<Part>;
-
-export const REPORT = z.object({
-  part: count,
-  piece: count,
-  rows: count,
-  errors: counts,
-  bytesIn: count,
-  bytesOut: count,
-  objects: count,
-  ms: z.number(),
-  last: z.literal(true).optional(),
-}) satisfies z.ZodType<Report>;
-
-export const FAILED_PIECE = z.object({
-  part: count,
-  piece: count,
-  code: z.string(),
-  error: z.string(),
-  rows: count.optional(),
-}) satisfies z.ZodType<FailedPiece>;
-
-/** What is said about a data object. */
-export const ANSWERED = z.object({ rows: z.int().min(1), errors: counts });
-
-/** Of a manifest what is asked for. */
-export const MANIFEST = z.object({
-  rows: count,
-  errors: counts,
-  failedParts: z.array(FAILED_PIECE),
-  data: z.object({ objects: count }),
-});
-
-export const FAILURE = z.object({ code: z.string(), message: z.string() });
 
 /**
  * What an object of a job holds.

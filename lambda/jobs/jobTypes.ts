@@ -1,4 +1,5 @@
-import type { Datatype } from '../core/tensor.ts';
+import { z } from 'zod';
+import { DATATYPES, type Datatype } from '../core/tensor.ts';
 
 /** How rows lie in an object. */
 export const FORMATS = ['jsonl', 'csv', 'parquet'] as const;
@@ -8,21 +9,35 @@ export type Format = (typeof FORMATS)[number];
 export const COMPRESSIONS = ['none', 'gzip', 'zstd'] as const;
 export type Compression = (typeof COMPRESSIONS)[number];
 
+/*
+ * Start, head, parts and reports are also read by calls of another version of the deployment than the one that wrote them:
+ * unknown keys are left out, and what lacks a needed one is refused.
+ */
+
+const names = z.array(z.string()).readonly();
+const count = z.int().min(0);
+/** Error results by code. */
+const errors = z.record(z.string(), count).readonly();
+const datatype = z.string().refine((name): name is Datatype => Object.hasOwn(DATATYPES, name));
+
 /** What is asked for, besides the object. Every key has a default. */
-export interface Spec {
+const SPEC = z.object({
   /** @default the deployment's default model */
-  readonly model?: string | undefined;
+  model: z.string().optional(),
   /** @default the model's highest version, when the job is planned */
-  readonly version?: string | undefined;
+  version: z.string().optional(),
   /** @default by the key's ending */
-  readonly format?: Format | undefined;
+  format: z.enum(FORMATS).optional(),
   /** @default by the key's ending */
-  readonly compression?: Compression | undefined;
+  compression: z.enum(COMPRESSIONS).optional(),
   /** Of CSV and Parquet: the columns that make up an input, in the order of its elements. @default for each input the column of its name */
-  readonly inputs?: Readonly<Record<string, readonly string[]>> | undefined;
+  inputs: z.record(z.string(), names).readonly().optional(),
   /** Of CSV and Parquet: columns that are carried beside the result. @default none */
-  readonly keep?: readonly string[] | undefined;
-}
+  keep: names.optional(),
+});
+export type Spec = z.infer<typeof SPEC>;
+
+const input = { bucket: z.string(), key: z.string(), etag: z.string(), bytes: count };
 
 /** One version of one object. */
 export interface JobInput {
@@ -33,72 +48,75 @@ export interface JobInput {
 }
 
 /** What an execution is started with. */
-export interface JobStart extends JobInput {
-  readonly job: string;
+export const JOB_START = z.object({
+  ...input,
+  job: z.string(),
   /** 1; 2, 3, … where the job is resumed. */
-  readonly run: number;
+  run: count,
   /** What the keys of all its objects begin with: it ends in `/`. */
-  readonly folder: string;
+  folder: z.string(),
   /** Most calls at a time. */
-  readonly concurrency: number;
-  readonly spec: Spec;
-}
+  concurrency: count,
+  spec: SPEC,
+});
+export type JobStart = z.infer<typeof JOB_START>;
 
 /** What makes up one input of the model. */
-export interface InputColumns {
-  readonly input: string;
-  readonly datatype: Datatype;
+const INPUT_COLUMNS = z.object({
+  input: z.string(),
+  datatype,
   /** Of one row, as a request has it: with the batch axis, of size 1. */
-  readonly shape: readonly number[];
-  readonly columns: readonly string[];
-}
+  shape: z.array(count).readonly(),
+  columns: names,
+});
+export type InputColumns = z.infer<typeof INPUT_COLUMNS>;
 
 /** What the plan found out, for every call. Written once, before the plan. */
-export interface JobHead extends JobInput {
-  readonly job: string;
-  readonly model: string;
-  readonly version: string;
-  readonly format: Format;
-  readonly compression: Compression;
-  readonly partBytes: number;
-  readonly pieceBytes: number;
-  readonly parts: number;
+export const JOB_HEAD = z.object({
+  ...input,
+  job: z.string(),
+  model: z.string(),
+  version: z.string(),
+  format: z.enum(FORMATS),
+  compression: z.enum(COMPRESSIONS),
+  partBytes: z.int().min(1),
+  pieceBytes: z.int().min(1),
+  parts: count,
   /** Undefined where only reading it all would tell: the object is compressed. */
-  readonly pieces?: number | undefined;
+  pieces: count.optional(),
   /** Of CSV: the names of the header, in order. */
-  readonly columns?: readonly string[] | undefined;
+  columns: names.optional(),
   /** Of CSV and Parquet. */
-  readonly inputs?: readonly InputColumns[] | undefined;
-  readonly keep: readonly string[];
-  readonly plannedAt: string;
-}
+  inputs: z.array(INPUT_COLUMNS).readonly().optional(),
+  keep: names,
+  plannedAt: z.string(),
+});
+export type JobHead = z.infer<typeof JOB_HEAD>;
+
+/** Rows `from` until before `to` of the file: some of the row group `group`, or all of it and of those after it. */
+const ROW_PIECE = z.object({ group: count, from: count, to: count });
+export type RowPiece = z.infer<typeof ROW_PIECE>;
 
 /**
  * What one child of the map scores, a line of the plan. Of text the bytes from `start` until before `end`, cut into
  * pieces of the head's `pieceBytes`; of a compressed object the bytes that it holds, `end` being unknown. Of Parquet
  * the rows, and its pieces are listed.
  */
-export interface Part {
-  readonly part: number;
-  readonly start: number;
+export const PART = z.object({
+  part: count,
+  start: count,
   /** Undefined: to the end, wherever that is. */
-  readonly end?: number | undefined;
+  end: count.optional(),
   /** Of Parquet: its pieces. */
-  readonly rows?: readonly RowPiece[] | undefined;
+  rows: z.array(ROW_PIECE).readonly().optional(),
   /** Of a resumed job: the pieces that have no report. @default all */
-  readonly only?: readonly number[] | undefined;
+  only: z.array(count).readonly().optional(),
   /** Of a resumed job whose pieces are not known beforehand: those that have a report. @default none */
-  readonly except?: readonly number[] | undefined;
+  except: z.array(count).readonly().optional(),
   /** Its pieces may be what ended calls before: each is tried with care. */
-  readonly suspect?: true | undefined;
-}
-
-/** Rows `from` until before `to` of the file: some of the row group `group`, or all of it and of those after it. */
-export interface RowPiece {
-  readonly group: number;
-  readonly from: number;
-  readonly to: number;
-}
+  suspect: z.literal(true).optional(),
+});
+export type Part = z.infer<typeof PART>;
 
 /** Where the next call goes on. What is done within the piece is seen from its data objects. */
 export interface Next {
@@ -110,48 +128,57 @@ export interface Next {
 }
 
 /** Written when a piece is done: its presence says so. */
-export interface Report {
-  readonly part: number;
-  readonly piece: number;
-  readonly rows: number;
-  /** Error results by code. */
-  readonly errors: Readonly<Record<string, number>>;
-  readonly bytesIn: number;
-  readonly bytesOut: number;
+export const REPORT = z.object({
+  part: count,
+  piece: count,
+  rows: count,
+  errors,
+  bytesIn: count,
+  bytesOut: count,
   /** Data objects. */
-  readonly objects: number;
+  objects: count,
   /** Milliseconds of the call that finished it. */
-  readonly ms: number;
+  ms: z.number(),
   /** Of a compressed object: nothing follows. */
-  readonly last?: true | undefined;
-}
+  last: z.literal(true).optional(),
+});
+export type Report = z.infer<typeof REPORT>;
 
 /** A piece that was given up. */
-export interface FailedPiece {
-  readonly part: number;
-  readonly piece: number;
-  readonly code: string;
-  readonly error: string;
+export const FAILED_PIECE = z.object({
+  part: count,
+  piece: count,
+  code: z.string(),
+  error: z.string(),
   /** In the manifest: its first rows, so many, were scored before, and have their results. */
-  readonly rows?: number | undefined;
-}
+  rows: count.optional(),
+});
+export type FailedPiece = z.infer<typeof FAILED_PIECE>;
+
+/** What is said about a data object. */
+export const ANSWERED = z.object({ rows: z.int().min(1), errors });
 
 /** Written last: its presence means that the job is done. */
-export interface Manifest {
-  readonly job: string;
-  readonly input: JobInput;
-  readonly model: string;
-  readonly version: string;
-  readonly rows: number;
-  readonly errors: Readonly<Record<string, number>>;
-  readonly failedParts: readonly FailedPiece[];
+export const MANIFEST = z.object({
+  job: z.string(),
+  input: z.object(input),
+  model: z.string(),
+  version: z.string(),
+  rows: count,
+  errors,
+  failedParts: z.array(FAILED_PIECE).readonly(),
   /** Objects under `prefix`: their keys in order are the input's order. */
-  readonly data: { readonly prefix: string; readonly objects: number };
-  readonly bytesIn: number;
-  readonly bytesOut: number;
-  readonly plannedAt: string;
-  readonly finishedAt: string;
-}
+  data: z.object({ prefix: z.string(), objects: count }),
+  bytesIn: count,
+  bytesOut: count,
+  plannedAt: z.string(),
+  finishedAt: z.string(),
+});
+export type Manifest = z.infer<typeof MANIFEST>;
+
+/** Why a job ended without a manifest. */
+export const FAILURE = z.object({ code: z.string(), message: z.string() });
+export type JobFailure = z.infer<typeof FAILURE>;
 
 /** Why a job ends without a manifest. The state machine knows them as the names of errors. */
 export const JOB_CODES = [
@@ -169,10 +196,6 @@ export class JobError extends Error {
     super(message);
     this.name = code;
   }
-}
-
-export function isJobCode(name: string): name is JobCode {
-  return JOB_CODES.some((code) => code === name);
 }
 
 /** A range of bytes, from `start` until before `end`. */

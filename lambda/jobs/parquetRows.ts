@@ -12,7 +12,7 @@ import {
   type SchemaElement,
 } from 'hyparquet';
 import { failure, messageOf } from '../core/failure.ts';
-import { DATATYPES, type TypedArray } from '../core/tensor.ts';
+import { DATATYPES } from '../core/tensor.ts';
 
 import {
   type InputColumns,
@@ -264,13 +264,7 @@ async function fillNumbers({ datatype, columns }: InputColumns, read: ReadColumn
   const convert = CONVERSIONS[info.kind](Number(info.min), Number(info.max));
   for (const [place, name] of columns.entries()) {
     const column = await read(name);
-    if (info.kind === 'float' && fits(column, values)) {
-      copyFloats(values, column, rows, width, place);
-      continue;
-    }
-    // Columns that may hold nulls come as plain arrays. Most hold none.
-    let row = info.kind === 'float' && Array.isArray(column) ? copyPlain(values, column, width, place, info.max) : 0;
-    for (; row < rows; row++) {
+    for (let row = 0; row < rows; row++) {
       const value = convert(column[row]);
       if (value !== undefined) values[row * width + place] = value as never;
       else if (!problems.has(row)) problems.set(row, refusal(name, datatype, column[row]));
@@ -279,33 +273,6 @@ async function fillNumbers({ datatype, columns }: InputColumns, read: ReadColumn
   const bytes = Buffer.from(values.buffer, values.byteOffset, values.byteLength);
   const size = width * info.array.BYTES_PER_ELEMENT;
   return { problems, raw: (row) => bytes.toString('base64', row * size, (row + 1) * size) };
-}
-
-/** Floats without nulls, none of which is too large for the model. */
-function fits(column: DecodedArray, values: TypedArray): column is Float32Array | Float64Array {
-  const from = column.constructor.name;
-  const to = values.constructor.name;
-  return (from === 'Float32Array' && to !== 'Float16Array') || (from === 'Float64Array' && to === from);
-}
-
-function copyFloats(
-  values: TypedArray,
-  column: Float32Array | Float64Array,
-  rows: number,
-  width: number,
-  place: number,
-) {
-  for (let row = 0, at = place; row < rows; row++, at += width) values[at] = column[row] as never;
-}
-
-/** Copies numbers until there is something else. @returns how many */
-function copyPlain(values: TypedArray, column: readonly unknown[], width: number, place: number, max: number): number {
-  for (let row = 0, at = place; row < column.length; row++, at += width) {
-    const value = column[row];
-    if (typeof value !== 'number' || value > max || value < -max) return row;
-    values[at] = value as never;
-  }
-  return column.length;
 }
 
 type Conversion = (value: unknown) => number | bigint | undefined;

@@ -1,7 +1,7 @@
 import type { Failure } from '../core/failure.ts';
 
-import { ANSWERED, dataKey, parseObject } from './jobObjects.ts';
-import type { JobStorage } from './jobTypes.ts';
+import { dataKey, parseObject } from './jobObjects.ts';
+import { ANSWERED, type JobStorage } from './jobTypes.ts';
 
 /** The results of one piece on their way into data objects. At most two objects of them are in memory. */
 export interface Output {
@@ -30,87 +30,59 @@ interface OutputOptions {
   readonly objectBytes: number;
 }
 
+/** Text that is turned into bytes at a time. */
+const CHUNK_CHARACTERS = 256 * 1024;
+
 export function createOutput({ storage, place, checkpoint: before, objectBytes }: OutputOptions): Output {
-  const gathered = createGathered();
+  let added = { rows: 0, errors: {} as Record<string, number>, chunks: [] as Buffer[], bytes: 0 };
+  let pending = '';
   let begunRows = before.rows;
   let checkpoint = before;
   let isOvertaken = false;
   let putting: Promise<void> = Promise.resolve();
-  const putObject = async (object: Gathered): Promise<void> => {
-    const { rows, errors, body } = object;
+  const flush = (): void => {
+    const chunk = Buffer.from(pending);
+    added.chunks.push(chunk);
+    added.bytes += chunk.length;
+    pending = '';
+  };
+  const putObject = async ({ rows, errors, chunks, bytes }: typeof added): Promise<void> => {
     const key = dataKey(place.folder, place.part, place.piece, checkpoint.rows);
-    if (!(await storage.putNew(key, body, JSON.stringify({ rows, errors })))) isOvertaken = true;
-    else checkpoint = sumOf(checkpoint, { rows, errors, bytes: body.length, objects: 1 });
+    if (!(await storage.putNew(key, Buffer.concat(chunks, bytes), JSON.stringify({ rows, errors }))))
+      isOvertaken = true;
+    else checkpoint = sumOf(checkpoint, { rows, errors, bytes, objects: 1 });
   };
   const put = async (): Promise<void> => {
     await putting;
-    if (gathered.rows() === 0 || isOvertaken) return;
-    const object = gathered.take();
-    begunRows += object.rows;
-    putting = putObject(object);
+    if (added.rows === 0 || isOvertaken) return;
+    flush();
+    begunRows += added.rows;
+    putting = putObject(added);
     // What it rejects with is met where it is awaited.
     putting.catch(() => {});
+    added = { rows: 0, errors: {}, chunks: [], bytes: 0 };
   };
   return {
     get rows() {
-      return begunRows + gathered.rows();
+      return begunRows + added.rows;
     },
     get isFull() {
-      return gathered.size() >= objectBytes;
+      return added.bytes + pending.length >= objectBytes;
     },
     get isOvertaken() {
       return isOvertaken;
     },
-    add: gathered.add,
+    add(text, failures) {
+      pending += `${text}\n`;
+      added.rows += 1;
+      for (const { code } of failures) added.errors[code] = (added.errors[code] ?? 0) + 1;
+      if (pending.length > CHUNK_CHARACTERS) flush();
+    },
     put,
     async finish() {
       await put();
       await putting;
       return checkpoint;
-    },
-  };
-}
-
-interface Gathered {
-  readonly rows: number;
-  readonly errors: Readonly<Record<string, number>>;
-  readonly body: Uint8Array;
-}
-
-/** Text that is turned into bytes at a time. */
-const CHUNK_CHARACTERS = 256 * 1024;
-
-function createGathered() {
-  let chunks: Buffer[] = [];
-  let pending = '';
-  let bytes = 0;
-  let rows = 0;
-  let errors: Record<string, number> = {};
-  const flush = (): void => {
-    const chunk = Buffer.from(pending);
-    chunks.push(chunk);
-    bytes += chunk.length;
-    pending = '';
-  };
-  return {
-    rows: () => rows,
-    /** About as many bytes as there are: no more. */
-    size: () => bytes + pending.length,
-    add(text: string, failures: readonly Failure[]): void {
-      pending += `${text}\n`;
-      rows += 1;
-      for (const { code } of failures) errors[code] = (errors[code] ?? 0) + 1;
-      if (pending.length > CHUNK_CHARACTERS) flush();
-    },
-    /** All of it; nothing is left. */
-    take(): Gathered {
-      flush();
-      const taken = { rows, errors, body: Buffer.concat(chunks, bytes) };
-      chunks = [];
-      bytes = 0;
-      rows = 0;
-      errors = {};
-      return taken;
     },
   };
 }

@@ -5,6 +5,7 @@ import { DATATYPES } from '../core/tensor.ts';
 
 import {
   cancelledKey,
+  failedKey,
   failedKeys,
   failureKey,
   headKey,
@@ -32,7 +33,7 @@ import {
   type Spec,
 } from './jobTypes.ts';
 import { CODECS, type ColumnKind, chunksOf, columnsOf, readFooter } from './parquetRows.ts';
-import { readHeader, startOfCompressed } from './textRows.ts';
+import { readHeader, startOfText } from './textRows.ts';
 
 export interface PlanEvent {
   readonly action: 'plan';
@@ -71,21 +72,16 @@ export async function planJob({ start }: PlanEvent, deps: PlanDependencies): Pro
   return { planKey: key, parts: parts.length, pieces: sumOf(parts, head.pieceBytes) };
 }
 
-async function createHead(start: JobStart, { storage, models, partBytes, pieceBytes, now }: PlanDependencies) {
+async function createHead(start: JobStart, deps: PlanDependencies): Promise<JobHead> {
   const { job, bucket, key, etag, bytes, folder, spec } = start;
+  const { storage, models, partBytes, pieceBytes, now } = deps;
   const lies = formatOf(key, spec);
-  if (lies === undefined) {
-    throw new JobError(
-      'INVALID_JOB',
-      `${key}: expected a key that ends in ${KNOWN_ENDINGS}; rename it, or say the format`,
-    );
-  }
-  if (lies.format === 'jsonl') refuseColumns(start, lies.format);
   const model = await findModel(models, start);
-  const input = { bucket, key, etag, bytes };
-  const { parts, ...found } = await layOut(storage, input, { ...lies, spec, model, partBytes, pieceBytes });
+  const { parts, ...found } = await (lies.format === 'parquet'
+    ? layOutParquet(start, model, deps)
+    : layOutText(start, lies, model, deps));
   const head: JobHead = {
-    ...input,
+    ...{ bucket, key, etag, bytes },
     ...lies,
     ...found,
     job,
@@ -102,15 +98,6 @@ async function createHead(start: JobStart, { storage, models, partBytes, pieceBy
   await storage.put(planKey(folder, 1), linesOfPlan(parts));
   await storage.put(headKey(folder), JSON.stringify(head));
   return head;
-}
-
-function refuseColumns({ key, spec }: JobStart, format: Format): void {
-  if (spec.inputs === undefined && spec.keep === undefined) return;
-  throw new JobError(
-    'INVALID_JOB',
-    `${key}: expected inputs and keep only with CSV and Parquet, which have columns, got them with ${format}; ` +
-      'leave them out: each line is a request as it is',
-  );
 }
 
 async function findModel(models: ModelRepository, { spec }: JobStart): Promise<Model> {
@@ -130,15 +117,6 @@ function sumOf(parts: readonly Part[], pieceBytes: number): number | null {
   return sum;
 }
 
-interface LayOutOptions {
-  readonly format: Format;
-  readonly compression: Compression;
-  readonly spec: Spec;
-  readonly model: Model;
-  readonly partBytes: number;
-  readonly pieceBytes: number;
-}
-
 /** How an object is cut, and what of its columns every call must know. */
 interface Layout extends Pick<JobHead, 'columns' | 'inputs'> {
   readonly parts: readonly Part[];
@@ -150,36 +128,36 @@ interface Layout extends Pick<JobHead, 'columns' | 'inputs'> {
  */
 const MAX_COMPRESSED_BYTES = 1024 * 1024 * 1024;
 
-/** Reads no more of the input than it must: of lines of JSON one byte, which proves that it is the version meant. */
-async function layOut(storage: JobStorage, input: JobInput, options: LayOutOptions): Promise<Layout> {
-  const { format, compression, partBytes } = options;
-  if (format === 'parquet') return layOutParquet(storage, input, options);
-  if (compression !== 'none') refuseLarge(input, compression);
-  const { start, ...columns } = format === 'csv' ? await layOutColumns(storage, input, options) : { start: 0 };
-  if (format === 'jsonl' && input.bytes > 0) await storage.readRange(input, { start: 0, end: 1 });
-  const parts = compression === 'none' ? partsOf(input.bytes, partBytes, start) : [{ part: 0, start }];
-  return { ...columns, parts };
-}
-
-async function layOutColumns(storage: JobStorage, input: JobInput, { compression, model, spec }: LayOutOptions) {
-  const { columns, end } = await readHeader(storage, input, compression);
-  return { start: end, columns, inputs: matchColumns(model, columns, spec) };
-}
-
-function refuseLarge({ key, bytes }: JobInput, compression: Compression): void {
-  if (bytes <= MAX_COMPRESSED_BYTES) return;
-  throw new JobError(
-    'INVALID_JOB',
-    `${key}: expected at most ${MAX_COMPRESSED_BYTES} bytes of ${compression}, which one call after the other must read, ` +
-      `got ${bytes}; cut the file, or put it as it is`,
-  );
-}
-
-interface ParquetOptions {
-  readonly spec: Spec;
-  readonly model: Model;
-  readonly partBytes: number;
-  readonly pieceBytes: number;
+/** Reads the header of CSV; of lines of JSON one byte, which proves that it is the version meant. */
+async function layOutText(
+  start: JobStart,
+  { format, compression }: FormatOfObject,
+  model: Model,
+  { storage, partBytes }: PlanDependencies,
+): Promise<Layout> {
+  const { key, bytes, spec } = start;
+  if (format === 'jsonl' && (spec.inputs !== undefined || spec.keep !== undefined)) {
+    throw new JobError(
+      'INVALID_JOB',
+      `${key}: expected inputs and keep only with CSV and Parquet, which have columns, got them with ${format}; ` +
+        'leave them out: each line is a request as it is',
+    );
+  }
+  const isPlain = compression === 'none';
+  if (!isPlain && bytes > MAX_COMPRESSED_BYTES) {
+    throw new JobError(
+      'INVALID_JOB',
+      `${key}: expected at most ${MAX_COMPRESSED_BYTES} bytes of ${compression}, which one call after the other must ` +
+        `read, got ${bytes}; cut the file, or put it as it is`,
+    );
+  }
+  const partsFrom = (at: number): Part[] => (isPlain ? partsOf(bytes, partBytes, at) : [{ part: 0, start: at }]);
+  if (format === 'csv') {
+    const { columns, end } = await readHeader(storage, start, compression);
+    return { columns, inputs: matchColumns(model, columns, spec), parts: partsFrom(end) };
+  }
+  if (bytes > 0) await storage.readRange(start, { start: 0, end: 1 });
+  return { parts: partsFrom(0) };
 }
 
 /** Compressed bytes of the needed columns of one row group: they are in memory together. */
@@ -188,14 +166,18 @@ const MAX_GROUP_BYTES = 256 * 1024 * 1024;
 const ROW_BYTES = 64;
 
 /** Cuts Parquet: a piece is rows of one row group, or several row groups, that come to `pieceBytes`, a part some of them. */
-async function layOutParquet(storage: JobStorage, input: JobInput, options: ParquetOptions) {
-  const { model, spec, partBytes, pieceBytes } = options;
-  const footer = await readFooter(storage, input);
+async function layOutParquet(
+  start: JobStart,
+  model: Model,
+  { storage, partBytes, pieceBytes }: PlanDependencies,
+): Promise<Layout> {
+  const { spec } = start;
+  const footer = await readFooter(storage, start);
   const columns = columnsOf(footer);
   const inputs = matchColumns(model, [...columns.keys()], spec);
   refuseKinds(inputs, columns);
   const names = new Set([...inputs.flatMap((one) => one.columns), ...(spec.keep ?? [])]);
-  refuseGroups(input, footer, names);
+  refuseGroups(start, footer, names);
   const pieces = piecesIn(footer, names, inputs, pieceBytes);
   return { inputs, parts: inParts(pieces, partBytes, pieceBytes) };
 }
@@ -351,9 +333,9 @@ async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobH
   const parts = await readParts(storage, planKey(folder, 1));
   const missing = parts.flatMap((part) => missingOf(part, head, reported, failed));
   for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
-  const given: string[] = [];
-  for await (const { key: one } of storage.list(failedKeys(folder))) given.push(one);
-  for (const one of given) await storage.remove(one);
+  for (const [part, pieces] of failed) {
+    for (const piece of pieces) await storage.remove(failedKey(folder, part, piece));
+  }
   // Nothing is missing: the map is given a part without pieces, and the job is finished anew.
   await storage.put(key, linesOfPlan(missing.length > 0 ? missing : [{ part: 0, start: 0, end: 0, only: [] }]));
 }
@@ -404,22 +386,18 @@ const NEWLINE = 10;
 
 /** Of lines it counts those of the first MiB and takes the rest for the same; Parquet says how many rows it has. */
 export async function countRows(storage: JobStorage, input: JobInput, spec: Spec): Promise<Count> {
-  const lies = formatOf(input.key, spec);
-  if (lies === undefined)
-    throw new JobError('INVALID_JOB', `${input.key}: expected a key that ends in ${KNOWN_ENDINGS}`);
-  if (lies.format === 'parquet') {
+  const { format, compression } = formatOf(input.key, spec);
+  if (format === 'parquet') {
     const footer = await readFooter(storage, input);
     const bytes = footer.row_groups.reduce((sum, { total_byte_size }) => sum + Number(total_byte_size), 0);
     return { rows: Number(footer.num_rows), textBytes: bytes };
   }
-  if (input.bytes === 0) return { rows: 0, textBytes: 0 };
-  const isPlain = lies.compression === 'none';
-  const sample = isPlain
-    ? await storage.readRange(input, { start: 0, end: Math.min(SAMPLE_BYTES, input.bytes) })
-    : await startOfCompressed(storage, { ...input, compression: lies.compression }, SAMPLE_BYTES);
+  const sample = await startOfText(storage, input, compression, SAMPLE_BYTES);
+  if (sample.length === 0) return { rows: 0, textBytes: 0 };
   const lines = sample.reduce((count, byte) => count + (byte === NEWLINE ? 1 : 0), 0);
-  const isAll = isPlain ? sample.length === input.bytes : sample.length < SAMPLE_BYTES;
-  const textBytes = isPlain ? input.bytes : isAll ? sample.length : Math.round(input.bytes / SHRINKS_TO);
+  const isAll = sample.length < SAMPLE_BYTES;
+  const rest = compression === 'none' ? input.bytes : Math.round(input.bytes / SHRINKS_TO);
+  const textBytes = isAll ? sample.length : rest;
   return { rows: Math.round((Math.max(1, lines) / sample.length) * textBytes), textBytes };
 }
 
@@ -436,11 +414,16 @@ const COMPRESSION_BY_ENDING: readonly (readonly [ending: RegExp, compression: Co
 /** What the keys of inputs end in, for messages. */
 const KNOWN_ENDINGS = '.jsonl, .csv or .parquet, of the first two also with .gz or .zst';
 
-/** How rows lie in an object: as the spec says, else as its key ends; undefined where neither tells. */
-function formatOf(key: string, spec: Spec): { readonly format: Format; readonly compression: Compression } | undefined {
+type FormatOfObject = Pick<JobHead, 'format' | 'compression'>;
+
+/** How rows lie in an object: as the spec says, else as its key ends. @throws JobError where neither tells */
+function formatOf(key: string, spec: Spec): FormatOfObject {
   const [ending, ended] = COMPRESSION_BY_ENDING.find(([pattern]) => pattern.test(key)) ?? [/$/, 'none'];
-  const compression = spec.compression ?? ended;
   const name = key.replace(ending, '');
   const format = spec.format ?? FORMAT_BY_ENDING.find(([pattern]) => pattern.test(name))?.[1];
-  return format === undefined ? undefined : { format, compression };
+  if (format !== undefined) return { format, compression: spec.compression ?? ended };
+  throw new JobError(
+    'INVALID_JOB',
+    `${key}: expected a key that ends in ${KNOWN_ENDINGS}; rename it, or say the format`,
+  );
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { failure } from '../core/failure.ts';
+import { type Failure, failure } from '../core/failure.ts';
 import type { ModelRepository } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
@@ -46,10 +46,19 @@ export type ScoreHandler = (event: JobEvent, context: CallTime) => Promise<PlanA
 
 /** The function that has the models: it plans jobs, scores their parts, and passes over pieces that end it. */
 export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler {
-  const scoringOf = keepEach((head: JobHead) => `${head.model}/${head.version}`, scoringFor(deps));
+  const { models, limits, checkPercent, partBytes, pieceBytes, observer } = deps;
+  const scorings = new Map<string, RowScoring>();
+  /** Requests that name no model mean the job's, in its version. What is learnt of a model's runs is kept from call to call. */
+  const scoringOf = ({ model, version }: JobHead): RowScoring => {
+    const find: ModelRepository['find'] = (name = model, asked) =>
+      models.find(name, asked ?? (name === model ? version : undefined));
+    const options = { models: { find }, limits, checkPercent, observer, maxCharacters: MAX_CHARACTERS_HELD };
+    const scoring = scorings.get(`${model}/${version}`) ?? createRowScoring(options);
+    scorings.set(`${model}/${version}`, scoring);
+    return scoring;
+  };
   const answer = async (event: JobEvent, context: CallTime): Promise<PlanAnswer | ScoreEvent> => {
     if (event.action === 'plan') {
-      const { models, partBytes, pieceBytes } = deps;
       const storage = deps.storage(event.start.bucket);
       return planJob(event, { storage, models, partBytes, pieceBytes, now: Date.now });
     }
@@ -60,43 +69,18 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
     if (deps.stuckRuns().size > 0)
       await deps.exitProcess('a run that was left behind in an earlier call has not ended since');
     const reader = openReader(storage, head, event.part, deps.maxLineBytes);
-    return scorePart(event, { storage, head, reader, scoring: scoringOf(head) }, timeOf(context));
+    const time = { remainingMs: () => context.getRemainingTimeInMillis(), signal: new AbortController().signal };
+    return scorePart(event, { storage, head, reader, scoring: scoringOf(head) }, time);
   };
   return async (event, context) => {
     try {
       return await answer(event, context);
     } catch (error) {
-      const [bucket, folder] =
-        event.action === 'plan' ? [event.start.bucket, event.start.folder] : [event.bucket, event.folder];
+      const { bucket, folder } = event.action === 'plan' ? event.start : event;
       await noteFailure(deps.storage(bucket), folder, error);
       throw error;
     }
   };
-}
-
-/** Requests that name no model mean the job's, in the version that the job was planned with. */
-function scoringFor({ models, limits, checkPercent, observer }: ScoreHandlerDependencies) {
-  return ({ model, version }: JobHead): RowScoring => {
-    const find: ModelRepository['find'] = (name = model, asked) =>
-      models.find(name, asked ?? (name === model ? version : undefined));
-    const maxCharacters = MAX_CHARACTERS_HELD;
-    return createRowScoring({ models: { find }, limits, checkPercent, observer, maxCharacters });
-  };
-}
-
-/** What was learnt of a model's runs is kept from call to call; one for each version of a model. */
-function keepEach<K, V>(nameOf: (key: K) => string, create: (key: K) => V): (key: K) => V {
-  const values = new Map<string, V>();
-  return (key) => {
-    const name = nameOf(key);
-    const value = values.get(name) ?? create(key);
-    values.set(name, value);
-    return value;
-  };
-}
-
-function timeOf(context: CallTime) {
-  return { remainingMs: () => context.getRemainingTimeInMillis(), signal: new AbortController().signal };
 }
 
 /** @param maxLineBytes of a line; longer ones are refused as rows */
@@ -151,7 +135,8 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
   const { reader, storage, scoring, head } = deps;
   const { fruitless = 0 } = begin;
   const totalMs = time.remainingMs();
-  const steps = createSteps(time, reserveOf(totalMs), fruitless);
+  const reserveMs = Math.min(WRITING_MS.max, Math.max(WRITING_MS.min, totalMs * WRITING_SHARE));
+  const steps = createSteps(time, reserveMs, fruitless);
   const isCancelled = cancelWatch(storage, folder);
   const placeOf = (piece: number): Place => ({ folder, part: part.part, piece });
   const hasTime = (): boolean => !Number.isFinite(totalMs) || time.remainingMs() > totalMs * READING_SHARE;
@@ -181,9 +166,9 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     if (rows === undefined) break;
     reading = startReading(rows.isLast ? Number.POSITIVE_INFINITY : following);
     const output = createOutput({ storage, place, checkpoint, objectBytes: OBJECT_PIECES * head.pieceBytes });
-    const isWhole = part.suspect
-      ? await scoreRedelivered(rows, output, { storage, place, scoring, steps })
-      : await scorePiece(rows, output, scoring, steps, isFirst ? fruitless : 0);
+    const left = leftOf(rows, output.rows);
+    const trial = part.suspect ? await openTrial(storage, place, left, output) : undefined;
+    const isWhole = await scorePiece(left, output, { scoring, steps, trial, fruitless: isFirst ? fruitless : 0 });
     if (!(await written)) return { ...done, next: { piece: before } };
     if (!isWhole) {
       const isFruitless = (await output.finish()).rows === checkpoint.rows && !output.isOvertaken;
@@ -224,10 +209,6 @@ async function giveUpPiece(
   await storage.put(failedKey(folder, part, piece), JSON.stringify(failed));
 }
 
-function reserveOf(totalMs: number): number {
-  return Math.min(WRITING_MS.max, Math.max(WRITING_MS.min, totalMs * WRITING_SHARE));
-}
-
 interface ReadPiece {
   /** Undefined past the last piece. */
   readonly rows: PieceRows | undefined;
@@ -263,46 +244,52 @@ function cancelWatch(storage: JobStorage, folder: string): () => Promise<boolean
   };
 }
 
+interface PieceOptions {
+  readonly scoring: RowScoring;
+  readonly steps: Steps;
+  /** Of a piece that may have ended the process. */
+  readonly trial: Trial | undefined;
+  /** How many calls before ended without an answer to any of these rows. */
+  readonly fruitless: number;
+}
+
 /**
- * Scores the rows of a piece that `output` does not hold yet, step by step.
+ * Scores the rows that are left of a piece, step by step.
  *
- * @param fruitless how many calls before ended without an answer to any of these rows
  * @returns whether all rows are answered; else there was no more time, or another call is ahead
  */
-async function scorePiece(
-  rows: PieceRows,
-  output: Output,
-  scoring: RowScoring,
-  steps: Steps,
-  fruitless: number,
-): Promise<boolean> {
-  skip(rows, output.rows);
-  const left = leftOf(rows);
-  let isFirst = true;
-  for (let size = steps.size(); size > 0; size = steps.size()) {
-    const step = left.take(size);
+async function scorePiece(left: RowsLeft, output: Output, options: PieceOptions): Promise<boolean> {
+  const { steps, trial, fruitless } = options;
+  for (let isFirst = true; ; isFirst = false) {
+    const size = Math.min(steps.size(), trial?.maxRows() ?? Number.POSITIVE_INFINITY);
+    const step = left.take(Math.max(1, size));
     if (step.length === 0) return true;
-    const { count, isTooMuch } = await scoreStep(step, output, scoring, steps, fruitless);
+    if (size === 0) return false;
+    await trial?.begin(output.rows, step.length);
+    const { count, isTooMuch } = await scoreStep(step, output, options);
+    if (trial !== undefined) await output.finish();
     if (output.isOvertaken) return false;
-    if (count < step.length && !isTooMuch) return giveUp(step, isFirst && fruitless > 0 && count === 0, output);
+    if (count < step.length && !isTooMuch) {
+      // A row that had a call's whole time, alone, and was not scored, never will be: on a queue it would be a dead letter.
+      if (isFirst && fruitless > 0 && count === 0 && step.length === 1) refuse(step, output, NO_TIME);
+      return false;
+    }
     left.giveBack(step.slice(count));
-    isFirst = false;
   }
-  return left.take(1).length === 0;
 }
 
-/** Passes over rows that were answered before. */
-function skip(rows: PieceRows, count: number): void {
-  for (let left = count; left > 0; ) {
+const NO_TIME = failure('DEADLINE', "expected the row to be scored within one call's time; it was not, alone");
+
+type RowsLeft = ReturnType<typeof leftOf>;
+
+/** The rows of a piece behind those that were answered before; some may be given back to be handed out again. */
+function leftOf(rows: PieceRows, answered: number) {
+  let back: readonly PieceRow[] = [];
+  for (let left = answered; left > 0; ) {
     const skipped = rows.take(left).length;
-    if (skipped === 0) throw new Error(`expected ${count} rows that were answered before, got ${count - left}`);
+    if (skipped === 0) throw new Error(`expected ${answered} rows that were answered before, got ${answered - left}`);
     left -= skipped;
   }
-}
-
-/** The rows of a piece, of which some may be given back to be handed out again. */
-function leftOf(rows: PieceRows) {
-  let back: readonly PieceRow[] = [];
   return {
     take(max: number): readonly PieceRow[] {
       if (back.length === 0) return rows.take(max);
@@ -320,113 +307,79 @@ function leftOf(rows: PieceRows) {
 async function scoreStep(
   step: readonly PieceRow[],
   output: Output,
-  scoring: RowScoring,
-  steps: Steps,
-  fruitless: number,
+  { scoring, steps, fruitless }: PieceOptions,
 ): Promise<{ readonly count: number; readonly isTooMuch: boolean }> {
   const startedAt = performance.now();
-  const { answers, isTooMuch } = await answersTo(step, scoring, steps, fruitless);
+  const good = step.filter(({ failed }) => failed === undefined);
+  const { answers: scored, isTooMuch } = await scoring.score(good, steps.time, fruitless);
+  let next = 0;
+  const answers = step.map((row) => (row.failed === undefined ? scored[next++] : refusalOf(row, row.failed)));
   const unsettled = answers.indexOf(undefined);
   const count = unsettled < 0 ? step.length : unsettled;
   const answered = answers.filter((answer) => answer !== undefined);
   const characters = answered.reduce((sum, { text }) => sum + text.length, 0);
   steps.took(answered.length, performance.now() - startedAt, characters);
   for (const [index, row] of step.slice(0, count).entries()) {
-    addAnswer(output, row, answers[index]);
+    const answer = answers[index];
+    if (answer === undefined) throw new Error('expected an answer to every row that was settled');
+    addAnswer(output, row, answer);
     if (output.isFull) await output.put();
   }
   return { count, isTooMuch };
 }
 
-async function answersTo(step: readonly PieceRow[], scoring: RowScoring, { time }: Steps, fruitless: number) {
-  const good = step.filter(({ failed }) => failed === undefined);
-  if (good.length === step.length) return scoring.score(good, time, fruitless);
-  const { answers: scored, isTooMuch } = await scoring.score(good, time, fruitless);
-  const answers = new Map(good.map((row, index) => [row, scored[index]]));
-  const all = step.map((row): Answer | undefined => {
-    if (row.failed === undefined) return answers.get(row);
-    return { text: errorRow(row, row.failed), failures: [row.failed] };
-  });
-  return { answers: all, isTooMuch };
-}
-
-/** A row that had a call's whole time, alone, and was not scored, never will be: on a queue it would be a dead letter. */
-function giveUp(step: readonly PieceRow[], hadAllTime: boolean, output: Output): false {
-  const [row] = step;
-  if (hadAllTime && step.length === 1 && row !== undefined) {
-    const failed = failure('DEADLINE', "expected the row to be scored within one call's time; it was not, alone");
-    addAnswer(output, row, { text: errorRow(row, failed), failures: [failed] });
-  }
-  return false;
-}
-
-/** @throws Error when there is none */
-function addAnswer(output: Output, { kept }: PieceRow, answer: Answer | undefined): void {
-  if (answer === undefined) throw new Error('expected an answer to every row that was settled');
-  const { text, failures } = answer;
+function addAnswer(output: Output, { kept }: PieceRow, { text, failures }: Answer): void {
   output.add(kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`, failures);
 }
 
-/** What is tried: rows from `row` on, so many. A call that begins and finds it where it is itself died of it. */
-const TRIAL = z.object({ row: z.int().min(0), size: z.int().min(1) });
-type Trial = z.infer<typeof TRIAL>;
-
-interface RedeliveredDependencies {
-  readonly storage: JobStorage;
-  readonly place: Place;
-  readonly scoring: RowScoring;
-  readonly steps: Steps;
+function refusalOf(row: PieceRow, failed: Failure): Answer {
+  return { text: errorRow(row, failed), failures: [failed] };
 }
+
+function refuse(rows: readonly PieceRow[], output: Output, failed: Failure): void {
+  for (const row of rows) addAnswer(output, row, refusalOf(row, failed));
+}
+
+/** What is tried: rows from `row` on, so many. A call that begins and finds it where it is itself died of it. */
+const NOTE = z.object({ row: z.int().min(0), size: z.int().min(1) });
 
 /** As many as a step of any other piece: where no row ends the process, nothing is slow. */
 const ROWS_A_TRIAL = 1000;
 
+interface Trial {
+  /** Most rows of the next step. */
+  maxRows(): number;
+  /** Notes which rows are tried next. */
+  begin(row: number, size: number): Promise<void>;
+}
+
 /**
- * Scores a piece that has ended the process of calls before: it notes which rows it tries, and keeps what it answers
- * after each step. A call that finds its own note halves the step, until one row stands alone; that one is answered with
- * an error, and the others have their scores.
- *
- * @returns whether all rows are answered
+ * Begins with a piece that has ended the process of calls before: each step is noted before it is tried. A call that finds
+ * its own note halves the step, until one row stands alone; that one is answered with an error here, and the others have
+ * their scores.
  */
-async function scoreRedelivered(
-  rows: PieceRows,
-  output: Output,
-  { storage, place, scoring, steps }: RedeliveredDependencies,
-): Promise<boolean> {
+async function openTrial(storage: JobStorage, place: Place, left: RowsLeft, output: Output): Promise<Trial> {
   const key = redeliveredKey(place.folder, place.part, place.piece);
-  skip(rows, output.rows);
-  const left = leftOf(rows);
-  const died = await readTrial(storage, key);
-  let size = ROWS_A_TRIAL;
-  if (died !== undefined && died.row === output.rows) {
-    size = Math.max(1, Math.floor(died.size / 2));
-    if (died.size === 1) await answerCulprit(rows, output);
-  }
-  for (; steps.size() > 0; size = Math.min(ROWS_A_TRIAL, 2 * size)) {
-    const step = left.take(Math.min(size, steps.size()));
-    if (step.length === 0) return true;
-    const trial: Trial = { row: output.rows, size: step.length };
-    await storage.put(key, JSON.stringify(trial));
-    const { count, isTooMuch } = await scoreStep(step, output, scoring, steps, 0);
-    await output.finish();
-    if (output.isOvertaken || (count < step.length && !isTooMuch)) return false;
-    left.giveBack(step.slice(count));
-  }
-  return false;
-}
-
-async function answerCulprit(rows: PieceRows, output: Output): Promise<void> {
-  const [row] = rows.take(1);
-  if (row === undefined) return;
-  const failed = failure('RUN_FAILED', 'expected the row to be scored; alone too, it ended the process');
-  addAnswer(output, row, { text: errorRow(row, failed), failures: [failed] });
-  await output.finish();
-}
-
-async function readTrial(storage: JobStorage, key: string): Promise<Trial | undefined> {
   const text = await storage.get(key);
-  return text === undefined ? undefined : parseObject(TRIAL, text, key);
+  const died = text === undefined ? undefined : parseObject(NOTE, text, key);
+  let maxRows = ROWS_A_TRIAL;
+  if (died?.row === output.rows) {
+    maxRows = Math.max(1, Math.floor(died.size / 2));
+    if (died.size === 1) {
+      refuse(left.take(1), output, ENDED_THE_PROCESS);
+      await output.finish();
+    }
+  }
+  return {
+    maxRows: () => maxRows,
+    async begin(row, size) {
+      await storage.put(key, JSON.stringify({ row, size } satisfies z.infer<typeof NOTE>));
+      maxRows = Math.min(ROWS_A_TRIAL, 2 * maxRows);
+    },
+  };
 }
+
+const ENDED_THE_PROCESS = failure('RUN_FAILED', 'expected the row to be scored; alone too, it ended the process');
 
 /** What a call is given when others of its part have ended without an answer. */
 interface SkipEvent extends Omit<ScoreEvent, 'action'> {

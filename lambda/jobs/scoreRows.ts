@@ -57,10 +57,7 @@ export interface RowScoring {
 /** What a call of a job holds of answers: twice what a step should give. */
 export const MAX_CHARACTERS_HELD = 16 * 1024 * 1024;
 
-const NO_DEADLINE: TimeLimit = {
-  remainingMs: () => Number.POSITIVE_INFINITY,
-  signal: new AbortController().signal,
-};
+const NO_DEADLINE: TimeLimit = { remainingMs: () => Number.POSITIVE_INFINITY, signal: new AbortController().signal };
 
 const NOBODY: Observer = {
   microBatch: () => {},
@@ -97,12 +94,24 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
         observer.problem?.(error);
       };
       const deps = { ...kept, observer: { ...NOBODY, ...observer, problem } };
-      const taken = createTaken(maxCharacters);
+      const replies = new Map<number, Reply>();
+      const letGo = new Set<number>();
+      let held = 0;
+      const take = (row: number, reply: Reply): void => {
+        const characters = isHandedBack(reply) ? 0 : reply.text.length;
+        if (characters > 0 && held > 0 && held + characters > maxCharacters) {
+          letGo.add(row);
+          replies.delete(row);
+          return;
+        }
+        held += characters;
+        replies.set(row, reply);
+      };
       const scoreSome = async (first: number, some: readonly Row[]): Promise<void> => {
         if (time.signal.aborted) return;
         const bodies = some.map(({ id, text }) => ({ key: id, body: text }));
-        const scoring = score(bodies, deps, time, async (replies) => {
-          for (const reply of replies) taken.take(first + reply.of, reply);
+        const scoring = score(bodies, deps, time, async (given) => {
+          for (const reply of given) take(first + reply.of, reply);
         });
         await waitOrAbort(scoring, time.signal, GRACE_MS);
       };
@@ -112,45 +121,17 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
       }
       const answers: (Answer | undefined)[] = [];
       for (const [index, row] of rows.entries()) {
-        if (taken.failedForNow(index)) await scoreSome(index, [row]);
-        const reply = taken.replyTo(index);
-        if (reply === undefined && !time.signal.aborted && !taken.isLetGo(index)) {
+        const first = replies.get(index);
+        // Another try may not meet what a row failed by for now; one for which there was no time is left for later.
+        if (first !== undefined && isHandedBack(first) && !isOutOfTime(first)) await scoreSome(index, [row]);
+        const reply = replies.get(index);
+        if (reply === undefined && !time.signal.aborted && !letGo.has(index)) {
           throw new Error(`row ${row.id}: expected a reply, got none`);
         }
         answers.push(reply && answerOf(row, reply, lastProblem));
       }
-      return { answers, isTooMuch: taken.isTooMuch() };
+      return { answers, isTooMuch: letGo.size > 0 };
     },
-  };
-}
-
-/** The replies to the rows of one call, until it returns. */
-function createTaken(maxCharacters: number) {
-  const replies = new Map<number, Reply>();
-  const letGo = new Set<number>();
-  let answers = 0;
-  let held = 0;
-  return {
-    take(row: number, reply: Reply): void {
-      if (!isHandedBack(reply)) {
-        if (answers > 0 && held + reply.text.length > maxCharacters) {
-          letGo.add(row);
-          replies.delete(row);
-          return;
-        }
-        answers += 1;
-        held += reply.text.length;
-      }
-      replies.set(row, reply);
-    },
-    replyTo: (row: number) => replies.get(row),
-    /** Whether a row failed in a way that another try may not meet; one for which there was no time is left for later. */
-    failedForNow(row: number): boolean {
-      const reply = replies.get(row);
-      return reply !== undefined && isHandedBack(reply) && !isOutOfTime(reply);
-    },
-    isLetGo: (row: number) => letGo.has(row),
-    isTooMuch: () => letGo.size > 0,
   };
 }
 

@@ -327,9 +327,16 @@ function rangeWindow(storage: JobStorage, head: JobHead, at: number): Window {
   };
 }
 
-/** The first bytes of what compressed text decompresses to: at most so many, and fewer where it ends before. */
-export async function startOfCompressed(storage: JobStorage, head: Compressed, max: number): Promise<Uint8Array> {
-  const window = await openStream(storage, head);
+/** The first bytes of a text, as it is decompressed: at most so many, and fewer where it ends before. */
+export async function startOfText(
+  storage: JobStorage,
+  input: JobInput,
+  compression: Compression,
+  max: number,
+): Promise<Uint8Array> {
+  if (input.bytes === 0) return new Uint8Array();
+  if (compression === 'none') return storage.readRange(input, { start: 0, end: Math.min(max, input.bytes) });
+  const window = await openStream(storage, { ...input, compression });
   try {
     await window.fillUntil(max);
     return window.bytes().bytes.subarray(0, max);
@@ -506,7 +513,7 @@ const MAX_BYTES = 1024 * 1024;
 
 /** @throws JobError when the file does not begin with one */
 export async function readHeader(storage: JobStorage, input: JobInput, compression: Compression): Promise<Header> {
-  const bytes = Buffer.from(await firstBytes(storage, input, compression));
+  const bytes = Buffer.from(await startOfText(storage, input, compression, MAX_BYTES));
   const newline = bytes.indexOf(NEWLINE);
   const line = newline < 0 ? bytes : bytes.subarray(0, newline);
   if (newline < 0 && bytes.length >= MAX_BYTES) throw noHeader(input, `a first line of more than ${MAX_BYTES} bytes`);
@@ -518,12 +525,6 @@ export async function readHeader(storage: JobStorage, input: JobInput, compressi
   const columns = text.trim() === '' ? undefined : fieldsOf(text);
   if (columns === undefined) throw noHeader(input, 'a first line without them');
   return { columns, end: newline < 0 ? bytes.length : newline + 1 };
-}
-
-async function firstBytes(storage: JobStorage, input: JobInput, compression: Compression): Promise<Uint8Array> {
-  if (compression !== 'none') return startOfCompressed(storage, { ...input, compression }, MAX_BYTES);
-  if (input.bytes === 0) return new Uint8Array();
-  return storage.readRange(input, { start: 0, end: Math.min(MAX_BYTES, input.bytes) });
 }
 
 function noHeader({ key }: JobInput, got: string): JobError {

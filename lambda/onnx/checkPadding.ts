@@ -1,7 +1,7 @@
 import { type Difference, firstDifference, type Tolerance } from '../core/difference.ts';
 import { messageOf } from '../core/failure.ts';
 import { elementsPerRowAt, type Part } from '../core/microBatch.ts';
-import { axisInModel, type Model, type RaggedAxis, SettingsMissingError } from '../core/model.ts';
+import { axisInModel, type Model, type RaggedAxis } from '../core/model.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../core/tensor.ts';
 
 import { CURE_OF_DYNAMIC_QUANTISATION, isDynamicallyQuantised } from './decideBatching.ts';
@@ -147,7 +147,7 @@ function inModel(difference: Difference, { outputs }: Model): Difference {
   return { ...difference, axis: { index: axisInModel(spec, index), sizes } };
 }
 
-class PaddingChangesAnswers extends SettingsMissingError {
+class PaddingChangesAnswers extends Error {
   constructor(difference: Difference, { name }: RaggedAxis, length: number, padded: number, graph: ModelGraph) {
     const { output, detail } = difference;
     super(

@@ -5,7 +5,6 @@ import {
   listNames,
   type Model,
   type RaggedAxis,
-  SettingsMissingError,
   shapeInModel,
   type TensorSpec,
 } from '../core/model.ts';
@@ -36,41 +35,13 @@ export interface ContractSettings {
   readonly constants?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** What keeps a model from being served, and what config.json would have to say. */
-interface ContractGaps {
-  /** One for each tensor, or pair of them. */
-  readonly problems: readonly string[];
-  /** Those that are there, and those that are missing: a constant whose value nobody but its owner knows is null. */
-  readonly settings: ContractSettings;
-}
-
 /**
  * Reads what a model takes and gives from what its session says of it.
  *
- * @throws SettingsMissingError when config.json has to say more; any other Error when a value is of a type that cannot be
- *   carried, or a setting does not agree with the model
+ * @throws Error when config.json has to say more, with what to add to it; when a value is of a type that cannot be carried,
+ *   or a setting does not agree with the model
  */
 export function readContract(metadata: SessionMetadata, settings: ContractSettings = {}): ModelContract {
-  const { problems } = findGaps(metadata, settings);
-  if (problems.length > 0) throw new SettingsMissingError(problems.join('; '));
-  const { batchAxis = {}, constants = {} } = settings;
-  const all = metadata.inputs.map(readInput);
-  const isConstant = ({ name }: TensorSpec): boolean => Object.hasOwn(constants, name);
-  const inputs = all.filter((spec) => !isConstant(spec)).map((spec) => withBatchAxis(spec, batchAxis));
-  const outputs = chosenOf(metadata.outputs, settings.outputs)
-    .map(readTensor)
-    .filter((spec) => spec !== undefined)
-    .map((spec) => withBatchAxis(spec, batchAxis));
-  return { inputs, outputs, constants: all.filter(isConstant), ...readBakedRows(inputs) };
-}
-
-/**
- * Everything that the names and shapes of a model's tensors show to be missing in its config.json.
- *
- * @throws Error when no setting would help: a value is of a type that cannot be carried, or a setting does not agree
- *   with the model
- */
-export function findGaps(metadata: SessionMetadata, settings: ContractSettings): ContractGaps {
   const { batchAxis = {}, constants = {} } = settings;
   const all = metadata.inputs.map(readInput);
   refuseOtherNames('constants', Object.keys(constants), all);
@@ -82,7 +53,8 @@ export function findGaps(metadata: SessionMetadata, settings: ContractSettings):
   );
   if (outputs.length === 0) throw new Error(`${otherProblems.join('; ')}; ${EXPORT_TENSORS}`);
 
-  const given = all.filter(({ name }) => !Object.hasOwn(constants, name));
+  const isConstant = ({ name }: TensorSpec): boolean => Object.hasOwn(constants, name);
+  const given = all.filter((spec) => !isConstant(spec));
   const scalars = given.filter(({ shape }) => shape.length === 0);
   const inputs = given.filter(({ shape }) => shape.length > 0);
   refuseOtherNames('batchAxis', Object.keys(batchAxis), [...inputs, ...outputs]);
@@ -92,20 +64,27 @@ export function findGaps(metadata: SessionMetadata, settings: ContractSettings):
     throw new Error(`expected a model with at least one input that requests give, got ${got}`);
   }
   const axes = findAxes(inputs, outputs, batchAxis);
-  const missing = [...scalars, ...axes.weights].map(({ name }): [string, null] => [name, null]);
+  const problems = [
+    ...scalars.map(({ name }) => `input '${name}': expected a batch axis, got a scalar`),
+    ...axes.problems,
+    ...otherProblems,
+  ];
+  if (problems.length > 0) {
+    const missing = [...scalars, ...axes.weights];
+    const block = {
+      ...(others.length > 0 && { outputs: outputs.map(({ name }) => name) }),
+      ...(Object.keys(axes.batchAxis).length > 0 && { batchAxis: axes.batchAxis }),
+      ...(missing.length > 0 && { constants: Object.fromEntries(missing.map(({ name }) => [name, null])) }),
+    };
+    const toFill = missing.length === 0 ? '' : `, with the values of ${listNames(missing)} in place of null`;
+    throw new Error(`${problems.join('; ')}; add to config.json${toFill}: ${JSON.stringify(block)}`);
+  }
+  const rowsFirst = inputs.map((spec) => withBatchAxis(spec, batchAxis));
   return {
-    problems: [
-      ...scalars.map(({ name }) => `input '${name}': expected a batch axis, got a scalar`),
-      ...axes.problems,
-      ...otherProblems,
-    ],
-    settings: {
-      ...(settings.outputs !== undefined || others.length > 0 ? { outputs: outputs.map(({ name }) => name) } : {}),
-      ...(Object.keys(axes.batchAxis).length > 0 ? { batchAxis: axes.batchAxis } : {}),
-      ...(Object.keys(constants).length + missing.length > 0
-        ? { constants: { ...constants, ...Object.fromEntries(missing) } }
-        : {}),
-    },
+    inputs: rowsFirst,
+    outputs: outputs.map((spec) => withBatchAxis(spec, batchAxis)),
+    constants: all.filter(isConstant),
+    ...readBakedRows(rowsFirst),
   };
 }
 
@@ -194,18 +173,16 @@ function findAxes(
   outputs: readonly TensorSpec[],
   declared: Readonly<Record<string, number>>,
 ): FoundAxes {
-  const problems: string[] = [];
-  let batchAxis = declared;
-  const rowsFirst = (): TensorSpec[] => inputs.map((spec) => withBatchAxis(spec, batchAxis));
-  const namesSuggest = axesNamed(batchName(rowsFirst(), [...inputs, ...outputs]), [...inputs, ...outputs]);
-  for (let found = findMisplaced(rowsFirst(), batchAxis); found; found = findMisplaced(rowsFirst(), batchAxis)) {
-    problems.push(found.problem);
-    // Both declared they are no problem any more; usually what the names suggest is enough.
-    const isNew = Object.keys(namesSuggest).some((name) => !Object.hasOwn(batchAxis, name));
-    batchAxis = isNew ? { ...namesSuggest, ...batchAxis } : { ...batchAxis, ...found.pair };
-  }
+  const all = [...inputs, ...outputs];
+  const asDeclared = inputs.map((spec) => withBatchAxis(spec, declared));
+  const misplaced = findMisplaced(asDeclared, declared);
+  const namesSuggest = axesNamed(batchName(asDeclared, all), all);
+  const isNew = Object.keys(namesSuggest).some((name) => !Object.hasOwn(declared, name));
+  const suggested = isNew ? namesSuggest : misplaced?.pair;
+  const batchAxis = misplaced === undefined ? declared : { ...suggested, ...declared };
+  const problems = misplaced === undefined ? [] : [misplaced.problem];
   const disagreed = disagreement(
-    rowsFirst(),
+    inputs.map((spec) => withBatchAxis(spec, batchAxis)),
     outputs.map((spec) => withBatchAxis(spec, batchAxis)),
   );
   if (disagreed === undefined) return { problems, batchAxis, weights: [] };

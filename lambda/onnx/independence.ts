@@ -73,7 +73,7 @@ export async function checkRows(
   const runsOneRow: RowCheck = { verdict: 'independent', finding: 'it is run one row at a time', probes: 0 };
   if (firstCount === undefined) return runsOneRow;
   const startedAt = now();
-  const observations = createSightings(model);
+  const observations = createObservations(model);
   const usable: ProbeSet[] = [];
   let isCutShort = false;
   let reason = 'made-up values might keep its loop from ending, and there are no samples';
@@ -137,7 +137,7 @@ function widened(model: Model): Model {
 
 const FEW_ROWS = 3;
 
-function describeLargest(observations: Sightings): string {
+function describeLargest(observations: Observations): string {
   const largest = observations.largest();
   return largest === undefined ? 'nothing' : `${largest.share.toExponential(0)} at most (output '${largest.output}')`;
 }
@@ -153,7 +153,7 @@ async function firstThatRuns(
   isFirst: boolean,
   count: number,
   model: Model,
-  observations: Sightings,
+  observations: Observations,
 ): Promise<ProbeSet | RowCheck | { readonly reason: string }> {
   let reason = 'there was nothing to run it with';
   for (const set of alternatives) {
@@ -176,7 +176,7 @@ async function firstThatRuns(
 async function whyNotAlone(
   probes: readonly Part[],
   model: Model,
-  observations: Sightings,
+  observations: Observations,
 ): Promise<string | undefined> {
   try {
     for (const probe of probes) observations.see([probe], await runTogether(model, [probe]));
@@ -191,7 +191,7 @@ async function whyNotAlone(
 async function compare(
   neighbourSets: readonly (readonly Part[])[],
   model: Model,
-  observations: Sightings,
+  observations: Observations,
 ): Promise<RowCheck | undefined> {
   for (const company of neighbourSets) {
     let run: TogetherRun;
@@ -326,8 +326,8 @@ function describeMismatch({ difference, changed, rowCounts: [before, now] }: Mis
 
 export type Answer = readonly Tensor[];
 
-/** Where and among whom a probe was answered. */
-interface Sighting {
+/** What a probe was answered in a run of so many rows, and at which place in it. */
+interface Observation {
   readonly answer: Answer;
   readonly paddedRows: number;
   readonly place: number;
@@ -340,34 +340,17 @@ interface Mismatch {
   readonly changed: 'neighbours' | 'place' | 'row count';
   /** The rows of the two runs. */
   readonly rowCounts: readonly [number, number];
-  /** Of the probe, in the run of now. */
+  /** Of the probe, in the later run. */
   readonly place: number;
 }
 
-/** The answers that probes got, each compared with those that the same probe got before. */
-interface Sightings {
-  /** Enters the answers of a run. Gives one that differs by more than rounding, by more than the row count where there is one. */
-  see(parts: readonly Part[], run: TogetherRun): Mismatch | undefined;
-  /** Forgets what was seen in runs of so many rows: it is compared with what other runs gave once more. */
-  forget(paddedRows: number): void;
-  /** The largest difference that was taken for rounding, if there was any. */
-  largest(): Difference | undefined;
-  /** How many probes were answered. */
-  probes(): number;
-  /** Whether two probes got different answers: a model that answers all probes alike could mix rows unseen. */
-  hasVaried(): boolean;
-}
+type Observations = ReturnType<typeof createObservations>;
 
-/** What is known of a probe: its first answer of all, and by row count the first one and that of each place. */
-interface Known {
-  readonly first: Sighting;
-  readonly byCount: Map<number, { readonly first: Sighting; readonly byPlace: Map<number, Sighting> }>;
-}
-
-function createSightings({ outputs }: Model): Sightings {
-  const observations = new Map<Part, Known>();
+/** The answers that probes got, each compared with the earlier one of the same probe whose run was most like it. */
+function createObservations({ outputs }: Model) {
+  const ofProbe = new Map<Part, Observation[]>();
   let largest: Difference | undefined;
-  const compare = (before: Sighting, now: Sighting): Mismatch | undefined => {
+  const mismatchOf = (before: Observation, now: Observation): Mismatch | undefined => {
     const [changed, tolerance] = whatChanged(before, now);
     const difference = firstDifference(before.answer, now.answer, tolerance, (small) => {
       if (small.share > (largest?.share ?? 0)) largest = small;
@@ -375,47 +358,44 @@ function createSightings({ outputs }: Model): Sightings {
     return difference && { difference, changed, rowCounts: [before.paddedRows, now.paddedRows], place: now.place };
   };
   return {
-    see(parts, { answers, paddedRows }) {
+    /** Enters the answers of a run. Gives one that differs by more than rounding, by more than the row count where there is one. */
+    see(parts: readonly Part[], { answers, paddedRows }: TogetherRun): Mismatch | undefined {
       const mismatches: Mismatch[] = [];
       for (const [place, answer] of answers) {
         const probe = parts[place] as Part;
-        const now: Sighting = { answer, paddedRows, place };
-        const before = remember(observations, probe, now);
-        const mismatch = before === undefined ? undefined : compare(before, now);
+        const now: Observation = { answer, paddedRows, place };
+        const earlier = ofProbe.get(probe) ?? [];
+        const ofCount = earlier.filter((one) => one.paddedRows === paddedRows);
+        const samePlace = ofCount.find((one) => one.place === place);
+        const before = samePlace ?? ofCount[0] ?? earlier[0];
+        if (samePlace === undefined) ofProbe.set(probe, [...earlier, now]);
+        const mismatch = before && mismatchOf(before, now);
         if (mismatch !== undefined) mismatches.push(mismatch);
       }
       return mismatches.find(({ changed }) => changed !== 'row count') ?? mismatches[0];
     },
-    forget(paddedRows) {
-      for (const { byCount } of observations.values()) byCount.delete(paddedRows);
+    /** Forgets runs of so many rows: the next of them is compared with runs of other counts once more. */
+    forget(paddedRows: number): void {
+      for (const [probe, [first, ...later]] of ofProbe) {
+        const kept = later.filter((one) => one.paddedRows !== paddedRows);
+        ofProbe.set(probe, first === undefined ? kept : [first, ...kept]);
+      }
     },
+    /** The largest difference that was taken for rounding, if there was any. */
     largest: () => largest,
-    probes: () => observations.size,
-    hasVaried() {
-      const firsts = [...observations.values()].map(({ first }) => first.answer);
-      return outputs.some((_, index) =>
-        firsts.some((answer) => differenceOf(firsts[0]?.[index] as Tensor, 0, answer[index] as Tensor, 0).share > 0),
+    /** How many probes were answered. */
+    probes: () => ofProbe.size,
+    /** Whether two probes got different answers: a model that answers all probes alike could mix rows unseen. */
+    hasVaried(): boolean {
+      const [first = [], ...others] = [...ofProbe.values()].map(([one]) => one?.answer ?? []);
+      return others.some((answer) =>
+        outputs.some((_, index) => differenceOf(first[index] as Tensor, 0, answer[index] as Tensor, 0).share > 0),
       );
     },
   };
 }
 
-/** Enters a sighting. Gives the one before that is most like it; undefined where there is none. */
-function remember(observations: Map<Part, Known>, probe: Part, now: Sighting): Sighting | undefined {
-  const known = observations.get(probe);
-  const ofCount = known?.byCount.get(now.paddedRows);
-  if (ofCount === undefined) {
-    const { byCount } = known ?? { byCount: new Map() };
-    byCount.set(now.paddedRows, { first: now, byPlace: new Map([[now.place, now]]) });
-    if (known === undefined) observations.set(probe, { first: now, byCount });
-    return known?.first;
-  }
-  const before = ofCount.byPlace.get(now.place);
-  if (before === undefined) ofCount.byPlace.set(now.place, now);
-  return before ?? ofCount.first;
-}
-
-function whatChanged(before: Sighting, now: Sighting): [Mismatch['changed'], Tolerance] {
+function whatChanged(before: Observation, now: Observation): [Mismatch['changed'], Tolerance] {
   if (before.paddedRows !== now.paddedRows) return ['row count', OTHER_SHAPE];
   return before.place === now.place ? ['neighbours', SAME_PLACE] : ['place', SAME_SHAPE];
 }

@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf } from '../core/failure.ts';
 import { isRefused, type Part, type RequestInput, type ScoringRequest } from '../core/microBatch.ts';
@@ -309,13 +309,21 @@ const LIMITS = { maxRequestRows: 10_000, maxRequestsPerMessage: 1 };
 /** The first lines of a model's samples, with where each stands. */
 export interface SampleLines {
   readonly path: string;
-  readonly lines: readonly Line[];
+  readonly lines: readonly { readonly line: string; readonly number: number }[];
 }
 
 /** The first lines of `samples.jsonl`; none where there is no such file. Blank ones are left out, and a byte order mark. */
 export async function readSampleLines(folder: string): Promise<SampleLines> {
   const path = join(folder, SAMPLES_FILE);
-  return { path, lines: await firstLinesOf(path) };
+  try {
+    const texts = (await readFile(path, 'utf8')).split('\n');
+    // A byte order mark and \r are white space too.
+    const lines = texts.map((text, index) => ({ line: text.trim(), number: index + 1 }));
+    return { path, lines: lines.filter(({ line }) => line !== '').slice(0, MAX_SAMPLES) };
+  } catch (cause) {
+    if (isNotThere(cause)) return { path, lines: [] };
+    throw new Error(`${path}: expected lines of JSON, got a file that cannot be read: ${messageOf(cause)}`, { cause });
+  }
 }
 
 /**
@@ -334,43 +342,6 @@ export async function decodeSamples({ path, lines }: SampleLines, model: Model):
     samples.push(decoded);
   }
   return samples;
-}
-
-/** A line that is not blank, and its number, from 1. */
-interface Line {
-  readonly line: string;
-  readonly number: number;
-}
-
-async function firstLinesOf(path: string): Promise<Line[]> {
-  const lines: Line[] = [];
-  let number = 0;
-  try {
-    for await (const text of linesOf(path)) {
-      number += 1;
-      // A byte order mark and \r are white space too.
-      const line = text.trim();
-      if (line !== '') lines.push({ line, number });
-      if (lines.length === MAX_SAMPLES) break;
-    }
-  } catch (error) {
-    if (isNotThere(error)) return [];
-    throw new Error(`${path}: expected lines of JSON, got a file that cannot be read: ${messageOf(error)}`, {
-      cause: error,
-    });
-  }
-  return lines;
-}
-
-/** Only \n ends a line: Node's own reader also takes the separators U+2028 and U+2029, which JSON may hold. */
-async function* linesOf(path: string): AsyncGenerator<string> {
-  let rest = '';
-  for await (const chunk of createReadStream(path, 'utf8')) {
-    const lines = `${rest}${chunk}`.split('\n');
-    rest = lines.pop() ?? '';
-    yield* lines;
-  }
-  yield rest;
 }
 
 function parse(line: string, where: string): unknown {

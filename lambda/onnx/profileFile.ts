@@ -235,15 +235,10 @@ export function thisMachine(): ProfileFile['machine'] {
 
 /** Of the package that runs models here; `unknown` where it is not installed. */
 export function runtimeVersion(): string {
-  const folders = createRequire(import.meta.url).resolve.paths(RUNTIME) ?? [];
-  for (const folder of folders) {
-    try {
-      return z
-        .object({ version: z.string() })
-        .parse(JSON.parse(readFileSync(join(folder, RUNTIME, 'package.json'), 'utf8'))).version;
-    } catch {}
+  try {
+    const path = createRequire(import.meta.url).resolve('onnxruntime-node/package.json');
+    return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(path, 'utf8'))).version;
+  } catch {
+    return 'unknown';
   }
-  return 'unknown';
 }
-
-const RUNTIME = 'onnxruntime-node';

@@ -321,53 +321,35 @@ function explainLoadError(message: string): string {
   });
 }
 
-/** Lets work be done at some places, at each one after the other, first come, first served. */
-interface Turns {
-  /**
-   * Does `work` at the first place that is free.
-   *
-   * @param place the only place that will do. @default any
-   * @throws RunAbandonedError when the signal is aborted before its turn comes: it is never started
-   */
-  take<T>(work: (place: number) => Promise<T>, signal?: AbortSignal, place?: number): Promise<T>;
-}
-
-interface Waiter {
-  readonly turn: Deferred<number>;
-  readonly wanted: number | undefined;
-}
-
-/** @param places how many there are, numbered from 0 */
-export function createTurns(places = 1): Turns {
+/** Lets work be done at some places, numbered from 0, at each one after the other, first come, first served. */
+export function createTurns(places = 1) {
   const free = new Set(Array.from({ length: places }, (_, place) => place));
-  const waiting = new Set<Waiter>();
-  const myTurn = async (signal: AbortSignal | undefined, wanted: number | undefined): Promise<number> => {
-    const one = { turn: deferred<number>(), wanted };
-    waiting.add(one);
-    // At once: a turn that is given to one who has gone would never be passed on.
-    const withdraw = (): void => {
-      if (waiting.delete(one)) one.turn.reject(withdrawn());
-    };
-    signal?.addEventListener('abort', withdraw);
-    return one.turn.promise.finally(() => signal?.removeEventListener('abort', withdraw));
-  };
-  const firstFree = (wanted: number | undefined): number | undefined =>
-    [...free].find((place) => wanted === undefined || place === wanted);
+  let waiting: { readonly turn: Deferred<number>; readonly wanted: number | undefined }[] = [];
   const passOn = (place: number): void => {
-    const next = [...waiting].find(({ wanted }) => wanted === undefined || wanted === place);
-    if (next === undefined) {
-      free.add(place);
-      return;
-    }
-    waiting.delete(next);
-    next.turn.resolve(place);
+    const next = waiting.find(({ wanted }) => wanted === undefined || wanted === place);
+    if (next === undefined) free.add(place);
+    else next.turn.resolve(place);
+    waiting = waiting.filter((one) => one !== next);
   };
   return {
-    async take(work, signal, wanted) {
+    /**
+     * Does `work` at the first place that is free.
+     *
+     * @param wanted the only place that will do. @default any
+     * @throws RunAbandonedError when the signal is aborted before its turn comes: it is never started
+     */
+    async take<T>(work: (place: number) => Promise<T>, signal?: AbortSignal, wanted?: number): Promise<T> {
       if (signal?.aborted) throw withdrawn();
-      const found = firstFree(wanted);
-      if (found !== undefined) free.delete(found);
-      const place = found ?? (await myTurn(signal, wanted));
+      let place = [...free].find((one) => wanted === undefined || one === wanted);
+      if (place === undefined) {
+        const one = { turn: deferred<number>(), wanted };
+        waiting.push(one);
+        place = await raceAbort(one.turn.promise, signal, () => {
+          // At once: a turn that is given to one who has gone would never be passed on.
+          waiting = waiting.filter((other) => other !== one);
+          return withdrawn();
+        });
+      } else free.delete(place);
       try {
         return await work(place);
       } finally {

@@ -8,7 +8,6 @@ import {
   type Model,
   RunAbandonedError,
   type RunResult,
-  SettingsMissingError,
   shapeInModel,
   type TensorSpec,
 } from '../core/model.ts';
@@ -104,14 +103,14 @@ async function warmUpAndCheck(
   modelOn: (device: number) => Model,
   options: PrepareOptions,
 ): Promise<Omit<Prepared, 'measured'>> {
-  const { sizes, batching, graph, samples, now, isThorough = false } = options;
+  const { sizes, batching, graph, samples, now, onGpu, maxElements, isThorough = false } = options;
   const startedAt = now();
-  const warm = await warmEverySize(recorded, options);
-  await warmOtherDevices(warm, recorded.measured(), modelOn, options.maxElements);
+  const fixesSizes = onGpu && batching !== 'alone';
+  const warmed = await warmUp(recorded.model, sizes, { onGpu, fixesSizes, maxElements });
+  const warm = fixesSizes ? { ...warmed, model: costed(warmed.model, recorded.measured()) } : warmed;
+  await warmOtherDevices(warm, recorded.measured(), modelOn, maxElements);
   const { bakedRows } = warm;
-  const problems = [warm.problem, options.onGpu ? openLengths(warm.model) : undefined].filter(
-    (one) => one !== undefined,
-  );
+  const problems = [warm.problem, onGpu ? openLengths(warm.model) : undefined].filter((one) => one !== undefined);
   const given = typeof sizes === 'boolean' ? {} : sizes;
   const loadMs = options.loadMs + now() - startedAt;
   const limitMs = Math.max(isThorough ? THOROUGH_CHECK_MS : MIN_CHECK_MS, loadMs);
@@ -143,7 +142,7 @@ async function warmUpAndCheck(
     size: warm.sizes?.[ragged.name] ?? 1,
     samples: realProbes(samples),
     graph,
-    tolerance: options.onGpu ? OTHER_LENGTH_ON_GPU : OTHER_LENGTH,
+    tolerance: onGpu ? OTHER_LENGTH_ON_GPU : OTHER_LENGTH,
     limitMs,
     now,
   });
@@ -161,15 +160,6 @@ async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Prom
   if (!mayShare || model.allowedSizes.length === 1 || model.cost !== undefined || onGpu || sizes === false) return;
   const limitMs = Math.max(MIN_TIMING_MS, TIMING_SHARE * loadMs);
   await timeSizes(recorded, { probes: timingProbes(model, samples, graph), maxElements, limitMs, now });
-}
-
-/** On a GPU also at the allowed sizes that it has there by default. */
-async function warmEverySize(
-  recorded: RecordedRuns,
-  { sizes, batching, onGpu, maxElements }: PrepareOptions,
-): Promise<WarmUpResult> {
-  const warm = await warmUp(recorded.model, sizes, onGpu);
-  return onGpu && batching !== 'alone' ? withFixedSizes(warm, recorded.measured, maxElements) : warm;
 }
 
 /** The shapes that ran on the first device, on all the others at the same time. */
@@ -231,33 +221,61 @@ const MAX_ELEMENTS = 4_194_304;
 /** What is tried where a model does not run at 1 row: it may be baked to one of these. */
 const BAKED_ROWS = [2, 4, 8, 16, 32, 64];
 
+interface WarmUpOptions {
+  /** Whether the first run of a shape is slow however long it takes. @default false */
+  readonly onGpu?: boolean;
+  /**
+   * Whether a model without allowed sizes has 1, 2, 4, … and the most rows from then on, less those at which it does not
+   * run: on a GPU the first run of a shape is slow, and real ones should not be it. @default false
+   */
+  readonly fixesSizes?: boolean;
+  /** Most elements that the inputs of one run hold together: larger sizes that it is given here are left out. @default any number */
+  readonly maxElements?: number;
+}
+
 /**
  * Runs the model on zeros at every allowed size, or at 1 and 2 rows where it has no allowed sizes: the first run of a shape is
  * slow, and an axis that is dynamic in name only fails at 2 rows.
  *
- * @param onGpu whether the first run of a shape is slow however long it takes
  * @throws Error when an output has no batch axis, a size names no axis of the model, or a run does not end
  */
-export async function warmUp(model: Model, sizes: WarmUpSizes, onGpu = false): Promise<WarmUpResult> {
-  if (sizes === false) return { model };
+export async function warmUp(
+  model: Model,
+  sizes: WarmUpSizes,
+  { onGpu = false, fixesSizes = false, maxElements = Number.POSITIVE_INFINITY }: WarmUpOptions = {},
+): Promise<WarmUpResult> {
+  const isOpen = model.allowedSizes.length === 0;
+  const isFixed = isOpen && fixesSizes && model.maxBatchRows > 1;
+  const few = model.maxBatchRows > 1 ? [1, 2] : [1];
+  const rowCounts = isOpen ? (isFixed ? powersOfTwoUpTo(model.maxBatchRows) : few) : model.allowedSizes;
+  const unrun = isFixed ? { ...model, allowedSizes: rowCounts } : model;
+  if (sizes === false) return { model: unrun };
   refuseUnknownAxes(model, sizes);
   const given = sizes === true ? {} : sizes;
-  const hasAllowedSizes = model.allowedSizes.length > 0;
-  const [smallest = 1, ...others] = hasAllowedSizes ? model.allowedSizes : [1, ...(model.maxBatchRows > 1 ? [2] : [])];
+  const [smallest = 1, ...others] = rowCounts;
   const found = await findSizes(model, smallest, given, onGpu);
   if ('reason' in found) {
-    const baked = hasAllowedSizes ? undefined : await findBakedRows(model, given, onGpu);
+    const baked = isOpen ? await findBakedRows(model, given, onGpu) : undefined;
     if (baked !== undefined) return baked;
     const hint = 'give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false';
-    return { model, problem: `warm-up with ${smallest} rows of zeros failed: ${found.reason}; ${hint}` };
+    return { model: unrun, problem: `warm-up with ${smallest} rows of zeros failed: ${found.reason}; ${hint}` };
   }
+  const good = [smallest];
   for (const rows of others) {
-    const reason = await whyNotAt(model, rows, found.sizes, onGpu);
-    if (reason === undefined) continue;
-    if (!hasAllowedSizes) return { ...bakedTo(1, model, found.sizes), problem: `with 2 rows: ${reason}` };
-    throw new Error(`expected the model to run at ${rows} rows, one of its allowed sizes, got: ${reason}`);
+    const max = isOpen && rows > 2 ? maxElements : Number.POSITIVE_INFINITY;
+    if (elementsAt(model, rows, { ...found.sizes, ...shortestLength(model) }) > max) break;
+    const reason = await whyNotAt(model, rows, found.sizes, onGpu, max);
+    if (reason === undefined) {
+      good.push(rows);
+      continue;
+    }
+    if (!isOpen) throw new Error(`expected the model to run at ${rows} rows, one of its allowed sizes, got: ${reason}`);
+    if (rows === 2) return { ...bakedTo(1, model, found.sizes), problem: `with 2 rows: ${reason}` };
+    const maxBatchRows = Math.max(...good);
+    const problem = `a run has ${maxBatchRows} rows at most, because one of ${rows} failed: ${reason}`;
+    return { model: { ...model, allowedSizes: good, maxBatchRows }, sizes: found.sizes, problem };
   }
-  return { model, sizes: found.sizes };
+  return { model: isFixed ? { ...model, allowedSizes: good } : model, sizes: found.sizes };
 }
 
 function bakedTo(bakedRows: number, model: Model, sizes: AxisSizes): WarmUpResult {
@@ -336,16 +354,21 @@ function sizesOfLengths({ ragged }: Model, sizes: AxisSizes): AxisSizes[] {
   return ragged.allowedSizes.map((length) => ({ ...sizes, [ragged.name]: length }));
 }
 
+/** @throws Error naming every output that has no row for each row, and what to add to config.json */
 function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], rows: number): void {
-  for (const [index, { name, shape }] of outputs.entries()) {
-    if (shape[0] === rows) continue;
+  const wrong = outputs.flatMap(({ name, shape }, index) => {
     const spec = specs[index] as TensorSpec;
-    throw new SettingsMissingError(
-      `output '${name}': expected axis ${axisInModel(spec, 0)} to be the batch axis, ${rows} rows, got shape ` +
-        `[${shapeInModel(spec, shape).join(', ')}]; name the outputs that have one as "outputs" in config.json, or the ` +
-        `axis that it is as "batchAxis": {"${name}": …}`,
-    );
-  }
+    return shape[0] === rows ? [] : [{ name, axis: axisInModel(spec, 0), shape: shapeInModel(spec, shape) }];
+  });
+  if (wrong.length === 0) return;
+  const problems = wrong.map(
+    ({ name, axis, shape }) =>
+      `output '${name}': expected axis ${axis} to be the batch axis, ${rows} rows, got shape [${shape.join(', ')}]`,
+  );
+  throw new Error(
+    `${problems.join('; ')}; name the outputs that have one as "outputs" in config.json, or the axis that it is as ` +
+      `"batchAxis": {"${wrong[0]?.name}": …}`,
+  );
 }
 
 /** What the run gave, or why it failed. */
@@ -362,49 +385,15 @@ async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise
   }
 }
 
-/**
- * The model with allowed sizes of 1, 2, 4, … and the most rows, unless it has some, each run on zeros: on a GPU the first
- * run of a shape is slow, and real ones should not be it. Allowed sizes whose inputs hold more elements than a run may are left
- * out, and so are those at which it does not run. What its runs took says what they cost, where no profile does.
- *
- * @param warm the model at 1 and 2 rows, or at the allowed sizes that it has
- * @param measured tells what its runs took until now
- * @param maxElements most elements that the inputs of one run hold together
- */
-async function withFixedSizes(
-  warm: WarmUpResult,
-  measured: () => readonly MeasuredRun[],
-  maxElements: number,
-): Promise<WarmUpResult> {
-  const { model, sizes } = warm;
-  if (model.allowedSizes.length > 0 || model.maxBatchRows === 1) return { ...warm, model: costed(model, measured()) };
-  const allowedSizes = powersOfTwoUpTo(model.maxBatchRows);
-  if (sizes === undefined) return { ...warm, model: { ...model, allowedSizes } };
-
-  const warmRows = new Set(measured().map(({ rows }) => rows));
-  const shortest = { ...sizes, ...shortestLength(model) };
-  const good: number[] = [];
-  for (const rows of allowedSizes) {
-    if (!warmRows.has(rows)) {
-      if (elementsAt(model, rows, shortest) > maxElements) break;
-      const reason = await whyNotAt(model, rows, sizes, true, maxElements);
-      if (reason !== undefined) {
-        const max = good.at(-1) ?? 1;
-        const problem = `a run has ${max} rows at most, because one of ${rows} failed: ${reason}`;
-        return { ...warm, problem, model: costed({ ...model, allowedSizes: good, maxBatchRows: max }, measured()) };
-      }
-    }
-    good.push(rows);
-  }
-  return { ...warm, model: costed({ ...model, allowedSizes: good }, measured()) };
-}
-
 function shortestLength({ ragged }: Model): Readonly<Record<string, number>> {
   const [length] = ragged?.allowedSizes ?? [];
   return ragged === undefined || length === undefined ? {} : { [ragged.name]: length };
 }
 
-/** Where lengths are open, what a run of one length took says too little of others. */
+/**
+ * What the model's runs at its allowed sizes took says what they cost, where no profile does. Where lengths are open, what a
+ * run of one length took says too little of others.
+ */
 function costed(model: Model, measured: readonly MeasuredRun[]): Model {
   const { cost, allowedSizes, ragged } = model;
   const lengths = ragged === undefined ? [1] : ragged.allowedSizes;
@@ -435,26 +424,20 @@ interface TimeSizesOptions {
   readonly probes: readonly Part[];
   /** Most elements that the inputs of one run hold together. */
   readonly maxElements: number;
-  /** So many milliseconds, and then no further run is begun. */
+  /** After so many milliseconds no further run is begun. */
   readonly limitMs: number;
   readonly now: () => number;
 }
 
 /** A size is run so often: the first run is slow, and others may be held up. */
 const TIMES = 3;
-/** A row of a run that takes longer than the best by this factor: yet larger runs gain nothing. */
+/** Where a row takes longer than in the best run by this factor, yet larger runs gain nothing. */
 const CLEARLY_WORSE = 1.5;
-
-/** A probe in so many rows. */
-interface Size {
-  readonly probe: Part;
-  readonly rows: number;
-}
 
 /**
  * Runs probes in 1, 2, 4, … rows, small runs first, so that the plan knows what runs cost. What the model was run at
- * before is not run again as often. Sizes at which it fails, or a row takes clearly longer than in smaller runs, are left
- * out, and so are those larger.
+ * before is not run again as often. Larger sizes are left out once one fails, or a row takes clearly longer than in
+ * smaller runs.
  *
  * @param recorded the model, and what was measured of it until now
  * @throws ModelUnavailableError, RunAbandonedError
@@ -465,22 +448,21 @@ async function timeSizes(
 ): Promise<void> {
   const endsAt = now() + limitMs;
   const sizes = probes
-    .flatMap((probe) => rowCountsOf(model, probe, maxElements).map((rows): Size => ({ probe, rows })))
-    .toSorted((a, b) => elementsOf(a) - elementsOf(b));
-  const max = new Map<Part, number>();
-  for (let times = 1; times <= TIMES; times++) {
-    for (const { probe, rows } of sizes) {
-      const length = paddedLengthOf(model, probe.request.length);
-      if (rows > (max.get(probe) ?? rows) || timesAt(rows, length) >= times) continue;
-      if (now() + expectedMs(measured(), rows, length) > endsAt) continue;
-      try {
+    .flatMap((probe) => rowCountsOf(model, probe, maxElements).map((rows) => ({ probe, rows })))
+    .toSorted((a, b) => a.rows * a.probe.request.length - b.rows * b.probe.request.length);
+  const ended = new Set<Part>();
+  for (const { probe, rows } of sizes) {
+    if (ended.has(probe)) continue;
+    const length = paddedLengthOf(model, probe.request.length);
+    try {
+      while (timesAt(rows, length) < TIMES && now() + expectedMs(measured(), rows, length) <= endsAt) {
         await runTogether(model, new Array<Part>(rows).fill(probe));
-      } catch (error) {
-        if (isNotTheRuns(error)) throw error;
-        max.set(probe, rows - 1);
       }
-      if (times > 1 && isClearlyWorse(measured(), rows, length)) max.set(probe, rows);
+    } catch (error) {
+      if (isNotTheRuns(error)) throw error;
+      ended.add(probe);
     }
+    if (isClearlyWorse(measured(), rows, length)) ended.add(probe);
   }
 }
 
@@ -488,10 +470,6 @@ function rowCountsOf(model: Model, { request }: Part, maxElements: number): numb
   if (model.allowedSizes.length > 0) return [...model.allowedSizes];
   const { rows } = capacityOf(model, elementsPerRowAt(request, paddedLengthOf(model, request.length)), { maxElements });
   return Array.from({ length: Math.floor(Math.log2(rows)) + 1 }, (_, power) => 2 ** power);
-}
-
-function elementsOf({ probe: { request }, rows }: Size): number {
-  return rows * request.length;
 }
 
 /** As long as at the nearest smaller size, in proportion; nothing is known of the first. */
@@ -548,13 +526,8 @@ interface RecordedRuns {
   timesAt(rows: number, length: number): number;
 }
 
-interface Recorded {
-  min: MeasuredRun;
-  times: number;
-}
-
 export function recordRuns(model: Model): RecordedRuns {
-  const recorded = new Map<string, Recorded>();
+  const recorded = new Map<string, { readonly min: MeasuredRun; readonly times: number }>();
   const indexOfRagged = model.ragged?.inputs.findIndex((input) => input !== undefined) ?? -1;
   const raggedAxis = model.ragged?.inputs[indexOfRagged]?.axis ?? -1;
   return {

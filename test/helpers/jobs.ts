@@ -17,7 +17,7 @@ import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { TimeLimit } from '../../lambda/core/record.ts';
 import { finishJob, noteFailure } from '../../lambda/jobs/finishJob.ts';
 import { dataKeys, planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
-import { isJobCode, JobError, type JobStart, type JobStorage, type Spec } from '../../lambda/jobs/jobTypes.ts';
+import { JobError, type JobStart, type JobStorage, type Spec } from '../../lambda/jobs/jobTypes.ts';
 import { type PlanAnswer, planJob } from '../../lambda/jobs/planJob.ts';
 import { openReader, type ScoreEvent, scorePart, skipPiece } from '../../lambda/jobs/scorePart.ts';
 import { createRowScoring, MAX_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
@@ -275,7 +275,11 @@ async function play(storage: JobStorage, execution: Execution): Promise<void> {
   } catch (error) {
     await noteFailure(storage, folder, error);
     const { name, message } = error as Error;
-    Object.assign(execution, { status: 'FAILED', error: isJobCode(name) ? 'States.TaskFailed' : name, cause: message });
+    Object.assign(execution, {
+      status: 'FAILED',
+      error: error instanceof JobError ? 'States.TaskFailed' : name,
+      cause: message,
+    });
   }
 }
 

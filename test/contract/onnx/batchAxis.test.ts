@@ -57,12 +57,6 @@ describe('a model with a state, whose batch is axis 1', () => {
     );
   });
 
-  it('has rows of many requests in one run', async () => {
-    const opened = await openOnly(voiceModel(), VOICE);
-    const bodies = [1, 2, 1].map((rows) => bodyOf('flat', voiceOf(rows, rows)));
-    expect((await score(opened, bodies)).rowsRun).toEqual([4]);
-  });
-
   it('may bake its batch there: runs are padded to that size', async () => {
     const opened = await openOnly(voiceModel(4), VOICE);
     const session = await sessionOf(await openOnly(voiceModel(), VOICE));
@@ -236,11 +230,6 @@ describe('a decoder, whose past is empty at first', () => {
       }),
       { numRuns: 30 },
     );
-  });
-
-  it('is checked at start with an empty past, as no size fits all of its axes', async () => {
-    const { model, warnings } = await openOnly(attentionModel());
-    expect({ independence: model.independence, warnings }).toEqual({ independence: 'proved', warnings: [] });
   });
 });
 

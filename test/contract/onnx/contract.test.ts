@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { encodeModel } from '../../../bench/workload/encodeModel.ts';
 import type { Model } from '../../../lambda/core/model.ts';
-import { type Datatype, elementCount, type TensorData } from '../../../lambda/core/tensor.ts';
+import { type Datatype, elementCount, type Tensor, type TensorData } from '../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import { readConstants, readRagged } from '../../../lambda/onnx/contract.ts';
-import { floats, model, node, values } from '../../helpers/graph.ts';
+import { everyGapModel, extraOutputsModel, optionalOutputModel, zipMapModel } from '../../helpers/axisModels.ts';
+import { model, node } from '../../helpers/graph.ts';
 import {
   ELEMENT_TYPE,
   identityModel,
@@ -14,6 +14,7 @@ import {
 } from '../../helpers/onnxModels.ts';
 import { counting, openOnly } from '../../helpers/openModels.ts';
 import { enoughTime, messageIdOf, scoringDependencies, spec, standardRecords } from '../../helpers/scoring.ts';
+import { bodyOf, expectAnsweredAsAlone, FORMS, given, type RowsOf, score, sessionOf } from './asAlone.ts';
 
 /** Two inputs, each given back on its own, so that they may have any axes. */
 function pairModel(a: string, b: string): Uint8Array {
@@ -45,21 +46,9 @@ describe('the contract of a model', () => {
     expect(axes).toEqual(['a axis 0', 'a axis 1', 'b axis 0', 'b axis 1']);
   });
 
-  it('is refused without an input', async () => {
-    const one = floats('one', 1);
-    const constantModel = encodeModel({
-      inputs: [],
-      outputs: values('y FP32[1]'),
-      nodes: [node('Identity', 'one', 'y')],
-      constants: [one],
-    });
-
-    await expect(openOnly(constantModel)).rejects.toThrow(/model\.onnx: expected a model with at least one input/);
-  });
-
   it('is refused with a scalar input, naming it', async () => {
     await expect(openOnly(scalarInputModel())).rejects.toThrow(
-      /model\.onnx: input 'factor': expected a batch axis, got a scalar; .*: \{"constants":\{"factor":null\}\}/,
+      /model\.onnx: input 'factor': expected a batch axis, got a scalar; add to config\.json, with the values of 'factor' in place of null: \{"constants":\{"factor":null\}\}$/,
     );
   });
 
@@ -74,13 +63,6 @@ describe('a baked batch axis', () => {
 
     expect(model).toMatchObject({ maxBatchRows: 4, allowedSizes: [4] });
     expect((await model.run([counting('x', 4, 3)])).outputs[0]).toMatchObject({ shape: [4, 3] });
-  });
-
-  it('is warned of once, with the size and how to export without', async () => {
-    const { warnings } = await openOnly(identityModel('FP32', [4, 3]));
-
-    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: the batch axis is baked to 4: /)]);
-    expect(warnings[0]).toContain('export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes');
   });
 
   it('on one input binds the others', async () => {
@@ -122,7 +104,7 @@ describe('the names of axes', () => {
 
     await expect(opening).rejects.toThrow(
       "inputs 'a' and 'b': expected the same batch axis in both, got 'n' on axis 0 of 'a' and on axis 1 of 'b', so that " +
-        'axis 0 of \'b\' is not the batch; where one of them has none, give it as "constants"; put into config.json: ' +
+        'axis 0 of \'b\' is not the batch; where one of them has none, give it as "constants"; add to config.json: ' +
         '{"batchAxis":{"b":1,"same_b":1}}',
     );
   });
@@ -140,14 +122,6 @@ describe('the names of axes', () => {
     );
   });
 
-  it.each([
-    ['the batch axis is declared elsewhere', { a: 0, b: 1, same_b: 1 }],
-    ['both are declared to be the batch all the same', { a: 0, b: 0 }],
-  ])('deny nothing where %s', async (_, batchAxis) => {
-    const { model } = await openOnly(pairModel('n,2', '2,n'), { batchAxis, warmup: false });
-    expect(model.inputs.map(({ name }) => name)).toEqual(['a', 'b']);
-  });
-
   it('may be one on axes that differ behind the batch, as ONNX Runtime has it', async () => {
     const { repository } = await openOnly(pairModel('batch,n,n', 'batch,n'));
     const input = (name: string, shape: readonly number[]) => {
@@ -161,6 +135,109 @@ describe('the names of axes', () => {
       [2, 1, 3],
       [2, 4],
     ]);
+  });
+});
+
+/** Why a model is refused. */
+async function refusalOf(model: Uint8Array, config: object = {}): Promise<string> {
+  return openOnly(model, { ...config }).then(
+    () => 'it is served',
+    ({ message }: Error) => message,
+  );
+}
+
+/** What a refusal asks to add to config.json. */
+function blockIn(refusal: string): Record<string, unknown> {
+  const [, block = 'null'] = /add to config\.json.*?: (\{.*\})$/.exec(refusal) ?? [];
+  return JSON.parse(block);
+}
+
+describe('a sound model that is refused for what its file does not say', () => {
+  it('is told of each tensor, and is served with what it is told to add', async () => {
+    const refusal = await refusalOf(everyGapModel());
+    expect(refusal).toContain("input 'scale': expected a batch axis, got a scalar");
+    expect(refusal).toContain("got 'batch' on axis 0 of 'x' and on axis 1 of 'state'");
+    expect(refusal).toContain("output 'pieces': expected a tensor of a type that ONNX Runtime for Node carries");
+    const asked = blockIn(refusal);
+    expect(asked).toEqual({
+      outputs: ['y', 'new_state', 'loss'],
+      batchAxis: { state: 1, new_state: 1 },
+      constants: { scale: null },
+    });
+    expect(await refusalOf(everyGapModel(), asked)).toMatch(/constants\.scale: expected a number .*, got null/);
+
+    const filled = { ...asked, constants: { scale: 2.5 } };
+    expect(await refusalOf(everyGapModel(), filled)).toMatch(
+      /output 'loss': expected axis 0 to be the batch axis, 1 rows, got shape \[\]; name the outputs that have one as "outputs"/,
+    );
+    const opened = await openOnly(everyGapModel(), { ...filled, outputs: ['y', 'new_state'] });
+    expect(opened).toMatchObject({ warnings: [], model: { independence: 'proved', maxBatchRows: 512 } });
+    const requests = FORMS.map((form, index) => {
+      const rows = 1 + (index % 2);
+      return { form, inputs: [given('x', 0, [rows, 1 + (index % 3)], index), given('state', 1, [2, rows, 3], index)] };
+    });
+    const scale: Tensor = { name: 'scale', datatype: 'FP32', shape: [], data: Float32Array.of(2.5) };
+    const answered: RowsOf = { names: ['y', 'new_state'], axes: [0, 1], constants: [scale] };
+    await expectAnsweredAsAlone(opened, requests, answered, await sessionOf(opened));
+  });
+
+  it.each([
+    ['a map of probabilities', zipMapModel(), { outputs: ['label'] }],
+    ['an optional output', optionalOutputModel(), { outputs: ['y'] }],
+    [
+      'a weight of a fixed size',
+      model('x FP32[4,3]; weight FP32[3,2]', 'y FP32[4,2]', [node('MatMul', 'x weight', 'y')]),
+      { constants: { weight: null } },
+    ],
+    [
+      'a state of a fixed size',
+      model('x FP32[4,3]; state FP32[2,4,3]', 'y FP32[4,3]; new_state FP32[2,4,3]', [
+        node('Identity', 'x', 'y'),
+        node('Identity', 'state', 'new_state'),
+      ]),
+      { batchAxis: { state: 1, new_state: 1 } },
+    ],
+  ])('is asked for %s', async (_, bytes, block) => {
+    expect(blockIn(await refusalOf(bytes))).toEqual(block);
+  });
+});
+
+describe('"outputs" in config.json', () => {
+  const model = sumAndDifferenceModel();
+  const [a, b] = [given('a', 0, [2, 2], 1), given('b', 0, [2, 2], 2)];
+
+  it('names those that are computed, in that order, and requests choose among them', async () => {
+    const both = await openOnly(model, { outputs: ['difference', 'sum'] });
+    const one = await openOnly(model, { outputs: ['difference'] });
+    const body = bodyOf('flat', [a, b]);
+    const chosen = { ...body, outputs: [{ name: 'sum' }] };
+    const namesOf = async (opened: typeof both, request: object) => {
+      const [answer] = (await score(opened, [request])).answers;
+      return answer?.outputs?.map(({ name }) => name) ?? answer?.error;
+    };
+    expect(await namesOf(both, body)).toEqual(['difference', 'sum']);
+    expect(await namesOf(both, chosen)).toEqual(['sum']);
+    expect(await namesOf(one, chosen)).toBe(
+      "outputs[0].name: expected 'difference' of model 'model', got \"sum\"; use the model's names",
+    );
+  });
+
+  it.each([
+    [
+      ['sum', 'product'],
+      "outputs: expected names of the model's outputs ('sum', 'difference'), got 'product'; correct or remove it",
+    ],
+    [['sum', 'sum'], 'outputs: expected'],
+  ])('is refused as %j', async (outputs, message) => {
+    expect(await refusalOf(model, { outputs })).toContain(message);
+  });
+
+  it('is what an answer without rows asks for where nothing was run at start', async () => {
+    const opened = await openOnly(extraOutputsModel(), { warmup: false });
+    const [answer] = (await score(opened, [bodyOf('flat', [given('x', 0, [2, 3], 1)])])).answers;
+    expect(answer?.error).toMatch(
+      /output 'classes': expected \d rows on axis 0, got shape \[7\]; .*"outputs" in config\.json/,
+    );
   });
 });
 
@@ -266,10 +343,6 @@ describe('ragged in config.json', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('need not be there', async () => {
-    expect((await openOnly(maskedMeanModel())).model.ragged).toBeUndefined();
-  });
-
   it.each([
     [
       'an axis that the model does not have',
@@ -299,11 +372,6 @@ describe('ragged in config.json', () => {
     ],
   ])('is refused for %s, naming it', async (_, ragged, message) => {
     await expect(openOnly(maskedMeanModel(), { ragged })).rejects.toThrow(message);
-  });
-
-  it('is refused for a model without symbolic axes', async () => {
-    const opening = openOnly(identityModel(), { ragged: { axis: 'length', pad: {} } });
-    await expect(opening).rejects.toThrow("expected a symbolic axis of the inputs (it has none), got 'length'");
   });
 });
 

@@ -9,17 +9,10 @@ import {
   SOUND,
   timeFirstModel,
 } from '../../helpers/mixingModels.ts';
-import { identityModel, maskedMeanModel, rowsOnlyModel, turningModel } from '../../helpers/onnxModels.ts';
+import { identityModel, rowsOnlyModel, turningModel } from '../../helpers/onnxModels.ts';
 import { openModels, openOnly } from '../../helpers/openModels.ts';
 
 describe('a model that mixes rows', () => {
-  it.each(Object.entries(MIXING))('runs one request at a time, and says so: %s', async (_, bytes) => {
-    const { model, warnings } = await openOnly(bytes());
-
-    expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 512, allowedSizes: [] });
-    expect(warnings).toEqual([expect.stringMatching(/model\.onnx: requests run one at a time: .*"batching": "trust"/)]);
-  });
-
   it('is not proved by labels where it is quantised dynamically, unless it is trusted', async () => {
     const { model, warnings } = await openOnly(dynamicLabelModel());
 
@@ -41,24 +34,9 @@ describe('a model that mixes rows', () => {
 });
 
 describe('a model whose rows are independent', () => {
-  it.each(Object.entries(SOUND))('runs them together: %s', async (_, bytes) => {
-    const { model, warnings } = await openOnly(bytes());
-
-    expect(warnings).toEqual([]);
-    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved', verifiedRows: undefined });
-  });
-
   it('runs them together where many of its axes are open', async () => {
     const { model } = await openOnly(identityModel('FP32', ['batch', undefined, undefined, undefined, undefined]));
 
-    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
-  });
-
-  it('runs them together where it masks its padding', async () => {
-    const ragged = { axis: 'length', pad: { values: 0, mask: 0 } };
-    const { model, warnings } = await openOnly(maskedMeanModel(), { ragged });
-
-    expect(warnings).toEqual([]);
     expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
   });
 });
@@ -182,15 +160,6 @@ describe('batching in config.json', () => {
     await expect(openOnly(rowsOnlyModel(4), { batching: 'alone' })).rejects.toThrow(
       /"batching": expected a model that runs one row, .* got one that runs with 4 or more/,
     );
-  });
-});
-
-describe('the start log', () => {
-  it('has the verdict, the runs and the largest difference', async () => {
-    const label = SOUND['the label of the largest of many columns'];
-    const { log } = await openOnly(label?.() as Uint8Array);
-
-    expect(log[0]).toMatch(/model\.onnx: rows are independent: ordinary probes, .* in runs of 3, .* rows differed by/);
   });
 });
 

@@ -2,7 +2,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
-import { branchWithWeightsIn, identityModel, modelWithWeightsIn, slowModel } from '../../helpers/onnxModels.ts';
+import { branchWithWeightsIn, identityModel, modelWithWeightsIn } from '../../helpers/onnxModels.ts';
 import { modelsDirectory, openModels, putFile } from '../../helpers/openModels.ts';
 
 const MODEL = identityModel();
@@ -24,12 +24,6 @@ describe('a broken model file stops the start, though no request has named its m
     );
   });
 
-  it('when it is empty', async () => {
-    const { directory, path } = await repositoryAround('');
-
-    await expect(openModels({}, { directory })).rejects.toThrow(`${path}: expected an ONNX model, got an empty file`);
-  });
-
   it('when a folder stands in its place', async () => {
     const { directory, path } = await repositoryAround(MODEL);
     await rm(path);
@@ -40,9 +34,7 @@ describe('a broken model file stops the start, though no request has named its m
 
   it.each([
     ['text', '# a read me that was renamed to model.onnx\n'],
-    ['a ZIP archive', Uint8Array.of(0x50, 0x4b, 0x03, 0x04, 0x14, 0, 0, 0, 0, 0)],
     ['zeros', new Uint8Array(100)],
-    ['ones', new Uint8Array(100).fill(0xff)],
     ['a model with zeros behind it', Uint8Array.from([...MODEL, 0, 0])],
     ['protobuf without a graph', Uint8Array.of(0x08, 0x08, 0x12, 0x01, 0x61)],
   ])('when it is %s', async (_, contents) => {
@@ -73,15 +65,6 @@ describe('a broken model file stops the start, though no request has named its m
 
     expect(passed).toEqual([]);
   });
-
-  it('when a large one was cut short inside of its weights, with the sizes', async () => {
-    const model = slowModel(2, 64);
-    const { directory, path } = await repositoryAround(model.subarray(0, 10_000));
-
-    await expect(openModels({}, { directory })).rejects.toThrow(
-      new RegExp(`${path}: expected at least \\d+ bytes, got 10000; the file was cut short, copy it again`),
-    );
-  });
 });
 
 describe('weights in another file', () => {
@@ -100,14 +83,6 @@ describe('weights in another file', () => {
     await expect(openModels({}, { directory })).rejects.toThrow(
       `${directory}/m/1/model.onnx: expected its weights in the file 'model.onnx.data' beside it, got none; put it there, ` +
         'or export the model as one file',
-    );
-  });
-
-  it('are refused where they were cut short', async () => {
-    const directory = await inFolder(modelWithWeightsIn('w.bin'), { 'm/1/w.bin': WEIGHTS.subarray(1) });
-
-    await expect(openModels({}, { directory })).rejects.toThrow(
-      `${directory}/m/1/w.bin: expected at least 12 bytes, got 11; the file was cut short, or is a pointer of Git LFS`,
     );
   });
 

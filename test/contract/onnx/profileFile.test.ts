@@ -58,8 +58,6 @@ describe('profile.json', () => {
       { machine: { ...profile.machine, cpu: 'Z80' } },
       `(${cpu}, ${cores} cores, ${architecture}), got one of Z80, `,
     ],
-    ['number of cores', { machine: { ...profile.machine, cores: 99 } }, 'got one of'],
-    ['architecture', { machine: { ...profile.machine, architecture: 'sparc' } }, ', sparc'],
     ['provider', { provider: 'cuda' }, 'expected a profile with the provider cpu, got cuda'],
     [
       'ONNX Runtime',
@@ -82,7 +80,6 @@ describe('profile.json', () => {
   it.each([
     ['runs that took longer than a day', { table: [{ ...run, medianMs: 1e308 }] }, 'table.0.medianMs'],
     ['more than it may say', { findings: ['x'.repeat(2 ** 21)] }, 'expected a profile of 2097152 bytes at most, got'],
-    ['a long name', { machine: { ...profile.machine, cpu: 'x'.repeat(10_000) } }, 'machine.cpu'],
     ['very many faults', { table: new Array(1_000).fill({}) }, 'and 6990 more'],
   ])('with %s is left alone, with a short warning', async (_, more, message) => {
     const { cost, warnings } = await open({ ...profile, ...more });
@@ -109,8 +106,6 @@ describe('profile.json', () => {
 
   it.each([
     ['is no JSON', '{', 'expected JSON'],
-    ['is of another schema', { ...profile, schemaVersion: 2 }, 'schemaVersion'],
-    ['holds no runs', { ...profile, table: [] }, 'table'],
     ['holds no runs with its threads', { ...profile, threads: 8 }, 'expected runs with so many threads in the table'],
     ['holds a run twice', { ...profile, table: [run, run] }, 'of 1 rows of length 8, got 2'],
     [

@@ -54,14 +54,6 @@ describe('the model repository', () => {
     );
   });
 
-  it('refuses a folder without a model, naming it and the layout', async () => {
-    const directory = await modelsDirectory({ 'README.md': 'nothing here' });
-
-    await expect(openModels({}, { directory })).rejects.toThrow(
-      `${directory}: expected <name>/<version>/model.onnx in the model repository, got no model folder`,
-    );
-  });
-
   it('refuses a model without a version folder, naming it', async () => {
     const directory = await modelsDirectory({ 'digits/model.onnx': MODEL });
 
@@ -96,16 +88,6 @@ describe('the default model', () => {
       `default model: expected one of a, b in ${directory}, got 'c'`,
     );
   });
-
-  it('is needed by a request without a name when there are several, and the refusal names them', async () => {
-    const { repository } = await openModels(A_AND_B);
-
-    expect(await repository.find(undefined, undefined)).toMatchObject({
-      failed: true,
-      code: 'UNKNOWN_MODEL',
-      message: expect.stringContaining('expected one of a, b, got none'),
-    });
-  });
 });
 
 describe('a request for a model that is not there', () => {
@@ -130,23 +112,9 @@ describe('a request for a model that is not there', () => {
       message: `model_version: expected "10", "9" of model 'a', got "3"; name one of them`,
     });
   });
-
-  it('is given the very version it asks for, be it not the highest', async () => {
-    const { repository } = await openModels({ 'a/9/model.onnx': MODEL, 'a/10/model.onnx': MODEL });
-
-    expect(await found(repository.find(undefined, '9'))).toMatchObject({ name: 'a', version: '9' });
-  });
 });
 
 describe('loading', () => {
-  it('stops the start when the default model cannot be loaded, naming its file', async () => {
-    const directory = await modelsDirectory({ 'a/1/model.onnx': unloadableModel() });
-
-    await expect(openModels({}, { directory })).rejects.toThrow(
-      `${join(directory, 'a/1/model.onnx')}: cannot be loaded: `,
-    );
-  });
-
   it('leaves other models, and other versions of the default one, for the first request that names them', async () => {
     const { repository, warnings } = await openModels(
       { 'a/1/model.onnx': unloadableModel(), 'a/2/model.onnx': MODEL, 'b/1/model.onnx': unloadableModel() },
@@ -237,11 +205,5 @@ describe('a model alone', () => {
     const repository = await openAlone({ ...settings, [path]: MODEL }, path);
 
     expect(await found(repository.find(name, '1'))).toMatchObject({ name, version: '1', maxBatchRows: 5 });
-  });
-
-  it('needs no name in a request', async () => {
-    const repository = await openAlone(TWO_VERSIONS, 'digits/2/model.onnx');
-
-    expect(await found(repository.find(undefined, undefined))).toMatchObject({ name: 'digits', version: '2' });
   });
 });

@@ -1,15 +1,11 @@
-import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
 import { type Model, ModelUnavailableError } from '../../../lambda/core/model.ts';
 
-import { openSession } from '../../../lambda/onnx/session.ts';
-import { identityModel, slowModel, unloadableModel } from '../../helpers/onnxModels.ts';
-import { alive, counting, ENDED, modelsDirectory, openOnly, putFile, watchThreads } from '../../helpers/openModels.ts';
+import { identityModel } from '../../helpers/onnxModels.ts';
+import { alive, counting, openOnly, putFile, watchThreads } from '../../helpers/openModels.ts';
 
 const ONE_TO_THREE = Float32Array.of(1, 2, 3);
 
@@ -54,15 +50,6 @@ describe('the thread of a model that dies', () => {
     expect(ends).toEqual([expect.any(ModelUnavailableError), ONE_TO_THREE, ONE_TO_THREE]);
   });
 
-  it('while nothing runs is replaced before the next run, which does not notice', async () => {
-    const threads = watchThreads();
-    const { model } = await openOnly(identityModel());
-
-    await threads[0]?.terminate();
-
-    expect(await runOnce(model)).toEqual(ONE_TO_THREE);
-  });
-
   it('of an error of its own, with nothing to run, takes nothing else along', async () => {
     const threads = watchThreads();
     const { model } = await openOnly(identityModel());
@@ -85,51 +72,5 @@ describe('the thread of a model that dies', () => {
 
     expect(await runOnce(model)).toEqual(ONE_TO_THREE);
     expect(alive(threads)).toHaveLength(1);
-  });
-});
-
-describe('a run that fails', () => {});
-
-describe('the threads of models', () => {
-  it('may be closed while a run goes on: the run ends first, and the process lives', async () => {
-    const directory = await modelsDirectory({ 'model.onnx': slowModel(300, 512) });
-    const script = fileURLToPath(new URL('./closeDuringRun.ts', import.meta.url));
-
-    const child = await promisify(execFile)(process.execPath, [script, join(directory, 'model.onnx')]);
-
-    expect(child.stdout).toBe('closed, and the run gave 131072 elements\n');
-  });
-
-  it.each([
-    ['the model cannot be loaded', unloadableModel(), ['cpu']],
-    ['the provider is not known', identityModel(), ['gpu']],
-  ])('do not outlive a start that fails because %s', async (_, bytes, providers) => {
-    const threads = watchThreads();
-    const directory = await modelsDirectory({ 'model.onnx': bytes });
-
-    const opening = openSession({ path: join(directory, 'model.onnx'), providers, sessionOptions: {} });
-
-    await expect(opening).rejects.toThrow();
-    expect(threads.map(({ threadId }) => threadId)).toEqual([ENDED]);
-  });
-
-  it('do not outlive a start that fails because the contract is refused', async () => {
-    const threads = watchThreads();
-
-    await expect(openOnly(identityModel('FP32', []))).rejects.toThrow(/got only scalars/);
-
-    expect(threads.map(({ threadId }) => threadId)).toEqual([ENDED]);
-  });
-
-  it.each([
-    [true, 1],
-    [false, 0],
-  ])('do not outlive a provider that is not available (fallback allowed: %s)', async (allowed, left) => {
-    const threads = watchThreads();
-
-    const opening = openOnly(identityModel(), {}, { providers: ['cuda', 'cpu'], allowProviderFallback: allowed });
-    await Promise.allSettled([opening]);
-
-    expect(alive(threads)).toHaveLength(left);
   });
 });

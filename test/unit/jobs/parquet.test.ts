@@ -193,25 +193,4 @@ describe('a job of Parquet', () => {
     await expect(runJob({ ...job, partBytes: 10_000, pieceBytes: 1_000 })).rejects.toThrow('no answer');
     expect([...storage.objects.keys()].filter((key) => key.includes('/failed/'))).toEqual([]);
   });
-
-  it('plans parts of row groups, whose pieces are bounded by their bytes', async () => {
-    const content = fileOf('none');
-    const storage = memoryStorage();
-    storage.objects.set('in/a.parquet', content);
-    const job = { storage, models: ECHO, key: 'in/a.parquet', content, spec: { inputs: INPUTS } };
-    const plan = await planOf({ ...job, partBytes: 3_000, pieceBytes: 1_000 });
-    const parts = (await storage.get(plan.planKey))
-      ?.trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line));
-    const pieces = parts?.flatMap(({ rows }) => rows) ?? [];
-    expect(pieces[0].from).toBe(0);
-    expect(pieces.at(-1).to).toBe(60);
-    for (const [index, { from, to, group }] of pieces.entries()) {
-      expect(to - from).toBeGreaterThan(0);
-      expect(group).toBe(Math.floor(from / 25));
-      expect(Math.floor((to - 1) / 25)).toBe(group);
-      if (index > 0) expect(from).toBe(pieces[index - 1].to);
-    }
-  });
 });

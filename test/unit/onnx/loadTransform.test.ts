@@ -47,8 +47,4 @@ describe('a transform module', () => {
     await expect(loadTransform(path, refuse)).rejects.toThrow(message);
     await expect(loadTransform(path, refuse)).rejects.toThrow(path);
   });
-
-  it('that is not there is refused with its path', async () => {
-    await expect(loadTransform(join(folder, 'gone.ts'), refuse)).rejects.toThrow(join(folder, 'gone.ts'));
-  });
 });

@@ -4,20 +4,6 @@ import { deferred } from '../../../lambda/core/concurrency.ts';
 import { createTurns } from '../../../lambda/onnx/session.ts';
 
 describe('turns', () => {
-  it('come one after the other, in the order they were asked for', async () => {
-    const turns = createTurns();
-    const events: string[] = [];
-    const work = (name: string) => async () => {
-      events.push(`${name} begins`);
-      await null;
-      events.push(`${name} ends`);
-    };
-
-    await Promise.all([turns.take(work('first')), turns.take(work('second')), turns.take(work('third'))]);
-
-    expect(events).toEqual(['first', 'second', 'third'].flatMap((name) => [`${name} begins`, `${name} ends`]));
-  });
-
   it('come at several places at the same time, the first that is free', async () => {
     const turns = createTurns(2);
     const [first, second] = [deferred<string>(), deferred<string>()];
