@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { Batchscore, type TensorRequest } from '../../../client/index.ts';
-import { inTurn, shardOf } from '../../../client/outbox.ts';
+import { shardOf } from '../../../client/outbox.ts';
 import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
 import { lineOf, lines } from './requests.ts';
@@ -74,18 +74,6 @@ describe('requests to several standard queues', () => {
       .catch((thrown) => thrown);
 
     expect(error.message).toContain(`the request queue ${gone.split('/').at(-1)} did not take it: QueueDoesNotExist`);
-  });
-
-  it('begin at a queue that is drawn by lot', () => {
-    const take = (random: number) => {
-      const turns = inTurn(['a', 'b', 'c'], () => random);
-      return Array.from({ length: 4 }, () => turns.next().value);
-    };
-    expect([take(0), take(0.5), take(0.99)]).toEqual([
-      ['a', 'b', 'c', 'a'],
-      ['b', 'c', 'a', 'b'],
-      ['c', 'a', 'b', 'c'],
-    ]);
   });
 });
 
