@@ -142,37 +142,23 @@ function groupsOf(all: string | undefined, path: string | undefined): GroupOf {
   if (all !== undefined && path !== undefined) throw new UsageError('expected --group or --group-by, got both');
   if (path === undefined) return all === undefined ? NO_GROUP : () => all;
   return ({ number, text }) => {
-    const { found, got } = groupIn(text, path);
-    if (found !== undefined) return found;
+    const value = valueAt(path, parseIfJson(text));
+    if (typeof value === 'number' || (typeof value === 'string' && value !== '')) return String(value);
     throw new Error(
-      `line ${number}: expected a text or a number at ${path}, its message group, got ${got}; ` +
-        'correct that, then run the same command again',
+      `line ${number}: expected a text or a number at ${path}, its message group, got ` +
+        `${value === undefined ? 'nothing there' : preview(value)}; correct that, then run the same command again`,
     );
   };
 }
 
-/** The message group that a request names at `path`, or what is there instead. */
-function groupIn(text: string, path: string): { readonly found?: string; readonly got?: string } {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return { got: 'no JSON' };
-  }
+function valueAt(path: string, request: unknown): unknown {
+  let value = request;
   for (const key of path.split('.')) {
-    const members =
-      typeof value === 'object' && value !== null ? new Map<string, unknown>(Object.entries(value)) : NONE;
-    value = members.get(key);
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = Reflect.get(value, key);
   }
-  if (typeof value === 'number' || (typeof value === 'string' && value !== '')) return { found: String(value) };
-  if (value === undefined) return { got: 'nothing there' };
-  if (value === '') return { got: "'' there" };
-  return {
-    got: `${value === null ? 'null' : Array.isArray(value) ? 'an array' : `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`} there`,
-  };
+  return value;
 }
-
-const NONE: ReadonlyMap<string, unknown> = new Map();
 
 /** @throws Error naming the first line that was not taken; those that were are noted */
 async function submitBatch(
