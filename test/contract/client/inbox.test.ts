@@ -36,14 +36,6 @@ describe('an inbox', () => {
     expect(inbox.stateOf('m-200')).toBe('wanted');
   });
 
-  it('wants for other callers while one is full', () => {
-    const inbox = new Inbox();
-    inbox.waitFor(ids(201), ALIVE);
-    for (const messageId of ids(200)) inbox.deliver(arrivalOf(messageId));
-    inbox.waitFor(['other'], ALIVE);
-    expect(inbox.wanted()).toEqual(['other']);
-  });
-
   it('gives what came before the end of the wait, and then the reason of the end', async () => {
     const inbox = new Inbox();
     const ended = new AbortController();
@@ -66,18 +58,6 @@ describe('an inbox', () => {
     expect(inbox.stateOf('m-0')).toBe('unknown');
   });
 
-  it('gives back what its caller did not take', async () => {
-    const inbox = new Inbox();
-    const waiting = inbox.waitFor(ids(2), ALIVE);
-    const [taken, left] = [arrivalOf('m-0'), arrivalOf('m-1')];
-    inbox.deliver(taken);
-    inbox.deliver(left);
-    await waiting.next();
-    waiting.close();
-    expect([taken.fate, left.fate]).toEqual([[], ['given back']]);
-    expect(inbox.stateOf('m-1')).toBe('unknown');
-  });
-
   it('remembers the latest ten thousand IDs that are dismissed, unless they are waited for again', () => {
     const inbox = new Inbox();
     for (const messageId of ids(10_001)) inbox.dismiss(messageId);
@@ -87,14 +67,6 @@ describe('an inbox', () => {
     expect(inbox.stateOf('m-1')).toBe('wanted');
     waiting.close();
     expect(inbox.stateOf('m-1')).toBe('unknown');
-  });
-
-  it('ends every wait, begun before or after, when it is closed', async () => {
-    const inbox = new Inbox();
-    const before = inbox.waitFor(['a'], ALIVE);
-    inbox.close(new Error('closed'));
-    await expect(before.next()).rejects.toThrow('closed');
-    await expect(inbox.waitFor(['b'], ALIVE).next()).rejects.toThrow('closed');
   });
 });
 
@@ -193,14 +165,6 @@ describe('an inbox, of a packed message,', () => {
     expect(inbox.stateOf('n')).toBe('dismissed');
     inbox.waitFor(['n/1'], ALIVE).close();
     expect(inbox.stateOf('n')).toBe('unknown');
-  });
-
-  it('tells listeners of the message', () => {
-    const inbox = new Inbox();
-    const told: string[][] = [];
-    inbox.onWanted((messageIds) => told.push([...messageIds]));
-    inbox.waitFor(['m/0', 'm/1', 'n'], ALIVE);
-    expect(told).toEqual([['m', 'n']]);
   });
 
   it('lets a request be waited for once', () => {

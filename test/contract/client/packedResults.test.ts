@@ -111,6 +111,27 @@ describe('packed results', () => {
   });
 });
 
+describe('a packed message', () => {
+  it('stays while another copy of one of its results waits for its caller, and goes once all of them have theirs', async () => {
+    const { client, writer, resultQueueUrl } = await packing();
+    const producer = client();
+    await writer.write(['first', 'a', 'b'].map(resultOf), ALIVE);
+    await writer.write(['a', 'b'].map(resultOf), ALIVE);
+    const slow = producer.collect(['first', 'a'], IN_TIME);
+    await slow.next();
+
+    expect(idsOf(await allOf(producer.collect(['b'], IN_TIME)))).toEqual(['b']);
+    expect(idsOf([(await slow.next()).value as ScoringResult])).toEqual(['a']);
+    await slow.next();
+    await writer.write([resultOf('last')], ALIVE);
+    expect(idsOf(await allOf(producer.collect(['last'], IN_TIME)))).toEqual(['last']);
+
+    await producer.close();
+    expect(await sqs.drain(resultQueueUrl)).toEqual([]);
+    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
+  });
+});
+
 describe('packed results of several clients', () => {
   it('reach each of them, and stay on the queue, of which each is warned once', async () => {
     const { client, writer, resultQueueUrl } = await packing();

@@ -98,19 +98,6 @@ describe('requests to several FIFO queues', () => {
     }
   });
 
-  it('of a message group go where those of other clients go, in whatever order these name the queues', async () => {
-    const { queues, producer } = await sharded('fifo');
-
-    await producer().submit(grouped(GROUPS));
-    const first = await Promise.all(queues.map((queue) => sqs.drain(queue)));
-    await producer(sqs.client(), queues.toReversed()).submit(grouped(GROUPS));
-    const second = await Promise.all(queues.map((queue) => sqs.drain(queue)));
-
-    const groupsOn = (messages: (typeof first)[number]) =>
-      messages.map(({ Attributes }) => Attributes?.MessageGroupId).toSorted();
-    expect(second.map(groupsOn)).toEqual(first.map(groupsOn));
-  });
-
   it('do not wait for those to another queue', async () => {
     const { queues, producer } = await sharded('fifo');
     const [held = ''] = queues;
@@ -166,12 +153,12 @@ describe('requests to several FIFO queues', () => {
     expect(Math.abs(moved.length - 250)).toBeLessThan(50);
   });
 
-  it('are on the queue of their group whatever endpoint its URL has', () => {
+  it('are on the queue of their group whatever endpoint its URL has, and in whatever order the queues are named', () => {
     const local = NAMES.map(({ queueUrl }) => ({
       queueUrl: queueUrl.replace(/^https:.*\/1\//, 'http://127.0.0.1:1/2/'),
     }));
     for (let group = 0; group < 20; group++) {
-      expect(local.indexOf(shardOf(`${group}`, local))).toBe(NAMES.indexOf(shardOf(`${group}`, NAMES)));
+      expect(local.indexOf(shardOf(`${group}`, local.toReversed()))).toBe(NAMES.indexOf(shardOf(`${group}`, NAMES)));
     }
   });
 });
