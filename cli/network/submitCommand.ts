@@ -52,7 +52,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const groupOf = groupsOf(options.group, options['group-by']);
   const input = await inputFile(file, streams);
   const { client, close, isFifo } = await connectToSubmit(options);
-  if (isFifo && groupOf === NO_GROUP) {
+  if (isFifo && groupOf === undefined) {
     await close();
     throw new UsageError(
       'expected --group NAME or --group-by PATH, as the request queue is a FIFO queue, got neither; say which requests are kept in order',
@@ -128,19 +128,18 @@ function otherThanJson(text: string, name: string): string {
   return 'text that is no JSON; check the path';
 }
 
-/** The message group of a line, if it has one. */
-type GroupOf = (line: Line) => string | undefined;
-
-const NO_GROUP: GroupOf = () => undefined;
+/** The message group of a line. */
+type GroupOf = (line: Line) => string;
 
 /**
  * @param all the group of all lines
  * @param path where in its request each line has its own: keys with dots between
  * @throws UsageError when both are said
  */
-function groupsOf(all: string | undefined, path: string | undefined): GroupOf {
+function groupsOf(all: string | undefined, path: string | undefined): GroupOf | undefined {
   if (all !== undefined && path !== undefined) throw new UsageError('expected --group or --group-by, got both');
-  if (path === undefined) return all === undefined ? NO_GROUP : () => all;
+  if (all !== undefined) return () => all;
+  if (path === undefined) return undefined;
   return ({ number, text }) => {
     const value = valueAt(path, parseIfJson(text));
     if (typeof value === 'number' || (typeof value === 'string' && value !== '')) return String(value);
@@ -164,7 +163,10 @@ function valueAt(path: string, request: unknown): unknown {
 async function submitBatch(
   client: Batchscore,
   batch: readonly Line[],
-  { requestsPerMessage, groupOf }: { readonly requestsPerMessage: RequestsPerMessage; readonly groupOf: GroupOf },
+  {
+    requestsPerMessage,
+    groupOf,
+  }: { readonly requestsPerMessage: RequestsPerMessage; readonly groupOf: GroupOf | undefined },
   ids: LineFile,
 ): Promise<void> {
   const note = async (messageIds: readonly (string | undefined)[]): Promise<void> => {
@@ -175,7 +177,7 @@ async function submitBatch(
     await ids.append(lines.join(''));
   };
   try {
-    const requests = batch.map((line) => ({ body: line.text, group: groupOf(line) }));
+    const requests = batch.map((line) => ({ body: line.text, group: groupOf?.(line) }));
     await note(await client.submit(requests, { requestsPerMessage }));
   } catch (error) {
     if (!(error instanceof SubmitError)) throw error;

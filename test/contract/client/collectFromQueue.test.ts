@@ -45,17 +45,20 @@ describe('results on the result queue', () => {
   });
 
   it('whose payload cannot be fetched fail alone, and stay for a client that can', async () => {
-    const { client, answer } = await deployments.create('queue');
+    const { client, answer, writer } = await deployments.create('queue');
     const producer = client();
     const data = Float32Array.from({ length: 300_000 });
     const messageIds = await producer.submit([{ inputs: { in: { data, shape: [1, data.length] } } }]);
     await answer(1, echoModel('FP32', ['width']));
-    await expect(allOf(client({ payloadBucket: undefined }).collect(messageIds, IN_TIME))).resolves.toMatchObject([
+    const without = client({ payloadBucket: undefined });
+    await expect(allOf(without.collect(messageIds, IN_TIME))).resolves.toMatchObject([
       {
         messageId: messageIds[0],
         error: { code: 'RESULT_UNAVAILABLE', message: expect.stringContaining('set payloadBucket'), retryable: true },
       },
     ]);
+    await writer.write([resultOf('other')], ALIVE);
+    expect(idsOf(await allOf(without.collect(['other'], IN_TIME)))).toEqual(['other']);
     await expect(allOf(producer.collect(messageIds, IN_TIME))).resolves.toMatchObject([{ outputs: {} }]);
   });
 
