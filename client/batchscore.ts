@@ -3,22 +3,16 @@ import { preview } from '../lambda/core/failure.ts';
 import { createJobs, type Jobs } from './clientJobs.ts';
 import { type BatchscoreOptions, readOptions, type Settings } from './clientOptions.ts';
 import { type CollectOptions, type Collector, collect } from './collect.ts';
-import { startQueueCollector } from './collectFromQueue.ts';
-import { startTableCollector } from './collectFromTable.ts';
+import { QueueCollector } from './collectFromQueue.ts';
+import { TableCollector } from './collectFromTable.ts';
 import type { ScoreRequest, TensorRequest } from './encodeRequest.ts';
-import { createInbox, type Inbox } from './inbox.ts';
-import { createQueueLimit, createRequestOutbox, type Outbox } from './outbox.ts';
-import {
-  EXPECTED_PER_MESSAGE,
-  isRequestsPerMessage,
-  packingOf,
-  type RequestsPerMessage,
-  toEntry,
-} from './packRequests.ts';
+import { Inbox } from './inbox.ts';
+import { createOutbox, type Outbox, type Sender } from './outbox.ts';
+import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage, toEntry } from './packRequests.ts';
 import { createPayloads, type Payloads } from './payloadBucket.ts';
 import { createReader, type OutputTensors, type ScoringResult } from './readResult.ts';
 import { type ScoreOptions, score } from './score.ts';
-import { type SubmitDependencies, type SubmitOptions, submit } from './submit.ts';
+import { type SubmitOptions, submit } from './submit.ts';
 
 /**
  * A producer's connection to a batchscore deployment. Create one and share it: requests sent at the same time share
@@ -26,9 +20,8 @@ import { type SubmitDependencies, type SubmitOptions, submit } from './submit.ts
  */
 export class Batchscore {
   readonly #settings: Settings;
-  readonly #limit = createQueueLimit();
   readonly #outbox: Outbox | undefined;
-  readonly #inbox: Inbox = createInbox();
+  readonly #inbox = new Inbox();
   readonly #collector: Collector | undefined;
   readonly #closing = new AbortController();
   #jobs: Jobs | undefined;
@@ -38,12 +31,7 @@ export class Batchscore {
     this.#settings = readOptions(options);
     const { s3, payloadBucket, payloadPrefix } = this.#settings;
     const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket, payloadPrefix);
-    this.#outbox = createRequestOutbox({
-      ...this.#settings,
-      limit: this.#limit,
-      payloads,
-      closing: this.#closing.signal,
-    });
+    this.#outbox = createOutbox({ ...this.#settings, payloads, closing: this.#closing.signal });
     this.#collector = startCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
   }
 
@@ -53,9 +41,19 @@ export class Batchscore {
    * @throws Error when it is not said where they are
    */
   get jobs(): Jobs {
-    const { jobs } = this.#settings;
-    if (jobs === undefined) throw new Error('expected jobStateMachine and jobBucket, got none; set both options');
-    this.#jobs ??= createJobs(jobs);
+    const { jobStateMachine: stateMachineArn, jobBucket: bucket, ...settings } = this.#settings;
+    if (stateMachineArn === undefined || bucket === undefined) {
+      throw new Error('expected jobStateMachine and jobBucket, got none; set both options');
+    }
+    this.#jobs ??= createJobs({
+      stateMachineArn,
+      bucket,
+      inputPrefix: settings.jobInputPrefix,
+      outputPrefix: settings.jobOutputPrefix,
+      concurrency: settings.jobConcurrency,
+      s3: settings.s3,
+      sfn: settings.sfn,
+    });
     return this.#jobs;
   }
 
@@ -72,14 +70,14 @@ export class Batchscore {
    */
   async submit(
     requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
-    { requestsPerMessage = this.#settings.requestsPerMessage, ...options }: SubmitOptions = {},
+    { requestsPerMessage: perMessage = this.#settings.requestsPerMessage, ...options }: SubmitOptions = {},
   ): Promise<string[]> {
     this.#assertOpen();
-    if (!isRequestsPerMessage(requestsPerMessage)) {
-      throw new RangeError(`requestsPerMessage: ${EXPECTED_PER_MESSAGE}, got ${preview(requestsPerMessage)}`);
+    if (!isRequestsPerMessage(perMessage)) {
+      throw new RangeError(`requestsPerMessage: ${EXPECTED_PER_MESSAGE}, got ${preview(perMessage)}`);
     }
     await this.#assertRegion();
-    return await submit(requests, options, { outbox: this.#requests(), ...this.#packedBy(requestsPerMessage) });
+    return await submit(requests, options, this.#sender(perMessage));
   }
 
   /**
@@ -120,14 +118,10 @@ export class Batchscore {
    */
   async score(inputs: TensorRequest['inputs'], options: ScoreOptions = {}): Promise<OutputTensors> {
     this.#assertOpen();
-    const [outbox, inbox, collector] = [this.#requests(), this.#inbox, this.#results()];
+    const sender = this.#sender(this.#settings.requestsPerMessage);
+    const collector = this.#results();
     await this.#assertRegion();
-    return await score(inputs, options, {
-      outbox,
-      inbox,
-      collector,
-      ...this.#packedBy(this.#settings.requestsPerMessage),
-    });
+    return await score(inputs, options, { sender, inbox: this.#inbox, collector });
   }
 
   /**
@@ -146,16 +140,6 @@ export class Batchscore {
     await this.close();
   }
 
-  #packedBy(requestsPerMessage: RequestsPerMessage): Pick<SubmitDependencies, 'packing' | 'toEntry'> {
-    const { payloadBucket } = this.#settings;
-    const packing = packingOf(requestsPerMessage, { payloadBucket, maxBytes: this.#limit.bytes });
-    const packs = requestsPerMessage !== 1;
-    return {
-      packing,
-      toEntry: (request) => toEntry(request, { ...this.#settings, maxBytes: this.#limit.bytes(), packs }),
-    };
-  }
-
   #assertOpen(): void {
     this.#closing.signal.throwIfAborted();
   }
@@ -165,9 +149,14 @@ export class Batchscore {
     await assertRegion(resultTable === undefined ? [sqs] : [sqs, dynamodb]);
   }
 
-  #requests(): Outbox {
-    if (this.#outbox !== undefined) return this.#outbox;
-    throw new Error('expected requestQueueUrl, to send requests to, got none; set it');
+  /** @throws Error when there is no request queue */
+  #sender(perMessage: RequestsPerMessage): Sender {
+    const outbox = this.#outbox;
+    if (outbox === undefined) throw new Error('expected requestQueueUrl, to send requests to, got none; set it');
+    return {
+      send: (request, signal) => outbox.send(toEntry(request, perMessage, this.#settings), perMessage, signal),
+      room: () => outbox.room(),
+    };
   }
 
   #results(): Collector {
@@ -183,9 +172,9 @@ function startCollector(
   closing: AbortSignal,
 ): Collector | undefined {
   const read = createReader(payloads);
-  if (resultTable !== undefined) return startTableCollector({ dynamodb, table: resultTable, inbox, read, closing });
+  if (resultTable !== undefined) return new TableCollector({ dynamodb, table: resultTable, inbox, read, closing });
   if (resultQueueUrl !== undefined) {
-    return startQueueCollector({ sqs, queueUrl: resultQueueUrl, inbox, read, warn, closing });
+    return new QueueCollector({ sqs, queueUrl: resultQueueUrl, inbox, read, warn, closing });
   }
   return undefined;
 }

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import {
@@ -84,6 +85,19 @@ export interface Jobs {
    * @throws Error when it is not done; behind the last chunk, when there are not as many results as the job had rows
    */
   results(job: string): AsyncGenerator<Uint8Array>;
+}
+
+/** Where jobs are, and what they are talked to with. */
+export interface JobSettings {
+  /** ARN of the state machine. */
+  readonly stateMachineArn: string;
+  readonly bucket: string;
+  readonly inputPrefix: string;
+  readonly outputPrefix: string;
+  /** Most calls at a time. */
+  readonly concurrency: number;
+  readonly s3: S3Client;
+  readonly sfn: SFNClient;
 }
 
 export function createJobs(settings: JobSettings): Jobs {
@@ -248,32 +262,14 @@ function lineCount(chunk: Uint8Array): number {
   return lines;
 }
 
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason);
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', stop);
-      resolve();
-    }, ms);
-    signal?.addEventListener('abort', stop, { once: true });
-  });
-}
-
-/** Where jobs are, and what they are talked to with. */
-export interface JobSettings {
-  /** ARN of the state machine. */
-  readonly stateMachineArn: string;
-  readonly bucket: string;
-  readonly inputPrefix: string;
-  readonly outputPrefix: string;
-  /** Most calls at a time. */
-  readonly concurrency: number;
-  readonly s3: S3Client;
-  readonly sfn: SFNClient;
+/** @throws the signal's reason when it aborts */
+async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  try {
+    await setTimeout(ms, undefined, { signal });
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
+  }
 }
 
 /** Runs that are looked for: a job is resumed a few times. */

@@ -9,7 +9,6 @@ import { JOB_PREFIXES, JOB_RANGES } from '../lambda/core/limits.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/places.ts';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
 
-import type { JobSettings } from './clientJobs.ts';
 import type { Encoding } from './encodeRequest.ts';
 import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './packRequests.ts';
 
@@ -63,25 +62,7 @@ export interface BatchscoreOptions {
 }
 
 /** The options, valid and complete. */
-export interface Settings {
-  /** One for each shard; none where there is no request queue. */
-  readonly requestQueueUrls: readonly string[];
-  readonly resultQueueUrl: string | undefined;
-  readonly resultTable: string | undefined;
-  readonly payloadBucket: string | undefined;
-  readonly payloadPrefix: string;
-  readonly encoding: Encoding;
-  readonly fifo: boolean;
-  readonly maxInFlight: number;
-  readonly requestsPerMessage: RequestsPerMessage;
-  readonly sqs: SQSClient;
-  readonly dynamodb: DynamoDBClient;
-  readonly s3: S3Client;
-  /** Undefined where it is not said where jobs are. */
-  readonly jobs: JobSettings | undefined;
-  /** Those of the clients that were created here. */
-  readonly ownClients: readonly { destroy(): void }[];
-}
+export type Settings = ReturnType<typeof readOptions>;
 
 const QUEUE_URL = z.string().refine((text) => /^https?:\/\//.test(text) && URL.canParse(text), {
   error: ({ input }) => `expected the URL of an SQS queue, https://…, got ${JSON.stringify(input)}`,
@@ -118,7 +99,7 @@ const OPTIONS = z.strictObject({
   sfn: clientOption<SFNClient>('SFNClient').optional(),
 });
 
-/** Of an object; nothing but the SDK retries those here. */
+/** Nothing but the SDK retries the calls of S3. */
 const S3_ATTEMPTS = 3;
 
 /** Checked by its shape: a client from another copy of the SDK is one as well. */
@@ -133,43 +114,29 @@ const ignore = (): void => {};
 const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore };
 
 /** @throws TypeError listing everything that is wrong with the options */
-export function readOptions(options: BatchscoreOptions): Settings {
-  const parsed = OPTIONS.safeParse(options, IN_OUR_WORDS);
-  if (!parsed.success)
-    throw new TypeError(`Batchscore options: ${problemsIn(parsed.error.issues, options).join('; ')}`);
-  const { requestQueueUrl: requestQueueUrls = [], resultQueueUrl, resultTable, ...others } = parsed.data;
-  const { payloadBucket, payloadPrefix, encoding, region, ...rest } = others;
-  const { maxInFlight, requestsPerMessage, jobStateMachine, jobBucket, ...ofJobs } = rest;
-  const { jobInputPrefix, jobOutputPrefix, jobConcurrency, ...given } = ofJobs;
+export function readOptions(options: BatchscoreOptions) {
+  const { data, error } = OPTIONS.safeParse(options, IN_OUR_WORDS);
+  if (error !== undefined) throw new TypeError(`Batchscore options: ${problemsIn(error.issues, options).join('; ')}`);
+  const { region, requestQueueUrl: requestQueueUrls = [], resultQueueUrl, maxInFlight } = data;
+  const config = region === undefined ? {} : { region };
   const ownClients: { destroy(): void }[] = [];
   const own = <C extends { destroy(): void }>(client: C): C => {
     ownClients.push(client);
     return client;
   };
-  const config = region === undefined ? {} : { region };
   const fifo = requestQueueUrls.some(isFifo);
   const queueUrls = [...requestQueueUrls, resultQueueUrl].filter((url) => url !== undefined);
-  const s3 = given.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS }));
-  const jobs = (): JobSettings | undefined => {
-    if (jobStateMachine === undefined || jobBucket === undefined) return undefined;
-    const sfn = given.sfn ?? own(createSfnClient(config));
-    const prefixes = { inputPrefix: jobInputPrefix, outputPrefix: jobOutputPrefix };
-    return { stateMachineArn: jobStateMachine, bucket: jobBucket, ...prefixes, concurrency: jobConcurrency, s3, sfn };
-  };
   return {
+    ...data,
+    /** One for each shard; none where there is no request queue. */
     requestQueueUrls,
-    resultQueueUrl,
-    resultTable,
-    payloadBucket,
-    payloadPrefix,
-    encoding,
     fifo,
     maxInFlight: fifo ? 1 : maxInFlight,
-    requestsPerMessage,
-    sqs: given.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, logger: SILENT }, queueUrls)),
-    dynamodb: given.dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)),
-    s3,
-    jobs: jobs(),
+    sqs: data.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, logger: SILENT }, queueUrls)),
+    dynamodb: data.dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)),
+    s3: data.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),
+    sfn: data.sfn ?? own(createSfnClient(config)),
+    /** Those of the clients that were created here. */
     ownClients,
   };
 }

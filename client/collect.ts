@@ -31,13 +31,13 @@ export async function* collect(
   const deadline = startDeadline(timeoutMs, signal);
   const { collector, inbox } = dependencies;
   for (const id of collected) inbox.dismiss(id);
-  const othersBefore = collector.othersReceived();
+  const othersBefore = collector.othersReceived;
   try {
     yield* collectUntil(deadline.signal, missing, dependencies);
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
-    const othersReceived = collector.othersReceived() - othersBefore;
-    throw new CollectTimeoutError([...missing], expected, timeoutMs, { cause: collector.lastError(), othersReceived });
+    const othersReceived = collector.othersReceived - othersBefore;
+    throw new CollectTimeoutError([...missing], expected, timeoutMs, { cause: collector.lastError, othersReceived });
   } finally {
     deadline.clear();
   }
@@ -102,61 +102,48 @@ export interface Collector {
   /** Resolves when the store has been told of everything accepted or given back so far. */
   settled(): Promise<void>;
   /** Why the store could not be read the last time; undefined if it could. */
-  lastError(): unknown;
+  readonly lastError: unknown;
   /** How often a result that nobody here waited for was received, and given back; 0 for a table. */
-  othersReceived(): number;
+  readonly othersReceived: number;
   /** Resolves when nothing is under way any more. Close the inbox first. */
   close(): Promise<void>;
 }
 
+const SHORTEST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 1000;
+
 /** Pauses that double from 50 ms to 1 s, each up to half shorter or longer: clients that wait must not do so in step. */
-export interface Backoff {
+export class Backoff {
+  readonly #sleep: Sleep;
+  #pauseMs = SHORTEST_PAUSE_MS;
+
+  constructor(sleep: Sleep = (ms, signal) => passTime(ms, undefined, { signal })) {
+    this.#sleep = sleep;
+  }
+
+  reset(): void {
+    this.#pauseMs = SHORTEST_PAUSE_MS;
+  }
+
   /**
    * Sleeps, for about `minMs` or longer. Once the shortest pause is over, `cutShort` ends it and makes the next pause
    * the shortest again.
    */
-  pause(cutShort: Promise<void>, minMs?: number): Promise<void>;
-  reset(): void;
-}
-
-/** Resolves after `ms`; rejects when `signal` aborts. */
-export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
-
-const SHORTEST_PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 1000;
-
-interface BackoffOptions {
-  /** @default a timer */
-  readonly sleep?: Sleep;
-  /** @default Math.random */
-  readonly random?: () => number;
-}
-
-export function createBackoff({ sleep = sleepFor, random = Math.random }: BackoffOptions = {}): Backoff {
-  let pauseMs = SHORTEST_PAUSE_MS;
-  return {
-    async pause(cutShort, minMs = 0) {
-      const scale = 0.5 + random();
-      const restMs = (Math.max(pauseMs, minMs) - SHORTEST_PAUSE_MS) * scale;
-      pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
-      await sleep(SHORTEST_PAUSE_MS * scale);
-      if (restMs > 0 && (await isCutShort(restMs, cutShort, sleep))) pauseMs = SHORTEST_PAUSE_MS;
-    },
-    reset() {
-      pauseMs = SHORTEST_PAUSE_MS;
-    },
-  };
-}
-
-async function isCutShort(ms: number, cutShort: Promise<void>, sleep: Sleep): Promise<boolean> {
-  const timer = new AbortController();
-  try {
-    return await Promise.race([sleep(ms, timer.signal).then(() => false), cutShort.then(() => true)]);
-  } finally {
+  async pause(cutShort: Promise<void>, minMs = 0): Promise<void> {
+    const scale = 0.5 + Math.random();
+    const restMs = (Math.max(this.#pauseMs, minMs) - SHORTEST_PAUSE_MS) * scale;
+    this.#pauseMs = Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2);
+    await this.#sleep(SHORTEST_PAUSE_MS * scale);
+    if (restMs <= 0) return;
+    const timer = new AbortController();
+    const isCutShort = await Promise.race([
+      this.#sleep(restMs, timer.signal).then(() => false),
+      cutShort.then(() => true),
+    ]);
     timer.abort();
+    if (isCutShort) this.reset();
   }
 }
 
-function sleepFor(ms: number, signal?: AbortSignal): Promise<void> {
-  return passTime(ms, undefined, { signal });
-}
+/** Resolves after `ms`; rejects when `signal` aborts. */
+type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;

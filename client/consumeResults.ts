@@ -100,7 +100,9 @@ export function consumeResults(
     return [];
   };
   return async ({ Records }) => {
-    const failed = await Promise.all(inSequences(Records).map((records) => atATime(() => consumeInOrder(records))));
+    // Those of a message group are consumed one after the other; any other record stands alone.
+    const sequences = Map.groupBy(Records, (record) => orderingGroup(record) ?? record).values();
+    const failed = await Promise.all(Array.from(sequences, (records) => atATime(() => consumeInOrder(records))));
     return { batchItemFailures: failed.flat().map((itemIdentifier) => ({ itemIdentifier })) };
   };
 }
@@ -137,24 +139,6 @@ function payloadsOf({ payloadBucket, payloadPrefix = '', s3 }: ConsumeOptions): 
       return await Body.transformToString('utf-8');
     },
   };
-}
-
-/** Records that must be consumed one after the other: those of a message group; any other stands alone. */
-function inSequences(records: readonly MessageRecord[]): MessageRecord[][] {
-  const sequences: MessageRecord[][] = [];
-  const groups = new Map<string, MessageRecord[]>();
-  for (const record of records) {
-    const name = orderingGroup(record);
-    const group = name === undefined ? undefined : groups.get(name);
-    if (group !== undefined) {
-      group.push(record);
-      continue;
-    }
-    const sequence = [record];
-    sequences.push(sequence);
-    if (name !== undefined) groups.set(name, sequence);
-  }
-  return sequences;
 }
 
 /** The answer to one request, and which of its message it was. */

@@ -1,10 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
 import { MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES } from '../lambda/aws/sendBatches.ts';
 import { escapeForSqs } from '../lambda/core/json.ts';
 import { FEW_CONTAINERS, MAX_LEVELS, outlineAt } from '../lambda/core/outline.ts';
-import { requestKeys } from '../lambda/core/places.ts';
-import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/record.ts';
 
 import { RequestError } from './clientErrors.ts';
 import { type Encoding, encodeRequest, type ScoreRequest } from './encodeRequest.ts';
@@ -20,29 +17,14 @@ export interface Sent {
 /** One request that waits to be sent. */
 export interface Waiting {
   readonly entry: Entry;
-  readonly packing: Packing;
+  /** How many may share its message. */
+  readonly perMessage: RequestsPerMessage;
   readonly signal: AbortSignal | undefined;
   readonly resolve: (sent: Sent) => void;
   readonly reject: (reason: unknown) => void;
 }
 
-/** The requests that wait, in the messages that they will share, in the order of their coming. */
-interface WaitingMessages {
-  /** Adds a request to the last message of its group where it fits, else to one of its own. */
-  add(request: Waiting): void;
-  /** Puts requests back in front of the others. All are shared out anew: a message may hold less by now. */
-  putBack(requests: readonly Waiting[]): void;
-  /**
-   * Takes the requests of as many of the first messages as one call holds.
-   *
-   * @param all whether messages leave that could take more
-   */
-  takeCall(maxBytes: number, all: boolean): readonly (readonly Waiting[])[];
-  /** Whether there is a call's worth of messages that take no more, or too much waits for others. */
-  isFull(maxBytes: number): boolean;
-  isEmpty(): boolean;
-}
-
+/** Requests that share a message. */
 interface SharedMessage {
   readonly key: string;
   readonly requests: Waiting[];
@@ -50,97 +32,131 @@ interface SharedMessage {
   bytes: number;
   /** Arrays and objects in it. */
   containers: number;
-  /** Whether it takes no more requests. */
-  closed: boolean;
 }
 
+/** What one message may hold. */
+interface Capacity {
+  readonly requests: number;
+  /** Of their bodies together. */
+  readonly bytes: number;
+}
+
+/** SQS bills every 64 KiB as one request. */
+const BILLED_BYTES = 65_536;
+/** A packed body in the payload bucket: well below what a deployment reads by default. */
+const OFFLOADED_BYTES = 4 * 1024 * 1024;
 /** Bytes of bodies that may wait for others to share their messages. */
 const MAX_OPEN_BYTES = 8 * 1024 * 1024;
 
-export function createWaitingMessages(): WaitingMessages {
-  let messages: SharedMessage[] = [];
-  /** Those that take more, by what their requests have in common. */
-  const open = new Map<string, SharedMessage>();
-  let closed = 0;
-  let closedBytes = 0;
-  let openBytes = 0;
+/** The requests that wait to be sent, in the messages that they will share. */
+export class WaitingMessages {
+  readonly #hasBucket: boolean;
+  /** Those that take no more requests. */
+  #full: SharedMessage[] = [];
+  /** Those that take more, by what their requests have in common. Of one group they come after the full ones. */
+  readonly #open = new Map<string, SharedMessage>();
+  #openBytes = 0;
+  #maxBytes = MAX_MESSAGE_BYTES;
 
-  const isCrowded = (): boolean => openBytes >= MAX_OPEN_BYTES;
-  const close = (message: SharedMessage): void => {
-    message.closed = true;
-    open.delete(message.key);
-    closed += 1;
-    closedBytes += message.bytes;
-    openBytes -= message.bytes;
-  };
-  const messageFor = (request: Waiting): SharedMessage => {
-    const key = keyOf(request);
-    const last = open.get(key);
-    if (last !== undefined && fits(request, last)) return last;
-    if (last !== undefined) close(last);
-    const message = { key, requests: [], bytes: 0, containers: 1, closed: false };
-    messages.push(message);
-    open.set(key, message);
-    return message;
-  };
-  const add = (request: Waiting): void => {
-    const { entry, packing } = request;
-    const message = messageFor(request);
+  /** @param hasBucket whether what is too large for the queue goes to the payload bucket */
+  constructor(hasBucket: boolean) {
+    this.#hasBucket = hasBucket;
+  }
+
+  /** The most that the queue takes in a message, as far as is known: older queues and some deployers set less than 1 MiB. */
+  get maxBytes(): number {
+    return this.#maxBytes;
+  }
+
+  /** Adds a request to the last message of its group where it fits, else to one of its own. */
+  add(request: Waiting): void {
+    const { entry, perMessage } = request;
+    const mayShare = entry.containers !== undefined && entry.bytes <= this.#maxBytes;
+    const key = keyOf(request, mayShare);
+    const capacity = this.#capacityOf(perMessage);
+    const last = this.#open.get(key);
+    if (last !== undefined && !(mayShare && fits(entry, last, capacity))) this.#close(last);
+    const message = this.#open.get(key) ?? { key, requests: [], bytes: 0, containers: 1 };
     const bytes = addedBytes(entry, message);
     message.requests.push(request);
     message.bytes += bytes;
     message.containers += entry.containers ?? 0;
-    openBytes += bytes;
-    if (!mayShare(entry) || message.requests.length === packing.requests) close(message);
-  };
-  const forget = (taken: Iterable<SharedMessage>): void => {
-    for (const message of taken) {
-      if (message.closed) {
-        closed -= 1;
-        closedBytes -= message.bytes;
-      } else {
-        open.delete(message.key);
-        openBytes -= message.bytes;
-      }
+    this.#open.set(key, message);
+    this.#openBytes += bytes;
+    if (!mayShare || message.requests.length === capacity.requests) this.#close(message);
+  }
+
+  /** The queue takes no more than `maxBytes`: all requests, first those that are put back, are shared out anew. */
+  putBack(requests: readonly Waiting[], maxBytes: number): void {
+    this.#maxBytes = Math.min(this.#maxBytes, maxBytes);
+    const waiting = this.#all().flatMap((message) => message.requests);
+    this.#full = [];
+    this.#open.clear();
+    this.#openBytes = 0;
+    for (const request of [...requests, ...waiting]) this.add(request);
+  }
+
+  /**
+   * Takes the requests of as many of the first messages as one call holds.
+   *
+   * @param all whether messages leave that could take more
+   */
+  takeCall(all: boolean): readonly (readonly Waiting[])[] {
+    const due = all || this.#isCrowded() ? this.#all() : this.#full;
+    const taken = due.slice(0, messagesInCall(due, this.#maxBytes));
+    this.#full = this.#full.slice(taken.length);
+    for (const { key, bytes } of taken.filter((message) => this.#open.get(message.key) === message)) {
+      this.#open.delete(key);
+      this.#openBytes -= bytes;
     }
-  };
-  return {
-    add,
-    putBack(requests) {
-      const all = [...requests, ...messages.flatMap((message) => message.requests)];
-      forget(messages);
-      messages = [];
-      for (const request of all) add(request);
-    },
-    takeCall(maxBytes, all) {
-      const due = all || isCrowded() ? messages : messages.filter((message) => message.closed);
-      const taken = new Set(due.slice(0, messagesInCall(due, maxBytes)));
-      messages = messages.filter((message) => !taken.has(message));
-      forget(taken);
-      return Array.from(taken, ({ requests }) => requests);
-    },
-    isFull: (maxBytes) => closed >= MAX_BATCH_ENTRIES || closedBytes >= maxBytes || isCrowded(),
-    isEmpty: () => messages.length === 0,
-  };
+    return taken.map(({ requests }) => requests);
+  }
+
+  /** Whether there is a call's worth of messages that take no more, or too much waits for others. */
+  isFull(): boolean {
+    if (this.#full.length >= MAX_BATCH_ENTRIES || this.#isCrowded()) return true;
+    return this.#full.reduce((sum, { bytes }) => sum + bytes, 0) >= this.#maxBytes;
+  }
+
+  isEmpty(): boolean {
+    return this.#full.length === 0 && this.#open.size === 0;
+  }
+
+  #all(): SharedMessage[] {
+    return [...this.#full, ...this.#open.values()];
+  }
+
+  #isCrowded(): boolean {
+    return this.#openBytes >= MAX_OPEN_BYTES;
+  }
+
+  #close(message: SharedMessage): void {
+    this.#open.delete(message.key);
+    this.#openBytes -= message.bytes;
+    this.#full.push(message);
+  }
+
+  /** A larger request has a message of its own. */
+  #capacityOf(perMessage: RequestsPerMessage): Capacity {
+    if (perMessage === 'fill') {
+      return { requests: MAX_REQUESTS_PER_MESSAGE, bytes: Math.min(BILLED_BYTES, this.#maxBytes) };
+    }
+    return { requests: perMessage, bytes: this.#hasBucket ? OFFLOADED_BYTES : this.#maxBytes };
+  }
 }
 
 /**
  * Requests of one group share messages. One that needs its own leaves those of the others open, but not on a FIFO queue,
  * where requests have deduplication IDs: there it would be overtaken.
  */
-function keyOf({ entry, packing }: Waiting): string {
-  const shared = mayShare(entry) || entry.deduplicationId !== undefined;
-  return `${shared ? packing.requests : 'own'} ${packing.bytes()} ${entry.group ?? ''}`;
+function keyOf({ entry, perMessage }: Waiting, mayShare: boolean): string {
+  const shared = mayShare || entry.deduplicationId !== undefined;
+  return `${shared ? perMessage : 'own'} ${entry.group ?? ''}`;
 }
 
-function mayShare({ containers, payload }: Entry): boolean {
-  return containers !== undefined && payload === undefined;
-}
-
-function fits({ entry, packing }: Waiting, message: SharedMessage): boolean {
+function fits(entry: Entry, message: SharedMessage, capacity: Capacity): boolean {
   return (
-    mayShare(entry) &&
-    message.bytes + addedBytes(entry, message) <= packing.bytes() &&
+    message.bytes + addedBytes(entry, message) <= capacity.bytes &&
     message.containers + (entry.containers ?? 0) <= FEW_CONTAINERS
   );
 }
@@ -150,7 +166,7 @@ function addedBytes({ bytes }: Entry, { requests }: SharedMessage): number {
   return bytes + (requests.length === 0 ? 0 : 1) + (requests.length === 1 ? 2 : 0);
 }
 
-/** How many of the first messages one call holds. One with an offloaded payload fills a call alone. */
+/** How many of the first messages one call holds. One with a body for the payload bucket fills a call alone. */
 function messagesInCall(messages: readonly SharedMessage[], maxBytes: number): number {
   let bytes = 0;
   const end = messages.slice(0, MAX_BATCH_ENTRIES).findIndex((message, index) => {
@@ -158,38 +174,6 @@ function messagesInCall(messages: readonly SharedMessage[], maxBytes: number): n
     return index > 0 && bytes > maxBytes;
   });
   return end < 0 ? MAX_BATCH_ENTRIES : end;
-}
-
-/** What one message may hold. */
-export interface Packing {
-  /** Most requests. */
-  readonly requests: number;
-  /** Most bytes of their bodies together; a larger request has a message of its own. */
-  bytes(): number;
-}
-
-/** One request a message. */
-export const ALONE: Packing = { requests: 1, bytes: () => 0 };
-
-/** SQS bills every 64 KiB as one request. */
-const BILLED_BYTES = 65_536;
-/** A packed body in the payload bucket: well below what a deployment reads by default. */
-const OFFLOADED_BYTES = 4 * 1024 * 1024;
-
-interface PackingOptions {
-  readonly payloadBucket: string | undefined;
-  /** The most that the request queue takes in a message, as far as is known now. */
-  readonly maxBytes: () => number;
-}
-
-/** `fill` is as many requests as SQS bills as one. A number of them goes to the payload bucket where it has to. */
-export function packingOf(perMessage: RequestsPerMessage, { payloadBucket, maxBytes }: PackingOptions): Packing {
-  if (perMessage === 1) return ALONE;
-  if (perMessage === 'fill') {
-    return { requests: MAX_REQUESTS_PER_MESSAGE, bytes: () => Math.min(BILLED_BYTES, maxBytes()) };
-  }
-  const bytes = payloadBucket === undefined ? maxBytes : () => OFFLOADED_BYTES;
-  return { requests: perMessage, bytes };
 }
 
 /** How many requests share a message: so many, or as many as fit into 64 KiB. */
@@ -205,58 +189,40 @@ export function isRequestsPerMessage(value: unknown): value is RequestsPerMessag
   return typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_REQUESTS_PER_MESSAGE;
 }
 
-/** One message, ready to be sent; or one request that may share a message with others. */
+/** A request that may share a message with others, or such a message. */
 export interface Entry {
   readonly body: string;
-  /** Size of the request's body, be it in the message or in S3: bounds a batch request, and this process's memory. */
+  /** Of the body, be it sent in the message or by the payload bucket. */
   readonly bytes: number;
-  readonly attributes: Readonly<Record<string, MessageAttributeValue>> | undefined;
   readonly group: string | undefined;
   readonly deduplicationId: string | undefined;
   /** Arrays and objects in the body, where it can be part of a packed message; undefined where it needs its own. */
   readonly containers: number | undefined;
-  /** What must be in S3 before the message is sent; undefined where the message holds the whole body. */
-  readonly payload: { readonly pointer: PayloadPointer; readonly text: string } | undefined;
 }
 
-/** Where bodies go that are too large for the queue. */
-export interface OffloadOptions {
-  readonly payloadBucket: string | undefined;
-  /** What comes before `requests/` in the keys of that bucket. @default '' */
-  readonly payloadPrefix?: string;
-}
-
-interface EntryOptions extends OffloadOptions {
+interface EntryOptions {
   readonly encoding: Encoding;
   readonly fifo: boolean;
-  /** The most that the request queue takes in a message, as far as is known. @default 1 MiB */
-  readonly maxBytes?: number;
-  /** Whether requests share messages. @default false */
-  readonly packs?: boolean;
 }
 
-/**
- * The message that asks for `request`.
- *
- * @throws RequestError when the request cannot be encoded, or cannot be sent to such a queue
- */
-export function toEntry(request: ScoreRequest, options: EntryOptions): Entry {
-  const { encoding, fifo, maxBytes = MAX_MESSAGE_BYTES, packs = false } = options;
+/** @throws RequestError when the request cannot be encoded, or cannot be sent to such a queue */
+export function toEntry(
+  request: ScoreRequest,
+  perMessage: RequestsPerMessage,
+  { encoding, fifo }: EntryOptions,
+): Entry {
   assertRouting(request, fifo);
   const encoded = encodeRequest(request, encoding);
-  const containers = packs ? containersIn(request, encoded) : undefined;
+  const containers = perMessage === 1 ? undefined : containersIn(request, encoded);
   // One that SQS would refuse must not take the requests beside it along.
   const body = containers === undefined ? encoded : escapeForSqs(encoded);
-  const entry: Entry = {
+  return {
     body,
     bytes: Buffer.byteLength(body),
-    attributes: undefined,
     group: request.group,
     deduplicationId: fifo ? (request.deduplicationId ?? randomUUID()) : undefined,
     containers,
-    payload: undefined,
   };
-  return entry.bytes <= maxBytes ? entry : offloaded(entry, options, maxBytes);
 }
 
 /** One message of several requests of one group: the array of their bodies. None is deduplicated by itself. */
@@ -268,22 +234,10 @@ export function packedEntry(requests: readonly Entry[]): Entry {
   return { ...first, body, bytes: Buffer.byteLength(body) };
 }
 
-/**
- * The same request with its body in the payload bucket, and a message that points to it.
- *
- * @throws RequestError when there is no payload bucket
- */
-export function offloaded(
-  entry: Entry,
-  { payloadBucket, payloadPrefix = '' }: OffloadOptions,
-  maxBytes: number,
-): Entry {
-  const { body: text, bytes } = entry;
-  if (payloadBucket === undefined) throw tooLarge(bytes, maxBytes);
-  const pointer = { bucket: payloadBucket, key: `${requestKeys(payloadPrefix)}${randomUUID()}` };
-  const attributes = { [POINTER_ATTRIBUTES[0]]: { DataType: 'Number', StringValue: String(bytes) } };
-  return { ...entry, body: pointerBody(pointer), attributes, payload: { pointer, text } };
-}
+/** The request, and its lists of inputs, outputs and contents. */
+const CONTAINERS_A_REQUEST = 4;
+/** The input, its shape and its data. */
+const CONTAINERS_AN_INPUT = 3;
 
 /**
  * A request that is deduplicated by itself is sent by itself. So is a body as it is that is no plain request: beside
@@ -295,11 +249,6 @@ function containersIn(request: ScoreRequest, body: string): number | undefined {
   const { inputs, outputs = [] } = request;
   return CONTAINERS_A_REQUEST + CONTAINERS_AN_INPUT * Object.keys(inputs).length + outputs.length;
 }
-
-/** The request, and its lists of inputs, outputs and contents. */
-const CONTAINERS_A_REQUEST = 4;
-/** The input, its shape and its data. */
-const CONTAINERS_AN_INPUT = 3;
 
 /** Undefined where a text is not one JSON object, or has more of something than a long body may have. */
 function containersInObject(text: string): number | undefined {
@@ -325,12 +274,4 @@ function assertRouting({ group, deduplicationId }: ScoreRequest, fifo: boolean):
       'expected no deduplicationId, as the request queue is a standard queue, got one; leave it out',
     );
   }
-}
-
-function tooLarge(bytes: number, maxBytes: number): RequestError {
-  const raise = maxBytes < MAX_MESSAGE_BYTES ? " raise the queue's MaximumMessageSize," : '';
-  return new RequestError(
-    `expected a body of at most ${maxBytes} bytes, the most that the request queue takes in a message, got ${bytes}; ` +
-      `set payloadBucket, the deployment's bucket for larger ones,${raise} or send fewer rows`,
-  );
 }

@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import { resultKeys } from '../lambda/core/places.ts';
+import { requestKeys, resultKeys } from '../lambda/core/places.ts';
 import type { PayloadPointer } from '../lambda/core/record.ts';
 
 /** The deployment's bucket as far as results are read from it that were too large for their store. */
@@ -12,7 +13,8 @@ export interface PayloadSource {
 
 /** The deployment's bucket for bodies too large for SQS and results too large for their store. */
 export interface Payloads extends PayloadSource {
-  put(pointer: PayloadPointer, text: string): Promise<void>;
+  /** Puts the body of a request there, under a key of its own. */
+  put(body: string): Promise<PayloadPointer>;
 }
 
 /**
@@ -23,8 +25,10 @@ export function createPayloads(s3: S3Client, bucket: string, prefix: string): Pa
   return {
     bucket,
     resultKeys: resultKeys(prefix),
-    async put({ bucket: Bucket, key: Key }, Body) {
-      await s3.send(new PutObjectCommand({ Bucket, Key, Body, ContentType: 'application/json' }));
+    async put(Body) {
+      const key = `${requestKeys(prefix)}${randomUUID()}`;
+      await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body, ContentType: 'application/json' }));
+      return { bucket, key };
     },
     async get({ bucket: Bucket, key: Key }) {
       const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));

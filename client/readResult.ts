@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { describeError } from '../lambda/aws/awsError.ts';
 import { type Failure, isFailure, preview } from '../lambda/core/failure.ts';
-import { isObject } from '../lambda/core/json.ts';
+import { isObject, parseIfJson } from '../lambda/core/json.ts';
 import { liesUnder } from '../lambda/core/places.ts';
 import { type PayloadPointer, parsePointer } from '../lambda/core/record.ts';
 import { DATATYPES, type Datatype, decodeAll, isBase64Data, type TensorData } from '../lambda/core/tensor.ts';
@@ -11,7 +11,7 @@ import { ScoringError } from './clientErrors.ts';
 import type { PayloadSource } from './payloadBucket.ts';
 
 /** A stored result, read. */
-interface ReadResult {
+export interface ReadResult {
   readonly result: ScoringResult;
   /** False where its payload could not be fetched: what is stored is the only trace of it and must be kept. */
   readonly complete: boolean;
@@ -23,25 +23,12 @@ export type ReadStored = (messageId: string, stored: string) => Promise<ReadResu
 /** @param payloads undefined in a deployment without a payload bucket */
 export function createReader(payloads: PayloadSource | undefined): ReadStored {
   return async (messageId, stored) => {
-    const parsed = parse(messageId, stored);
-    if ('invalid' in parsed) return complete(parsed.invalid);
-    const pointer = parsePointer(parsed.document);
-    if (pointer === undefined) return complete(decodeResult(messageId, parsed.document));
-    if (isFailure(pointer)) return complete(invalidResult(messageId, pointer.message));
+    const document = parseIfJson(stored);
+    const pointer = parsePointer(document);
+    if (pointer === undefined) return { result: decodeText(messageId, stored, document), complete: true };
+    if (isFailure(pointer)) return { result: invalidResult(messageId, pointer.message), complete: true };
     return await readPayload(messageId, pointer, payloads);
   };
-}
-
-function complete(result: ScoringResult): ReadResult {
-  return { result, complete: true };
-}
-
-function parse(messageId: string, text: string): { document: unknown } | { invalid: ScoringResult } {
-  try {
-    return { document: JSON.parse(text) };
-  } catch {
-    return { invalid: invalidResult(messageId, `got ${text.length} characters that are not JSON`) };
-  }
 }
 
 async function readPayload(
@@ -58,14 +45,10 @@ async function readPayload(
     return unavailable(messageId, `it lies at '${pointer.key}' in the payload bucket, and ${own}; set payloadPrefix`);
   }
   try {
-    const parsed = parse(messageId, await payloads.get(pointer));
-    return complete('invalid' in parsed ? parsed.invalid : decodeResult(messageId, parsed.document));
+    return { result: decodeText(messageId, await payloads.get(pointer)), complete: true };
   } catch (cause) {
-    return unavailable(
-      messageId,
-      `s3://${pointer.bucket}/${pointer.key} could not be read: ${describeError(cause)}`,
-      cause,
-    );
+    const place = `s3://${pointer.bucket}/${pointer.key}`;
+    return unavailable(messageId, `${place} could not be read: ${describeError(cause)}`, cause);
   }
 }
 
@@ -149,6 +132,11 @@ const DOCUMENT = z.union([
 
 type OutputsDocument = Extract<z.infer<typeof DOCUMENT>, { outputs: unknown }>;
 
+function decodeText(messageId: string, text: string, document = parseIfJson(text)): ScoringResult {
+  if (document === undefined) return invalidResult(messageId, `got ${text.length} characters that are not JSON`);
+  return decodeResult(messageId, document);
+}
+
 /** Decodes what was written under `messageId`. What is malformed becomes a failed result; nothing is thrown. */
 export function decodeResult(messageId: string, document: unknown): ScoringResult {
   if (!Array.isArray(document)) return decodeSingle(messageId, document);
@@ -221,10 +209,8 @@ interface Unreadable {
  * @param count what the message's attribute `results` says
  */
 export function unpackResults(body: string, count: string): readonly StoredResult[] | Unreadable {
-  let documents: unknown;
-  try {
-    documents = JSON.parse(body);
-  } catch {
+  const documents = parseIfJson(body);
+  if (documents === undefined) {
     return unreadable(`a JSON array of ${count} results`, `${body.length} characters that are not JSON`);
   }
   if (!Array.isArray(documents)) return unreadable(`a JSON array of ${count} results`, preview(documents));

@@ -4,8 +4,8 @@ import { othersInBetween, RequestError, ScoringError, SendError } from './client
 import { type Collector, type Deadline, startDeadline } from './collect.ts';
 import type { TensorRequest } from './encodeRequest.ts';
 import type { Inbox } from './inbox.ts';
-import type { Outbox } from './outbox.ts';
-import type { Entry, Packing, Sent } from './packRequests.ts';
+import type { Sender } from './outbox.ts';
+import type { Sent } from './packRequests.ts';
 import type { OutputTensors, ScoringResult } from './readResult.ts';
 
 export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
@@ -15,13 +15,10 @@ export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface ScoreDependencies {
-  readonly outbox: Outbox;
+interface ScoreDependencies {
+  readonly sender: Sender;
   readonly inbox: Inbox;
   readonly collector: Pick<Collector, 'othersReceived'>;
-  /** Which requests share a message. */
-  readonly packing: Packing;
-  readonly toEntry: (request: TensorRequest) => Entry;
 }
 
 const DEFAULT_TIMEOUT_MS = 30_000;
@@ -30,20 +27,19 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 export async function score(
   inputs: TensorRequest['inputs'],
   { timeoutMs = DEFAULT_TIMEOUT_MS, signal, ...request }: ScoreOptions,
-  { outbox, inbox, collector, packing, toEntry }: ScoreDependencies,
+  { sender, inbox, collector }: ScoreDependencies,
 ): Promise<OutputTensors> {
   signal?.throwIfAborted();
-  const entry = toEntry({ ...request, inputs });
   const deadline = startDeadline(timeoutMs, signal);
-  const othersBefore = collector.othersReceived();
+  const othersBefore = collector.othersReceived;
   let messageId: string | undefined;
   try {
-    const sent = await sendFor(outbox.send(entry, packing, deadline.signal), deadline, inbox);
+    const sent = await sendFor(sender.send({ ...request, inputs }, deadline.signal), deadline, inbox);
     messageId = sent.id;
     return outputsOf(await receiveFor(sent, deadline, inbox));
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
-    const others = othersInBetween(collector.othersReceived() - othersBefore);
+    const others = othersInBetween(collector.othersReceived - othersBefore);
     const message = `expected scores within ${timeoutMs} ms, got none${others}; raise timeoutMs or try again`;
     throw new ScoringError('TIMEOUT', message, { messageId, id: request.id });
   } finally {

@@ -1,8 +1,8 @@
 import { raceAbort } from '../lambda/core/concurrency.ts';
 import { SubmitError, type SubmitFailure } from './clientErrors.ts';
 import type { ScoreRequest } from './encodeRequest.ts';
-import type { Outbox } from './outbox.ts';
-import type { Entry, Packing, RequestsPerMessage } from './packRequests.ts';
+import type { Sender } from './outbox.ts';
+import type { RequestsPerMessage, Sent } from './packRequests.ts';
 
 export interface SubmitProgress {
   /** Requests that the queue has taken so far. */
@@ -25,18 +25,11 @@ export interface SubmitOptions {
   readonly onProgress?: ((progress: SubmitProgress) => void) | undefined;
 }
 
-export interface SubmitDependencies {
-  readonly outbox: Outbox;
-  /** Which requests share a message. */
-  readonly packing: Packing;
-  readonly toEntry: (request: ScoreRequest) => Entry;
-}
-
 /** Sends requests as fast as the queue takes them. @returns their IDs, in the order of the requests */
 export async function submit(
   requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
   { signal, onProgress }: Omit<SubmitOptions, 'requestsPerMessage'>,
-  { outbox, packing, toEntry }: SubmitDependencies,
+  sender: Sender,
 ): Promise<string[]> {
   const stop = new AbortController();
   const stopped = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]);
@@ -49,17 +42,9 @@ export async function submit(
     if (stopped.aborted && cause === stopped.reason) return;
     if (failed === undefined || index < failed.index) failed = { index, cause };
   };
-  const entryOf = (request: ScoreRequest, index: number): Entry | undefined => {
+  const finish = async (sent: Promise<Sent>, index: number): Promise<void> => {
     try {
-      return toEntry(request);
-    } catch (cause) {
-      fail(index, cause);
-      return undefined;
-    }
-  };
-  const send = async (entry: Entry, index: number): Promise<void> => {
-    try {
-      const { id: messageId } = await outbox.send(entry, packing, stopped);
+      const { id: messageId } = await sent;
       accepted[index] = messageId;
       onProgress?.({ submitted: ++submitted, index, messageId });
     } catch (cause) {
@@ -68,23 +53,23 @@ export async function submit(
     }
   };
 
+  let index = 0;
   try {
     for await (const request of pull(requests, stopped)) {
-      const index = accepted.push(undefined) - 1;
-      const entry = entryOf(request, index);
-      if (entry === undefined) break;
-      const sent = send(entry, index);
+      accepted.push(undefined);
+      const sent = finish(sender.send(request, stopped), index);
       sending.add(sent);
       void sent.then(() => sending.delete(sent));
-      await raceAbort(outbox.room(), stopped);
+      index += 1;
+      await raceAbort(sender.room(), stopped);
     }
   } catch (cause) {
-    fail(accepted.length, cause);
+    fail(index, cause);
   }
   await raceAbort(Promise.all(sending), signal);
   signal?.throwIfAborted();
   if (failed !== undefined) throw new SubmitError(failed, accepted);
-  return accepted.map((messageId, index) => messageId ?? unanswered(index));
+  return accepted.map((messageId, at) => messageId ?? unanswered(at));
 }
 
 function unanswered(index: number): never {

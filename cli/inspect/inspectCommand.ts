@@ -1,4 +1,5 @@
 import { relative } from 'node:path';
+import { MAX_MESSAGE_BYTES } from '../../lambda/aws/sendBatches.ts';
 import { isObject } from '../../lambda/core/json.ts';
 import { modelPath, parseCommand, printable, type Streams, UsageError } from '../arguments.ts';
 import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
@@ -106,8 +107,7 @@ function sendersFor(
   maxInline: number,
 ): Senders | undefined {
   const request = sample?.[form];
-  if (request === undefined) return undefined;
-  return sendersOf(request, (file) => samplesCommand(file, form), maxInline);
+  return request === undefined ? undefined : sendersOf(request, (file) => samplesCommand(file, form), maxInline);
 }
 
 /** The command that writes the samples of this model, whatever else was asked for. */
@@ -156,29 +156,21 @@ function width(streams: Streams): number {
 const MAX_SHOWN = 700;
 const MAX_ANSWER = 500;
 
-/**
- * What was found, for a terminal of so many columns. What is to be copied, requests and commands, is not wrapped.
- *
- * @param inspection what was found
- * @param senders of the first sample; undefined where there is none
- */
-export function describe(inspection: Inspection, senders: Senders | undefined, width: number): string {
+/** For a terminal of so many columns. What is to be copied, requests and commands, is not wrapped. */
+function describe(inspection: Inspection, senders: Senders | undefined, width: number): string {
   const found = printableIn(inspection) as Inspection;
   const { opened } = found;
+  // Requests are to be copied: they stay as they are.
+  const { samples = [], failed } = inspection.opened ?? {};
   const sections = [
     aboutModel(found, width),
     section('Inputs', valueTable(found.inputs, width)),
     section('Outputs', valueTable(found.outputs, width)),
     ...(found.notableOperators.length === 0 ? [] : [section('Operators that matter', operatorTable(found, width))]),
     ...(opened === undefined ? [] : opened.warnings.map((warning) => wrapped(`! ${warning}`, width).join('\n'))),
-    ...(opened === undefined ? [] : requests({ ...opened, ...textsIn(inspection) }, senders, width)),
+    ...(opened === undefined ? [] : requests({ ...opened, samples, failed }, senders, width)),
   ];
   return `${sections.join('\n\n')}\n`;
-}
-
-/** Requests, which are spelled to be copied. */
-function textsIn({ opened }: Inspection): Pick<Opened, 'samples' | 'failed'> {
-  return { samples: opened?.samples ?? [], failed: opened?.failed };
 }
 
 /** Whatever the file calls its inputs, operators and axes, all of it can be shown. */
@@ -199,7 +191,7 @@ function aboutModel(found: Inspection, width: number): string {
   const opsets = Object.entries(file.opsets).map(([domain, opset]) =>
     domain === ONNX_DOMAIN ? `${opset}` : `${domain} ${opset}`,
   );
-  const rows: [string, string][] = [
+  const rows = [
     ['model', `${model}, version ${version}`],
     ['file', `${shortPath(path)}, ${size(file.bytes)}${weights.join('')}`],
     ['opset', `${opsets.join(', ')}${file.producer === undefined ? '' : `; exported by ${file.producer}`}`],
@@ -209,26 +201,18 @@ function aboutModel(found: Inspection, width: number): string {
   return inColumns(rows, width);
 }
 
-function aboutRows(opened: Opened, inputs: readonly Value[]): [string, string][] {
-  const { verdict, constants, hasTransform } = opened;
-  return [
+function aboutRows(opened: Opened, inputs: readonly Value[]): string[][] {
+  const { verdict, constants, leftOut, samples, hasTransform } = opened;
+  const rows: readonly (readonly [title: string, text: string | false])[] = [
     ['rows', `${VERDICTS[verdict]}${evidence(opened)}`],
     ['runs', runs(opened, inputs)],
-    ...(opened.samples.length === 0 ? [] : [['ran', ran(opened)] as [string, string]]),
+    ['ran', samples.length > 0 && ran(opened)],
     ['ragged', ragged(opened)],
-    ...(constants.length === 0
-      ? []
-      : [['constants', `${constants.join(', ')}, given by config.json`] as [string, string]]),
-    ...(opened.leftOut.length === 0
-      ? []
-      : [
-          ['left out', `${opened.leftOut.join(', ')}, which "outputs" in config.json does not name`] as [
-            string,
-            string,
-          ],
-        ]),
-    ...(hasTransform ? [['transform', 'takes requests of its own: docs/transforms.md'] as [string, string]] : []),
+    ['constants', constants.length > 0 && `${constants.join(', ')}, given by config.json`],
+    ['left out', leftOut.length > 0 && `${leftOut.join(', ')}, which "outputs" in config.json does not name`],
+    ['transform', hasTransform && 'takes requests of its own: docs/transforms.md'],
   ];
+  return rows.flatMap(([title, text]) => (text === false ? [] : [[title, text]]));
 }
 
 const VERDICTS: Readonly<Record<Verdict, string>> = {
@@ -277,27 +261,27 @@ function shapesIn(body: Answer, key: 'inputs' | 'outputs'): string | undefined {
 
 function ragged({ ragged: axis, openAxes }: Opened): string {
   const open = openAxes.map((name) => `'${name}'`).join(', ');
-  const others = open === '' ? '' : `${open} may have any size, and requests that share a run agree in it`;
-  if (axis !== null) {
-    const allowedSizes =
-      axis.allowedSizes.length === 0 ? 'any length' : `lengths of ${axis.allowedSizes.map(count).join(', ')}`;
-    return `'${axis.axis}' of ${axis.inputs.join(', ')}: ${allowedSizes}, padded within a run${others === '' ? '' : `; ${others}`}`;
-  }
-  if (open === '') return 'no: all requests have one shape';
-  return `no: ${others}; to have it padded, see "ragged" in docs/models.md`;
+  const others = `${open} may have any size, and requests that share a run agree in it`;
+  if (axis === null && open === '') return 'no: all requests have one shape';
+  if (axis === null) return `no: ${others}; to have it padded, see "ragged" in docs/models.md`;
+  const { axis: name, inputs, allowedSizes } = axis;
+  const lengths = allowedSizes.length === 0 ? 'any length' : `lengths of ${allowedSizes.map(count).join(', ')}`;
+  return `'${name}' of ${inputs.join(', ')}: ${lengths}, padded within a run${open === '' ? '' : `; ${others}`}`;
 }
 
 function valueTable(values: readonly Value[], width: number): string {
-  const rows = values.map(({ name, datatype, shape, batchAxis, raggedAxis }) => [
-    name,
-    datatype,
-    shape === undefined ? 'unknown' : `[${shape.join(', ')}]`,
-    [
-      ...(batchAxis === undefined ? [] : [`batch axis ${batchAxis}`]),
-      ...(raggedAxis === undefined ? [] : [`ragged axis ${raggedAxis}`]),
-    ].join(', '),
-  ]);
-  return rows.length === 0 ? 'none' : inColumns([['name', 'datatype', 'shape', ''], ...rows], width - 2);
+  if (values.length === 0) return 'none';
+  const rows = values.map(({ name, datatype, shape, batchAxis, raggedAxis }) => {
+    const batch = batchAxis === undefined ? [] : [`batch axis ${batchAxis}`];
+    const ragged = raggedAxis === undefined ? [] : [`ragged axis ${raggedAxis}`];
+    return [
+      name,
+      datatype,
+      shape === undefined ? 'unknown' : `[${shape.join(', ')}]`,
+      [...batch, ...ragged].join(', '),
+    ];
+  });
+  return inColumns([['name', 'datatype', 'shape', ''], ...rows], width - 2);
 }
 
 function operatorTable({ notableOperators }: Inspection, width: number): string {
@@ -318,7 +302,7 @@ function requests(opened: Opened, senders: Senders | undefined, width: number): 
   return [
     `Request (${origin})\n${cut(sample.json, MAX_SHOWN)}`,
     ...(sample.binary === undefined ? [] : [`The same in binary\n${cut(sample.binary, MAX_SHOWN)}`]),
-    `Its answer\n${cut(answerText(sample), MAX_ANSWER)}`,
+    `Its answer\n${cut(printable(JSON.stringify(sample.answer)), MAX_ANSWER)}`,
     `With the AWS CLI\n${senders.awsCli}`,
     `With boto3\n${senders.boto3}`,
     `${wrapped(WHERE, width).join('\n')}\n${LOCAL}`,
@@ -339,10 +323,6 @@ const WHERE =
 const LOCAL =
   'export QUEUE_URL=http://127.0.0.1:4566/000000000000/batchscore-requests AWS_ENDPOINT_URL=http://127.0.0.1:4566 ' +
   'AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local';
-
-function answerText({ answer }: Sample): string {
-  return printable(JSON.stringify(answer));
-}
 
 function cut(text: string, max: number): string {
   if (text.length <= max) return text;
@@ -411,9 +391,6 @@ interface Senders {
 
 /** Where the requests of `--samples` go in what is printed. */
 const FILE = 'requests.jsonl';
-/** SQS takes no larger message. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html */
-const MAX_MESSAGE_BYTES = 1_048_576;
-
 /** The endpoint is the beginning of the URL: version 1 of the CLI asks another host, and reads no AWS_ENDPOINT_URL. */
 // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the shell that expands it.
 const SEND = 'aws sqs send-message --endpoint-url "${QUEUE_URL%/*/*}" --queue-url "$QUEUE_URL" --message-body';
@@ -466,15 +443,12 @@ function sending(body: string): string[] {
   ];
 }
 
-/** Beyond what a message holds, it goes through the payload bucket. */
 function tooLarge(samplesCommand: string): Senders {
+  const why = '# More than a message of SQS holds';
+  const submit = `npx batchscore submit ${FILE} --stack stack.json`;
   return {
-    awsCli: [
-      '# More than a message of SQS holds: submit puts it into the payload bucket.',
-      samplesCommand,
-      `npx batchscore submit ${FILE} --stack stack.json`,
-    ].join('\n'),
-    boto3: '# More than a message of SQS holds: see docs/message-format.md#large-bodies',
+    awsCli: [`${why}: submit puts it into the payload bucket.`, samplesCommand, submit].join('\n'),
+    boto3: `${why}: see docs/message-format.md#large-bodies`,
   };
 }
 
@@ -486,10 +460,9 @@ function quoteForShell(text: string): string {
 /** A JSON value as Python writes it. */
 export function pythonOf(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(pythonOf).join(', ')}]`;
-  if (typeof value === 'object' && value !== null) {
-    return `{${Object.entries(value)
-      .map(([key, member]) => `${pythonOf(key)}: ${pythonOf(member)}`)
-      .join(', ')}}`;
+  if (isObject(value)) {
+    const members = Object.entries(value).map(([key, member]) => `${pythonOf(key)}: ${pythonOf(member)}`);
+    return `{${members.join(', ')}}`;
   }
   if (value === null) return 'None';
   if (typeof value === 'boolean') return value ? 'True' : 'False';

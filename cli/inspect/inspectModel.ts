@@ -35,40 +35,24 @@ import { type FileValue, type NotableOperators, notableOperators, type OnnxFile,
 export async function inspectModel(path: string, providers: readonly string[]): Promise<Inspection> {
   const location = await locate(path);
   checkModelFile(location.path);
-  const file = readOnnxFile(location.path);
-  const graph = await readGraph(location.path);
-  const { name: model, version, path: filePath } = location;
-  const found = { model, version, path: filePath, ...aboutFile(file) };
+  const { inputs, outputs, operators, ...file } = readOnnxFile(location.path);
+  const graph = readGraph(location.path);
+  const found = {
+    model: location.name,
+    version: location.version,
+    path: location.path,
+    file,
+    nodes: operators.reduce((sum, { count }) => sum + count, 0),
+    operators,
+    inputs,
+    outputs,
+  };
   try {
-    const { opened, inputs, outputs, hasLengths } = await open(
-      location,
-      path,
-      providers,
-      graph,
-      file.outputs.map(({ name }) => name),
-    );
-    return { ...found, inputs, outputs, opened, notableOperators: notableOperators(file, graph, hasLengths) };
+    const { hasLengths, ...opened } = await open(location, path, providers, graph, outputs);
+    return { ...found, ...opened, notableOperators: notableOperators(operators, graph, hasLengths) };
   } catch (error) {
-    const { inputs, outputs } = file;
-    return {
-      ...found,
-      inputs,
-      outputs,
-      error: messageOf(error),
-      notableOperators: notableOperators(file, graph, true),
-    };
+    return { ...found, error: messageOf(error), notableOperators: notableOperators(operators, graph, true) };
   }
-}
-
-function aboutFile({ inputs: _, outputs: __, operators, ...file }: OnnxFile) {
-  return { file, nodes: operators.reduce((sum, { count }) => sum + count, 0), operators };
-}
-
-interface Found {
-  readonly opened: Opened;
-  readonly inputs: readonly Value[];
-  readonly outputs: readonly Value[];
-  readonly hasLengths: boolean;
 }
 
 async function open(
@@ -76,8 +60,8 @@ async function open(
   path: string,
   providers: readonly string[],
   graph: ModelGraph,
-  offered: readonly string[],
-): Promise<Found> {
+  offered: readonly FileValue[],
+) {
   const warnings: string[] = [];
   let probes = 0;
   const models = await openModelAlone(path, {
@@ -96,8 +80,8 @@ async function open(
     const config = readModelConfig(folder);
     const samples = await sampleRequests(model, await readSampleLines(folder), graph, config.warmup);
     const { ragged } = model;
-    const computed = model.outputs.map(({ name }) => name);
-    const leftOut = offered.filter((name) => !computed.includes(name));
+    const computed = new Set(model.outputs.map(({ name }) => name));
+    const leftOut = offered.map(({ name }) => name).filter((name) => !computed.has(name));
     return {
       hasLengths: symbolicAxes(model).length > 0,
       inputs: model.inputs.map((spec, index) => valueFrom(spec, ragged?.inputs[index]?.axis)),
@@ -109,24 +93,15 @@ async function open(
   }
 }
 
-function aboutModel(
-  model: Model,
-  config: ModelConfig,
-): Omit<Opened, 'leftOut' | 'probes' | 'warnings' | 'samples' | 'isMadeUp'> {
+function aboutModel(model: Model, config: ModelConfig) {
   const { ragged, inputs, constants = [], maxBatchRows, allowedSizes, largestDifference = null, transform } = model;
+  const raggedInputs = inputs.filter((_, index) => ragged?.inputs[index] !== undefined).map(({ name }) => name);
   return {
     verdict: verdictOf(model, config),
     largestDifference,
     maxBatchRows,
     allowedSizes,
-    ragged:
-      ragged === undefined
-        ? null
-        : {
-            axis: ragged.name,
-            inputs: inputs.filter((_, index) => ragged.inputs[index] !== undefined).map(({ name }) => name),
-            allowedSizes: ragged.allowedSizes,
-          },
+    ragged: ragged ? { axis: ragged.name, inputs: raggedInputs, allowedSizes: ragged.allowedSizes } : null,
     openAxes: symbolicAxes(model).filter((axis) => axis !== ragged?.name),
     constants,
     hasTransform: transform?.decode !== undefined,
@@ -229,13 +204,7 @@ export interface Sample {
   readonly answer: Answer;
 }
 
-interface Samples {
-  readonly samples: readonly Sample[];
-  readonly isMadeUp: boolean;
-  /** Why there is none. */
-  readonly noSample?: string | undefined;
-  readonly failed?: FailedRequest | undefined;
-}
+type Samples = Pick<Opened, 'samples' | 'isMadeUp' | 'noSample' | 'failed'>;
 
 interface Texts {
   /** Where it is from. */
@@ -369,14 +338,10 @@ function* madeUpInputs(
   const past = emptyPast(model);
   const choices: AxisSizes[] = past === undefined ? [sizes] : [sizes, { ...past, ...sizes }];
   for (const manner of MANNERS) {
+    const manners = Array.from({ length: REQUESTS }, () => manner);
     for (const length of lengths) {
       for (const choice of choices) {
-        const rows = makeUp(
-          model,
-          rowShapes(model, choice, length),
-          Array.from({ length: REQUESTS }, () => manner),
-          graph,
-        );
+        const rows = makeUp(model, rowShapes(model, choice, length), manners, graph);
         yield rows.map(({ request }) => request.inputs.map(rounded));
       }
     }

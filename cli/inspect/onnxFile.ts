@@ -4,7 +4,7 @@ import { WORKS_ALONG_AN_AXIS } from '../../lambda/onnx/decideBatching.ts';
 import {
   createReader,
   externalFiles,
-  fieldsIn,
+  type Field,
   fieldsOfFile,
   type ModelGraph,
   type Read,
@@ -36,7 +36,13 @@ interface OperatorUse {
   readonly isFunction: boolean;
 }
 
-/** Fields of the messages of onnx.proto. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
+export const ONNX_DOMAIN = 'ai.onnx';
+
+/**
+ * Numbers of fields in onnx.proto.
+ *
+ * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+ */
 const MODEL = { producer: 2, producerVersion: 3, graph: 7, opset: 8, functions: 25 } as const;
 const OPSET = { domain: 1, version: 2 } as const;
 const GRAPH = { node: 1, initializer: 5, input: 11, output: 12 } as const;
@@ -44,7 +50,42 @@ const TENSOR_NAME = 8;
 const FUNCTION = { name: 1, node: 7, domain: 10 } as const;
 const NODE = { operator: 4, attribute: 5, domain: 7 } as const;
 const ATTRIBUTE = { graph: 6, graphs: 11 } as const;
-export const ONNX_DOMAIN = 'ai.onnx';
+const VALUE = { name: 1, type: 2 } as const;
+const TYPE_TENSOR = 1;
+const TYPE_KINDS = [
+  [4, 'sequence'],
+  [5, 'map'],
+  [8, 'sparse tensor'],
+  [9, 'optional'],
+] as const;
+const TENSOR = { element: 1, shape: 2 } as const;
+const SHAPE_DIM = 1;
+const DIM = { value: 1, symbol: 2 } as const;
+
+/** A message of protobuf in a file. Only what is asked for is read, not the weights between it. */
+class Message {
+  readonly #read: Read;
+  readonly #fields: ReadonlyMap<number, readonly Field[]>;
+
+  constructor(read: Read, start: number, end: number) {
+    this.#read = read;
+    this.#fields = Map.groupBy(fieldsOfFile(read, start, end), ({ number }) => number);
+  }
+
+  messages(number: number): Message[] {
+    return (this.#fields.get(number) ?? []).map(({ start, end }) => new Message(this.#read, start, end));
+  }
+
+  /** Empty where there is none. */
+  text(number: number): string {
+    const [field] = this.#fields.get(number) ?? [];
+    return field === undefined ? '' : this.#read(field.start, field.end - field.start).toString('utf8');
+  }
+
+  value(number: number): number | undefined {
+    return this.#fields.get(number)?.[0]?.value;
+  }
+}
 
 /** @param path of a file that is known to be ONNX */
 export function readOnnxFile(path: string): OnnxFile {
@@ -55,110 +96,96 @@ export function readOnnxFile(path: string): OnnxFile {
       const found = statSync(resolve(dirname(path), name), { throwIfNoEntry: false });
       return { file: name, bytes: found?.size ?? min };
     });
-    return { bytes, weights, ...readModel(createReader(file), bytes) };
+    return { bytes, weights, ...readModel(new Message(createReader(file), 0, bytes)) };
   } finally {
     closeSync(file);
   }
 }
 
-function readModel(read: Read, size: number): Omit<OnnxFile, 'bytes' | 'weights'> {
-  const found = { counts: new Map<string, number>(), functions: new Set<string>() };
-  const opsets: Record<string, number> = {};
-  const producer: string[] = [];
-  let values: Pick<OnnxFile, 'inputs' | 'outputs'> = { inputs: [], outputs: [] };
-  for (const { number, start, end } of fieldsOfFile(read, 0, size)) {
-    if (number === MODEL.producer || number === MODEL.producerVersion) producer.push(textAt(read, start, end));
-    else if (number === MODEL.opset) readOpset(read, start, end, opsets);
-    else if (number === MODEL.functions) readFunction(read, start, end, found);
-    else if (number === MODEL.graph) {
-      countNodes(read, start, end, GRAPH.node, found.counts);
-      values = readValues(read, start, end);
-    }
-  }
-  const operators = [...found.counts].map(([key, count]): OperatorUse => {
+function readModel(model: Message): Omit<OnnxFile, 'bytes' | 'weights'> {
+  const graphs = model.messages(MODEL.graph);
+  const functions = model.messages(MODEL.functions);
+  const values = (number: number) => graphs.flatMap((graph) => graph.messages(number)).map(readValue);
+  const weights = graphs
+    .flatMap((graph) => graph.messages(GRAPH.initializer))
+    .map((tensor) => tensor.text(TENSOR_NAME));
+  const nodes = [
+    ...graphs.flatMap((graph) => nodesIn(graph, GRAPH.node)),
+    ...functions.flatMap((one) => nodesIn(one, FUNCTION.node)),
+  ];
+  const own = new Set(functions.map((one) => keyOf(one.text(FUNCTION.domain), one.text(FUNCTION.name))));
+  const uses = Map.groupBy(nodes, (node) => keyOf(node.text(NODE.domain), node.text(NODE.operator)));
+  const operators = Array.from(uses, ([key, { length: count }]): OperatorUse => {
     const [domain = '', name = ''] = key.split('\n');
-    return { name, domain: domain || ONNX_DOMAIN, count, isFunction: found.functions.has(key) };
+    return { name, domain, count, isFunction: own.has(key) };
   });
   return {
-    producer: producer.filter((part) => part !== '').join(' ') || undefined,
-    opsets,
+    producer: `${model.text(MODEL.producer)} ${model.text(MODEL.producerVersion)}`.trim() || undefined,
+    opsets: Object.fromEntries(
+      model.messages(MODEL.opset).map((set) => [set.text(OPSET.domain) || ONNX_DOMAIN, set.value(OPSET.version) ?? 0]),
+    ),
     operators: operators.toSorted((a, b) => b.count - a.count || a.name.localeCompare(b.name)),
-    ...values,
+    // Older exporters list weights among the inputs.
+    inputs: values(GRAPH.input).filter(({ name }) => !weights.includes(name)),
+    outputs: values(GRAPH.output),
   };
 }
 
-function readOpset(read: Read, from: number, to: number, opsets: Record<string, number>): void {
-  let domain = '';
-  let version = 0;
-  for (const { number, start, end, value } of fieldsOfFile(read, from, to)) {
-    if (number === OPSET.domain) domain = textAt(read, start, end);
-    if (number === OPSET.version) version = value;
+function keyOf(domain: string, name: string): string {
+  return `${domain || ONNX_DOMAIN}\n${name}`;
+}
+
+/** The nodes of a graph or a function, and those of the graphs within them. */
+function nodesIn(holder: Message, nodeField: number): Message[] {
+  return holder.messages(nodeField).flatMap((node) => {
+    const attributes = node.messages(NODE.attribute);
+    const bodies = attributes.flatMap((one) =>
+      [ATTRIBUTE.graph, ATTRIBUTE.graphs].flatMap((body) => one.messages(body)),
+    );
+    return [node, ...bodies.flatMap((body) => nodesIn(body, GRAPH.node))];
+  });
+}
+
+/** An input or output as the file describes it. */
+export interface FileValue {
+  readonly name: string;
+  /** Of the Open Inference Protocol, else as ONNX calls it. */
+  readonly datatype: string;
+  /** Sizes, names of symbolic axes, `?` where there is neither; undefined where the file gives none. */
+  readonly shape: readonly (number | string)[] | undefined;
+}
+
+/** By the numbers of `TensorProto.DataType`. */
+const ELEMENT_TYPES: Readonly<Record<number, string>> = {
+  1: 'FP32',
+  2: 'UINT8',
+  3: 'INT8',
+  4: 'UINT16',
+  5: 'INT16',
+  6: 'INT32',
+  7: 'INT64',
+  8: 'BYTES',
+  9: 'BOOL',
+  10: 'FP16',
+  11: 'FP64',
+  12: 'UINT32',
+  13: 'UINT64',
+  ...TYPES_NOT_CARRIED,
+};
+
+function readValue(value: Message): FileValue {
+  const name = value.text(VALUE.name);
+  const [type] = value.messages(VALUE.type);
+  const [tensor] = type?.messages(TYPE_TENSOR) ?? [];
+  if (tensor === undefined) {
+    const kind = TYPE_KINDS.find(([number]) => (type?.messages(number) ?? []).length > 0);
+    return { name, datatype: kind?.[1] ?? 'unknown', shape: undefined };
   }
-  opsets[domain || ONNX_DOMAIN] = version;
-}
-
-interface FoundNodes {
-  /** By domain, a line break, and name. */
-  readonly counts: Map<string, number>;
-  readonly functions: Set<string>;
-}
-
-function readFunction(read: Read, from: number, to: number, { counts, functions }: FoundNodes): void {
-  let [name, domain] = ['', ''];
-  for (const { number, start, end } of fieldsOfFile(read, from, to)) {
-    if (number === FUNCTION.name) name = textAt(read, start, end);
-    if (number === FUNCTION.domain) domain = textAt(read, start, end);
-  }
-  functions.add(`${domain}\n${name}`);
-  countNodes(read, from, to, FUNCTION.node, counts);
-}
-
-/** Counts the nodes of a graph or a function, and those of the graphs within them. */
-function countNodes(read: Read, from: number, to: number, nodeField: number, counts: Map<string, number>): void {
-  for (const { number, start, end } of fieldsOfFile(read, from, to)) {
-    if (number === nodeField) countNode(read, start, end, counts);
-  }
-}
-
-function countNode(read: Read, from: number, to: number, counts: Map<string, number>): void {
-  let [name, domain] = ['', ''];
-  for (const { number, start, end } of fieldsOfFile(read, from, to)) {
-    if (number === NODE.operator) name = textAt(read, start, end);
-    else if (number === NODE.domain) domain = textAt(read, start, end);
-    else if (number === NODE.attribute) countBodies(read, start, end, counts);
-  }
-  const key = `${domain === ONNX_DOMAIN ? '' : domain}\n${name}`;
-  counts.set(key, (counts.get(key) ?? 0) + 1);
-}
-
-function countBodies(read: Read, from: number, to: number, counts: Map<string, number>): void {
-  for (const { number, start, end } of fieldsOfFile(read, from, to)) {
-    if (number === ATTRIBUTE.graph || number === ATTRIBUTE.graphs) countNodes(read, start, end, GRAPH.node, counts);
-  }
-}
-
-/** Older exporters list weights among the inputs. */
-function readValues(read: Read, from: number, to: number): Pick<OnnxFile, 'inputs' | 'outputs'> {
-  const weights = new Set<string>();
-  const inputs: FileValue[] = [];
-  const outputs: FileValue[] = [];
-  for (const { number, start, end } of fieldsOfFile(read, from, to)) {
-    if (number === GRAPH.initializer) weights.add(nameOfTensor(read, start, end));
-    else if (number === GRAPH.input) inputs.push(readValue(read(start, end - start)));
-    else if (number === GRAPH.output) outputs.push(readValue(read(start, end - start)));
-  }
-  return { inputs: inputs.filter(({ name }) => !weights.has(name)), outputs };
-}
-
-function nameOfTensor(read: Read, from: number, to: number): string {
-  for (const { number, start, end } of fieldsOfFile(read, from, to)) {
-    if (number === TENSOR_NAME) return textAt(read, start, end);
-  }
-  return '';
-}
-
-function textAt(read: Read, start: number, end: number): string {
-  return read(start, end - start).toString('utf8');
+  const element = tensor.value(TENSOR.element);
+  const datatype = element === undefined ? 'unknown' : (ELEMENT_TYPES[element] ?? `element type ${element}`);
+  const [shape] = tensor.messages(TENSOR.shape);
+  const sizes = shape?.messages(SHAPE_DIM).map((dim) => dim.value(DIM.value) ?? (dim.text(DIM.symbol) || '?'));
+  return { name, datatype, shape: sizes };
 }
 
 /** An operator, or several of one kind, that decide how a model may be batched, padded or deployed. */
@@ -260,7 +287,7 @@ const KINDS: readonly Kind[] = [
  * @param hasLengths whether requests may differ in size along another axis than that of the batch
  */
 export function notableOperators(
-  { operators }: OnnxFile,
+  operators: OnnxFile['operators'],
   graph: ModelGraph,
   hasLengths: boolean,
 ): readonly NotableOperators[] {
@@ -279,79 +306,4 @@ export function notableOperators(
 
 function fullName({ name, domain }: OperatorUse): string {
   return domain === ONNX_DOMAIN ? name : `${domain}:${name}`;
-}
-
-/** An input or output as the file describes it. */
-export interface FileValue {
-  readonly name: string;
-  /** Of the Open Inference Protocol, else as ONNX calls it. */
-  readonly datatype: string;
-  /** Sizes, names of symbolic axes, `?` where there is neither; undefined where the file gives none. */
-  readonly shape: readonly (number | string)[] | undefined;
-}
-
-/** Fields of the messages of onnx.proto. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
-const VALUE = { name: 1, type: 2 } as const;
-const TYPE_KINDS: Readonly<Record<number, string>> = { 4: 'sequence', 5: 'map', 8: 'sparse tensor', 9: 'optional' };
-const TYPE_TENSOR = 1;
-const TENSOR = { element: 1, shape: 2 } as const;
-const SHAPE_DIM = 1;
-const DIM = { value: 1, symbol: 2 } as const;
-
-/** By the numbers of `TensorProto.DataType`. */
-const ELEMENT_TYPES: Readonly<Record<number, string>> = {
-  1: 'FP32',
-  2: 'UINT8',
-  3: 'INT8',
-  4: 'UINT16',
-  5: 'INT16',
-  6: 'INT32',
-  7: 'INT64',
-  8: 'BYTES',
-  9: 'BOOL',
-  10: 'FP16',
-  11: 'FP64',
-  12: 'UINT32',
-  13: 'UINT64',
-  ...TYPES_NOT_CARRIED,
-};
-
-/** @param bytes a `ValueInfoProto` */
-function readValue(bytes: Buffer): FileValue {
-  let value: FileValue = { name: '', datatype: 'unknown', shape: undefined };
-  for (const { number, start, end } of fieldsIn(bytes)) {
-    if (number === VALUE.name) value = { ...value, name: bytes.toString('utf8', start, end) };
-    if (number === VALUE.type) value = { ...value, ...readType(bytes.subarray(start, end)) };
-  }
-  return value;
-}
-
-function readType(bytes: Buffer): Omit<FileValue, 'name'> {
-  for (const { number, start, end } of fieldsIn(bytes)) {
-    if (number === TYPE_TENSOR) return readTensorType(bytes.subarray(start, end));
-    const kind = TYPE_KINDS[number];
-    if (kind !== undefined) return { datatype: kind, shape: undefined };
-  }
-  return { datatype: 'unknown', shape: undefined };
-}
-
-function readTensorType(bytes: Buffer): Omit<FileValue, 'name'> {
-  let datatype = 'unknown';
-  let shape: (number | string)[] | undefined;
-  for (const { number, start, end, value } of fieldsIn(bytes)) {
-    if (number === TENSOR.element) datatype = ELEMENT_TYPES[value] ?? `element type ${value}`;
-    if (number === TENSOR.shape) shape = readShape(bytes.subarray(start, end));
-  }
-  return { datatype, shape };
-}
-
-function readShape(bytes: Buffer): (number | string)[] {
-  return [...fieldsIn(bytes)]
-    .filter(({ number }) => number === SHAPE_DIM)
-    .map(({ start, end }) => {
-      const dim = bytes.subarray(start, end);
-      const [field] = fieldsIn(dim);
-      if (field?.number === DIM.value) return field.value;
-      return field?.number === DIM.symbol ? dim.toString('utf8', field.start, field.end) || '?' : '?';
-    });
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { Batchscore } from '../../client/index.ts';
 import { CLIENT_PATIENCE, createDynamoDbClient, createS3Client, createSqsClient } from '../../lambda/aws/awsClients.ts';
 import { createSfnClient } from '../../lambda/aws/jobExecutions.ts';
-import { JOB_PREFIXES, JOB_RANGES } from '../../lambda/core/limits.ts';
+import { JOB_RANGES } from '../../lambda/core/limits.ts';
 
 import { UsageError } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
@@ -20,8 +20,10 @@ export const DEPLOYMENT_OPTIONS = {
   region: { type: 'string' },
 } as const;
 
-export const DEPLOYMENT_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints,
-                          or the file that cdk deploy --outputs-file writes
+const STACK_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints,
+                          or the file that cdk deploy --outputs-file writes`;
+
+export const DEPLOYMENT_HELP = `${STACK_HELP}
   --request-queue URL     this and the following replace what the stack FILE says, or stand
                           without one; of several shards the URLs with commas between them
   --result-queue URL
@@ -30,7 +32,40 @@ export const DEPLOYMENT_HELP = `  --stack FILE            where the deployment i
   --payload-prefix PREFIX what the deployment's keys in that bucket begin with, if it shares the bucket
   --region REGION`;
 
-type DeploymentValues = { readonly [K in keyof typeof DEPLOYMENT_OPTIONS]?: string | undefined };
+/** Those of the commands of jobs. */
+export const JOB_DEPLOYMENT_OPTIONS = {
+  stack: { type: 'string' },
+  'job-state-machine': { type: 'string' },
+  'job-bucket': { type: 'string' },
+  'job-input-prefix': { type: 'string' },
+  'job-output-prefix': { type: 'string' },
+  region: { type: 'string' },
+} as const;
+
+export const JOB_DEPLOYMENT_HELP = `${STACK_HELP}
+  --job-state-machine ARN this and the following replace what the stack FILE says, or stand
+                          without one
+  --job-bucket NAME
+  --job-input-prefix PREFIX
+  --job-output-prefix PREFIX
+  --region REGION`;
+
+type Option = keyof typeof DEPLOYMENT_OPTIONS | keyof typeof JOB_DEPLOYMENT_OPTIONS;
+type DeploymentValues = { readonly [K in Option]?: string | undefined };
+
+/** What the options replace in the stack FILE. */
+const REPLACED = {
+  'request-queue': 'requestQueueUrl',
+  'result-queue': 'resultQueueUrl',
+  'result-table': 'resultTable',
+  'payload-bucket': 'payloadBucket',
+  'payload-prefix': 'payloadPrefix',
+  'job-state-machine': 'jobStateMachine',
+  'job-bucket': 'jobBucket',
+  'job-input-prefix': 'jobInputPrefix',
+  'job-output-prefix': 'jobOutputPrefix',
+  region: 'region',
+} as const satisfies Record<Exclude<Option, 'stack'>, keyof Stack>;
 
 interface Connection {
   readonly client: Batchscore;
@@ -57,85 +92,59 @@ export async function connectToCollect(values: DeploymentValues): Promise<Connec
   return connect(stack);
 }
 
-async function deploymentOf(values: DeploymentValues): Promise<Stack> {
-  const stack = values.stack === undefined ? {} : await readStack(values.stack);
-  return {
-    ...stack,
-    requestQueueUrl: values['request-queue'] ?? stack.requestQueueUrl,
-    resultQueueUrl: values['result-queue'] ?? stack.resultQueueUrl,
-    resultTable: values['result-table'] ?? stack.resultTable,
-    payloadBucket: values['payload-bucket'] ?? stack.payloadBucket,
-    payloadPrefix: values['payload-prefix'] ?? stack.payloadPrefix,
-    region: values.region ?? stack.region,
-  };
-}
-
-function connect(stack: Stack): Connection {
-  const { requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, payloadPrefix, region, endpoint } = stack;
-  const clients = endpoint === undefined ? undefined : localClients(stack, endpoint);
-  const where = { requestQueueUrl, resultQueueUrl, resultTable, payloadBucket, payloadPrefix, region };
-  const client = new Batchscore({ ...where, ...clients });
-  const close = async (): Promise<void> => {
-    await client.close();
-    for (const own of Object.values(clients ?? {})) own.destroy();
-  };
-  return { client, close };
-}
-
-/** Those of the commands of jobs. */
-export const JOB_DEPLOYMENT_OPTIONS = {
-  stack: { type: 'string' },
-  'job-state-machine': { type: 'string' },
-  'job-bucket': { type: 'string' },
-  'job-input-prefix': { type: 'string' },
-  'job-output-prefix': { type: 'string' },
-  region: { type: 'string' },
-} as const;
-
-export const JOB_DEPLOYMENT_HELP = `  --stack FILE            where the deployment is, as JSON: the first line that npm run dev prints,
-                          or the file that cdk deploy --outputs-file writes
-  --job-state-machine ARN this and the following replace what the stack FILE says, or stand
-                          without one
-  --job-bucket NAME
-  --job-input-prefix PREFIX
-  --job-output-prefix PREFIX
-  --region REGION`;
-
 /** What commands of jobs talk to. */
 interface JobConnection extends Connection {
   readonly bucket: string;
-  readonly outputPrefix: string;
   /** Most calls at a time. */
   readonly concurrency: number;
   readonly s3: S3Client;
 }
 
-type JobValues = { readonly [K in keyof typeof JOB_DEPLOYMENT_OPTIONS]?: string | undefined };
-
 /** @throws UsageError when it is not said where jobs are, or FILE cannot be read */
-export async function connectToJobs(values: JobValues): Promise<JobConnection> {
-  const stack = values.stack === undefined ? {} : await readStack(values.stack);
-  const jobStateMachine = values['job-state-machine'] ?? stack.jobStateMachine;
-  const jobBucket = values['job-bucket'] ?? stack.jobBucket;
-  const jobOutputPrefix = values['job-output-prefix'] ?? stack.jobOutputPrefix ?? JOB_PREFIXES.output;
-  const jobInputPrefix = values['job-input-prefix'] ?? stack.jobInputPrefix ?? JOB_PREFIXES.input;
-  const jobConcurrency = Number(stack.jobConcurrency ?? JOB_RANGES.concurrency.default);
-  const region = values.region ?? stack.region;
-  if (jobStateMachine === undefined || jobBucket === undefined) {
+export async function connectToJobs(values: DeploymentValues): Promise<JobConnection> {
+  const stack = await deploymentOf(values);
+  const { jobStateMachine, jobBucket: bucket } = stack;
+  if (jobStateMachine === undefined || bucket === undefined) {
     throw notSaid(values.stack, 'jobStateMachine and jobBucket', '--job-state-machine ARN and --job-bucket NAME');
   }
-  const { endpoint, sfnEndpoint } = stack;
-  const local = endpoint === undefined ? undefined : localClients(stack, endpoint);
-  const s3 = local?.s3 ?? createS3Client(CLIENT_PATIENCE, { region, maxAttempts: 3 });
-  const localSfn = { region, endpoint: sfnEndpoint, credentials: { accessKeyId: 'local', secretAccessKey: 'local' } };
-  const sfn = createSfnClient(sfnEndpoint === undefined ? { region } : localSfn);
-  const places = { jobStateMachine, jobBucket, jobInputPrefix, jobOutputPrefix, jobConcurrency };
-  const client = new Batchscore({ ...places, region, s3, sfn });
+  return { ...connect(stack), bucket, concurrency: Number(stack.jobConcurrency ?? JOB_RANGES.concurrency.default) };
+}
+
+async function deploymentOf(values: DeploymentValues): Promise<Stack> {
+  const stack = values.stack === undefined ? {} : await readStack(values.stack);
+  const replaced = Object.entries(REPLACED).map(([option, key]) => [key, values[option as Option] ?? stack[key]]);
+  return { ...stack, ...Object.fromEntries(replaced) };
+}
+
+function connect(stack: Stack): Connection & Pick<JobConnection, 's3'> {
+  const { endpoint, dynamodbEndpoint: _, s3Endpoint: __, sfnEndpoint: ___, jobConcurrency, ...where } = stack;
+  const clients = endpoint === undefined ? clientsOnAws(stack) : localClients(stack, endpoint);
+  const client = new Batchscore({
+    ...where,
+    ...clients,
+    ...(jobConcurrency !== undefined && { jobConcurrency: Number(jobConcurrency) }),
+  });
   const close = async (): Promise<void> => {
     await client.close();
-    for (const own of [...Object.values(local ?? {}), s3, sfn]) own.destroy();
+    for (const own of Object.values(clients)) own.destroy();
   };
-  return { client, close, bucket: jobBucket, outputPrefix: jobOutputPrefix, concurrency: jobConcurrency, s3 };
+  return { client, close, s3: clients.s3 };
+}
+
+/** The client makes the others. */
+function clientsOnAws({ region }: Stack) {
+  return { s3: createS3Client(CLIENT_PATIENCE, { region, maxAttempts: 3 }) };
+}
+
+/** A stack that names its endpoint is a local one: any credentials do. */
+function localClients({ region = 'us-east-1', dynamodbEndpoint, s3Endpoint, sfnEndpoint }: Stack, endpoint: string) {
+  const local = { region, credentials: { accessKeyId: 'local', secretAccessKey: 'local' } };
+  return {
+    sqs: createSqsClient(CLIENT_PATIENCE, { ...local, endpoint, useQueueUrlAsEndpoint: false }),
+    dynamodb: createDynamoDbClient(CLIENT_PATIENCE, { ...local, endpoint: dynamodbEndpoint ?? endpoint }),
+    s3: createS3Client(CLIENT_PATIENCE, { ...local, endpoint: s3Endpoint ?? endpoint, forcePathStyle: true }),
+    sfn: createSfnClient({ ...local, endpoint: sfnEndpoint ?? endpoint }),
+  };
 }
 
 const text = z.string().min(1).optional();
@@ -162,6 +171,7 @@ const STACK = z.object({
 const OUTPUTS = z.record(z.string(), STACK);
 
 type Stack = z.infer<typeof STACK>;
+
 /** @throws UsageError when the file of `--stack` cannot be read, or holds none or several */
 async function readStack(file: string): Promise<Stack> {
   try {
@@ -197,14 +207,4 @@ function deploymentIn(content: unknown): Stack {
 function notSaid(stack: string | undefined, key: string, options: string): UsageError {
   if (stack === undefined) return new UsageError(`expected --stack FILE or ${options}, got none`);
   return new UsageError(`--stack: expected ${stack} to name ${key}, it does not; name another, or give ${options}`);
-}
-
-/** A stack that names its endpoint is a local one: any credentials do. */
-function localClients({ region = 'us-east-1', dynamodbEndpoint, s3Endpoint }: Stack, endpoint: string) {
-  const local = { region, credentials: { accessKeyId: 'local', secretAccessKey: 'local' } };
-  return {
-    sqs: createSqsClient(CLIENT_PATIENCE, { ...local, endpoint, useQueueUrlAsEndpoint: false }),
-    dynamodb: createDynamoDbClient(CLIENT_PATIENCE, { ...local, endpoint: dynamodbEndpoint ?? endpoint }),
-    s3: createS3Client(CLIENT_PATIENCE, { ...local, endpoint: s3Endpoint ?? endpoint, forcePathStyle: true }),
-  };
 }

@@ -52,7 +52,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const groupOf = groupsOf(options.group, options['group-by']);
   const input = await inputFile(file, streams);
   const { client, close, isFifo } = await connectToSubmit(options);
-  if (isFifo && groupOf === NO_GROUP) {
+  if (isFifo && groupOf === undefined) {
     await close();
     throw new UsageError(
       'expected --group NAME or --group-by PATH, as the request queue is a FIFO queue, got neither; say which requests are kept in order',
@@ -128,57 +128,45 @@ function otherThanJson(text: string, name: string): string {
   return 'text that is no JSON; check the path';
 }
 
-/** The message group of a line, if it has one. */
-type GroupOf = (line: Line) => string | undefined;
-
-const NO_GROUP: GroupOf = () => undefined;
+/** The message group of a line. */
+type GroupOf = (line: Line) => string;
 
 /**
  * @param all the group of all lines
  * @param path where in its request each line has its own: keys with dots between
  * @throws UsageError when both are said
  */
-function groupsOf(all: string | undefined, path: string | undefined): GroupOf {
+function groupsOf(all: string | undefined, path: string | undefined): GroupOf | undefined {
   if (all !== undefined && path !== undefined) throw new UsageError('expected --group or --group-by, got both');
-  if (path === undefined) return all === undefined ? NO_GROUP : () => all;
+  if (all !== undefined) return () => all;
+  if (path === undefined) return undefined;
   return ({ number, text }) => {
-    const { found, got } = groupIn(text, path);
-    if (found !== undefined) return found;
+    const value = valueAt(path, parseIfJson(text));
+    if (typeof value === 'number' || (typeof value === 'string' && value !== '')) return String(value);
     throw new Error(
-      `line ${number}: expected a text or a number at ${path}, its message group, got ${got}; ` +
-        'correct that, then run the same command again',
+      `line ${number}: expected a text or a number at ${path}, its message group, got ` +
+        `${value === undefined ? 'nothing there' : preview(value)}; correct that, then run the same command again`,
     );
   };
 }
 
-/** The message group that a request names at `path`, or what is there instead. */
-function groupIn(text: string, path: string): { readonly found?: string; readonly got?: string } {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return { got: 'no JSON' };
-  }
+function valueAt(path: string, request: unknown): unknown {
+  let value = request;
   for (const key of path.split('.')) {
-    const members =
-      typeof value === 'object' && value !== null ? new Map<string, unknown>(Object.entries(value)) : NONE;
-    value = members.get(key);
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = Reflect.get(value, key);
   }
-  if (typeof value === 'number' || (typeof value === 'string' && value !== '')) return { found: String(value) };
-  if (value === undefined) return { got: 'nothing there' };
-  if (value === '') return { got: "'' there" };
-  return {
-    got: `${value === null ? 'null' : Array.isArray(value) ? 'an array' : `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`} there`,
-  };
+  return value;
 }
-
-const NONE: ReadonlyMap<string, unknown> = new Map();
 
 /** @throws Error naming the first line that was not taken; those that were are noted */
 async function submitBatch(
   client: Batchscore,
   batch: readonly Line[],
-  { requestsPerMessage, groupOf }: { readonly requestsPerMessage: RequestsPerMessage; readonly groupOf: GroupOf },
+  {
+    requestsPerMessage,
+    groupOf,
+  }: { readonly requestsPerMessage: RequestsPerMessage; readonly groupOf: GroupOf | undefined },
   ids: LineFile,
 ): Promise<void> {
   const note = async (messageIds: readonly (string | undefined)[]): Promise<void> => {
@@ -189,7 +177,7 @@ async function submitBatch(
     await ids.append(lines.join(''));
   };
   try {
-    const requests = batch.map((line) => ({ body: line.text, group: groupOf(line) }));
+    const requests = batch.map((line) => ({ body: line.text, group: groupOf?.(line) }));
     await note(await client.submit(requests, { requestsPerMessage }));
   } catch (error) {
     if (!(error instanceof SubmitError)) throw error;

@@ -1,10 +1,10 @@
 import { pipeline } from 'node:stream/promises';
-import { type Failure, isFailure } from '../../lambda/core/failure.ts';
+import { isFailure } from '../../lambda/core/failure.ts';
 import type { Model, ModelRepository, TensorSpec } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/score.ts';
 import { DATATYPES, elementCount } from '../../lambda/core/tensor.ts';
-import { type Answer, createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
+import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
 import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
@@ -202,30 +202,20 @@ export function createOfflineScoring(
   return {
     summary,
     async score(rows) {
-      const isGood = rows.every(({ failed }) => failed === undefined);
-      const good = isGood ? rows : rows.filter(({ failed }) => failed === undefined);
-      const { answers } = await scoring.score(good);
+      const { answers } = await scoring.score(rows.filter(({ failed }) => failed === undefined));
       let next = 0;
       return rows.map((row) => {
-        const answer = row.failed === undefined ? answers[next++] : refused(row, row.failed);
+        const { failed, kept } = row;
+        const answer = failed === undefined ? answers[next++] : { text: errorRow(row, failed), failures: [failed] };
         if (answer === undefined) throw new Error(`line ${row.id}: expected an answer, got none`);
         const { text, failures } = answer;
         summary.lines += 1;
         if (failures.length === 0) summary.scored += 1;
         for (const { code } of failures) summary.errors[code] = (summary.errors[code] ?? 0) + 1;
-        return withKept(text, row.kept);
+        return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;
       });
     },
   };
-}
-
-/** What cannot be a request is answered as one that was refused. */
-function refused(row: PieceRow, failed: Failure): Answer {
-  return { text: errorRow(row, failed), failures: [failed] };
-}
-
-function withKept(text: string, kept: string | undefined): string {
-  return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;
 }
 
 function describe({ model, version, messageId, difference: { output }, wasBatched, maxRows }: BatchMismatch): string {
@@ -244,13 +234,7 @@ export const OFFLINE_LIMITS: ScoringLimits = {
   deadlineMarginMs: 0,
 };
 
-/** Results of rows as CSV. */
-interface CsvResults {
-  /** The names of the columns. */
-  readonly header: string;
-  /** The line of one row's result, a JSON document. */
-  lineOf(result: string): string;
-}
+type CsvResults = ReturnType<typeof csvResults>;
 
 /** One output in the columns of a line. */
 interface OutputColumns {
@@ -283,7 +267,7 @@ const OWN_RESULT = 'result';
  * @param kept the columns that are carried along
  * @see https://www.rfc-editor.org/rfc/rfc4180
  */
-export function csvResults(model: Model, kept: readonly string[]): CsvResults {
+export function csvResults(model: Model, kept: readonly string[]) {
   const names = new Set(['message_id', 'code', 'error', ...kept]);
   const hasOwnForm = model.transform?.encode !== undefined;
   const outputs = hasOwnForm ? [] : model.outputs.map((spec) => columnsOf(spec, names));
@@ -291,15 +275,9 @@ export function csvResults(model: Model, kept: readonly string[]): CsvResults {
   const columns = ['message_id', ...kept, ...outputs.flatMap((output) => output.columns), ...own, 'code', 'error'];
   return {
     header: columns.map(cellOf).join(','),
-    lineOf(text) {
-      const {
-        message_id: id,
-        code = '',
-        error = '',
-        outputs: found,
-        result,
-        kept: carried = {},
-      }: Result = JSON.parse(text);
+    /** The line of one row's result, a JSON document. */
+    lineOf(text: string): string {
+      const { message_id: id, code, error, outputs: found, result, kept: carried = {} }: Result = JSON.parse(text);
       const cells = [
         id,
         ...kept.map((name) => (Object.hasOwn(carried, name) ? carried[name] : '')),

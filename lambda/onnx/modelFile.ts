@@ -316,7 +316,7 @@ const FIXED32 = 5;
 const MAX_HEADER_BYTES = 20;
 
 /** One field of a message: its number, and where its contents lie. A number is its own contents. */
-interface Field {
+export interface Field {
   readonly number: number;
   readonly wireType: number;
   /** Where the contents begin; of a number, the number itself. */
@@ -344,7 +344,7 @@ function readField(bytes: Buffer, position: number, end = bytes.length): Field |
 }
 
 /** The fields from `start` to `end`, as far as they lie within the bytes. */
-export function* fieldsIn(bytes: Buffer, start = 0, end = bytes.length): Generator<Field> {
+function* fieldsIn(bytes: Buffer, start = 0, end = bytes.length): Generator<Field> {
   const last = Math.min(end, bytes.length);
   for (let position = start; position < last; ) {
     const field = readField(bytes, position, last);

@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { createDevTelemetry } from '../../cli/dev.ts';
-import { type Estimate, estimate } from '../../cli/job/submit.ts';
+import { type Estimate, estimate } from '../../cli/job.ts';
 import { localBucketClient } from '../../cli/local/localServices.ts';
 import { type LocalStack, startLocalStack } from '../../cli/local/localStack.ts';
 import { Batchscore } from '../../client/index.ts';

@@ -21,10 +21,4 @@ describe('what is scored or submitted', () => {
     await Promise.all([writeFile(pipe, 'a\nb\n'), expect(text(stream)).resolves.toBe('a\nb\n')]);
     expect(bytes).toBeUndefined();
   });
-
-  it('is no folder', async () => {
-    await expect(inputFile(folder, process)).rejects.toThrow(
-      /expected a file of requests, got: no file; check the path$/,
-    );
-  });
 });

@@ -72,9 +72,9 @@ describe('batchscore submit to a FIFO queue', () => {
 
   it.each([
     ['{"id":"a","instances":[[1]]}', 'got nothing there'],
-    ['{"id":"a","parameters":{"customer":{}}}', 'got an object there'],
-    ['{"id":"a","parameters":{"customer":""}}', "got '' there"],
-    ['[1', 'got no JSON'],
+    ['{"id":"a","parameters":{"customer":{}}}', 'got an object'],
+    ['{"id":"a","parameters":{"customer":""}}', 'got ""'],
+    ['[1', 'got nothing there'],
   ])('says which line has no group: %s', async (line, got) => {
     const queue = sqs.fifoQueue();
     writeFileSync(file, `${LINES[0]}\n\n${line}\n`);

@@ -16,7 +16,7 @@ describe('options', () => {
     ['a result queue by its ARN', { requestQueueUrl: QUEUE, resultQueueUrl: 'arn:aws:sqs:r' }, 'resultQueueUrl'],
     ['an empty table name', { requestQueueUrl: QUEUE, resultTable: '' }, 'resultTable'],
     ['an unknown encoding', { requestQueueUrl: QUEUE, encoding: 'text' }, 'encoding'],
-    ['no calls in flight', { requestQueueUrl: QUEUE, maxInFlight: 0 }, 'maxInFlight'],
+    ['all that is wrong at once', { requestQueueUrl: 'requests', maxInFlight: 0 }, /requestQueueUrl.*maxInFlight/],
     ['a misspelt option', { requestQueueUrl: QUEUE, resultQueue: QUEUE }, 'resultQueue'],
     ['a client that is none', { requestQueueUrl: QUEUE, sqs: 'sqs' }, 'expected a client of the AWS SDK, SQSClient'],
   ])('are refused: %s', (_, options, message) => {
@@ -30,18 +30,6 @@ describe('options', () => {
     const refused = 'expected requestQueueUrl, to send requests to, got none; set it';
     await expect(client.submit([])).rejects.toThrow(refused);
     await expect(client.score({})).rejects.toThrow(refused);
-  });
-
-  it('are refused with all that is wrong at once', () => {
-    const make = () => new Batchscore({ requestQueueUrl: 'requests', maxInFlight: 0 });
-    expect(make).toThrow('requestQueueUrl');
-    expect(make).toThrow('maxInFlight');
-  });
-
-  it('need no client and no result store to submit', async () => {
-    const client = new Batchscore({ requestQueueUrl: QUEUE, region: 'eu-central-1' });
-    await expect(client.submit([])).resolves.toEqual([]);
-    await client.close();
   });
 
   it('need a result store to collect and to score', async () => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { answersJson, type Exchange, hangsUp } from '../../helpers/frontServer.ts';
 import { echoModel } from '../../helpers/scoring.ts';
-import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
+import { allOf, lineAnswer, lineOf } from './requests.ts';
 
 const deployments = useDeployments();
 const { dynamodb } = deployments;
@@ -16,18 +16,6 @@ function keysOf({ body }: Exchange): string[] {
 }
 
 describe('results in the result table', () => {
-  it('are yielded once each, with the scores of their request', async () => {
-    const { client, answer } = await deployments.create('table');
-    const producer = client();
-    const messageIds = await producer.submit(lines(25));
-    await answer(25);
-    const results = await allOf(producer.collect(messageIds, IN_TIME));
-    expect(idsOf(results)).toEqual(messageIds.toSorted());
-    for (const result of results) {
-      expect(result).toMatchObject({ outputs: lineAnswer(messageIds.indexOf(result.messageId)) });
-    }
-  });
-
   it('are asked for until they come', async () => {
     const { client, answer } = await deployments.create('table');
     const producer = client();

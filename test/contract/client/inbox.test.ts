@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Arrival, createInbox } from '../../../client/inbox.ts';
+import { type Arrival, Inbox } from '../../../client/inbox.ts';
 import { ScoringError } from '../../../client/index.ts';
 
 const ALIVE = new AbortController().signal;
@@ -22,7 +22,7 @@ function ids(count: number): string[] {
 
 describe('an inbox', () => {
   it('wants no more for a caller that leaves two hundred results waiting, until it takes one', async () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     const waiting = inbox.waitFor(ids(1000), ALIVE);
     for (const messageId of ids(200)) expect(inbox.deliver(arrivalOf(messageId))).toBe(true);
     expect(inbox.wanted()).toEqual([]);
@@ -36,16 +36,8 @@ describe('an inbox', () => {
     expect(inbox.stateOf('m-200')).toBe('wanted');
   });
 
-  it('wants for other callers while one is full', () => {
-    const inbox = createInbox();
-    inbox.waitFor(ids(201), ALIVE);
-    for (const messageId of ids(200)) inbox.deliver(arrivalOf(messageId));
-    inbox.waitFor(['other'], ALIVE);
-    expect(inbox.wanted()).toEqual(['other']);
-  });
-
   it('gives what came before the end of the wait, and then the reason of the end', async () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     const ended = new AbortController();
     const waiting = inbox.waitFor(ids(2), ended.signal);
     const arrival = arrivalOf('m-0');
@@ -57,7 +49,7 @@ describe('an inbox', () => {
   });
 
   it('takes a result once, and knows the second as held until it is taken', async () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     const waiting = inbox.waitFor(['m-0'], ALIVE);
     expect(inbox.deliver(arrivalOf('m-0'))).toBe(true);
     expect(inbox.stateOf('m-0')).toBe('held');
@@ -66,20 +58,8 @@ describe('an inbox', () => {
     expect(inbox.stateOf('m-0')).toBe('unknown');
   });
 
-  it('gives back what its caller did not take', async () => {
-    const inbox = createInbox();
-    const waiting = inbox.waitFor(ids(2), ALIVE);
-    const [taken, left] = [arrivalOf('m-0'), arrivalOf('m-1')];
-    inbox.deliver(taken);
-    inbox.deliver(left);
-    await waiting.next();
-    waiting.close();
-    expect([taken.fate, left.fate]).toEqual([[], ['given back']]);
-    expect(inbox.stateOf('m-1')).toBe('unknown');
-  });
-
   it('remembers the latest ten thousand IDs that are dismissed, unless they are waited for again', () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     for (const messageId of ids(10_001)) inbox.dismiss(messageId);
     expect(inbox.stateOf('m-0')).toBe('unknown');
     expect(inbox.stateOf('m-1')).toBe('dismissed');
@@ -87,14 +67,6 @@ describe('an inbox', () => {
     expect(inbox.stateOf('m-1')).toBe('wanted');
     waiting.close();
     expect(inbox.stateOf('m-1')).toBe('unknown');
-  });
-
-  it('ends every wait, begun before or after, when it is closed', async () => {
-    const inbox = createInbox();
-    const before = inbox.waitFor(['a'], ALIVE);
-    inbox.close(new Error('closed'));
-    await expect(before.next()).rejects.toThrow('closed');
-    await expect(inbox.waitFor(['b'], ALIVE).next()).rejects.toThrow('closed');
   });
 });
 
@@ -106,7 +78,7 @@ describe('an inbox, of a packed message,', () => {
   }
 
   it('gives each caller the result that it waits for, and tells the store once, when all have it', async () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     const waits = ['m/0', 'm/1', 'm/2'].map((id) => inbox.waitFor([id], ALIVE));
     expect([inbox.wanted(), inbox.stateOf('m')]).toEqual([['m'], 'wanted']);
     const arrival = packedOf('m', 3);
@@ -122,7 +94,7 @@ describe('an inbox, of a packed message,', () => {
   });
 
   it('has the store keep what one of them left, and drop it when the last has its own', async () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     const [leaving, staying] = [inbox.waitFor(['m/0'], ALIVE), inbox.waitFor(['m/1'], ALIVE)];
     const [first, again] = [packedOf('m', 2), packedOf('m', 2)];
     inbox.deliver(first);
@@ -136,7 +108,7 @@ describe('an inbox, of a packed message,', () => {
   });
 
   it('has the store keep it while somebody may want the rest', async () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     const waiting = inbox.waitFor(['m/0', 'm/5'], ALIVE);
     const arrival = packedOf('m', 2);
     inbox.deliver(arrival);
@@ -149,7 +121,7 @@ describe('an inbox, of a packed message,', () => {
   });
 
   it('has the store drop the error of the whole message when all who wait for some of it have it', async () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     const waiting = inbox.waitFor(['m/0', 'm/1'], ALIVE);
     const error = new ScoringError('TOO_MANY_REQUESTS', 'expected fewer', { messageId: 'm' });
     const arrival = { ...arrivalOf('m'), result: { messageId: 'm', error } };
@@ -163,7 +135,7 @@ describe('an inbox, of a packed message,', () => {
   });
 
   it('has the store keep such an error for one who left it', async () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     const [leaving, staying] = [inbox.waitFor(['m/0'], ALIVE), inbox.waitFor(['m/1'], ALIVE)];
     const error = new ScoringError('TOO_MANY_REQUESTS', 'expected fewer', { messageId: 'm' });
     const arrival = { ...arrivalOf('m'), result: { messageId: 'm', error } };
@@ -174,7 +146,7 @@ describe('an inbox, of a packed message,', () => {
   });
 
   it('takes for wanted what one caller has room for, though another has none', () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     inbox.waitFor([...ids(200), 'm/0'], ALIVE);
     for (const messageId of ids(200)) inbox.deliver(arrivalOf(messageId));
     expect(inbox.stateOf('m')).toBe('full');
@@ -183,7 +155,7 @@ describe('an inbox, of a packed message,', () => {
   });
 
   it('drops it once every request is dismissed, as far as it knows how many there are', () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     inbox.dismiss('m/0');
     inbox.dismiss('m/1');
     expect(inbox.stateOf('m')).toBe('unknown');
@@ -195,16 +167,8 @@ describe('an inbox, of a packed message,', () => {
     expect(inbox.stateOf('n')).toBe('unknown');
   });
 
-  it('tells listeners of the message', () => {
-    const inbox = createInbox();
-    const told: string[][] = [];
-    inbox.onWanted((messageIds) => told.push([...messageIds]));
-    inbox.waitFor(['m/0', 'm/1', 'n'], ALIVE);
-    expect(told).toEqual([['m', 'n']]);
-  });
-
   it('lets a request be waited for once', () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     inbox.waitFor(['m/0'], ALIVE);
     inbox.waitFor(['m', 'm/1'], ALIVE);
     expect(() => inbox.waitFor(['m/2', 'm/0'], ALIVE)).toThrow('m/0 is being collected already');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { CollectTimeoutError, type ScoreRequest } from '../../../client/index.ts';
+import type { ScoreRequest } from '../../../client/index.ts';
 import { ALIVE, byId, IN_TIME, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { echoModel } from '../../helpers/scoring.ts';
 import { allOf, lineAnswer, lineOf, lines, wide } from './requests.ts';
@@ -47,31 +47,18 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
     ]);
   });
 
-  it('all get the error of a message that is refused as a whole', async () => {
+  it('all get the error of a message that is refused as a whole, together or one after the other', async () => {
     const { client, writer } = await deployments.create(store);
     const producer = client();
     const ids = await producer.submit(lines(3), { requestsPerMessage: 3 });
     const [messageId = ''] = ids[0]?.split('/') ?? [];
     const body = JSON.stringify({ message_id: messageId, code: 'TOO_MANY_REQUESTS', error: 'expected 2' });
     await writer.write([{ ...resultOf(messageId), body }], ALIVE);
-    const results = byId(await allOf(producer.collect(ids, IN_TIME)));
-    expect(ids.map((id) => results.get(id))).toMatchObject(
+    const results = [];
+    for (const some of [ids.slice(0, 2), ids.slice(2)]) results.push(...(await allOf(producer.collect(some, IN_TIME))));
+    expect(results).toMatchObject(
       ids.map((messageId) => ({ messageId, error: { code: 'TOO_MANY_REQUESTS', messageId } })),
     );
-  });
-
-  it('all get it when they are collected one after the other', async () => {
-    const { client, writer } = await deployments.create(store);
-    const producer = client();
-    const ids = await producer.submit(lines(3), { requestsPerMessage: 3 });
-    const [messageId = ''] = ids[0]?.split('/') ?? [];
-    const body = JSON.stringify({ message_id: messageId, code: 'TOO_MANY_REQUESTS', error: 'expected 2' });
-    await writer.write([{ ...resultOf(messageId), body }], ALIVE);
-    for (const id of ids) {
-      await expect(allOf(producer.collect([id], { timeoutMs: 5_000 }))).resolves.toMatchObject([
-        { messageId: id, error: { code: 'TOO_MANY_REQUESTS', messageId: id } },
-      ]);
-    }
   });
 
   it('are answered by one payload where their answers are too large for the store', async () => {
@@ -96,15 +83,6 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
     const first = await allOf(producer.collect(ids.slice(0, 2), IN_TIME));
     const rest = await Promise.all(ids.slice(2).map((id) => allOf(producer.collect([id], IN_TIME))));
     expect([...first, ...rest.flat()].map(({ messageId }) => messageId)).toEqual(ids);
-  });
-
-  it('say which of them are missing when the time is up', async () => {
-    const { client } = await deployments.create(store);
-    const producer = client();
-    const ids = await producer.submit(lines(3), { requestsPerMessage: 3 });
-    const error = await rejectionOf(allOf(producer.collect(ids, { timeoutMs: 100 })));
-    expect(error).toBeInstanceOf(CollectTimeoutError);
-    expect(error).toMatchObject({ missing: ids });
   });
 
   it('are asked for in vain beyond the end of their message', async () => {

@@ -1,6 +1,8 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SendMessageCommand } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import { CollectTimeoutError, type ScoringResult } from '../../../client/index.ts';
+import { interceptSends } from '../../helpers/awsServers.ts';
 import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
 import { rejectionOf } from './sends.ts';
@@ -108,6 +110,30 @@ describe('packed results', () => {
       expect(idsOf(await allOf(producer.collect(some, IN_TIME)))).toEqual(some);
     }
     await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+  });
+});
+
+describe('a packed message', () => {
+  it('stays while another copy of one of its results waits for its caller, who may yet leave', async () => {
+    const { client, writer } = await packing();
+    const seen = sqs.client();
+    const received = Promise.withResolvers<void>();
+    interceptSends(seen, async (_, reach) => {
+      const answer = await reach();
+      if (JSON.stringify(answer).includes('"results"')) received.resolve();
+      return answer;
+    });
+    const producer = client({ sqs: seen });
+    await writer.write([resultOf('first')], ALIVE);
+    const slow = producer.collect(['first', 'a'], IN_TIME);
+    await slow.next();
+    await writer.write(['a', 'b'].map(resultOf), ALIVE);
+    await received.promise;
+    await nextTurn();
+
+    expect(idsOf(await allOf(producer.collect(['b'], IN_TIME)))).toEqual(['b']);
+    await slow.return();
+    expect(idsOf(await allOf(producer.collect(['a'], { timeoutMs: 5_000 })))).toEqual(['a']);
   });
 });
 

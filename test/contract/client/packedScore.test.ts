@@ -30,30 +30,6 @@ describe.each(['queue', 'table'] as const)('callers of score that share messages
     expect(calls).toEqual([3]);
   });
 
-  it('get their own error, and the others their scores', async () => {
-    const { producer, answer } = await create();
-    const wrong = producer.score({ x: { data: Float64Array.of(1), shape: [1, 1] } }, { id: 'order-42' });
-    const [error, right] = [rejectionOf(wrong), producer.score(lineOf(2).inputs)];
-    await answer(1);
-    await expect(right).resolves.toEqual(lineAnswer(2));
-    expect(await error).toMatchObject({
-      code: 'INVALID_DATATYPE',
-      id: 'order-42',
-      messageId: expect.stringMatching(/^[^/]+\/0$/),
-    });
-  });
-
-  it('leave on their own, before the message is sent', async () => {
-    const { producer, answer } = await create();
-    const abort = new AbortController();
-    const left = rejectionOf(producer.score(lineOf(1).inputs, { signal: abort.signal }));
-    const patient = [2, 3].map((value) => producer.score(lineOf(value).inputs));
-    abort.abort(new Error('enough'));
-    expect(await left).toBe(abort.signal.reason);
-    await answer(1);
-    await expect(Promise.all(patient)).resolves.toEqual([2, 3].map(lineAnswer));
-  });
-
   it('leave on their own, after it', async () => {
     const { producer, answer, sent, resultQueueUrl } = await create();
     const abort = new AbortController();

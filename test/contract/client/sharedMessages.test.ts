@@ -48,14 +48,6 @@ describe('a message', () => {
     expect(messages.map(({ Body = '' }) => Body.length)).toEqual([65_536, 3 * quarter + 4, quarter - 4]);
   });
 
-  it('that is filled holds a larger request alone', async () => {
-    const { client, requestQueueUrl } = await deployments.create('queue');
-    await client().submit([...wide(1, 10), ...wide(2, 20_000), ...wide(2, 10)], {
-      requestsPerMessage: 'fill',
-    });
-    expect(await requestsOnQueue(requestQueueUrl)).toEqual([1, 1, 1, 2]);
-  });
-
   it('that is too large for the queue goes to the payload bucket', async () => {
     const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue');
     await client().submit(wide(3, 100_000), { requestsPerMessage: 3 });

@@ -12,7 +12,13 @@ const { sqs, s3 } = deployments;
 describe('submitted requests', () => {
   it('are given message IDs in their order', async () => {
     const { client, requestQueueUrl } = await deployments.create('queue');
-    const messageIds = await client().submit(lines(250));
+    const progress: [number, string][] = [];
+    const messageIds = await client().submit(lines(250), {
+      onProgress: ({ index, messageId, submitted }) => {
+        expect(progress.push([index, messageId])).toBe(submitted);
+      },
+    });
+    expect(progress.toSorted(([a], [b]) => a - b)).toEqual([...messageIds.entries()]);
     const ids = await idsOnQueue(sqs, requestQueueUrl);
     expect(messageIds.map((messageId) => ids.get(messageId))).toEqual(lines(250).map(({ id }) => id));
   });
@@ -29,18 +35,6 @@ describe('submitted requests', () => {
     const counted = countedClient(sqs);
     await client({ sqs: counted.client }).submit(Array.from({ length: 5 }, () => bodyOf(500_000)));
     expect(counted.calls).toEqual([2, 2, 1]);
-  });
-
-  it('are counted as they are taken', async () => {
-    const { client } = await deployments.create('queue');
-    const progress: number[] = [];
-    await client().submit(lines(3), { onProgress: ({ submitted }) => progress.push(submitted) });
-    expect(progress).toEqual([1, 2, 3]);
-  });
-
-  it('may be none', async () => {
-    const { client } = await deployments.create('queue');
-    await expect(client().submit([])).resolves.toEqual([]);
   });
 
   it('are pulled only as fast as they are sent', async () => {
@@ -65,16 +59,6 @@ describe('submitted requests', () => {
     expect(pulled).toBeLessThanOrEqual(30);
     gate.resolve();
     await expect(submitting).resolves.toHaveLength(500);
-  });
-
-  it('are sent without waiting for the next, when that is long in coming', async () => {
-    const { client, requestQueueUrl } = await deployments.create('queue');
-    async function* source(): AsyncGenerator<TensorRequest> {
-      yield lineOf(1);
-      await sqs.receive(requestQueueUrl, { waitSeconds: 20, visibilitySeconds: 0 });
-      yield lineOf(2);
-    }
-    await expect(client().submit(source())).resolves.toHaveLength(2);
   });
 });
 
@@ -104,13 +88,6 @@ describe('a body', () => {
 });
 
 describe('message groups', () => {
-  it('keep their order on a FIFO queue, over many calls', async () => {
-    const { client, requestQueueUrl } = await deployments.create('queue', 'fifo');
-    await client().submit(lines(35).map((request) => ({ ...request, group: 'one' })));
-    const ids = [...(await idsOnQueue(sqs, requestQueueUrl)).values()];
-    expect(ids).toEqual(lines(35).map(({ id }) => id));
-  });
-
   it('and deduplication IDs go to a FIFO queue as they are given', async () => {
     const { client, requestQueueUrl } = await deployments.create('queue', 'fifo');
     await client().submit([{ ...lineOf(1), group: 'g', deduplicationId: 'd' }]);

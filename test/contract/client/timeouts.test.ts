@@ -1,15 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type Collector, collect } from '../../../client/collect.ts';
-import { type Arrival, createInbox, type Inbox } from '../../../client/inbox.ts';
+import { type Arrival, Inbox } from '../../../client/inbox.ts';
 import { CollectTimeoutError, ScoringError } from '../../../client/index.ts';
-import type { Outbox } from '../../../client/outbox.ts';
-import { ALONE, toEntry } from '../../../client/packRequests.ts';
 import { score } from '../../../client/score.ts';
 import { lineOf } from './requests.ts';
 import { rejectionOf } from './sends.ts';
-
-const STANDARD_QUEUE = { encoding: 'binary', fifo: false, payloadBucket: undefined } as const;
 
 beforeEach(() => {
   jest.useFakeTimers();
@@ -24,7 +20,7 @@ function arrivalOf(messageId: string): Arrival {
 
 /** A collector that brings nothing. */
 function idleCollector(lastError?: unknown): Collector {
-  return { settled: async () => {}, lastError: () => lastError, othersReceived: () => 0, close: async () => {} };
+  return { settled: async () => {}, lastError, othersReceived: 0, close: async () => {} };
 }
 
 describe('a collection', () => {
@@ -40,7 +36,7 @@ describe('a collection', () => {
   }
 
   it('ends at its timeout, not before, with what came yielded and the rest named', async () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     const { came, error } = collectThree(inbox, idleCollector());
     await nextTurn();
     inbox.deliver(arrivalOf('b'));
@@ -61,7 +57,7 @@ describe('a collection', () => {
   });
 
   it('that timed out says why the store could not be read', async () => {
-    const { error } = collectThree(createInbox(), idleCollector(new Error('throttled')));
+    const { error } = collectThree(new Inbox(), idleCollector(new Error('throttled')));
     await nextTurn();
     jest.advanceTimersByTime(300);
     expect(await error).toMatchObject({
@@ -74,19 +70,13 @@ describe('a collection', () => {
 describe('a caller of score', () => {
   /** Scores one request for 200 ms. */
   function scoreOne(inbox: Inbox, sent: Promise<string>) {
-    const outbox: Outbox = { send: async () => ({ id: await sent, requests: 1 }), room: async () => {} };
-    const dependencies = {
-      inbox,
-      outbox,
-      collector: idleCollector(),
-      packing: ALONE,
-      toEntry: (request: ReturnType<typeof lineOf>) => toEntry(request, STANDARD_QUEUE),
-    };
+    const sender = { send: async () => ({ id: await sent, requests: 1 }), room: async () => {} };
+    const dependencies = { inbox, sender, collector: idleCollector() };
     return rejectionOf(score(lineOf(1).inputs, { id: 'order-42', timeoutMs: 200 }, dependencies));
   }
 
   it('gives up at its timeout, not before, and its result is dropped when it comes', async () => {
-    const inbox = createInbox();
+    const inbox = new Inbox();
     const error = scoreOne(inbox, Promise.resolve('m-1'));
     await nextTurn();
     jest.advanceTimersByTime(199);
@@ -108,7 +98,7 @@ describe('a caller of score', () => {
   it.each(['m-1', 'm-1/0'])(
     'gives up while its request is being sent, and its result under %s is dropped',
     async (id) => {
-      const inbox = createInbox();
+      const inbox = new Inbox();
       const sent = Promise.withResolvers<string>();
       const error = scoreOne(inbox, sent.promise);
       jest.advanceTimersByTime(200);

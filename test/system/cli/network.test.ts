@@ -1,7 +1,6 @@
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3';
 import { ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { batchscore } from '../../helpers/batchscore.ts';
@@ -103,17 +102,6 @@ describe('batchscore submit and collect', () => {
     expect(ids.map(({ message_id: id }) => byId.get(id)?.id)).toEqual(ids.map(({ line }) => nameOf(line)));
   });
 
-  it('get the rest of a packed message that was collected in part', async () => {
-    await run('submit', file, '--pack', 'fill');
-    const out = join(folder, 'results.jsonl');
-    const collect = () => run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
-    await collect();
-    const before = readFileSync(out, 'utf8');
-    writeFileSync(out, before.slice(0, before.trimEnd().lastIndexOf('\n') + 20));
-    expect(JSON.parse((await collect()).stdout)).toEqual({ collected: 3, missing: 0, failed: 1, out });
-    expect(linesOf('results.jsonl')).toHaveLength(3);
-  });
-
   it('leave nothing of a packed message on the result queue, though it was collected in part before', async () => {
     const { resultTable: _, ...queueOnly } = JSON.parse(dev.firstLine);
     writeFileSync(join(folder, 'stack.json'), JSON.stringify(queueOnly));
@@ -158,30 +146,6 @@ describe('batchscore submit and collect', () => {
     expect(new Set(linesOf('results.jsonl').map((one) => (one as { message_id: string }).message_id)).size).toBe(4);
   });
 
-  it('leave a result in the bucket too, as a line that names its message ID', async () => {
-    await run('submit', file);
-    const out = join(folder, 'results.jsonl');
-    await run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
-    const { s3Endpoint, region, resultBucket } = dev.stack;
-    const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
-    const s3 = new S3Client({ endpoint: s3Endpoint, region, credentials, forcePathStyle: true });
-    const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket: resultBucket }));
-    const texts = await Promise.all(
-      Contents.map(async ({ Key }) => {
-        const { Body } = await s3.send(new GetObjectCommand({ Bucket: resultBucket, Key }));
-        return (await Body?.transformToString()) ?? '';
-      }),
-    );
-    s3.destroy();
-    const stored = texts
-      .join('')
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line).message_id);
-    const ids = linesOf('requests.jsonl.ids').map((one) => (one as { message_id: string }).message_id);
-    expect(stored).toEqual(expect.arrayContaining(ids));
-  });
-
   it.each([
     ['submit', 'precious', 'requests.jsonl', ['--ids', 'notes.txt']],
     ['submit', '{"id":"no newline"}', 'notes.txt', ['--ids', 'notes.txt']],
@@ -197,16 +161,6 @@ describe('batchscore submit and collect', () => {
       expect(readFileSync(join(folder, 'notes.txt'), 'utf8')).toBe(content);
     },
   );
-
-  it('say what is missing with exit code 1 when the time is up', async () => {
-    writeFileSync(join(folder, 'ids'), '{"line":1,"message_id":"never"}\n');
-    const out = join(folder, 'results.jsonl');
-    const { code, stdout } = await run('collect', join(folder, 'ids'), '--out', out, '--timeout', '1');
-    expect({ code, stdout: JSON.parse(stdout) }).toEqual({
-      code: 1,
-      stdout: { collected: 0, missing: 1, failed: 0, out },
-    });
-  });
 
   it('submit to a queue that is not there says so in one sentence, with one cure', async () => {
     const { code, stderr } = await run('submit', file, '--request-queue', `${dev.stack.requestQueueUrl}-gone`);
@@ -227,14 +181,11 @@ describe('batchscore submit and collect', () => {
   });
 
   it.each([
-    [['submit', '/no/such/file'], 1, /\/no\/such\/file: expected a file of requests/],
     [['submit'], 2, /expected FILE/],
     [['submit', '-'], 2, /--ids/],
-    [['collect', '/no/such/ids', '--out', '/dev/null'], 1, /expected an ids file/],
     [['collect', 'ids'], 2, /--out/],
     [['submit', 'any', '--pack', '0'], 2, /--pack: expected a whole number from 1 to 10000, or fill, got '0'/],
     [['submit', 'any', '--pack', '10001'], 2, /--pack: expected a whole number from 1 to 10000, or fill/],
-    [['nonsense'], 2, /expected a command/],
   ])('refuse %j with exit code %i', async (args, code, message) => {
     const finished = await run(...args);
     expect(finished).toMatchObject({ code, stderr: expect.stringMatching(message) });

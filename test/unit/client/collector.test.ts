@@ -1,66 +1,51 @@
-import { describe, expect, it } from '@jest/globals';
-import { type Backoff, createBackoff, type Sleep } from '../../../client/collect.ts';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Backoff } from '../../../client/collect.ts';
 
 const NEVER = new Promise<void>(() => {});
 
-/** Pauses that are neither shorter nor longer by chance. */
-const random = () => 0.5;
+beforeEach(() => {
+  jest.spyOn(Math, 'random').mockReturnValue(0.5);
+});
+afterEach(() => {
+  jest.restoreAllMocks();
+});
 
-/** A sleep that takes no time, and the milliseconds of all sleeps so far. */
-function recordedSleep(): { readonly sleep: Sleep; readonly sleptMs: () => number } {
+/** A backoff whose sleeps take no time; `pause` tells their milliseconds. */
+function recorded() {
   let total = 0;
-  return {
-    sleep: async (ms) => {
-      total += ms;
-    },
-    sleptMs: () => total,
+  const backoff = new Backoff(async (ms) => {
+    total += ms;
+  });
+  const pause = async (minMs?: number): Promise<number> => {
+    total = 0;
+    await backoff.pause(NEVER, minMs);
+    return total;
   };
-}
-
-/** The milliseconds of so many pauses that nothing cuts short. */
-async function wholePauses(count: number, backoff: Backoff, sleptMs: () => number): Promise<number[]> {
-  const pauses: number[] = [];
-  for (let pause = 0; pause < count; pause++) {
-    const before = sleptMs();
-    await backoff.pause(NEVER);
-    pauses.push(sleptMs() - before);
-  }
-  return pauses;
+  return { backoff, pause };
 }
 
 describe('pauses between polls', () => {
-  it('double from 50 ms to 1 s', async () => {
-    const { sleep, sleptMs } = recordedSleep();
-    await expect(wholePauses(7, createBackoff({ sleep, random }), sleptMs)).resolves.toEqual([
-      50, 100, 200, 400, 800, 1000, 1000,
-    ]);
-  });
-
-  it('are the shortest again after a reset', async () => {
-    const { sleep, sleptMs } = recordedSleep();
-    const backoff = createBackoff({ sleep, random });
-    await wholePauses(4, backoff, sleptMs);
+  it('double from 50 ms to 1 s, and are the shortest again after a reset', async () => {
+    const { backoff, pause } = recorded();
+    const pauses: number[] = [];
+    for (let count = 0; count < 7; count++) pauses.push(await pause());
+    expect(pauses).toEqual([50, 100, 200, 400, 800, 1000, 1000]);
     backoff.reset();
-    await expect(wholePauses(2, backoff, sleptMs)).resolves.toEqual([50, 100]);
+    expect(await pause()).toBe(50);
   });
 
   it('are up to half shorter or longer by chance, so that clients do not wait in step', async () => {
-    const [shorter, longer] = [recordedSleep(), recordedSleep()];
-    await createBackoff({ sleep: shorter.sleep, random: () => 0 }).pause(NEVER);
-    await createBackoff({ sleep: longer.sleep, random: () => 0.999 }).pause(NEVER);
-    expect([shorter.sleptMs(), Math.round(longer.sleptMs())]).toEqual([25, 75]);
-  });
-
-  it('are as long as they are told to be at least', async () => {
-    const { sleep, sleptMs } = recordedSleep();
-    await createBackoff({ sleep, random }).pause(NEVER, 3000);
-    expect(sleptMs()).toBe(3000);
+    const { pause } = recorded();
+    jest.spyOn(Math, 'random').mockReturnValue(0);
+    expect(await pause(3000)).toBe(1500);
+    jest.spyOn(Math, 'random').mockReturnValue(0.999);
+    expect(await pause(3000)).toBeCloseTo(4497);
   });
 
   it('end after the shortest when they are cut short, which makes the next the shortest again', async () => {
     const slept: number[] = [];
     const abandoned: number[] = [];
-    const endless: Sleep = async (ms, signal) => {
+    const backoff = new Backoff(async (ms, signal) => {
       slept.push(ms);
       if (signal === undefined) return;
       await new Promise<void>((_, reject) => {
@@ -69,12 +54,10 @@ describe('pauses between polls', () => {
           reject(signal.reason);
         });
       });
-    };
-    const backoff = createBackoff({ sleep: endless, random });
+    });
     await backoff.pause(NEVER);
     await backoff.pause(Promise.resolve());
     expect({ slept, abandoned }).toEqual({ slept: [50, 50, 50], abandoned: [50] });
-
     await backoff.pause(NEVER);
     expect(slept).toEqual([50, 50, 50, 50]);
   });

@@ -1,67 +1,50 @@
 import { describe, expect, it } from '@jest/globals';
-import { createWaitingMessages, type Entry, type Packing, type Waiting } from '../../../client/packRequests.ts';
+import { type Entry, type RequestsPerMessage, type Waiting, WaitingMessages } from '../../../client/packRequests.ts';
 
 const MIB = 1_048_576;
 
-interface Some {
-  readonly name: string;
-  readonly bytes?: number;
-  readonly group?: string;
-  readonly packing?: Packing;
-}
-
-const TEN: Packing = { requests: 10, bytes: () => 1_000 };
-
-function requestOf({ name, bytes = 10, group, packing = TEN }: Some): Waiting {
-  const entry: Entry = {
-    body: name,
-    bytes,
-    attributes: undefined,
-    group,
-    deduplicationId: undefined,
-    containers: 1,
-    payload: undefined,
-  };
-  return { entry, packing, signal: undefined, resolve: () => {}, reject: () => {} };
+function requestOf(name: string, perMessage: RequestsPerMessage, entry: Partial<Entry> = {}): Waiting {
+  const plain = { body: name, bytes: 10, group: undefined, deduplicationId: undefined, containers: 1 };
+  return { entry: { ...plain, ...entry }, perMessage, signal: undefined, resolve: () => {}, reject: () => {} };
 }
 
 function namesIn(messages: readonly (readonly Waiting[])[]): string[] {
   return messages.map((requests) => requests.map(({ entry }) => entry.body).join(''));
 }
 
-function waitingWith(names: string, some: Omit<Some, 'name'> = {}) {
-  const waiting = createWaitingMessages();
-  for (const name of names) waiting.add(requestOf({ name, ...some }));
-  return waiting;
-}
-
 describe('requests that wait', () => {
   it('are a full call once so much waits for others that memory might run out', () => {
-    const packing = { requests: 10, bytes: () => 4 * MIB };
-    const waiting = createWaitingMessages();
-    const add = (group: string): void => waiting.add(requestOf({ name: group, bytes: 2 * MIB, group, packing }));
-    for (const group of 'abc') add(group);
-    expect(waiting.isFull(MIB)).toBe(false);
-    add('d');
-    expect(waiting.isFull(MIB)).toBe(true);
-    expect(namesIn(waiting.takeCall(MIB, false))).toEqual(['a']);
+    const waiting = new WaitingMessages(true);
+    const add = (group: string): void => waiting.add(requestOf(group, 10, { bytes: MIB, group }));
+    for (const group of 'abcdefg') add(group);
+    expect(waiting.isFull()).toBe(false);
+    add('h');
+    expect(waiting.isFull()).toBe(true);
+    expect(namesIn(waiting.takeCall(false))).toEqual(['a']);
+    expect(waiting.isFull()).toBe(false);
   });
 
   it('do not share a message with those that want other ones', () => {
-    const waiting = waitingWith('ab');
-    waiting.add(requestOf({ name: 'c', packing: { requests: 5, bytes: () => 1_000 } }));
-    waiting.add(requestOf({ name: 'd' }));
-    expect(namesIn(waiting.takeCall(MIB, true))).toEqual(['abd', 'c']);
+    const waiting = new WaitingMessages(true);
+    for (const [name, perMessage] of [
+      ['a', 10],
+      ['b', 10],
+      ['c', 5],
+      ['d', 10],
+    ] as const) {
+      waiting.add(requestOf(name, perMessage));
+    }
+    expect(namesIn(waiting.takeCall(true))).toEqual(['abd', 'c']);
   });
 
-  it('are put back in front of the others, in messages that hold what a message holds by now', () => {
-    let bytes = 1_000;
-    const waiting = waitingWith('abcdef', { packing: { requests: 3, bytes: () => bytes } });
-    const [first = []] = waiting.takeCall(33, true);
-    expect(namesIn([first])).toEqual(['abc']);
-    bytes = 23;
-    waiting.putBack(first);
-    expect(namesIn(waiting.takeCall(MIB, true))).toEqual(['ab', 'cd', 'ef']);
+  it('are put back in front of the others, in messages that hold what the queue takes', () => {
+    const waiting = new WaitingMessages(false);
+    for (const name of 'abcdef') waiting.add(requestOf(name, 3));
+    const [first = [], ...others] = waiting.takeCall(true);
+    expect(namesIn([first, ...others])).toEqual(['abc', 'def']);
+    for (const request of others.flat()) waiting.add(request);
+    waiting.putBack(first, 23);
+    expect(namesIn([1, 2, 3].flatMap(() => waiting.takeCall(true)))).toEqual(['ab', 'cd', 'ef']);
     expect(waiting.isEmpty()).toBe(true);
   });
 });

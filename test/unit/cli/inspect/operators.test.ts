@@ -86,7 +86,7 @@ describe('the operators that matter', () => {
     [[node('StringNormalizer')], /^works on strings/],
   ])('are of one kind: %j', async (nodes, why) => {
     const path = fileOf([...nodes, node('Add'), node('Gather', { attributes: { axis: 0 } })]);
-    const found = notableOperators(readOnnxFile(path), await readGraph(path), true);
+    const found = notableOperators(readOnnxFile(path).operators, await readGraph(path), true);
     const { op, domain } = nodes[0] as GraphNode;
     expect(found).toEqual([
       { names: [domain === undefined ? op : `${domain}:${op}`], count: 1, why: expect.stringMatching(why) },
@@ -95,6 +95,6 @@ describe('the operators that matter', () => {
 
   it('are fewer where no length can be padded, and none in ordinary arithmetic', async () => {
     const path = fileOf([node('MatMul'), node('Softmax'), node('Relu')]);
-    expect(notableOperators(readOnnxFile(path), await readGraph(path), false)).toEqual([]);
+    expect(notableOperators(readOnnxFile(path).operators, await readGraph(path), false)).toEqual([]);
   });
 });

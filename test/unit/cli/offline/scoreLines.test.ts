@@ -38,17 +38,6 @@ function failOnWarning(message: string): never {
 }
 
 describe('scoring lines without a queue', () => {
-  it('tries a line again, alone, that a queue would deliver again', async () => {
-    const scoring = createOfflineScoring(repositoryOf(dyingModel(1)), LIMITS, failOnWarning);
-    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text));
-    expect(results.map(({ id, predictions }) => [id, predictions])).toEqual([
-      ['1', [[3]]],
-      ['2', [[5]]],
-      ['3', [[7]]],
-    ]);
-    expect(scoring.summary).toMatchObject({ lines: 3, scored: 3, errors: {}, microBatches: 3 });
-  });
-
   it('answers a line that fails alone too with its code, and scores the next', async () => {
     const scoring = createOfflineScoring(repositoryOf(dyingModel(2)), LIMITS, failOnWarning);
     const [first, ...others] = (await scoring.score(LINES)).map((text) => JSON.parse(text));
@@ -62,17 +51,6 @@ describe('scoring lines without a queue', () => {
     const results = (await scoring.score(LINES)).map((text) => JSON.parse(text).predictions);
     expect(results).toEqual([[[3]], [[5]], [[7]]]);
     expect(scoring.summary).toMatchObject({ lines: 3, scored: 3, errors: {} });
-  });
-
-  it('answers lines for which there is no memory even alone with their code', async () => {
-    const scoring = createOfflineScoring(repositoryOf(tightModel(0)), LIMITS, failOnWarning);
-    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text));
-    expect(results.map(({ id, code }) => [id, code])).toEqual([
-      ['1', 'OUT_OF_MEMORY'],
-      ['2', 'OUT_OF_MEMORY'],
-      ['3', 'OUT_OF_MEMORY'],
-    ]);
-    expect(results[0].error).toContain('more memory than there is');
   });
 
   it('warns of a model whose rows depend on each other, and scores them one by one', async () => {
