@@ -5,7 +5,7 @@ import type { Telemetry } from '../../lambda/aws/telemetry.ts';
 import { parseIfJson } from '../../lambda/core/json.ts';
 
 import type { InvocationReport } from '../local/localMapping.ts';
-import { HOST_COSTS, lambdaDollars } from '../profile/settings/invocationCosts.ts';
+import { lambdaDollars } from '../profile/settings/invocationCosts.ts';
 import type { ScoredDigit } from './demoReport.ts';
 import type { Received, Sent } from './exchange.ts';
 
@@ -332,7 +332,6 @@ export function dollarsPerMillionRows({ invocations, seconds, maximumConcurrency
     prices: PRICES,
     architecture: FUNCTION.architecture,
     messages: { requestsPerMessage: 1, ...messages },
-    host: HOST_COSTS,
     messagesPerSecond: count / seconds,
     maximumConcurrency,
   }).total;
