@@ -102,14 +102,6 @@ function messageOptions(options: Options): (measured: Measurement) => SettingsQu
   });
 }
 
-/** In words. */
-export function describeQuestion({ trace, messagesPerSecond, budgetMs, messages }: SettingsQuestion): string {
-  const rate = `${Number(messagesPerSecond.toPrecision(3))} messages/s`;
-  const how = trace === undefined ? 'at random' : `as in the trace of ${trace.times.length}`;
-  const packed = messages.requestsPerMessage === 1 ? '' : ` of ${messages.requestsPerMessage} requests`;
-  return `${rate}${packed} ${how}, 99 % to be answered within ${budgetMs} ms`;
-}
-
 const MAX_MONTHS = 6;
 
 /**
@@ -120,7 +112,7 @@ const MAX_MONTHS = 6;
  */
 export function pricesFrom(file: string | undefined, now: Date, warn: (message: string) => void): Prices {
   const prices = { ...PRICES, ...(file === undefined ? {} : readPrices(file)) };
-  const where = file ?? 'infra/constructs/base/prices.json';
+  const where = file ?? 'infra/prices.json';
   const months = monthsSince(prices.date, now);
   if (!(months <= MAX_MONTHS)) {
     warn(

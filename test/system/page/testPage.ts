@@ -27,7 +27,7 @@ let folder: string;
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'batchscore-page-'));
   for (const [name, given] of Object.entries(PAGES)) {
-    writeFileSync(join(folder, `${name}.html`), await renderPage(reportOf(given)));
+    writeFileSync(join(folder, `${name}.html`), renderPage(reportOf(given)));
   }
   browser = await launchBrowser();
 });
