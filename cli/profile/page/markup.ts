@@ -83,7 +83,7 @@ ${ones.map(row)}</tbody>
 `;
 }
 
-/** Colours by what they are for. Text and lines of each stand on `page` and on `raised`: a test computes their contrast. */
+/** Colours by what they are for. Text stands on `page` and on `raised`: `npm run test:page` computes its contrast. */
 interface Theme {
   readonly page: string;
   /** Of what lies on the page: code, the verdict, the marked row. */

@@ -140,9 +140,7 @@ describe('batchscore profile', () => {
 
   it.each([
     ['has no file', { 'model/1/notes.txt': 'none' }, 'got no file that can be opened; put model.onnx there'],
-    ['is no ONNX', { 'model/1/model.onnx': 'a model' }, 'got a file that is not ONNX; export the model anew'],
     ['needs more memory than there is', { 'model/1/model.onnx': endlessModel() }, 'more memory than there is'],
-    ['has a broken config.json', { 'model/1/model.onnx': identityModel(), 'model/config.json': '{' }, 'expected JSON'],
     [
       'takes no made-up values',
       { 'model/1/model.onnx': farIdsModel() },

@@ -45,12 +45,6 @@ describe('forms of compute', () => {
     expect(hours(6000)).toBeCloseTo(0.526 * 1.15, 6);
     expect(hours(6500)).toBeCloseTo(2 * 0.526 * 1.15, 6);
   });
-
-  it('on Lambda are cheaper for the architecture that is', () => {
-    const at = (architecture: 'arm64' | 'x86_64') => settingsFor({ ...ASKED, architecture }).forms[0];
-    expect(at('x86_64')?.name).toBe('lambda x86_64');
-    expect(at('arm64')?.dollarsPerMillionRows?.compute).toBeLessThan(at('x86_64')?.dollarsPerMillionRows?.compute ?? 0);
-  });
 });
 
 describe('break-even points', () => {
