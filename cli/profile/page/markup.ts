@@ -162,10 +162,10 @@ nav+main>section:first-child{margin-top:32px}
 .pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,328px),1fr));gap:24px 40px;align-items:start}
 .pair h3{margin-top:0}
 .verdict{display:flex;gap:14px;background:var(--raised);border-radius:8px;padding:14px 16px}
-.verdict h3,.verdict p{margin:0}
+.verdict p{margin:0}
 .sign{flex:none;width:28px;height:28px;border:2px solid var(--ink);border-radius:50%;display:grid;place-items:center;font-weight:700;line-height:1}
 pre{background:var(--raised);border-radius:8px;padding:14px 16px;margin:0 0 8px;overflow-x:auto}
-.findings li{margin-bottom:6px}
+#findings li{margin-bottom:6px}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(328px,1fr));gap:24px 40px;margin-bottom:24px}
 figure,.figures>div{margin:0;min-width:0}
 .figures>div>h3:first-child{margin-top:0}

@@ -97,6 +97,11 @@ describe('what the page says', () => {
     expect(page).toMatch(/a row of length 32 that is padded to 128 takes [\d.]+ times as long/);
   });
 
+  it('takes as the knee the fewest rows that give 95 % of the most rows a second', () => {
+    // 64 rows give 95.6 % of what 256 give, 32 rows 90 %.
+    expect(reportOf({ msOf: (rows) => 0.4 + 0.1 * rows }).knee).toMatchObject({ rows: 64, maxAtRows: 256 });
+  });
+
   it('leaves out a budget beyond the chart', () => {
     expect(renderPage(reportOf({ budgetMs: 3_600_000 }))).not.toContain('</svg> budget');
   });
