@@ -1,4 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
+import { z } from 'zod';
+import { parseIfJson } from '../../lambda/core/json.ts';
 import { systemReason } from '../textFiles.ts';
 
 /** Keys of the CDK context and what they are to be. */
@@ -13,7 +15,7 @@ export async function applyContext(path: string, fragment: ContextFragment): Pro
   await writeFile(path, withContext(await checkedText(path), fragment));
 }
 
-/** @throws Error as `applyContext` does, which is to be known before a minute is spent on settings */
+/** Checks before a minute is spent on measuring. @throws Error as `applyContext` does */
 export async function checkContext(path: string): Promise<void> {
   await checkedText(path);
 }
@@ -41,40 +43,23 @@ function withMember(text: string, start: number, key: string, value: unknown): s
   return `${text.slice(0, first.keyStart)}${member},${indent || ' '}${text.slice(first.keyStart)}`;
 }
 
-async function checkedText(path: string): Promise<string> {
-  const text = await textOf(path);
-  refuseOthers(contextOf(text, path), path);
-  return text;
-}
+const CDK_JSON = z.object({ context: z.record(z.string(), z.unknown()).default({}) });
 
-async function textOf(path: string): Promise<string> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (cause) {
+async function checkedText(path: string): Promise<string> {
+  const text = await readFile(path, 'utf8').catch((cause) => {
     const reason = systemReason(cause) ?? String(cause);
     throw new Error(`--apply: expected ${path} in the current folder, got: ${reason}; run it beside cdk.json`, {
       cause,
     });
+  });
+  const parsed = parseIfJson(text);
+  if (parsed === undefined) throw new Error(`--apply: expected ${path} to be JSON, it is not; correct it`);
+  const { data } = CDK_JSON.safeParse(parsed);
+  if (data === undefined) {
+    throw new Error(`--apply: expected an object with a context in ${path}, got something else; correct it`);
   }
-}
-
-function contextOf(text: string, path: string): Readonly<Record<string, unknown>> {
-  const parsed = parse(text, path);
-  const context = isObject(parsed) ? (parsed.context === undefined ? {} : parsed.context) : undefined;
-  if (isObject(context)) return context;
-  throw new Error(`--apply: expected an object with a context in ${path}, got something else; correct it`);
-}
-
-function parse(text: string, path: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new Error(`--apply: expected ${path} to be JSON, it is not; correct it`, { cause });
-  }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  refuseOthers(data.context, path);
+  return text;
 }
 
 /** What was recommended is for one standard queue and a function that starts when messages come. */

@@ -8,17 +8,9 @@ import { progressBar } from '../terminal.ts';
 import { systemReason } from '../textFiles.ts';
 import { applyContext, checkContext } from './applyContext.ts';
 import { type Measurement, type MeasureOptions, measureModel } from './measure/measureModel.ts';
-import {
-  findingsOf,
-  kneeOf,
-  notesOf,
-  type ProfileReport,
-  printedOf,
-  recommendationOf,
-  renderProfile,
-} from './profileReport.ts';
-import { DEFAULTS, describeQuestion, questionOf } from './question.ts';
-import { type SettingsQuestion, settingsFor } from './settings/chooseSettings.ts';
+import { renderPage } from './page/profilePage.ts';
+import { createReport, type ProfileReport, printedOf, renderProfile } from './profileReport.ts';
+import { DEFAULTS, questionOf } from './question.ts';
 
 const SECONDS = { default: '20', max: 3_600 };
 
@@ -66,7 +58,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     providers: options.providers.split(','),
     seconds: wholeNumber('--seconds', options.seconds, 1, SECONDS.max),
   });
-  const report = reportOf(measured, ask(measured), options.architecture);
+  const report = createReport(measured, ask(measured), options.architecture);
   const { recommendation } = report;
   if (options.apply) await applyContext('cdk.json', recommendation.context);
   const kept = options['no-write'] ? report : await keep(report, warn);
@@ -112,21 +104,17 @@ async function measure(
   }
 }
 
-function reportOf(found: Measurement, question: SettingsQuestion, architecture: string | undefined): ProfileReport {
-  const knee = kneeOf(found);
-  const measured = { ...found, findings: [...found.findings, ...findingsOf(found, knee)] };
-  const answer = settingsFor(question);
-  const recommendation = recommendationOf(answer, architecture);
-  const notes = notesOf(question, measured, recommendation.memoryMb);
-  return { measured, knee, question, answer, recommendation, asked: describeQuestion(question), notes };
-}
-
-/** A folder that cannot be written to is no reason to throw away what was measured; nor is a page that cannot be drawn. */
+/** A folder that cannot be written to is no reason to throw away what was measured. */
 async function keep(report: ProfileReport, warn: (message: string) => void): Promise<ProfileReport> {
+  const path = profilePath(report.measured.path);
   let kept = report;
-  for (const write of [keepProfile, keepPage]) {
+  for (const [file, render] of [
+    [path, (of: ProfileReport) => `${JSON.stringify(profileFileOf(of), null, 2)}\n`],
+    [join(dirname(path), PAGE_FILE), renderPage],
+  ] as const) {
     try {
-      warn(`wrote ${await write(kept)}`);
+      await writeWhole(file, render(kept));
+      warn(`wrote ${file}`);
     } catch (error) {
       const { measured } = kept;
       kept = { ...kept, measured: { ...measured, findings: [...measured.findings, messageOf(error)] } };
@@ -135,55 +123,13 @@ async function keep(report: ProfileReport, warn: (message: string) => void): Pro
   return kept;
 }
 
-/**
- * Keeps what was measured beside the model, in place of what was kept before: whole, or not at all.
- *
- * @returns where it lies
- * @throws Error saying why it cannot be written
- */
-async function keepProfile(report: ProfileReport): Promise<string> {
-  const path = profilePath(report.measured.path);
-  await writeWhole(path, `${JSON.stringify(profileFileOf(report), null, 2)}\n`);
-  return path;
-}
+/** What was found, for people, beside the `.onnx` file. */
+const PAGE_FILE = 'profile.html';
 
 function profileFileOf({ measured, recommendation }: ProfileReport): ProfileFile {
   const { path: _, requestBytes: __, ...kept } = measured;
   const { context: ___, ...recommended } = recommendation;
   return { schemaVersion: 1, ...kept, recommendation: recommended };
-}
-
-/** What was found, for people, beside the `.onnx` file. */
-const PAGE_FILE = 'profile.html';
-
-/**
- * Writes the page on a profile beside the model, in place of the one before: whole, or not at all.
- *
- * @returns where it lies
- * @throws Error saying why it cannot be written
- */
-async function keepPage(report: ProfileReport): Promise<string> {
-  const path = join(dirname(report.measured.path), PAGE_FILE);
-  const { renderPage } = await loadPage(path);
-  await writeWhole(path, await renderPage(report));
-  return path;
-}
-
-/** Loaded when it is needed: what draws the charts is an optional dependency, and takes some tenths of a second. */
-async function loadPage(path: string): Promise<typeof import('./page/profilePage.ts')> {
-  try {
-    return await import('./page/profilePage.ts');
-  } catch (cause) {
-    if (!isMissing(cause)) throw cause;
-    throw new Error(
-      `${path}: expected the package vega, which draws the charts, got none; run npm install vega, and not with --omit=optional`,
-      { cause },
-    );
-  }
-}
-
-function isMissing(cause: unknown): boolean {
-  return cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND';
 }
 
 /**

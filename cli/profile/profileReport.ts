@@ -1,21 +1,35 @@
 import { arch } from 'node:os';
 import type { Measurement } from './measure/measureModel.ts';
-import type { Expectation, SettingsAnswer, SettingsQuestion } from './settings/chooseSettings.ts';
-import { HOST_COSTS, type RunCost, vcpusOf } from './settings/invocationCosts.ts';
+import {
+  type Expectation,
+  type SettingsAnswer,
+  type SettingsQuestion,
+  settingsFor,
+} from './settings/chooseSettings.ts';
+import { type Dollars, HOST_COSTS, vcpusOf } from './settings/invocationCosts.ts';
 
 /** Everything that the command found: what it prints, keeps in `profile.json` and shows on its page are parts of it. */
 export interface ProfileReport {
-  /** What `profile.json` keeps, apart from the recommendation. */
   readonly measured: Measurement;
   readonly knee: Knee;
   readonly question: SettingsQuestion;
   readonly answer: SettingsAnswer;
   readonly recommendation: Recommendation;
-  /** The traffic that was asked for, in words. */
-  readonly asked: string;
-  /** What holds of all figures, a sentence each. */
-  readonly notes: readonly string[];
 }
+
+/** @param architecture of the function, where it is not the construct's default */
+export function createReport(
+  found: Measurement,
+  question: SettingsQuestion,
+  architecture: string | undefined,
+): ProfileReport {
+  const knee = kneeOf(found);
+  const answer = settingsFor(question);
+  const measured = { ...found, findings: [...found.findings, ...gainsNothing(found, knee)] };
+  return { measured, knee, question, answer, recommendation: recommendationOf(answer, architecture) };
+}
+
+export type MeasuredRun = Measurement['table'][number];
 
 /** The fewest rows that give nearly the most rows a second, with runs of ordinary length as they are deployed. */
 interface Knee {
@@ -31,35 +45,28 @@ interface Knee {
 /** More rows that give so little more are not worth their wait and their memory. */
 const NEARLY = 0.95;
 
-/** @param measured with at least one run of that length and so many threads */
-export function kneeOf({ table, length, threads }: Pick<Measurement, 'table' | 'length' | 'threads'>): Knee {
-  const runs = table
-    .filter((run) => run.length === length && run.threads === threads)
-    .toSorted((a, b) => a.rows - b.rows);
+function kneeOf(measured: Measurement): Knee {
+  const { length, threads } = measured;
+  const runs = deployedRuns(measured);
   const max = runs.reduce((best, run) => (run.rowsPerSecond > best.rowsPerSecond ? run : best));
-  const knee = runs.find((run) => run.rowsPerSecond >= NEARLY * max.rowsPerSecond) as RunCost;
+  const knee = runs.find((run) => run.rowsPerSecond >= NEARLY * max.rowsPerSecond) as MeasuredRun;
   const { rows, rowsPerSecond } = knee;
   return { rows, length, threads, rowsPerSecond, share: rowsPerSecond / max.rowsPerSecond, maxAtRows: max.rows };
 }
 
-/** What the runs say of batching, where it is of little use, a sentence each. */
-export function findingsOf({ table, length, threads }: Measurement, { rows: atKnee }: Knee): string[] {
-  const runs = table
-    .filter((run) => run.length === length && run.threads === threads)
-    .toSorted((a, b) => a.rows - b.rows);
-  const [fewest, max] = [runs[0], runs.at(-1)];
-  if (fewest === undefined || max === undefined || fewest === max || atKnee > fewest.rows) return [];
-  const times = (max.rowsPerSecond / fewest.rowsPerSecond).toFixed(2);
-  return [
-    `rows gain nothing from sharing a run: ${max.rows} of them give ${times} times the rows a second of ${fewest.rows}`,
-  ];
+/** Runs of ordinary length on as many threads as a host has, fewer rows first; at least one. */
+export function deployedRuns({ table, length, threads }: Measurement): MeasuredRun[] {
+  return table.filter((run) => run.length === length && run.threads === threads).toSorted((a, b) => a.rows - b.rows);
 }
 
-/** What `--json` prints. */
-export function printedOf({ measured, knee, recommendation, answer }: ProfileReport) {
-  const { path: _, requestBytes: __, ...printed } = measured;
-  const { candidates, forms, breakEvens } = answer;
-  return { ...printed, knee, recommendation, candidates, forms, breakEvens };
+function gainsNothing(measured: Measurement, { rows: atKnee }: Knee): string[] {
+  const runs = deployedRuns(measured);
+  const [fewest, most] = [runs[0], runs.at(-1)] as [MeasuredRun, MeasuredRun];
+  if (fewest === most || atKnee > fewest.rows) return [];
+  const times = (most.rowsPerSecond / fewest.rowsPerSecond).toFixed(2);
+  return [
+    `rows gain nothing from sharing a run: ${most.rows} of them give ${times} times the rows a second of ${fewest.rows}`,
+  ];
 }
 
 /** The settings that are recommended, and why. */
@@ -76,8 +83,7 @@ interface Recommendation {
   readonly context: Readonly<Record<string, number | string>>;
 }
 
-/** @param architecture of the function, where it is not the construct's default */
-export function recommendationOf({ chosen, reason }: SettingsAnswer, architecture: string | undefined): Recommendation {
+function recommendationOf({ chosen, reason }: SettingsAnswer, architecture: string | undefined): Recommendation {
   const { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency } = chosen;
   const settings = { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency };
   return {
@@ -88,123 +94,101 @@ export function recommendationOf({ chosen, reason }: SettingsAnswer, architectur
   };
 }
 
-/** What holds of all figures, a sentence each. */
-export function notesOf(
-  { prices, architecture, messages }: SettingsQuestion,
-  { coldStart }: Measurement,
-  memoryMb: number,
-): string[] {
-  const { messageMs, requestMs, roundTripMs } = HOST_COSTS;
-  const here = arch() === 'arm64' ? 'arm64' : 'x86_64';
-  const startMs = coldStart.processMs + coldStart.libraryMs + coldStart.loadMs + coldStart.warmUpMs;
-  const startSeconds = startMs / 1000 / Math.min(1, vcpusOf(memoryMb));
-  return [
-    `Runs were timed on this machine (${here}); a function's share of a vCPU is taken to be as fast${here === architecture ? '' : `, also on ${architecture}, where nothing was measured`}.`,
-    `A new environment also starts, about ${startSeconds.toFixed(1)} s with ${memoryMb} MB, and longer where its image is not cached; its first messages wait for that, which no age above holds.`,
-    `Peak memory is that of a process with the model alone; a function also holds its clients and its event.`,
-    `Besides the runs, an invocation takes ${messageMs} ms a message, ${requestMs} ms a request and ${roundTripMs} ms for calls to SQS: assumed, not measured here.`,
-    `A request is taken to have ${messages.messageBytes / messages.requestsPerMessage} bytes, a result ${messages.resultBytes / messages.requestsPerMessage}.`,
-    `Prices of ${prices.date}, ${prices.region}, without logs, metrics, alarms and storage. What is not measured has no price.`,
-  ];
+/** What `--json` prints. */
+export function printedOf({ measured, knee, recommendation, answer }: ProfileReport) {
+  const { path: _, requestBytes: __, ...printed } = measured;
+  const { candidates, forms, breakEvens } = answer;
+  return { ...printed, knee, recommendation, candidates, forms, breakEvens };
 }
 
 const MAX_CANDIDATES = 10;
 
 /** What was found, for a terminal. */
-export function renderProfile({ measured, knee, answer, recommendation, asked, notes }: ProfileReport): string {
-  const shown = answer.candidates.slice(0, MAX_CANDIDATES);
+export function renderProfile(report: ProfileReport): string {
+  const { measured, knee, question, answer, recommendation } = report;
+  const { candidates, chosen, breakEvens } = answer;
+  const cheapest = candidates.slice(0, MAX_CANDIDATES);
+  const shown = cheapest.includes(chosen) ? cheapest : [...cheapest, chosen];
+  const mark: Column<Expectation> = ['', (one) => (one === chosen ? '>' : '')];
   const sections = [
     `${measured.model}: ${describeSafety(measured)}\n${describeStart(measured)}`,
-    aligned(
-      ['rows', 'length', 'threads', 'median ms', 'spread', 'rows/s', 'peak MiB'],
-      measured.table.map((run) => [
-        count(run.rows),
-        count(run.length),
-        count(run.threads),
-        run.medianMs.toFixed(3),
-        percent(run.spread),
-        count(run.rowsPerSecond),
-        count(run.peakRssBytes / 1024 / 1024),
-      ]),
-    ),
-    ...(measured.table.some(({ rows }) => rows !== knee.rows) ? [describeKnee(knee, measured)] : []),
-    ...(measured.findings.length === 0 ? [] : [measured.findings.map((finding) => `! ${finding}`).join('\n')]),
-    `${asked}; ${answer.tried} settings tried, the best of each batch size and window:`,
-    aligned(
-      CANDIDATE_HEADS,
-      withChosen(shown, answer).map((one) => candidateRow(one, answer)),
-    ),
+    aligned(measured.table, RUN_COLUMNS),
+    measured.table.some(({ rows }) => rows !== knee.rows) ? `Knee: ${describeKnee(report)}` : '',
+    measured.findings.map((finding) => `! ${finding}`).join('\n'),
+    `${describeQuestion(question)}; ${answer.tried} settings tried, the best of each batch size and window:`,
+    aligned(shown, [mark, ...CANDIDATE_COLUMNS]),
     'US dollars for a million rows with the recommended settings:',
-    describeForms(answer),
-    ...(answer.breakEvens.length === 0 ? [] : [answer.breakEvens.map(describeBreakEven).join('\n')]),
+    [aligned(pricedForms(answer), FORM_COLUMNS), describeUnmeasured(answer) ?? []].flat().join('\n'),
+    breakEvens.map(describeBreakEven).join('\n'),
     `Recommended: ${JSON.stringify(recommendation.context)}\nReason: ${recommendation.reason}.`,
-    notes.map((note) => `- ${note}`).join('\n'),
+    notesOf(report)
+      .map((note) => `- ${note}`)
+      .join('\n'),
   ];
-  return `${sections.join('\n\n')}\n`;
+  return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
 }
 
-function describeKnee({ rows, length, share, maxAtRows }: Knee, { table, threads }: Measurement): string {
-  const ofLength = table.every((run) => run.length === length) ? '' : ` of length ${length}`;
-  const what = `runs of ${count(rows)} ${rows === 1 ? 'row' : 'rows'}${ofLength}`;
-  const on = `on ${threads} ${threads === 1 ? 'thread' : 'threads'}, as deployed here`;
-  if (maxAtRows === rows) return `Knee: ${what} give the most rows a second ${on}.`;
-  return `Knee: ${what} give ${percent(share)} of the most rows a second, which ${count(maxAtRows)} rows give, ${on}.`;
-}
+/** The head of a column, and what stands in it. */
+export type Column<One> = readonly [head: string, cell: (one: One) => string];
 
-function describeStart({ coldStart: { processMs, libraryMs, loadMs, warmUpMs } }: Measurement): string {
-  const seconds = (ms: number): string => (ms / 1000).toFixed(2);
-  return (
-    `Cold start ${seconds(processMs + libraryMs + loadMs + warmUpMs)} s: process ${seconds(processMs)}, library ` +
-    `${seconds(libraryMs)}, model ${seconds(loadMs)}, warm-up and checks ${seconds(warmUpMs)}`
-  );
-}
-
-/** Forms on which nothing was measured stand in one line, without a price. */
-function describeForms({ forms }: SettingsAnswer): string {
-  const parts = ['compute', 'invocations', 'requestQueue', 'resultQueue', 'idle', 'total'] as const;
-  const rows = forms.flatMap(({ name, dollarsPerMillionRows: dollars }) =>
-    dollars === null ? [] : [[name, ...parts.map((part) => dollars[part].toFixed(3))]],
-  );
-  const blank = forms.filter(({ dollarsPerMillionRows }) => dollarsPerMillionRows === null).map(({ name }) => name);
-  const table = aligned(['form', 'compute', 'invocations', 'requests', 'results', 'idle', 'total'], rows);
-  return blank.length === 0 ? table : `${table}\nNot measured: ${blank.join(', ')}.`;
-}
-
-const CANDIDATE_HEADS = [
-  '',
-  'batch size',
-  'window s',
-  'memory MB',
-  'concurrency',
-  'messages',
-  'fill',
-  'micro-batches',
-  'p50 age ms',
-  'p99 age ms',
-  '$/M rows',
+export const RUN_COLUMNS: readonly Column<MeasuredRun>[] = [
+  ['rows', ({ rows }) => count(rows)],
+  ['length', ({ length }) => count(length)],
+  ['threads', ({ threads }) => count(threads)],
+  ['median ms', ({ medianMs }) => medianMs.toFixed(3)],
+  ['spread', ({ spread }) => percent(spread)],
+  ['rows/s', ({ rowsPerSecond }) => count(rowsPerSecond)],
+  ['peak MiB', ({ peakRssBytes }) => count(peakRssBytes / MIB)],
 ];
 
-function withChosen(shown: readonly Expectation[], { chosen }: SettingsAnswer): readonly Expectation[] {
-  return shown.includes(chosen) ? shown : [...shown, chosen];
+export const CANDIDATE_COLUMNS: readonly Column<Expectation>[] = [
+  ['batch size', ({ batchSize }) => count(batchSize)],
+  ['window s', ({ windowSeconds }) => count(windowSeconds)],
+  ['memory MB', ({ memoryMb }) => count(memoryMb)],
+  ['concurrency', ({ maximumConcurrency }) => count(maximumConcurrency)],
+  ['messages', ({ messagesPerInvocation }) => messagesPerInvocation.toFixed(1)],
+  ['fill', ({ fill }) => percent(fill)],
+  ['micro-batches', ({ microBatchesPerInvocation }) => microBatchesPerInvocation.toFixed(1)],
+  ['p50 age ms', ({ p50AgeMs }) => count(p50AgeMs)],
+  ['p99 age ms', ({ p99AgeMs }) => count(p99AgeMs)],
+  ['$/M rows', ({ dollarsPerMillionRows }) => dollarsPerMillionRows.total.toFixed(3)],
+];
+
+type PricedForm = Dollars & { readonly name: string };
+
+export const FORM_COLUMNS: readonly Column<PricedForm>[] = [
+  ['form', ({ name }) => name],
+  ['compute', ({ compute }) => compute.toFixed(3)],
+  ['invocations', ({ invocations }) => invocations.toFixed(3)],
+  ['requests', ({ requestQueue }) => requestQueue.toFixed(3)],
+  ['results', ({ resultQueue }) => resultQueue.toFixed(3)],
+  ['idle', ({ idle }) => idle.toFixed(3)],
+  ['total', ({ total }) => total.toFixed(3)],
+];
+
+export function pricedForms({ forms }: SettingsAnswer): PricedForm[] {
+  return forms.flatMap(({ name, dollarsPerMillionRows: dollars }) => (dollars === null ? [] : [{ name, ...dollars }]));
 }
 
-function candidateRow(one: Expectation, { chosen }: SettingsAnswer): string[] {
-  return [
-    one === chosen ? '>' : '',
-    count(one.batchSize),
-    count(one.windowSeconds),
-    count(one.memoryMb),
-    count(one.maximumConcurrency),
-    one.messagesPerInvocation.toFixed(1),
-    `${(100 * one.fill).toFixed(0)} %`,
-    one.microBatchesPerInvocation.toFixed(1),
-    count(one.p50AgeMs),
-    count(one.p99AgeMs),
-    one.dollarsPerMillionRows.total.toFixed(3),
-  ];
+/** Undefined where all forms have a price. */
+export function describeUnmeasured({ forms }: SettingsAnswer): string | undefined {
+  const names = forms.filter(({ dollarsPerMillionRows }) => dollarsPerMillionRows === null).map(({ name }) => name);
+  return names.length === 0 ? undefined : `Not measured: ${names.join(', ')}.`;
 }
 
-function describeSafety({ safety: { verdict, maxDifference, probes } }: Measurement): string {
+/** Columns of one width each, numbers to the right, names of forms to the left. */
+function aligned<One>(ones: readonly One[], columns: readonly Column<One>[]): string {
+  const padded = columns.map(([head, cell]) => {
+    const cells = [head, ...ones.map(cell)];
+    const width = Math.max(...cells.map(({ length }) => length));
+    return cells.map((text) => (head === 'form' ? text.padEnd(width) : text.padStart(width)));
+  });
+  const lines = [...ones.keys(), ones.length].map((line) => padded.map((cells) => cells[line]).join('  '));
+  return lines.map((line) => line.trimEnd()).join('\n');
+}
+
+/** Whether rows may share runs. */
+export function describeSafety({ safety: { verdict, maxDifference, probes } }: Measurement): string {
   const difference =
     maxDifference === null
       ? ''
@@ -222,31 +206,69 @@ const VERDICTS: Readonly<Record<Measurement['safety']['verdict'], string>> = {
   alone: 'rows run alone, as config.json says',
 };
 
-function describeBreakEven({ messagesPerSecond, cheaper, than }: SettingsAnswer['breakEvens'][number]): string {
+export function describeStart({ coldStart }: Measurement): string {
+  const { processMs, libraryMs, loadMs, warmUpMs } = coldStart;
+  const seconds = (ms: number): string => (ms / 1000).toFixed(2);
+  return (
+    `Cold start ${seconds(startMs(coldStart))} s: process ${seconds(processMs)}, library ${seconds(libraryMs)}, ` +
+    `model ${seconds(loadMs)}, warm-up and checks ${seconds(warmUpMs)}`
+  );
+}
+
+function startMs({ processMs, libraryMs, loadMs, warmUpMs }: Measurement['coldStart']): number {
+  return processMs + libraryMs + loadMs + warmUpMs;
+}
+
+export function describeKnee({ knee, measured }: Pick<ProfileReport, 'knee' | 'measured'>): string {
+  const { rows, length, share, maxAtRows, threads } = knee;
+  const ofLength = measured.table.every((run) => run.length === length) ? '' : ` of length ${length}`;
+  const what = `runs of ${plural(rows, 'row')}${ofLength}`;
+  const on = `on ${plural(threads, 'thread')}, as deployed here`;
+  if (maxAtRows === rows) return `${what} give the most rows a second ${on}.`;
+  return `${what} give ${percent(share)} of the most rows a second, which ${count(maxAtRows)} rows give, ${on}.`;
+}
+
+/** The traffic that was asked for. */
+export function describeQuestion({ trace, messagesPerSecond, budgetMs, messages }: SettingsQuestion): string {
+  const rate = `${Number(messagesPerSecond.toPrecision(3))} messages/s`;
+  const how = trace === undefined ? 'at random' : `as in the trace of ${trace.times.length}`;
+  const packed = messages.requestsPerMessage === 1 ? '' : ` of ${messages.requestsPerMessage} requests`;
+  return `${rate}${packed} ${how}, 99 % to be answered within ${budgetMs} ms`;
+}
+
+export function describeBreakEven({ messagesPerSecond, cheaper, than }: SettingsAnswer['breakEvens'][number]): string {
   return `From ${Number(messagesPerSecond.toPrecision(2))} messages/s on, ${cheaper} is cheaper than ${than}.`;
 }
 
-function percent(share: number): string {
-  return `${(100 * share).toFixed(0)} %`;
+/** What holds of all figures, a sentence each. */
+export function notesOf({ measured, question, recommendation: { memoryMb } }: ProfileReport): string[] {
+  const { prices, architecture, messages } = question;
+  const { messageMs, requestMs, roundTripMs } = HOST_COSTS;
+  const here = arch() === 'arm64' ? 'arm64' : 'x86_64';
+  const elsewhere = here === architecture ? '' : `, also on ${architecture}, where nothing was measured`;
+  const startSeconds = startMs(measured.coldStart) / 1000 / Math.min(1, vcpusOf(memoryMb));
+  return [
+    `Runs were timed on this machine (${here}); a function's share of a vCPU is taken to be as fast${elsewhere}.`,
+    `A new environment also starts, about ${startSeconds.toFixed(1)} s with ${memoryMb} MB, and longer where its image is not cached; its first messages wait for that, which no age above holds.`,
+    'Peak memory is that of a process with the model alone; a function also holds its clients and its event.',
+    `Besides the runs, an invocation takes ${messageMs} ms a message, ${requestMs} ms a request and ${roundTripMs} ms for calls to SQS: assumed, not measured here.`,
+    `A request is taken to have ${messages.messageBytes / messages.requestsPerMessage} bytes, a result ${messages.resultBytes / messages.requestsPerMessage}.`,
+    `Prices of ${prices.date}, ${prices.region}, without logs, metrics, alarms and storage. What is not measured has no price.`,
+  ];
 }
 
-function count(value: number): string {
+export const MIB = 1024 * 1024;
+
+/** 12,345 */
+export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** Columns of one width each, numbers to the right, words in the first to the left. */
-function aligned(heads: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [heads, ...rows];
-  const widths = heads.map((_, column) => Math.max(...lines.map((cells) => (cells[column] ?? '').length)));
-  const isText = heads[0] === 'form';
-  return lines
-    .map((cells) =>
-      cells
-        .map((cell, column) =>
-          column === 0 && isText ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0),
-        )
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
+/** 1 row, 12,345 rows */
+export function plural(value: number, noun: string): string {
+  return `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
+}
+
+export function percent(share: number): string {
+  return `${Math.round(100 * share)} %`;
 }

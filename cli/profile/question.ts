@@ -1,15 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { PRICES, type Prices, readPrices } from '../../infra/priceList.ts';
-
 import { messageOf } from '../../lambda/core/failure.ts';
 import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
-
 import { UsageError, wholeNumber } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
 import type { Measurement } from './measure/measureModel.ts';
 import type { GpuProfile, SettingsQuestion } from './settings/chooseSettings.ts';
-import type { Architecture } from './settings/invocationCosts.ts';
 import { type Arrivals, traceArrivals } from './settings/simulate.ts';
 
 /** What the command takes where nothing is said; the architecture is the construct's. */
@@ -45,35 +42,39 @@ export async function questionOf(
   options: Options,
   warn: (message: string) => void,
 ): Promise<(measured: Measurement) => SettingsQuestion> {
-  const traffic = await trafficOf(options);
-  const architecture = architectureOf(options.architecture ?? DEFAULTS.architecture);
+  const { trace: file, 'arrival-rate': rate, 'request-bytes': given, architecture = DEFAULTS.architecture } = options;
+  if (file !== undefined && rate !== undefined) {
+    throw new UsageError('--trace: expected it without --arrival-rate, got both; a trace has its own rate');
+  }
+  if (architecture !== 'arm64' && architecture !== 'x86_64') {
+    throw new UsageError(`--architecture: expected arm64 or x86_64, got '${architecture}'`);
+  }
+  const budgetMs = wholeNumber('--latency-budget-ms', options['latency-budget-ms'], 1, LONGEST_BUDGET_MS);
+  const requests = wholeNumber('--requests-per-message', options['requests-per-message'], 1, 10_000);
+  const requestBytes = given === undefined ? undefined : wholeNumber('--request-bytes', given, 1, MAX_BYTES);
+  const resultBytes = wholeNumber('--result-bytes', options['result-bytes'], 1, MAX_BYTES);
+  const length = options.length === undefined ? undefined : wholeNumber('--length', options.length, 1, MAX_LENGTH);
+  const messagesPerSecond = rateOf(rate ?? DEFAULTS.rate);
+  const trace = file === undefined ? undefined : await readTrace(file);
   const prices = pricesFrom(options.prices, new Date(), warn);
   const types = Object.keys(prices.instanceHour);
   const gpus = await Promise.all((options['gpu-profile'] ?? []).map((option) => readGpuProfile(option, types)));
-  const messagesOf = messageOptions(options);
-  const length = options.length === undefined ? undefined : wholeNumber('--length', options.length, 1, MAX_LENGTH);
   return (measured) => ({
     table: measured.table,
     length: length ?? measured.length,
-    ...traffic,
-    messages: messagesOf(measured),
+    trace,
+    messagesPerSecond: trace?.perSecond ?? messagesPerSecond,
+    budgetMs,
+    messages: {
+      requestsPerMessage: requests,
+      messageBytes: requests * (requestBytes ?? measured.requestBytes ?? DEFAULTS.requestBytes),
+      resultBytes: requests * resultBytes,
+      packedResults: options['packed-results'],
+    },
     prices,
     architecture,
     gpus,
   });
-}
-
-async function trafficOf(
-  options: Options,
-): Promise<Pick<SettingsQuestion, 'trace' | 'messagesPerSecond' | 'budgetMs'>> {
-  const { trace: file, 'arrival-rate': rate } = options;
-  if (file !== undefined && rate !== undefined) {
-    throw new UsageError('--trace: expected it without --arrival-rate, got both; a trace has its own rate');
-  }
-  const budgetMs = wholeNumber('--latency-budget-ms', options['latency-budget-ms'], 1, LONGEST_BUDGET_MS);
-  const messagesPerSecond = rateOf(rate ?? DEFAULTS.rate);
-  const trace = file === undefined ? undefined : await readTrace(file);
-  return { trace, messagesPerSecond: trace?.perSecond ?? messagesPerSecond, budgetMs };
 }
 
 /** @throws UsageError unless it is a number above 0 */
@@ -81,33 +82,6 @@ function rateOf(text: string): number {
   const rate = text.trim() === '' ? Number.NaN : Number(text);
   if (rate > 0 && rate <= MAX_RATE) return rate;
   throw new UsageError(`--arrival-rate: expected messages a second, above 0 and up to ${MAX_RATE}, got '${text}'`);
-}
-
-function architectureOf(text: string): Architecture {
-  if (text === 'arm64' || text === 'x86_64') return text;
-  throw new UsageError(`--architecture: expected arm64 or x86_64, got '${text}'`);
-}
-
-function messageOptions(options: Options): (measured: Measurement) => SettingsQuestion['messages'] {
-  const bytes = (name: 'request-bytes' | 'result-bytes', text: string) => wholeNumber(`--${name}`, text, 1, MAX_BYTES);
-  const requests = wholeNumber('--requests-per-message', options['requests-per-message'], 1, 10_000);
-  const given = options['request-bytes'];
-  const requestBytes = given === undefined ? undefined : bytes('request-bytes', given);
-  const resultBytes = requests * bytes('result-bytes', options['result-bytes']);
-  return (measured) => ({
-    requestsPerMessage: requests,
-    messageBytes: requests * (requestBytes ?? measured.requestBytes ?? DEFAULTS.requestBytes),
-    resultBytes,
-    packedResults: options['packed-results'],
-  });
-}
-
-/** In words. */
-export function describeQuestion({ trace, messagesPerSecond, budgetMs, messages }: SettingsQuestion): string {
-  const rate = `${Number(messagesPerSecond.toPrecision(3))} messages/s`;
-  const how = trace === undefined ? 'at random' : `as in the trace of ${trace.times.length}`;
-  const packed = messages.requestsPerMessage === 1 ? '' : ` of ${messages.requestsPerMessage} requests`;
-  return `${rate}${packed} ${how}, 99 % to be answered within ${budgetMs} ms`;
 }
 
 const MAX_MONTHS = 6;
@@ -120,7 +94,7 @@ const MAX_MONTHS = 6;
  */
 export function pricesFrom(file: string | undefined, now: Date, warn: (message: string) => void): Prices {
   const prices = { ...PRICES, ...(file === undefined ? {} : readPrices(file)) };
-  const where = file ?? 'infra/constructs/base/prices.json';
+  const where = file ?? 'infra/prices.json';
   const months = monthsSince(prices.date, now);
   if (!(months <= MAX_MONTHS)) {
     warn(

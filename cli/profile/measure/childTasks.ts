@@ -115,10 +115,7 @@ export async function reachSizes(task: ReachTask, tell: (told: Told) => Promise<
     await tell({ kind: 'trying', size });
     try {
       const parts = await maker.of(length);
-      if (!fits(parts, rows)) {
-        await tell({ kind: 'tooLarge', size });
-        break;
-      }
+      if (!fits(parts, rows)) break;
       const batch = batchOf(model, parts, rows);
       let runMs = await runMsOf(model, batch);
       for (let run = 1; run < RUNS && runMs < FAR_TOO_SLOW * limits.slowMs; run++) {
@@ -315,10 +312,7 @@ function unchecked(allowedSizes: readonly number[], threads?: number): (config: 
 }
 
 /** Rows that a model runs with: real ones, or made-up ones. */
-interface RowMaker {
-  /** What rows may be made of, ascending, and which of it is ordinary. It is not known yet whether the model runs at all of them. */
-  readonly lengths: readonly number[];
-  readonly ordinary: number;
+interface RowMaker extends Lengths {
   /**
    * Some rows of one length.
    *
@@ -327,7 +321,16 @@ interface RowMaker {
   of(length: number): Promise<readonly Part[]>;
 }
 
+/** What rows may be made of. It is not known yet whether the model runs at all of them. */
+interface Lengths {
+  /** Ascending. */
+  readonly lengths: readonly number[];
+  /** One of them. */
+  readonly ordinary: number;
+}
+
 const MAX_SAMPLES = 16;
+const ONE_LENGTH: Lengths = { lengths: [1], ordinary: 1 };
 
 /** @param warmUp what config.json says of it: sizes of open axes */
 function createRowMaker(
@@ -336,35 +339,50 @@ function createRowMaker(
   graph: ModelGraph,
   warmUp: WarmUpSizes | undefined,
 ): RowMaker {
-  const real = realProbes(samples, MAX_SAMPLES);
-  if (real.length > 0) return realRows(model, real);
-  const given = typeof warmUp === 'object' ? warmUp : {};
-  const axes = symbolicAxes(model).filter((axis) => axis === model.ragged?.name || given[axis] === undefined);
-  return {
-    ...lengthsToTry(model, axes.length > 0, given),
-    of: (length) => madeUpRows(model, rowShapes(model, sizesAt(model, length, given), length), graph),
-  };
-}
-
-/** Where lengths may differ in a run, real rows are cut, or repeated, to the length that is asked for. */
-function realRows(model: Model, real: readonly Part[]): RowMaker {
   const { ragged } = model;
-  if (ragged === undefined) return { lengths: [1], ordinary: 1, of: async () => real };
-  const sorted = real.map(({ request }) => request.length).toSorted((a, b) => a - b);
-  const ordinary = sorted[sorted.length >> 1] as number;
-  return {
-    ...lengthsToTry(model, true, {}, { shortest: sorted[0] as number, ordinary, longest: sorted.at(-1) as number }),
-    of: async (length) => real.map((part) => withLength(part, ragged, length)),
-  };
+  const real = realProbes(samples, MAX_SAMPLES);
+  if (real.length > 0) {
+    if (ragged === undefined) return { ...ONE_LENGTH, of: async () => real };
+    const lengths = real.map(({ request }) => request.length).toSorted((a, b) => a - b);
+    return {
+      ...(ofAllowedSizes(ragged, lengths[lengths.length >> 1]) ?? ofRealRows(lengths)),
+      of: async (length) => real.map((part) => withLength(part, ragged, length)),
+    };
+  }
+  const given = typeof warmUp === 'object' ? warmUp : {};
+  const open = symbolicAxes(model).filter((axis) => axis === ragged?.name || given[axis] === undefined);
+  const warmedUp = ragged === undefined ? undefined : given[ragged.name];
+  const lengths = open.length === 0 ? ONE_LENGTH : (ofAllowedSizes(ragged, undefined) ?? ofWarmUp(warmedUp));
+  // The ragged axis has the length whatever config.json gives for the warm-up.
+  const sizesAt = (length: number) => (ragged === undefined ? given : { ...given, [ragged.name]: length });
+  return { ...lengths, of: (length) => madeUpRows(model, rowShapes(model, sizesAt(length), length), graph) };
 }
 
-/** The ragged axis has the length whatever config.json gives for the warm-up. */
-function sizesAt(
-  { ragged }: Model,
-  length: number,
-  given: Readonly<Record<string, number>>,
-): Readonly<Record<string, number>> {
-  return ragged === undefined ? given : { ...given, [ragged.name]: length };
+/** The ends and the middle of a ragged axis' allowed sizes, and the one of ordinary rows; undefined where it has none. */
+function ofAllowedSizes(ragged: RaggedAxis | undefined, real: number | undefined): Lengths | undefined {
+  const sizes = ragged?.allowedSizes ?? [];
+  const [min, middle, max] = [sizes[0], sizes[(sizes.length - 1) >> 1], sizes.at(-1)];
+  if (min === undefined || middle === undefined || max === undefined) return undefined;
+  const ordinary = real === undefined ? middle : (sizes.find((size) => size >= real) ?? max);
+  return lengthsOf([min, middle, ordinary, max], ordinary);
+}
+
+/** @param lengths of real rows, ascending */
+function ofRealRows(lengths: readonly number[]): Lengths {
+  const lengthAt = (index: number): number => lengths[index] as number;
+  const [shortest, ordinary, longest] = [lengthAt(0), lengthAt(lengths.length >> 1), lengthAt(lengths.length - 1)];
+  const short = shortest === longest ? Math.ceil(ordinary / 4) : shortest;
+  return lengthsOf([short, ordinary, longest], ordinary);
+}
+
+/** About the size that config.json gives for the warm-up, else short, ordinary and long texts. */
+function ofWarmUp(size: number | undefined): Lengths {
+  if (size === undefined) return lengthsOf([8, 32, 128], 32);
+  return lengthsOf([Math.ceil(size / 16), Math.ceil(size / 4), size], Math.ceil(size / 4));
+}
+
+function lengthsOf(lengths: readonly number[], ordinary: number): Lengths {
+  return { lengths: [...new Set(lengths)].toSorted((a, b) => a - b), ordinary };
 }
 
 const MANNERS: readonly (readonly Manner[])[] = [
@@ -386,61 +404,6 @@ async function madeUpRows(model: Model, shapes: number[][], graph: ModelGraph): 
   throw new Error(reason);
 }
 
-interface Lengths {
-  /** Ascending. */
-  readonly lengths: readonly number[];
-  /** One of them. */
-  readonly ordinary: number;
-}
-
-/** Of real rows. */
-interface RealLengths {
-  readonly shortest: number;
-  readonly ordinary: number;
-  readonly longest: number;
-}
-
-/** Short, ordinary and long texts. */
-const USUAL = [8, 32, 128];
-
-/**
- * A few lengths, from short to long: of the ragged axis' allowed sizes, else of real rows, else about those that config.json
- * gives for the warm-up, else usual ones.
- *
- * @param isOpen whether any axis is
- * @param given sizes of axes by name, for the warm-up
- */
-function lengthsToTry(
-  { ragged }: Model,
-  isOpen: boolean,
-  given: Readonly<Record<string, number>>,
-  real?: RealLengths,
-): Lengths {
-  if (!isOpen) return { lengths: [1], ordinary: 1 };
-  const allowedSizes = ragged?.allowedSizes ?? [];
-  if (allowedSizes.length > 0) return ofAllowedSizes(allowedSizes, real?.ordinary);
-  if (real !== undefined) {
-    const { shortest, ordinary, longest } = real;
-    const short = shortest === longest ? Math.ceil(ordinary / 4) : shortest;
-    return sorted([short, ordinary, longest], ordinary);
-  }
-  const size = ragged === undefined ? undefined : given[ragged.name];
-  if (size !== undefined) return sorted([Math.ceil(size / 16), Math.ceil(size / 4), size], Math.ceil(size / 4));
-  return sorted(USUAL, 32);
-}
-
-/** Its ends and its middle, and the allowed size of ordinary rows. */
-function ofAllowedSizes(allowedSizes: readonly number[], real: number | undefined): Lengths {
-  const middle = allowedSizes[(allowedSizes.length - 1) >> 1] as number;
-  const ordinary =
-    real === undefined ? middle : (allowedSizes.find((size) => size >= real) ?? (allowedSizes.at(-1) as number));
-  return sorted([allowedSizes[0] as number, middle, ordinary, allowedSizes.at(-1) as number], ordinary);
-}
-
-function sorted(lengths: readonly number[], ordinary: number): Lengths {
-  return { lengths: [...new Set(lengths)].toSorted((a, b) => a - b), ordinary };
-}
-
 /** A row whose ragged axis has `length`: its first elements, or all of them again and again. */
 function withLength({ request, fromRow }: Part, ragged: RaggedAxis, length: number): Part {
   const inputs = request.inputs.map((input, index) => {
@@ -451,11 +414,7 @@ function withLength({ request, fromRow }: Part, ragged: RaggedAxis, length: numb
   return asProbe(request.model, inputs);
 }
 
-interface Row {
-  readonly datatype: RequestInput['datatype'];
-  readonly shape: readonly number[];
-  readonly data: TensorData;
-}
+type Row = Omit<RequestInput, 'data'> & { readonly data: TensorData };
 
 function rowOf({ datatype, shape, data }: RequestInput, row: number): Row {
   const rowShape = [1, ...shape.slice(1)];

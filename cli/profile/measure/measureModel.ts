@@ -52,24 +52,25 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
   checkModelFile((await locate(path)).path);
   const target: Target = { path, maxBatchRows, providers };
 
-  const { started, coldStart, findings } = await startOften(
-    target,
-    (1000 * seconds) / STARTS_OF_TIME,
-    within(0, STARTED),
-  );
+  const findings: string[] = [];
+  const find: Find = (finding) => void findings.push(finding);
+  const { started, coldStart } = await startOften(target, (1000 * seconds) / STARTS_OF_TIME, find, within(0, STARTED));
   const threads = threadCounts(started);
   const slowMs = (1000 * seconds) / (threads.length * ROUNDS * 2 * started.lengths.length);
   const limits = { allowedSizes: started.allowedSizes, slowMs: Math.max(MIN_SLOW_MS, slowMs) };
-  const reach = await reachOf(target, started, rowCounts(started), limits, within(STARTED, REACHED));
-  const max = Math.max(...reach.reached.map(({ rows }) => rows));
-  const checked = await check({ ...target, maxBatchRows: max }, started);
+  const reached = await reachOf(target, started, limits, find, within(STARTED, REACHED));
+  const max = Math.max(...reached.map(({ rows }) => rows));
+  const safety = await check({ ...target, maxBatchRows: max }, started, find);
   onProgress(CHECKED);
-  const sizes = RUN_ALONE.includes(checked.safety.verdict)
-    ? reach.reached.filter(({ rows }) => rows === 1)
-    : reach.reached;
-  const timings = await timeAll(target, sizes, threads, limits, 1000 * seconds, within(CHECKED, 1));
+  const sizes = RUN_ALONE.includes(safety.verdict) ? reached.filter(({ rows }) => rows === 1) : reached;
+  const timed = await timeAll(target, sizes, threads, limits, 1000 * seconds, find, within(CHECKED, 1));
 
-  const table = tableOf(timings.timed, reach.reached);
+  const table = timed.map(({ rows, length, threads, medianMs, spread }) => {
+    const size = reached.find((one) => one.rows === rows && one.length === length) as Reached;
+    const rowsPerSecond = (1000 * rows) / medianMs;
+    return { rows, length, threads, medianMs, spread, rowsPerSecond, peakRssBytes: size.peakRssBytes };
+  });
+  const lengths = table.map(({ length }) => length);
   return {
     model: started.model,
     version: started.version,
@@ -78,21 +79,20 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
     date: new Date().toISOString(),
     machine: thisMachine(),
     provider: started.provider,
-    versions: versions(),
+    versions: { batchscore: ownVersion(), node: process.versions.node, onnxruntime: runtimeVersion() },
     threads: table.some((run) => run.threads === started.threads) ? started.threads : (table[0]?.threads ?? 1),
-    length: ordinaryLength(table, started),
-    safety: checked.safety,
+    // The longest that runs, where ordinary rows do not.
+    length: lengths.includes(started.length) ? started.length : Math.max(...lengths),
+    safety,
     coldStart,
     table,
-    findings: [...findings, ...reach.findings, ...checked.findings, ...timings.findings],
+    findings,
     requestBytes: started.requestBytes,
   };
 }
 
-/** The allowed sizes; else 1, 2, 4, … and the most. */
-function rowCounts({ allowedSizes, maxRows }: Started): readonly number[] {
-  return allowedSizes.length > 0 ? allowedSizes : powersOfTwoUpTo(maxRows);
-}
+/** Told a sentence on what a host would warn of, what failed, or what could not be measured. */
+type Find = (finding: string) => void;
 
 const RUN_ALONE: readonly string[] = ['dependent', 'alone'] satisfies ProfileFile['safety']['verdict'][];
 
@@ -100,50 +100,29 @@ const RUN_ALONE: readonly string[] = ['dependent', 'alone'] satisfies ProfileFil
 async function check(
   target: Target,
   { verdict, maxDifference, start }: Started,
-): Promise<{ readonly safety: ProfileFile['safety']; readonly findings: readonly string[] }> {
+  find: Find,
+): Promise<ProfileFile['safety']> {
   const safety = { verdict, maxDifference, probes: start.probes };
   try {
     const found = await startOnce({ ...target, isLimited: true, isThorough: true });
     if ('by' in found) {
-      return { safety, findings: [`checks with more probes ended their process (${describeCrash(found)})`] };
+      find(`checks with more probes ended their process (${describeCrash(found)})`);
+      return safety;
     }
-    const isNew = found.verdict === 'dependent' && verdict !== 'dependent';
-    const finding =
-      'more probes than at start find that rows depend on each other: set "batching": "alone" in config.json';
-    return {
-      safety: { verdict: found.verdict, maxDifference: found.maxDifference, probes: found.start.probes },
-      findings: isNew ? [finding] : [],
-    };
+    if (found.verdict === 'dependent' && verdict !== 'dependent') {
+      find('more probes than at start find that rows depend on each other: set "batching": "alone" in config.json');
+    }
+    return { verdict: found.verdict, maxDifference: found.maxDifference, probes: found.start.probes };
   } catch (error) {
-    return { safety, findings: [`checks with more probes failed: ${messageOf(error)}`] };
+    find(`checks with more probes failed: ${messageOf(error)}`);
+    return safety;
   }
-}
-
-function tableOf(timed: readonly TimedWith[], reached: readonly Reached[]): ProfileFile['table'] {
-  return timed.map(({ rows, length, threads, medianMs, spread }) => {
-    const size = reached.find((one) => one.rows === rows && one.length === length) as Reached;
-    const rowsPerSecond = (1000 * rows) / medianMs;
-    return { rows, length, threads, medianMs, spread, rowsPerSecond, peakRssBytes: size.peakRssBytes };
-  });
-}
-
-/** The one of ordinary rows, or the longest that runs where it does not. */
-function ordinaryLength(table: ProfileFile['table'], { length }: Started): number {
-  const lengths = table.map((run) => run.length);
-  return lengths.includes(length) ? length : Math.max(...lengths);
 }
 
 interface Starts {
   readonly started: Started;
-  /** Medians, of one start each. */
-  readonly coldStart: {
-    readonly processMs: number;
-    readonly libraryMs: number;
-    readonly loadMs: number;
-    readonly warmUpMs: number;
-  };
-  /** What a host would warn of, and what else it came to. */
-  readonly findings: readonly string[];
+  /** Medians of the parts. */
+  readonly coldStart: ProfileFile['coldStart'];
 }
 
 const AS_DEPLOYED = { isLimited: false, isThorough: false };
@@ -157,19 +136,23 @@ const STARTS = 3;
  * @param onProgress told the share of the starts that is done
  * @throws Error saying what a host would refuse, or why the model cannot be started
  */
-async function startOften(target: Target, longMs: number, onProgress: (share: number) => void): Promise<Starts> {
-  const warnings: string[] = [];
-  const warn = (warning: string): void => void warnings.push(warning);
-  const first = await startOnce({ ...target, ...AS_DEPLOYED }, warn);
-  if ('by' in first) return startedWithOneRow(target, first);
+async function startOften(
+  target: Target,
+  longMs: number,
+  find: Find,
+  onProgress: (share: number) => void,
+): Promise<Starts> {
+  const first = await startOnce({ ...target, ...AS_DEPLOYED }, find);
+  if ('by' in first) return startedWithOneRow(target, first, find);
+  const { processMs, libraryMs, loadMs, warmUpMs } = first.start;
   const all = [first];
-  while (all.length < STARTS && totalMs(first) < longMs) {
+  while (all.length < STARTS && processMs + libraryMs + loadMs + warmUpMs < longMs) {
     onProgress(all.length / STARTS);
     const again = await startOnce({ ...target, ...AS_DEPLOYED });
     if ('by' in again) break;
     all.push(again);
   }
-  return { started: first, coldStart: mediansOf(all), findings: warnings };
+  return { started: first, coldStart: mediansOf(all) };
 }
 
 /**
@@ -188,27 +171,19 @@ async function startOnce(
     if (told.kind === 'warning') warn(told.text);
     if (told.kind === 'started') ({ started } = told);
   });
-  if (started !== undefined) return started;
-  return crash ?? { by: 'nothing that it told', said: '' };
+  return started ?? crash ?? { by: 'nothing that it told', said: '' };
 }
 
-async function startedWithOneRow(target: Target, crash: Crash): Promise<Starts> {
+async function startedWithOneRow(target: Target, crash: Crash, find: Find): Promise<Starts> {
   const started = await startOnce({ ...target, maxBatchRows: 1, isLimited: true, isThorough: false });
   if ('by' in started) {
     throw new Error(`${target.path}: expected the model to start, its process ended (${describeCrash(started)})`);
   }
-  const finding =
+  find(
     `a start with runs of up to ${target.maxBatchRows} rows ended its process (${describeCrash(crash)}), as it would end a ` +
-    'host: the checks of rows ran more of them than the model survives';
-  return {
-    started: { ...started, maxRows: target.maxBatchRows },
-    coldStart: mediansOf([started]),
-    findings: [finding],
-  };
-}
-
-function totalMs({ start: { processMs, libraryMs, loadMs, warmUpMs } }: Started): number {
-  return processMs + libraryMs + loadMs + warmUpMs;
+      'host: the checks of rows ran more of them than the model survives',
+  );
+  return { started: { ...started, maxRows: target.maxBatchRows }, coldStart: mediansOf([started]) };
 }
 
 function mediansOf(all: readonly Started[]): Starts['coldStart'] {
@@ -230,40 +205,34 @@ interface Reached extends Size {
   readonly peakRssBytes: number;
 }
 
-interface Reach {
-  /** Fewer rows first. */
-  readonly reached: readonly Reached[];
-  readonly findings: readonly string[];
-}
-
 /**
- * Finds out what a model can be run at: each row count in a process of its own, fewer rows first. With more rows than at a
- * length failed, ended the process or took too long, none of that length is tried.
+ * Finds out what a model can be run at: each row count in a process of its own, fewer rows first. Where a row count failed at
+ * a length, ended the process or took too long, no more rows of that length are tried.
  *
- * @param counts ascending
  * @param onProgress told the share of the counts that is done
+ * @returns fewer rows first
  * @throws Error where it does not run with the first of them
  */
 async function reachOf(
   target: Target,
-  { lengths: all, requestBytes }: Pick<Started, 'lengths' | 'requestBytes'>,
-  counts: readonly number[],
+  { allowedSizes, maxRows, lengths: all, requestBytes }: Started,
   limits: Limits,
+  find: Find,
   onProgress: (share: number) => void,
-): Promise<Reach> {
+): Promise<Reached[]> {
+  const counts = allowedSizes.length > 0 ? allowedSizes : powersOfTwoUpTo(maxRows);
   const reached: Reached[] = [];
-  const findings: string[] = [];
   let lengths = all;
   for (const [index, rows] of counts.entries()) {
     if (lengths.length === 0) break;
     const tried = await tryRows(target, rows, lengths, limits);
     reached.push(...tried.reached);
-    findings.push(...findingsOf(tried, rows, counts[index - 1], all.length > 1));
     if (reached.length === 0) throw new Error(runsAtNothing(tried, requestBytes === undefined));
+    findingsOf(tried, rows, counts[index - 1], all.length > 1).forEach(find);
     lengths = tried.goOn;
     onProgress((index + 1) / counts.length);
   }
-  return { reached, findings };
+  return reached;
 }
 
 /** What became of the runs of so many rows. */
@@ -330,11 +299,6 @@ interface TimedWith extends Timed {
   readonly threads: number;
 }
 
-interface Timings {
-  readonly timed: readonly TimedWith[];
-  readonly findings: readonly string[];
-}
-
 /** One thread, a few, and all; one number where config.json gives it, and where not the cores run the model. */
 function threadCounts({ threads, hasGivenThreads, provider }: Started): number[] {
   if (hasGivenThreads || provider !== 'cpu') return [threads];
@@ -355,11 +319,12 @@ export async function timeAll(
   counts: readonly number[],
   limits: Limits,
   enoughMs: number,
+  find: Find,
   onProgress: (share: number) => void,
-): Promise<Timings> {
+): Promise<TimedWith[]> {
   const all: TimedWith[] = [];
   const failed: Size[] = [];
-  const findings: string[] = [];
+  const failures: string[] = [];
   for (const [index, threads] of counts.entries()) {
     const task = { ...target, do: 'time', sizes, threads, limits, enoughMs: enoughMs / counts.length } as const;
     const crash = await runChild(task, (told) => {
@@ -367,28 +332,29 @@ export async function timeAll(
       if (told.kind === 'failed') {
         const { rows, length } = told.size;
         failed.push(told.size);
-        findings.push(
+        failures.push(
           `with ${threads} threads, ${rows} rows of length ${length} failed after runs of other sizes, and are not timed: ${told.reason}`,
         );
       }
       if (told.kind === 'progress') onProgress((index + told.share) / counts.length);
     });
     if (crash === undefined) continue;
-    findings.push(
+    failures.push(
       `with ${threads} threads the runs ended their process (${describeCrash(crash)}): none of them is timed`,
     );
   }
   // What fails with some number of threads is left out of all, so that each has the same sizes.
   const timed = all.filter((one) => !failed.some(({ rows, length }) => rows === one.rows && length === one.length));
+  if (timed.length === 0) throw new Error(failures[0]);
+  failures.forEach(find);
   const unstable = timed.filter(({ isStable }) => !isStable).length;
   if (unstable > 0) {
-    findings.push(
+    find(
       `the medians of ${unstable} of ${timed.length} sizes were not stable within the time: allow more with --seconds, ` +
         'and leave the machine alone meanwhile',
     );
   }
-  if (timed.length === 0) throw new Error(findings[0]);
-  return { timed, findings };
+  return timed;
 }
 
 /** What ended a process that was not done: a signal, such as `SIGKILL`, or an exit code. */
@@ -442,8 +408,4 @@ async function runChild(task: Task, onTold: (told: Told) => void): Promise<Crash
 function describeCrash({ by, said }: Crash): string {
   const known = by === 'SIGKILL' ? 'SIGKILL, as the system ends a process when memory ends' : by;
   return said === '' ? known : `${known}: ${said}`;
-}
-
-function versions(): ProfileFile['versions'] {
-  return { batchscore: ownVersion(), node: process.versions.node, onnxruntime: runtimeVersion() };
 }

@@ -97,8 +97,6 @@ export type Told =
   | { readonly kind: 'trying'; readonly size: Size }
   | { readonly kind: 'ran'; readonly size: Size; readonly runMs: number; readonly peakRssBytes: number }
   | { readonly kind: 'failed'; readonly size: Size; readonly reason: string }
-  /** The inputs of this size hold more than a run may. */
-  | { readonly kind: 'tooLarge'; readonly size: Size }
   | { readonly kind: 'progress'; readonly share: number }
   | { readonly kind: 'timed'; readonly timed: readonly Timed[] }
   | { readonly kind: 'error'; readonly message: string };

@@ -1,3 +1,5 @@
+import type { Column } from '../profileReport.ts';
+
 /** Markup that is safe to put into a page: whatever was put into it was escaped. */
 export class Markup {
   readonly text: string;
@@ -12,11 +14,6 @@ export type Content = Markup | string | number | undefined | readonly Content[];
 /** A template whose texts are escaped, whether they stand between tags or in a quoted attribute; markup stays what it is. */
 export function html(parts: TemplateStringsArray, ...contents: readonly Content[]): Markup {
   return new Markup(parts.map((part, index) => part + textOf(contents[index])).join(''));
-}
-
-/** Markup that another program made, which escaped what it was given. */
-export function trusted(text: string): Markup {
-  return new Markup(text);
 }
 
 function textOf(content: Content): string {
@@ -38,105 +35,55 @@ function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character] as string);
 }
 
-/** 12,345 */
-export function count(value: number): string {
-  return value.toLocaleString('en-US', { maximumFractionDigits: 0 });
+/** Three digits that count, and all before the point: 0.0312, 3.12, 312, 3,120. */
+export function figures(value: number): string {
+  const rounded = Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3));
+  return rounded.toLocaleString('en-US', { maximumFractionDigits: 6 });
 }
 
-/** Three digits that count, and all before the point: 0.0312, 3.12, 31.2, 312, 3,120. */
-export function figure(value: number): string {
-  if (value === 0 || Math.abs(value) >= 100) return count(value);
-  const decimals = Math.min(6, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)))));
-  return value.toLocaleString('en-US', { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-}
-
-export function milliseconds(ms: number): string {
-  return `${figure(ms)} ms`;
-}
-
-/** Seconds where milliseconds would be long. */
+/** Milliseconds, or seconds where they would be long. */
 export function duration(ms: number): string {
-  return ms < 1000 ? milliseconds(ms) : `${trimmed(figure(ms / 1000))} s`;
+  return ms < 1000 ? `${figures(ms)} ms` : `${figures(ms / 1000)} s`;
 }
 
 export function dollars(value: number): string {
-  return `$${figure(value)}`;
-}
-
-/** As a column of them: with three decimals each. */
-export function dollarCell(value: number): string {
-  return value.toLocaleString('en-US', { minimumFractionDigits: 3, maximumFractionDigits: 3 });
-}
-
-/** For an axis: $0, $0.05, $0.50, $2, $10k. */
-export function dollarTick(value: number): string {
-  return Number.isInteger(value) || value < 0.01 ? `$${short(value)}` : `$${value.toFixed(2)}`;
-}
-
-export function mebibytes(bytes: number): string {
-  return `${count(bytes / 1024 / 1024)} MiB`;
-}
-
-export function percent(share: number): string {
-  return `${Math.round(100 * share)} %`;
+  return `$${figures(value)}`;
 }
 
 /** For an axis: 0.01, 1, 10, 1k, 10k, 1M. */
 export function short(value: number): string {
-  if (value >= 1e6) return `${trimmed(figure(value / 1e6))}M`;
-  if (value >= 1e3) return `${trimmed(figure(value / 1e3))}k`;
-  return value === 0 ? '0' : trimmed(figure(value));
+  if (value >= 1e6) return `${figures(value / 1e6)}M`;
+  return value >= 1e3 ? `${figures(value / 1e3)}k` : figures(value);
 }
 
-/** With a capital first letter. */
+/** With a capital first letter, and a full stop. */
 export function sentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-/** A number of a table: the text for people, the value for programs. */
-export function data(value: number, text: string): Markup {
-  return html`<data value="${value}">${text}</data>`;
-}
-
-/** @returns without zeros at the end that say nothing */
-function trimmed(text: string): string {
-  return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
-}
-
-/** The head of a column. Words stand to the left, numbers to the right. */
-type Column = string | { readonly head: string; readonly isText: true };
-
-interface Row {
-  readonly cells: readonly Content[];
-  readonly isChosen?: boolean;
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`.replace(/\.?$/, '.');
 }
 
 /** A table that scrolls within itself where the page is narrow; its first column names the rows. */
-export function table(caption: string, columns: readonly Column[], rows: readonly Row[]): Markup {
-  const kinds = columns.map((column) => (typeof column === 'string' ? undefined : html` class="text"`));
-  const heads = columns.map((column, index) => {
-    return html`<th scope="col"${kinds[index]}>${typeof column === 'string' ? column : column.head}</th>`;
-  });
+export function table<One>(
+  caption: string,
+  ones: readonly One[],
+  columns: readonly Column<One>[],
+  chosen?: One,
+): Markup {
+  const row = (one: One): Markup => {
+    const [first, ...rest] = columns.map(([, cell]) => cell(one));
+    const others = rest.map((cell) => html`<td>${cell}</td>`);
+    if (one !== chosen) return html`<tr><th scope="row">${first}</th>${others}</tr>\n`;
+    return html`<tr class="chosen"><th scope="row"><span aria-hidden="true">▸ </span>${first}<span class="said"> (recommended)</span></th>${others}</tr>\n`;
+  };
   return html`<div class="scroll" role="region" aria-label="${caption}" tabindex="0"><table>
 <caption>${caption}</caption>
-<thead><tr>${heads}</tr></thead>
+<thead><tr>${columns.map(([head]) => html`<th scope="col">${head}</th>`)}</tr></thead>
 <tbody>
-${rows.map((row) => bodyRow(row, kinds))}</tbody>
+${ones.map(row)}</tbody>
 </table></div>
 `;
 }
 
-function bodyRow({ cells, isChosen }: Row, kinds: readonly (Markup | undefined)[]): Markup {
-  const [first, ...rest] = cells;
-  const others = rest.map((cell, index) => html`<td${kinds[index + 1]}>${cell}</td>`);
-  const mark = isChosen ? html`<span class="mark" aria-hidden="true">▸ </span>` : undefined;
-  const said = isChosen ? html`<span class="said"> (recommended)</span>` : undefined;
-  const chosen = isChosen ? html` class="chosen"` : undefined;
-  return html`<tr${chosen}><th scope="row"${kinds[0]}>${mark}${first}${said}</th>${others}</tr>
-`;
-}
-
-/** Colours by what they are for. Text and lines of each stand on `page` and on `raised`: a test computes their contrast. */
+/** Colours by what they are for. Text stands on `page` and on `raised`: `npm run test:page` computes its contrast. */
 interface Theme {
   readonly page: string;
   /** Of what lies on the page: code, the verdict, the marked row. */
@@ -182,7 +129,7 @@ export function variablesOf({ series, ...others }: Theme): string {
 }
 
 /** The page's style sheet, for screens of all widths, light and dark, and for paper. */
-export const STYLES = trusted(`
+export const STYLES = new Markup(`
 :root{color-scheme:light dark;${variablesOf(LIGHT)}}
 @media screen and (prefers-color-scheme:dark){:root{${variablesOf(DARK)}}}
 *{box-sizing:border-box}
@@ -215,25 +162,20 @@ nav+main>section:first-child{margin-top:32px}
 .pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,328px),1fr));gap:24px 40px;align-items:start}
 .pair h3{margin-top:0}
 .verdict{display:flex;gap:14px;background:var(--raised);border-radius:8px;padding:14px 16px}
-.verdict h3,.verdict p{margin:0}
+.verdict p{margin:0}
 .sign{flex:none;width:28px;height:28px;border:2px solid var(--ink);border-radius:50%;display:grid;place-items:center;font-weight:700;line-height:1}
 pre{background:var(--raised);border-radius:8px;padding:14px 16px;margin:0 0 8px;overflow-x:auto}
-.findings li{margin-bottom:6px}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,max(328px,40%)),1fr));gap:0 40px}
-figure,.figures>div{margin:0 0 36px;min-width:0}
-.figures.wide{grid-template-columns:repeat(auto-fit,minmax(min(100%,508px),1fr))}
-.figures>div{grid-row:span 3}.figures>div>h3:first-child{margin-top:0}
-figure{display:grid;grid-template-columns:minmax(0,1fr);grid-template-rows:subgrid;grid-row:span 3}
-.drawing{container-type:inline-size}
+#findings li{margin-bottom:6px}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(328px,1fr));gap:24px 40px;margin-bottom:24px}
+figure,.figures>div{margin:0;min-width:0}
+.figures>div>h3:first-child{margin-top:0}
 figcaption h3{margin:0 0 4px}
 figcaption p{font-size:14px;color:var(--muted);margin:0 0 12px}
-svg{display:block;max-width:100%;font-family:inherit;font-variant-numeric:tabular-nums}
-svg text{paint-order:stroke;stroke:var(--page);stroke-width:3px;stroke-linejoin:round}
-svg.narrow{width:328px}
-svg.wide{width:508px;display:none}
-@container (min-width:508px){svg.narrow{display:none}svg.wide{display:block}}
+figure>svg{display:block;width:328px;font-family:inherit;font-size:12px;font-variant-numeric:tabular-nums}
+svg text{fill:var(--muted)}
+.legend{list-style:none;padding:0;margin:0;display:flex;flex-wrap:wrap;gap:2px 16px;font-size:13px}
+.legend svg{width:24px;height:12px;vertical-align:-1px}
 details{margin-top:8px;font-size:14px}
-details.more{margin-top:0;font-size:16px}details.more>summary{margin-bottom:20px;font-size:14px}
 summary{cursor:pointer;color:var(--accent);padding:4px 0}
 .scroll{overflow-x:auto;max-width:100%;margin-bottom:12px}
 table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}
@@ -242,7 +184,7 @@ th,td{text-align:right;padding:5px 0 5px 20px;border-bottom:1px solid var(--grid
 th:first-child,td:first-child{padding-left:8px}
 th:last-child,td:last-child{padding-right:8px}
 thead th{color:var(--muted);border-bottom-color:var(--rule);vertical-align:bottom}
-.text{text-align:left}
+th:first-child{text-align:left}
 .chosen>*{background:var(--raised);font-weight:600}
 .said{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 .about div{display:grid;grid-template-columns:minmax(0,11em) minmax(0,1fr);gap:4px 16px;padding:6px 0;border-bottom:1px solid var(--grid)}
@@ -260,10 +202,11 @@ nav,.skip,details,footer{display:none}
 section{margin-top:24px}
 figure,.verdict,pre,tr,.about,.facts div{break-inside:avoid}
 h2,h3{break-after:avoid}
-.figures{grid-template-columns:1fr 1fr;gap:0 16px}figure,.figures>div{margin-bottom:14px}.figures.wide{grid-template-columns:1fr}
+.figures{grid-template-columns:1fr 1fr;gap:14px 16px}
 .scroll{overflow:visible}
 table{font-size:8.5pt}
-th,td{padding:3px 0 3px 10px}
+th,td{padding:3px 0 3px 6px}
+thead th{white-space:normal}
 *{print-color-adjust:exact}
 }
 `);

@@ -6,7 +6,6 @@ import {
   type Bill,
   type Dollars,
   HOST_COSTS,
-  type HostCosts,
   type Invocation,
   instanceDollars,
   invocationWith,
@@ -28,93 +27,74 @@ export interface SettingsQuestion {
   readonly length: number;
   /** @default Poisson arrivals at `messagesPerSecond` */
   readonly trace?: Arrivals | undefined;
+  /** Of the trace, where there is one. */
   readonly messagesPerSecond: number;
-  /** Within it all but the slowest hundredth of the messages are to be answered. */
+  /** All but the slowest hundredth of the messages are to be answered within it. */
   readonly budgetMs: number;
   readonly messages: Messages;
   readonly prices: Prices;
   /** Of the function that is deployed. */
   readonly architecture: Architecture;
   readonly gpus?: readonly GpuProfile[] | undefined;
-  /** @default {@link HOST_COSTS} */
-  readonly host?: HostCosts | undefined;
 }
 
 export interface SettingsAnswer extends Choice, FormComparison {
-  /** How many times as many rows a second as one by one the best run gives. */
+  /** How many times as many rows a second the best run gives as one row a run. */
   readonly gain: number;
   readonly tried: number;
   /** The best of each batch size and window, the cheapest first. */
   readonly candidates: readonly Expectation[];
-  /** Of the forms of compute; null where nothing was measured on it. */
+  /** Forms of compute; null where nothing was measured on one. */
   readonly forms: readonly { readonly name: string; readonly dollarsPerMillionRows: Dollars | null }[];
 }
 
-/** Messages of so many seconds: few for the many candidates, which all get the same ones; more for those that are shown. */
-const TO_TRY = { seconds: 10, min: 2_000, max: 10_000 };
-const TO_TELL = { seconds: 60, min: 10_000, max: 50_000 };
+/** Messages that are simulated: of so many seconds, within bounds. */
+const SIMULATED = { seconds: 20, min: 4_000, max: 10_000 };
 
 /**
- * The settings for a model and a traffic: every candidate is simulated, those within the budget are compared by what they
- * cost.
+ * The settings for a model and a traffic: every candidate is simulated, and those within the budget are compared by cost.
  *
  * @throws Error where the model's runs take more memory than a function has, or longer than its timeout
  */
 export function settingsFor(question: SettingsQuestion): SettingsAnswer {
-  const { trace, messagesPerSecond, budgetMs, prices, messages, host = HOST_COSTS, gpus = [] } = question;
-  const perSecond = trace?.perSecond ?? messagesPerSecond;
-  const bill = { prices, messages, host, architecture: question.architecture };
-  const groups = candidatesFor({ ...question, messagesPerSecond: perSecond });
-  const invocations = new Map(groups.map(({ invocation }) => [invocation.memoryMb, invocation]));
-  const invocationOf = (memoryMb: number): Invocation => {
-    const found = invocations.get(memoryMb);
-    if (found === undefined) throw new Error(`expected a memory that was tried, got ${memoryMb} MB`);
-    return found;
-  };
-  const few = trace ?? arrivalsOf(messagesPerSecond, TO_TRY);
-  const tried = groups.flatMap(({ invocation, candidates }) =>
-    candidates.map((candidate) => expect(candidate, invocation, few, bill)),
-  );
-  const many = trace ?? arrivalsOf(messagesPerSecond, TO_TELL);
-  const again = (one: Expectation): Expectation => expect(one, invocationOf(one.memoryMb), many, bill);
-  const best = bestOfEach(tried, budgetMs).map(again);
-  const { gain, sureGain } = groups[0]?.invocation.times ?? { gain: 1, sureGain: 1 };
+  const { trace, messagesPerSecond, budgetMs } = question;
+  const { seconds, min, max } = SIMULATED;
+  const count = Math.ceil(Math.min(max, Math.max(min, messagesPerSecond * seconds)));
+  const arrivals = trace ?? poissonArrivals(messagesPerSecond, count);
+  const candidates = candidatesFor(question);
+  const expectations = candidates.map((candidate) => expectationOf(candidate, arrivals, question));
+  const best = bestOfEach(expectations, budgetMs);
+  const { gain, sureGain } = candidates[0]?.invocation.times ?? { gain: 1, sureGain: 1 };
   const choice = choose(best, { gain, sureGain }, budgetMs);
   if (choice === undefined) throw new Error(tooLarge(question));
-  const forms = formsOf(choice, invocationOf, gpus, { ...bill, length: question.length });
+  const forms = formsOf(choice, question);
   return {
     ...choice,
     gain,
-    tried: tried.length,
-    candidates: best.toSorted((a, b) => a.dollarsPerMillionRows.total - b.dollarsPerMillionRows.total),
-    forms: forms.map(({ name, dollarsAt }) => ({ name, dollarsPerMillionRows: dollarsAt?.(many) ?? null })),
+    tried: expectations.length,
+    candidates: best.toSorted((a, b) => total(a) - total(b)),
+    forms: forms.map(({ name, dollarsAt }) => ({ name, dollarsPerMillionRows: dollarsAt?.(arrivals) ?? null })),
     ...compareForms(forms),
   };
 }
 
-function arrivalsOf(perSecond: number, { seconds, min, max }: typeof TO_TRY): Arrivals {
-  return poissonArrivals(perSecond, Math.ceil(Math.min(max, Math.max(min, perSecond * seconds))));
-}
-
 /** Of each batch size and window: the cheapest within the budget, else the one that answers soonest. */
-function bestOfEach(tried: readonly Expectation[], budgetMs: number): Expectation[] {
-  const groups = Map.groupBy(tried, ({ batchSize, windowSeconds }) => `${batchSize} ${windowSeconds}`);
+function bestOfEach(expectations: readonly Expectation[], budgetMs: number): Expectation[] {
+  const groups = Map.groupBy(expectations, ({ batchSize, windowSeconds }) => `${batchSize} ${windowSeconds}`);
   return [...groups.values()].map((group) => {
     const within = group.filter(({ p99AgeMs }) => p99AgeMs <= budgetMs);
-    const by = within.length > 0 ? costOf : ageOf;
-    return (within.length > 0 ? within : group).reduce((best, one) => (by(one) < by(best) ? one : best));
+    return within.length > 0
+      ? within.reduce((best, one) => (total(one) < total(best) ? one : best))
+      : group.reduce((best, one) => (one.p99AgeMs < best.p99AgeMs ? one : best));
   });
 }
-
-const costOf = (one: Expectation): number => one.dollarsPerMillionRows.total;
-const ageOf = (one: Expectation): number => one.p99AgeMs;
 
 function tooLarge({ table }: SettingsQuestion): string {
   const bytes = Math.min(...table.map(({ peakRssBytes }) => peakRssBytes));
   const ms = Math.min(...table.map(({ medianMs }) => medianMs));
   return (
     `expected settings of a function that holds the traffic, found none: the smallest run takes ${Math.ceil(ms)} ms and ` +
-    `${Math.ceil(bytes / 1024 / 1024)} MB; lower the rate, or spread it over several queues`
+    `${Math.ceil(bytes / MIB)} MB; lower the rate, or spread it over several queues`
   );
 }
 
@@ -122,19 +102,9 @@ function tooLarge({ table }: SettingsQuestion): string {
 interface Candidate {
   readonly batchSize: number;
   readonly windowSeconds: number;
-  readonly memoryMb: number;
   readonly maximumConcurrency: number;
-}
-
-/** What settings are tried for. */
-interface Load {
-  readonly table: readonly RunCost[];
-  /** Of the rows. */
-  readonly length: number;
-  readonly messages: Messages;
-  readonly messagesPerSecond: number;
-  readonly budgetMs: number;
-  readonly host?: HostCosts | undefined;
+  /** Of a function with some memory. */
+  readonly invocation: Invocation;
 }
 
 const BATCH_SIZES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
@@ -144,7 +114,7 @@ const CONCURRENCIES = [2, 5, 10, 20, 50, 100, 200, 500, 1_000];
 const FEW_CONCURRENCIES = 2;
 /** Multiples of one vCPU, and parts of one. */
 const MEMORIES = [512, 1_024, 1_769, 3_538, 5_307, 7_076, 10_240];
-/** More memory that makes it only so much faster is not worth trying. */
+/** More memory is tried where a full run takes less than this share of the time. */
 const FASTER = 0.98;
 const WITHOUT_WINDOW = 10;
 /** Bytes of a record around its body, in an event. */
@@ -156,27 +126,26 @@ const TIMEOUT_SHARE = 0.6;
 const CONCURRENCY_HEADROOM = 1.25;
 const MIB = 1024 * 1024;
 
-/** Everything that is tried, by the function's memory. Empty where the model's runs take more memory than there is. */
-export function candidatesFor(load: Load): { readonly invocation: Invocation; readonly candidates: Candidate[] }[] {
-  return invocationsToTry(load).map((invocation) => ({
-    invocation,
-    candidates: windowsWithin(load.budgetMs).flatMap((windowSeconds) =>
-      batchSizesFor(load, windowSeconds).flatMap((batchSize) =>
-        concurrenciesFor(load, invocation, batchSize).map((maximumConcurrency) => ({
+/** Everything that is tried. Empty where the model's runs take more memory than there is. */
+export function candidatesFor(question: SettingsQuestion): Candidate[] {
+  return invocationsToTry(question).flatMap((invocation) =>
+    windowsWithin(question.budgetMs).flatMap((windowSeconds) =>
+      batchSizesFor(question, windowSeconds).flatMap((batchSize) =>
+        concurrenciesFor(question, invocation, batchSize).map((maximumConcurrency) => ({
           batchSize,
           windowSeconds,
-          memoryMb: invocation.memoryMb,
           maximumConcurrency,
+          invocation,
         })),
       ),
     ),
-  }));
+  );
 }
 
-function invocationsToTry({ table, length, messages, host = HOST_COSTS }: Load): Invocation[] {
+function invocationsToTry({ table, length, messages }: SettingsQuestion): Invocation[] {
   const tried: Invocation[] = [];
   for (const memoryMb of MEMORIES) {
-    const invocation = invocationWith(memoryMb, table, length, messages, host);
+    const invocation = invocationWith(memoryMb, table, length, messages);
     const rows = invocation.times.rowsPerRun;
     if (memoryMb * MIB < MEMORY_HEADROOM * peakBytes(table, rows)) continue;
     const before = tried.at(-1);
@@ -192,7 +161,7 @@ function windowsWithin(budgetMs: number): number[] {
 }
 
 /** Up to twice as many as come in a window; more would never be full. */
-function batchSizesFor({ messages, messagesPerSecond }: Load, windowSeconds: number): number[] {
+function batchSizesFor({ messages, messagesPerSecond }: SettingsQuestion, windowSeconds: number): number[] {
   const maxBytes = Math.floor(MAX_EVENT_BYTES / (messages.messageBytes + RECORD_BYTES));
   const max = Math.min(
     BATCH_SIZE.max,
@@ -210,7 +179,11 @@ function concurrencyFor(messagesPerSecond: number, fullMs: number, batchSize: nu
 }
 
 /** The fewest that keep up; a few more gather less and wait less. */
-function concurrenciesFor({ messagesPerSecond }: Load, invocation: Invocation, batchSize: number): number[] {
+function concurrenciesFor(
+  { messagesPerSecond }: SettingsQuestion,
+  invocation: Invocation,
+  batchSize: number,
+): number[] {
   const fullMs = invocation.msOf(batchSize);
   if (fullMs > TIMEOUT_SHARE * 1000 * SETTINGS.timeoutSeconds.default) return [];
   const needed = concurrencyFor(messagesPerSecond, fullMs, batchSize);
@@ -218,7 +191,11 @@ function concurrenciesFor({ messagesPerSecond }: Load, invocation: Invocation, b
 }
 
 /** What settings come to. */
-export interface Expectation extends Candidate {
+export interface Expectation {
+  readonly batchSize: number;
+  readonly windowSeconds: number;
+  readonly memoryMb: number;
+  readonly maximumConcurrency: number;
   /** Most rows of a run. */
   readonly maxBatchRows: number;
   /** Messages of an invocation on average, and as a share of the batch size. */
@@ -233,33 +210,32 @@ export interface Expectation extends Candidate {
 }
 
 /** Simulates a candidate and adds up what it costs. */
-export function expect(
-  candidate: Candidate,
-  invocation: Invocation,
+export function expectationOf(
+  { invocation, ...settings }: Candidate,
   arrivals: Arrivals,
-  bill: Omit<Bill, 'messagesPerSecond' | 'maximumConcurrency'>,
+  terms: Pick<Bill, 'prices' | 'architecture' | 'messages'>,
 ): Expectation {
-  const { batchSize, windowSeconds, maximumConcurrency } = candidate;
+  const { batchSize, windowSeconds, maximumConcurrency } = settings;
+  const { memoryMb, times, msOf } = invocation;
   const mapping = { batchSize, windowMs: windowSeconds * 1000, maximumConcurrency };
-  const course = simulateMapping(arrivals.times, mapping, invocation.msOf, arrivals.from);
+  const course = simulateMapping(arrivals.times, mapping, msOf, arrivals.from);
   const messagesPerInvocation = course.messages / course.invocations;
-  let runs = 0;
-  for (const [size, count] of course.sizes) {
-    runs += count * invocation.times.runsOf(size * bill.messages.requestsPerMessage);
-  }
+  const { requestsPerMessage } = terms.messages;
+  const runs = [...course.sizes].reduce(
+    (sum, [size, count]) => sum + count * times.runsOf(size * requestsPerMessage),
+    0,
+  );
+  const bill = { ...terms, messagesPerSecond: arrivals.perSecond, maximumConcurrency };
   return {
-    ...candidate,
-    maxBatchRows: invocation.times.rowsPerRun,
+    ...settings,
+    memoryMb,
+    maxBatchRows: times.rowsPerRun,
     messagesPerInvocation,
     fill: messagesPerInvocation / batchSize,
     microBatchesPerInvocation: runs / course.invocations,
     p50AgeMs: course.p50Ms,
     p99AgeMs: course.p99Ms,
-    dollarsPerMillionRows: lambdaDollars(course, invocation, {
-      ...bill,
-      messagesPerSecond: arrivals.perSecond,
-      maximumConcurrency,
-    }),
+    dollarsPerMillionRows: lambdaDollars(course, invocation, bill),
   };
 }
 
@@ -371,99 +347,69 @@ export interface GpuProfile {
   readonly table: readonly RunCost[];
 }
 
-/** A form of compute, and what it costs; undefined where nothing was measured on it. */
+/** A form of compute. */
 export interface Form {
   readonly name: string;
   /** Whether it differs from the first by the price alone: no rate makes it the cheaper one. */
   readonly isAlike?: boolean;
+  /** Undefined where nothing was measured on it. */
   readonly dollarsAt: ((arrivals: Arrivals) => Dollars) | undefined;
 }
-
-type Terms = Omit<Bill, 'messagesPerSecond' | 'maximumConcurrency'>;
 
 /** Of a device: beyond that, messages wait. */
 const BUSY_SHARE = 0.8;
 const FAMILIES = ['g4dn', 'g5', 'g6', 'g6e'];
-const ARCHITECTURES: readonly Architecture[] = ['arm64', 'x86_64'];
 
 /**
  * Lambda with the settings that were chosen, first as the function is deployed; Lambda one message at a time; and each
  * instance type with a GPU.
  */
-function formsOf(
-  { chosen, oneByOne }: { readonly chosen: Expectation; readonly oneByOne: Expectation },
-  invocationOf: (memoryMb: number) => Invocation,
-  gpus: readonly GpuProfile[],
-  terms: Terms & { readonly length: number },
-): Form[] {
-  const lambda = (settings: Expectation, architecture: Architecture) => (arrivals: Arrivals) => {
-    const unlimited = { ...settings, maximumConcurrency: concurrencyAt(arrivals, settings, invocationOf) };
-    return expect(unlimited, invocationOf(settings.memoryMb), arrivals, { ...terms, architecture })
-      .dollarsPerMillionRows;
-  };
-  const isBatched = chosen.batchSize > 1;
-  const [own, other] = ARCHITECTURES.toSorted((a) => (a === terms.architecture ? -1 : 1)) as [
-    Architecture,
-    Architecture,
-  ];
+function formsOf({ chosen, oneByOne }: Choice, question: SettingsQuestion): Form[] {
+  const { architecture: own, table, length, messages } = question;
+  const lambda =
+    ({ batchSize, windowSeconds, memoryMb, maximumConcurrency }: Expectation, architecture: Architecture) =>
+    (arrivals: Arrivals): Dollars => {
+      const invocation = invocationWith(memoryMb, table, length, messages);
+      const needed = Math.ceil(concurrencyFor(arrivals.perSecond, invocation.msOf(batchSize), batchSize));
+      const enough = Math.min(MAXIMUM_CONCURRENCY.max, Math.max(maximumConcurrency, needed));
+      const candidate = { batchSize, windowSeconds, maximumConcurrency: enough, invocation };
+      return expectationOf(candidate, arrivals, { ...question, architecture }).dollarsPerMillionRows;
+    };
+  const other = own === 'arm64' ? 'x86_64' : 'arm64';
+  const singles = { name: `lambda ${own}, one by one`, dollarsAt: lambda(oneByOne, own) };
+  const gpuTypes = Object.keys(question.prices.instanceHour).filter((type) =>
+    FAMILIES.includes(type.split('.')[0] ?? ''),
+  );
   return [
     { name: `lambda ${own}`, dollarsAt: lambda(chosen, own) },
-    ...(isBatched ? [{ name: `lambda ${own}, one by one`, dollarsAt: lambda(oneByOne, own) }] : []),
+    ...(chosen.batchSize > 1 ? [singles] : []),
     { name: `lambda ${other}`, isAlike: true, dollarsAt: lambda(chosen, other) },
-    ...gpuTypes(terms.prices).flatMap((type) => gpuForms(type, gpus, chosen, terms)),
+    ...gpuTypes.flatMap((type) => gpuForms(type, chosen.batchSize, question)),
   ];
 }
 
-/** The setting, or as many as another rate needs. */
-function concurrencyAt(
-  { perSecond }: Arrivals,
-  { batchSize, memoryMb, maximumConcurrency }: Expectation,
-  invocationOf: (memoryMb: number) => Invocation,
-): number {
-  const needed = concurrencyFor(perSecond, invocationOf(memoryMb).msOf(batchSize), batchSize);
-  return Math.min(MAXIMUM_CONCURRENCY.max, Math.max(maximumConcurrency, Math.ceil(needed)));
-}
-
-function gpuTypes({ instanceHour }: Bill['prices']): string[] {
-  return Object.keys(instanceHour).filter((type) => FAMILIES.includes(type.split('.')[0] ?? ''));
-}
-
-function gpuForms(
-  type: string,
-  gpus: readonly GpuProfile[],
-  { batchSize }: Expectation,
-  terms: Terms & { readonly length: number },
-): Form[] {
-  const { prices, host, length } = terms;
+function gpuForms(type: string, batchSize: number, question: SettingsQuestion): Form[] {
+  const { prices, gpus = [] } = question;
   const table = gpus.find(({ instanceType }) => instanceType === type)?.table;
   const hourly = (prices.instanceHour[type] as number) * (1 + prices.managedInstancesFeePercent / 100);
-  const dollarsAt = (perInvocation: number) =>
-    table === undefined
-      ? undefined
-      : ({ perSecond }: Arrivals) => {
-          const bill = { ...terms, messagesPerSecond: perSecond };
-          const instances = Math.max(
-            1,
-            Math.ceil(rowsPerSecond(bill) / gpuRowsPerSecond(table, length, terms.messages, host)),
-          );
-          return instanceDollars(instances * hourly, perInvocation, batchSize, bill);
-        };
+  const dollarsAt =
+    (table: readonly RunCost[], perInvocation: number) =>
+    ({ perSecond }: Arrivals): Dollars => {
+      const bill = { ...question, messagesPerSecond: perSecond };
+      const instances = Math.max(1, Math.ceil(rowsPerSecond(bill) / gpuRowsPerSecond(table, question)));
+      return instanceDollars(instances * hourly, perInvocation, batchSize, bill);
+    };
   return [
-    { name: `lambda-gpu ${type}`, dollarsAt: dollarsAt(prices.lambdaMillionRequests / 1_000_000) },
-    { name: `ecs-gpu ${type}`, dollarsAt: dollarsAt(0) },
+    { name: `lambda-gpu ${type}`, dollarsAt: table && dollarsAt(table, prices.lambdaMillionRequests / 1_000_000) },
+    { name: `ecs-gpu ${type}`, dollarsAt: table && dollarsAt(table, 0) },
   ];
 }
 
 /** Rows that an instance answers a second: as its device runs them, or as one core of its host decodes and encodes them. */
-function gpuRowsPerSecond(
-  table: readonly RunCost[],
-  length: number,
-  { requestsPerMessage }: Terms['messages'],
-  { messageMs, requestMs }: HostCosts,
-): number {
+function gpuRowsPerSecond(table: readonly RunCost[], { length, messages }: SettingsQuestion): number {
   const { rowsPerRun, msOf } = runTimes(table, Number.POSITIVE_INFINITY, length);
   const ofDevice = (1000 * rowsPerRun) / msOf(rowsPerRun);
-  const ofHost = 1000 / (messageMs / requestsPerMessage + requestMs);
+  const ofHost = 1000 / (HOST_COSTS.messageMs / messages.requestsPerMessage + HOST_COSTS.requestMs);
   return BUSY_SHARE * Math.min(ofDevice, ofHost);
 }
 
@@ -475,81 +421,71 @@ interface FormComparison {
   readonly curves: readonly FormCurve[];
 }
 
-/** From this rate on one form is cheaper than another that was cheaper before. */
-export interface BreakEven {
+interface CostAtRate {
   readonly messagesPerSecond: number;
+  readonly dollarsPerMillionRows: number;
+}
+
+/** From this rate on one form is cheaper than another that was cheaper before. */
+export interface BreakEven extends CostAtRate {
   readonly cheaper: string;
   readonly than: string;
 }
 
 interface FormCurve {
   readonly name: string;
-  readonly points: readonly { readonly messagesPerSecond: number; readonly dollarsPerMillionRows: number }[];
+  readonly points: readonly CostAtRate[];
 }
 
-/** Ten to each power of ten. A curve has every other one. */
+/** Ten to each power of ten. */
 const RATES = Array.from({ length: 61 }, (_, step) => 10 ** (step / 10 - 2));
-const MESSAGES = 1_000;
+const MESSAGES_A_RATE = 1_000;
 const BISECTIONS = 8;
-
-/** Less than this is no difference. */
+/** A smaller difference is none. */
 const SAME = 0.01;
 
+interface Priced extends FormCurve {
+  at(messagesPerSecond: number): CostAtRate;
+}
+
 export function compareForms(forms: readonly Form[]): FormComparison {
-  const priced = forms.flatMap(({ name, isAlike = false, dollarsAt }) =>
-    dollarsAt === undefined
-      ? []
-      : [{ name, isAlike, at: memoised((rate) => dollarsAt(poissonArrivals(rate, MESSAGES)).total) }],
-  );
+  const priced = forms.flatMap(({ name, isAlike, dollarsAt }): Priced[] => {
+    if (dollarsAt === undefined || isAlike) return [];
+    const at = (messagesPerSecond: number): CostAtRate => ({
+      messagesPerSecond,
+      dollarsPerMillionRows: dollarsAt(poissonArrivals(messagesPerSecond, MESSAGES_A_RATE)).total,
+    });
+    return [{ name, at, points: RATES.map(at) }];
+  });
   const first = priced.find(({ name }) => name === forms[0]?.name);
-  const others = priced.filter((one) => one !== first && !one.isAlike);
+  const breakEvens = priced.flatMap((other) => (first === undefined || other === first ? [] : crossings(first, other)));
   return {
-    breakEvens: others
-      .flatMap((other) => (first === undefined ? [] : crossings(first, other)))
-      .toSorted((a, b) => a.messagesPerSecond - b.messagesPerSecond),
-    curves: priced.map(({ name, at }) => ({
-      name,
-      points: RATES.filter((_, step) => step % 2 === 0).map((rate) => ({
-        messagesPerSecond: rate,
-        dollarsPerMillionRows: at(rate),
-      })),
-    })),
+    breakEvens: breakEvens.toSorted((a, b) => a.messagesPerSecond - b.messagesPerSecond),
+    curves: priced.map(({ name, points }) => ({ name, points })),
   };
 }
 
-interface Priced {
-  readonly name: string;
-  at(rate: number): number;
-}
-
 function crossings(one: Priced, other: Priced): BreakEven[] {
-  const cheaperAt = (rate: number): Priced | undefined => {
-    const share = one.at(rate) / other.at(rate);
+  const cheaperOf = (ofOne: CostAtRate, ofOther: CostAtRate): Priced | undefined => {
+    const share = ofOne.dollarsPerMillionRows / ofOther.dollarsPerMillionRows;
     if (Math.abs(share - 1) < SAME) return undefined;
     return share < 1 ? one : other;
   };
   const found: BreakEven[] = [];
-  let before = cheaperAt(RATES[0] as number);
-  for (const [index, rate] of RATES.entries()) {
-    const cheaper = cheaperAt(rate);
+  let before: Priced | undefined;
+  for (const [index, point] of one.points.entries()) {
+    const cheaper = cheaperOf(point, other.points[index] as CostAtRate);
     if (cheaper === undefined || cheaper === before) continue;
-    let [low, high] = [RATES[index - 1] as number, rate];
+    before = cheaper;
+    const from = RATES[index - 1];
+    if (from === undefined) continue;
+    let [low, high] = [from, point.messagesPerSecond];
     for (let step = 0; step < BISECTIONS; step++) {
       const middle = Math.sqrt(low * high);
-      if (cheaperAt(middle) === cheaper) high = middle;
+      if (cheaperOf(one.at(middle), other.at(middle)) === cheaper) high = middle;
       else low = middle;
     }
-    found.push({ messagesPerSecond: high, cheaper: cheaper.name, than: (cheaper === one ? other : one).name });
-    before = cheaper;
+    found.push({ ...cheaper.at(high), cheaper: cheaper.name, than: (cheaper === one ? other : one).name });
   }
   return found;
-}
-
-function memoised(compute: (rate: number) => number): (rate: number) => number {
-  const known = new Map<number, number>();
-  return (rate) => {
-    const value = known.get(rate) ?? compute(rate);
-    known.set(rate, value);
-    return value;
-  };
 }

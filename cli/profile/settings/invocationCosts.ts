@@ -4,22 +4,14 @@ import { INVOCATIONS_AT_FIRST, MB_PER_VCPU } from '../../../lambda/core/limits.t
 
 import type { Course } from './simulate.ts';
 
-/** What a message takes besides the runs of its rows. */
-export interface HostCosts {
-  /** CPU of a message with its calls of SQS, and of each request in it: decoding, stacking, encoding. */
-  readonly messageMs: number;
-  readonly requestMs: number;
-  /** From a call of SQS to its answer. */
-  readonly roundTripMs: number;
-}
-
 /**
- * CPU as `npm run bench -- --scenario hops` measured it on two cores; the round trip is AWS's own example of one within a region. Nothing
- * here measures AWS.
+ * What a message takes besides the runs of its rows: CPU of a message with its calls to SQS, CPU of each request in it
+ * (decoding, stacking, encoding), and the time from a call to SQS to its answer. The CPU was measured with
+ * `npm run bench -- --scenario hops` on two cores; the round trip is AWS's own example of one within a region.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-throughput-horizontal-scaling-and-batching.html
  */
-export const HOST_COSTS: HostCosts = { messageMs: 0.066, requestMs: 0.018, roundTripMs: 20 };
+export const HOST_COSTS = { messageMs: 0.066, requestMs: 0.018, roundTripMs: 20 } as const;
 
 /** What comes in a message and goes out for it. */
 export interface Messages {
@@ -32,7 +24,7 @@ export interface Messages {
   readonly packedResults: boolean;
 }
 
-/** An invocation of the function, by the memory that it has. */
+/** An invocation of a function with so much memory. */
 export interface Invocation {
   readonly memoryMb: number;
   readonly times: RunTimes;
@@ -40,7 +32,7 @@ export interface Invocation {
   msOf(messages: number): number;
 }
 
-/** What a function has of the CPUs, for its memory. @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html */
+/** A function's share of the CPUs. @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html */
 export function vcpusOf(memoryMb: number): number {
   return memoryMb / MB_PER_VCPU;
 }
@@ -48,12 +40,12 @@ export function vcpusOf(memoryMb: number): number {
 const MESSAGES_PER_CALL = 10;
 /** Of the result queue's writer, at a time. */
 const CALLS_AT_ONCE = 16;
-/** SQS bills each as one request, and packed results fill one. */
+/** SQS bills each 64 KiB as a request, and packed results fill that. */
 const BILLED_BYTES = 65_536;
 
 /**
- * An invocation decodes and encodes with one core, runs, and waits for its results to be written, one after the other: what
- * overlaps in fact makes it shorter.
+ * An invocation decodes and encodes on one core, runs the model, and waits until its results are written, one after the
+ * other. In reality these overlap, so it is a little shorter.
  *
  * @param length of rows
  */
@@ -62,23 +54,17 @@ export function invocationWith(
   table: readonly RunCost[],
   length: number,
   messages: Messages,
-  host: HostCosts,
 ): Invocation {
   const vcpus = vcpusOf(memoryMb);
   const times = runTimes(table, vcpus, length);
-  const hostMs = (host.messageMs + messages.requestsPerMessage * host.requestMs) / Math.min(1, vcpus);
-  const known: number[] = [];
-  const msOf = (count: number): number => {
-    const turns = Math.ceil(callsFor(resultMessages(count, messages)) / CALLS_AT_ONCE);
-    return count * hostMs + times.msOf(count * messages.requestsPerMessage) + turns * host.roundTripMs;
-  };
+  const { requestsPerMessage } = messages;
+  const hostMs = (HOST_COSTS.messageMs + requestsPerMessage * HOST_COSTS.requestMs) / Math.min(1, vcpus);
   return {
     memoryMb,
     times,
-    msOf: (count) => {
-      const ms = known[count] ?? msOf(count);
-      known[count] = ms;
-      return ms;
+    msOf(count) {
+      const turns = Math.ceil(callsFor(resultMessages(count, messages)) / CALLS_AT_ONCE);
+      return count * hostMs + times.msOf(count * requestsPerMessage) + turns * HOST_COSTS.roundTripMs;
     },
   };
 }
@@ -110,11 +96,11 @@ export interface RunCost {
 
 /** What runs take with a given share of CPUs. */
 export interface RunTimes {
-  /** Rows of a run: the fewest that cost nearly as little a row as any. */
+  /** The fewest rows of a run that cost nearly as little a row as any. */
   readonly rowsPerRun: number;
-  /** How many times as many rows a second that is as one row a run. */
+  /** How many times as many rows a second such a run gives as one row a run. */
   readonly gain: number;
-  /** The same with slow runs of so many rows and fast ones of one row: what is left of it whatever the machine did meanwhile. */
+  /** What is left of the gain if its runs of many rows were slow ones and its runs of one row fast ones. */
   readonly sureGain: number;
   /** Runs that so many rows are cut into. */
   runsOf(rows: number): number;
@@ -124,13 +110,13 @@ export interface RunTimes {
 
 /** A row that costs so much more than in the best run is as good: fewer rows take less memory and answer sooner. */
 const NEARLY = 1.05;
-/** What runs of one size differ by counts up to here, each way: four times the rows a second are no chance. */
+/** The most that the spread of runs takes from a gain, each way: four times the rows a second are no accident. */
 const MAX_DOUBT = 0.6;
 
 /**
  * The run times of an environment with `vcpus`. Threads that have a core each take what was measured; with fewer cores
- * than threads it is longer in proportion, as if every thread worked all the time. Of several numbers of threads the best
- * counts. Row counts between those measured are interpolated.
+ * than threads it is longer in proportion, as if every thread worked all the time. Of several numbers of threads the
+ * fastest counts. Row counts between those measured are interpolated.
  *
  * @param table some rows of each of some lengths, for one or more numbers of threads; of long ones there may be fewer
  * @param length that rows have
@@ -141,29 +127,30 @@ export function runTimes(table: readonly RunCost[], vcpus: number, length: numbe
     slower: Math.max(1, threads / vcpus),
     cost: tableCost(extrapolate(runs.map(({ rows, length, medianMs }) => ({ rows, length, ms: medianMs })))),
   }));
-  const oneRun = (rows: number): number =>
-    Math.min(...byThreads.map(({ slower, cost }) => slower * cost(rows, length)));
-  const measured = [...new Set(table.map(({ rows }) => rows))].toSorted((a, b) => a - b);
-  const msPerRow = measured.map((rows) => oneRun(rows) / rows);
-  const best = Math.min(...msPerRow);
-  const rowsPerRun = measured[msPerRow.findIndex((ms) => ms <= NEARLY * best)] as number;
-  const fullRun = oneRun(rowsPerRun);
-  const gain = (oneRun(1) * rowsPerRun) / fullRun;
-  const threadsAt = (rows: number): number | undefined =>
-    byThreads.find(({ slower, cost }) => slower * cost(rows, length) === oneRun(rows))?.threads;
-  // Of the number of threads that counts: with another one, something else may have held the machine up.
-  const half = (rows: number): number => {
-    const counting = table.filter((run) => run.rows === rows && run.threads === threadsAt(rows));
-    return Math.min(MAX_DOUBT, Math.max(0, ...counting.map(({ spread = 0 }) => spread)) / 2);
+  const fastest = (rows: number) =>
+    byThreads
+      .map(({ threads, slower, cost }) => ({ threads, ms: slower * cost(rows, length) }))
+      .reduce((best, one) => (one.ms < best.ms ? one : best));
+  const counts = [...new Set(table.map(({ rows }) => rows))].toSorted((a, b) => a - b);
+  const msPerRow = counts.map((rows) => fastest(rows).ms / rows);
+  const limit = NEARLY * Math.min(...msPerRow);
+  const rowsPerRun = counts[msPerRow.findIndex((ms) => ms <= limit)] as number;
+  const fullRunMs = fastest(rowsPerRun).ms;
+  const gain = (fastest(1).ms * rowsPerRun) / fullRunMs;
+  // Of the fastest number of threads alone: with another one, something else may have held the machine up.
+  const doubtOf = (rows: number): number => {
+    const { threads } = fastest(rows);
+    const spreads = table.filter((run) => run.rows === rows && run.threads === threads).map(({ spread = 0 }) => spread);
+    return Math.min(MAX_DOUBT, Math.max(0, ...spreads) / 2);
   };
   return {
     rowsPerRun,
     gain,
-    sureGain: (gain * (1 - half(1))) / (1 + half(rowsPerRun)),
+    sureGain: (gain * (1 - doubtOf(1))) / (1 + doubtOf(rowsPerRun)),
     runsOf: (rows) => Math.ceil(rows / rowsPerRun),
-    msOf: (rows) => {
+    msOf(rows) {
       const rest = rows % rowsPerRun;
-      return Math.floor(rows / rowsPerRun) * fullRun + (rest === 0 ? 0 : oneRun(rest));
+      return Math.floor(rows / rowsPerRun) * fullRunMs + (rest === 0 ? 0 : fastest(rest).ms);
     },
   };
 }
@@ -192,7 +179,6 @@ export interface Bill {
   readonly prices: Prices;
   readonly architecture: Architecture;
   readonly messages: Messages;
-  readonly host: HostCosts;
   readonly messagesPerSecond: number;
   /** Most invocations at a time. */
   readonly maximumConcurrency: number;
@@ -274,9 +260,9 @@ function billedPerMessage(perCall: number, bytes: number): number {
 }
 
 /** A poll is answered with the first message that comes; those of the next round trip are in the next one together. */
-function messagesPerReceive({ messagesPerSecond, maximumConcurrency, host }: Bill): number {
+function messagesPerReceive({ messagesPerSecond, maximumConcurrency }: Bill): number {
   const perPoller = messagesPerSecond / Math.min(INVOCATIONS_AT_FIRST, maximumConcurrency);
-  return Math.min(MESSAGES_PER_CALL, 1 + (perPoller * host.roundTripMs) / 1000);
+  return Math.min(MESSAGES_PER_CALL, 1 + (perPoller * HOST_COSTS.roundTripMs) / 1000);
 }
 
 /** Long polls in which nothing comes: with no traffic 15 a minute. */

@@ -12,15 +12,37 @@ export interface Mapping {
 /** Milliseconds that an invocation with so many messages takes. */
 export type InvocationMs = (messages: number) => number;
 
-const NEVER = Number.POSITIVE_INFINITY;
-const NOT_OPEN = Number.NaN;
+/** How old messages were when they were answered, and with how many others they were. */
+export interface Course {
+  /** From a message's arrival to the end of its invocation: of half of the messages, and of all but the oldest hundredth. */
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** Invocations by their number of messages. */
+  readonly sizes: ReadonlyMap<number, number>;
+  readonly messages: number;
+  readonly invocations: number;
+}
+
+/** Gathers a batch and then runs it. */
+interface Slot {
+  readonly index: number;
+  /** Indexes of the arrivals that it has gathered. */
+  batch: number[];
+  isRunning: boolean;
+  /** Whether it is among those that take messages in turn. */
+  isInTurn: boolean;
+  /** When its window or its run ends; NaN where it waits for a first message. */
+  dueMs: number;
+}
+
+/** A slot receives so many in a call. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html */
+const MESSAGES_A_TURN = 10;
 
 /**
- * Simulates the event source mapping of a standard queue, from one event to the next. It has slots, each of which gathers
- * a batch and then runs it: five, more while messages are left waiting and fewer once none are, as AWS documents it, and
- * no more than the maximum concurrency. As AWS does not document it, it assumes that the slots that
- * gather take messages in turn, at once, and that slots go as fast as they come. It begins with as many as the traffic keeps
- * busy. Every invocation succeeds.
+ * Simulates the event source mapping of a standard queue. It has slots, each of which gathers a batch and then runs it:
+ * five at first, more while messages are left waiting and fewer once none are, as AWS documents it, and no more than the
+ * maximum concurrency. AWS does not document how messages are spread: slots that gather are taken to receive in turn and
+ * without delay. The simulation begins with as many slots as the traffic keeps busy. Every invocation succeeds.
  *
  * @param arrivals milliseconds, ascending
  * @param from index of the first message that counts: before it the queue settles. @default 0
@@ -32,183 +54,94 @@ export function simulateMapping(
   invocationMs: InvocationMs,
   from = 0,
 ): Course {
-  const tally = createTally(arrivals, from);
-  const atFirst = Math.min(INVOCATIONS_AT_FIRST, maximumConcurrency);
-  const [windowEnds, runEnds] = [createEventQueue(), createEventQueue()];
-  /** By slot: the messages that it has gathered, when its window ends, whether it runs, whether it is in turn. */
-  const members: number[][] = [];
-  const windowEndsMs: number[] = [];
-  const isRunning: boolean[] = [];
-  const isInTurn: boolean[] = [];
-  /** Slots that take messages, whose turn it is first; some may be running by now. */
-  const inTurn: number[] = [];
-  /** Slots that the mapping has taken away. */
-  const away: number[] = [];
-  const spanMs = (arrivals.at(-1) ?? 0) - (arrivals[0] ?? 0);
-  const busy = (arrivals.length / spanMs) * (invocationMs(batchSize) / batchSize);
-  let slots = Math.min(maximumConcurrency, Math.max(atFirst, Math.ceil(busy)));
-  let changedMs = arrivals[0] ?? 0;
+  const [firstMs, lastMs] = [arrivals[0] ?? 0, arrivals.at(-1) ?? 0];
+  const min = Math.min(INVOCATIONS_AT_FIRST, maximumConcurrency);
+  const busy = (arrivals.length / (lastMs - firstMs)) * (invocationMs(batchSize) / batchSize);
+  let limit = Math.min(maximumConcurrency, Math.max(min, Math.ceil(busy)));
+  let limitedAtMs = firstMs;
+  const slots: Slot[] = [];
+  const inTurn: Slot[] = [];
+  /** Soonest first. One whose slot is due at another time by now no longer counts. */
+  const events: { readonly atMs: number; readonly slot: Slot }[] = [];
+  const ages = new Float64Array(arrivals.length);
+  const sizes = new Map<number, number>();
+  let [aged, messages, invocations] = [0, 0, 0];
   let [nextWaiting, came] = [0, 0];
 
-  const putInTurn = (slot: number): void => {
-    if (!isInTurn[slot]) inTurn.push(slot);
-    isInTurn[slot] = true;
+  const putInTurn = (slot: Slot): void => {
+    if (slot.isInTurn || slot.isRunning) return;
+    slot.isInTurn = true;
+    inTurn.push(slot);
   };
-  const run = (slot: number, nowMs: number): void => {
-    const batch = members[slot] as number[];
+  const schedule = (slot: Slot, atMs: number): void => {
+    slot.dueMs = atMs;
+    let place = events.length;
+    while (place > 0 && (events[place - 1] as { readonly atMs: number }).atMs > atMs) place -= 1;
+    events.splice(place, 0, { atMs, slot });
+  };
+  const run = (slot: Slot, nowMs: number): void => {
+    const { batch } = slot;
     const endMs = nowMs + invocationMs(batch.length);
-    tally.add(batch, endMs);
-    members[slot] = [];
-    windowEndsMs[slot] = NOT_OPEN;
-    isRunning[slot] = true;
-    runEnds.add(endMs, slot);
-  };
-  const take = (slot: number, count: number, nowMs: number): void => {
-    const batch = members[slot] as number[];
-    if (batch.length === 0 && windowMs > 0) {
-      windowEndsMs[slot] = nowMs + windowMs;
-      windowEnds.add(nowMs + windowMs, slot);
+    if ((batch.at(-1) as number) >= from) {
+      for (const index of batch) if (index >= from) ages[aged++] = endMs - (arrivals[index] as number);
+      sizes.set(batch.length, (sizes.get(batch.length) ?? 0) + 1);
+      messages += batch.length;
+      invocations += 1;
     }
-    for (let taken = 0; taken < count; taken++) batch.push(nextWaiting++);
-    if (batch.length === batchSize || windowMs === 0) run(slot, nowMs);
-    else putInTurn(slot);
+    slot.batch = [];
+    slot.isRunning = true;
+    schedule(slot, endMs);
   };
   const receive = (nowMs: number): void => {
     while (nextWaiting < came) {
       const slot = inTurn.shift();
       if (slot === undefined) return;
-      isInTurn[slot] = false;
-      if (isRunning[slot]) continue;
-      const gathered = (members[slot] as number[]).length;
-      if (gathered === 0 && slot >= Math.floor(slots)) away.push(slot);
-      else take(slot, Math.min(batchSize - gathered, came - nextWaiting, MESSAGES_A_TURN), nowMs);
+      slot.isInTurn = false;
+      const { batch, isRunning } = slot;
+      // The mapping takes slots away that gather nothing.
+      if (isRunning || (batch.length === 0 && slot.index >= Math.floor(limit))) continue;
+      if (batch.length === 0 && windowMs > 0) schedule(slot, nowMs + windowMs);
+      const end = Math.min(came, nextWaiting + Math.min(batchSize - batch.length, MESSAGES_A_TURN));
+      while (nextWaiting < end) batch.push(nextWaiting++);
+      if (batch.length === batchSize || windowMs === 0) run(slot, nowMs);
+      else putInTurn(slot);
     }
   };
-  const grow = (nowMs: number): void => {
-    const change = ((nowMs - changedMs) * INVOCATIONS_ADDED_PER_MINUTE) / 60_000;
-    changedMs = nowMs;
-    slots = nextWaiting < came ? Math.min(maximumConcurrency, slots + change) : Math.max(atFirst, slots - change);
-    if (away.some((slot) => slot < Math.floor(slots))) {
-      for (const slot of away.splice(0)) {
-        if (slot < Math.floor(slots)) putInTurn(slot);
-        else away.push(slot);
-      }
+  const scale = (nowMs: number): void => {
+    const change = ((nowMs - limitedAtMs) * INVOCATIONS_ADDED_PER_MINUTE) / 60_000;
+    const before = Math.floor(limit);
+    limitedAtMs = nowMs;
+    limit = nextWaiting < came ? Math.min(maximumConcurrency, limit + change) : Math.max(min, limit - change);
+    if (slots.length > 0 && Math.floor(limit) <= before) return;
+    while (slots.length < Math.floor(limit)) {
+      slots.push({ index: slots.length, batch: [], isRunning: false, isInTurn: false, dueMs: Number.NaN });
     }
-    for (let slot = members.length; slot < Math.floor(slots); slot++) {
-      members.push([]);
-      putInTurn(slot);
-    }
+    for (const slot of slots.slice(0, Math.floor(limit))) putInTurn(slot);
   };
   const passUntil = (untilMs: number): void => {
-    for (;;) {
-      const nowMs = Math.min(windowEnds.nextMs, runEnds.nextMs);
-      if (nowMs > untilMs || nowMs === NEVER) return;
-      grow(nowMs);
-      if (runEnds.nextMs <= windowEnds.nextMs) {
-        const slot = runEnds.take();
-        isRunning[slot] = false;
+    for (let next = events[0]; next !== undefined && next.atMs <= untilMs; next = events[0]) {
+      events.shift();
+      const { atMs, slot } = next;
+      if (slot.dueMs !== atMs) continue;
+      scale(atMs);
+      if (slot.isRunning) {
+        slot.isRunning = false;
+        slot.dueMs = Number.NaN;
         putInTurn(slot);
-      } else {
-        const slot = windowEnds.take();
-        if (windowEndsMs[slot] === nowMs) run(slot, nowMs);
-      }
-      receive(nowMs);
+      } else run(slot, atMs);
+      receive(atMs);
     }
   };
+
   for (const arrivedMs of arrivals) {
     passUntil(arrivedMs);
-    grow(arrivedMs);
+    scale(arrivedMs);
     came += 1;
     receive(arrivedMs);
   }
-  passUntil(NEVER);
-  return tally.course();
-}
-
-/** A slot receives so many in a call. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html */
-const MESSAGES_A_TURN = 10;
-
-/** What is to happen, soonest first. */
-interface EventQueue {
-  /** When the next one is; Infinity where there is none. */
-  readonly nextMs: number;
-  add(atMs: number, slot: number): void;
-  /** Takes the next one out. @returns its slot */
-  take(): number;
-}
-
-/** Times are added nearly in order: each looks for its place from the end. */
-function createEventQueue(): EventQueue {
-  const times: number[] = [];
-  const slots: number[] = [];
-  let first = 0;
-  return {
-    get nextMs() {
-      return times[first] ?? NEVER;
-    },
-    add(atMs, slot) {
-      if (times.length === first || (times.at(-1) as number) <= atMs) {
-        times.push(atMs);
-        slots.push(slot);
-        return;
-      }
-      let place = times.length - 1;
-      while (place > first && (times[place - 1] as number) > atMs) place -= 1;
-      times.splice(place, 0, atMs);
-      slots.splice(place, 0, slot);
-    },
-    take() {
-      const slot = slots[first++] as number;
-      if (first > MAX_TAKEN) {
-        times.splice(0, first);
-        slots.splice(0, first);
-        first = 0;
-      }
-      return slot;
-    },
-  };
-}
-
-/** Taken ones, before they are let go of. */
-const MAX_TAKEN = 1_000;
-
-/** What became of messages: how old they were when they were answered, and with how many others they were. */
-export interface Course {
-  /** From its arrival to the end of its invocation: of half of the messages, and of all but the oldest hundredth. */
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  /** How many invocations had so many messages, by their number. */
-  readonly sizes: ReadonlyMap<number, number>;
-  readonly messages: number;
-  readonly invocations: number;
-}
-
-interface Tally {
-  /** @param members messages of an invocation, as indexes of their arrivals, in order */
-  add(members: readonly number[], endMs: number): void;
-  course(): Course;
-}
-
-/** @param from messages before it are left out: the queue had not settled */
-function createTally(arrivals: Float64Array, from: number): Tally {
-  const ages = new Float64Array(arrivals.length);
-  const sizes = new Map<number, number>();
-  let [messages, invocations, seen] = [0, 0, 0];
-  return {
-    add(members, endMs) {
-      if ((members.at(-1) as number) < from) return;
-      for (const index of members) {
-        if (index >= from) ages[seen++] = endMs - (arrivals[index] as number);
-      }
-      sizes.set(members.length, (sizes.get(members.length) ?? 0) + 1);
-      messages += members.length;
-      invocations += 1;
-    },
-    course() {
-      const sorted = ages.subarray(0, seen).sort();
-      return { p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99), sizes, messages, invocations };
-    },
-  };
+  passUntil(Number.POSITIVE_INFINITY);
+  const sorted = ages.subarray(0, aged).sort();
+  return { p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99), sizes, messages, invocations };
 }
 
 /** The value that a share of the sorted values does not exceed; NaN of none. */

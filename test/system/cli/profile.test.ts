@@ -24,16 +24,6 @@ jest.setTimeout(180_000);
 
 const QUICK = ['--max-rows', '4', '--seconds', '1'];
 
-/** As where the package vega is not installed. */
-const WITHOUT_VEGA = `--import=data:text/javascript,${encodeURIComponent(`
-  import { registerHooks } from 'node:module';
-  registerHooks({
-    resolve(name, context, next) {
-      if (name === 'vega') throw Object.assign(new Error('not found'), { code: 'ERR_MODULE_NOT_FOUND' });
-      return next(name, context);
-    },
-  });`)}`;
-
 describe('batchscore profile', () => {
   let folder: string;
   beforeEach(() => {
@@ -96,10 +86,12 @@ describe('batchscore profile', () => {
   it('prints tables that a person reads, also where nothing can be kept, and applies what it recommends', async () => {
     mkdirSync(join(folder, 'digits/1/profile.json'));
     writeFileSync(join(folder, 'cdk.json'), '{\n  "app": "a",\n  "context": {\n    "models": "models"\n  }\n}\n');
-    const options = { cwd: folder, env: { NODE_OPTIONS: WITHOUT_VEGA } };
     const args = ['profile', 'digits', '--models', '.', '--apply', ...QUICK];
-    const { code, stdout, stderr } = await runScript('cli/batchscore.ts', args, options);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringMatching(/^wrote .* into cdk\.json\n$/) });
+    const { code, stdout, stderr } = await runScript('cli/batchscore.ts', args, { cwd: folder });
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: expect.stringMatching(/^wrote .*profile\.html\nwrote .* into cdk\.json\n$/),
+    });
     expect(stdout).toMatch(/^digits: rows are independent \(\d+ probes, /);
     expect(stdout).toMatch(/^Cold start \S+ s: process \S+, library \S+, model \S+, warm-up and checks \S+$/m);
     expect(stdout).toMatch(/^rows {2}length {2}threads {2}median ms {2}spread +rows\/s {2}peak MiB$/m);
@@ -108,9 +100,7 @@ describe('batchscore profile', () => {
     expect(stdout).toMatch(
       /profile\.json: expected a folder that can be written to, got: .*; what was measured is not/,
     );
-    expect(stdout).toMatch(
-      /profile\.html: expected the package vega, which draws the charts, got none; run npm install/,
-    );
+    expect(readFileSync(join(folder, 'digits/1/profile.html'), 'utf8')).toContain('what was measured is not kept');
     const [, recommended = ''] = /^Recommended: (\{.*\})$/m.exec(stdout) ?? [];
     const { batchSize } = JSON.parse(recommended);
     const { context, ...rest } = JSON.parse(readFileSync(join(folder, 'cdk.json'), 'utf8'));
@@ -150,9 +140,7 @@ describe('batchscore profile', () => {
 
   it.each([
     ['has no file', { 'model/1/notes.txt': 'none' }, 'got no file that can be opened; put model.onnx there'],
-    ['is no ONNX', { 'model/1/model.onnx': 'a model' }, 'got a file that is not ONNX; export the model anew'],
     ['needs more memory than there is', { 'model/1/model.onnx': endlessModel() }, 'more memory than there is'],
-    ['has a broken config.json', { 'model/1/model.onnx': identityModel(), 'model/config.json': '{' }, 'expected JSON'],
     [
       'takes no made-up values',
       { 'model/1/model.onnx': farIdsModel() },

@@ -12,7 +12,6 @@ import { launchBrowser, type Opened, openPage, violationsOf } from './browser.ts
 import { covered, focused, illegible, inkColour, openDetails, overflowing, reachable } from './inPage.js';
 
 const PAGES: Readonly<Record<string, Given>> = {
-  plain: {},
   ragged: { lengths: [32, 64, 128, 256], threads: [1, 2, 4], messagesPerSecond: 5, hasGpu: true },
   single: { maxRows: 1, threads: [1], msOf: () => 40 },
   beyond: { messagesPerSecond: 20_000, budgetMs: 3_600_000 },
@@ -27,7 +26,7 @@ let folder: string;
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'batchscore-page-'));
   for (const [name, given] of Object.entries(PAGES)) {
-    writeFileSync(join(folder, `${name}.html`), await renderPage(reportOf(given)));
+    writeFileSync(join(folder, `${name}.html`), renderPage(reportOf(given)));
   }
   browser = await launchBrowser();
 });

@@ -9,7 +9,9 @@ it('times the other sizes where one fails that ran before, and says so', async (
   const sizes = [1, 8, 2].map((rows) => ({ rows, length: 1 }));
   const limits = { allowedSizes: [], slowMs: 1_000 };
   const target = { path, maxBatchRows: 8, providers: ['cpu'] };
-  const { timed, findings } = await timeAll(target, sizes, [1], limits, 200, () => {});
+  const findings: string[] = [];
+  const find = (finding: string) => void findings.push(finding);
+  const timed = await timeAll(target, sizes, [1], limits, 200, find, () => {});
   expect(timed.map(({ rows }) => rows)).toEqual([1, 2]);
   expect(findings[0]).toMatch(/^with 1 threads, 8 rows of length 1 failed after runs of other sizes, .*not timed/);
 });

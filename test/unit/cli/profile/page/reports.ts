@@ -1,7 +1,6 @@
-import type { MeasuredRun } from '../../../../../cli/profile/page/profilePage.ts';
-import { kneeOf, type ProfileReport, recommendationOf } from '../../../../../cli/profile/profileReport.ts';
-import { type GpuProfile, settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
-
+import type { Measurement } from '../../../../../cli/profile/measure/measureModel.ts';
+import { createReport, type MeasuredRun, type ProfileReport } from '../../../../../cli/profile/profileReport.ts';
+import type { GpuProfile } from '../../../../../cli/profile/settings/chooseSettings.ts';
 import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE } from '../settings/setup.ts';
 
@@ -31,33 +30,24 @@ export function reportOf(given: Given = {}): ProfileReport {
     architecture: 'arm64' as const,
     gpus: given.hasGpu ? [gpuOf(table)] : [],
   };
-  const answer = settingsFor(question);
-  const threads = Math.max(...table.map((run) => run.threads));
-  return {
-    measured: {
-      path: 'models/digits/1/model.onnx',
-      requestBytes: undefined,
-      model: 'digits',
-      version: '1',
-      digest: `sha256:${'0123456789abcdef'.repeat(4)}`,
-      date: '2026-11-22T10:00:00.000Z',
-      machine: { cpu: 'AMD EPYC 7B13', cores: 2, architecture: 'x64', memoryBytes: 8 * 2 ** 30 },
-      provider: 'cpu',
-      versions: { batchscore: '0.1.0', node: '24.21.0', onnxruntime: '1.30.0' },
-      threads,
-      length: lengths[0] ?? 1,
-      safety: { verdict: 'independent', maxDifference: 1.2e-7, probes: 64 },
-      coldStart: { processMs: 42.3, libraryMs: 61.2, loadMs: 12.5, warmUpMs: 180.2 },
-      table,
-      findings: ['a run of 512 rows failed, so 256 rows are the most'],
-    },
-    knee: kneeOf({ table, length: lengths[0] ?? 1, threads }),
-    question,
-    answer,
-    recommendation: recommendationOf(answer, undefined),
-    asked: `${messagesPerSecond} messages/s at random, 99 % to be answered within ${budgetMs} ms`,
-    notes: ['Runs were timed on this machine.', 'Prices of 2026-11.'],
+  const measured: Measurement = {
+    path: 'models/digits/1/model.onnx',
+    requestBytes: undefined,
+    model: 'digits',
+    version: '1',
+    digest: `sha256:${'0123456789abcdef'.repeat(4)}`,
+    date: '2026-11-22T10:00:00.000Z',
+    machine: { cpu: 'AMD EPYC 7B13', cores: 2, architecture: 'x64', memoryBytes: 8 * 2 ** 30 },
+    provider: 'cpu',
+    versions: { batchscore: '0.1.0', node: '24.21.0', onnxruntime: '1.30.0' },
+    threads: Math.max(...table.map((run) => run.threads)),
+    length: lengths[0] ?? 1,
+    safety: { verdict: 'independent', maxDifference: 1.2e-7, probes: 64 },
+    coldStart: { processMs: 42.3, libraryMs: 61.2, loadMs: 12.5, warmUpMs: 180.2 },
+    table,
+    findings: ['a run of 512 rows failed, so 256 rows are the most'],
   };
+  return createReport(measured, question, undefined);
 }
 
 function tableOf({ lengths = [1], threads = [2, 1], msOf = gains, maxRows = 256 }: Given): MeasuredRun[] {

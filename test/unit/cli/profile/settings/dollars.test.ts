@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import {
   type Bill,
+  HOST_COSTS,
   type Invocation,
   instanceDollars,
   invocationWith,
@@ -12,8 +13,6 @@ import type { Course } from '../../../../../cli/profile/settings/simulate.ts';
 import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
-const HOST = { messageMs: 0, requestMs: 0, roundTripMs: 20 };
-
 /** Invocations that all have so many messages. */
 function courseOf(size: number, invocations = 10): Course {
   return { p50Ms: 0, p99Ms: 0, sizes: new Map([[size, invocations]]), messages: size * invocations, invocations };
@@ -24,7 +23,7 @@ function lasting(ms: number, memoryMb = 1769): Invocation {
 }
 
 function bill(overrides: Partial<Bill> = {}): Bill {
-  const common = { prices: PRICES, architecture: 'arm64', host: HOST, maximumConcurrency: 5 } as const;
+  const common = { prices: PRICES, architecture: 'arm64', maximumConcurrency: 5 } as const;
   return { ...common, messages: SINGLE, messagesPerSecond: 10_000, ...overrides };
 }
 
@@ -87,18 +86,15 @@ it('an instance costs its hours, whatever comes, and full calls', () => {
   expect(dollars.resultQueue).toBeCloseTo(0.12, 10);
 });
 
-describe('an invocation', () => {
-  it('decodes with its share of a core, runs, and waits for its writes', () => {
-    const host = { messageMs: 0.1, requestMs: 0.2, roundTripMs: 20 };
-    const table = tableOf((rows) => 10 * rows);
-    const full = invocationWith(1769, table, 1, SINGLE, host);
-    expect(full.msOf(1)).toBeCloseTo(0.3 + 10 + 20, 10);
-    // 160 results take 16 calls, which are under way together, 170 one call more.
-    expect(full.msOf(160)).toBeCloseTo(160 * 10.3 + 20, 6);
-    expect(full.msOf(170)).toBeCloseTo(170 * 10.3 + 40, 6);
-    const half = invocationWith(1769 / 2, table, 1, SINGLE, host);
-    expect(half.msOf(1)).toBeCloseTo(0.6 + 20 + 20, 10);
-    const two = invocationWith(2 * 1769, table, 1, SINGLE, host);
-    expect(two.msOf(1)).toBeCloseTo(full.msOf(1), 10);
-  });
+it('an invocation decodes with its share of a core, runs, and waits for its writes', () => {
+  const hostMs = HOST_COSTS.messageMs + HOST_COSTS.requestMs;
+  const table = tableOf((rows) => 10 * rows);
+  const msOf = (memoryMb: number, messages: number): number =>
+    invocationWith(memoryMb, table, 1, SINGLE).msOf(messages);
+  expect(msOf(1769, 1)).toBeCloseTo(hostMs + 10 + 20, 10);
+  // 160 results take 16 calls, which are under way together, 170 one call more.
+  expect(msOf(1769, 160)).toBeCloseTo(160 * (hostMs + 10) + 20, 6);
+  expect(msOf(1769, 170)).toBeCloseTo(170 * (hostMs + 10) + 40, 6);
+  expect(msOf(1769 / 2, 1)).toBeCloseTo(2 * hostMs + 20 + 20, 10);
+  expect(msOf(2 * 1769, 1)).toBeCloseTo(msOf(1769, 1), 10);
 });

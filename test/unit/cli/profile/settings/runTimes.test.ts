@@ -2,11 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import { peakBytes, type RunCost, runTimes } from '../../../../../cli/profile/settings/invocationCosts.ts';
 import { tableOf } from './setup.ts';
 
-const run = (rows: number, threads: number, medianMs: number): RunCost => ({
+const run = (rows: number, threads: number, medianMs: number, spread = 0): RunCost => ({
   rows,
   length: 1,
   threads,
   medianMs,
+  spread,
   rowsPerSecond: (1000 * rows) / medianMs,
   peakRssBytes: rows * 1e6,
 });
@@ -41,14 +42,7 @@ describe('runTimes', () => {
 
   it('is sure of a gain that is larger than what runs of one size differ by, and of no other', () => {
     const sureGain = (spread: number, ms: number): number =>
-      runTimes(
-        [
-          { rows: 1, length: 1, threads: 1, medianMs: 1, spread, rowsPerSecond: 1_000, peakRssBytes: 0 },
-          { rows: 10, length: 1, threads: 1, medianMs: ms, spread, rowsPerSecond: 10_000 / ms, peakRssBytes: 0 },
-        ],
-        1,
-        1,
-      ).sureGain;
+      runTimes([run(1, 1, 1, spread), run(10, 1, ms, spread)], 1, 1).sureGain;
     expect(sureGain(0, 8)).toBeCloseTo(1.25);
     expect(sureGain(0.3, 8)).toBeLessThan(1);
     expect(sureGain(1.6, 0.5)).toBeGreaterThan(2);
@@ -56,9 +50,6 @@ describe('runTimes', () => {
   });
 
   it('is no less sure for what runs on a number of threads that does not count differ by', () => {
-    const run = (rows: number, threads: number, medianMs: number, spread: number) => {
-      return { rows, length: 1, threads, medianMs, spread, rowsPerSecond: (1_000 * rows) / medianMs, peakRssBytes: 0 };
-    };
     const one = [run(1, 1, 1, 0.1), run(10, 1, 2.5, 0.1)];
     const heldUp = [run(1, 2, 1, 3), run(10, 2, 2.5, 25)];
     expect(runTimes([...heldUp, ...one], 1, 1).sureGain).toBeCloseTo((4 * 0.95) / 1.05);

@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import {
   candidatesFor,
-  expect as expectationOf,
+  expectationOf,
   type SettingsQuestion,
   settingsFor,
 } from '../../../../../cli/profile/settings/chooseSettings.ts';
-import { HOST_COSTS } from '../../../../../cli/profile/settings/invocationCosts.ts';
 import { poissonArrivals, traceArrivals } from '../../../../../cli/profile/settings/simulate.ts';
 
 import { PRICES } from '../../../../../infra/priceList.ts';
@@ -35,10 +34,9 @@ describe('settingsFor', () => {
     const { chosen } = settingsFor(asked);
     expect(chosen.p99AgeMs).toBeLessThanOrEqual(asked.budgetMs);
     expect(chosen.batchSize).toBeGreaterThan(1);
-    const bill = { ...asked, host: HOST_COSTS };
     const arrivals = poissonArrivals(messagesPerSecond, 4_000);
     const costs = candidatesFor(asked)
-      .flatMap(({ invocation, candidates }) => candidates.map((one) => expectationOf(one, invocation, arrivals, bill)))
+      .map((one) => expectationOf(one, arrivals, asked))
       .filter(({ p99AgeMs }) => p99AgeMs <= 0.9 * asked.budgetMs)
       .map(({ dollarsPerMillionRows }) => dollarsPerMillionRows.total);
     expect(costs.length).toBeGreaterThan(20);
@@ -52,6 +50,14 @@ describe('settingsFor', () => {
     expect(reason).toMatch(
       /^batching does not pay: the best run gives 1\.00 times .* would save calls and round trips/,
     );
+  });
+
+  it('recommends messages one at a time where runs of one size differ by more than many rows gain', () => {
+    const table = tableOf((rows) => (rows === 1 ? 8 : 6 * rows)).map((run) => ({ ...run, spread: 0.5 }));
+    const { chosen, reason, gain } = settingsFor(question({ table }));
+    expect(gain).toBeCloseTo(8 / 6);
+    expect(chosen).toMatchObject({ batchSize: 1, windowSeconds: 0 });
+    expect(reason).toMatch(/^batching is not shown to pay: the best run gives 1\.33 times /);
   });
 
   it('gathers no longer than the budget allows', () => {
@@ -71,10 +77,12 @@ describe('settingsFor', () => {
 
   it('tries nothing that AWS refuses, and no memory that the runs were seen to exceed', () => {
     const asked = question({ table: tableOf((rows) => 2 + 0.01 * rows, 1.5e9), budgetMs: 300_000 });
-    for (const { invocation, candidates } of candidatesFor(asked)) {
+    const candidates = candidatesFor(asked);
+    expect(candidates.length).toBeGreaterThan(50);
+    for (const { invocation } of candidates) {
       expect(invocation.memoryMb).toBeGreaterThanOrEqual((1.3 * 1.5e9) / 1024 / 1024);
-      expect(candidates.flatMap((one) => mappingProblems({ ...one, fifo: false }))).toEqual([]);
     }
+    expect(candidates.flatMap((one) => mappingProblems({ ...one, fifo: false }))).toEqual([]);
   });
 
   it('refuses a model that no function holds', () => {
@@ -89,14 +97,8 @@ describe('settingsFor', () => {
     const times = Float64Array.from({ length: 300 }, (_, index) => Math.floor(index / 30) * 10_000);
     const trace = traceArrivals(times);
     expect(trace.perSecond).toBeCloseTo(299 / 90, 10);
-    const { chosen } = settingsFor(question({ trace, table: tableOf(() => 400) }));
+    const { chosen } = settingsFor(question({ trace, messagesPerSecond: trace.perSecond, table: tableOf(() => 400) }));
     expect(chosen.batchSize).toBeGreaterThan(5);
     expect(chosen.p99AgeMs).toBeLessThanOrEqual(2000);
-  });
-
-  it('tries some hundreds of settings', () => {
-    const { tried } = settingsFor(question({ messagesPerSecond: 50, budgetMs: 20_000 }));
-    expect(tried).toBeGreaterThan(100);
-    expect(tried).toBeLessThan(1_000);
   });
 });

@@ -35,6 +35,13 @@ describe('simulateMapping', () => {
     expect(simulateMapping(Float64Array.of(0, 1500), mapping, () => 2000).p99Ms).toBe(4500);
   });
 
+  it('starts more invocations while messages are left waiting, five a second', () => {
+    // Five run at first, 9 after a second, 14 after two, and the other 12 after three: without more it would take 8 s.
+    const times = Float64Array.from({ length: 41 }, (_, index) => (index < 40 ? index : 100_000));
+    const course = simulateMapping(times, { batchSize: 1, windowMs: 0, maximumConcurrency: 100 }, () => 1000);
+    expect(Math.round(course.p99Ms / 1000)).toBe(4);
+  });
+
   it('leaves out the age of those in a batch with others that count', () => {
     const mapping = { batchSize: 2, windowMs: 5000, maximumConcurrency: 1 };
     expect(simulateMapping(Float64Array.of(0, 100), mapping, () => 10, 1).p99Ms).toBe(10);
