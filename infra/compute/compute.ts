@@ -6,6 +6,7 @@ import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib
 import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import type { LogLevel, MappingSettings } from '../../lambda/core/limits.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 
 import type { Queues } from '../constructs/channels.ts';
 import type { ModelPlace } from '../constructs/existingThings.ts';
@@ -135,4 +136,10 @@ export function withDefaults(given: Partial<Batching>): Batching {
     batchSize: given.batchSize ?? batchSize,
     windowSeconds: given.windowSeconds ?? windowSeconds,
   };
+}
+
+/** The environment variables of the settings that are given, by their names in the catalogue. */
+export function environmentOf(values: Readonly<Record<string, unknown>>): Record<string, string> {
+  const given = Object.entries(SETTINGS).filter(([name]) => values[name] !== undefined);
+  return Object.fromEntries(given.map(([name, { variable }]) => [variable, String(values[name])]));
 }

@@ -26,11 +26,6 @@ export interface Network {
   readonly endpoints: readonly IDependable[];
 }
 
-interface Given {
-  readonly vpc?: IVpc | undefined;
-  readonly subnets?: SubnetSelection | undefined;
-}
-
 /** What a new network has endpoints for, besides S3 and DynamoDB. */
 export interface Endpoints {
   /** Who calls them, as descriptions have it, such as `GPU instances`. */
@@ -50,29 +45,23 @@ const AVAILABILITY_ZONES = 2;
  */
 export function createPrivateNetwork(
   scope: Construct,
-  given: Given,
+  given: { readonly vpc?: IVpc | undefined; readonly subnets?: SubnetSelection | undefined },
   logs: LogGroupOptions,
   endpoints: Endpoints,
 ): Network {
   const vpc = given.vpc ?? createVpc(scope, logs);
-  const securityGroup = createGroup(scope, vpc, endpoints);
-  const isNew = vpc instanceof Vpc && given.vpc === undefined;
+  const securityGroup = new SecurityGroup(scope, 'Instances', {
+    vpc,
+    description: `${endpoints.of}: they call AWS services, nothing calls them`,
+    allowAllOutbound: false,
+  });
+  securityGroup.addEgressRule(Peer.anyIpv4(), HTTPS, 'AWS services');
   return {
     vpc,
     subnets: vpc.selectSubnets(given.subnets).subnets,
     securityGroup,
-    endpoints: isNew ? addEndpoints(scope, vpc, securityGroup, endpoints) : [],
+    endpoints: given.vpc === undefined ? addEndpoints(scope, vpc, securityGroup, endpoints) : [],
   };
-}
-
-function createGroup(scope: Construct, vpc: IVpc, { of }: Endpoints): SecurityGroup {
-  const securityGroup = new SecurityGroup(scope, 'Instances', {
-    vpc,
-    description: `${of}: they call AWS services, nothing calls them`,
-    allowAllOutbound: false,
-  });
-  securityGroup.addEgressRule(Peer.anyIpv4(), HTTPS, 'AWS services');
-  return securityGroup;
 }
 
 function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
@@ -94,7 +83,7 @@ function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
 /** Each serves this account's principals and resources alone: a model cannot send what it sees to a foreign bucket. */
 function addEndpoints(
   scope: Construct,
-  vpc: Vpc,
+  vpc: IVpc,
   callers: ISecurityGroup,
   { of, interfaces, pullsImages = false }: Endpoints,
 ): IDependable[] {

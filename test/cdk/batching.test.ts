@@ -69,11 +69,6 @@ describe('the event source mapping', () => {
     expect(ScalingConfig).toEqual(maximum === undefined ? undefined : { MaximumConcurrency: maximum });
   });
 
-  it('has no ceiling beside pollers, whose number is one', () => {
-    const compute = lambdaCompute({ reservedConcurrency: 200, maximumPollers: 20 });
-    expect(only(synthesize({ compute }), MAPPING)).not.toHaveProperty('ScalingConfig');
-  });
-
   it.each([2001, 10_000])('may have %s provisioned pollers', (maximumPollers) => {
     const compute = lambdaCompute({ maximumPollers });
     expect(only(synthesize({ compute }), MAPPING)).toMatchObject({
@@ -88,12 +83,5 @@ describe('the event source mapping', () => {
     const enabledWith = (props: Partial<BatchScoringProps>) =>
       only(synthesize({ compute: compute(), ...props }), MAPPING).Enabled;
     expect([enabledWith({}), enabledWith({ eventSourceEnabled: false })]).toEqual([true, false]);
-  });
-
-  it('polls with provisioned pollers', () => {
-    const compute = lambdaCompute({ minimumPollers: 2, maximumPollers: 20 });
-    expect(only(synthesize({ compute }), MAPPING)).toMatchObject({
-      ProvisionedPollerConfig: { MinimumPollers: 2, MaximumPollers: 20 },
-    });
   });
 });

@@ -40,13 +40,6 @@ describe('what the compute creates', () => {
     const [[capacityId] = []] = Object.entries(template.findResources('AWS::Lambda::CapacityProvider'));
     expect(stack.resolve(capacityProvider.capacityProviderName)).toEqual({ Ref: capacityId });
   });
-
-  it('can be used as any function of the CDK', () => {
-    const scoring = createScoring();
-    scoring.compute.function.addEnvironment('NODE_OPTIONS', '--max-old-space-size=512');
-    scoring.compute.function.metricDuration().createAlarm(scoring, 'Slow', { threshold: 1, evaluationPeriods: 1 });
-    expect(JSON.stringify(only(templateOf(scoring), FUNCTION, SCORING))).toContain('--max-old-space-size=512');
-  });
 });
 
 describe.each(KINDS)('a role of your own for %s', (_, compute) => {

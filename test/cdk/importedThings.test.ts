@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration, Annotations as Messages, Stack, Validations } from 'aws-cdk-lib';
+import { Duration, Stack, Validations } from 'aws-cdk-lib';
 import { AttributeType, Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
@@ -63,11 +63,6 @@ describe('an imported key', () => {
     const [warning] = warningsOf(createScoring({ encryptionKey }, stack));
     expect(warning).toContain('"Principal":{"Service":"logs.<AWS::Region>.amazonaws.com"}');
     expect(warning).toContain('"arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:*"');
-  });
-
-  it('need not be warned of when it is of the app', () => {
-    const stack = createStack();
-    expect(warningsOf(createScoring({ encryptionKey: new Key(stack, 'Key') }, stack))).toEqual([]);
   });
 });
 
@@ -139,14 +134,6 @@ describe('an existing queue without dead letters', () => {
     const elsewhere = createStack();
     const queue = Queue.fromQueueAttributes(elsewhere, 'Orders', { queueArn: QUEUE_ARN, keyArn: KEY_ARN });
     expect(warningsOf(createScoring({ requestQueue: { queue, visibilityTimeout } }, elsewhere))).toEqual([said]);
-  });
-
-  it('may be acknowledged, as every warning may, by its ID', () => {
-    const stack = createStack();
-    const queue = new Queue(stack, 'Orders', { visibilityTimeout });
-    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout } }, stack);
-    Messages.of(scoring).acknowledgeWarning('batchscore:noDeadLetters', 'Orders expire within the hour');
-    expect(warningsOf(scoring)).toEqual([]);
   });
 });
 

@@ -8,7 +8,7 @@ import {
   lambdaCompute,
   lambdaGpuCompute,
 } from '../../infra/index.ts';
-import { createApp, createScoring, createStack, only, templateOf } from '../helpers/stacks.ts';
+import { createApp, createScoring, templateOf } from '../helpers/stacks.ts';
 
 const ACCOUNT = '123456789012';
 const REGIONS = ['eu-central-1', 'us-east-1'] as const;
@@ -31,13 +31,6 @@ describe('two regions of one account', () => {
     }).map(globalNamesIn);
     expect(frankfurt).toEqual([expect.stringMatching(/^Batchscore-Scoring-\w+-eu-central-1$/)]);
     expect(virginia).toEqual([frankfurt[0]?.replace('eu-central-1', 'us-east-1')]);
-  });
-
-  it('are told apart by a template that is for any region', () => {
-    const scoring = createScoring({}, createStack());
-    expect(only(templateOf(scoring), 'AWS::CloudWatch::Dashboard').DashboardName).toEqual({
-      'Fn::Join': ['', [`${scoring.serviceName}-`, { Ref: 'AWS::Region' }]],
-    });
   });
 });
 
