@@ -31,11 +31,6 @@ describe('batch size and window, stated once', () => {
     expect(mapping).toMatchObject({ BatchSize: 10 });
     expect(mapping).not.toHaveProperty('MaximumBatchingWindowInSeconds');
   });
-
-  it('need no window up to ten records', () => {
-    const mapping = only(synthesize({ batchSize: 10, window: Duration.seconds(0) }), MAPPING);
-    expect(mapping).not.toHaveProperty('MaximumBatchingWindowInSeconds');
-  });
 });
 
 describe('the event source mapping', () => {
@@ -44,12 +39,6 @@ describe('the event source mapping', () => {
       FunctionResponseTypes: ['ReportBatchItemFailures'],
       MetricsConfig: { Metrics: ['EventCount'] },
     });
-  });
-
-  it('has no ceilings of its own unless they are asked for', () => {
-    const mapping = only(synthesize(), MAPPING);
-    expect(mapping).not.toHaveProperty('ScalingConfig');
-    expect(mapping).not.toHaveProperty('ProvisionedPollerConfig');
   });
 
   it('starts no more invocations at a time than it may', () => {

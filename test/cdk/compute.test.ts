@@ -229,23 +229,6 @@ describe('the environment', () => {
     });
   });
 
-  it('leaves the runtime its own defaults', () => {
-    expect(Object.keys(environmentIn(synthesize())).toSorted()).toEqual(
-      [
-        CONFIG_KEYS.batchSize,
-        CONFIG_KEYS.payloadBucket,
-        CONFIG_KEYS.requestQueueUrls,
-        CONFIG_KEYS.resultQueueUrl,
-        CONFIG_KEYS.results,
-        CONFIG_KEYS.resultsPerMessage,
-        CONFIG_KEYS.resultMessageBytes,
-        CONFIG_KEYS.serviceName,
-        CONFIG_KEYS.windowSeconds,
-        'ORT_DISABLE_TELEMETRY',
-      ].toSorted(),
-    );
-  });
-
   it('has the variables that are added to it, for which no name of another is lost', () => {
     const ownNames = Object.keys(environmentIn(synthesize()));
     const environment = environmentIn(synthesize({ environment: { NODE_OPTIONS: '--no-warnings', TZ: 'UTC' } }));

@@ -2,7 +2,6 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Duration } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { Key } from 'aws-cdk-lib/aws-kms';
-import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { ecsCompute, ecsGpuCompute } from '../../infra/index.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
@@ -176,14 +175,6 @@ describe('the environment of a worker', () => {
     const template = templateOf(createScoring({ compute, window: Duration.seconds(7) }));
     template.hasResourceProperties('AWS::SQS::Queue', { VisibilityTimeout: 87 });
     expect(workerEnvironmentIn(template)[CONFIG_KEYS.visibilitySeconds]).toBe('87');
-  });
-
-  it('hides those of an existing queue as long as that says', () => {
-    const stack = createStack();
-    const visibilityTimeout = Duration.minutes(9);
-    const requestQueue = { queue: new Queue(stack, 'Orders', { visibilityTimeout }), visibilityTimeout };
-    const template = templateOf(createScoring({ compute: ecsCompute(), requestQueue }, stack));
-    expect(workerEnvironmentIn(template)[CONFIG_KEYS.visibilitySeconds]).toBe('540');
   });
 
   it('may gather more than ten records of a FIFO queue, in a window', () => {

@@ -81,11 +81,6 @@ describe('a function in a network', () => {
     });
     expect(scoringFunction?.DependsOn).toEqual(expect.arrayContaining(Object.keys(policies)));
   });
-
-  it('adds nothing to the network', () => {
-    template.resourceCountIs('AWS::EC2::VPC', 1);
-    template.resourceCountIs('AWS::EC2::VPCEndpoint', 0);
-  });
 });
 
 it('takes the subnets and security groups that are given', () => {

@@ -112,21 +112,6 @@ describe('the dashboard', () => {
     );
     for (const line of ['"value":777', '"value":33', '"value":444']) expect(body).toContain(line);
   });
-
-  it('shows what SQS has, and what becomes of the messages', () => {
-    const body = dashboardIn(synthesize());
-    for (const metric of [
-      'ApproximateNumberOfMessagesVisible',
-      'ApproximateNumberOfMessagesNotVisible',
-      'ApproximateAgeOfOldestMessage',
-      'PolledEventCount',
-      'DeletedEventCount',
-      'Invocations',
-      'Throttles',
-    ]) {
-      expect(body).toContain(`"${metric}"`);
-    }
-  });
 });
 
 describe('the metrics', () => {

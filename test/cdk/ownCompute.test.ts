@@ -121,15 +121,6 @@ describe('a function of your own, made of the exported parts', () => {
     });
     template.hasResourceProperties('AWS::SQS::Queue', { VisibilityTimeout: 6 * 45 + 1 });
   });
-
-  it('has its alarms, graphs and cost among those of the construct', () => {
-    expect(scoring.alarms.map(({ node }) => node.id)).toEqual(
-      expect.arrayContaining(['DeadLetters', 'FunctionErrors', 'Slow']),
-    );
-    const dashboard = JSON.stringify(only(template, 'AWS::CloudWatch::Dashboard'));
-    expect(dashboard).toContain('Invocations, and how long they take of 45 s');
-    expect(dashboard).toContain('/ 1000 * 2 * ');
-  });
 });
 
 describe('compute without a function', () => {

@@ -46,12 +46,6 @@ describe('three shards', () => {
     expect(kept(synthesize({ shards: 3 }))).toMatchObject(kept(synthesize()));
   });
 
-  it('are FIFO queues, with FIFO dead letters, where that is asked for', () => {
-    const template = synthesize({ shards: 2, fifo: true });
-    template.resourcePropertiesCountIs(QUEUE, { FifoQueue: true }, 4);
-    expect(mappingsIn(template)).toMatchObject([{ BatchSize: 10 }, { BatchSize: 10 }]);
-  });
-
   it('are properties, and one URL each, comma-separated, for the function and the clients', () => {
     const scoring = createScoring({ shards: 3 });
     scoring.addClientOutputs();
@@ -167,11 +161,6 @@ describe('the concurrency of several shards', () => {
     const compute = lambdaCompute({ minimumPollers: 9, maximumPollers: 300 });
     expect(scalingOf({ shards: 2, compute })).toEqual(Array(2).fill({ MinimumPollers: 4, MaximumPollers: 150 }));
   });
-
-  it('may be as high as that of all mappings', () => {
-    const compute = lambdaCompute({ maximumConcurrency: 3000 });
-    expect(scalingOf({ shards: 3, compute })).toEqual(Array(3).fill({ MaximumConcurrency: 1000 }));
-  });
 });
 
 describe('messages in flight beyond the quota of a queue', () => {
@@ -213,13 +202,5 @@ describe('messages in flight beyond the quota of a queue', () => {
         `batchSize: expected at most 120000 messages in flight from one queue, which is what SQS hands out, ${arithmetic}`,
       ),
     ]);
-  });
-
-  it.each<[string, Partial<BatchScoringProps>]>([
-    ['as many as the quota', { batchSize: 1200, compute: lambdaCompute({ maximumConcurrency: 100 }) }],
-    ['as many in each shard', { batchSize: 1200, shards: 2, compute: lambdaCompute({ maximumConcurrency: 200 }) }],
-    ['any number where no ceiling was asked for', { batchSize: 10_000 }],
-  ])('are not warned of: %s', (_, props) => {
-    expect(warningOf(props)).toEqual([]);
   });
 });

@@ -67,11 +67,6 @@ describe('the queues', () => {
     expect(queue.RedrivePolicy).toMatchObject({ maxReceiveCount: 5 });
   });
 
-  it('are all FIFO queues when one is', () => {
-    const queues = Object.values(synthesize({ fifo: true }).findResources('AWS::SQS::Queue'));
-    expect(queues.map(({ Properties }) => Properties.FifoQueue)).toEqual([true, true, true]);
-  });
-
   it('have high throughput where they are FIFO, the dead letters too, and else no word of it', () => {
     const highThroughput = { DeduplicationScope: 'messageGroup', FifoThroughputLimit: 'perMessageGroupId' };
     synthesize({ fifo: true, shards: 2 }).allResourcesProperties('AWS::SQS::Queue', highThroughput);
@@ -110,17 +105,6 @@ describe('everything that is stored', () => {
     template.resourceCountIs('AWS::S3::BucketPolicy', 2);
     template.allResourcesProperties('AWS::SQS::QueuePolicy', REFUSES_PLAIN_TEXT);
     template.allResourcesProperties('AWS::S3::BucketPolicy', REFUSES_PLAIN_TEXT);
-  });
-
-  it('is closed to the public', () => {
-    synthesize({ results: ALL }).allResourcesProperties('AWS::S3::Bucket', {
-      PublicAccessBlockConfiguration: {
-        BlockPublicAcls: true,
-        BlockPublicPolicy: true,
-        IgnorePublicAcls: true,
-        RestrictPublicBuckets: true,
-      },
-    });
   });
 
   it('is encrypted by its service', () => {
