@@ -33,7 +33,6 @@ import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 import { outside } from '../../lambda/core/limits.ts';
 import {
-  acknowledgeActions,
   acknowledgeManagedPolicy,
   acknowledgeStandards,
   acknowledgeWildcard,
@@ -354,12 +353,23 @@ function createInfrastructureRole(scope: Construct, instanceRole: Role): Role {
   return role;
 }
 
+/** What the agent does on instances that nobody else manages: it leaves the cluster, and drains spot instances. */
+const OF_OWN_INSTANCES = {
+  cluster: ['ecs:DeregisterContainerInstance', 'ecs:SubmitContainerStateChange'],
+  instances: ['ecs:UpdateContainerInstancesState'],
+};
+
 /**
- * What the agent on an instance does, with its own cluster alone.
+ * What the agent on an instance does, with its own cluster alone. Images are pulled and logs are written with the task's
+ * execution role.
  *
  * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/managed-instances-instance-profile.html
  */
-function createInstanceRole(scope: Construct, cluster: Cluster): Role {
+function createInstanceRole(
+  scope: Construct,
+  cluster: Cluster,
+  more: typeof OF_OWN_INSTANCES = { cluster: [], instances: [] },
+): Role {
   const instances = Stack.of(scope).formatArn({
     service: 'ecs',
     resource: 'container-instance',
@@ -374,8 +384,8 @@ function createInstanceRole(scope: Construct, cluster: Cluster): Role {
       Agent: new PolicyDocument({
         statements: [
           new PolicyStatement({ actions: ['ecs:DiscoverPollEndpoint'], resources: ['*'] }),
-          new PolicyStatement({ actions: ofCluster, resources: [cluster.clusterArn] }),
-          new PolicyStatement({ actions: ofInstances, resources: [instances] }),
+          new PolicyStatement({ actions: [...ofCluster, ...more.cluster], resources: [cluster.clusterArn] }),
+          new PolicyStatement({ actions: [...ofInstances, ...more.instances], resources: [instances] }),
         ],
       }),
     },
@@ -396,7 +406,7 @@ function addAutoScalingGroup(
   settings: Settings,
   { prices }: Wiring,
 ): AsgCapacityProvider {
-  const autoScalingGroup = createGroup(scope, network, settings, instanceTypesFor(settings, prices));
+  const autoScalingGroup = createGroup(scope, cluster, network, settings, instanceTypesFor(settings, prices));
   const provider = new AsgCapacityProvider(scope, 'Capacity', {
     autoScalingGroup,
     enableManagedTerminationProtection: true,
@@ -409,6 +419,7 @@ function addAutoScalingGroup(
 /** @param instanceTypes of which a task fits on each, alone */
 function createGroup(
   scope: Construct,
+  cluster: Cluster,
   network: Network,
   settings: Settings,
   instanceTypes: readonly string[],
@@ -421,7 +432,7 @@ function createGroup(
     // While a new version takes over, there are twice as many tasks.
     maxCapacity: 2 * maximumTasks,
     mixedInstancesPolicy: {
-      launchTemplate: createLaunchTemplate(scope, network, settings),
+      launchTemplate: createLaunchTemplate(scope, cluster, network, settings),
       launchTemplateOverrides: instanceTypes.map((type) => ({ instanceType: new InstanceType(type) })),
       instancesDistribution: {
         onDemandPercentageAboveBaseCapacity: spot ? 0 : 100,
@@ -446,14 +457,20 @@ function createGroup(
   return group;
 }
 
-function createLaunchTemplate(scope: Construct, { securityGroup }: Network, settings: Settings): LaunchTemplate {
+function createLaunchTemplate(
+  scope: Construct,
+  cluster: Cluster,
+  { securityGroup }: Network,
+  settings: Settings,
+): LaunchTemplate {
   const userData = UserData.forLinux();
   // ECS sets it by itself only where the group has a spot price.
   if (settings.spot) userData.addCommands('echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >> /etc/ecs/ecs.config');
   return new LaunchTemplate(scope, 'LaunchTemplate', {
     machineImage: EcsOptimizedImage.amazonLinux2023(AmiHardwareType.GPU),
     userData,
-    role: createRoleOfGroup(scope),
+    // The CDK would add permissions to log, and to pull images, for every resource.
+    role: createInstanceRole(scope, cluster, OF_OWN_INSTANCES).withoutPolicyUpdates(),
     securityGroup,
     // One hop: a container, which is one further, cannot get the role of the instance.
     requireImdsv2: true,
@@ -466,14 +483,4 @@ function createLaunchTemplate(scope: Construct, { securityGroup }: Network, sett
     ],
     ...(settings.isPublic && { associatePublicIpAddress: true }),
   });
-}
-
-function createRoleOfGroup(scope: Construct): Role {
-  const role = new Role(scope, 'InstanceRole', {
-    assumedBy: new ServicePrincipal('ec2.amazonaws.com'),
-    description: 'GPU instances: they register with ECS and run its tasks',
-  });
-  acknowledgeWildcard(role, '*', 'The CDK lets the agent poll ECS, log in at ECR and log: these know no resources');
-  acknowledgeActions(role, ['ecs:Submit*'], 'These are variants of one action, on one cluster');
-  return role;
 }
