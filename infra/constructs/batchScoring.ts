@@ -15,7 +15,13 @@ import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
 import { oldestMessageAge, scoringMetric } from '../monitoring/scoringMetrics.ts';
 import { type Channels, createChannels, urlsOf } from './channels.ts';
-import { MOUNT_PATH, refuseElsewhere, warnOfNoDeadLetters, warnOfUnknownKeys } from './existingThings.ts';
+import {
+  MOUNT_PATH,
+  refuseElsewhere,
+  warnOfNoDeadLetters,
+  warnOfShortVisibility,
+  warnOfUnknownKeys,
+} from './existingThings.ts';
 import { grantCollect, grantModels, grantRepair, grantScoring, grantSubmit, type Keys } from './permissions.ts';
 import { makePlan, type Plan } from './plan.ts';
 import { acknowledgeStandards, warn } from './problems.ts';
@@ -88,6 +94,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     compute.shiftInSteps?.(alarms.ofVersions);
     this.dashboard = props.dashboard === false ? undefined : createDashboard(this, subject, alarms.all);
     warnOfLargeMessages(this, plan);
+    warnOfShortVisibility(this, plan);
     warnOfNoDeadLetters(this, channels, plan.maxReceiveCount);
     if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels, plan.jobs?.bucket);
 

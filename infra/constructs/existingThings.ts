@@ -108,7 +108,8 @@ const MAX_VISIBILITY_SECONDS = 43_200;
 /** A message that becomes visible while it is still being scored is scored, and paid for, twice. */
 function visibilityProblems(queue: IQueue | undefined, plan: Plan): Problem[] {
   const { visibilityTimeoutSeconds: got, batching, compute } = plan;
-  const { seconds: min, sum } = compute.minVisibility(batching);
+  const { seconds: recommended, sum } = compute.minVisibility(batching);
+  const [min, why] = compute.feed === 'worker' ? [recommended, ` = ${sum}`] : [compute.timeoutSeconds, ', the timeout'];
   const known = knownNumber(queue, (resource) => resource.visibilityTimeout ?? DEFAULT_VISIBILITY_SECONDS);
   const name = 'visibilityTimeoutSeconds';
   const [first] = brokenOf([
@@ -124,7 +125,7 @@ function visibilityProblems(queue: IQueue | undefined, plan: Plan): Problem[] {
     ],
     [
       got < min,
-      `${name}: expected at least ${min} = ${sum}, got ${got}; raise the queue's visibility timeout or lower timeoutSeconds`,
+      `${name}: expected at least ${min}${why}, got ${got}; raise the queue's visibility timeout or lower timeoutSeconds`,
     ],
   ]);
   return [first];
@@ -346,6 +347,23 @@ const BUCKET = 'Bucket.fromBucketAttributes and encryptionKey';
 const READ_AND_WRITE = ['kms:Decrypt', 'kms:GenerateDataKey'];
 /** @see https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html */
 const OF_TABLE = ['kms:Decrypt', 'kms:DescribeKey', 'kms:Encrypt', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'];
+
+/**
+ * AWS recommends six timeouts and the window, so that throttled batches are tried again before their messages are visible.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+ */
+export function warnOfShortVisibility(scope: Construct, plan: Plan): void {
+  const { seconds, sum } = plan.compute.minVisibility(plan.batching);
+  if (plan.visibilityTimeoutSeconds >= seconds) return;
+  warn(
+    scope,
+    'visibility',
+    `visibilityTimeoutSeconds: expected at least ${seconds} = ${sum}, which AWS recommends because messages of a batch ` +
+      `that is throttled or fails late come again, got ${plan.visibilityTimeoutSeconds}; raise the queue's visibility ` +
+      'timeout or lower timeoutSeconds',
+  );
+}
 
 /** Whether a queue, table or bucket that exists already has a key of its own is not known, so nothing is granted for it. */
 export function warnOfUnknownKeys(scope: Construct, channels: Channels, jobBucket: IBucket | undefined): void {

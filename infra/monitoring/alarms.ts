@@ -1,14 +1,19 @@
+import { Stack } from 'aws-cdk-lib';
 import {
   Alarm,
+  CfnAlarm,
   ComparisonOperator,
   type IAlarmAction,
   MathExpression,
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
+import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { TopicBase } from 'aws-cdk-lib/aws-sns';
 import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import type { AlarmCondition } from '../compute/compute.ts';
+import { resourceOf, statementText, warn } from '../constructs/problems.ts';
 import { AT_MOST, oldestMessageAge, PERIOD, type Subject, scoringMetric, together } from './scoringMetrics.ts';
 
 /** What happens when an alarm goes off, and when it is over. */
@@ -26,8 +31,44 @@ interface Alarms {
 /** One alarm for each condition that a person has to look at. */
 export function createAlarms(scope: Construct, subject: Subject, actions: AlarmActions): Alarms {
   const alarms = conditionsOf(subject).map((condition) => ({ condition, alarm: create(scope, condition, actions) }));
+  letCloudWatchTell(
+    scope,
+    alarms.map(({ alarm }) => alarm),
+  );
   const ofVersions = alarms.filter(({ condition }) => condition.blamesVersion);
   return { all: alarms.map(({ alarm }) => alarm), ofVersions: ofVersions.map(({ alarm }) => alarm) };
+}
+
+/**
+ * CloudWatch tells an encrypted topic with the topic's key, whose policy must allow it to. Of a topic that was imported
+ * without its key nothing is known.
+ *
+ * @see https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html#compatibility-with-aws-services
+ */
+function letCloudWatchTell(scope: Construct, alarms: readonly Alarm[]): void {
+  const textOf = (value: unknown): string => JSON.stringify(Stack.of(scope).resolve(value));
+  const told = alarms
+    .map((alarm) => resourceOf(alarm, CfnAlarm))
+    .map((one) => textOf([one.alarmActions, one.okActions]));
+  for (const topic of scope.node.root.node.findAll()) {
+    if (!(topic instanceof TopicBase) || topic.masterKey === undefined) continue;
+    const arn = textOf(topic.topicArn);
+    if (!told.some((actions) => actions.includes(arn))) continue;
+    const statement = new PolicyStatement({
+      sid: 'Alarms',
+      principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
+      actions: ['kms:Decrypt', 'kms:GenerateDataKey*'],
+      resources: ['*'],
+    });
+    if (topic.masterKey.addToResourcePolicy(statement).statementAdded) continue;
+    warn(
+      scope,
+      'topicKeyPolicy',
+      `alarmActions: expected ${topic.node.path} to have a key that CloudWatch may use, got an imported one, whose policy ` +
+        `the CDK neither knows nor changes; add this to its policy: ${statementText(scope, statement)}`,
+      { resource: topic.node.path },
+    );
+  }
 }
 
 function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: AlarmActions): Alarm {
