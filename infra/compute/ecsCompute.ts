@@ -278,8 +278,8 @@ function gpuTaskProblems(settings: Settings): Problem[] {
       ],
       [
         gpuCount > 1 && instanceTypes === undefined,
-        `instanceTypes: expected some with gpuCount above 1, so that it is known what they cost, got none with ${gpuCount}; ` +
-          'name types with so many GPUs, such as g5.12xlarge with 4, and their prices',
+        `instanceTypes: expected some with gpuCount above 1, because those that are taken otherwise have one GPU, got none with ${gpuCount}; ` +
+          'name types with so many GPUs, such as g5.12xlarge with 4',
       ],
       [instanceTypes?.length === 0, 'instanceTypes: expected at least one, got none; leave it out or name some'],
       [

@@ -177,8 +177,8 @@ export interface LambdaGpuOptions extends FunctionResources {
   /** `/tmp`, 512 to 10,240 MiB. @default 512 MiB, which is Lambda's own */
   readonly ephemeralStorageSize?: Size;
   /**
-   * How long one invocation may take, whole seconds, 1 to 900. Loading the models may take as long, and 130 seconds at
-   * least. @default 300 seconds
+   * How long one invocation may take, whole seconds, 1 to 5,400. Loading the models may take as long, 130 seconds at least
+   * and 900 at the most. @default 300 seconds
    */
   readonly timeout?: Duration;
   /** GPUs that always run. 0 scales to zero: idle costs nothing, and waking up takes minutes. @default 1 */
@@ -298,7 +298,12 @@ function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring)
   return scoringFunction;
 }
 
-/** @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html */
+/**
+ * Behind a mapping. Loading the models has 900 s at the most.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html
+ */
+const GPU_TIMEOUT_SECONDS = { min: 1, max: 5400 };
 const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
 
 /** What Lambda Managed Instances refuse, and what they accept but then throttle. */
@@ -309,7 +314,7 @@ function gpuProblems(settings: Settings, given: LambdaGpuOptions, shards: number
   const started = shards * MAXIMUM_CONCURRENCY.min;
   return [
     outside('ephemeralStorageMb', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB),
-    outside('timeoutSeconds', settings.timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
+    outside('timeoutSeconds', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS),
     oneOf('gpuMemoryGiB', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
     ...(instanceTypes ?? []).map(withoutKernels),
     outside('memoryMb', settings.memoryMb, { min: 2048, max: 32_768 }),
@@ -462,8 +467,9 @@ function allowDisks(role: Role, key: IKey): void {
  * instance that several environments share is paid once; of one that may have environments of other deployments, the
  * share.
  */
-function gpuCost(target: IFunction, settings: Settings, prices: Prices): MathExpression {
+function gpuCost(target: IFunction, settings: Settings, prices: Prices): MathExpression | undefined {
   const { instanceHour, environmentsPerInstance } = assignmentOf(settings, prices);
+  if (instanceHour === undefined) return undefined;
   const { minimumEnvironments, capacityProvider } = settings;
   const instancesOf = (environments: number): number => {
     const share = environments / environmentsPerInstance;

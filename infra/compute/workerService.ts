@@ -74,8 +74,8 @@ interface Parts {
 interface Settings extends ServiceSettings {
   /** Until a task that was asked for takes part. */
   readonly startSeconds: number;
-  /** US dollars. */
-  readonly taskHour: number;
+  /** US dollars; undefined where the price list has none. */
+  readonly taskHour: number | undefined;
 }
 
 /** Batches of messages that there is a task for, where nothing else is said. */
@@ -103,7 +103,7 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
     logGroup: task.logGroup,
     alarms: serviceAlarms(service, requestQueues, startSeconds),
     graphs: serviceGraphs(service, maximumTasks),
-    cost: serviceCost(service, settings.taskHour),
+    cost: settings.taskHour === undefined ? undefined : serviceCost(service, settings.taskHour),
   };
 }
 
@@ -335,13 +335,13 @@ interface GpuTask extends Environment {
  * US dollars for an hour of a task with a GPU, on demand: that of the cheapest instance that it fits, which no other task
  * shares, and the fee where ECS manages it.
  *
- * @throws Error when a type has no price, or no type fits
+ * @returns undefined where the price list has none
+ * @throws Error when no type fits
  */
-export function gpuTaskHour(task: GpuTask, prices: Prices): number {
+export function gpuTaskHour(task: GpuTask, prices: Prices): number | undefined {
   const { instanceHour } = assignmentOf(task, prices);
-  return task.capacity === 'managed-instances'
-    ? instanceHour * (1 + prices.managedInstancesFeePercent / 100)
-    : instanceHour;
+  const fee = task.capacity === 'managed-instances' ? prices.managedInstancesFeePercent : 0;
+  return instanceHour && instanceHour * (1 + fee / 100);
 }
 
 /** The tasks that run, in US dollars per period. */

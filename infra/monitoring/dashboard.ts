@@ -83,6 +83,7 @@ function hostGraphs(subject: Subject): OwnGraph[][] {
   const emitted = (name: MetricName, label: string, statistic?: string): Metric =>
     scoringMetric(serviceName, name, { label, ...(statistic !== undefined && { statistic }) });
   const { batchSize } = batching;
+  const withoutCompute = subject.compute.cost === undefined ? ' without compute, whose price is not in the list' : '';
   return [
     [
       {
@@ -141,7 +142,7 @@ function hostGraphs(subject: Subject): OwnGraph[][] {
         ],
       },
       {
-        title: `US dollars per thousand rows, at the prices of ${prices.region}, ${prices.date}`,
+        title: `US dollars per thousand rows${withoutCompute}, at the prices of ${prices.region}, ${prices.date}`,
         left: [costPerThousandRows(subject)],
       },
     ],
@@ -187,10 +188,11 @@ const BILLED_BYTES = 65_536;
 
 /** US dollars per thousand rows: compute, SQS requests, result writes and CloudWatch in a period, divided by its rows. */
 function costPerThousandRows(subject: Subject): MathExpression {
-  const { requestQueues, stores } = subject;
+  const { requestQueues, stores, compute } = subject;
+  const { cost } = compute;
   const queues = [...requestQueues, stores.resultQueue].filter((queue) => queue !== undefined);
   const terms: Record<string, IMetric> = {
-    computeUsd: subject.compute.cost,
+    ...(cost !== undefined && { computeUsd: cost }),
     ...Object.fromEntries(queues.map((queue, index) => [`queueUsd${index}`, queueCost(queue, index, subject)])),
     ...storeCosts(subject),
     cloudWatchUsd: cloudWatchCost(subject),

@@ -148,6 +148,7 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       onGpu({ instanceTypes: ['g6.xlarge', 'p6-b200.48xlarge'] }),
       'got p6-b200.48xlarge, for whose B200 or B300 it has',
     ],
+    [onGpu({ timeout: seconds(5401) }), 'timeoutSeconds: expected a whole number from 1 to 5400, got 5401'],
     [onGpu({ maximumEnvironments: 1 }), 'maximumEnvironments: expected a whole number from 2 to 1000, got 1'],
     [
       onGpu({ maximumEnvironments: 4, maximumConcurrency: 6 }),
@@ -235,8 +236,8 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [from(imported(), undefined, millis(400_500)), 'visibilityTimeoutSeconds: expected a whole number, got 400.5'],
     [from(imported(), undefined, seconds(43_201)), 'visibilityTimeoutSeconds: expected at most 43200'],
     [
-      { ...from(imported(), undefined, seconds(184)), ...on({ timeout: seconds(30) }), window: seconds(5) },
-      'visibilityTimeoutSeconds: expected at least 185 = 6 × 30 s timeout + 5 s window, got 184',
+      { ...from(imported(), undefined, seconds(29)), ...on({ timeout: seconds(30) }) },
+      'visibilityTimeoutSeconds: expected at least 30, the timeout, got 29',
     ],
     [
       onFargate({}, from(imported(), undefined, seconds(60))),
@@ -342,9 +343,11 @@ it('everything is refused at once, each in a sentence with the cure', () => {
 it.each<[string, Props]>([
   ['a part of the reserve that is kept warm', on({ provisionedConcurrency: 5, reservedConcurrency: 5 })],
   ['the shortest canary, and the slowest', canary(1, 2880)],
+  ['the longest invocation on a GPU', onGpu({ timeout: seconds(5400) })],
   ['steps of ten minutes', linear(50, 10)],
   ['a long stop with instances of its own', onEcsGpu({ timeout: seconds(600), stopTimeout: seconds(800) })],
   ['an imported queue, as it is said to be', from(imported())],
+  ['a queue that hides messages for one timeout', from(imported(), undefined, seconds(60))],
   [
     'a queue whose visibility only the deployment knows',
     from(own({ visibilityTimeout: seconds(Token.asNumber({ Ref: 'Seconds' })) })),
