@@ -172,6 +172,7 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [onFargate({}, { shards: 5 }), 'got 5 × 2 and that of the tasks = 11'],
     [onFargate({}, { tracing: true }), 'tracing: expected false with compute ecs'],
     [onFargate({ memorySize: gibibytes(9) }), 'memoryMb: expected 2048 to 8192 in steps of 1024'],
+    [onFargate({ memorySize: mebibytes(2560) }), 'which Fargate has with 1 vCPU, got 2560'],
     [onFargate({ vcpus: 3 }), 'vcpus: expected one of 0.5, 1, 2, 4, 8, 16, got 3'],
     [onFargate({ ephemeralStorageSize: gibibytes(20) }), 'ephemeralStorageMb: expected a whole number from 21504 to'],
     [onFargate({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
