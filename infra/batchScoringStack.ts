@@ -11,7 +11,7 @@ import type { Compute, ComputeForm } from './compute/compute.ts';
 import { ecsCompute, ecsGpuCompute } from './compute/ecsCompute.ts';
 import { lambdaCompute, lambdaGpuCompute } from './compute/lambdaCompute.ts';
 import { BatchScoring } from './constructs/batchScoring.ts';
-import type { BatchScoringProps } from './constructs/plan.ts';
+import type { BatchScoringProps } from './constructs/props.ts';
 import type { Settings } from './context.ts';
 import type { JobOptions } from './jobs/jobOptions.ts';
 import { readPrices } from './priceList.ts';

@@ -41,12 +41,21 @@ export {
 export type { ServiceOptions } from './compute/serviceOptions.ts';
 export type { ServiceCompute } from './compute/workerService.ts';
 export { BatchScoring } from './constructs/batchScoring.ts';
-export type { ExistingQueue, Queues, ResultStore, ResultStores } from './constructs/channels.ts';
+export type { Queues } from './constructs/channels.ts';
 export { createLogGroup, type LogGroupOptions } from './constructs/created.ts';
-export type { EfsModels, ModelPlace, Models, S3Models } from './constructs/existingThings.ts';
-export type { Tuning } from './constructs/hostEnvironment.ts';
-export type { AlarmThresholds, BatchScoringProps } from './constructs/plan.ts';
+export type { ModelPlace } from './constructs/existingThings.ts';
 export type { Problem } from './constructs/problems.ts';
+export type {
+  AlarmThresholds,
+  BatchScoringProps,
+  EfsModels,
+  ExistingQueue,
+  Models,
+  ResultStore,
+  ResultStores,
+  S3Models,
+  Tuning,
+} from './constructs/props.ts';
 export type { ContainerImage, ImageBuild, ImageTarget } from './image/containerImage.ts';
 export type { JobOptions } from './jobs/jobOptions.ts';
 export type { Jobs } from './jobs/scoringJobs.ts';

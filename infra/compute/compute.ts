@@ -6,6 +6,7 @@ import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib
 import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import type { LogLevel, MappingSettings } from '../../lambda/core/limits.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 
 import type { Queues } from '../constructs/channels.ts';
 import type { ModelPlace } from '../constructs/existingThings.ts';
@@ -40,7 +41,10 @@ export interface ComputeForm<Created extends Compute = Compute> {
   readonly hasNetwork?: boolean;
   /** What is wrong with its options, alone and with this batching. */
   problems(batching: Batching): Problem[];
-  /** Seconds that a received message must stay hidden, and the sum that explains them. */
+  /**
+   * Seconds that a received message should stay hidden, and the sum that explains them. A function with a shorter queue is
+   * warned of, unless its timeout is longer still; a worker is refused.
+   */
   minVisibility(batching: Batching): { readonly seconds: number; readonly sum: string };
   create(scope: Construct, wiring: Wiring): Created;
 }
@@ -70,8 +74,8 @@ export interface Wiring {
 export interface Compute extends IGrantable {
   readonly alarms: readonly AlarmCondition[];
   readonly graphs: readonly Graph[];
-  /** US dollars per period, logs left out. */
-  readonly cost: IMetric;
+  /** US dollars per period, logs left out; undefined where the price is not known. */
+  readonly cost: IMetric | undefined;
   /** Whether its hosts have metrics of their GPUs. @default false */
   readonly measuresGpus?: boolean;
   /** What it logs to, for the cost of logs. @default the cost leaves them out */
@@ -135,4 +139,10 @@ export function withDefaults(given: Partial<Batching>): Batching {
     batchSize: given.batchSize ?? batchSize,
     windowSeconds: given.windowSeconds ?? windowSeconds,
   };
+}
+
+/** The environment variables of the settings that are given, by their names in the catalogue. */
+export function environmentOf(values: Readonly<Record<string, unknown>>): Record<string, string> {
+  const given = Object.entries(SETTINGS).filter(([name]) => values[name] !== undefined);
+  return Object.fromEntries(given.map(([name, { variable }]) => [variable, String(values[name])]));
 }

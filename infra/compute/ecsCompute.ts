@@ -33,25 +33,30 @@ import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 import { outside } from '../../lambda/core/limits.ts';
 import {
-  acknowledgeActions,
+  acknowledgeManagedPolicy,
   acknowledgeStandards,
   acknowledgeWildcard,
-  networkProblems,
+  brokenOf,
   oneOf,
   type Problem,
 } from '../constructs/problems.ts';
 import { gibibytesOf, mebibytesOf } from '../constructs/units.ts';
 import { ARCHITECTURES } from '../image/containerImage.ts';
-import type { ComputeForm, Wiring } from './compute.ts';
+import type { Batching, ComputeForm, Wiring } from './compute.ts';
 import { instanceTypesFor } from './gpuInstances.ts';
 import { withoutKernels } from './lambdaCompute.ts';
 import { createPrivateNetwork, ENDPOINTS_OF_INSTANCES, ENDPOINTS_OF_TASKS, type Network } from './privateNetwork.ts';
-import { minWorkerVisibility, type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
+import {
+  minWorkerVisibility,
+  type ServiceOptions,
+  type ServiceSettings,
+  serviceDefaults,
+  serviceProblems,
+} from './serviceOptions.ts';
 import {
   deploymentOf,
   fargateTaskHour,
   gpuTaskHour,
-  isPublic,
   type ServiceCompute,
   toCompute,
   wakeSecondsOf,
@@ -74,114 +79,94 @@ const START_SECONDS = 180;
 
 /** A service of workers on Fargate, without a GPU, from a container image. */
 export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute> {
-  const settings = withDefaults(options);
-  const { architecture, timeoutSeconds } = settings;
+  const vcpus = options.vcpus ?? 1;
+  const settings = {
+    ...serviceDefaults(options),
+    startSeconds: START_SECONDS,
+    architecture: options.architecture ?? Architecture.ARM_64,
+    vcpus,
+    memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 2048 * vcpus,
+    ephemeralStorageMb: mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize),
+  };
   return {
+    ...workerForm(settings),
     kind: 'ecs',
-    feed: 'worker',
-    imageTarget: { stage: 'worker', architecture },
-    timeoutSeconds,
-    wakeSeconds: wakeSecondsOf(settings, START_SECONDS),
-    problems: (batching) => [
-      ...serviceProblems(settings, batching),
-      ...fargateProblems(settings),
-      ...networkProblems(options),
-    ],
-    minVisibility: (batching) => minWorkerVisibility(timeoutSeconds, batching),
+    imageTarget: { stage: 'worker', architecture: settings.architecture },
+    problems: (batching) => [...serviceProblems(settings, batching), ...fargateProblems(settings)],
     create(scope, wiring) {
       const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_TASKS);
-      const cluster = createCluster(scope, network.vpc, { onFargate: true, encryptionKey: wiring.encryptionKey });
-      const task = createTask(scope, cluster, { ...settings, launch: 'fargate' }, wiring);
+      const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, 'fargate');
+      const task = createTask(scope, cluster, 'fargate', settings, wiring);
       const service = new FargateService(scope, 'Service', {
         ...deploymentOf(wiring),
         cluster,
         taskDefinition: task.definition,
         vpcSubnets: { subnets: network.subnets },
         securityGroups: [network.securityGroup],
-        assignPublicIp: isPublic(settings),
+        assignPublicIp: settings.isPublic,
         capacityProviderStrategies: [{ capacityProvider: settings.spot ? 'FARGATE_SPOT' : 'FARGATE', weight: 1 }],
       });
       const taskHour = fargateTaskHour(settings, wiring.prices);
-      return toCompute(
-        scope,
-        { network, cluster, service, task },
-        { ...settings, startSeconds: START_SECONDS, taskHour },
-        wiring,
-      );
+      return toCompute(scope, { network, cluster, service, task }, { ...settings, taskHour }, wiring);
     },
   };
 }
 
-function withDefaults(options: EcsOptions) {
-  const vcpus = options.vcpus ?? 1;
+/** What all services of workers say of themselves. */
+function workerForm(settings: ServiceSettings & { readonly startSeconds: number }) {
+  const { timeoutSeconds } = settings;
   return {
-    ...serviceDefaults(options),
-    architecture: options.architecture ?? Architecture.ARM_64,
-    vcpus,
-    memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 2048 * vcpus,
-    ephemeralStorageMb: mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize),
+    feed: 'worker' as const,
+    timeoutSeconds,
+    wakeSeconds: wakeSecondsOf(settings, settings.startSeconds),
+    minVisibility: (batching: Batching) => minWorkerVisibility(timeoutSeconds, batching),
   };
 }
 
-interface FargateSettings {
-  readonly architecture: { readonly name: string };
+interface FargateSettings extends ServiceSettings {
+  readonly architecture: Architecture;
   readonly vcpus: number;
   readonly memoryMb: number;
   readonly ephemeralStorageMb: number | undefined;
-  readonly stopTimeoutSeconds: number;
-}
-
-interface Memory {
-  readonly min: number;
-  readonly max: number;
-  readonly step: number;
 }
 
 const GIB = 1024;
 
 /** In MiB, by vCPUs. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-cpu-memory-error.html */
-const MEMORY: Readonly<Record<number, Memory>> = {
-  0.5: { min: GIB, max: 4 * GIB, step: GIB },
-  1: { min: 2 * GIB, max: 8 * GIB, step: GIB },
-  2: { min: 4 * GIB, max: 16 * GIB, step: GIB },
-  4: { min: 8 * GIB, max: 30 * GIB, step: GIB },
-  8: { min: 16 * GIB, max: 60 * GIB, step: 4 * GIB },
-  16: { min: 32 * GIB, max: 120 * GIB, step: 8 * GIB },
-};
+const MEMORY = new Map([
+  [0.5, { min: GIB, max: 4 * GIB, step: GIB }],
+  [1, { min: 2 * GIB, max: 8 * GIB, step: GIB }],
+  [2, { min: 4 * GIB, max: 16 * GIB, step: GIB }],
+  [4, { min: 8 * GIB, max: 30 * GIB, step: GIB }],
+  [8, { min: 16 * GIB, max: 60 * GIB, step: 4 * GIB }],
+  [16, { min: 32 * GIB, max: 120 * GIB, step: 8 * GIB }],
+]);
 
 /** @see https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDefinition.html */
 const LONGEST_STOP_SECONDS = 120;
 
 /** What Fargate refuses. */
 function fargateProblems(settings: FargateSettings): Problem[] {
-  const { architecture, vcpus, ephemeralStorageMb, stopTimeoutSeconds } = settings;
+  const { architecture, vcpus, memoryMb, ephemeralStorageMb, stopTimeoutSeconds } = settings;
+  const memory = MEMORY.get(vcpus);
+  const { min, max, step } = memory ?? { min: 0, max: Number.POSITIVE_INFINITY, step: 1 };
   return [
     oneOf('architecture', architecture.name, ARCHITECTURES),
-    oneOf(
-      'vcpus',
-      vcpus,
-      Object.keys(MEMORY)
-        .map(Number)
-        .toSorted((a, b) => a - b),
-    ),
-    memoryProblem(settings),
+    oneOf('vcpus', vcpus, [...MEMORY.keys()]),
     outside('ephemeralStorageMb', ephemeralStorageMb, { min: 21 * GIB, max: 200 * GIB }),
-    stopTimeoutSeconds > LONGEST_STOP_SECONDS
-      ? `stopTimeoutSeconds: expected at most ${LONGEST_STOP_SECONDS}, which is what Fargate waits, got ` +
-        `${stopTimeoutSeconds}; lower it, and timeoutSeconds with it`
-      : undefined,
+    ...brokenOf([
+      [
+        memory !== undefined && (memoryMb < min || memoryMb > max || memoryMb % step !== 0),
+        `memoryMb: expected ${min} to ${max} in steps of ${step}, which Fargate has with ${vcpus} vCPU, ` +
+          `got ${memoryMb}; choose one of these or other vcpus`,
+      ],
+      [
+        stopTimeoutSeconds > LONGEST_STOP_SECONDS,
+        `stopTimeoutSeconds: expected at most ${LONGEST_STOP_SECONDS}, which is what Fargate waits, got ` +
+          `${stopTimeoutSeconds}; lower it, and timeoutSeconds with it`,
+      ],
+    ]),
   ];
-}
-
-function memoryProblem({ vcpus, memoryMb }: FargateSettings): Problem {
-  const memory = MEMORY[vcpus];
-  if (memory === undefined) return undefined;
-  const { min, max, step } = memory;
-  if (memoryMb >= min && memoryMb <= max && memoryMb % step === 0) return undefined;
-  return (
-    `memoryMb: expected ${min} to ${max} in steps of ${step}, which Fargate has with ${vcpus} vCPU, ` +
-    `got ${memoryMb}; choose one of these or other vcpus`
-  );
 }
 
 export interface EcsGpuOptions extends ServiceOptions {
@@ -210,29 +195,20 @@ const GPU_START_SECONDS = 600;
 /** A service of workers with GPUs, from a container image. */
 export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceCompute> {
   const settings = withGpuDefaults(options);
-  const { architecture, timeoutSeconds } = settings;
   return {
+    ...workerForm(settings),
     kind: 'ecs-gpu',
-    feed: 'worker',
-    imageTarget: { stage: 'worker-gpu', architecture, devices: settings.gpuCount },
+    imageTarget: { stage: 'worker-gpu', architecture: settings.architecture, devices: settings.gpuCount },
     providers: 'cuda',
-    timeoutSeconds,
-    wakeSeconds: wakeSecondsOf(settings, GPU_START_SECONDS),
-    problems: (batching) => [
-      ...serviceProblems(settings, batching),
-      ...gpuTaskProblems(settings),
-      ...networkProblems(options),
-    ],
-    minVisibility: (batching) => minWorkerVisibility(timeoutSeconds, batching),
+    problems: (batching) => [...serviceProblems(settings, batching), ...gpuTaskProblems(settings)],
     create(scope, wiring) {
       const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_INSTANCES);
-      const cluster = createCluster(scope, network.vpc, { onFargate: false, encryptionKey: wiring.encryptionKey });
-      const task = createTask(scope, cluster, { ...settings, launch: settings.capacity }, wiring);
-      const create = settings.capacity === 'asg' ? createOnGroup : createOnManagedInstances;
-      const service = create(scope, { cluster, network, task }, settings, wiring);
+      const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, settings.capacity);
+      const task = createTask(scope, cluster, settings.capacity, settings, wiring);
+      const service = createService(scope, cluster, network, task, settings, wiring);
       const taskHour = gpuTaskHour(settings, wiring.prices);
-      const scaling = { ...settings, startSeconds: GPU_START_SECONDS, taskHour };
-      return { ...toCompute(scope, { network, cluster, service, task }, scaling, wiring), measuresGpus: true };
+      const compute = toCompute(scope, { network, cluster, service, task }, { ...settings, taskHour }, wiring);
+      return { ...compute, measuresGpus: true };
     },
   };
 }
@@ -240,9 +216,9 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
 type Settings = ReturnType<typeof withGpuDefaults>;
 
 function withGpuDefaults(options: EcsGpuOptions) {
-  const defaults = serviceDefaults(options);
   return {
-    ...defaults,
+    ...serviceDefaults(options),
+    startSeconds: GPU_START_SECONDS,
     capacity: options.capacity ?? ('managed-instances' as const),
     architecture: options.architecture ?? Architecture.X86_64,
     vcpus: options.vcpus ?? 3,
@@ -250,46 +226,29 @@ function withGpuDefaults(options: EcsGpuOptions) {
     gpuCount: options.gpuCount ?? 1,
     gpuMemoryGiB: gibibytesOf('gpuMemoryGiB', options.gpuMemory) ?? 16,
     instanceTypes: options.instanceTypes,
-    isPublic: isPublic(defaults),
   };
 }
 
-interface Parts {
-  readonly cluster: Cluster;
-  readonly network: Network;
-  readonly task: Task;
-}
-
 /** Managed Instances take services of the kind that Fargate has. */
-function createOnManagedInstances(
+function createService(
   scope: Construct,
-  { cluster, network, task }: Parts,
+  cluster: Cluster,
+  network: Network,
+  task: Task,
   settings: Settings,
   wiring: Wiring,
-): FargateService {
+): FargateService | Ec2Service {
+  const props = { ...deploymentOf(wiring), cluster, taskDefinition: task.definition };
+  if (settings.capacity === 'asg') {
+    const { capacityProviderName } = addAutoScalingGroup(scope, cluster, network, settings, wiring);
+    const capacityProviderStrategies = [{ capacityProvider: capacityProviderName, weight: 1 }];
+    return new Ec2Service(scope, 'Service', { ...props, capacityProviderStrategies });
+  }
   const { capacityProviderName } = addManagedInstances(scope, cluster, network, settings);
   return new FargateService(scope, 'Service', {
-    ...deploymentOf(wiring),
-    cluster,
-    taskDefinition: task.definition,
+    ...props,
     vpcSubnets: { subnets: network.subnets },
     securityGroups: [network.securityGroup],
-    capacityProviderStrategies: [{ capacityProvider: capacityProviderName, weight: 1 }],
-  });
-}
-
-function createOnGroup(
-  scope: Construct,
-  { cluster, network, task }: Parts,
-  settings: Settings,
-  wiring: Wiring,
-): Ec2Service {
-  const instanceTypes = instanceTypesFor(settings, wiring.prices);
-  const { capacityProviderName } = addAutoScalingGroup(scope, cluster, network, { ...settings, instanceTypes });
-  return new Ec2Service(scope, 'Service', {
-    ...deploymentOf(wiring),
-    cluster,
-    taskDefinition: task.definition,
     capacityProviderStrategies: [{ capacityProvider: capacityProviderName, weight: 1 }],
   });
 }
@@ -298,61 +257,38 @@ function createOnGroup(
 export const CAPACITIES = ['managed-instances', 'asg'] as const;
 type GpuCapacity = (typeof CAPACITIES)[number];
 
-interface GpuTaskSettings {
-  readonly capacity: string;
-  readonly architecture: { readonly name: string };
-  readonly gpuCount: number;
-  readonly gpuMemoryGiB: number;
-  readonly vcpus: number;
-  readonly memoryMb: number;
-  readonly instanceTypes: readonly string[] | undefined;
-  /** Whether the subnets that were given are public ones. */
-  readonly isPublic: boolean;
-}
-
 /** What ECS refuses, and what would never get a device or a way out. */
-function gpuTaskProblems(settings: GpuTaskSettings): Problem[] {
-  const { capacity, gpuCount, instanceTypes, isPublic } = settings;
+function gpuTaskProblems(settings: Settings): Problem[] {
+  const { capacity, architecture, gpuCount, instanceTypes } = settings;
   return [
-    capacityProblem(capacity),
-    armProblem(settings.architecture.name),
     outside('gpuCount', gpuCount, { min: 1, max: 16 }),
-    gpuCount > 1 && instanceTypes === undefined
-      ? `instanceTypes: expected some with gpuCount above 1, so that it is known what they cost, got none with ${gpuCount}; ` +
-        'name types with so many GPUs, such as g5.12xlarge with 4, and their prices'
-      : undefined,
-    instanceTypes?.length === 0
-      ? 'instanceTypes: expected at least one, got none; leave it out or name some'
-      : undefined,
     ...(instanceTypes ?? []).map(withoutKernels),
     outside('gpuMemoryGiB', settings.gpuMemoryGiB, { min: 1, max: 1024 }),
     outside('vcpus', settings.vcpus, { min: 1, max: 192 }),
     outside('memoryMb', settings.memoryMb, { min: 1024, max: 2_097_152 }),
-    capacity === 'managed-instances' && isPublic
-      ? 'subnets: expected private ones with managed-instances, whose tasks get no public address and would reach nothing, ' +
-        'got public ones; give private subnets or capacity=asg'
-      : undefined,
+    ...brokenOf([
+      [
+        !CAPACITIES.includes(capacity),
+        `capacity: expected one of ${CAPACITIES.join(', ')}, because Fargate has no GPU, got ${capacity}; take one of them`,
+      ],
+      [
+        architecture.name !== 'x86_64',
+        `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture.name}; set x86_64 or ` +
+          'compute=ecs',
+      ],
+      [
+        gpuCount > 1 && instanceTypes === undefined,
+        `instanceTypes: expected some with gpuCount above 1, because those that are taken otherwise have one GPU, got none with ${gpuCount}; ` +
+          'name types with so many GPUs, such as g5.12xlarge with 4',
+      ],
+      [instanceTypes?.length === 0, 'instanceTypes: expected at least one, got none; leave it out or name some'],
+      [
+        capacity === 'managed-instances' && settings.isPublic,
+        'subnets: expected private ones with managed-instances, whose tasks get no public address and would reach nothing, ' +
+          'got public ones; give private subnets or capacity=asg',
+      ],
+    ]),
   ];
-}
-
-function capacityProblem(capacity: string): Problem {
-  if (CAPACITIES.some((known) => known === capacity)) return undefined;
-  const because = capacity === 'fargate' ? ', because Fargate has no GPU' : '';
-  return `capacity: expected one of ${CAPACITIES.join(', ')}${because}, got ${capacity}; take one of them`;
-}
-
-function armProblem(architecture: string): Problem {
-  if (architecture === 'x86_64') return undefined;
-  return `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture}; set x86_64 or compute=ecs`;
-}
-
-interface ManagedInstancesSettings {
-  readonly gpuCount: number;
-  readonly gpuMemoryGiB: number;
-  readonly vcpus: number;
-  readonly memoryMb: number;
-  readonly instanceTypes: readonly string[] | undefined;
-  readonly spot: boolean;
 }
 
 const MANAGED_POLICY = 'AmazonECSInfrastructureRolePolicyForManagedInstances';
@@ -362,7 +298,7 @@ function addManagedInstances(
   scope: Construct,
   cluster: Cluster,
   { subnets, securityGroup }: Network,
-  settings: ManagedInstancesSettings,
+  settings: Settings,
 ): ManagedInstancesCapacityProvider {
   const instanceRole = createInstanceRole(scope, cluster);
   const provider = new ManagedInstancesCapacityProvider(scope, 'Capacity', {
@@ -384,7 +320,7 @@ const ACCELERATORS = [AcceleratorName.T4, AcceleratorName.A10G, AcceleratorName.
 const REPORTED_SHARE = 0.9;
 const MIB_PER_GIB = 1024;
 
-function requirementsOf(settings: ManagedInstancesSettings): InstanceRequirementsConfig {
+function requirementsOf(settings: Settings): InstanceRequirementsConfig {
   const { gpuCount, gpuMemoryGiB, vcpus, memoryMb, instanceTypes } = settings;
   const min = { vCpuCountMin: vcpus, memoryMin: Size.mebibytes(memoryMb) };
   if (instanceTypes !== undefined) return { ...min, allowedInstanceTypes: [...instanceTypes] };
@@ -413,19 +349,27 @@ function createInfrastructureRole(scope: Construct, instanceRole: Role): Role {
     managedPolicies: [ManagedPolicy.fromAwsManagedPolicyName(MANAGED_POLICY)],
     inlinePolicies: { PassInstanceRole: new PolicyDocument({ statements: [passRole] }) },
   });
-  Validations.of(role).acknowledge({
-    id: `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${MANAGED_POLICY}]`,
-    reason: 'AWS maintains the permissions that ECS needs to manage EC2 instances; they change with the service',
-  });
+  acknowledgeManagedPolicy(role, MANAGED_POLICY, 'ECS needs to manage EC2 instances');
   return role;
 }
 
+/** What the agent does on instances that nobody else manages: it leaves the cluster, and drains spot instances. */
+const OF_OWN_INSTANCES = {
+  cluster: ['ecs:DeregisterContainerInstance', 'ecs:SubmitContainerStateChange'],
+  instances: ['ecs:UpdateContainerInstancesState'],
+};
+
 /**
- * What the agent on an instance does, with its own cluster alone.
+ * What the agent on an instance does, with its own cluster alone. Images are pulled and logs are written with the task's
+ * execution role.
  *
  * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/managed-instances-instance-profile.html
  */
-function createInstanceRole(scope: Construct, cluster: Cluster): Role {
+function createInstanceRole(
+  scope: Construct,
+  cluster: Cluster,
+  more: typeof OF_OWN_INSTANCES = { cluster: [], instances: [] },
+): Role {
   const instances = Stack.of(scope).formatArn({
     service: 'ecs',
     resource: 'container-instance',
@@ -440,8 +384,8 @@ function createInstanceRole(scope: Construct, cluster: Cluster): Role {
       Agent: new PolicyDocument({
         statements: [
           new PolicyStatement({ actions: ['ecs:DiscoverPollEndpoint'], resources: ['*'] }),
-          new PolicyStatement({ actions: ofCluster, resources: [cluster.clusterArn] }),
-          new PolicyStatement({ actions: ofInstances, resources: [instances] }),
+          new PolicyStatement({ actions: [...ofCluster, ...more.cluster], resources: [cluster.clusterArn] }),
+          new PolicyStatement({ actions: [...ofInstances, ...more.instances], resources: [instances] }),
         ],
       }),
     },
@@ -449,14 +393,6 @@ function createInstanceRole(scope: Construct, cluster: Cluster): Role {
   acknowledgeWildcard(role, '*', 'The address to poll is asked for before an instance is part of a cluster');
   acknowledgeWildcard(role, instances, 'Instances get their names when they register; the cluster has no others');
   return role;
-}
-
-interface GroupSettings {
-  /** Each of which a task fits on, alone. */
-  readonly instanceTypes: readonly string[];
-  readonly maximumTasks: number;
-  readonly spot: boolean;
-  readonly isPublic: boolean;
 }
 
 /** The AMI with driver and libraries, the image with CUDA, unpacked, and models that are fetched. */
@@ -467,9 +403,10 @@ function addAutoScalingGroup(
   scope: Construct,
   cluster: Cluster,
   network: Network,
-  settings: GroupSettings,
+  settings: Settings,
+  { prices }: Wiring,
 ): AsgCapacityProvider {
-  const autoScalingGroup = createGroup(scope, network, settings);
+  const autoScalingGroup = createGroup(scope, cluster, network, settings, instanceTypesFor(settings, prices));
   const provider = new AsgCapacityProvider(scope, 'Capacity', {
     autoScalingGroup,
     enableManagedTerminationProtection: true,
@@ -479,8 +416,15 @@ function addAutoScalingGroup(
   return provider;
 }
 
-function createGroup(scope: Construct, network: Network, settings: GroupSettings): AutoScalingGroup {
-  const { instanceTypes, maximumTasks, spot } = settings;
+/** @param instanceTypes of which a task fits on each, alone */
+function createGroup(
+  scope: Construct,
+  cluster: Cluster,
+  network: Network,
+  settings: Settings,
+  instanceTypes: readonly string[],
+): AutoScalingGroup {
+  const { maximumTasks, spot } = settings;
   const group = new AutoScalingGroup(scope, 'Group', {
     vpc: network.vpc,
     vpcSubnets: { subnets: network.subnets },
@@ -488,7 +432,7 @@ function createGroup(scope: Construct, network: Network, settings: GroupSettings
     // While a new version takes over, there are twice as many tasks.
     maxCapacity: 2 * maximumTasks,
     mixedInstancesPolicy: {
-      launchTemplate: createLaunchTemplate(scope, network, settings),
+      launchTemplate: createLaunchTemplate(scope, cluster, network, settings),
       launchTemplateOverrides: instanceTypes.map((type) => ({ instanceType: new InstanceType(type) })),
       instancesDistribution: {
         onDemandPercentageAboveBaseCapacity: spot ? 0 : 100,
@@ -513,14 +457,20 @@ function createGroup(scope: Construct, network: Network, settings: GroupSettings
   return group;
 }
 
-function createLaunchTemplate(scope: Construct, { securityGroup }: Network, settings: GroupSettings): LaunchTemplate {
+function createLaunchTemplate(
+  scope: Construct,
+  cluster: Cluster,
+  { securityGroup }: Network,
+  settings: Settings,
+): LaunchTemplate {
   const userData = UserData.forLinux();
   // ECS sets it by itself only where the group has a spot price.
   if (settings.spot) userData.addCommands('echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >> /etc/ecs/ecs.config');
   return new LaunchTemplate(scope, 'LaunchTemplate', {
     machineImage: EcsOptimizedImage.amazonLinux2023(AmiHardwareType.GPU),
     userData,
-    role: createRoleOfGroup(scope),
+    // The CDK would add permissions to log, and to pull images, for every resource.
+    role: createInstanceRole(scope, cluster, OF_OWN_INSTANCES).withoutPolicyUpdates(),
     securityGroup,
     // One hop: a container, which is one further, cannot get the role of the instance.
     requireImdsv2: true,
@@ -533,14 +483,4 @@ function createLaunchTemplate(scope: Construct, { securityGroup }: Network, sett
     ],
     ...(settings.isPublic && { associatePublicIpAddress: true }),
   });
-}
-
-function createRoleOfGroup(scope: Construct): Role {
-  const role = new Role(scope, 'InstanceRole', {
-    assumedBy: new ServicePrincipal('ec2.amazonaws.com'),
-    description: 'GPU instances: they register with ECS and run its tasks',
-  });
-  acknowledgeWildcard(role, '*', 'The CDK lets the agent poll ECS, log in at ECR and log: these know no resources');
-  acknowledgeActions(role, ['ecs:Submit*'], 'These are variants of one action, on one cluster');
-  return role;
 }

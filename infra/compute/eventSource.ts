@@ -14,7 +14,7 @@ import {
   type Range,
 } from '../../lambda/core/limits.ts';
 
-import { type Problem, warn } from '../constructs/problems.ts';
+import { brokenOf, exceeds, type Problem, resourceOf, warn } from '../constructs/problems.ts';
 import { together } from '../monitoring/scoringMetrics.ts';
 import type { Batching, Graph, Wiring } from './compute.ts';
 
@@ -51,7 +51,7 @@ function feedFromQueue(
   { batching: { batchSize, windowSeconds }, eventSourceEnabled }: FeedWiring,
   concurrency: Concurrency,
 ): EventSourceMapping {
-  const { maximumConcurrency } = concurrency;
+  const { maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
   const mapping = target.addEventSourceMapping(`SqsEventSource:${Names.nodeUniqueId(queue.node)}`, {
     eventSourceArn: queue.queueArn,
     batchSize,
@@ -62,16 +62,11 @@ function feedFromQueue(
     ...(windowSeconds > 0 && { maxBatchingWindow: Duration.seconds(windowSeconds) }),
     ...(maximumConcurrency !== undefined && { maxConcurrency: maximumConcurrency }),
   });
-  setPollers(mapping, concurrency);
+  if (minimumPollers !== undefined || maximumPollers !== undefined) {
+    // Set on the resource itself: the library's own check still ends at 2,000 pollers, CloudFormation's does not.
+    resourceOf(mapping, CfnEventSourceMapping).provisionedPollerConfig = { minimumPollers, maximumPollers };
+  }
   return mapping;
-}
-
-/** Set on the resource itself: the library's own check still ends at 2,000 pollers, CloudFormation's does not. */
-function setPollers(mapping: EventSourceMapping, { minimumPollers, maximumPollers }: Concurrency): void {
-  if (minimumPollers === undefined && maximumPollers === undefined) return;
-  const resource = mapping.node.defaultChild;
-  if (!(resource instanceof CfnEventSourceMapping)) throw new Error('expected a mapping to have its resource as child');
-  resource.provisionedPollerConfig = { minimumPollers, maximumPollers };
 }
 
 /**
@@ -100,7 +95,7 @@ const EVENT_COUNTS = {
   DeletedEventCount: 'deleted',
 };
 
-function eventCounts([first, ...others]: Feed['eventSourceMappings']): (Metric | MathExpression)[] {
+function eventCounts(mappings: Feed['eventSourceMappings']): (Metric | MathExpression)[] {
   return Object.entries(EVENT_COUNTS).map(([metricName, label]) => {
     const count = ({ eventSourceMappingId }: EventSourceMapping): Metric =>
       new Metric({
@@ -110,7 +105,7 @@ function eventCounts([first, ...others]: Feed['eventSourceMappings']): (Metric |
         statistic: Stats.SUM,
         label,
       });
-    return together('SUM', [count(first), ...others.map(count)], label);
+    return together('SUM', mappings, count, label);
   });
 }
 
@@ -130,8 +125,8 @@ export interface Concurrency {
  */
 function withinReserve(concurrency: Concurrency, shards: number): Concurrency {
   const maxOfAll = shards * MAX_INVOCATIONS;
-  const { reservedConcurrency = maxOfAll, maximumConcurrency } = concurrency;
-  const isLimited = maximumConcurrency !== undefined || pollersOf(concurrency) !== undefined;
+  const { reservedConcurrency = maxOfAll, maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
+  const isLimited = [maximumConcurrency, minimumPollers, maximumPollers].some((limit) => limit !== undefined);
   if (isLimited || reservedConcurrency >= maxOfAll) return concurrency;
   return { ...concurrency, maximumConcurrency: Math.min(reservedConcurrency, shards * MAXIMUM_CONCURRENCY.max) };
 }
@@ -144,17 +139,6 @@ function shareOf(concurrency: Concurrency, shards: number): Concurrency {
     minimumPollers: share(concurrency.minimumPollers),
     maximumPollers: share(concurrency.maximumPollers),
   };
-}
-
-/** The most invocations that SQS starts at a time, where there is a ceiling. */
-function maxInvocations({ maximumConcurrency, minimumPollers, maximumPollers }: Concurrency): number | undefined {
-  if (maximumPollers !== undefined) return INVOCATIONS_PER_POLLER * maximumPollers;
-  if (minimumPollers !== undefined) return INVOCATIONS_PER_POLLER * DEFAULT_MAXIMUM_POLLERS;
-  return maximumConcurrency;
-}
-
-function pollersOf({ minimumPollers, maximumPollers }: Concurrency): number | undefined {
-  return minimumPollers ?? maximumPollers;
 }
 
 /**
@@ -170,76 +154,54 @@ const MAXIMUM_POLLERS: Range = { min: 2, max: 10_000 };
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
 export function concurrencyProblems(concurrency: Concurrency, shards: number): Problem[] {
-  const { reservedConcurrency, maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
-  return [
-    outside('reservedConcurrency', reservedConcurrency, { min: 1, max: 100_000 }),
-    outsideForShards('maximumConcurrency', maximumConcurrency, MAXIMUM_CONCURRENCY, shards),
-    outsideForShards('minimumPollers', minimumPollers, { min: 2, max: 200 }, shards),
-    outsideForShards('maximumPollers', maximumPollers, MAXIMUM_POLLERS, shards),
-    bothCeilings(maximumConcurrency, pollersOf(concurrency)),
-    reversed(minimumPollers, maximumPollers),
-    pollersOf(concurrency) === undefined
-      ? moreThanReserved(maximumConcurrency, reservedConcurrency, shards)
-      : pollersBeyondReserve(maximumPollers, reservedConcurrency, shards),
-  ];
-}
-
-/** @param range of one mapping; each shard has one */
-function outsideForShards(name: string, value: number | undefined, { min, max }: Range, shards: number): Problem {
-  const whose = shards === 1 ? name : `${name} of ${shards} shards together`;
-  return outside(whose, value, { min: shards * min, max: shards * max });
-}
-
-function bothCeilings(maximumConcurrency: number | undefined, pollers: number | undefined): Problem {
-  if (maximumConcurrency === undefined || pollers === undefined) return undefined;
-  return (
-    'maximumConcurrency: expected none alongside provisioned pollers, ' +
-    `got ${maximumConcurrency} with ${pollers} pollers; leave out one of the two`
-  );
-}
-
-function reversed(minimum: number | undefined, maximum: number | undefined): Problem {
-  if (minimum === undefined || maximum === undefined || minimum <= maximum) return undefined;
-  return `maximumPollers: expected at least minimumPollers, ${minimum}, got ${maximum}; raise it`;
-}
-
-function moreThanReserved(maximum: number | undefined, reserved: number | undefined, shards: number): Problem {
-  const min = maximum ?? shards * MAXIMUM_CONCURRENCY.min;
-  if (reserved === undefined || min <= reserved) return undefined;
-  const [what, cure] =
-    maximum === undefined
-      ? [
-          `${min}, which SQS starts at a time at least${ofShards(shards)}`,
-          shards === 1 ? 'raise it' : 'raise it or lower shards',
-        ]
-      : [`maximumConcurrency, ${min}`, 'raise it or lower maximumConcurrency'];
-  return (
-    `reservedConcurrency: expected at least ${what}, because invocations beyond it are throttled, ` +
-    `got ${reserved}; ${cure}`
-  );
-}
-
-function pollersBeyondReserve(
-  maximumPollers: number | undefined,
-  reserved: number | undefined,
-  shards: number,
-): Problem {
+  const { reservedConcurrency: reserved, maximumConcurrency: maximum, minimumPollers, maximumPollers } = concurrency;
+  const pollers = minimumPollers ?? maximumPollers;
+  const started = shards * MAXIMUM_CONCURRENCY.min;
   const byDefault = shards * DEFAULT_MAXIMUM_POLLERS;
   const invocations = INVOCATIONS_PER_POLLER * (maximumPollers ?? byDefault);
-  if (reserved === undefined || invocations <= reserved) return undefined;
-  const pollers =
-    maximumPollers === undefined
-      ? `the default of ${byDefault} pollers${ofShards(shards)}`
-      : `${maximumPollers} pollers`;
-  return (
-    `reservedConcurrency: expected at least ${invocations}, because each poller starts up to ${INVOCATIONS_PER_POLLER} ` +
-    `invocations at a time and those beyond it are throttled, got ${reserved} with ${pollers}; ` +
-    'raise it or set a lower maximumPollers'
-  );
-}
-
-function ofShards(shards: number): string {
-  return shards === 1 ? '' : ` with ${shards} shards`;
+  const [ofShards, orFewer] = shards === 1 ? ['', ''] : [` with ${shards} shards`, ' or lower shards'];
+  // Each shard has a mapping of its own, which has the range.
+  const ofAll = (name: string, value: number | undefined, { min, max }: Range): Problem =>
+    outside(shards === 1 ? name : `${name} of ${shards} shards together`, value, {
+      min: shards * min,
+      max: shards * max,
+    });
+  return [
+    outside('reservedConcurrency', reserved, { min: 1, max: 100_000 }),
+    ofAll('maximumConcurrency', maximum, MAXIMUM_CONCURRENCY),
+    ofAll('minimumPollers', minimumPollers, { min: 2, max: 200 }),
+    ofAll('maximumPollers', maximumPollers, MAXIMUM_POLLERS),
+    ...brokenOf([
+      [
+        maximum !== undefined && pollers !== undefined,
+        `maximumConcurrency: expected none alongside provisioned pollers, got ${maximum} with ${pollers} pollers; ` +
+          'leave out one of the two',
+      ],
+      [
+        exceeds(minimumPollers, maximumPollers),
+        `maximumPollers: expected at least minimumPollers, ${minimumPollers}, got ${maximumPollers}; raise it`,
+      ],
+      [
+        pollers === undefined && exceeds(maximum, reserved),
+        `reservedConcurrency: expected at least maximumConcurrency, ${maximum}, because invocations beyond it are ` +
+          `throttled, got ${reserved}; raise it or lower maximumConcurrency`,
+      ],
+      [
+        pollers === undefined && maximum === undefined && exceeds(started, reserved),
+        `reservedConcurrency: expected at least ${started}, which SQS starts at a time at least${ofShards}, because ` +
+          `invocations beyond it are throttled, got ${reserved}; raise it${orFewer}`,
+      ],
+      [
+        pollers !== undefined && exceeds(invocations, reserved),
+        `reservedConcurrency: expected at least ${invocations}, because each poller starts up to ` +
+          `${INVOCATIONS_PER_POLLER} invocations at a time and those beyond it are throttled, got ${reserved} with ` +
+          (maximumPollers === undefined
+            ? `the default of ${byDefault} pollers${ofShards}`
+            : `${maximumPollers} pollers`) +
+          '; raise it or set a lower maximumPollers',
+      ],
+    ]),
+  ];
 }
 
 /** AWS's own recommendation: a throttled batch can be retried before its messages become visible again. */
@@ -264,7 +226,8 @@ export function minVisibility(
  * @param ofEach what one mapping may have
  */
 function warnOfMessagesInFlight(scope: Construct, { batchSize, shards }: Batching, ofEach: Concurrency): void {
-  const invocations = maxInvocations(ofEach);
+  const { maximumConcurrency, minimumPollers, maximumPollers = minimumPollers && DEFAULT_MAXIMUM_POLLERS } = ofEach;
+  const invocations = maximumPollers === undefined ? maximumConcurrency : INVOCATIONS_PER_POLLER * maximumPollers;
   if (invocations === undefined || batchSize * invocations <= MESSAGES_IN_FLIGHT) return;
   const max = Math.floor(MESSAGES_IN_FLIGHT / batchSize);
   warn(

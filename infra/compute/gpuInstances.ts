@@ -19,6 +19,9 @@ const INSTANCES: Readonly<Record<string, Instance>> = {
   'g6e.2xlarge': { vcpus: 8, gpuGiB: 48, memoryGiB: 64 },
 };
 
+/** More than any price. */
+const UNKNOWN = Number.MAX_VALUE;
+
 /** An estimate: what the host keeps for itself. */
 const HOSTS_SHARE = 0.1;
 
@@ -36,8 +39,8 @@ export interface Environment {
 /** Where environments run, as far as it can be known before Lambda chooses. */
 export interface DeviceAssignment {
   readonly instanceType: string;
-  /** US dollars, without the fee for Managed Instances. */
-  readonly instanceHour: number;
+  /** US dollars, without the fee for Managed Instances; undefined where the price list has none. */
+  readonly instanceHour: number | undefined;
   readonly environmentsPerInstance: number;
 }
 
@@ -45,7 +48,7 @@ export interface DeviceAssignment {
  * The cheapest instance that an environment fits, of the types that were given or of those above. Of a type that is not
  * above, one environment is taken to fill it.
  *
- * @throws Error when a type has no price, or no type fits
+ * @throws Error when no type fits
  */
 export function assignmentOf(environment: Environment, prices: Prices): DeviceAssignment {
   const [cheapest] = placementsOf(environment, prices);
@@ -59,7 +62,7 @@ export function assignmentOf(environment: Environment, prices: Prices): DeviceAs
   );
 }
 
-/** The types that an environment fits, the cheapest first. */
+/** The types that an environment fits, the cheapest first, and last those without a price. */
 export function instanceTypesFor(environment: Environment, prices: Prices): string[] {
   return placementsOf(environment, prices).map(({ instanceType }) => instanceType);
 }
@@ -68,17 +71,11 @@ function placementsOf(environment: Environment, prices: Prices): DeviceAssignmen
   return (environment.instanceTypes ?? Object.keys(INSTANCES))
     .map((instanceType) => ({
       instanceType,
-      instanceHour: priceOf(instanceType, prices),
+      instanceHour: prices.instanceHour[instanceType],
       environmentsPerInstance: howManyFit(INSTANCES[instanceType], environment),
     }))
     .filter(({ environmentsPerInstance }) => environmentsPerInstance > 0)
-    .toSorted((a, b) => a.instanceHour - b.instanceHour);
-}
-
-function priceOf(instanceType: string, { instanceHour }: Prices): number {
-  const price = instanceHour[instanceType];
-  if (price !== undefined) return price;
-  throw new Error(`prices: expected instanceHour to have '${instanceType}', got none; add its price to the price list`);
+    .toSorted(({ instanceHour: a = UNKNOWN }, { instanceHour: b = UNKNOWN }) => a - b);
 }
 
 function howManyFit(instance: Instance | undefined, environment: Environment): number {

@@ -8,7 +8,7 @@ import {
   type IVpc,
   type SubnetSelection,
 } from 'aws-cdk-lib/aws-ec2';
-import { ManagedPolicy, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { type IGrantable, ManagedPolicy, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import {
   type Alias,
@@ -34,10 +34,13 @@ import {
 import { createLogGroup } from '../constructs/created.ts';
 import {
   acknowledgeActions,
+  acknowledgeManagedPolicy,
   acknowledgeStandards,
+  brokenOf,
   networkProblems,
   oneOf,
   type Problem,
+  resourceOf,
 } from '../constructs/problems.ts';
 import { gibibytesOf, mebibytesOf, secondsOf } from '../constructs/units.ts';
 import { ARCHITECTURES } from '../image/containerImage.ts';
@@ -45,8 +48,8 @@ import { PERIOD } from '../monitoring/scoringMetrics.ts';
 import type { Prices } from '../priceList.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { type Concurrency, concurrencyProblems, feedFromQueues, grantSwitch, minVisibility } from './eventSource.ts';
-import { assignmentOf, type Environment } from './gpuInstances.ts';
-import { createPrivateNetwork, type Endpoints } from './privateNetwork.ts';
+import { assignmentOf } from './gpuInstances.ts';
+import { createPrivateNetwork } from './privateNetwork.ts';
 import {
   createLiveAlias,
   createScoringFunction,
@@ -108,7 +111,7 @@ export interface LambdaOptions extends Concurrency, FunctionResources, FunctionN
 
 /** A Lambda function on CPUs, from a container image. */
 export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<FunctionCompute> {
-  const { architecture = Architecture.ARM_64 } = options;
+  const { architecture = Architecture.ARM_64, provisionedConcurrency, trafficRouting } = options;
   const memoryMb = mebibytesOf('memoryMb', options.memorySize) ?? MB_PER_VCPU;
   const ephemeralStorageMb =
     mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize) ?? EPHEMERAL_STORAGE_MB.default;
@@ -131,25 +134,36 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     ],
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
-      const { provisionedConcurrency, trafficRouting } = options;
       const scoringFunction = createScoringFunction(scope, { ...settings, network: options }, wiring);
       const hasVersions = provisionedConcurrency !== undefined || trafficRouting !== undefined;
       const live = hasVersions ? createLiveAlias(scope, scoringFunction, options) : undefined;
       const target = live ?? scoringFunction;
-      const { eventSourceMappings, graph } = feedFromQueues(target, wiring, options);
       return {
-        function: scoringFunction,
+        ...toCompute(scoringFunction, target, settings, wiring),
         alias: live,
-        eventSourceMappings,
-        grantPrincipal: target.grantPrincipal,
-        grantSwitch: (grantee) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
-        logGroup: scoringFunction.logGroup,
-        alarms: functionAlarms(target),
-        graphs: [functionGraph(target, timeoutSeconds), graph],
         cost: functionCost(target, settings, wiring.prices),
         shiftInSteps: live && trafficRouting && ((alarms) => shiftInSteps(scope, live, trafficRouting, alarms)),
       };
     },
+  };
+}
+
+/** What functions on CPUs and on GPUs have in common. @param target what the mappings invoke */
+function toCompute(
+  scoringFunction: DockerImageFunction,
+  target: IFunction,
+  settings: Concurrency & { readonly timeoutSeconds: number },
+  wiring: Wiring,
+) {
+  const { eventSourceMappings, graph } = feedFromQueues(target, wiring, settings);
+  return {
+    function: scoringFunction,
+    eventSourceMappings,
+    grantPrincipal: target.grantPrincipal,
+    grantSwitch: (grantee: IGrantable) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
+    logGroup: scoringFunction.logGroup,
+    alarms: functionAlarms(target),
+    graphs: [functionGraph(target, settings.timeoutSeconds), graph],
   };
 }
 
@@ -163,8 +177,8 @@ export interface LambdaGpuOptions extends FunctionResources {
   /** `/tmp`, 512 to 10,240 MiB. @default 512 MiB, which is Lambda's own */
   readonly ephemeralStorageSize?: Size;
   /**
-   * How long one invocation may take, whole seconds, 1 to 900. Loading the models may take as long, and 130 seconds at
-   * least. @default 300 seconds
+   * How long one invocation may take, whole seconds, 1 to 5,400. Loading the models may take as long, 130 seconds at least
+   * and 900 at the most. @default 300 seconds
    */
   readonly timeout?: Duration;
   /** GPUs that always run. 0 scales to zero: idle costs nothing, and waking up takes minutes. @default 1 */
@@ -222,9 +236,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
     problems: ({ shards }) => [
-      outside('ephemeralStorageMb', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB),
-      outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
-      ...gpuProblems(settings, shards),
+      ...gpuProblems(settings, options, shards),
       ...concurrencyProblems({ maximumConcurrency: options.maximumConcurrency }, shards),
       // With a provider neither may be given.
       ...(options.capacityProvider === undefined
@@ -234,21 +246,14 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const scoringFunction = createGpuFunction(scope, settings, wiring);
-      const capacityProvider = settings.capacityProvider ?? createCapacity(scope, settings, wiring);
+      const capacityProvider = options.capacityProvider ?? createCapacity(scope, settings, wiring);
       runOn(scoringFunction, capacityProvider, settings.gpuMemoryGiB);
       // Managed Instances run published versions; the alias leads to the latest.
       const live = createLiveAlias(scope, scoringFunction);
-      const { eventSourceMappings, graph } = feedFromQueues(live, wiring, settings);
       return {
-        function: scoringFunction,
+        ...toCompute(scoringFunction, live, settings, wiring),
         alias: live,
         capacityProvider,
-        eventSourceMappings,
-        grantPrincipal: live.grantPrincipal,
-        grantSwitch: (grantee) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
-        logGroup: scoringFunction.logGroup,
-        alarms: functionAlarms(live),
-        graphs: [functionGraph(live, timeoutSeconds), graph],
         cost: gpuCost(live, settings, wiring.prices),
       };
     },
@@ -260,33 +265,28 @@ type Settings = ReturnType<typeof withDefaults>;
 function withDefaults(options: LambdaGpuOptions) {
   const maximumEnvironments = options.maximumEnvironments ?? 2;
   return {
+    ...options,
     gpuMemoryGiB: gibibytesOf('gpuMemoryGiB', options.gpuMemory) ?? 16,
     architecture: options.architecture ?? Architecture.X86_64,
     memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 8192,
     ephemeralStorageMb: mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize),
+    instanceTypes: options.instanceTypes,
     timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 300,
     minimumEnvironments: options.minimumEnvironments ?? 1,
     maximumEnvironments,
     maximumConcurrency: options.maximumConcurrency ?? maximumEnvironments,
-    role: options.role,
-    logGroup: options.logGroup,
-    instanceTypes: options.instanceTypes,
-    vpc: options.vpc,
-    subnets: options.subnets,
-    capacityProvider: options.capacityProvider,
   };
 }
 
 function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring): DockerImageFunction {
-  const { minimumEnvironments, maximumEnvironments } = settings;
   const environment = { ...wiring.environment, ...ONE_THREAD };
   const scoringFunction = createScoringFunction(
     scope,
     settings,
     { ...wiring, environment },
     {
-      minExecutionEnvironments: minimumEnvironments,
-      maxExecutionEnvironments: maximumEnvironments,
+      minExecutionEnvironments: settings.minimumEnvironments,
+      maxExecutionEnvironments: settings.maximumEnvironments,
     },
   );
   acknowledgeStandards(scoringFunction, 'LambdaInsideVPC', 'Its instances are in the network of the capacity provider');
@@ -298,41 +298,56 @@ function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring)
   return scoringFunction;
 }
 
-/** @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html */
+/**
+ * Behind a mapping. Loading the models has 900 s at the most.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html
+ */
+const GPU_TIMEOUT_SECONDS = { min: 1, max: 5400 };
 const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
 
-interface GpuSettings {
-  readonly architecture: Architecture;
-  readonly gpuMemoryGiB: number;
-  readonly memoryMb: number;
-  readonly minimumEnvironments: number;
-  readonly maximumEnvironments: number;
-  readonly instanceTypes: readonly string[] | undefined;
-  readonly maximumConcurrency: number | undefined;
-  readonly capacityProvider: ICapacityProvider | undefined;
-  readonly vpc: unknown;
-  readonly subnets: unknown;
-}
-
 /** What Lambda Managed Instances refuse, and what they accept but then throttle. */
-function gpuProblems(settings: GpuSettings, shards: number): Problem[] {
+function gpuProblems(settings: Settings, given: LambdaGpuOptions, shards: number): Problem[] {
+  const { architecture, minimumEnvironments, maximumEnvironments, maximumConcurrency } = settings;
+  const { capacityProvider, instanceTypes, vpc, subnets } = given;
+  const ofInstances = Object.entries({ instanceTypes, vpc, subnets }).filter(([, value]) => value !== undefined);
+  const started = shards * MAXIMUM_CONCURRENCY.min;
   return [
-    armProblem(settings.architecture),
+    outside('ephemeralStorageMb', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB),
+    outside('timeoutSeconds', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS),
     oneOf('gpuMemoryGiB', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
-    ...(settings.instanceTypes ?? []).map(withoutKernels),
-    besidesProvider(settings),
+    ...(instanceTypes ?? []).map(withoutKernels),
     outside('memoryMb', settings.memoryMb, { min: 2048, max: 32_768 }),
-    outside('minimumEnvironments', settings.minimumEnvironments, { min: 0, max: 15_000 }),
-    outside('maximumEnvironments', settings.maximumEnvironments, { min: 2, max: 1000 }),
-    fewerThanMinimum(settings),
-    moreInvocationsThanEnvironments(settings),
-    fewerThanInvocations(settings, shards),
+    outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),
+    outside('maximumEnvironments', maximumEnvironments, { min: 2, max: 1000 }),
+    ...brokenOf([
+      [
+        architecture.name !== Architecture.X86_64.name,
+        `architecture: expected x86_64, because Lambda has no GPU with ${architecture.name}; set x86_64 or compute=lambda`,
+      ],
+      [
+        // What the instances are, and where, was said when the provider was made.
+        capacityProvider !== undefined && ofInstances.length > 0,
+        'capacityProvider: expected without what is its own, the instance types and their network, ' +
+          `got it with ${ofInstances.map(([name]) => name).join(', ')}; leave out one or the other`,
+      ],
+      [
+        minimumEnvironments > maximumEnvironments,
+        `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
+          `got ${maximumEnvironments}; raise it`,
+      ],
+      [
+        maximumConcurrency > maximumEnvironments,
+        `maximumConcurrency: expected at most maximumEnvironments, ${maximumEnvironments}, because each runs one ` +
+          `invocation at a time and more are throttled, got ${maximumConcurrency}; lower it or raise maximumEnvironments`,
+      ],
+      [
+        maximumEnvironments < started && shards > 1,
+        `maximumEnvironments: expected at least ${started}, because SQS starts at least ${MAXIMUM_CONCURRENCY.min} ` +
+          `invocations at a time from each of ${shards} shards, got ${maximumEnvironments}; raise it or lower shards`,
+      ],
+    ]),
   ];
-}
-
-function armProblem(architecture: Architecture): Problem {
-  if (architecture.name === Architecture.X86_64.name) return undefined;
-  return `architecture: expected x86_64, because Lambda has no GPU with ${architecture.name}; set x86_64 or compute=lambda`;
 }
 
 /** B200 and B300. ONNX Runtime has kernels for compute capabilities 7.5, 8.0, 8.6, 8.9, 9.0 and 12.0; these have 10. */
@@ -346,79 +361,32 @@ export function withoutKernels(instanceType: string): Problem {
   );
 }
 
-/** What the instances are, and where, was said when the provider was made. */
-function besidesProvider({ capacityProvider, instanceTypes, vpc, subnets }: GpuSettings): Problem {
-  if (capacityProvider === undefined) return undefined;
-  const given = Object.entries({ instanceTypes, vpc, subnets }).filter(([, value]) => value !== undefined);
-  if (given.length === 0) return undefined;
-  return (
-    'capacityProvider: expected without what is its own, the instance types and their network, ' +
-    `got it with ${given.map(([name]) => name).join(', ')}; leave out one or the other`
-  );
-}
-
-function fewerThanMinimum({ minimumEnvironments, maximumEnvironments }: GpuSettings): Problem {
-  if (minimumEnvironments <= maximumEnvironments) return undefined;
-  return (
-    `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
-    `got ${maximumEnvironments}; raise it`
-  );
-}
-
-function moreInvocationsThanEnvironments({ maximumConcurrency, maximumEnvironments }: GpuSettings): Problem {
-  if (maximumConcurrency === undefined || maximumConcurrency <= maximumEnvironments) return undefined;
-  return (
-    `maximumConcurrency: expected at most maximumEnvironments, ${maximumEnvironments}, because each runs one ` +
-    `invocation at a time and more are throttled, got ${maximumConcurrency}; lower it or raise maximumEnvironments`
-  );
-}
-
-function fewerThanInvocations({ maximumEnvironments }: GpuSettings, shards: number): Problem {
-  const min = shards * MAXIMUM_CONCURRENCY.min;
-  if (maximumEnvironments >= min || shards === 1) return undefined;
-  return (
-    `maximumEnvironments: expected at least ${min}, because SQS starts at least ${MAXIMUM_CONCURRENCY.min} ` +
-    `invocations at a time from each of ${shards} shards, got ${maximumEnvironments}; raise it or lower shards`
-  );
-}
-
-interface CapacityOptions {
-  readonly architecture: Architecture;
-  readonly instanceTypes: readonly string[] | undefined;
-  readonly vpc: IVpc | undefined;
-  readonly subnets: SubnetSelection | undefined;
-}
-
 /** What starts and terminates the instances of one deployment, in the network that was given or a new one. */
-function createCapacity(scope: Construct, options: CapacityOptions, wiring: Wiring): CapacityProvider {
-  const { subnets, securityGroup, endpoints } = createPrivateNetwork(scope, options, wiring, endpointsOf(wiring));
+function createCapacity(scope: Construct, settings: Settings, wiring: Wiring): CapacityProvider {
+  const { subnets, securityGroup, endpoints } = createPrivateNetwork(scope, settings, wiring, {
+    of: 'GPU instances',
+    interfaces: {
+      Sqs: InterfaceVpcEndpointAwsService.SQS,
+      Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+      ...(wiring.tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
+    },
+  });
   const logGroup = createLogGroup(scope, 'CapacityLog', wiring);
   const operatorRole = createOperatorRole(scope, logGroup, wiring.encryptionKey);
   const capacity = new CapacityProvider(scope, 'Capacity', {
     subnets,
     securityGroups: [securityGroup],
-    architectures: [options.architecture],
+    architectures: [settings.architecture],
     operatorRole,
     logGroup,
     ...(wiring.encryptionKey !== undefined && { kmsKey: wiring.encryptionKey }),
-    ...(options.instanceTypes !== undefined && {
-      instanceTypeFilter: InstanceTypeFilter.allow(options.instanceTypes.map((type) => new InstanceType(type))),
+    ...(settings.instanceTypes !== undefined && {
+      instanceTypeFilter: InstanceTypeFilter.allow(settings.instanceTypes.map((type) => new InstanceType(type))),
     }),
   });
   // A version is published once its environments have started, which takes the disks' key and, for models, S3.
   capacity.node.addDependency(operatorRole, ...endpoints);
   return capacity;
-}
-
-function endpointsOf({ tracing }: Wiring): Endpoints {
-  return {
-    of: 'GPU instances',
-    interfaces: {
-      Sqs: InterfaceVpcEndpointAwsService.SQS,
-      Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
-      ...(tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
-    },
-  };
 }
 
 /** Two invocations must not share the GPU's memory. */
@@ -429,8 +397,7 @@ const GIB_PER_VCPU = 4;
 
 /** Has a function run on the instances of a provider, with a GPU. Of an imported provider the library itself cannot do it. */
 function runOn(scoringFunction: LambdaFunction, capacity: ICapacityProvider, gpuMemoryGiB: number): void {
-  const resource = scoringFunction.node.defaultChild;
-  if (!(resource instanceof CfnFunction)) throw new Error('expected a function to have a CfnFunction as its child');
+  const resource = resourceOf(scoringFunction, CfnFunction);
   resource.capacityProviderConfig = {
     lambdaManagedInstancesCapacityProviderConfig: {
       capacityProviderArn: capacity.capacityProviderArn,
@@ -440,7 +407,13 @@ function runOn(scoringFunction: LambdaFunction, capacity: ICapacityProvider, gpu
   };
   // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
   resource.publishToLatestPublished = false;
-  addAccelerator(resource, gpuMemoryGiB);
+  // Not yet in the library's schema, so it is set, and the validator told, by hand.
+  resource.addPropertyOverride('AcceleratorConfig', { AcceleratorMemorySize: gpuMemoryGiB });
+  LambdaFunction.classifyVersionProperty('AcceleratorConfig', true);
+  Validations.of(resource).acknowledge({
+    id: 'CloudFormation-Validate::F3002',
+    reason: 'AcceleratorConfig is newer than the schema that this version of aws-cdk-lib validates against',
+  });
   invalidateVersionWith(scoringFunction, capacity.node.defaultChild);
 }
 
@@ -457,16 +430,6 @@ function invalidateVersionWith(scoringFunction: LambdaFunction, provider: unknow
   scoringFunction.invalidateVersionBasedOn(JSON.stringify(fixed));
 }
 
-/** Not yet in the library's schema, so it is set, and the validator told, by hand. */
-function addAccelerator(resource: CfnFunction, gpuMemoryGiB: number): void {
-  resource.addPropertyOverride('AcceleratorConfig', { AcceleratorMemorySize: gpuMemoryGiB });
-  LambdaFunction.classifyVersionProperty('AcceleratorConfig', true);
-  Validations.of(resource).acknowledge({
-    id: 'CloudFormation-Validate::F3002',
-    reason: 'AcceleratorConfig is newer than the schema that this version of aws-cdk-lib validates against',
-  });
-}
-
 const MANAGED_POLICY = 'AWSLambdaManagedEC2ResourceOperator';
 
 /** The role with which Lambda starts and terminates the instances. */
@@ -478,10 +441,7 @@ function createOperatorRole(scope: Construct, logGroup: ILogGroup, diskKey: IKey
   });
   logGroup.grantWrite(role);
   if (diskKey !== undefined) allowDisks(role, diskKey);
-  Validations.of(role).acknowledge({
-    id: `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${MANAGED_POLICY}]`,
-    reason: 'AWS maintains the permissions that Lambda needs to manage EC2 instances; they change with the service',
-  });
+  acknowledgeManagedPolicy(role, MANAGED_POLICY, 'Lambda needs to manage EC2 instances');
   return role;
 }
 
@@ -502,19 +462,14 @@ function allowDisks(role: Role, key: IKey): void {
   acknowledgeActions(role, ['kms:ReEncrypt*'], 'These are variants of one action, on one key');
 }
 
-interface GpuCostSettings extends Environment {
-  readonly minimumEnvironments: number;
-  /** Undefined where the instances are this deployment's alone. */
-  readonly capacityProvider: ICapacityProvider | undefined;
-}
-
 /**
  * The instances that always run, or one while there are invocations, with the fee; plus the invocations themselves. An
  * instance that several environments share is paid once; of one that may have environments of other deployments, the
  * share.
  */
-function gpuCost(target: IFunction, settings: GpuCostSettings, prices: Prices): MathExpression {
+function gpuCost(target: IFunction, settings: Settings, prices: Prices): MathExpression | undefined {
   const { instanceHour, environmentsPerInstance } = assignmentOf(settings, prices);
+  if (instanceHour === undefined) return undefined;
   const { minimumEnvironments, capacityProvider } = settings;
   const instancesOf = (environments: number): number => {
     const share = environments / environmentsPerInstance;

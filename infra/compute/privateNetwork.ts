@@ -1,4 +1,4 @@
-import { Stack } from 'aws-cdk-lib';
+import { Fn, Stack } from 'aws-cdk-lib';
 import {
   FlowLogDestination,
   FlowLogTrafficType,
@@ -26,11 +26,6 @@ export interface Network {
   readonly endpoints: readonly IDependable[];
 }
 
-interface Given {
-  readonly vpc?: IVpc | undefined;
-  readonly subnets?: SubnetSelection | undefined;
-}
-
 /** What a new network has endpoints for, besides S3 and DynamoDB. */
 export interface Endpoints {
   /** Who calls them, as descriptions have it, such as `GPU instances`. */
@@ -50,51 +45,63 @@ const AVAILABILITY_ZONES = 2;
  */
 export function createPrivateNetwork(
   scope: Construct,
-  given: Given,
+  given: { readonly vpc?: IVpc | undefined; readonly subnets?: SubnetSelection | undefined },
   logs: LogGroupOptions,
   endpoints: Endpoints,
 ): Network {
   const vpc = given.vpc ?? createVpc(scope, logs);
-  const securityGroup = createGroup(scope, vpc, endpoints);
-  const isNew = vpc instanceof Vpc && given.vpc === undefined;
+  const securityGroup = new SecurityGroup(scope, 'Instances', {
+    vpc,
+    description: `${endpoints.of}: they call AWS services, nothing calls them`,
+    allowAllOutbound: false,
+  });
+  securityGroup.addEgressRule(Peer.anyIpv4(), HTTPS, 'AWS services');
   return {
     vpc,
     subnets: vpc.selectSubnets(given.subnets).subnets,
     securityGroup,
-    endpoints: isNew ? addEndpoints(scope, vpc, securityGroup, endpoints) : [],
+    endpoints: given.vpc === undefined ? addEndpoints(scope, vpc, securityGroup, endpoints) : [],
   };
 }
 
-function createGroup(scope: Construct, vpc: IVpc, { of }: Endpoints): SecurityGroup {
-  const securityGroup = new SecurityGroup(scope, 'Instances', {
-    vpc,
-    description: `${of}: they call AWS services, nothing calls them`,
-    allowAllOutbound: false,
-  });
-  securityGroup.addEgressRule(Peer.anyIpv4(), HTTPS, 'AWS services');
-  return securityGroup;
+function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
+  return withZonesOfRegion(
+    Stack.of(scope),
+    () =>
+      new Vpc(scope, 'Network', {
+        maxAzs: AVAILABILITY_ZONES,
+        natGateways: 0,
+        subnetConfiguration: [{ name: 'Instances', subnetType: SubnetType.PRIVATE_ISOLATED }],
+        // Whatever is started here without a group of its own reaches nothing.
+        restrictDefaultSecurityGroup: true,
+        flowLogs: {
+          Refused: {
+            trafficType: FlowLogTrafficType.REJECT,
+            destination: FlowLogDestination.toCloudWatchLogs(createLogGroup(scope, 'FlowLog', logs)),
+          },
+        },
+      }),
+  );
 }
 
-function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
-  return new Vpc(scope, 'Network', {
-    maxAzs: AVAILABILITY_ZONES,
-    natGateways: 0,
-    subnetConfiguration: [{ name: 'Instances', subnetType: SubnetType.PRIVATE_ISOLATED }],
-    // Whatever is started here without a group of its own reaches nothing.
-    restrictDefaultSecurityGroup: true,
-    flowLogs: {
-      Refused: {
-        trafficType: FlowLogTrafficType.REJECT,
-        destination: FlowLogDestination.toCloudWatchLogs(createLogGroup(scope, 'FlowLog', logs)),
-      },
-    },
-  });
+/**
+ * In a stack with an account and a region, the CDK would look its zones up, which takes credentials at synth. Here they are
+ * left to CloudFormation, as in any other stack: the property of the stack is what the CDK documents for that.
+ */
+function withZonesOfRegion<T>(stack: Stack, create: () => T): T {
+  const zones = Array.from({ length: AVAILABILITY_ZONES }, (_, index) => Fn.select(index, Fn.getAzs()));
+  Object.defineProperty(stack, 'availabilityZones', { value: zones, configurable: true });
+  try {
+    return create();
+  } finally {
+    Reflect.deleteProperty(stack, 'availabilityZones');
+  }
 }
 
 /** Each serves this account's principals and resources alone: a model cannot send what it sees to a foreign bucket. */
 function addEndpoints(
   scope: Construct,
-  vpc: Vpc,
+  vpc: IVpc,
   callers: ISecurityGroup,
   { of, interfaces, pullsImages = false }: Endpoints,
 ): IDependable[] {

@@ -1,4 +1,4 @@
-import { Duration, Size, Validations } from 'aws-cdk-lib';
+import { Duration, Size } from 'aws-cdk-lib';
 import { type IAlarm, type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import {
   LambdaDeploymentConfig,
@@ -26,8 +26,15 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { outside } from '../../lambda/core/limits.ts';
 import { createLogGroup } from '../constructs/created.ts';
-import { type EfsModels, MOUNT_PATH, refuseForeignRole } from '../constructs/existingThings.ts';
-import { acknowledgeWildcard, type Problem } from '../constructs/problems.ts';
+import { MOUNT_PATH, refuseForeignRole } from '../constructs/existingThings.ts';
+import {
+  acknowledgeManagedPolicy,
+  acknowledgeWildcard,
+  brokenOf,
+  exceeds,
+  type Problem,
+} from '../constructs/problems.ts';
+import type { EfsModels } from '../constructs/props.ts';
 import { minutesOf } from '../constructs/units.ts';
 import { PERIOD } from '../monitoring/scoringMetrics.ts';
 import type { Prices } from '../priceList.ts';
@@ -59,13 +66,7 @@ export interface ScoringFunctionOptions extends FunctionResources {
   /** What the function is attached to. @default no network: it reaches AWS as it is */
   readonly network?: FunctionNetwork | undefined;
   /** What of the image is run, such as `jobScore.handler`. @default the image's own command, the scoring of messages */
-  readonly entry?: FunctionEntry | undefined;
-}
-
-/** Another entry of the image, with what it is for. */
-interface FunctionEntry {
-  readonly command: string;
-  readonly description: string;
+  readonly entry?: { readonly command: string; readonly description: string } | undefined;
 }
 
 /** What such a function is connected to. */
@@ -73,11 +74,6 @@ export type FunctionWiring = Pick<
   Wiring,
   'image' | 'models' | 'environment' | 'encryptionKey' | 'logRetention' | 'logLevel' | 'tracing' | 'removalPolicy'
 >;
-
-const SCORING = {
-  description: 'batchscore: scores records from SQS in batches',
-  role: 'Scores records: reads requests, writes results',
-};
 
 /**
  * A function of the image: that of both kinds of Lambda compute, or one of jobs. Its role may only write the log; who
@@ -92,11 +88,17 @@ export function createScoringFunction(
   const { network = {}, entry } = options;
   const logGroup = options.logGroup ?? createLogGroup(scope, 'Log', wiring);
   refuseForeignRole(scope, options.role);
-  const role = options.role ?? createRole(scope, entry);
+  const role =
+    options.role ??
+    new Role(scope, 'Role', {
+      assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
+      description:
+        entry === undefined ? 'Scores records: reads requests, writes results' : `Function that ${entry.description}`,
+    });
   logGroup.grantWrite(role);
   if (wiring.tracing) acknowledgeWildcard(role, '*', 'The permission to send traces knows no resources');
   const scoringFunction = new DockerImageFunction(scope, 'Function', {
-    description: entry === undefined ? SCORING.description : `batchscore: ${entry.description}`,
+    description: `batchscore: ${entry?.description ?? 'scores records from SQS in batches'}`,
     code: DockerImageCode.fromEcr(wiring.image.repository, {
       tagOrDigest: wiring.image.tagOrDigest,
       ...(entry !== undefined && { cmd: [entry.command] }),
@@ -122,13 +124,6 @@ export function createScoringFunction(
   });
   if (network.vpc !== undefined) keepCodeFromNetwork(scope, role, scoringFunction);
   return scoringFunction;
-}
-
-function createRole(scope: Construct, entry: FunctionEntry | undefined): Role {
-  return new Role(scope, 'Role', {
-    assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
-    description: entry === undefined ? SCORING.role : `Function that ${entry.description}`,
-  });
 }
 
 /** The network that a function is attached to, if any. */
@@ -339,10 +334,7 @@ export function shiftInSteps(
     deploymentConfig: new LambdaDeploymentConfig(scope, 'Steps', { trafficRouting }),
     alarms: [...alarms],
   });
-  Validations.of(role).acknowledge({
-    id: `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${MANAGED_POLICY}]`,
-    reason: 'AWS maintains the permissions that CodeDeploy needs to shift the traffic of a function',
-  });
+  acknowledgeManagedPolicy(role, MANAGED_POLICY, 'CodeDeploy needs to shift the traffic of a function');
 }
 
 /** How a published version is kept warm, and takes over from the one before. */
@@ -356,57 +348,47 @@ const MIN_MINUTES = 10;
 /** @see https://docs.aws.amazon.com/codedeploy/latest/userguide/limits.html */
 const MAX_MINUTES = 2880;
 
-/** What the services refuse, what is paid for and never used, and steps that no alarm could undo. */
+/**
+ * What the services refuse, what is paid for and never used, and steps that no alarm could undo.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html
+ */
 export function rolloutProblems(
-  { provisionedConcurrency, trafficRouting }: Rollout,
+  { provisionedConcurrency: provisioned, trafficRouting }: Rollout,
   { reservedConcurrency, maximumConcurrency }: Concurrency,
 ): Problem[] {
+  const steps = trafficRouting && isInSteps(trafficRouting) ? trafficRouting : undefined;
+  const minutes = steps && (minutesOf('canaryMinutes', steps.interval) ?? 0) * stepsOf(steps);
   return [
-    outside('provisionedConcurrency', provisionedConcurrency, { min: 1, max: 100_000 }),
-    moreThanReserved(provisionedConcurrency, reservedConcurrency),
-    moreThanStarted(provisionedConcurrency, maximumConcurrency),
-    ...(trafficRouting === undefined ? [] : stepProblems(trafficRouting)),
+    outside('provisionedConcurrency', provisioned, { min: 1, max: 100_000 }),
+    outside('canaryPercent', steps?.percentage, { min: 1, max: 99 }),
+    ...brokenOf([
+      [
+        exceeds(provisioned, reservedConcurrency),
+        `provisionedConcurrency: expected at most reservedConcurrency, ${reservedConcurrency}, of which it is a part, ` +
+          `got ${provisioned}; lower it or raise reservedConcurrency`,
+      ],
+      [
+        exceeds(provisioned, maximumConcurrency),
+        `provisionedConcurrency: expected at most maximumConcurrency, ${maximumConcurrency}, because SQS starts no more ` +
+          `invocations at a time, got ${provisioned}; lower it or raise maximumConcurrency`,
+      ],
+      [
+        trafficRouting !== undefined && steps === undefined,
+        'trafficRouting: expected a canary or linear steps, got all at once, which no alarm can undo; leave it out or ' +
+          'take TrafficRouting.timeBasedCanary',
+      ],
+    ]),
+    exceeds(MIN_MINUTES, minutes)
+      ? `canaryMinutes: expected at least ${MIN_MINUTES} from the first step to the last, two periods of the alarms ` +
+        `that undo a deployment, got ${minutes}; raise it`
+      : outside('canaryMinutes', minutes, { min: MIN_MINUTES, max: MAX_MINUTES }),
   ];
 }
 
 /** Percent of the invocations that a new version gets first; 100 where it takes over at once. */
 export function firstStepPercent({ trafficRouting }: Rollout): number {
   return trafficRouting && isInSteps(trafficRouting) ? trafficRouting.percentage : 100;
-}
-
-/** @see https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html */
-function moreThanReserved(provisioned: number | undefined, reserved: number | undefined): Problem {
-  if (provisioned === undefined || reserved === undefined || provisioned <= reserved) return undefined;
-  return (
-    `provisionedConcurrency: expected at most reservedConcurrency, ${reserved}, of which it is a part, ` +
-    `got ${provisioned}; lower it or raise reservedConcurrency`
-  );
-}
-
-function moreThanStarted(provisioned: number | undefined, maximum: number | undefined): Problem {
-  if (provisioned === undefined || maximum === undefined || provisioned <= maximum) return undefined;
-  return (
-    `provisionedConcurrency: expected at most maximumConcurrency, ${maximum}, because SQS starts no more invocations ` +
-    `at a time, got ${provisioned}; lower it or raise maximumConcurrency`
-  );
-}
-
-function stepProblems(trafficRouting: TrafficRouting): Problem[] {
-  if (!isInSteps(trafficRouting)) {
-    return [
-      'trafficRouting: expected a canary or linear steps, got all at once, which no alarm can undo; leave it out or ' +
-        'take TrafficRouting.timeBasedCanary',
-    ];
-  }
-  const { percentage } = trafficRouting;
-  const minutes = (minutesOf('canaryMinutes', trafficRouting.interval) ?? 0) * stepsOf(trafficRouting);
-  return [
-    outside('canaryPercent', percentage, { min: 1, max: 99 }),
-    minutes < MIN_MINUTES
-      ? `canaryMinutes: expected at least ${MIN_MINUTES} from the first step to the last, two periods of the alarms ` +
-        `that undo a deployment, got ${minutes}; raise it`
-      : outside('canaryMinutes', minutes, { min: MIN_MINUTES, max: MAX_MINUTES }),
-  ];
 }
 
 type InSteps = TrafficRouting & Pick<TimeBasedLinearTrafficRouting, 'interval' | 'percentage'>;
@@ -416,7 +398,6 @@ function isInSteps(trafficRouting: TrafficRouting): trafficRouting is InSteps {
 }
 
 /** A canary has one further step, a linear shift one for each share but the first. */
-function stepsOf(trafficRouting: InSteps): number {
-  const isLinear = trafficRouting instanceof TimeBasedLinearTrafficRouting;
-  return isLinear ? Math.max(1, Math.ceil(100 / trafficRouting.percentage) - 1) : 1;
+function stepsOf(steps: InSteps): number {
+  return steps instanceof TimeBasedLinearTrafficRouting ? Math.max(1, Math.ceil(100 / steps.percentage) - 1) : 1;
 }

@@ -5,7 +5,7 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import { BATCH_SIZE, DRAIN_SHARE, outside, SHARDS, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 
-import type { Problem } from '../constructs/problems.ts';
+import { brokenOf, networkProblems, type Problem } from '../constructs/problems.ts';
 import { secondsOf } from '../constructs/units.ts';
 import type { Batching } from './compute.ts';
 
@@ -56,41 +56,21 @@ export interface ServiceOptions {
 }
 
 /** The options with plain numbers and defaults. */
-export interface ServiceDefaults extends ServiceSettings {
-  readonly role: IRole | undefined;
-  readonly logGroup: ILogGroup | undefined;
-  readonly vpc: IVpc | undefined;
-  readonly subnets: SubnetSelection | undefined;
-}
+export type ServiceSettings = ReturnType<typeof serviceDefaults>;
 
 /** @throws Error when an amount is a token */
-export function serviceDefaults(options: ServiceOptions): ServiceDefaults {
+export function serviceDefaults(options: ServiceOptions) {
+  const { minimumTasks = 0 } = options;
   return {
-    role: options.role,
-    logGroup: options.logGroup,
+    ...options,
     timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 60,
     stopTimeoutSeconds: secondsOf('stopTimeoutSeconds', options.stopTimeout) ?? 120,
-    minimumTasks: options.minimumTasks ?? 0,
-    maximumTasks: options.maximumTasks ?? Math.max(4, options.minimumTasks ?? 0),
-    backlogPerTask: options.backlogPerTask,
-    maxPolls: options.maxPolls,
-    pipelineDepth: options.pipelineDepth,
+    minimumTasks,
+    maximumTasks: options.maximumTasks ?? Math.max(4, minimumTasks),
     spot: options.spot ?? false,
-    vpc: options.vpc,
-    subnets: options.subnets,
+    /** Whether the subnets that were given, if any, are public ones. */
+    isPublic: options.vpc?.selectSubnets(options.subnets).hasPublic ?? false,
   };
-}
-
-/** What every service of workers is told. */
-interface ServiceSettings {
-  readonly timeoutSeconds: number;
-  readonly stopTimeoutSeconds: number;
-  readonly minimumTasks: number;
-  readonly maximumTasks: number;
-  readonly backlogPerTask: number | undefined;
-  readonly maxPolls: number | undefined;
-  readonly pipelineDepth: number | undefined;
-  readonly spot: boolean;
 }
 
 /** Between the notice that a spot instance, or a task on one, ends and its end. */
@@ -103,62 +83,49 @@ const METRICS_OF_QUEUE = 2;
 const MAX_TASKS = 5000;
 
 /** What ECS refuses, what a worker refuses when it starts, and what costs records a receive whenever a task ends. */
-export function serviceProblems(settings: ServiceSettings, batching: Batching): Problem[] {
+export function serviceProblems(settings: ServiceSettings, { batchSize, windowSeconds, shards }: Batching): Problem[] {
   const { timeoutSeconds, stopTimeoutSeconds, minimumTasks, maximumTasks } = settings;
+  const minStopSeconds = Math.ceil(timeoutSeconds / DRAIN_SHARE);
+  const maxShards = Math.floor((METRICS_OF_ALARM - 1) / METRICS_OF_QUEUE);
   return [
-    outside('batchSize', batching.batchSize, BATCH_SIZE),
-    windowProblem(batching),
+    outside('batchSize', batchSize, BATCH_SIZE),
     outside('timeoutSeconds', timeoutSeconds, SETTINGS.timeoutSeconds),
     outside('stopTimeoutSeconds', stopTimeoutSeconds, SETTINGS.stopSeconds),
-    shorterThanDrain(timeoutSeconds, stopTimeoutSeconds),
-    settings.spot ? afterSpotNotice(stopTimeoutSeconds) : undefined,
     outside('minimumTasks', minimumTasks, { min: 0, max: MAX_TASKS }),
     outside('maximumTasks', maximumTasks, { min: 1, max: MAX_TASKS }),
-    minimumTasks > maximumTasks
-      ? `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`
-      : undefined,
     outside('backlogPerTask', settings.backlogPerTask, { min: 1, max: 1_000_000 }),
     outside('maxPolls', settings.maxPolls, SETTINGS.maxPolls),
     outside('pipelineDepth', settings.pipelineDepth, SETTINGS.pipelineDepth),
-    moreThanAlarmTakes(batching.shards),
+    ...networkProblems({ vpc: settings.vpc, subnets: settings.subnets }),
+    ...brokenOf([
+      [
+        // A worker's window may be a fraction of a second.
+        windowSeconds < WINDOW_SECONDS.min || windowSeconds > WINDOW_SECONDS.max,
+        `windowSeconds: expected ${WINDOW_SECONDS.min} to ${WINDOW_SECONDS.max}, got ${windowSeconds}; ` +
+          'choose a number in that range',
+      ],
+      [
+        stopTimeoutSeconds < minStopSeconds,
+        `stopTimeoutSeconds: expected at least ${minStopSeconds} = ${timeoutSeconds} s timeout ÷ ${DRAIN_SHARE}, the ` +
+          `share of it in which a worker finishes its batches, got ${stopTimeoutSeconds}; raise it or lower timeoutSeconds`,
+      ],
+      [
+        settings.spot && stopTimeoutSeconds > SPOT_NOTICE_SECONDS,
+        `stopTimeoutSeconds: expected at most ${SPOT_NOTICE_SECONDS} with spot, whose capacity ends so long after its ` +
+          `notice, got ${stopTimeoutSeconds}; lower it or leave out spot`,
+      ],
+      [
+        minimumTasks > maximumTasks,
+        `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`,
+      ],
+      [
+        shards > maxShards && shards <= SHARDS.max,
+        `shards: expected at most ${maxShards} with tasks that scale by the backlog of all, because an alarm takes ` +
+          `${METRICS_OF_ALARM} metrics, got ${shards} × ${METRICS_OF_QUEUE} and that of the tasks = ` +
+          `${METRICS_OF_QUEUE * shards + 1}; lower it: a worker receives from one queue as fast as from several`,
+      ],
+    ]),
   ];
-}
-
-/** A worker's window may be a fraction of a second. */
-function windowProblem({ windowSeconds }: Batching): Problem {
-  if (windowSeconds >= WINDOW_SECONDS.min && windowSeconds <= WINDOW_SECONDS.max) return undefined;
-  const { min, max } = WINDOW_SECONDS;
-  return `windowSeconds: expected ${min} to ${max}, got ${windowSeconds}; choose a number in that range`;
-}
-
-/** What is being scored when a task is told to end must be done before the worker cuts it short and hands it back. */
-function shorterThanDrain(timeoutSeconds: number, stopTimeoutSeconds: number): Problem {
-  const min = Math.ceil(timeoutSeconds / DRAIN_SHARE);
-  if (stopTimeoutSeconds >= min) return undefined;
-  return (
-    `stopTimeoutSeconds: expected at least ${min} = ${timeoutSeconds} s timeout ÷ ${DRAIN_SHARE}, the share of it in ` +
-    `which a worker finishes its batches, got ${stopTimeoutSeconds}; raise it or lower timeoutSeconds`
-  );
-}
-
-/** @see https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html */
-function afterSpotNotice(stopTimeoutSeconds: number): Problem {
-  if (stopTimeoutSeconds <= SPOT_NOTICE_SECONDS) return undefined;
-  return (
-    `stopTimeoutSeconds: expected at most ${SPOT_NOTICE_SECONDS} with spot, whose capacity ends so long after its notice, ` +
-    `got ${stopTimeoutSeconds}; lower it or leave out spot`
-  );
-}
-
-function moreThanAlarmTakes(shards: number): Problem {
-  const max = Math.floor((METRICS_OF_ALARM - 1) / METRICS_OF_QUEUE);
-  if (shards <= max || shards > SHARDS.max) return undefined;
-  const needed = METRICS_OF_QUEUE * shards + 1;
-  return (
-    `shards: expected at most ${max} with tasks that scale by the backlog of all, because an alarm takes ` +
-    `${METRICS_OF_ALARM} metrics, got ${shards} × ${METRICS_OF_QUEUE} and that of the tasks = ${needed}; lower it: ` +
-    'a worker receives from one queue as fast as from several'
-  );
 }
 
 /**

@@ -1,5 +1,6 @@
 import { Duration, Names } from 'aws-cdk-lib';
 import {
+  type AdjustmentTier,
   AdjustmentType,
   CfnScalingPolicy,
   MetricAggregationType,
@@ -36,9 +37,9 @@ import { warn } from '../constructs/problems.ts';
 import { PERIOD, together } from '../monitoring/scoringMetrics.ts';
 import type { Prices } from '../priceList.ts';
 import type { AlarmCondition, Batching, Compute, Graph, Wiring } from './compute.ts';
-import { assignmentOf } from './gpuInstances.ts';
+import { assignmentOf, type Environment } from './gpuInstances.ts';
 import type { Network } from './privateNetwork.ts';
-import type { ServiceDefaults } from './serviceOptions.ts';
+import type { ServiceSettings } from './serviceOptions.ts';
 import type { Task } from './workerTask.ts';
 
 /** Compute that is a service of workers. */
@@ -70,10 +71,11 @@ interface Parts {
   readonly task: Task;
 }
 
-interface Settings extends ServiceDefaults {
+interface Settings extends ServiceSettings {
+  /** Until a task that was asked for takes part. */
   readonly startSeconds: number;
-  /** US dollars. */
-  readonly taskHour: number;
+  /** US dollars; undefined where the price list has none. */
+  readonly taskHour: number | undefined;
 }
 
 /** Batches of messages that there is a task for, where nothing else is said. */
@@ -91,10 +93,8 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
   // One batch is gathered while others are scored.
   const batchesPerTask = 1 + (settings.pipelineDepth ?? SETTINGS.pipelineDepth.default);
   warnOfMessagesHeld(service, batching, { tasks: maximumTasks, batchesPerTask });
-  if (wiring.eventSourceEnabled) {
-    const backlogPerTask = settings.backlogPerTask ?? BATCHES_PER_TASK * batching.batchSize;
-    scaleByBacklog(scope, service, requestQueues, { ...settings, backlogPerTask });
-  }
+  const { backlogPerTask = BATCHES_PER_TASK * batching.batchSize } = settings;
+  if (wiring.eventSourceEnabled) scaleByBacklog(scope, service, requestQueues, { ...settings, backlogPerTask });
   return {
     cluster,
     service,
@@ -103,7 +103,7 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
     logGroup: task.logGroup,
     alarms: serviceAlarms(service, requestQueues, startSeconds),
     graphs: serviceGraphs(service, maximumTasks),
-    cost: serviceCost(service, settings.taskHour),
+    cost: settings.taskHour === undefined ? undefined : serviceCost(service, settings.taskHour),
   };
 }
 
@@ -111,22 +111,8 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
 const QUEUE_WAKES_SECONDS = 900;
 
 /** Seconds until the first records are scored where nothing runs while there are none. */
-export function wakeSecondsOf({ minimumTasks }: ServiceDefaults, startSeconds: number): number {
+export function wakeSecondsOf({ minimumTasks }: ServiceSettings, startSeconds: number): number {
   return minimumTasks > 0 ? 0 : QUEUE_WAKES_SECONDS + startSeconds;
-}
-
-/** Whether the subnets that were given, if any, are public ones. */
-export function isPublic({ vpc, subnets }: Pick<ServiceDefaults, 'vpc' | 'subnets'>): boolean {
-  return vpc?.selectSubnets(subnets).hasPublic ?? false;
-}
-
-interface ScalingSettings {
-  readonly minimumTasks: number;
-  readonly maximumTasks: number;
-  /** Messages, waiting and in flight, for each task. */
-  readonly backlogPerTask: number;
-  /** Until a task that was asked for takes part. */
-  readonly startSeconds: number;
 }
 
 /** Of the metrics of SQS and of tasks. */
@@ -145,7 +131,7 @@ function scaleByBacklog(
   scope: Construct,
   service: BaseService,
   requestQueues: Queues,
-  settings: ScalingSettings,
+  settings: Settings & { readonly backlogPerTask: number },
 ): void {
   const { minimumTasks, maximumTasks } = settings;
   const scaling = service.autoScaleTaskCount({ minCapacity: minimumTasks, maxCapacity: maximumTasks });
@@ -166,21 +152,24 @@ const AT_A_MOMENT = { period: MINUTE, statistic: Stats.MAXIMUM };
 
 /** Those of an empty queue may be missing. */
 function messages(queues: Queues): Metrics {
-  return Object.fromEntries(
-    queues.flatMap((queue, shard) => [
-      [`visible${shard}`, queue.metricApproximateNumberOfMessagesVisible(AT_A_MOMENT)],
-      [`inFlight${shard}`, queue.metricApproximateNumberOfMessagesNotVisible(AT_A_MOMENT)],
-    ]),
-  );
+  return ofEach(queues, (queue) => ({
+    visible: queue.metricApproximateNumberOfMessagesVisible(AT_A_MOMENT),
+    inFlight: queue.metricApproximateNumberOfMessagesNotVisible(AT_A_MOMENT),
+  }));
 }
 
 /** What is answered in milliseconds is hardly ever seen on the queue, at one moment of a minute: receives are counted. */
 function traffic(queues: Queues): Metrics {
+  return ofEach(queues, (queue) => ({
+    visible: queue.metricApproximateNumberOfMessagesVisible(AT_A_MOMENT),
+    received: queue.metricNumberOfMessagesReceived({ period: MINUTE, statistic: Stats.SUM }),
+  }));
+}
+
+/** The metrics of each queue, by names that end in its number. */
+function ofEach(queues: Queues, metricsOf: (queue: IQueue) => Metrics): Metrics {
   return Object.fromEntries(
-    queues.flatMap((queue, shard) => [
-      [`visible${shard}`, queue.metricApproximateNumberOfMessagesVisible(AT_A_MOMENT)],
-      [`received${shard}`, queue.metricNumberOfMessagesReceived({ period: MINUTE, statistic: Stats.SUM })],
-    ]),
+    queues.flatMap((queue, shard) => Object.entries(metricsOf(queue)).map(([id, metric]) => [`${id}${shard}`, metric])),
   );
 }
 
@@ -188,13 +177,7 @@ function sumOf(metrics: Metrics): string {
   return `SUM([${Object.keys(metrics).join(', ')}])`;
 }
 
-function wake(scope: Construct, scalingTarget: ScalableTarget, backlog: string, metrics: Metrics): void {
-  const action = new StepScalingAction(scope, 'WakeUp', {
-    scalingTarget,
-    adjustmentType: AdjustmentType.EXACT_CAPACITY,
-    metricAggregationType: MetricAggregationType.MAXIMUM,
-  });
-  action.addAdjustment({ lowerBound: 0, adjustment: 1 });
+function wake(scope: Construct, target: ScalableTarget, backlog: string, metrics: Metrics): void {
   const alarm = new Alarm(scope, 'Asleep', {
     alarmDescription: 'There are requests and no task is asked for: this asks for one.',
     metric: whereNone('tasks', backlog, metrics, MINUTE),
@@ -203,16 +186,10 @@ function wake(scope: Construct, scalingTarget: ScalableTarget, backlog: string, 
     evaluationPeriods: 1,
     treatMissingData: TreatMissingData.NOT_BREACHING,
   });
-  alarm.addAlarmAction(new ApplicationScalingAction(action));
+  setOff(scope, 'WakeUp', alarm, target, { lowerBound: 0, adjustment: 1 });
 }
 
-function sleep(scope: Construct, scalingTarget: ScalableTarget, usingMetrics: Metrics): void {
-  const action = new StepScalingAction(scope, 'GoToSleep', {
-    scalingTarget,
-    adjustmentType: AdjustmentType.EXACT_CAPACITY,
-    metricAggregationType: MetricAggregationType.MAXIMUM,
-  });
-  action.addAdjustment({ upperBound: 0, adjustment: 0 });
+function sleep(scope: Construct, target: ScalableTarget, usingMetrics: Metrics): void {
   const alarm = new Alarm(scope, 'Idle', {
     alarmDescription: `There has been no request for ${IDLE_MINUTES} minutes: this ends the tasks.`,
     metric: new MathExpression({ label: 'messages', expression: sumOf(usingMetrics), usingMetrics, period: MINUTE }),
@@ -222,6 +199,17 @@ function sleep(scope: Construct, scalingTarget: ScalableTarget, usingMetrics: Me
     // A queue of which nothing is known is not an idle one.
     treatMissingData: TreatMissingData.NOT_BREACHING,
   });
+  setOff(scope, 'GoToSleep', alarm, target, { upperBound: 0, adjustment: 0 });
+}
+
+/** Has an alarm set the number of tasks. */
+function setOff(scope: Construct, id: string, alarm: Alarm, scalingTarget: ScalableTarget, tier: AdjustmentTier): void {
+  const action = new StepScalingAction(scope, id, {
+    scalingTarget,
+    adjustmentType: AdjustmentType.EXACT_CAPACITY,
+    metricAggregationType: MetricAggregationType.MAXIMUM,
+  });
+  action.addAdjustment(tier);
   alarm.addAlarmAction(new ApplicationScalingAction(action));
 }
 
@@ -235,7 +223,7 @@ function track(
   { scalableTargetId }: ScalableTarget,
   backlog: string,
   metrics: Metrics,
-  { backlogPerTask, startSeconds }: ScalingSettings,
+  { backlogPerTask, startSeconds }: { readonly backlogPerTask: number; readonly startSeconds: number },
 ): void {
   // With nothing to divide it would end the last task, as if no message had been answered since it last looked.
   const perTask = `IF(${backlog} < 1, 1, ${backlog}) / tasks`;
@@ -273,7 +261,7 @@ function queryOf(id: string, { namespace, metricName, dimensions = {}, statistic
 }
 
 /** An alarm on requests that no task takes, for longer than one needs to start. */
-function serviceAlarms(service: BaseService, [first, ...others]: Queues, startSeconds: number): AlarmCondition[] {
+function serviceAlarms(service: BaseService, queues: Queues, startSeconds: number): AlarmCondition[] {
   const periods = Math.ceil(startSeconds / PERIOD.toSeconds()) + 1;
   const options = { statistic: Stats.MINIMUM, period: PERIOD };
   const waitingIn = (queue: IQueue) => queue.metricApproximateNumberOfMessagesVisible(options);
@@ -289,7 +277,7 @@ function serviceAlarms(service: BaseService, [first, ...others]: Queues, startSe
         'waiting',
         {
           running: taskCount(service, 'RunningTaskCount', options),
-          waiting: together('SUM', [waitingIn(first), ...others.map(waitingIn)]),
+          waiting: together('SUM', queues, waitingIn),
         },
         PERIOD,
       ),
@@ -339,26 +327,21 @@ export function fargateTaskHour({ architecture, vcpus, memoryMb }: FargateTask, 
   return vcpus * vcpuHour + (memoryMb / MIB_PER_GIB) * gbHour;
 }
 
-interface GpuTask {
+interface GpuTask extends Environment {
   readonly capacity: string;
-  readonly vcpus: number;
-  readonly gpuCount: number;
-  readonly gpuMemoryGiB: number;
-  readonly memoryMb: number;
-  readonly instanceTypes: readonly string[] | undefined;
 }
 
 /**
  * US dollars for an hour of a task with a GPU, on demand: that of the cheapest instance that it fits, which no other task
  * shares, and the fee where ECS manages it.
  *
- * @throws Error when a type has no price, or no type fits
+ * @returns undefined where the price list has none
+ * @throws Error when no type fits
  */
-export function gpuTaskHour(task: GpuTask, prices: Prices): number {
+export function gpuTaskHour(task: GpuTask, prices: Prices): number | undefined {
   const { instanceHour } = assignmentOf(task, prices);
-  return task.capacity === 'managed-instances'
-    ? instanceHour * (1 + prices.managedInstancesFeePercent / 100)
-    : instanceHour;
+  const fee = task.capacity === 'managed-instances' ? prices.managedInstancesFeePercent : 0;
+  return instanceHour && instanceHour * (1 + fee / 100);
 }
 
 /** The tasks that run, in US dollars per period. */

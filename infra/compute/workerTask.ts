@@ -18,16 +18,14 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { createLogGroup } from '../constructs/created.ts';
 import { refuseForeignRole } from '../constructs/existingThings.ts';
-import { workerEnvironment } from '../constructs/hostEnvironment.ts';
 import { acknowledgeWildcard, warn } from '../constructs/problems.ts';
-import type { Wiring } from './compute.ts';
-import type { ServiceDefaults } from './serviceOptions.ts';
+import { environmentOf, type Wiring } from './compute.ts';
+import type { ServiceSettings } from './serviceOptions.ts';
 
 /** What ECS runs tasks on. */
 type Launch = 'fargate' | 'managed-instances' | 'asg';
 
-interface TaskSettings extends ServiceDefaults {
-  readonly launch: Launch;
+interface TaskSettings extends ServiceSettings {
   readonly architecture: { readonly name: string };
   readonly vcpus: number;
   readonly memoryMb: number;
@@ -53,11 +51,22 @@ const COMPATIBILITY: Readonly<Record<Launch, Compatibility>> = {
 };
 
 /** One worker with the image and the environment of its wiring. `BatchScoring` grants everything else to its role. */
-export function createTask(scope: Construct, cluster: Cluster, settings: TaskSettings, wiring: Wiring): Task {
-  const { launch, architecture, vcpus, memoryMb, ephemeralStorageMb, gpuCount } = settings;
+export function createTask(
+  scope: Construct,
+  cluster: Cluster,
+  launch: Launch,
+  settings: TaskSettings,
+  wiring: Wiring,
+): Task {
+  const { architecture, vcpus, memoryMb, ephemeralStorageMb, gpuCount } = settings;
   const logGroup = settings.logGroup ?? createLogGroup(scope, 'Log', wiring);
   refuseForeignRole(scope, settings.role);
-  const role = settings.role ?? createRole(scope);
+  const role =
+    settings.role ??
+    new Role(scope, 'Role', {
+      assumedBy: new ServicePrincipal('ecs-tasks.amazonaws.com'),
+      description: 'Scores records: reads requests, writes results',
+    });
   allowProtection(role, cluster);
   const definition = new TaskDefinition(scope, 'Task', {
     compatibility: COMPATIBILITY[launch],
@@ -66,14 +75,31 @@ export function createTask(scope: Construct, cluster: Cluster, settings: TaskSet
     cpu: String(CPU_UNITS * vcpus),
     memoryMiB: String(memoryMb),
     taskRole: role,
-    ...(launch !== 'asg' && { runtimePlatform: platformOf(architecture) }),
+    ...(launch !== 'asg' && {
+      runtimePlatform: {
+        cpuArchitecture: architecture.name === 'arm64' ? CpuArchitecture.ARM64 : CpuArchitecture.X86_64,
+        operatingSystemFamily: OperatingSystemFamily.LINUX,
+      },
+    }),
     ...(ephemeralStorageMb !== undefined && { ephemeralStorageGiB: Math.ceil(ephemeralStorageMb / MIB_PER_GIB) }),
   });
   const { repository, tagOrDigest } = wiring.image;
   const container = definition.addContainer('Worker', {
     containerName: 'worker',
     image: ContainerImage.fromEcrRepository(repository, tagOrDigest),
-    environment: environmentOf(scope, settings, wiring),
+    environment: {
+      // Only Fargate names the region by itself.
+      AWS_REGION: Stack.of(scope).region,
+      ...wiring.environment,
+      ...environmentOf({
+        timeoutSeconds: settings.timeoutSeconds,
+        visibilitySeconds: wiring.visibilityTimeoutSeconds,
+        stopSeconds: settings.stopTimeoutSeconds,
+        healthPort: HEALTH_PORT,
+        maxPolls: settings.maxPolls,
+        pipelineDepth: settings.pipelineDepth,
+      }),
+    },
     healthCheck: HEALTH_CHECK,
     stopTimeout: Duration.seconds(settings.stopTimeoutSeconds),
     // A log that cannot be written must not hold up scoring.
@@ -88,7 +114,11 @@ export function createTask(scope: Construct, cluster: Cluster, settings: TaskSet
   });
   definition.addVolume({ name: 'tmp' });
   container.addMountPoints({ sourceVolume: 'tmp', containerPath: '/tmp', readOnly: false });
-  acknowledgeTask(definition);
+  Validations.of(definition).acknowledge({
+    id: 'AwsSolutions-ECS2',
+    reason: 'The environment holds names and limits, which change with the task, and no secrets',
+  });
+  acknowledgeWildcard(definition, '*', 'A login at ECR is for all of its repositories; images are pulled from one');
   return { definition, role, logGroup };
 }
 
@@ -101,34 +131,6 @@ const HEALTH_CHECK = {
   retries: 5,
 };
 
-function environmentOf(scope: Construct, settings: TaskSettings, wiring: Wiring): Record<string, string> {
-  return {
-    // Only Fargate names the region by itself.
-    AWS_REGION: Stack.of(scope).region,
-    ...wiring.environment,
-    ...workerEnvironment({
-      ...settings,
-      visibilitySeconds: wiring.visibilityTimeoutSeconds,
-      stopSeconds: settings.stopTimeoutSeconds,
-      healthPort: HEALTH_PORT,
-    }),
-  };
-}
-
-function platformOf({ name }: { readonly name: string }) {
-  return {
-    cpuArchitecture: name === 'arm64' ? CpuArchitecture.ARM64 : CpuArchitecture.X86_64,
-    operatingSystemFamily: OperatingSystemFamily.LINUX,
-  };
-}
-
-function createRole(scope: Construct): Role {
-  return new Role(scope, 'Role', {
-    assumedBy: new ServicePrincipal('ecs-tasks.amazonaws.com'),
-    description: 'Scores records: reads requests, writes results',
-  });
-}
-
 /** Of tasks of its own cluster alone, in which nothing else runs. */
 function allowProtection(role: IRole, cluster: Cluster): void {
   const tasks = cluster.arnForTasks('*');
@@ -138,38 +140,24 @@ function allowProtection(role: IRole, cluster: Cluster): void {
   acknowledgeWildcard(role, tasks, 'A task gets its name when it starts; the cluster has no others');
 }
 
-function acknowledgeTask(definition: TaskDefinition): void {
-  Validations.of(definition).acknowledge({
-    id: 'AwsSolutions-ECS2',
-    reason: 'The environment holds names and limits, which change with the task, and no secrets',
-  });
-  acknowledgeWildcard(definition, '*', 'A login at ECR is for all of its repositories; images are pulled from one');
-}
-
-interface ClusterOptions {
-  readonly encryptionKey: IKey | undefined;
-  readonly onFargate: boolean;
-}
-
 /** A cluster for one service, which counts its tasks: its scaling and its alarms go by that. */
-export function createCluster(scope: Construct, vpc: IVpc, { encryptionKey, onFargate }: ClusterOptions): Cluster {
-  const diskKey = onFargate ? encryptionKey : undefined;
-  if (diskKey?.node.defaultChild === undefined && diskKey !== undefined) warnOfDisks(scope);
+export function createCluster(scope: Construct, vpc: IVpc, key: IKey | undefined, launch: Launch): Cluster {
+  const onFargate = launch === 'fargate';
+  const diskKey = onFargate ? key : undefined;
+  if (diskKey !== undefined && diskKey.node.defaultChild === undefined) {
+    // The CDK adds this to the policy of a key of its own, and cannot to that of an imported one.
+    warn(
+      scope,
+      'diskKeyPolicy',
+      'encryptionKey: expected a key that Fargate may encrypt disks with, got an imported one, whose policy the CDK ' +
+        'neither knows nor changes; let fargate.amazonaws.com do kms:GenerateDataKeyWithoutPlaintext and kms:CreateGrant ' +
+        'with it, as https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-create-storage-key.html says',
+    );
+  }
   return new Cluster(scope, 'Cluster', {
     vpc,
     containerInsightsV2: ContainerInsights.ENABLED,
     enableFargateCapacityProviders: onFargate,
     ...(diskKey !== undefined && { managedStorageConfiguration: { fargateEphemeralStorageKmsKey: diskKey } }),
   });
-}
-
-/** The CDK adds this to the policy of a key of its own, and cannot to that of an imported one. */
-function warnOfDisks(scope: Construct): void {
-  warn(
-    scope,
-    'diskKeyPolicy',
-    'encryptionKey: expected a key that Fargate may encrypt disks with, got an imported one, whose policy the CDK neither ' +
-      'knows nor changes; let fargate.amazonaws.com do kms:GenerateDataKeyWithoutPlaintext and kms:CreateGrant with it, ' +
-      'as https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-create-storage-key.html says',
-  );
 }

@@ -5,28 +5,27 @@ import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
+import { BATCH_BYTES, MAX_EVENT_BYTES } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
-import type { Compute, FunctionCompute } from '../compute/compute.ts';
+import { RUNTIME_TELEMETRY_OFF } from '../../lambda/settings.ts';
+import { type Compute, environmentOf, type FunctionCompute } from '../compute/compute.ts';
 import { type ContainerImage, createImage } from '../image/containerImage.ts';
 import { createJobs, type Jobs } from '../jobs/scoringJobs.ts';
 import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
 import { oldestMessageAge, scoringMetric } from '../monitoring/scoringMetrics.ts';
-import { type Channels, createStorage, type RequestQueues, urlsOf } from './channels.ts';
-import { refuseElsewhere, warnOfNoDeadLetters, warnOfUnknownKeys } from './existingThings.ts';
-import { hostEnvironment } from './hostEnvironment.ts';
+import { type Channels, createChannels, urlsOf } from './channels.ts';
 import {
-  grantCollect,
-  grantKeysToHost,
-  grantModels,
-  grantRepair,
-  grantScoring,
-  grantSubmit,
-  type Keys,
-} from './permissions.ts';
-import { type BatchScoringProps, makePlan } from './plan.ts';
-import { acknowledgeStandards } from './problems.ts';
-import { warnOfLargeMessages } from './settingProblems.ts';
+  MOUNT_PATH,
+  refuseElsewhere,
+  warnOfNoDeadLetters,
+  warnOfShortVisibility,
+  warnOfUnknownKeys,
+} from './existingThings.ts';
+import { grantCollect, grantModels, grantRepair, grantScoring, grantSubmit, type Keys } from './permissions.ts';
+import { makePlan, type Plan } from './plan.ts';
+import { acknowledgeStandards, warn } from './problems.ts';
+import type { BatchScoringProps } from './props.ts';
 
 /**
  * Scores messages with ONNX models: a request queue with its dead letters, compute that takes batches from it, the
@@ -64,7 +63,6 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
   readonly dashboard: Dashboard | undefined;
   /** The client library's options for this deployment, by name: tokens until it is deployed. */
   readonly clientOptions: Readonly<Record<string, string>>;
-  readonly #requests: RequestQueues;
   readonly #channels: Channels;
   readonly #keys: Keys;
 
@@ -76,38 +74,33 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     refuseElsewhere(this, props, plan);
     const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
     const common = { ...plan, ...plan.batching, serviceName, encryptionKey: props.encryptionKey };
-    const { requests, channels } = createStorage(this, props, common);
-    const { stores, payloadBucket } = channels;
+    const channels = createChannels(this, props, common);
+    const { requestQueues, deadLetterQueue, stores, payloadBucket } = channels;
 
-    const environment = hostEnvironment({
-      ...common,
-      ...channels,
-      defaultModel: props.defaultModel,
-      providers: plan.compute.providers,
-    });
+    const environment = hostEnvironment(plan, channels, serviceName, props.defaultModel);
     const image = createImage(this, { ...props, models: plan.models }, plan.compute.imageTarget);
     // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
     const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
     const run = { ...common, image, environment: { ...environment, ...props.environment } };
-    const compute = plan.compute.create(computeScope, { ...run, requestQueues: requests.queues });
-    grantScoring(computeScope, compute, channels);
-    grantKeysToHost(compute, props, channels);
+    const compute = plan.compute.create(computeScope, { ...run, requestQueues });
+    grantScoring(computeScope, compute, props, channels);
     grantModels(computeScope, compute, plan.models);
     const ofJobs = { ...run, ...plan.compute.imageTarget, formerEncryptionKey: props.formerEncryptionKey };
     this.jobs = plan.jobs && createJobs(new Construct(this, 'Jobs'), plan.jobs, ofJobs);
 
-    const subject = { ...common, requests, stores, compute, jobs: this.jobs };
+    const subject = { ...common, ...channels, compute, jobs: this.jobs };
     const { alarmActions = [], okActions = alarmActions } = props;
     const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
     compute.shiftInSteps?.(alarms.ofVersions);
     this.dashboard = props.dashboard === false ? undefined : createDashboard(this, subject, alarms.all);
-    warnOfLargeMessages(this, plan.batching, plan.largestMessageBytes, plan.compute.feed);
-    warnOfNoDeadLetters(this, requests, plan.maxReceiveCount);
+    warnOfLargeMessages(this, plan);
+    warnOfShortVisibility(this, plan);
+    warnOfNoDeadLetters(this, channels, plan.maxReceiveCount);
     if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels, plan.jobs?.bucket);
 
-    [this.requestQueue] = requests.queues;
-    this.requestQueues = requests.queues;
-    this.deadLetterQueue = requests.deadLetterQueue;
+    [this.requestQueue] = requestQueues;
+    this.requestQueues = requestQueues;
+    this.deadLetterQueue = deadLetterQueue;
     this.resultQueue = stores.resultQueue;
     this.resultTable = stores.resultTable;
     this.resultBucket = stores.resultBucket;
@@ -117,8 +110,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     this.grantPrincipal = compute.grantPrincipal;
     this.serviceName = serviceName;
     this.alarms = alarms.all;
-    this.clientOptions = { ...clientOptionsOf(this, requests, channels), ...this.jobs?.clientOptions };
-    this.#requests = requests;
+    this.clientOptions = { ...clientOptionsOf(this, channels), ...this.jobs?.clientOptions };
     this.#channels = channels;
     this.#keys = props;
   }
@@ -144,7 +136,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
    * switch the event source mapping off and on.
    */
   grantOperate(grantee: IGrantable): Grant {
-    const repair = grantRepair(grantee, this.#keys, this.#requests);
+    const repair = grantRepair(grantee, this.#keys, this.#channels);
     const switched = this.compute.grantSwitch?.(grantee);
     return switched === undefined ? repair : repair.combine(switched);
   }
@@ -181,7 +173,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
 
   /** Seconds that the oldest request has waited, of all shards. Maximum over five minutes. */
   metricOldestMessageAge(options?: MetricOptions): Metric | MathExpression {
-    return oldestMessageAge(this.#requests, options);
+    return oldestMessageAge(this.#channels.requestQueues, options);
   }
 
   /**
@@ -195,11 +187,41 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
   }
 }
 
+/** The environment variables of the host. What is left out keeps the runtime's own default. */
+function hostEnvironment(plan: Plan, channels: Channels, serviceName: string, defaultModel: string | undefined) {
+  const { batching, models, tuning, resultsPerMessage, resultMessageBytes, resultTtlSeconds } = plan;
+  const { stores } = channels;
+  const { efs, s3 } = models;
+  return {
+    // Here too, since a worker thread, which runs the handler on Managed Instances, cannot set it.
+    [RUNTIME_TELEMETRY_OFF]: '1',
+    ...environmentOf({
+      ...tuning,
+      ...batching,
+      modelsDirectory: efs && [MOUNT_PATH, efs.folder].filter((step) => step !== undefined).join('/'),
+      modelsUri: s3 && `s3://${s3.bucket}/${s3.folder}`,
+      defaultModel,
+      providers: tuning.providers ?? plan.compute.providers,
+      serviceName,
+      logLevel: plan.logLevel,
+      requestQueueUrls: urlsOf(channels.requestQueues),
+      results: plan.results.join(','),
+      resultQueueUrl: stores.resultQueue?.queueUrl,
+      ...(stores.resultQueue && { resultsPerMessage, resultMessageBytes }),
+      resultTable: stores.resultTable?.tableName,
+      ...(stores.resultTable && { resultTtlSeconds }),
+      resultBucket: stores.resultBucket?.bucketName,
+      resultPrefix: channels.resultPrefix || undefined,
+      payloadBucket: channels.payloadBucket.bucketName,
+      payloadPrefix: channels.payloadPrefix || undefined,
+    }),
+  };
+}
+
 /** Where everything is, by the names of the client's options, which the commands' `--stack` file uses as well. */
 function clientOptionsOf(
   scope: Construct,
-  { deadLetterQueue }: RequestQueues,
-  { requestQueues, stores, payloadBucket, payloadPrefix, resultPrefix }: Channels,
+  { requestQueues, deadLetterQueue, stores, payloadBucket, payloadPrefix, resultPrefix }: Channels,
 ): Record<string, string> {
   const { resultQueue, resultTable, resultBucket } = stores;
   return {
@@ -213,6 +235,26 @@ function clientOptionsOf(
     ...(payloadPrefix !== '' && { payloadPrefix }),
     region: Stack.of(scope).region,
   };
+}
+
+const MAX_MESSAGE_BYTES = 1_048_576;
+
+/**
+ * Lambda invokes the function as soon as 6 MB have gathered, and a worker scores 32 MiB, so a batch that would be larger
+ * never fills. That works, so it is only a warning.
+ */
+function warnOfLargeMessages(scope: Construct, { batching, largestMessageBytes = 0, compute }: Plan): void {
+  const { batchSize } = batching;
+  const inlineBytes = Math.min(largestMessageBytes, MAX_MESSAGE_BYTES);
+  const [max, where] = compute.feed === 'worker' ? [BATCH_BYTES, 'batch of a worker'] : [MAX_EVENT_BYTES, 'invocation'];
+  if (batchSize * inlineBytes <= max) return;
+  warn(
+    scope,
+    'messageBytes',
+    `batchSize: expected at most ${max} bytes in one ${where}, got ${batchSize} × ${inlineBytes} ` +
+      `bytes = ${batchSize * inlineBytes}; lower batchSize to ${Math.floor(max / inlineBytes)} ` +
+      'or send large bodies through the payload bucket',
+  );
 }
 
 /** Rules that HIPAA and NIST 800-53 share and that no setting of a deployment could follow in earnest. */

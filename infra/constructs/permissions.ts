@@ -1,65 +1,80 @@
-import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { requestKeys, resultKeys } from '../../lambda/core/places.ts';
-import { type Channels, isKeyUnknown, type RequestQueues } from './channels.ts';
-import type { ModelPlace } from './existingThings.ts';
+import type { Channels } from './channels.ts';
+import { isKeyUnknown, type ModelPlace } from './existingThings.ts';
 import { acknowledgeActions, acknowledgeWildcard } from './problems.ts';
 
-/** What scoring needs: take requests, delay them, read their payloads, write results. */
-export function grantScoring(scope: Construct, grantee: IGrantable, channels: Channels): void {
+/** Keys that are not known from what they encrypt. */
+export interface Keys {
+  readonly encryptionKey?: IKey | undefined;
+  /** What was `encryptionKey` before: messages and objects from then are still encrypted with it. */
+  readonly formerEncryptionKey?: IKey | undefined;
+}
+
+/**
+ * What scoring needs: take requests, delay them, read their payloads, write results. Existing things whose key the CDK does
+ * not know are taken to have that of the deployment, which also encrypts the environment.
+ */
+export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, channels: Channels): void {
   const { requestQueues, stores, payloadBucket, payloadPrefix, resultPrefix } = channels;
   for (const queue of requestQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
   grantRead(grantee, payloadBucket, requestKeys(payloadPrefix));
   grantPut(grantee, payloadBucket, resultKeys(payloadPrefix));
   if (stores.resultQueue !== undefined) QueueGrants.fromQueue(stores.resultQueue).sendMessages(grantee);
-  if (stores.resultTable !== undefined) grantTableWrite(grantee, stores.resultTable);
+  if (stores.resultTable !== undefined) {
+    stores.resultTable.encryptionKey?.grantEncryptDecrypt(grantee);
+    stores.resultTable.grant(grantee, 'dynamodb:BatchWriteItem');
+  }
   if (stores.resultBucket !== undefined) grantPut(grantee, stores.resultBucket, resultKeys(resultPrefix));
   acknowledgeScoring(scope, channels);
   // A role of one's own stands elsewhere, and its policy with it.
   if (Construct.isConstruct(grantee.grantPrincipal)) acknowledgeScoring(grantee.grantPrincipal, channels);
+  keys.encryptionKey?.grantDecrypt(grantee);
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  if ([...requestQueues, ...Object.values(stores), payloadBucket].some(isKeyUnknown)) {
+    keys.encryptionKey?.grantEncryptDecrypt(grantee);
+  }
 }
 
-function acknowledgeScoring(
-  scope: Construct,
-  { stores: { resultBucket }, payloadBucket, payloadPrefix, resultPrefix }: Channels,
-): void {
+function acknowledgeScoring(scope: Construct, channels: Channels): void {
+  const { stores, payloadBucket, payloadPrefix, resultPrefix } = channels;
   const acknowledgeKeys = (bucket: IBucket, keys: string, reason: string): void =>
     acknowledgeWildcard(scope, bucket.arnForObjects(patternOf(keys)), reason);
   acknowledgeKeys(payloadBucket, requestKeys(payloadPrefix), 'Producers choose the keys of their uploads');
   acknowledgeKeys(payloadBucket, resultKeys(payloadPrefix), 'Every large result gets a key of its own');
-  if (resultBucket !== undefined) {
-    acknowledgeKeys(resultBucket, resultKeys(resultPrefix), 'Every write gets a key of its own');
+  if (stores.resultBucket !== undefined) {
+    acknowledgeKeys(stores.resultBucket, resultKeys(resultPrefix), 'Every write gets a key of its own');
   }
   acknowledgeActions(scope, ['kms:GenerateDataKey*', 'kms:ReEncrypt*'], 'These are variants of one action, on one key');
 }
 
 /** What a producer needs: send requests, and upload those that are too large to send. */
-export function grantSubmit(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
+export function grantSubmit(grantee: IGrantable, { encryptionKey }: Keys, channels: Channels): Grant {
   const { requestQueues, payloadBucket, payloadPrefix } = channels;
-  grantKeysToProducer(grantee, keys, channels);
-  const grants = [
+  if ([...requestQueues, payloadBucket].some(isKeyUnknown)) encryptionKey?.grantEncryptDecrypt(grantee);
+  return combine([
     ...requestQueues.map((queue) => QueueGrants.fromQueue(queue).sendMessages(grantee)),
     grantPut(grantee, payloadBucket, requestKeys(payloadPrefix)),
-  ];
-  return grants.reduce((all, grant) => all.combine(grant));
+  ]);
 }
 
 /** What a consumer needs: take results from every store, and read those that were too large for it. */
 export function grantCollect(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
-  grantKeysToConsumer(grantee, keys, channels);
   const { stores, payloadBucket, payloadPrefix, resultPrefix } = channels;
   const { resultQueue, resultTable, resultBucket } = stores;
-  const grants = [
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  if ([...Object.values(stores), payloadBucket].some(isKeyUnknown)) keys.encryptionKey?.grantDecrypt(grantee);
+  resultTable?.encryptionKey?.grantDecrypt(grantee);
+  return combine([
     grantRead(grantee, payloadBucket, resultKeys(payloadPrefix)),
     resultQueue && QueueGrants.fromQueue(resultQueue).consumeMessages(grantee),
-    resultTable && grantTableRead(grantee, resultTable),
+    resultTable?.grant(grantee, 'dynamodb:GetItem', 'dynamodb:BatchGetItem'),
     resultBucket && grantRead(grantee, resultBucket, resultKeys(resultPrefix)),
-  ];
-  return grants.filter((grant) => grant !== undefined).reduce((all, grant) => all.combine(grant));
+  ]);
 }
 
 /** To see how much waits, and to drop it. */
@@ -77,23 +92,28 @@ const REDRIVE = [
   'sqs:ReceiveMessage',
   'sqs:DeleteMessage',
 ];
+const REENCRYPT = ['kms:Decrypt', 'kms:GenerateDataKey'];
 
 /** What an operator needs: look into the dead letters, send them back, empty the queues. */
-export function grantRepair(grantee: IGrantable, keys: Keys, requests: RequestQueues): Grant {
-  const { queues, deadLetterQueue } = requests;
-  grantKeysToOperator(grantee, keys, requests);
-  const onRequests = deadLetterQueue === undefined ? EMPTY : [...EMPTY, 'sqs:SendMessage'];
-  const grants = queues.map((queue) => grantOn(grantee, queue, onRequests));
-  if (deadLetterQueue !== undefined) {
-    grants.push(grantOn(grantee, deadLetterQueue, [...EMPTY, ...REDRIVE]));
-    deadLetterQueue.encryptionMasterKey?.grantDecrypt(grantee);
-    for (const queue of queues) queue.encryptionMasterKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey');
-  }
-  return grants.reduce((all, grant) => all.combine(grant));
+export function grantRepair(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
+  const { requestQueues, deadLetterQueue } = channels;
+  const on = (queue: IQueue, actions: string[]): Grant =>
+    Grant.addToPrincipalOrResource({ grantee, actions, resourceArns: [queue.queueArn], resource: queue });
+  if (deadLetterQueue === undefined) return combine(requestQueues.map((queue) => on(queue, EMPTY)));
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  if ([...requestQueues, deadLetterQueue].some(isKeyUnknown)) keys.encryptionKey?.grant(grantee, ...REENCRYPT);
+  const grants = [
+    ...requestQueues.map((queue) => on(queue, [...EMPTY, 'sqs:SendMessage'])),
+    on(deadLetterQueue, [...EMPTY, ...REDRIVE]),
+  ];
+  deadLetterQueue.encryptionMasterKey?.grantDecrypt(grantee);
+  for (const queue of requestQueues) queue.encryptionMasterKey?.grant(grantee, ...REENCRYPT);
+  return combine(grants);
 }
 
-function grantOn(grantee: IGrantable, queue: IQueue, actions: string[]): Grant {
-  return Grant.addToPrincipalOrResource({ grantee, actions, resourceArns: [queue.queueArn], resource: queue });
+/** Several rights as one. */
+export function combine(grants: readonly (Grant | undefined)[]): Grant {
+  return grants.filter((grant) => grant !== undefined).reduce((all, grant) => all.combine(grant));
 }
 
 /** The right to get the objects of one published repository, and no others. */
@@ -104,45 +124,6 @@ export function grantModels(scope: Construct, grantee: IGrantable, { s3 }: Model
   grantGet(grantee, bucket, keys);
   const objects = bucket.arnForObjects(patternOf(keys));
   acknowledgeWildcard(scope, objects, 'These are the files of one model repository, which only its manifest lists');
-}
-
-/** Keys that are not known from what they encrypt. */
-export interface Keys {
-  readonly encryptionKey?: IKey | undefined;
-  /** What was `encryptionKey` before: messages and objects from then are still encrypted with it. */
-  readonly formerEncryptionKey?: IKey | undefined;
-}
-
-/** What scoring needs of them: the function's environment is encrypted too. */
-export function grantKeysToHost(grantee: IGrantable, keys: Keys, channels: Channels): void {
-  const { requestQueues, stores, payloadBucket } = channels;
-  keys.encryptionKey?.grantDecrypt(grantee);
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  if ([...requestQueues, ...Object.values(stores), payloadBucket].some(isKeyUnknown)) {
-    keys.encryptionKey?.grantEncryptDecrypt(grantee);
-  }
-}
-
-/** What a producer needs of them. */
-function grantKeysToProducer(grantee: IGrantable, { encryptionKey }: Keys, channels: Channels): void {
-  const { requestQueues, payloadBucket } = channels;
-  if ([...requestQueues, payloadBucket].some(isKeyUnknown)) encryptionKey?.grantEncryptDecrypt(grantee);
-}
-
-/** What a consumer needs of them. */
-function grantKeysToConsumer(grantee: IGrantable, keys: Keys, { stores, payloadBucket }: Channels): void {
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  if ([...Object.values(stores), payloadBucket].some(isKeyUnknown)) keys.encryptionKey?.grantDecrypt(grantee);
-}
-
-/** What an operator needs of them, to send dead letters back. */
-function grantKeysToOperator(grantee: IGrantable, keys: Keys, requests: RequestQueues): void {
-  const { queues, deadLetterQueue } = requests;
-  if (deadLetterQueue === undefined) return;
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  if ([...queues, deadLetterQueue].some(isKeyUnknown)) {
-    keys.encryptionKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey');
-  }
 }
 
 /**
@@ -194,16 +175,4 @@ export function grantPut(grantee: IGrantable, bucket: IBucket, keys: string): Gr
 /** In policies, of all keys that begin so. */
 export function patternOf(keys: string): string {
   return `${keys}*`;
-}
-
-/** The right to write items, and to encrypt them. */
-function grantTableWrite(grantee: IGrantable, table: ITable): Grant {
-  table.encryptionKey?.grantEncryptDecrypt(grantee);
-  return table.grant(grantee, 'dynamodb:BatchWriteItem');
-}
-
-/** The right to read items by their keys, and to decrypt them. */
-function grantTableRead(grantee: IGrantable, table: ITable): Grant {
-  table.encryptionKey?.grantDecrypt(grantee);
-  return table.grant(grantee, 'dynamodb:GetItem', 'dynamodb:BatchGetItem');
 }

@@ -1,60 +1,29 @@
-import { type Duration, RemovalPolicy, type Size } from 'aws-cdk-lib';
-import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
-import type { IKey } from 'aws-cdk-lib/aws-kms';
+import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { LOG_LEVELS, type LogLevel, mappingProblems, type ResultsPerMessage } from '../../lambda/core/limits.ts';
-import { SETTINGS } from '../../lambda/settings.ts';
-
 import {
-  type Batching,
-  type Compute,
-  type ComputeForm,
-  type FunctionCompute,
-  withDefaults,
-} from '../compute/compute.ts';
+  FILL,
+  LOG_LEVELS,
+  type LogLevel,
+  mappingProblems,
+  outside,
+  type ResultsPerMessage,
+  STORES,
+} from '../../lambda/core/limits.ts';
+import { nearestName } from '../../lambda/core/wrongValue.ts';
+import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF, SETTINGS } from '../../lambda/settings.ts';
+import { type Batching, type Compute, type ComputeForm, withDefaults } from '../compute/compute.ts';
 import { lambdaCompute } from '../compute/lambdaCompute.ts';
-import { type ContainerImage, type ImageBuild, imageBuildProblems } from '../image/containerImage.ts';
-import { type JobOptions, type JobSettings, jobProblems, jobSettings } from '../jobs/jobOptions.ts';
+import { imageBuildProblems } from '../image/containerImage.ts';
+import { type JobSettings, jobProblems, jobSettings } from '../jobs/jobOptions.ts';
 import { PRICES, type Prices } from '../priceList.ts';
-import {
-  type ExistingQueue,
-  type ResultStore,
-  type ResultStores,
-  redriveOf,
-  useRequestQueue,
-  visibilitySecondsOf,
-} from './channels.ts';
-import { type ModelPlace, type Models, placeOfModels } from './existingThings.ts';
-import { type Tuning, type TuningNumbers, tuningNumbers } from './hostEnvironment.ts';
-import { oneOf, refuse } from './problems.ts';
-import {
-  bucketProblems,
-  deadLetterProblems,
-  payloadExpiryProblem,
-  payloadReferences,
-  queueKindProblems,
-  receiveCountProblem,
-  shardsProblem,
-  statedVisibilityProblem,
-  storeProblems,
-  visibilityProblem,
-} from './queueProblems.ts';
-import {
-  alarmProblems,
-  environmentProblems,
-  largestMessageProblem,
-  latencyProblems,
-  modelProblems,
-  providersProblem,
-  resultProblems,
-  tracingProblem,
-  tuningProblems,
-} from './settingProblems.ts';
-import { bytesOf, daysOf, secondsOf } from './units.ts';
+import { redriveOf } from './channels.ts';
+import { existingProblems, type ModelPlace, modelProblems, placeOfModels } from './existingThings.ts';
+import { brokenOf, oneOf, type Problem, refuse } from './problems.ts';
+import type { AlarmThresholds, BatchScoringProps, ResultStore, Tuning } from './props.ts';
+import { bytesOf, daysOf, millisecondsOf, secondsOf } from './units.ts';
 
 /** The props, completed with defaults and checked to work together. */
-interface Plan<Created extends Compute = Compute> {
+export interface Plan<Created extends Compute = Compute> {
   readonly compute: ComputeForm<Created>;
   readonly models: ModelPlace;
   readonly batching: Batching;
@@ -82,97 +51,67 @@ interface Plan<Created extends Compute = Compute> {
   readonly jobs: JobSettings | undefined;
 }
 
-const DEFAULTS = { maxReceiveCount: 5, resultTtlSeconds: SETTINGS.resultTtlSeconds.default, payloadExpiryDays: 30 };
-
-/** Not `SNAPSHOT`: tables, buckets and log groups have none. */
-const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE];
+/** The settings of the scoring with plain numbers, by their names in the catalogue. */
+export interface TuningNumbers extends Omit<Tuning, 'deadlineMargin' | 'maxPayloadSize'> {
+  readonly deadlineMarginMs?: number | undefined;
+  readonly maxPayloadBytes?: number | undefined;
+}
 
 /** @throws Error naming everything that would fail in production, with the numbers and the cure */
 export function makePlan<Created extends Compute>(props: BatchScoringProps<Created>): Plan<Created> {
   const compute = props.compute ?? defaultCompute<Created>();
-  const { requestQueue: existing, stores = {} } = props;
+  const existing = props.requestQueue;
   const batching = withDefaults({
     batchSize: props.batchSize,
     windowSeconds: secondsOf('windowSeconds', props.window),
     fifo: existing?.queue.fifo ?? props.fifo,
     shards: props.shards,
   });
-  const min = compute.minVisibility(batching);
+  const { deadlineMargin, maxPayloadSize, ...tuning } = props.tuning ?? {};
   // What is derived is rounded up: a fraction is refused where it was given, and nowhere else.
   const plan: Plan<Created> = {
     compute,
     models: placeOfModels(props.models),
     batching,
     visibilityTimeoutSeconds:
-      secondsOf('visibilityTimeoutSeconds', existing?.visibilityTimeout) ?? Math.ceil(min.seconds),
+      secondsOf('visibilityTimeoutSeconds', existing?.visibilityTimeout) ??
+      Math.ceil(compute.minVisibility(batching).seconds),
     largestMessageBytes: bytesOf('largestMessageBytes', props.largestMessage),
     latencyTargetSeconds:
       secondsOf('latencyTargetSeconds', props.latencyTarget) ??
       Math.ceil(batching.windowSeconds + compute.timeoutSeconds + (compute.wakeSeconds ?? 0)),
     alarmThresholds: thresholdsOf(props.alarmThresholds ?? {}, compute.firstStepPercent ?? 100),
-    maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? DEFAULTS.maxReceiveCount,
+    maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? 5,
     results: props.results ?? ['queue'],
     resultsPerMessage: props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default,
     resultMessageBytes: bytesOf('resultMessageBytes', props.resultMessageSize) ?? SETTINGS.resultMessageBytes.default,
-    resultTtlSeconds: secondsOf('resultTtlSeconds', props.resultTtl) ?? DEFAULTS.resultTtlSeconds,
-    payloadExpiryDays: daysOf('payloadExpiryDays', props.payloadExpiry) ?? DEFAULTS.payloadExpiryDays,
+    resultTtlSeconds: secondsOf('resultTtlSeconds', props.resultTtl) ?? SETTINGS.resultTtlSeconds.default,
+    payloadExpiryDays: daysOf('payloadExpiryDays', props.payloadExpiry) ?? 30,
     resultExpiryDays: daysOf('resultExpiryDays', props.resultExpiry),
     removalPolicy: props.removalPolicy ?? RemovalPolicy.RETAIN,
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
     logLevel: props.logLevel,
     tracing: props.tracing ?? false,
     eventSourceEnabled: props.eventSourceEnabled ?? true,
-    prices: withOverrides(props.prices ?? {}),
-    tuning: tuningNumbers(props.tuning ?? {}),
+    // A new price for one instance type leaves the others as they are.
+    prices: { ...PRICES, ...props.prices, instanceHour: { ...PRICES.instanceHour, ...props.prices?.instanceHour } },
+    tuning: {
+      ...tuning,
+      deadlineMarginMs: millisecondsOf('deadlineMarginMs', deadlineMargin),
+      maxPayloadBytes: bytesOf('maxPayloadBytes', maxPayloadSize),
+    },
     jobs: props.jobs && jobSettings(props.jobs),
   };
   refuse([
-    ...imageBuildProblems(props.imageBuild ?? {}, {
-      isGiven: props.image !== undefined,
-      stage: compute.imageTarget.stage,
-    }),
+    ...imageBuildProblems(props.imageBuild ?? {}, props.image !== undefined, compute.imageTarget.stage),
     ...(compute.feed === 'worker' ? [] : mappingProblems(batching)),
-    tracingProblem(plan.tracing, compute),
-    shardsProblem(batching.shards, existing?.queue),
     ...compute.problems(batching),
-    largestMessageProblem(plan.largestMessageBytes),
-    ...latencyProblems(batching, plan.latencyTargetSeconds),
-    ...alarmProblems(plan.alarmThresholds),
+    ...rangeProblems(plan),
+    ...joinedProblems(plan),
+    ...environmentProblems(props.environment ?? {}),
     ...modelProblems(plan.models, compute),
     ...jobProblems(plan.jobs, plan),
-    ...resultProblems(plan),
-    ...bucketProblems({
-      results: plan.results,
-      keyPrefix: props.keyPrefix,
-      payloadBucket: props.payloadBucket,
-      resultBucket: stores.resultBucket,
-      payloadExpiryDays: props.payloadExpiry && plan.payloadExpiryDays,
-      resultExpiryDays: plan.resultExpiryDays,
-    }),
-    ...queueKindProblems({
-      fifo: props.fifo,
-      requestQueue: existing?.queue,
-      resultQueue: stores.resultQueue,
-    }),
-    ...storeProblems({
-      results: plan.results,
-      stores,
-      requestQueue: existing?.queue,
-      deadLetterQueue: existing && useRequestQueue(existing).deadLetterQueue,
-    }),
-    // Of a given bucket only its owner knows when objects expire.
-    props.payloadBucket === undefined
-      ? payloadExpiryProblem(plan.payloadExpiryDays, payloadReferences(existing, stores, { ...batching, ...plan }))
-      : undefined,
-    ...environmentProblems(props.environment ?? {}),
-    ...tuningProblems(plan.tuning, compute.timeoutSeconds),
-    providersProblem(plan.tuning, compute),
-    statedVisibilityProblem(plan.visibilityTimeoutSeconds, visibilitySecondsOf(existing?.queue)) ??
-      visibilityProblem(plan.visibilityTimeoutSeconds, min.seconds, min.sum),
-    ...deadLetterProblems(existing, props.maxReceiveCount),
-    receiveCountProblem(plan.maxReceiveCount),
-    oneOf('removalPolicy', plan.removalPolicy, REMOVAL_POLICIES),
-    oneOf('logLevel', plan.logLevel, LOG_LEVELS),
+    ...existingProblems(props, plan),
   ]);
   return plan;
 }
@@ -182,165 +121,6 @@ function defaultCompute<Created extends Compute>(): ComputeForm<Created> {
   return lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>;
 }
 
-/** A new price for one instance type leaves the others as they are. */
-function withOverrides(given: Partial<Prices>): Prices {
-  return { ...PRICES, ...given, instanceHour: { ...PRICES.instanceHour, ...given.instanceHour } };
-}
-
-/**
- * Everything that a deployment can be told; each prop has a default, but models or an image are needed.
- *
- * @typeParam Created what the compute creates
- */
-export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
-  /**
-   * The model repository: a folder with `<name>/<version>/model.onnx`, which is built into the image; one in S3, which
-   * hosts fetch when they start, as the URI that `batchscore publish` printed, or that and its bucket; or one in a file
-   * system, as an EFS access point, which the function mounts.
-   * @default none, if an `image` with models is given
-   */
-  readonly models?: Models;
-  /** Your own image, with the runtime, and with the models if they lie nowhere else. @default one that is built */
-  readonly image?: ContainerImage;
-  /** What the image is built from besides `models`, such as a base named by its digest. @default see `ImageBuild` */
-  readonly imageBuild?: ImageBuild;
-  /** The model for requests that name none; outside the image it is not looked for before hosts start. @default the repository's only model */
-  readonly defaultModel?: string;
-  /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, `ecsCompute()`, `ecsGpuCompute()`, or one of your own. @default lambdaCompute() */
-  readonly compute?: ComputeForm<Created>;
-  /**
-   * More variables of the host's environment, such as `NODE_OPTIONS`. None begins with `BATCHSCORE_`: `tuning` sets those.
-   * @default none
-   */
-  readonly environment?: Readonly<Record<string, string>>;
-  /**
-   * Whether requests are scored as soon as the stack is deployed. `false`: they wait until someone switches the event
-   * source mapping on; a service runs no task. @default true
-   */
-  readonly eventSourceEnabled?: boolean;
-
-  /**
-   * Most records in one invocation, 1 to 10,000; FIFO to 10. Above 10 it needs a window. Or in one batch of a worker, 1 to
-   * 10,000. @default 100; FIFO 10
-   */
-  readonly batchSize?: number;
-  /**
-   * Longest wait for a batch to fill, whole seconds, 0 to 300; on a FIFO queue 0. A worker takes fractions too, on any
-   * queue. @default 1 second; FIFO 0
-   */
-  readonly window?: Duration;
-  /** The largest message sent inline; a warning says when full batches of it exceed 6 MB, or 32 MiB of a worker. @default none */
-  readonly largestMessage?: Size;
-  /** Within which an alarm expects an answer, whole seconds; longer than the window. @default window + timeout, and what waking takes where nothing always runs */
-  readonly latencyTarget?: Duration;
-
-  /** Whether the queues are FIFO queues. @default that of the given request queue, else false */
-  readonly fifo?: boolean;
-  /** An existing request queue. @default a new one, with a dead-letter queue */
-  readonly requestQueue?: ExistingQueue;
-  /**
-   * New request queues behind one function, 1 to 10, or one service, 1 to 4, with one dead-letter queue: each has its own event source mapping and
-   * its own quota of messages in flight. Clients spread over all of them. @default 1
-   */
-  readonly shards?: number;
-  /** Receives after which a message goes to the dead letters, 3 to 1,000. @default 5 */
-  readonly maxReceiveCount?: number;
-
-  /** Where results go, each once. @default ['queue'] */
-  readonly results?: readonly ResultStore[];
-  /** Existing stores; the table's partition key must be the string `messageId`. @default new ones */
-  readonly stores?: ResultStores;
-  /** Most results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit `resultMessageSize`. @default 1 */
-  readonly resultsPerMessage?: ResultsPerMessage;
-  /** Most that a message of several results holds, 1 KiB to 1 MiB; SQS bills each 64 KiB as one request. @default 64 KiB */
-  readonly resultMessageSize?: Size;
-  /** After which a result in the table expires, whole seconds. @default a week */
-  readonly resultTtl?: Duration;
-  /** After which an object of the new result bucket is deleted, whole days, 1 to 3,650. @default never */
-  readonly resultExpiry?: Duration;
-  /** An existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
-  readonly payloadBucket?: IBucket;
-  /**
-   * After which an object of the new payload bucket is deleted, whole days, up to 3,650. Messages and results must not
-   * outlast what they point to: 14 days at least, 18 with FIFO queues, and as long as `resultTtl`.
-   * @default 30 days
-   */
-  readonly payloadExpiry?: Duration;
-  /**
-   * What keys begin with in existing buckets, such as `fraud/`: `requests/` and `results/` follow, and nothing else in
-   * them can be read or written. Deployments that share a bucket need different ones.
-   * @default `batchscore/<account>/<region>/<service name>/`
-   */
-  readonly keyPrefix?: string;
-
-  /**
-   * Scores whole files of S3, besides messages, with functions and concurrency of their own: `{}` takes every default.
-   * It needs the image of `lambdaCompute`. @default no jobs
-   */
-  readonly jobs?: JobOptions;
-
-  /**
-   * Your own key for queues, buckets, table, logs and environment. Existing ones whose key the CDK does not know are taken
-   * to have it too. @default keys that each service manages
-   */
-  readonly encryptionKey?: IKey;
-  /**
-   * What `encryptionKey` was before it was changed or left out. What was encrypted with it until then can still be read,
-   * by the function and by consumers, as long as it is given here. @default none
-   */
-  readonly formerEncryptionKey?: IKey;
-  /**
-   * What becomes of table, buckets, logs and the queues of results and dead letters when the stack no longer has them.
-   * @default RemovalPolicy.RETAIN
-   */
-  readonly removalPolicy?: RemovalPolicy;
-  /** Days that logs are kept. @default RetentionDays.ONE_MONTH */
-  readonly logRetention?: RetentionDays;
-  /**
-   * How much the function logs: with `debug` also a line for each micro-batch and each call to AWS, which are many.
-   * @default that of the function's logging configuration, 'info'
-   */
-  readonly logLevel?: LogLevel;
-  /** Whether X-Ray traces invocations, with the stages as subsegments. @default false */
-  readonly tracing?: boolean;
-
-  /** What alarms do, such as `new SnsAction(topic)`. @default they only change state */
-  readonly alarmActions?: readonly IAlarmAction[];
-  /** What alarms do when they are over. @default the `alarmActions` */
-  readonly okActions?: readonly IAlarmAction[];
-  /** When alarms go off. @default 5 % of the records retried, 50 % of the requests in error, 80 % of the quota in flight */
-  readonly alarmThresholds?: Partial<AlarmThresholds>;
-  /** Whether there is a dashboard. @default true */
-  readonly dashboard?: boolean;
-  /** Prices that differ from the list in `prices.json`, in US dollars. @default the list */
-  readonly prices?: Partial<Prices>;
-  /** Settings of the scoring itself. @default the runtime's */
-  readonly tuning?: Tuning;
-}
-
-/** When alarms go off. */
-export interface AlarmThresholds {
-  /**
-   * Most percent of the records that go back to SQS, 0 to 99, in two of three periods of five minutes. Deployments and
-   * throttles of a store retry a few; more costs runs twice, and receives that lead to the dead letters. @default 5, or half
-   * of what a new version gets first
-   */
-  readonly retriedPercent: number;
-  /**
-   * Most percent of the requests that are answered with an error, 0 to 99, in two of three periods. A producer's bad
-   * request is its own affair; when half of them are bad, a contract has changed. @default 50, or
-   * half of what a new version gets first
-   */
-  readonly errorPercent: number;
-  /**
-   * Most percent of the messages that a queue may hand out, 1 to 99. Above the quota receives get nothing, without an
-   * error; a fifth is the time to do something about it. @default 80
-   */
-  readonly inFlightPercent: number;
-}
-
-const DEFAULT_THRESHOLDS: AlarmThresholds = { retriedPercent: 5, errorPercent: 50, inFlightPercent: 80 };
-
 /**
  * The thresholds that were given, and the defaults of the others: low enough for a new version to set an alarm off that
  * fails half of the invocations that it gets first.
@@ -348,8 +128,130 @@ const DEFAULT_THRESHOLDS: AlarmThresholds = { retriedPercent: 5, errorPercent: 5
 function thresholdsOf(given: Partial<AlarmThresholds>, firstStepPercent: number): AlarmThresholds {
   const noticed = Math.floor(firstStepPercent / 2);
   return {
-    retriedPercent: given.retriedPercent ?? Math.min(DEFAULT_THRESHOLDS.retriedPercent, noticed),
-    errorPercent: given.errorPercent ?? Math.min(DEFAULT_THRESHOLDS.errorPercent, noticed),
-    inFlightPercent: given.inFlightPercent ?? DEFAULT_THRESHOLDS.inFlightPercent,
+    retriedPercent: given.retriedPercent ?? Math.min(5, noticed),
+    errorPercent: given.errorPercent ?? Math.min(50, noticed),
+    inFlightPercent: given.inFlightPercent ?? 80,
   };
+}
+
+const PERCENT = { min: 0, max: 99 };
+const EXPIRY_DAYS = { min: 1, max: 3650 };
+/** Not `SNAPSHOT`: tables, buckets and log groups have none. */
+const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE];
+
+/** Values that are out of their own range. */
+function rangeProblems(plan: Plan): Problem[] {
+  const { resultsPerMessage, alarmThresholds, maxReceiveCount } = plan;
+  const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
+  const ofTuning = Object.entries(plan.tuning).map(([name, value]) => {
+    const range = ranges.get(name);
+    return typeof value === 'number' && range !== undefined ? outside(name, value, range) : undefined;
+  });
+  return [
+    outside('latencyTargetSeconds', plan.latencyTargetSeconds, { min: 1, max: 1_209_600 }),
+    // Larger than SQS takes is not refused: such messages go through the payload bucket.
+    outside('largestMessageBytes', plan.largestMessageBytes, { min: 1, max: SETTINGS.maxPayloadBytes.max }),
+    outside('retriedPercent', alarmThresholds.retriedPercent, PERCENT),
+    outside('errorPercent', alarmThresholds.errorPercent, PERCENT),
+    outside('inFlightPercent', alarmThresholds.inFlightPercent, { min: 1, max: 99 }),
+    resultsPerMessage === FILL
+      ? undefined
+      : outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),
+    outside('resultMessageBytes', plan.resultMessageBytes, SETTINGS.resultMessageBytes),
+    outside('resultTtlSeconds', plan.resultTtlSeconds, SETTINGS.resultTtlSeconds),
+    outside('payloadExpiryDays', plan.payloadExpiryDays, EXPIRY_DAYS),
+    outside('resultExpiryDays', plan.resultExpiryDays, EXPIRY_DAYS),
+    maxReceiveCount < 3
+      ? 'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, ' +
+        `got ${maxReceiveCount}; raise it to 5`
+      : outside('maxReceiveCount', maxReceiveCount, { min: 3, max: 1000 }),
+    oneOf('removalPolicy', plan.removalPolicy, REMOVAL_POLICIES),
+    oneOf('logLevel', plan.logLevel, LOG_LEVELS),
+    ...ofTuning,
+  ];
+}
+
+const GPU_PROVIDERS = ['cuda', 'tensorrt'];
+/** Those that ONNX Runtime for Node has on Linux. */
+const PROVIDERS = ['cpu', 'webgpu', ...GPU_PROVIDERS];
+
+/** Values that do not go together. */
+function joinedProblems(plan: Plan): Problem[] {
+  const { batching, compute, results, resultsPerMessage, resultMessageBytes, latencyTargetSeconds, tuning } = plan;
+  const { kind, timeoutSeconds } = compute;
+  const { windowSeconds } = batching;
+  const marginMs = tuning.deadlineMarginMs ?? SETTINGS.deadlineMarginMs.default;
+  const areStores = results.length > 0 && results.every((store) => STORES.includes(store));
+  const providers = tuning.providers?.split(',').map((name) => name.trim()) ?? [];
+  const unknown = providers.find((name) => !PROVIDERS.includes(name));
+  const nearest = unknown && nearestName(unknown, PROVIDERS);
+  const hasGpu = compute.imageTarget.stage.endsWith('-gpu') || tuning.allowProviderFallback === true;
+  return brokenOf([
+    [
+      latencyTargetSeconds <= windowSeconds,
+      `latencyTargetSeconds: expected more than windowSeconds, ${windowSeconds}, got ${latencyTargetSeconds}; ` +
+        'raise it or shorten the window',
+    ],
+    [
+      !areStores || new Set(results).size < results.length,
+      `results: expected one or more of ${STORES.join(', ')}, each once, got ${results.join(',') || 'none'}; ` +
+        'name where results should go',
+    ],
+    [
+      resultsPerMessage !== 1 && !results.includes('queue'),
+      `resultsPerMessage: expected queue among the results, whose messages they share, got ${results.join(',')}; ` +
+        'add queue or leave it out',
+    ],
+    [
+      resultsPerMessage === 1 && resultMessageBytes !== SETTINGS.resultMessageBytes.default,
+      'resultMessageBytes: expected it with resultsPerMessage above 1, as it is the size of a message of several results, ' +
+        `got ${resultMessageBytes} with 1; set resultsPerMessage to ${FILL} or leave it out`,
+    ],
+    [
+      timeoutSeconds * 1000 <= marginMs,
+      `timeoutSeconds: expected more than the deadline margin of ${marginMs} ms, ` +
+        `got ${timeoutSeconds} s = ${timeoutSeconds * 1000} ms; raise it or lower deadlineMarginMs`,
+    ],
+    [
+      unknown !== undefined,
+      `providers: expected execution providers among ${PROVIDERS.join(', ')}, got '${unknown}'; ` +
+        (nearest === undefined ? 'take one of them' : `did you mean ${nearest}?`),
+    ],
+    [
+      providers.some((name) => GPU_PROVIDERS.includes(name)) && !hasGpu,
+      `providers: expected none that needs a GPU, because compute ${kind} has none, got ${tuning.providers}; leave it ` +
+        `out, take compute ${kind}-gpu or allow a fallback`,
+    ],
+    [
+      plan.tracing && compute.feed === 'worker',
+      `tracing: expected false with compute ${kind}, whose workers have no daemon of X-Ray beside them, got true; leave it out`,
+    ],
+  ]);
+}
+
+/** @see https://docs.aws.amazon.com/lambda/latest/api/API_Environment.html */
+const VARIABLE_NAME = /^[a-zA-Z]\w+$/;
+
+/** The host's own variables come from the props: one that is set twice would contradict what was checked. */
+function environmentProblems(environment: Readonly<Record<string, string>>): Problem[] {
+  const names = Object.keys(environment);
+  const ours = names.filter((name) => name.startsWith(CONFIG_PREFIX));
+  const illegal = names.filter((name) => !VARIABLE_NAME.test(name));
+  return brokenOf([
+    [
+      ours.length > 0,
+      `environment: expected no name that begins with ${CONFIG_PREFIX}, as the construct sets those, ` +
+        `got ${ours.join(', ')}; set it with tuning or another prop`,
+    ],
+    [
+      illegal.length > 0,
+      'environment: expected names of a letter followed by letters, digits and _, at least two in all, ' +
+        `got ${illegal.join(', ')}; rename it`,
+    ],
+    [
+      (environment[RUNTIME_TELEMETRY_OFF] ?? '1') !== '1',
+      `environment: expected no ${RUNTIME_TELEMETRY_OFF} but 1, as nothing leaves the account, ` +
+        `got ${RUNTIME_TELEMETRY_OFF}; leave it out`,
+    ],
+  ]);
 }

@@ -1,6 +1,6 @@
-import { Annotations, Stack, Validations } from 'aws-cdk-lib';
+import { Annotations, type CfnResource, Stack, Validations } from 'aws-cdk-lib';
 import type { PolicyStatement } from 'aws-cdk-lib/aws-iam';
-import type { Construct } from 'constructs';
+import type { Construct, IConstruct } from 'constructs';
 
 /** What is wrong with a setting: what was expected, what came and what to do. Undefined if nothing is. */
 export type Problem = string | undefined;
@@ -9,6 +9,19 @@ export type Problem = string | undefined;
 export function refuse(problems: readonly Problem[]): void {
   const found = problems.filter((problem) => problem !== undefined);
   if (found.length > 0) throw new Error(found.join('; '));
+}
+
+/** What some settings break together, and the sentence that says so. */
+export type Rule = readonly [isBroken: boolean, sentence: string];
+
+/** The sentences of the rules that are broken. */
+export function brokenOf(rules: readonly Rule[]): Problem[] {
+  return rules.flatMap(([isBroken, sentence]) => (isBroken ? [sentence] : []));
+}
+
+/** Whether both are given, and the first is the larger. */
+export function exceeds(value: number | undefined, limit: number | undefined): boolean {
+  return value !== undefined && limit !== undefined && value > limit;
 }
 
 /** What is wrong with a value that must be one of a closed list. An undefined one is left to its default. */
@@ -27,25 +40,29 @@ export function warn(scope: Construct, id: string, message: string, context?: Re
   Annotations.of(scope).addWarningV2(`batchscore:${id}`, message, context && { context });
 }
 
-/** Parts of a network mean nothing without it. */
-export function networkProblems({
-  vpc,
-  subnets,
-  securityGroups,
-}: {
+interface GivenNetwork {
   readonly vpc?: unknown;
   readonly subnets?: unknown;
   readonly securityGroups?: readonly unknown[] | undefined;
-}): Problem[] {
-  if (vpc !== undefined) return [securityGroups?.length === 0 ? NO_GROUP : undefined];
-  const given = Object.entries({ subnets, securityGroups }).filter(([, value]) => value !== undefined);
-  return given.map(
-    ([name]) => `${name}: expected only with a vpc, got it without one; give the vpc that it is part of`,
-  );
 }
 
-const NO_GROUP =
-  'securityGroups: expected at least one, got none; leave it out for one that lets the function call HTTPS';
+/** Parts of a network mean nothing without it. */
+export function networkProblems({ vpc, subnets, securityGroups }: GivenNetwork): Problem[] {
+  const without = Object.entries({ subnets, securityGroups }).map(
+    ([name, part]): Rule => [
+      vpc === undefined && part !== undefined,
+      `${name}: expected only with a vpc, got it without one; give the vpc that it is part of`,
+    ],
+  );
+  const isEmpty = vpc !== undefined && securityGroups?.length === 0;
+  return brokenOf([
+    ...without,
+    [
+      isEmpty,
+      'securityGroups: expected at least one, got none; leave it out for one that lets the function call HTTPS',
+    ],
+  ]);
+}
 
 /**
  * Tells cdk-nag, in apps that use it, why a policy has a wildcard in a resource.
@@ -62,6 +79,14 @@ export function acknowledgeActions(scope: Construct, actions: readonly string[],
   for (const action of actions) {
     Validations.of(scope).acknowledge({ id: `AwsSolutions-IAM5[Action::${action}]`, reason });
   }
+}
+
+/** Tells cdk-nag why a role has a policy that AWS manages. @param needs such as `ECS needs to manage EC2 instances` */
+export function acknowledgeManagedPolicy(role: IConstruct, policy: string, needs: string): void {
+  Validations.of(role).acknowledge({
+    id: `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${policy}]`,
+    reason: `AWS maintains the permissions that ${needs}; they change with the service`,
+  });
 }
 
 /** How the packs of cdk-nag name a rule that HIPAA and NIST 800-53 share. */
@@ -99,4 +124,11 @@ export function plainText(resolved: unknown): string {
     default:
       return JSON.stringify(resolved);
   }
+}
+
+/** The resource of a construct, to set what the construct has no option for. */
+export function resourceOf<T extends CfnResource>(of: IConstruct, type: new (...args: never[]) => T): T {
+  const resource = of.node.defaultChild;
+  if (resource instanceof type) return resource;
+  throw new Error(`${of.node.path}: expected a ${type.name} as its child, got ${resource?.node.path ?? 'none'}`);
 }

@@ -4,7 +4,7 @@ import type { IRepository } from 'aws-cdk-lib/aws-ecr';
 import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
-import type { Problem } from '../constructs/problems.ts';
+import { brokenOf, type Problem } from '../constructs/problems.ts';
 import { checkModelsFolder } from './modelsFolder.ts';
 import { IMAGE_STAGES, type ImageStage, stageImage } from './stageImage.ts';
 
@@ -100,25 +100,35 @@ export interface ImageBuild {
 }
 
 const KEYS = ['baseImage', 'pythonImage', 'pipIndexUrl', 'cufft'] as const;
-const KEYS_WITH_GPU = KEYS.filter((key) => key !== 'baseImage');
 
-/** What the settings are for: an image that is built, or one that is given. */
-interface Built {
-  readonly isGiven: boolean;
-  readonly stage: ImageStage;
-}
-
-/** What is no reference or address, and what would have no effect. */
-export function imageBuildProblems(build: ImageBuild, { isGiven, stage }: Built): Problem[] {
-  const ignored = isGiven ? KEYS : IMAGE_STAGES[stage].hasGpu ? [] : KEYS_WITH_GPU;
+/** What is no reference or address, and what would have no effect. @param isGiven whether no image is built */
+export function imageBuildProblems(build: ImageBuild, isGiven: boolean, stage: ImageStage): Problem[] {
+  const { baseImage, pythonImage, pipIndexUrl } = build;
+  const hasGpu = IMAGE_STAGES[stage].hasGpu;
+  const ignored = KEYS.filter((key) => build[key] !== undefined && (isGiven || (!hasGpu && key !== 'baseImage')));
   const where = isGiven
     ? 'for an image that is built from models, got it with one of your own'
     : 'with a GPU, got none';
+  const url = pipIndexUrl === undefined ? undefined : URL.parse(pipIndexUrl);
   return [
-    ...ignored.filter((key) => build[key] !== undefined).map((key) => `${key}: expected only ${where}; leave it out`),
-    referenceProblem('baseImage', build.baseImage),
-    referenceProblem('pythonImage', build.pythonImage),
-    indexProblem(build.pipIndexUrl),
+    ...ignored.map((key) => `${key}: expected only ${where}; leave it out`),
+    ...Object.entries({ baseImage, pythonImage }).map(([key, reference]) =>
+      reference === undefined || REFERENCE.test(reference)
+        ? undefined
+        : `${key}: expected a reference to an image, such as public.ecr.aws/lambda/nodejs:24@sha256: and the 64 digits ` +
+          `of a digest, got '${reference}'; copy it from the registry`,
+    ),
+    ...brokenOf([
+      [
+        url === null || (url !== undefined && !['https:', 'http:'].includes(url.protocol)),
+        `pipIndexUrl: expected an address that begins with https:// or http://, got '${pipIndexUrl}'; correct it`,
+      ],
+      [
+        // A build argument is stored in the clear.
+        Boolean(url?.username || url?.password),
+        'pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none',
+      ],
+    ]),
   ];
 }
 
@@ -142,22 +152,3 @@ const PART = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*';
 const REFERENCE = new RegExp(
   `^(?!sha256:)(?:${HOST}/)?${PART}(?:/${PART})*(?::\\w[\\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?$`,
 );
-
-function referenceProblem(key: string, reference: string | undefined): Problem {
-  if (reference === undefined || REFERENCE.test(reference)) return undefined;
-  return (
-    `${key}: expected a reference to an image, such as public.ecr.aws/lambda/nodejs:24@sha256: and the 64 digits of a ` +
-    `digest, got '${reference}'; copy it from the registry`
-  );
-}
-
-/** A build argument is stored in the clear. */
-function indexProblem(address: string | undefined): Problem {
-  if (address === undefined) return undefined;
-  const url = URL.parse(address);
-  if (url === null || !['https:', 'http:'].includes(url.protocol)) {
-    return `pipIndexUrl: expected an address that begins with https:// or http://, got '${address}'; correct it`;
-  }
-  if (url.username === '' && url.password === '') return undefined;
-  return 'pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none';
-}

@@ -3,8 +3,8 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES, outside, shareOfMemory } from '../../lambda/core/limits.ts';
 
 import type { FunctionNetwork } from '../compute/scoringFunction.ts';
-import type { ModelPlace } from '../constructs/existingThings.ts';
-import { networkProblems, type Problem } from '../constructs/problems.ts';
+import type { Plan } from '../constructs/plan.ts';
+import { brokenOf, networkProblems, type Problem, type Rule } from '../constructs/problems.ts';
 import { mebibytesOf } from '../constructs/units.ts';
 
 /** Jobs: a file in S3 in, a scored file out. They have functions of their own, and never slow the scoring of messages. */
@@ -29,24 +29,15 @@ export interface JobOptions extends FunctionNetwork {
 }
 
 /** The options with plain numbers and defaults. */
-export interface JobSettings extends FunctionNetwork {
-  readonly bucket: IBucket | undefined;
-  readonly inputPrefix: string;
-  readonly outputPrefix: string;
-  readonly concurrency: number;
-  readonly reservedConcurrency: number;
-  readonly memoryMb: number;
-  readonly partMb: number;
-}
+export type JobSettings = ReturnType<typeof jobSettings>;
 
 const MIB = 1024 * 1024;
 
 /** @throws Error when an amount is a token */
-export function jobSettings(options: JobOptions): JobSettings {
+export function jobSettings(options: JobOptions) {
   const concurrency = options.concurrency ?? JOB_RANGES.concurrency.default;
   return {
     ...options,
-    bucket: options.bucket,
     inputPrefix: options.inputPrefix ?? JOB_PREFIXES.input,
     outputPrefix: options.outputPrefix ?? JOB_PREFIXES.output,
     concurrency,
@@ -56,101 +47,63 @@ export function jobSettings(options: JobOptions): JobSettings {
   };
 }
 
-/** What was said of jobs. */
-interface JobNumbers {
-  readonly inputPrefix: string;
-  readonly outputPrefix: string;
-  readonly concurrency: number;
-  readonly reservedConcurrency: number;
-  readonly memoryMb: number;
-  readonly partMb: number;
-  readonly vpc?: unknown;
-  readonly subnets?: unknown;
-  readonly securityGroups?: readonly unknown[] | undefined;
-}
-
-/** What the rest of the deployment says. */
-interface Deployment {
-  readonly compute: { readonly kind: string; readonly imageTarget: { readonly stage: string } };
-  readonly models: ModelPlace;
-}
-
 const PIECE_MB = JOB_RANGES.pieceBytes.default / MIB;
 /** One piece at least. */
 const PART_MB = { min: PIECE_MB, max: JOB_RANGES.partBytes.max / MIB };
 
-/** What would start jobs without end, never start one, or fail at the first file. */
-export function jobProblems(jobs: JobNumbers | undefined, { compute, models }: Deployment): Problem[] {
-  if (jobs === undefined) return [];
-  return [
-    otherImage(compute),
-    notPrefix('jobsInputPrefix', jobs.inputPrefix),
-    notPrefix('jobsOutputPrefix', jobs.outputPrefix),
-    overlap(jobs),
-    outside('jobsConcurrency', jobs.concurrency, JOB_RANGES.concurrency),
-    moreThanReserved(jobs),
-    outside('jobsMemoryMb', jobs.memoryMb, JOB_MEMORY_MB),
-    lessThanPieceTakes(jobs),
-    outside('jobsPartMb', jobs.partMb, PART_MB),
-    ...networkProblems(jobs).map((problem) => problem && `jobs.${problem}`),
-    noNetwork(jobs, models),
-  ];
-}
-
-/** A worker's image has no runtime of Lambda, and one with CUDA holds models that name devices. */
-function otherImage({ kind, imageTarget: { stage } }: Deployment['compute']): Problem {
-  if (stage === 'lambda') return undefined;
-  return (
-    'jobs: expected the image of a function on CPUs, because functions from the same image score jobs, ' +
-    `got compute ${kind}, whose image is built for ${stage}; leave jobs out, and deploy them as a stack of their own ` +
-    'with compute lambda'
-  );
-}
-
 const MAX_CHARACTERS = 512;
-/** No wildcard of IAM, nothing that a URL or an event would spell otherwise. */
+/** No wildcard of IAM, nothing that a URL or an event would write otherwise. */
 const PREFIX = /^([A-Za-z0-9_-][A-Za-z0-9._-]*\/)+$/;
 
-function notPrefix(name: string, prefix: string): Problem {
-  if (prefix.length <= MAX_CHARACTERS && PREFIX.test(prefix)) return undefined;
-  return (
-    `${name}: expected a path that ends in '/', of at most ${MAX_CHARACTERS} letters, digits and . _ -, ` +
-    `got '${prefix}'; change it`
+/** What would start jobs without end, never start one, or fail at the first file. */
+export function jobProblems(jobs: JobSettings | undefined, { compute, models }: Plan): Problem[] {
+  if (jobs === undefined) return [];
+  const { inputPrefix, outputPrefix, concurrency, reservedConcurrency, memoryMb } = jobs;
+  const { stage } = compute.imageTarget;
+  const prefixes = Object.entries({ jobsInputPrefix: inputPrefix, jobsOutputPrefix: outputPrefix }).map(
+    ([name, prefix]): Rule => [
+      prefix.length > MAX_CHARACTERS || !PREFIX.test(prefix),
+      `${name}: expected a path that ends in '/', of at most ${MAX_CHARACTERS} letters, digits and . _ -, ` +
+        `got '${prefix}'; change it`,
+    ],
   );
-}
-
-function overlap({ inputPrefix, outputPrefix }: JobNumbers): Problem {
-  if (!inputPrefix.startsWith(outputPrefix) && !outputPrefix.startsWith(inputPrefix)) return undefined;
-  return (
-    'jobsOutputPrefix: expected one that neither begins with jobsInputPrefix nor is its beginning, because what jobs ' +
-    `write would start jobs, got '${outputPrefix}' with '${inputPrefix}'; put them side by side, such as jobs/in/ and jobs/out/`
-  );
-}
-
-function moreThanReserved({ concurrency, reservedConcurrency }: JobNumbers): Problem {
-  const problem = outside('jobsReservedConcurrency', reservedConcurrency, { min: 1, max: 100_000 });
-  if (problem !== undefined || concurrency <= reservedConcurrency) return problem;
-  return (
-    `jobsConcurrency: expected at most jobsReservedConcurrency, ${reservedConcurrency}, because calls beyond it are ` +
-    `throttled, got ${concurrency}; lower it or raise jobsReservedConcurrency`
-  );
-}
-
-/** Two pieces are held at a time, and parsed JSON takes up to twenty times its text. */
-function lessThanPieceTakes({ memoryMb }: JobNumbers): Problem {
-  if (shareOfMemory(memoryMb) >= PIECE_MB * MIB) return undefined;
-  const min = PIECE_MB * 64;
-  return (
-    `jobsMemoryMb: expected at least ${min} = 64 × ${PIECE_MB} MiB, the piece of a file that is scored at a time, ` +
-    `got ${memoryMb}, a 64th of which is ${memoryMb / 64} MiB; raise it`
-  );
-}
-
-/** @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-filesystem.html */
-function noNetwork({ vpc }: JobNumbers, { efs }: ModelPlace): Problem {
-  if (efs === undefined || vpc !== undefined) return undefined;
-  return (
-    'jobs: expected a vpc, because a file system with models is mounted through a network, got none; give jobs the vpc ' +
-    'of the file system, or take models in S3'
-  );
+  return [
+    outside('jobsConcurrency', concurrency, JOB_RANGES.concurrency),
+    outside('jobsReservedConcurrency', reservedConcurrency, { min: 1, max: 100_000 }),
+    outside('jobsMemoryMb', memoryMb, JOB_MEMORY_MB),
+    outside('jobsPartMb', jobs.partMb, PART_MB),
+    ...networkProblems(jobs).map((problem) => problem && `jobs.${problem}`),
+    ...brokenOf([
+      [
+        // A worker's image has no runtime of Lambda, and one with CUDA holds models that name devices.
+        stage !== 'lambda',
+        'jobs: expected the image of a function on CPUs, because functions from the same image score jobs, ' +
+          `got compute ${compute.kind}, whose image is built for ${stage}; leave jobs out, and deploy them as a stack of ` +
+          'their own with compute lambda',
+      ],
+      ...prefixes,
+      [
+        inputPrefix.startsWith(outputPrefix) || outputPrefix.startsWith(inputPrefix),
+        'jobsOutputPrefix: expected one that neither begins with jobsInputPrefix nor is its beginning, because what jobs ' +
+          `write would start jobs, got '${outputPrefix}' with '${inputPrefix}'; put them side by side, such as jobs/in/ ` +
+          'and jobs/out/',
+      ],
+      [
+        concurrency > reservedConcurrency,
+        `jobsConcurrency: expected at most jobsReservedConcurrency, ${reservedConcurrency}, because calls beyond it are ` +
+          `throttled, got ${concurrency}; lower it or raise jobsReservedConcurrency`,
+      ],
+      [
+        // Two pieces are held at a time, and parsed JSON takes up to twenty times its text.
+        shareOfMemory(memoryMb) < PIECE_MB * MIB,
+        `jobsMemoryMb: expected at least ${PIECE_MB * 64} = 64 × ${PIECE_MB} MiB, the piece of a file that is scored at a ` +
+          `time, got ${memoryMb}, a 64th of which is ${memoryMb / 64} MiB; raise it`,
+      ],
+      [
+        models.efs !== undefined && jobs.vpc === undefined,
+        'jobs: expected a vpc, because a file system with models is mounted through a network, got none; give jobs the vpc ' +
+          'of the file system, or take models in S3',
+      ],
+    ]),
+  ];
 }

@@ -23,9 +23,9 @@ import {
   functionGraph,
   type PricedFunction,
 } from '../compute/scoringFunction.ts';
-import { isKeyUnknown } from '../constructs/channels.ts';
 import { createBucket, createLogGroup, type LogGroupOptions } from '../constructs/created.ts';
-import { grantModels, grantPut, grantRead, type Keys, patternOf } from '../constructs/permissions.ts';
+import { isKeyUnknown } from '../constructs/existingThings.ts';
+import { combine, grantModels, grantPut, grantRead, type Keys, patternOf } from '../constructs/permissions.ts';
 import { acknowledgeStandards, acknowledgeWildcard } from '../constructs/problems.ts';
 import { PERIOD, scoringMetric } from '../monitoring/scoringMetrics.ts';
 import type { Prices } from '../priceList.ts';
@@ -58,25 +58,23 @@ interface JobWiring extends FunctionWiring {
 /** Ending a job reads a report of every piece: a whole vCPU does so ten times as fast as the least memory. */
 const CONTROL_MEMORY_MB = 1769;
 
+/** The settings, with the bucket that was given or made. */
+type Places = JobSettings & { readonly bucket: IBucket };
+
 /** Two functions of the deployment's image, the state machine that calls them, and the bucket that they work in. */
 export function createJobs(scope: Construct, settings: JobSettings, wiring: JobWiring): Jobs {
-  const { serviceName, architecture, encryptionKey, removalPolicy, prices } = wiring;
+  const { architecture, encryptionKey, removalPolicy, prices } = wiring;
   const bucket = settings.bucket ?? createBucket(scope, 'Bucket', { encryptionKey, removalPolicy });
-  const places: JobPlaces = { ...settings, bucket };
+  const places: Places = { ...settings, bucket };
+  // Their rows and errors are not those of messages, whose alarms and cost go by the service's name.
+  const serviceName = `${wiring.serviceName}-jobs`;
   const names = stateMachineNames(scope);
-  const score = createScore(new Construct(scope, 'Score'), settings, places, wiring);
-  const control = createControl(new Construct(scope, 'Control'), settings, places, names, wiring);
+  const score = createScore(new Construct(scope, 'Score'), places, serviceName, wiring);
+  const control = createControl(new Construct(scope, 'Control'), places, serviceName, names, wiring);
   const stateMachine = createStateMachine(scope, { ...wiring, ...places, names, score, control });
   notifyOfFiles(bucket, settings.inputPrefix, control);
-  const monitored: MonitoredJobs = {
-    stateMachine,
-    parts: partsOf(stateMachine),
-    score,
-    control,
-    priced: { architecture, memoryMb: settings.memoryMb },
-    serviceName: jobServiceName(serviceName),
-    prices,
-  };
+  const priced = { architecture, memoryMb: settings.memoryMb };
+  const monitored = { stateMachine, parts: partsOf(stateMachine), score, control, priced, serviceName, prices };
   return {
     bucket,
     stateMachine,
@@ -95,50 +93,71 @@ export function createJobs(scope: Construct, settings: JobSettings, wiring: JobW
   };
 }
 
-function createScore(
-  scope: Construct,
-  settings: JobSettings,
-  places: JobPlaces,
-  wiring: JobWiring,
-): DockerImageFunction {
-  const { environment, serviceName, architecture, models } = wiring;
+const MIB = 1024 * 1024;
+
+/** The service's name is one of jobs' own. */
+const OF_SCORING: readonly string[] = Object.values(JOB_SCORE_SETTINGS)
+  .map(({ variable }) => variable)
+  .filter((variable) => variable !== CONFIG_KEYS.serviceName);
+
+/** Of the host's variables those of these keys, and those that the deployer adds. */
+function only(keys: readonly string[], host: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(host).filter(([key]) => keys.includes(key) || !key.startsWith(CONFIG_PREFIX)),
+  );
+}
+
+function createScore(scope: Construct, places: Places, serviceName: string, wiring: JobWiring): DockerImageFunction {
+  const environment = {
+    ...only(OF_SCORING, wiring.environment),
+    [CONFIG_KEYS.serviceName]: serviceName,
+    [JOB_CONFIG_KEYS.jobsPartBytes]: String(places.partMb * MIB),
+    [JOB_CONFIG_KEYS.jobsPieceBytes]: String(JOB_RANGES.pieceBytes.default),
+  };
   const score = createScoringFunction(
     scope,
     {
-      architecture,
-      memoryMb: settings.memoryMb,
+      architecture: wiring.architecture,
+      memoryMb: places.memoryMb,
       timeoutSeconds: JOB_TIMEOUT_SECONDS,
-      reservedConcurrency: settings.reservedConcurrency,
-      network: settings,
+      reservedConcurrency: places.reservedConcurrency,
+      network: places,
       entry: { command: 'jobScore.handler', description: 'plans and scores jobs' },
     },
-    { ...wiring, environment: scoreEnvironment(environment, serviceName, settings) },
+    { ...wiring, environment },
   );
   grantJobs(scope, score, places, wiring);
   grantResume(scope, score, places);
-  grantModels(scope, score, models);
+  grantModels(scope, score, wiring.models);
   return score;
 }
 
 function createControl(
   scope: Construct,
-  settings: JobSettings,
-  places: JobPlaces,
+  places: Places,
+  serviceName: string,
   names: StateMachineNames,
   wiring: JobWiring,
 ): DockerImageFunction {
-  const { environment, serviceName, architecture } = wiring;
-  const where = { bucketName: places.bucket.bucketName, stateMachineArn: names.arn };
+  const environment = {
+    ...only([CONFIG_KEYS.logLevel], wiring.environment),
+    [CONFIG_KEYS.serviceName]: serviceName,
+    [JOB_CONFIG_KEYS.jobsBucket]: places.bucket.bucketName,
+    [JOB_CONFIG_KEYS.jobsInputPrefix]: places.inputPrefix,
+    [JOB_CONFIG_KEYS.jobsOutputPrefix]: places.outputPrefix,
+    [JOB_CONFIG_KEYS.jobsStateMachine]: names.arn,
+    [JOB_CONFIG_KEYS.jobsConcurrency]: String(places.concurrency),
+  };
   const control = createScoringFunction(
     scope,
     {
-      architecture,
+      architecture: wiring.architecture,
       memoryMb: CONTROL_MEMORY_MB,
       timeoutSeconds: JOB_TIMEOUT_SECONDS,
-      network: settings,
+      network: places,
       entry: { command: 'jobControl.handler', description: 'starts and ends jobs' },
     },
-    { ...wiring, models: {}, environment: controlEnvironment(environment, serviceName, settings, where) },
+    { ...wiring, models: {}, environment },
   );
   grantJobs(scope, control, places, wiring);
   grantStart(control, names);
@@ -261,15 +280,8 @@ function stateMachineNames(scope: Construct): StateMachineNames {
   };
 }
 
-/** Where jobs read and write. */
-interface JobPlaces {
-  readonly bucket: IBucket;
-  readonly inputPrefix: string;
-  readonly outputPrefix: string;
-}
-
 /** What both functions need: read files, read and write what jobs write, and their environment's key. */
-function grantJobs(scope: Construct, grantee: IGrantable, places: JobPlaces, keys: Keys): void {
+function grantJobs(scope: Construct, grantee: IGrantable, places: Places, keys: Keys): void {
   const { bucket, inputPrefix, outputPrefix } = places;
   grantRead(grantee, bucket, inputPrefix);
   grantRead(grantee, bucket, outputPrefix);
@@ -286,7 +298,7 @@ function grantJobs(scope: Construct, grantee: IGrantable, places: JobPlaces, key
 const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*'];
 
 /** The right to resume jobs, which removes what ended them, and nothing that was scored. */
-function grantResume(scope: Construct, grantee: IGrantable, { bucket, outputPrefix }: JobPlaces): void {
+function grantResume(scope: Construct, grantee: IGrantable, { bucket, outputPrefix }: Places): void {
   const resourceArns = OF_AN_END.map((name) => bucket.arnForObjects(`${outputPrefix}*/${name}`));
   Grant.addToPrincipalOrResource({ grantee, actions: ['s3:DeleteObject'], resourceArns, resource: bucket });
   for (const arn of resourceArns) acknowledgeWildcard(scope, arn, 'Every job has a folder of its own');
@@ -303,7 +315,7 @@ function grantStart(grantee: IGrantable, { arn }: StateMachineNames): Grant {
  */
 function grantSubmitJobs(
   grantee: IGrantable,
-  { bucket, inputPrefix, outputPrefix }: JobPlaces,
+  { bucket, inputPrefix, outputPrefix }: Places,
   names: StateMachineNames,
   keys: Keys,
 ): Grant {
@@ -329,61 +341,12 @@ function grantSubmitJobs(
   keys.encryptionKey?.grantDecrypt(grantee);
   keys.formerEncryptionKey?.grantDecrypt(grantee);
   grantUnknownKey(grantee, bucket, keys.encryptionKey);
-  return grants.reduce((all, grant) => all.combine(grant));
+  return combine(grants);
 }
 
 /** An existing bucket whose key the CDK does not know is taken to have the deployment's. */
 function grantUnknownKey(grantee: IGrantable, bucket: IBucket, key: IKey | undefined): void {
   if (isKeyUnknown(bucket)) key?.grantEncryptDecrypt(grantee);
-}
-
-const MIB = 1024 * 1024;
-
-/** The service's name is one of jobs' own. */
-const OF_SCORING: readonly string[] = Object.values(JOB_SCORE_SETTINGS)
-  .map(({ variable }) => variable)
-  .filter((variable) => variable !== CONFIG_KEYS.serviceName);
-
-type Variables = Readonly<Record<string, string>>;
-
-/** The service's name for jobs: their rows and errors are not those of messages, whose alarms and cost go by them. */
-function jobServiceName(serviceName: string): string {
-  return `${serviceName}-jobs`;
-}
-
-/** The environment of the function that plans and scores. @param host that of the function that scores messages */
-function scoreEnvironment(host: Variables, serviceName: string, { partMb }: JobSettings): Variables {
-  return {
-    ...only(OF_SCORING, host),
-    [CONFIG_KEYS.serviceName]: jobServiceName(serviceName),
-    [JOB_CONFIG_KEYS.jobsPartBytes]: String(partMb * MIB),
-    [JOB_CONFIG_KEYS.jobsPieceBytes]: String(JOB_RANGES.pieceBytes.default),
-  };
-}
-
-/** The environment of the function that starts and ends jobs. */
-function controlEnvironment(
-  host: Variables,
-  serviceName: string,
-  { inputPrefix, outputPrefix, concurrency }: JobSettings,
-  { bucketName, stateMachineArn }: { readonly bucketName: string; readonly stateMachineArn: string },
-): Variables {
-  return {
-    ...only([CONFIG_KEYS.logLevel], host),
-    [CONFIG_KEYS.serviceName]: jobServiceName(serviceName),
-    [JOB_CONFIG_KEYS.jobsBucket]: bucketName,
-    [JOB_CONFIG_KEYS.jobsInputPrefix]: inputPrefix,
-    [JOB_CONFIG_KEYS.jobsOutputPrefix]: outputPrefix,
-    [JOB_CONFIG_KEYS.jobsStateMachine]: stateMachineArn,
-    [JOB_CONFIG_KEYS.jobsConcurrency]: String(concurrency),
-  };
-}
-
-/** Of the host's variables these keys, and those that the deployer adds. */
-function only(keys: readonly string[], host: Variables): Variables {
-  return Object.fromEntries(
-    Object.entries(host).filter(([key]) => keys.includes(key) || !key.startsWith(CONFIG_PREFIX)),
-  );
 }
 
 /** The parts of jobs that have metrics. */
@@ -394,7 +357,6 @@ interface MonitoredJobs {
   readonly score: IFunction;
   readonly control: IFunction;
   readonly priced: PricedFunction;
-  /** The dimension `service` of what the function that scores counts. */
   readonly serviceName: string;
   readonly prices: Prices;
 }

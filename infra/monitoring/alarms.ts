@@ -1,15 +1,20 @@
+import { Stack } from 'aws-cdk-lib';
 import {
   Alarm,
+  CfnAlarm,
   ComparisonOperator,
   type IAlarmAction,
   MathExpression,
-  Stats,
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
+import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { TopicBase } from 'aws-cdk-lib/aws-sns';
 import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
+import type { MetricName } from '../../lambda/core/observer.ts';
 import type { AlarmCondition } from '../compute/compute.ts';
-import { maxInFlight, oldestMessageAge, PERIOD, type Subject, scoringMetric } from './scoringMetrics.ts';
+import { resourceOf, statementText, warn } from '../constructs/problems.ts';
+import { AT_MOST, oldestMessageAge, PERIOD, type Subject, scoringMetric, together } from './scoringMetrics.ts';
 
 /** What happens when an alarm goes off, and when it is over. */
 interface AlarmActions {
@@ -26,8 +31,44 @@ interface Alarms {
 /** One alarm for each condition that a person has to look at. */
 export function createAlarms(scope: Construct, subject: Subject, actions: AlarmActions): Alarms {
   const alarms = conditionsOf(subject).map((condition) => ({ condition, alarm: create(scope, condition, actions) }));
+  letCloudWatchTell(
+    scope,
+    alarms.map(({ alarm }) => alarm),
+  );
   const ofVersions = alarms.filter(({ condition }) => condition.blamesVersion);
   return { all: alarms.map(({ alarm }) => alarm), ofVersions: ofVersions.map(({ alarm }) => alarm) };
+}
+
+/**
+ * CloudWatch tells an encrypted topic with the topic's key, whose policy must allow it to. Of a topic that was imported
+ * without its key nothing is known.
+ *
+ * @see https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html#compatibility-with-aws-services
+ */
+function letCloudWatchTell(scope: Construct, alarms: readonly Alarm[]): void {
+  const textOf = (value: unknown): string => JSON.stringify(Stack.of(scope).resolve(value));
+  const told = alarms
+    .map((alarm) => resourceOf(alarm, CfnAlarm))
+    .map((one) => textOf([one.alarmActions, one.okActions]));
+  for (const topic of scope.node.root.node.findAll()) {
+    if (!(topic instanceof TopicBase) || topic.masterKey === undefined) continue;
+    const arn = textOf(topic.topicArn);
+    if (!told.some((actions) => actions.includes(arn))) continue;
+    const statement = new PolicyStatement({
+      sid: 'Alarms',
+      principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
+      actions: ['kms:Decrypt', 'kms:GenerateDataKey*'],
+      resources: ['*'],
+    });
+    if (topic.masterKey.addToResourcePolicy(statement).statementAdded) continue;
+    warn(
+      scope,
+      'topicKeyPolicy',
+      `alarmActions: expected ${topic.node.path} to have a key that CloudWatch may use, got an imported one, whose policy ` +
+        `the CDK neither knows nor changes; add this to its policy: ${statementText(scope, statement)}`,
+      { resource: topic.node.path },
+    );
+  }
 }
 
 function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: AlarmActions): Alarm {
@@ -52,139 +93,102 @@ const LASTING = { periods: 3, periodsAbove: 2 };
 
 /** Every condition that a person has to look at. */
 function conditionsOf(subject: Subject): AlarmCondition[] {
-  const conditions = [
-    deadLetters(subject),
-    oldestMessage(subject),
-    inFlight(subject),
-    retries(subject),
-    missingOrDenied(subject),
-    errors(subject),
-    abandonedRuns(subject),
-    batchMismatch(subject),
-    ...subject.compute.alarms,
-    ...(subject.jobs?.alarms ?? []),
+  const { requestQueues, deadLetterQueue, batching, latencyTargetSeconds, alarmThresholds, compute, jobs } = subject;
+  const { retriedPercent, errorPercent, inFlightPercent } = alarmThresholds;
+  const metric = (name: MetricName) => scoringMetric(subject.serviceName, name);
+  const once = { threshold: 0, periods: 1 };
+  const deadLetters: AlarmCondition[] =
+    deadLetterQueue === undefined
+      ? []
+      : [
+          {
+            id: 'DeadLetters',
+            description:
+              'Messages were given up on and have no answer. Find the cause in the log, then redrive them; ' +
+              'docs/operations.md says how.',
+            metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible(AT_MOST),
+            ...once,
+          },
+        ];
+  return [
+    ...deadLetters,
+    {
+      id: 'OldestMessage',
+      description:
+        `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s, of which the ` +
+        `window takes ${batching.windowSeconds} s. Look for throttles and errors; without any, allow more invocations or tasks at a time.`,
+      metric: oldestMessageAge(requestQueues),
+      threshold: latencyTargetSeconds,
+      periods: 1,
+    },
+    {
+      id: 'MessagesInFlight',
+      description:
+        `A request queue has handed out more than ${inFlightPercent} % of the ${MESSAGES_IN_FLIGHT} messages that it ` +
+        'may; at all of them, receives get nothing, without an error. Look for batches that take long or fail; ' +
+        'without any, lower the batch size or raise the number of shards.',
+      // The quota is that of a queue.
+      metric: together('MAX', requestQueues, (queue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST)),
+      threshold: Math.floor((MESSAGES_IN_FLIGHT * inFlightPercent) / 100),
+      periods: 1,
+    },
+    {
+      id: 'Retries',
+      description:
+        `More than ${retriedPercent} % of the records could not be scored or written and went back to SQS. The ` +
+        'log has their codes: WRITE_FAILED points to a result store, DEADLINE to a batch too large for the timeout.',
+      metric: new MathExpression({
+        label: 'retried, % of records',
+        period: PERIOD,
+        expression: '100 * retries / (answered + retries)',
+        usingMetrics: { retries: metric('Retries'), answered: metric('Answered') },
+      }),
+      threshold: retriedPercent,
+      ...LASTING,
+      blamesVersion: true,
+    },
+    {
+      id: 'MissingOrDenied',
+      description:
+        'A result store, the payload bucket or a model is missing, denied or cannot be opened, and records went back to ' +
+        'SQS for it. The log names it, and the reason. No message is given up for an hour; docs/operations.md has the arithmetic.',
+      metric: metric('MissingOrDenied'),
+      ...once,
+    },
+    {
+      id: 'Errors',
+      description:
+        `More than ${errorPercent} % of the requests were answered with an error. The log has the codes; ` +
+        'docs/message-format.md says what each means. Look at what the producers send, and at the last deployment.',
+      metric: new MathExpression({
+        label: 'answered with an error, % of requests',
+        period: PERIOD,
+        expression: '100 * errors / requests',
+        usingMetrics: { errors: metric('Errors'), requests: metric('Requests') },
+      }),
+      threshold: errorPercent,
+      ...LASTING,
+      blamesVersion: true,
+    },
+    {
+      id: 'AbandonedRuns',
+      description:
+        'A run of a model did not end in its time and was left behind. The log names the model; the message that makes ' +
+        'it hang ends among the dead letters. docs/operations.md says what to do.',
+      metric: metric('AbandonedRuns'),
+      ...once,
+      blamesVersion: true,
+    },
+    {
+      id: 'BatchMismatch',
+      description:
+        'A row of a model got another answer in a micro-batch than alone: results written before may be wrong. The log ' +
+        'names model, output and message ID. docs/operations.md says what to do.',
+      metric: metric('BatchMismatch'),
+      ...once,
+      blamesVersion: true,
+    },
+    ...compute.alarms,
+    ...(jobs?.alarms ?? []),
   ];
-  return conditions.filter((condition) => condition !== undefined);
-}
-
-function deadLetters({ requests }: Subject): AlarmCondition | undefined {
-  const metric = requests.deadLetterQueue?.metricApproximateNumberOfMessagesVisible({
-    statistic: Stats.MAXIMUM,
-    period: PERIOD,
-  });
-  if (metric === undefined) return undefined;
-  return {
-    id: 'DeadLetters',
-    description:
-      'Messages were given up on and have no answer. Find the cause in the log, then redrive them; ' +
-      'docs/operations.md says how.',
-    metric,
-    threshold: 0,
-    periods: 1,
-  };
-}
-
-function oldestMessage({ requests, latencyTargetSeconds, batching }: Subject): AlarmCondition {
-  return {
-    id: 'OldestMessage',
-    description:
-      `The oldest request has waited for longer than the latency target of ${latencyTargetSeconds} s, of which the ` +
-      `window takes ${batching.windowSeconds} s. Look for throttles and errors; without any, allow more invocations or tasks at a time.`,
-    metric: oldestMessageAge(requests),
-    threshold: latencyTargetSeconds,
-    periods: 1,
-  };
-}
-
-function retries({ serviceName, alarmThresholds: { retriedPercent } }: Subject): AlarmCondition {
-  return {
-    id: 'Retries',
-    description:
-      `More than ${retriedPercent} % of the records could not be scored or written and went back to SQS. The ` +
-      'log has their codes: WRITE_FAILED points to a result store, DEADLINE to a batch too large for the timeout.',
-    metric: new MathExpression({
-      label: 'retried, % of records',
-      period: PERIOD,
-      expression: '100 * retries / (answered + retries)',
-      usingMetrics: {
-        retries: scoringMetric(serviceName, 'Retries'),
-        answered: scoringMetric(serviceName, 'Answered'),
-      },
-    }),
-    threshold: retriedPercent,
-    ...LASTING,
-    blamesVersion: true,
-  };
-}
-
-function missingOrDenied({ serviceName }: Subject): AlarmCondition {
-  return {
-    id: 'MissingOrDenied',
-    description:
-      'A result store, the payload bucket or a model is missing, denied or cannot be opened, and records went back to ' +
-      'SQS for it. The log names it, and the reason. No message is given up for an hour; docs/operations.md has the arithmetic.',
-    metric: scoringMetric(serviceName, 'MissingOrDenied'),
-    threshold: 0,
-    periods: 1,
-  };
-}
-
-function errors({ serviceName, alarmThresholds: { errorPercent } }: Subject): AlarmCondition {
-  return {
-    id: 'Errors',
-    description:
-      `More than ${errorPercent} % of the requests were answered with an error. The log has the codes; ` +
-      'docs/message-format.md says what each means. Look at what the producers send, and at the last deployment.',
-    metric: new MathExpression({
-      label: 'answered with an error, % of requests',
-      period: PERIOD,
-      expression: '100 * errors / requests',
-      usingMetrics: {
-        errors: scoringMetric(serviceName, 'Errors'),
-        requests: scoringMetric(serviceName, 'Requests'),
-      },
-    }),
-    threshold: errorPercent,
-    ...LASTING,
-    blamesVersion: true,
-  };
-}
-
-function inFlight({ requests, alarmThresholds: { inFlightPercent } }: Subject): AlarmCondition {
-  return {
-    id: 'MessagesInFlight',
-    description:
-      `A request queue has handed out more than ${inFlightPercent} % of the ${MESSAGES_IN_FLIGHT} messages that it ` +
-      'may; at all of them, receives get nothing, without an error. Look for batches that take long or fail; ' +
-      'without any, lower the batch size or raise the number of shards.',
-    metric: maxInFlight(requests),
-    threshold: Math.floor((MESSAGES_IN_FLIGHT * inFlightPercent) / 100),
-    periods: 1,
-  };
-}
-
-function abandonedRuns({ serviceName }: Subject): AlarmCondition {
-  return {
-    id: 'AbandonedRuns',
-    description:
-      'A run of a model did not end in its time and was left behind. The log names the model; the message that makes ' +
-      'it hang ends among the dead letters. docs/operations.md says what to do.',
-    metric: scoringMetric(serviceName, 'AbandonedRuns'),
-    threshold: 0,
-    periods: 1,
-    blamesVersion: true,
-  };
-}
-
-function batchMismatch({ serviceName }: Subject): AlarmCondition {
-  return {
-    id: 'BatchMismatch',
-    description:
-      'A row of a model got another answer in a micro-batch than alone: results written before may be wrong. The log ' +
-      'names model, output and message ID. docs/operations.md says what to do.',
-    metric: scoringMetric(serviceName, 'BatchMismatch'),
-    threshold: 0,
-    periods: 1,
-    blamesVersion: true,
-  };
 }

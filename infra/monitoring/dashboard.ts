@@ -6,138 +6,158 @@ import {
   GraphWidget,
   type GraphWidgetProps,
   type IMetric,
-  type IWidget,
   MathExpression,
+  type Metric,
   Stats,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import { ALL_METRIC_UNITS, METRIC_UNITS } from '../../lambda/core/observer.ts';
+import { ALL_METRIC_UNITS, METRIC_UNITS, type MetricName } from '../../lambda/core/observer.ts';
 import type { Graph } from '../compute/compute.ts';
-import {
-  beingScored,
-  oldestMessageAge,
-  PERIOD,
-  queuesOf,
-  type Subject,
-  scoringMetric,
-  waiting,
-} from './scoringMetrics.ts';
+import { AT_MOST, oldestMessageAge, PERIOD, type Subject, scoringMetric, together } from './scoringMetrics.ts';
 
 /** Answers an operator's questions, from top to bottom: is it late, does it batch, where do time and money go. */
 export function createDashboard(scope: Construct, subject: Subject, alarms: Alarm[]): Dashboard {
+  const { serviceName, compute, jobs } = subject;
   return new Dashboard(scope, 'Dashboard', {
     // Dashboards are shared by all regions of an account.
-    dashboardName: `${subject.serviceName}-${Stack.of(scope).region}`,
+    dashboardName: `${serviceName}-${Stack.of(scope).region}`,
     widgets: [
       [new AlarmStatusWidget({ title: 'Alarms', alarms, width: FULL_WIDTH, height: 3 })],
-      [backlog(subject), age(subject)],
-      [batchSize(subject), fill(subject)],
-      [closedWhy(subject), padding(subject)],
-      [stages(subject), slowStages(subject)],
-      [outcomes(subject), cost(subject)],
-      [abandonedRuns(subject), batchMismatch(subject)],
-      [...subject.compute.graphs.map(toWidget), ...(subject.compute.measuresGpus ? [gpus(subject)] : [])],
-      ...(subject.jobs === undefined ? [] : [subject.jobs.graphs.map(toWidget)]),
+      ...[...queueGraphs(subject), ...hostGraphs(subject)].map((pair) => pair.map(graph)),
+      [...compute.graphs, ...(compute.measuresGpus ? [gpus(serviceName)] : [])].map(graph),
+      ...(jobs === undefined ? [] : [jobs.graphs.map(graph)]),
     ],
   });
 }
 
-function backlog({ requests }: Subject): IWidget {
-  const options = { statistic: Stats.MAXIMUM, period: PERIOD };
-  const deadLetters = requests.deadLetterQueue?.metricApproximateNumberOfMessagesVisible(options);
-  return graph({
-    title: 'Backlog: messages',
-    leftYAxis: FROM_ZERO,
-    left: [
-      waiting(requests),
-      beingScored(requests),
-      ...(deadLetters === undefined ? [] : [deadLetters.with({ label: 'dead letters' })]),
-    ],
-  });
-}
+/** Columns of a dashboard. */
+const FULL_WIDTH = 24;
+const FROM_ZERO = { min: 0 };
+/** The axis of percentages. */
+const SHARE = { min: 0, max: 100 };
 
-function age({ requests, batching, latencyTargetSeconds }: Subject): IWidget {
-  return graph({
-    title: 'Age of the oldest message: seconds',
-    leftYAxis: FROM_ZERO,
-    left: [oldestMessageAge(requests, { label: 'oldest' })],
-    leftAnnotations: [
-      { value: latencyTargetSeconds, label: 'latency target' },
-      { value: batching.windowSeconds, label: 'window' },
-    ],
-  });
-}
-
-function cost(subject: Subject): IWidget {
-  const { date, region } = subject.prices;
-  return graph({
-    title: `US dollars per thousand rows, at the prices of ${region}, ${date}`,
-    leftYAxis: FROM_ZERO,
-    left: [costPerThousandRows(subject)],
-  });
-}
-
-function toWidget({ title, left, right }: Graph): IWidget {
-  return graph({
-    title,
+/** A graph of the size that all have. */
+function graph({ left, right, ...props }: OwnGraph): GraphWidget {
+  return new GraphWidget({
+    width: FULL_WIDTH / 2,
+    height: 6,
     leftYAxis: FROM_ZERO,
     left: [...left],
     ...(right !== undefined && { right: [...right], rightYAxis: FROM_ZERO }),
+    ...props,
   });
 }
 
-// What the host counts and measures itself.
+type OwnGraph = Graph & Pick<GraphWidgetProps, 'leftYAxis' | 'leftAnnotations' | 'stacked'>;
 
-function batchSize({ serviceName, batching }: Subject): IWidget {
-  return graph({
-    title: `Records per batch, of at most ${batching.batchSize}`,
-    leftYAxis: FROM_ZERO,
-    left: [
-      scoringMetric(serviceName, 'BatchSize', { statistic: Stats.AVERAGE, label: 'mean' }),
-      scoringMetric(serviceName, 'BatchSize', { statistic: Stats.MAXIMUM, label: 'largest' }),
+function queueGraphs({ requestQueues, deadLetterQueue, batching, latencyTargetSeconds }: Subject): OwnGraph[][] {
+  const waiting = (queue: IQueue) => queue.metricApproximateNumberOfMessagesVisible(AT_MOST);
+  const beingScored = (queue: IQueue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST);
+  const dead = deadLetterQueue?.metricApproximateNumberOfMessagesVisible({ ...AT_MOST, label: 'dead letters' });
+  return [
+    [
+      {
+        title: 'Backlog: messages',
+        left: [
+          together('SUM', requestQueues, waiting, 'waiting'),
+          together('SUM', requestQueues, beingScored, 'being scored'),
+          ...(dead === undefined ? [] : [dead]),
+        ],
+      },
+      {
+        title: 'Age of the oldest message: seconds',
+        left: [oldestMessageAge(requestQueues, { label: 'oldest' })],
+        leftAnnotations: [
+          { value: latencyTargetSeconds, label: 'latency target' },
+          { value: batching.windowSeconds, label: 'window' },
+        ],
+      },
     ],
-    leftAnnotations: [{ value: batching.batchSize, label: 'batch size' }],
-  });
+  ];
 }
 
-function fill({ serviceName }: Subject): IWidget {
-  return graph({
-    title: 'Fill: %',
-    leftYAxis: SHARE,
-    left: [
-      scoringMetric(serviceName, 'BatchFill', { label: 'batches, of the batch size' }),
-      scoringMetric(serviceName, 'Fill', { label: 'micro-batches, of the most rows in one run' }),
+/** What the host counts and measures itself, and what that costs. */
+function hostGraphs(subject: Subject): OwnGraph[][] {
+  const { serviceName, batching, prices } = subject;
+  const emitted = (name: MetricName, label: string, statistic?: string): Metric =>
+    scoringMetric(serviceName, name, { label, ...(statistic !== undefined && { statistic }) });
+  const { batchSize } = batching;
+  const withoutCompute = subject.compute.cost === undefined ? ' without compute, whose price is not in the list' : '';
+  return [
+    [
+      {
+        title: `Records per batch, of at most ${batchSize}`,
+        left: [emitted('BatchSize', 'mean', Stats.AVERAGE), emitted('BatchSize', 'largest', Stats.MAXIMUM)],
+        leftAnnotations: [{ value: batchSize, label: 'batch size' }],
+      },
+      {
+        title: 'Fill: %',
+        leftYAxis: SHARE,
+        left: [
+          emitted('BatchFill', 'batches, of the batch size'),
+          emitted('Fill', 'micro-batches, of the most rows in one run'),
+        ],
+      },
     ],
-  });
-}
-
-const CLOSED_WHY = [
-  ['ClosedFull', 'full'],
-  ['ClosedBudget', 'element budget'],
-  ['ClosedPadding', 'too much padding'],
-  ['ClosedDearer', 'dearer together'],
-  ['ClosedEnd', 'end of the batch'],
-] as const;
-
-function closedWhy({ serviceName }: Subject): IWidget {
-  return graph({
-    title: 'Micro-batches, by why they were closed',
-    stacked: true,
-    left: CLOSED_WHY.map(([name, label]) => scoringMetric(serviceName, name, { label })),
-  });
-}
-
-function padding({ serviceName }: Subject): IWidget {
-  return graph({
-    title: 'Padding: % of the elements run',
-    leftYAxis: SHARE,
-    left: [scoringMetric(serviceName, 'PaddingShare', { label: 'padding' })],
-    right: [
-      scoringMetric(serviceName, 'Rows', { label: 'rows' }),
-      scoringMetric(serviceName, 'PaddingRows', { label: 'rows of padding' }),
+    [
+      {
+        title: 'Micro-batches, by why they were closed',
+        stacked: true,
+        left: [
+          emitted('ClosedFull', 'full'),
+          emitted('ClosedBudget', 'element budget'),
+          emitted('ClosedPadding', 'too much padding'),
+          emitted('ClosedDearer', 'dearer together'),
+          emitted('ClosedEnd', 'end of the batch'),
+        ],
+      },
+      {
+        title: 'Padding: % of the elements run',
+        leftYAxis: SHARE,
+        left: [emitted('PaddingShare', 'padding')],
+        right: [emitted('Rows', 'rows'), emitted('PaddingRows', 'rows of padding')],
+      },
     ],
-  });
+    [
+      {
+        title: 'Stages of a micro-batch: ms, p50',
+        stacked: true,
+        left: STAGES.map(([name, label]) => emitted(name, label)),
+      },
+      {
+        title: 'Stages of a micro-batch: ms, p99',
+        left: STAGES.map(([name, label]) => emitted(name, label, Stats.p(99))),
+      },
+    ],
+    [
+      {
+        title: 'Records',
+        left: [
+          emitted('Answered', 'answered'),
+          emitted('Requests', 'requests in them'),
+          emitted('Errors', 'requests answered with an error'),
+          emitted('Retries', 'to be retried'),
+          emitted('MissingOrDenied', 'of these, for a store that is missing or denied'),
+        ],
+      },
+      {
+        title: `US dollars per thousand rows${withoutCompute}, at the prices of ${prices.region}, ${prices.date}`,
+        left: [costPerThousandRows(subject)],
+      },
+    ],
+    [
+      {
+        title: 'Runs left behind, and hosts that ended themselves',
+        left: [emitted('AbandonedRuns', 'runs left behind'), emitted('HostsEnded', 'hosts ended')],
+      },
+      {
+        title: 'Models whose rows depend on each other, and time of checks: ms',
+        left: [emitted('BatchMismatch', 'models found out')],
+        right: [emitted('CheckTime', 'checks', Stats.SUM)],
+      },
+    ],
+  ];
 }
 
 const STAGES = [
@@ -148,81 +168,17 @@ const STAGES = [
   ['WriteTime', 'write'],
 ] as const;
 
-function stages({ serviceName }: Subject): IWidget {
-  return graph({
-    title: 'Stages of a micro-batch: ms, p50',
-    stacked: true,
-    left: STAGES.map(([name, label]) => scoringMetric(serviceName, name, { label })),
-  });
-}
-
-function slowStages({ serviceName }: Subject): IWidget {
-  return graph({
-    title: 'Stages of a micro-batch: ms, p99',
-    leftYAxis: FROM_ZERO,
-    left: STAGES.map(([name, label]) => scoringMetric(serviceName, name, { label, statistic: Stats.p(99) })),
-  });
-}
-
-function outcomes({ serviceName }: Subject): IWidget {
-  return graph({
-    title: 'Records',
-    leftYAxis: FROM_ZERO,
-    left: [
-      scoringMetric(serviceName, 'Answered', { label: 'answered' }),
-      scoringMetric(serviceName, 'Requests', { label: 'requests in them' }),
-      scoringMetric(serviceName, 'Errors', { label: 'requests answered with an error' }),
-      scoringMetric(serviceName, 'Retries', { label: 'to be retried' }),
-      scoringMetric(serviceName, 'MissingOrDenied', { label: 'of these, for a store that is missing or denied' }),
-    ],
-  });
-}
-
-function abandonedRuns({ serviceName }: Subject): IWidget {
-  return graph({
-    title: 'Runs left behind, and hosts that ended themselves',
-    leftYAxis: FROM_ZERO,
-    left: [
-      scoringMetric(serviceName, 'AbandonedRuns', { label: 'runs left behind' }),
-      scoringMetric(serviceName, 'HostsEnded', { label: 'hosts ended' }),
-    ],
-  });
-}
-
-function batchMismatch({ serviceName }: Subject): IWidget {
-  return graph({
-    title: 'Models whose rows depend on each other, and time of checks: ms',
-    leftYAxis: FROM_ZERO,
-    rightYAxis: FROM_ZERO,
-    left: [scoringMetric(serviceName, 'BatchMismatch', { label: 'models found out' })],
-    right: [scoringMetric(serviceName, 'CheckTime', { statistic: Stats.SUM, label: 'checks' })],
-  });
-}
-
-function gpus({ serviceName }: Subject): IWidget {
-  return graph({
+function gpus(serviceName: string): OwnGraph {
+  const memory = 'GpuMemoryUtilization';
+  return {
     title: 'GPUs: %',
     leftYAxis: SHARE,
     left: [
       scoringMetric(serviceName, 'GpuUtilization', { label: 'time in use' }),
-      scoringMetric(serviceName, 'GpuMemoryUtilization', { label: 'memory' }),
-      scoringMetric(serviceName, 'GpuMemoryUtilization', { label: 'memory, at most', statistic: Stats.MAXIMUM }),
+      scoringMetric(serviceName, memory, { label: 'memory' }),
+      scoringMetric(serviceName, memory, { label: 'memory, at most', statistic: Stats.MAXIMUM }),
     ],
-  });
-}
-
-/** Columns of a dashboard. */
-const FULL_WIDTH = 24;
-const WIDTH = FULL_WIDTH / 2;
-const HEIGHT = 6;
-
-const FROM_ZERO = { min: 0 };
-/** The axis of percentages. */
-const SHARE = { min: 0, max: 100 };
-
-/** A graph of the size that all have. */
-function graph(props: GraphWidgetProps): GraphWidget {
-  return new GraphWidget({ width: WIDTH, height: HEIGHT, ...props });
+  };
 }
 
 /** Messages in one SQS request: all here use batch requests, which are full when there is much to move. */
@@ -232,11 +188,12 @@ const BILLED_BYTES = 65_536;
 
 /** US dollars per thousand rows: compute, SQS requests, result writes and CloudWatch in a period, divided by its rows. */
 function costPerThousandRows(subject: Subject): MathExpression {
+  const { requestQueues, stores, compute } = subject;
+  const { cost } = compute;
+  const queues = [...requestQueues, stores.resultQueue].filter((queue) => queue !== undefined);
   const terms: Record<string, IMetric> = {
-    computeUsd: subject.compute.cost,
-    ...Object.fromEntries(
-      queuesOf(subject).map((queue, index) => [`queueUsd${index}`, queueCost(queue, index, subject)]),
-    ),
+    ...(cost !== undefined && { computeUsd: cost }),
+    ...Object.fromEntries(queues.map((queue, index) => [`queueUsd${index}`, queueCost(queue, index, subject)])),
     ...storeCosts(subject),
     cloudWatchUsd: cloudWatchCost(subject),
   };

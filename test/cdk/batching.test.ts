@@ -31,11 +31,6 @@ describe('batch size and window, stated once', () => {
     expect(mapping).toMatchObject({ BatchSize: 10 });
     expect(mapping).not.toHaveProperty('MaximumBatchingWindowInSeconds');
   });
-
-  it('need no window up to ten records', () => {
-    const mapping = only(synthesize({ batchSize: 10, window: Duration.seconds(0) }), MAPPING);
-    expect(mapping).not.toHaveProperty('MaximumBatchingWindowInSeconds');
-  });
 });
 
 describe('the event source mapping', () => {
@@ -44,12 +39,6 @@ describe('the event source mapping', () => {
       FunctionResponseTypes: ['ReportBatchItemFailures'],
       MetricsConfig: { Metrics: ['EventCount'] },
     });
-  });
-
-  it('has no ceilings of its own unless they are asked for', () => {
-    const mapping = only(synthesize(), MAPPING);
-    expect(mapping).not.toHaveProperty('ScalingConfig');
-    expect(mapping).not.toHaveProperty('ProvisionedPollerConfig');
   });
 
   it('starts no more invocations at a time than it may', () => {
@@ -69,11 +58,6 @@ describe('the event source mapping', () => {
     expect(ScalingConfig).toEqual(maximum === undefined ? undefined : { MaximumConcurrency: maximum });
   });
 
-  it('has no ceiling beside pollers, whose number is one', () => {
-    const compute = lambdaCompute({ reservedConcurrency: 200, maximumPollers: 20 });
-    expect(only(synthesize({ compute }), MAPPING)).not.toHaveProperty('ScalingConfig');
-  });
-
   it.each([2001, 10_000])('may have %s provisioned pollers', (maximumPollers) => {
     const compute = lambdaCompute({ maximumPollers });
     expect(only(synthesize({ compute }), MAPPING)).toMatchObject({
@@ -88,12 +72,5 @@ describe('the event source mapping', () => {
     const enabledWith = (props: Partial<BatchScoringProps>) =>
       only(synthesize({ compute: compute(), ...props }), MAPPING).Enabled;
     expect([enabledWith({}), enabledWith({ eventSourceEnabled: false })]).toEqual([true, false]);
-  });
-
-  it('polls with provisioned pollers', () => {
-    const compute = lambdaCompute({ minimumPollers: 2, maximumPollers: 20 });
-    expect(only(synthesize({ compute }), MAPPING)).toMatchObject({
-      ProvisionedPollerConfig: { MinimumPollers: 2, MaximumPollers: 20 },
-    });
   });
 });

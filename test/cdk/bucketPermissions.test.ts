@@ -3,7 +3,7 @@ import { Stack } from 'aws-cdk-lib';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { BatchScoring, type BatchScoringProps } from '../../infra/index.ts';
-import { createApp, createScoring, createStack, imageOf, templateOf } from '../helpers/stacks.ts';
+import { createScoring, createStack, imageOf, templateOf } from '../helpers/stacks.ts';
 import { actionsOf, actionsOfRole, policiesOf, resourcesOf, roleIn } from './policies.ts';
 
 const WHO = { producer: 'Producer', consumer: 'Consumer', host: 'ComputelambdaRole' };
@@ -142,18 +142,6 @@ describe('two deployments that share a bucket', () => {
     expect(prefixOf(one)).toMatch(/^batchscore\/AWS::AccountId\/AWS::Region\/Test-One-[A-Za-z0-9]+\/$/);
     expect(prefixOf(other)).not.toBe(prefixOf(one));
     expect(flat(stack.resolve(one.clientOptions.resultPrefix))).toBe(prefixOf(one));
-  });
-
-  it('are told apart in other regions and accounts too', () => {
-    const prefixIn = (region: string, account: string): unknown => {
-      const stack = new Stack(createApp(), 'Test', { env: { region, account } });
-      const payloadBucket = Bucket.fromBucketName(stack, 'Shared', 'shared');
-      return createScoring({ payloadBucket }, stack).clientOptions.payloadPrefix;
-    };
-    const prefix = prefixIn('eu-central-1', '111111111111');
-    expect(prefix).toMatch(/^batchscore\/111111111111\/eu-central-1\/Test-Scoring-[A-Za-z0-9]+\/$/);
-    expect(prefixIn('eu-west-1', '111111111111')).not.toBe(prefix);
-    expect(prefixIn('eu-central-1', '222222222222')).not.toBe(prefix);
   });
 });
 

@@ -56,23 +56,6 @@ describe('the prefix of keys', () => {
     });
     expect(config.payloadPrefix).toBe(deployed);
   });
-
-  it.each(['', 'fraud', '/fraud/', 'fraud/requests/', '*/', '../', `${'f'.repeat(512)}/`])(
-    'cannot be %j',
-    (keyPrefix) => {
-      expect(() => withBucket((payloadBucket) => ({ payloadBucket, keyPrefix }))).toThrow(
-        "keyPrefix: expected a path that ends in '/', of at most 512 letters, digits and . _ -, with no part " +
-          `called requests or results, got '${keyPrefix}'; change it`,
-      );
-    },
-  );
-
-  it('is refused where every bucket is new', () => {
-    expect(() => createScoring({ keyPrefix: 'fraud/' })).toThrow(
-      'keyPrefix: expected it with a payloadBucket or resultBucket that exists already, as new ones are shared with ' +
-        "nobody, got 'fraud/' without; leave it out",
-    );
-  });
 });
 
 describe('objects', () => {
@@ -87,41 +70,5 @@ describe('objects', () => {
 
   it('expire in new buckets as they are told to', () => {
     expect(expiryIn({ payloadExpiry: Duration.days(19), resultExpiry: Duration.days(365) })).toEqual([[365], [19]]);
-  });
-
-  it('expire in a bucket that exists already by its own rules: an expiry is refused', () => {
-    expect(() => withBucket((payloadBucket) => ({ payloadBucket, payloadExpiry: Duration.days(9) }))).toThrow(
-      'payloadExpiryDays: expected none with a payloadBucket that exists already, because objects expire by the lifecycle ' +
-        'rules of that bucket, got 9; leave it out, and give the bucket a rule',
-    );
-    const archived = (resultBucket: IBucket): Props => ({
-      results: ['bucket'],
-      stores: { resultBucket },
-      resultExpiry: Duration.days(9),
-    });
-    expect(() => withBucket(archived)).toThrow(
-      'resultExpiryDays: expected none with a resultBucket that exists already',
-    );
-  });
-
-  it.each([
-    [
-      { resultExpiry: Duration.days(9) },
-      'resultExpiryDays: expected it with bucket among the results, as it is the expiry of that bucket, got 9 without; add bucket or leave it out',
-    ],
-    [
-      { results: ['bucket'], resultExpiry: Duration.days(0) },
-      'resultExpiryDays: expected a whole number from 1 to 3650, got 0; choose one in that range',
-    ],
-    [
-      { results: ['bucket'], resultExpiry: Duration.hours(36) },
-      'resultExpiryDays: expected a whole number from 1 to 3650, got 1.5; choose one in that range',
-    ],
-    [
-      { payloadExpiry: Duration.days(3651) },
-      'payloadExpiryDays: expected a whole number from 1 to 3650, got 3651; choose one in that range',
-    ],
-  ] satisfies [Props, string][])('cannot expire as %j says', (props, sentence) => {
-    expect(() => createScoring(props)).toThrow(sentence);
   });
 });

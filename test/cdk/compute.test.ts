@@ -3,8 +3,6 @@ import { Duration, Size, Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
-import { Architecture } from 'aws-cdk-lib/aws-lambda';
-import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
@@ -31,25 +29,6 @@ describe('lambda', () => {
       Timeout: 60,
     });
     expect(JSON.stringify(scoringFunction.Code)).toContain('scoring:v1');
-  });
-
-  it('runs on x86_64 with the memory and the timeout that are asked for', () => {
-    const compute = lambdaCompute({
-      architecture: Architecture.X86_64,
-      memorySize: Size.mebibytes(3008),
-      timeout: Duration.seconds(120),
-    });
-    expect(only(synthesize({ compute }), FUNCTION)).toMatchObject({
-      Architectures: ['x86_64'],
-      MemorySize: 3008,
-      Timeout: 120,
-    });
-  });
-
-  it('keeps its log for a month, or as long as is asked for', () => {
-    expect(only(synthesize(), 'AWS::Logs::LogGroup')).toMatchObject({ RetentionInDays: 30 });
-    const logRetention = RetentionDays.ONE_WEEK;
-    expect(only(synthesize({ logRetention }), 'AWS::Logs::LogGroup')).toMatchObject({ RetentionInDays: 7 });
   });
 });
 
@@ -95,10 +74,6 @@ describe('lambda-gpu', () => {
   it('initialises the function in one thread, so that models lie on the device once', () => {
     const [scoringFunction] = Object.values(template.findResources(FUNCTION));
     expect(scoringFunction?.Properties.Environment.Variables).toMatchObject({ AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' });
-  });
-
-  it('has five minutes for an invocation, and so for loading models', () => {
-    expect(only(template, FUNCTION, SCORING)).toMatchObject({ Timeout: 300, MemorySize: 8192 });
   });
 
   it('feeds the alias of the published version, no more invocations than there are GPUs', () => {
@@ -169,10 +144,6 @@ describe('lambda-gpu', () => {
         },
       ]);
     }
-  });
-
-  it('closes the default security group of its network', () => {
-    template.resourceCountIs('Custom::VpcRestrictDefaultSG', 1);
   });
 
   it('encrypts the disks of its instances with a key of your own, which Lambda may use for that alone', () => {
@@ -256,23 +227,6 @@ describe('the environment', () => {
       maxPayloadBytes: 5,
       preload: false,
     });
-  });
-
-  it('leaves the runtime its own defaults', () => {
-    expect(Object.keys(environmentIn(synthesize())).toSorted()).toEqual(
-      [
-        CONFIG_KEYS.batchSize,
-        CONFIG_KEYS.payloadBucket,
-        CONFIG_KEYS.requestQueueUrls,
-        CONFIG_KEYS.resultQueueUrl,
-        CONFIG_KEYS.results,
-        CONFIG_KEYS.resultsPerMessage,
-        CONFIG_KEYS.resultMessageBytes,
-        CONFIG_KEYS.serviceName,
-        CONFIG_KEYS.windowSeconds,
-        'ORT_DISABLE_TELEMETRY',
-      ].toSorted(),
-    );
   });
 
   it('has the variables that are added to it, for which no name of another is lost', () => {

@@ -1,7 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { Size } from 'aws-cdk-lib';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
-import { type BatchScoringProps, type LambdaGpuOptions, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import {
+  type BatchScoringProps,
+  ecsGpuCompute,
+  type LambdaGpuOptions,
+  lambdaCompute,
+  lambdaGpuCompute,
+} from '../../infra/index.ts';
 import { METRIC_UNITS } from '../../lambda/core/observer.ts';
 import { dashboardIn, synthesize } from '../helpers/stacks.ts';
 
@@ -77,11 +83,15 @@ describe('cost per thousand rows', () => {
     expect(dashboardIn(synthesize({ prices }))).toContain('at the prices of us-east-1, 2027-01');
   });
 
-  it('cannot be told for an instance type without a price', () => {
-    const compute = lambdaGpuCompute({ instanceTypes: ['p9.huge'] });
-    expect(() => synthesize({ compute })).toThrow(
-      "prices: expected instanceHour to have 'p9.huge', got none; add its price to the price list",
+  it.each([
+    ['a function', lambdaGpuCompute({ instanceTypes: ['p9.huge'] })],
+    ['a service', ecsGpuCompute({ instanceTypes: ['g5.12xlarge'], gpuCount: 4 }) as never],
+  ])('leaves out the instances of %s whose price is not known, and says so', (_, compute) => {
+    const body = dashboardIn(synthesize({ compute }));
+    expect(body).toContain(
+      'US dollars per thousand rows without compute, whose price is not in the list, at the prices',
     );
+    expect(body).not.toContain('computeUsd');
   });
 });
 

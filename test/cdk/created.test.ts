@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { Stack } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
@@ -28,24 +27,6 @@ describe('what the compute creates', () => {
     expect(alias).toBeUndefined();
     // @ts-expect-error only a function on GPUs has one
     expect(scoring.compute.capacityProvider).toBeUndefined();
-  });
-
-  it('has an alias and a capacity provider with a GPU', () => {
-    const scoring = createScoring({ compute: lambdaGpuCompute() });
-    const template = templateOf(scoring);
-    const stack = Stack.of(scoring);
-    const { alias, capacityProvider, function: scoringFunction } = scoring.compute;
-    expect(only(template, MAPPING).FunctionName).toEqual(stack.resolve(alias.functionName));
-    expect(only(template, 'AWS::Lambda::Alias').FunctionName).toEqual(stack.resolve(scoringFunction.functionName));
-    const [[capacityId] = []] = Object.entries(template.findResources('AWS::Lambda::CapacityProvider'));
-    expect(stack.resolve(capacityProvider.capacityProviderName)).toEqual({ Ref: capacityId });
-  });
-
-  it('can be used as any function of the CDK', () => {
-    const scoring = createScoring();
-    scoring.compute.function.addEnvironment('NODE_OPTIONS', '--max-old-space-size=512');
-    scoring.compute.function.metricDuration().createAlarm(scoring, 'Slow', { threshold: 1, evaluationPeriods: 1 });
-    expect(JSON.stringify(only(templateOf(scoring), FUNCTION, SCORING))).toContain('--max-old-space-size=512');
   });
 });
 

@@ -1,10 +1,8 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { Duration, Size, Stack } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { Key } from 'aws-cdk-lib/aws-kms';
-import { Architecture } from 'aws-cdk-lib/aws-lambda';
-import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { BatchScoring, ecsCompute, ecsGpuCompute } from '../../infra/index.ts';
+import { ecsCompute, ecsGpuCompute } from '../../infra/index.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { containerIn, createScoring, createStack, only, templateOf, workerEnvironmentIn } from '../helpers/stacks.ts';
@@ -35,23 +33,6 @@ describe('ecs', () => {
       CapacityProviderStrategy: [{ CapacityProvider: 'FARGATE', Weight: 1 }],
     });
     template.resourceCountIs('AWS::Lambda::EventSourceMapping', 0);
-  });
-
-  it('runs on x86_64, on spot capacity, with the resources that are asked for', () => {
-    const own = templateWith({
-      architecture: Architecture.X86_64,
-      vcpus: 4,
-      memorySize: Size.gibibytes(30),
-      ephemeralStorageSize: Size.gibibytes(50),
-      spot: true,
-    });
-    expect(only(own, TASK)).toMatchObject({
-      RuntimePlatform: { CpuArchitecture: 'X86_64' },
-      Cpu: '4096',
-      Memory: '30720',
-      EphemeralStorage: { SizeInGiB: 50 },
-    });
-    expect(only(own, SERVICE)).toMatchObject({ CapacityProviderStrategy: [{ CapacityProvider: 'FARGATE_SPOT' }] });
   });
 
   it('has new tasks ready before old ones end, and goes back when they never are', () => {
@@ -184,11 +165,6 @@ describe('the environment of a worker', () => {
     });
   });
 
-  it("turns ONNX Runtime's telemetry off", () => {
-    const environment = workerEnvironmentIn(templateOf(createScoring({ compute: ecsCompute() })));
-    expect(environment.ORT_DISABLE_TELEMETRY).toBe('1');
-  });
-
   it('names the region, which not every instance does', () => {
     const environment = workerEnvironmentIn(templateOf(createScoring({ compute: ecsGpuCompute() })));
     expect(environment.AWS_REGION).toEqual({ Ref: 'AWS::Region' });
@@ -199,41 +175,6 @@ describe('the environment of a worker', () => {
     const template = templateOf(createScoring({ compute, window: Duration.seconds(7) }));
     template.hasResourceProperties('AWS::SQS::Queue', { VisibilityTimeout: 87 });
     expect(workerEnvironmentIn(template)[CONFIG_KEYS.visibilitySeconds]).toBe('87');
-  });
-
-  it('hides those of an existing queue as long as that says', () => {
-    const stack = createStack();
-    const visibilityTimeout = Duration.minutes(9);
-    const requestQueue = { queue: new Queue(stack, 'Orders', { visibilityTimeout }), visibilityTimeout };
-    const template = templateOf(createScoring({ compute: ecsCompute(), requestQueue }, stack));
-    expect(workerEnvironmentIn(template)[CONFIG_KEYS.visibilitySeconds]).toBe('540');
-  });
-
-  it('may be of a second deployment that shares the queue of a function', () => {
-    const stack = createStack();
-    const first = createScoring({}, stack);
-    const { requestQueue: queue, resultQueue } = first;
-    const requestQueue = { queue, visibilityTimeout: Duration.seconds(361) };
-    const stores = { resultQueue };
-    const second = new BatchScoring(stack, 'OnGpus', {
-      image: first.image,
-      compute: ecsGpuCompute(),
-      requestQueue,
-      stores,
-    });
-    const environment = workerEnvironmentIn(templateOf(second));
-    expect(environment[CONFIG_KEYS.requestQueueUrls]).toEqual(stack.resolve(queue.queueUrl));
-    expect(environment[CONFIG_KEYS.resultQueueUrl]).toEqual(stack.resolve(resultQueue?.queueUrl));
-  });
-
-  it('names the queues of all shards', () => {
-    const scoring = createScoring({ compute: ecsCompute(), shards: 3 });
-    const urls = scoring.requestQueues.map(({ queueUrl }) => Stack.of(scoring).resolve(queueUrl));
-    const template = templateOf(scoring);
-    template.resourceCountIs(SERVICE, 1);
-    expect(workerEnvironmentIn(template)[CONFIG_KEYS.requestQueueUrls]).toEqual({
-      'Fn::Join': ['', [urls[0], ',', urls[1], ',', urls[2]]],
-    });
   });
 
   it('may gather more than ten records of a FIFO queue, in a window', () => {

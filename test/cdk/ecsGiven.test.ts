@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Size, Stack } from 'aws-cdk-lib';
+import { Size } from 'aws-cdk-lib';
 import { Annotations, Match } from 'aws-cdk-lib/assertions';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
@@ -38,18 +38,6 @@ describe('a service of workers', () => {
       Options: { 'awslogs-group': stack.resolve(logGroup.logGroupName) },
     });
     template.hasResourceProperties('AWS::Logs::LogGroup', { RetentionInDays: 365 });
-  });
-
-  it('is a property of the construct, with its cluster and its task', () => {
-    const scoring = createScoring({ compute: ecsCompute() });
-    const { cluster, service, taskDefinition } = scoring.compute;
-    const { Cluster, TaskDefinition } = only(templateOf(scoring), 'AWS::ECS::Service');
-    const stack = Stack.of(scoring);
-    expect([Cluster, TaskDefinition]).toEqual([
-      stack.resolve(cluster.clusterName),
-      stack.resolve(taskDefinition.taskDefinitionArn),
-    ]);
-    expect(service.taskDefinition).toBe(taskDefinition);
   });
 });
 

@@ -5,6 +5,7 @@ import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { type EcsGpuOptions, ecsGpuCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { containerIn, createScoring, createStack, only, templateOf, workerEnvironmentIn } from '../helpers/stacks.ts';
+import { policiesOf } from './policies.ts';
 
 const TASK = 'AWS::ECS::TaskDefinition';
 const SERVICE = 'AWS::ECS::Service';
@@ -141,6 +142,17 @@ describe('ecs-gpu on an Auto Scaling group', () => {
         MetadataOptions: { HttpTokens: 'required', HttpPutResponseHopLimit: 1 },
       },
     });
+  });
+
+  it('lets instances do nothing outside their cluster but ask where to poll', () => {
+    const { Policies = [] } =
+      template.findResources('AWS::IAM::Role')[idOf(template, 'InstanceRole')]?.Properties ?? {};
+    const [discover, ...ofCluster] = Policies[0].PolicyDocument.Statement;
+    expect(discover).toMatchObject({ Action: 'ecs:DiscoverPollEndpoint', Resource: '*' });
+    const [cluster] = Object.keys(template.findResources('AWS::ECS::Cluster'));
+    for (const { Resource } of ofCluster) expect(JSON.stringify(Resource)).toContain(cluster);
+    expect(JSON.stringify(ofCluster)).toContain('ecs:UpdateContainerInstancesState');
+    expect(policiesOf(template, 'InstanceRole')).toEqual([]);
   });
 
   it('has tasks with a GPU in the network of their instance', () => {

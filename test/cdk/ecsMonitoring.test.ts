@@ -21,21 +21,6 @@ function alarmOf(compute: ComputeForm<ServiceCompute>, id: string, shards = 1) {
 }
 
 describe('the alarms of a service', () => {
-  it('are those of every deployment, and one on a backlog without a task', () => {
-    const scoring = createScoring({ compute: ecsCompute() });
-    expect(scoring.alarms.map(({ node }) => node.id)).toEqual([
-      'DeadLetters',
-      'OldestMessage',
-      'MessagesInFlight',
-      'Retries',
-      'MissingOrDenied',
-      'Errors',
-      'AbandonedRuns',
-      'BatchMismatch',
-      'BacklogWithoutTask',
-    ]);
-  });
-
   it.each([
     ['ecs', ecsCompute(), 2],
     ['ecs-gpu', ecsGpuCompute(), 3],

@@ -3,8 +3,8 @@ import type { Stack } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/assertions';
 import { type IVpc, SecurityGroup, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Role } from 'aws-cdk-lib/aws-iam';
-import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { createScoring, createStack, only, refusalOf, synthesize, templateOf } from '../helpers/stacks.ts';
+import { lambdaCompute } from '../../infra/index.ts';
+import { createScoring, createStack, only, synthesize, templateOf } from '../helpers/stacks.ts';
 
 const FUNCTION = 'AWS::Lambda::Function';
 const ATTACH = [
@@ -81,11 +81,6 @@ describe('a function in a network', () => {
     });
     expect(scoringFunction?.DependsOn).toEqual(expect.arrayContaining(Object.keys(policies)));
   });
-
-  it('adds nothing to the network', () => {
-    template.resourceCountIs('AWS::EC2::VPC', 1);
-    template.resourceCountIs('AWS::EC2::VPCEndpoint', 0);
-  });
 });
 
 it('takes the subnets and security groups that are given', () => {
@@ -120,32 +115,4 @@ it('has no right to network interfaces without a network', () => {
   const template = synthesize();
   expect(JSON.stringify(template.toJSON())).not.toContain('ec2:');
   expect(only(template, FUNCTION)).not.toHaveProperty('VpcConfig');
-});
-
-describe('a part of a network is refused', () => {
-  const stack = createStack();
-  const vpc = networkIn(stack);
-
-  it.each([
-    ['subnets', { subnets: { subnetGroupName: 'Two' } }],
-    ['securityGroups', { securityGroups: [new SecurityGroup(stack, 'Given', { vpc })] }],
-  ] as const)('without the network: %s', (name, options) => {
-    expect(refusalOf({ compute: lambdaCompute(options) })).toBe(
-      `${name}: expected only with a vpc, got it without one; give the vpc that it is part of`,
-    );
-  });
-
-  it('without the network of GPUs', () => {
-    const subnets = { subnetGroupName: 'Two' };
-    expect(refusalOf({ compute: lambdaGpuCompute({ subnets }) })).toBe(
-      'subnets: expected only with a vpc, got it without one; give the vpc that it is part of',
-    );
-    expect(refusalOf({ compute: lambdaGpuCompute({ vpc, subnets: { subnetGroupName: 'Two' } }) })).toBe('not refused');
-  });
-
-  it('with no group in the list', () => {
-    expect(refusalOf({ compute: lambdaCompute({ vpc, securityGroups: [] }) })).toBe(
-      'securityGroups: expected at least one, got none; leave it out for one that lets the function call HTTPS',
-    );
-  });
 });

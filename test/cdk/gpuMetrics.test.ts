@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ecsCompute, ecsGpuCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { ecsCompute, ecsGpuCompute } from '../../infra/index.ts';
 import { ALL_METRIC_UNITS, GPU_METRIC_UNITS, METRIC_UNITS } from '../../lambda/core/observer.ts';
 import { createScoring, dashboardIn, templateOf } from '../helpers/stacks.ts';
 
@@ -18,28 +18,10 @@ describe('metrics of GPUs', () => {
     for (const name of GPU_METRICS) expect(body).toContain(`"batchscore","${name}","service","${serviceName}"`);
   });
 
-  it('are not where no host emits them', () => {
-    const others = [
-      dashboardOf(ecsCompute()).body,
-      dashboardIn(templateOf(createScoring({ compute: lambdaGpuCompute() }))),
-    ];
-
-    for (const name of GPU_METRICS) for (const body of others) expect(body).not.toContain(name);
-  });
-
   it('are paid for where they are emitted', () => {
     const metricsHour = (units: object) => `IF(FILL(invoked, 0) > 0, ${(Object.keys(units).length * 0.3) / 730}, 0)`;
 
     expect(dashboardOf(ecsGpuCompute()).body).toContain(metricsHour(ALL_METRIC_UNITS));
     expect(dashboardOf(ecsCompute()).body).toContain(metricsHour(METRIC_UNITS));
-  });
-
-  it('are averages, as shares are', () => {
-    const scoring = createScoring({ compute: ecsGpuCompute() });
-
-    expect(GPU_METRICS.map((name) => scoring.metric(name as keyof typeof GPU_METRIC_UNITS).statistic)).toEqual([
-      'Average',
-      'Average',
-    ]);
   });
 });

@@ -1,11 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration, Annotations as Messages, Stack, Validations } from 'aws-cdk-lib';
+import { Duration, Stack, Validations } from 'aws-cdk-lib';
+import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { AttributeType, Table } from 'aws-cdk-lib/aws-dynamodb';
-import { Key } from 'aws-cdk-lib/aws-kms';
+import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Topic } from 'aws-cdk-lib/aws-sns';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { type BatchScoring, type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { createApp, createScoring, createStack } from '../helpers/stacks.ts';
+import { createApp, createScoring, createStack, templateOf } from '../helpers/stacks.ts';
 
 const KEY_ARN = 'arn:aws:kms:eu-central-1:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9';
 const QUEUE_ARN = 'arn:aws:sqs:eu-central-1:123456789012:orders';
@@ -64,11 +66,6 @@ describe('an imported key', () => {
     expect(warning).toContain('"Principal":{"Service":"logs.<AWS::Region>.amazonaws.com"}');
     expect(warning).toContain('"arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:*"');
   });
-
-  it('need not be warned of when it is of the app', () => {
-    const stack = createStack();
-    expect(warningsOf(createScoring({ encryptionKey: new Key(stack, 'Key') }, stack))).toEqual([]);
-  });
 });
 
 describe('an imported queue, table or bucket', () => {
@@ -126,6 +123,49 @@ describe('an imported queue, table or bucket', () => {
   });
 });
 
+describe('the key of a topic that alarms tell', () => {
+  const told = (stack: Stack, masterKey: IKey) => {
+    const onCall = Topic.fromTopicAttributes(stack, 'OnCall', {
+      topicArn: 'arn:aws:sns:eu-central-1:123456789012:on-call',
+      keyArn: masterKey.keyArn,
+    });
+    const own = new Topic(stack, 'Own', { masterKey });
+    new Topic(stack, 'Other', { masterKey: new Key(stack, 'OfOther') });
+    return createScoring({ alarmActions: [new SnsAction(own)], okActions: [new SnsAction(onCall)] }, stack);
+  };
+
+  it('lets CloudWatch use it, and no key of other topics', () => {
+    const stack = createStack();
+    const template = templateOf(told(stack, new Key(stack, 'Key')));
+    const policies = Object.entries(template.findResources('AWS::KMS::Key')).map(([id, { Properties }]) => [
+      id.replace(/[0-9A-F]{8}$/, ''),
+      JSON.stringify(Properties.KeyPolicy).match(/"Action":\["kms:Decrypt","kms:GenerateDataKey\*"\]/g)?.length ?? 0,
+    ]);
+    expect(Object.fromEntries(policies)).toEqual({ Key: 1, OfOther: 0 });
+  });
+
+  it('is warned of where it is imported, with the statement', () => {
+    const stack = createStack();
+    const warnings = warningsOf(told(stack, Key.fromKeyArn(stack, 'Key', KEY_ARN)));
+    expect(warnings).toHaveLength(2);
+    for (const warning of warnings) expect(warning).toContain('"Principal":{"Service":"cloudwatch.amazonaws.com"}');
+  });
+});
+
+it('an existing queue that hides messages for less than AWS recommends is warned of, with the arithmetic', () => {
+  const warningsWith = (seconds: number) => {
+    const stack = createStack();
+    const deadLetterQueue = { queue: new Queue(stack, 'Dead'), maxReceiveCount: 5 };
+    const timeout = Duration.seconds(seconds);
+    const queue = new Queue(stack, 'Orders', { visibilityTimeout: timeout, deadLetterQueue });
+    return warningsOf(createScoring({ requestQueue: { queue, visibilityTimeout: timeout } }, stack));
+  };
+  expect(warningsWith(361)).toEqual([]);
+  expect(warningsWith(360)).toEqual([
+    expect.stringContaining('expected at least 361 = 6 × 60 s timeout + 1 s window, which AWS recommends'),
+  ]);
+});
+
 describe('an existing queue without dead letters', () => {
   const said =
     'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
@@ -139,14 +179,6 @@ describe('an existing queue without dead letters', () => {
     const elsewhere = createStack();
     const queue = Queue.fromQueueAttributes(elsewhere, 'Orders', { queueArn: QUEUE_ARN, keyArn: KEY_ARN });
     expect(warningsOf(createScoring({ requestQueue: { queue, visibilityTimeout } }, elsewhere))).toEqual([said]);
-  });
-
-  it('may be acknowledged, as every warning may, by its ID', () => {
-    const stack = createStack();
-    const queue = new Queue(stack, 'Orders', { visibilityTimeout });
-    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout } }, stack);
-    Messages.of(scoring).acknowledgeWarning('batchscore:noDeadLetters', 'Orders expire within the hour');
-    expect(warningsOf(scoring)).toEqual([]);
   });
 });
 

@@ -1,18 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Match } from 'aws-cdk-lib/assertions';
-import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
-import {
-  createScoring,
-  createStack,
-  environmentIn,
-  only,
-  refusalOf,
-  SCORING,
-  synthesize,
-  templateOf,
-} from '../helpers/stacks.ts';
+import { environmentIn, only, SCORING, synthesize } from '../helpers/stacks.ts';
 
 const FUNCTION = 'AWS::Lambda::Function';
 const KINDS = [
@@ -70,16 +60,4 @@ describe('the way of traces from a GPU', () => {
     const services = servicesOf(synthesize({ compute: lambdaGpuCompute(), tracing: true }));
     expect(services.filter((name) => name.includes('.xray'))).toHaveLength(1);
   });
-
-  it('is left to a network that is given', () => {
-    const stack = createStack();
-    const compute = lambdaGpuCompute({ vpc: new Vpc(stack, 'Own', { restrictDefaultSecurityGroup: false }) });
-    expect(servicesOf(templateOf(createScoring({ compute, tracing: true }, stack)))).toEqual([]);
-  });
-});
-
-it('refuses a level that there is not', () => {
-  expect(refusalOf({ logLevel: 'trace' as 'debug' })).toBe(
-    'logLevel: expected one of debug, info, warn, error, got trace; take one of them',
-  );
 });

@@ -4,15 +4,7 @@ import { Match, type Template } from 'aws-cdk-lib/assertions';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import {
-  createScoring,
-  createStack,
-  environmentIn,
-  only,
-  refusalOf,
-  synthesize,
-  templateOf,
-} from '../helpers/stacks.ts';
+import { createScoring, createStack, environmentIn, only, synthesize, templateOf } from '../helpers/stacks.ts';
 
 const DIGEST = '0123456789abcdef'.repeat(4);
 const URI = `s3://ml-models/team/models/${DIGEST}`;
@@ -70,35 +62,10 @@ describe('models in S3', () => {
     });
   });
 
-  it('are refused without a digest, in a sentence that names the command', () => {
-    expect(refusalOf({ models: 's3://ml-models/team/models' })).toBe(
-      "models: expected the URI that batchscore publish printed, s3://bucket/prefix/<digest>, got 's3://ml-models/team/models'; " +
-        'run batchscore publish FOLDER s3://bucket/prefix, and take what it prints',
-    );
-  });
-
-  it('are refused beside another bucket', () => {
-    const bucket = Bucket.fromBucketName(createStack(), 'Other', 'other-models');
-    expect(refusalOf({ models: { uri: URI, bucket } })).toBe(
-      'models.bucket: expected the bucket of the URI, ml-models, got other-models; give that one, or publish into this one',
-    );
-  });
-
   it('have the room in /tmp that the function is given, with a GPU, too', () => {
     const compute = lambdaGpuCompute({ ephemeralStorageSize: Size.gibibytes(4) });
     const template = synthesize({ models: URI, compute });
     const scoring = only(template, 'AWS::Lambda::Function', { PackageType: 'Image' });
     expect(scoring.EphemeralStorage).toEqual({ Size: 4096 });
-    expect(refusalOf({ compute: lambdaGpuCompute({ ephemeralStorageSize: Size.mebibytes(511) }) })).toBe(
-      'ephemeralStorageMb: expected a whole number from 512 to 10240, got 511; choose one in that range',
-    );
-  });
-});
-
-describe('models', () => {
-  it('must be somewhere', () => {
-    expect(refusalOf({ image: undefined })).toBe(
-      'models: expected models or an image with models, got neither; give one of them',
-    );
   });
 });

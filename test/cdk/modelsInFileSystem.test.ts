@@ -3,8 +3,8 @@ import type { Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { AccessPoint, FileSystem } from 'aws-cdk-lib/aws-efs';
-import { type EfsModels, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { createScoring, createStack, environmentIn, only, refusalOf, templateOf } from '../helpers/stacks.ts';
+import { type EfsModels, lambdaCompute } from '../../infra/index.ts';
+import { createScoring, createStack, environmentIn, only, templateOf } from '../helpers/stacks.ts';
 
 /** A file system in a network of its own. */
 function fileSystemIn(stack: Stack) {
@@ -77,27 +77,4 @@ describe('models in a file system', () => {
       expect.arrayContaining(Object.keys(template.findResources('AWS::EFS::MountTarget'))),
     );
   });
-
-  it.each([
-    ['lambda', lambdaCompute()],
-    ['lambda-gpu', lambdaGpuCompute()],
-  ])('are refused where the function has no network of its own: %s', (kind, compute) => {
-    const { accessPoint } = fileSystemIn(createStack());
-    expect(refusalOf({ models: { accessPoint }, compute })).toBe(
-      'models: expected a function with a network of its own, because a file system is mounted there, ' +
-        `got compute ${kind} without; give lambdaCompute the vpc of the file system, or take models in S3`,
-    );
-  });
-
-  it.each(['/releases', 'releases/', '../other', 'a b', ''])(
-    'are refused in a folder that leads elsewhere: %j',
-    (folder) => {
-      const stack = createStack();
-      const { vpc, accessPoint } = fileSystemIn(stack);
-      expect(refusalOf({ models: { accessPoint, folder }, compute: lambdaCompute({ vpc }) })).toBe(
-        'models.folder: expected a folder below the access point, such as releases/42, of letters, digits and . _ = + -, ' +
-          `got '${folder}'; name it without slashes at its ends`,
-      );
-    },
-  );
 });

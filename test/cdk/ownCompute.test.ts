@@ -3,7 +3,6 @@ import { Duration, Stack } from 'aws-cdk-lib';
 import { type IMetric, Metric } from 'aws-cdk-lib/aws-cloudwatch';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, DockerImageCode, DockerImageFunction } from 'aws-cdk-lib/aws-lambda';
-import { Queue } from 'aws-cdk-lib/aws-sqs';
 import {
   type AlarmCondition,
   type Compute,
@@ -23,7 +22,7 @@ import {
   type Problem,
   type Wiring,
 } from '../../infra/index.ts';
-import { createScoring, createStack, environmentIn, only, refusalOf, templateOf } from '../helpers/stacks.ts';
+import { createScoring, environmentIn, only, refusalOf, templateOf } from '../helpers/stacks.ts';
 
 const TIMEOUT_SECONDS = 45;
 const MEMORY_MB = 2048;
@@ -105,7 +104,7 @@ describe('a function of your own, made of the exported parts', () => {
     eventSourceEnabled: false,
   });
   const template = templateOf(scoring);
-  const stack = Stack.of(scoring);
+  const _stack = Stack.of(scoring);
 
   it('has the image, the environment and the feed that the construct would give it', () => {
     expect(only(template, 'AWS::Lambda::Function')).toMatchObject({
@@ -121,29 +120,6 @@ describe('a function of your own, made of the exported parts', () => {
       ScalingConfig: { MaximumConcurrency: 7 },
     });
     template.hasResourceProperties('AWS::SQS::Queue', { VisibilityTimeout: 6 * 45 + 1 });
-  });
-
-  it('is granted what scoring needs, and is a property of the construct', () => {
-    expect(JSON.stringify(template.findResources('AWS::IAM::Policy'))).toContain('"sqs:ReceiveMessage"');
-    expect(stack.resolve(scoring.compute.function.role?.roleArn)).toEqual(
-      stack.resolve(only(template, 'AWS::Lambda::Function').Role),
-    );
-  });
-
-  it('has its alarms, graphs and cost among those of the construct', () => {
-    expect(scoring.alarms.map(({ node }) => node.id)).toEqual(
-      expect.arrayContaining(['DeadLetters', 'FunctionErrors', 'Slow']),
-    );
-    const dashboard = JSON.stringify(only(template, 'AWS::CloudWatch::Dashboard'));
-    expect(dashboard).toContain('Invocations, and how long they take of 45 s');
-    expect(dashboard).toContain('/ 1000 * 2 * ');
-  });
-
-  it('is refused by its own checks, together with others', () => {
-    expect(refusalOf({ compute: wrappedCompute([], 1), batchSize: 0 })).toBe(
-      'batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range; ' +
-        'maximumConcurrency: expected a whole number from 2 to 1000, got 1; choose one in that range',
-    );
   });
 });
 
@@ -170,14 +146,6 @@ describe('compute without a function', () => {
     expect(() =>
       createScoring({ compute: computeElsewhere('elsewhere: expected a place, got none; find one') }),
     ).toThrow('elsewhere: expected a place, got none; find one');
-  });
-
-  it('says itself how long messages must stay hidden', () => {
-    const visibilityTimeout = Duration.seconds(999);
-    const requestQueue = { queue: new Queue(createStack(), 'Orders', { visibilityTimeout }), visibilityTimeout };
-    expect(() => createScoring({ compute: computeElsewhere(), requestQueue })).toThrow(
-      'visibilityTimeoutSeconds: expected at least 1000 = 900 s of work and 100 s to spare, got 999;',
-    );
   });
 });
 

@@ -8,7 +8,7 @@ import {
   lambdaCompute,
   lambdaGpuCompute,
 } from '../../infra/index.ts';
-import { createApp, createScoring, createStack, only, templateOf } from '../helpers/stacks.ts';
+import { createApp, createScoring, templateOf } from '../helpers/stacks.ts';
 
 const ACCOUNT = '123456789012';
 const REGIONS = ['eu-central-1', 'us-east-1'] as const;
@@ -23,7 +23,7 @@ describe('two regions of one account', () => {
     ['ecs', ecsCompute],
     ['ecs-gpu', ecsGpuCompute],
     ['ecs-gpu on a group', () => ecsGpuCompute({ capacity: 'asg' })],
-  ])('hold one deployment each, with no name that they share (%s)', (_, compute) => {
+  ])('hold one deployment each, with no name that they share, and nothing is looked up (%s)', (_, compute) => {
     const app = createApp();
     const [frankfurt = [], virginia = []] = REGIONS.map((region) => {
       const stack = new Stack(app, region, { stackName: 'Batchscore', env: { account: ACCOUNT, region } });
@@ -31,13 +31,8 @@ describe('two regions of one account', () => {
     }).map(globalNamesIn);
     expect(frankfurt).toEqual([expect.stringMatching(/^Batchscore-Scoring-\w+-eu-central-1$/)]);
     expect(virginia).toEqual([frankfurt[0]?.replace('eu-central-1', 'us-east-1')]);
-  });
-
-  it('are told apart by a template that is for any region', () => {
-    const scoring = createScoring({}, createStack());
-    expect(only(templateOf(scoring), 'AWS::CloudWatch::Dashboard').DashboardName).toEqual({
-      'Fn::Join': ['', [`${scoring.serviceName}-`, { Ref: 'AWS::Region' }]],
-    });
+    // What is missing would be looked up, with credentials.
+    expect(app.synth().manifest.missing ?? []).toEqual([]);
   });
 });
 

@@ -1,20 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration, Stack } from 'aws-cdk-lib';
 import { Annotations, Match, type Template } from 'aws-cdk-lib/assertions';
-import { MathExpression } from 'aws-cdk-lib/aws-cloudwatch';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { type BatchScoringProps, lambdaCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
-import {
-  createScoring,
-  createStack,
-  dashboardIn,
-  environmentIn,
-  refusalOf,
-  synthesize,
-  templateOf,
-} from '../helpers/stacks.ts';
+import { createScoring, dashboardIn, environmentIn, synthesize, templateOf } from '../helpers/stacks.ts';
 
 const MAPPING = 'AWS::Lambda::EventSourceMapping';
 const QUEUE = 'AWS::SQS::Queue';
@@ -54,12 +44,6 @@ describe('three shards', () => {
   it('leave the queue and the mapping of a deployment with one as they are', () => {
     const kept = (template: Template) => ({ ...template.findResources(QUEUE), ...template.findResources(MAPPING) });
     expect(kept(synthesize({ shards: 3 }))).toMatchObject(kept(synthesize()));
-  });
-
-  it('are FIFO queues, with FIFO dead letters, where that is asked for', () => {
-    const template = synthesize({ shards: 2, fifo: true });
-    template.resourcePropertiesCountIs(QUEUE, { FifoQueue: true }, 4);
-    expect(mappingsIn(template)).toMatchObject([{ BatchSize: 10 }, { BatchSize: 10 }]);
   });
 
   it('are properties, and one URL each, comma-separated, for the function and the clients', () => {
@@ -152,12 +136,6 @@ describe('what watches three shards', () => {
     const body = dashboardIn(synthesize({ shards: 3 }));
     expect(body).toMatch(/1000 \* \(computeUsd \+ queueUsd0 \+ queueUsd1 \+ queueUsd2 \+ queueUsd3\b(?! \+ queue)/);
   });
-
-  it('has the oldest message of all as a metric, with the options that are given', () => {
-    const age = createScoring({ shards: 2 }).metricOldestMessageAge({ label: 'age', period: Duration.minutes(1) });
-    expect(age).toBeInstanceOf(MathExpression);
-    expect(age).toMatchObject({ label: 'age', period: Duration.minutes(1) });
-  });
 });
 
 describe('the concurrency of several shards', () => {
@@ -182,63 +160,6 @@ describe('the concurrency of several shards', () => {
   it('of pollers is shared too', () => {
     const compute = lambdaCompute({ minimumPollers: 9, maximumPollers: 300 });
     expect(scalingOf({ shards: 2, compute })).toEqual(Array(2).fill({ MinimumPollers: 4, MaximumPollers: 150 }));
-  });
-
-  it('may be as high as that of all mappings', () => {
-    const compute = lambdaCompute({ maximumConcurrency: 3000 });
-    expect(scalingOf({ shards: 3, compute })).toEqual(Array(3).fill({ MaximumConcurrency: 1000 }));
-  });
-
-  it.each<[string, Partial<BatchScoringProps>, string]>([
-    [
-      'fewer invocations than two for each',
-      { compute: lambdaCompute({ maximumConcurrency: 5 }) },
-      'maximumConcurrency of 3 shards together: expected a whole number from 6 to 3000, got 5; choose one in that range',
-    ],
-    [
-      'fewer pollers than two for each',
-      { compute: lambdaCompute({ minimumPollers: 5 }) },
-      'minimumPollers of 3 shards together: expected a whole number from 6 to 600, got 5; choose one in that range',
-    ],
-    [
-      'a reserve below two for each',
-      { compute: lambdaCompute({ reservedConcurrency: 5 }) },
-      'reservedConcurrency: expected at least 6, which SQS starts at a time at least with 3 shards, because invocations ' +
-        'beyond it are throttled, got 5; raise it or lower shards',
-    ],
-    [
-      'a reserve below what the default pollers of each start',
-      { compute: lambdaCompute({ reservedConcurrency: 2000, minimumPollers: 6 }) },
-      'reservedConcurrency: expected at least 6000, because each poller starts up to 10 invocations at a time and those ' +
-        'beyond it are throttled, got 2000 with the default of 600 pollers with 3 shards; raise it or set a lower maximumPollers',
-    ],
-    [
-      'fewer GPUs than two for each',
-      { compute: lambdaGpuCompute() },
-      'maximumEnvironments: expected at least 6, because SQS starts at least 2 invocations at a time from each of 3 ' +
-        'shards, got 2; raise it or lower shards',
-    ],
-  ])('is refused: %s', (_, props, sentence) => {
-    expect(refusalOf({ shards: 3, ...props })).toBe(sentence);
-  });
-});
-
-describe('the number of shards', () => {
-  it.each([0, 11, 1.5])('is refused: %d', (shards) => {
-    expect(refusalOf({ shards })).toBe(
-      `shards: expected a whole number from 1 to 10, got ${shards}; choose one in that range`,
-    );
-  });
-
-  it('is refused beside an existing queue, and 1 is not', () => {
-    const visibilityTimeout = Duration.seconds(400);
-    const requestQueue = { queue: new Queue(createStack(), 'Orders', { visibilityTimeout }), visibilityTimeout };
-    expect(refusalOf({ shards: 2, requestQueue })).toBe(
-      'shards: expected 1 with a request queue of your own, got 2; leave out one of the two, or make one construct for each queue',
-    );
-    const stack = createStack();
-    const own = { ...requestQueue, queue: new Queue(stack, 'Orders', { visibilityTimeout }) };
-    expect(createScoring({ shards: 1, requestQueue: own }, stack).requestQueues).toEqual([own.queue]);
   });
 });
 
@@ -281,13 +202,5 @@ describe('messages in flight beyond the quota of a queue', () => {
         `batchSize: expected at most 120000 messages in flight from one queue, which is what SQS hands out, ${arithmetic}`,
       ),
     ]);
-  });
-
-  it.each<[string, Partial<BatchScoringProps>]>([
-    ['as many as the quota', { batchSize: 1200, compute: lambdaCompute({ maximumConcurrency: 100 }) }],
-    ['as many in each shard', { batchSize: 1200, shards: 2, compute: lambdaCompute({ maximumConcurrency: 200 }) }],
-    ['any number where no ceiling was asked for', { batchSize: 10_000 }],
-  ])('are not warned of: %s', (_, props) => {
-    expect(warningOf(props)).toEqual([]);
   });
 });

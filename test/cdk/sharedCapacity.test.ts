@@ -58,21 +58,6 @@ describe('two deployments on GPUs', () => {
     );
     two.template.resourceCountIs('AWS::Logs::LogGroup', 2);
   });
-
-  it('have their own GPU memory and environments', () => {
-    const { template } = createTwo();
-    for (const [gpuMemoryGiB, environments] of [
-      [16, 2],
-      [3, 7],
-    ]) {
-      template.hasResourceProperties('AWS::Lambda::Function', {
-        AcceleratorConfig: { AcceleratorMemorySize: gpuMemoryGiB },
-      });
-      template.hasResourceProperties('AWS::Lambda::Version', {
-        FunctionScalingConfig: { MinExecutionEnvironments: 1, MaxExecutionEnvironments: environments },
-      });
-    }
-  });
 });
 
 describe('a given provider', () => {

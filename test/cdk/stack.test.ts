@@ -173,10 +173,6 @@ describe('the stack of the app', () => {
   });
 
   it.each([
-    [{ formerKeyArn: 'alias/key' }, 'formerKeyArn: expected the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID'],
-    [{ jobsPartMb: 32 }, 'jobsPartMb: expected only with jobs=true, got 32 without it; give both, or leave it out'],
-    [{ jobs: false, jobsBucket: 'files' }, 'jobsBucket: expected only with jobs=true, got files without it'],
-    [{ jobs: true, compute: 'ecs' }, 'jobs: expected only with compute=lambda, got it with compute=ecs; leave it out'],
     [{ logRetentionDays: 8 }, 'logRetentionDays: expected one of 1, 3, 5, 7, 14, 30,'],
     [
       { prices: '/no/such.json' },

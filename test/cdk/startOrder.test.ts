@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { type Compute, type ComputeForm, ecsCompute, ecsGpuCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { createScoring, createStack, templateOf } from '../helpers/stacks.ts';
@@ -50,13 +49,4 @@ it('GPUs start once their disks may be encrypted with a key of your own', () => 
   const [policy] = idsOf(resources, 'AWS::IAM::Policy').filter((id) => id.includes('Operator'));
   expect(JSON.stringify(resources[policy ?? ''])).toContain('kms:CreateGrant');
   expect(createdBefore(resources, 'AWS::Lambda::Version')).toContain(policy);
-});
-
-it('a network of your own is left to you', () => {
-  const stack = createStack();
-  const vpc = new Vpc(stack, 'Own', { natGateways: 1 });
-  vpc.addGatewayEndpoint('S3', { service: { name: 'com.amazonaws.eu-central-1.s3' } });
-  const { Resources: resources } = templateOf(createScoring({ compute: lambdaGpuCompute({ vpc }) }, stack)).toJSON();
-  const [endpoint] = idsOf(resources, 'AWS::EC2::VPCEndpoint');
-  expect(createdBefore(resources, 'AWS::Lambda::Version')).not.toContain(endpoint);
 });

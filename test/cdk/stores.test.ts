@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
-import { Capture, Match, Template } from 'aws-cdk-lib/assertions';
+import { Match, Template } from 'aws-cdk-lib/assertions';
 import { AttributeType, Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
@@ -40,11 +40,6 @@ describe('results', () => {
     });
   });
 
-  it('expire as they are told to', () => {
-    const environment = environmentIn(synthesize({ results: ['table'], resultTtl: Duration.seconds(3600) }));
-    expect(environment[CONFIG_KEYS.resultTtlSeconds]).toBe('3600');
-  });
-
   it('go to existing stores', () => {
     const stack = createStack();
     const stores = {
@@ -66,25 +61,10 @@ describe('results', () => {
   });
 });
 
-describe('the payload bucket', () => {
-  it('forgets what is in it', () => {
-    const lifecycle = new Capture();
-    synthesize({ payloadExpiry: Duration.days(19) }).hasResourceProperties('AWS::S3::Bucket', {
-      LifecycleConfiguration: lifecycle,
-    });
-    expect(lifecycle.asObject()).toMatchObject({ Rules: [{ ExpirationInDays: 19, Status: 'Enabled' }] });
-  });
-});
-
 describe('the queues', () => {
   it('give messages up to the dead letters after five receives', () => {
     const queue = only(synthesize(), 'AWS::SQS::Queue', { RedrivePolicy: {} });
     expect(queue.RedrivePolicy).toMatchObject({ maxReceiveCount: 5 });
-  });
-
-  it('are all FIFO queues when one is', () => {
-    const queues = Object.values(synthesize({ fifo: true }).findResources('AWS::SQS::Queue'));
-    expect(queues.map(({ Properties }) => Properties.FifoQueue)).toEqual([true, true, true]);
   });
 
   it('have high throughput where they are FIFO, the dead letters too, and else no word of it', () => {
@@ -108,26 +88,6 @@ describe('the queues', () => {
       EventSourceArn: { 'Fn::GetAtt': [stack.getLogicalId(queue.node.defaultChild as never), 'Arn'] },
     });
   });
-
-  it('know the dead letters of an existing queue that was made in the same app', () => {
-    const stack = createStack();
-    const dead = new Queue(stack, 'Dead');
-    const visibilityTimeout = Duration.seconds(400);
-    const deadLetterQueue = { queue: dead, maxReceiveCount: 5 };
-    const queue = new Queue(stack, 'Orders', { visibilityTimeout, deadLetterQueue });
-    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout } }, stack);
-    expect(scoring.deadLetterQueue).toBe(dead);
-  });
-
-  it('can be imported by their ARN', () => {
-    const stack = createStack();
-    const queue = Queue.fromQueueArn(stack, 'Orders', 'arn:aws:sqs:eu-central-1:123456789012:orders');
-    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout: Duration.seconds(400) } }, stack);
-    expect(scoring.deadLetterQueue).toBeUndefined();
-    expect(only(templateOf(scoring), 'AWS::Lambda::EventSourceMapping')).toMatchObject({
-      EventSourceArn: 'arn:aws:sqs:eu-central-1:123456789012:orders',
-    });
-  });
 });
 
 describe('everything that is stored', () => {
@@ -145,17 +105,6 @@ describe('everything that is stored', () => {
     template.resourceCountIs('AWS::S3::BucketPolicy', 2);
     template.allResourcesProperties('AWS::SQS::QueuePolicy', REFUSES_PLAIN_TEXT);
     template.allResourcesProperties('AWS::S3::BucketPolicy', REFUSES_PLAIN_TEXT);
-  });
-
-  it('is closed to the public', () => {
-    synthesize({ results: ALL }).allResourcesProperties('AWS::S3::Bucket', {
-      PublicAccessBlockConfiguration: {
-        BlockPublicAcls: true,
-        BlockPublicPolicy: true,
-        IgnorePublicAcls: true,
-        RestrictPublicBuckets: true,
-      },
-    });
   });
 
   it('is encrypted by its service', () => {

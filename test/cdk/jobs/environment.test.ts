@@ -45,10 +45,6 @@ describe('the environment of the functions of jobs', () => {
     expect(control).toMatchObject({ jobsInputPrefix: 'a/', jobsOutputPrefix: 'b/', jobsConcurrency: 9 });
   });
 
-  it("turns ONNX Runtime's telemetry off", () => {
-    expect(environmentOf('jobScore.handler', { jobs: {} })).toMatchObject({ ORT_DISABLE_TELEMETRY: '1' });
-  });
-
   it('has what the deployment says', () => {
     const config = loadJobScoreConfig(
       environmentOf('jobScore.handler', { ...ALL, jobs: { partSize: Size.mebibytes(32) } }),

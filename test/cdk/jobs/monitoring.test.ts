@@ -38,12 +38,6 @@ describe('the alarms of jobs', () => {
     );
     expect(throttled).toEqual(['Throttles', 'ExecutionThrottled']);
   });
-
-  it('go off on failures of the first period', () => {
-    for (const id of ids.filter((one) => one !== 'JobThrottles')) {
-      expect(alarms[id]).toMatchObject({ EvaluationPeriods: 1, ComparisonOperator: 'GreaterThanThreshold' });
-    }
-  });
 });
 
 describe('the dashboard of a deployment with jobs', () => {

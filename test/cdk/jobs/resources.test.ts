@@ -45,21 +45,6 @@ describe('the functions of jobs', () => {
     });
   });
 
-  it('are told where jobs are', () => {
-    const scoring = createScoring({ jobs: { inputPrefix: 'in/', outputPrefix: 'out/', concurrency: 7 } });
-    const { Variables } = functionIn(templateOf(scoring), 'jobControl.handler').Environment;
-    const { resolve } = Stack.of(scoring);
-    expect(Variables).toMatchObject({
-      BATCHSCORE_JOBS_BUCKET: resolve.call(Stack.of(scoring), scoring.jobs?.bucket.bucketName),
-      BATCHSCORE_JOBS_INPUT_PREFIX: 'in/',
-      BATCHSCORE_JOBS_OUTPUT_PREFIX: 'out/',
-      BATCHSCORE_JOBS_CONCURRENCY: '7',
-    });
-    expect(JSON.stringify(Variables.BATCHSCORE_JOBS_STATE_MACHINE)).toContain(
-      `:stateMachine:${only(templateOf(scoring), STATE_MACHINE).StateMachineName}`,
-    );
-  });
-
   it('are attached to the network that jobs are given', () => {
     const stack = createStack();
     const template = templateOf(createScoring({ jobs: { vpc: new Vpc(stack, 'Network') } }, stack));

@@ -61,12 +61,6 @@ describe('the app', () => {
   it.each([
     ['an empty model folder', { models: empty }, 'got no model folder; add a model'],
     ['a model folder without ONNX files', { models: 'docs' }, 'with no version folder'],
-    [
-      'models in S3 without a digest',
-      { models: 's3://bucket/models' },
-      'models: expected the URI that batchscore publish printed',
-    ],
-    ['a GPU on arm64', { compute: 'lambda-gpu', architecture: 'arm64' }, 'architecture: expected x86_64'],
   ])('refuses %s', (_, context, sentence) => {
     const make = () => createStack(createApp(), readContext({ ...ofFile, ...context }));
     expect(make).toThrow(sentence);

@@ -1,0 +1,237 @@
+import type { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
+import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
+import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import type { IAccessPoint } from 'aws-cdk-lib/aws-efs';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { LogLevel, ResultsPerMessage, Store } from '../../lambda/core/limits.ts';
+import type { Compute, ComputeForm, FunctionCompute } from '../compute/compute.ts';
+import type { ContainerImage, ImageBuild } from '../image/containerImage.ts';
+import type { JobOptions } from '../jobs/jobOptions.ts';
+import type { Prices } from '../priceList.ts';
+
+/**
+ * Everything that a deployment can be told; each prop has a default, but models or an image are needed.
+ *
+ * @typeParam Created what the compute creates
+ */
+export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
+  /**
+   * The model repository: a folder with `<name>/<version>/model.onnx`, which is built into the image; one in S3, which
+   * hosts fetch when they start, as the URI that `batchscore publish` printed, or that and its bucket; or one in a file
+   * system, as an EFS access point, which the function mounts.
+   * @default none, if an `image` with models is given
+   */
+  readonly models?: Models;
+  /** Your own image, with the runtime, and with the models if they lie nowhere else. @default one that is built */
+  readonly image?: ContainerImage;
+  /** What the image is built from besides `models`, such as a base named by its digest. @default see `ImageBuild` */
+  readonly imageBuild?: ImageBuild;
+  /** The model for requests that name none; outside the image it is not looked for before hosts start. @default the repository's only model */
+  readonly defaultModel?: string;
+  /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, `ecsCompute()`, `ecsGpuCompute()`, or one of your own. @default lambdaCompute() */
+  readonly compute?: ComputeForm<Created>;
+  /**
+   * More variables of the host's environment, such as `NODE_OPTIONS`. None begins with `BATCHSCORE_`: `tuning` sets those.
+   * @default none
+   */
+  readonly environment?: Readonly<Record<string, string>>;
+  /**
+   * Whether requests are scored as soon as the stack is deployed. `false`: they wait until someone switches the event
+   * source mapping on; a service runs no task. @default true
+   */
+  readonly eventSourceEnabled?: boolean;
+
+  /**
+   * Most records in one invocation, 1 to 10,000; FIFO to 10. Above 10 it needs a window. Or in one batch of a worker, 1 to
+   * 10,000. @default 100; FIFO 10
+   */
+  readonly batchSize?: number;
+  /**
+   * Longest wait for a batch to fill, whole seconds, 0 to 300; on a FIFO queue 0. A worker takes fractions too, on any
+   * queue. @default 1 second; FIFO 0
+   */
+  readonly window?: Duration;
+  /** The largest message sent inline; a warning says when full batches of it exceed 6 MB, or 32 MiB of a worker. @default none */
+  readonly largestMessage?: Size;
+  /** Within which an alarm expects an answer, whole seconds; longer than the window. @default window + timeout, and what waking takes where nothing always runs */
+  readonly latencyTarget?: Duration;
+
+  /** Whether the queues are FIFO queues. @default that of the given request queue, else false */
+  readonly fifo?: boolean;
+  /** An existing request queue. @default a new one, with a dead-letter queue */
+  readonly requestQueue?: ExistingQueue;
+  /**
+   * New request queues behind one function, 1 to 10, or one service, 1 to 4, with one dead-letter queue: each has its own event source mapping and
+   * its own quota of messages in flight. Clients spread over all of them. @default 1
+   */
+  readonly shards?: number;
+  /** Receives after which a message goes to the dead letters, 3 to 1,000. @default 5 */
+  readonly maxReceiveCount?: number;
+
+  /** Where results go, each once. @default ['queue'] */
+  readonly results?: readonly ResultStore[];
+  /** Existing stores; the table's partition key must be the string `messageId`. @default new ones */
+  readonly stores?: ResultStores;
+  /** Most results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit `resultMessageSize`. @default 1 */
+  readonly resultsPerMessage?: ResultsPerMessage;
+  /** Most that a message of several results holds, 1 KiB to 1 MiB; SQS bills each 64 KiB as one request. @default 64 KiB */
+  readonly resultMessageSize?: Size;
+  /** After which a result in the table expires, whole seconds. @default a week */
+  readonly resultTtl?: Duration;
+  /** After which an object of the new result bucket is deleted, whole days, 1 to 3,650. @default never */
+  readonly resultExpiry?: Duration;
+  /** An existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
+  readonly payloadBucket?: IBucket;
+  /**
+   * After which an object of the new payload bucket is deleted, whole days, up to 3,650. Messages and results must not
+   * outlast what they point to: 14 days at least, 18 with FIFO queues, and as long as `resultTtl`.
+   * @default 30 days
+   */
+  readonly payloadExpiry?: Duration;
+  /**
+   * What keys begin with in existing buckets, such as `fraud/`: `requests/` and `results/` follow, and nothing else in
+   * them can be read or written. Deployments that share a bucket need different ones.
+   * @default `batchscore/<account>/<region>/<service name>/`
+   */
+  readonly keyPrefix?: string;
+
+  /**
+   * Scores whole files of S3, besides messages, with functions and concurrency of their own: `{}` takes every default.
+   * It needs the image of `lambdaCompute`. @default no jobs
+   */
+  readonly jobs?: JobOptions;
+
+  /**
+   * Your own key for queues, buckets, table, logs and environment. Existing ones whose key the CDK does not know are taken
+   * to have it too. @default keys that each service manages
+   */
+  readonly encryptionKey?: IKey;
+  /**
+   * What `encryptionKey` was before it was changed or left out. What was encrypted with it until then can still be read,
+   * by the function and by consumers, as long as it is given here. @default none
+   */
+  readonly formerEncryptionKey?: IKey;
+  /**
+   * What becomes of table, buckets, logs and the queues of results and dead letters when the stack no longer has them.
+   * @default RemovalPolicy.RETAIN
+   */
+  readonly removalPolicy?: RemovalPolicy;
+  /** Days that logs are kept. @default RetentionDays.ONE_MONTH */
+  readonly logRetention?: RetentionDays;
+  /**
+   * How much the function logs: with `debug` also a line for each micro-batch and each call to AWS, which are many.
+   * @default that of the function's logging configuration, 'info'
+   */
+  readonly logLevel?: LogLevel;
+  /** Whether X-Ray traces invocations, with the stages as subsegments. @default false */
+  readonly tracing?: boolean;
+
+  /** What alarms do, such as `new SnsAction(topic)`. @default they only change state */
+  readonly alarmActions?: readonly IAlarmAction[];
+  /** What alarms do when they are over. @default the `alarmActions` */
+  readonly okActions?: readonly IAlarmAction[];
+  /** When alarms go off. @default 5 % of the records retried, 50 % of the requests in error, 80 % of the quota in flight */
+  readonly alarmThresholds?: Partial<AlarmThresholds>;
+  /** Whether there is a dashboard. @default true */
+  readonly dashboard?: boolean;
+  /** Prices that differ from the list in `prices.json`, in US dollars. @default the list */
+  readonly prices?: Partial<Prices>;
+  /** Settings of the scoring itself. @default the runtime's */
+  readonly tuning?: Tuning;
+}
+
+/** When alarms go off. */
+export interface AlarmThresholds {
+  /**
+   * Most percent of the records that go back to SQS, 0 to 99, in two of three periods of five minutes. Deployments and
+   * throttles of a store retry a few; more costs runs twice, and receives that lead to the dead letters. @default 5, or half
+   * of what a new version gets first
+   */
+  readonly retriedPercent: number;
+  /**
+   * Most percent of the requests that are answered with an error, 0 to 99, in two of three periods. A producer's bad
+   * request is its own affair; when half of them are bad, a contract has changed. @default 50, or
+   * half of what a new version gets first
+   */
+  readonly errorPercent: number;
+  /**
+   * Most percent of the messages that a queue may hand out, 1 to 99. Above the quota receives get nothing, without an
+   * error; a fifth is the time to do something about it. @default 80
+   */
+  readonly inFlightPercent: number;
+}
+
+/** Settings of the scoring itself; each is a variable of the host's environment. */
+export interface Tuning {
+  /** Most rows in one run. @default 512 */
+  readonly maxBatchRows?: number;
+  /** Most elements that the inputs of one run hold together, padding included. @default 4194304 */
+  readonly maxBatchElements?: number;
+  /** Most rows in one request. @default 10000 */
+  readonly maxRequestRows?: number;
+  /** Most requests in one packed message. @default 10000 */
+  readonly maxRequestsPerMessage?: number;
+  /** Most characters of the answer to one message. @default a 64th of the memory, in bytes */
+  readonly maxAnswerCharacters?: number;
+  /** Before the deadline, after which nothing is started; whole milliseconds. @default 1 second */
+  readonly deadlineMargin?: Duration;
+  /**
+   * Percent of a model's run time that goes into running rows alone as well, to compare their answers. 0: nothing is
+   * compared. @default 1
+   */
+  readonly checkPercent?: number;
+  /** The largest object that is read from the payload bucket. @default a 64th of the memory */
+  readonly maxPayloadSize?: Size;
+  /** Whether to load all models at start, rather than when a request names them. @default true */
+  readonly preload?: boolean;
+  /** ONNX Runtime execution providers, first choice first, comma-separated. @default 'cpu', and 'cuda' with a GPU */
+  readonly providers?: string;
+  /** Whether to go on with the next provider, with a warning, when one cannot be loaded. @default false */
+  readonly allowProviderFallback?: boolean;
+}
+
+/** A queue that exists already. */
+export interface ExistingQueue {
+  /** The queue, standard or FIFO. */
+  readonly queue: IQueue;
+  /** Its visibility timeout, which the CDK does not know of an imported queue; it is checked against the compute's timeout. */
+  readonly visibilityTimeout: Duration;
+  /** Where its redrive policy sends messages. @default that of the queue's own construct, if this app creates it */
+  readonly deadLetterQueue?: IQueue;
+}
+
+/** A kind of store that results can go to. */
+export type ResultStore = Store;
+
+/** The stores of a deployment; undefined where no results go. */
+export interface ResultStores {
+  readonly resultQueue?: IQueue | undefined;
+  readonly resultTable?: ITable | undefined;
+  /** Results lie under the deployment's `keyPrefix` in it. */
+  readonly resultBucket?: IBucket | undefined;
+}
+
+/** A model repository in S3, which hosts fetch when they start. */
+export interface S3Models {
+  /** `s3://bucket/prefix/<digest>`, as `batchscore publish` printed it. */
+  readonly uri: string;
+  /**
+   * The bucket of the URI, so that its policy and its key grant what reading takes.
+   * @default one whose objects are encrypted with a key of S3, or of AWS
+   */
+  readonly bucket?: IBucket;
+}
+
+/** A model repository in a file system, which the function mounts and may not write to: `lambdaCompute` with a `vpc`. */
+export interface EfsModels {
+  /** One that exists is `AccessPoint.fromAccessPointAttributes`, with its file system. */
+  readonly accessPoint: IAccessPoint;
+  /** The repository's folder below the access point, such as `releases/42`: another one is another deployment. @default its root */
+  readonly folder?: string;
+}
+
+/** Where models are: a folder that is built into the image, S3, or a file system. Text with `s3://` is S3. */
+export type Models = string | S3Models | EfsModels;

@@ -1,0 +1,439 @@
+import { describe, expect, it } from '@jest/globals';
+import { Duration, RemovalPolicy, Size, Token } from 'aws-cdk-lib';
+import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
+import { AttributeType, Table, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { FileSystem } from 'aws-cdk-lib/aws-efs';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { type IQueue, Queue, type QueueProps } from 'aws-cdk-lib/aws-sqs';
+import {
+  type BatchScoringProps,
+  type Compute,
+  type EcsGpuOptions,
+  type EcsOptions,
+  ecsCompute,
+  ecsGpuCompute,
+  type JobOptions,
+  type LambdaGpuOptions,
+  type LambdaOptions,
+  lambdaCompute,
+  lambdaGpuCompute,
+} from '../../infra/index.ts';
+import { createStack, refusalOf } from '../helpers/stacks.ts';
+
+type Props = Partial<BatchScoringProps<Compute>>;
+
+const stack = createStack();
+const { seconds, minutes, days, millis } = Duration;
+const { mebibytes, gibibytes, bytes } = Size;
+const on = (options: LambdaOptions): Props => ({ compute: lambdaCompute(options) });
+const onGpu = (options: LambdaGpuOptions): Props => ({ compute: lambdaGpuCompute(options) });
+const onFargate = (options: EcsOptions, props: Props = {}): Props => ({ ...props, compute: ecsCompute(options) });
+const onEcsGpu = (options: EcsGpuOptions): Props => ({ compute: ecsGpuCompute(options) });
+const withJobs = (jobs: JobOptions): Props => ({ jobs });
+const canary = (percentage: number, interval: number): Props =>
+  on({ trafficRouting: TrafficRouting.timeBasedCanary({ percentage, interval: minutes(interval) }) });
+const linear = (percentage: number, interval: number): Props =>
+  on({ trafficRouting: TrafficRouting.timeBasedLinear({ percentage, interval: minutes(interval) }) });
+
+let made = 0;
+/** The ID of a construct of its own. */
+function id(): string {
+  made += 1;
+  return `Thing${made}`;
+}
+
+const visibilityTimeout = seconds(400);
+const own = (props: QueueProps = {}): Queue => new Queue(stack, id(), { visibilityTimeout, ...props });
+const imported = (name = 'orders'): IQueue =>
+  Queue.fromQueueArn(stack, id(), `arn:aws:sqs:eu-central-1:123456789012:${name}`);
+const ofUnknownKind = (fifo: boolean): IQueue =>
+  Queue.fromQueueAttributes(stack, id(), { queueArn: Token.asString({ 'Fn::ImportValue': 'Arn' }), fifo });
+const from = (queue: IQueue, deadLetterQueue?: IQueue, timeout = visibilityTimeout): Props => ({
+  requestQueue: { queue, visibilityTimeout: timeout, ...(deadLetterQueue && { deadLetterQueue }) },
+});
+const dead = own();
+const redriven = own({ deadLetterQueue: { queue: dead, maxReceiveCount: 5 } });
+const bucket = new Bucket(stack, 'Bucket');
+const messageId = { name: 'messageId', type: AttributeType.STRING };
+const table = new Table(stack, 'Table', { partitionKey: messageId });
+const vpc = new Vpc(stack, 'Network');
+const accessPoint = new FileSystem(stack, 'Files', { vpc }).addAccessPoint('Models');
+const publicSubnets = { subnetType: SubnetType.PUBLIC };
+const URI = `s3://ml-models/team/${'0'.repeat(64)}`;
+
+/** What is refused, and what is said of it: the name of the setting and the arithmetic. */
+const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: string])[]>> = {
+  'a batch': [
+    [{ fifo: true, window: seconds(5) }, 'windowSeconds: expected 0 on a FIFO queue'],
+    [{ fifo: true, batchSize: 11 }, 'batchSize: expected at most 10 on a FIFO queue, got 11'],
+    [{ batchSize: 11, window: seconds(0) }, 'windowSeconds: expected at least 1 with a batchSize above 10, got 0'],
+    [{ batchSize: 0, window: seconds(301) }, 'windowSeconds: expected a whole number from 0 to 300, got 301; choose'],
+    [{ window: seconds(30), latencyTarget: seconds(30) }, 'latencyTargetSeconds: expected more than windowSeconds, 30'],
+    [{ maxReceiveCount: 2 }, 'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives'],
+    [{ shards: 11 }, 'shards: expected a whole number from 1 to 10, got 11'],
+    [{ ...from(own()), shards: 2 }, 'shards: expected 1 with a request queue of your own, got 2'],
+    [onFargate({}, { window: seconds(301) }), 'windowSeconds: expected 0 to 300, got 301'],
+    [onFargate({}, { batchSize: 10_001 }), 'batchSize: expected a whole number from 1 to 10000, got 10001'],
+  ],
+  'a function': [
+    [on({ timeout: seconds(901) }), 'timeoutSeconds: expected a whole number from 1 to 900, got 901'],
+    [
+      on({ timeout: seconds(1) }),
+      'timeoutSeconds: expected more than the deadline margin of 1000 ms, got 1 s = 1000 ms',
+    ],
+    [on({ memorySize: mebibytes(10_241) }), 'memoryMb: expected a whole number from 128 to 10240, got 10241'],
+    [on({ ephemeralStorageSize: mebibytes(511) }), 'ephemeralStorageMb: expected a whole number from 512 to 10240'],
+    [on({ architecture: Architecture.custom('riscv64') }), 'architecture: expected one of arm64, x86_64, got riscv64'],
+    [on({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
+    [on({ vpc, securityGroups: [] }), 'securityGroups: expected at least one, got none'],
+  ],
+  'its concurrency': [
+    [
+      on({ maximumConcurrency: 5, minimumPollers: 2 }),
+      'maximumConcurrency: expected none alongside provisioned pollers',
+    ],
+    [on({ maximumPollers: 10_001 }), 'maximumPollers: expected a whole number from 2 to 10000, got 10001'],
+    [on({ minimumPollers: 9, maximumPollers: 3 }), 'maximumPollers: expected at least minimumPollers, 9, got 3'],
+    [
+      on({ reservedConcurrency: 3, maximumConcurrency: 10 }),
+      'reservedConcurrency: expected at least maximumConcurrency, 10',
+    ],
+    [
+      on({ reservedConcurrency: 1 }),
+      'reservedConcurrency: expected at least 2, which SQS starts at a time at least, be',
+    ],
+    [on({ reservedConcurrency: 199, maximumPollers: 20 }), 'reservedConcurrency: expected at least 200, because each'],
+    [on({ reservedConcurrency: 1999, minimumPollers: 2 }), 'got 1999 with the default of 200 pollers'],
+    [
+      { ...on({ maximumConcurrency: 5 }), shards: 3 },
+      'maximumConcurrency of 3 shards together: expected a whole number from 6 to 3000, got 5',
+    ],
+    [
+      { ...on({ reservedConcurrency: 5 }), shards: 3 },
+      'expected at least 6, which SQS starts at a time at least with 3 s',
+    ],
+    [
+      { ...on({ reservedConcurrency: 3999, minimumPollers: 4 }), shards: 2 },
+      'expected at least 4000, because each poller starts up to 10 invocations at a time and those beyond it are ' +
+        'throttled, got 3999 with the default of 400 pollers with 2 shards',
+    ],
+  ],
+  'a new version': [
+    [on({ provisionedConcurrency: 0 }), 'provisionedConcurrency: expected a whole number from 1 to 100000, got 0'],
+    [
+      on({ provisionedConcurrency: 6, reservedConcurrency: 5 }),
+      'provisionedConcurrency: expected at most reservedConc',
+    ],
+    [
+      on({ provisionedConcurrency: 6, maximumConcurrency: 5 }),
+      'provisionedConcurrency: expected at most maximumConcur',
+    ],
+    [
+      on({ trafficRouting: TrafficRouting.allAtOnce() }),
+      'trafficRouting: expected a canary or linear steps, got all at',
+    ],
+    [canary(100, 15), 'canaryPercent: expected a whole number from 1 to 99, got 100'],
+    [canary(10, 9), 'canaryMinutes: expected at least 10 from the first step to the last'],
+    [linear(10, 321), 'canaryMinutes: expected a whole number from 10 to 2880, got 2889'],
+  ],
+  'a function on GPUs': [
+    [
+      onGpu({ architecture: Architecture.ARM_64 }),
+      'architecture: expected x86_64, because Lambda has no GPU with arm64',
+    ],
+    [onGpu({ gpuMemory: gibibytes(32) }), 'gpuMemoryGiB: expected one of 3, 6, 12, 16, 24, 48, got 32'],
+    [
+      onGpu({ instanceTypes: ['g6.xlarge', 'p6-b200.48xlarge'] }),
+      'got p6-b200.48xlarge, for whose B200 or B300 it has',
+    ],
+    [onGpu({ timeout: seconds(5401) }), 'timeoutSeconds: expected a whole number from 1 to 5400, got 5401'],
+    [onGpu({ maximumEnvironments: 1 }), 'maximumEnvironments: expected a whole number from 2 to 1000, got 1'],
+    [
+      onGpu({ maximumEnvironments: 4, maximumConcurrency: 6 }),
+      'maximumConcurrency: expected at most maximumEnvironmen',
+    ],
+    [
+      onGpu({ minimumEnvironments: 5, maximumEnvironments: 4 }),
+      'maximumEnvironments: expected at least minimumEnviron',
+    ],
+    [
+      { ...onGpu({ maximumEnvironments: 3 }), shards: 2 },
+      'maximumEnvironments: expected at least 4, because SQS starts at least 2 invocations at a time from each of 2 shards',
+    ],
+    [onGpu({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
+  ],
+  'a service of workers': [
+    [onFargate({ stopTimeout: seconds(79) }), 'stopTimeoutSeconds: expected at least 80 = 60 s timeout ÷ 0.75'],
+    [onFargate({ stopTimeout: seconds(121) }), 'stopTimeoutSeconds: expected at most 120, which is what Fargate waits'],
+    [onFargate({ maximumTasks: 0 }), 'maximumTasks: expected a whole number from 1 to 5000, got 0'],
+    [onFargate({ minimumTasks: 3, maximumTasks: 2 }), 'maximumTasks: expected at least minimumTasks, 3, got 2'],
+    [onFargate({}, { shards: 5 }), 'got 5 × 2 and that of the tasks = 11'],
+    [onFargate({}, { tracing: true }), 'tracing: expected false with compute ecs'],
+    [onFargate({ memorySize: gibibytes(9) }), 'memoryMb: expected 2048 to 8192 in steps of 1024'],
+    [onFargate({ memorySize: mebibytes(2560) }), 'which Fargate has with 1 vCPU, got 2560'],
+    [onFargate({ vcpus: 3 }), 'vcpus: expected one of 0.5, 1, 2, 4, 8, 16, got 3'],
+    [onFargate({ ephemeralStorageSize: gibibytes(20) }), 'ephemeralStorageMb: expected a whole number from 21504 to'],
+    [onFargate({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
+    [
+      onEcsGpu({ architecture: Architecture.ARM_64 }),
+      'architecture: expected x86_64 with a GPU, because CUDA is built',
+    ],
+    [
+      onEcsGpu({ capacity: 'fargate' as 'asg' }),
+      'capacity: expected one of managed-instances, asg, because Fargate has',
+    ],
+    [onEcsGpu({ spot: true, stopTimeout: seconds(300) }), 'stopTimeoutSeconds: expected at most 120 with spot'],
+    [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected some with gpuCount above 1'],
+    [onEcsGpu({ instanceTypes: [] }), 'instanceTypes: expected at least one, got none'],
+    [onEcsGpu({ instanceTypes: ['p6-b200.48xlarge'] }), 'got p6-b200.48xlarge, for whose B200 or B300 it has none'],
+    [onEcsGpu({ vpc, subnets: publicSubnets }), 'subnets: expected private ones with managed-instances'],
+  ],
+  'what is stored': [
+    [{ resultsPerMessage: 'fill', results: ['table'] }, 'resultsPerMessage: expected queue among the results'],
+    [{ resultMessageSize: bytes(131_072) }, 'resultMessageBytes: expected it with resultsPerMessage above 1'],
+    [
+      { results: ['queue', 'queue'] },
+      'results: expected one or more of queue, table, bucket, each once, got queue,queue',
+    ],
+    [{ results: [] }, 'results: expected one or more of queue, table, bucket, each once, got none'],
+    [{ removalPolicy: RemovalPolicy.SNAPSHOT }, 'removalPolicy: expected one of retain, destroy, retain-on-update-or'],
+    [{ logLevel: 'trace' as 'debug' }, 'logLevel: expected one of debug, info, warn, error, got trace'],
+    [{ alarmThresholds: { retriedPercent: 100 } }, 'retriedPercent: expected a whole number from 0 to 99, got 100'],
+    [{ alarmThresholds: { errorPercent: -1 } }, 'errorPercent: expected a whole number from 0 to 99, got -1'],
+    [{ alarmThresholds: { inFlightPercent: 0 } }, 'inFlightPercent: expected a whole number from 1 to 99, got 0'],
+    [{ keyPrefix: 'fraud/' }, 'keyPrefix: expected it with a payloadBucket or resultBucket that exists already'],
+    [
+      { payloadBucket: bucket, payloadExpiry: days(15) },
+      'payloadExpiryDays: expected none with a payloadBucket that exi',
+    ],
+    [
+      { results: ['bucket'], stores: { resultBucket: bucket }, resultExpiry: days(9) },
+      'resultExpiryDays: expected none with a resultBucket that exists already',
+    ],
+    [{ resultExpiry: days(9) }, 'resultExpiryDays: expected it with bucket among the results'],
+    [{ results: ['bucket'], resultExpiry: days(0) }, 'resultExpiryDays: expected a whole number from 1 to 3650, got 0'],
+    [{ payloadExpiry: days(3651) }, 'payloadExpiryDays: expected a whole number from 1 to 3650, got 3651'],
+  ],
+  'the environment': [
+    [{ environment: { BATCHSCORE_MAX_BATCH_ROWS: '5' } }, 'environment: expected no name that begins with BATCHSCORE_'],
+    [{ environment: { TZ: 'UTC', X: '1', 'A-B': '2', _a: '4' } }, 'at least two in all, got X, A-B, _a; rename it'],
+    [{ environment: { ORT_DISABLE_TELEMETRY: '0' } }, 'environment: expected no ORT_DISABLE_TELEMETRY but 1'],
+    [{ tuning: { providers: 'cpux' } }, "among cpu, webgpu, cuda, tensorrt, got 'cpux'; did you mean cpu?"],
+    [{ tuning: { providers: 'cpu, openvino' } }, "got 'openvino'; take one of them"],
+    [
+      onFargate({}, { tuning: { providers: 'cuda' } }),
+      'providers: expected none that needs a GPU, because compute ecs',
+    ],
+  ],
+  'an existing request queue': [
+    [{ ...from(own()), fifo: true }, 'fifo: expected false, as the given request queue is, got true'],
+    [
+      from(own({ visibilityTimeout: seconds(90) })),
+      'visibilityTimeoutSeconds: expected 90, as the given request queue',
+    ],
+    [from(new Queue(stack, id())), 'visibilityTimeoutSeconds: expected 30, as the given request queue has it, got 400'],
+    [from(imported(), undefined, millis(400_500)), 'visibilityTimeoutSeconds: expected a whole number, got 400.5'],
+    [from(imported(), undefined, seconds(43_201)), 'visibilityTimeoutSeconds: expected at most 43200'],
+    [
+      { ...from(imported(), undefined, seconds(29)), ...on({ timeout: seconds(30) }) },
+      'visibilityTimeoutSeconds: expected at least 30, the timeout, got 29',
+    ],
+    [
+      onFargate({}, from(imported(), undefined, seconds(60))),
+      'expected at least 61 = 60 s timeout + 1 s window, got 60',
+    ],
+    [
+      onFargate({ timeout: seconds(10) }, from(imported(), undefined, seconds(30))),
+      'expected at least 60 = 3 × 20 s, in which a heartbeat is tried three times, got 30',
+    ],
+    [
+      { ...from(redriven), maxReceiveCount: 7 },
+      'maxReceiveCount: expected 5, as the given request queue has it, got 7',
+    ],
+    [from(own({ deadLetterQueue: { queue: dead, maxReceiveCount: 2 } })), 'maxReceiveCount: expected at least 3'],
+    [from(imported(), imported()), 'requestQueue.deadLetterQueue: expected another queue than the request queue, got'],
+    [from(imported(), imported('dead.fifo')), 'requestQueue.deadLetterQueue: expected a standard queue'],
+    [from(imported('orders.fifo'), imported('dead')), 'requestQueue.deadLetterQueue: expected a FIFO queue'],
+    [from(redriven, imported('dead')), 'where the redrive policy of the request queue sends messages, got'],
+  ],
+  'existing stores': [
+    [{ stores: { resultQueue: own({ fifo: true }) } }, 'stores.resultQueue: expected a standard queue, as the request'],
+    [
+      { stores: { resultTable: table } },
+      'stores.resultTable: expected table among the results where one is given, got q',
+    ],
+    [{ stores: { resultBucket: bucket } }, 'stores.resultBucket: expected bucket among the results where one is given'],
+    [
+      { results: ['table'], stores: { resultQueue: own() } },
+      'stores.resultQueue: expected queue among the results wher',
+    ],
+    [
+      { ...from(imported()), stores: { resultQueue: imported() } },
+      'stores.resultQueue: expected another queue than the request queue',
+    ],
+    [
+      { ...from(imported(), imported('dead')), stores: { resultQueue: imported('dead') } },
+      'stores.resultQueue: expected another queue than the dead-letter queue',
+    ],
+    [
+      {
+        results: ['table'],
+        stores: {
+          resultTable: new TableV2(stack, id(), {
+            partitionKey: messageId,
+            sortKey: { name: 'at', type: AttributeType.NUMBER },
+          }),
+        },
+      },
+      'expected the partition key messageId (S) and no sort key, got messageId (S) and at (N)',
+    ],
+  ],
+  models: [
+    [{ image: undefined }, 'models: expected models or an image with models, got neither'],
+    [{ models: 'models' }, 'models: expected a folder of models or an image, got both'],
+    [{ models: 's3://ml-models/team' }, 'models: expected the URI that batchscore publish printed'],
+    [
+      { models: { uri: URI, bucket: Bucket.fromBucketName(stack, id(), 'other') } },
+      'models.bucket: expected the bucket',
+    ],
+    [
+      { models: { accessPoint } },
+      'models: expected a function with a network of its own, because a file system is mou',
+    ],
+    ...['/releases', 'releases/', '../other', 'a b', ''].map(
+      (folder) => [{ ...on({ vpc }), models: { accessPoint, folder } }, `got '${folder}'; name it without s`] as const,
+    ),
+  ],
+  jobs: [
+    [
+      withJobs({ inputPrefix: 'jobs/', outputPrefix: 'jobs/out/' }),
+      'jobsOutputPrefix: expected one that neither begins',
+    ],
+    [withJobs({ inputPrefix: 'a/b/', outputPrefix: 'a/' }), "got 'a/' with 'a/b/'; put them side by side"],
+    [withJobs({ inputPrefix: 'jobs' }), "jobsInputPrefix: expected a path that ends in '/'"],
+    [withJobs({ outputPrefix: 'all*/' }), "jobsOutputPrefix: expected a path that ends in '/'"],
+    [withJobs({ concurrency: 10_001 }), 'jobsConcurrency: expected a whole number from 1 to 10000, got 10001'],
+    [
+      withJobs({ concurrency: 50, reservedConcurrency: 40 }),
+      'jobsConcurrency: expected at most jobsReservedConcurrency',
+    ],
+    [withJobs({ memorySize: mebibytes(1023) }), 'jobsMemoryMb: expected at least 1024 = 64 × 16 MiB'],
+    [withJobs({ partSize: mebibytes(15) }), 'jobsPartMb: expected a whole number from 16 to 1024, got 15'],
+    [withJobs({ subnets: publicSubnets }), 'jobs.subnets: expected only with a vpc, got it without one'],
+    [{ ...onGpu({}), jobs: {} }, 'jobs: expected the image of a function on CPUs'],
+    [onFargate({}, { jobs: {} }), 'got compute ecs, whose image is built for worker'],
+    [{ ...on({ vpc }), models: { accessPoint }, jobs: {} }, 'jobs: expected a vpc, because a file system with models'],
+  ],
+};
+
+describe.each(Object.entries(REFUSED))('%s that would fail in production is refused', (_, cases) => {
+  it.each(cases.map(([props, said]) => [said, props] as const))('%s', (said, props) => {
+    expect(refusalOf(props)).toContain(said);
+  });
+});
+
+it('everything is refused at once, each in a sentence with the cure', () => {
+  expect(refusalOf({ batchSize: 0, maxReceiveCount: 1 })).toBe(
+    'batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range; maxReceiveCount: expected at ' +
+      'least 3, because throttles and timeouts count as receives, got 1; raise it to 5',
+  );
+});
+
+it.each<[string, Props]>([
+  ['a part of the reserve that is kept warm', on({ provisionedConcurrency: 5, reservedConcurrency: 5 })],
+  ['the shortest canary, and the slowest', canary(1, 2880)],
+  ['the longest invocation on a GPU', onGpu({ timeout: seconds(5400) })],
+  ['steps of ten minutes', linear(50, 10)],
+  ['a long stop with instances of its own', onEcsGpu({ timeout: seconds(600), stopTimeout: seconds(800) })],
+  ['an imported queue, as it is said to be', from(imported())],
+  ['a queue that hides messages for one timeout', from(imported(), undefined, seconds(60))],
+  [
+    'a queue whose visibility only the deployment knows',
+    from(own({ visibilityTimeout: seconds(Token.asNumber({ Ref: 'Seconds' })) })),
+  ],
+  ['dead letters of a kind that is not known', from(imported('orders.fifo'), ofUnknownKind(false))],
+  ['the dead letters that the redrive policy names', { ...from(redriven, dead), maxReceiveCount: 5 }],
+  ['other receives than an imported queue may have', { ...from(imported()), maxReceiveCount: 7 }],
+  ['other queues for requests and results', { ...from(imported()), stores: { resultQueue: imported('scores') } }],
+  ['a table with the key', { results: ['table'], stores: { resultTable: table } }],
+  ['an imported table', { results: ['table'], stores: { resultTable: Table.fromTableName(stack, id(), 'results') } }],
+  ['prefixes of jobs side by side', withJobs({ inputPrefix: 'in/', outputPrefix: 'in-out/' })],
+  ['the least memory for a piece of a job', withJobs({ memorySize: mebibytes(1024), partSize: mebibytes(16) })],
+  ['jobs with the network of a file system', { ...on({ vpc }), models: { accessPoint }, jobs: { vpc } }],
+])('%s is taken', (_, props) => {
+  expect(refusalOf(props)).toBe('not refused');
+});
+
+describe('payloads must not go before', () => {
+  const kept = (retention: number, ofDead?: number): Props =>
+    from(
+      own({
+        retentionPeriod: days(retention),
+        ...(ofDead !== undefined && {
+          deadLetterQueue: { queue: own({ retentionPeriod: days(ofDead) }), maxReceiveCount: 5 },
+        }),
+      }),
+    );
+
+  it.each<[what: string, props: Props, days: number, why: string]>([
+    ['results in the queue', kept(1), 14, 'the result queue keeps pointers to large results for 14'],
+    ['dead letters', { results: ['bucket'] }, 14, 'the dead letters keep pointers to large requests for 14'],
+    ['those of a FIFO queue, whose days begin anew', { fifo: true }, 18, 'for 4 and the dead letters for 14 more'],
+    ['those of an existing queue', { ...kept(3, 9), results: ['bucket'] }, 9, 'the dead letters keep pointers'],
+    ['requests of an existing queue', { ...kept(6), results: ['bucket'] }, 6, 'the request queue keeps pointers'],
+    [
+      'results in an existing queue, by default four days',
+      { ...kept(1), stores: { resultQueue: own() } },
+      4,
+      'the result queue keeps pointers to large results for 4',
+    ],
+    [
+      'results in the table',
+      { results: ['table'], resultTtl: seconds(2_592_001) },
+      31,
+      'the table keeps pointers to large results for 2592001 s, got 30; raise it or lower resultTtlSeconds',
+    ],
+  ])('%s', (_, props, least, why) => {
+    const sentence = refusalOf({ ...props, payloadExpiry: days(least - 1) });
+    expect(sentence).toMatch(
+      new RegExp(`^payloadExpiryDays: expected at least ${least}, because .*, got ${least - 1}; r`),
+    );
+    expect(sentence).toContain(why);
+    expect(refusalOf({ ...props, payloadExpiry: days(least) })).toBe('not refused');
+  });
+
+  it.each<[what: string, props: Props]>([
+    ['what the CDK knows nothing of', { ...from(imported()), results: ['bucket'], payloadExpiry: days(1) }],
+    ['what points into a given bucket', { results: ['table'], resultTtl: days(60), payloadBucket: bucket }],
+  ])('but may before %s', (_, props) => {
+    expect(refusalOf(props)).toBe('not refused');
+  });
+});
+
+describe('an amount', () => {
+  const AMOUNTS: readonly [name: string, props: (amount: Duration) => Props, perUnit?: number][] = [
+    ['windowSeconds', (window) => ({ window, latencyTarget: minutes(9) })],
+    ['latencyTargetSeconds', (latencyTarget) => ({ latencyTarget })],
+    ['resultTtlSeconds', (resultTtl) => ({ results: ['table'], resultTtl })],
+    ['payloadExpiryDays', (payloadExpiry) => ({ payloadExpiry }), 86_400],
+    ['timeoutSeconds', (timeout) => on({ timeout })],
+    ['deadlineMarginMs', (deadlineMargin) => ({ tuning: { deadlineMargin } }), 0.001],
+    ['memoryMb', (amount) => on({ memorySize: bytes(amount.toSeconds({ integral: false })) }), 1_048_576],
+  ];
+
+  it.each(AMOUNTS)('that is not whole is refused, whatever is derived from it: %s', (name, props, perUnit = 1) => {
+    const sentence = refusalOf(props(millis(1500.5)));
+    expect(sentence).toMatch(new RegExp(`^${name}: expected a whole number .*, got ${1.5005 / perUnit}; choose one`));
+  });
+
+  it.each([
+    ['windowSeconds', () => refusalOf({ window: seconds(Token.asNumber({ Ref: 'Amount' })) })],
+    ['largestMessageBytes', () => refusalOf({ largestMessage: bytes(Token.asNumber({ Ref: 'Amount' })) })],
+  ] as const)('that only the deployment knows is refused: %s', (name, refuse) => {
+    expect(refuse()).toBe(
+      `${name}: expected an amount that is known at synth, because it is checked there, got a token; give a number`,
+    );
+  });
+});
