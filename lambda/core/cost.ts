@@ -22,8 +22,8 @@ export function tableCost(runs: readonly MeasuredRun[]): Cost {
   const lengths = distinct(runs.map((run) => run.length));
   const table = rows.map((row) => lengths.map((length) => measurementOf(runs, row, length)));
   return (paddedRows, paddedLength) =>
-    between(rows, paddedRows, (row) =>
-      between(lengths, paddedLength, (length) => (table[row] as number[])[length] as number),
+    interpolate(rows, paddedRows, (row) =>
+      interpolate(lengths, paddedLength, (length) => (table[row] as number[])[length] as number),
     );
 }
 
@@ -42,7 +42,7 @@ function measurementOf(runs: readonly MeasuredRun[], rows: number, length: numbe
 }
 
 /** The value at `size` on the line through the two nearest `sizes`; in proportion to size beyond them. */
-function between(sizes: readonly number[], size: number, valueAt: (index: number) => number): number {
+export function interpolate(sizes: readonly number[], size: number, valueAt: (index: number) => number): number {
   const above = sizes.findIndex((known) => known >= size);
   if (above < 0) return (valueAt(sizes.length - 1) * size) / (sizes.at(-1) as number);
   const upper = sizes[above] as number;

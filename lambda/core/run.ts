@@ -1,3 +1,4 @@
+import type { Splits } from './answer.ts';
 import { createLimiter, type Limiter, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import type { LatencyEstimator, MemoryCeiling } from './latency.ts';
@@ -7,7 +8,6 @@ import type { MicroBatchReport, Observer } from './observer.ts';
 import type { TimeLimit } from './record.ts';
 import type { Replies } from './replies.ts';
 import type { ReplySink } from './score.ts';
-import type { Splits } from './scoreMicroBatch.ts';
 import { assertBatched, stack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
 import type { BatchingWatch } from './verify.ts';

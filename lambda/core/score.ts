@@ -1,4 +1,5 @@
-import { type DecodedRecord, type DecodeInOrderDependencies, decodeInOrder } from './body.ts';
+import { createSplits } from './answer.ts';
+import { type DecodeDependencies, type DecodedRecord, decodeInOrder } from './body.ts';
 import { createMemoryBudget, type MemoryBudget } from './concurrency.ts';
 import { failure } from './failure.ts';
 import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type MicroBatch } from './microBatch.ts';
@@ -7,12 +8,12 @@ import type { TimeLimit } from './record.ts';
 import { createReplies, type KeyedBody, type Reply } from './replies.ts';
 import type { DecodeLimits } from './requestInputs.ts';
 import { type Call, createSchedule, maxElements, type RunDependencies, startStopwatch } from './run.ts';
-import { createSplits, scoreMicroBatch } from './scoreMicroBatch.ts';
+import { scoreMicroBatch } from './scoreMicroBatch.ts';
 
 export type ScoringLimits = DecodeLimits & RunDependencies['limits'];
 
 /** What scoring needs, from decoding to encoding. Lives as long as the process. */
-export interface ScoreDependencies extends DecodeInOrderDependencies, RunDependencies {
+export interface ScoreDependencies extends DecodeDependencies, RunDependencies {
   readonly plan: Planner;
   readonly limits: ScoringLimits;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type DecodeDependencies, decodeBody, decodeFromTemplate } from '../../../../lambda/core/body.ts';
+import { type DecodeDependencies, decodeBody } from '../../../../lambda/core/body.ts';
 import { createTemplates } from '../../../../lambda/core/bodyTemplate.ts';
 import type { DecodedBody } from '../../../../lambda/core/microBatch.ts';
 import { pointerBody } from '../../../../lambda/core/record.ts';
@@ -13,7 +13,7 @@ import { countedTemplates } from './countedTemplates.ts';
 async function hitsIn(bodies: readonly string[], deps: DecodeDependencies = DEPS): Promise<number> {
   const templates = countedTemplates('packed');
   for (const [record, body] of bodies.entries()) {
-    const short = contentsOf(await decodeFromTemplate(templates, body, record, deps, UNHINDERED));
+    const short = contentsOf(await decodeBody(body, record, deps, UNHINDERED, templates));
     expect({ body, decoded: short }).toStrictEqual({
       body,
       decoded: contentsOf(await decodeBody(body, record, deps, UNHINDERED)),
@@ -86,7 +86,7 @@ describe('the requests of a packed body', () => {
     const templates = countedTemplates('packed');
     const deps = { ...DEPS, payloads: { read: async () => packed(ORDERS) } };
     const pointer = pointerBody({ bucket: 'b', key: 'k' });
-    const decoded = await decodeFromTemplate(templates, pointer, 3, deps, UNHINDERED);
+    const decoded = await decodeBody(pointer, 3, deps, UNHINDERED, templates);
     expect(contentsOf(decoded)).toStrictEqual(contentsOf(await decodeBody(packed(ORDERS), 3, DEPS, UNHINDERED)));
     expect(templates.hits()).toBe(9);
   });
@@ -105,7 +105,7 @@ describe('the requests of a packed body', () => {
   it('are decoded in turns, so that the event loop is not kept', async () => {
     const many = Array.from({ length: 2_000 }, (_, index) => jsonBody({ id: `order-${index}` }));
     const templates = countedTemplates('packed');
-    const decoding = decodeFromTemplate(templates, packed(many), 3, DEPS, UNHINDERED);
+    const decoding = decodeBody(packed(many), 3, DEPS, UNHINDERED, templates);
     let turns = 0;
     const counting = setInterval(() => {
       turns += 1;
@@ -119,7 +119,7 @@ describe('the requests of a packed body', () => {
   it('are decoded in full where the list turns out to be broken after some turns', async () => {
     const many = Array.from({ length: 600 }, (_, index) => jsonBody({ id: `order-${index}` }));
     const templates = countedTemplates('packed');
-    const decoded = await decodeFromTemplate(templates, packed(many).slice(0, -1), 0, DEPS, UNHINDERED);
+    const decoded = await decodeBody(packed(many).slice(0, -1), 0, DEPS, UNHINDERED, templates);
     expect(decoded).toMatchObject({ failure: { code: 'INVALID_JSON' } });
     expect(templates.hits()).toBe(599);
   });
@@ -128,7 +128,7 @@ describe('the requests of a packed body', () => {
 describe('what is allowed in a body', () => {
   const codeOf = async (body: string, deps = DEPS): Promise<string | undefined> => {
     await hitsIn([packed(ORDERS), body], deps);
-    const decoded = await decodeFromTemplate(createTemplates(), body, 0, deps, UNHINDERED);
+    const decoded = await decodeBody(body, 0, deps, UNHINDERED, createTemplates());
     return (contentsOf(decoded) as { failure?: { code: string } }).failure?.code;
   };
 

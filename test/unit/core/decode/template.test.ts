@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { decodeBody, decodeFromTemplate } from '../../../../lambda/core/body.ts';
+import { decodeBody } from '../../../../lambda/core/body.ts';
 import { createTemplates, type Templates } from '../../../../lambda/core/bodyTemplate.ts';
 import { type DecodedRequest, isRefused, type ScoringRequest } from '../../../../lambda/core/microBatch.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
@@ -14,7 +14,7 @@ function hitsIn(bodies: readonly string[], deps = DEPS): number {
   const templates = countedTemplates('alone');
   for (const [record, body] of bodies.entries()) {
     const [short, careful] = [
-      decodeFromTemplate(templates, body, record, deps, UNHINDERED),
+      decodeBody(body, record, deps, UNHINDERED, templates),
       decodeBody(body, record, deps, UNHINDERED),
     ];
     expect({ body, ...(contentsOf(short) as object) }).toStrictEqual({ body, ...(contentsOf(careful) as object) });
@@ -114,7 +114,7 @@ describe('a template', () => {
   const learnt = (model: Model): Templates => {
     const templates = createTemplates();
     const deps = { ...DEPS, models: repositoryOf(model) };
-    decodeFromTemplate(templates, template, 0, deps, UNHINDERED);
+    decodeBody(template, 0, deps, UNHINDERED, templates);
     return templates;
   };
 
@@ -129,7 +129,7 @@ describe('a template', () => {
 
   it('is made of a request of a packed message too, and reads others', () => {
     const templates = createTemplates();
-    decodeFromTemplate(templates, `[${template}]`, 0, DEPS, UNHINDERED);
+    decodeBody(`[${template}]`, 0, DEPS, UNHINDERED, templates);
     expect(templates.read(jsonBody({ id: 'b' }), 7)).toMatchObject({ record: 7, position: 0, id: 'b' });
     expect(templates.read(`[${template}]`, 1)).toBeUndefined();
   });
@@ -148,12 +148,12 @@ describe('a template', () => {
     let deep: object = {};
     for (let level = 0; level < 4000; level++) deep = { a: deep };
     const body = request({ parameters: deep });
-    expect(isRefused(decodeFromTemplate(createTemplates(), body, 0, deps, UNHINDERED) as DecodedRequest)).toBe(false);
+    expect(isRefused(decodeBody(body, 0, deps, UNHINDERED, createTemplates()) as DecodedRequest)).toBe(false);
   });
 
   it('does not read a body that ends as it should, but later', () => {
     const templates = createTemplates();
-    decodeFromTemplate(templates, request({}), 0, deps, UNHINDERED);
+    decodeBody(request({}), 0, deps, UNHINDERED, templates);
     expect([templates.read(request({}), 0), templates.read(`${request({})}}]}`, 0)]).toMatchObject([
       { id: 'a' },
       undefined,
@@ -162,7 +162,7 @@ describe('a template', () => {
 
   it('does not read long bodies, which are outlined before they are parsed', () => {
     const templates = createTemplates();
-    decodeFromTemplate(templates, request({}), 0, deps, UNHINDERED);
+    decodeBody(request({}), 0, deps, UNHINDERED, templates);
     const long = request({}).replace('[1]}', `[1${' '.repeat(70_000)}]}`);
     expect(templates.read(request({}), 0)).toBeDefined();
     expect(templates.read(long, 0)).toBeUndefined();
