@@ -279,7 +279,7 @@ function endOf({ kind }: Slot, body: string, from: number): number {
   return bracket < 0 ? -1 : bracket + 1;
 }
 
-/** An id that JSON spells as it is, without escapes. */
+/** An id that stands in JSON as it is, without escapes. */
 const PLAIN_ID = /^[\x20\x21\x23-\x5b\x5d-\x7e]{0,1024}$/;
 
 /** An input with the elements in `text`, in every other way like the sample's; undefined where they are wrong. */

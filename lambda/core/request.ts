@@ -119,10 +119,8 @@ function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
 function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
   const max = ragged?.allowedSizes.at(-1);
   if (ragged === undefined || max === undefined || length <= max) return undefined;
-  return failure(
-    'INVALID_SHAPE',
-    `${fieldOf(path, 'inputs')}: expected at most ${max} along '${ragged.name}', got ${length}; send a shorter one`,
-  );
+  const wrong = `expected at most ${max} along '${ragged.name}', got ${length}; send a shorter one`;
+  return failure('INVALID_SHAPE', `${fieldOf(path, 'inputs')}: ${wrong}`);
 }
 
 interface DecodedForm {
@@ -208,17 +206,13 @@ function decodeId(id: unknown, path: string): string | undefined | Failure {
 /** What is wrong with the model's name or version, if anything. */
 function refuseModelName({ model_name: name, model_version: version }: JsonObject, path: string): Failure | undefined {
   if (name !== undefined && typeof name !== 'string') {
-    return failure(
-      'INVALID_REQUEST',
-      `${fieldOf(path, 'model_name')}: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
-    );
+    const wrong = `expected a string, got ${preview(name)}; ${SEE_FORMAT}`;
+    return failure('INVALID_REQUEST', `${fieldOf(path, 'model_name')}: ${wrong}`);
   }
   if (version !== undefined && typeof version !== 'string') {
     const versionPath = fieldOf(path, 'model_version');
-    return failure(
-      'INVALID_REQUEST',
-      `${versionPath}: expected a string such as "1", got ${preview(version)}; put it in quotes`,
-    );
+    const wrong = `expected a string such as "1", got ${preview(version)}; put it in quotes`;
+    return failure('INVALID_REQUEST', `${versionPath}: ${wrong}`);
   }
   return undefined;
 }
@@ -231,10 +225,8 @@ function decodeBinaryOutput(value: unknown, path: string): boolean | undefined |
     return failure('INVALID_REQUEST', `${parametersPath}: expected an object, got ${preview(value)}; ${SEE_FORMAT}`);
   const binaryOutput = value.binary_data_output;
   if (binaryOutput === undefined || typeof binaryOutput === 'boolean') return binaryOutput;
-  return failure(
-    'INVALID_REQUEST',
-    `${parametersPath}.binary_data_output: expected true or false, got ${preview(binaryOutput)}; send one of them`,
-  );
+  const wrong = `expected true or false, got ${preview(binaryOutput)}; send one of them`;
+  return failure('INVALID_REQUEST', `${parametersPath}.binary_data_output: ${wrong}`);
 }
 
 const OUTPUT_KEYS = ['name', 'parameters'];
@@ -249,10 +241,8 @@ function decodeOutputs(value: unknown, path: string, model: Model): readonly num
   if (value === undefined) return everyOutput(model);
   const outputsPath = fieldOf(path, 'outputs');
   if (!Array.isArray(value)) {
-    return failure(
-      'INVALID_REQUEST',
-      `${outputsPath}: expected an array of {"name": …}, got ${preview(value)}; ${SEE_FORMAT}`,
-    );
+    const wrong = `expected an array of {"name": …}, got ${preview(value)}; ${SEE_FORMAT}`;
+    return failure('INVALID_REQUEST', `${outputsPath}: ${wrong}`);
   }
   const chosen: number[] = [];
   for (const [index, entry] of value.entries()) {
@@ -269,10 +259,8 @@ function decodeOutputs(value: unknown, path: string, model: Model): readonly num
       );
     }
     if (chosen.includes(found)) {
-      return failure(
-        'INVALID_REQUEST',
-        `${place}.name: expected each output once, got ${preview(entry.name)} again; name it once`,
-      );
+      const wrong = `expected each output once, got ${preview(entry.name)} again; name it once`;
+      return failure('INVALID_REQUEST', `${place}.name: ${wrong}`);
     }
     chosen.push(found);
   }

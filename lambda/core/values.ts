@@ -51,10 +51,8 @@ export function decodeData(
   const pathOf = typeof path === 'string' ? pathWithin(path) : path;
   if (ArrayBuffer.isView(data)) return takeTypedArray(data, datatype, shape, pathOf);
   if (!Array.isArray(data)) {
-    return failure(
-      'INVALID_DATA',
-      `${pathOf([])}: expected an array of ${datatype} elements, got ${preview(data)}; send one`,
-    );
+    const wrong = `expected an array of ${datatype} elements, got ${preview(data)}; send one`;
+    return failure('INVALID_DATA', `${pathOf([])}: ${wrong}`);
   }
   const nested = shape.length > 1 && Array.isArray(data[0]);
   const flat = nested ? flatten(data, shape, pathOf) : data;
@@ -66,10 +64,8 @@ export function decodeData(
   const wrongAt = fillData(target, flat, datatype);
   if (wrongAt < 0) return target;
   const where = nested ? positionOf(wrongAt, shape) : [wrongAt];
-  return failure(
-    'INVALID_DATA',
-    `${pathOf(where)}: expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; fix that element`,
-  );
+  const wrong = `expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; fix that element`;
+  return failure('INVALID_DATA', `${pathOf(where)}: ${wrong}`);
 }
 
 function wrongCount(got: number, shape: readonly number[], pathOf: PathOf): Failure {
@@ -266,10 +262,8 @@ export function decodeRaw(
 }
 
 function notBase64(text: string, path: string): Failure {
-  return failure(
-    'INVALID_DATA',
-    `${path}: expected base64, got ${text.length} characters that are not; encode it again`,
-  );
+  const wrong = `expected base64, got ${text.length} characters that are not; encode it again`;
+  return failure('INVALID_DATA', `${path}: ${wrong}`);
 }
 
 function wrongBytes(
