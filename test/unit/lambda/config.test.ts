@@ -84,14 +84,6 @@ describe('the configuration', () => {
     );
   });
 
-  it('takes a variable that is not set for one that is not there', () => {
-    expect(loadConfig({ ...QUEUES, BATCHSCORE_MAX_BATCH_ROWS: undefined }).maxBatchRows).toBe(512);
-  });
-
-  it('cannot be changed once it is read', () => {
-    expect(Object.isFrozen(loadConfig(QUEUES))).toBe(true);
-  });
-
   it('takes models from S3, and then from no folder', () => {
     const uri = `s3://bucket/models/${'0'.repeat(64)}`;
     expect(loadConfig({ ...QUEUES, BATCHSCORE_MODELS_URI: uri }).modelsUri).toBe(uri);
@@ -134,12 +126,6 @@ describe('the configuration', () => {
     expect(refusalOf({ BATCHSCORE_REQUEST_QUEUE_URL: `https://a/b,${url}`, BATCHSCORE_RESULT_QUEUE_URL: url })).toBe(
       `configuration: BATCHSCORE_RESULT_QUEUE_URL: expected another queue than the requests', got "${url}"; give each its own`,
     );
-  });
-
-  it('takes several request queues, with spaces after their commas', () => {
-    const config = loadConfig({ ...QUEUES, BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.aws/1/a, https://sqs.aws/1/b' });
-
-    expect(config.requestQueueUrls).toEqual(['https://sqs.aws/1/a', 'https://sqs.aws/1/b']);
   });
 
   it('needs no result queue when no results go there', () => {

@@ -49,10 +49,6 @@ describe('the requests of a packed body', () => {
     expect(await hitsIn([body])).toBe(9);
   });
 
-  it('are read by what was learnt from the body before', async () => {
-    expect(await hitsIn([packed(ORDERS), packed(ORDERS)])).toBe(19);
-  });
-
   it('are read beside one that is refused, or like no other', async () => {
     const wrong = jsonBody({ id: 'wrong' }, { ...DATA, flags: [256] });
     const other = jsonBody({ id: 'other', parameters: { trace: 1 } });
@@ -114,14 +110,6 @@ describe('the requests of a packed body', () => {
     clearInterval(counting);
     expect(contentsOf(decoded)).toStrictEqual(contentsOf(await decodeBody(packed(many), 3, DEPS, UNHINDERED)));
     expect([templates.hits(), turns > 2]).toEqual([1_999, true]);
-  });
-
-  it('are decoded in full where the list turns out to be broken after some turns', async () => {
-    const many = Array.from({ length: 600 }, (_, index) => jsonBody({ id: `order-${index}` }));
-    const templates = countedTemplates('packed');
-    const decoded = await decodeBody(packed(many).slice(0, -1), 0, DEPS, UNHINDERED, templates);
-    expect(decoded).toMatchObject({ failure: { code: 'INVALID_JSON' } });
-    expect(templates.hits()).toBe(599);
   });
 });
 

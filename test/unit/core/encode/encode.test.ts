@@ -190,10 +190,4 @@ describe('encodeError', () => {
       `{"message_id":"m1","id":"order-42","code":"INVALID_SHAPE","error":"input 'image': expected [rows, 64], got \\"x\\""}`,
     );
   });
-
-  it('leaves out an id that could not be read', () => {
-    expect(encodeError('m1', undefined, failure('INVALID_JSON', 'no'))).toBe(
-      '{"message_id":"m1","code":"INVALID_JSON","error":"no"}',
-    );
-  });
 });

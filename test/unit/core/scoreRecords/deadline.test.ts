@@ -110,17 +110,6 @@ describe('the deadline', () => {
     expect(statuses(await scoring)).toEqual(['DEADLINE', 'answered']);
   });
 
-  it('learns from the runs of this process', async () => {
-    const models = repositoryOf(lineModel({ runMs: 300 }));
-    const deps = scoringDependencies({ models, limits: { deadlineMarginMs: 500 } });
-    const records = standardRecords([lineRequest([1])]);
-    await scoreRecords(records, deps, enoughTime());
-    await scoreRecords(records, deps, enoughTime());
-
-    expect(await statusesWith(799, records, deps)).toEqual(['DEADLINE']);
-    expect(await statusesWith(800, records, deps)).toEqual(['answered']);
-  });
-
   it('answers what was started and hands back the rest, with nothing written for it', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 0, max: 3000 }), async (atFirst) => {
@@ -147,13 +136,6 @@ describe('the deadline', () => {
       }),
       { numRuns: 50 },
     );
-  });
-
-  it('does not keep errors from being answered, for they need no run', async () => {
-    const deps = scoringDependencies();
-    const records = standardRecords(['no JSON', lineRequest([1])]);
-    expect(await statusesWith(0, records, deps)).toEqual(['answered', 'DEADLINE']);
-    expect(answerTo(deps.writer, 0)).toBe('INVALID_JSON');
   });
 
   it('ends the search for a culprit: nobody is blamed for what was not run', async () => {

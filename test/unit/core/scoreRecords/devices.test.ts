@@ -83,25 +83,6 @@ describe('a model on several devices', () => {
     expect(answers(deps as never, 6)).toEqual([1, 3, 5, 7, 9, 11]);
   });
 
-  it('has the culprit of a failed run found, and every other record answered', async () => {
-    const before: Before = async (_, values) => {
-      if (values.includes(4)) throw new Error('poison');
-    };
-    const { model } = onDevices(3, { maxBatchRows: 2 }, { before });
-    const deps = scoringDependencies({ models: repositoryOf(model) });
-
-    await scoreRecords(SIX, deps, enoughTime());
-
-    expect(upTo(6).map((record) => answerTo(deps.writer, record - 1))).toEqual([
-      [1],
-      [3],
-      [5],
-      [7],
-      'RUN_FAILED',
-      [11],
-    ]);
-  });
-
   it('has records answered by the others while a run hangs on one', async () => {
     const before: Before = (_, values, signal) =>
       new Promise((resolve, reject) => {

@@ -103,13 +103,6 @@ describe('scoring texts of many lengths, by what their runs took', () => {
     },
   );
 
-  it('says which micro-batches would have been dearer together', async () => {
-    const surface: Surface = SURFACES.leap;
-    const texts = textsOf(textLengths(250, seeded(5)));
-    const { closed } = await runsOfEvents([texts], textModel(surface, measuredAtStart(surface)));
-    expect(closed).toContain('dearer');
-  });
-
   it('tries larger runs than it knows in steps, and goes on where they gain', async () => {
     const surface: Surface = (rows, length) => 20 + 0.5 * length + 0.05 * rows * length;
     const measured = [1, 2, 4].map((rows) => ({ rows, length: 10, ms: surface(rows, 10) }));
