@@ -7,7 +7,6 @@ import { type Call, type Ran, reportOf, startStopwatch } from './run.ts';
 import { join, unstack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
 
-/** Formats the answers of a micro-batch that has run, has them written, and reports it. */
 export async function answerMicroBatch(batch: MicroBatch, { outputs, runMs, stackMs }: Ran, call: Call): Promise<void> {
   const { observer, now } = call.deps;
   const startedAt = now();

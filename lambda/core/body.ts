@@ -149,7 +149,6 @@ export function decodeBody(
   return decoded;
 }
 
-/** The object that a body points to. */
 function decodePayload(
   pointer: PayloadPointer,
   record: number,
@@ -292,7 +291,6 @@ function readPacked(
   return reached === 'more' ? readTheRest() : given(reached);
 }
 
-/** Decodes the request at the cursor in full, and moves the cursor behind it. */
 function decodeNext(
   body: string,
   cursor: Cursor,
@@ -322,7 +320,6 @@ const TAB = 9;
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 
-/** Where what follows JSON's white space begins. */
 function afterSpace(text: string, from: number): number {
   let at = from;
   for (let code = text.charCodeAt(at); isSpace(code); code = text.charCodeAt(at)) at += 1;

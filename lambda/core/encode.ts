@@ -32,7 +32,6 @@ export interface ScoreEncoder {
   encode(messageId: string, request: ScoringRequest, fromRow: number): MaybePromise<string | Failure>;
 }
 
-/** @param outputs one tensor per model output, in the model's order */
 export function createEncoder(outputs: readonly Tensor[]): ScoreEncoder {
   let sample: ScoringRequest | undefined;
   let frame: Frame = { fields: [], tail: '' };
@@ -127,7 +126,6 @@ function rawRowsOf({ shape, data }: Tensor, rows: number): (fromRow: number) => 
   return (fromRow) => bytes.toString('base64', fromRow * rowBytes, (fromRow + rows) * rowBytes);
 }
 
-/** The JSON text of an error result. */
 export function encodeError(messageId: string, id: string | undefined, failed: Failure): string {
   return `{${encodeIds(messageId, id)},"code":"${failed.code}","error":${JSON.stringify(failed.message)}}`;
 }
@@ -274,7 +272,6 @@ function formatBigInts(data: BigIntArray, from: number, to: number): string {
   return text;
 }
 
-/** A number where a double holds it exactly, else a decimal string. */
 function formatBigInt(value: bigint): string {
   return Number.isSafeInteger(Number(value)) ? String(value) : `"${value}"`;
 }

@@ -144,7 +144,6 @@ function writeExponential(digits: number, count: number, exponent: number, offse
   return writeWhole(-exponent, end);
 }
 
-/** Writes `value` right-aligned, with zeros in front. */
 function writeDigits(value: number, from: number, to: number): void {
   let rest = value | 0;
   let offset = to;
@@ -166,7 +165,6 @@ function digitsIn(value: number): number {
   return value < 1_000_000_000 ? 9 : 10;
 }
 
-/** Powers of ten that a double holds exactly. */
 const POWERS_OF_TEN = Array.from({ length: 23 }, (_, exponent) => Number(`1e${exponent}`));
 
 const SPACE = 32;

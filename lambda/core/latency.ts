@@ -18,7 +18,6 @@ export interface LatencyEstimator {
   costOf(model: Model): Cost | undefined;
 }
 
-/** What was measured of one model. */
 interface Measured {
   readonly buckets: Map<string, Bucket>;
   /** Whether a run has ended, or the warm-up measured some: the very first run also pays for what is done once. */
@@ -128,7 +127,6 @@ function forgetHang(bucket: Bucket, rows: number, length: number, msPerRow: numb
   if (isHalfAsLarge && (bucket.overrunMsPerRow ?? 0) > HANG_FACTOR * msPerRow) bucket.overrunMsPerRow = undefined;
 }
 
-/** The lower median. */
 function msPerRowOf({ latest }: Bucket): number {
   const msPerRow = latest.slice(-LATEST_RUNS).map(({ rows, ms }) => ms / rows);
   return msPerRow.toSorted((a, b) => a - b)[Math.floor((msPerRow.length - 1) / 2)] as number;
@@ -231,14 +229,11 @@ function differsClearly(before: FittedCost, now: FittedCost, runs: readonly Obse
 export interface MemoryCeiling {
   /** A run of several requests with inputs of so many elements needed more memory than there is. */
   ranOut(model: Model, elements: number): void;
-  /** A run with inputs of so many elements ended well. */
   ranWell(model: Model, elements: number): void;
-  /** Most elements that a run may hold. */
   maxElements(model: Model): number;
 }
 
 interface Ceiling {
-  /** The largest run that ended well. */
   largest: number;
   max: number;
   /** Runs in a row that came near the ceiling and ended well. */

@@ -22,7 +22,6 @@ function keysOfBothForms(): string {
   return `${COMMON_KEYS.join(', ')} and either ${LONG_FORM_KEYS.join(', ')} or instances`;
 }
 
-/** Where a request stands. */
 interface Place {
   /** For messages: `body`, or `[3]` inside a packed message. */
   readonly path: string;
@@ -55,7 +54,7 @@ export function decodeRequest(
   );
 }
 
-/** A service between producer and queue wraps what it was given, unless it is told not to. */
+/** SNS and EventBridge wrap what they are given, unless they are told not to. */
 function explainEnvelope(failed: Failure, value: JsonObject, path: string): Failure {
   const envelope = envelopeIn(value);
   if (envelope === undefined) return failed;
@@ -203,7 +202,6 @@ function decodeId(id: unknown, path: string): string | undefined | Failure {
   return id;
 }
 
-/** What is wrong with the model's name or version, if anything. */
 function refuseModelName({ model_name: name, model_version: version }: JsonObject, path: string): Failure | undefined {
   if (name !== undefined && typeof name !== 'string') {
     const wrong = `expected a string, got ${preview(name)}; ${SEE_FORMAT}`;
@@ -231,7 +229,6 @@ function decodeBinaryOutput(value: unknown, path: string): boolean | undefined |
 
 const OUTPUT_KEYS = ['name', 'parameters'];
 
-/** Indexes of all outputs of a model. */
 function everyOutput(model: Model): readonly number[] {
   return model.outputs.map((_, index) => index);
 }

@@ -120,7 +120,6 @@ function missingInputs(missing: readonly TensorSpec[], path: string, model: Mode
   );
 }
 
-/** Where an input stands in its request. */
 interface InputPlace {
   readonly path: string;
   readonly index: number;
@@ -244,7 +243,6 @@ function decodeColumn(
   return isFailure(data) ? data : { datatype: spec.datatype, shape, data };
 }
 
-/** Why a request must not have an input of that name. */
 function unknownInput(path: string, name: string, model: Model): Failure {
   const isConstant = model.constants?.includes(name) ?? false;
   const got = isConstant ? `${preview(name)}, a constant of the deployment` : preview(name);
@@ -260,7 +258,6 @@ function unknownInput(path: string, name: string, model: Model): Failure {
 interface SharedSizes {
   rows: number | undefined;
   length: number | undefined;
-  /** The name of the ragged axis. */
   readonly ragged: string | undefined;
 }
 
@@ -361,9 +358,7 @@ export function rowsFirst(input: RequestInput, batchAxis = 0): RequestInput {
 }
 
 export interface DecodeLimits {
-  /** Most rows that one request may hold. */
   readonly maxRequestRows: number;
-  /** Most requests that one packed message may hold. */
   readonly maxRequestsPerMessage: number;
 }
 

@@ -18,14 +18,12 @@ export interface RunDependencies {
     readonly deadlineMarginMs: number;
     /** Most elements, padding included, that the inputs of one micro-batch hold together. */
     readonly maxBatchElements: number;
-    /** Most characters of the answer to one message. */
     readonly maxAnswerCharacters: number;
   };
   readonly latency: LatencyEstimator;
   readonly memory: MemoryCeiling;
   readonly batching: BatchingWatch;
   readonly observer: Observer;
-  /** A clock that never goes back, in milliseconds. */
   readonly now: () => number;
 }
 
@@ -44,10 +42,9 @@ export function maxElements({ limits, memory }: RunDependencies, model: Model): 
   return Math.min(limits.maxBatchElements, memory.maxElements(model));
 }
 
-/** The most rows of the first run of a model of which nothing was measured. */
+/** The most rows of a model's first run, where nothing was measured yet. */
 const FIRST_ROWS = 8;
 
-/** What makes room for runs that find none. */
 const MORE_TIME = 'raise the timeout, or lower the batch size or maxBatchRows';
 
 /** What is known of a run's time before it is started. */
@@ -154,7 +151,7 @@ async function run(
   }
 }
 
-/** A run far over its time is taken to hang, so that it leaves some time for what comes after it. */
+/** A run so many times over its expected time is taken to hang, and given up to leave time for what comes after it. */
 const HANG_FACTOR = 4;
 
 /** When the run is given up: at the deadline, or sooner where there is more to do after it. */
@@ -185,7 +182,6 @@ interface Schedule {
    * outlive V8's young memory, which costs a tenth of the time. A slow or hung model holds nothing up for longer.
    */
   catchUp(): Promise<void>;
-  /** Waits until all the work is done. */
   drained(): Promise<void>;
   /** Milliseconds until a device of the model has ended the runs that are under way, as far as that is known. */
   busyMs(model: Model): number;
@@ -198,14 +194,13 @@ interface ModelRuns {
   readonly devices: readonly DeviceRuns[];
 }
 
-/** Which device a run will really have is not known before: it is taken to be the one that is free first. */
+/** A run's device is not known before it starts: it is taken to be the one that is free first. */
 interface DeviceRuns {
   running: number;
   /** When the runs under way are expected to have ended. */
   freeAt: number;
 }
 
-/** @param now a clock that never goes back, in milliseconds */
 export function createSchedule(now: () => number): Schedule {
   const models = new Map<Model, ModelRuns>();
   const runsOf = (model: Model): ModelRuns => {
@@ -244,11 +239,9 @@ function newRuns({ devices = 1 }: Model): ModelRuns {
 }
 
 interface Stopwatch {
-  /** Milliseconds since the last lap, or since the start. */
   lap(): number;
 }
 
-/** @param now a clock that never goes back, in milliseconds */
 export function startStopwatch(now: () => number): Stopwatch {
   let before = now();
   return {
@@ -263,7 +256,6 @@ export function startStopwatch(now: () => number): Stopwatch {
 
 type StageTimes = Pick<MicroBatchReport, 'stackMs' | 'runMs' | 'encodeMs'>;
 
-/** What a run was, for metrics. */
 export function reportOf(batch: MicroBatch, times: StageTimes): MicroBatchReport {
   const { model, parts, rows, paddedRows, paddedLength, closedBecause } = batch;
   return {

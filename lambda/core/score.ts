@@ -70,10 +70,10 @@ export async function score(
 
 /** Bytes of payloads that are read and not scored yet, or one payload that is larger. */
 const PAYLOAD_BYTES = 16 * 1024 * 1024;
-/** Characters of inline bodies that are decoded and not scored yet: what the worker has in a batch, so that none is cut for it. */
+/** Characters of inline bodies that are decoded and not scored yet: as many as the worker has in a batch, so that none is cut. */
 const BACKLOG_CHARACTERS = 32 * 1024 * 1024;
 
-/** What bounds the memory of a call, whatever comes: how much is decoded and not scored yet, by body. */
+/** Bounds the memory of a call: what is decoded and not scored yet, by body. */
 function createBounds(): { payloads: MemoryBudget; backlog: MemoryBudget; release(body: number): void } {
   const payloads = createMemoryBudget(PAYLOAD_BYTES);
   const backlog = createMemoryBudget(BACKLOG_CHARACTERS);
@@ -87,7 +87,7 @@ function createBounds(): { payloads: MemoryBudget; backlog: MemoryBudget; releas
   };
 }
 
-/** Enters bodies into the replies and the plan. Gives what is settled without a run, and what the plan closed. */
+/** Enters bodies into the replies and the plan. Returns the replies that need no run, and the micro-batches that closed. */
 function enterBodies(
   decoded: readonly DecodedRecord[],
   plan: Plan,

@@ -10,17 +10,14 @@ export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, dim) => product * dim, 1);
 }
 
-/** Elements in one slice along axis 0. */
 export function elementsPerRow(shape: readonly number[]): number {
   return elementCount(shape.slice(1));
 }
 
-/** `shape` with another number of rows. */
 export function withRows(shape: readonly number[], rows: number): number[] {
   return withSize(shape, 0, rows);
 }
 
-/** `shape` with another size of one axis. */
 export function withSize(shape: readonly number[], axis: number, size: number): number[] {
   return shape.with(axis, size);
 }
@@ -205,7 +202,6 @@ export function keepsOrder(shape: readonly number[], from: number, to: number): 
   return from === to || shape[from] === 1 || elementCount(passedBy(shape, from, to)) <= 1;
 }
 
-/** The sizes of the axes that change sides with axis `from`. */
 function passedBy(shape: readonly number[], from: number, to: number): readonly number[] {
   return from < to ? shape.slice(from + 1, to + 1) : shape.slice(to, from);
 }
@@ -311,7 +307,6 @@ export function isBase64Length(text: string): boolean {
   return characters % 4 !== 1 && (!padded || text.length % 4 === 0);
 }
 
-/** How many bytes a base64 text holds. */
 export function decodedBytes(text: string): number {
   return Math.floor((unpaddedLength(text) * 3) / 4);
 }

@@ -319,7 +319,6 @@ function decodeStrings(text: string, shape: readonly number[], path: string): Te
   );
 }
 
-/** Counting stops at the first element too many. */
 function describeCount(count: number, expected: number): string {
   return count > expected ? 'more' : String(count);
 }

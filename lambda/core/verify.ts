@@ -38,7 +38,6 @@ export interface BatchingWatch {
 }
 
 interface CheckAllowance {
-  /** Most requests to run alone. */
   readonly requests: number;
   readonly checkMs: number;
   /** Whether the micro-batch is not to be answered as it ran unless one of its requests at least was compared. */
@@ -174,7 +173,7 @@ function nextSize({ allowedSizes, maxBatchRows }: Model, verifiedRows: number): 
   return allowedSizes.find((size) => size > verifiedRows) ?? Math.min(maxBatchRows, 2 * verifiedRows);
 }
 
-/** Checks take no more of the time that is left together. */
+/** All checks of a micro-batch together take no more of the time that is left. */
 const SHARE_OF_TIME_LEFT = 1 / 4;
 
 /**
@@ -205,7 +204,6 @@ export async function mayBeAnswered(batch: MicroBatch, { outputs, runMs, device 
 
 interface Checked {
   readonly verdict: Verdict;
-  /** How many different requests were run alone. */
   readonly compared: number;
 }
 
@@ -264,7 +262,7 @@ export interface ShadowVerification {
   compare(): Promise<void>;
 }
 
-/** A model of which nothing is known is proved by requests that differ from each other; for any other this does nothing. */
+/** Only an unproven model is verified, by requests that differ from each other; for others this does nothing. */
 export function createShadowVerification({ model, closedBecause }: MicroBatch, call: Call): ShadowVerification {
   const { batching, observer } = call.deps;
   const compared: RunBothWays[] = [];
@@ -310,7 +308,6 @@ async function compareTogether(
 /** A request of a micro-batch that was also run alone. Of one that was cut, its part stands for it. */
 interface RunBothWays {
   readonly part: Part;
-  /** Its first row in the micro-batch. */
   readonly row: number;
   /** What it got alone: one tensor per model output, each with the rows of the part, cut back. */
   readonly outputs: readonly Tensor[];
@@ -334,7 +331,7 @@ type Verdict =
       readonly maxRows: number;
     };
 
-/** Whether copies of a request get one answer wherever they stand is looked at in so many places. */
+/** Copies of a request are compared at so many places of a run. */
 const MAX_PLACES = 32;
 
 /** The requests whose outputs in a micro-batch are not those that they get alone, by more than rounding. */
@@ -377,9 +374,8 @@ async function explainDifference(
 
 /** What copies of a request got in one run. */
 interface Copies {
-  /** Of the copies that are looked at, but for the first. */
+  /** The copies that are compared with the first. */
   readonly places: readonly number[];
-  /** The outputs of one copy. */
   at(place: number): readonly Tensor[];
 }
 
@@ -402,10 +398,7 @@ async function inCopies(
   return { places, at: (place) => unstack(copies, part, place * size, ran.outputs) };
 }
 
-/**
- * Has a model batched no more, or with no more rows than change nothing, and tells that: of one that is batched no more,
- * once.
- */
+/** Stops batching a model, or limits it to as many rows as change nothing, and tells the observer. */
 function stopBatching(
   { part: { request }, difference, maxRows }: Extract<Verdict, { status: 'differ' }>,
   { replies, deps: { batching, observer } }: Call,
@@ -447,7 +440,7 @@ function rowsOf({ fromRow, toRow }: Part): number {
   return toRow - fromRow;
 }
 
-/** A check takes no more of the time that is left, so that answers never wait for the deadline because of it. */
+/** One check takes no more of the time that is left, so that answers never miss the deadline because of it. */
 const SHARE_FOR_A_RUN = 1 / 8;
 
 interface CheckRuns {
