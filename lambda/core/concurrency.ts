@@ -86,61 +86,6 @@ export async function withTimeout(work: Promise<unknown>, ms: number): Promise<v
   }
 }
 
-/** Work that is done in the order it came, so much at the same time and no more. */
-export interface Limiter {
-  /** Starts the work as soon as there is room for it. It must not throw. */
-  add(work: () => Promise<void>): void;
-  /** Whether some work has not been started yet. */
-  isBehind(): boolean;
-  caughtUp(): Promise<void>;
-  drained(): Promise<void>;
-}
-
-/** @param max how much work may be under way at the same time */
-export function createLimiter(max: number): Limiter {
-  const waiting: (() => Promise<void>)[] = [];
-  let next = 0;
-  let underWay = 0;
-  let allStarted: Deferred<void> | undefined;
-  let allDone: Deferred<void> | undefined;
-
-  const isBehind = (): boolean => next < waiting.length;
-  const start = (): void => {
-    while (underWay < max && isBehind()) {
-      const work = waiting[next++] as () => Promise<void>;
-      underWay += 1;
-      work().finally(() => {
-        underWay -= 1;
-        start();
-      });
-    }
-    if (isBehind()) return;
-    waiting.length = 0;
-    next = 0;
-    allStarted?.resolve();
-    if (underWay === 0) allDone?.resolve();
-  };
-  return {
-    add(work) {
-      waiting.push(work);
-      start();
-    },
-    isBehind,
-    async caughtUp() {
-      if (!isBehind()) return;
-      allStarted ??= deferred();
-      await allStarted.promise;
-      allStarted = undefined;
-    },
-    async drained() {
-      if (underWay === 0) return;
-      allDone ??= deferred();
-      await allDone.promise;
-      allDone = undefined;
-    },
-  };
-}
-
 /** Memory that is shared out among owners, which are numbered. Bytes of one owner add up. */
 export interface MemoryBudget {
   /**

@@ -133,7 +133,7 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   const capacity = capacityOf(model, elementsPerRowAt(sample, sample.length), runLimits);
   const isGuess = model.allowedSizes.length < 2 && (model.cost ?? learnt) === undefined;
   const limits = isGuess ? undefined : limitsByLength(sample, runLimits);
-  const max = limits === undefined ? capacity.rows : minPerRow(limits.at(sample.length).costs);
+  const max = limits === undefined ? capacity.rows : minPerRow(limits(sample.length).costs);
   const reason = max === capacity.rows ? capacity.reason : 'dearer';
   let parts: Part[] = [];
   let rows = 0;
@@ -200,7 +200,7 @@ function partition(requests: readonly ScoringRequest[], runLimits: RunLimits): M
   const parts: Part[] = [];
   const batches: MicroBatch[] = [];
   for (const { length, alike } of byLength(requests)) {
-    const { rows, reason } = limits.at(length);
+    const { rows, reason } = limits(length);
     for (const request of alike) {
       if (request.rows > rows && !runLimits.mayCut) {
         batches.push(wholeRun(request, reason));
@@ -244,10 +244,10 @@ function byLength(
 /** @param taken shortest first @param next the part that was not taken */
 function reasonOf(taken: readonly Part[], next: Part | undefined, model: Model, limits: LimitsByLength): CloseReason {
   const rows = taken.reduce((sum, { fromRow, toRow }) => sum + toRow - fromRow, 0);
-  const own = limits.at((taken.at(-1) as Part).request.length);
+  const own = limits((taken.at(-1) as Part).request.length);
   if (rows === own.rows) return own.reason;
   if (next === undefined) return 'end';
-  const withNext = limits.at(next.request.length);
+  const withNext = limits(next.request.length);
   const rowsWithNext = rows + next.toRow - next.fromRow;
   if (rowsWithNext > withNext.rows) return withNext.reason;
   const isPadded = paddedRowsOf(model, rowsWithNext) > rowsWithNext;
@@ -280,7 +280,7 @@ function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Span[
   const startOfLast = new Int32Array(parts.length + 1);
   let earliest = 0;
   for (const [index, { request, fromRow, toRow }] of parts.entries()) {
-    const { rows, costs } = limits.at(request.length);
+    const { rows, costs } = limits(request.length);
     const end = index + 1;
     const rowsToEnd = (rowsBefore[index] as number) + toRow - fromRow;
     rowsBefore[end] = rowsToEnd;
@@ -310,27 +310,23 @@ interface LimitsAtLength {
   readonly costs: Float64Array;
 }
 
-interface LimitsByLength {
-  at(length: number): LimitsAtLength;
-}
+type LimitsByLength = (length: number) => LimitsAtLength;
 
 function limitsByLength(sample: ScoringRequest, runLimits: RunLimits): LimitsByLength {
   const { model } = sample;
   // Where nobody has measured what runs cost, what was learnt counts in place of a guess.
   const { learnt } = runLimits;
   const known = new Map<number, LimitsAtLength>();
-  return {
-    at(length) {
-      const paddedLength = paddedLengthOf(model, length);
-      const found = known.get(paddedLength);
-      if (found !== undefined) return found;
-      const elementsPerRow = elementsPerRowAt(sample, paddedLength);
-      const capacity = capacityOf(model, elementsPerRow, runLimits);
-      const cost = model.cost ?? learnt ?? affineCost(() => elementsPerRow);
-      const limits = { ...capacity, costs: costsOf(model, cost, capacity.rows, paddedLength) };
-      known.set(paddedLength, limits);
-      return limits;
-    },
+  return (length) => {
+    const paddedLength = paddedLengthOf(model, length);
+    const found = known.get(paddedLength);
+    if (found !== undefined) return found;
+    const elementsPerRow = elementsPerRowAt(sample, paddedLength);
+    const capacity = capacityOf(model, elementsPerRow, runLimits);
+    const cost = model.cost ?? learnt ?? affineCost(() => elementsPerRow);
+    const limits = { ...capacity, costs: costsOf(model, cost, capacity.rows, paddedLength) };
+    known.set(paddedLength, limits);
+    return limits;
   };
 }
 

@@ -1,5 +1,5 @@
 import type { Splits } from './answer.ts';
-import { createLimiter, type Limiter, withTimeout } from './concurrency.ts';
+import { deferred, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import type { LatencyEstimator, MemoryCeiling } from './latency.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
@@ -175,13 +175,14 @@ const CATCHING_UP_MS = 20;
 
 /** The runs of one call. Each model has threads of its own: a slow one does not hold up the others. */
 interface Schedule {
-  /** Takes work on a micro-batch as soon as there is room for it in its model's limiter. Does not wait for it. */
+  /** Starts work on a micro-batch, in the order it came, as soon as its model has room for it. The work must not throw. */
   add(model: Model, work: () => Promise<void>): void;
   /**
    * Waits until all work is started, for some milliseconds at most: requests that are decoded long before they are run
    * outlive V8's young memory, which costs a tenth of the time. A slow or hung model holds nothing up for longer.
    */
   catchUp(): Promise<void>;
+  /** Waits until all the work is done. */
   drained(): Promise<void>;
   /** Milliseconds until a device of the model has ended the runs that are under way, as far as that is known. */
   busyMs(model: Model): number;
@@ -190,7 +191,8 @@ interface Schedule {
 }
 
 interface ModelRuns {
-  readonly limiter: Limiter;
+  readonly waiting: Set<() => Promise<void>>;
+  underWay: number;
   readonly devices: readonly DeviceRuns[];
 }
 
@@ -203,22 +205,47 @@ interface DeviceRuns {
 
 export function createSchedule(now: () => number): Schedule {
   const models = new Map<Model, ModelRuns>();
+  let workEnded = deferred();
   const runsOf = (model: Model): ModelRuns => {
     const known = models.get(model) ?? newRuns(model);
     models.set(model, known);
     return known;
   };
+  const start = (runs: ModelRuns): void => {
+    for (const work of runs.waiting) {
+      if (runs.underWay >= MICRO_BATCHES_UNDER_WAY * runs.devices.length) return;
+      runs.waiting.delete(work);
+      runs.underWay += 1;
+      work().finally(() => {
+        runs.underWay -= 1;
+        start(runs);
+        workEnded.resolve();
+        workEnded = deferred();
+      });
+    }
+  };
+  const areAll = (is: (runs: ModelRuns) => boolean): boolean => [...models.values()].every(is);
   const busyMs = ({ running, freeAt }: DeviceRuns): number => (running === 0 ? 0 : Math.max(0, freeAt - now()));
   const freeFirst = (model: Model): DeviceRuns =>
     runsOf(model).devices.reduce((first, device) => (busyMs(device) < busyMs(first) ? device : first));
   return {
-    add: (model, work) => runsOf(model).limiter.add(work),
-    async catchUp() {
-      const behind = [...models.values()].filter(({ limiter }) => limiter.isBehind());
-      if (behind.length === 0) return;
-      await withTimeout(Promise.all(behind.map(({ limiter }) => limiter.caughtUp())), CATCHING_UP_MS);
+    add(model, work) {
+      const runs = runsOf(model);
+      runs.waiting.add(work);
+      start(runs);
     },
-    drained: async () => void (await Promise.all([...models.values()].map(({ limiter }) => limiter.drained()))),
+    async catchUp() {
+      let isOver = false;
+      const allStarted = async (): Promise<void> => {
+        while (!isOver && !areAll(({ waiting }) => waiting.size === 0)) await workEnded.promise;
+      };
+      if (areAll(({ waiting }) => waiting.size === 0)) return;
+      await withTimeout(allStarted(), CATCHING_UP_MS);
+      isOver = true;
+    },
+    async drained() {
+      while (!areAll(({ underWay }) => underWay === 0)) await workEnded.promise;
+    },
     busyMs: (model) => busyMs(freeFirst(model)),
     begin(model, expectedMs) {
       const device = freeFirst(model);
@@ -233,7 +260,8 @@ export function createSchedule(now: () => number): Schedule {
 
 function newRuns({ devices = 1 }: Model): ModelRuns {
   return {
-    limiter: createLimiter(MICRO_BATCHES_UNDER_WAY * devices),
+    waiting: new Set(),
+    underWay: 0,
     devices: Array.from({ length: devices }, () => ({ running: 0, freeAt: 0 })),
   };
 }

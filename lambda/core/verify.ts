@@ -446,9 +446,9 @@ const SHARE_FOR_A_RUN = 1 / 8;
 interface CheckRuns {
   /** What a run gave, or undefined where there was no time for it or it failed: that says nothing of its rows. */
   run(batch: MicroBatch): Promise<Ran | undefined>;
-  /** How many runs there were, and how many milliseconds they took. */
-  readonly runs: number;
-  readonly spentMs: number;
+  /** How many runs there were so far, and how many milliseconds they took. */
+  runs: number;
+  spentMs: number;
 }
 
 /**
@@ -459,25 +459,20 @@ interface CheckRuns {
 function createCheckRuns(call: Call, device = 0): CheckRuns {
   // A run that hangs leaves half of the time to the answers that wait behind it.
   const leavingTime: Call = { ...call, time: { ...call.time, isShared: true } };
-  let runs = 0;
-  let spentMs = 0;
-  return {
+  const checks: CheckRuns = {
+    runs: 0,
+    spentMs: 0,
     async run(batch) {
       const expectedMs = expectedCheckMs(batch, call);
       if (!fits(expectedMs, batch, call)) return undefined;
-      runs += 1;
+      checks.runs += 1;
       const stopwatch = startStopwatch(call.deps.now);
       const ran = await runMicroBatch(batch, expectedMs, leavingTime, device);
-      spentMs += isFailure(ran) ? stopwatch.lap() : ran.runMs;
+      checks.spentMs += isFailure(ran) ? stopwatch.lap() : ran.runMs;
       return isFailure(ran) ? undefined : ran;
     },
-    get runs() {
-      return runs;
-    },
-    get spentMs() {
-      return spentMs;
-    },
   };
+  return checks;
 }
 
 /** Milliseconds that a run is expected to take; 0 while nothing was measured. */
