@@ -165,8 +165,6 @@ function digitsIn(value: number): number {
   return value < 1_000_000_000 ? 9 : 10;
 }
 
-const POWERS_OF_TEN = Array.from({ length: 23 }, (_, exponent) => Number(`1e${exponent}`));
-
 const SPACE = 32;
 const NINE = 57;
 const OPEN_ARRAY = 91;
@@ -200,7 +198,7 @@ export function readFloats(text: string, from: number, target: Float32Array | Fl
       const first = at + 1;
       for (code = text.charCodeAt(++at); isDigit(code); code = text.charCodeAt(++at))
         digits = 10 * digits + (code - ZERO);
-      const power = POWERS_OF_TEN[at - first];
+      const power = POWER_OF_TEN[at - first];
       if (at === first || power === undefined) return -1;
       value = digits / power;
     }

@@ -39,21 +39,6 @@ export function copyInto(target: TensorData, offset: number, source: TensorData)
   }
 }
 
-/** Open Inference Protocol datatypes, and how ONNX Runtime and JavaScript hold them. */
-
-type TypedArrayConstructor =
-  | typeof Uint8Array
-  | typeof Uint16Array
-  | typeof Uint32Array
-  | typeof BigUint64Array
-  | typeof Int8Array
-  | typeof Int16Array
-  | typeof Int32Array
-  | typeof BigInt64Array
-  | typeof Float16Array
-  | typeof Float32Array
-  | typeof Float64Array;
-
 export type NumericArray =
   | Uint8Array
   | Uint16Array
@@ -70,27 +55,6 @@ export type TypedArray = NumericArray | BigIntArray;
 /** Row-major elements of a tensor. BOOL is held as 0 and 1 in a Uint8Array, BYTES as strings. */
 export type TensorData = TypedArray | string[];
 
-interface NumberDatatype {
-  readonly kind: 'boolean' | 'integer' | 'float';
-  readonly onnxType: string;
-  readonly array: TypedArrayConstructor;
-  readonly min: number;
-  readonly max: number;
-}
-
-interface BigIntDatatype {
-  readonly kind: 'bigint';
-  readonly onnxType: string;
-  readonly array: typeof BigInt64Array | typeof BigUint64Array;
-  readonly min: bigint;
-  readonly max: bigint;
-}
-
-interface StringDatatype {
-  readonly kind: 'string';
-  readonly onnxType: string;
-}
-
 /** Stands in for `Float16Array`, which Node has since version 24: everything but FP16 works without it. */
 class MissingFloat16Array {
   static readonly BYTES_PER_ELEMENT = 2;
@@ -101,6 +65,7 @@ class MissingFloat16Array {
 
 const FLOAT16_ARRAY: typeof Float16Array = globalThis.Float16Array ?? (MissingFloat16Array as never);
 
+/** Open Inference Protocol datatypes, and how ONNX Runtime and JavaScript hold them. */
 export const DATATYPES = {
   BOOL: { kind: 'boolean', onnxType: 'bool', array: Uint8Array, min: 0, max: 1 },
   UINT8: { kind: 'integer', onnxType: 'uint8', array: Uint8Array, min: 0, max: 255 },
@@ -121,7 +86,7 @@ export const DATATYPES = {
   },
   FP64: { kind: 'float', onnxType: 'float64', array: Float64Array, min: -Number.MAX_VALUE, max: Number.MAX_VALUE },
   BYTES: { kind: 'string', onnxType: 'string' },
-} as const satisfies Record<string, NumberDatatype | BigIntDatatype | StringDatatype>;
+} as const;
 
 export type Datatype = keyof typeof DATATYPES;
 
