@@ -35,14 +35,7 @@ describe('a micro-batch of sentences', () => {
     ];
     const batches = plan(pieces, { maxBatchRows: 3 });
     const cuts = batches.map(({ parts }) => parts.map(({ fromRow, toRow }) => [fromRow, toRow]));
-    expect(cuts).toEqual([
-      [[0, 3]],
-      [[3, 6]],
-      [
-        [6, 7],
-        [0, 2],
-      ],
-    ]);
+    expect(JSON.stringify(cuts)).toBe('[[[0,3]],[[3,6]],[[6,7],[0,2]]]');
     expect(batches.map(({ closedBecause }) => closedBecause)).toEqual(['full', 'full', 'full']);
   });
 

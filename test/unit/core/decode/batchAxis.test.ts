@@ -17,19 +17,7 @@ const INPUT = { name: 'input', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 
 describe('an input whose batch is axis 1', () => {
   it.each([
     ['flat', [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]],
-    [
-      'nested',
-      [
-        [
-          [1, 2, 3],
-          [4, 5, 6],
-        ],
-        [
-          [7, 8, 9],
-          [10, 11, 12],
-        ],
-      ],
-    ],
+    ['nested', JSON.parse('[[[1,2,3],[4,5,6]],[[7,8,9],[10,11,12]]]')],
   ])('has its rows first once it is decoded from %s data', async (_, data) => {
     const input = { ...INPUT, shape: [2, 4], data: new Array(8).fill(0) };
     const state = { name: 'state', datatype: 'FP32', shape: [2, 2, 3], data };
@@ -42,19 +30,8 @@ describe('an input whose batch is axis 1', () => {
 
   it('is without that axis in an instance', async () => {
     const rowOf = (state: unknown) => ({ input: [1, 2, 3, 4], state });
-    const short = {
-      instances: [
-        rowOf([
-          [1, 2, 3],
-          [7, 8, 9],
-        ]),
-        rowOf([
-          [4, 5, 6],
-          [10, 11, 12],
-        ]),
-      ],
-    };
-    const { inputs } = await accepted(short, VOICE);
+    const instances = ['[[1,2,3],[7,8,9]]', '[[4,5,6],[10,11,12]]'].map((state) => rowOf(JSON.parse(state)));
+    const { inputs } = await accepted({ instances }, VOICE);
     expect(inputs[1]?.data).toEqual(Float32Array.of(1, 2, 3, 7, 8, 9, 4, 5, 6, 10, 11, 12));
     const odd = { instances: [rowOf([[[1, 2, 3]], [[7, 8, 9]]])] };
     expect((await refusal(odd, VOICE)).message).toContain(

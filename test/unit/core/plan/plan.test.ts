@@ -41,23 +41,9 @@ describe('plan', () => {
     expect(cuts(planRows([1, 9, 1], { maxBatchRows: 4 }))).toEqual(['0:0-1 1:0-3', '1:3-7', '1:7-9 2:0-1']);
   });
 
-  it('keeps models, and versions of a model, apart', () => {
-    const [one, two] = [lineModel(), lineModel({ version: '2' })];
-    const requests = [zeros(one, 1), zeros(two, 1), zeros(one, 1)];
-    const batches = planAll(requests, PLENTY);
-
-    expect(batches.map(({ model }) => model)).toEqual([one, two]);
-    expect(cuts(batches, requests)).toEqual(['0:0-1 2:0-1', '1:0-1']);
-  });
-
   const image = echoModel('FP32', ['height', 'width']);
   const shaped = (height: number, width: number): ScoringRequest =>
     requestOf(image, [{ datatype: 'FP32', shape: [1, height, width], data: new Float32Array(height * width) }]);
-
-  it('keeps trailing shapes apart, even those with as many elements', () => {
-    const [tall, wide] = [shaped(6, 1), shaped(1, 6)];
-    expect(cuts(planAll([tall, wide, tall], PLENTY), [tall, wide])).toEqual(['0:0-1 0:0-1', '1:0-1']);
-  });
 
   it('does not confuse shapes whose digits read alike', () => {
     expect(planAll([shaped(1, 12), shaped(11, 2), shaped(2, 6)], PLENTY)).toHaveLength(3);

@@ -24,15 +24,13 @@ function withRemaining(remainingMs: () => number) {
   return { ...enoughTime(), remainingMs };
 }
 
-/** The statuses of records that are scored with `left` milliseconds left all the time. */
-async function statusesWith(left: number, records: readonly MessageRecord[], deps: ScoringDependencies) {
-  return statuses(
-    await scoreRecords(
-      records,
-      deps,
-      withRemaining(() => left),
-    ),
-  );
+/** The statuses of records that are scored with so many milliseconds left. */
+async function statusesWith(
+  left: number | (() => number),
+  records: readonly MessageRecord[],
+  deps: ScoringDependencies,
+) {
+  return statuses(await scoreRecords(records, deps, withRemaining(typeof left === 'number' ? () => left : left)));
 }
 
 describe('the deadline', () => {
@@ -87,13 +85,7 @@ describe('the deadline', () => {
     });
     const records = standardRecords(Array.from({ length: 120 }, (_, index) => lineRequest([index])));
 
-    const outcomes = statuses(
-      await scoreRecords(
-        records,
-        deps,
-        withRemaining(() => left),
-      ),
-    );
+    const outcomes = await statusesWith(() => left, records, deps);
 
     expect(outcomes.filter((status) => status === 'answered')).toHaveLength(50);
     expect(left).toBe(500);
@@ -122,17 +114,13 @@ describe('the deadline', () => {
         const models = repositoryOf(lineModel({ maxBatchRows: 1, before }));
         const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
 
-        const outcomes = await scoreRecords(
-          TEN_RECORDS,
-          deps,
-          withRemaining(() => left),
-        );
+        const outcomes = await statusesWith(() => left, TEN_RECORDS, deps);
 
         expect(startedWith.every((ms) => ms >= 600)).toBe(true);
         expect(startedWith.length > 0).toBe(atFirst >= 600);
         const answered = writtenRecords(deps.writer);
         expect(answered).toHaveLength(startedWith.length);
-        expect(statuses(outcomes)).toEqual(TEN_RECORDS.map((_, i) => (answered.includes(i) ? 'answered' : 'DEADLINE')));
+        expect(outcomes).toEqual(TEN_RECORDS.map((_, i) => (answered.includes(i) ? 'answered' : 'DEADLINE')));
       }),
       { numRuns: 50 },
     );
@@ -147,13 +135,9 @@ describe('the deadline', () => {
     const deps = scoringDependencies({ models: repositoryOf(lineModel({ before })), latency: HUNDRED_A_ROW });
     const records = standardRecords([lineRequest([1]), lineRequest([2]), lineRequest([3]), lineRequest([4])]);
 
-    const outcomes = await scoreRecords(
-      records,
-      deps,
-      withRemaining(() => left),
-    );
+    const outcomes = await statusesWith(() => left, records, deps);
 
-    expect(statuses(outcomes)).toEqual(['answered', 'DEADLINE', 'DEADLINE', 'DEADLINE']);
+    expect(outcomes).toEqual(['answered', 'DEADLINE', 'DEADLINE', 'DEADLINE']);
     expect(answerTo(deps.writer, 0)).toBe('RUN_FAILED');
   });
 
@@ -164,12 +148,8 @@ describe('the deadline', () => {
     };
     const models = repositoryOf(lineModel({ maxBatchRows: 1, before }));
     const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
-    const outcomes = await scoreRecords(
-      standardRecords([lineRequest([1, 2, 3])]),
-      deps,
-      withRemaining(() => left),
-    );
-    expect(statuses(outcomes)).toEqual(['DEADLINE']);
+    const outcomes = await statusesWith(() => left, standardRecords([lineRequest([1, 2, 3])]), deps);
+    expect(outcomes).toEqual(['DEADLINE']);
     expect(deps.writer.written).toEqual([]);
   });
 
@@ -178,14 +158,7 @@ describe('the deadline', () => {
     const fast = lineModel({ measured: [] });
     const models = repositoryOf({ ...fast, run: async (inputs) => ({ ...(await fast.run(inputs)), runMs }) });
     const deps = scoringDependencies({ models });
-    const attempt = async () =>
-      statuses(
-        await scoreRecords(
-          standardRecords([lineRequest([1])]),
-          deps,
-          withRemaining(() => 30_000),
-        ),
-      );
+    const attempt = () => statusesWith(30_000, standardRecords([lineRequest([1])]), deps);
     await attempt();
     runMs = 5;
     expect([await attempt(), await attempt()].flat()).toEqual(['answered', 'answered']);

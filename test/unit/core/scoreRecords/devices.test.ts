@@ -124,21 +124,6 @@ describe('a model on several devices', () => {
 describe('checks of a model on several devices', () => {
   const PROVED = { independence: 'proved', maxBatchRows: 3 } as const;
 
-  it('run on the device of the micro-batch that they check', async () => {
-    const { model, runs } = onDevices(2, PROVED);
-    const deps = depsFor(model, 1);
-
-    await scoreRecords(SIX, deps, enoughTime());
-
-    const batches = runs.filter(([, values]) => values.length > 1);
-    const checks = runs.filter(([, values]) => values.length === 1);
-    expect(batches.map(([device]) => device)).toEqual([0, 1]);
-    expect(checks.length).toBeGreaterThan(2);
-    for (const [device, [value]] of checks) {
-      expect(batches.find(([, values]) => values.includes(value as number))?.[0]).toBe(device);
-    }
-  });
-
   it('do not take for mixing what two devices round differently', async () => {
     const { model, runs } = onDevices(2, PROVED, { error: (device) => device / 10 });
     const deps = depsFor(model, 1);

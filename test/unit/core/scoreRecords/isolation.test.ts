@@ -174,16 +174,9 @@ describe('what is no fault of a record', () => {
     const microBatch = () => {
       throw new Error('metrics are broken');
     };
+    const { observer } = scoringDependencies();
     const deps = scoringDependencies({
-      observer: {
-        microBatch,
-        decoded: () => {},
-        checked: () => {},
-        batchMismatch: () => {},
-        written: () => {},
-        runAbandoned: () => {},
-        problem: (error) => void problems.push(error),
-      },
+      observer: { ...observer, microBatch, problem: (error) => void problems.push(error) },
     });
     const outcomes = await scoreRecords(standardRecords([lineRequest([1])]), deps, enoughTime());
 

@@ -60,14 +60,6 @@ describe('a run that needs more memory than there is', () => {
     expect(deps.reports.slice(-3).map(({ closedBecause }) => closedBecause)).toEqual(['budget', 'budget', 'end']);
   });
 
-  it('also halves what the same call had planned before it', async () => {
-    const { runs, call } = lineProcess(5, { maxBatchRows: 8 });
-    const { statuses } = await call(lines(24));
-    expect(statuses).toEqual(new Array(24).fill('answered'));
-    expect(runs.filter((elements) => elements > 5).length).toBeLessThanOrEqual(2);
-    expect(runs.at(-1)).toBeLessThanOrEqual(4);
-  });
-
   it('is cut by rows where it holds one request, whose answer is joined', async () => {
     const { runs, call } = lineProcess(3);
     const { statuses, answers } = await call([lineRequest([0, 1, 2, 3, 4, 5, 6])]);
