@@ -58,7 +58,7 @@ async function scoreBoth([first, second]: Halves, call: Call): Promise<void> {
 }
 
 async function scoreWhatFits(batch: MicroBatch, failed: Failure, call: Call): Promise<void> {
-  const halves = call.time.signal.aborted ? undefined : halve(batch);
+  const halves = halve(batch);
   if (halves !== undefined) await scoreBoth(halves, call);
   else await failAll(batch, failed, call);
 }

@@ -137,8 +137,6 @@ describe('the configuration', () => {
 
   it.each([
     ['BATCHSCORE_MAX_BATCH_ROW', 'did you mean BATCHSCORE_MAX_BATCH_ROWS, a whole number from 1 to 65536?'],
-    ['BATCHSCORE_WINDOWSECONDS', 'did you mean BATCHSCORE_WINDOW_SECONDS, a number from 0 to 300?'],
-    ['BATCHSCORE_LOGLEVEL', 'did you mean BATCHSCORE_LOG_LEVEL, one of debug, info, warn, error?'],
     ['BATCHSCORE_COLOUR', 'docs/configuration.md lists them'],
   ])('is refused for %s, which it does not know, with the nearest that it knows and its range', (key, hint) => {
     expect(refusalOf({ ...QUEUES, [key]: '64' })).toBe(
@@ -148,7 +146,6 @@ describe('the configuration', () => {
 
   it.each([
     ['BATCHSCORE_MAX_BATCH_ROWS', 'many', 'a whole number from 1 to 65536'],
-    ['BATCHSCORE_CHECK_PERCENT', '101', 'a whole number from 0 to 100'],
     ['BATCHSCORE_WINDOW_SECONDS', '-1', 'a number from 0 to 300'],
     ['BATCHSCORE_RESULTS_PER_MESSAGE', 'all', "a whole number from 1 to 10000, or 'fill'"],
     ['BATCHSCORE_LOG_LEVEL', 'loud', 'one of debug, info, warn, error'],

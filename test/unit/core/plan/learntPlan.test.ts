@@ -15,19 +15,6 @@ function planWith(learnt: Cost, requests: readonly ScoringRequest[], maxElements
 }
 
 describe('a plan by what was learnt', () => {
-  it('says that padding was too dear where it was', () => {
-    const model = sentenceModel({ maxBatchRows: 100 });
-    const lengths = [2, 2, 100];
-    const batches = planWith(
-      (rows, length) => 1 + rows * length,
-      lengths.map((length) => zeros(model, 1, length)),
-    );
-    expect(batches.map(({ rows, closedBecause }) => [rows, closedBecause])).toEqual([
-      [2, 'padding'],
-      [1, 'end'],
-    ]);
-  });
-
   it('goes by what the model itself says of its cost, if it does', () => {
     const model = { ...sentenceModel(), cost: (rows: number) => rows ** 2 };
     const batches = planWith(() => 1, [zeros(model, 1, 5), zeros(model, 1, 5)]);

@@ -16,7 +16,7 @@ import {
   sumModel,
   sumRequest,
 } from '../../../helpers/scoring.ts';
-import { answerTo, inShort } from './answers.ts';
+import { answerTo } from './answers.ts';
 
 async function score(bodies: readonly unknown[], ...models: readonly Model[]) {
   const deps = scoringDependencies({ models: repositoryOf(...models) });
@@ -110,12 +110,6 @@ describe('a packed message', () => {
   it('shares micro-batches with the other records of its event', async () => {
     const { deps } = await score([[lineRequest([1]), lineRequest([2])], lineRequest([3])], lineModel());
     expect(deps.reports.map(({ requests }) => requests)).toEqual([3]);
-  });
-
-  it('is answered when its last request is, though its requests ran in different micro-batches', async () => {
-    const packed = [lineRequest([1]), lineRequest([2]), lineRequest([3])];
-    const { deps } = await score([packed], lineModel({ maxBatchRows: 1 }));
-    expect(deps.writer.written.map(({ body }) => inShort(JSON.parse(body)))).toEqual([[[3], [5], [7]]]);
   });
 });
 

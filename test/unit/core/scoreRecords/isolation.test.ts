@@ -153,13 +153,6 @@ describe('a model that cannot be run now', () => {
     unavailable();
   };
 
-  it('does not take back the error that one run of a split request has already settled', async () => {
-    const model = lineModel({ before: failsOrIsGone, maxBatchRows: 1 });
-    const { deps, outcomes } = await score([lineRequest([POISON, 1])], model);
-    expect(statuses(outcomes)).toEqual(['answered']);
-    expect(answerTo(deps.writer, 0)).toBe('RUN_FAILED');
-  });
-
   it('has a split request handed back, and nothing written for it though a later run of it fails', async () => {
     const model = lineModel({ before: failsOrIsGone, maxBatchRows: 1 });
     const { deps, outcomes } = await score([lineRequest([1, POISON])], model);
