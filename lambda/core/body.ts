@@ -8,7 +8,7 @@ import { isShort, MAX_KEYS, MAX_LEVELS, maxContainers, outlineAt, outlineOf } fr
 import { type PayloadPointer, type PayloadReader, parsePointer } from './record.ts';
 import type { KeyedBody } from './replies.ts';
 import { decodeRequest, type RequestDependencies } from './request.ts';
-import { tooManyRequests } from './requestInputs.ts';
+import { type DecodeLimits, tooManyRequests } from './requestInputs.ts';
 import { WHOLE_BODY } from './values.ts';
 
 export interface DecodeDependencies extends RequestDependencies {
@@ -138,7 +138,7 @@ export function decodeBody(
   if (read !== undefined) return read;
   const decoded = whenThere(readPacked(body, record, deps, templates), (packed) => {
     if (packed !== undefined) return packed;
-    const parsed = parseJson(body, WHOLE_BODY);
+    const parsed = parseJson(body, WHOLE_BODY, deps.limits);
     if (isFailure(parsed)) return refusedBody(parsed);
     const pointer = parsePointer(parsed);
     if (pointer === undefined) return decodeValue(parsed, record, deps);
@@ -167,7 +167,7 @@ function decodePayload(
     const packed = await readPacked(text, record, deps, templates);
     if (packed !== undefined) return packed;
     const where = `s3 object ${preview(pointer.key)}`;
-    const parsed = parseJson(text, where);
+    const parsed = parseJson(text, where, deps.limits);
     if (isFailure(parsed)) return refusedBody(parsed);
     if (parsePointer(parsed) === undefined) return decodeValue(parsed, record, deps);
     const wrong = 'expected a request, got another pointer; point to the request itself';
@@ -216,13 +216,15 @@ async function decodeByTurns(
 }
 
 /** The value of a JSON text, or why it was not parsed. */
-function parseJson(text: string, path: string): unknown {
-  const { levels, containers, keys } = outlineOf(text);
+function parseJson(text: string, path: string, limits: DecodeLimits): unknown {
+  const { levels, containers, keys, elements } = outlineOf(text);
   const max = maxContainers(text);
   if (levels > MAX_LEVELS || containers > max || keys > MAX_KEYS) {
     const allowed = `${max} arrays and objects, on ${MAX_LEVELS} levels, and ${MAX_KEYS} keys in an object`;
     return failure('INVALID_REQUEST', `${path}: expected at most ${allowed}, got more; send elements flat`);
   }
+  // Before they are parsed: millions of requests that are numbers take more memory than there is.
+  if (elements > limits.maxRequestsPerMessage) return tooManyRequests(elements, path, limits);
   try {
     return JSON.parse(text);
   } catch (error) {

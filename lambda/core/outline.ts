@@ -6,6 +6,8 @@ interface Outline {
   readonly containers: number;
   /** Keys of the object that has most; counting stops beyond `MAX_KEYS`. */
   readonly keys: number;
+  /** Elements of the array that the text is, if it is one. */
+  readonly elements: number;
 }
 
 /** Levels of arrays and objects that a body may have: more than any tensor has axes. */
@@ -25,9 +27,10 @@ export function maxContainers(text: string): number {
 
 /** Shorter texts are parsed in no time, whatever they are like. */
 const SHORT_CHARACTERS = 65_536;
-const SHORT: Outline = { levels: 0, containers: 0, keys: 0 };
+const SHORT: Outline = { levels: 0, containers: 0, keys: 0, elements: 0 };
 
 const QUOTE = 34;
+const COMMA = 44;
 const COLON = 58;
 const BACKSLASH = 92;
 const OPEN_ARRAY = 91;
@@ -40,7 +43,9 @@ const CLOSE_OBJECT = 125;
  * hundred times its memory, one of keys thirty times. Reading the outline takes two milliseconds a megabyte.
  */
 export function outlineOf(text: string): Outline {
-  return isShort(text) ? SHORT : readOutline(text, 0, false);
+  if (isShort(text)) return SHORT;
+  const outline = readOutline(text, 0, false);
+  return text.trimStart().startsWith('[') ? outline : { ...outline, elements: 0 };
 }
 
 /** Whether a text is short enough to be parsed without a look at its outline. */
@@ -67,6 +72,7 @@ function readOutline(text: string, from: number, alone: boolean): PartOutline {
   let levels = 0;
   let containers = 0;
   let keys = 0;
+  let elements = 1;
   const keysAtLevel = new Int32Array(MAX_LEVELS + 2);
   for (let index = from; index < text.length; index++) {
     const code = text.charCodeAt(index);
@@ -89,9 +95,9 @@ function readOutline(text: string, from: number, alone: boolean): PartOutline {
       keysAtLevel[level] = (keysAtLevel[level] ?? 0) + 1;
       keys = Math.max(keys, keysAtLevel[level] ?? 0);
       if (keys > MAX_KEYS) break;
-    }
+    } else if (code === COMMA && level === 1) elements += 1;
   }
-  return { levels, containers, keys, end };
+  return { levels, containers, keys, elements, end };
 }
 
 /** Where the string ends that starts at `from`: at a quote behind an even number of backslashes; -1 if it does not. */

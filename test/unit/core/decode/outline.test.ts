@@ -57,3 +57,14 @@ describe('the keys of a long text', () => {
     expect(outlineOf(LONG + objects).keys).toBe(3);
   });
 });
+
+describe('the elements of a long array', () => {
+  it.each([
+    ['numbers', '[1,2,3]', 3],
+    ['arrays and objects with elements of their own', '[[1,2],{"a":[3,4],"b":5},[]]', 3],
+    ['strings with commas in them', '["a,b","\\",",",c"]', 3],
+    ['none of an object', '{"a":1,"b":2}', 0],
+  ])('are counted: %s', (_, text, elements) => {
+    expect(outlineOf(LONG + text).elements).toBe(elements);
+  });
+});
