@@ -3,7 +3,6 @@ import { allThere, type MaybePromise, type MemoryBudget, nextTurn, whenThere, wi
 import { type Failure, failure, isFailure, preview } from './failure.ts';
 import { isObject, parseIfJson } from './json.ts';
 import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type RefusedRequest } from './microBatch.ts';
-import type { ModelRepository } from './model.ts';
 import type { Observer } from './observer.ts';
 import { isShort, MAX_KEYS, MAX_LEVELS, maxContainers, outlineAt, outlineOf } from './outline.ts';
 import { type PayloadPointer, type PayloadReader, parsePointer } from './record.ts';
@@ -12,10 +11,9 @@ import { decodeRequest, type RequestDependencies } from './request.ts';
 import { type DecodeLimits, tooManyRequests } from './requestInputs.ts';
 import { WHOLE_BODY } from './values.ts';
 
-export interface DecodeInOrderDependencies extends DecodeDependencies {
-  readonly observer: Observer;
-  /** A clock that never goes back, in milliseconds. */
-  readonly now: () => number;
+export interface DecodeDependencies extends RequestDependencies {
+  /** Where bodies too large for SQS are read from; undefined in a deployment without a payload bucket. */
+  readonly payloads?: PayloadReader | undefined;
 }
 
 export interface DecodedRecord {
@@ -33,16 +31,17 @@ const STALLED_MS = 250;
 const BODIES_UNDER_WAY = 256;
 
 /**
- * Decodes bodies, some at a time; those that wait for something are given when they are there. In between the event loop sees to runs and writes.
+ * Decodes bodies, some at a time, and lets the event loop see to runs and writes in between. Bodies that wait for S3, a
+ * model or a transform come when they are there.
  *
- * Gives an empty list when it waits: what was decoded before had better be scored meanwhile.
+ * Yields an empty list while it waits: the caller should score what it already has.
  *
- * @param room for payloads, by body. When they wait for it, what was decoded is given at once, so that it can be
- *   scored and its room released
+ * @param room for payloads, by body. Once one has to wait for room, what was decoded is yielded, so that it can be scored
+ *   and its room released
  */
 export async function* decodeInOrder(
   bodies: readonly KeyedBody[],
-  deps: DecodeInOrderDependencies,
+  deps: DecodeDependencies & { readonly observer: Observer },
   room: MemoryBudget,
   signal: AbortSignal,
 ): AsyncGenerator<readonly DecodedRecord[]> {
@@ -65,7 +64,7 @@ export async function* decodeInOrder(
   };
   const decodeOne = (body: string, record: number): MaybePromise<DecodedBody> => {
     try {
-      const one = decodeFromTemplate(templates, body, record, deps, options);
+      const one = decodeBody(body, record, deps, options, templates);
       return one instanceof Promise ? one.catch(notDecoded) : one;
     } catch (error) {
       return notDecoded(error);
@@ -113,33 +112,10 @@ const NOT_DECODED: DecodedBody = {
   failure: failure('INTERNAL', 'expected the decoder to answer; it threw; the record is handed back'),
 };
 
-export interface DecodeDependencies {
-  readonly models: ModelRepository;
-  /** Where bodies too large for SQS are read from; undefined in a deployment without a payload bucket. */
-  readonly payloads?: PayloadReader | undefined;
-  readonly limits: DecodeLimits;
-}
-
 interface DecodeOptions {
   /** Waits for memory for so many bytes of a record's payload. */
   readonly admit: (record: number, bytes: number) => Promise<void>;
   readonly signal: AbortSignal;
-}
-
-/** {@link decodeBody}, the short way where a request is the same text as one before but for its id and elements. */
-export function decodeFromTemplate(
-  templates: Templates,
-  body: string,
-  record: number,
-  deps: DecodeDependencies,
-  options: DecodeOptions,
-): MaybePromise<DecodedBody> {
-  const read = templates.read(body, record);
-  if (read !== undefined) return read;
-  const decoded = decodeBody(body, record, deps, options, templates);
-  // What was there at once was in the body itself, not in an object that it points to.
-  if (!(decoded instanceof Promise || isPacked(decoded) || isRefused(decoded))) templates.learn(body, decoded);
-  return decoded;
 }
 
 /**
@@ -147,7 +123,8 @@ export function decodeFromTemplate(
  * a request is in the answer, never thrown.
  *
  * @param record which record of the invocation it is
- * @param templates for the requests of a packed body. @default each is decoded in full
+ * @param templates read what is the same text as a request before it but for its id and elements.
+ *   @default every request is decoded in full
  * @see docs/message-format.md
  */
 export function decodeBody(
@@ -157,26 +134,21 @@ export function decodeBody(
   options: DecodeOptions,
   templates?: Templates,
 ): MaybePromise<DecodedBody> {
-  return whenThere(packedIn(body, record, deps, templates), (packed) => {
+  const read = templates?.read(body, record);
+  if (read !== undefined) return read;
+  const decoded = whenThere(readPacked(body, record, deps, templates), (packed) => {
     if (packed !== undefined) return packed;
     const parsed = parseJson(body, WHOLE_BODY, deps.limits);
     if (isFailure(parsed)) return refusedBody(parsed);
-    const pointer = parsePointer(parsed.value);
-    if (pointer === undefined) return decodeValue(parsed.value, record, deps);
+    const pointer = parsePointer(parsed);
+    if (pointer === undefined) return decodeValue(parsed, record, deps);
     return isFailure(pointer) ? refusedBody(pointer) : decodePayload(pointer, record, deps, options, templates);
   });
+  // What was there at once was in the body itself, not in an object that it points to.
+  if (!(decoded instanceof Promise || isPacked(decoded) || isRefused(decoded))) templates?.learn(body, decoded);
+  return decoded;
 }
 
-function packedIn(
-  text: string,
-  record: number,
-  deps: DecodeDependencies,
-  templates: Templates | undefined,
-): MaybePromise<readonly DecodedRequest[] | undefined> {
-  return templates === undefined ? undefined : readPacked(templates, text, record, deps);
-}
-
-/** The object that a body points to. */
 function decodePayload(
   pointer: PayloadPointer,
   record: number,
@@ -184,7 +156,7 @@ function decodePayload(
   { admit, signal }: DecodeOptions,
   templates: Templates | undefined,
 ): MaybePromise<DecodedBody> {
-  const { payloads, limits } = deps;
+  const { payloads } = deps;
   if (payloads === undefined) {
     const wrong = 'expected a request, got a pointer to S3; this deployment has no payload bucket';
     return refusedBody(failure('INVALID_POINTER', `body: ${wrong}`));
@@ -192,10 +164,14 @@ function decodePayload(
   const options = { admit: (bytes: number) => admit(record, bytes), signal };
   return payloads.read(pointer, options).then(async (text): Promise<DecodedBody> => {
     if (isFailure(text)) return refusedBody(text);
-    const packed = await packedIn(text, record, deps, templates);
+    const packed = await readPacked(text, record, deps, templates);
     if (packed !== undefined) return packed;
-    const parsed = parsePayload(text, pointer, limits);
-    return isFailure(parsed) ? refusedBody(parsed) : decodeValue(parsed.value, record, deps);
+    const where = `s3 object ${preview(pointer.key)}`;
+    const parsed = parseJson(text, where, deps.limits);
+    if (isFailure(parsed)) return refusedBody(parsed);
+    if (parsePointer(parsed) === undefined) return decodeValue(parsed, record, deps);
+    const wrong = 'expected a request, got another pointer; point to the request itself';
+    return refusedBody(failure('INVALID_POINTER', `${where}: ${wrong}`));
   });
 }
 
@@ -239,36 +215,33 @@ async function decodeByTurns(
   return allThere(decoded);
 }
 
-interface Parsed {
-  readonly value: unknown;
-}
-
-function parsePayload(text: string, { key }: PayloadPointer, limits: DecodeLimits): Parsed | Failure {
-  const where = `s3 object ${preview(key)}`;
-  const parsed = parseJson(text, where, limits);
-  if (isFailure(parsed) || parsePointer(parsed.value) === undefined) return parsed;
-  return failure('INVALID_POINTER', `${where}: expected a request, got another pointer; point to the request itself`);
-}
-
-function parseJson(text: string, path: string, limits: DecodeLimits): Parsed | Failure {
+/** The value of a JSON text, or why it was not parsed. */
+function parseJson(text: string, path: string, limits: DecodeLimits): unknown {
   const { levels, containers, keys, elements } = outlineOf(text);
   const max = maxContainers(text);
   if (levels > MAX_LEVELS || containers > max || keys > MAX_KEYS) {
     const allowed = `${max} arrays and objects, on ${MAX_LEVELS} levels, and ${MAX_KEYS} keys in an object`;
     return failure('INVALID_REQUEST', `${path}: expected at most ${allowed}, got more; send elements flat`);
   }
+  // Before they are parsed: millions of requests that are numbers take more memory than there is.
   if (elements > limits.maxRequestsPerMessage) return tooManyRequests(elements, path, limits);
   try {
-    return { value: JSON.parse(text) };
+    return JSON.parse(text);
   } catch (error) {
     const position = error instanceof SyntaxError ? /at position \d+/.exec(error.message)?.[0] : undefined;
-    return failure(
-      'INVALID_JSON',
-      `${path}: expected one JSON request, got ${text.length} characters that are not JSON` +
-        `${position === undefined ? '' : ` (${position})`}; NaN and Infinity are written as strings`,
-    );
+    const got = `${text.length} characters that are not JSON${position === undefined ? '' : ` (${position})`}`;
+    const message = `${path}: expected one JSON request, got ${got}; NaN and Infinity are written as strings`;
+    return failure('INVALID_JSON', message);
   }
 }
+
+const COMMA = 44;
+const OPEN_ARRAY = 91;
+const CLOSE_ARRAY = 93;
+const OPEN_OBJECT = 123;
+
+/** `end`: all is read. `more`: there is more to read. `odd`: it must be decoded in full. */
+type Reached = 'end' | 'more' | 'odd';
 
 /**
  * The requests of a packed body one after the other, each by a template where it is like one before. What they are, and
@@ -279,71 +252,47 @@ function parseJson(text: string, path: string, limits: DecodeLimits): Parsed | F
  * not help with it, or it has more of anything than is allowed.
  */
 function readPacked(
-  templates: Templates,
   body: string,
   record: number,
   deps: RequestDependencies,
+  templates: Templates | undefined,
 ): MaybePromise<readonly DecodedRequest[] | undefined> {
   const start = afterSpace(body, 0);
-  if (body.charCodeAt(start) !== OPEN_ARRAY) return undefined;
-  const reading: Reading = {
-    body,
-    cursor: { record, position: 0, at: afterSpace(body, start + 1), containers: 1 },
-    requests: [],
-    templates,
-    deps,
+  if (templates === undefined || body.charCodeAt(start) !== OPEN_ARRAY) return undefined;
+  const cursor: Cursor = { record, position: 0, at: afterSpace(body, start + 1), containers: 1 };
+  const requests: DecodedRequest[] = [];
+  /** Reads a turn's worth, from the beginning of a request to the beginning of another. */
+  const readSome = (): Reached => {
+    const turnEnds = cursor.at + CHARACTERS_A_TURN;
+    for (let read = 0; read < REQUESTS_A_TURN && cursor.at < turnEnds; read++) {
+      if (requests.length === deps.limits.maxRequestsPerMessage) return 'odd';
+      const request = templates.readNext(body, cursor) ?? decodeNext(body, cursor, templates, deps);
+      if (request === undefined) return 'odd';
+      requests.push(request);
+      const behind = afterSpace(body, cursor.at);
+      const code = body.charCodeAt(behind);
+      cursor.at = afterSpace(body, behind + 1);
+      if (code === CLOSE_ARRAY) return cursor.at === body.length ? 'end' : 'odd';
+      if (code !== COMMA) return 'odd';
+    }
+    return 'more';
   };
-  const reached = readSome(reading);
-  return reached === 'more' ? readTheRest(reading) : given(reached, reading);
+  const given = (reached: Reached): readonly DecodedRequest[] | undefined => {
+    const allowed = isShort(body) || cursor.containers <= maxContainers(body);
+    return reached === 'end' && allowed ? requests : undefined;
+  };
+  const readTheRest = async (): Promise<readonly DecodedRequest[] | undefined> => {
+    let reached: Reached = 'more';
+    while (reached === 'more') {
+      await nextTurn();
+      reached = readSome();
+    }
+    return given(reached);
+  };
+  const reached = readSome();
+  return reached === 'more' ? readTheRest() : given(reached);
 }
 
-interface Reading {
-  readonly body: string;
-  readonly cursor: Cursor;
-  readonly requests: DecodedRequest[];
-  readonly templates: Templates;
-  readonly deps: RequestDependencies;
-}
-
-/** `end`: all is read. `more`: there is more to read. `odd`: it must be decoded in full. */
-type Reached = 'end' | 'more' | 'odd';
-
-async function readTheRest(reading: Reading): Promise<readonly DecodedRequest[] | undefined> {
-  for (;;) {
-    await nextTurn();
-    const reached = readSome(reading);
-    if (reached !== 'more') return given(reached, reading);
-  }
-}
-
-function given(reached: Reached, { body, cursor, requests }: Reading): readonly DecodedRequest[] | undefined {
-  const allowed = isShort(body) || cursor.containers <= maxContainers(body);
-  return reached === 'end' && allowed ? requests : undefined;
-}
-
-const COMMA = 44;
-const OPEN_ARRAY = 91;
-const CLOSE_ARRAY = 93;
-const OPEN_OBJECT = 123;
-
-/** Reads a turn's worth, from the beginning of a request to the beginning of another. */
-function readSome({ body, cursor, requests, templates, deps }: Reading): Reached {
-  const turnEnds = cursor.at + CHARACTERS_A_TURN;
-  for (let read = 0; read < REQUESTS_A_TURN && cursor.at < turnEnds; read++) {
-    if (requests.length === deps.limits.maxRequestsPerMessage) return 'odd';
-    const request = templates.readNext(body, cursor) ?? decodeNext(body, cursor, templates, deps);
-    if (request === undefined) return 'odd';
-    requests.push(request);
-    const behind = afterSpace(body, cursor.at);
-    const code = body.charCodeAt(behind);
-    cursor.at = afterSpace(body, behind + 1);
-    if (code === CLOSE_ARRAY) return cursor.at === body.length ? 'end' : 'odd';
-    if (code !== COMMA) return 'odd';
-  }
-  return 'more';
-}
-
-/** Decodes the request at the cursor in full, and moves the cursor behind it. */
 function decodeNext(
   body: string,
   cursor: Cursor,
@@ -373,7 +322,6 @@ const TAB = 9;
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 
-/** Where what follows JSON's white space begins. */
 function afterSpace(text: string, from: number): number {
   let at = from;
   for (let code = text.charCodeAt(at); isSpace(code); code = text.charCodeAt(at)) at += 1;

@@ -15,30 +15,30 @@ import { decodeData, decodeRaw } from './values.ts';
  *   └──┬──┘└──┬───┘└─────────────────────────────┬────────────────────────────────┘└────┬────┘└─┬─┘
  *    fixed   slot                              fixed                                   slot   fixed
  *
- * A template is such a request, decoded in full once. Of a request with the same fixed texts only the slots are read. A
- * template never decides what is valid: what does not match letter by letter, or is not plain (an escape in the id,
+ * A template is such a request, decoded in full once. Where a later request has the same fixed texts, only its slots are
+ * read. A template never decides what is valid: what does not match letter by letter, or is not plain (an escape in the id,
  * elements that are wrong), is decoded in full, which says what is wrong with it.
  *
  * All that scoring 4,000 rows of 64 floats costs falls by a fifth from JSON and by two fifths from base64, packed by 100 or
  * not. To take it out, delete this file and `templates` in body.ts.
  */
 
-/** The templates of one call. */
 export interface Templates {
   /** The request that a body holds, or undefined when it must be decoded in full. */
   read(body: string, record: number): ScoringRequest | undefined;
   /** The request of a packed body that begins at the cursor, which is moved behind it; else undefined. */
   readNext(body: string, cursor: Cursor): ScoringRequest | undefined;
-  /** Remembers a request that was decoded in full, and its text. */
   learn(text: string, request: ScoringRequest): void;
-  /** Whether anything more would be remembered. */
   isLearning(): boolean;
 }
 
 const MAX_TEMPLATES = 4;
-/** Learning a body takes several times as long as decoding it; of a longer one nearly all is elements anyway. A longer slot is outlined before it is parsed. */
+/**
+ * Learning a body takes several times as long as decoding it, and a longer one is nearly all elements. A longer slot is
+ * outlined before it is parsed.
+ */
 const MAX_CHARACTERS = 65_536;
-/** After so many bodies in a row that match none, or so many characters of them, they differ in more than that: nothing more is remembered. */
+/** After so many bodies in a row that match no template, or so many characters of them, no more are learnt. */
 const MAX_MISSES = 64;
 const MAX_CHARACTERS_MISSED = 2 * MAX_CHARACTERS;
 
@@ -126,10 +126,8 @@ function isSound({ fixedTexts, slots, sample }: Template, value: JsonObject): bo
   return JSON.stringify(probed) === JSON.stringify(expected);
 }
 
-/** What stands between the fixed texts of a body. */
 type Slot = { readonly kind: 'id' } | ElementSlot;
 
-/** The elements of an input. */
 interface ElementSlot {
   readonly kind: 'base64' | 'numbers';
   readonly input: number;
@@ -182,7 +180,7 @@ function findNumbers(body: string, data: unknown, slot: Slot): FoundSlot | undef
   return { slot, from: place.index, to: place.index + place[0].length };
 }
 
-/** The text of a request, decoded in full once, in which the id and the elements may be others. */
+/** A request that was decoded in full once, and its text with gaps for the id and the elements. */
 interface Template {
   readonly sample: ScoringRequest;
   /** The constant text: before, between and after the slots. */
@@ -197,7 +195,6 @@ interface Template {
 /** How far the requests of a text are read. */
 export interface Cursor {
   readonly record: number;
-  /** Which request comes next, and where it begins. */
   position: number;
   at: number;
   /** Arrays and objects in those before. */
@@ -279,7 +276,7 @@ function endOf({ kind }: Slot, body: string, from: number): number {
   return bracket < 0 ? -1 : bracket + 1;
 }
 
-/** An id that JSON spells as it is, without escapes. */
+/** An id that stands in JSON as it is, without escapes. */
 const PLAIN_ID = /^[\x20\x21\x23-\x5b\x5d-\x7e]{0,1024}$/;
 
 /** An input with the elements in `text`, in every other way like the sample's; undefined where they are wrong. */

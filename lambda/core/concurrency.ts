@@ -32,7 +32,6 @@ export function allThere<T>(soon: MaybePromise<T>[]): MaybePromise<T[]> {
   return soon.some((one) => one instanceof Promise) ? Promise.all(soon) : (soon as T[]);
 }
 
-/** Lets the event loop see to timers, reads and writes. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
@@ -60,7 +59,7 @@ export async function raceAbort<T>(
 }
 
 /**
- * Waits for the work or for the signal, whichever comes first. What becomes of work left behind is nobody's concern.
+ * Waits for the work or for the signal, whichever comes first. Work that is left behind goes on unwatched.
  *
  * @param graceMs how much longer than the signal. @default 0
  */
@@ -87,63 +86,6 @@ export async function withTimeout(work: Promise<unknown>, ms: number): Promise<v
   }
 }
 
-/** Work that is done in the order it came, so much at the same time and no more. */
-export interface Limiter {
-  /** Starts the work as soon as there is room for it. It must not throw. */
-  add(work: () => Promise<void>): void;
-  /** Whether some work has not been started yet. */
-  isBehind(): boolean;
-  /** Waits until all the work is started. */
-  caughtUp(): Promise<void>;
-  /** Waits until all the work is done. */
-  drained(): Promise<void>;
-}
-
-/** @param most how much work is under way at the same time at most */
-export function createLimiter(max: number): Limiter {
-  const waiting: (() => Promise<void>)[] = [];
-  let next = 0;
-  let underWay = 0;
-  let allStarted: Deferred<void> | undefined;
-  let allDone: Deferred<void> | undefined;
-
-  const isBehind = (): boolean => next < waiting.length;
-  const start = (): void => {
-    while (underWay < max && isBehind()) {
-      const work = waiting[next++] as () => Promise<void>;
-      underWay += 1;
-      work().finally(() => {
-        underWay -= 1;
-        start();
-      });
-    }
-    if (isBehind()) return;
-    waiting.length = 0;
-    next = 0;
-    allStarted?.resolve();
-    if (underWay === 0) allDone?.resolve();
-  };
-  return {
-    add(work) {
-      waiting.push(work);
-      start();
-    },
-    isBehind,
-    async caughtUp() {
-      if (!isBehind()) return;
-      allStarted ??= deferred();
-      await allStarted.promise;
-      allStarted = undefined;
-    },
-    async drained() {
-      if (underWay === 0) return;
-      allDone ??= deferred();
-      await allDone.promise;
-      allDone = undefined;
-    },
-  };
-}
-
 /** Memory that is shared out among owners, which are numbered. Bytes of one owner add up. */
 export interface MemoryBudget {
   /**
@@ -153,7 +95,6 @@ export interface MemoryBudget {
   acquire(owner: number, bytes: number, signal: AbortSignal): Promise<void>;
   /** Takes what is in memory already, whether there is room or not. */
   hold(owner: number, bytes: number): void;
-  /** Gives back all that an owner holds. */
   release(owner: number): void;
   /** Whether more is held or asked for than there is. */
   isFull(): boolean;
@@ -169,7 +110,6 @@ interface Waiter {
   readonly admitted: Deferred<void>;
 }
 
-/** @param total bytes that may be held together */
 export function createMemoryBudget(total: number): MemoryBudget {
   const held: (number | undefined)[] = [];
   let used = 0;

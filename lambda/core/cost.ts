@@ -22,8 +22,8 @@ export function tableCost(runs: readonly MeasuredRun[]): Cost {
   const lengths = distinct(runs.map((run) => run.length));
   const table = rows.map((row) => lengths.map((length) => measurementOf(runs, row, length)));
   return (paddedRows, paddedLength) =>
-    between(rows, paddedRows, (row) =>
-      between(lengths, paddedLength, (length) => (table[row] as number[])[length] as number),
+    interpolate(rows, paddedRows, (row) =>
+      interpolate(lengths, paddedLength, (length) => (table[row] as number[])[length] as number),
     );
 }
 
@@ -42,7 +42,7 @@ function measurementOf(runs: readonly MeasuredRun[], rows: number, length: numbe
 }
 
 /** The value at `size` on the line through the two nearest `sizes`; in proportion to size beyond them. */
-function between(sizes: readonly number[], size: number, valueAt: (index: number) => number): number {
+export function interpolate(sizes: readonly number[], size: number, valueAt: (index: number) => number): number {
   const above = sizes.findIndex((known) => known >= size);
   if (above < 0) return (valueAt(sizes.length - 1) * size) / (sizes.at(-1) as number);
   const upper = sizes[above] as number;
@@ -87,7 +87,7 @@ interface Term {
 }
 
 /**
- * In the order in which `costOf` reads their amounts: the run itself, each element, steps along the length that all rows
+ * In the order in which `costWith` reads their amounts: the run itself, each element, steps along the length that all rows
  * take together, as in a recurrent layer, and pairs of elements, as in attention.
  */
 const TERMS: readonly Term[] = [
@@ -148,7 +148,6 @@ function elementsOf({ rows, length }: MeasuredRun): number {
   return rows * length;
 }
 
-/** Those from `min` up to, not including, `max`. */
 function powersOfTwo(min: number, max: number): number[] {
   const powers: number[] = [];
   for (let power = 2 ** Math.ceil(Math.log2(min)); power < max; power *= 2) powers.push(power);
@@ -177,12 +176,11 @@ function costWith(amounts: readonly number[], knees: readonly Knee[]): Cost {
 /** One equation: the values, each times its unknown, should come to 1. */
 interface Equation {
   readonly values: readonly number[];
-  /** How much it counts. */
   readonly weight: number;
 }
 
 const MAX_SWEEPS = 300;
-/** Of a typical equation: what a sweep changes less than that is there. */
+/** Sweeping ends once a sweep changes less than this share of a typical equation. */
 const CLOSE_ENOUGH = 1e-5;
 
 /**

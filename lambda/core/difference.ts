@@ -2,7 +2,6 @@ import { DATATYPES, type Datatype, elementsPerRow, type Tensor, type TensorData 
 
 /** The largest difference between two rows of an output. */
 export interface Difference {
-  /** The output's name. */
   readonly output: string;
   /**
    * As a share of the larger value; of values below 1 as a share of 1, or of the row's largest value where that is less.

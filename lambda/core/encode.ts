@@ -19,7 +19,7 @@ import {
 } from './tensor.ts';
 
 /**
- * Spells the answers to the requests of one run. Requests that ask for the same outputs in the same form share a frame,
+ * Formats the answers to the requests of one run. Requests that ask for the same outputs in the same form share a frame,
  * the text around IDs and elements: ten thousand answers of 10 floats take 8 ms in place of 17 as JSON, and 3 in place of
  * 12 as base64 (two cores, Node 24).
  */
@@ -32,7 +32,6 @@ export interface ScoreEncoder {
   encode(messageId: string, request: ScoringRequest, fromRow: number): MaybePromise<string | Failure>;
 }
 
-/** @param outputs one tensor per model output, in the model's order */
 export function createEncoder(outputs: readonly Tensor[]): ScoreEncoder {
   let sample: ScoringRequest | undefined;
   let frame: Frame = { fields: [], tail: '' };
@@ -45,8 +44,8 @@ export function createEncoder(outputs: readonly Tensor[]): ScoreEncoder {
       sample = request;
       let text = `{${encodeIds(messageId, request.id)}`;
       for (let index = 0; index < frame.fields.length; index++) {
-        const { before, spell } = frame.fields[index] as FrameField;
-        text += before + spell(fromRow);
+        const { before, format } = frame.fields[index] as FrameField;
+        text += before + format(fromRow);
       }
       return text + frame.tail;
     },
@@ -61,7 +60,7 @@ interface Frame {
 
 interface FrameField {
   readonly before: string;
-  readonly spell: (fromRow: number) => string;
+  readonly format: (fromRow: number) => string;
 }
 
 function isFramedAlike(a: ScoringRequest, b: ScoringRequest): boolean {
@@ -77,32 +76,32 @@ function frameOf(request: ScoringRequest, outputs: readonly Tensor[]): Frame {
   const head = encodeModel(model);
   if (reply === 'predictions') {
     const chosen = request.outputs.map((index) => outputs[index] as Tensor);
-    const spell = (fromRow: number) => encodePredictions(chosen, fromRow, rows);
-    return { fields: [{ before: `${head},"predictions":[`, spell }], tail: ']}' };
+    const format = (fromRow: number) => encodePredictions(chosen, fromRow, rows);
+    return { fields: [{ before: `${head},"predictions":[`, format }], tail: ']}' };
   }
   const binary = reply === 'binary';
   const chosen = request.outputs.map((index) => {
     const tensor = outputs[index] as Tensor;
     const batchAxis = model.outputs[index]?.batchAxis ?? 0;
-    return { described: describe(tensor, rows, batchAxis), spell: spellerOf(tensor, rows, batchAxis, binary) };
+    return { described: describe(tensor, rows, batchAxis), format: formatterOf(tensor, rows, batchAxis, binary) };
   });
   if (binary) {
     const described = chosen.map((output) => output.described).join('},{');
-    const fields = chosen.map(({ spell }, index) => ({
+    const fields = chosen.map(({ format }, index) => ({
       before: index === 0 ? `${head},"outputs":[{${described}}],"raw_output_contents":["` : '","',
-      spell,
+      format,
     }));
     return { fields, tail: '"]}' };
   }
-  const fields = chosen.map(({ described, spell }, index) => ({
+  const fields = chosen.map(({ described, format }, index) => ({
     before: `${index === 0 ? `${head},"outputs":[` : ']},'}{${described},"data":[`,
-    spell,
+    format,
   }));
   return { fields, tail: ']}]}' };
 }
 
-/** Spells the elements of `rows` rows, as they lie in the run's output where moving the batch axis keeps their order. */
-function spellerOf(tensor: Tensor, rows: number, batchAxis: number, binary: boolean): (fromRow: number) => string {
+/** Formats the elements of `rows` rows, as they lie in the run's output where moving the batch axis keeps their order. */
+function formatterOf(tensor: Tensor, rows: number, batchAxis: number, binary: boolean): (fromRow: number) => string {
   if (keepsOrder(withRows(tensor.shape, rows), 0, batchAxis)) {
     return binary ? rawRowsOf(tensor, rows) : rowsOf(tensor, rows);
   }
@@ -127,7 +126,6 @@ function rawRowsOf({ shape, data }: Tensor, rows: number): (fromRow: number) => 
   return (fromRow) => bytes.toString('base64', fromRow * rowBytes, (fromRow + rows) * rowBytes);
 }
 
-/** The JSON text of an error result. */
 export function encodeError(messageId: string, id: string | undefined, failed: Failure): string {
   return `{${encodeIds(messageId, id)},"code":"${failed.code}","error":${JSON.stringify(failed.message)}}`;
 }
@@ -186,7 +184,7 @@ function ownOutputs(outputs: readonly Tensor[]): TransformOutputs {
   );
 }
 
-/** For `JSON.stringify`: what JSON would turn into null, or refuse, spelled as in every other result. */
+/** For `JSON.stringify`: what JSON would turn into null, or refuse, written as in every other result. */
 function formatExactly(_key: string, value: unknown): unknown {
   if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
@@ -268,13 +266,12 @@ function formatFloat(value: number): string {
 function formatBigInts(data: BigIntArray, from: number, to: number): string {
   let text = '';
   for (let index = from; index < to; index++) {
-    const spelled = formatBigInt(data[index] as bigint);
-    text = index === from ? spelled : `${text},${spelled}`;
+    const formatted = formatBigInt(data[index] as bigint);
+    text = index === from ? formatted : `${text},${formatted}`;
   }
   return text;
 }
 
-/** A number where a double holds it exactly, else a decimal string. */
 function formatBigInt(value: bigint): string {
   return Number.isSafeInteger(Number(value)) ? String(value) : `"${value}"`;
 }
@@ -284,8 +281,8 @@ const FEWEST_CHARACTERS_AN_ELEMENT = 2;
 const BASE64_CHARACTERS_A_BYTE = 4 / 3;
 
 /**
- * The fewest characters that a request's answer can have, to refuse one that is too large before it is spelled; 0 where
- * a transform spells it.
+ * The fewest characters that a request's answer can have, to refuse one that is too large before it is formatted; 0 where
+ * a transform formats it.
  *
  * @param outputs of a run, one tensor per model output, each `[rows, …]`
  */

@@ -51,7 +51,7 @@ export interface Failure<C extends ErrorCode = ErrorCode> {
   readonly failed: true;
   readonly code: C;
   readonly message: string;
-  /** Of transient failures: what cannot be reached. Undefined where the record itself may be at fault. */
+  /** What cannot be reached, for a transient failure. Undefined where the record itself may be at fault. */
   readonly outage?: Outage | undefined;
 }
 
@@ -95,12 +95,11 @@ export function preview(value: unknown): string {
 
 const MAX_REASON_CHARACTERS = 500;
 
-/** What foreign code threw, as a producer is told: short whatever its size. */
+/** The message of what foreign code threw, cut short for a producer. */
 export function reasonOf(error: unknown): string {
   return messageOf(error).slice(0, MAX_REASON_CHARACTERS).toWellFormed();
 }
 
-/** The message of whatever was thrown. */
 export function messageOf(error: unknown): string {
   if (typeof error !== 'object' || error === null) return String(error);
   return 'message' in error && typeof error.message === 'string' ? error.message : 'an object that is no Error';

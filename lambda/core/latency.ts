@@ -1,4 +1,4 @@
-import { type FittedCost, fitCost, type ObservedRuns } from './cost.ts';
+import { type FittedCost, fitCost, interpolate, type ObservedRuns } from './cost.ts';
 import type { Cost, MeasuredRun, Model } from './model.ts';
 
 /** How long the runs of each model take, by what this process has measured, its warm-up included. */
@@ -11,69 +11,104 @@ export interface LatencyEstimator {
    * measured, because nothing says that time grows in proportion. Undefined while nothing was measured.
    */
   predictMs(model: Model, rows: number, length: number): number | undefined;
-  /** What its runs cost, for the plan; undefined while too little was measured. It stays as it is until that changes clearly. */
+  /**
+   * What its runs cost, for the plan; undefined while too little was measured, or where runs of as many rows and the same
+   * length may still differ in size. It stays the same until the measurements clearly say otherwise.
+   */
   costOf(model: Model): Cost | undefined;
 }
 
+interface Measured {
+  readonly buckets: Map<string, Bucket>;
+  /** Whether a run has ended, or the warm-up measured some: the very first run also pays for what is done once. */
+  isWarm: boolean;
+  runs: number;
+  /** Runs since the cost was last fitted, and what they took. */
+  newRuns: number;
+  newMs: number;
+  fitted: FittedCost | undefined;
+}
+
 /** Runs of about one size: up to `rows` rows of up to `length`, both powers of two. */
-interface Bucket extends LatestRuns {
+interface Bucket {
   readonly rows: number;
   readonly length: number;
+  latest: readonly MeasuredRun[];
+  /** How many runs of the model had ended when the last of these did. */
+  endedAt: number;
   /** Milliseconds a row that a run of this size was given up after. */
   overrunMsPerRow: number | undefined;
 }
 
 /** The median of so many runs says what a run takes: one that was slow for a reason of its own does not count. */
 const LATEST_RUNS = 7;
-/** What runs cost is known from more: a plan is to be the same again and again. */
+/** The cost is fitted to more of them, so that plans repeat. */
 const MAX_RUNS = 15;
 /** A run of more than twice the rows or length that were measured is taken to be this many times slower. */
 const UNKNOWN_SIZE_FACTOR = 4;
 /** An overrun this many times slower than later runs of half its size was the fault of what it ran, not of its size. */
 const HANG_FACTOR = 4;
+/** The cost is fitted again after so many runs, or after some that took so long: fitting takes a millisecond. */
+const RUNS_TO_FIT = 8;
+const MS_TO_FIT = 100;
 
 export function createLatencyEstimator(): LatencyEstimator {
-  const measured = new WeakMap<Model, Map<string, Bucket>>();
-  const hasRun = new WeakSet<Model>();
-  const learntCosts = createLearntCosts();
-
-  const bucketsOf = (model: Model): Map<string, Bucket> => {
-    const known = measured.get(model);
-    if (known !== undefined) return known;
-    const buckets = new Map<string, Bucket>();
-    measured.set(model, buckets);
-    for (const run of model.measured ?? []) observe(bucketFor(buckets, run.rows, run.length), run, 0);
-    return buckets;
+  const models = new WeakMap<Model, Measured>();
+  const measuredOf = (model: Model): Measured => {
+    const known = models.get(model) ?? newMeasured(model);
+    models.set(model, known);
+    return known;
   };
   return {
     observed(model, rows, length, runMs) {
       // What is no time says nothing, and in a cost it would spread to all others.
       if (!(runMs >= 0 && runMs < Number.POSITIVE_INFINITY)) return;
-      const buckets = bucketsOf(model);
-      // Nothing was warmed up: the first run also paid for that.
-      if (buckets.size === 0 && !hasRun.has(model)) {
-        hasRun.add(model);
+      const measured = measuredOf(model);
+      if (!measured.isWarm) {
+        measured.isWarm = true;
         return;
       }
-      const ended = learntCosts.ran(model, runMs);
-      observe(bucketFor(buckets, rows, length), { rows, length, ms: runMs }, ended);
-      for (const bucket of buckets.values()) forgetHang(bucket, rows, length, runMs / rows);
+      measured.runs += 1;
+      measured.newRuns += 1;
+      measured.newMs += runMs;
+      observe(bucketFor(measured, rows, length), { rows, length, ms: runMs }, measured.runs);
+      for (const bucket of measured.buckets.values()) forgetHang(bucket, rows, length, runMs / rows);
     },
     overran(model, rows, length, elapsedMs) {
+      const measured = measuredOf(model);
+      measured.isWarm = true;
       // One row that does not end says nothing of rows: it would keep all others from ever being run.
-      if (rows > 1) bucketFor(bucketsOf(model), rows, length).overrunMsPerRow = elapsedMs / rows;
+      if (rows > 1) bucketFor(measured, rows, length).overrunMsPerRow = elapsedMs / rows;
     },
     predictMs(model, rows, length) {
-      const buckets = [...bucketsOf(model).values()];
+      const buckets = [...measuredOf(model).buckets.values()];
       const known = buckets.filter(({ latest }) => latest.length > 0);
       const overrunMs = overrunOf(buckets, rows, length);
       return known.length === 0 ? overrunMs : Math.max(predict(known, rows, length), overrunMs ?? 0);
     },
-    costOf: (model) => learntCosts.costOf(model, () => [...bucketsOf(model).values()]),
+    costOf(model) {
+      if (!isSizedByRowsAndLength(model)) return undefined;
+      const measured = measuredOf(model);
+      if (measured.newRuns >= RUNS_TO_FIT || measured.newMs >= MS_TO_FIT) fitAgain(measured);
+      return measured.fitted?.costOf;
+    },
   };
 }
 
-function bucketFor(buckets: Map<string, Bucket>, rows: number, length: number): Bucket {
+function newMeasured({ measured: warmUp = [] }: Model): Measured {
+  const measured: Measured = {
+    buckets: new Map(),
+    isWarm: warmUp.length > 0,
+    runs: 0,
+    newRuns: RUNS_TO_FIT,
+    newMs: 0,
+    fitted: undefined,
+  };
+  for (const run of warmUp) observe(bucketFor(measured, run.rows, run.length), run, 0);
+  return measured;
+}
+
+function bucketFor({ buckets }: Measured, rows: number, length: number): Bucket {
   const size = { rows: powerOfTwo(rows), length: powerOfTwo(length) };
   const key = `${size.rows}x${size.length}`;
   const bucket = buckets.get(key) ?? { ...size, latest: [], endedAt: 0, overrunMsPerRow: undefined };
@@ -92,7 +127,6 @@ function forgetHang(bucket: Bucket, rows: number, length: number, msPerRow: numb
   if (isHalfAsLarge && (bucket.overrunMsPerRow ?? 0) > HANG_FACTOR * msPerRow) bucket.overrunMsPerRow = undefined;
 }
 
-/** The lower median. */
 function msPerRowOf({ latest }: Bucket): number {
   const msPerRow = latest.slice(-LATEST_RUNS).map(({ rows, ms }) => ms / rows);
   return msPerRow.toSorted((a, b) => a - b)[Math.floor((msPerRow.length - 1) / 2)] as number;
@@ -111,19 +145,12 @@ function overrunOf(buckets: readonly Bucket[], rows: number, length: number): nu
 /** On the line between the nearest sizes that were measured; in proportion beyond the largest of them. */
 function predict(known: readonly Bucket[], rows: number, length: number): number {
   const nearest = nearestLength(known, length);
-  const points = known
-    .filter((bucket) => bucket.length === nearest)
-    .map((bucket) => ({ rows: bucket.rows, ms: bucket.rows * msPerRowOf(bucket) }))
-    .toSorted((a, b) => a.rows - b.rows);
+  const buckets = known.filter((bucket) => bucket.length === nearest).toSorted((a, b) => a.rows - b.rows);
+  const sizes = buckets.map((bucket) => bucket.rows);
+  const ms = interpolate(sizes, rows, (index) => (sizes[index] as number) * msPerRowOf(buckets[index] as Bucket));
   const longer = Math.max(1, powerOfTwo(length) / nearest);
-  const largest = points.at(-1) as Point;
-  const isUnknown = rows > 2 * largest.rows || longer > 2;
-  return msAt(points, rows) * longer * (isUnknown ? UNKNOWN_SIZE_FACTOR : 1);
-}
-
-interface Point {
-  readonly rows: number;
-  readonly ms: number;
+  const isUnknown = rows > 2 * (sizes.at(-1) as number) || longer > 2;
+  return ms * longer * (isUnknown ? UNKNOWN_SIZE_FACTOR : 1);
 }
 
 /** The shortest length that was measured and is no shorter; else the longest there is. */
@@ -132,62 +159,17 @@ function nearestLength(known: readonly Bucket[], length: number): number {
   return longEnough.length > 0 ? Math.min(...longEnough) : Math.max(...known.map((bucket) => bucket.length));
 }
 
-/** @param points ascending, at least one */
-function msAt(points: readonly Point[], rows: number): number {
-  const above = points.findIndex((point) => point.rows >= rows);
-  if (above < 0) {
-    const largest = points.at(-1) as Point;
-    return (largest.ms * rows) / largest.rows;
-  }
-  const upper = points[above] as Point;
-  const lower = points[above - 1];
-  if (lower === undefined) return upper.ms;
-  const share = (rows - lower.rows) / (upper.rows - lower.rows);
-  return lower.ms + share * (upper.ms - lower.ms);
-}
-
 /** An empty ragged axis counts as one of size 1. */
 function powerOfTwo(size: number): number {
   return 2 ** Math.ceil(Math.log2(Math.max(1, size)));
 }
 
-/** Runs of about one size. */
-interface LatestRuns {
-  latest: readonly MeasuredRun[];
-  /** How many runs of the model had ended when the last of them did. */
-  endedAt: number;
-}
-
-/** The costs that plans go by, of models whose runs were measured in this process. */
-interface LearntCosts {
-  /** One more run of the model was observed. @returns how many that makes */
-  ran(model: Model, runMs: number): number;
-  /**
-   * The cost to plan with; undefined while too little was measured, or where runs of as many rows and the same length may
-   * still differ in size. It is the same until what was learnt differs clearly.
-   *
-   * @param observed the latest runs of each size
-   */
-  costOf(model: Model, observed: () => readonly LatestRuns[]): Cost | undefined;
-}
-
-interface Learnt {
-  runs: number;
-  /** Runs since what was learnt was last looked at, and what they took. */
-  newRuns: number;
-  newMs: number;
-  fitted: FittedCost | undefined;
-}
-
-/** What was learnt is looked at again after so many runs, or after some that took so long: looking takes a millisecond. */
-const RUNS_TO_LEARN = 8;
-const MS_TO_LEARN = 100;
-/** After so many runs of other sizes a size is not known any more: what was slow on a busy machine is tried again some day. */
+/** A size that was not run for so many runs is forgotten: what was slow on a busy machine is tried again some day. */
 const FORGOTTEN_AFTER = 4_000;
-/** A change that is larger than this share of the cost, of this share of the sizes, is a clear one. */
+/** A fit replaces the one before where the ratios between runs change by this share, for this share of the sizes. */
 const CLEAR_CHANGE = 0.15;
 const CLEAR_SHARE = 0.25;
-/** So is a largest run that is larger by so much, or smaller, as it was forgotten: it says how large the next may be. */
+/** Or where the largest run, which says how large the next may be, grew by so much, or shrank, since it was forgotten. */
 const CLEARLY_LARGER = 1.25;
 const CLEARLY_SMALLER = 0.5;
 
@@ -197,35 +179,6 @@ const CLEARLY_SMALLER = 0.5;
  */
 const OUTSIDE_MS = 0.1;
 
-function createLearntCosts(): LearntCosts {
-  const learnt = new WeakMap<Model, Learnt>();
-  const learntOf = (model: Model): Learnt => {
-    const known = learnt.get(model) ?? { runs: 0, newRuns: RUNS_TO_LEARN, newMs: 0, fitted: undefined };
-    learnt.set(model, known);
-    return known;
-  };
-  return {
-    ran(model, runMs) {
-      const known = learntOf(model);
-      known.newRuns += 1;
-      known.newMs += runMs;
-      known.runs += 1;
-      return known.runs;
-    },
-    costOf(model, observed) {
-      if (!isSizedByRowsAndLength(model)) return undefined;
-      const known = learntOf(model);
-      if (known.newRuns >= RUNS_TO_LEARN || known.newMs >= MS_TO_LEARN) {
-        known.newRuns = 0;
-        known.newMs = 0;
-        const runs = remembered(observed(), known.runs).flatMap(({ latest }) => typicalOf(latest) ?? []);
-        if (new Set(runs.map(({ rows }) => rows)).size > 1) known.fitted = renewed(known.fitted, runs);
-      }
-      return known.fitted?.costOf;
-    },
-  };
-}
-
 /** Whether nothing else of its inputs is open: then rows and length say how large a run is. */
 function isSizedByRowsAndLength({ inputs, ragged }: Model): boolean {
   return inputs.every(({ shape }, index) =>
@@ -233,9 +186,22 @@ function isSizedByRowsAndLength({ inputs, ragged }: Model): boolean {
   );
 }
 
+/** Fits the cost to what was measured, unless that is of one row count alone, or says much the same as before. */
+function fitAgain(measured: Measured): void {
+  measured.newRuns = 0;
+  measured.newMs = 0;
+  const runs = remembered(measured).flatMap(({ latest }) => typicalOf(latest) ?? []);
+  if (new Set(runs.map(({ rows }) => rows)).size < 2) return;
+  const { maxElements, costOf } = fitCost(runs);
+  const fitted: FittedCost = { maxElements, costOf: (rows, length) => OUTSIDE_MS + costOf(rows, length) };
+  const before = measured.fitted;
+  if (before === undefined || differsClearly(before, fitted, runs)) measured.fitted = fitted;
+}
+
 /** The sizes that were run not long ago, and those of the fewest rows, without which there is nothing to compare. */
-function remembered(sizes: readonly LatestRuns[], runs: number): readonly LatestRuns[] {
-  const rowsOf = ({ latest }: LatestRuns): number => latest[0]?.rows ?? 0;
+function remembered({ buckets, runs }: Measured): Bucket[] {
+  const sizes = [...buckets.values()];
+  const rowsOf = ({ latest }: Bucket): number => latest[0]?.rows ?? 0;
   const [, few = 1] = [...new Set(sizes.map(rowsOf))].toSorted((a, b) => a - b);
   return sizes.filter((size) => runs - size.endedAt < FORGOTTEN_AFTER || rowsOf(size) <= few);
 }
@@ -247,15 +213,6 @@ function typicalOf(latest: readonly MeasuredRun[]): ObservedRuns | undefined {
   return middle === undefined || middle.ms <= 0 || middle.length === 0
     ? undefined
     : { ...middle, times: latest.length };
-}
-
-function renewed(before: FittedCost | undefined, runs: readonly ObservedRuns[]): FittedCost {
-  const now = withOutside(fitCost(runs));
-  return before === undefined || differsClearly(before, now, runs) ? now : before;
-}
-
-function withOutside({ costOf, maxElements }: FittedCost): FittedCost {
-  return { maxElements, costOf: (rows, length) => OUTSIDE_MS + costOf(rows, length) };
 }
 
 /** Only ratios between runs matter to a plan: a machine that is slower at everything changes nothing. */
@@ -272,14 +229,11 @@ function differsClearly(before: FittedCost, now: FittedCost, runs: readonly Obse
 export interface MemoryCeiling {
   /** A run of several requests with inputs of so many elements needed more memory than there is. */
   ranOut(model: Model, elements: number): void;
-  /** A run with inputs of so many elements ended well. */
   ranWell(model: Model, elements: number): void;
-  /** Most elements that a run may hold. */
   maxElements(model: Model): number;
 }
 
 interface Ceiling {
-  /** The largest run that ended well. */
   largest: number;
   max: number;
   /** Runs in a row that came near the ceiling and ended well. */

@@ -23,7 +23,6 @@ export function shareOfMemory(memoryMb: number): number {
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** The kinds of result store. */
 export const STORES = ['queue', 'table', 'bucket'] as const;
 export type Store = (typeof STORES)[number];
 
@@ -33,7 +32,6 @@ export interface Range {
   readonly max: number;
 }
 
-/** What such a number is called in messages. */
 export function wholeNumberIn({ min, max }: Range): string {
   return `a whole number from ${min} to ${max}`;
 }
@@ -80,7 +78,6 @@ export const JOB_MEMORY_MB = { min: 128, max: 10_240, default: 1769 } satisfies 
 /** Where files are looked for, and what is scored goes, unless the deployment says otherwise. */
 export const JOB_PREFIXES = { input: 'jobs/in/', output: 'jobs/out/' };
 
-/** How SQS hands records over to Lambda. */
 export interface MappingSettings {
   readonly fifo: boolean;
   /** Most records in one invocation: 1 to 10,000, on a FIFO queue to 10. Above 10 it needs a window. */

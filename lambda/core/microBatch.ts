@@ -40,7 +40,6 @@ export function wholeRun(request: ScoringRequest, closedBecause: CloseReason): M
   return (model.allowedSizes[0] ?? 1) > 1 ? batch : { ...batch, paddedRows: rows };
 }
 
-/** Whether it is all of its request. */
 export function isWhole({ request, fromRow, toRow }: Part): boolean {
   return toRow - fromRow === request.rows;
 }

@@ -10,7 +10,7 @@ export interface TensorSpec {
   readonly shape: readonly (number | string)[];
   /**
    * Where the model itself has its batch axis, and requests and answers with it. Within the core rows come first: the
-   * axis is moved when a request is decoded, when the model is run and when an answer is spelled. @default 0
+   * axis is moved when a request is decoded, when the model is run and when an answer is formatted. @default 0
    */
   readonly batchAxis?: number | undefined;
 }

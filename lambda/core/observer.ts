@@ -43,7 +43,7 @@ type Stage = 'decode' | 'stack' | 'run' | 'encode' | 'write' | 'acknowledge';
 /** What a stage worked on: sizes and names, never a message's content. */
 type StageDetails = Readonly<Record<string, string | number>>;
 
-/** What is told of the work while it goes on. Never a message's content. */
+/** Hears what scoring does while it does it: sizes, times and names, never a message's content. */
 export interface Observer {
   /** @param records gives the bodies, or above the core the records, whose rows it ran, by index */
   microBatch(report: MicroBatchReport, records: () => readonly number[]): void;

@@ -16,7 +16,6 @@ import type { CloseReason } from './observer.ts';
 export interface Plan {
   /** Takes a request. Gives the micro-batches that it closes: they may run while others are decoded. */
   add(request: ScoringRequest): readonly MicroBatch[];
-  /** There are no more requests: the micro-batches that are left. */
   finish(): readonly MicroBatch[];
 }
 
@@ -24,7 +23,6 @@ export interface Plan {
 export interface Sharing {
   /** Most rows of a run, beside what the model itself allows. */
   readonly maxRows: number;
-  /** Whether a request may be cut into several runs. */
   readonly mayCut: boolean;
 }
 
@@ -86,7 +84,6 @@ export const plan: Planner = (maxElementsOf, learntCostOf, sharingOf) => {
 
 interface ModelGroups {
   readonly model: Model;
-  /** Whether all requests are of one signature. */
   readonly oneShape: boolean;
   readonly groups: Map<string, Plan>;
 }
@@ -136,7 +133,7 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   const capacity = capacityOf(model, elementsPerRowAt(sample, sample.length), runLimits);
   const isGuess = model.allowedSizes.length < 2 && (model.cost ?? learnt) === undefined;
   const limits = isGuess ? undefined : limitsByLength(sample, runLimits);
-  const max = limits === undefined ? capacity.rows : minPerRow(limits.at(sample.length).costs);
+  const max = limits === undefined ? capacity.rows : minPerRow(limits(sample.length).costs);
   const reason = max === capacity.rows ? capacity.reason : 'dearer';
   let parts: Part[] = [];
   let rows = 0;
@@ -170,10 +167,10 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   };
 }
 
-/** Of row counts that cost nearly the least a row, the smallest: more would only make answers wait. */
+/** The smallest row count within this factor of the least cost a row is taken: more rows would only make answers wait. */
 const NEARLY = 1.01;
 
-/** Where that is nearly as many as there may be, it is as many. */
+/** Unless that is at least this share of the most rows: then a run has the most. */
 const NEARLY_ALL = 0.8;
 
 /** The rows whose run costs least a row, or next to it. */
@@ -203,7 +200,7 @@ function partition(requests: readonly ScoringRequest[], runLimits: RunLimits): M
   const parts: Part[] = [];
   const batches: MicroBatch[] = [];
   for (const { length, alike } of byLength(requests)) {
-    const { rows, reason } = limits.at(length);
+    const { rows, reason } = limits(length);
     for (const request of alike) {
       if (request.rows > rows && !runLimits.mayCut) {
         batches.push(wholeRun(request, reason));
@@ -220,7 +217,7 @@ function partition(requests: readonly ScoringRequest[], runLimits: RunLimits): M
 }
 
 /**
- * The same of parts, none of which has more rows than a micro-batch holds.
+ * The same for parts that each fit into a micro-batch.
  *
  * @param parts shortest first
  */
@@ -231,7 +228,7 @@ function partitionParts(parts: readonly Part[], model: Model, limits: LimitsByLe
   });
 }
 
-/** Shortest first; those of one length in the order in which they came. There are far fewer lengths than requests. */
+/** Shortest first, requests of one length in arrival order. There are far fewer lengths than requests. */
 function byLength(
   requests: readonly ScoringRequest[],
 ): { readonly length: number; readonly alike: readonly ScoringRequest[] }[] {
@@ -247,10 +244,10 @@ function byLength(
 /** @param taken shortest first @param next the part that was not taken */
 function reasonOf(taken: readonly Part[], next: Part | undefined, model: Model, limits: LimitsByLength): CloseReason {
   const rows = taken.reduce((sum, { fromRow, toRow }) => sum + toRow - fromRow, 0);
-  const own = limits.at((taken.at(-1) as Part).request.length);
+  const own = limits((taken.at(-1) as Part).request.length);
   if (rows === own.rows) return own.reason;
   if (next === undefined) return 'end';
-  const withNext = limits.at(next.request.length);
+  const withNext = limits(next.request.length);
   const rowsWithNext = rows + next.toRow - next.fromRow;
   if (rowsWithNext > withNext.rows) return withNext.reason;
   const isPadded = paddedRowsOf(model, rowsWithNext) > rowsWithNext;
@@ -283,7 +280,7 @@ function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Span[
   const startOfLast = new Int32Array(parts.length + 1);
   let earliest = 0;
   for (const [index, { request, fromRow, toRow }] of parts.entries()) {
-    const { rows, costs } = limits.at(request.length);
+    const { rows, costs } = limits(request.length);
     const end = index + 1;
     const rowsToEnd = (rowsBefore[index] as number) + toRow - fromRow;
     rowsBefore[end] = rowsToEnd;
@@ -308,34 +305,28 @@ function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Span[
 interface LimitsAtLength {
   /** Most rows: at least one; with allowed sizes, the largest allowed size. */
   readonly rows: number;
-  /** What bounds the rows. */
   readonly reason: 'full' | 'budget';
   /** The cost of a run by its number of rows, from 1 to `rows`. */
   readonly costs: Float64Array;
 }
 
-interface LimitsByLength {
-  at(length: number): LimitsAtLength;
-}
+type LimitsByLength = (length: number) => LimitsAtLength;
 
-/** @param sample any request of the group */
 function limitsByLength(sample: ScoringRequest, runLimits: RunLimits): LimitsByLength {
   const { model } = sample;
   // Where nobody has measured what runs cost, what was learnt counts in place of a guess.
   const { learnt } = runLimits;
   const known = new Map<number, LimitsAtLength>();
-  return {
-    at(length) {
-      const paddedLength = paddedLengthOf(model, length);
-      const found = known.get(paddedLength);
-      if (found !== undefined) return found;
-      const elementsPerRow = elementsPerRowAt(sample, paddedLength);
-      const capacity = capacityOf(model, elementsPerRow, runLimits);
-      const cost = model.cost ?? learnt ?? affineCost(() => elementsPerRow);
-      const limits = { ...capacity, costs: costsOf(model, cost, capacity.rows, paddedLength) };
-      known.set(paddedLength, limits);
-      return limits;
-    },
+  return (length) => {
+    const paddedLength = paddedLengthOf(model, length);
+    const found = known.get(paddedLength);
+    if (found !== undefined) return found;
+    const elementsPerRow = elementsPerRowAt(sample, paddedLength);
+    const capacity = capacityOf(model, elementsPerRow, runLimits);
+    const cost = model.cost ?? learnt ?? affineCost(() => elementsPerRow);
+    const limits = { ...capacity, costs: costsOf(model, cost, capacity.rows, paddedLength) };
+    known.set(paddedLength, limits);
+    return limits;
   };
 }
 

@@ -34,7 +34,6 @@ export const BODY_ATTRIBUTE = 'body';
 /** In place of the body: the text of a pointer to it. */
 export const POINTER_ATTRIBUTE = 'pointer';
 
-/** What is written under a message ID: one JSON document. */
 export interface Result {
   readonly messageId: string;
   /** The JSON text of the answer, or of the array of answers to a packed message. */
@@ -82,7 +81,6 @@ const OLDER_POINTER_CLASS = 'com.amazon.sqs.javamessaging.MessageS3Pointer';
 /** The message attributes beside a pointer, of which a producer sends one: the size of the body in bytes. */
 export const POINTER_ATTRIBUTES = ['ExtendedPayloadSize', 'SQSLargePayloadSize'] as const;
 
-/** The body of a message whose payload lies in S3. */
 export function pointerBody({ bucket, key }: PayloadPointer): string {
   return JSON.stringify([POINTER_CLASS, { s3BucketName: bucket, s3Key: key }]);
 }

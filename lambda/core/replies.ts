@@ -9,18 +9,16 @@ export interface KeyedBody {
   readonly body: string;
 }
 
-/** What became of one body. Each is told once. */
+/** What became of one body. Each body has exactly one. */
 export type Reply = Answer | HandedBack;
 
 /** A body was answered, be it with scores or with errors. */
 export interface Answer {
-  /** Which of the bodies, by index. */
   readonly of: number;
   /** The id of its request; undefined for a packed body. */
   readonly id: string | undefined;
   /** The JSON text of the answer, or of the array of answers to a packed body. */
   readonly text: string;
-  /** Why requests were answered with an error. */
   readonly failures: readonly Failure[];
   readonly requests: number;
 }
@@ -49,16 +47,13 @@ export interface Replies {
   handBack(body: number, failed: Failure<TransientCode>): Reply | undefined;
   /** Whether a body has its reply: nothing more is expected of it. */
   isComplete(body: number): boolean;
-  /** The key under which a request is answered. */
   keyOf(request: ScoringRequest): string;
 }
 
 interface BodyState {
   /** Of a packed body, by request: the JSON text of its answer. Let go once the reply is complete. */
   answers: (string | undefined)[] | undefined;
-  /** Of the answers so far. */
   characters: number;
-  /** Of the requests that were answered with an error. */
   failures: Failure[] | undefined;
   requests: number;
   unanswered: number;
@@ -159,7 +154,6 @@ function isAnswered({ answers, unanswered }: BodyState, position: number): boole
   return unanswered === 0 || answers?.[position] !== undefined;
 }
 
-/** An answer that is longer than allowed. */
 export function answerTooLarge(maxAnswerCharacters: number): Failure {
   return failure(
     'RESULT_TOO_LARGE',

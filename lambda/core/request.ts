@@ -22,7 +22,6 @@ function keysOfBothForms(): string {
   return `${COMMON_KEYS.join(', ')} and either ${LONG_FORM_KEYS.join(', ')} or instances`;
 }
 
-/** Where a request stands. */
 interface Place {
   /** For messages: `body`, or `[3]` inside a packed message. */
   readonly path: string;
@@ -55,7 +54,7 @@ export function decodeRequest(
   );
 }
 
-/** A service between producer and queue wraps what it was given, unless it is told not to. */
+/** SNS and EventBridge wrap what they are given, unless they are told not to. */
 function explainEnvelope(failed: Failure, value: JsonObject, path: string): Failure {
   const envelope = envelopeIn(value);
   if (envelope === undefined) return failed;
@@ -119,10 +118,8 @@ function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
 function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
   const max = ragged?.allowedSizes.at(-1);
   if (ragged === undefined || max === undefined || length <= max) return undefined;
-  return failure(
-    'INVALID_SHAPE',
-    `${fieldOf(path, 'inputs')}: expected at most ${max} along '${ragged.name}', got ${length}; send a shorter one`,
-  );
+  const wrong = `expected at most ${max} along '${ragged.name}', got ${length}; send a shorter one`;
+  return failure('INVALID_SHAPE', `${fieldOf(path, 'inputs')}: ${wrong}`);
 }
 
 interface DecodedForm {
@@ -205,20 +202,15 @@ function decodeId(id: unknown, path: string): string | undefined | Failure {
   return id;
 }
 
-/** What is wrong with the model's name or version, if anything. */
 function refuseModelName({ model_name: name, model_version: version }: JsonObject, path: string): Failure | undefined {
   if (name !== undefined && typeof name !== 'string') {
-    return failure(
-      'INVALID_REQUEST',
-      `${fieldOf(path, 'model_name')}: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
-    );
+    const wrong = `expected a string, got ${preview(name)}; ${SEE_FORMAT}`;
+    return failure('INVALID_REQUEST', `${fieldOf(path, 'model_name')}: ${wrong}`);
   }
   if (version !== undefined && typeof version !== 'string') {
     const versionPath = fieldOf(path, 'model_version');
-    return failure(
-      'INVALID_REQUEST',
-      `${versionPath}: expected a string such as "1", got ${preview(version)}; put it in quotes`,
-    );
+    const wrong = `expected a string such as "1", got ${preview(version)}; put it in quotes`;
+    return failure('INVALID_REQUEST', `${versionPath}: ${wrong}`);
   }
   return undefined;
 }
@@ -231,15 +223,12 @@ function decodeBinaryOutput(value: unknown, path: string): boolean | undefined |
     return failure('INVALID_REQUEST', `${parametersPath}: expected an object, got ${preview(value)}; ${SEE_FORMAT}`);
   const binaryOutput = value.binary_data_output;
   if (binaryOutput === undefined || typeof binaryOutput === 'boolean') return binaryOutput;
-  return failure(
-    'INVALID_REQUEST',
-    `${parametersPath}.binary_data_output: expected true or false, got ${preview(binaryOutput)}; send one of them`,
-  );
+  const wrong = `expected true or false, got ${preview(binaryOutput)}; send one of them`;
+  return failure('INVALID_REQUEST', `${parametersPath}.binary_data_output: ${wrong}`);
 }
 
 const OUTPUT_KEYS = ['name', 'parameters'];
 
-/** Indexes of all outputs of a model. */
 function everyOutput(model: Model): readonly number[] {
   return model.outputs.map((_, index) => index);
 }
@@ -249,10 +238,8 @@ function decodeOutputs(value: unknown, path: string, model: Model): readonly num
   if (value === undefined) return everyOutput(model);
   const outputsPath = fieldOf(path, 'outputs');
   if (!Array.isArray(value)) {
-    return failure(
-      'INVALID_REQUEST',
-      `${outputsPath}: expected an array of {"name": …}, got ${preview(value)}; ${SEE_FORMAT}`,
-    );
+    const wrong = `expected an array of {"name": …}, got ${preview(value)}; ${SEE_FORMAT}`;
+    return failure('INVALID_REQUEST', `${outputsPath}: ${wrong}`);
   }
   const chosen: number[] = [];
   for (const [index, entry] of value.entries()) {
@@ -269,10 +256,8 @@ function decodeOutputs(value: unknown, path: string, model: Model): readonly num
       );
     }
     if (chosen.includes(found)) {
-      return failure(
-        'INVALID_REQUEST',
-        `${place}.name: expected each output once, got ${preview(entry.name)} again; name it once`,
-      );
+      const wrong = `expected each output once, got ${preview(entry.name)} again; name it once`;
+      return failure('INVALID_REQUEST', `${place}.name: ${wrong}`);
     }
     chosen.push(found);
   }

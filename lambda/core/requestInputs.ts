@@ -32,10 +32,8 @@ export function decodeInputs(
   limits: DecodeLimits,
 ): RequestInput[] | Failure {
   if (!Array.isArray(value)) {
-    return failure(
-      'INVALID_REQUEST',
-      `${fieldOf(path, 'inputs')}: expected an array with ${listNames(model.inputs)}, got ${preview(value)}; add it`,
-    );
+    const wrong = `expected an array with ${listNames(model.inputs)}, got ${preview(value)}; add it`;
+    return failure('INVALID_REQUEST', `${fieldOf(path, 'inputs')}: ${wrong}`);
   }
   const indexes = matchInputs(value, path, model, raw);
   if (isFailure(indexes)) return indexes;
@@ -65,10 +63,8 @@ function matchInputs(
   for (let index = 0; index < entries.length; index++) {
     const input = entries[index];
     if (!isObject(input)) {
-      return failure(
-        'INVALID_REQUEST',
-        `${inputPath(path, index)}: expected an input object, got ${preview(input)}; ${SEE_FORMAT}`,
-      );
+      const wrong = `expected an input object, got ${preview(input)}; ${SEE_FORMAT}`;
+      return failure('INVALID_REQUEST', `${inputPath(path, index)}: ${wrong}`);
     }
     const position = model.inputs.findIndex((spec) => spec.name === input.name);
     const refused =
@@ -77,10 +73,8 @@ function matchInputs(
     if (refused !== undefined) return refused;
     if (raw !== undefined && 'data' in input) {
       const contents = fieldOf(path, 'raw_input_contents');
-      return failure(
-        'INVALID_REQUEST',
-        `${inputPath(path, index)}.data: expected none beside ${contents}; send the elements in one of the two`,
-      );
+      const wrong = `expected none beside ${contents}; send the elements in one of the two`;
+      return failure('INVALID_REQUEST', `${inputPath(path, index)}.data: ${wrong}`);
     }
     indexes[position] = index;
   }
@@ -95,10 +89,8 @@ function inputPath(path: string, index: number): string {
 function refuseRawList(raw: unknown, inputs: number, path: string): Failure | undefined {
   if (Array.isArray(raw) && raw.length === inputs) return undefined;
   const got = Array.isArray(raw) ? raw.length : preview(raw);
-  return failure(
-    'INVALID_REQUEST',
-    `${fieldOf(path, 'raw_input_contents')}: expected an array of ${inputs} base64 strings, one per input, got ${got}; send one for each`,
-  );
+  const wrong = `expected an array of ${inputs} base64 strings, one per input, got ${got}; send one for each`;
+  return failure('INVALID_REQUEST', `${fieldOf(path, 'raw_input_contents')}: ${wrong}`);
 }
 
 function refuseInputName(
@@ -110,16 +102,12 @@ function refuseInputName(
   seenAt: number | undefined,
 ): Failure | undefined {
   if (typeof name !== 'string') {
-    return failure(
-      'INVALID_REQUEST',
-      `${inputPath(path, index)}.name: expected a string, got ${preview(name)}; ${SEE_FORMAT}`,
-    );
+    const wrong = `expected a string, got ${preview(name)}; ${SEE_FORMAT}`;
+    return failure('INVALID_REQUEST', `${inputPath(path, index)}.name: ${wrong}`);
   }
   if (seenAt !== undefined) {
-    return failure(
-      'DUPLICATE_INPUT',
-      `${inputPath(path, index)}.name: expected each input once, got ${preview(name)} again; send it once`,
-    );
+    const wrong = `expected each input once, got ${preview(name)} again; send it once`;
+    return failure('DUPLICATE_INPUT', `${inputPath(path, index)}.name: ${wrong}`);
   }
   if (position >= 0) return undefined;
   return unknownInput(`${inputPath(path, index)}.name`, name, model);
@@ -132,7 +120,6 @@ function missingInputs(missing: readonly TensorSpec[], path: string, model: Mode
   );
 }
 
-/** Where an input stands in its request. */
 interface InputPlace {
   readonly path: string;
   readonly index: number;
@@ -179,7 +166,9 @@ function decodeInput(
  */
 export function decodeInstances(value: unknown, path: string, model: Model): RequestInput[] | Failure {
   if (!Array.isArray(value) || value.length === 0) {
-    const [got, cure] = Array.isArray(value) ? ['an empty one', 'send one for each row'] : [preview(value), WRAP_IT];
+    const [got, cure] = Array.isArray(value)
+      ? ['an empty one', 'send one for each row']
+      : [preview(value), 'wrap it in an array'];
     return failure('INVALID_REQUEST', `${path}: expected an array of at least one instance, got ${got}; ${cure}`);
   }
   const byName = isObject(value[0]);
@@ -198,34 +187,18 @@ export function decodeInstances(value: unknown, path: string, model: Model): Req
   for (const spec of model.inputs) {
     const rows = byName ? value.map((instance: JsonObject) => instance[spec.name]) : value;
     const input = decodeColumn(rows, spec, sizes, instancePath(path, byName ? spec.name : undefined));
-    if (isFailure(input)) return !byName && isOneInstance(value, spec) ? loneInstance(path, spec) : input;
+    if (isFailure(input)) return input;
     inputs.push(input);
   }
   return inputs;
-}
-
-const WRAP_IT = 'wrap it in an array';
-
-/** Whether what should be a list of instances has the shape of one. */
-function isOneInstance(value: readonly unknown[], { shape }: TensorSpec): boolean {
-  const [, ...dims] = shape;
-  const nesting = nestingOf(value, dims.length + 1);
-  return nesting.length === dims.length && dims.every((dim, axis) => typeof dim === 'string' || dim === nesting[axis]);
-}
-
-function loneInstance(path: string, { name, shape }: TensorSpec): Failure {
-  const expected = `an array of instances, each [${shape.slice(1).join(', ')}] for '${name}'`;
-  return failure('INVALID_SHAPE', `${path}: expected ${expected}, got one instance; ${WRAP_IT}`);
 }
 
 function refuseOddInstances(instances: readonly unknown[], path: string, model: Model): Failure | undefined {
   for (const [index, instance] of instances.entries()) {
     const at = `${path}[${index}]`;
     if (!isObject(instance)) {
-      return failure(
-        'INVALID_REQUEST',
-        `${at}: expected an object by input name like the others, got ${preview(instance)}; make them alike`,
-      );
+      const wrong = `expected an object by input name like the others, got ${preview(instance)}; make them alike`;
+      return failure('INVALID_REQUEST', `${at}: ${wrong}`);
     }
     for (const name in instance) {
       if (model.inputs.some((spec) => spec.name === name)) continue;
@@ -233,10 +206,8 @@ function refuseOddInstances(instances: readonly unknown[], path: string, model: 
     }
     const missing = model.inputs.filter((spec) => !Object.hasOwn(instance, spec.name));
     if (missing.length > 0) {
-      return failure(
-        'MISSING_INPUT',
-        `${at}: expected ${listNames(model.inputs)}, got no ${listNames(missing)}; add what is missing`,
-      );
+      const wrong = `expected ${listNames(model.inputs)}, got no ${listNames(missing)}; add what is missing`;
+      return failure('MISSING_INPUT', `${at}: ${wrong}`);
     }
   }
   return undefined;
@@ -272,15 +243,12 @@ function decodeColumn(
   return isFailure(data) ? data : { datatype: spec.datatype, shape, data };
 }
 
-/** Why a request must not have an input of that name. */
 function unknownInput(path: string, name: string, model: Model): Failure {
   const isConstant = model.constants?.includes(name) ?? false;
   const got = isConstant ? `${preview(name)}, a constant of the deployment` : preview(name);
   const cure = isConstant ? 'leave it out' : "use the model's names";
-  return failure(
-    'UNKNOWN_INPUT',
-    `${path}: expected ${listNames(model.inputs)} of model '${model.name}', got ${got}; ${cure}`,
-  );
+  const wrong = `expected ${listNames(model.inputs)} of model '${model.name}', got ${got}; ${cure}`;
+  return failure('UNKNOWN_INPUT', `${path}: ${wrong}`);
 }
 
 /**
@@ -290,7 +258,6 @@ function unknownInput(path: string, name: string, model: Model): Failure {
 interface SharedSizes {
   rows: number | undefined;
   length: number | undefined;
-  /** The name of the ragged axis. */
   readonly ragged: string | undefined;
 }
 
@@ -355,10 +322,8 @@ function refuseShape(
   detail: string,
 ): Failure {
   const expected = moveDim(['rows', ...shape.slice(1)], 0, batchAxis).join(', ');
-  return failure(
-    'INVALID_SHAPE',
-    `${pathOf()} ('${name}'): expected [${expected}]${detail}, got ${previewShape(value)}; send that shape`,
-  );
+  const wrong = `expected [${expected}]${detail}, got ${previewShape(value)}; send that shape`;
+  return failure('INVALID_SHAPE', `${pathOf()} ('${name}'): ${wrong}`);
 }
 
 function isSize(value: unknown, min: number): value is number {
@@ -393,17 +358,13 @@ export function rowsFirst(input: RequestInput, batchAxis = 0): RequestInput {
 }
 
 export interface DecodeLimits {
-  /** Most rows that one request may hold. */
   readonly maxRequestRows: number;
-  /** Most requests that one packed message may hold. */
   readonly maxRequestsPerMessage: number;
 }
 
 export function tooManyRows(rows: number, path: string, { maxRequestRows }: DecodeLimits): Failure {
-  return failure(
-    'TOO_MANY_ROWS',
-    `${fieldOf(path, 'inputs')}: expected at most ${maxRequestRows} rows in a request, got ${rows}; send several requests`,
-  );
+  const wrong = `expected at most ${maxRequestRows} rows in a request, got ${rows}; send several requests`;
+  return failure('TOO_MANY_ROWS', `${fieldOf(path, 'inputs')}: ${wrong}`);
 }
 
 export function tooManyRequests(requests: number, path: string, { maxRequestsPerMessage }: DecodeLimits): Failure {

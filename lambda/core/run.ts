@@ -1,4 +1,5 @@
-import { createLimiter, type Limiter, withTimeout } from './concurrency.ts';
+import type { Splits } from './answer.ts';
+import { deferred, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import type { LatencyEstimator, MemoryCeiling } from './latency.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
@@ -7,7 +8,6 @@ import type { MicroBatchReport, Observer } from './observer.ts';
 import type { TimeLimit } from './record.ts';
 import type { Replies } from './replies.ts';
 import type { ReplySink } from './score.ts';
-import type { Splits } from './scoreMicroBatch.ts';
 import { assertBatched, stack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
 import type { BatchingWatch } from './verify.ts';
@@ -18,14 +18,12 @@ export interface RunDependencies {
     readonly deadlineMarginMs: number;
     /** Most elements, padding included, that the inputs of one micro-batch hold together. */
     readonly maxBatchElements: number;
-    /** Most characters of the answer to one message. */
     readonly maxAnswerCharacters: number;
   };
   readonly latency: LatencyEstimator;
   readonly memory: MemoryCeiling;
   readonly batching: BatchingWatch;
   readonly observer: Observer;
-  /** A clock that never goes back, in milliseconds. */
   readonly now: () => number;
 }
 
@@ -44,10 +42,9 @@ export function maxElements({ limits, memory }: RunDependencies, model: Model): 
   return Math.min(limits.maxBatchElements, memory.maxElements(model));
 }
 
-/** The most rows of the first run of a model of which nothing was measured. */
+/** The most rows of a model's first run, where nothing was measured yet. */
 const FIRST_ROWS = 8;
 
-/** What makes room for runs that find none. */
 const MORE_TIME = 'raise the timeout, or lower the batch size or maxBatchRows';
 
 /** What is known of a run's time before it is started. */
@@ -154,7 +151,7 @@ async function run(
   }
 }
 
-/** A run far over its time is taken to hang, so that it leaves some time for what comes after it. */
+/** A run so many times over its expected time is taken to hang, and given up to leave time for what comes after it. */
 const HANG_FACTOR = 4;
 
 /** When the run is given up: at the deadline, or sooner where there is more to do after it. */
@@ -178,7 +175,7 @@ const CATCHING_UP_MS = 20;
 
 /** The runs of one call. Each model has threads of its own: a slow one does not hold up the others. */
 interface Schedule {
-  /** Takes work on a micro-batch as soon as there is room for it in its model's limiter. Does not wait for it. */
+  /** Starts work on a micro-batch, in the order it came, as soon as its model has room for it. The work must not throw. */
   add(model: Model, work: () => Promise<void>): void;
   /**
    * Waits until all work is started, for some milliseconds at most: requests that are decoded long before they are run
@@ -194,36 +191,61 @@ interface Schedule {
 }
 
 interface ModelRuns {
-  readonly limiter: Limiter;
+  readonly waiting: Set<() => Promise<void>>;
+  underWay: number;
   readonly devices: readonly DeviceRuns[];
 }
 
-/** Which device a run will really have is not known before: it is taken to be the one that is free first. */
+/** A run's device is not known before it starts: it is taken to be the one that is free first. */
 interface DeviceRuns {
   running: number;
   /** When the runs under way are expected to have ended. */
   freeAt: number;
 }
 
-/** @param now a clock that never goes back, in milliseconds */
 export function createSchedule(now: () => number): Schedule {
   const models = new Map<Model, ModelRuns>();
+  let workEnded = deferred();
   const runsOf = (model: Model): ModelRuns => {
     const known = models.get(model) ?? newRuns(model);
     models.set(model, known);
     return known;
   };
+  const start = (runs: ModelRuns): void => {
+    for (const work of runs.waiting) {
+      if (runs.underWay >= MICRO_BATCHES_UNDER_WAY * runs.devices.length) return;
+      runs.waiting.delete(work);
+      runs.underWay += 1;
+      work().finally(() => {
+        runs.underWay -= 1;
+        start(runs);
+        workEnded.resolve();
+        workEnded = deferred();
+      });
+    }
+  };
+  const areAll = (is: (runs: ModelRuns) => boolean): boolean => [...models.values()].every(is);
   const busyMs = ({ running, freeAt }: DeviceRuns): number => (running === 0 ? 0 : Math.max(0, freeAt - now()));
   const freeFirst = (model: Model): DeviceRuns =>
     runsOf(model).devices.reduce((first, device) => (busyMs(device) < busyMs(first) ? device : first));
   return {
-    add: (model, work) => runsOf(model).limiter.add(work),
-    async catchUp() {
-      const behind = [...models.values()].filter(({ limiter }) => limiter.isBehind());
-      if (behind.length === 0) return;
-      await withTimeout(Promise.all(behind.map(({ limiter }) => limiter.caughtUp())), CATCHING_UP_MS);
+    add(model, work) {
+      const runs = runsOf(model);
+      runs.waiting.add(work);
+      start(runs);
     },
-    drained: async () => void (await Promise.all([...models.values()].map(({ limiter }) => limiter.drained()))),
+    async catchUp() {
+      let isOver = false;
+      const allStarted = async (): Promise<void> => {
+        while (!isOver && !areAll(({ waiting }) => waiting.size === 0)) await workEnded.promise;
+      };
+      if (areAll(({ waiting }) => waiting.size === 0)) return;
+      await withTimeout(allStarted(), CATCHING_UP_MS);
+      isOver = true;
+    },
+    async drained() {
+      while (!areAll(({ underWay }) => underWay === 0)) await workEnded.promise;
+    },
     busyMs: (model) => busyMs(freeFirst(model)),
     begin(model, expectedMs) {
       const device = freeFirst(model);
@@ -238,17 +260,16 @@ export function createSchedule(now: () => number): Schedule {
 
 function newRuns({ devices = 1 }: Model): ModelRuns {
   return {
-    limiter: createLimiter(MICRO_BATCHES_UNDER_WAY * devices),
+    waiting: new Set(),
+    underWay: 0,
     devices: Array.from({ length: devices }, () => ({ running: 0, freeAt: 0 })),
   };
 }
 
 interface Stopwatch {
-  /** Milliseconds since the last lap, or since the start. */
   lap(): number;
 }
 
-/** @param now a clock that never goes back, in milliseconds */
 export function startStopwatch(now: () => number): Stopwatch {
   let before = now();
   return {
@@ -263,7 +284,6 @@ export function startStopwatch(now: () => number): Stopwatch {
 
 type StageTimes = Pick<MicroBatchReport, 'stackMs' | 'runMs' | 'encodeMs'>;
 
-/** What a run was, for metrics. */
 export function reportOf(batch: MicroBatch, times: StageTimes): MicroBatchReport {
   const { model, parts, rows, paddedRows, paddedLength, closedBecause } = batch;
   return {

@@ -1,4 +1,5 @@
-import { type DecodedRecord, type DecodeInOrderDependencies, decodeInOrder } from './body.ts';
+import { createSplits } from './answer.ts';
+import { type DecodeDependencies, type DecodedRecord, decodeInOrder } from './body.ts';
 import { createMemoryBudget, type MemoryBudget } from './concurrency.ts';
 import { failure } from './failure.ts';
 import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type MicroBatch } from './microBatch.ts';
@@ -7,12 +8,12 @@ import type { TimeLimit } from './record.ts';
 import { createReplies, type KeyedBody, type Reply } from './replies.ts';
 import type { DecodeLimits } from './requestInputs.ts';
 import { type Call, createSchedule, maxElements, type RunDependencies, startStopwatch } from './run.ts';
-import { createSplits, scoreMicroBatch } from './scoreMicroBatch.ts';
+import { scoreMicroBatch } from './scoreMicroBatch.ts';
 
 export type ScoringLimits = DecodeLimits & RunDependencies['limits'];
 
 /** What scoring needs, from decoding to encoding. Lives as long as the process. */
-export interface ScoreDependencies extends DecodeInOrderDependencies, RunDependencies {
+export interface ScoreDependencies extends DecodeDependencies, RunDependencies {
   readonly plan: Planner;
   readonly limits: ScoringLimits;
 }
@@ -69,10 +70,10 @@ export async function score(
 
 /** Bytes of payloads that are read and not scored yet, or one payload that is larger. */
 const PAYLOAD_BYTES = 16 * 1024 * 1024;
-/** Characters of inline bodies that are decoded and not scored yet: what the worker has in a batch, so that none is cut for it. */
+/** Characters of inline bodies that are decoded and not scored yet: as many as the worker has in a batch, so that none is cut. */
 const BACKLOG_CHARACTERS = 32 * 1024 * 1024;
 
-/** What bounds the memory of a call, whatever comes: how much is decoded and not scored yet, by body. */
+/** Bounds the memory of a call: what is decoded and not scored yet, by body. */
 function createBounds(): { payloads: MemoryBudget; backlog: MemoryBudget; release(body: number): void } {
   const payloads = createMemoryBudget(PAYLOAD_BYTES);
   const backlog = createMemoryBudget(BACKLOG_CHARACTERS);
@@ -86,7 +87,7 @@ function createBounds(): { payloads: MemoryBudget; backlog: MemoryBudget; releas
   };
 }
 
-/** Enters bodies into the replies and the plan. Gives what is settled without a run, and what the plan closed. */
+/** Enters bodies into the replies and the plan. Returns the replies that need no run, and the micro-batches that closed. */
 function enterBodies(
   decoded: readonly DecodedRecord[],
   plan: Plan,

@@ -10,17 +10,14 @@ export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, dim) => product * dim, 1);
 }
 
-/** Elements in one slice along axis 0. */
 export function elementsPerRow(shape: readonly number[]): number {
   return elementCount(shape.slice(1));
 }
 
-/** `shape` with another number of rows. */
 export function withRows(shape: readonly number[], rows: number): number[] {
   return withSize(shape, 0, rows);
 }
 
-/** `shape` with another size of one axis. */
 export function withSize(shape: readonly number[], axis: number, size: number): number[] {
   return shape.with(axis, size);
 }
@@ -42,21 +39,6 @@ export function copyInto(target: TensorData, offset: number, source: TensorData)
   }
 }
 
-/** Open Inference Protocol datatypes, and how ONNX Runtime and JavaScript hold them. */
-
-type TypedArrayConstructor =
-  | typeof Uint8Array
-  | typeof Uint16Array
-  | typeof Uint32Array
-  | typeof BigUint64Array
-  | typeof Int8Array
-  | typeof Int16Array
-  | typeof Int32Array
-  | typeof BigInt64Array
-  | typeof Float16Array
-  | typeof Float32Array
-  | typeof Float64Array;
-
 export type NumericArray =
   | Uint8Array
   | Uint16Array
@@ -73,27 +55,6 @@ export type TypedArray = NumericArray | BigIntArray;
 /** Row-major elements of a tensor. BOOL is held as 0 and 1 in a Uint8Array, BYTES as strings. */
 export type TensorData = TypedArray | string[];
 
-interface NumberDatatype {
-  readonly kind: 'boolean' | 'integer' | 'float';
-  readonly onnxType: string;
-  readonly array: TypedArrayConstructor;
-  readonly min: number;
-  readonly max: number;
-}
-
-interface BigIntDatatype {
-  readonly kind: 'bigint';
-  readonly onnxType: string;
-  readonly array: typeof BigInt64Array | typeof BigUint64Array;
-  readonly min: bigint;
-  readonly max: bigint;
-}
-
-interface StringDatatype {
-  readonly kind: 'string';
-  readonly onnxType: string;
-}
-
 /** Stands in for `Float16Array`, which Node has since version 24: everything but FP16 works without it. */
 class MissingFloat16Array {
   static readonly BYTES_PER_ELEMENT = 2;
@@ -104,6 +65,7 @@ class MissingFloat16Array {
 
 const FLOAT16_ARRAY: typeof Float16Array = globalThis.Float16Array ?? (MissingFloat16Array as never);
 
+/** Open Inference Protocol datatypes, and how ONNX Runtime and JavaScript hold them. */
 export const DATATYPES = {
   BOOL: { kind: 'boolean', onnxType: 'bool', array: Uint8Array, min: 0, max: 1 },
   UINT8: { kind: 'integer', onnxType: 'uint8', array: Uint8Array, min: 0, max: 255 },
@@ -124,7 +86,7 @@ export const DATATYPES = {
   },
   FP64: { kind: 'float', onnxType: 'float64', array: Float64Array, min: -Number.MAX_VALUE, max: Number.MAX_VALUE },
   BYTES: { kind: 'string', onnxType: 'string' },
-} as const satisfies Record<string, NumberDatatype | BigIntDatatype | StringDatatype>;
+} as const;
 
 export type Datatype = keyof typeof DATATYPES;
 
@@ -205,7 +167,6 @@ export function keepsOrder(shape: readonly number[], from: number, to: number): 
   return from === to || shape[from] === 1 || elementCount(passedBy(shape, from, to)) <= 1;
 }
 
-/** The sizes of the axes that change sides with axis `from`. */
 function passedBy(shape: readonly number[], from: number, to: number): readonly number[] {
   return from < to ? shape.slice(from + 1, to + 1) : shape.slice(to, from);
 }
@@ -311,7 +272,6 @@ export function isBase64Length(text: string): boolean {
   return characters % 4 !== 1 && (!padded || text.length % 4 === 0);
 }
 
-/** How many bytes a base64 text holds. */
 export function decodedBytes(text: string): number {
   return Math.floor((unpaddedLength(text) * 3) / 4);
 }

@@ -51,10 +51,8 @@ export function decodeData(
   const pathOf = typeof path === 'string' ? pathWithin(path) : path;
   if (ArrayBuffer.isView(data)) return takeTypedArray(data, datatype, shape, pathOf);
   if (!Array.isArray(data)) {
-    return failure(
-      'INVALID_DATA',
-      `${pathOf([])}: expected an array of ${datatype} elements, got ${preview(data)}; send one`,
-    );
+    const wrong = `expected an array of ${datatype} elements, got ${preview(data)}; send one`;
+    return failure('INVALID_DATA', `${pathOf([])}: ${wrong}`);
   }
   const nested = shape.length > 1 && Array.isArray(data[0]);
   const flat = nested ? flatten(data, shape, pathOf) : data;
@@ -66,10 +64,8 @@ export function decodeData(
   const wrongAt = fillData(target, flat, datatype);
   if (wrongAt < 0) return target;
   const where = nested ? positionOf(wrongAt, shape) : [wrongAt];
-  return failure(
-    'INVALID_DATA',
-    `${pathOf(where)}: expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; fix that element`,
-  );
+  const wrong = `expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; fix that element`;
+  return failure('INVALID_DATA', `${pathOf(where)}: ${wrong}`);
 }
 
 function wrongCount(got: number, shape: readonly number[], pathOf: PathOf): Failure {
@@ -248,42 +244,23 @@ export function decodeRaw(
   if (typeof text !== 'string')
     return failure('INVALID_DATA', `${pathOf()}: expected a base64 string, got ${preview(text)}; encode the bytes`);
   const info = DATATYPES[datatype];
-  if (info.kind === 'string') return isBase64(text) ? decodeStrings(text, shape, pathOf()) : notBase64(text, pathOf());
-
   const elements = elementCount(shape);
-  const bytes = elements * info.array.BYTES_PER_ELEMENT;
-  if (decodedBytes(text) !== bytes) {
-    return isBase64(text)
-      ? wrongBytes(decodedBytes(text), bytes, datatype, shape, pathOf())
-      : notBase64(text, pathOf());
+  const expected = info.kind === 'string' ? 0 : elements * info.array.BYTES_PER_ELEMENT;
+  const got = decodedBytes(text);
+  if (info.kind !== 'boolean' && got === expected && isBase64Length(text)) {
+    const small = base64InSlab(datatype, elements, text);
+    if (small !== undefined) return small;
   }
-  if (info.kind === 'boolean') {
-    return isBase64(text) ? decodeBooleans(text, bytes, pathOf()) : notBase64(text, pathOf());
+  if (!isBase64(text)) {
+    const wrong = `expected base64, got ${text.length} characters that are not; encode it again`;
+    return failure('INVALID_DATA', `${pathOf()}: ${wrong}`);
   }
-  const small = isBase64Length(text) ? base64InSlab(datatype, elements, text) : undefined;
-  if (small !== undefined) return small;
-  return isBase64(text) ? { base64: text } : notBase64(text, pathOf());
-}
-
-function notBase64(text: string, path: string): Failure {
-  return failure(
-    'INVALID_DATA',
-    `${path}: expected base64, got ${text.length} characters that are not; encode it again`,
-  );
-}
-
-function wrongBytes(
-  got: number,
-  expected: number,
-  datatype: Datatype,
-  shape: readonly number[],
-  path: string,
-): Failure {
-  return failure(
-    'INVALID_SHAPE',
-    `${path}: expected ${expected} bytes for shape [${shape.join(', ')}] of ${datatype}, got ${got}; ` +
-      'make shape and contents agree',
-  );
+  if (info.kind === 'string') return decodeStrings(text, shape, pathOf());
+  if (got !== expected) {
+    const wrong = `expected ${expected} bytes for shape [${shape.join(', ')}] of ${datatype}, got ${got}`;
+    return failure('INVALID_SHAPE', `${pathOf()}: ${wrong}; make shape and contents agree`);
+  }
+  return info.kind === 'boolean' ? decodeBooleans(text, expected, pathOf()) : { base64: text };
 }
 
 function decodeBooleans(text: string, bytes: number, path: string): TensorData | Failure {
@@ -318,16 +295,10 @@ function decodeStrings(text: string, shape: readonly number[], path: string): Te
     position = end;
   }
   if (elements.length === expected) return elements;
-  return failure(
-    'INVALID_SHAPE',
-    `${path}: expected ${expected} elements for shape [${shape.join(', ')}], got ${describeCount(elements.length, expected)}; ` +
-      'make shape and contents agree',
-  );
-}
-
-/** Counting stops at the first element too many. */
-function describeCount(count: number, expected: number): string {
-  return count > expected ? 'more' : String(count);
+  // Counting stopped at the first element too many.
+  const got = elements.length > expected ? 'more' : elements.length;
+  const wrong = `expected ${expected} elements for shape [${shape.join(', ')}], got ${got}`;
+  return failure('INVALID_SHAPE', `${path}: ${wrong}; make shape and contents agree`);
 }
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

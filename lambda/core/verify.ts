@@ -1,6 +1,6 @@
 import { type Difference, firstDifference, OTHER_SHAPE, SAME_SHAPE } from './difference.ts';
 import { isFailure } from './failure.ts';
-import { isWhole, type MicroBatch, microBatchOf, type Part } from './microBatch.ts';
+import { isWhole, type MicroBatch, microBatchOf, type Part, type ScoringRequest } from './microBatch.ts';
 import type { Model } from './model.ts';
 import type { Sharing } from './plan.ts';
 import { type Call, type Ran, runMicroBatch, startStopwatch } from './run.ts';
@@ -38,7 +38,6 @@ export interface BatchingWatch {
 }
 
 interface CheckAllowance {
-  /** Most requests to run alone. */
   readonly requests: number;
   readonly checkMs: number;
   /** Whether the micro-batch is not to be answered as it ran unless one of its requests at least was compared. */
@@ -68,7 +67,7 @@ interface Watched {
  * Until so many different requests agree, every micro-batch is compared before it is written; a model of which nothing is
  * known is not batched before. Rarer than one in so many, what disturbs a run is left to the checks of later runs.
  */
-export const REQUESTS_THAT_PROVE = 64;
+const REQUESTS_THAT_PROVE = 64;
 /** A model that so many runs have not proved stays unbatched: the runs cost more than they may ever save. */
 const MAX_PROVING_RUNS = 64;
 /** Most requests of a later micro-batch that are run alone as well. */
@@ -174,7 +173,7 @@ function nextSize({ allowedSizes, maxBatchRows }: Model, verifiedRows: number): 
   return allowedSizes.find((size) => size > verifiedRows) ?? Math.min(maxBatchRows, 2 * verifiedRows);
 }
 
-/** Checks take no more of the time that is left together. */
+/** All checks of a micro-batch together take no more of the time that is left. */
 const SHARE_OF_TIME_LEFT = 1 / 4;
 
 /**
@@ -205,7 +204,6 @@ export async function mayBeAnswered(batch: MicroBatch, { outputs, runMs, device 
 
 interface Checked {
   readonly verdict: Verdict;
-  /** How many different requests were run alone. */
   readonly compared: number;
 }
 
@@ -256,10 +254,60 @@ function* unitsToCheck(
   }
 }
 
+/** Whether the requests of a micro-batch, which were all run alone, get the same outputs together. */
+export interface ShadowVerification {
+  /** @param outputs of the request alone, cut back */
+  add(request: ScoringRequest, outputs: readonly Tensor[]): void;
+  /** Runs the requests that were added together, and compares; nothing of it is written. */
+  compare(): Promise<void>;
+}
+
+/** Only an unproven model is verified, by requests that differ from each other; for others this does nothing. */
+export function createShadowVerification({ model, closedBecause }: MicroBatch, call: Call): ShadowVerification {
+  const { batching, observer } = call.deps;
+  const compared: RunBothWays[] = [];
+  const known: Tensor[][] = [];
+  let rows = 0;
+  const isProving = (): boolean => batching.batchingOf(model) === 'proving';
+  return {
+    add(request, outputs) {
+      const isFull = compared.length === REQUESTS_THAT_PROVE || rows + request.rows > batching.sharingOf(model).maxRows;
+      if (!isProving() || isFull) return;
+      const part = { request, fromRow: 0, toRow: request.rows };
+      const inputs = inputsOf(part);
+      if (known.some((one) => areAlike(one, inputs))) return;
+      known.push(inputs);
+      compared.push({ part, outputs, row: rows });
+      rows += request.rows;
+    },
+    async compare() {
+      if (compared.length < 2 || !isProving()) return;
+      const parts = compared.map(({ part }) => part);
+      const together = microBatchOf(model, parts, closedBecause);
+      const checks = createCheckRuns(call);
+      const verdict = await compareTogether(together, compared, checks);
+      if (verdict.status === 'differ') stopBatching({ ...verdict, maxRows: 1 }, call);
+      else if (checks.runs > 0)
+        batching.proved(model, verdict.status === 'agree' ? compared.length : 0, together.paddedRows);
+      if (checks.runs > 0) observer.checked(checks.spentMs);
+    },
+  };
+}
+
+async function compareTogether(
+  together: MicroBatch,
+  compared: readonly RunBothWays[],
+  checks: CheckRuns,
+): Promise<Verdict> {
+  const ran = await checks.run(together);
+  if (ran === undefined) return { status: 'unclear' };
+  const [differing] = differingRequests(together, ran.outputs, compared);
+  return differing === undefined ? { status: 'agree' } : explainDifference(together, ran.outputs, differing, checks);
+}
+
 /** A request of a micro-batch that was also run alone. Of one that was cut, its part stands for it. */
-export interface RunBothWays {
+interface RunBothWays {
   readonly part: Part;
-  /** Its first row in the micro-batch. */
   readonly row: number;
   /** What it got alone: one tensor per model output, each with the rows of the part, cut back. */
   readonly outputs: readonly Tensor[];
@@ -273,7 +321,7 @@ interface Differing extends RunBothWays {
  * What requests say that were run both ways: they `agree`; they `differ`; or it is `unclear`, because there was no time to
  * tell why they differ.
  */
-export type Verdict =
+type Verdict =
   | { readonly status: 'agree' | 'unclear' }
   | {
       readonly status: 'differ';
@@ -283,11 +331,11 @@ export type Verdict =
       readonly maxRows: number;
     };
 
-/** Whether copies of a request get one answer wherever they stand is looked at in so many places. */
+/** Copies of a request are compared at so many places of a run. */
 const MAX_PLACES = 32;
 
 /** The requests whose outputs in a micro-batch are not those that they get alone, by more than rounding. */
-export function differingRequests(
+function differingRequests(
   batch: MicroBatch,
   outputs: readonly Tensor[],
   compared: readonly RunBothWays[],
@@ -303,7 +351,7 @@ export function differingRequests(
  * itself, in a run of the micro-batch's shape. Where it gets there what it got among others, its neighbours did nothing:
  * the model depends on the number of rows, and is run with no more than were seen to change nothing.
  */
-export async function explainDifference(
+async function explainDifference(
   batch: MicroBatch,
   outputs: readonly Tensor[],
   one: Differing,
@@ -326,9 +374,8 @@ export async function explainDifference(
 
 /** What copies of a request got in one run. */
 interface Copies {
-  /** Of the copies that are looked at, but for the first. */
+  /** The copies that are compared with the first. */
   readonly places: readonly number[];
-  /** The outputs of one copy. */
   at(place: number): readonly Tensor[];
 }
 
@@ -351,11 +398,8 @@ async function inCopies(
   return { places, at: (place) => unstack(copies, part, place * size, ran.outputs) };
 }
 
-/**
- * Has a model batched no more, or with no more rows than change nothing, and tells that: of one that is batched no more,
- * once.
- */
-export function stopBatching(
+/** Stops batching a model, or limits it to as many rows as change nothing, and tells the observer. */
+function stopBatching(
   { part: { request }, difference, maxRows }: Extract<Verdict, { status: 'differ' }>,
   { replies, deps: { batching, observer } }: Call,
 ): void {
@@ -373,12 +417,12 @@ export function stopBatching(
 }
 
 /** What the model is given when a request, or a part of one, is run alone. */
-export function inputsOf(part: Part): Tensor[] {
+function inputsOf(part: Part): Tensor[] {
   return stack(microBatchOf(part.request.model, [part], 'end'));
 }
 
 /** Whether inputs are of equal shapes and elements. */
-export function areAlike(a: readonly Tensor[], b: readonly Tensor[]): boolean {
+function areAlike(a: readonly Tensor[], b: readonly Tensor[]): boolean {
   return a.every(({ shape, data }, index) => {
     const other = b[index] as Tensor;
     if (shape.join() !== other.shape.join()) return false;
@@ -396,15 +440,15 @@ function rowsOf({ fromRow, toRow }: Part): number {
   return toRow - fromRow;
 }
 
-/** A check takes no more of the time that is left, so that answers never wait for the deadline because of it. */
+/** One check takes no more of the time that is left, so that answers never miss the deadline because of it. */
 const SHARE_FOR_A_RUN = 1 / 8;
 
-export interface CheckRuns {
+interface CheckRuns {
   /** What a run gave, or undefined where there was no time for it or it failed: that says nothing of its rows. */
   run(batch: MicroBatch): Promise<Ran | undefined>;
-  /** How many runs there were, and how many milliseconds they took. */
-  readonly runs: number;
-  readonly spentMs: number;
+  /** How many runs there were so far, and how many milliseconds they took. */
+  runs: number;
+  spentMs: number;
 }
 
 /**
@@ -412,28 +456,23 @@ export interface CheckRuns {
  *
  * @param device where they all run: no two devices are compared, as they may round differently
  */
-export function createCheckRuns(call: Call, device = 0): CheckRuns {
+function createCheckRuns(call: Call, device = 0): CheckRuns {
   // A run that hangs leaves half of the time to the answers that wait behind it.
   const leavingTime: Call = { ...call, time: { ...call.time, isShared: true } };
-  let runs = 0;
-  let spentMs = 0;
-  return {
+  const checks: CheckRuns = {
+    runs: 0,
+    spentMs: 0,
     async run(batch) {
       const expectedMs = expectedCheckMs(batch, call);
       if (!fits(expectedMs, batch, call)) return undefined;
-      runs += 1;
+      checks.runs += 1;
       const stopwatch = startStopwatch(call.deps.now);
       const ran = await runMicroBatch(batch, expectedMs, leavingTime, device);
-      spentMs += isFailure(ran) ? stopwatch.lap() : ran.runMs;
+      checks.spentMs += isFailure(ran) ? stopwatch.lap() : ran.runMs;
       return isFailure(ran) ? undefined : ran;
     },
-    get runs() {
-      return runs;
-    },
-    get spentMs() {
-      return spentMs;
-    },
   };
+  return checks;
 }
 
 /** Milliseconds that a run is expected to take; 0 while nothing was measured. */

@@ -14,7 +14,6 @@ interface RawIssue {
   readonly values?: readonly unknown[];
   readonly format?: string;
   readonly keys?: readonly string[];
-  /** The schema that found it. */
   readonly inst?: unknown;
 }
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MicroBatch } from '../../../lambda/core/microBatch.ts';
-import type { Cost } from '../../../lambda/core/model.ts';
-import { echoModel, lineModel } from '../../helpers/scoring.ts';
+import { echoModel } from '../../helpers/scoring.ts';
 import { type Piece, type SentenceOptions, sentenceModel } from './plan/runCosts.ts';
 import { planAll, requestOf, zeros } from './requests.ts';
 
@@ -29,15 +28,6 @@ describe('a micro-batch of sentences', () => {
     expect(batches.map((one) => `${one.rows}x${one.paddedLength} ${one.closedBecause}`).join(', ')).toBe(expected);
   });
 
-  it('leaves the smallest for the last where all of them cost the same', () => {
-    expect(plan(lengths(7, 7, 7, 7, 7), { maxBatchRows: 2 }).map(({ rows }) => rows)).toEqual([2, 2, 1]);
-  });
-
-  it('is padded to an allowed row count and an allowed length', () => {
-    const batches = plan(lengths(3, 9), { allowedSizes: [4, 8], lengths: [4, 16] });
-    expect(batches.map(({ rows, paddedRows, paddedLength }) => [rows, paddedRows, paddedLength])).toEqual([[2, 4, 16]]);
-  });
-
   it('holds the rest of a request that was cut, with others', () => {
     const pieces = [
       { rows: 7, length: 5 },
@@ -45,14 +35,7 @@ describe('a micro-batch of sentences', () => {
     ];
     const batches = plan(pieces, { maxBatchRows: 3 });
     const cuts = batches.map(({ parts }) => parts.map(({ fromRow, toRow }) => [fromRow, toRow]));
-    expect(cuts).toEqual([
-      [[0, 3]],
-      [[3, 6]],
-      [
-        [6, 7],
-        [0, 2],
-      ],
-    ]);
+    expect(JSON.stringify(cuts)).toBe('[[[0,3]],[[3,6]],[[6,7],[0,2]]]');
     expect(batches.map(({ closedBecause }) => closedBecause)).toEqual(['full', 'full', 'full']);
   });
 
@@ -66,29 +49,5 @@ describe('a micro-batch of sentences', () => {
       [2, 5],
       [1, 3],
     ]);
-  });
-
-  it('is planned by the allowed sizes of rows alone, too', () => {
-    const rows = (...counts: readonly number[]): number[][] => {
-      const cost: Cost = (paddedRows) => (paddedRows === 1 ? 3 : 20);
-      const model = lineModel({ allowedSizes: [1, 8], maxBatchRows: 8, cost });
-      const requests = counts.map((count) => zeros(model, count));
-      return planAll(requests, { maxBatchElements: 100 }).map((batch) => [batch.rows, batch.paddedRows]);
-    };
-    expect(rows(1, 1, 1)).toEqual([
-      [1, 1],
-      [1, 1],
-      [1, 1],
-    ]);
-    expect(rows(1, 2, 1)).toEqual([[4, 8]]);
-  });
-
-  it('is not padded to an allowed size that costs more than the runs it saves', () => {
-    const rowsRun = (width: number): number[] => {
-      const model = echoModel('FP32', [width], { allowedSizes: [1, 8] });
-      const requests = [zeros(model, 1), zeros(model, 1)];
-      return planAll(requests, { maxBatchElements: 100_000 }).map(({ paddedRows }) => paddedRows);
-    };
-    expect([rowsRun(10), rowsRun(1000)]).toEqual([[8], [1, 1]]);
   });
 });

@@ -84,14 +84,6 @@ describe('the configuration', () => {
     );
   });
 
-  it('takes a variable that is not set for one that is not there', () => {
-    expect(loadConfig({ ...QUEUES, BATCHSCORE_MAX_BATCH_ROWS: undefined }).maxBatchRows).toBe(512);
-  });
-
-  it('cannot be changed once it is read', () => {
-    expect(Object.isFrozen(loadConfig(QUEUES))).toBe(true);
-  });
-
   it('takes models from S3, and then from no folder', () => {
     const uri = `s3://bucket/models/${'0'.repeat(64)}`;
     expect(loadConfig({ ...QUEUES, BATCHSCORE_MODELS_URI: uri }).modelsUri).toBe(uri);
@@ -136,12 +128,6 @@ describe('the configuration', () => {
     );
   });
 
-  it('takes several request queues, with spaces after their commas', () => {
-    const config = loadConfig({ ...QUEUES, BATCHSCORE_REQUEST_QUEUE_URL: 'https://sqs.aws/1/a, https://sqs.aws/1/b' });
-
-    expect(config.requestQueueUrls).toEqual(['https://sqs.aws/1/a', 'https://sqs.aws/1/b']);
-  });
-
   it('needs no result queue when no results go there', () => {
     const { BATCHSCORE_REQUEST_QUEUE_URL } = QUEUES;
     const environment = { BATCHSCORE_REQUEST_QUEUE_URL, BATCHSCORE_RESULTS: 'table', BATCHSCORE_RESULT_TABLE: 't' };
@@ -151,8 +137,6 @@ describe('the configuration', () => {
 
   it.each([
     ['BATCHSCORE_MAX_BATCH_ROW', 'did you mean BATCHSCORE_MAX_BATCH_ROWS, a whole number from 1 to 65536?'],
-    ['BATCHSCORE_WINDOWSECONDS', 'did you mean BATCHSCORE_WINDOW_SECONDS, a number from 0 to 300?'],
-    ['BATCHSCORE_LOGLEVEL', 'did you mean BATCHSCORE_LOG_LEVEL, one of debug, info, warn, error?'],
     ['BATCHSCORE_COLOUR', 'docs/configuration.md lists them'],
   ])('is refused for %s, which it does not know, with the nearest that it knows and its range', (key, hint) => {
     expect(refusalOf({ ...QUEUES, [key]: '64' })).toBe(
@@ -162,7 +146,6 @@ describe('the configuration', () => {
 
   it.each([
     ['BATCHSCORE_MAX_BATCH_ROWS', 'many', 'a whole number from 1 to 65536'],
-    ['BATCHSCORE_CHECK_PERCENT', '101', 'a whole number from 0 to 100'],
     ['BATCHSCORE_WINDOW_SECONDS', '-1', 'a number from 0 to 300'],
     ['BATCHSCORE_RESULTS_PER_MESSAGE', 'all', "a whole number from 1 to 10000, or 'fill'"],
     ['BATCHSCORE_LOG_LEVEL', 'loud', 'one of debug, info, warn, error'],

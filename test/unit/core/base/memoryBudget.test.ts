@@ -37,18 +37,6 @@ describe('room', () => {
     expect(admitted).toEqual([1, 2]);
   });
 
-  it('tells of each who has to wait', async () => {
-    const { room, ask } = asking(10);
-    const told: string[] = [];
-    ask(1, 10);
-    void room.nextWaiter().then(() => told.push('one waits'));
-    await whatCanHappen();
-    expect(told).toEqual([]);
-    ask(2, 1);
-    await whatCanHappen();
-    expect(told).toEqual(['one waits']);
-  });
-
   it('tells also of who began to wait before it was asked, once', async () => {
     const { room, ask } = asking(10);
     const told: string[] = [];

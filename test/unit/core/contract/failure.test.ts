@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { failure, isFailure, isTransient, preview } from '../../../../lambda/core/failure.ts';
+import { preview } from '../../../../lambda/core/failure.ts';
 
 describe('preview', () => {
   it.each([
@@ -15,23 +15,5 @@ describe('preview', () => {
 
   it.each(['a'.repeat(59), '\u0000'.repeat(40), 'a'.repeat(1_000_000)])('cuts a long string short', (text) => {
     expect(preview(text)).toBe(`${JSON.stringify(text).slice(0, 60)}…`);
-  });
-
-  it('shows a string of 58 characters as it is', () => {
-    expect(preview('a'.repeat(58))).toBe(`"${'a'.repeat(58)}"`);
-  });
-});
-
-describe('a failure', () => {
-  it('is told from anything else by its mark', () => {
-    expect(isFailure(failure('DEADLINE', 'no time'))).toBe(true);
-    for (const other of [undefined, null, 'failed', [], { failed: false }, { code: 'DEADLINE' }]) {
-      expect(isFailure(other)).toBe(false);
-    }
-  });
-
-  it('is handed back only when it is transient', () => {
-    expect(isTransient(failure('DEADLINE', 'no time'))).toBe(true);
-    expect(isTransient(failure('INVALID_DATA', 'no number'))).toBe(false);
   });
 });

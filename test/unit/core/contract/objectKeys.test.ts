@@ -8,41 +8,23 @@ const anyPath = fc
   .map(([parts, ends]) => parts.join('/') + (ends ? '/' : ''));
 
 describe('the prefix of a deployment', () => {
-  it.each([
-    '',
-    'fraud/',
-    'batchscore/123456789012/eu-central-1/Fraud-Scoring-1D2150E0/',
-    'a_b/v1.2/',
-    'my-requests/',
-    `${'x'.repeat(511)}/`,
-  ])('may be %j', (prefix) => {
+  it.each(['', 'a_b/v1.2/Fraud-1D/', 'my-requests/', `${'x'.repeat(511)}/`])('may be %j', (prefix) => {
     expect(isKeyPrefix(prefix)).toBe(true);
   });
 
   it.each([
     'fraud',
-    '/',
     '/fraud/',
     'fraud//',
-    './',
-    '../',
     'a/../',
-    'a..b/',
-    '.hidden/',
     'a/.b/',
     '*/',
-    'fraud?/',
     // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of IAM, which a policy would replace.
     '${aws:username}/',
-    'ü/',
     'a b/',
-    'a\n/',
     'fraud/\n',
-    'requests/',
-    'results/',
     'a/requests/',
     'results/a/',
-    'a/results/b/',
     `${'x'.repeat(512)}/`,
   ])('cannot be %j', (prefix) => {
     expect(isKeyPrefix(prefix)).toBe(false);

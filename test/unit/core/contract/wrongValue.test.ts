@@ -12,23 +12,16 @@ const Strict = z.strictObject(shape);
 describe('what is wrong with a value that a validator read', () => {
   it.each([
     [z.string(), 1, 'expected text, got 1'],
-    [z.number(), '1', 'expected a number, got "1"'],
     [z.int(), 1.5, 'expected a whole number, got 1.5'],
-    [z.boolean(), 'yes', 'expected true or false, got "yes"'],
-    [z.array(z.string()), {}, 'expected an array, got an object'],
-    [z.record(z.string(), z.string()), [], 'expected an object, got an array of 0'],
     [z.number().min(2), 1, 'expected a number of at least 2, got 1'],
     [z.number().max(2), 3, 'expected a number of at most 2, got 3'],
     [z.string().min(1), '', 'expected text, not an empty one, got ""'],
-    [z.string().min(2), 'a', 'expected at least 2 characters, got "a"'],
     [z.string().max(2), 'abc', 'expected at most 2 characters, got "abc"'],
     [z.array(z.string()).min(1), [], 'expected at least 1 elements, got an array of 0'],
     [z.enum(['a', 'b']), 'c', 'expected one of a, b, got "c"'],
-    [z.literal(1), 2, 'expected 1, got 2'],
     [z.iso.datetime(), 'now', 'expected a time as 2026-01-31T12:00:00Z, got "now"'],
     [z.string().regex(/^a/), 'b', 'expected text of another form, got "b"'],
     [z.union([z.string(), z.number()]), true, 'expected another value, got true'],
-    [z.string(), undefined, 'expected text, got nothing'],
     [z.string({ error: 'expected a name' }), 1, 'expected a name, got 1'],
     [z.string().refine(() => false, 'expected a name, got none; give one'), 'x', 'expected a name, got none; give one'],
   ])('is told in plain words: %#', (schema, value, sentence) => {

@@ -21,10 +21,8 @@ const X = { name: 'x', datatype: 'FP32', shape: [1, 1], data: [1] };
 describe('a body that is no JSON', () => {
   it.each([
     ['empty', ''],
-    ['plain words', 'hello'],
     ['cut off', '{"inputs":['],
     ['a bare NaN', '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[NaN]}]}'],
-    ['a comma too many', '{"id":"a",}'],
   ])('refuses one that is %s', async (_, body) => {
     const { code, message } = await refusal(body, LINE);
 
@@ -54,22 +52,9 @@ describe('a body that is no JSON', () => {
 describe('JSON that is no request', () => {
   it.each([
     ['a number', '1', '1'],
-    ['a string', '"x"', '"x"'],
     ['null', 'null', 'null'],
-    ['true', 'true', 'true'],
   ])('refuses %s', async (_, body, got) => {
     expect(sentence(await refusal(body, LINE))).toEqual({ code: 'INVALID_REQUEST', path: 'body', got });
-  });
-
-  it('refuses objects that are nested 10,000 deep by their first key', async () => {
-    const failed = await refusal(`${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`, LINE);
-    expect(sentence(failed)).toEqual({ code: 'INVALID_REQUEST', path: 'body', got: '"a"' });
-  });
-
-  it('refuses arrays that are nested 10,000 deep as a packed message without requests', async () => {
-    expect(await decode(`${'['.repeat(10_000)}${']'.repeat(10_000)}`, LINE)).toEqual([
-      { id: undefined, failure: expect.objectContaining({ code: 'INVALID_REQUEST', message: expect.any(String) }) },
-    ]);
   });
 
   it('quotes at most one short line of what came', async () => {
@@ -102,7 +87,6 @@ describe('keys that mean nothing', () => {
   it.each([
     [{ instances: [[1]], model_nam: 'line' }, 'got "model_nam"; did you mean model_name?'],
     [{ instances: [[1]], inputs: [] }, 'or instances, got "inputs" beside instances; leave one of them out'],
-    [{ inputs: [X], instances: [[1]] }, 'or instances, got "inputs" beside instances; leave one of them out'],
     [{ inputs: [{ ...X, shap: [1, 1] }] }, 'got "shap"; did you mean shape?'],
     [{ inputs: [X], colour: 1 }, 'got "colour"; fix its name or remove it'],
   ])('says what to do about %j', async (body, end) => {
@@ -133,11 +117,8 @@ describe('keys that mean nothing', () => {
     ['SNS', SNS, LINE, `body: expected a request, got ${IN_SNS}`],
     ['EventBridge', EVENT, LINE, `body: expected a request, got ${IN_EVENT}`],
     ['SNS, where no model is the default one', SNS, BOTH, `body: expected a request, got ${IN_SNS}`],
-    ['SNS in a packed message', [SNS], LINE, `[0]: expected a request, got ${IN_SNS}`],
   ])('says how to send without the envelope of %s', async (_, body, models, message) => {
-    const decoded = await decode(body, models);
-    const [refused] = isPacked(decoded) ? decoded : [decoded];
-    expect(refused).toMatchObject({ failure: { code: 'INVALID_REQUEST', message } });
+    expect(await refusal(body, models)).toMatchObject({ code: 'INVALID_REQUEST', message });
   });
 
   it('leaves an envelope to a transform, and says so beside what that throws', async () => {
@@ -154,21 +135,11 @@ describe('keys that mean nothing', () => {
       message: `expected a text; the body is ${IN_EVENT}`,
     });
   });
-
-  it('lists the keys that do', async () => {
-    const { message } = await refusal({ input: [] }, LINE);
-    expect(message).toBe(
-      'body: expected only the keys id, model_name, model_version, parameters and either inputs, outputs, ' +
-        'raw_input_contents or instances, got "input"; did you mean inputs?',
-    );
-  });
 });
 
 describe('the id', () => {
   it.each([
     ['a number', 1, '1'],
-    ['null', null, 'null'],
-    ['an object', {}, 'an object'],
     ['too long', 'a'.repeat(1025), '1025 characters'],
   ])('is refused when it is %s', async (_, id, got) => {
     const failed = await refusal(lineRequest([1], { id }), LINE);
@@ -187,31 +158,13 @@ describe('the id', () => {
 });
 
 describe('the model', () => {
+  const ofVersion = (model_version: unknown) => lineRequest([1], { model_name: 'line', model_version });
   it.each<Refusal>([
     ['an unknown name', lineRequest([1], { model_name: 'nope' }), 'UNKNOWN_MODEL', 'model_name', '"nope"'],
-    [
-      'a name from the prototype',
-      lineRequest([1], { model_name: '__proto__' }),
-      'UNKNOWN_MODEL',
-      'model_name',
-      '"__proto__"',
-    ],
     ['no name where there is no default', lineRequest([1]), 'UNKNOWN_MODEL', 'model_name', 'none'],
     ['a name that is no string', lineRequest([1], { model_name: 7 }), 'INVALID_REQUEST', 'model_name', '7'],
-    [
-      'an unknown version',
-      lineRequest([1], { model_name: 'line', model_version: '9' }),
-      'UNKNOWN_VERSION',
-      'model_version',
-      '"9"',
-    ],
-    [
-      'a version that is no string',
-      lineRequest([1], { model_name: 'line', model_version: 1 }),
-      'INVALID_REQUEST',
-      'model_version',
-      '1',
-    ],
+    ['an unknown version', ofVersion('9'), 'UNKNOWN_VERSION', 'model_version', '"9"'],
+    ['a version that is no string', ofVersion(1), 'INVALID_REQUEST', 'model_version', '1'],
   ])('is refused by %s', async (_, body, code, path, got) => {
     expect(sentence(await refusal(body, BOTH))).toEqual({ code, path, got });
   });
@@ -227,12 +180,9 @@ describe('the inputs', () => {
   it.each<Refusal>([
     ['no array', { inputs: { left } }, 'INVALID_REQUEST', 'inputs', 'an object'],
     ['left out', {}, 'INVALID_REQUEST', 'inputs', 'nothing'],
-    ['not objects', { inputs: [1] }, 'INVALID_REQUEST', 'inputs[0]', '1'],
     ['null', { inputs: [null] }, 'INVALID_REQUEST', 'inputs[0]', 'null'],
-    ['arrays', { inputs: [[left]] }, 'INVALID_REQUEST', 'inputs[0]', 'an array of 1'],
     ['nameless', { inputs: [{ ...left, name: 1 }] }, 'INVALID_REQUEST', 'inputs[0].name', '1'],
     ['too few', { inputs: [left] }, 'MISSING_INPUT', 'inputs', "no 'right', 'bias'"],
-    ['none', { inputs: [] }, 'MISSING_INPUT', 'inputs', "no 'left', 'right', 'bias'"],
     ['unknown', { inputs: [left, { ...right, name: 'wrong' }, bias] }, 'UNKNOWN_INPUT', 'inputs[1].name', '"wrong"'],
     ['doubled', { inputs: [left, right, bias, left] }, 'DUPLICATE_INPUT', 'inputs[3].name', '"left" again'],
   ])('are refused when they are %s', async (_, body, code, path, got) => {
@@ -252,18 +202,12 @@ describe('the inputs', () => {
 });
 
 describe('the outputs', () => {
+  const SUMS = { name: 'sums' };
   it.each<Refusal>([
     ['no array', { ...SUM_OF_ONE, outputs: 'sums' }, 'INVALID_REQUEST', 'outputs', '"sums"'],
     ['not objects', { ...SUM_OF_ONE, outputs: ['sums'] }, 'INVALID_REQUEST', 'outputs[0]', '"sums"'],
     ['unknown', { ...SUM_OF_ONE, outputs: [{ name: 'sum' }] }, 'UNKNOWN_OUTPUT', 'outputs[0].name', '"sum"'],
-    ['nameless', { ...SUM_OF_ONE, outputs: [{}] }, 'UNKNOWN_OUTPUT', 'outputs[0].name', 'nothing'],
-    [
-      'doubled',
-      { ...SUM_OF_ONE, outputs: [{ name: 'sums' }, { name: 'sums' }] },
-      'INVALID_REQUEST',
-      'outputs[1].name',
-      '"sums" again',
-    ],
+    ['doubled', { ...SUM_OF_ONE, outputs: [SUMS, SUMS] }, 'INVALID_REQUEST', 'outputs[1].name', '"sums" again'],
   ])('are refused when they are %s', async (_, body, code, path, got) => {
     expect(sentence(await refusal(body, SUM))).toEqual({ code, path, got });
   });
@@ -304,11 +248,7 @@ describe('a packed message', () => {
   it.each([
     ['another packed message', [[lineRequest([1])]], '[0]', 'an array of 1'],
     ['a number', [1], '[0]', '1'],
-    ['a request with an unknown key', [{ a: 1 }], '[0]', '"a"'],
     ['a request with a bad id', [{ id: 1 }], '[0].id', '1'],
-    ['a request with a bad model name', [{ model_name: 1 }], '[0].model_name', '1'],
-    ['a request with a bad version', [{ model_version: 1 }], '[0].model_version', '1'],
-    ['a request with bad outputs', [lineRequest([1], { outputs: 1 })], '[0].outputs', '1'],
   ])('refuses %s inside it', async (_, body, path, got) => {
     const [request] = [await decode(body, LINE)].flat();
     if (request === undefined || !isRefused(request)) throw new Error('expected a refusal');

@@ -80,22 +80,6 @@ describe('base64 of many elements', () => {
   });
 });
 
-describe.each([3, 9_000])('a text as long as %d bytes of base64', (bytes) => {
-  const text = Buffer.alloc(bytes, 'x').toString('base64');
-  it.each(['"', '\\', ' ', '\n', '=', '\u0100', '\u0141', '\u{1f686}'])('is refused where it holds %j', (other) => {
-    const middle = Math.floor(text.length / 2);
-    const spoilt = text.slice(0, middle) + other + text.slice(middle + other.length);
-    expect(spoilt).toHaveLength(text.length);
-    expect(decodeRaw(spoilt, 'UINT8', [bytes], () => 'raw')).toMatchObject({ code: 'INVALID_DATA' });
-  });
-
-  it('is refused where its length is none of base64', () => {
-    expect(decodeRaw(`${text}A`, 'UINT8', [bytes], () => 'raw')).toMatchObject({ code: 'INVALID_DATA' });
-    expect(decodeRaw(`${text.slice(0, -1)}=`, 'UINT8', [bytes - 1], () => 'raw')).not.toMatchObject({ failed: true });
-    expect(decodeRaw(`${text}=`, 'UINT8', [bytes], () => 'raw')).toMatchObject({ code: 'INVALID_DATA' });
-  });
-});
-
 describe('a string in base64', () => {
   it('keeps the byte order mark that it starts with', () => {
     expect(decodeRaw(encodeRaw(['\ufeffa']), 'BYTES', [1], () => 'raw')).toEqual(['\ufeffa']);
@@ -105,11 +89,8 @@ describe('a string in base64', () => {
 describe('raw contents', () => {
   it.each<[title: string, value: unknown, datatype: Datatype, code: ErrorCode, got: string]>([
     ['no text', 1, 'UINT8', 'INVALID_DATA', '1'],
-    ['left out', undefined, 'UINT8', 'INVALID_DATA', 'nothing'],
     ['not base64', 'ab c', 'UINT8', 'INVALID_DATA', '4 characters that are not'],
     ['cut off', 'AAAAA', 'UINT8', 'INVALID_DATA', '5 characters that are not'],
-    ['padded for nothing', 'AAA==', 'UINT8', 'INVALID_DATA', '5 characters that are not'],
-    ['padding alone', '====', 'UINT8', 'INVALID_DATA', '4 characters that are not'],
     ['too short', base64(1, 2, 3), 'FP32', 'INVALID_SHAPE', '3'],
     ['too long', base64(1, 2, 3, 4, 5, 6, 7, 8), 'FP32', 'INVALID_SHAPE', '8'],
     ['no truth value', base64(2), 'BOOL', 'INVALID_DATA', '2 at element 0'],
@@ -121,18 +102,12 @@ describe('raw contents', () => {
 
   it.each([
     ['end within a length', base64(1, 0), 'INVALID_DATA'],
-    ['end within an element', base64(2, 0, 0, 0, 0x61), 'INVALID_DATA'],
     ['claim 4 GiB', base64(0xff, 0xff, 0xff, 0xff, 0x61), 'INVALID_DATA'],
     ['are not UTF-8', base64(1, 0, 0, 0, 0xff), 'INVALID_DATA'],
     ['are too few', base64(), 'INVALID_SHAPE'],
     ['are too many', base64(0, 0, 0, 0, 0, 0, 0, 0), 'INVALID_SHAPE'],
   ])('are refused when their strings %s', (_, text, code) => {
     expect(decodeRaw(text, 'BYTES', [1], () => 'raw')).toMatchObject({ failed: true, code });
-  });
-
-  it('claim no memory for a shape that they do not fill', () => {
-    expect(decodeRaw('AAAA', 'FP64', [1e9, 1e9], () => 'raw')).toMatchObject({ code: 'INVALID_SHAPE' });
-    expect(decodeRaw('', 'BYTES', [1e15], () => 'raw')).toMatchObject({ code: 'INVALID_SHAPE' });
   });
 });
 
@@ -151,8 +126,6 @@ describe('a request with raw contents', () => {
 
   it.each([
     ['no list', [input], 'AACAPw==', 'raw_input_contents', '"AACAPw=="'],
-    ['null', [input], null, 'raw_input_contents', 'null'],
-    ['more than the inputs', [input], ['AACAPw==', 'AACAPw=='], 'raw_input_contents', '2'],
     ['fewer than the inputs', [input], [], 'raw_input_contents', '0'],
   ])('is refused when they are %s', async (_, inputs, raw_input_contents, path, got) => {
     expect(sentence(await refusal({ inputs, raw_input_contents }, models))).toEqual({
@@ -168,15 +141,6 @@ describe('a request with raw contents', () => {
     const padded = `${encoded.slice(0, 65_534)}==${encoded.slice(65_536)}`;
     const request = { inputs: [{ ...input, shape: [1, width] }], raw_input_contents: [padded] };
     expect(await refusal(request, repositoryOf(echoModel('FP32', [width])))).toMatchObject({ code: 'INVALID_DATA' });
-  });
-
-  it('is refused when an input carries data as well', async () => {
-    const { code, message } = await refusal(
-      { inputs: [{ ...input, data: [1] }], raw_input_contents: ['AACAPw=='] },
-      models,
-    );
-    expect(code).toBe('INVALID_REQUEST');
-    expect(message).toMatch(/^inputs\[0\]\.data: expected none beside raw_input_contents/);
   });
 
   it('is refused when its parameters are no parameters', async () => {

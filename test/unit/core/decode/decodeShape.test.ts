@@ -25,10 +25,8 @@ function request(shape: unknown, data: unknown) {
 describe('the datatype', () => {
   it.each([
     ['another one', 'FP64', '"FP64"'],
-    ['in lower case', 'fp32', '"fp32"'],
     ['a name from the prototype', 'constructor', '"constructor"'],
     ['left out', undefined, 'nothing'],
-    ['a number', 1, '1'],
   ])('is refused when it is %s', async (_, datatype, got) => {
     const failed = await refusal({ inputs: [{ name: 'in', datatype, shape: [1, 2, 2], data: [1, 2, 3, 4] }] }, FIXED);
     expect(sentence(failed)).toEqual({ code: 'INVALID_DATATYPE', path: 'inputs[0].datatype', got });
@@ -48,24 +46,14 @@ describe('the shape', () => {
     ['left out', undefined, 'nothing'],
     ['no array', 4, '4'],
     ['of too few dims', [1, 4], '[1, 4]'],
-    ['of too many dims', [1, 2, 2, 1], '[1, 2, 2, 1]'],
     ['of other sizes than the model bakes in', [1, 2, 3], '[1, 2, 3]'],
     ['of no rows', [0, 2, 2], '[0, 2, 2]'],
-    ['of a negative number of rows', [-1, 2, 2], '[-1, 2, 2]'],
     ['of half a row', [0.5, 2, 2], '[0.5, 2, 2]'],
     ['of dims as strings', ['1', 2, 2], '["1", 2, 2]'],
-    ['of null dims', [null, 2, 2], '[null, 2, 2]'],
-    ['of nested dims', [[1], 2, 2], '[an array of 1, 2, 2]'],
     ['of more rows than a number can count', [1e300, 2, 2], '[1e+300, 2, 2]'],
   ])('is refused when it is %s', async (_, shape, got) => {
     const failed = await refusal(request(shape, [1, 2, 3, 4]), FIXED);
     expect(sentence(failed)).toEqual({ code: 'INVALID_SHAPE', path: 'inputs[0].shape', got });
-  });
-
-  it('is asked for by the names that the model gives its axes', async () => {
-    expect((await refusal(request([1], [1]), SYMBOLIC)).message).toBe(
-      "inputs[0].shape ('in'): expected [rows, width], got [1]; send that shape",
-    );
   });
 
   it.each<[title: string, shape: number[]]>([
@@ -87,26 +75,17 @@ describe('the shape', () => {
     const { rows, inputs } = await accepted(body, repositoryOf(echoModel('FP32', [2, 'past', 3])));
     expect([rows, inputs[0]?.shape]).toEqual([2, [2, 2, 0, 3]]);
   });
-
-  it('is quoted short when it has very many dims', async () => {
-    const { message } = await refusal(request(new Array(100_000).fill(1), [1]), FIXED);
-    expect(message.length).toBeLessThan(200);
-  });
 });
 
 describe('shape and data together', () => {
   it.each<[title: string, shape: number[], data: unknown, code: ErrorCode, path: string, got: string]>([
     ['no data', [1, 2], undefined, 'INVALID_DATA', 'inputs[0].data', 'nothing'],
-    ['data that is a string', [1, 2], 'AAAA', 'INVALID_DATA', 'inputs[0].data', '"AAAA"'],
     ['data that is an object', [1, 2], { 0: 1 }, 'INVALID_DATA', 'inputs[0].data', 'an object'],
     ['too few elements', [2, 2], [1, 2, 3], 'INVALID_SHAPE', 'inputs[0].data', '3'],
     ['too many elements', [2, 2], [1, 2, 3, 4, 5], 'INVALID_SHAPE', 'inputs[0].data', '5'],
-    ['no elements', [1, 1], [], 'INVALID_SHAPE', 'inputs[0].data', '0'],
     ['8e15 elements that are not there', [8, 1e15], [1], 'INVALID_SHAPE', 'inputs[0].data', '1'],
     ['8e15 nested elements that are not there', [8, 1e15], [[1]], 'INVALID_SHAPE', 'inputs[0].data', 'an array of 1'],
-    ['too few nested rows', [2, 2], [[1, 2]], 'INVALID_SHAPE', 'inputs[0].data', 'an array of 1'],
     ['ragged nesting', [2, 2], [[1, 2], [3]], 'INVALID_SHAPE', 'inputs[0].data[1]', 'an array of 1'],
-    ['a row that is no array', [2, 2], [[1, 2], 3], 'INVALID_SHAPE', 'inputs[0].data[1]', '3'],
     ['nesting that is too deep', [1, 2], [[[1], [2]]], 'INVALID_DATA', 'inputs[0].data[0][0]', 'an array of 1'],
     ['flat data with an array in it', [1, 2], [1, [2]], 'INVALID_DATA', 'inputs[0].data[1]', 'an array of 1'],
   ])('are refused for %s', async (_, shape, data, code, path, got) => {
@@ -120,11 +99,6 @@ describe('shape and data together', () => {
       path: 'inputs[0].data[1][1][0]',
       got: '"x"',
     });
-  });
-
-  it('take a flat vector where the model has no axis but the batch', async () => {
-    const { inputs, rows } = await accepted(request([3], [1, 2, 3]), repositoryOf(echoModel('FP32')));
-    expect([rows, inputs[0]?.shape]).toEqual([3, [3]]);
   });
 });
 
@@ -169,16 +143,6 @@ describe('axes that inputs share', () => {
     expect((await refusal({ inputs: [left, right, odd] }, sum)).message).toBe(
       "inputs[2].shape ('bias'): expected [rows], where 'rows' is 1 in this request's other inputs, got [2]; send that shape",
     );
-  });
-
-  it('count rows together even when the model names each batch axis differently', async () => {
-    const inputs = [spec('a', 'FP32', 'n', 1), spec('b', 'FP32', 'm', 1)];
-    const models = repositoryOf(modelOf({ inputs, outputs: [] }));
-    const a = { name: 'a', datatype: 'FP32', shape: [1, 1], data: [1] };
-    const b = { name: 'b', datatype: 'FP32', shape: [2, 1], data: [1, 2] };
-
-    expect((await refusal({ inputs: [a, b] }, models)).code).toBe('INVALID_SHAPE');
-    expect((await accepted({ inputs: [{ ...b, name: 'a' }, b] }, models)).rows).toBe(2);
   });
 
   it('take any number of rows where the model bakes one in, for the planner pads it', async () => {

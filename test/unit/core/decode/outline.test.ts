@@ -34,10 +34,6 @@ describe('a text that is nested too deep', () => {
   ])('is not one with %s', (_, text) => {
     expect(isNestedTooDeep(text + LONG)).toBe(false);
   });
-
-  it('counts a string that ends in backslashes as ended', () => {
-    expect(isNestedTooDeep(`"\\\\"${nested(MAX_LEVELS + 1)}`)).toBe(true);
-  });
 });
 
 describe('the arrays and objects of a long text', () => {

@@ -50,31 +50,6 @@ describe('an array of floats', () => {
     expect(read).toBeGreaterThan(2_000);
   });
 
-  it.each(['[0]', '[-0]', '[7]', '[-12.25]', '[0.000001]', '[9007199254740991]', '[0.1234567890123456]'])(
-    '%s is read',
-    (text) => {
-      const target = new Float64Array(1);
-      expect(readFloats(text, 0, target)).toBe(text.length);
-      expect(bitsOf(target)).toEqual(bitsOf(Float64Array.from(JSON.parse(text))));
-    },
-  );
-
-  it.each([
-    ['an exponent', '[1e3]'],
-    ['more digits than a double holds', '[9007199254740992]'],
-    ['more decimals than have an exact power', `[0.${'0'.repeat(22)}1]`],
-    ['a leading zero', '[01]'],
-    ['no digit behind its point', '[1.]'],
-    ['no digit before its point', '[.5]'],
-    ['two elements', '[1,2]'],
-    ['none', '[]'],
-    ['no end', '[1'],
-    ['no beginning', '1]'],
-    ['a space that is none in JSON', '[\u00a01]'],
-  ])('is not read with %s', (_, text) => {
-    expect(readFloats(text, 0, new Float64Array(1))).toBe(-1);
-  });
-
   it('is read into 32 bits as JSON.parse and a Float32Array have it', () => {
     const text = '[16777217,0.1,3.4028234,-2.5]';
     const target = new Float32Array(4);

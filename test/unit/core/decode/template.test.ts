@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { decodeBody, decodeFromTemplate } from '../../../../lambda/core/body.ts';
+import { decodeBody } from '../../../../lambda/core/body.ts';
 import { createTemplates, type Templates } from '../../../../lambda/core/bodyTemplate.ts';
 import { type DecodedRequest, isRefused, type ScoringRequest } from '../../../../lambda/core/microBatch.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
@@ -14,7 +14,7 @@ function hitsIn(bodies: readonly string[], deps = DEPS): number {
   const templates = countedTemplates('alone');
   for (const [record, body] of bodies.entries()) {
     const [short, careful] = [
-      decodeFromTemplate(templates, body, record, deps, UNHINDERED),
+      decodeBody(body, record, deps, UNHINDERED, templates),
       decodeBody(body, record, deps, UNHINDERED),
     ];
     expect({ body, ...(contentsOf(short) as object) }).toStrictEqual({ body, ...(contentsOf(careful) as object) });
@@ -79,33 +79,12 @@ describe('a body like one before', () => {
     expect(hitsIn([escaped('a'), escaped('b')])).toBe(0);
   });
 
-  it('is told for four producers whose bodies come mixed', () => {
-    const of = (producer: number, id: string): string => jsonBody({ id, parameters: { producer } });
-    const mixed = Array.from({ length: 40 }, (_, index) => of(index % 4, `order-${index}`));
-    expect(hitsIn(mixed)).toBe(36);
-  });
-
   it('is no longer looked for when 64 in a row were like none', () => {
     const unlike = (index: number): string => jsonBody({ parameters: { index } });
     const late = jsonBody({ id: 'late' });
     const hitsAfter = (misses: number): number =>
       hitsIn([...Array.from({ length: misses }, (_, i) => unlike(i)), late, late]);
     expect([hitsAfter(63), hitsAfter(64)]).toEqual([1, 0]);
-  });
-
-  it('is no longer looked for when 128 KiB in a row were like none: longer bodies take longer to be learnt', () => {
-    const padding = ' '.repeat(32_768);
-    const unlike = (index: number) => jsonBody({ parameters: { [`key-${index}`]: 1 } }) + padding;
-    const late = jsonBody({ id: 'late' }) + padding;
-    const hitsAfter = (misses: number): number =>
-      hitsIn([...Array.from({ length: misses }, (_, i) => unlike(i)), late, late]);
-    expect([hitsAfter(2), hitsAfter(4)]).toEqual([1, 0]);
-  });
-
-  it('is looked for again as long when one was found', () => {
-    const unlike = Array.from({ length: 63 }, (_, index) => jsonBody({ parameters: { index } }));
-    const [early, late] = [jsonBody({ id: 'early' }), jsonBody({ id: 'late', parameters: {} })];
-    expect(hitsIn([early, early, ...unlike, late, late])).toBe(2);
   });
 });
 
@@ -114,7 +93,7 @@ describe('a template', () => {
   const learnt = (model: Model): Templates => {
     const templates = createTemplates();
     const deps = { ...DEPS, models: repositoryOf(model) };
-    decodeFromTemplate(templates, template, 0, deps, UNHINDERED);
+    decodeBody(template, 0, deps, UNHINDERED, templates);
     return templates;
   };
 
@@ -129,7 +108,7 @@ describe('a template', () => {
 
   it('is made of a request of a packed message too, and reads others', () => {
     const templates = createTemplates();
-    decodeFromTemplate(templates, `[${template}]`, 0, DEPS, UNHINDERED);
+    decodeBody(`[${template}]`, 0, DEPS, UNHINDERED, templates);
     expect(templates.read(jsonBody({ id: 'b' }), 7)).toMatchObject({ record: 7, position: 0, id: 'b' });
     expect(templates.read(`[${template}]`, 1)).toBeUndefined();
   });
@@ -148,21 +127,12 @@ describe('a template', () => {
     let deep: object = {};
     for (let level = 0; level < 4000; level++) deep = { a: deep };
     const body = request({ parameters: deep });
-    expect(isRefused(decodeFromTemplate(createTemplates(), body, 0, deps, UNHINDERED) as DecodedRequest)).toBe(false);
-  });
-
-  it('does not read a body that ends as it should, but later', () => {
-    const templates = createTemplates();
-    decodeFromTemplate(templates, request({}), 0, deps, UNHINDERED);
-    expect([templates.read(request({}), 0), templates.read(`${request({})}}]}`, 0)]).toMatchObject([
-      { id: 'a' },
-      undefined,
-    ]);
+    expect(isRefused(decodeBody(body, 0, deps, UNHINDERED, createTemplates()) as DecodedRequest)).toBe(false);
   });
 
   it('does not read long bodies, which are outlined before they are parsed', () => {
     const templates = createTemplates();
-    decodeFromTemplate(templates, request({}), 0, deps, UNHINDERED);
+    decodeBody(request({}), 0, deps, UNHINDERED, templates);
     const long = request({}).replace('[1]}', `[1${' '.repeat(70_000)}]}`);
     expect(templates.read(request({}), 0)).toBeDefined();
     expect(templates.read(long, 0)).toBeUndefined();
@@ -190,15 +160,8 @@ describe('bodies whose rows are on axis 1', () => {
   };
 
   it('are read as they are decoded in full, flat and nested', () => {
-    const nested = [
-      [6, 5, 4],
-      [3, 2, 1],
-    ];
-    const rowsFirst = [
-      [6, 5],
-      [4, 3],
-      [2, 1],
-    ];
+    const nested = JSON.parse('[[6,5,4],[3,2,1]]');
+    const rowsFirst = JSON.parse('[[6,5],[4,3],[2,1]]');
     expect(hitsIn([[1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1], nested, rowsFirst].map(bodyWith), deps)).toBe(2);
   });
 

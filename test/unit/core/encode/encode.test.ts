@@ -51,16 +51,7 @@ describe('createEncoder', () => {
       outputs: [{ shape: [2, 2, 2] }],
       raw_output_contents: [Buffer.from([0, 1, 4, 5, 2, 3, 6, 7]).toString('base64')],
     });
-    expect(answerTo({ reply: 'predictions' }, 0).predictions).toEqual([
-      [
-        [0, 1],
-        [2, 3],
-      ],
-      [
-        [4, 5],
-        [6, 7],
-      ],
-    ]);
+    expect(JSON.stringify(answerTo({ reply: 'predictions' }, 0).predictions)).toBe('[[[0,1],[2,3]],[[4,5],[6,7]]]');
   });
 
   it('leaves out an id that was not sent, and keeps one that was sent empty', () => {
@@ -170,16 +161,7 @@ describe('other forms of an answer', () => {
     const text = encodeNow({ ...zeros(model, 2), reply: 'predictions' }, [
       { name: 'out', datatype: 'INT64', shape: [2, 2, 2], data },
     ]);
-    expect(JSON.parse(text).predictions).toEqual([
-      [
-        [1, 2],
-        [3, 4],
-      ],
-      [
-        [5, 6],
-        [7, '9223372036854775807'],
-      ],
-    ]);
+    expect(text).toContain('"predictions":[[[1,2],[3,4]],[[5,6],[7,"9223372036854775807"]]]');
   });
 });
 
@@ -188,12 +170,6 @@ describe('encodeError', () => {
     const failed = failure('INVALID_SHAPE', `input 'image': expected [rows, 64], got "x"`);
     expect(encodeError('m1', 'order-42', failed)).toBe(
       `{"message_id":"m1","id":"order-42","code":"INVALID_SHAPE","error":"input 'image': expected [rows, 64], got \\"x\\""}`,
-    );
-  });
-
-  it('leaves out an id that could not be read', () => {
-    expect(encodeError('m1', undefined, failure('INVALID_JSON', 'no'))).toBe(
-      '{"message_id":"m1","code":"INVALID_JSON","error":"no"}',
     );
   });
 });

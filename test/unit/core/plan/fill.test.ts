@@ -51,8 +51,4 @@ describe('a plan of rows of one shape', () => {
     const flat = { 1: 10, 2: 10, 4: 10, 8: 10.5 };
     expect(rowsClosed(ones(5), { maxBatchRows: 8, allowedSizes }, flat).left).toEqual(['5/8']);
   });
-
-  it('leaves nothing twice', () => {
-    expect(rowsClosed(ones(3), { maxBatchRows: 8, allowedSizes: [1, 8] }).leftThen).toEqual([]);
-  });
 });

@@ -1,20 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { fitCost, type ObservedRuns } from '../../../../lambda/core/cost.ts';
-import { plan } from '../../../../lambda/core/plan.ts';
-import { zeros } from '../requests.ts';
-import { sentenceModel } from './runCosts.ts';
-import {
-  measuredAtStart,
-  minMs,
-  msOf,
-  OUTSIDE_MS,
-  SURFACE_NAMES,
-  SURFACES,
-  type Surface,
-  seeded,
-  textLengths,
-} from './surfaces.ts';
+import { measuredAtStart, SURFACES, type Surface } from './surfaces.ts';
 
 const often = (runs: ReturnType<typeof measuredAtStart>): ObservedRuns[] => runs.map((run) => ({ ...run, times: 15 }));
 
@@ -30,20 +17,6 @@ const anyRuns = fc.array(
 );
 
 describe('the cost that is learnt', () => {
-  it.each(SURFACE_NAMES)('has texts cut into runs that take at most 5 %% longer than the best cut does: %s', (name) => {
-    const surface: Surface = SURFACES[name];
-    const { costOf } = fitCost(often(measuredAtStart(surface)));
-    const lengths = textLengths(120, seeded(120));
-    const planned = plan(
-      () => 1_000_000,
-      () => (rows, length) => OUTSIDE_MS + costOf(rows, length),
-    );
-    const model = sentenceModel();
-    const closed = lengths.flatMap((length) => planned.add(zeros(model, 1, length)));
-    const runs = [...closed, ...planned.finish()].map(({ rows, paddedLength }) => ({ rows, length: paddedLength }));
-    expect(minMs(lengths, surface) / msOf(runs, surface)).toBeGreaterThan(0.95);
-  });
-
   it('falls neither with the rows nor with the length, whatever was observed', () => {
     fc.assert(
       fc.property(anyRuns, size, size, (runs, rows, length) => {
@@ -73,12 +46,5 @@ describe('the cost that is learnt', () => {
     expect(costOf(16, 1) / surface(16, 1)).toBeCloseTo(1, 1);
     expect(costOf(32, 1) / surface(32, 1)).toBeGreaterThan(1.1);
     expect(costOf(64, 1) / 64).toBeGreaterThan(costOf(32, 1) / 32);
-  });
-
-  it('is affine in the rows where there is one length, with an overhead where there is one', () => {
-    const surface: Surface = (rows) => 0.037 + 0.0009 * rows;
-    const { costOf } = fitCost(often([1, 2, 3, 8, 32, 512].map((rows) => ({ rows, length: 1, ms: surface(rows, 1) }))));
-    expect(costOf(128, 1) / surface(128, 1)).toBeCloseTo(1, 1);
-    expect(costOf(1, 1) / surface(1, 1)).toBeCloseTo(1, 1);
   });
 });

@@ -15,32 +15,6 @@ function planWith(learnt: Cost, requests: readonly ScoringRequest[], maxElements
 }
 
 describe('a plan by what was learnt', () => {
-  it('says that more rows would have been dearer together', () => {
-    const model = sentenceModel({ maxBatchRows: 100 });
-    const beyondFour: Cost = (rows) => 1 + rows + 10 * Math.max(0, rows - 4);
-    const batches = planWith(
-      beyondFour,
-      Array.from({ length: 8 }, () => zeros(model, 1, 10)),
-    );
-    expect(batches.map(({ rows, closedBecause }) => [rows, closedBecause])).toEqual([
-      [4, 'dearer'],
-      [4, 'end'],
-    ]);
-  });
-
-  it('says that padding was too dear where it was', () => {
-    const model = sentenceModel({ maxBatchRows: 100 });
-    const lengths = [2, 2, 100];
-    const batches = planWith(
-      (rows, length) => 1 + rows * length,
-      lengths.map((length) => zeros(model, 1, length)),
-    );
-    expect(batches.map(({ rows, closedBecause }) => [rows, closedBecause])).toEqual([
-      [2, 'padding'],
-      [1, 'end'],
-    ]);
-  });
-
   it('goes by what the model itself says of its cost, if it does', () => {
     const model = { ...sentenceModel(), cost: (rows: number) => rows ** 2 };
     const batches = planWith(() => 1, [zeros(model, 1, 5), zeros(model, 1, 5)]);
@@ -54,12 +28,6 @@ describe('rows of one shape, by what was learnt', () => {
     const model = lineModel({ maxBatchRows: 64 });
     return Array.from({ length: count }, () => zeros(model, 1));
   };
-
-  it('fill micro-batches where an overhead is shared', () => {
-    const batches = planWith((rows) => 10 + 0.01 * rows, ones(130));
-    expect(rowsOf(batches)).toEqual([64, 64, 2]);
-    expect(batches[0]?.closedBecause).toBe('full');
-  });
 
   it('stand in runs of the size that costs least a row, and it says so', () => {
     const batches = planWith((rows) => 1 + rows + 10 * Math.max(0, rows - 8), ones(20));

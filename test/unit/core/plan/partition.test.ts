@@ -79,16 +79,6 @@ function expectNoMore(cost: number, than: number): void {
 }
 
 describe('a plan for requests of many lengths', () => {
-  it('has every row once where a cost is beyond all numbers', () => {
-    const model = sentenceModel({ cost: (rows) => (rows > 2 ? 1 : Number.POSITIVE_INFINITY) });
-    const { inputs, ...like } = zeros(model, 1);
-    const requests = [1, 2, 3, 4].map((length) => {
-      return { ...like, length, inputs: inputs.map((input) => ({ ...input, shape: [1, length] })) };
-    });
-    const planned = planAll(requests, { maxBatchElements: 1_000 }).flatMap(({ parts }) => parts);
-    expect(planned.map(({ request }) => request.length).toSorted()).toEqual([1, 2, 3, 4]);
-  });
-
   it('costs the least of all ways to share rows out among runs', () => {
     always(oneRowRequests, (work, batches) => {
       const min = minOfAllPartitions(work.requests, costsOf(work));

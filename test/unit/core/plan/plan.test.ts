@@ -41,30 +41,12 @@ describe('plan', () => {
     expect(cuts(planRows([1, 9, 1], { maxBatchRows: 4 }))).toEqual(['0:0-1 1:0-3', '1:3-7', '1:7-9 2:0-1']);
   });
 
-  it('keeps models, and versions of a model, apart', () => {
-    const [one, two] = [lineModel(), lineModel({ version: '2' })];
-    const requests = [zeros(one, 1), zeros(two, 1), zeros(one, 1)];
-    const batches = planAll(requests, PLENTY);
-
-    expect(batches.map(({ model }) => model)).toEqual([one, two]);
-    expect(cuts(batches, requests)).toEqual(['0:0-1 2:0-1', '1:0-1']);
-  });
-
   const image = echoModel('FP32', ['height', 'width']);
   const shaped = (height: number, width: number): ScoringRequest =>
     requestOf(image, [{ datatype: 'FP32', shape: [1, height, width], data: new Float32Array(height * width) }]);
 
-  it('keeps trailing shapes apart, even those with as many elements', () => {
-    const [tall, wide] = [shaped(6, 1), shaped(1, 6)];
-    expect(cuts(planAll([tall, wide, tall], PLENTY), [tall, wide])).toEqual(['0:0-1 0:0-1', '1:0-1']);
-  });
-
   it('does not confuse shapes whose digits read alike', () => {
     expect(planAll([shaped(1, 12), shaped(11, 2), shaped(2, 6)], PLENTY)).toHaveLength(3);
-  });
-
-  it('plans nothing for no requests', () => {
-    expect(planAll([], PLENTY)).toEqual([]);
   });
 
   it.each<[title: string, rows: number[], options: InMemoryModelOptions, elements: number, reasons: string[]]>([
@@ -77,8 +59,6 @@ describe('plan', () => {
       ['full', 'end'],
     ],
     ['budget when the elements run out first', [2, 2], { maxBatchRows: 4 }, 3, ['budget', 'end']],
-    ['end when nothing is left to add', [1], { maxBatchRows: 4 }, 1000, ['end']],
-    ['full when rows and elements run out together', [4], { maxBatchRows: 4 }, 4, ['full']],
     [
       'budget when the elements allow a lower allowed size only',
       [4, 4],
@@ -95,12 +75,8 @@ describe('plan', () => {
     expect(planRows([3, 3], { allowedSizes: [4] }, { maxBatchElements: 4 }).map((batch) => batch.paddedRows)).toEqual([
       4, 4,
     ]);
-    const wide = echoModel('FP32', ['width'], { maxBatchRows: 100 });
-    const batches = planAll([zeros(wide, 1, 30), zeros(wide, 1, 30), zeros(wide, 1, 30)], { maxBatchElements: 60 });
-    expect(batches.map(({ rows }) => rows)).toEqual([2, 1]);
-    const threeInputs = sumModel();
     const elementsPerRow = 10 + 10 + 1;
-    const summed = planAll([zeros(threeInputs, 7, 10)], { maxBatchElements: 3 * elementsPerRow });
+    const summed = planAll([zeros(sumModel(), 7, 10)], { maxBatchElements: 3 * elementsPerRow });
     expect(summed.map(({ rows }) => rows)).toEqual([3, 3, 1]);
   });
 
@@ -112,12 +88,6 @@ describe('plan', () => {
   it('runs the smallest allowed size even when it alone exceeds what a micro-batch may hold', () => {
     const batches = planRows([1, 1], { maxBatchRows: 2, allowedSizes: [4, 8] });
     expect(batches.map(({ rows, paddedRows }) => [rows, paddedRows])).toEqual([[2, 4]]);
-  });
-
-  it('pads up to the next allowed size', () => {
-    const model = lineModel({ allowedSizes: [1, 4, 16] });
-    expect([1, 2, 4, 5, 16].map((rows) => paddedRowsOf(model, rows))).toEqual([1, 4, 4, 16, 16]);
-    expect(paddedRowsOf(lineModel(), 5)).toBe(5);
   });
 });
 
@@ -188,17 +158,5 @@ describe('any plan', () => {
         expect(paddedRows).toBe(paddedRowsOf(model, rows));
       }
     });
-  });
-});
-
-describe('halve', () => {
-  it('gives the first half the odd one', () => {
-    const [batch] = planRows([1, 2, 3, 1, 2], { allowedSizes: [1, 4, 8, 16] });
-    if (batch === undefined) throw new Error('expected a micro-batch');
-    const halves = halve(batch);
-    expect(halves?.map(({ parts, rows, paddedRows }) => [parts.length, rows, paddedRows])).toEqual([
-      [3, 6, 8],
-      [2, 3, 4],
-    ]);
   });
 });

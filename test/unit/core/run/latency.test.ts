@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import fc from 'fast-check';
 import { createLatencyEstimator } from '../../../../lambda/core/latency.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { echoModel, lineModel } from '../../../helpers/scoring.ts';
@@ -17,11 +16,6 @@ function estimatorOf(runs: readonly (readonly [number, number, number])[], of: M
 describe('the estimate of a run', () => {
   it('is none after the first run of a model that was not warmed up: it also paid for that', () => {
     expect(estimatorOf([]).predictMs(model, 1, 1)).toBeUndefined();
-  });
-
-  it('is what the warm-up took, before any other run', () => {
-    const warm = lineModel({ measured: [{ rows: 2, length: 1, ms: 200 }] });
-    expect(createLatencyEstimator().predictMs(warm, 2, 1)).toBe(200);
   });
 
   it('is the median of the latest seven: one slow run changes nothing', () => {
@@ -60,17 +54,6 @@ describe('the estimate of a run', () => {
     const at = (length: number) => latency.predictMs(model, 8, length);
     expect([at(20), at(32), at(33), at(256), at(512), at(1024)]).toEqual([5, 5, 60, 60, 120, 960]);
   });
-
-  it('is never less for more rows, where more rows did take longer', () => {
-    const size = fc.integer({ min: 1, max: 1024 });
-    fc.assert(
-      fc.property(fc.array(size, { minLength: 1 }), size, (measured, rows) => {
-        const latency = estimatorOf(measured.map((count) => [count, 1, count] as const));
-        const [fewer, more] = [rows, rows + 1].map((count) => latency.predictMs(model, count, 1) ?? 0);
-        expect(fewer).toBeLessThanOrEqual((more as number) + 1e-9);
-      }),
-    );
-  });
 });
 
 describe('a run that was given up', () => {
@@ -91,12 +74,6 @@ describe('a run that was given up', () => {
     const latency = estimatorOf([[1, 1, 1]]);
     latency.overran(model, 1, 1, 30_000);
     expect(latency.predictMs(model, 1, 1)).toBe(1);
-  });
-
-  it('counts for nothing beside runs of that size that ended', () => {
-    const latency = estimatorOf([[64, 1, 5]]);
-    latency.overran(model, 64, 1, 30_000);
-    expect(latency.predictMs(model, 64, 1)).toBe(5);
   });
 
   it('is forgotten when half as many rows are far quicker: what it ran was at fault, not its size', () => {
@@ -156,14 +133,6 @@ describe('the cost of runs', () => {
     const before = costAt(latency, of, 8) / costAt(latency, of, 1);
     for (let run = 0; run < 20; run++) for (const rows of [1, 2, 8]) latency.observed(of, rows, 1, 6 * rows);
     expect(costAt(latency, of, 8) / costAt(latency, of, 1)).toBeGreaterThan(2 * before);
-  });
-
-  it('knows more once larger runs were measured than any before', () => {
-    const of = warm();
-    const latency = createLatencyEstimator();
-    const before = costAt(latency, of, 32);
-    for (let run = 0; run < 8; run++) latency.observed(of, 16, 1, affine(16));
-    expect(costAt(latency, of, 32)).toBeLessThan(before);
   });
 
   it('forgets in the end how slow a size was that has not been run since', () => {

@@ -5,22 +5,12 @@ import { lineModel } from '../../../helpers/scoring.ts';
 const model = lineModel();
 
 describe('the most elements of a run', () => {
-  it('are without end before memory ran out', () => {
-    expect(createMemoryCeiling().maxElements(model)).toBe(Number.POSITIVE_INFINITY);
-  });
-
   it('are half of what was too many', () => {
     const memory = createMemoryCeiling();
     memory.ranOut(model, 1001);
     expect(memory.maxElements(model)).toBe(500);
     memory.ranOut(model, 400);
     expect(memory.maxElements(model)).toBe(200);
-  });
-
-  it('are never none', () => {
-    const memory = createMemoryCeiling();
-    memory.ranOut(model, 1);
-    expect(memory.maxElements(model)).toBe(1);
   });
 
   it('are not less than what ended well before', () => {

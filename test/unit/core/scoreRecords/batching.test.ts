@@ -16,7 +16,7 @@ import {
   sumModel,
   sumRequest,
 } from '../../../helpers/scoring.ts';
-import { answerTo, inShort } from './answers.ts';
+import { answerTo } from './answers.ts';
 
 async function score(bodies: readonly unknown[], ...models: readonly Model[]) {
   const deps = scoringDependencies({ models: repositoryOf(...models) });
@@ -87,17 +87,6 @@ describe('a batched answer', () => {
     expect(answerTo(deps.writer, 99)).toEqual([199]);
   });
 
-  it('is reported with its padding and why it was closed', async () => {
-    const { deps } = await score(
-      [lineRequest([1, 2, 3]), lineRequest([4, 5])],
-      lineModel({ allowedSizes: [4], maxBatchRows: 4 }),
-    );
-    expect(deps.reports.map(({ rows, paddedRows, closedBecause }) => [rows, paddedRows, closedBecause])).toEqual([
-      [3, 4, 'full'],
-      [2, 4, 'end'],
-    ]);
-  });
-
   it('holds the outputs asked for, in that order, whatever its neighbours asked for', async () => {
     const rows = [{ left: [1, 2], right: [3, 4], bias: 5 }];
     const outputs = [{ name: 'label' }, { name: 'sums' }];
@@ -122,23 +111,9 @@ describe('a packed message', () => {
     const { deps } = await score([[lineRequest([1]), lineRequest([2])], lineRequest([3])], lineModel());
     expect(deps.reports.map(({ requests }) => requests)).toEqual([3]);
   });
-
-  it('is answered when its last request is, though its requests ran in different micro-batches', async () => {
-    const packed = [lineRequest([1]), lineRequest([2]), lineRequest([3])];
-    const { deps } = await score([packed], lineModel({ maxBatchRows: 1 }));
-    expect(deps.writer.written.map(({ body }) => inShort(JSON.parse(body)))).toEqual([[[3], [5], [7]]]);
-  });
 });
 
 describe('a request that was split', () => {
-  it('is one answer with its rows in order', async () => {
-    const { deps, outcomes } = await score([lineRequest([1, 2, 3, 4, 5])], lineModel({ maxBatchRows: 2 }));
-    expect(deps.writer.documentsOf(messageIdOf(0))).toMatchObject([
-      { outputs: [{ shape: [5, 1], data: [3, 5, 7, 9, 11] }] },
-    ]);
-    expect(outcomes).toEqual([{ status: 'answered', failures: [], requests: 1 }]);
-  });
-
   it('has its rows in order even when its first run ends last', async () => {
     const gates = new Map<unknown, Gate>([1, 3, 5].map((value) => [value, closedGate()]));
     const model = lineModel({ maxBatchRows: 2, before: ([x]) => gates.get(x?.data[0])?.opened });

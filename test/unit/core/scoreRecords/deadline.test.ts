@@ -24,15 +24,13 @@ function withRemaining(remainingMs: () => number) {
   return { ...enoughTime(), remainingMs };
 }
 
-/** The statuses of records that are scored with `left` milliseconds left all the time. */
-async function statusesWith(left: number, records: readonly MessageRecord[], deps: ScoringDependencies) {
-  return statuses(
-    await scoreRecords(
-      records,
-      deps,
-      withRemaining(() => left),
-    ),
-  );
+/** The statuses of records that are scored with so many milliseconds left. */
+async function statusesWith(
+  left: number | (() => number),
+  records: readonly MessageRecord[],
+  deps: ScoringDependencies,
+) {
+  return statuses(await scoreRecords(records, deps, withRemaining(typeof left === 'number' ? () => left : left)));
 }
 
 describe('the deadline', () => {
@@ -87,13 +85,7 @@ describe('the deadline', () => {
     });
     const records = standardRecords(Array.from({ length: 120 }, (_, index) => lineRequest([index])));
 
-    const outcomes = statuses(
-      await scoreRecords(
-        records,
-        deps,
-        withRemaining(() => left),
-      ),
-    );
+    const outcomes = await statusesWith(() => left, records, deps);
 
     expect(outcomes.filter((status) => status === 'answered')).toHaveLength(50);
     expect(left).toBe(500);
@@ -110,17 +102,6 @@ describe('the deadline', () => {
     expect(statuses(await scoring)).toEqual(['DEADLINE', 'answered']);
   });
 
-  it('learns from the runs of this process', async () => {
-    const models = repositoryOf(lineModel({ runMs: 300 }));
-    const deps = scoringDependencies({ models, limits: { deadlineMarginMs: 500 } });
-    const records = standardRecords([lineRequest([1])]);
-    await scoreRecords(records, deps, enoughTime());
-    await scoreRecords(records, deps, enoughTime());
-
-    expect(await statusesWith(799, records, deps)).toEqual(['DEADLINE']);
-    expect(await statusesWith(800, records, deps)).toEqual(['answered']);
-  });
-
   it('answers what was started and hands back the rest, with nothing written for it', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 0, max: 3000 }), async (atFirst) => {
@@ -133,27 +114,16 @@ describe('the deadline', () => {
         const models = repositoryOf(lineModel({ maxBatchRows: 1, before }));
         const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
 
-        const outcomes = await scoreRecords(
-          TEN_RECORDS,
-          deps,
-          withRemaining(() => left),
-        );
+        const outcomes = await statusesWith(() => left, TEN_RECORDS, deps);
 
         expect(startedWith.every((ms) => ms >= 600)).toBe(true);
         expect(startedWith.length > 0).toBe(atFirst >= 600);
         const answered = writtenRecords(deps.writer);
         expect(answered).toHaveLength(startedWith.length);
-        expect(statuses(outcomes)).toEqual(TEN_RECORDS.map((_, i) => (answered.includes(i) ? 'answered' : 'DEADLINE')));
+        expect(outcomes).toEqual(TEN_RECORDS.map((_, i) => (answered.includes(i) ? 'answered' : 'DEADLINE')));
       }),
       { numRuns: 50 },
     );
-  });
-
-  it('does not keep errors from being answered, for they need no run', async () => {
-    const deps = scoringDependencies();
-    const records = standardRecords(['no JSON', lineRequest([1])]);
-    expect(await statusesWith(0, records, deps)).toEqual(['answered', 'DEADLINE']);
-    expect(answerTo(deps.writer, 0)).toBe('INVALID_JSON');
   });
 
   it('ends the search for a culprit: nobody is blamed for what was not run', async () => {
@@ -165,13 +135,9 @@ describe('the deadline', () => {
     const deps = scoringDependencies({ models: repositoryOf(lineModel({ before })), latency: HUNDRED_A_ROW });
     const records = standardRecords([lineRequest([1]), lineRequest([2]), lineRequest([3]), lineRequest([4])]);
 
-    const outcomes = await scoreRecords(
-      records,
-      deps,
-      withRemaining(() => left),
-    );
+    const outcomes = await statusesWith(() => left, records, deps);
 
-    expect(statuses(outcomes)).toEqual(['answered', 'DEADLINE', 'DEADLINE', 'DEADLINE']);
+    expect(outcomes).toEqual(['answered', 'DEADLINE', 'DEADLINE', 'DEADLINE']);
     expect(answerTo(deps.writer, 0)).toBe('RUN_FAILED');
   });
 
@@ -182,12 +148,8 @@ describe('the deadline', () => {
     };
     const models = repositoryOf(lineModel({ maxBatchRows: 1, before }));
     const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
-    const outcomes = await scoreRecords(
-      standardRecords([lineRequest([1, 2, 3])]),
-      deps,
-      withRemaining(() => left),
-    );
-    expect(statuses(outcomes)).toEqual(['DEADLINE']);
+    const outcomes = await statusesWith(() => left, standardRecords([lineRequest([1, 2, 3])]), deps);
+    expect(outcomes).toEqual(['DEADLINE']);
     expect(deps.writer.written).toEqual([]);
   });
 
@@ -196,14 +158,7 @@ describe('the deadline', () => {
     const fast = lineModel({ measured: [] });
     const models = repositoryOf({ ...fast, run: async (inputs) => ({ ...(await fast.run(inputs)), runMs }) });
     const deps = scoringDependencies({ models });
-    const attempt = async () =>
-      statuses(
-        await scoreRecords(
-          standardRecords([lineRequest([1])]),
-          deps,
-          withRemaining(() => 30_000),
-        ),
-      );
+    const attempt = () => statusesWith(30_000, standardRecords([lineRequest([1])]), deps);
     await attempt();
     runMs = 5;
     expect([await attempt(), await attempt()].flat()).toEqual(['answered', 'answered']);

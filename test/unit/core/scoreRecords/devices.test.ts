@@ -83,25 +83,6 @@ describe('a model on several devices', () => {
     expect(answers(deps as never, 6)).toEqual([1, 3, 5, 7, 9, 11]);
   });
 
-  it('has the culprit of a failed run found, and every other record answered', async () => {
-    const before: Before = async (_, values) => {
-      if (values.includes(4)) throw new Error('poison');
-    };
-    const { model } = onDevices(3, { maxBatchRows: 2 }, { before });
-    const deps = scoringDependencies({ models: repositoryOf(model) });
-
-    await scoreRecords(SIX, deps, enoughTime());
-
-    expect(upTo(6).map((record) => answerTo(deps.writer, record - 1))).toEqual([
-      [1],
-      [3],
-      [5],
-      [7],
-      'RUN_FAILED',
-      [11],
-    ]);
-  });
-
   it('has records answered by the others while a run hangs on one', async () => {
     const before: Before = (_, values, signal) =>
       new Promise((resolve, reject) => {
@@ -142,21 +123,6 @@ describe('a model on several devices', () => {
 
 describe('checks of a model on several devices', () => {
   const PROVED = { independence: 'proved', maxBatchRows: 3 } as const;
-
-  it('run on the device of the micro-batch that they check', async () => {
-    const { model, runs } = onDevices(2, PROVED);
-    const deps = depsFor(model, 1);
-
-    await scoreRecords(SIX, deps, enoughTime());
-
-    const batches = runs.filter(([, values]) => values.length > 1);
-    const checks = runs.filter(([, values]) => values.length === 1);
-    expect(batches.map(([device]) => device)).toEqual([0, 1]);
-    expect(checks.length).toBeGreaterThan(2);
-    for (const [device, [value]] of checks) {
-      expect(batches.find(([, values]) => values.includes(value as number))?.[0]).toBe(device);
-    }
-  });
 
   it('do not take for mixing what two devices round differently', async () => {
     const { model, runs } = onDevices(2, PROVED, { error: (device) => device / 10 });

@@ -47,13 +47,6 @@ describe('the first micro-batch of a model', () => {
     expect(deps.mismatches).toHaveLength(1);
   });
 
-  it('names the message whose row differs', async () => {
-    const { model } = rowModel((values, row) => (row === 2 ? (values[0] as number) : 0), PROVED);
-    const deps = depsFor(model);
-    await scoreRecords(oneRowEach([5, 6, 7]), deps, enoughTime());
-    expect(deps.mismatches.map(({ messageId }) => messageId)).toEqual([messageIdOf(2)]);
-  });
-
   it('is answered from its one run where rows are independent, 64 different requests run again', async () => {
     const { model, runs } = rowModel(LINE, { ...PROVED, runMs: 1 });
     const deps = depsFor(model);
@@ -119,27 +112,6 @@ describe('the first micro-batch of a model', () => {
     );
     expect(answers(deps, 3)).toEqual([1, 3, 4]);
     expect(deps.mismatches).toMatchObject([{ difference: { output: 'total' } }]);
-  });
-
-  it('of requests of different lengths is answered where padding changes nothing', async () => {
-    const deps = depsFor(tokensModel(PROVED));
-    await scoreRecords(
-      standardRecords([[1], [2, 3, 4], [5, 6, 7, 8]].map((row) => tokensRequest([row]))),
-      deps,
-      enoughTime(),
-    );
-    expect([answers(deps, 3), deps.mismatches, deps.reports.length]).toEqual([[1, 9, 26], [], 1]);
-  });
-
-  it('is not answered where padding turns a label, however few do', async () => {
-    const deps = depsFor(tokensModelThatGives(([first, length]) => (first === 5 && length > 1 ? 1 : 0)));
-    await scoreRecords(
-      standardRecords([[5], [2, 3, 4], [6, 7], [8], [9, 9, 9, 9]].map((row) => tokensRequest([row]))),
-      deps,
-      enoughTime(),
-    );
-    expect(answers(deps, 5)).toEqual([0, 0, 0, 0, 0]);
-    expect(deps.mismatches).toMatchObject([{ maxRows: 1 }]);
   });
 
   it('is not answered where the number of rows turns one label of many: later runs have as many as turn none', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { ERROR_CODES, failure } from '../../../../lambda/core/failure.ts';
+import { ERROR_CODES } from '../../../../lambda/core/failure.ts';
 import { type Model, ModelUnavailableError } from '../../../../lambda/core/model.ts';
 import { type Planner, plan } from '../../../../lambda/core/plan.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
@@ -48,11 +48,6 @@ describe('a bad record', () => {
     );
   });
 
-  it('never reaches a tensor', async () => {
-    const { deps } = await score(['no JSON', lineRequest([1]), '{}'], lineModel());
-    expect(deps.reports.map(({ requests, rows }) => [requests, rows])).toEqual([[1, 1]]);
-  });
-
   it('is retried, and nobody else, when looking its model up throws; the observer is told', async () => {
     const error = new Error('the disk is gone');
     const known = repositoryOf(lineModel());
@@ -66,15 +61,6 @@ describe('a bad record', () => {
     expect(statuses(await scoreRecords(records, deps, enoughTime()))).toEqual(['answered', 'INTERNAL', 'answered']);
     expect(deps.problems).toEqual([error]);
     expect(deps.writer.documentsOf(messageIdOf(1))).toEqual([]);
-  });
-
-  it('is retried, and nobody else, when its model cannot be loaded now', async () => {
-    const known = repositoryOf(lineModel());
-    const find = async (name: string | undefined, version: string | undefined) =>
-      name === 'gone' ? failure('MODEL_UNAVAILABLE', 'loading failed') : known.find(name, version);
-    const deps = scoringDependencies({ models: { find } });
-    const records = standardRecords([lineRequest([1], { model_name: 'gone' }), lineRequest([1])]);
-    expect(statuses(await scoreRecords(records, deps, enoughTime()))).toEqual(['MODEL_UNAVAILABLE', 'answered']);
   });
 });
 
@@ -121,13 +107,6 @@ describe('a request that makes a run fail', () => {
     );
   });
 
-  it('is one failure, in however many runs it was split', async () => {
-    const model = lineModel({ before: failsOn(POISON), maxBatchRows: 1 });
-    const { outcomes, answers } = await score([lineRequest([POISON, POISON, POISON])], model);
-    expect(answers()).toEqual(['RUN_FAILED']);
-    expect(outcomes.map((one) => one.status === 'answered' && [one.requests, one.failures.length])).toEqual([[1, 1]]);
-  });
-
   it('names an output that is not batched', async () => {
     const line = lineModel();
     const unbatched: Model = {
@@ -141,14 +120,6 @@ describe('a request that makes a run fail', () => {
     expect(deps.writer.documentsOf(messageIdOf(0))).toEqual([
       expect.objectContaining({ code: 'RUN_FAILED', error: expect.stringContaining("output 'y': expected 2 rows") }),
     ]);
-  });
-
-  it('is told the reason cut short', async () => {
-    const before = () => {
-      throw new Error('x'.repeat(100_000));
-    };
-    const { deps } = await score([lineRequest([1])], lineModel({ before }));
-    expect(deps.writer.written[0]?.body.length).toBeLessThan(1000);
   });
 });
 
@@ -182,13 +153,6 @@ describe('a model that cannot be run now', () => {
     unavailable();
   };
 
-  it('does not take back the error that one run of a split request has already settled', async () => {
-    const model = lineModel({ before: failsOrIsGone, maxBatchRows: 1 });
-    const { deps, outcomes } = await score([lineRequest([POISON, 1])], model);
-    expect(statuses(outcomes)).toEqual(['answered']);
-    expect(answerTo(deps.writer, 0)).toBe('RUN_FAILED');
-  });
-
   it('has a split request handed back, and nothing written for it though a later run of it fails', async () => {
     const model = lineModel({ before: failsOrIsGone, maxBatchRows: 1 });
     const { deps, outcomes } = await score([lineRequest([1, POISON])], model);
@@ -203,16 +167,9 @@ describe('what is no fault of a record', () => {
     const microBatch = () => {
       throw new Error('metrics are broken');
     };
+    const { observer } = scoringDependencies();
     const deps = scoringDependencies({
-      observer: {
-        microBatch,
-        decoded: () => {},
-        checked: () => {},
-        batchMismatch: () => {},
-        written: () => {},
-        runAbandoned: () => {},
-        problem: (error) => void problems.push(error),
-      },
+      observer: { ...observer, microBatch, problem: (error) => void problems.push(error) },
     });
     const outcomes = await scoreRecords(standardRecords([lineRequest([1])]), deps, enoughTime());
 

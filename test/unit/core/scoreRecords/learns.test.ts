@@ -74,22 +74,6 @@ describe('scoring texts of many lengths, by what their runs took', () => {
   );
 
   it.each(SURFACE_NAMES)(
-    'never takes longer than one by one, the 64 requests aside that are run both ways at first: %s',
-    async (name) => {
-      const surface: Surface = SURFACES[name];
-      const lengths = textLengths(250, seeded(11));
-      const model = textModel(surface, measuredAtStart(surface), 'proved');
-      const { runs } = await runsOfEvents([textsOf(lengths)], model);
-      const oneByOneMs = msOf(
-        lengths.map((length) => ({ rows: 1, length })),
-        surface,
-      );
-      const longestMs = surface(1, Math.max(...lengths));
-      expect(msOf(runs[0] ?? [], surface)).toBeLessThan(oneByOneMs / 0.98 + 64 * longestMs);
-    },
-  );
-
-  it.each(SURFACE_NAMES)(
     'runs equal events equally on a machine that is busy with something else: %s',
     async (name) => {
       const surface: Surface = SURFACES[name];
@@ -102,13 +86,6 @@ describe('scoring texts of many lengths, by what their runs took', () => {
       for (const ofEvent of settled) expect(ofEvent).toEqual(settled[0]);
     },
   );
-
-  it('says which micro-batches would have been dearer together', async () => {
-    const surface: Surface = SURFACES.leap;
-    const texts = textsOf(textLengths(250, seeded(5)));
-    const { closed } = await runsOfEvents([texts], textModel(surface, measuredAtStart(surface)));
-    expect(closed).toContain('dearer');
-  });
 
   it('tries larger runs than it knows in steps, and goes on where they gain', async () => {
     const surface: Surface = (rows, length) => 20 + 0.5 * length + 0.05 * rows * length;
@@ -141,11 +118,5 @@ describe('scoring rows of one shape, by what their runs took', () => {
     );
     expect(Math.max(...(runs[0] ?? []).map((run) => run.rows))).toBeLessThan(16);
     expect(closed[0]).toBe('dearer');
-  });
-
-  it('runs each row alone where company makes it slower', async () => {
-    const surface: Surface = (count) => (count === 1 ? 3 : 4.5 * count);
-    const { runs } = await runsOfEvents([rows], runningOn(surface, lineModel({ measured: measuredRows(surface) })));
-    expect(runs[0]).toEqual(new Array(600).fill({ rows: 1, length: 1 }));
   });
 });

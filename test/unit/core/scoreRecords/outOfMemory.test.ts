@@ -48,12 +48,6 @@ function lineProcess(max: number, options: InMemoryModelOptions = {}) {
 }
 
 describe('a run that needs more memory than there is', () => {
-  it('is told of as a problem', async () => {
-    const { deps, call } = lineProcess(3);
-    await call(lines(6));
-    expect(deps.problems).toEqual([new OutOfMemoryError('6 elements')]);
-  });
-
   it('makes half of it the most that the process runs from then on, from the start of a plan', async () => {
     const { runs, deps, call } = lineProcess(6);
     await call(lines(10));
@@ -64,27 +58,6 @@ describe('a run that needs more memory than there is', () => {
 
     expect(runs).toEqual([5, 5, 2]);
     expect(deps.reports.slice(-3).map(({ closedBecause }) => closedBecause)).toEqual(['budget', 'budget', 'end']);
-  });
-
-  it('also halves what the same call had planned before it', async () => {
-    const { runs, call } = lineProcess(5, { maxBatchRows: 8 });
-    const { statuses } = await call(lines(24));
-    expect(statuses).toEqual(new Array(24).fill('answered'));
-    expect(runs.filter((elements) => elements > 5).length).toBeLessThanOrEqual(2);
-    expect(runs.at(-1)).toBeLessThanOrEqual(4);
-  });
-
-  it('says nothing of other models', async () => {
-    const { before } = memoryFor(2);
-    const free = memoryFor(100);
-    const models = [lineModel({ name: 'large', before }), lineModel({ name: 'small', before: free.before })];
-    const deps = scoringDependencies({ models: repositoryOf(...models) });
-    const bodies = ['large', 'small'].flatMap((model_name) =>
-      Array.from({ length: 4 }, (_, index) => lineRequest([index], { model_name })),
-    );
-    await scoreRecords(standardRecords(bodies), deps, enoughTime());
-    await scoreRecords(standardRecords(bodies), deps, enoughTime());
-    expect(free.runs).toEqual([4, 4]);
   });
 
   it('is cut by rows where it holds one request, whose answer is joined', async () => {
@@ -103,13 +76,6 @@ describe('a run that needs more memory than there is', () => {
     expect(statuses).toEqual(['answered', 'OUT_OF_MEMORY', 'answered']);
     expect([answerTo(deps.writer, 0), answerTo(deps.writer, 2)]).toEqual([[1], [5]]);
     expect(deps.writer.written).toHaveLength(2);
-  });
-
-  it('is handed back as a whole where one row of a request is too large', async () => {
-    const { deps, call } = lineProcess(0);
-    const { statuses } = await call([lineRequest([1, 2, 3])]);
-    expect(statuses).toEqual(['OUT_OF_MEMORY']);
-    expect(deps.writer.written).toEqual([]);
   });
 
   it('does not keep a row from being tried that is larger than the process has ever run', async () => {

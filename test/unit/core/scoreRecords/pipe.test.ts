@@ -21,24 +21,6 @@ const SIX_RECORDS = standardRecords(Array.from({ length: 6 }, (_, index) => line
 afterEach(() => void jest.useRealTimers());
 
 describe('between stack and write', () => {
-  it('there are two micro-batches while their runs are open, and no third', async () => {
-    const gate = closedGate();
-    let runs = 0;
-    const before = () => {
-      runs += 1;
-      return gate.opened;
-    };
-    const deps = scoringDependencies({ models: repositoryOf(lineModel({ maxBatchRows: 1, before })) });
-
-    const scoring = scoreRecords(SIX_RECORDS, deps, enoughTime());
-    await whatCanHappen();
-    const startedWhileNothingHasRun = runs;
-    gate.open();
-    await scoring;
-
-    expect([startedWhileNothingHasRun, runs]).toEqual([2, 6]);
-  });
-
   it('a second micro-batch runs while the first is written', async () => {
     const [firstWrite, secondRun] = [closedGate(), closedGate()];
     const order: string[] = [];
@@ -208,17 +190,6 @@ describe('while later bodies are decoded', () => {
     expect(answerTo(deps.writer, 299)).toEqual([599]);
   });
 
-  it('one that is not full waits for more', async () => {
-    const { payload, rows, scoring } = scoringWithOpenPayload(300, 512);
-
-    await whatCanHappen();
-    await whatCanHappen();
-    expect(rows).toEqual([]);
-    payload.open();
-    await scoring;
-    expect(rows).toEqual([300]);
-  });
-
   it('and 32 MiB of them wait to be scored, no more are decoded', async () => {
     jest.useFakeTimers({ doNotFake: ['setImmediate'] });
     const [running, found] = [closedGate(), { bodies: 0 }];
@@ -254,27 +225,5 @@ describe('while later bodies are decoded', () => {
       new Array(40).fill('answered'),
     );
     expect(deps.reports.map(({ rows }) => rows)).toEqual([33, 7]);
-  });
-
-  it('a transform that decodes slowly holds up no earlier run', async () => {
-    const slow = closedGate();
-    const runs: number[] = [];
-    const decode = async ({ x }: { readonly x?: unknown }) => {
-      if (x === 'slow') await slow.opened;
-      return [{ name: 'x', datatype: 'FP32' as const, shape: [1, 1], data: [1] }];
-    };
-    const before = ([x]: readonly Tensor[]) => void runs.push(x?.shape[0] ?? 0);
-    const models = repositoryOf(lineModel({ maxBatchRows: 256, transform: { decode }, before }));
-    const deps = scoringDependencies({ models });
-    const bodies = Array.from({ length: 257 }, (_, index) => ({ x: index < 256 ? 'fast' : 'slow' }));
-
-    const scoring = scoreRecords(standardRecords(bodies), deps, enoughTime());
-    await whatCanHappen();
-    await whatCanHappen();
-    const before256 = [...runs];
-    slow.open();
-
-    expect(statuses(await scoring)).toEqual(new Array(257).fill('answered'));
-    expect([before256, runs]).toEqual([[256], [256, 1]]);
   });
 });

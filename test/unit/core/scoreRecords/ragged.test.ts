@@ -77,23 +77,6 @@ describe('a model with a ragged axis', () => {
     );
   });
 
-  it('answers in the request’s own length', async () => {
-    const { deps } = await score([tokensRequest([[1, 2, 3]]), tokensRequest([[4], [5]], { id: 'b' })], tokensModel());
-    expect(deps.reports.map(({ rows, paddedLength }) => [rows, paddedLength])).toEqual([[3, 3]]);
-    expect(deps.writer.documentsOf(messageIdOf(1))).toEqual([
-      {
-        message_id: messageIdOf(1),
-        id: 'b',
-        model_name: 'tokens',
-        model_version: '1',
-        outputs: [
-          { name: 'total', datatype: 'FP32', shape: [2], data: [4, 5.5] },
-          { name: 'doubled', datatype: 'INT64', shape: [2, 1], data: [8, 10] },
-        ],
-      },
-    ]);
-  });
-
   it('refuses what is longer than its longest allowed size, and scores what is as long', async () => {
     const model = tokensModel({ lengths: [2, 4] });
     const { deps, outcomes } = await score([tokensRequest([[1, 2, 3, 4]]), tokensRequest([[1, 2, 3, 4, 5]])], model);
@@ -107,13 +90,6 @@ describe('a model with a ragged axis', () => {
         error: "inputs: expected at most 4 along 'length', got 5; send a shorter one",
       },
     ]);
-  });
-
-  it('refuses inputs of one request that differ in its length', async () => {
-    const [tokens, offset] = tokensRequest([[1, 2]]).inputs as unknown[];
-    const [, , mask] = tokensRequest([[1, 2, 3]]).inputs as unknown[];
-    const { deps } = await score([{ inputs: [tokens, offset, mask] }], tokensModel());
-    expect(answerTo(deps.writer, 0)).toBe('INVALID_SHAPE');
   });
 
   it('fails a request alone whose outputs did not keep the axis', async () => {

@@ -41,18 +41,6 @@ describe('requests that are run one by one', () => {
     expect(runs.length).toBeGreaterThan(2);
   });
 
-  it('fail alone', async () => {
-    const { model } = rowModel(LINE, {
-      independence: 'unproven',
-      before: ([x]) => {
-        if (Array.from(x?.data as Float32Array).includes(2)) throw new Error('cannot score 2');
-      },
-    });
-    const deps = depsFor(model);
-    await scoreRecords(oneRowEach([1, 2, 3]), deps, enoughTime());
-    expect(upTo(3).map((number) => answerTo(deps.writer, number - 1))).toEqual([[3], 'RUN_FAILED', [7]]);
-  });
-
   it('wait where too much waits to be written', async () => {
     const gate = closedGate();
     const writer = memoryWriter({ before: () => gate.opened });
@@ -94,20 +82,5 @@ describe('requests that are run one by one', () => {
     const deps = depsFor(slow, 0.01, { limits: { deadlineMarginMs: 500 } });
     const outcomes = await scoreRecords(oneRowEach(upTo(5)), deps, { ...enoughTime(), remainingMs: () => left });
     expect(statuses(outcomes)).toEqual(['answered', 'answered', 'answered', 'DEADLINE', 'DEADLINE']);
-  });
-
-  it('are written together, as many as come during a write', async () => {
-    let writes = 0;
-    const writer = memoryWriter({
-      before: () => {
-        writes += 1;
-        return new Promise((resolve) => setImmediate(resolve));
-      },
-    });
-    const { model } = rowModel(LINE, { independence: 'unproven' });
-    const deps = { ...depsFor(model), writer };
-    const outcomes = await scoreRecords(oneRowEach(upTo(10_000)), deps, enoughTime());
-    expect(outcomes.filter(({ status }) => status === 'answered')).toHaveLength(10_000);
-    expect(writes).toBeLessThan(100);
   });
 });

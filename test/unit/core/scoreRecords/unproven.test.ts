@@ -27,12 +27,6 @@ describe('a model of which nothing is known', () => {
     expect(deps.mismatches).toEqual([]);
   });
 
-  it('is proved by no more than 64 rows in a run', async () => {
-    const { model, runs } = rowModel(LINE, UNPROVEN);
-    await scoreRecords(oneRowEach(upTo(100)), depsFor(model), enoughTime());
-    expect(batched(runs)).toEqual([upTo(64)]);
-  });
-
   it('is not proved by one row again and again', async () => {
     const { model, runs } = rowModel(LINE, UNPROVEN);
     await scoreRecords(oneRowEach(new Array(200).fill(3)), depsFor(model), enoughTime());
