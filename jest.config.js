@@ -24,5 +24,7 @@ export default {
   // A worker keeps what its test files loaded until it is renewed.
   maxWorkers: 2,
   workerIdleMemoryLimit: '1GB',
+  // Worker threads and native code take longer to end on a busy machine than Jest's 500 ms.
+  workerGracefulExitTimeout: 10_000,
   testTimeout: 60_000,
 };
