@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Part of `npm run lint`: how the code may lie. A file is a module: see CONTRIBUTING.md, "Files".
+// Part of `npm run lint`: how the code is laid out. A file is a module: see "Rules" in CONTRIBUTING.md.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { basename, dirname, join, normalize } from 'node:path';
@@ -24,6 +24,7 @@ const PACKAGES = {
   '@aws-sdk/': ['lambda/aws/', 'lambda/hosts/compose.ts', 'client/', 'cli/', 'bench/', 'examples/'],
   'aws-cdk-lib': ['infra/', 'examples/'],
   fauxqs: ['cli/local/'],
+  undici: ['lambda/aws/'],
 };
 
 const IMPORT = /(?:import|export)\s(?<clause>[^'";]*?)from\s*'(?<from>\.[^']+)'|import\(\s*'(?<lazy>\.[^']+)'\s*\)/gs;

@@ -206,7 +206,7 @@ export const SETTINGS = {
     variable: 'BATCHSCORE_DEADLINE_MARGIN_MS',
     ...whole({ min: 1, max: 60_000 }),
     default: 1_000,
-    doc: 'milliseconds before the deadline after which nothing is started',
+    doc: 'milliseconds before the deadline in which no run may be under way',
   },
   checkPercent: {
     variable: 'BATCHSCORE_CHECK_PERCENT',

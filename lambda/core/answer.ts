@@ -24,7 +24,7 @@ export async function answerMicroBatch(batch: MicroBatch, { outputs, runMs, stac
   );
 }
 
-/** Characters of answers that are written together: what is held of them at a time, beside what a record holds itself. */
+/** Most characters of finished answers that are held before they are passed on. */
 const CHARACTERS_WRITTEN_TOGETHER = 4 * 1024 * 1024;
 /** Characters of answers formatted before the event loop has its turn: some milliseconds of work. */
 const CHARACTERS_A_TURN = 256 * 1024;
@@ -33,7 +33,7 @@ const CHARACTERS_A_TURN = 256 * 1024;
  * Answers every request whose last part this was.
  *
  * @param outputs of the run, one tensor per model output, each `[paddedRows, …]`
- * @returns the results that are complete with it, as many at a time as are written together
+ * Yields the answers that are complete with it, as many at a time as are passed on together.
  */
 async function* answerParts(
   batch: MicroBatch,

@@ -25,7 +25,7 @@ export interface DecodedRecord {
 const BODIES_A_TURN = 256;
 /** Characters of bodies decoded before the event loop has its turn: some milliseconds of work. */
 const CHARACTERS_A_TURN = 256 * 1024;
-/** Nothing came for so long: what was decoded is not to wait for a slow object. */
+/** After this long without a decoded body, what was decoded before is scored without waiting for slow objects. */
 const STALLED_MS = 250;
 /** Bodies that wait for S3 or a transform at the same time, unless none of them comes. */
 const BODIES_UNDER_WAY = 256;

@@ -46,7 +46,7 @@ const LATEST_RUNS = 7;
 const MAX_RUNS = 15;
 /** A run of more than twice the rows or length that were measured is taken to be this many times slower. */
 const UNKNOWN_SIZE_FACTOR = 4;
-/** An overrun this many times slower than later runs of half its size was the fault of what it ran, not of its size. */
+/** An overrun is forgotten if later runs of at least half its size were this many times faster: its input was at fault, not its size. */
 const HANG_FACTOR = 4;
 /** The cost is fitted again after so many runs, or after some that took so long: fitting takes a millisecond. */
 const RUNS_TO_FIT = 8;

@@ -45,7 +45,7 @@ type StageDetails = Readonly<Record<string, string | number>>;
 
 /** Hears what scoring does while it does it: sizes, times and names, never a message's content. */
 export interface Observer {
-  /** @param records gives the bodies, or above the core the records, whose rows it ran, by index */
+  /** @param records gives the indexes of the bodies whose rows were in the run; a host translates them into those of its records */
   microBatch(report: MicroBatchReport, records: () => readonly number[]): void;
   /** The bodies of a call of `score` were decoded in so many milliseconds, reading their payloads included. */
   decoded(decodeMs: number): void;

@@ -167,10 +167,10 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   };
 }
 
-/** The smallest row count within this factor of the least cost a row is taken: more rows would only make answers wait. */
+/** The smallest row count is taken whose cost per row is within this factor of the least: more rows would only make answers wait. */
 const NEARLY = 1.01;
 
-/** Unless that is at least this share of the most rows: then a run has the most. */
+/** If that row count is at least this share of the maximum, the maximum is used. */
 const NEARLY_ALL = 0.8;
 
 /** The rows whose run costs least a row, or next to it. */

@@ -64,9 +64,9 @@ export type Outcome =
 /** The time one invocation has. */
 export interface TimeLimit {
   readonly remainingMs: () => number;
-  /** Aborted when writes must stop being retried. */
+  /** Aborted when all work of the call must stop, in time for the answer to SQS. */
   readonly signal: AbortSignal;
-  /** Whether there is more to do in the same time: then no run may take all that is left. @default false */
+  /** Whether other work must still fit before the deadline: then no run may take all the time that is left. @default false */
   readonly isShared?: boolean | undefined;
 }
 

@@ -60,7 +60,7 @@ interface BodyState {
 }
 
 const NO_FAILURES: readonly Failure[] = [];
-/** The answers of packed bodies that are not complete may take as much memory together as so many of the largest. */
+/** Memory for the answers of incomplete packed bodies, as a multiple of the largest answer allowed. */
 const LARGEST_ANSWERS_HELD = 4;
 
 /**

@@ -168,7 +168,7 @@ function runFailed({ model }: MicroBatch, error: unknown): Failure {
   return failure('RUN_FAILED', `model '${model.name}' failed on this request alone: ${reasonOf(error)}`);
 }
 
-/** How many micro-batches of a model stand between stack and write at most, for each of its devices. */
+/** Most micro-batches of a model in progress at a time, for each of its devices, from stacking to writing. */
 const MICRO_BATCHES_UNDER_WAY = 2;
 
 const CATCHING_UP_MS = 20;

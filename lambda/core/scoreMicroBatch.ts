@@ -46,7 +46,7 @@ export async function scoreMicroBatch(batch: MicroBatch, call: Call): Promise<vo
   }
 }
 
-/** Where no request may be cut, one that is alone in its micro-batch is not halved, and one that was cut is run whole. */
+/** Of a model whose requests must not be cut, one that is alone in its micro-batch, or was cut earlier, has to run whole. */
 function mustRunAlone({ model, parts }: MicroBatch, { deps: { batching } }: Call): boolean {
   if (batching.batchingOf(model) !== 'together') return true;
   return !batching.sharingOf(model).mayCut && (parts.length === 1 || !parts.every(isWhole));

@@ -75,7 +75,7 @@ const REQUESTS_A_CHECK = 8;
 /** What comparing an early micro-batch may take, in runs of it, and at least. */
 const EARLY_CHECK_RUNS = 4;
 const EARLY_CHECK_MS = 250;
-/** Multiples of it, as fractions of a whole, spread evenly however many there are. */
+/** The fractional parts of its multiples are spread evenly, however many there are: they choose where a check starts. */
 const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2;
 
 /** @param share of a model's run time that checks may take, from 0 to 1; 0: nothing is checked, nothing is proved */
@@ -173,7 +173,7 @@ function nextSize({ allowedSizes, maxBatchRows }: Model, verifiedRows: number): 
   return allowedSizes.find((size) => size > verifiedRows) ?? Math.min(maxBatchRows, 2 * verifiedRows);
 }
 
-/** All checks of a micro-batch together take no more of the time that is left. */
+/** The most of the time left that all checks of a micro-batch may take together. */
 const SHARE_OF_TIME_LEFT = 1 / 4;
 
 /**

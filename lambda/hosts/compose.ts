@@ -44,7 +44,7 @@ export interface Composition extends HandlerDependencies {
   close(): Promise<void>;
 }
 
-/** Some eight minutes, at up to 5 s between two; a function has not so long. */
+/** About eight minutes of attempts, up to 5 s apart. In a function the deadline comes first. */
 const DELETE_ATTEMPTS = 200;
 
 /** Loads the models and connects everything that a host needs to score records. */

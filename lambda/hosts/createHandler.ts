@@ -10,7 +10,7 @@ export interface HandlerDependencies {
   readonly scoring: ScoringDependencies;
   /** Sets when records that must be retried become visible again. */
   delayRetries(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
-  /** The same for records of a call that met an outage: their receives outlast an hour of it. */
+  /** The same during an outage, with delays so long that five receives outlast an hour. */
   sitOut(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
   readonly telemetry: Telemetry;
   /** The runs that were left behind and have not ended. */

@@ -25,7 +25,7 @@ export interface ScoringDependencies extends ScoreDependencies {
   readonly outages?: OutageWatch | undefined;
 }
 
-/** What was written when the deadline came has so long to be reported. */
+/** After the deadline, writes that have ended get this long to report their outcomes. */
 export const GRACE_MS = 100;
 
 /**
@@ -66,7 +66,7 @@ async function scoreTiers(
   time: TimeLimit,
 ): Promise<void> {
   const results = createResults(records, outcomes, deps, time);
-  // Nothing is known of results that are written at the end.
+  // On FIFO queues results are written at the end, so a probe would tell nothing.
   const isProbing = outages.current() !== undefined && !results.writesLater;
   const tiers = isProbing ? withProbeFirst(tiersOf(records)) : tiersOf(records);
   for (const [index, tier] of tiers.entries()) {
@@ -137,12 +137,12 @@ const UNSETTLED: Outcome = {
 
 const SCORING_THREW: Outcome = { status: 'retry', failure: failure('INTERNAL', 'scoring the records threw') };
 
-/** Records of a tier that were delivered for the second, the third time, and more often. */
+/** Sizes of the tiers of records on their second, third and any later delivery. */
 const REDELIVERED_A_TIER = [64, 8, 1] as const;
 /** Each tier costs batch requests of its own: of very many redelivered records more stand in one. */
 const MAX_TIERS = 256;
 
-/** How many of `count` bodies are tried together that came so many times before without an answer, and how many at most. */
+/** How many of `count` bodies are scored together, if each was tried `triesBefore` times without an answer. */
 export function tierSize(triesBefore: number, count: number): number {
   if (triesBefore === 0) return Math.max(1, count);
   return Math.max(REDELIVERED_A_TIER[triesBefore - 1] ?? 1, Math.ceil(count / MAX_TIERS));
@@ -253,7 +253,7 @@ interface Writing extends Omit<ResultsOut, 'take'> {
 const UNWRITTEN_CHARACTERS = 4 * 1024 * 1024;
 /** What fills a batch request of any store need not wait for company. */
 const CHARACTERS_ENOUGH = 1024 * 1024;
-/** About one write of SQS. A write that gets no answer holds up the results after it for no longer. */
+/** About as long as one write to SQS. Later results wait no longer than this for a write that hangs. */
 const MAX_GATHERING_MS = 20;
 
 /**
@@ -314,7 +314,7 @@ function writeInGroupOrder(
   write: Write,
 ): Writing {
   const keptBack = new Map<number, PendingWrite>();
-  /** What is left of a group behind its answered records: nothing where the next one must be retried, and so all behind it. */
+  /** The records of a group that still wait to be written: none if the next one must be retried, as then all behind it must be. */
   const leftOf = (group: readonly number[]): readonly number[] => {
     const firstOpen = group.findIndex((record) => outcomes[record]?.status !== 'answered');
     const left = firstOpen < 0 ? [] : group.slice(firstOpen);
@@ -453,7 +453,7 @@ interface OutageWatch {
   saw(outcomes: readonly (Outcome | undefined)[]): boolean;
 }
 
-/** Others may need neither the payload bucket nor that model: where fewer records met its outage, they may be at fault. */
+/** Fewer records than this prove no outage of the payload bucket or a model: they may be at fault themselves. */
 const RECORDS_THAT_PROVE = 8;
 
 /** One answer proves that there is no outage, or none that concerns all: where one of several models cannot be opened, the others go on. */
