@@ -117,7 +117,8 @@ const SECOND_MS = 0.5;
 const VISIBILITY_SECONDS = '43200';
 const MAX_RECEIVES = 5;
 
-export function useHosts(): Hosts {
+/** @param secondMs what a second of visibility takes. @default half a millisecond */
+export function useHosts(secondMs = SECOND_MS): Hosts {
   let running: StrictSqs | undefined;
   let started = 0;
   const sqs = (): StrictSqs => {
@@ -125,7 +126,7 @@ export function useHosts(): Hosts {
     return running;
   };
   beforeAll(async () => {
-    running = await startStrictSqs(SECOND_MS);
+    running = await startStrictSqs(secondMs);
   });
   afterEach(() => sqs().intercept());
   afterAll(() => running?.stop());
