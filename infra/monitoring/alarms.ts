@@ -60,6 +60,7 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
     missingOrDenied(subject),
     errors(subject),
     abandonedRuns(subject),
+    quarantineLosses(subject),
     batchMismatch(subject),
     ...subject.compute.alarms,
     ...(subject.jobs?.alarms ?? []),
@@ -168,8 +169,21 @@ function abandonedRuns({ serviceName }: Subject): AlarmCondition {
     id: 'AbandonedRuns',
     description:
       'A run of a model did not end in its time and was left behind. The log names the model; the message that makes ' +
-      'it hang ends among the dead letters. docs/operations.md says what to do.',
+      'it hang is answered with RUN_TIMED_OUT when it comes again. docs/operations.md says what to do.',
     metric: scoringMetric(serviceName, 'AbandonedRuns'),
+    threshold: 0,
+    periods: 1,
+    blamesVersion: true,
+  };
+}
+
+function quarantineLosses({ serviceName }: Subject): AlarmCondition {
+  return {
+    id: 'QuarantineLosses',
+    description:
+      'A message that came again crashed or hung the process that it was scored in. The log names the model; the message ' +
+      'is answered with an error that says how. docs/operations.md says what to do.',
+    metric: scoringMetric(serviceName, 'QuarantineLosses'),
     threshold: 0,
     periods: 1,
     blamesVersion: true,

@@ -185,6 +185,7 @@ function abandonedRuns({ serviceName }: Subject): IWidget {
     left: [
       scoringMetric(serviceName, 'AbandonedRuns', { label: 'runs left behind' }),
       scoringMetric(serviceName, 'HostsEnded', { label: 'hosts ended' }),
+      scoringMetric(serviceName, 'QuarantineLosses', { label: 'processes of the quarantine lost' }),
     ],
   });
 }

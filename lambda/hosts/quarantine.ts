@@ -72,9 +72,10 @@ type ScoreOfModel = (
 ) => Promise<void>;
 
 const IDLE_MS = 60_000;
-/** So many children may be lost within a minute, one after the other, without a culprit being found. */
-const MAX_LOST = 3;
-const MINUTE_MS = 60_000;
+/** Where so many are lost one after the other, with no answer between, it is the model that is broken and not the messages. */
+const MAX_LOST_IN_A_ROW = 8;
+/** So long a model is not tried again that is broken, or that cannot be opened twice. */
+const PAUSE_MS = 60_000;
 /** A run that hangs is given up after half of the time that is left: less than this share of all of it proves nothing. */
 const SHARE_THAT_PROVES = 1 / 8;
 const MIN_MS_THAT_PROVE = 1_000;
@@ -84,7 +85,8 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
   const { config, directory, models, batching, warn, onLost } = options;
   const title = name === undefined ? 'the default model' : `model '${name}'`;
   let child: Child | undefined;
-  let lostAt: number[] = [];
+  let lostInARow = 0;
+  let brokenUntil = 0;
   let inHostUntil = 0;
   let isWarned = false;
 
@@ -97,7 +99,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
   const openChild = async (signal: AbortSignal): Promise<Child | undefined> => {
     if (performance.now() < inHostUntil) return undefined;
     const refuse = (why: string): undefined => {
-      inHostUntil = performance.now() + MINUTE_MS;
+      inHostUntil = performance.now() + PAUSE_MS;
       if (!isWarned) warn(`${title}: redelivered messages are scored in this process, a few at a time: ${why}`);
       isWarned = true;
     };
@@ -114,9 +116,14 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
     await endChild();
     return refuse(refusal);
   };
-  const isCrashing = (): boolean => {
-    lostAt = lostAt.filter((at) => at > performance.now() - MINUTE_MS);
-    return lostAt.length >= MAX_LOST;
+  const loseChild = async ({ how }: Lost): Promise<void> => {
+    onLost(new Error(`${title}: expected redelivered messages to be scored, but their process ${how}`));
+    lostInARow += 1;
+    if (lostInARow >= MAX_LOST_IN_A_ROW) {
+      brokenUntil = performance.now() + PAUSE_MS;
+      lostInARow = 0;
+    }
+    await endChild();
   };
   /** What the host knows of how requests of the model may share runs. */
   const sharing = async (): Promise<Work['sharing']> => {
@@ -135,7 +142,9 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
     const struck = new Set<number>();
     let isAlone = pending.size === 1;
     while (pending.size > 0 && !time.signal.aborted) {
-      if (isCrashing()) return await settle(Array.from(pending.keys(), (of) => ({ of, failure: unavailable(title) })));
+      if (performance.now() < brokenUntil) {
+        return await settle(Array.from(pending.keys(), (of) => ({ of, failure: broken(title) })));
+      }
       const open = await openChild(time.signal);
       if (open === undefined) return await inHost([...pending.keys()]);
       const tried = [...pending].slice(0, isAlone ? 1 : pending.size);
@@ -146,29 +155,25 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
       // A run that hangs beside others leaves time to run each of them alone.
       const remainingMs = time.remainingMs() / (isAlone ? 1 : 2);
       const work = { bodies, remainingMs, sharing: await sharing() };
-      const lost = await open.score(work, time.signal, (replies) =>
-        settle(replies.flatMap((reply) => finalReply(indexed(reply), isAlone ? body : undefined, title))),
-      );
+      const lost = await open.score(work, time.signal, (replies) => {
+        lostInARow = 0;
+        return settle(replies.flatMap((reply) => finalReply(indexed(reply), isAlone ? body : undefined, title)));
+      });
       if (lost === undefined) {
         if (isAlone) pending.delete(first);
         isAlone = true;
         continue;
       }
-      onLost(new Error(`${title}: expected redelivered messages to be scored, but their process ${lost.how}`));
-      await endChild();
+      await loseChild(lost);
       const isHung = lost.ranMs !== undefined;
       const isProven = isHung || wasFresh || struck.has(first);
       if (!isAlone || !isProven) {
         // Nobody is to blame yet: it ran beside others, or once after them.
         for (const index of pending.keys()) struck.add(index);
-        lostAt.push(performance.now());
         isAlone = true;
       } else if (isHung && lost.ranMs < provingMs) {
         await settle([{ of: first, failure: TOO_SHORT }]);
-      } else {
-        lostAt = [];
-        await settle([errorReply(first, body, isHung ? timedOut(title) : crashed(title, lost))]);
-      }
+      } else await settle([errorReply(first, body, isHung ? timedOut(title) : crashed(title, lost))]);
     }
   };
 
@@ -243,9 +248,9 @@ function tooLarge(title: string, why: string): Failure {
   return failure('OUT_OF_MEMORY', `${message}; send fewer rows, or deploy more memory`);
 }
 
-function unavailable(title: string): Failure<'MODEL_UNAVAILABLE'> {
-  const message = `${title}: expected a process that scores redelivered messages, but ${MAX_LOST} ended within a minute`;
-  return failure('MODEL_UNAVAILABLE', `${message}; see the log`, { of: title, kind: 'refused' });
+function broken(title: string): Failure<'MODEL_UNAVAILABLE'> {
+  const message = `${title}: expected it to score redelivered messages, but it ended ${MAX_LOST_IN_A_ROW} processes in a row`;
+  return failure('MODEL_UNAVAILABLE', `${message}; see the log, and mend the model`, { of: title, kind: 'refused' });
 }
 
 const TOO_SHORT = failure(

@@ -31,6 +31,7 @@ describe('the alarms of a service', () => {
       'MissingOrDenied',
       'Errors',
       'AbandonedRuns',
+      'QuarantineLosses',
       'BatchMismatch',
       'BacklogWithoutTask',
     ]);
