@@ -133,7 +133,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   };
   const modelQueues = createModelQueues({
     names: lanes.flat(),
-    queueOf: (record) => queueOf(record, names, isFifo),
+    queueOf: (record) => queueOf(record, names, !isFifo && scoring.quarantine?.isOpen() === true),
     limits: { batchSize, batchBytes: BATCH_BYTES, windowMs: settings.windowMs },
     limitOf: adaptiveLimit.limitOf,
     depthOf,
@@ -248,10 +248,10 @@ const OTHER = '';
  */
 const LANES = ['', ' (redelivered)', ' (alone)'] as const;
 
-function queueOf(record: MessageRecord, names: readonly string[], isFifo: boolean): string {
+function queueOf(record: MessageRecord, names: readonly string[], hasLanes: boolean): string {
   const hint = names.length === 1 ? undefined : modelHint(record.body);
   const name = hint !== undefined && names.includes(hint) ? hint : OTHER;
-  return isFifo ? name : name + LANES[Math.min(receivesOf(record), LONG_SUFFERING) - 1];
+  return hasLanes ? name + LANES[Math.min(receivesOf(record), LONG_SUFFERING) - 1] : name;
 }
 
 /** Something that is done to records at SQS. Never throws. */

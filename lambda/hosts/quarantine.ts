@@ -26,6 +26,8 @@ export interface Quarantine {
    *   model twice
    */
   score(bodies: readonly KeyedBody[], time: TimeLimit, sink: ReplySink, inHost: ScoreInHost): Promise<void>;
+  /** Whether children can be had, as far as is known. */
+  isOpen(): boolean;
 }
 
 type ScoreInHost = (bodies: readonly number[]) => Promise<void>;
@@ -48,8 +50,9 @@ interface QuarantineOptions {
 /** To be created once the models are loaded: what the process holds then is taken for what a child needs. */
 export function createQuarantine(options: QuarantineOptions): Quarantine {
   const neededBytes = process.memoryUsage.rss();
-  const wards = new Map<string | undefined, ScoreOfModel>();
-  const wardOf = (name: string | undefined): ScoreOfModel => {
+  const isShort = freeMemory() < neededBytes;
+  const wards = new Map<string | undefined, Ward>();
+  const wardOf = (name: string | undefined): Ward => {
     const ward = wards.get(name) ?? createWard(name, neededBytes, options);
     wards.set(name, ward);
     return ward;
@@ -58,9 +61,16 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
   return {
     async score(bodies, time, sink, inHost) {
       const byName = Map.groupBy(bodies.entries(), ([, { body }]) => nameIn(body));
-      await Promise.all(Array.from(byName, ([name, those]) => wardOf(name)(new Map(those), time, sink, inHost)));
+      await Promise.all(Array.from(byName, ([name, those]) => wardOf(name).score(new Map(those), time, sink, inHost)));
     },
+    isOpen: () => !isShort && ![...wards.values()].some((ward) => ward.isInHost()),
   };
+}
+
+interface Ward {
+  readonly score: ScoreOfModel;
+  /** Whether its bodies are scored in the host for now. */
+  isInHost(): boolean;
 }
 
 /** @param pending bodies by index. Those that get a reply are taken out of it */
@@ -81,7 +91,7 @@ const SHARE_THAT_PROVES = 1 / 8;
 const MIN_MS_THAT_PROVE = 1_000;
 
 /** @param name of the model; undefined for bodies that name none, or none that there is */
-function createWard(name: string | undefined, neededBytes: number, options: QuarantineOptions): ScoreOfModel {
+function createWard(name: string | undefined, neededBytes: number, options: QuarantineOptions): Ward {
   const { config, directory, models, batching, warn, onLost } = options;
   const title = name === undefined ? 'the default model' : `model '${name}'`;
   let child: Child | undefined;
@@ -90,6 +100,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
   let inHostUntil = 0;
   let isWarned = false;
 
+  const isInHost = (): boolean => performance.now() < inHostUntil;
   const endChild = async (): Promise<void> => {
     const ending = child?.end();
     child = undefined;
@@ -97,7 +108,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
   };
   /** The child, once its model is open; undefined where there can be none. */
   const openChild = async (signal: AbortSignal): Promise<Child | undefined> => {
-    if (performance.now() < inHostUntil) return undefined;
+    if (isInHost()) return undefined;
     const refuse = (why: string): undefined => {
       inHostUntil = performance.now() + PAUSE_MS;
       if (!isWarned) warn(`${title}: redelivered messages are scored in this process, a few at a time: ${why}`);
@@ -179,7 +190,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
 
   let last: Promise<unknown> = Promise.resolve();
   let idle: NodeJS.Timeout | undefined;
-  return async (pending, time, sink, inHost) => {
+  const score: ScoreOfModel = async (pending, time, sink, inHost) => {
     const mine = last.then(async () => {
       clearTimeout(idle);
       try {
@@ -194,6 +205,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
     last = mine.catch(() => {});
     await mine;
   };
+  return { score, isInHost };
 }
 
 const MIB = 1024 * 1024;

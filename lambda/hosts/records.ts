@@ -71,7 +71,7 @@ async function scoreTiers(
   const results = createResults(records, outcomes, deps, time);
   // Nothing is known of results that are written at the end.
   const isProbing = outages.current() !== undefined && !results.writesLater;
-  const inOrder = tiersOf(records, deps.quarantine !== undefined);
+  const inOrder = tiersOf(records, deps.quarantine?.isOpen());
   const tiers = isProbing ? withProbeFirst(inOrder) : inOrder;
   for (const [index, tier] of tiers.entries()) {
     if (time.signal.aborted) return;

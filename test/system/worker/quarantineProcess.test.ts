@@ -74,16 +74,3 @@ describe.each(HOSTS)('the quarantine of %s', (name) => {
     expect(host.fates(ids).filter((fate) => fate !== 'deleted').length).toBeGreaterThanOrEqual(8);
   });
 });
-
-it('where memory does not hold the model twice, redelivered messages are scored in the host, which says so once', async () => {
-  const host = await hosts.start('the function', {
-    models: MODELS,
-    environment: { AWS_LAMBDA_FUNCTION_MEMORY_SIZE: '200' },
-  });
-  const [culprit = '', ...others] = host.send([killer(-1), killer(0), lookup(0)]);
-  await host.become('deleted', others);
-  await host.become('dead', [culprit]);
-
-  await host.says('redelivered messages are scored in this process');
-  expect(host.written()).toHaveLength(2);
-});
