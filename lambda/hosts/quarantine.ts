@@ -114,6 +114,8 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
       if (!isWarned) warn(`${title}: redelivered messages are scored in this process, a few at a time: ${why}`);
       isWarned = true;
     };
+    // It may have been ended from outside while it was idle.
+    if (child?.hasEnded()) child = undefined;
     if (child === undefined) {
       const freeBytes = freeMemory();
       if (freeBytes < neededBytes) {
@@ -274,6 +276,7 @@ const TOO_SHORT = failure(
 interface Child {
   /** Why the model cannot be opened; undefined once it is. */
   readonly opened: Promise<string | undefined>;
+  hasEnded(): boolean;
   /** Whether it has done nothing yet. */
   isFresh(): boolean;
   isBusy(): boolean;
@@ -314,6 +317,7 @@ function startChild(opening: Opening, maxBytes: number): Child {
   let take = (message: FromChild): void => {
     if ('refusal' in message) opened.resolve(message.refusal);
   };
+  let hasEnded = false;
   let isFresh = true;
   let isBusy = false;
   // The process may end while its children are idle.
@@ -332,11 +336,15 @@ function startChild(opening: Opening, maxBytes: number): Child {
   child.on('close', (code, signal) => {
     ended.resolve(signal === null ? { how: `ended with code ${code}` } : { how: `was ended by ${signal}`, signal });
   });
-  void ended.promise.then(({ how }) => opened.resolve(`their own process ${how}`));
+  void ended.promise.then(({ how }) => {
+    hasEnded = true;
+    opened.resolve(`their own process ${how}`);
+  });
   void opened.promise.then(mayEndWithout);
   tell(opening);
   return {
     opened: opened.promise,
+    hasEnded: () => hasEnded,
     isFresh: () => isFresh,
     isBusy: () => isBusy,
     async score(work, signal, sink) {
@@ -351,8 +359,9 @@ function startChild(opening: Opening, maxBytes: number): Child {
         done.resolve('ranMs' in message ? { how: 'had a run that did not end', ranMs: message.ranMs } : undefined);
       };
       tell(work);
-      const lost = await raceAbort(Promise.race([done.promise, ended.promise]), signal);
-      take = () => {};
+      const lost = await raceAbort(Promise.race([done.promise, ended.promise]), signal).finally(() => {
+        take = () => {};
+      });
       isBusy = false;
       mayEndWithout();
       await Promise.all(sinking);

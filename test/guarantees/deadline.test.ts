@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ENDLESS, HOSTS, LOOKUP, lookup, TOO_MANY_ENDLESS, useHosts } from '../helpers/hosts.ts';
 import { turningModel } from '../helpers/onnxModels.ts';
 
-const hosts = useHosts(5);
+const hosts = useHosts(2);
 const MODELS = { ...LOOKUP, 'turns/1/model.onnx': turningModel() };
 const SHORT = ENDLESS.replace('4000000000000', '3');
 

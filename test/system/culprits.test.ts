@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ENDLESS, HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { lookupModel, turningModel } from '../helpers/onnxModels.ts';
 
-const hosts = useHosts(5);
+const hosts = useHosts(2);
 
 const MODELS = {
   ...LOOKUP,

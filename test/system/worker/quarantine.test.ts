@@ -54,7 +54,7 @@ function culpritsOf(count: number, seed: number): (Kind | undefined)[] {
 const { NODE_COMPILE_CACHE = '' } = process.env;
 const COMPILED = { NODE_COMPILE_CACHE };
 /** What is held does not come back meanwhile, even on a busy machine. */
-const hosts = useHosts(20);
+const hosts = useHosts(2);
 const table: string[] = [];
 
 describe('2. A message can only fail itself', () => {

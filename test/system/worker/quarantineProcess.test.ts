@@ -14,7 +14,7 @@ const MODELS = {
     return [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }];
   }`,
 };
-const hosts = useHosts(20);
+const hosts = useHosts(2);
 
 function killer(index: number): string {
   return JSON.stringify({ id: `request ${index}`, model_name: 'killer', index });
