@@ -29,6 +29,7 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoringHandler> {
     telemetry: withTraces(telemetry),
     warn,
     inform: (message) => logger.info(message),
+    hasQuarantine: true,
   });
   return createHandler({ ...composition, exitProcess: () => endProcess(1) });
 }

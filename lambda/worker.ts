@@ -61,6 +61,7 @@ const composition = await compose(config, {
   },
   warn: (message) => logger.warn(message),
   inform: (message) => logger.info(message),
+  hasQuarantine: true,
 });
 worker = startWorker({
   settings,
@@ -74,7 +75,7 @@ worker = startWorker({
   onStuck() {
     if (isStuck) return;
     isStuck = true;
-    telemetry.hostEnds('a run was left behind');
+    telemetry.hostEnds('runs that were left behind hold more than half of its cores');
     stop.ask('stuck run');
   },
 });

@@ -174,8 +174,17 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
       id: 'AbandonedRuns',
       description:
         'A run of a model did not end in its time and was left behind. The log names the model; the message that makes ' +
-        'it hang ends among the dead letters. docs/operations.md says what to do.',
+        'it hang is answered with RUN_TIMED_OUT when it comes again. docs/operations.md says what to do.',
       metric: metric('AbandonedRuns'),
+      ...once,
+      blamesVersion: true,
+    },
+    {
+      id: 'QuarantineLosses',
+      description:
+        'A message that came again crashed or hung the process that it was scored in. The log names the model; the ' +
+        'message is answered with an error that says how. docs/operations.md says what to do.',
+      metric: metric('QuarantineLosses'),
       ...once,
       blamesVersion: true,
     },

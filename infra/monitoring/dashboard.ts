@@ -149,7 +149,11 @@ function hostGraphs(subject: Subject): OwnGraph[][] {
     [
       {
         title: 'Runs left behind, and hosts that ended themselves',
-        left: [emitted('AbandonedRuns', 'runs left behind'), emitted('HostsEnded', 'hosts ended')],
+        left: [
+          emitted('AbandonedRuns', 'runs left behind'),
+          emitted('HostsEnded', 'hosts ended'),
+          emitted('QuarantineLosses', 'processes of the quarantine lost'),
+        ],
       },
       {
         title: 'Models whose rows depend on each other, and time of checks: ms',

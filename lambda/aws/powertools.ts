@@ -145,6 +145,10 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
       }
       logger.debug('GPUs', { gpus: readings });
     },
+    processLost(error) {
+      add('QuarantineLosses', 1);
+      logger.error('a process of the quarantine was lost; messages that had no answer in it are scored alone', error);
+    },
     hostEnds(reason) {
       add('HostsEnded', 1);
       logger.error('the host ends itself; SQS hands over again what it had not answered, to another', { reason });

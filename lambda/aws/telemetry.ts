@@ -13,6 +13,8 @@ export interface Telemetry {
   outcomes(outcomes: readonly Outcome[], records: readonly MessageRecord[]): void;
   /** The process is about to end by its own will: what is measured so far must be out when this returns. */
   hostEnds(reason: string): void;
+  /** Told that a process in which redelivered messages are scored died or hung. @default nobody counts them */
+  readonly processLost?: ((error: Error) => void) | undefined;
   /** Told where the runs of a model go, once it is loaded. @default nobody asks */
   readonly assigned?:
     | ((assignment: { readonly provider: string; readonly devices: readonly string[] }) => void)

@@ -22,6 +22,8 @@ export const ERROR_CODES = {
   PAYLOAD_TOO_LARGE: 'permanent',
   TRANSFORM_FAILED: 'permanent',
   RUN_FAILED: 'permanent',
+  RUN_TIMED_OUT: 'permanent',
+  MODEL_CRASHED: 'permanent',
   RESULT_TOO_LARGE: 'permanent',
   PAYLOAD_UNAVAILABLE: 'transient',
   MODEL_UNAVAILABLE: 'transient',

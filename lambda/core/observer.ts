@@ -101,6 +101,7 @@ export const METRIC_UNITS = {
   BatchMismatch: 'Count',
   AbandonedRuns: 'Count',
   HostsEnded: 'Count',
+  QuarantineLosses: 'Count',
 } as const satisfies Record<string, Unit>;
 
 /** Those of workers with a GPU, a value for each device. */

@@ -16,6 +16,7 @@ import { createBatchingWatch } from '../core/verify.ts';
 import { openRepository } from '../onnx/repository.ts';
 import type { Config } from './config.ts';
 import type { HandlerDependencies } from './createHandler.ts';
+import { createQuarantine } from './quarantine.ts';
 import { createOutageWatch } from './records.ts';
 
 /** AWS clients; those that only some deployments need are made when they do. */
@@ -33,6 +34,8 @@ export interface HostDependencies {
   readonly warn: (message: string) => void;
   /** Told what was found of each model when it was loaded. @default nobody is told */
   readonly inform?: ((message: string) => void) | undefined;
+  /** Whether redelivered records are scored in processes of their own. @default false */
+  readonly hasQuarantine?: boolean;
 }
 
 export interface Composition extends HandlerDependencies {
@@ -50,7 +53,7 @@ const DELETE_ATTEMPTS = 200;
 /** Loads the models and connects everything that a host needs to score records. */
 export async function compose(
   config: Config,
-  { clients, telemetry, warn, inform }: HostDependencies,
+  { clients, telemetry, warn, inform, hasQuarantine = false }: HostDependencies,
 ): Promise<Composition> {
   const { observer } = telemetry;
   const payloads = payloadsOf(config, clients);
@@ -67,6 +70,9 @@ export async function compose(
   const { modelsUri: uri } = config;
   const directory = uri === undefined ? config.modelsDirectory : await fetchModels({ s3: clients.s3(), uri, inform });
   const repository = await openRepository({ ...config, directory, warn, inform, assigned: telemetry.assigned });
+  const batching = createBatchingWatch(config.checkPercent / 100);
+  const names = repository.models.map(({ name }) => name);
+  const onLost = (error: Error): void => telemetry.processLost?.(error);
   return {
     scoring: {
       models: repository,
@@ -76,13 +82,16 @@ export async function compose(
       limits: config,
       latency: createLatencyEstimator(),
       memory: createMemoryCeiling(),
-      batching: createBatchingWatch(config.checkPercent / 100),
+      batching,
       acknowledge: perQueue({
         ...requestQueues,
         // Through minutes of throttling: what is not deleted is scored once more, and costs a receive.
         act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: { attempts: DELETE_ATTEMPTS } }),
       }),
       outages: createOutageWatch(),
+      ...(hasQuarantine && {
+        quarantine: createQuarantine({ config, directory, models: repository, names, batching, warn, onLost }),
+      }),
       observer,
       now: () => performance.now(),
     },

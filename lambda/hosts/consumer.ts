@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
 import { createPoller, createReceiver } from '../aws/requestQueue.ts';
 import type { SqsCaller } from '../aws/sendBatches.ts';
@@ -11,7 +12,7 @@ import type { Composition } from './compose.ts';
 import type { Config } from './config.ts';
 import { createVisibilityActions, createVisibilityLeases } from './leases.ts';
 import { createAdaptiveLimit, createModelQueues, modelHint } from './modelQueues.ts';
-import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
+import { LONG_SUFFERING, outageIn, receivesOf, type ScoringDependencies, scoreRecords } from './records.ts';
 
 interface WorkerOptions {
   readonly settings: WorkerSettings;
@@ -21,7 +22,7 @@ interface WorkerOptions {
   readonly onProblem: (error: Error) => void;
   /** Told of the beginning of an outage, of what cannot be reached, and of its end, with undefined. */
   readonly onOutage: (outage: Outage | undefined) => void;
-  /** Told when a run was left behind: the worker should end, and another take its place. */
+  /** Told when runs that were left behind hold too many cores: the worker should end, and another take its place. */
   readonly onStuck: () => void;
 }
 
@@ -45,6 +46,9 @@ export interface Worker {
    */
   drain(): Promise<void>;
 }
+
+/** Each run that was left behind holds a core. */
+const MAX_STUCK_SHARE = 1 / 2;
 
 /** Bytes of bodies in one batch, and in all that wait for one. */
 const MAX_PENDING_BYTES = 2 * BATCH_BYTES;
@@ -111,19 +115,28 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
       finished += answered;
       handedBack += outcomes.length - answered;
       probing.look();
-      if (stuckRuns().size === 0) return;
+      if (stuckRuns().size <= MAX_STUCK_SHARE * availableParallelism()) return;
       // Before SQS is told of these records: an open poll would receive them again.
       void drain();
       onStuck();
     },
     onSettled: release,
   });
+  const lanes = isFifo ? [names] : LANES.map((lane) => names.map((name) => name + lane));
+  const [, , lastLane = []] = lanes;
+  /** A first-timer may end the process: records that were lost with one twice wait until none is scored, and none is then. */
+  const depthOf = (queue: string): number => {
+    const isFirst = !isFifo && names.includes(queue);
+    const isAlone = lastLane.includes(queue);
+    const inWay = isAlone ? lanes.slice(0, 2).flat().some(modelQueues.isScoring) : lastLane.some(modelQueues.isBusy);
+    return inWay ? 0 : isFirst || isFifo ? depth : 1;
+  };
   const modelQueues = createModelQueues({
-    names,
-    queueOf: (record) => queueOf(record, names),
+    names: lanes.flat(),
+    queueOf: (record) => queueOf(record, names, !isFifo && scoring.quarantine?.isOpen() === true),
     limits: { batchSize, batchBytes: BATCH_BYTES, windowMs: settings.windowMs },
     limitOf: adaptiveLimit.limitOf,
-    depth,
+    depthOf,
     keepsTogether: isFifo,
     async dispatch(records, queue) {
       const startedAt = scoring.now();
@@ -229,10 +242,16 @@ function queueNames({ models }: Composition, isFifo: boolean): string[] {
 
 /** The queue of records that name no model that there is. */
 const OTHER = '';
+/**
+ * What the names of a model's queues end with: that of first-timers, that of records that came again, which may take long
+ * and hold up no others, and that of those that came for the third time or more.
+ */
+const LANES = ['', ' (redelivered)', ' (alone)'] as const;
 
-function queueOf({ body }: MessageRecord, names: readonly string[]): string {
-  const hint = names.length === 1 ? undefined : modelHint(body);
-  return hint !== undefined && names.includes(hint) ? hint : OTHER;
+function queueOf(record: MessageRecord, names: readonly string[], hasLanes: boolean): string {
+  const hint = names.length === 1 ? undefined : modelHint(record.body);
+  const name = hint !== undefined && names.includes(hint) ? hint : OTHER;
+  return hasLanes ? name + LANES[Math.min(receivesOf(record), LONG_SUFFERING) - 1] : name;
 }
 
 /** Something that is done to records at SQS. Never throws. */
@@ -303,7 +322,8 @@ function createDispatcher(options: DispatcherOptions): Dispatcher {
       const outOfTime = new AbortController();
       const timer = setTimeout(() => outOfTime.abort(), Math.max(0, timeoutMs - writingMs));
       running.add(outOfTime);
-      const time = { remainingMs: () => Math.min(endsAt, stopAt) - scoring.now(), signal: outOfTime.signal };
+      const remainingMs = (): number => Math.min(endsAt, stopAt) - scoring.now();
+      const time = { remainingMs, signal: outOfTime.signal, isShared: records.length > 1 };
       const outcomes = await scoreRecords(records, scoring, time);
       clearTimeout(timer);
       running.delete(outOfTime);

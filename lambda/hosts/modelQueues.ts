@@ -8,8 +8,8 @@ export interface ModelQueuesOptions {
   readonly limits: GatherLimits;
   /** Records that a batch of a queue may hold now, at most the batch size. */
   readonly limitOf: (queue: string) => number;
-  /** Batches of a queue that are scored at the same time at most. */
-  readonly depth: number;
+  /** Batches of a queue that are scored at the same time at most, asked whenever one begins or ends. */
+  readonly depthOf: (queue: string) => number;
   /** Whether records that were received together are dispatched together: on a FIFO queue they may be of one group. */
   readonly keepsTogether: boolean;
   /** Scores a batch. Resolves when its queue has room for another; must not throw. */
@@ -30,6 +30,10 @@ export interface ModelQueues {
   takeAll(): MessageRecord[];
   /** What is pending in all lanes. */
   pending(): { readonly records: number; readonly bytes: number };
+  /** Whether a batch of the queue is being scored. */
+  isScoring(queue: string): boolean;
+  /** Whether one is, or waits for it. */
+  isBusy(queue: string): boolean;
   /** Resolves when no batch is being scored. */
   idle(): Promise<void>;
 }
@@ -48,16 +52,17 @@ interface ModelQueue {
 }
 
 export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
-  const { names, queueOf, limits, limitOf, depth, keepsTogether, dispatch, clock = SYSTEM_CLOCK } = options;
+  const { names, queueOf, limits, limitOf, depthOf, keepsTogether, dispatch, clock = SYSTEM_CLOCK } = options;
   const modelQueues = new Map(names.map((name): [string, ModelQueue] => [name, emptyQueue(name)]));
   const allIdle = new Set<() => void>();
   let windowMs = limits.windowMs;
   const underWay = (): number => sum(modelQueues.values(), (queue) => queue.underWay);
 
+  const isScoring = (name: string): boolean => modelQueues.get(name)?.underWay !== 0;
   /** Dispatches what is due, as long as there is room in the pipe, and looks again when the next window ends. */
   const consider = (queue: ModelQueue): void => {
     queue.cancelTimer();
-    while (queue.underWay < depth) {
+    while (queue.underWay < depthOf(queue.name)) {
       const [oldest] = queue.waiting;
       const pending = {
         records: queue.waiting.length,
@@ -88,7 +93,7 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
     queue.underWay += 1;
     await dispatch(records, queue.name);
     queue.underWay -= 1;
-    consider(queue);
+    for (const one of modelQueues.values()) consider(one);
     if (underWay() === 0) for (const resolve of allIdle) resolve();
   };
   return {
@@ -124,6 +129,8 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
       records: sum(modelQueues.values(), (queue) => queue.waiting.length),
       bytes: sum(modelQueues.values(), (queue) => queue.bytes),
     }),
+    isScoring,
+    isBusy: (name) => isScoring(name) || modelQueues.get(name)?.waiting.length !== 0,
     async idle() {
       if (underWay() === 0) return;
       const { promise, resolve } = deferred();

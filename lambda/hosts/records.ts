@@ -10,8 +10,9 @@ import {
   type TimeLimit,
   type WriteVerdict,
 } from '../core/record.ts';
-import { type Answer, isHandedBack, type Reply } from '../core/replies.ts';
-import { type ScoreDependencies, score } from '../core/score.ts';
+import { type Answer, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
+import { type ReplySink, type ScoreDependencies, score } from '../core/score.ts';
+import type { Quarantine } from './quarantine.ts';
 
 /** What scoring records needs, from reading them to acknowledging them. Lives as long as the process. */
 export interface ScoringDependencies extends ScoreDependencies {
@@ -23,6 +24,8 @@ export interface ScoringDependencies extends ScoreDependencies {
   acknowledge(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
   /** Where calls tell each other of outages. @default each call finds out for itself */
   readonly outages?: OutageWatch | undefined;
+  /** Where redelivered records are scored. @default in this process */
+  readonly quarantine?: Quarantine | undefined;
 }
 
 /** After the deadline, writes that have ended get this long to report their outcomes. */
@@ -68,11 +71,15 @@ async function scoreTiers(
   const results = createResults(records, outcomes, deps, time);
   // On FIFO queues results are written at the end, so a probe would tell nothing.
   const isProbing = outages.current() !== undefined && !results.writesLater;
-  const tiers = isProbing ? withProbeFirst(tiersOf(records)) : tiersOf(records);
+  const inOrder = tiersOf(records, deps.quarantine?.isOpen());
+  const tiers = isProbing ? withProbeFirst(inOrder) : inOrder;
   for (const [index, tier] of tiers.entries()) {
     if (time.signal.aborted) return;
     const isLast = index === tiers.length - 1;
-    await scoreTier(tier, records, results, deps, { ...time, isShared: !isLast || results.writesLater });
+    await scoreTier(tier, records, results, deps, {
+      ...time,
+      isShared: time.isShared || !isLast || results.writesLater,
+    });
     if (isLast) break;
     const outage = outages.saw(tier.map((record) => outcomes[record])) && outages.current();
     if (outage) {
@@ -92,14 +99,28 @@ async function scoreTier(
   deps: ScoringDependencies,
   time: TimeLimit,
 ): Promise<void> {
-  const { observer } = deps;
-  const recordAt = (body: number): number => tier[body] as number;
-  const microBatch: typeof observer.microBatch = (report, bodies) =>
-    observer.microBatch(report, () => bodies().map(recordAt));
-  const bodies = pick(records, tier).map(({ messageId, body }) => ({ key: messageId, body }));
-  await score(bodies, { ...deps, observer: { ...observer, microBatch } }, time, (replies) =>
-    results.take(replies, recordAt),
-  );
+  const { observer, quarantine } = deps;
+  const recordsAt = (some: readonly number[]) => (body: number) => some[body] as number;
+  const bodiesOf = (some: readonly number[]): KeyedBody[] =>
+    pick(records, some).map(({ messageId, body }) => ({ key: messageId, body }));
+  const sinkOf =
+    (some: readonly number[]): ReplySink =>
+    (replies) =>
+      results.take(replies, recordsAt(some));
+  const scoreHere = async (some: readonly number[]): Promise<void> => {
+    const microBatch: typeof observer.microBatch = (report, bodies) =>
+      observer.microBatch(report, () => bodies().map(recordsAt(some)));
+    await score(bodiesOf(some), { ...deps, observer: { ...observer, microBatch } }, time, sinkOf(some));
+  };
+  const suspects = quarantine === undefined ? [] : tier.filter((index) => receivesAt(records, index) > 1);
+  if (suspects.length === 0) await scoreHere(tier);
+  else {
+    const others = tier.filter((index) => receivesAt(records, index) === 1);
+    const isolated = quarantine?.score(bodiesOf(suspects), time, sinkOf(suspects), (bodies) =>
+      scoreHere(bodies.map(recordsAt(suspects))),
+    );
+    await Promise.all([isolated, others.length > 0 && scoreHere(others)]);
+  }
   await results.settled();
 }
 
@@ -139,6 +160,8 @@ const SCORING_THREW: Outcome = { status: 'retry', failure: failure('INTERNAL', '
 
 /** Sizes of the tiers of records on their second, third and any later delivery. */
 const REDELIVERED_A_TIER = [64, 8, 1] as const;
+/** Received so often, a record was lost twice at least with the host, perhaps through no fault of its own. */
+export const LONG_SUFFERING = 3;
 /** Each tier costs batch requests of its own: of very many redelivered records more stand in one. */
 const MAX_TIERS = 256;
 
@@ -156,21 +179,31 @@ export function tierSize(triesBefore: number, count: number): number {
  * Redelivered records stand in the order of their message IDs, in the opposite one at every other receive: whoever stood
  * behind the culprit then stands before it now. So the culprit reaches the dead letters alone, after five receives.
  *
+ * In a quarantine they can end no process but their own, and first-timers still can: so those that came for the third time
+ * or more go first there.
+ *
  * FIFO records are one tier, as their order is not ours to choose. Entries are indexes into `records`.
+ *
+ * @param hasQuarantine whether redelivered records are scored in processes of their own. @default false
  */
-export function tiersOf(records: readonly MessageRecord[]): number[][] {
+export function tiersOf(records: readonly MessageRecord[], hasQuarantine = false): number[][] {
   const all = records.map((_, index) => index);
   if (records.some((record) => orderingGroup(record) !== undefined)) return [all];
-  const byReceives = Map.groupBy(all, (index) => receivesOf(records[index] as MessageRecord));
+  const goesFirst = (receives: number): boolean => hasQuarantine && receives >= LONG_SUFFERING;
+  const byReceives = Map.groupBy(all, (index) => receivesAt(records, index));
   return [...byReceives]
-    .toSorted(([a], [b]) => a - b)
+    .toSorted(([a], [b]) => Number(goesFirst(b)) - Number(goesFirst(a)) || a - b)
     .flatMap(([receives, indexes]) => {
       const ordered = receives === 1 ? indexes : inAlternatingOrder(receives, indexes, records);
       return chunked(ordered, tierSize(receives - 1, ordered.length));
     });
 }
 
-function receivesOf({ attributes }: MessageRecord): number {
+function receivesAt(records: readonly MessageRecord[], index: number): number {
+  return receivesOf(records[index] as MessageRecord);
+}
+
+export function receivesOf({ attributes }: MessageRecord): number {
   const receives = Number(attributes.ApproximateReceiveCount);
   return receives >= 1 ? receives : 1;
 }

@@ -16,6 +16,8 @@ export interface RepositoryOptions extends LoadOptions {
   readonly defaultModel?: string | undefined;
   /** Load every model now. @default false: the default model now, others when the first request names them */
   readonly preload?: boolean;
+  /** Without `preload`: the model to load now, in place of the default model. @default the default model */
+  readonly first?: string | undefined;
 }
 
 export interface OnnxModelRepository extends ModelRepository {
@@ -62,7 +64,7 @@ export async function openModelAlone(
 async function openLocations(
   locations: readonly ModelLocation[],
   defaultName: string | undefined,
-  options: LoadOptions & { readonly preload?: boolean },
+  options: LoadOptions & Pick<RepositoryOptions, 'preload' | 'first'>,
   adapt = (config: ModelConfig): ModelConfig => config,
 ): Promise<OnnxModelRepository> {
   for (const { path } of locations) checkModelFile(path);
@@ -98,7 +100,7 @@ async function openLocations(
     }
   };
 
-  const eager = locations.find(({ name }) => name === defaultName);
+  const eager = locations.find(({ name }) => name === (options.first ?? defaultName));
   // One after the other: each measures its runs, and checks rows within a time, which others would take from it.
   for (const location of options.preload ? locations : [eager]) if (location !== undefined) await load(location);
 

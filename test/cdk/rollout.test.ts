@@ -115,7 +115,7 @@ describe('a canary', () => {
   it('is undone by the alarms on what runs, and by none on traffic or on what is left from before', () => {
     const { AlarmConfiguration, AutoRollbackConfiguration } = only(template, GROUP);
     const ids = alarmIdsOf(template);
-    const undoing = ['FunctionErrors', 'Retries', 'Errors', 'AbandonedRuns', 'BatchMismatch'];
+    const undoing = ['FunctionErrors', 'Retries', 'Errors', 'AbandonedRuns', 'QuarantineLosses', 'BatchMismatch'];
     expect(Object.keys(ids).length).toBeGreaterThan(undoing.length);
     expect(AlarmConfiguration).toEqual({
       Enabled: true,

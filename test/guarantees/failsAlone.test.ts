@@ -71,12 +71,17 @@ describe('2. A message can only fail itself', () => {
       expect(valuesOf(answers)).toEqual([10, 'RUN_FAILED', 'INVALID_REQUEST', 30]);
     });
 
-    it('scores the neighbours of a message that ends the process, which is not acknowledged', async () => {
+    it('scores the neighbours of a message that ends the process, and answers it with an error', async () => {
       const [killing = '', ...others] = host.send([killer(-1), killer(0), killer(1), lookup(2)]);
-      await host.become('deleted', others);
+      await host.become('deleted', [killing, ...others]);
 
       expect(valuesOf(await host.answers(others))).toEqual([10, 20, 30]);
-      expect(host.fates([killing])).not.toContain('deleted');
+      expect(await host.answers([killing])).toMatchObject([
+        {
+          code: 'MODEL_CRASHED',
+          error: expect.stringMatching(/model 'killer': expected .*SIGABRT.*; do not send it again/),
+        },
+      ]);
       await host.stop();
     });
   });

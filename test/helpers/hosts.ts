@@ -2,7 +2,7 @@ import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -117,7 +117,8 @@ const SECOND_MS = 0.5;
 const VISIBILITY_SECONDS = '43200';
 const MAX_RECEIVES = 5;
 
-export function useHosts(): Hosts {
+/** @param secondMs what a second of visibility takes. @default half a millisecond */
+export function useHosts(secondMs = SECOND_MS): Hosts {
   let running: StrictSqs | undefined;
   let started = 0;
   const sqs = (): StrictSqs => {
@@ -125,7 +126,7 @@ export function useHosts(): Hosts {
     return running;
   };
   beforeAll(async () => {
-    running = await startStrictSqs(SECOND_MS);
+    running = await startStrictSqs(secondMs);
   });
   afterEach(() => sqs().intercept());
   afterAll(() => running?.stop());
@@ -403,6 +404,9 @@ export const ENDLESS = JSON.stringify({
   model_name: 'turns',
   inputs: [{ name: 'turns', datatype: 'INT64', shape: [1], data: [4e12] }],
 });
+
+/** So many that a worker, which leaves each of their runs behind, has less than half of its cores left. */
+export const TOO_MANY_ENDLESS = Array.from({ length: Math.floor(availableParallelism() / 2) + 1 }, () => ENDLESS);
 
 export interface DeploymentOptions {
   /** @default lookup */

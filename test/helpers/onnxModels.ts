@@ -251,3 +251,60 @@ export function slowerTogetherModel(): Uint8Array {
 function scalar(name: string, value: number): Constant {
   return { name, dataType: DataType.INT32, dims: [1], int32Data: [value] };
 }
+
+/** What `culpritModel` does for some indexes, in native code. */
+export const CULPRIT = { traps: 7_001, hangs: 7_002, fills: 7_003 } as const;
+
+/**
+ * Gives ten times `index` (int64 `[batch]`), but for three indexes: `traps` divides the least int32 by -1, at which x86 ends
+ * the process; `hangs` goes round for hours; `fills` asks for a tebibyte.
+ */
+export function culpritModel(): Uint8Array {
+  const body: Graph = {
+    inputs: values('turn INT64[]; goes_on BOOL[]; before INT64[]'),
+    outputs: values('still_goes_on BOOL[]; after INT64[]'),
+    nodes: [node('Identity', 'goes_on', 'still_goes_on'), node('Add', 'before zero', 'after')],
+    constants: [int('zero', 0)],
+  };
+  const sees = (what: keyof typeof CULPRIT) => [
+    node('Equal', `index ${what}`, `is_${what}`),
+    node('Cast', `is_${what}`, `each_${what}`, { to: DataType.INT64 }),
+    node('ReduceMax', `each_${what}`, `any_${what}`, { keepdims: 0 }),
+  ];
+  return model(
+    'index INT64[batch]',
+    'value INT64[batch]',
+    [
+      ...sees('traps'),
+      node('Cast', 'any_traps', 'trap', { to: DataType.INT32 }),
+      node('Add', 'trap trap', 'two'),
+      node('Sub', 'one two', 'divisor'),
+      node('Div', 'least divisor', 'quotient'),
+      node('Cast', 'quotient', 'wide', { to: DataType.INT64 }),
+      ...sees('hangs'),
+      node('Mul', 'any_hangs hours', 'turns'),
+      node('Loop', 'turns - zero', 'turned', { body }),
+      ...sees('fills'),
+      node('Mul', 'any_fills tebibyte', 'bytes'),
+      node('Add', 'bytes side', 'shape'),
+      node('ConstantOfShape', 'shape', 'filled'),
+      node('ReduceMax', 'filled', 'filler', { keepdims: 0 }),
+      node('Cast', 'filler', 'filled_wide', { to: DataType.INT64 }),
+      node('Add', 'wide turned', 'some'),
+      node('Add', 'some filled_wide', 'all'),
+      node('Mul', 'all zero', 'nothing'),
+      node('Mul', 'index ten', 'tens'),
+      node('Add', 'tens nothing', 'value'),
+    ],
+    [
+      ...Object.entries(CULPRIT).map(([name, index]) => int(name, index)),
+      scalar('one', 1),
+      scalar('least', -(2 ** 31)),
+      int('hours', 4e12),
+      int('zero', 0),
+      int('ten', 10),
+      int('tebibyte', 2 ** 38),
+      ints('side', 1),
+    ],
+  );
+}

@@ -136,6 +136,7 @@ describe('the telemetry of a deployment', () => {
     telemetry.observer.microBatch(DEARER, () => []);
     telemetry.observer.checked(1);
     telemetry.observer.batchMismatch(MISMATCH);
+    telemetry.processLost?.(new Error('a test'));
     telemetry.hostEnds('a test');
 
     const emitted = emfOf(printed).flatMap(({ _aws }) => _aws.CloudWatchMetrics.flatMap(({ Metrics }) => Metrics));

@@ -39,6 +39,7 @@ describe('the folder of an image', () => {
       'models/tickets/tokenizer.ts',
       'models/tickets/transform.ts',
       'package.json',
+      'quarantineChild.js',
       'sessionWorker.js',
     ]);
     expect(new Set(packages?.map((file) => file.split('/')[1]))).toEqual(
@@ -50,8 +51,14 @@ describe('the folder of an image', () => {
   it('holds the worker in place of the handler where it is for one, with its health check', () => {
     const code = (stage: ImageStage) => filesIn(stageFor({ stage })).filter((file) => /^[^/]+\.js$/.test(file));
 
-    expect(code('lambda-gpu')).toEqual(['handler.js', 'jobControl.js', 'jobScore.js', 'sessionWorker.js']);
-    expect(code('worker')).toEqual(['healthCheck.js', 'sessionWorker.js', 'worker.js']);
+    expect(code('lambda-gpu')).toEqual([
+      'handler.js',
+      'jobControl.js',
+      'jobScore.js',
+      'quarantineChild.js',
+      'sessionWorker.js',
+    ]);
+    expect(code('worker')).toEqual(['healthCheck.js', 'quarantineChild.js', 'sessionWorker.js', 'worker.js']);
     expect(code('worker-gpu')).toEqual(code('worker'));
   });
 
@@ -174,9 +181,11 @@ describe('staging', () => {
     const ofWorker = await inOwnProcess(module, list(stagingCode({ stage: 'worker' })), consumer);
 
     expect(files).toBe(
-      'Dockerfile handler.js jobControl.js jobScore.js models node_modules package.json sessionWorker.js',
+      'Dockerfile handler.js jobControl.js jobScore.js models node_modules package.json quarantineChild.js sessionWorker.js',
     );
-    expect(ofWorker).toBe('Dockerfile healthCheck.js models node_modules package.json sessionWorker.js worker.js');
+    expect(ofWorker).toBe(
+      'Dockerfile healthCheck.js models node_modules package.json quarantineChild.js sessionWorker.js worker.js',
+    );
   });
 });
 
@@ -199,6 +208,7 @@ async function compileInto(dist: string): Promise<void> {
       'lambda/jobControl.ts',
       'lambda/worker.ts',
       'lambda/hosts/healthCheck.ts',
+      'lambda/hosts/quarantineChild.ts',
       'lambda/onnx/sessionWorker.ts',
     ].map((file) => join(REPOSITORY, file)),
   };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { freePort } from '../../helpers/command.ts';
-import { deployment, ENDLESS, LOOKUP, lookup, SLOW, slow, until } from '../../helpers/hosts.ts';
+import { deployment, ENDLESS, LOOKUP, lookup, SLOW, slow, TOO_MANY_ENDLESS, until } from '../../helpers/hosts.ts';
 import { turningModel } from '../../helpers/onnxModels.ts';
 
 const server = useSqsServer();
@@ -73,14 +73,14 @@ describe('a run that does not end', () => {
       models: { ...LOOKUP, ...SLOW, 'turns/1/model.onnx': turningModel() },
       environment: {
         BATCHSCORE_HEALTH_PORT: String(port),
-        BATCHSCORE_TIMEOUT_SECONDS: '2',
+        BATCHSCORE_TIMEOUT_SECONDS: '8',
         BATCHSCORE_STOP_SECONDS: '8',
       },
     });
     const worker = start();
     await worker.says('the worker is ready');
     expect(await statusOf(port, 'live')).toBe(200);
-    server.send(requestQueueUrl, [ENDLESS, lookup(0)]);
+    server.send(requestQueueUrl, [...TOO_MANY_ENDLESS, lookup(0)]);
     await results(1);
     await worker.says('the host ends itself');
     // Is scored while the worker ends.

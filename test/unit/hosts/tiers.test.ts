@@ -47,6 +47,11 @@ describe('tiers', () => {
     expect(tiersOfHundred(5).flat()).toEqual(IDS.toReversed());
   });
 
+  it('begin with what came for the third time where that can end no process but its own', () => {
+    const records = [1, 2, 3, 4, 1].map((receives, index) => received(receives, `id-${index}`));
+    expect(tiersOf(records, true)).toEqual([[2], [3], [0, 4], [1]]);
+  });
+
   it('are bounded in number, however many redelivered records there are', () => {
     const records = Array.from({ length: 10_000 }, (_, index) => received(4, `id-${index}`));
     const tiers = tiersOf(records);

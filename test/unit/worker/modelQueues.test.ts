@@ -30,7 +30,7 @@ function gathering(options: Partial<ModelQueuesOptions> = {}): Gathering {
     queueOf: ({ body }) => body[0] as string,
     limits,
     limitOf: () => limits.batchSize,
-    depth: 1,
+    depthOf: () => 1,
     keepsTogether: false,
     clock,
     dispatch: (records, queue) =>
@@ -52,7 +52,7 @@ function records(...bodies: readonly string[]): MessageRecord[] {
 
 describe('lanes', () => {
   it('dispatch a full batch at once, and what is left when its own window ends', () => {
-    const { modelQueues, clock, bodies } = gathering({ depth: 2 });
+    const { modelQueues, clock, bodies } = gathering({ depthOf: () => 2 });
 
     modelQueues.add(records('a1', 'a2'));
     clock.advance(60);
@@ -86,7 +86,7 @@ describe('lanes', () => {
   });
 
   it('have as many batches of one queue under way as the pipe is deep, and those of others beside them', () => {
-    const { modelQueues, dispatched } = gathering({ depth: 2, limits: { ...LIMITS, batchSize: 1 } });
+    const { modelQueues, dispatched } = gathering({ depthOf: () => 2, limits: { ...LIMITS, batchSize: 1 } });
 
     modelQueues.add(records('a1', 'a2', 'a3', 'b1'));
 
@@ -99,7 +99,10 @@ describe('lanes', () => {
   });
 
   it('close a batch at the most bytes', () => {
-    const { modelQueues, bodies } = gathering({ depth: 2, limits: { batchSize: 9, batchBytes: 6, windowMs: 100 } });
+    const { modelQueues, bodies } = gathering({
+      depthOf: () => 2,
+      limits: { batchSize: 9, batchBytes: 6, windowMs: 100 },
+    });
 
     modelQueues.add(records('a-1', 'a-2', 'a-3'));
 
@@ -107,7 +110,7 @@ describe('lanes', () => {
   });
 
   it('give a batch as many records as the pace of its queue allows', () => {
-    const { modelQueues, bodies } = gathering({ depth: 3, limitOf: () => 2 });
+    const { modelQueues, bodies } = gathering({ depthOf: () => 3, limitOf: () => 2 });
 
     modelQueues.add(records('a1', 'a2', 'a3', 'a4', 'a5'));
 
@@ -118,7 +121,7 @@ describe('lanes', () => {
   });
 
   it('keep what one receive brought together where order matters', () => {
-    const { modelQueues, bodies } = gathering({ keepsTogether: true, depth: 2 });
+    const { modelQueues, bodies } = gathering({ keepsTogether: true, depthOf: () => 2 });
 
     modelQueues.add(records('a1', 'a2'));
     modelQueues.add(records('a3', 'a4', 'a5'));

@@ -1,0 +1,126 @@
+/** The process in which redelivered messages of one model are scored. `quarantine.ts` starts it and ends it. */
+
+import { writeFileSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+import { messageOf } from '../core/failure.ts';
+import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
+import type { Observer } from '../core/observer.ts';
+import { plan, type Sharing } from '../core/plan.ts';
+import type { KeyedBody, Reply } from '../core/replies.ts';
+import { type ScoreDependencies, score } from '../core/score.ts';
+import { openRepository } from '../onnx/repository.ts';
+import type { Config } from './config.ts';
+
+/** The first message to it: what to open. */
+export interface Opening {
+  readonly config: Config;
+  /** The folder of the model repository. */
+  readonly directory: string;
+  /** @default the default model */
+  readonly model: string | undefined;
+}
+
+/** Any other message to it. */
+export interface Work {
+  readonly bodies: readonly KeyedBody[];
+  readonly remainingMs: number;
+  /** How requests of the model may share runs, if they run together at all. @default each runs alone */
+  readonly sharing: (Sharing & { readonly isTogether: boolean }) | undefined;
+}
+
+/**
+ * What it says: that its model is open, or why not; replies; that a run hangs, and for how long it has been under way;
+ * that it is done.
+ */
+export type FromChild =
+  | { readonly refusal: string | undefined }
+  | { readonly replies: readonly Reply[] }
+  | { readonly ranMs: number }
+  | { readonly isDone: true };
+
+endWithParent(Number(process.argv[2]));
+beFirstToGo();
+process.once('message', async (opening: Opening) => {
+  try {
+    const deps = await open(opening);
+    process.on('message', (work: Work) => void doWork(work, deps));
+    tell({ refusal: undefined });
+  } catch (error) {
+    tell({ refusal: messageOf(error) });
+  }
+});
+
+function tell(message: FromChild): void {
+  process.send?.(message);
+}
+
+type Dependencies = Omit<ScoreDependencies, 'batching'>;
+
+async function open({ config, directory, model }: Opening): Promise<Dependencies> {
+  const warn = (): void => {};
+  return {
+    models: await openRepository({ ...config, directory, warn, preload: false, first: model }),
+    payloads: await openPayloads(config),
+    plan,
+    limits: config,
+    latency: createLatencyEstimator(),
+    memory: createMemoryCeiling(),
+    observer: OBSERVER,
+    now: () => performance.now(),
+  };
+}
+
+/** The AWS SDK takes longer to load than many a model: it is loaded where there is a bucket. */
+async function openPayloads(config: Config): Promise<Dependencies['payloads']> {
+  const { payloadBucket: bucket, payloadPrefix: prefix, maxPayloadBytes: maxBytes } = config;
+  if (bucket === undefined) return undefined;
+  const { createS3Client, HOST_PATIENCE } = await import('../aws/awsClients.ts');
+  const { createPayloads } = await import('../aws/payloads.ts');
+  return createPayloads({ s3: createS3Client(HOST_PATIENCE), bucket, prefix, maxBytes });
+}
+
+/** The host has said and counted what it knows of the model; of what happens here it is told what it needs. */
+const OBSERVER: Observer = {
+  microBatch: () => {},
+  decoded: () => {},
+  checked: () => {},
+  batchMismatch: () => {},
+  written: () => {},
+  problem: () => {},
+  runAbandoned: (_, ranMs) => tell({ ranMs }),
+};
+
+/** @see https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+async function doWork({ bodies, remainingMs, sharing }: Work, deps: Dependencies): Promise<void> {
+  const endsAt = performance.now() + remainingMs;
+  const signal = AbortSignal.timeout(Math.min(Math.max(0, Math.floor(remainingMs)), MAX_TIMER_MS));
+  const batching = {
+    batchingOf: () => (sharing?.isTogether ? 'together' : 'alone') as 'together' | 'alone',
+    sharingOf: () => sharing ?? { maxRows: Number.POSITIVE_INFINITY, mayCut: false },
+    ran: () => undefined,
+    checked: () => {},
+    proved: () => {},
+    stop: () => 'alone' as const,
+  };
+  const time = { remainingMs: () => endsAt - performance.now(), signal, isShared: true };
+  await score(bodies, { ...deps, batching }, time, async (replies) => tell({ replies }));
+  tell({ isDone: true });
+}
+
+/** @param pid of the parent. A thread looks for it, because what hangs the main thread would outlive its host */
+function endWithParent(pid: number): void {
+  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+  const look = `setInterval(() => process.ppid === ${pid} || process.kill(process.pid, 'SIGKILL'), 200)`;
+  new Worker(look, { eval: true }).unref();
+}
+
+/** Where memory runs out, Linux ends this process before the host. */
+function beFirstToGo(): void {
+  try {
+    writeFileSync('/proc/self/oom_score_adj', '1000');
+  } catch {
+    // No Linux: its own way to choose.
+  }
+}

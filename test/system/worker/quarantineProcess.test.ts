@@ -1,0 +1,76 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { HOSTS, type Host, lookup, until, useHosts } from '../../helpers/hosts.ts';
+import { lookupModel } from '../../helpers/onnxModels.ts';
+
+const MODELS = {
+  'lookup/1/model.onnx': lookupModel(),
+  'killer/1/model.onnx': lookupModel(),
+  'killer/config.json': { transform: 'transform.mjs' },
+  // Where the second is read, the main thread hears of nothing any more.
+  'killer/transform.mjs': `export function decode({ index }) {
+    if (index === -1) process.kill(process.pid, 'SIGKILL');
+    while (index === -2);
+    return [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }];
+  }`,
+};
+const hosts = useHosts(2);
+
+function killer(index: number): string {
+  return JSON.stringify({ id: `request ${index}`, model_name: 'killer', index });
+}
+
+/** The processes of a host's quarantine, as Linux tells of them. */
+function childrenOf({ requests }: Host): string[] {
+  const url = `${hosts.sqs().endpoint}/000000000000/${requests}`;
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      const isChild = readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('quarantineChild');
+      return isChild && readFileSync(`/proc/${pid}/environ`, 'utf8').includes(url);
+    } catch {
+      return false;
+    }
+  });
+}
+
+describe.each(HOSTS)('the quarantine of %s', (name) => {
+  it('starts no process for messages that come for the first time', async () => {
+    const host = await hosts.start(name, { models: MODELS });
+    const ids = host.send([lookup(0), killer(1)]);
+    await host.become('deleted', ids);
+
+    expect(childrenOf(host)).toEqual([]);
+  });
+
+  it('answers a message for which the system kills its process as one that is out of memory, and the others', async () => {
+    const host = await hosts.start(name, { models: MODELS });
+    const ids = host.send([killer(-1), killer(0)]);
+    await host.become('deleted', ids);
+
+    expect(await host.answers(ids)).toMatchObject([
+      { id: 'request -1', code: 'OUT_OF_MEMORY', error: expect.stringContaining('SIGKILL') },
+      { id: 'request 0', outputs: [{ data: [10] }] },
+    ]);
+  });
+
+  it('ends with a host that is killed while the main thread of its process hangs', async () => {
+    const host = await hosts.start(name, { models: MODELS });
+    const ids = host.send([killer(-2)]);
+    await host.become('in flight', ids);
+    await host.kill();
+    await until(() => childrenOf(host).length === 1 && host.receives(ids)[0] === 2);
+    const children = childrenOf(host);
+    await host.kill();
+    await until(() => !childrenOf(host).some((pid) => children.includes(pid)));
+  });
+
+  it('takes a model that crashes for all messages for broken, and hands them back', async () => {
+    const host = await hosts.start(name, { models: MODELS });
+    const ids = host.send(Array.from({ length: 16 }, () => killer(-1)));
+    await host.says('it ended 8 processes in a row');
+    const other = host.send([lookup(0)]);
+    await host.become('deleted', other);
+
+    expect(host.fates(ids).filter((fate) => fate !== 'deleted').length).toBeGreaterThanOrEqual(8);
+  });
+});
