@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration, Stack } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import { type IMetric, Metric } from 'aws-cdk-lib/aws-cloudwatch';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, DockerImageCode, DockerImageFunction } from 'aws-cdk-lib/aws-lambda';
@@ -104,7 +104,6 @@ describe('a function of your own, made of the exported parts', () => {
     eventSourceEnabled: false,
   });
   const template = templateOf(scoring);
-  const _stack = Stack.of(scoring);
 
   it('has the image, the environment and the feed that the construct would give it', () => {
     expect(only(template, 'AWS::Lambda::Function')).toMatchObject({
