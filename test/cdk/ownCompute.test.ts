@@ -4,7 +4,6 @@ import { type IMetric, Metric } from 'aws-cdk-lib/aws-cloudwatch';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, DockerImageCode, DockerImageFunction } from 'aws-cdk-lib/aws-lambda';
 import {
-  type AlarmCondition,
   type Compute,
   type ComputeForm,
   concurrencyProblems,
@@ -57,20 +56,13 @@ function functionComputeOf(
   maximumConcurrency?: number,
 ): FunctionCompute {
   const { eventSourceMappings, graph } = feedFromQueues(scoringFunction, wiring, { maximumConcurrency });
-  const slow: AlarmCondition = {
-    id: 'Slow',
-    description: 'Invocations take long. Lower the batch size.',
-    metric: scoringFunction.metricDuration({ period: PERIOD }),
-    threshold: 1000,
-    periods: 2,
-  };
   return {
     function: scoringFunction,
     alias: undefined,
     eventSourceMappings,
     grantPrincipal: scoringFunction.grantPrincipal,
     grantSwitch: (grantee) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
-    alarms: [...functionAlarms(scoringFunction), slow],
+    alarms: functionAlarms(scoringFunction),
     graphs: [functionGraph(scoringFunction, TIMEOUT_SECONDS), graph],
     cost: functionCost(scoringFunction, { architecture: ARM, memoryMb: MEMORY_MB }, wiring.prices),
   };

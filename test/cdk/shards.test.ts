@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration, Stack } from 'aws-cdk-lib';
 import { Match, type Template } from 'aws-cdk-lib/assertions';
-import { type BatchScoringProps, lambdaCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { createScoring, dashboardIn, environmentIn, synthesize, templateOf } from '../helpers/stacks.ts';
 
@@ -116,30 +115,5 @@ describe('what watches three shards', () => {
   it('pays for the requests to each', () => {
     const body = dashboardIn(synthesize({ shards: 3 }));
     expect(body).toMatch(/1000 \* \(computeUsd \+ queueUsd0 \+ queueUsd1 \+ queueUsd2 \+ queueUsd3\b(?! \+ queue)/);
-  });
-});
-
-describe('the concurrency of several shards', () => {
-  const scalingOf = (props: Partial<BatchScoringProps>) =>
-    mappingsIn(synthesize(props)).map(
-      ({ ScalingConfig, ProvisionedPollerConfig }) => ScalingConfig ?? ProvisionedPollerConfig,
-    );
-
-  it('is shared evenly, and what is left over is left out', () => {
-    const compute = lambdaCompute({ maximumConcurrency: 20 });
-    expect(scalingOf({ shards: 3, compute })).toEqual(Array(3).fill({ MaximumConcurrency: 6 }));
-  });
-
-  it('is that which is reserved, where nothing else is said', () => {
-    const of = (reservedConcurrency: number) =>
-      scalingOf({ shards: 2, compute: lambdaCompute({ reservedConcurrency }) });
-    expect(of(100)).toEqual(Array(2).fill({ MaximumConcurrency: 50 }));
-    expect(of(2499)).toEqual(Array(2).fill({ MaximumConcurrency: 1000 }));
-    expect(of(2500)).toEqual([undefined, undefined]);
-  });
-
-  it('of pollers is shared too', () => {
-    const compute = lambdaCompute({ minimumPollers: 9, maximumPollers: 300 });
-    expect(scalingOf({ shards: 2, compute })).toEqual(Array(2).fill({ MinimumPollers: 4, MaximumPollers: 150 }));
   });
 });
