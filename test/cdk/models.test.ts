@@ -56,11 +56,13 @@ describe('models in a file system', () => {
     return createScoring({ image: undefined, models: { accessPoint, ...options }, compute }, stack);
   }
 
+  const scoring = scoringWith();
+
   it.each([
-    [{}, '/mnt/models'],
-    [{ folder: 'releases/42' }, '/mnt/models/releases/42'],
-  ])('are mounted, and looked for where they lie: %j', (options, folder) => {
-    const template = templateOf(scoringWith(options));
+    [scoring, '/mnt/models'],
+    [scoringWith({ folder: 'releases/42' }), '/mnt/models/releases/42'],
+  ])('are mounted, and looked for where they lie: %2$s', (mounted, folder) => {
+    const template = templateOf(mounted);
     expect(only(template, FUNCTION, SCORING).FileSystemConfigs).toEqual([
       { Arn: expect.anything(), LocalMountPath: '/mnt/models' },
     ]);
@@ -69,17 +71,17 @@ describe('models in a file system', () => {
 
   it('may be read through their access point, and not be written', () => {
     const point = 'arn:aws:elasticfilesystem:REGION:ACCOUNT:access-point/<Point>';
-    expect(rightsOf(scoringWith(), 'ComputelambdaRole', 'elasticfilesystem')).toEqual([
+    expect(rightsOf(scoring, 'ComputelambdaRole', 'elasticfilesystem')).toEqual([
       `elasticfilesystem:ClientMount <Models> if {"StringEquals":{"elasticfilesystem:AccessPointArn":"${point}"}}`,
     ]);
   });
 
   it('are reached through one more port, that of NFS, once there are mount targets', () => {
-    const template = templateOf(scoringWith());
+    const template = templateOf(scoring);
     const egress = Object.values(template.findResources('AWS::EC2::SecurityGroupEgress'));
     expect(egress.map(({ Properties }) => Properties.FromPort)).toEqual([2049]);
-    const [scoring] = Object.values(template.findResources(FUNCTION, { Properties: SCORING }));
+    const [scoringFunction] = Object.values(template.findResources(FUNCTION, { Properties: SCORING }));
     const targets = Object.keys(template.findResources('AWS::EFS::MountTarget'));
-    expect(scoring?.DependsOn).toEqual(expect.arrayContaining(targets));
+    expect(scoringFunction?.DependsOn).toEqual(expect.arrayContaining(targets));
   });
 });
