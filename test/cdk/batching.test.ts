@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration } from 'aws-cdk-lib';
-import { type BatchScoringProps, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { type BatchScoringProps, type LambdaOptions, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { environmentIn, only, synthesize } from '../helpers/stacks.ts';
 
@@ -41,28 +41,32 @@ describe('the event source mapping', () => {
     });
   });
 
-  it('starts no more invocations at a time than it may', () => {
-    const compute = lambdaCompute({ maximumConcurrency: 7, reservedConcurrency: 7 });
-    const template = synthesize({ compute });
-    expect(only(template, MAPPING)).toMatchObject({ ScalingConfig: { MaximumConcurrency: 7 } });
-    expect(only(template, 'AWS::Lambda::Function')).toMatchObject({ ReservedConcurrentExecutions: 7 });
-  });
+  const upTo = (MaximumConcurrency: number) => ({ ScalingConfig: { MaximumConcurrency } });
+  const polledBy = (pollers: object) => ({ ProvisionedPollerConfig: pollers });
 
-  it.each([
-    [2, 2],
-    [40, 40],
-    [1249, 1000],
-    [1250, undefined],
-  ])('starts no more than the %d that are reserved, unless told otherwise: %s', (reservedConcurrency, maximum) => {
-    const { ScalingConfig } = only(synthesize({ compute: lambdaCompute({ reservedConcurrency }) }), MAPPING);
-    expect(ScalingConfig).toEqual(maximum === undefined ? undefined : { MaximumConcurrency: maximum });
-  });
-
-  it.each([2001, 10_000])('may have %s provisioned pollers', (maximumPollers) => {
-    const compute = lambdaCompute({ maximumPollers });
-    expect(only(synthesize({ compute }), MAPPING)).toMatchObject({
-      ProvisionedPollerConfig: { MaximumPollers: maximumPollers },
-    });
+  it.each<[string, LambdaOptions, number, object]>([
+    ['what is asked for', { maximumConcurrency: 7, reservedConcurrency: 9 }, 1, upTo(7)],
+    ['what is reserved, where nothing else is said', { reservedConcurrency: 40 }, 1, upTo(40)],
+    ['as much as a mapping may', { reservedConcurrency: 1249 }, 1, upTo(1000)],
+    ['anything where the reserve is larger', { reservedConcurrency: 1250 }, 1, {}],
+    ['what its pollers start', { maximumPollers: 10_000 }, 1, polledBy({ MaximumPollers: 10_000 })],
+    ['a share for each shard, without what is left over', { maximumConcurrency: 20 }, 3, upTo(6)],
+    ['a share of what is reserved', { reservedConcurrency: 100 }, 2, upTo(50)],
+    ['as much as two mappings may', { reservedConcurrency: 2499 }, 2, upTo(1000)],
+    ['anything where the reserve is larger than that', { reservedConcurrency: 2500 }, 2, {}],
+    [
+      'a share of the pollers',
+      { minimumPollers: 9, maximumPollers: 300 },
+      2,
+      polledBy({ MinimumPollers: 4, MaximumPollers: 150 }),
+    ],
+  ])('starts %s', (_, options, shards, expected) => {
+    const mappings = Object.values(synthesize({ compute: lambdaCompute(options), shards }).findResources(MAPPING));
+    const scaled = mappings.map(({ Properties: { ScalingConfig, ProvisionedPollerConfig } }) => ({
+      ...(ScalingConfig && { ScalingConfig }),
+      ...(ProvisionedPollerConfig && { ProvisionedPollerConfig }),
+    }));
+    expect(scaled).toEqual(Array(shards).fill(expected));
   });
 
   it.each([
@@ -73,4 +77,9 @@ describe('the event source mapping', () => {
       only(synthesize({ compute: compute(), ...props }), MAPPING).Enabled;
     expect([enabledWith({}), enabledWith({ eventSourceEnabled: false })]).toEqual([true, false]);
   });
+});
+
+it('the function keeps what is reserved for it', () => {
+  const template = synthesize({ compute: lambdaCompute({ reservedConcurrency: 9 }) });
+  expect(only(template, 'AWS::Lambda::Function')).toMatchObject({ ReservedConcurrentExecutions: 9 });
 });

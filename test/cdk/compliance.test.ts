@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { Duration, type Stack } from 'aws-cdk-lib';
+import { type App, Duration, type IPolicyValidationPlugin, Stack, Validations } from 'aws-cdk-lib';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
@@ -8,6 +10,7 @@ import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket, CfnBucket } from 'aws-cdk-lib/aws-s3';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { AwsSolutionsChecks, HIPAASecurityChecks, NIST80053R5Checks, ServerlessChecks } from 'cdk-nag';
+import type { IConstruct } from 'constructs';
 import {
   type BatchScoringProps,
   type Compute,
@@ -16,9 +19,8 @@ import {
   lambdaCompute,
   lambdaGpuCompute,
 } from '../../infra/index.ts';
-import { docPage } from '../helpers/command.ts';
-import { createScoring } from '../helpers/stacks.ts';
-import { acknowledgementsIn, createCheckedStack, validate } from './checkedStack.ts';
+import { docPage, REPOSITORY } from '../helpers/command.ts';
+import { createApp, createScoring } from '../helpers/stacks.ts';
 
 const ALL = ['queue', 'table', 'bucket'] as const;
 const PACKS = [HIPAASecurityChecks, NIST80053R5Checks, ServerlessChecks];
@@ -115,4 +117,46 @@ function documented(): string[] {
   const [, section = ''] = docPage('operations.md').split('\n## Rules of HIPAA and NIST 800-53\n');
   const [table = ''] = section.split('\n## ');
   return [...table.matchAll(/^\| `(\w+)` \| `\w+`/gm)].map(([, rule = '']) => rule).toSorted();
+}
+
+type Pack = new (scope: IConstruct) => IPolicyValidationPlugin;
+
+/** A stack that CloudFormation's validator and packs of cdk-nag look at, with the flags of this app. */
+function createCheckedStack(...packs: readonly Pack[]): Stack {
+  const { context } = JSON.parse(readFileSync(join(REPOSITORY, 'cdk.json'), 'utf8'));
+  const flags = Object.entries(context).filter(([key]) => key.startsWith('@aws-cdk'));
+  const app = createApp({
+    builtinCloudFormationValidation: true,
+    context: { ...Object.fromEntries(flags), '@aws-cdk/core:failSynthOnValidationErrors': false },
+  });
+  Validations.of(app).addPlugins(...packs.map((Pack) => new Pack(app)));
+  return new Stack(app, 'Test');
+}
+
+interface Violation {
+  readonly ruleName: string;
+  readonly violatingConstructs: readonly { readonly constructPath: string }[];
+}
+
+/** What the validators report, and what the command would print. */
+function validate(stack: Stack) {
+  const app = stack.node.root as App;
+  const { stacks } = app.synth();
+  const { pluginReports } = JSON.parse(readFileSync(join(app.outdir, 'validation-report.json'), 'utf8'));
+  const violations = pluginReports.flatMap((report: { violations: readonly Violation[] }) => report.violations);
+  return {
+    found: violations.map((violation: Violation) => [
+      violation.ruleName,
+      violation.violatingConstructs[0]?.constructPath,
+    ]),
+    messages: stacks.flatMap(({ messages }) => messages),
+  };
+}
+
+function acknowledgementsIn(stack: Stack): { readonly id: string; readonly reason: unknown }[] {
+  return stack.node
+    .findAll()
+    .flatMap(({ node }) => node.metadata)
+    .filter(({ type }) => type === Validations.ACKNOWLEDGED_RULES_METADATA_KEY)
+    .flatMap(({ data }) => Object.entries(data).map(([id, reason]) => ({ id, reason })));
 }

@@ -3,13 +3,17 @@ import { Size } from 'aws-cdk-lib';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import {
   type BatchScoringProps,
+  type Compute,
+  type ComputeForm,
+  ecsCompute,
   ecsGpuCompute,
   type LambdaGpuOptions,
   lambdaCompute,
   lambdaGpuCompute,
+  type ServiceCompute,
 } from '../../infra/index.ts';
-import { METRIC_UNITS } from '../../lambda/core/observer.ts';
-import { dashboardIn, synthesize } from '../helpers/stacks.ts';
+import { ALL_METRIC_UNITS, METRIC_UNITS } from '../../lambda/core/observer.ts';
+import { createScoring, dashboardIn, synthesize, templateOf } from '../helpers/stacks.ts';
 
 describe('cost per thousand rows', () => {
   it('is the GB-seconds, invocations and SQS requests of a period over its rows', () => {
@@ -46,8 +50,32 @@ describe('cost per thousand rows', () => {
     const cost = costOf({});
     const quiet = { ...NO_INVOCATIONS, rows: 1000 };
     expect(cost({ ...quiet, logBytes: 2 ** 30 })).toBeCloseTo(0.5, 12);
-    const metricsOfAnHour = (Object.keys(METRIC_UNITS).length * 0.3) / 730;
-    expect(cost({ ...quiet, invoked: 1 })).toBeCloseTo(metricsOfAnHour / 12, 12);
+    const metricsOfAnHour = (units: object) => (Object.keys(units).length * 0.3) / 730;
+    expect(cost({ ...quiet, invoked: 1 })).toBeCloseTo(metricsOfAnHour(METRIC_UNITS) / 12, 12);
+    const onGpus = costOf({ compute: ecsGpuCompute() });
+    expect(onGpus({ tasks: 0, rows: 1000, invoked: 1 })).toBeCloseTo(metricsOfAnHour(ALL_METRIC_UNITS) / 12, 12);
+  });
+
+  it.each<[string, number, number, ComputeForm<ServiceCompute>]>([
+    [
+      'the vCPUs and the memory on Fargate',
+      3,
+      2 * 0.04048 + 6 * 0.004445,
+      ecsCompute({ architecture: Architecture.X86_64, vcpus: 2, memorySize: Size.gibibytes(6) }),
+    ],
+    ['those on arm64', 1, 0.03238 + 2 * 0.00356, ecsCompute()],
+    ['no task', Number.NaN, 0, ecsCompute()],
+    ['an instance, with a fee where ECS manages it', 2, 0.526 * 1.15, ecsGpuCompute()],
+    ['an instance of your own', 2, 0.526, ecsGpuCompute({ capacity: 'asg' })],
+    ['a larger instance', 1, 0.8048 * 1.15, ecsGpuCompute({ gpuMemory: Size.gibibytes(24) })],
+    [
+      'a whole instance, however small the task',
+      2,
+      0.526 * 1.15,
+      ecsGpuCompute({ gpuMemory: Size.gibibytes(4), memorySize: Size.gibibytes(3) }),
+    ],
+  ])('counts of each running task %s', (_, tasks, usdHour, compute) => {
+    expect(costOf({ compute })({ tasks, rows: 1000 })).toBeCloseTo(((tasks || 0) * usdHour) / 12, 12);
   });
 
   it('counts the instances of environments that share one, and larger ones for more memory', () => {
@@ -85,9 +113,9 @@ describe('cost per thousand rows', () => {
 
   it.each([
     ['a function', lambdaGpuCompute({ instanceTypes: ['p9.huge'] })],
-    ['a service', ecsGpuCompute({ instanceTypes: ['g5.12xlarge'], gpuCount: 4 }) as never],
+    ['a service', ecsGpuCompute({ instanceTypes: ['g5.12xlarge'], gpuCount: 4 })],
   ])('leaves out the instances of %s whose price is not known, and says so', (_, compute) => {
-    const body = dashboardIn(synthesize({ compute }));
+    const body = dashboardIn(templateOf(createScoring<Compute>({ compute })));
     expect(body).toContain(
       'US dollars per thousand rows without compute, whose price is not in the list, at the prices',
     );
@@ -109,8 +137,8 @@ const MOVED = Object.fromEntries(
 const SQS_REQUESTS = 270 + 30;
 
 /** The dashboard's cost as a function of its metrics, where those that are not said have no data. */
-function costOf(props: Partial<BatchScoringProps>): (metrics: Readonly<Record<string, number>>) => number {
-  const { widgets } = JSON.parse(dashboardIn(synthesize(props)));
+function costOf(props: Partial<BatchScoringProps<Compute>>): (metrics: Readonly<Record<string, number>>) => number {
+  const { widgets } = JSON.parse(dashboardIn(templateOf(createScoring(props))));
   const widget = widgets.find(({ properties }: { properties: { title?: string } }) =>
     properties.title?.startsWith('US dollars'),
   );

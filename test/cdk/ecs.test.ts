@@ -1,24 +1,28 @@
-import { beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Duration } from 'aws-cdk-lib';
-import type { Template } from 'aws-cdk-lib/assertions';
+import { Match } from 'aws-cdk-lib/assertions';
+import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { ecsCompute, ecsGpuCompute } from '../../infra/index.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
-import { containerIn, createScoring, createStack, only, templateOf, workerEnvironmentIn } from '../helpers/stacks.ts';
-import { policiesOf } from './policies.ts';
+import {
+  containerIn,
+  createScoring,
+  createStack,
+  deployedEnvironment,
+  endpointsIn,
+  only,
+  templateOf,
+  workerEnvironmentIn,
+} from '../helpers/stacks.ts';
+import { rightsIn } from './policies.ts';
 
 const TASK = 'AWS::ECS::TaskDefinition';
 const SERVICE = 'AWS::ECS::Service';
 
-const templateWith = (options: Parameters<typeof ecsCompute>[0] = {}) =>
-  templateOf(createScoring({ compute: ecsCompute(options) }));
-
 describe('ecs', () => {
-  let template: Template;
-  beforeAll(() => {
-    template = templateWith();
-  });
+  const template = templateOf(createScoring({ compute: ecsCompute() }));
 
   it('runs the image on Fargate, on arm64, with one vCPU and 2 GiB', () => {
     expect(only(template, TASK)).toMatchObject({
@@ -44,8 +48,6 @@ describe('ecs', () => {
       },
       AvailabilityZoneRebalancing: 'DISABLED',
     });
-    expect(containerIn(template).HealthCheck).toMatchObject({ Command: ['CMD', 'node', 'healthCheck.js'] });
-    expect(workerEnvironmentIn(template)[CONFIG_KEYS.healthPort]).toBe('8080');
   });
 
   it('keeps the number of tasks through a deployment, and runs none while it is switched off', () => {
@@ -61,47 +63,9 @@ describe('ecs', () => {
     expect(service?.DependsOn).toContain(associations);
   });
 
-  it('may protect its own tasks, and those alone', () => {
-    const [cluster] = Object.keys(template.findResources('AWS::ECS::Cluster'));
-    const statements = policiesOf(template, 'ComputeecsRole').filter(({ Action }) =>
-      JSON.stringify(Action).includes('ecs:'),
-    );
-    expect(statements).toEqual([
-      {
-        Effect: 'Allow',
-        Action: ['ecs:GetTaskProtection', 'ecs:UpdateTaskProtection'],
-        Resource: {
-          'Fn::Join': [
-            '',
-            [
-              ...['arn:', { Ref: 'AWS::Partition' }, ':ecs:', { Ref: 'AWS::Region' }],
-              ...[':', { Ref: 'AWS::AccountId' }, ':task/', { Ref: cluster }, '/*'],
-            ],
-          ],
-        },
-      },
-    ]);
-  });
-
-  it('can write nowhere but to /tmp', () => {
-    expect(containerIn(template)).toMatchObject({
-      ReadonlyRootFilesystem: true,
-      MountPoints: [{ ContainerPath: '/tmp', SourceVolume: 'tmp', ReadOnly: false }],
-    });
-    expect(only(template, TASK)).toMatchObject({ Volumes: [{ Name: 'tmp' }] });
-  });
-
-  it('is granted what scoring needs', () => {
-    const actions = JSON.stringify(policiesOf(template, 'ComputeecsRole'));
-    for (const action of ['sqs:ReceiveMessage', 'sqs:ChangeMessageVisibility', 's3:PutObject', 'sqs:SendMessage']) {
-      expect(actions).toContain(`"${action}"`);
-    }
-  });
-
   it('logs without waiting for the log, to a group of its own', () => {
-    const [logGroup] = Object.keys(template.findResources('AWS::Logs::LogGroup')).filter((id) => id.includes('ecsLog'));
     expect(containerIn(template).LogConfiguration).toMatchObject({
-      Options: { 'awslogs-group': { Ref: logGroup }, mode: 'non-blocking' },
+      Options: { 'awslogs-group': { Ref: expect.stringContaining('ecsLog') }, mode: 'non-blocking' },
     });
   });
 
@@ -114,45 +78,30 @@ describe('ecs', () => {
     expect(only(own, 'AWS::ECS::Cluster')).toMatchObject({
       Configuration: { ManagedStorageConfiguration: { FargateEphemeralStorageKmsKeyId: { Ref: key } } },
     });
-    const principals = only(own, 'AWS::KMS::Key').KeyPolicy as { Statement: { Principal: unknown }[] };
-    expect(principals.Statement.map(({ Principal }) => Principal)).toContainEqual({
-      Service: 'fargate.amazonaws.com',
+    own.hasResourceProperties('AWS::KMS::Key', {
+      KeyPolicy: {
+        Statement: Match.arrayWith([Match.objectLike({ Principal: { Service: 'fargate.amazonaws.com' } })]),
+      },
     });
   });
 });
 
 describe('the environment of a worker', () => {
+  const options = {
+    timeout: Duration.seconds(30),
+    stopTimeout: Duration.seconds(40),
+    pipelineDepth: 3,
+    maxPolls: 9,
+  };
+
   it.each([
-    [
-      'ecs',
-      ecsCompute({
-        timeout: Duration.seconds(30),
-        stopTimeout: Duration.seconds(40),
-        pipelineDepth: 3,
-        maxPolls: 9,
-      }),
-    ],
-    [
-      'ecs-gpu',
-      ecsGpuCompute({
-        timeout: Duration.seconds(30),
-        stopTimeout: Duration.seconds(40),
-        pipelineDepth: 3,
-        maxPolls: 9,
-      }),
-    ],
-  ])('of %s is one that the worker accepts, with batch size, window and times', (_, compute) => {
-    const scoring = createScoring({
-      compute,
-      batchSize: 500,
-      window: Duration.millis(20),
-      results: ['queue', 'table'],
-    });
-    const environment = Object.entries(workerEnvironmentIn(templateOf(scoring))).map(([key, value]) => [
-      key,
-      typeof value === 'string' ? value : `https://deployed.example/${key}`,
-    ]);
-    expect(loadConfig(Object.fromEntries(environment))).toMatchObject({
+    ['ecs', ecsCompute(options)],
+    ['ecs-gpu', ecsGpuCompute(options)],
+  ])('of %s is one that the worker accepts, with batch size, window, times and region', (_, compute) => {
+    const props = { batchSize: 500, window: Duration.millis(20), results: ['queue', 'table'] } as const;
+    const scoring = createScoring({ compute, ...props });
+    const environment = workerEnvironmentIn(templateOf(scoring));
+    expect(loadConfig(deployedEnvironment(environment))).toMatchObject({
       serviceName: scoring.serviceName,
       batchSize: 500,
       windowSeconds: 0.02,
@@ -163,10 +112,7 @@ describe('the environment of a worker', () => {
       maxPolls: 9,
       results: ['queue', 'table'],
     });
-  });
-
-  it('names the region, which not every instance does', () => {
-    const environment = workerEnvironmentIn(templateOf(createScoring({ compute: ecsGpuCompute() })));
+    // Not every instance names it.
     expect(environment.AWS_REGION).toEqual({ Ref: 'AWS::Region' });
   });
 
@@ -178,11 +124,47 @@ describe('the environment of a worker', () => {
   });
 
   it('may gather more than ten records of a FIFO queue, in a window', () => {
-    const compute = ecsCompute();
-    const template = templateOf(createScoring({ compute, fifo: true, batchSize: 50, window: Duration.seconds(2) }));
-    expect(workerEnvironmentIn(template)).toMatchObject({
+    const props = { fifo: true, batchSize: 50, window: Duration.seconds(2) };
+    expect(workerEnvironmentIn(templateOf(createScoring({ compute: ecsCompute(), ...props })))).toMatchObject({
       [CONFIG_KEYS.batchSize]: '50',
       [CONFIG_KEYS.windowSeconds]: '2',
+    });
+  });
+});
+
+describe('the network of tasks', () => {
+  it('is one of its own, which leads to what tasks on Fargate call, and nowhere else', () => {
+    const template = templateOf(createScoring({ compute: ecsCompute() }));
+    expect(endpointsIn(template)).toEqual(['dynamodb', 'ecr.api', 'ecr.dkr', 'logs', 's3', 'sqs']);
+    template.resourceCountIs('AWS::EC2::InternetGateway', 0);
+    template.resourceCountIs('AWS::EC2::NatGateway', 0);
+    expect(only(template, SERVICE)).toMatchObject({
+      NetworkConfiguration: { AwsvpcConfiguration: { AssignPublicIp: 'DISABLED' } },
+    });
+    // The layers of images lie in a bucket of ECR.
+    const endpoints = Object.values(template.findResources('AWS::EC2::VPCEndpoint'));
+    const allowed = rightsIn(endpoints.flatMap(({ Properties }) => Properties.PolicyDocument.Statement));
+    expect(allowed).toContain('s3:GetObject arn:aws:s3:::prod-<AWS::Region>-starport-layer-bucket/*');
+  });
+
+  it('leads to ECS too where instances register with it', () => {
+    const template = templateOf(createScoring({ compute: ecsGpuCompute() }));
+    expect(endpointsIn(template)).toEqual(expect.arrayContaining(['ecs', 'ecs-agent', 'ecs-telemetry']));
+  });
+
+  it.each([
+    ['private', SubnetType.PRIVATE_WITH_EGRESS, 'DISABLED'],
+    ['public', SubnetType.PUBLIC, 'ENABLED'],
+  ] as const)('may exist already, with %s subnets', (_, subnetType, AssignPublicIp) => {
+    const stack = createStack();
+    const vpc = new Vpc(stack, 'Own', { restrictDefaultSecurityGroup: false });
+    const subnets = { subnetType };
+    const template = templateOf(createScoring({ compute: ecsCompute({ vpc, subnets }) }, stack));
+    template.resourceCountIs('AWS::EC2::VPC', 1);
+    template.resourceCountIs('AWS::EC2::VPCEndpoint', 0);
+    const Subnets = stack.resolve(vpc.selectSubnets(subnets).subnetIds);
+    expect(only(template, SERVICE)).toMatchObject({
+      NetworkConfiguration: { AwsvpcConfiguration: { AssignPublicIp, Subnets } },
     });
   });
 });

@@ -1,6 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { Size } from 'aws-cdk-lib';
-import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import {
   type BatchScoringProps,
   type ComputeForm,
@@ -8,6 +6,7 @@ import {
   ecsGpuCompute,
   type ServiceCompute,
 } from '../../infra/index.ts';
+import { GPU_METRIC_UNITS } from '../../lambda/core/observer.ts';
 import { createScoring, dashboardIn, templateOf } from '../helpers/stacks.ts';
 
 const ALARM = 'AWS::CloudWatch::Alarm';
@@ -66,30 +65,12 @@ describe('the dashboard of a service', () => {
     for (const shown of ['CPUUtilization', 'MemoryUtilization']) expect(body).toContain(`"AWS/ECS","${shown}"`);
     expect(body).not.toContain('AWS/Lambda');
   });
-});
 
-describe('what a service costs', () => {
-  /** US dollars for an hour of so many tasks, by the expression of the dashboard. */
-  function hourOf(compute: ComputeForm<ServiceCompute>, tasks: number): number {
-    const body = dashboardIn(synthesize(compute));
-    const [, expression = ''] = /"expression":"(FILL\(tasks, 0\)[^"]*)"/.exec(body) ?? [];
-    const code = new Function('FILL', 'PERIOD', 'tasks', `return ${expression};`);
-    const fill = (value: number, otherwise: number) => (Number.isNaN(value) ? otherwise : value);
-    return code(fill, () => 3600, tasks);
-  }
-
-  it('is that of the vCPUs and the memory of the tasks that run on Fargate', () => {
-    const x86 = ecsCompute({ architecture: Architecture.X86_64, vcpus: 2, memorySize: Size.gibibytes(6) });
-    expect(hourOf(x86, 3)).toBeCloseTo(3 * (2 * 0.04048 + 6 * 0.004445), 12);
-    expect(hourOf(ecsCompute(), 1)).toBeCloseTo(0.03238 + 2 * 0.00356, 12);
-    expect(hourOf(ecsCompute(), Number.NaN)).toBe(0);
-  });
-
-  it('is that of an instance for each task, with a fee where ECS manages it', () => {
-    expect(hourOf(ecsGpuCompute(), 2)).toBeCloseTo(2 * 0.526 * 1.15, 12);
-    expect(hourOf(ecsGpuCompute({ capacity: 'asg' }), 2)).toBeCloseTo(2 * 0.526, 12);
-    expect(hourOf(ecsGpuCompute({ gpuMemory: Size.gibibytes(24) }), 1)).toBeCloseTo(0.8048 * 1.15, 12);
-    const small = ecsGpuCompute({ gpuMemory: Size.gibibytes(4), memorySize: Size.gibibytes(3) });
-    expect(hourOf(small, 2)).toBeCloseTo(2 * 0.526 * 1.15, 12);
+  it('shows the GPUs of this deployment where it has some', () => {
+    const scoring = createScoring({ compute: ecsGpuCompute() });
+    const body = dashboardIn(templateOf(scoring));
+    for (const name of Object.keys(GPU_METRIC_UNITS)) {
+      expect(body).toContain(`"batchscore","${name}","service","${scoring.serviceName}"`);
+    }
   });
 });

@@ -1,71 +1,87 @@
 import { describe, expect, it } from '@jest/globals';
 import { Size } from 'aws-cdk-lib';
-import { Match, type Template } from 'aws-cdk-lib/assertions';
+import type { Template } from 'aws-cdk-lib/assertions';
+import { Vpc } from 'aws-cdk-lib/aws-ec2';
+import { AccessPoint, FileSystem } from 'aws-cdk-lib/aws-efs';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
-import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { createScoring, createStack, environmentIn, only, synthesize, templateOf } from '../helpers/stacks.ts';
+import { type EfsModels, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { createScoring, createStack, environmentIn, only, SCORING, templateOf } from '../helpers/stacks.ts';
+import { rightsOf } from './policies.ts';
 
+const FUNCTION = 'AWS::Lambda::Function';
 const DIGEST = '0123456789abcdef'.repeat(4);
 const URI = `s3://ml-models/team/models/${DIGEST}`;
-const OBJECTS = { 'Fn::Join': ['', ['arn:', { Ref: 'AWS::Partition' }, `:s3:::ml-models/team/models/${DIGEST}/*`]] };
 
-/** Every statement of a role's policy that names a service. */
-function statements(template: Template, service: string): { Action: unknown; Resource: unknown }[] {
-  return Object.values(template.findResources('AWS::IAM::Policy'))
-    .flatMap(({ Properties }) => Properties.PolicyDocument.Statement)
-    .filter(({ Action }) => [Action].flat().some((action: string) => action.startsWith(service)));
+/** Where the function looks for models. */
+function placeIn(template: Template) {
+  const { BATCHSCORE_MODELS_URI: uri, BATCHSCORE_MODELS_DIR: folder } = environmentIn(template);
+  return { uri, folder };
 }
 
 describe('models in S3', () => {
   it.each([
-    ['lambda', lambdaCompute()],
-    ['lambda-gpu', lambdaGpuCompute()],
-  ])('are told to the function, which may get the objects of that repository and no others: %s', (_, compute) => {
-    const template = synthesize({ models: URI, compute });
-
-    const environment = environmentIn(template);
-    expect(environment.BATCHSCORE_MODELS_URI).toBe(URI);
-    expect(environment).not.toHaveProperty('BATCHSCORE_MODELS_DIR');
-    const ofModels = statements(template, 's3:').filter((statement) => JSON.stringify(statement).includes('ml-models'));
-    expect(ofModels).toEqual([{ Action: 's3:GetObject', Effect: 'Allow', Resource: OBJECTS }]);
+    ['lambda', lambdaCompute],
+    ['lambda-gpu', lambdaGpuCompute],
+  ])('are told to the function, which has the room for them and gets no other objects: %s', (_, compute) => {
+    const scoring = createScoring({ models: URI, compute: compute({ ephemeralStorageSize: Size.gibibytes(4) }) });
+    expect(placeIn(templateOf(scoring))).toEqual({ uri: URI, folder: undefined });
+    expect(only(templateOf(scoring), FUNCTION, SCORING).EphemeralStorage).toEqual({ Size: 4096 });
+    const toModels = rightsOf(scoring, 'Role').filter((right) => right.includes('ml-models'));
+    expect(toModels).toEqual([`s3:GetObject arn:aws:s3:::ml-models/team/models/${DIGEST}/*`]);
   });
 
   it('are in no image: one is built without models, from whatever folder', () => {
-    const stack = createStack();
-
-    const scoring = createScoring({ image: undefined, models: `${URI}/` }, stack);
-
-    expect(environmentIn(templateOf(scoring)).BATCHSCORE_MODELS_URI).toBe(URI);
+    const scoring = createScoring({ image: undefined, models: `${URI}/` });
+    expect(placeIn(templateOf(scoring)).uri).toBe(URI);
     expect(JSON.stringify(scoring.image.tagOrDigest)).not.toContain('v1');
   });
 
   it('may be decrypted with the key of their bucket', () => {
     const stack = createStack();
-    const key = new Key(stack, 'ModelsKey');
-    const bucket = new Bucket(stack, 'Models', { bucketName: 'ml-models', encryptionKey: key });
+    const encryptionKey = new Key(stack, 'ModelsKey');
+    const bucket = new Bucket(stack, 'Models', { bucketName: 'ml-models', encryptionKey });
+    const scoring = createScoring({ models: { uri: URI, bucket } }, stack);
+    expect(rightsOf(scoring, 'ComputelambdaRole', 'kms')).toEqual(['kms:Decrypt <ModelsKey>']);
+    expect(rightsOf(scoring, 'ComputelambdaRole')).toContain(`s3:GetObject <Models>/team/models/${DIGEST}/*`);
+  });
+});
 
-    const template = templateOf(createScoring({ models: { uri: URI, bucket } }, stack));
+describe('models in a file system', () => {
+  function scoringWith(options: Partial<EfsModels> = {}) {
+    const stack = createStack();
+    const vpc = new Vpc(stack, 'Network', { natGateways: 0 });
+    const accessPoint = new AccessPoint(stack, 'Point', { fileSystem: new FileSystem(stack, 'Models', { vpc }) });
+    const compute = lambdaCompute({ vpc, subnets: { subnets: vpc.isolatedSubnets } });
+    return createScoring({ image: undefined, models: { accessPoint, ...options }, compute }, stack);
+  }
 
-    expect(statements(template, 'kms:')).toEqual([
-      { Action: 'kms:Decrypt', Effect: 'Allow', Resource: stack.resolve(key.keyArn) },
+  const scoring = scoringWith();
+
+  it.each([
+    [scoring, '/mnt/models'],
+    [scoringWith({ folder: 'releases/42' }), '/mnt/models/releases/42'],
+  ])('are mounted, and looked for where they lie: %2$s', (mounted, folder) => {
+    const template = templateOf(mounted);
+    expect(only(template, FUNCTION, SCORING).FileSystemConfigs).toEqual([
+      { Arn: expect.anything(), LocalMountPath: '/mnt/models' },
     ]);
-    template.hasResourceProperties('AWS::IAM::Policy', {
-      PolicyDocument: {
-        Statement: Match.arrayWith([
-          Match.objectLike({
-            Action: 's3:GetObject',
-            Resource: stack.resolve(bucket.arnForObjects(`team/models/${DIGEST}/*`)),
-          }),
-        ]),
-      },
-    });
+    expect(placeIn(template)).toEqual({ uri: undefined, folder });
   });
 
-  it('have the room in /tmp that the function is given, with a GPU, too', () => {
-    const compute = lambdaGpuCompute({ ephemeralStorageSize: Size.gibibytes(4) });
-    const template = synthesize({ models: URI, compute });
-    const scoring = only(template, 'AWS::Lambda::Function', { PackageType: 'Image' });
-    expect(scoring.EphemeralStorage).toEqual({ Size: 4096 });
+  it('may be read through their access point, and not be written', () => {
+    const point = 'arn:aws:elasticfilesystem:REGION:ACCOUNT:access-point/<Point>';
+    expect(rightsOf(scoring, 'ComputelambdaRole', 'elasticfilesystem')).toEqual([
+      `elasticfilesystem:ClientMount <Models> if {"StringEquals":{"elasticfilesystem:AccessPointArn":"${point}"}}`,
+    ]);
+  });
+
+  it('are reached through one more port, that of NFS, once there are mount targets', () => {
+    const template = templateOf(scoring);
+    const egress = Object.values(template.findResources('AWS::EC2::SecurityGroupEgress'));
+    expect(egress.map(({ Properties }) => Properties.FromPort)).toEqual([2049]);
+    const [scoringFunction] = Object.values(template.findResources(FUNCTION, { Properties: SCORING }));
+    const targets = Object.keys(template.findResources('AWS::EFS::MountTarget'));
+    expect(scoringFunction?.DependsOn).toEqual(expect.arrayContaining(targets));
   });
 });

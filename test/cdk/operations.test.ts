@@ -1,16 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { Stack } from 'aws-cdk-lib';
-import { Template } from 'aws-cdk-lib/assertions';
-import { type IGrantable, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { Template } from 'aws-cdk-lib/assertions';
+import type { IGrantable } from 'aws-cdk-lib/aws-iam';
 import { ecsCompute, ecsGpuCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { docPage } from '../helpers/command.ts';
 import { createScoring, synthesize, templateOf } from '../helpers/stacks.ts';
-
-interface Statement {
-  readonly Action: string | readonly string[];
-  readonly Resource: unknown;
-  readonly Condition?: unknown;
-}
+import { rightsIn, rightsOf, roleIn } from './policies.ts';
 
 describe('docs/operations.md', () => {
   const page = docPage('operations.md');
@@ -31,14 +25,10 @@ describe('docs/operations.md', () => {
   ] as const)('allows a %s by hand what %s allows', (who, method) => {
     const text = page.match(new RegExp(`^\`\`\`json ${who}\n([\\s\\S]*?)^\`\`\`$`, 'm'))?.[1] ?? '';
     const scoring = createScoring({ results: ['queue', 'table', 'bucket'], jobs: {} });
-    const role = new Role(Stack.of(scoring), 'Someone', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') });
     const grant: (grantee: IGrantable) => unknown = scoring[method].bind(scoring);
-    grant(role);
-    const policies = Template.fromStack(Stack.of(scoring)).findResources('AWS::IAM::Policy');
-    const granted = Object.entries(policies)
-      .filter(([id]) => id.startsWith('Someone'))
-      .flatMap(([, { Properties }]) => Properties.PolicyDocument.Statement);
-    expect(rightsIn(JSON.parse(text).Statement)).toEqual(rightsIn(granted));
+    grant(roleIn(scoring, 'Someone'));
+    const granted = rightsOf(scoring, 'Someone').map(asOnThePage).toSorted();
+    expect(granted).toEqual(rightsIn(JSON.parse(text).Statement));
   });
 
   it.each([
@@ -80,45 +70,21 @@ function graphTitles(template: Template): string[] {
   return JSON.parse(body).widgets.map(({ properties }: { properties: { title: string } }) => properties.title);
 }
 
-/** What statements allow, one line for each action on each resource, as the page names them. */
-function rightsIn(statements: readonly Statement[]): string[] {
-  const rights = statements.flatMap(({ Action, Resource, Condition = {} }) =>
-    [Action]
-      .flat()
-      .flatMap((action) =>
-        [Resource].flat().map((resource) => `${action} ${named(resource)} ${JSON.stringify(named(Condition))}`),
-      ),
-  );
-  return [...new Set(rights)].toSorted();
-}
-
 /** The name that the page has for what the template refers to. */
-const NAMES = [
-  [/^AWS::Partition$/, 'aws'],
-  [/^AWS::Region$/, 'REGION'],
-  [/^AWS::AccountId$/, 'ACCOUNT'],
-  [/^ScoringRequests[0-9A-F]+$/, 'arn:aws:sqs:REGION:ACCOUNT:REQUEST_QUEUE'],
-  [/^ScoringDeadLetters[0-9A-F]+$/, 'arn:aws:sqs:REGION:ACCOUNT:DEAD_LETTER_QUEUE'],
-  [/^ScoringResults[0-9A-F]+$/, 'arn:aws:sqs:REGION:ACCOUNT:RESULT_QUEUE'],
-  [/^ScoringResultTable[0-9A-F]+$/, 'arn:aws:dynamodb:REGION:ACCOUNT:table/RESULT_TABLE'],
-  [/^ScoringPayloadBucket[0-9A-F]+$/, 'arn:aws:s3:::PAYLOAD_BUCKET'],
-  [/^ScoringResultBucket[0-9A-F]+$/, 'arn:aws:s3:::RESULT_BUCKET'],
-  [/^ScoringJobsBucket[0-9A-F]+$/, 'arn:aws:s3:::JOB_BUCKET'],
-  [/^ScoringComputelambdaFunction[0-9A-F]+$/, 'arn:aws:lambda:REGION:ACCOUNT:function:FUNCTION'],
-  [/^ScoringComputelambdaFunctionSqsEventSource\w+$/, 'UUID'],
-] as const;
+const NAMES = {
+  Requests: 'arn:aws:sqs:REGION:ACCOUNT:REQUEST_QUEUE',
+  DeadLetters: 'arn:aws:sqs:REGION:ACCOUNT:DEAD_LETTER_QUEUE',
+  Results: 'arn:aws:sqs:REGION:ACCOUNT:RESULT_QUEUE',
+  ResultTable: 'arn:aws:dynamodb:REGION:ACCOUNT:table/RESULT_TABLE',
+  PayloadBucket: 'arn:aws:s3:::PAYLOAD_BUCKET',
+  ResultBucket: 'arn:aws:s3:::RESULT_BUCKET',
+  JobsBucket: 'arn:aws:s3:::JOB_BUCKET',
+  Jobs: 'STATE_MACHINE',
+  ComputelambdaFunction: 'arn:aws:lambda:REGION:ACCOUNT:function:FUNCTION',
+};
 
-function named(node: unknown): unknown {
-  if (Array.isArray(node)) return node.map(named);
-  if (typeof node !== 'object' || node === null) return node;
-  const { Ref, 'Fn::GetAtt': attribute, 'Fn::Join': joined } = node as Record<string, readonly [string, unknown[]]>;
-  if (joined !== undefined) {
-    return joined[1]
-      .map(named)
-      .join(joined[0])
-      .replace(/Test-Scoring-Jobs-\w+/, 'STATE_MACHINE');
-  }
-  const id = String(Ref ?? attribute?.[0]);
-  if (id !== 'undefined') return NAMES.find(([of]) => of.test(id))?.[1] ?? id;
-  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, named(value)]));
+function asOnThePage(right: string): string {
+  return Object.entries(NAMES)
+    .reduce((text, [id, name]) => text.replaceAll(`<${id}>`, name), right)
+    .replace(/<ComputelambdaFunctionSqsEventSource\w+>/, 'UUID');
 }

@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration, Stack } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import { type IMetric, Metric } from 'aws-cdk-lib/aws-cloudwatch';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, DockerImageCode, DockerImageFunction } from 'aws-cdk-lib/aws-lambda';
 import {
-  type AlarmCondition,
   type Compute,
   type ComputeForm,
   concurrencyProblems,
@@ -57,20 +56,13 @@ function functionComputeOf(
   maximumConcurrency?: number,
 ): FunctionCompute {
   const { eventSourceMappings, graph } = feedFromQueues(scoringFunction, wiring, { maximumConcurrency });
-  const slow: AlarmCondition = {
-    id: 'Slow',
-    description: 'Invocations take long. Lower the batch size.',
-    metric: scoringFunction.metricDuration({ period: PERIOD }),
-    threshold: 1000,
-    periods: 2,
-  };
   return {
     function: scoringFunction,
     alias: undefined,
     eventSourceMappings,
     grantPrincipal: scoringFunction.grantPrincipal,
     grantSwitch: (grantee) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
-    alarms: [...functionAlarms(scoringFunction), slow],
+    alarms: functionAlarms(scoringFunction),
     graphs: [functionGraph(scoringFunction, TIMEOUT_SECONDS), graph],
     cost: functionCost(scoringFunction, { architecture: ARM, memoryMb: MEMORY_MB }, wiring.prices),
   };
@@ -104,7 +96,6 @@ describe('a function of your own, made of the exported parts', () => {
     eventSourceEnabled: false,
   });
   const template = templateOf(scoring);
-  const _stack = Stack.of(scoring);
 
   it('has the image, the environment and the feed that the construct would give it', () => {
     expect(only(template, 'AWS::Lambda::Function')).toMatchObject({

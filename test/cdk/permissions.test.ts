@@ -1,238 +1,271 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration } from 'aws-cdk-lib';
-import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Duration, type Stack } from 'aws-cdk-lib';
+import type { Template } from 'aws-cdk-lib/assertions';
 import { Key } from 'aws-cdk-lib/aws-kms';
+import { Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { lambdaCompute, lambdaGpuCompute, type ResultStore } from '../../infra/index.ts';
-import { createScoring, createStack, templateOf } from '../helpers/stacks.ts';
 import {
-  actionsOf,
-  actionsOfRole,
-  arnIn,
-  grantsOf,
-  policiesOf,
-  resourcesOf,
-  roleIn,
-  statementsIn,
-} from './policies.ts';
+  BatchScoring,
+  type BatchScoringProps,
+  type Compute,
+  ecsCompute,
+  ecsGpuCompute,
+  lambdaCompute,
+  lambdaGpuCompute,
+} from '../../infra/index.ts';
+import { createScoring, createStack, imageOf, templateOf } from '../helpers/stacks.ts';
+import { rightsIn, rightsOf, roleIn, type Statement } from './policies.ts';
 
-/** Why a statement may stand for every resource: AWS lets it be no narrower. */
-const WILDCARDS: Readonly<Record<string, string>> = {
-  'key policy kms:*': "in a key's policy * is the key itself; this is the account's access to its own key",
-  'key policy kms:Decrypt,kms:DescribeKey,kms:Encrypt,kms:GenerateDataKey*,kms:ReEncrypt*':
-    "in a key's policy * is the key itself; CloudWatch Logs may use it for log groups of this account",
-};
+type Props = Partial<BatchScoringProps<Compute>>;
+const ALL = ['queue', 'table', 'bucket'] as const;
+const HOST = 'ComputelambdaRole';
+const visibilityTimeout = Duration.seconds(400);
 
-const KINDS = { lambda: lambdaCompute, 'lambda-gpu': lambdaGpuCompute };
-const STORES: readonly (readonly ResultStore[])[] = [['queue'], ['table'], ['bucket'], ['queue', 'table', 'bucket']];
-const CASES = Object.entries(KINDS).flatMap(([kind, compute]) =>
-  STORES.flatMap((results) => [true, false].map((kms) => ({ kind, compute, results, kms }))),
-);
+/** A deployment with a producer, a consumer and an operator. What docs/operations.md says of these is tested with it. */
+function deployed(props: Props = {}, stack = createStack()): BatchScoring<Compute> {
+  const scoring = createScoring<Compute>({ results: ALL, ...props }, stack);
+  scoring.grantSubmit(roleIn(scoring, 'Producer'));
+  scoring.grantCollect(roleIn(scoring, 'Consumer'));
+  scoring.grantOperate(roleIn(scoring, 'Operator'));
+  return scoring;
+}
 
-describe('no statement allows more than it must', () => {
-  it.each(CASES)('$kind, results to $results, own key $kms', ({ compute, results, kms }) => {
-    const stack = createStack();
-    const encryptionKey = kms ? new Key(stack, 'Key') : undefined;
-    const scoring = createScoring({ compute: compute(), results, ...(encryptionKey && { encryptionKey }) }, stack);
-    scoring.grantSubmit(new Role(stack, 'Producer', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
-    scoring.grantCollect(new Role(stack, 'Consumer', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
-    scoring.grantOperate(new Role(stack, 'Operator', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
-    // The policy of an endpoint allows nobody anything: it limits what roles may do there.
-    const allowed = statementsIn(templateOf(scoring)).filter(
-      ({ kind, statement }) => kind !== 'AWS::EC2::VPCEndpoint' && statement.Effect === 'Allow',
-    );
-    const wild = allowed
-      .filter(({ statement }) => resourcesOf(statement).includes('*'))
-      .map(({ kind, statement }) => `${kind} ${actionsOf(statement).join(',')}`);
-    expect(new Set(wild)).toEqual(new Set(kms ? Object.keys(WILDCARDS) : []));
+/** The right to list what begins with a prefix, which is to know what is not there. */
+const listing = (bucket: string, prefix: string) =>
+  `s3:ListBucket <${bucket}> if {"StringLike":{"s3:prefix":"${prefix}*"}}`;
 
-    const ofRoles = allowed
-      .filter(({ kind }) => kind !== 'key policy')
-      .flatMap(({ statement }) => actionsOf(statement));
-    expect(ofRoles.filter((action) => action.endsWith(':*') || action === '*')).toEqual([]);
+const SCORING = [
+  'dynamodb:BatchWriteItem <ResultTable>',
+  's3:GetObject <PayloadBucket>/requests/*',
+  listing('PayloadBucket', 'requests/'),
+  's3:PutObject <PayloadBucket>/results/*',
+  's3:PutObject <ResultBucket>/results/*',
+  'sqs:ChangeMessageVisibility <Requests>',
+  'sqs:DeleteMessage <Requests>',
+  'sqs:GetQueueAttributes <Requests>',
+  'sqs:GetQueueAttributes <Results>',
+  'sqs:GetQueueUrl <Requests>',
+  'sqs:GetQueueUrl <Results>',
+  'sqs:ReceiveMessage <Requests>',
+  'sqs:SendMessage <Results>',
+];
+const logging = (id: string) => ['logs:CreateLogStream', 'logs:PutLogEvents'].map((action) => `${action} <${id}Log>`);
+const protecting = (id: string) =>
+  ['ecs:GetTaskProtection', 'ecs:UpdateTaskProtection'].map(
+    (action) => `${action} arn:aws:ecs:REGION:ACCOUNT:task/<${id}Cluster>/*`,
+  );
+
+describe('the host', () => {
+  it.each<[string, Props['compute'], string[]]>([
+    ['Computelambda', lambdaCompute(), logging('Computelambda')],
+    ['Computelambdagpu', lambdaGpuCompute(), logging('Computelambdagpu')],
+    ['Computeecs', ecsCompute(), protecting('Computeecs')],
+    ['Computeecsgpu', ecsGpuCompute(), protecting('Computeecsgpu')],
+  ])('may do what scoring needs, and nothing else: %s', (id, compute, more) => {
+    expect(rightsOf(deployed({ compute }), `Scoring${id}Role`)).toEqual([...SCORING, ...more].toSorted());
   });
-});
-
-describe('the function', () => {
-  const SCORING = [
-    'logs:CreateLogStream',
-    'logs:PutLogEvents',
-    's3:GetObject',
-    's3:ListBucket',
-    's3:PutObject',
-    'sqs:ChangeMessageVisibility',
-    'sqs:DeleteMessage',
-    'sqs:GetQueueAttributes',
-    'sqs:GetQueueUrl',
-    'sqs:ReceiveMessage',
-  ];
 
   it.each([
-    [['bucket'], []],
-    [['queue'], ['sqs:SendMessage']],
-    [['table'], ['dynamodb:BatchWriteItem']],
-  ] as const)('may do what it does for %j, and nothing else', (results, more) => {
-    const template = templateOf(createScoring({ results }));
-    expect(actionsOfRole(template, 'ComputelambdaRole')).toEqual([...SCORING, ...more].toSorted());
-  });
-
-  it('delays only messages of the request queue', () => {
-    const scoring = createScoring();
-    const granted = grantsOf(templateOf(scoring), 'ComputelambdaRole');
-    expect(granted('sqs:ChangeMessageVisibility')).toEqual([arnIn(scoring, scoring.requestQueue.queueArn)]);
-    expect(granted('sqs:SendMessage')).toEqual([arnIn(scoring, scoring.resultQueue?.queueArn)]);
+    ['queue', /<Result(Table|Bucket)>/],
+    ['table', /<Result(s|Bucket)>/],
+    ['bucket', /<Result(s|Table)>/],
+  ] as const)('may write results to the %s alone where that is all', (store, others) => {
+    const expected = [...SCORING, ...logging('Computelambda')].filter((right) => !others.test(right));
+    expect(rightsOf(deployed({ results: [store] }), HOST)).toEqual(expected.toSorted());
   });
 });
 
-describe('a producer', () => {
-  it('may send requests and upload payloads, and cannot read anything', () => {
-    const scoring = createScoring({ results: ['queue', 'table', 'bucket'] });
-    scoring.grantSubmit(roleIn(scoring, 'Producer'));
-    const template = templateOf(scoring);
-    const granted = grantsOf(template, 'Producer');
-    expect(actionsOfRole(template, 'Producer')).toEqual([
-      's3:PutObject',
-      'sqs:GetQueueAttributes',
-      'sqs:GetQueueUrl',
-      'sqs:SendMessage',
-    ]);
-    expect(granted('sqs:SendMessage')).toEqual([arnIn(scoring, scoring.requestQueue.queueArn)]);
+it('of buckets that exist already, each reaches the keys of this deployment for requests or results alone', () => {
+  const stack = createStack();
+  const payloadBucket = new Bucket(stack, 'Shared');
+  const stores = { resultBucket: new Bucket(stack, 'Lake') };
+  const scoring = deployed({ payloadBucket, stores, keyPrefix: 'team/fraud/' }, stack);
+  const toS3 = Object.fromEntries(['Producer', 'Consumer', HOST].map((who) => [who, rightsOf(scoring, who, 's3')]));
+  expect(toS3).toEqual({
+    Producer: ['s3:PutObject <Shared>/team/fraud/requests/*'],
+    Consumer: [
+      's3:GetObject <Lake>/team/fraud/results/*',
+      's3:GetObject <Shared>/team/fraud/results/*',
+      listing('Lake', 'team/fraud/results/'),
+      listing('Shared', 'team/fraud/results/'),
+    ],
+    [HOST]: [
+      's3:GetObject <Shared>/team/fraud/requests/*',
+      listing('Shared', 'team/fraud/requests/'),
+      's3:PutObject <Lake>/team/fraud/results/*',
+      's3:PutObject <Shared>/team/fraud/results/*',
+    ],
   });
 });
 
-describe('a consumer', () => {
-  it('may take results from every store, and cannot send or write anything', () => {
-    const scoring = createScoring({ results: ['queue', 'table', 'bucket'] });
-    scoring.grantCollect(roleIn(scoring, 'Consumer'));
-    const template = templateOf(scoring);
-    const granted = grantsOf(template, 'Consumer');
-    expect(actionsOfRole(template, 'Consumer')).toEqual([
-      'dynamodb:BatchGetItem',
-      'dynamodb:GetItem',
-      's3:GetObject',
-      's3:ListBucket',
-      'sqs:ChangeMessageVisibility',
-      'sqs:DeleteMessage',
-      'sqs:GetQueueAttributes',
-      'sqs:GetQueueUrl',
-      'sqs:ReceiveMessage',
-    ]);
-    expect(granted('sqs:ReceiveMessage')).toEqual([arnIn(scoring, scoring.resultQueue?.queueArn)]);
-    expect(granted('dynamodb:BatchGetItem')).toEqual([arnIn(scoring, scoring.resultTable?.tableArn)]);
-  });
+it('two deployments that share a bucket have different prefixes', () => {
+  const stack = createStack();
+  const payloadBucket = new Bucket(stack, 'Shared');
+  const image = imageOf(stack);
+  const props = { image, payloadBucket, results: ['bucket'], stores: { resultBucket: payloadBucket } } as const;
+  const [one, other] = [new BatchScoring(stack, 'One', props), new BatchScoring(stack, 'Other', props)];
+  for (const scoring of [one, other]) scoring.grantSubmit(roleIn(scoring, `${scoring.node.id}Producer`));
+  const prefix = 's3:PutObject <Shared>/batchscore/<AWS::AccountId>/<AWS::Region>';
+  expect(rightsOf(one, 'OneProducer', 's3')).toEqual([expect.stringMatching(`^${prefix}/Test-One-\\w+/requests/\\*$`)]);
+  expect(rightsOf(one, 'OtherProducer', 's3')).toEqual([expect.stringContaining(`${prefix}/Test-Other-`)]);
+});
 
-  it('may decrypt what it takes, and a producer encrypt what it sends, with a key of your own', () => {
-    const stack = createStack();
-    const encryptionKey = new Key(stack, 'Key');
-    const scoring = createScoring({ results: ['queue', 'table', 'bucket'], encryptionKey }, stack);
-    scoring.grantCollect(roleIn(scoring, 'Consumer'));
-    scoring.grantSubmit(roleIn(scoring, 'Producer'));
-    const template = templateOf(scoring);
-    expect(actionsOfRole(template, 'Consumer')).toContain('kms:Decrypt');
-    expect(actionsOfRole(template, 'Producer')).toEqual(
-      expect.arrayContaining(['kms:Encrypt', 'kms:GenerateDataKey*', 'kms:Decrypt']),
-    );
+describe('of three shards', () => {
+  const scoring = deployed({ shards: 3 });
+  const MAPPING = 'arn:aws:lambda:REGION:ACCOUNT:event-source-mapping:<ComputelambdaFunctionSqsEventSourceTestScoring';
+
+  it.each([
+    ['the host consumes', HOST, /^sqs:(Receive|Delete|ChangeMessageVis)\w+ <Requests/, 9],
+    ['a producer sends to', 'Producer', /^sqs:SendMessage <Requests/, 3],
+    ['an operator sends to and empties', 'Operator', /^sqs:(Send|Purge)\w+ <Requests/, 6],
+    ['an operator switches', 'Operator', new RegExp(`^lambda:UpdateEventSourceMapping ${MAPPING}`), 3],
+  ] as const)('%s each', (_, who, rights, count) => {
+    expect(rightsOf(scoring, who).filter((right) => rights.test(right))).toHaveLength(count);
   });
 });
 
 describe('an operator', () => {
-  const REPAIR = [
-    'sqs:CancelMessageMoveTask',
-    'sqs:DeleteMessage',
-    'sqs:GetQueueAttributes',
-    'sqs:GetQueueUrl',
-    'sqs:ListMessageMoveTasks',
-    'sqs:PurgeQueue',
-    'sqs:ReceiveMessage',
-    'sqs:SendMessage',
-    'sqs:StartMessageMoveTask',
-  ];
-  const SWITCH = ['lambda:GetEventSourceMapping', 'lambda:UpdateEventSourceMapping'];
-
-  it('may redrive and empty the queues, switch the mapping, and read or write nothing else', () => {
-    const scoring = createScoring({ results: ['queue', 'table', 'bucket'] });
-    scoring.grantOperate(roleIn(scoring, 'Operator'));
-    const template = templateOf(scoring);
-    const granted = grantsOf(template, 'Operator');
-    const requests = arnIn(scoring, scoring.requestQueue.queueArn);
-    const dead = arnIn(scoring, scoring.deadLetterQueue?.queueArn);
-    expect(actionsOfRole(template, 'Operator')).toEqual([...SWITCH, ...REPAIR]);
-    for (const action of ['sqs:PurgeQueue', 'sqs:GetQueueAttributes'])
-      expect(granted(action)).toEqual([requests, dead]);
-    expect(granted('sqs:SendMessage')).toEqual([requests]);
-    for (const action of ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:StartMessageMoveTask']) {
-      expect(granted(action)).toEqual([dead]);
-    }
-    const [mapping] = scoring.compute.eventSourceMappings;
-    for (const action of SWITCH) expect(granted(action)).toEqual([arnIn(scoring, mapping?.eventSourceMappingArn)]);
+  it('may not lead the mapping of a GPU to another function', () => {
+    const scoring = deployed({ compute: lambdaGpuCompute() });
+    const [, switching = ''] = rightsOf(scoring, 'Operator', 'lambda');
+    const arns = '["<ComputelambdagpuFunction>","<ComputelambdagpuFunction>:*"]';
+    expect(switching.split(' if ')[1]).toBe(`{"ArnLike":{"lambda:FunctionArn":${arns}}}`);
   });
 
-  it('may do so on every shard', () => {
-    const scoring = createScoring({ shards: 2 });
-    scoring.grantOperate(roleIn(scoring, 'Operator'));
-    const granted = grantsOf(templateOf(scoring), 'Operator');
-    const requests = scoring.requestQueues.map(({ queueArn }) => arnIn(scoring, queueArn));
-    const mappings = scoring.compute.eventSourceMappings.map((one) => arnIn(scoring, one.eventSourceMappingArn));
-    expect(granted('sqs:SendMessage')).toEqual(requests);
-    expect(granted('sqs:PurgeQueue')).toEqual([...requests, arnIn(scoring, scoring.deadLetterQueue?.queueArn)]);
-    expect(granted('lambda:UpdateEventSourceMapping')).toEqual(mappings);
-    expect([requests.length, mappings.length]).toEqual([2, 2]);
-  });
-
-  it.each(Object.entries(KINDS))('may not lead the mapping of %s to another function', (_, compute) => {
-    const scoring = createScoring({ compute: compute() });
-    scoring.grantOperate(roleIn(scoring, 'Operator'));
-    const { functionArn } = scoring.compute.function;
-    const switching = policiesOf(templateOf(scoring), 'Operator').filter((statement) =>
-      actionsOf(statement).includes('lambda:UpdateEventSourceMapping'),
-    );
-    expect(switching).toHaveLength(1);
-    expect(switching[0]).toMatchObject({
-      Condition: {
-        ArnLike: { 'lambda:FunctionArn': [functionArn, `${functionArn}:*`].map((arn) => arnIn(scoring, arn)) },
-      },
-    });
-  });
-
-  it('may decrypt dead letters and encrypt what goes back, with a key of your own', () => {
+  it('may empty an existing queue that was given without dead letters', () => {
     const stack = createStack();
-    const encryptionKey = new Key(stack, 'Key');
-    const scoring = createScoring({ encryptionKey }, stack);
-    scoring.grantOperate(roleIn(scoring, 'Operator'));
-    const actions = actionsOfRole(templateOf(scoring), 'Operator');
-    expect(actions.filter((action) => action.startsWith('kms:'))).toEqual(['kms:Decrypt', 'kms:GenerateDataKey']);
-  });
-
-  it('may use the key that was given with existing queues, and the one that was used before', () => {
-    const stack = createStack();
-    const encryptionKey = new Key(stack, 'Key');
-    const formerEncryptionKey = new Key(stack, 'Former');
-    const visibilityTimeout = Duration.minutes(7);
-    const [orders, dead] = ['orders', 'dead'].map((name) =>
-      Queue.fromQueueArn(stack, name, `arn:aws:sqs:eu-central-1:123456789012:${name}`),
-    );
-    if (orders === undefined) throw new Error('expected a queue');
-    const requestQueue = { queue: orders, visibilityTimeout, deadLetterQueue: dead };
-    const scoring = createScoring({ requestQueue, encryptionKey, formerEncryptionKey }, stack);
-    scoring.grantOperate(roleIn(scoring, 'Operator'));
-    const granted = grantsOf(templateOf(scoring), 'Operator');
-    expect(granted('kms:GenerateDataKey')).toEqual([arnIn(scoring, encryptionKey.keyArn)]);
-    expect(granted('kms:Decrypt')).toEqual(
-      [formerEncryptionKey, encryptionKey].map(({ keyArn }) => arnIn(scoring, keyArn)),
-    );
-  });
-
-  it('may empty and switch an existing queue that was given without dead letters', () => {
-    const stack = createStack();
-    const visibilityTimeout = Duration.minutes(7);
     const queue = new Queue(stack, 'Orders', { visibilityTimeout });
-    const scoring = createScoring({ requestQueue: { queue, visibilityTimeout } }, stack);
-    scoring.grantOperate(roleIn(scoring, 'Operator'));
-    expect(actionsOfRole(templateOf(scoring), 'Operator')).toEqual([
-      ...SWITCH,
-      'sqs:GetQueueAttributes',
-      'sqs:GetQueueUrl',
-      'sqs:PurgeQueue',
+    expect(rightsOf(deployed({ requestQueue: { queue, visibilityTimeout } }, stack), 'Operator', 'sqs')).toEqual([
+      'sqs:GetQueueAttributes <Orders>',
+      'sqs:GetQueueUrl <Orders>',
+      'sqs:PurgeQueue <Orders>',
     ]);
   });
 });
+
+const KEY_ARN = 'arn:aws:kms:eu-central-1:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9';
+const QUEUE_ARN = 'arn:aws:sqs:eu-central-1:123456789012:orders';
+const USE = ['kms:Decrypt', 'kms:Encrypt', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'];
+const DECRYPT = ['kms:Decrypt'];
+const REENCRYPT = ['kms:Decrypt', 'kms:GenerateDataKey'];
+
+/** Queues and a bucket that exist already, and the CDK knows of no key. */
+function imported(stack: Stack): Props {
+  const [queue, deadLetterQueue, resultQueue] = ['', '-dead', '-scores'].map((end) =>
+    Queue.fromQueueArn(stack, `Queue${end}`, `${QUEUE_ARN}${end}`),
+  ) as [Queue, Queue, Queue];
+  return {
+    results: ['queue'],
+    requestQueue: { queue, visibilityTimeout, deadLetterQueue },
+    stores: { resultQueue },
+    payloadBucket: Bucket.fromBucketName(stack, 'Payloads', 'payloads'),
+  };
+}
+
+/** The same as parts of this app, without a key. */
+function withoutKey(stack: Stack): Props {
+  const deadLetterQueue = { queue: new Queue(stack, 'Dead'), maxReceiveCount: 5 };
+  const queue = new Queue(stack, 'Orders', { visibilityTimeout, deadLetterQueue });
+  return {
+    results: ['queue'],
+    requestQueue: { queue, visibilityTimeout },
+    stores: { resultQueue: new Queue(stack, 'Scores') },
+    payloadBucket: new Bucket(stack, 'Payloads'),
+  };
+}
+
+describe('the key', () => {
+  it.each<[string, (stack: Stack) => Props, Record<'host' | 'producer' | 'consumer' | 'operator', string[]>]>([
+    [
+      'of your own encrypts what each sends, and opens what each takes',
+      (stack) => ({ results: ['queue', 'bucket'], encryptionKey: new Key(stack, 'Key') }),
+      {
+        host: [...DECRYPT, 'kms:Encrypt', 'kms:GenerateDataKey', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'],
+        producer: [...DECRYPT, 'kms:Encrypt', 'kms:GenerateDataKey', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'],
+        consumer: DECRYPT,
+        operator: REENCRYPT,
+      },
+    ],
+    [
+      'of your own is taken for that of existing queues and buckets whose key is not known',
+      (stack) => ({ ...imported(stack), encryptionKey: Key.fromKeyArn(stack, 'Key', KEY_ARN) }),
+      { host: USE, producer: USE, consumer: DECRYPT, operator: REENCRYPT },
+    ],
+    [
+      'of your own opens nothing but the environment where all that exists is known to have none',
+      (stack) => ({ ...withoutKey(stack), encryptionKey: new Key(stack, 'Key') }),
+      { host: DECRYPT, producer: [], consumer: [], operator: [] },
+    ],
+    [
+      'from before a change still opens what it has encrypted, and encrypts nothing any more',
+      (stack) => ({ formerEncryptionKey: new Key(stack, 'Former') }),
+      { host: DECRYPT, producer: [], consumer: DECRYPT, operator: DECRYPT },
+    ],
+    [
+      'of a bucket encrypts for a producer and decrypts for a consumer, and not the other way round',
+      (stack) => {
+        const encryption = { encryption: BucketEncryption.KMS, encryptionKey: new Key(stack, 'Key') };
+        return { results: ['queue'], payloadBucket: new Bucket(stack, 'Shared', encryption) };
+      },
+      { host: REENCRYPT, producer: ['kms:GenerateDataKey'], consumer: DECRYPT, operator: [] },
+    ],
+  ])('%s', (_, propsIn, expected) => {
+    const stack = createStack();
+    const scoring = deployed(propsIn(stack), stack);
+    const actionsOf = (who: string) => [
+      ...new Set(rightsOf(scoring, who, 'kms').map((right) => right.split(' ')[0] ?? '')),
+    ];
+    expect({
+      host: actionsOf(HOST),
+      producer: actionsOf('Producer'),
+      consumer: actionsOf('Consumer'),
+      operator: actionsOf('Operator'),
+    }).toEqual(expected);
+  });
+});
+
+/** Why a statement may stand for every resource: in a key's policy * is the key itself. */
+const WILDCARDS = [
+  // The account's access to its own key.
+  'kms:* *',
+  // CloudWatch Logs, for log groups of this account.
+  ...['Decrypt', 'DescribeKey', 'Encrypt', 'GenerateDataKey*', 'ReEncrypt*'].map((action) => `kms:${action} *`),
+];
+
+describe('no statement allows more than it must', () => {
+  it.each([
+    ['lambda', lambdaCompute, false],
+    ['lambda', lambdaCompute, true],
+    ['lambda-gpu', lambdaGpuCompute, false],
+    ['lambda-gpu', lambdaGpuCompute, true],
+  ] as const)('%s, own key %3$s', (_, compute, hasKey) => {
+    const stack = createStack();
+    const encryptionKey = hasKey ? new Key(stack, 'Key') : undefined;
+    const rights = allowedIn(templateOf(deployed({ compute: compute(), encryptionKey }, stack)));
+    const wild = rights.filter((right) => / \*( if |$)|:\* /.test(right)).map((right) => right.split(' if ')[0]);
+    expect(wild.toSorted()).toEqual(hasKey ? WILDCARDS.toSorted() : []);
+  });
+});
+
+/** What every policy of a template allows, but that of an endpoint: it limits what roles may do there. */
+function allowedIn(template: Template): string[] {
+  type Document = { readonly Statement: readonly Statement[] };
+  interface Resource {
+    readonly Type: string;
+    readonly Properties?: {
+      readonly PolicyDocument?: Document;
+      readonly KeyPolicy?: Document;
+      readonly Policies?: readonly { readonly PolicyDocument: Document }[];
+    };
+  }
+  const resources: Resource[] = Object.values(template.toJSON().Resources);
+  const documents = resources
+    .filter(({ Type }) => Type !== 'AWS::EC2::VPCEndpoint')
+    .flatMap(({ Properties: { PolicyDocument, KeyPolicy, Policies = [] } = {} }) => [
+      PolicyDocument,
+      KeyPolicy,
+      ...Policies.map((policy) => policy.PolicyDocument),
+    ]);
+  const statements = documents.flatMap((document) => document?.Statement ?? []);
+  return rightsIn(statements.filter(({ Effect }) => Effect === 'Allow'));
+}

@@ -1,69 +1,55 @@
 import { Stack } from 'aws-cdk-lib';
-import type { Template } from 'aws-cdk-lib/assertions';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import type { BatchScoring } from '../../infra/index.ts';
+import type { Construct } from 'constructs';
+import { plainText } from '../../infra/constructs/problems.ts';
+import { templateOf } from '../helpers/stacks.ts';
 
 export interface Statement {
   readonly Effect: string;
   readonly Action: string | readonly string[];
   readonly Resource?: unknown;
-  readonly Principal?: unknown;
   readonly Condition?: unknown;
 }
 
-export function roleIn(scoring: BatchScoring, id: string): Role {
-  return new Role(Stack.of(scoring), id, { assumedBy: new ServicePrincipal('ec2.amazonaws.com') });
+/** A role of a service, for a producer, a consumer, or the host itself. */
+export function roleIn(scope: Construct, id: string, service = 'ec2'): Role {
+  return new Role(Stack.of(scope), id, { assumedBy: new ServicePrincipal(`${service}.amazonaws.com`) });
 }
 
-export function arnIn(scoring: BatchScoring, arn: string | undefined): unknown {
-  return Stack.of(scoring).resolve(arn);
-}
-
-const POLICY_KINDS = {
-  'AWS::IAM::Policy': 'policy',
-  'AWS::IAM::ManagedPolicy': 'policy',
-  'AWS::SQS::QueuePolicy': 'queue policy',
-  'AWS::S3::BucketPolicy': 'bucket policy',
-};
-
-/** Every statement of a template, wherever it stands. */
-export function statementsIn(template: Template): { readonly kind: string; readonly statement: Statement }[] {
-  const resources: Record<string, { Type: string; Properties: Record<string, never> }> = template.toJSON().Resources;
-  return Object.values(resources).flatMap(({ Type, Properties = {} }) => [
-    ...statementsOf(POLICY_KINDS[Type as keyof typeof POLICY_KINDS] ?? Type, Properties.PolicyDocument),
-    ...statementsOf('key policy', Properties.KeyPolicy),
-    ...(Properties.Policies ?? ([] as { PolicyDocument: never }[])).flatMap((policy: { PolicyDocument: never }) =>
-      statementsOf('inline policy', policy.PolicyDocument),
-    ),
-  ]);
-}
-
-function statementsOf(kind: string, document: { readonly Statement: readonly Statement[] } | undefined) {
-  return (document?.Statement ?? []).map((statement) => ({ kind, statement }));
-}
-
-export function actionsOf({ Action }: Statement): string[] {
-  return [Action].flat().toSorted();
-}
-
-export function resourcesOf({ Resource }: Statement): unknown[] {
-  return [Resource].flat();
-}
-
-/** The policies of the role whose logical ID holds this word. */
-export function policiesOf(template: Template, role: string): Statement[] {
-  return Object.values(template.findResources('AWS::IAM::Policy'))
+/** The statements of the policies of the role whose logical ID holds this word. */
+function statementsOf(scope: Construct, role: string): Statement[] {
+  return Object.values(templateOf(scope).findResources('AWS::IAM::Policy'))
     .filter(({ Properties }) => JSON.stringify(Properties.Roles).includes(role))
     .flatMap(({ Properties }) => Properties.PolicyDocument.Statement);
 }
 
-export function actionsOfRole(template: Template, role: string): string[] {
-  return [...new Set(policiesOf(template, role).flatMap(actionsOf))].toSorted();
+/** What that role may do with services such as `s3|sqs`, as `rightsIn` has it. */
+export function rightsOf(scope: Construct, role: string, services = '\\w+'): string[] {
+  const ofServices = new RegExp(`^(Deny )?(${services}):`);
+  return rightsIn(statementsOf(scope, role)).filter((right) => ofServices.test(right));
 }
 
-export function grantsOf(template: Template, role: string): (action: string) => unknown[] {
-  return (action) =>
-    policiesOf(template, role)
-      .filter((statement) => actionsOf(statement).includes(action))
-      .flatMap(resourcesOf);
+/** A line for each action on each resource, such as `s3:GetObject <PayloadBucket>/requests/*`. */
+export function rightsIn(statements: readonly Statement[]): string[] {
+  const rights = statements.flatMap(({ Effect, Action, Resource, Condition }) =>
+    [Action].flat().flatMap((action) =>
+      [Resource].flat().map((resource) => {
+        const condition = Condition === undefined ? '' : ` if ${named(Condition)}`;
+        return `${Effect === 'Allow' ? '' : `${Effect} `}${action} ${named(resource)}${condition}`;
+      }),
+    ),
+  );
+  return [...new Set(rights)].toSorted();
+}
+
+/** What of a template `rightsIn` calls by its ID alone: `<PayloadBucket>` for the ARN of `ScoringPayloadBucket1A2B3C4D`. */
+function named(value: unknown): string {
+  const isReference = (node: unknown) => typeof node === 'object' && /^\{"(Ref|Fn::\w+)":/.test(JSON.stringify(node));
+  const text = JSON.stringify(value, (_, node) => (isReference(node) ? plainText(node) : node));
+  return text
+    .replace(/^"(.*)"$/, '$1')
+    .replaceAll('<AWS::Partition>', 'aws')
+    .replaceAll('<AWS::Region>:<AWS::AccountId>', 'REGION:ACCOUNT')
+    .replaceAll(/<(?:Scoring)?(\w+?)[0-9A-F]{8}(?:\.\w+)?>/g, '<$1>')
+    .replaceAll(/Test-Scoring-(\w+)-\w+/g, '<$1>');
 }

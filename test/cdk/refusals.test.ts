@@ -79,10 +79,7 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
   ],
   'a function': [
     [on({ timeout: seconds(901) }), 'timeoutSeconds: expected a whole number from 1 to 900, got 901'],
-    [
-      on({ timeout: seconds(1) }),
-      'timeoutSeconds: expected more than the deadline margin of 1000 ms, got 1 s = 1000 ms',
-    ],
+    [on({ timeout: seconds(1) }), 'timeoutSeconds: expected more than the deadline margin of 1000 ms, got 1 s'],
     [on({ memorySize: mebibytes(10_241) }), 'memoryMb: expected a whole number from 128 to 10240, got 10241'],
     [on({ ephemeralStorageSize: mebibytes(511) }), 'ephemeralStorageMb: expected a whole number from 512 to 10240'],
     [on({ architecture: Architecture.custom('riscv64') }), 'architecture: expected one of arm64, x86_64, got riscv64'],
@@ -90,30 +87,15 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [on({ vpc, securityGroups: [] }), 'securityGroups: expected at least one, got none'],
   ],
   'its concurrency': [
-    [
-      on({ maximumConcurrency: 5, minimumPollers: 2 }),
-      'maximumConcurrency: expected none alongside provisioned pollers',
-    ],
+    [on({ maximumConcurrency: 5, minimumPollers: 2 }), 'maximumConcurrency: expected none alongside provisioned'],
     [on({ maximumPollers: 10_001 }), 'maximumPollers: expected a whole number from 2 to 10000, got 10001'],
     [on({ minimumPollers: 9, maximumPollers: 3 }), 'maximumPollers: expected at least minimumPollers, 9, got 3'],
-    [
-      on({ reservedConcurrency: 3, maximumConcurrency: 10 }),
-      'reservedConcurrency: expected at least maximumConcurrency, 10',
-    ],
-    [
-      on({ reservedConcurrency: 1 }),
-      'reservedConcurrency: expected at least 2, which SQS starts at a time at least, be',
-    ],
+    [on({ reservedConcurrency: 3, maximumConcurrency: 10 }), 'expected at least maximumConcurrency, 10'],
+    [on({ reservedConcurrency: 1 }), 'reservedConcurrency: expected at least 2, which SQS starts at a time at'],
     [on({ reservedConcurrency: 199, maximumPollers: 20 }), 'reservedConcurrency: expected at least 200, because each'],
     [on({ reservedConcurrency: 1999, minimumPollers: 2 }), 'got 1999 with the default of 200 pollers'],
-    [
-      { ...on({ maximumConcurrency: 5 }), shards: 3 },
-      'maximumConcurrency of 3 shards together: expected a whole number from 6 to 3000, got 5',
-    ],
-    [
-      { ...on({ reservedConcurrency: 5 }), shards: 3 },
-      'expected at least 6, which SQS starts at a time at least with 3 s',
-    ],
+    [{ ...on({ maximumConcurrency: 5 }), shards: 3 }, 'of 3 shards together: expected a whole number from 6 to 3000'],
+    [{ ...on({ reservedConcurrency: 5 }), shards: 3 }, 'expected at least 6, which SQS starts at a time at least'],
     [
       { ...on({ reservedConcurrency: 3999, minimumPollers: 4 }), shards: 2 },
       'expected at least 4000, because each poller starts up to 10 invocations at a time and those beyond it are ' +
@@ -122,27 +104,15 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
   ],
   'a new version': [
     [on({ provisionedConcurrency: 0 }), 'provisionedConcurrency: expected a whole number from 1 to 100000, got 0'],
-    [
-      on({ provisionedConcurrency: 6, reservedConcurrency: 5 }),
-      'provisionedConcurrency: expected at most reservedConc',
-    ],
-    [
-      on({ provisionedConcurrency: 6, maximumConcurrency: 5 }),
-      'provisionedConcurrency: expected at most maximumConcur',
-    ],
-    [
-      on({ trafficRouting: TrafficRouting.allAtOnce() }),
-      'trafficRouting: expected a canary or linear steps, got all at',
-    ],
+    [on({ provisionedConcurrency: 6, reservedConcurrency: 5 }), 'expected at most reservedConcurrency'],
+    [on({ provisionedConcurrency: 6, maximumConcurrency: 5 }), 'expected at most maximumConcurrency'],
+    [on({ trafficRouting: TrafficRouting.allAtOnce() }), 'trafficRouting: expected a canary or linear steps, got'],
     [canary(100, 15), 'canaryPercent: expected a whole number from 1 to 99, got 100'],
     [canary(10, 9), 'canaryMinutes: expected at least 10 from the first step to the last'],
     [linear(10, 321), 'canaryMinutes: expected a whole number from 10 to 2880, got 2889'],
   ],
   'a function on GPUs': [
-    [
-      onGpu({ architecture: Architecture.ARM_64 }),
-      'architecture: expected x86_64, because Lambda has no GPU with arm64',
-    ],
+    [onGpu({ architecture: Architecture.ARM_64 }), 'expected x86_64, because Lambda has no GPU with arm64'],
     [onGpu({ gpuMemory: gibibytes(32) }), 'gpuMemoryGiB: expected one of 3, 6, 12, 16, 24, 48, got 32'],
     [
       onGpu({ instanceTypes: ['g6.xlarge', 'p6-b200.48xlarge'] }),
@@ -150,18 +120,9 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     ],
     [onGpu({ timeout: seconds(5401) }), 'timeoutSeconds: expected a whole number from 1 to 5400, got 5401'],
     [onGpu({ maximumEnvironments: 1 }), 'maximumEnvironments: expected a whole number from 2 to 1000, got 1'],
-    [
-      onGpu({ maximumEnvironments: 4, maximumConcurrency: 6 }),
-      'maximumConcurrency: expected at most maximumEnvironmen',
-    ],
-    [
-      onGpu({ minimumEnvironments: 5, maximumEnvironments: 4 }),
-      'maximumEnvironments: expected at least minimumEnviron',
-    ],
-    [
-      { ...onGpu({ maximumEnvironments: 3 }), shards: 2 },
-      'maximumEnvironments: expected at least 4, because SQS starts at least 2 invocations at a time from each of 2 shards',
-    ],
+    [onGpu({ maximumEnvironments: 4, maximumConcurrency: 6 }), 'expected at most maximumEnvironments'],
+    [onGpu({ minimumEnvironments: 5, maximumEnvironments: 4 }), 'expected at least minimumEnvironments'],
+    [{ ...onGpu({ maximumEnvironments: 3 }), shards: 2 }, 'at least 2 invocations at a time from each of 2 shards'],
     [onGpu({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
   ],
   'a service of workers': [
@@ -176,14 +137,8 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [onFargate({ vcpus: 3 }), 'vcpus: expected one of 0.5, 1, 2, 4, 8, 16, got 3'],
     [onFargate({ ephemeralStorageSize: gibibytes(20) }), 'ephemeralStorageMb: expected a whole number from 21504 to'],
     [onFargate({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
-    [
-      onEcsGpu({ architecture: Architecture.ARM_64 }),
-      'architecture: expected x86_64 with a GPU, because CUDA is built',
-    ],
-    [
-      onEcsGpu({ capacity: 'fargate' as 'asg' }),
-      'capacity: expected one of managed-instances, asg, because Fargate has',
-    ],
+    [onEcsGpu({ architecture: Architecture.ARM_64 }), 'architecture: expected x86_64 with a GPU, because CUDA is'],
+    [onEcsGpu({ capacity: 'fargate' as 'asg' }), 'capacity: expected one of managed-instances, asg, because Fargate'],
     [onEcsGpu({ spot: true, stopTimeout: seconds(300) }), 'stopTimeoutSeconds: expected at most 120 with spot'],
     [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected some with gpuCount above 1'],
     [onEcsGpu({ instanceTypes: [] }), 'instanceTypes: expected at least one, got none'],
@@ -193,10 +148,7 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
   'what is stored': [
     [{ resultsPerMessage: 'fill', results: ['table'] }, 'resultsPerMessage: expected queue among the results'],
     [{ resultMessageSize: bytes(131_072) }, 'resultMessageBytes: expected it with resultsPerMessage above 1'],
-    [
-      { results: ['queue', 'queue'] },
-      'results: expected one or more of queue, table, bucket, each once, got queue,queue',
-    ],
+    [{ results: ['queue', 'queue'] }, 'results: expected one or more of queue, table, bucket, each once, got q'],
     [{ results: [] }, 'results: expected one or more of queue, table, bucket, each once, got none'],
     [{ removalPolicy: RemovalPolicy.SNAPSHOT }, 'removalPolicy: expected one of retain, destroy, retain-on-update-or'],
     [{ logLevel: 'trace' as 'debug' }, 'logLevel: expected one of debug, info, warn, error, got trace'],
@@ -204,10 +156,7 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [{ alarmThresholds: { errorPercent: -1 } }, 'errorPercent: expected a whole number from 0 to 99, got -1'],
     [{ alarmThresholds: { inFlightPercent: 0 } }, 'inFlightPercent: expected a whole number from 1 to 99, got 0'],
     [{ keyPrefix: 'fraud/' }, 'keyPrefix: expected it with a payloadBucket or resultBucket that exists already'],
-    [
-      { payloadBucket: bucket, payloadExpiry: days(15) },
-      'payloadExpiryDays: expected none with a payloadBucket that exi',
-    ],
+    [{ payloadBucket: bucket, payloadExpiry: days(15) }, 'payloadExpiryDays: expected none with a payloadBucket'],
     [
       { results: ['bucket'], stores: { resultBucket: bucket }, resultExpiry: days(9) },
       'resultExpiryDays: expected none with a resultBucket that exists already',
@@ -222,17 +171,11 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [{ environment: { ORT_DISABLE_TELEMETRY: '0' } }, 'environment: expected no ORT_DISABLE_TELEMETRY but 1'],
     [{ tuning: { providers: 'cpux' } }, "among cpu, webgpu, cuda, tensorrt, got 'cpux'; did you mean cpu?"],
     [{ tuning: { providers: 'cpu, openvino' } }, "got 'openvino'; take one of them"],
-    [
-      onFargate({}, { tuning: { providers: 'cuda' } }),
-      'providers: expected none that needs a GPU, because compute ecs',
-    ],
+    [onFargate({}, { tuning: { providers: 'cuda' } }), 'expected none that needs a GPU, because compute ecs'],
   ],
   'an existing request queue': [
     [{ ...from(own()), fifo: true }, 'fifo: expected false, as the given request queue is, got true'],
-    [
-      from(own({ visibilityTimeout: seconds(90) })),
-      'visibilityTimeoutSeconds: expected 90, as the given request queue',
-    ],
+    [from(own({ visibilityTimeout: seconds(90) })), 'visibilityTimeoutSeconds: expected 90, as the given request'],
     [from(new Queue(stack, id())), 'visibilityTimeoutSeconds: expected 30, as the given request queue has it, got 400'],
     [from(imported(), undefined, millis(400_500)), 'visibilityTimeoutSeconds: expected a whole number, got 400.5'],
     [from(imported(), undefined, seconds(43_201)), 'visibilityTimeoutSeconds: expected at most 43200'],
@@ -240,18 +183,12 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       { ...from(imported(), undefined, seconds(29)), ...on({ timeout: seconds(30) }) },
       'visibilityTimeoutSeconds: expected at least 30, the timeout, got 29',
     ],
-    [
-      onFargate({}, from(imported(), undefined, seconds(60))),
-      'expected at least 61 = 60 s timeout + 1 s window, got 60',
-    ],
+    [onFargate({}, from(imported(), undefined, seconds(60))), 'expected at least 61 = 60 s timeout + 1 s window'],
     [
       onFargate({ timeout: seconds(10) }, from(imported(), undefined, seconds(30))),
       'expected at least 60 = 3 × 20 s, in which a heartbeat is tried three times, got 30',
     ],
-    [
-      { ...from(redriven), maxReceiveCount: 7 },
-      'maxReceiveCount: expected 5, as the given request queue has it, got 7',
-    ],
+    [{ ...from(redriven), maxReceiveCount: 7 }, 'maxReceiveCount: expected 5, as the given request queue has it'],
     [from(own({ deadLetterQueue: { queue: dead, maxReceiveCount: 2 } })), 'maxReceiveCount: expected at least 3'],
     [from(imported(), imported()), 'requestQueue.deadLetterQueue: expected another queue than the request queue, got'],
     [from(imported(), imported('dead.fifo')), 'requestQueue.deadLetterQueue: expected a standard queue'],
@@ -260,19 +197,10 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
   ],
   'existing stores': [
     [{ stores: { resultQueue: own({ fifo: true }) } }, 'stores.resultQueue: expected a standard queue, as the request'],
-    [
-      { stores: { resultTable: table } },
-      'stores.resultTable: expected table among the results where one is given, got q',
-    ],
+    [{ stores: { resultTable: table } }, 'stores.resultTable: expected table among the results where one is given'],
     [{ stores: { resultBucket: bucket } }, 'stores.resultBucket: expected bucket among the results where one is given'],
-    [
-      { results: ['table'], stores: { resultQueue: own() } },
-      'stores.resultQueue: expected queue among the results wher',
-    ],
-    [
-      { ...from(imported()), stores: { resultQueue: imported() } },
-      'stores.resultQueue: expected another queue than the request queue',
-    ],
+    [{ results: ['table'], stores: { resultQueue: own() } }, 'stores.resultQueue: expected queue among the results'],
+    [{ ...from(imported()), stores: { resultQueue: imported() } }, 'expected another queue than the request queue'],
     [
       { ...from(imported(), imported('dead')), stores: { resultQueue: imported('dead') } },
       'stores.resultQueue: expected another queue than the dead-letter queue',
@@ -298,27 +226,18 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       { models: { uri: URI, bucket: Bucket.fromBucketName(stack, id(), 'other') } },
       'models.bucket: expected the bucket',
     ],
-    [
-      { models: { accessPoint } },
-      'models: expected a function with a network of its own, because a file system is mou',
-    ],
+    [{ models: { accessPoint } }, 'models: expected a function with a network of its own, because a file system is'],
     ...['/releases', 'releases/', '../other', 'a b', ''].map(
       (folder) => [{ ...on({ vpc }), models: { accessPoint, folder } }, `got '${folder}'; name it without s`] as const,
     ),
   ],
   jobs: [
-    [
-      withJobs({ inputPrefix: 'jobs/', outputPrefix: 'jobs/out/' }),
-      'jobsOutputPrefix: expected one that neither begins',
-    ],
+    [withJobs({ inputPrefix: 'jobs/', outputPrefix: 'jobs/out/' }), 'jobsOutputPrefix: expected one that'],
     [withJobs({ inputPrefix: 'a/b/', outputPrefix: 'a/' }), "got 'a/' with 'a/b/'; put them side by side"],
     [withJobs({ inputPrefix: 'jobs' }), "jobsInputPrefix: expected a path that ends in '/'"],
     [withJobs({ outputPrefix: 'all*/' }), "jobsOutputPrefix: expected a path that ends in '/'"],
     [withJobs({ concurrency: 10_001 }), 'jobsConcurrency: expected a whole number from 1 to 10000, got 10001'],
-    [
-      withJobs({ concurrency: 50, reservedConcurrency: 40 }),
-      'jobsConcurrency: expected at most jobsReservedConcurrency',
-    ],
+    [withJobs({ concurrency: 50, reservedConcurrency: 40 }), 'expected at most jobsReservedConcurrency'],
     [withJobs({ memorySize: mebibytes(1023) }), 'jobsMemoryMb: expected at least 1024 = 64 × 16 MiB'],
     [withJobs({ partSize: mebibytes(15) }), 'jobsPartMb: expected a whole number from 16 to 1024, got 15'],
     [withJobs({ subnets: publicSubnets }), 'jobs.subnets: expected only with a vpc, got it without one'],

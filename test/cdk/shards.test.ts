@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration, Stack } from 'aws-cdk-lib';
-import { Annotations, Match, type Template } from 'aws-cdk-lib/assertions';
-import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { type BatchScoringProps, lambdaCompute } from '../../infra/index.ts';
+import { Match, type Template } from 'aws-cdk-lib/assertions';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { createScoring, dashboardIn, environmentIn, synthesize, templateOf } from '../helpers/stacks.ts';
 
@@ -57,24 +55,6 @@ describe('three shards', () => {
     expect(requestQueue).toBe(requestQueues[0]);
     expect(environmentIn(template)[CONFIG_KEYS.requestQueueUrls]).toEqual(urls);
     expect(template.toJSON().Outputs.requestQueueUrl.Value).toEqual(urls);
-  });
-
-  it('may all be sent to by producers, and consumed by the function', () => {
-    const scoring = createScoring({ shards: 3 });
-    const stack = Stack.of(scoring);
-    scoring.grantSubmit(new Role(stack, 'Producer', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') }));
-    const policies = Object.values(templateOf(scoring).findResources('AWS::IAM::Policy'));
-    const resourcesOf = (action: string, role: string) =>
-      policies
-        .filter(({ Properties }) => JSON.stringify(Properties.Roles).includes(role))
-        .flatMap(({ Properties }) => Properties.PolicyDocument.Statement)
-        .filter(({ Action }) => [Action].flat().includes(action))
-        .flatMap(({ Resource }) => Resource);
-    const arns = scoring.requestQueues.map(({ queueArn }) => stack.resolve(queueArn));
-    expect(resourcesOf('sqs:SendMessage', 'Producer')).toEqual(arns);
-    for (const action of ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility']) {
-      expect(resourcesOf(action, 'ComputelambdaRole')).toEqual(arns);
-    }
   });
 
   it('fit the environment of the function at the most, with names of 80 characters', () => {
@@ -135,72 +115,5 @@ describe('what watches three shards', () => {
   it('pays for the requests to each', () => {
     const body = dashboardIn(synthesize({ shards: 3 }));
     expect(body).toMatch(/1000 \* \(computeUsd \+ queueUsd0 \+ queueUsd1 \+ queueUsd2 \+ queueUsd3\b(?! \+ queue)/);
-  });
-});
-
-describe('the concurrency of several shards', () => {
-  const scalingOf = (props: Partial<BatchScoringProps>) =>
-    mappingsIn(synthesize(props)).map(
-      ({ ScalingConfig, ProvisionedPollerConfig }) => ScalingConfig ?? ProvisionedPollerConfig,
-    );
-
-  it('is shared evenly, and what is left over is left out', () => {
-    const compute = lambdaCompute({ maximumConcurrency: 20 });
-    expect(scalingOf({ shards: 3, compute })).toEqual(Array(3).fill({ MaximumConcurrency: 6 }));
-  });
-
-  it('is that which is reserved, where nothing else is said', () => {
-    const of = (reservedConcurrency: number) =>
-      scalingOf({ shards: 2, compute: lambdaCompute({ reservedConcurrency }) });
-    expect(of(100)).toEqual(Array(2).fill({ MaximumConcurrency: 50 }));
-    expect(of(2499)).toEqual(Array(2).fill({ MaximumConcurrency: 1000 }));
-    expect(of(2500)).toEqual([undefined, undefined]);
-  });
-
-  it('of pollers is shared too', () => {
-    const compute = lambdaCompute({ minimumPollers: 9, maximumPollers: 300 });
-    expect(scalingOf({ shards: 2, compute })).toEqual(Array(2).fill({ MinimumPollers: 4, MaximumPollers: 150 }));
-  });
-});
-
-describe('messages in flight beyond the quota of a queue', () => {
-  const warningOf = (props: Partial<BatchScoringProps>) =>
-    Annotations.fromStack(Stack.of(createScoring(props)))
-      .findWarning('*', Match.anyValue())
-      .map(({ entry }) => entry.data);
-
-  it.each<[string, Partial<BatchScoringProps>, string]>([
-    [
-      'of full batches as many as the mapping starts',
-      { batchSize: 1201, compute: lambdaCompute({ maximumConcurrency: 100 }) },
-      'got 1201 × 100 invocations = 120100; lower batchSize, allow at most 99 invocations at a time, or raise shards, now 1',
-    ],
-    [
-      'of each shard',
-      { batchSize: 1201, shards: 2, compute: lambdaCompute({ maximumConcurrency: 200 }) },
-      'got 1201 × 100 invocations = 120100; lower batchSize, allow at most 99 invocations at a time for each shard, or ' +
-        'raise shards, now 2',
-    ],
-    [
-      'of the invocations of pollers, on a FIFO queue too',
-      { fifo: true, compute: lambdaCompute({ maximumPollers: 1201 }) },
-      'got 10 × 12010 invocations = 120100',
-    ],
-    [
-      'of the default pollers',
-      { batchSize: 100, compute: lambdaCompute({ minimumPollers: 2 }) },
-      'got 100 × 2000 invocations = 200000',
-    ],
-    [
-      'of the invocations that are reserved',
-      { batchSize: 241, compute: lambdaCompute({ reservedConcurrency: 500 }) },
-      'got 241 × 500 invocations = 120500',
-    ],
-  ])('are warned of, with the arithmetic: %s', (_, props, arithmetic) => {
-    expect(warningOf(props)).toEqual([
-      expect.stringContaining(
-        `batchSize: expected at most 120000 messages in flight from one queue, which is what SQS hands out, ${arithmetic}`,
-      ),
-    ]);
   });
 });

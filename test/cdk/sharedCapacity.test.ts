@@ -103,9 +103,10 @@ describe('the published version of a function on GPUs', () => {
   };
 
   it.each<[string, (scope: Construct) => LambdaGpuOptions]>([
+    ['another GPU', () => ({ gpuMemory: Size.gibibytes(12) })],
     ['instance types', () => ({ instanceTypes: ['g6.xlarge'] })],
     ['a network', (scope) => ({ vpc: new Vpc(scope, 'Vpc', { natGateways: 1 }) })],
-  ])('is a new one with %s, which replace the capacity provider', (_, options) => {
+  ])('is a new one with %s, for which the capacity provider may be another', (_, options) => {
     expect(versionOf(options)).not.toBe(versionOf(() => ({})));
     expect(versionOf(options)).toBe(versionOf(options));
   });

@@ -1,11 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
-import { Match, Template } from 'aws-cdk-lib/assertions';
+import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Match } from 'aws-cdk-lib/assertions';
 import { AttributeType, Table } from 'aws-cdk-lib/aws-dynamodb';
 import { Key } from 'aws-cdk-lib/aws-kms';
-import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { lambdaGpuCompute, type ResultStore } from '../../infra/index.ts';
+import { type BatchScoringProps, lambdaGpuCompute, type ResultStore } from '../../infra/index.ts';
+import { loadConfig } from '../../lambda/hosts/config.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { createScoring, createStack, environmentIn, only, synthesize, templateOf } from '../helpers/stacks.ts';
 
@@ -161,19 +162,60 @@ describe('everything that is stored', () => {
   );
 });
 
-describe('what the client needs', () => {
-  it('is put out under the names of its options', () => {
-    const scoring = createScoring({ results: ALL });
-    scoring.addClientOutputs();
-    const { Outputs = {} } = Template.fromStack(Stack.of(scoring)).toJSON();
-    expect(Object.keys(Outputs).toSorted()).toEqual([
-      'deadLetterQueueUrl',
-      'payloadBucket',
-      'region',
-      'requestQueueUrl',
-      'resultBucket',
-      'resultQueueUrl',
-      'resultTable',
-    ]);
+it('what the client needs is put out under the names of its options, without prefixes of new buckets', () => {
+  const scoring = createScoring({ results: ALL });
+  scoring.addClientOutputs();
+  expect(Object.keys(templateOf(scoring).toJSON().Outputs).toSorted()).toEqual([
+    'deadLetterQueueUrl',
+    'payloadBucket',
+    'region',
+    'requestQueueUrl',
+    'resultBucket',
+    'resultQueueUrl',
+    'resultTable',
+  ]);
+});
+
+describe('the prefix of keys', () => {
+  const PREFIXES = ['payloadPrefix', 'resultPrefix'] as const;
+
+  it.each<[string, (bucket: IBucket) => Partial<BatchScoringProps>, object]>([
+    ['new buckets', () => ({ keyPrefix: undefined }), {}],
+    ['the payload bucket', (bucket) => ({ payloadBucket: bucket }), { payloadPrefix: 'fraud/' }],
+    ['the result bucket', (bucket) => ({ stores: { resultBucket: bucket } }), { resultPrefix: 'fraud/' }],
+  ])('is what was given in a bucket that exists already, and only there: %s', (_, propsOf, expected) => {
+    const stack = createStack();
+    const bucket = new Bucket(stack, 'Shared');
+    const scoring = createScoring({ results: ['bucket'], keyPrefix: 'fraud/', ...propsOf(bucket) }, stack);
+    const environment = environmentIn(templateOf(scoring));
+    const told = PREFIXES.map((name) => [name, environment[CONFIG_KEYS[name]]]).filter(([, prefix]) => prefix);
+    expect(Object.fromEntries(told)).toEqual(expected);
+    const ofClient = Object.entries(scoring.clientOptions).filter(([name]) => name.endsWith('Prefix'));
+    expect(Object.fromEntries(ofClient)).toEqual(expected);
   });
+
+  it('is one that the host takes where none was given', () => {
+    const stack = createStack();
+    const { clientOptions } = createScoring({ payloadBucket: new Bucket(stack, 'Shared') }, stack);
+    const deployed = String(clientOptions.payloadPrefix)
+      .replace(/\$\{Token\[AWS\.AccountId\.\d+\]\}/, '123456789012')
+      .replace(/\$\{[^}]+\}/, 'eu-central-1');
+    expect(deployed).toMatch(/^batchscore\/123456789012\/eu-central-1\/Test-Scoring-[A-Za-z0-9]+\/$/);
+    const queue = 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests';
+    const config = loadConfig({
+      [CONFIG_KEYS.requestQueueUrls]: queue,
+      [CONFIG_KEYS.resultQueueUrl]: `${queue}-results`,
+      [CONFIG_KEYS.payloadPrefix]: deployed,
+    });
+    expect(config.payloadPrefix).toBe(deployed);
+  });
+});
+
+it.each<[Partial<BatchScoringProps>, unknown[]]>([
+  [{}, [undefined, 30]],
+  [{ payloadExpiry: Duration.days(19), resultExpiry: Duration.days(365) }, [365, 19]],
+])('objects of results and payloads expire in new buckets by themselves or as they are told to: %#', (props, days) => {
+  const buckets = Object.values(synthesize({ results: ['bucket'], ...props }).findResources('AWS::S3::Bucket'));
+  const rules = buckets.flatMap(({ Properties }) => Properties.LifecycleConfiguration.Rules);
+  expect(rules.map(({ ExpirationInDays }) => ExpirationInDays)).toEqual(days);
 });

@@ -30,7 +30,7 @@ afterAll(() => {
 
 /**
  * An app whose output goes when the tests of a file end; without a folder of its own it would stay. The library's
- * validator of templates is off: its start takes longer than most tests, in every file, and `checkedStack.ts` has it on.
+ * validator of templates is off: its start takes longer than most tests, in every file, and `compliance.test.ts` has it on.
  * So are the traces that say where a construct was made, which nobody reads here.
  */
 export function createApp(props: AppProps = {}): App {
@@ -82,6 +82,22 @@ export function templateOf(scoring: Construct): Template {
 export function environmentIn(template: Template): Record<string, unknown> {
   const [scoringFunction] = Object.values(template.findResources('AWS::Lambda::Function'));
   return scoringFunction?.Properties.Environment.Variables;
+}
+
+/** An environment as its host has it, where what only the deployment knows is a URL. */
+export function deployedEnvironment(environment: Readonly<Record<string, unknown>>): Record<string, string> {
+  const values = Object.entries(environment).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? value : `https://sqs.eu-central-1.amazonaws.com/123456789012/${name}`,
+  ]);
+  return Object.fromEntries(values);
+}
+
+/** The services that the endpoints of a network lead to, such as `sqs` and `ecr.api`. */
+export function endpointsIn(template: Template): string[] {
+  return Object.values(template.findResources('AWS::EC2::VPCEndpoint'))
+    .map(({ Properties }) => JSON.stringify(Properties.ServiceName).replace(/^.*"\.([\w.-]+)".*$/, '$1'))
+    .toSorted();
 }
 
 /** What only the function that scores has: the one that closes a default security group is no image. */

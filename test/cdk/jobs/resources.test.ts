@@ -1,69 +1,107 @@
 import { describe, expect, it } from '@jest/globals';
-import { Size, Stack } from 'aws-cdk-lib';
-import { Match } from 'aws-cdk-lib/assertions';
+import { Duration, Size, Stack } from 'aws-cdk-lib';
+import { Match, type Template } from 'aws-cdk-lib/assertions';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
+import type { BatchScoringProps } from '../../../infra/index.ts';
 import { jobDefinition } from '../../../infra/jobs/jobDefinition.ts';
-import { createScoring, createStack, only, synthesize, templateOf } from '../../helpers/stacks.ts';
-import { definitionIn, functionIn } from './setup.ts';
+import { loadJobControlConfig, loadJobScoreConfig } from '../../../lambda/hosts/config.ts';
+import { createScoring, createStack, deployedEnvironment, only, synthesize, templateOf } from '../../helpers/stacks.ts';
 
 const NOTIFICATIONS = 'Custom::S3BucketNotifications';
 const STATE_MACHINE = 'AWS::StepFunctions::StateMachine';
+const FUNCTION = 'AWS::Lambda::Function';
+
+/** The function of jobs with this entry of the image. */
+const functionIn = (template: Template, entry: 'jobScore' | 'jobControl') =>
+  only(template, FUNCTION, { ImageConfig: { Command: [`${entry}.handler`] } }) as Record<string, unknown> & {
+    readonly Environment: { readonly Variables: Readonly<Record<string, unknown>> };
+  };
 
 describe('the functions of jobs', () => {
   it('run other entries of the image, as long as Lambda lets them, and one has the concurrency that it may take', () => {
     const template = synthesize({ jobs: {} });
-    const score = functionIn(template, 'jobScore.handler');
-    const control = functionIn(template, 'jobControl.handler');
-    expect([score.Timeout, control.Timeout]).toEqual([900, 900]);
-    expect([score.MemorySize, score.ReservedConcurrentExecutions]).toEqual([1769, 200]);
-    expect(control.ReservedConcurrentExecutions).toBeUndefined();
-  });
-
-  it('know the models and how they run, and nothing of queues', () => {
-    const { Environment } = functionIn(
-      synthesize({
-        jobs: { partSize: Size.mebibytes(32) },
-        defaultModel: 'tickets',
-        tuning: { maxBatchRows: 64, checkPercent: 3 },
-        environment: { NODE_OPTIONS: '--no-warnings' },
-        logLevel: 'debug',
-      }),
-      'jobScore.handler',
-    );
-    expect(Environment.Variables).toEqual({
-      BATCHSCORE_DEFAULT_MODEL: 'tickets',
-      BATCHSCORE_MAX_BATCH_ROWS: '64',
-      BATCHSCORE_CHECK_PERCENT: '3',
-      BATCHSCORE_LOG_LEVEL: 'debug',
-      BATCHSCORE_SERVICE_NAME: expect.stringMatching(/-jobs$/),
-      BATCHSCORE_JOBS_PART_BYTES: String(32 * 1024 * 1024),
-      BATCHSCORE_JOBS_PIECE_BYTES: String(16 * 1024 * 1024),
-      NODE_OPTIONS: '--no-warnings',
-      ORT_DISABLE_TELEMETRY: '1',
+    expect(functionIn(template, 'jobScore')).toMatchObject({
+      Timeout: 900,
+      MemorySize: 1769,
+      ReservedConcurrentExecutions: 200,
     });
+    expect(functionIn(template, 'jobControl').Timeout).toBe(900);
+    expect(functionIn(template, 'jobControl')).not.toHaveProperty('ReservedConcurrentExecutions');
   });
 
   it('are attached to the network that jobs are given', () => {
     const stack = createStack();
     const template = templateOf(createScoring({ jobs: { vpc: new Vpc(stack, 'Network') } }, stack));
-    for (const command of ['jobScore.handler', 'jobControl.handler']) {
-      expect(functionIn(template, command).VpcConfig).toBeDefined();
-    }
+    for (const entry of ['jobScore', 'jobControl'] as const)
+      expect(functionIn(template, entry).VpcConfig).toBeDefined();
   });
 
   it('leave the function that scores messages as it is', () => {
-    const without = synthesize().findResources('AWS::Lambda::Function');
-    const functions = synthesize({ jobs: {} }).findResources('AWS::Lambda::Function');
-    for (const [id, scoring] of Object.entries(without)) expect(functions[id]).toEqual(scoring);
+    expect(synthesize({ jobs: {} }).findResources(FUNCTION)).toMatchObject(synthesize().findResources(FUNCTION));
+  });
+});
+
+describe('their environment', () => {
+  const environmentOf = (entry: 'jobScore' | 'jobControl', props: Partial<BatchScoringProps>) =>
+    deployedEnvironment(functionIn(synthesize(props), entry).Environment.Variables);
+
+  it('is one that they start with', () => {
+    const props = { jobs: { inputPrefix: 'a/', outputPrefix: 'b/', concurrency: 9 } };
+    expect(loadJobScoreConfig(environmentOf('jobScore', props))).toMatchObject({
+      jobsPartBytes: 100_663_296,
+      jobsPieceBytes: 16_777_216,
+    });
+    const BATCHSCORE_JOBS_STATE_MACHINE = 'arn:aws:states:eu-central-1:123456789012:stateMachine:jobs';
+    const environment = { ...environmentOf('jobControl', props), BATCHSCORE_JOBS_STATE_MACHINE };
+    expect(loadJobControlConfig(environment)).toMatchObject({
+      jobsInputPrefix: 'a/',
+      jobsOutputPrefix: 'b/',
+      jobsConcurrency: 9,
+    });
+  });
+
+  it('has what the deployment says of models and how they run, and nothing of queues', () => {
+    const amounts = {
+      maxBatchRows: 64,
+      maxBatchElements: 1000,
+      maxRequestRows: 100,
+      maxRequestsPerMessage: 10,
+      maxAnswerCharacters: 5000,
+      checkPercent: 3,
+    };
+    const others = { preload: false, allowProviderFallback: true };
+    const units = { deadlineMargin: Duration.seconds(2), maxPayloadSize: Size.mebibytes(1) };
+    const environment = environmentOf('jobScore', {
+      defaultModel: 'tickets',
+      logLevel: 'warn',
+      tracing: true,
+      environment: { NODE_OPTIONS: '--no-warnings' },
+      tuning: { ...amounts, ...others, ...units, providers: 'cpu' },
+      jobs: { partSize: Size.mebibytes(32) },
+    });
+    expect(loadJobScoreConfig(environment)).toMatchObject({
+      ...{ defaultModel: 'tickets', logLevel: 'warn', maxPayloadBytes: 1_048_576, jobsPartBytes: 33_554_432 },
+      ...amounts,
+      ...others,
+      providers: ['cpu'],
+    });
+    expect(environment).toMatchObject({
+      NODE_OPTIONS: '--no-warnings',
+      BATCHSCORE_SERVICE_NAME: expect.stringMatching(/-jobs$/),
+    });
+    expect(Object.keys(environment).filter((name) => /QUEUE|RESULT|WINDOW/.test(name))).toEqual([]);
   });
 });
 
 describe('the state machine of jobs', () => {
   it('has the definition that the local stack walks', () => {
+    const { DefinitionString } = only(synthesize({ jobs: {} }), STATE_MACHINE);
+    const parts = (DefinitionString as { 'Fn::Join': [string, unknown[]] })['Fn::Join'][1];
+    const text = parts.map((part) => (typeof part === 'string' ? part : 'TOKEN')).join('');
     const functions = { scoreFunctionArn: 'TOKEN', controlFunctionArn: 'TOKEN', partition: 'TOKEN' };
-    expect(definitionIn(synthesize({ jobs: {} }))).toEqual(jobDefinition(functions));
+    expect(JSON.parse(text)).toEqual(jobDefinition(functions));
   });
 
   it('logs errors alone, without what executions hold, and is traced where the deployment is', () => {
@@ -81,32 +119,23 @@ describe('the state machine of jobs', () => {
     const key = stack.resolve(encryptionKey.keyArn);
     template.hasResourceProperties(STATE_MACHINE, { EncryptionConfiguration: { KmsKeyId: key } });
     template.allResourcesProperties('AWS::Logs::LogGroup', { KmsKeyId: key });
+    const byKey = { ServerSideEncryptionByDefault: { KMSMasterKeyID: key, SSEAlgorithm: 'aws:kms' } };
     template.allResourcesProperties('AWS::S3::Bucket', {
-      BucketEncryption: {
-        ServerSideEncryptionConfiguration: [
-          Match.objectLike({ ServerSideEncryptionByDefault: { KMSMasterKeyID: key, SSEAlgorithm: 'aws:kms' } }),
-        ],
-      },
+      BucketEncryption: { ServerSideEncryptionConfiguration: [Match.objectLike(byKey)] },
     });
-    const functions = Object.values(
-      template.findResources('AWS::Lambda::Function', { Properties: { PackageType: 'Image' } }),
-    );
-    expect(functions.map(({ Properties }) => Properties.KmsKeyArn)).toEqual([key, key, key]);
+    for (const entry of ['jobScore', 'jobControl'] as const) expect(functionIn(template, entry).KmsKeyArn).toEqual(key);
   });
 });
 
 describe('a file that is put', () => {
-  const told = (template: ReturnType<typeof synthesize>) => only(template, NOTIFICATIONS).NotificationConfiguration;
-
   it('starts a job under the input prefix, and nowhere else', () => {
     const scoring = createScoring({ jobs: { inputPrefix: 'files/in/', outputPrefix: 'files/out/' } });
-    const target = Stack.of(scoring).resolve(scoring.jobs?.controlFunction.functionArn);
-    expect(told(templateOf(scoring))).toEqual({
+    expect(only(templateOf(scoring), NOTIFICATIONS).NotificationConfiguration).toEqual({
       LambdaFunctionConfigurations: [
         {
           Events: ['s3:ObjectCreated:*'],
           Filter: { Key: { FilterRules: [{ Name: 'prefix', Value: 'files/in/' }] } },
-          LambdaFunctionArn: target,
+          LambdaFunctionArn: Stack.of(scoring).resolve(scoring.jobs?.controlFunction.functionArn),
         },
       ],
     });
@@ -126,25 +155,26 @@ describe('a file that is put', () => {
   });
 });
 
-describe('the outputs for the client', () => {
-  it('say where jobs are, if there are any', () => {
-    const scoring = createScoring({ jobs: { inputPrefix: 'in/', outputPrefix: 'out/', concurrency: 40 } });
-    scoring.addClientOutputs();
-    const outputs = templateOf(scoring).toJSON().Outputs;
-    expect(outputs.jobInputPrefix.Value).toBe('in/');
-    expect(outputs.jobOutputPrefix.Value).toBe('out/');
-    expect(outputs.jobConcurrency.Value).toBe('40');
-    expect(outputs.jobBucket.Value).toEqual(Stack.of(scoring).resolve(scoring.jobs?.bucket.bucketName));
-    expect(JSON.stringify(outputs.jobStateMachine.Value)).toContain(':stateMachine:Test-Scoring-Jobs-');
-    expect(Object.keys(createScoring().clientOptions).filter((name) => name.startsWith('job'))).toEqual([]);
+it('the outputs for the client say where jobs are', () => {
+  const scoring = createScoring({ jobs: { inputPrefix: 'in/', outputPrefix: 'out/', concurrency: 40 } });
+  scoring.addClientOutputs();
+  expect(templateOf(scoring).toJSON().Outputs).toMatchObject({
+    jobInputPrefix: { Value: 'in/' },
+    jobOutputPrefix: { Value: 'out/' },
+    jobConcurrency: { Value: '40' },
+    jobBucket: { Value: Stack.of(scoring).resolve(scoring.jobs?.bucket.bucketName) },
+    jobStateMachine: {
+      Value: {
+        'Fn::Join': ['', expect.arrayContaining([expect.stringContaining(':stateMachine:Test-Scoring-Jobs-')])],
+      },
+    },
   });
 });
 
-describe('a deployment without jobs', () => {
-  it('has nothing of them', () => {
-    const scoring = createScoring();
-    expect(scoring.jobs).toBeUndefined();
-    templateOf(scoring).resourceCountIs(STATE_MACHINE, 0);
-    expect(() => scoring.grantSubmitJobs(scoring)).toThrow('expected the prop jobs, got none');
-  });
+it('a deployment without jobs has nothing of them', () => {
+  const scoring = createScoring();
+  expect(scoring.jobs).toBeUndefined();
+  templateOf(scoring).resourceCountIs(STATE_MACHINE, 0);
+  expect(Object.keys(scoring.clientOptions).filter((name) => name.startsWith('job'))).toEqual([]);
+  expect(() => scoring.grantSubmitJobs(scoring)).toThrow('expected the prop jobs, got none');
 });

@@ -40,43 +40,28 @@ describe('the model folder', () => {
     expect(check('b')).not.toThrow();
   });
 
-  it('is refused when it is missing', () => {
+  it('is refused when it is missing, or empty', () => {
     expect(() => checkModelsFolder(join(folder, 'nope'), undefined, 0)).toThrow(
       `models: ${folder}/nope: expected a folder of the model repository, got none that can be read; check the path`,
     );
-  });
-
-  it('is refused when it is empty', () => {
     expect(check()).toThrow(`in ${folder}, got no model folder; add a model`);
   });
 
   it.each([
-    [{ devices: [0, 1] }, 2],
-    [{ devices: [1] }, 4],
-    [{ providers: [{ name: 'cuda', deviceId: 0 }] }, 1],
-    [{ providers: ['cuda'] }, 0],
-  ])('may name devices that a host has: %j of %d', (config, devices) => {
-    write('digits/1/model.onnx', MODEL);
-    write('digits/config.json', JSON.stringify(config));
-    expect(check(undefined, devices)).not.toThrow();
-  });
-
-  it.each([
+    [{ devices: [1] }, 2, undefined],
+    [{ providers: [{ name: 'cuda', deviceId: 0 }] }, 1, undefined],
     [
       { devices: [0, 1] },
       0,
       'expected no devices, because this compute has none, got 0, 1; remove them, or deploy with',
     ],
-    [
-      { devices: [0, 1] },
-      1,
-      'expected devices 0 to 0, as many as a host has, got 0, 1; name those; with compute=ecs-gpu',
-    ],
+    [{ devices: [0, 1] }, 1, 'expected devices 0 to 0, as many as a host has, got 0, 1; name those; with'],
     [{ providers: [{ name: 'cuda', deviceId: 2 }] }, 2, 'expected devices 0 to 1, as many as a host has, got 2; name'],
-  ])('is refused with devices that no host has: %j of %d', (config, devices, message) => {
+  ])('may name devices that a host has, and no others: %j of %d', (config, devices, message) => {
     write('digits/1/model.onnx', MODEL);
     write('digits/config.json', JSON.stringify(config));
-    expect(check(undefined, devices)).toThrow(`models: ${folder}/digits/config.json: ${message}`);
+    if (message === undefined) expect(check(undefined, devices)).not.toThrow();
+    else expect(check(undefined, devices)).toThrow(`models: ${folder}/digits/config.json: ${message}`);
   });
 
   it('is refused when a model has no version', () => {
@@ -85,7 +70,6 @@ describe('the model folder', () => {
   });
 
   it.each([
-    ['missing', 'notes.txt', 'no model', 'got no file that can be opened; put model.onnx there'],
     ['under another name', 'digits.onnx', MODEL, 'got no file that can be opened; put model.onnx there'],
     ['empty', 'model.onnx', '', 'got an empty file; export the model again'],
     ['text', 'model.onnx', 'a model', 'got a file that is not ONNX; export the model anew, as with torch.onnx'],
@@ -114,17 +98,13 @@ describe('the model folder', () => {
   });
 
   it.each([
-    ['config.json', '{', 'expected JSON, got something else; fix it or delete the file'],
-    [
-      'config.json',
-      '{"maxBatchRow": 1}',
-      'not a valid model configuration: expected only the keys maxBatchRows, allowedSizes, ragged, batchAxis, outputs, constants, batching, providers, devices, sessionOptions, warmup, transform, ' +
-        'got "maxBatchRow"; did you mean maxBatchRows, a whole number from 1 to 65536?',
-    ],
-  ])('is refused when a host would refuse its %s: %s', (file, content, sentence) => {
+    ['{', 'expected JSON, got something else; fix it or delete the file'],
+    ['{"maxBatchRow": 1}', 'got "maxBatchRow"; did you mean maxBatchRows, a whole number from 1 to 65536?'],
+  ])('is refused when a host would refuse its config.json: %s', (content, sentence) => {
     write('digits/1/model.onnx', MODEL);
-    write(`digits/${file}`, content);
-    expect(check()).toThrow(new Error(`models: ${folder}/digits/${file}: ${sentence}`));
+    write('digits/config.json', content);
+    expect(check()).toThrow(`models: ${folder}/digits/config.json: `);
+    expect(check()).toThrow(sentence);
   });
 
   it('is refused when the transform of a model is not there', () => {

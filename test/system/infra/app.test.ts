@@ -2,16 +2,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { createStack } from '../../../infra/batchScoringStack.ts';
-import { readContext } from '../../../infra/context.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
-import { createApp } from '../../helpers/stacks.ts';
 
 const outdir = mkdtempSync(join(tmpdir(), 'batchscore-app-'));
-const empty = mkdtempSync(join(tmpdir(), 'batchscore-empty-'));
-afterAll(() => {
-  for (const folder of [outdir, empty]) rmSync(folder, { recursive: true });
-});
+afterAll(() => rmSync(outdir, { recursive: true }));
 
 const { context: ofFile } = JSON.parse(readFileSync(join(REPOSITORY, 'cdk.json'), 'utf8'));
 
@@ -50,19 +44,9 @@ describe('the app', () => {
     expect(readFileSync(join(outdir, 'Batchscore.template.json'), 'utf8')).toContain(uri);
   });
 
-  it('refuses a missing model folder with one sentence and no stack trace', async () => {
+  it('refuses with one sentence and no stack trace', async () => {
     const { code, stdout, stderr } = await synth({ models: 'nowhere' });
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-    expect(stderr).toContain('expected a folder of the model repository');
-    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
-    expect(stderr).not.toMatch(/ {4}at |\.ts:\d/);
-  });
-
-  it.each([
-    ['an empty model folder', { models: empty }, 'got no model folder; add a model'],
-    ['a model folder without ONNX files', { models: 'docs' }, 'with no version folder'],
-  ])('refuses %s', (_, context, sentence) => {
-    const make = () => createStack(createApp(), readContext({ ...ofFile, ...context }));
-    expect(make).toThrow(sentence);
+    expect(stderr).toMatch(/^.*expected a folder of the model repository.*\n$/);
   });
 });

@@ -1,0 +1,255 @@
+import { describe, expect, it } from '@jest/globals';
+import { Duration, Size, Stack, Validations } from 'aws-cdk-lib';
+import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { Table } from 'aws-cdk-lib/aws-dynamodb';
+import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Topic } from 'aws-cdk-lib/aws-sns';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
+import type { IConstruct } from 'constructs';
+import { type BatchScoringProps, type Compute, ecsCompute, ecsGpuCompute, lambdaCompute } from '../../infra/index.ts';
+import { createApp, createScoring, createStack, templateOf } from '../helpers/stacks.ts';
+
+type Props = Partial<BatchScoringProps<Compute>>;
+
+const KEY_ARN = 'arn:aws:kms:eu-central-1:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9';
+const QUEUE_ARN = 'arn:aws:sqs:eu-central-1:123456789012:orders';
+const visibilityTimeout = Duration.seconds(400);
+
+/** What synth warns of, each without the tag of its ID. Read from the constructs, which takes no synth. */
+function warningsOf(scoring: IConstruct): string[] {
+  return Stack.of(scoring)
+    .node.findAll()
+    .flatMap(({ node }) => node.metadata)
+    .filter(({ type }) => type === 'aws:cdk:warning')
+    .map(({ data }) => String(data).replace(/ \[ack: batchscore:\w+\]$/, ''));
+}
+
+const warningsWith = (props: Props, stack = createStack()) => warningsOf(createScoring<Compute>(props, stack));
+
+/** An existing request queue, of which the CDK knows no more than the ARN, and its dead letters. */
+function orders(stack: Stack, keyArn?: string): BatchScoringProps['requestQueue'] {
+  const queue = Queue.fromQueueAttributes(stack, 'Orders', { queueArn: QUEUE_ARN, ...(keyArn && { keyArn }) });
+  return { queue, visibilityTimeout, deadLetterQueue: Queue.fromQueueArn(stack, 'Dead', `${QUEUE_ARN}-dead`) };
+}
+
+/** A request queue of the app, with dead letters. */
+function ownQueue(stack: Stack, timeout = visibilityTimeout): BatchScoringProps['requestQueue'] {
+  const deadLetterQueue = { queue: new Queue(stack, 'Dead'), maxReceiveCount: 5 };
+  const queue = new Queue(stack, 'Orders', { visibilityTimeout: timeout, deadLetterQueue });
+  return { queue, visibilityTimeout: timeout };
+}
+
+describe('an imported key', () => {
+  it('is warned of once, with the statement that logs need in its policy', () => {
+    const env = { account: '123456789012', region: 'eu-central-1' };
+    const stack = new Stack(createApp(), 'Test', { env });
+    const [warning = '', ...others] = warningsWith({ encryptionKey: Key.fromKeyArn(stack, 'Key', KEY_ARN) }, stack);
+    expect(others).toEqual([]);
+    const [said, statement = ''] = warning.split(/; add this to its policy: /);
+    expect(said).toBe(
+      'encryptionKey: expected a key that CloudWatch Logs may use, got an imported one, whose policy the CDK neither knows ' +
+        'nor changes',
+    );
+    const arn = expect.stringMatching(/^arn:.+:logs:eu-central-1:123456789012:log-group:\*$/);
+    expect(JSON.parse(statement)).toEqual({
+      Sid: 'LogGroups',
+      Effect: 'Allow',
+      Principal: { Service: 'logs.eu-central-1.amazonaws.com' },
+      Action: ['kms:Encrypt', 'kms:Decrypt', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:DescribeKey'],
+      Resource: '*',
+      Condition: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': arn } },
+    });
+  });
+
+  it('is warned of with names in place of what is not known before it is deployed', () => {
+    const stack = createStack();
+    const [warning] = warningsWith({ encryptionKey: Key.fromKeyArn(stack, 'Key', KEY_ARN) }, stack);
+    expect(warning).toContain('"Principal":{"Service":"logs.<AWS::Region>.amazonaws.com"}');
+    expect(warning).toContain('"arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:*"');
+  });
+
+  it('is warned of where Fargate needs it for disks', () => {
+    const withKey = (compute: Props['compute']) => {
+      const stack = createStack();
+      return warningsWith({ compute, encryptionKey: Key.fromKeyArn(stack, 'Key', KEY_ARN) }, stack);
+    };
+    const ofDisks = expect.stringContaining('encryptionKey: expected a key that Fargate may encrypt disks with');
+    expect(withKey(ecsCompute())).toContainEqual(ofDisks);
+    expect(withKey(ecsGpuCompute())).not.toContainEqual(ofDisks);
+  });
+});
+
+describe('an imported queue, table or bucket', () => {
+  it('is warned of where its key is not known, with the statement that the function needs', () => {
+    const stack = createStack();
+    const stores = {
+      resultQueue: Queue.fromQueueArn(stack, 'Scores', `${QUEUE_ARN}-scores`),
+      resultTable: Table.fromTableName(stack, 'Table', 'scores'),
+      resultBucket: Bucket.fromBucketName(stack, 'Bucket', 'scores'),
+    };
+    const payloadBucket = Bucket.fromBucketName(stack, 'Payloads', 'payloads');
+    const scoring = createScoring(
+      { requestQueue: orders(stack), results: ['queue', 'table', 'bucket'], stores, payloadBucket },
+      stack,
+    );
+    const said = (name: string, how: string, ...actions: string[]) =>
+      `${name}: expected to know the key that it is encrypted with, got an imported one without; if it has a key of its ` +
+      `own, import it with ${how}, or add this to the function's role: ` +
+      JSON.stringify({ Action: actions.length === 1 ? actions[0] : actions, Effect: 'Allow', Resource: 'KEY_ARN' });
+    const [queue, table, bucket] = [
+      'Queue.fromQueueAttributes and keyArn',
+      'Table.fromTableAttributes and encryptionKey',
+      'Bucket.fromBucketAttributes and encryptionKey',
+    ] as const;
+    const ofTable = ['kms:Decrypt', 'kms:DescribeKey', 'kms:Encrypt', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'];
+    expect(warningsOf(scoring)).toEqual([
+      said('requestQueue', queue, 'kms:Decrypt'),
+      said('stores.resultQueue', queue, 'kms:Decrypt', 'kms:GenerateDataKey'),
+      said('stores.resultTable', table, ...ofTable),
+      said('stores.resultBucket', bucket, 'kms:GenerateDataKey'),
+      said('payloadBucket', bucket, 'kms:Decrypt', 'kms:GenerateDataKey'),
+    ]);
+  });
+
+  it('is not warned of where its key is known', () => {
+    const stack = createStack();
+    const encryptionKey = Key.fromKeyArn(stack, 'Key', KEY_ARN);
+    const stores = {
+      resultTable: Table.fromTableAttributes(stack, 'Table', { tableName: 'scores', encryptionKey }),
+      resultBucket: Bucket.fromBucketAttributes(stack, 'Bucket', { bucketName: 'scores', encryptionKey }),
+    };
+    const results = ['table', 'bucket'] as const;
+    expect(warningsOf(createScoring({ requestQueue: orders(stack, KEY_ARN), results, stores }, stack))).toEqual([]);
+  });
+
+  it('is not warned of when it is of the app', () => {
+    const stack = createStack();
+    const stores = { resultBucket: new Bucket(stack, 'Scores') };
+    const props = { requestQueue: ownQueue(stack), results: ['bucket'], stores } as const;
+    expect(warningsWith({ ...props, payloadBucket: new Bucket(stack, 'Payloads') }, stack)).toEqual([]);
+  });
+});
+
+describe('the key of a topic that alarms tell', () => {
+  const told = (stack: Stack, masterKey: IKey) => {
+    const onCall = Topic.fromTopicAttributes(stack, 'OnCall', {
+      topicArn: 'arn:aws:sns:eu-central-1:123456789012:on-call',
+      keyArn: masterKey.keyArn,
+    });
+    const own = new Topic(stack, 'Own', { masterKey });
+    new Topic(stack, 'Other', { masterKey: new Key(stack, 'OfOther') });
+    return createScoring({ alarmActions: [new SnsAction(own)], okActions: [new SnsAction(onCall)] }, stack);
+  };
+
+  it('lets CloudWatch use it, and no key of other topics', () => {
+    const stack = createStack();
+    const template = templateOf(told(stack, new Key(stack, 'Key')));
+    const policies = Object.entries(template.findResources('AWS::KMS::Key')).map(([id, { Properties }]) => [
+      id.replace(/[0-9A-F]{8}$/, ''),
+      JSON.stringify(Properties.KeyPolicy).match(/"Action":\["kms:Decrypt","kms:GenerateDataKey\*"\]/g)?.length ?? 0,
+    ]);
+    expect(Object.fromEntries(policies)).toEqual({ Key: 1, OfOther: 0 });
+  });
+
+  it('is warned of where it is imported, with the statement', () => {
+    const stack = createStack();
+    const warnings = warningsOf(told(stack, Key.fromKeyArn(stack, 'Key', KEY_ARN)));
+    expect(warnings).toHaveLength(2);
+    for (const warning of warnings) expect(warning).toContain('"Principal":{"Service":"cloudwatch.amazonaws.com"}');
+  });
+});
+
+describe('an existing request queue', () => {
+  it('is warned of where it hides messages for less than AWS recommends, with the arithmetic', () => {
+    const warningsAt = (seconds: number) => {
+      const stack = createStack();
+      return warningsWith({ requestQueue: ownQueue(stack, Duration.seconds(seconds)) }, stack);
+    };
+    expect(warningsAt(361)).toEqual([]);
+    expect(warningsAt(360)).toEqual([
+      expect.stringContaining('expected at least 361 = 6 × 60 s timeout + 1 s window, which AWS recommends'),
+    ]);
+  });
+
+  it.each([
+    ['of the app', (stack: Stack) => new Queue(stack, 'Orders', { visibilityTimeout })],
+    [
+      'imported',
+      (stack: Stack) => Queue.fromQueueAttributes(stack, 'Orders', { queueArn: QUEUE_ARN, keyArn: KEY_ARN }),
+    ],
+  ])('is warned of where it has no dead letters, with the policy that it needs: %s', (_, queueIn) => {
+    const stack = createStack();
+    expect(warningsWith({ requestQueue: { queue: queueIn(stack), visibilityTimeout } }, stack)).toEqual([
+      'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
+        'expires, got one of which none are known; give deadLetterQueue, and the queue the redrive policy ' +
+        '{"deadLetterTargetArn":"DEAD_LETTER_QUEUE_ARN","maxReceiveCount":5}',
+    ]);
+  });
+});
+
+it('warnings of one ID may be acknowledged for one of several existing things', () => {
+  const stack = createStack();
+  const payloadBucket = Bucket.fromBucketName(stack, 'Payloads', 'payloads');
+  const scoring = createScoring({ requestQueue: orders(stack), payloadBucket }, stack);
+  const where = { resource: 'payloadBucket' };
+  Validations.of(scoring).acknowledge({ id: 'batchscore:unknownKey', reason: 'It has no key of its own', where });
+  expect(warningsOf(scoring)).toEqual([expect.stringMatching(/^requestQueue: /)]);
+});
+
+const pipelined = (maximumTasks: number) => ecsCompute({ maximumTasks, pipelineDepth: 1 });
+
+describe('messages in flight beyond the quota of a queue', () => {
+  it.each<[string, Props, string]>([
+    [
+      'of full batches as many as the mapping starts',
+      { batchSize: 1201, compute: lambdaCompute({ maximumConcurrency: 100 }) },
+      '1201 × 100 invocations = 120100; lower batchSize, allow at most 99 invocations at a time, or raise shards, now 1',
+    ],
+    [
+      'of each shard',
+      { batchSize: 1201, shards: 2, compute: lambdaCompute({ maximumConcurrency: 200 }) },
+      '1201 × 100 invocations = 120100; lower batchSize, allow at most 99 invocations at a time for each shard, or ' +
+        'raise shards, now 2',
+    ],
+    [
+      'of the invocations of pollers, on a FIFO queue too',
+      { fifo: true, compute: lambdaCompute({ maximumPollers: 1201 }) },
+      '10 × 12010 invocations = 120100',
+    ],
+    ['of default pollers', { compute: lambdaCompute({ minimumPollers: 2 }) }, '100 × 2000 invocations = 200000'],
+    [
+      'of the invocations that are reserved',
+      { batchSize: 241, compute: lambdaCompute({ reservedConcurrency: 500 }) },
+      '241 × 500 invocations = 120500',
+    ],
+    [
+      'of all tasks',
+      { batchSize: 10_000, compute: pipelined(7) },
+      '10000 × 2 batches × 7 tasks = 140000 from 1; lower batchSize or maximumTasks, or raise shards',
+    ],
+  ])('are warned of, with the arithmetic: %s', (_, props, arithmetic) => {
+    const limit = 'expected at most 120000 messages in flight from one queue, which is what SQS hands out, got';
+    expect(warningsWith(props)).toEqual([expect.stringContaining(`batchSize: ${limit} ${arithmetic}`)]);
+  });
+
+  it.each<[string, Props]>([
+    ['what the mapping starts', { batchSize: 1200, compute: lambdaCompute({ maximumConcurrency: 100 }) }],
+    ['what all tasks hold', { batchSize: 10_000, compute: pipelined(5) }],
+    ['what all tasks hold of two shards', { batchSize: 10_000, shards: 2, compute: pipelined(7) }],
+  ])('are not warned of where they are within it: %s', (_, props) => {
+    expect(warningsWith(props)).toEqual([]);
+  });
+});
+
+it('batches of large messages that a worker never fills are warned of', () => {
+  const warningsAt = (largest: number) =>
+    warningsWith({ compute: ecsCompute(), batchSize: 1000, largestMessage: Size.bytes(largest) });
+  expect(warningsAt(33_554)).toEqual([]);
+  expect(warningsAt(33_555)).toEqual([
+    expect.stringContaining(
+      'batchSize: expected at most 33554432 bytes in one batch of a worker, got 1000 × 33555 bytes = 33555000; lower ' +
+        'batchSize to 999',
+    ),
+  ]);
+});
