@@ -1,10 +1,10 @@
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { describe, expect, it } from '@jest/globals';
-import { createJobStorage } from '../../../../lambda/aws/jobStorage.ts';
+import { createJobStorage } from '../../../lambda/aws/jobStorage.ts';
 
-import type { JobInput } from '../../../../lambda/jobs/jobTypes.ts';
-import { useS3Server } from '../../../helpers/awsServers.ts';
-import type { Step } from '../../../helpers/frontServer.ts';
+import type { JobInput } from '../../../lambda/jobs/jobTypes.ts';
+import { useS3Server } from '../../helpers/awsServers.ts';
+import type { Step } from '../../helpers/frontServer.ts';
 
 const server = useS3Server();
 const RETRY = { baseMs: 1 };
