@@ -214,6 +214,7 @@ describe('a body that S3 does not give now', () => {
 
     expect(await read('requests/k', { ...UNHINDERED, signal: aborting.signal })).toMatchObject({
       code: 'PAYLOAD_UNAVAILABLE',
+      message: expect.stringContaining('no answer before the deadline'),
     });
   });
 

@@ -122,7 +122,7 @@ describe('a delivery', () => {
         return refusal('aborted');
       },
     ];
-    const attempt = async () => (await answers.shift()?.()) ?? [];
+    const attempt = () => answers.shift()?.() ?? Promise.resolve([]);
 
     const verdicts = await deliver(['a'], { store: 'any', attempt, signal: aborting.signal, retry: AT_ONCE });
 
