@@ -10,7 +10,7 @@ import type {
 } from 'aws-lambda';
 import { z } from 'zod';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
-import { type Acknowledge, createAcknowledger, createPoller } from '../../lambda/aws/requestQueue.ts';
+import { type ActOnMessages, createAcknowledger, createPoller } from '../../lambda/aws/requestQueue.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { MAX_EVENT_BYTES, mappingProblems } from '../../lambda/core/limits.ts';
 import { createLambdaContext } from './lambdaContext.ts';
@@ -92,7 +92,7 @@ type Report = (what: string, cause: unknown) => void;
 /** One of the invocations that may run at once: takes batch after batch until there are no more. */
 async function mapBatches(
   batches: BatchSource,
-  acknowledge: Acknowledge,
+  acknowledge: ActOnMessages<Pick<SQSRecord, 'receiptHandle'>>,
   report: Report,
   options: EventSourceMappingOptions,
 ): Promise<void> {

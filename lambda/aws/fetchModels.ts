@@ -14,13 +14,12 @@ import {
 } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { threadId } from 'node:worker_threads';
 import { GetObjectCommand, type GetObjectCommandOutput, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
 import { messageOf } from '../core/failure.ts';
 import { type ModelsUri, readModelsUri } from '../core/places.ts';
-
 import { describeError, hasCode, isCallersFault } from './awsError.ts';
 import {
   digestOf,
@@ -32,7 +31,8 @@ import {
   partsOf,
   readManifest,
 } from './modelManifest.ts';
-import { type RetryOptions, retryRemaining } from './sendBatches.ts';
+import { bodyOf } from './payloads.ts';
+import { type RetryOptions, untilAnswered } from './sendBatches.ts';
 
 export interface FetchModelsOptions {
   readonly s3: S3Client;
@@ -43,7 +43,7 @@ export interface FetchModelsOptions {
   /** Told how much was fetched, and how long that took. @default nobody is told */
   readonly inform?: ((message: string) => void) | undefined;
   readonly retry?: RetryOptions;
-  /** Milliseconds that one request may take. @default 60000 */
+  /** Milliseconds that one request may take: one that trickles would hold up the start for good. @default 60000 */
   readonly limitMs?: number;
   /** Bytes that a folder's disk has left. @default what the system says */
   readonly freeBytes?: (folder: string) => Promise<number>;
@@ -57,26 +57,23 @@ export interface FetchModelsOptions {
  * @throws Error saying that the URI has no digest, which object cannot be read or is not what was published, or how much room is missing
  */
 export async function fetchModels(options: FetchModelsOptions): Promise<string> {
-  const {
-    s3,
-    directory = join(tmpdir(), 'batchscore-models'),
-    inform,
-    retry,
-    limitMs,
-    freeBytes = freeBytesOf,
-  } = options;
+  const { directory = join(tmpdir(), 'batchscore-models'), inform, freeBytes = freeBytesOf } = options;
   const uri = readModelsUri(options.uri);
   await openOwn(directory);
   const whole = join(directory, uri.digest);
   if (existsSync(whole)) return whole;
 
   const startedAt = performance.now();
-  const source = { s3, uri, retry, limitMs };
+  const source = { ...options, uri };
   const files = await fetchManifest(source);
   const folder = await openPartialFolder(directory, uri.digest);
   const parts = missingParts(files, folder);
   const bytes = parts.reduce((sum, { start, end }) => sum + end - start, 0);
-  assertRoom(options.uri, directory, bytes, await freeBytes(directory));
+  const free = await freeBytes(directory);
+  if (bytes > free) {
+    const [expected, got] = [megabytes(bytes), Math.floor(free / 1e5) / 10];
+    throw new Error(`${options.uri}: expected ${expected} MB of room in ${directory}, got ${got} MB; ${RAISE_STORAGE}`);
+  }
   await fetchParts(source, parts, folder);
   await folder.complete();
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(2);
@@ -97,14 +94,19 @@ const OTHERS_WRITE = 0o022;
 async function fetchManifest(source: Source): Promise<readonly ModelFile[]> {
   const { bucket, folder, digest } = source.uri;
   const key = manifestKey(folder);
-  const text = await readText(source, key, MAX_MANIFEST_BYTES);
-  const got = digestOf(text);
+  const manifest = await read(source, key, NEVER, undefined, async (body, bytes) => {
+    if (bytes > MAX_MANIFEST_BYTES) throw new Wrong(`expected at most ${MAX_MANIFEST_BYTES} bytes, got ${bytes}`);
+    const chunks: Buffer[] = [];
+    await drain(body, bytes, (chunk) => void chunks.push(chunk));
+    return Buffer.concat(chunks).toString();
+  });
+  const got = digestOf(manifest);
   const refused = (what: string) => new Error(`s3://${bucket}/${key}: ${what}`);
   if (got !== digest) {
     throw refused(`expected SHA-256 ${digest}, got ${got}; it is not what was published: publish again, and deploy`);
   }
   try {
-    return readManifest(text);
+    return readManifest(manifest);
   } catch (cause) {
     throw refused(`expected a manifest that this version reads, got ${messageOf(cause)}; publish the models again`);
   }
@@ -113,14 +115,6 @@ async function fetchManifest(source: Source): Promise<readonly ModelFile[]> {
 async function freeBytesOf(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder);
   return bavail * bsize;
-}
-
-/** A disk that fills up while models are written would say so late, and of one file alone. */
-function assertRoom(uri: string, directory: string, bytes: number, free: number): void {
-  if (bytes <= free) return;
-  throw new Error(
-    `${uri}: expected ${megabytes(bytes)} MB of room in ${directory}, got ${Math.floor(free / 1e5) / 10} MB; ${RAISE_STORAGE}`,
-  );
 }
 
 function megabytes(bytes: number): string {
@@ -170,24 +164,36 @@ async function fetchPart(source: Source, part: MissingPart, folder: PartialFolde
   const file = await open(path, constants.O_WRONLY | constants.O_CREAT);
   try {
     const key = fileKey(source.uri.folder, part.file.path);
-    if (part.file.bytes > 0) await readInto(source, key, part, part.file.bytes, file, stop);
+    const write = (body: Readable, bytes: number) => writePart(body, bytes, part, file);
+    if (part.file.bytes > 0) await read(source, key, stop, part, write);
   } finally {
     await file.close();
   }
   await folder.note(part.name);
 }
 
-/** A folder that is being filled: it gets its name once it is whole. */
-interface PartialFolder {
-  /** Where files are written. */
-  readonly path: string;
-  /** What {@link note} was told of, by this process or by one before it that was cut off. */
-  readonly noted: ReadonlySet<string>;
-  /** Remembers a piece that is written. */
-  note(piece: string): Promise<void>;
-  /** Gives it its name. Where another thread was faster, that one's folder stays. */
-  complete(): Promise<void>;
+/**
+ * Writes a part of an object to its place in a file, as it comes: nothing of it is kept in memory.
+ *
+ * @param objectBytes the size of the whole object
+ */
+async function writePart(body: Readable, objectBytes: number, part: MissingPart, file: FileHandle): Promise<void> {
+  const { start, end, sha256 } = part;
+  if (objectBytes !== part.file.bytes) {
+    throw new Wrong(`expected ${part.file.bytes} bytes, got ${objectBytes}; ${CHANGED}`);
+  }
+  const hash = createHash('sha256');
+  let position = start;
+  await drain(body, end - start, async (chunk) => {
+    hash.update(chunk);
+    await writeWhole(file, chunk, position);
+    position += chunk.length;
+  });
+  const got = hash.digest('hex');
+  if (got !== sha256) throw new Wrong(`expected SHA-256 ${sha256} of bytes ${start} to ${end}, got ${got}; ${CHANGED}`);
 }
+
+type PartialFolder = Awaited<ReturnType<typeof openPartialFolder>>;
 
 /**
  * Begins a folder, or goes on with what a process left that was ended before it was done: Lambda ends a start that takes
@@ -195,17 +201,20 @@ interface PartialFolder {
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
  */
-async function openPartialFolder(directory: string, name: string): Promise<PartialFolder> {
+async function openPartialFolder(directory: string, name: string) {
   const own = join(directory, `${name}.part-${process.pid}-${threadId}`);
   const [files, notes] = [join(own, 'files'), join(own, 'notes')];
-  await mkdir(directory, { recursive: true });
   await takeOver(directory, name, own);
   await mkdir(files, { recursive: true });
   return {
+    /** Where files are written. */
     path: files,
+    /** The parts that are written, by this process or by one before it that was cut off. */
     noted: new Set((await readFile(notes, 'utf8').catch(() => '')).split('\n')),
-    note: (piece) => appendFile(notes, `${piece}\n`),
-    async complete() {
+    /** Remembers a part that is written. */
+    note: (part: string): Promise<void> => appendFile(notes, `${part}\n`),
+    /** Gives the folder its name. Where another thread was faster, that one's folder stays. */
+    async complete(): Promise<void> {
       await rename(files, join(directory, name)).catch(unlessThere);
       await rm(own, { recursive: true });
     },
@@ -235,12 +244,8 @@ function unlessThere(error: unknown): void {
 }
 
 /** The published repository that objects are read from. */
-export interface Source {
-  readonly s3: S3Client;
+interface Source extends Pick<FetchModelsOptions, 's3' | 'retry' | 'limitMs'> {
   readonly uri: ModelsUri;
-  readonly retry?: RetryOptions | undefined;
-  /** Milliseconds that one request may take: one that trickles would hold up the start for good. @default 60000 */
-  readonly limitMs?: number | undefined;
 }
 
 /** 8 MiB take longer only below 140 KB/s. */
@@ -248,53 +253,6 @@ const LIMIT_MS = 60_000;
 
 /** Trying again would give the same. */
 class Wrong extends Error {}
-
-/**
- * The text of a small object.
- *
- * @throws Error saying why it cannot be read, or that it has more than `maxBytes`
- */
-async function readText(source: Source, key: string, maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  await untilRead(source, key, NEVER, async () => {
-    chunks.length = 0;
-    await get(source, key, undefined, NEVER, async (body, bytes) => {
-      if (bytes > maxBytes) throw new Wrong(`expected at most ${maxBytes} bytes, got ${bytes}`);
-      await drain(body, bytes, (chunk) => void chunks.push(chunk));
-    });
-  });
-  return Buffer.concat(chunks).toString();
-}
-
-/**
- * Writes a part of an object to its place in a file, as it comes: nothing of it is kept in memory.
- *
- * @param objectBytes what the object has in all
- * @throws Error saying why it cannot be read, or that the object has another size or content
- */
-async function readInto(
-  source: Source,
-  key: string,
-  part: Part & { readonly sha256: string },
-  objectBytes: number,
-  file: FileHandle,
-  stop: AbortSignal,
-): Promise<void> {
-  const write = async (body: Readable, bytes: number): Promise<void> => {
-    if (bytes !== objectBytes) throw new Wrong(`expected ${objectBytes} bytes, got ${bytes}; ${CHANGED}`);
-    const hash = createHash('sha256');
-    let position = part.start;
-    await drain(body, part.end - part.start, async (chunk) => {
-      hash.update(chunk);
-      await writeWhole(file, chunk, position);
-      position += chunk.length;
-    });
-    const got = hash.digest('hex');
-    if (got === part.sha256) return;
-    throw new Wrong(`expected SHA-256 ${part.sha256} of bytes ${part.start} to ${part.end}, got ${got}; ${CHANGED}`);
-  };
-  await untilRead(source, key, stop, () => get(source, key, part, stop, write));
-}
 
 /** What to do about an object that is not the one that was published. */
 const CHANGED = 'delete it, publish the models again, and deploy';
@@ -305,39 +263,40 @@ const RAISE_STORAGE = 'raise ephemeralStorageMb, in a CDK app ephemeralStorageSi
 
 const NEVER = new AbortController().signal;
 
-/** @throws Error saying why the last attempt failed */
-async function untilRead(
-  { uri, retry }: Source,
+/**
+ * Reads an object, or a part of one, until `use` got through with it.
+ *
+ * @param use is given what was asked for, and the size of the whole object
+ * @throws Error saying why it cannot be read
+ */
+async function read<T>(
+  source: Source,
   key: string,
   stop: AbortSignal,
-  attempt: () => Promise<void>,
-): Promise<void> {
-  const what = `s3://${uri.bucket}/${key}`;
-  let last: unknown;
+  part: Part | undefined,
+  use: (body: Readable, objectBytes: number) => Promise<T>,
+): Promise<T> {
+  const { uri, retry } = source;
   let attempts = 0;
-  const tryOnce = async (left: readonly string[]): Promise<readonly string[]> => {
-    attempts += 1;
-    try {
-      await attempt();
-      return [];
-    } catch (error) {
-      if (error instanceof Wrong) throw new Error(`${what}: ${error.message}`, { cause: error });
-      if (isCallersFault(error) || hasCode(error, DISK_FULL))
-        throw new Error(`${what}: ${explain(error, uri)}`, { cause: error });
-      last = error;
-      return left;
-    }
+  const readOnce = (attempt: number): Promise<T> => {
+    attempts = attempt;
+    return get(source, key, stop, part, use);
   };
-  const left = await retryRemaining([key], tryOnce, stop, retry);
-  if (left.length === 0) return;
-  throw new Error(
-    `${what}: expected to read it, got ${describeError(last)}, in ${attempts} attempts; check that the function reaches S3`,
-    { cause: last },
-  );
+  try {
+    return await untilAnswered(readOnce, isFinal, stop, retry);
+  } catch (cause) {
+    const inAll = `, in ${attempts} attempts; check that the function reaches S3`;
+    throw new Error(`s3://${uri.bucket}/${key}: ${explain(cause, uri)}${isFinal(cause) ? '' : inAll}`, { cause });
+  }
 }
 
 /** What stays as it is, however often it is tried. */
+function isFinal(error: unknown): boolean {
+  return error instanceof Wrong || isCallersFault(error) || hasCode(error, DISK_FULL);
+}
+
 function explain(error: unknown, { bucket, folder }: ModelsUri): string {
+  if (error instanceof Wrong) return error.message;
   if (hasCode(error, DISK_FULL)) return `expected room for it, got a full disk; ${RAISE_STORAGE}`;
   switch (error instanceof Error ? error.name : undefined) {
     case 'NoSuchKey':
@@ -358,26 +317,22 @@ function explain(error: unknown, { bucket, folder }: ModelsUri): string {
   }
 }
 
-/** @param use is given what was asked for, and the size of the whole object */
-async function get(
+async function get<T>(
   { s3, uri, limitMs = LIMIT_MS }: Source,
   key: string,
-  part: Part | undefined,
   stop: AbortSignal,
-  use: (body: Readable, objectBytes: number) => Promise<void>,
-): Promise<void> {
+  part: Part | undefined,
+  use: (body: Readable, objectBytes: number) => Promise<T>,
+): Promise<T> {
   const Range = part === undefined ? undefined : `bytes=${part.start}-${part.end - 1}`;
   const command = new GetObjectCommand({ Bucket: uri.bucket, Key: key, Range });
   const answer = await s3.send(command, { abortSignal: stop });
-  const { Body: body } = answer;
-  if (!(body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
-  // An error that nobody listens to ends the process, one after the last byte, too.
-  body.on('error', () => {});
+  const body = bodyOf(answer);
   const abort = () => body.destroy(new Error('given up, because another object failed'));
   const timer = setTimeout(() => body.destroy(new Error(`no end within ${limitMs} ms`)), limitMs);
   stop.addEventListener('abort', abort, { once: true });
   try {
-    await use(body, sizeOf(answer));
+    return await use(body, sizeOf(answer));
   } finally {
     clearTimeout(timer);
     stop.removeEventListener('abort', abort);

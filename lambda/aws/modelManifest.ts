@@ -59,7 +59,7 @@ export function writeManifest(files: readonly ModelFile[]): string {
   return `${JSON.stringify({ format: 1, partBytes: PART_BYTES, files: content }, null, 1)}\n`;
 }
 
-/** A step of a path that leads nowhere else, and that every tool can spell. */
+/** A step of a path that leads nowhere else, and that every tool can write. */
 const SAFE_STEP = /^(?!\.{1,2}$)[^/\\\p{Cc}]+$/u;
 
 /** Whether a path stays in the folder that it is joined to. */
@@ -100,16 +100,8 @@ function foldersOf(path: string): string[] {
 
 /** @throws Error saying what is wrong with it */
 export function readManifest(text: string): readonly ModelFile[] {
-  const parsed = MANIFEST.safeParse(parseJson(text));
+  const parsed = MANIFEST.safeParse(JSON.parse(text));
   if (parsed.success) return parsed.data.files;
   const [issue] = parsed.error.issues;
   throw new Error(`${issue?.path.join('.') || 'manifest'}: ${issue?.message}`);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { messageOf } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
-
 import { hasCode } from './awsError.ts';
 
 /** What a machine has of NVIDIA. */
@@ -15,8 +14,6 @@ export interface NvidiaDevices {
   readonly names: readonly string[];
 }
 
-const DRIVER = '/proc/driver/nvidia';
-
 /**
  * The devices of this machine, as the driver or else `nvidia-smi` tells; undefined where neither does.
  *
@@ -25,7 +22,7 @@ const DRIVER = '/proc/driver/nvidia';
  * @see https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/procinterface.html
  */
 export async function readNvidiaDevices(
-  driver = DRIVER,
+  driver = '/proc/driver/nvidia',
   environment: NodeJS.ProcessEnv = process.env,
 ): Promise<NvidiaDevices | undefined> {
   try {
@@ -41,19 +38,13 @@ async function readDriver(folder: string): Promise<NvidiaDevices> {
   const devices = join(folder, 'gpus');
   // Folders are named for the devices' places on the bus, the order in which CUDA counts devices of one kind.
   const places = (await readdir(devices)).toSorted();
-  const names = await Promise.all(places.map((place) => readName(join(devices, place, 'information'))));
-  return { driver, names };
-}
-
-async function readName(path: string): Promise<string> {
-  const [, name = 'a device without a name'] = /^Model:\s*(.+?)\s*$/m.exec(await readFile(path, 'utf8')) ?? [];
-  return name;
+  const texts = await Promise.all(places.map((place) => readFile(join(devices, place, 'information'), 'utf8')));
+  return { driver, names: texts.map((text) => /^Model:\s*(.+?)\s*$/m.exec(text)?.[1] ?? 'a device without a name') };
 }
 
 async function askForDevices(environment: NodeJS.ProcessEnv): Promise<NvidiaDevices> {
-  const devices = (await askNvidiaSmi(['driver_version', 'name'], environment)).map((line) => line.split(', '));
-  const [driver = ''] = devices[0] ?? [];
-  return { driver, names: devices.map(([, name = '']) => name) };
+  const devices = (await askNvidiaSmi('driver_version,name', environment)).map((line) => line.split(', '));
+  return { driver: devices[0]?.[0] ?? '', names: devices.map(([, name = '']) => name) };
 }
 
 /** What a device does at the moment. What it does not tell is undefined, as the use of one that is cut into parts (MIG). */
@@ -64,7 +55,7 @@ export interface GpuReading {
   readonly memoryMib: number | undefined;
 }
 
-const FIELDS = ['utilization.gpu', 'memory.used', 'memory.total'];
+const FIELDS = 'utilization.gpu,memory.used,memory.total';
 const LINE = /^(\d+|\[.+?\]), (\d+|\[.+?\]), (\d+|\[.+?\])$/;
 
 /** A driver that waits for a device may never answer. */
@@ -76,36 +67,24 @@ const run = promisify(execFile);
  * Asks the driver what each device does, by the command that comes with it: Node cannot call its library.
  *
  * @param environment whose `PATH` has the command
- * @param answerMs most milliseconds to wait
  * @throws Error when there is no such command, or it fails, says something else, or nothing in time
  * @see https://docs.nvidia.com/deploy/nvidia-smi/index.html
  */
-export async function readGpus(
-  environment: NodeJS.ProcessEnv = process.env,
-  answerMs = ANSWER_MS,
-): Promise<GpuReading[]> {
+export async function readGpus(environment = process.env, answerMs = ANSWER_MS): Promise<GpuReading[]> {
   const lines = await askNvidiaSmi(FIELDS, environment, answerMs);
   return lines.map((line) => {
     const [, used, memoryUsed, memory] = LINE.exec(line) ?? [];
     if (memory === undefined) {
-      throw new Error(
-        `nvidia-smi: expected ${FIELDS.join(', ')} of each device, got ${JSON.stringify(line.slice(0, 80))}`,
-      );
+      const got = JSON.stringify(line.slice(0, 80));
+      throw new Error(`nvidia-smi: expected ${FIELDS.replaceAll(',', ', ')} of each device, got ${got}`);
     }
     return { usedPercent: told(used), memoryUsedMib: told(memoryUsed), memoryMib: told(memory) };
   });
 }
 
-/**
- * @param fields as the command calls them
- * @returns a line for each device, its fields with `, ` between them, without units
- */
-async function askNvidiaSmi(
-  fields: readonly string[],
-  env: NodeJS.ProcessEnv = process.env,
-  timeout = ANSWER_MS,
-): Promise<string[]> {
-  const options = [`--query-gpu=${fields.join(',')}`, '--format=csv,noheader,nounits'];
+/** @returns a line for each device, its fields with `, ` between them, without units */
+async function askNvidiaSmi(fields: string, env: NodeJS.ProcessEnv, timeout = ANSWER_MS): Promise<string[]> {
+  const options = [`--query-gpu=${fields}`, '--format=csv,noheader,nounits'];
   try {
     const { stdout } = await run('nvidia-smi', options, { env, timeout, killSignal: 'SIGKILL' });
     return stdout.trim().split('\n');

@@ -1,14 +1,27 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { GetObjectCommand, PutObjectCommand, type PutObjectCommandInput, type S3Client } from '@aws-sdk/client-s3';
+import {
+  GetObjectCommand,
+  type GetObjectCommandOutput,
+  PutObjectCommand,
+  type PutObjectCommandInput,
+  type S3Client,
+} from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview } from '../core/failure.ts';
 import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
 import type { PayloadPointer, PayloadReader, PayloadReadOptions, WriteVerdict } from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
-import { type Delivery, deliver, type RetryOptions, retryRemaining } from './sendBatches.ts';
+import {
+  CALLS_IN_FLIGHT,
+  type Delivery,
+  deliver,
+  type PayloadUploader,
+  type RetryOptions,
+  retryRemaining,
+} from './sendBatches.ts';
 
 export interface PayloadsOptions {
   readonly s3: S3Client;
@@ -18,14 +31,7 @@ export interface PayloadsOptions {
   readonly prefix?: string | undefined;
   /** Most bytes of a body that is read, at least 1. */
   readonly maxBytes: number;
-  /** Most bodies read, and most put, at a time: each is in memory whole. @default 16 */
-  readonly concurrency?: number;
   readonly retry?: RetryOptions;
-}
-
-export interface PayloadUploader {
-  /** Puts a result's body under a key of its own. @returns a pointer to it, or WRITE_FAILED when S3 did not take it in time */
-  put(body: string, signal: AbortSignal): Promise<PayloadPointer | Failure>;
 }
 
 export interface Payloads extends PayloadReader, PayloadUploader {}
@@ -37,10 +43,11 @@ export interface Payloads extends PayloadReader, PayloadUploader {}
  * @see https://github.com/awslabs/payload-offloading-java-common-lib-for-aws
  */
 export function createPayloads(options: PayloadsOptions): Payloads {
-  const { s3, bucket, prefix = '', maxBytes, concurrency = 16, retry } = options;
+  const { s3, bucket, prefix = '', maxBytes, retry } = options;
   const [requests, results] = [requestKeys(prefix), resultKeys(prefix)];
-  const reading = pLimit(concurrency);
-  const putting = pLimit(concurrency);
+  // Each body is in memory whole.
+  const reading = pLimit(CALLS_IN_FLIGHT);
+  const putting = pLimit(CALLS_IN_FLIGHT);
 
   return {
     put(body, signal) {
@@ -119,15 +126,14 @@ async function tryToRead(
 ): Promise<Attempt> {
   try {
     const command = new GetObjectCommand({ Bucket: pointer.bucket, Key: pointer.key });
-    const { Body, ContentLength } = await s3.send(command, { abortSignal: signal });
-    if (!(Body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
-    // It may break while it waits for memory, and an error that nobody listens to ends the process.
-    Body.on('error', () => {});
+    const answer = await s3.send(command, { abortSignal: signal });
+    const { ContentLength } = answer;
+    const body = bodyOf(answer);
     if ((ContentLength ?? 0) <= maxBytes) await admit(ContentLength ?? maxBytes);
-    return { answer: await textOf(Body, ContentLength ?? 0, pointer, maxBytes), again: false };
+    return { answer: await textOf(body, ContentLength ?? 0, pointer, maxBytes), again: false };
   } catch (error) {
     if (isMissing(error)) return { answer: notFound(pointer), again: false };
-    const hint = isDenied(error) ? `; ${DENIED_HINT}` : '';
+    const hint = error instanceof Error && error.name === 'AccessDenied' ? `; ${DENIED_HINT}` : '';
     const isLastSlow = error instanceof SlowBodyError && (attempt >= SLOW_READS || othersWait());
     return {
       answer: unavailable(pointer, `${describeError(error)}${hint}`, outageKind(error)),
@@ -182,7 +188,13 @@ async function* whileQuick(body: Readable): AsyncGenerator<Buffer> {
   }
 }
 
-function isMissing(error: unknown): boolean {
+/** The body of an object, which may break before anybody reads it: an error that nobody listens to ends the process. */
+export function bodyOf({ Body }: GetObjectCommandOutput): Readable {
+  if (!(Body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
+  return Body.on('error', () => {});
+}
+
+export function isMissing(error: unknown): boolean {
   return error instanceof Error && (error.name === 'NoSuchKey' || error.name === 'NotFound');
 }
 
@@ -193,10 +205,6 @@ function isMissing(error: unknown): boolean {
  *
  * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
  */
-function isDenied(error: unknown): boolean {
-  return error instanceof Error && error.name === 'AccessDenied';
-}
-
 const DENIED_HINT = 'allow the role s3:GetObject, and s3:ListBucket so that a missing object is told apart';
 
 function anotherBucket(bucket: string, pointer: PayloadPointer): Failure {
@@ -247,13 +255,8 @@ export async function putObject(
   { store, signal, retry }: Omit<Delivery<never>, 'attempt'>,
 ): Promise<WriteVerdict> {
   const attempt = async () => {
-    try {
-      await s3.send(new PutObjectCommand(input), { abortSignal: signal });
-      return [];
-    } catch (error) {
-      const refusal = { reason: describeError(error), again: !isCallersFault(error), outage: outageKind(error) };
-      return [{ entry: input, ...refusal }];
-    }
+    await s3.send(new PutObjectCommand(input), { abortSignal: signal });
+    return [];
   };
   const [verdict] = await deliver([input], { store, attempt, signal, retry });
   if (verdict === undefined) throw new Error('expected one verdict on one object');

@@ -7,12 +7,11 @@ import {
 import pLimit from 'p-limit';
 import { deferred } from '../core/concurrency.ts';
 import { isFailure } from '../core/failure.ts';
-import { type MessageRecord, POINTER_ATTRIBUTES, type WriteVerdict } from '../core/record.ts';
-
+import { type MessageRecord, POINTER_ATTRIBUTES } from '../core/record.ts';
 import { type Clock, SYSTEM_CLOCK } from './clock.ts';
 import {
-  allRefused,
   type BatchAnswer,
+  CALLS_IN_FLIGHT,
   deliver,
   MAX_BATCH_ENTRIES,
   type RetryOptions,
@@ -101,18 +100,11 @@ interface PollerOptions<R> {
   clock?: Clock | undefined;
 }
 
-export interface Poller {
-  /** Starts as many polls as are wanted and have room. To be called whenever room was made. */
-  poll(): void;
-  /** Starts no more polls, and resolves when those in flight have returned. */
-  stop(): Promise<void>;
-}
-
 /**
  * Keeps as many polls in flight as come back half full or fuller: an idle queue is asked by one, a long one by all. A
  * failed poll never ends the polling.
  */
-export function createPoller<R>(options: PollerOptions<R>): Poller {
+export function createPoller<R>(options: PollerOptions<R>) {
   const { receive, recordsAPoll, maxPolls, hasRoom, take, onError, pauseMs, clock = SYSTEM_CLOCK } = options;
   const allReturned = deferred();
   let wanted = 1;
@@ -121,6 +113,7 @@ export function createPoller<R>(options: PollerOptions<R>): Poller {
   let cancelPause: (() => void) | undefined;
   let stopping = false;
 
+  /** Starts as many polls as are wanted and have room. To be called whenever room was made. */
   function poll(): void {
     if (cancelPause !== undefined) return;
     while (!stopping && inFlight < wanted && hasRoom(inFlight * recordsAPoll)) void pollOnce();
@@ -164,7 +157,8 @@ export function createPoller<R>(options: PollerOptions<R>): Poller {
 
   return {
     poll,
-    stop: () => {
+    /** Starts no more polls, and resolves when those in flight have returned. */
+    stop: (): Promise<void> => {
       stopping = true;
       endPause();
       return allReturned.promise;
@@ -172,59 +166,76 @@ export function createPoller<R>(options: PollerOptions<R>): Poller {
   };
 }
 
-/** What it takes to delete a message. */
+/** What it takes to delete a message, or to hide it. */
 type ReceivedMessage = Pick<MessageRecord, 'receiptHandle'>;
 
-/** Deletes messages that are answered. @param signal ends requests that get no answer */
-export type Acknowledge = ActOnMessages<ReceivedMessage>;
+/**
+ * Does something to received messages in batch requests, until SQS did or `signal` is aborted. Never throws: what SQS does
+ * not do is a problem for the log, and ends with the messages' visibility timeout.
+ *
+ * @returns the messages it was not done to
+ */
+export type ActOnMessages<M> = (messages: readonly M[], signal: AbortSignal) => Promise<M[]>;
 
-export interface AcknowledgerOptions {
+interface ActionOptions {
   readonly sqs: SqsCaller;
   readonly queueUrl: string;
-  /** Told when SQS would not delete messages; they come back when their queue's timeout ends, and are answered again. */
+  /** Told why SQS did not do it, once for each reason. */
   readonly onProblem: (error: Error) => void;
-  /** Most batch requests in flight. @default 16 */
-  readonly concurrency?: number;
   /** @default three attempts */
   readonly retry?: RetryOptions | undefined;
 }
 
-/** Deletes messages from a queue, ten in a batch request, several of these at once. Never throws. */
-export function createAcknowledger<M extends ReceivedMessage>({
-  sqs,
-  queueUrl: QueueUrl,
-  ...options
-}: AcknowledgerOptions): ActOnMessages<M> {
-  return createMessageAction<M>({
-    ...options,
+/** Deletes messages that are answered. */
+export function createAcknowledger<M extends ReceivedMessage>(options: ActionOptions): ActOnMessages<M> {
+  const { sqs, queueUrl: QueueUrl } = options;
+  return createMessageAction<M>(options, {
     name: 'acknowledgement',
     otherwise: "messages that were not deleted, and come back when their queue's timeout ends",
-    send(messages, signal) {
+    send(messages, abortSignal) {
       const Entries = messages.map(({ receiptHandle }, id) => ({ Id: String(id), ReceiptHandle: receiptHandle }));
-      const command = new DeleteMessageBatchCommand({ QueueUrl, Entries });
-      return sqs.send(command, { abortSignal: signal });
+      return sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }), { abortSignal });
     },
   });
 }
 
-/** Sets when records that must be retried become visible again. @param signal ends requests that get no answer */
-type DelayRetries = ActOnMessages<MessageRecord>;
+interface VisibilityOptions<M> extends ActionOptions {
+  /** What it is for, in problems: `heartbeat`. */
+  readonly name: string;
+  /** Whole seconds from now until a message is visible, 0 to 43,200. */
+  readonly secondsOf: (message: M) => number;
+}
 
-interface RetryDelayOptions {
-  readonly sqs: SqsCaller;
-  readonly queueUrl: string;
+/**
+ * Changes when received messages become visible to others.
+ *
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibilityBatch.html
+ */
+export function createVisibilityChange<M extends ReceivedMessage>(options: VisibilityOptions<M>): ActOnMessages<M> {
+  const { sqs, queueUrl: QueueUrl, name, secondsOf } = options;
+  return createMessageAction<M>(options, {
+    name,
+    otherwise: 'messages whose visibility was not changed, and that come back when their timeout ends',
+    send(messages, abortSignal) {
+      const Entries = messages.map((message, id) => ({
+        Id: String(id),
+        ReceiptHandle: message.receiptHandle,
+        VisibilityTimeout: secondsOf(message),
+      }));
+      return sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }), { abortSignal });
+    },
+  });
+}
+
+interface RetryDelayOptions extends ActionOptions {
   /** Whole seconds until a record comes back, by how often it was received. @default `backoffSeconds` */
-  readonly secondsAfter?: (receiveCount: number, random: () => number) => number;
-  /** Told when SQS would not change visibilities; the records then come back when their timeout ends. */
-  readonly onProblem: (error: Error) => void;
+  readonly secondsAfter?: ((receiveCount: number, random: () => number) => number) | undefined;
   /** @default Math.random */
   readonly random?: () => number;
-  /** @default three attempts */
-  readonly retry?: RetryOptions;
 }
 
 /** Lets records come back after a backoff that grows with their receive count, not after the queue's visibility timeout. */
-export function createRetryDelay(options: RetryDelayOptions): DelayRetries {
+export function createRetryDelay(options: RetryDelayOptions): ActOnMessages<MessageRecord> {
   const { random = Math.random, secondsAfter = backoffSeconds } = options;
   return createVisibilityChange<MessageRecord>({
     ...options,
@@ -256,78 +267,24 @@ export function outageSeconds(receiveCount: number, random: () => number): numbe
   return Math.ceil(longest * (1 - OUTAGE_JITTER * random()));
 }
 
-interface VisibilityOptions<M> {
-  readonly sqs: SqsCaller;
-  readonly queueUrl: string;
-  /** What the change is for, in problems: `retry delay`. */
-  readonly name: string;
-  /** Whole seconds from now until a message is visible, 0 to 43,200. */
-  readonly secondsOf: (message: M) => number;
-  /** Told when SQS would not change visibilities; the messages then come back when the former timeout ends. */
-  readonly onProblem: (error: Error) => void;
-  /** @default three attempts */
-  readonly retry?: RetryOptions | undefined;
-}
-
-/**
- * Changes when received messages become visible to others, ten in a batch request. Never throws.
- *
- * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibilityBatch.html
- */
-export function createVisibilityChange<M extends ReceivedMessage>(options: VisibilityOptions<M>): ActOnMessages<M> {
-  const { sqs, queueUrl: QueueUrl, secondsOf } = options;
-  return createMessageAction<M>({
-    ...options,
-    otherwise: 'messages whose visibility was not changed, and that come back when their timeout ends',
-    send(messages, signal) {
-      const Entries = messages.map((message, id) => ({
-        Id: String(id),
-        ReceiptHandle: message.receiptHandle,
-        VisibilityTimeout: secondsOf(message),
-      }));
-      const command = new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries });
-      return sqs.send(command, { abortSignal: signal });
-    },
-  });
-}
-
-/** Something that SQS does to received messages, in batch requests. */
 interface MessageAction<M> {
-  /** What it is, in problems: `acknowledgement`. */
   readonly name: string;
   /** Which messages it was not done to, and what becomes of them: `messages that come back`. */
   readonly otherwise: string;
   /** Makes one batch request; the ID of each entry is its position. */
   readonly send: (messages: readonly M[], signal: AbortSignal) => Promise<BatchAnswer>;
-  /** Told why SQS did not do it, once for each reason. */
-  readonly onProblem: (error: Error) => void;
-  /** Most batch requests in flight. @default 16 */
-  readonly concurrency?: number | undefined;
-  /** @default three attempts */
-  readonly retry?: RetryOptions | undefined;
 }
 
-/**
- * Never throws: what SQS does not do is a problem for the log, and ends with the messages' visibility timeout.
- *
- * @returns the messages it was not done to
- */
-export type ActOnMessages<M> = (messages: readonly M[], signal: AbortSignal) => Promise<M[]>;
-
-function createMessageAction<M>(action: MessageAction<M>): ActOnMessages<M> {
-  const { name, otherwise, send, onProblem, concurrency = 16, retry = { attempts: 3 } } = action;
-  const inFlight = pLimit(concurrency);
+function createMessageAction<M>(
+  { onProblem, retry = { attempts: 3 } }: ActionOptions,
+  { name, otherwise, send }: MessageAction<M>,
+): ActOnMessages<M> {
+  const inFlight = pLimit(CALLS_IN_FLIGHT);
   return async (messages, signal) => {
-    const attempt = (batch: readonly M[]) =>
-      inFlight(async () => {
-        try {
-          return refusalsIn(batch, await send(batch, signal));
-        } catch (error) {
-          return allRefused(batch, error);
-        }
-      });
+    const attempt = (batch: readonly M[]) => inFlight(async () => refusalsIn(batch, await send(batch, signal)));
     const verdicts = await deliver(messages, { store: name, pack: inTens, attempt, signal, retry });
-    for (const [reason, count] of countReasons(verdicts)) onProblem(new Error(`${reason}; ${otherwise}: ${count}`));
+    const reasons = Map.groupBy(verdicts.filter(isFailure), ({ message }) => message);
+    for (const [reason, { length }] of reasons) onProblem(new Error(`${reason}; ${otherwise}: ${length}`));
     return messages.filter((_, index) => isFailure(verdicts[index]));
   };
 }
@@ -336,14 +293,6 @@ function inTens<M>(messages: readonly M[]): M[][] {
   return Array.from({ length: Math.ceil(messages.length / MAX_BATCH_ENTRIES) }, (_, batch) =>
     messages.slice(batch * MAX_BATCH_ENTRIES, (batch + 1) * MAX_BATCH_ENTRIES),
   );
-}
-
-function countReasons(verdicts: readonly WriteVerdict[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const verdict of verdicts) {
-    if (isFailure(verdict)) counts.set(verdict.message, (counts.get(verdict.message) ?? 0) + 1);
-  }
-  return counts;
 }
 
 /** What it takes to act on a message at the queue that it came from. */

@@ -5,7 +5,6 @@ import {
   type SendMessageBatchRequestEntry,
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { type Failure, failure, isFailure } from '../core/failure.ts';
 import { escapeForSqs } from '../core/json.ts';
 import {
   MESSAGE_ID_ATTRIBUTE,
@@ -16,15 +15,16 @@ import {
   type Result,
   type ResultWriter,
 } from '../core/record.ts';
-
 import { describeError } from './awsError.ts';
-import type { PayloadUploader } from './payloads.ts';
 import {
   allRefused,
+  CALLS_IN_FLIGHT,
   deliver,
   deliverOrOffload,
+  MAX_BATCH_ENTRIES,
   MAX_MESSAGE_BYTES,
-  packBatchRequests,
+  type PayloadUploader,
+  packBatches,
   type Refusal,
   type RetryOptions,
   refusalsIn,
@@ -38,10 +38,18 @@ export interface QueueWriterOptions {
   readonly packing?: ResultPacking | undefined;
   /** Where results go that the queue is too small for, the message then being a pointer. @default none: such a result is refused */
   readonly payloads?: PayloadUploader | undefined;
-  /** Most batch requests in flight. @default 16 */
-  readonly concurrency?: number;
   readonly retry?: RetryOptions;
 }
+
+/** How many results a message may hold, and how large it may get by that. */
+export interface ResultPacking {
+  /** Most results in a message, at least 1. */
+  readonly results: number;
+  /** Most bytes of a message of several results, its attributes counted. One result alone may be larger. */
+  readonly bytes: number;
+}
+
+const SINGLE_RESULTS: ResultPacking = { results: 1, bytes: 0 };
 
 /**
  * Writes results to an SQS queue, up to ten messages in a batch request, several of these at once. On a FIFO queue a
@@ -49,28 +57,33 @@ export interface QueueWriterOptions {
  * would refuse. The results of one message are written all or not at all.
  */
 export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
-  const { sqs, queueUrl, packing = SINGLE_RESULTS, payloads, concurrency = 16, retry } = options;
+  const { sqs, queueUrl, packing = SINGLE_RESULTS, payloads, retry } = options;
   const fifo = queueUrl.endsWith('.fifo');
   const limits = createSizeLimits();
-  const inFlight = pLimit(concurrency);
+  const inFlight = pLimit(CALLS_IN_FLIGHT);
   const toMessages = (entries: readonly Entry[]): ResultMessage[] =>
     packResults(entries, { ...packing, bytes: Math.min(packing.bytes, limits.messageBytes()) }, fifo);
+  const toBatches = (messages: readonly ResultMessage[]): ResultMessage[][] =>
+    packBatches(messages, MAX_BATCH_ENTRIES, limits.batchBytes());
   const pack = (entries: readonly Entry[]): Entry[][] =>
-    packBatchRequests(toMessages(entries), limits.batchBytes()).map((batch) => batch.flatMap(({ entries }) => entries));
+    toBatches(toMessages(entries)).map((batch) => batch.flatMap(({ entries }) => entries));
 
   return {
     write(results, signal) {
-      const sendAll = async (entries: readonly Entry[]): Promise<Refusal<Entry>[]> => {
+      // A retry may need more messages, and more calls, than before: the queue may have refused their size.
+      const attempt = async (entries: readonly Entry[]): Promise<Refusal<Entry>[]> => {
         const { now, behind } = inTurn(toMessages(entries), fifo && packing.results > 1);
-        const sends = packBatchRequests(now, limits.batchBytes()).map((batch) =>
-          inFlight(() => send(sqs, queueUrl, batch, limits, signal)),
-        );
+        const sends = toBatches(now).map((batch) => inFlight(() => send(sqs, queueUrl, batch, limits, signal)));
         return [...behind.map(notItsTurn), ...(await Promise.all(sends)).flat()].flatMap(ofEachEntry);
       };
       return deliverOrOffload(results.map(toEntry), {
-        fits: ({ bytes }) => bytes <= limits.messageBytes(),
-        offload: (entry) => offload(entry, limits, payloads, signal),
-        deliver: (entries) => deliver(entries, { store: 'result queue', pack, attempt: sendAll, signal, retry }),
+        container: 'a message on the result queue',
+        bytesOf: ({ bytes }) => bytes,
+        maxBytes: limits.messageBytes,
+        payloads,
+        toPointer: toPointingEntry,
+        signal,
+        deliver: (entries) => deliver(entries, { store: 'result queue', pack, attempt, signal, retry }),
       });
     },
     writtenAsOne: (results) => toMessages(results.map(toEntry))[0]?.entries.length ?? 1,
@@ -101,25 +114,6 @@ function ofEachEntry({ entry: { entries }, ...refusal }: Refusal<ResultMessage>)
   return entries.map((entry) => ({ entry, ...refusal }));
 }
 
-async function offload(
-  entry: Entry,
-  limits: SizeLimits,
-  payloads: PayloadUploader | undefined,
-  signal: AbortSignal,
-): Promise<Entry | Failure> {
-  if (payloads === undefined) return tooLarge(entry.bytes, limits.messageBytes());
-  const pointer = await payloads.put(entry.result.body, signal);
-  return isFailure(pointer) ? pointer : toPointingEntry(entry, pointer);
-}
-
-function tooLarge(bytes: number, messageBytes: number): Failure {
-  return failure(
-    'RESULT_TOO_LARGE',
-    `expected a result of at most ${messageBytes} bytes, the size of a message on the result queue, got ${bytes}; ` +
-      'ask for fewer outputs, send fewer rows in a request, or deploy a payload bucket',
-  );
-}
-
 /** Sends one batch request. What is too large, the request as a whole or a packed message, is packed smaller next time. */
 async function send(
   sqs: SqsCaller,
@@ -136,7 +130,7 @@ async function send(
     return refusals.map((refusal) => refusedMessage(refusal, limits));
   } catch (error) {
     const bytes = batch.reduce((sum, message) => sum + message.bytes, 0);
-    const tooLong = limits.learnFromBatch(bytes, describeError(error));
+    const tooLong = limits.learnBatchBytes(bytes, describeError(error));
     const refusals = allRefused(batch, error);
     const divisible = batch.length > 1 || isPacked(batch[0]);
     return tooLong && divisible ? refusals.map((refusal) => ({ ...refusal, again: true })) : refusals;
@@ -146,7 +140,7 @@ async function send(
 /** A packed message that SQS refuses for good may hold one result at fault: each goes alone, so that it fails alone. */
 function refusedMessage(refusal: Refusal<ResultMessage>, limits: SizeLimits): Refusal<ResultMessage> {
   const { entry, reason, again } = refusal;
-  const tooLong = limits.learnFromMessage(entry.bytes, reason);
+  const tooLong = limits.learnMessageBytes(entry.bytes, reason);
   if (again || !isPacked(entry)) return refusal;
   if (!tooLong) for (const one of entry.entries) one.alone = true;
   return { ...refusal, again: true };
@@ -155,16 +149,6 @@ function refusedMessage(refusal: Refusal<ResultMessage>, limits: SizeLimits): Re
 function isPacked(message: ResultMessage | undefined): boolean {
   return message !== undefined && message.entries.length > 1;
 }
-
-/** How many results a message may hold, and how large it may get by that. */
-export interface ResultPacking {
-  /** Most results in a message, at least 1. */
-  readonly results: number;
-  /** Most bytes of a message of several results, its attributes counted. One result alone may be larger. */
-  readonly bytes: number;
-}
-
-const SINGLE_RESULTS: ResultPacking = { results: 1, bytes: 0 };
 
 /** A result as it goes onto the queue, alone or packed with others. */
 interface Entry {
@@ -289,33 +273,26 @@ function deduplicationId(entries: readonly Entry[]): string {
   return ids.length === 1 ? String(ids[0]) : createHash('sha256').update(ids.join('\n')).digest('hex');
 }
 
-/**
- * What one queue takes, as far as its refusals tell: a queue may be set to take less than 1 MiB, and to ask for its
- * attributes takes a permission that a sender need not have.
- */
-interface SizeLimits {
-  /** Most bytes of a message, its attributes counted. */
-  messageBytes(): number;
-  /** Most bytes of all messages of a batch request. */
-  batchBytes(): number;
-  /** @returns whether a message of so many bytes was refused for its size, and the limit thus learned */
-  learnFromMessage(bytes: number, reason: string): boolean;
-  /** @returns whether a batch request of so many bytes was refused for its size, and the limit thus learned */
-  learnFromBatch(bytes: number, reason: string): boolean;
-}
+type SizeLimits = ReturnType<typeof createSizeLimits>;
 
-function createSizeLimits(): SizeLimits {
+/**
+ * Most bytes of a message, its attributes counted, and of a batch request, as far as the refusals of one queue tell. A
+ * queue may be set to take less than 1 MiB, and to ask for its attributes takes a permission that a sender need not have.
+ */
+function createSizeLimits() {
   let messageBytes = MAX_MESSAGE_BYTES;
   let batchBytes = MAX_MESSAGE_BYTES;
   return {
     messageBytes: () => Math.min(messageBytes, batchBytes),
     batchBytes: () => batchBytes,
-    learnFromMessage(bytes, reason) {
+    /** @returns whether a message of so many bytes was refused for its size */
+    learnMessageBytes(bytes: number, reason: string): boolean {
       const max = limitIn(reason);
       if (max !== undefined) messageBytes = Math.min(messageBytes, max, bytes - 1);
       return max !== undefined;
     },
-    learnFromBatch(bytes, reason) {
+    /** @returns whether a batch request of so many bytes was refused for its size */
+    learnBatchBytes(bytes: number, reason: string): boolean {
       const max = limitIn(reason);
       if (max !== undefined) batchBytes = Math.min(batchBytes, max, bytes - 1);
       return max !== undefined;

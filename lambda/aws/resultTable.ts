@@ -1,6 +1,5 @@
 import { type AttributeValue, BatchWriteItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import pLimit from 'p-limit';
-import { type Failure, failure, isFailure } from '../core/failure.ts';
 import {
   BODY_ATTRIBUTE,
   MESSAGE_ID_ATTRIBUTE,
@@ -9,9 +8,15 @@ import {
   type Result,
   type ResultWriter,
 } from '../core/record.ts';
-import { describeError, isCallersFault, outageKind } from './awsError.ts';
-import type { PayloadUploader } from './payloads.ts';
-import { deliver, deliverOrOffload, packBatches, type Refusal, type RetryOptions } from './sendBatches.ts';
+import {
+  CALLS_IN_FLIGHT,
+  deliver,
+  deliverOrOffload,
+  type PayloadUploader,
+  packBatches,
+  type Refusal,
+  type RetryOptions,
+} from './sendBatches.ts';
 
 export interface TableWriterOptions {
   readonly dynamodb: DynamoDBClient;
@@ -20,8 +25,6 @@ export interface TableWriterOptions {
   readonly ttlSeconds: number;
   /** Where results over 400 KB go, the item then holding a pointer. @default none: such a result is refused */
   readonly payloads?: PayloadUploader | undefined;
-  /** Most batch requests in flight. @default 16 */
-  readonly concurrency?: number;
   readonly retry?: RetryOptions;
   /** Milliseconds since the epoch. @default Date.now */
   readonly now?: () => number;
@@ -44,18 +47,23 @@ interface Entry {
  * earlier one of the same message ID; of several in one write, which DynamoDB would refuse, the last is kept.
  */
 export function createTableWriter(options: TableWriterOptions): ResultWriter {
-  const { dynamodb, tableName, ttlSeconds, payloads, concurrency = 16, retry, now = Date.now } = options;
-  const inFlight = pLimit(concurrency);
+  const { dynamodb, tableName, ttlSeconds, payloads, retry, now = Date.now } = options;
+  const inFlight = pLimit(CALLS_IN_FLIGHT);
 
   return {
     write(results, signal) {
       const expiresAt = String(Math.floor(now() / 1000) + ttlSeconds);
       const attempt = (batch: readonly Entry[]) => inFlight(() => put(dynamodb, tableName, batch, signal));
+      const pack = (entries: readonly Entry[]) => packBatches(entries, MAX_BATCH_ITEMS, MAX_BATCH_BYTES);
       return deliverOrOffload(lastOfEach(results.map((result) => toEntry(result, expiresAt))), {
-        fits: ({ itemBytes }) => itemBytes <= MAX_ITEM_BYTES,
-        offload: (entry) => offload(entry, expiresAt, payloads, signal),
-        deliver: (entries) =>
-          deliver(entries, { store: 'result table', pack: packTableRequests, attempt, signal, retry }),
+        container: 'a DynamoDB item',
+        bytesOf: ({ itemBytes }) => itemBytes,
+        maxBytes: () => MAX_ITEM_BYTES,
+        payloads,
+        toPointer: ({ result }, pointer) =>
+          entryOf(result, { [POINTER_ATTRIBUTE]: { S: pointerBody(pointer) } }, expiresAt),
+        signal,
+        deliver: (entries) => deliver(entries, { store: 'result table', pack, attempt, signal, retry }),
       });
     },
   };
@@ -86,27 +94,6 @@ const MAX_ESCAPED = 2;
 /** What surrounds an item in a batch request: braces, quotes and types. */
 const FRAME_BYTES = 128;
 
-async function offload(
-  { result, itemBytes }: Entry,
-  expiresAt: string,
-  payloads: PayloadUploader | undefined,
-  signal: AbortSignal,
-): Promise<Entry | Failure> {
-  if (payloads === undefined) return tooLarge(itemBytes);
-  const pointer = await payloads.put(result.body, signal);
-  return isFailure(pointer)
-    ? pointer
-    : entryOf(result, { [POINTER_ATTRIBUTE]: { S: pointerBody(pointer) } }, expiresAt);
-}
-
-function tooLarge(itemBytes: number): Failure {
-  return failure(
-    'RESULT_TOO_LARGE',
-    `expected a result of at most ${MAX_ITEM_BYTES} bytes, the size of a DynamoDB item, got ${itemBytes}; ` +
-      'ask for fewer outputs, send fewer rows in a request, or deploy a payload bucket',
-  );
-}
-
 /** Sends one batch request. A 200 answer may name items that DynamoDB had no capacity for. */
 async function put(
   dynamodb: DynamoDBClient,
@@ -114,30 +101,18 @@ async function put(
   batch: readonly Entry[],
   signal: AbortSignal,
 ): Promise<Refusal<Entry>[]> {
-  try {
-    const requests = batch.map(({ item }) => ({ PutRequest: { Item: item } }));
-    const command = new BatchWriteItemCommand({ RequestItems: { [tableName]: requests } });
-    const { UnprocessedItems = {} } = await dynamodb.send(command, { abortSignal: signal });
-    const left = Object.values(UnprocessedItems).flat();
-    const ids = new Set(left.map(({ PutRequest }) => PutRequest?.Item?.[MESSAGE_ID_ATTRIBUTE]?.S));
-    return batch
-      .filter(({ result }) => ids.has(result.messageId))
-      .map((entry) => ({ entry, reason: 'DynamoDB had no capacity left for this item', again: true, outage: 'busy' }));
-  } catch (error) {
-    const refusal = { reason: describeError(error), again: !isCallersFault(error), outage: outageKind(error) };
-    return batch.map((entry) => ({ entry, ...refusal }));
-  }
+  const requests = batch.map(({ item }) => ({ PutRequest: { Item: item } }));
+  const command = new BatchWriteItemCommand({ RequestItems: { [tableName]: requests } });
+  const { UnprocessedItems = {} } = await dynamodb.send(command, { abortSignal: signal });
+  const left = Object.values(UnprocessedItems).flat();
+  const ids = new Set(left.map(({ PutRequest }) => PutRequest?.Item?.[MESSAGE_ID_ATTRIBUTE]?.S));
+  return batch
+    .filter(({ result }) => ids.has(result.messageId))
+    .map((entry) => ({ entry, reason: 'DynamoDB had no capacity left for this item', again: true, outage: 'busy' }));
 }
 
 /** @see https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html */
 const MAX_ITEM_BYTES = 409_600;
-
-const KIBIBYTE = 1024;
 const MAX_BATCH_ITEMS = 25;
 /** 16 MiB, less what a batch request holds besides its items. */
-const MAX_BATCH_BYTES = 16 * KIBIBYTE * KIBIBYTE - 4 * KIBIBYTE;
-
-/** Packs items, in order, into batch requests of at most 25 items and 16 MiB. `bytes`: an item's size as sent. */
-function packTableRequests<T extends { readonly bytes: number }>(items: readonly T[]): T[][] {
-  return packBatches(items, { maxEntries: MAX_BATCH_ITEMS, maxBytes: MAX_BATCH_BYTES });
-}
+const MAX_BATCH_BYTES = 16 * 1024 * 1024 - 4 * 1024;

@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { BatchResultErrorEntry, SQSClient } from '@aws-sdk/client-sqs';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, isTransient, type Outage } from '../core/failure.ts';
-import type { Result, ResultWriter, WriteVerdict } from '../core/record.ts';
+import type { PayloadPointer, Result, ResultWriter, WriteVerdict } from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 
 /** Why a store did not take an entry. */
@@ -20,8 +20,8 @@ export interface Delivery<E> {
   readonly store: string;
   /** Packs entries, in order, into batch requests. @default one to each */
   readonly pack?: (entries: readonly E[]) => readonly (readonly E[])[];
-  /** Makes one batch request, for the first time or again. What the answer does not refuse is taken. */
-  readonly attempt: (batch: readonly E[], number: number) => Promise<readonly Refusal<E>[]>;
+  /** Makes one batch request, for the first time or again. It takes what it does not refuse; throwing refuses all. */
+  readonly attempt: (batch: readonly E[]) => Promise<readonly Refusal<E>[]>;
   readonly signal: AbortSignal;
   readonly retry?: RetryOptions | undefined;
 }
@@ -50,62 +50,86 @@ function oneToEach<E>(entries: readonly E[]): E[][] {
   return entries.map((entry) => [entry]);
 }
 
-/** Refusals that come after the abort tell of nothing but the abort: those before them tell more. */
+/** A refusal that comes after the abort says only that; the one before it says more. */
 async function deliverBatch<E>(
   batch: readonly E[],
   verdicts: Map<E, WriteVerdict>,
   { store, attempt, signal, retry }: Delivery<E>,
 ): Promise<void> {
-  const tryOnce = async (left: readonly E[], number: number): Promise<E[]> => {
-    const refusals = new Map((await attempt(left, number)).map((refusal) => [refusal.entry, refusal]));
+  const tryOnce = async (left: readonly E[]): Promise<E[]> => {
+    const refused = await attempt(left).catch((error: unknown) => allRefused(left, error));
+    const refusals = new Map(refused.map((refusal) => [refusal.entry, refusal]));
     for (const entry of left) {
       const refusal = refusals.get(entry);
       if (refusal === undefined) verdicts.set(entry, WRITTEN);
-      else if (!signal.aborted) verdicts.set(entry, refused(store, refusal));
+      else if (!signal.aborted) verdicts.set(entry, refusedBy(store, refusal));
     }
     return left.filter((entry) => refusals.get(entry)?.again);
   };
   await retryRemaining(batch, tryOnce, signal, retry);
 }
 
-function refused(store: string, { reason, outage }: Refusal<unknown>): Failure {
+function refusedBy(store: string, { reason, outage }: Refusal<unknown>): Failure {
   return failure('WRITE_FAILED', `${store}: ${reason}`, outage && { of: store, kind: outage });
 }
 
+export interface PayloadUploader {
+  /** Puts a result's body under a key of its own. @returns a pointer to it, or WRITE_FAILED when S3 did not take it in time */
+  put(body: string, signal: AbortSignal): Promise<PayloadPointer | Failure>;
+}
+
 interface Offloading<E> {
-  /** May become false for an entry once the store has refused some: those are offloaded then. */
-  readonly fits: (entry: E) => boolean;
-  /** A small entry that points to the large one's body, or why there can be none. */
-  readonly offload: (entry: E) => Promise<E | Failure>;
+  /** What holds an entry, for messages: `a DynamoDB item`. */
+  readonly container: string;
+  readonly bytesOf: (entry: E) => number;
+  /** Most bytes of an entry. May shrink when the store refuses some: those are offloaded then. */
+  readonly maxBytes: () => number;
+  /** Where larger bodies go. Without it a large entry is refused for good. */
+  readonly payloads: PayloadUploader | undefined;
+  /** In place of an entry, a small one that points to its body. */
+  readonly toPointer: (entry: E, pointer: PayloadPointer) => E;
+  readonly signal: AbortSignal;
   readonly deliver: (entries: readonly E[]) => Promise<readonly WriteVerdict[]>;
 }
 
 /**
- * Delivers the entries that fit their store together, and the others one by one, once their bodies lie elsewhere: a
- * slow upload holds up no other entry. An entry that is given more than once is delivered once.
+ * Delivers the entries that fit their store together, and the others one by one, once their bodies lie in the payload
+ * bucket: a slow upload holds up no other entry. An entry that is given more than once is delivered once.
  *
  * @returns verdicts aligned with `entries` by index
  */
-export async function deliverOrOffload<E>(
+export async function deliverOrOffload<E extends { readonly result: Result }>(
   entries: readonly E[],
-  { fits, offload, deliver }: Offloading<E>,
+  { container, bytesOf, maxBytes, payloads, toPointer, signal, deliver }: Offloading<E>,
 ): Promise<WriteVerdict[]> {
   const verdicts = new Map<E, WriteVerdict | undefined>();
-  const alone = async (entry: E): Promise<void> => {
-    const pointing = await offload(entry);
-    verdicts.set(entry, isFailure(pointing) ? pointing : (await deliver([pointing]))[0]);
+  const isTooLarge = (entry: E): boolean => bytesOf(entry) > maxBytes();
+  const offload = async (entry: E): Promise<WriteVerdict | undefined> => {
+    if (payloads === undefined) return resultTooLarge(container, maxBytes(), bytesOf(entry));
+    const pointer = await payloads.put(entry.result.body, signal);
+    return isFailure(pointer) ? pointer : (await deliver([toPointer(entry, pointer)]))[0];
   };
+  const alone = async (entry: E): Promise<void> => void verdicts.set(entry, await offload(entry));
   const together = async (fitting: readonly E[]): Promise<void> => {
     const taken = await deliver(fitting);
     for (const [index, entry] of fitting.entries()) verdicts.set(entry, taken[index]);
-    await Promise.all(fitting.filter((entry) => isFailure(verdicts.get(entry)) && !fits(entry)).map(alone));
+    await Promise.all(fitting.filter((entry) => isFailure(verdicts.get(entry)) && isTooLarge(entry)).map(alone));
   };
   const distinct = [...new Set(entries)];
-  await Promise.all([together(distinct.filter(fits)), ...distinct.filter((entry) => !fits(entry)).map(alone)]);
+  const large = distinct.filter(isTooLarge);
+  await Promise.all([together(distinct.filter((entry) => !isTooLarge(entry))), ...large.map(alone)]);
   return entries.map((entry) => verdicts.get(entry) ?? NO_VERDICT);
 }
 
-const NO_VERDICT: WriteVerdict = failure('WRITE_FAILED', 'expected a verdict on every entry, got none on this one');
+const NO_VERDICT: WriteVerdict = failure('WRITE_FAILED', 'expected a verdict on every result, got none on this one');
+
+function resultTooLarge(container: string, maxBytes: number, bytes: number): Failure {
+  return failure(
+    'RESULT_TOO_LARGE',
+    `expected a result of at most ${maxBytes} bytes, the size of ${container}, got ${bytes}; ` +
+      'ask for fewer outputs, send fewer rows in a request, or deploy a payload bucket',
+  );
+}
 
 export interface RetryOptions {
   /** Most attempts in all. @default 6 */
@@ -116,60 +140,72 @@ export interface RetryOptions {
   readonly capMs?: number;
   /** @default Math.random */
   readonly random?: () => number;
-  /** Lets time pass; rejects once `signal` is aborted. @default a timer */
-  readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 /**
  * Tries to get all of `items` done: each attempt is given what the one before left, and its number from 1 on, and returns
- * what is still left.
- * Pauses with exponential backoff and full jitter, and gives up when `signal` is aborted.
+ * what is still left. Pauses between attempts, and gives up when `signal` is aborted.
  *
  * @returns what is left undone
- * @see https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
 export async function retryRemaining<T>(
   items: readonly T[],
   attempt: (left: readonly T[], number: number) => Promise<readonly T[]>,
   signal: AbortSignal,
-  { attempts = 6, baseMs = 100, capMs = 5000, random = Math.random, sleep = timer }: RetryOptions = {},
+  retry: RetryOptions = {},
 ): Promise<readonly T[]> {
-  const pause = (ms: number) => ranItsCourse(sleep(ms, signal), signal);
+  const { attempts = 6 } = retry;
   let left = items;
-  for (let tried = 0; left.length > 0 && tried < attempts; tried++) {
-    if (tried > 0 && !(await pause(random() * Math.min(capMs, baseMs * 2 ** (tried - 1))))) break;
+  for (let number = 1; left.length > 0 && number <= attempts; number++) {
+    // It rejects for the abort alone.
+    if (number > 1) await setTimeout(pauseMs(number, retry), undefined, { signal }).catch(() => {});
     if (signal.aborted) break;
-    left = await attempt(left, tried + 1);
+    left = await attempt(left, number);
   }
   return left;
 }
 
-async function timer(ms: number, signal: AbortSignal): Promise<void> {
-  await setTimeout(ms, undefined, { signal });
+/**
+ * The pause before an attempt from the second on: exponential backoff with full jitter.
+ *
+ * @see https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+ */
+export function pauseMs(attempt: number, { baseMs = 100, capMs = 5000, random = Math.random }: RetryOptions): number {
+  return random() * Math.min(capMs, baseMs * 2 ** (attempt - 2));
 }
 
-/** False when `signal` cut the pause short. */
-async function ranItsCourse(pause: Promise<void>, signal: AbortSignal): Promise<boolean> {
-  try {
-    await pause;
-    return true;
-  } catch (error) {
-    if (signal.aborted) return false;
-    throw error;
-  }
-}
-
-/** What one batch request of a service may hold. */
-interface BatchRequestLimits {
-  readonly maxEntries: number;
-  /** Bytes of all entries together. */
-  readonly maxBytes: number;
+/**
+ * Makes a request until it is answered, or asking again is of no use.
+ *
+ * @throws what the last attempt met
+ */
+export async function untilAnswered<T>(
+  ask: (attempt: number) => Promise<T>,
+  isFinal: (error: unknown) => boolean,
+  signal: AbortSignal,
+  retry?: RetryOptions,
+): Promise<T> {
+  let answer: { readonly value: T } | undefined;
+  let met: unknown = signal.reason;
+  const attempt = async (left: readonly undefined[], number: number): Promise<readonly undefined[]> => {
+    try {
+      answer = { value: await ask(number) };
+      return [];
+    } catch (error) {
+      met = error;
+      return isFinal(error) ? [] : left;
+    }
+  };
+  await retryRemaining([undefined], attempt, signal, retry);
+  if (answer === undefined) throw met;
+  return answer.value;
 }
 
 /** Packs entries, in order, into as few batch requests as hold them. An entry that is too large gets one to itself. */
 export function packBatches<T extends { readonly bytes: number }>(
   entries: readonly T[],
-  { maxEntries, maxBytes }: BatchRequestLimits,
+  maxEntries: number,
+  maxBytes: number,
 ): T[][] {
   const batches: T[][] = [];
   let bytes = 0;
@@ -199,36 +235,22 @@ export function writeToEvery(writers: readonly ResultWriter[]): ResultWriter {
   if (writers.length === 0) throw new Error('expected at least one store for results, got none');
   return {
     async write(results, signal) {
-      const byStore = await Promise.all(writers.map((writer, store) => verdictsOf(writer, store, results, signal)));
-      return results.map((_, index) => inAgreement(byStore.map((verdicts) => verdicts[index])));
+      const byStore = await Promise.all(writers.map((writer) => writer.write(results, signal)));
+      return results.map((_, index) => inAgreement(byStore.map((verdicts) => verdicts[index] ?? NO_VERDICT)));
     },
     writtenAsOne: (results) => Math.min(...writers.map(({ writtenAsOne }) => writtenAsOne?.(results) ?? 1)),
   };
 }
 
-/** A store that throws fails all its own verdicts, and no other store's. */
-async function verdictsOf(
-  writer: ResultWriter,
-  store: number,
-  results: readonly Result[],
-  signal: AbortSignal,
-): Promise<readonly WriteVerdict[]> {
-  try {
-    const verdicts = await writer.write(results, signal);
-    if (verdicts.length === results.length) return verdicts;
-    throw new Error(`expected ${results.length} verdicts, got ${verdicts.length}`);
-  } catch (error) {
-    const broken = failure('WRITE_FAILED', `result store ${store} threw: ${describeError(error)}`);
-    return results.map(() => broken);
-  }
-}
-
 /** The verdict of all stores on one result. */
-function inAgreement(verdicts: readonly (WriteVerdict | undefined)[]): WriteVerdict {
+function inAgreement(verdicts: readonly WriteVerdict[]): WriteVerdict {
   const failures = verdicts.filter(isFailure);
   const permanent = failures.find((failed) => !isTransient(failed));
-  return permanent ?? failures.find(({ outage }) => outage !== undefined) ?? failures[0] ?? { written: true };
+  return permanent ?? failures.find(({ outage }) => outage !== undefined) ?? failures[0] ?? WRITTEN;
 }
+
+/** Most calls that a writer, or an action on messages, has in flight. */
+export const CALLS_IN_FLIGHT = 16;
 
 /** What makes calls of SQS: the SDK's client, or the host's own. */
 export type SqsCaller = Pick<SQSClient, 'send'>;
@@ -237,14 +259,6 @@ export type SqsCaller = Pick<SQSClient, 'send'>;
 export const MAX_BATCH_ENTRIES = 10;
 /** Bodies and attributes of one message, and of one batch request together. */
 export const MAX_MESSAGE_BYTES = 1_048_576;
-
-/** Packs entries, in order, into batch requests of at most 10 entries and 1 MiB, or as many bytes as a queue takes. */
-export function packBatchRequests<T extends { readonly bytes: number }>(
-  entries: readonly T[],
-  maxBytes = MAX_MESSAGE_BYTES,
-): T[][] {
-  return packBatches(entries, { maxEntries: MAX_BATCH_ENTRIES, maxBytes });
-}
 
 /** What SQS answers to any batch request; real answers hold both lists. */
 export interface BatchAnswer {

@@ -17,41 +17,38 @@ import { isObject } from '../core/json.ts';
 import { createSqsClient, type Patience } from './awsClients.ts';
 import type { SqsCaller } from './sendBatches.ts';
 
-/** How a host calls SQS. @param config what the environment does not say */
-export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}): SqsCaller {
-  return createSqsWire(createSqsClient(patience, { useQueueUrlAsEndpoint: false, ...config }), patience);
-}
-
 /**
- * Makes the four calls that a host makes all the time by SQS's own protocol, JSON over HTTPS; all others are the SDK's:
+ * How a host calls SQS: its four frequent calls by SQS's own protocol, JSON over HTTPS, and all others by the SDK:
  *
  *     command → JSON.stringify → SignatureV4 → undici → JSON.parse → checked → answer, or an error of the SDK
  *
- * Endpoint, region, credentials and user agent are those of the client. It takes less than half the CPU of the SDK, which
- * serializes, resolves and parses along schemas in some thirty asynchronous steps: ADR 41 has the figures, and `client`
- * alone, in place of what this returns, is the way back.
+ * Endpoint, region, credentials and user agent are those of the SDK's client. It takes less than half the CPU of the SDK,
+ * which serializes, resolves and parses along schemas in some thirty asynchronous steps: ADR 41 has the figures. Returning
+ * `client` alone is the way back. Attributes are texts: bytes are not encoded.
  *
  * @param patience how long a call may take; a receive as much longer as it waits for messages
+ * @param config what the environment does not say
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-making-api-requests-json.html
  */
-function createSqsWire(client: SQSClient, { connectMs, answerMs }: Patience): SqsCaller {
+export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}): SqsCaller {
+  const client = createSqsClient(patience, { useQueueUrlAsEndpoint: false, ...config });
   const { credentials, region } = client.config;
   const signer = new SignatureV4({ credentials, region, sha256: Sha256, service: 'sqs' });
   // Loaded beside the models, not before them.
-  const loading = createAgent(connectMs);
+  const loading = createAgent(patience.connectMs);
   let template: Promise<HttpRequest> | undefined;
-  /** What SQS's clock is ahead of this machine's, in milliseconds. */
+  /** How far SQS's clock is ahead of this machine's, in milliseconds. */
   let clockOffset = 0;
 
   const call = async (operation: string, input: object, signal: AbortSignal | undefined): Promise<object> => {
-    if (signal?.aborted) throw aborted();
+    if (signal?.aborted) throw named('AbortError', 'Request aborted');
     template ??= requestOf(client).catch((error) => {
       // Such as a region that is set later: it is asked for again.
       template = undefined;
       throw error;
     });
     const [agent, { headers, ...target }] = await Promise.all([loading, template]);
-    const body = JSON.stringify(input, holdsBytes(input) ? inBase64 : undefined);
+    const body = JSON.stringify(input);
     const offset = clockOffset;
     const startedAt = Date.now();
     const request = await signer.sign(
@@ -59,7 +56,7 @@ function createSqsWire(client: SQSClient, { connectMs, answerMs }: Patience): Sq
       { signingDate: new Date(startedAt + offset) },
     );
     const waitMs = 'WaitTimeSeconds' in input ? 1000 * Number(input.WaitTimeSeconds ?? 0) : 0;
-    const answer = await exchange(agent, request, body, answerMs + waitMs, signal);
+    const answer = await exchange(agent, request, body, patience.answerMs + waitMs, signal);
     clockOffset = clockOffsetBy(answer.headers, startedAt) ?? clockOffset;
     const isSkewed = Math.abs(clockOffset) >= SKEW_MS && clockOffset !== offset;
     return readAnswer(answer, isSkewed);
@@ -136,22 +133,6 @@ function traceHeader(): string | undefined {
   return awslambda?.InvokeStore?.getXRayTraceId() ?? process.env._X_AMZN_TRACE_ID;
 }
 
-/** Attributes may be bytes, which go as base64 and `JSON.stringify` knows nothing of. */
-function holdsBytes(input: { readonly Entries?: readonly object[] | undefined }): boolean {
-  const attributesOf = (entry: object) =>
-    [
-      ...Object.values('MessageAttributes' in entry ? (entry.MessageAttributes ?? {}) : {}),
-      ...Object.values('MessageSystemAttributes' in entry ? (entry.MessageSystemAttributes ?? {}) : {}),
-    ] as readonly object[];
-  return input.Entries?.some((entry) => attributesOf(entry).some((one) => 'BinaryValue' in one)) ?? false;
-}
-
-/** A buffer has a `toJSON` of its own, which is called before this. */
-function inBase64(this: Record<string, unknown>, key: string, value: unknown): unknown {
-  const bytes = this[key];
-  return bytes instanceof Uint8Array ? Buffer.from(bytes).toString('base64') : value;
-}
-
 /**
  * What the signer hashes with, SHA-256 or its HMAC with a secret: in one call, and the key that it derives for a day is read
  * once. The SDK's own takes 50 µs more for each request.
@@ -225,10 +206,11 @@ function exchange(
     reject(error);
     controller?.abort(error);
   };
-  const onAbort = (): void => giveUp(aborted());
-  const onTime = (): void =>
-    giveUp(outOfTime(controller === undefined ? 'did not establish a connection' : 'got no whole answer', answerMs));
-  const timer = setTimeout(onTime, answerMs);
+  const onAbort = (): void => giveUp(named('AbortError', 'Request aborted'));
+  const timer = setTimeout(() => {
+    const what = controller === undefined ? 'did not establish a connection' : 'got no whole answer';
+    giveUp(named('TimeoutError', `SQS: the request ${what} within ${answerMs} ms`));
+  }, answerMs);
   signal?.addEventListener('abort', onAbort);
   const origin = `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}`;
   agent.dispatch(
@@ -237,7 +219,7 @@ function exchange(
       onRequestStart(own) {
         controller = own;
         // Given up while it waited for a connection.
-        if (isOver) own.abort(aborted());
+        if (isOver) own.abort(named('AbortError', 'Request aborted'));
       },
       onResponseStart(_, status, received) {
         head = { status, headers: received };
@@ -256,13 +238,9 @@ function exchange(
   return promise;
 }
 
-/** As the SDK names them. */
-function aborted(): Error {
-  return Object.assign(new Error('Request aborted'), { name: 'AbortError' });
-}
-
-function outOfTime(what: string, answerMs: number): Error {
-  return Object.assign(new Error(`SQS: the request ${what} within ${answerMs} ms`), { name: 'TimeoutError' });
+/** An error of a name by which the SDK tells it. */
+function named(name: string, message: string): Error {
+  return Object.assign(new Error(message), { name });
 }
 
 /** A clock that is so far off is why a signature was refused; five minutes are what AWS takes. */
@@ -275,8 +253,6 @@ function clockOffsetBy({ date, age }: IncomingHttpHeaders, startedAt: number): n
   const offset = Date.parse(date ?? '') - now;
   return age !== undefined || Number.isNaN(offset) || now - startedAt > LONGEST_CALL_MS ? undefined : offset;
 }
-
-const LISTS = ['Successful', 'Failed', 'Messages'];
 
 /**
  * @throws SQSServiceException with the name and the fault that the SDK would give it. What is no answer of SQS at all, such
@@ -293,21 +269,14 @@ function readAnswer({ status, headers, text }: Answer, clockSkewCorrected: boole
   };
   const document = parse(text);
   const isError = status < 200 || status >= 300;
-  if (
-    document === undefined ||
-    (isError && nameOf(document, headers) === undefined) ||
-    (!isError && !isWhole(document))
-  ) {
+  if (document !== undefined && !isError && isWhole(document)) return Object.assign(document, { $metadata });
+  const name = isError && document !== undefined ? nameOf(document, headers) : undefined;
+  if (document === undefined || name === undefined) {
     const message = `expected an answer of SQS, got status ${status} with ${text.length} characters of ${headers['content-type'] ?? 'no type'}; check the SQS endpoint`;
     throw new SQSServiceException({ name: 'UnreadableAnswer', $fault: 'server', $metadata, message });
   }
-  if (!isError) return Object.assign(document, { $metadata });
-  throw new SQSServiceException({
-    name: nameOf(document, headers) ?? '',
-    $fault: status < 500 ? 'client' : 'server',
-    $metadata,
-    message: String(document.message ?? document.Message ?? 'UnknownError'),
-  });
+  const message = String(document.message ?? document.Message ?? 'UnknownError');
+  throw new SQSServiceException({ name, $fault: status < 500 ? 'client' : 'server', $metadata, message });
 }
 
 function parse(text: string): Record<string, unknown> | undefined {
@@ -319,9 +288,9 @@ function parse(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Whether its lists are lists, so that whoever reads it finds in it what SQS did, or nothing. */
+/** Whether its lists are lists of objects, as callers read them. */
 function isWhole(document: Record<string, unknown>): boolean {
-  return LISTS.every((name) => {
+  return ['Successful', 'Failed', 'Messages'].every((name) => {
     const list = document[name];
     return list === undefined || (Array.isArray(list) && list.every(isObject));
   });

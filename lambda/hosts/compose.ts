@@ -65,7 +65,7 @@ export async function compose(
   const delay = (secondsAfter?: typeof outageSeconds) =>
     perQueue({
       ...requestQueues,
-      act: (queueUrl) => createRetryDelay({ ...requestQueues, queueUrl, ...(secondsAfter && { secondsAfter }) }),
+      act: (queueUrl) => createRetryDelay({ ...requestQueues, queueUrl, secondsAfter }),
     });
   const { modelsUri: uri } = config;
   const directory = uri === undefined ? config.modelsDirectory : await fetchModels({ s3: clients.s3(), uri, inform });

@@ -89,17 +89,18 @@ async function passOn(url: string, method: string, headers: IncomingHttpHeaders,
   return { status: answer.statusCode, headers: answer.headers, body: await buffer(answer) };
 }
 
-/** Passes requests on once there are two, and knows the most that were under way at once. */
-export function meter(): { readonly step: Step; max(): number } {
-  const two = Promise.withResolvers<void>();
+/** Passes requests on once there are so many, and knows the most that were under way at once. */
+export function meter(count: number): { readonly step: Step; max(): number } {
+  const allThere = Promise.withResolvers<void>();
   let arrived = 0;
   let underWay = 0;
   let max = 0;
   return {
     async step(exchange) {
       max = Math.max(max, ++underWay);
-      if (++arrived === 2) two.resolve();
-      await two.promise;
+      // Any more would come within this time.
+      if (++arrived === count) setImmediate(() => setImmediate(allThere.resolve));
+      await allThere.promise;
       await giveAnswer(exchange);
       underWay -= 1;
     },

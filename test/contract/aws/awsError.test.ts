@@ -7,7 +7,6 @@ describe('what an error says of the service that it came from', () => {
     'QueueDoesNotExist',
     'AWS.SimpleQueueService.NonExistentQueue',
     'AccessDenied',
-    'AccessDeniedException',
     'KmsDisabled',
     'KMSAccessDeniedException',
     'ResourceNotFoundException',

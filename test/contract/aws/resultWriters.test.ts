@@ -33,7 +33,6 @@ const REFUSED = { code: 'WRITE_FAILED', outage: { kind: 'refused' } };
 interface Options {
   readonly retry?: RetryOptions;
   readonly patience?: Patience;
-  readonly concurrency?: number;
 }
 
 /** A writer to a store of its own, behind what answers requests in the store's place. */
@@ -95,12 +94,12 @@ const sqsError = (status: number, name: string): Step =>
 const QUEUE: Store = {
   name: 'result queue',
   callHolds: 10,
-  async open({ retry = AT_ONCE, patience = HOST_PATIENCE, concurrency }, ...steps) {
+  async open({ retry = AT_ONCE, patience = HOST_PATIENCE }, ...steps) {
     const front = await sqsServer.front(...steps);
     const queueUrl = sqsServer.queue();
     const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
     const sqs = createSqsCaller(patience, { endpoint: front.endpoint, region: 'us-east-1', credentials });
-    const writer = createQueueWriter({ sqs, queueUrl, retry, ...(concurrency !== undefined && { concurrency }) });
+    const writer = createQueueWriter({ sqs, queueUrl, retry });
     const stored = async () => {
       const messages = await sqsServer.drain(queueUrl);
       return byId(
@@ -144,12 +143,11 @@ const dynamodbError = (status: number, name: string): Step =>
 const TABLE: Store = {
   name: 'result table',
   callHolds: 25,
-  async open({ retry = AT_ONCE, patience, concurrency }, ...steps) {
+  async open({ retry = AT_ONCE, patience }, ...steps) {
     const front = await dynamodbServer.front(...steps);
     const tableName = await dynamodbServer.table();
     const dynamodb = dynamodbServer.client(front, patience);
-    const max = concurrency !== undefined && { concurrency };
-    const writer = createTableWriter({ dynamodb, tableName, ttlSeconds: 60, retry, ...max });
+    const writer = createTableWriter({ dynamodb, tableName, ttlSeconds: 60, retry });
     const stored = async () => {
       const items = Object.entries(await dynamodbServer.items(tableName));
       return byId(items.map(([id, { body }]) => [id, body?.S ?? '']));
@@ -406,11 +404,12 @@ describe.each([
 it.each([
   ['queue', QUEUE],
   ['table', TABLE],
-] as const)('no more calls to the %s are under way than it may, those of all writes together', async (_, store) => {
-  const { step, max } = meter();
-  const { writer } = await store.open({ concurrency: 2 }, ...Array<Step>(8).fill(step));
+] as const)('sixteen calls to the %s are under way at once, those of all writes together', async (_, store) => {
+  const { step, max } = meter(16);
+  const { writer } = await store.open({}, ...Array<Step>(40).fill(step));
+  const given = results(20 * store.callHolds);
 
-  await Promise.all([writer.write(results(100), NEVER), writer.write(results(100), NEVER)]);
+  await Promise.all([writer.write(given, NEVER), writer.write(given, NEVER)]);
 
-  expect(max()).toBe(2);
+  expect(max()).toBe(16);
 });

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import type { SQSRecord } from 'aws-lambda';
 import { createPoller } from '../../../../lambda/aws/requestQueue.ts';
 
 beforeEach(() => {
@@ -10,31 +9,12 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-function record(): SQSRecord {
-  return {
-    messageId: 'm',
-    receiptHandle: 'r',
-    body: '',
-    attributes: {
-      ApproximateReceiveCount: '1',
-      SentTimestamp: '0',
-      SenderId: '0',
-      ApproximateFirstReceiveTimestamp: '0',
-    },
-    messageAttributes: {},
-    md5OfBody: '',
-    eventSource: 'aws:sqs',
-    eventSourceARN: '',
-    awsRegion: '',
-  };
-}
-
 function polling({ hasRoom = () => true }: { hasRoom?: (expected: number) => boolean } = {}) {
-  const inFlight: PromiseWithResolvers<SQSRecord[]>[] = [];
+  const inFlight: PromiseWithResolvers<string[]>[] = [];
   const errors: unknown[] = [];
   const poller = createPoller({
     receive: () => {
-      const poll = Promise.withResolvers<SQSRecord[]>();
+      const poll = Promise.withResolvers<string[]>();
       inFlight.push(poll);
       return poll.promise;
     },
@@ -45,7 +25,7 @@ function polling({ hasRoom = () => true }: { hasRoom?: (expected: number) => boo
     maxPolls: 8,
     pauseMs: (failures) => 1000 * failures,
   });
-  async function settle(answer: (poll: PromiseWithResolvers<SQSRecord[]>) => void): Promise<void> {
+  async function settle(answer: (poll: PromiseWithResolvers<string[]>) => void): Promise<void> {
     for (const poll of inFlight.splice(0)) answer(poll);
     await jest.advanceTimersByTimeAsync(0);
   }
@@ -53,7 +33,7 @@ function polling({ hasRoom = () => true }: { hasRoom?: (expected: number) => boo
     poller,
     inFlight,
     errors,
-    answer: (count: number) => settle((poll) => poll.resolve(Array.from({ length: count }, record))),
+    answer: (count: number) => settle((poll) => poll.resolve(Array<string>(count).fill('record'))),
     fail: () => settle((poll) => poll.reject(new Error('connection refused'))),
   };
 }

@@ -41,17 +41,6 @@ describe('the reasons of retries', () => {
     expect(reasons.map(({ records }) => records)).toEqual([12, 11, 10, 9, 8, 7, 6, 5, 4, 3]);
   });
 
-  it('of different objects are one', () => {
-    const { reasons } = reasonsOf(
-      retry('s3 object "payloads/1": expected to read it, got "a": slow down; wait'),
-      retry('s3 object "payloads/2": expected to read it, got "b": slow down; wait'),
-    );
-
-    expect(reasons).toMatchObject([
-      { records: 2, reason: 's3 object "…": expected to read it, got "…": slow down; wait' },
-    ]);
-  });
-
   it.each([
     ['a short one', 'SECRET'],
     ['one that was cut short', `SECRET${'x'.repeat(100)}`],

@@ -1,0 +1,223 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  deliver,
+  packBatches,
+  pauseMs,
+  type RetryOptions,
+  retryRemaining,
+  writeToEvery,
+} from '../../../lambda/aws/sendBatches.ts';
+import { type Failure, failure } from '../../../lambda/core/failure.ts';
+import type { Result, WriteVerdict } from '../../../lambda/core/record.ts';
+import { scoreRecords } from '../../../lambda/hosts/records.ts';
+import {
+  enoughTime,
+  lineRequest,
+  memoryWriter,
+  messageIdOf,
+  scoringDependencies,
+  standardRecords,
+} from '../../helpers/scoring.ts';
+
+const NEVER = new AbortController().signal;
+const AT_ONCE: RetryOptions = { random: () => 0 };
+/** A pause that no test waits for: it would run into jest's time limit. */
+const IN_AN_HOUR: RetryOptions = { baseMs: 3_600_000, capMs: 3_600_000, random: () => 1 };
+const WRITTEN: WriteVerdict = { written: true };
+/** More than a function takes as arguments: what is spread into a call throws. */
+const VERY_MANY = 300_000;
+
+describe('packing', () => {
+  it.each<[string, number[], number[][]]>([
+    ['nothing', [], []],
+    ['three entries at most', [0, 0, 0, 0], [[0, 0, 0], [0]]],
+    ['up to the very last byte', [90, 10, 1, 99, 100], [[90, 10], [1, 99], [100]]],
+    ['from the first entry of each', [50, 51, 49, 1, 100], [[50], [51, 49], [1], [100]]],
+    ['what is too large alone', [1, 101, 1], [[1], [101], [1]]],
+  ])('fills batch requests in order: %s', (_, bytes, expected) => {
+    const batches = packBatches(
+      bytes.map((size) => ({ bytes: size })),
+      3,
+      100,
+    );
+    expect(batches.map((batch) => batch.map((entry) => entry.bytes))).toEqual(expected);
+  });
+});
+
+describe('retrying', () => {
+  /** Makes attempts that each leave what `leave` says. @returns what is left, and what each attempt was given */
+  async function tried(
+    items: readonly string[],
+    leave: (left: readonly string[]) => readonly string[],
+    retry: RetryOptions = AT_ONCE,
+    signal = NEVER,
+  ) {
+    const attempts: (readonly string[])[] = [];
+    const attempt = async (left: readonly string[]) => {
+      attempts.push(left);
+      return leave(left);
+    };
+    return { left: await retryRemaining(items, attempt, signal, retry), attempts };
+  }
+
+  it('gives every attempt what the one before has left, until nothing is left', async () => {
+    expect(await tried(['a', 'b', 'c'], (items) => items.slice(1))).toEqual({
+      left: [],
+      attempts: [['a', 'b', 'c'], ['b', 'c'], ['c']],
+    });
+    expect(await tried([], () => [])).toEqual({ left: [], attempts: [] });
+  });
+
+  it('gives up after six attempts, or as many as it is told', async () => {
+    const { left, attempts } = await tried(['a', 'b'], () => ['b']);
+
+    expect([left, attempts.length]).toEqual([['b'], 6]);
+    expect((await tried(['a'], (items) => items, { ...AT_ONCE, attempts: 2 })).attempts).toHaveLength(2);
+  });
+
+  it('pauses for up to 100 ms before the second attempt, twice as long before each further one, 5 s at most', () => {
+    const attempts = [2, 3, 4, 7, 8, 200];
+    expect(attempts.map((attempt) => pauseMs(attempt, { random: () => 1 }))).toEqual([100, 200, 400, 3200, 5000, 5000]);
+    expect(pauseMs(4, { random: () => 0.25 })).toBe(100);
+  });
+
+  it.each([
+    ['in the middle of a pause', IN_AN_HOUR, (abort: () => void) => void setImmediate(abort)],
+    ['after the attempt that it was aborted in', AT_ONCE, (abort: () => void) => abort()],
+  ])('ends with its signal %s, with what is left', async (_, retry, when) => {
+    const aborting = new AbortController();
+    const leave = () => {
+      when(() => aborting.abort());
+      return ['b'];
+    };
+
+    const attempts = [['a', 'b']];
+    expect(await tried(['a', 'b'], leave, retry, aborting.signal)).toEqual({ left: ['b'], attempts });
+    expect((await tried(['a'], leave, retry, AbortSignal.abort())).attempts).toEqual([]);
+  });
+});
+
+describe('a delivery', () => {
+  it('takes more entries than a function takes arguments, even if the store refuses all of them once', async () => {
+    const entries = Array.from({ length: VERY_MANY }, (_, index) => index);
+    let attempts = 0;
+    const attempt = async (left: readonly number[]) => {
+      attempts += 1;
+      return attempts === 1 ? left.map((entry) => ({ entry, reason: 'busy', again: true })) : [];
+    };
+
+    const pack = (all: readonly number[]) => [all];
+    const verdicts = await deliver(entries, { store: 'any', pack, attempt, signal: NEVER, retry: AT_ONCE });
+
+    expect([attempts, verdicts.filter((verdict) => 'written' in verdict).length]).toEqual([2, VERY_MANY]);
+  });
+
+  it('says in the end what the store said before, not that the last attempt was aborted', async () => {
+    const aborting = new AbortController();
+    const refusal = (reason: string) => [{ entry: 'a', reason, again: true }];
+    const answers = [
+      async () => refusal('busy'),
+      async () => {
+        aborting.abort();
+        return refusal('aborted');
+      },
+    ];
+    const attempt = () => answers.shift()?.() ?? Promise.resolve([]);
+
+    const verdicts = await deliver(['a'], { store: 'any', attempt, signal: aborting.signal, retry: AT_ONCE });
+
+    expect(verdicts).toMatchObject([{ code: 'WRITE_FAILED', message: 'any: busy' }]);
+  });
+});
+
+describe('writing to every store', () => {
+  const BUSY = failure('WRITE_FAILED', 'the store is busy', { of: 'a store', kind: 'busy' });
+  const DOWN = failure('WRITE_FAILED', 'this result was refused');
+  const TOO_LARGE = failure('RESULT_TOO_LARGE', 'expected less');
+  const [A, B, C] = ['a', 'b', 'c'].map((messageId) => ({ messageId, body: '{}', messageGroupId: undefined })) as [
+    Result,
+    Result,
+    Result,
+  ];
+
+  /** A store that refuses the results of these message IDs. */
+  function refusing(refusals: Readonly<Record<string, Failure>>) {
+    return memoryWriter({ refuse: ({ messageId }) => refusals[messageId] });
+  }
+
+  it('puts every result into each, at once', async () => {
+    const bothThere = Promise.withResolvers<void>();
+    let there = 0;
+    const before = async () => {
+      if (++there === 2) bothThere.resolve();
+      await bothThere.promise;
+    };
+    const stores = [memoryWriter({ before }), memoryWriter({ before })];
+
+    expect(await writeToEvery(stores).write([A, B], NEVER)).toEqual([WRITTEN, WRITTEN]);
+    expect(stores.map(({ written }) => written)).toEqual([
+      [A, B],
+      [A, B],
+    ]);
+  });
+
+  it('calls a result written when each took it', async () => {
+    const stores = [memoryWriter(), refusing({ a: DOWN }), refusing({ b: TOO_LARGE })];
+
+    expect(await writeToEvery(stores).write([A, B, C], NEVER)).toEqual([DOWN, TOO_LARGE, WRITTEN]);
+  });
+
+  it.each([
+    [
+      'first',
+      [
+        { a: TOO_LARGE, b: BUSY },
+        { a: BUSY, b: DOWN },
+      ],
+    ],
+    [
+      'last',
+      [
+        { a: BUSY, b: DOWN },
+        { a: TOO_LARGE, b: BUSY },
+      ],
+    ],
+  ])(
+    'says what a retry would meet again, then what stands for all results, be it the %s store’s',
+    async (_, stores) => {
+      expect(await writeToEvery(stores.map(refusing)).write([A, B], NEVER)).toEqual([TOO_LARGE, BUSY]);
+    },
+  );
+
+  it('writes as one what each of them writes as one', () => {
+    const [three, five, one] = [memoryWriter({ asOne: 3 }), memoryWriter({ asOne: 5 }), memoryWriter()];
+    expect(writeToEvery([three, five]).writtenAsOne?.([])).toBe(3);
+    expect(writeToEvery([three, one]).writtenAsOne?.([])).toBe(1);
+  });
+
+  it('needs a store', () => {
+    expect(() => writeToEvery([])).toThrow('expected at least one store for results, got none');
+  });
+
+  const records = () => standardRecords([lineRequest([1]), lineRequest([2])]);
+  const first = messageIdOf(0);
+  const codeOf = (document: unknown) => (document as { code?: string }).code;
+
+  it('answers with an error in every store what one can never take', async () => {
+    const isScore = ({ messageId, body }: Result) => messageId === first && !body.includes('"code"');
+    const stores = [memoryWriter(), memoryWriter({ refuse: (result) => (isScore(result) ? TOO_LARGE : undefined) })];
+
+    const outcomes = await scoreRecords(records(), scoringDependencies({ writer: writeToEvery(stores) }), enoughTime());
+
+    expect(outcomes.map(({ status }) => status)).toEqual(['answered', 'answered']);
+    expect(stores.map((store) => codeOf(store.documentsOf(first).at(-1)))).toEqual(Array(2).fill('RESULT_TOO_LARGE'));
+  });
+
+  it('hands back what one store can never take while another cannot even take the error', async () => {
+    const writer = writeToEvery([refusing({ [first]: DOWN }), refusing({ [first]: TOO_LARGE })]);
+
+    const outcomes = await scoreRecords(records(), scoringDependencies({ writer }), enoughTime());
+
+    expect(outcomes.map(({ status }) => status)).toEqual(['retry', 'answered']);
+  });
+});
