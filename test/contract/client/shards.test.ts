@@ -4,8 +4,7 @@ import { Batchscore, type TensorRequest } from '../../../client/index.ts';
 import { shardOf } from '../../../client/outbox.ts';
 import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { lineOf, lines } from './requests.ts';
-import { countedClient, idsOnQueue } from './sends.ts';
+import { countedClient, idsOnQueue, lineOf, lines } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs } = deployments;
