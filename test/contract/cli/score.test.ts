@@ -1,9 +1,12 @@
+import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { text } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { inputFile } from '../../../cli/textFiles.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
-import { hungryModel, putModel } from './models.ts';
 
 interface Sample {
   readonly pixels: readonly number[];
@@ -26,18 +29,8 @@ describe('batchscore score', () => {
     const requests = SAMPLES.map(({ pixels }, index) => JSON.stringify({ id: `${index}`, instances: [pixels] }));
     writeFileSync(join(folder, 'in.jsonl'), `${requests.join('\n')}\n`);
     const out = join(folder, 'out.jsonl');
-    const args = [
-      'score',
-      'models/digits',
-      join(folder, 'in.jsonl'),
-      '--out',
-      out,
-      '--batch-size',
-      '64',
-      '--max-rows',
-      '7',
-    ];
-    const { code, stdout } = await batchscore([...args, '--json']);
+    const args = ['models/digits', join(folder, 'in.jsonl'), '--out', out, '--batch-size', '64', '--max-rows', '7'];
+    const { code, stdout } = await batchscore(['score', ...args, '--json']);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ lines: 500, scored: 500, errors: {}, rows: 500 });
     const results = readFileSync(out, 'utf8')
@@ -76,25 +69,6 @@ describe('batchscore score', () => {
       .map((line) => JSON.parse(line).message_id);
     expect({ code, ids }).toEqual({ code: 0, ids: ['1', '2'] });
     expect(stderr).toMatch(/; 1 micro-batch of 2\.0 rows/);
-  });
-
-  it('answers a line that the memory does not suffice for with its code, and goes on', async () => {
-    const model = await putModel(folder, 'hungry', hungryModel());
-    const line = (id: string, room: number): string => `{"id":"${id}","instances":[{"x":[7],"room":[${room}]}]}`;
-    const stdin = [line('a', 1), line('b', 2 ** 48), line('c', 1)].join('\n');
-    const { code, stdout, stderr } = await batchscore(['score', model, '-', '--json'], stdin);
-    expect(
-      stdout
-        .trimEnd()
-        .split('\n')
-        .map((one) => JSON.parse(one)),
-    ).toEqual([
-      expect.objectContaining({ message_id: '1', id: 'a', predictions: [[7]] }),
-      { message_id: '2', id: 'b', code: 'OUT_OF_MEMORY', error: expect.stringContaining('more memory than there is') },
-      expect.objectContaining({ message_id: '3', id: 'c', predictions: [[7]] }),
-    ]);
-    expect(JSON.parse(stderr)).toMatchObject({ lines: 3, scored: 2, errors: { OUT_OF_MEMORY: 1 } });
-    expect(code).toBe(3);
   });
 
   it('takes CSV by the names of its columns, and writes CSV with a line for each row', async () => {
@@ -154,13 +128,7 @@ describe('batchscore score', () => {
       /\/no\/file: expected a file of requests, got: no such file or directory; check the path/,
     ],
     [['models/digits'], 2, /expected MODEL FILE/],
-    [
-      ['models/digits', '-', '--format', 'parquet'],
-      2,
-      /--format: expected one of requests, ndjson, csv, npy, got 'parquet'/,
-    ],
     [['models/digits', '-', '--keep', 'id', '--format', 'requests'], 2, /--keep: expected a file with columns/],
-    [['models/digits', '-', '--batch-size', 'many'], 2, /--batch-size: expected a whole number/],
     [
       ['models/digits', '-', '--out', '/no/folder/out'],
       1,
@@ -169,5 +137,21 @@ describe('batchscore score', () => {
   ])('refuses %j with exit code %i', async (args, code, message) => {
     const finished = await batchscore(['score', ...args], '{}');
     expect(finished).toMatchObject({ code, stderr: expect.stringMatching(message) });
+  });
+});
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'batchscore-input-'));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+describe('what is scored or submitted', () => {
+  it('may be a pipe, as of <(gunzip -c file.gz) in a shell', async () => {
+    const pipe = join(folder, 'pipe');
+    execFileSync('mkfifo', [pipe]);
+    const { stream, bytes } = await inputFile(pipe, process);
+    await Promise.all([writeFile(pipe, 'a\nb\n'), expect(text(stream)).resolves.toBe('a\nb\n')]);
+    expect(bytes).toBeUndefined();
   });
 });

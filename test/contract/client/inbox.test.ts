@@ -81,19 +81,6 @@ describe('an inbox, of a packed message,', () => {
     expect(again.fate).toEqual(['accepted']);
   });
 
-  it('has the store keep it while somebody may want the rest', async () => {
-    const inbox = new Inbox();
-    const waiting = inbox.waitFor(['m/0', 'm/5'], ALIVE);
-    const arrival = packedOf('m', 2);
-    inbox.deliver(arrival);
-    (await waiting.next()).accept();
-    const beyond = await waiting.next();
-    expect(beyond.result).toMatchObject({ error: { code: 'INVALID_RESULT' } });
-    beyond.accept();
-    waiting.close();
-    expect([arrival.fate, inbox.stateOf('m')]).toEqual([['given back'], 'unknown']);
-  });
-
   it('has the store drop the error of the whole message when all who wait for some of it have it', async () => {
     const inbox = new Inbox();
     const waiting = inbox.waitFor(['m/0', 'm/1'], ALIVE);

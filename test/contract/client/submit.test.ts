@@ -306,27 +306,6 @@ describe('a request queue that takes less than 1 MiB', () => {
       expect(counted.calls).toEqual(calls);
     }
   });
-
-  it('gets messages that are too long together again in calls of its size', async () => {
-    const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue');
-    const strict = sqs.client();
-    const calls: number[] = [];
-    interceptSends(strict, async (entries, reach) => {
-      calls.push(entries.length);
-      const bytes = entries.reduce((sum, { MessageBody = '' }) => sum + MessageBody.length, 0);
-      if (bytes <= 262_144) return await reach();
-      const error = sqsError('BatchRequestTooLong', 'client');
-      error.message = `Batch requests cannot be longer than 262144 bytes. You have sent ${bytes} bytes.`;
-      throw error;
-    });
-    const producer = client({ sqs: strict });
-    await producer.submit([...lines(2), bodyOf(250_000), bodyOf(300_000)]);
-    expect(calls.splice(0)).toEqual([4, 3, 1]);
-    await producer.submit(Array.from({ length: 5 }, () => bodyOf(100_000)));
-    expect(calls).toEqual([2, 2, 1]);
-    await expect(sqs.drain(requestQueueUrl)).resolves.toHaveLength(9);
-    await expect(s3.keys(payloadBucket)).resolves.toHaveLength(1);
-  });
 });
 
 describe('requests of a message group', () => {

@@ -129,16 +129,6 @@ describe('npm run dev, stopping and failing', () => {
     expect(await dev.ended).toEqual({ code: null, signal: 'SIGINT' });
   });
 
-  it('takes results and batch size from the environment', async () => {
-    const dev = await startDev([], { env: { BATCHSCORE_RESULTS: 'queue, table', BATCHSCORE_BATCH_SIZE: '3' } });
-    expect(dev.stack).toHaveProperty('resultTable');
-    const sqs = anyClient(dev.stack);
-    await sendAll(sqs, dev.stack.requestQueueUrl, ['one', 'two', 'three']);
-    await dev.says(/invocation: 3 messages \(closed: the batch was full\)/);
-    sqs.destroy();
-    await dev.interrupt();
-  });
-
   it('refuses a variable that there is not, and names the one that is meant', async () => {
     const env = { BATCHSCORE_BATCHSIZE: '5' };
     const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', '--no-function'], { env });
@@ -155,21 +145,10 @@ describe('npm run dev, stopping and failing', () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(`port ${port}`) });
   });
 
-  it('exits with 1 and names the folder when there is no model', async () => {
-    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', '--models', folder]);
-    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(folder) });
-  });
-
   it('exits with 1 and names the file when a model is broken', async () => {
     await mkdir(join(folder, 'broken', '1'), { recursive: true });
     await writeFile(join(folder, 'broken', '1', 'model.onnx'), 'no model');
     const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', '--models', folder]);
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(join('broken', '1', 'model.onnx')) });
-  });
-
-  it('exits with 2 and the range of an option that is out of it', async () => {
-    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', '--batch-size', '0']);
-    expect(code).toBe(2);
-    expect(stderr).toMatch(/--batch-size: expected a whole number from 1 to 10000, got '0'/);
   });
 });

@@ -106,11 +106,4 @@ describe('npm run dev', () => {
       ),
     });
   });
-
-  it('refuses sizes of jobs that are none', async () => {
-    const env = { BATCHSCORE_JOBS_PIECE_BYTES: 'many' };
-    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0'], { env });
-    expect(code).toBe(1);
-    expect(stderr).toContain('configuration: BATCHSCORE_JOBS_PIECE_BYTES: ');
-  });
 });

@@ -1,7 +1,6 @@
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { type Finished, type RunningDev, startDev } from '../../helpers/command.ts';
@@ -13,26 +12,6 @@ const LINES = [
   'not JSON',
   JSON.stringify({ id: 'b', inputs: [{ name: 'image', datatype: 'FP32', shape: [1, 64], data: PIXELS }] }),
 ];
-
-/** The message IDs of the results on the result queue. */
-async function resultsLeft({ endpoint, region, resultQueueUrl: QueueUrl }: Record<string, string>): Promise<unknown[]> {
-  const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
-  const sqs = new SQSClient({ endpoint, region, credentials, useQueueUrlAsEndpoint: false });
-  const left: unknown[] = [];
-  for (;;) {
-    const command = new ReceiveMessageCommand({
-      QueueUrl,
-      MaxNumberOfMessages: 10,
-      VisibilityTimeout: 5,
-      MessageAttributeNames: ['messageId'],
-    });
-    const { Messages = [] } = await sqs.send(command);
-    if (Messages.length === 0) break;
-    left.push(...Messages.map(({ MessageAttributes }) => MessageAttributes?.messageId?.StringValue));
-  }
-  sqs.destroy();
-  return left;
-}
 
 describe('batchscore submit and collect', () => {
   let dev: RunningDev;
@@ -102,21 +81,6 @@ describe('batchscore submit and collect', () => {
     expect(ids.map(({ message_id: id }) => byId.get(id)?.id)).toEqual(ids.map(({ line }) => nameOf(line)));
   });
 
-  it('leave nothing of a packed message on the result queue, though it was collected in part before', async () => {
-    const { resultTable: _, ...queueOnly } = JSON.parse(dev.firstLine);
-    writeFileSync(join(folder, 'stack.json'), JSON.stringify(queueOnly));
-    await run('submit', file, '--pack', 'fill');
-    const ids = readFileSync(`${file}.ids`, 'utf8');
-    writeFileSync(join(folder, 'first.ids'), ids.slice(0, ids.indexOf('\n') + 1));
-    const out = join(folder, 'results.jsonl');
-    await run('collect', join(folder, 'first.ids'), '--out', out, '--timeout', '30');
-    expect(linesOf('results.jsonl')).toHaveLength(1);
-    const collected = await run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
-    expect(JSON.parse(collected.stdout)).toEqual({ collected: 3, missing: 0, failed: 1, out });
-    const [{ message_id: id }] = linesOf('requests.jsonl.ids') as [{ message_id: string }];
-    expect(await resultsLeft(queueOnly)).not.toContain(id.split('/')[0]);
-  });
-
   it('take the file of cdk deploy --outputs-file for the stack', async () => {
     const outputs = { Network: { vpcId: 'vpc-1' }, Batchscore: JSON.parse(dev.firstLine) };
     writeFileSync(join(folder, 'stack.json'), JSON.stringify(outputs, null, 2));
@@ -161,24 +125,6 @@ describe('batchscore submit and collect', () => {
       expect(readFileSync(join(folder, 'notes.txt'), 'utf8')).toBe(content);
     },
   );
-
-  it('submit to a queue that is not there says so in one sentence, with one cure', async () => {
-    const { code, stderr } = await run('submit', file, '--request-queue', `${dev.stack.requestQueueUrl}-gone`);
-    expect(code).toBe(1);
-    expect(stderr).toMatch(
-      /^batchscore: line 1: the request queue batchscore-requests-gone did not take it: QueueDoesNotExist: [^;]*[^;.]; correct that, then run the same command again\n$/,
-    );
-  });
-
-  it('collect takes an ids file without a line: there is nothing to get', async () => {
-    writeFileSync(join(folder, 'ids'), '');
-    const out = join(folder, 'results.jsonl');
-    const { code, stdout } = await run('collect', join(folder, 'ids'), '--out', out);
-    expect({ code, stdout: JSON.parse(stdout) }).toEqual({
-      code: 0,
-      stdout: { collected: 0, missing: 0, failed: 0, out },
-    });
-  });
 
   it.each([
     [['submit'], 2, /expected FILE/],

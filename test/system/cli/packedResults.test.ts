@@ -33,12 +33,4 @@ describe('with results that share messages', () => {
 
     expect(collected).toEqual({ code: 0, stderr: '', stdout: expect.stringContaining('20 of 20 results') });
   });
-
-  it('dev refuses more results in a message than a deployment may have', async () => {
-    const { code, stderr } = await runScript('cli/dev.ts', ['--results-per-message', '10001']);
-    expect({ code, stderr }).toEqual({
-      code: 2,
-      stderr: expect.stringContaining('--results-per-message: expected a whole number from 1 to 10000, got'),
-    });
-  });
 });

@@ -116,19 +116,11 @@ describe('batchscore profile', () => {
   });
 
   it.each([
-    [[], 2, 'expected MODEL, got nothing'],
-    [
-      ['digits', '--arrival-rate', '0'],
-      2,
-      "--arrival-rate: expected messages a second, above 0 and up to 1000000, got '0'",
-    ],
     [['digits', '--latency-budget-ms', 'soon'], 2, '--latency-budget-ms: expected a whole number from 1 to 3600000'],
     [['digits', '--arrival-rate', '5', '--trace', 't'], 2, '--trace: expected it without --arrival-rate, got both'],
     [['digits', '--architecture', 'arm'], 2, "--architecture: expected arm64 or x86_64, got 'arm'"],
     [['digits', '--gpu-profile', 'p5=x'], 2, '--gpu-profile: expected TYPE=FILE with a type among g4dn.xlarge'],
     [['digits', '--gpu-profile', 'g5.xlarge=package.json'], 1, 'package.json: expected what batchscore profile'],
-    [['digits', '--prices', 'README.md'], 1, 'prices: expected a JSON file, got README.md'],
-    [['digits', '--trace', 'no-such-file'], 1, 'no-such-file: expected a file of times'],
     [['letters'], 1, 'letters'],
     [['test'], 1, 'test: expected a version folder such as 1/ with model.onnx in it, got none'],
   ])('refuses %j with one sentence', async (args, code, message) => {

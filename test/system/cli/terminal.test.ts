@@ -95,17 +95,6 @@ describe('in a terminal', () => {
       expect(bodies.toSorted()).toEqual(linesOf('in.jsonl').toSorted());
     });
 
-    it('ends at a second Ctrl-C when the first waits for an answer that does not come', async () => {
-      await deploymentThatAnswers(CALLS_A_BATCH, holding().step);
-      const { shows, press, ended, output } = start(args());
-      await shows(/submitting .* 33 %/);
-      press(CTRL_C);
-      await shows(/Ctrl-C again leaves at once/);
-      press(CTRL_C);
-      expect(await ended()).toBe(130);
-      expect(isRestored(output())).toBe(true);
-    });
-
     it('ends with its sentence when the queue refuses', async () => {
       await deploymentThatAnswers(CALLS_A_BATCH, REFUSAL);
       const { ended, output } = start(args());

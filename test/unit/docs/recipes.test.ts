@@ -19,7 +19,7 @@ import {
   standardRecord,
 } from '../../helpers/scoring.ts';
 import { blocksOf } from '../../system/recipes/blocks.ts';
-import { isPrinted, stepsOf } from '../../system/recipes/script.ts';
+import { stepsOf } from '../../system/recipes/script.ts';
 
 const PAGE = docPage('recipes.md');
 const BLOCKS = blocksOf(PAGE);
@@ -77,24 +77,6 @@ describe('docs/recipes.md', () => {
   it.each(BLOCKS.filter(({ name }) => basename(name) === 'config.json'))('has a $name that is read', ({ text }) => {
     writeFileSync(join(folder, 'config.json'), text);
     expect(readModelConfig(folder)).toEqual(JSON.parse(text));
-  });
-});
-
-describe('what a recipe prints', () => {
-  it('is as the page has it, but for what stands for anything', () => {
-    expect(isPrinted('a [1]\nb …\n', 'a [1]\nb 2\n')).toBe(true);
-    expect(isPrinted('a [1]\nb …\n', 'a 1\nb 2\n')).toBe(false);
-    expect(isPrinted('a', 'a\nb')).toBe(false);
-  });
-
-  it('is the block behind what is run', () => {
-    const page =
-      '## One\n```sh\nls\n```\n\n```text\na\n```\n### Two\n```json b.json\n{}\n```\n## Three\n```sh\npwd\n```\n';
-    expect(stepsOf(blocksOf(page))).toEqual([
-      { block: { language: 'sh', name: '', text: 'ls\n', section: 'One' }, printed: 'a\n' },
-      { block: { language: 'json', name: 'b.json', text: '{}\n', section: 'One, Two' }, printed: undefined },
-      { block: { language: 'sh', name: '', text: 'pwd\n', section: 'Three' }, printed: undefined },
-    ]);
   });
 });
 

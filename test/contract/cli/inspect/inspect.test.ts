@@ -98,19 +98,6 @@ describe('what batchscore inspect prints', () => {
     expect(stdout).toMatch(/^ {2}mean {5}FP32 {6}\[batch, 1\] {7}batch axis 0$/m);
   });
 
-  it('has axes where the model has them', async () => {
-    const { stdout } = await inspect(['a state and a constant', '--models', folder, '--json']);
-    const { inputs, constants, maxBatchRows } = JSON.parse(stdout);
-    expect({ inputs, constants, maxBatchRows }).toEqual({
-      inputs: [
-        { name: 'input', datatype: 'FP32', shape: ['batch', 4], batchAxis: 0 },
-        { name: 'state', datatype: 'FP32', shape: [2, 'batch', 3], batchAxis: 1 },
-      ],
-      constants: ['sr'],
-      maxBatchRows: 512,
-    });
-  });
-
   it('is cut where it is long, and then the commands read a file that --samples writes', async () => {
     const path = await putModel(folder, 'wide', identityModel('FP32', ['batch', 1000]));
     const file = join(folder, 'requests.jsonl');
@@ -162,20 +149,6 @@ describe('what batchscore inspect prints', () => {
     expect((await inspect([path, '--samples', join(folder, 'none.jsonl')])).error).toMatch(
       /--samples: expected a request/,
     );
-  });
-
-  it.each([
-    [
-      ['several ragged inputs', '--models'],
-      'ran 4 requests, made up, as JSON and in binary; the first: values [1, 4], mask [1, 4] → mean [1, 1], doubled [1, 4] ragged',
-    ],
-    [
-      ['digits', '--models', 'models'],
-      'requests, of samples.jsonl, as JSON and in binary; the first: image [1, 64] → label [1], probabilities [1, 10] ragged',
-    ],
-  ])('says what was run, from the request to its answer: %j', async (args, ran) => {
-    const { stdout } = await inspect(args.length === 2 ? [...args, folder] : args);
-    expect(stdout.replace(/\s+/g, ' ')).toContain(ran);
   });
 
   it('ends with 1 where no made-up request is answered, and shows the first', async () => {
@@ -240,23 +213,12 @@ describe('what batchscore inspect prints', () => {
 });
 
 describe('batchscore inspect', () => {
-  it('prints the same from a shell, and what it wrote is scored', async () => {
-    const file = join(folder, 'digits.jsonl');
-    const printed = await batchscore(['inspect', 'digits', '--samples', file, '--binary']);
-    expect(printed).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('\nopset      17') });
-    const results = await batchscore(['score', 'models/digits', file]);
-    expect(results).toMatchObject({ code: 0, stdout: expect.stringMatching(/"raw_output_contents"/) });
-  });
-
   it.each([
     [['/no/model'], /^\/no\/model: expected an ONNX model, got no file/],
     [
       ['digit'],
       /^digit: expected a model folder, a \.onnx file or a model of models \(digits, tickets\), .*did you mean digits\?$/,
     ],
-    [['digits', '--models', '/no/models'], /^digits: expected .* or a model of \/no\/models \(which has none\)/],
-    [[], /^expected MODEL, got nothing/],
-    [['digits', '--samples', '/no/folder/x'], /expected a folder for it, got none at \/no\/folder; make that folder/],
     [['tickets', '--binary'], /--binary: expected a model without a transform/],
   ])('refuses %j in one sentence', async (args, message) => {
     expect((await inspect(args)).error).toMatch(message);

@@ -92,12 +92,6 @@ describe('batchscore job', () => {
     running.stop();
   });
 
-  it('says what cannot be read when it estimates', async () => {
-    const { code, stderr } = await run('submit', `s3://${bucket}/jobs/in/b.csv`, '--estimate');
-    expect(code).toBe(1);
-    expect(stderr).toContain(`expected s3://${bucket}/jobs/in/b.csv to be there, it cannot be read`);
-  });
-
   it('estimates, and starts nothing', async () => {
     const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--estimate', '--json');
     const { rows, parts, pieces, dollars } = JSON.parse(stdout);

@@ -5,8 +5,6 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { applyContext, withContext } from '../../../../cli/profile/applyContext.ts';
 
-const OWN = readFileSync(new URL('../../../../cdk.json', import.meta.url), 'utf8');
-
 describe('withContext', () => {
   it('adds keys before the others and changes those that are there, and nothing else', () => {
     const text = '{\n  "app": "a",\n  "context": {\n    "batchSize": 7,  \n    "models": "batchSize"\n  }\n}\n';
@@ -23,13 +21,6 @@ describe('withContext', () => {
     ['{"x":{"context":{}},"context":{"a":"}"}}', '{"x":{"context":{}},"context":{"batchSize": 1, "a":"}"}}'],
   ])('writes into %s', (text, expected) => {
     expect(withContext(text, { batchSize: 1 })).toBe(expected);
-  });
-
-  it('keeps every other line of this repository’s cdk.json', () => {
-    const written = withContext(OWN, { batchSize: 100, memoryMb: 1769 });
-    const added = written.split('\n').filter((line) => !OWN.split('\n').includes(line));
-    expect(added).toEqual(['    "memoryMb": 1769,', '    "batchSize": 100,']);
-    expect(written.split('\n').length).toBe(OWN.split('\n').length + 2);
   });
 
   it('gives the same object with the settings in its context, whatever else is in it', () => {
