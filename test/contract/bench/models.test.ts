@@ -1,8 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { InferenceSession, type Tensor } from 'onnxruntime-node';
 import { stackMessages } from '../../../bench/contestants/bareSession.ts';
 import { drawMessages, type Message } from '../../../bench/workload/messages.ts';
@@ -13,6 +10,7 @@ import { checkModelsFolder } from '../../../infra/image/modelsFolder.ts';
 import { readSampleLines } from '../../../lambda/onnx/probes.ts';
 import { openRepository } from '../../../lambda/onnx/repository.ts';
 import { runMain } from '../../helpers/batchscore.ts';
+import { useFolder } from '../../helpers/folders.ts';
 import { afterThisTest, found } from '../../helpers/openModels.ts';
 
 describe.each(SCENARIOS)('the model of $name', (scenario) => {
@@ -62,16 +60,15 @@ describe.each(SCENARIOS)('the model of $name', (scenario) => {
 });
 
 describe('bench:models', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'batchscore-bench-models-'));
-  afterAll(() => rmSync(folder, { recursive: true }));
+  const inFolder = useFolder();
 
   it('writes every model of the bench as a model repository, with samples where lengths differ', async () => {
-    const { code, stdout } = await runMain(writeModels, [folder]);
+    const { code, stdout } = await runMain(writeModels, [inFolder()]);
     expect(code).toBe(0);
-    expect(stdout.trim().split('\n')).toEqual(SCENARIOS.map(({ name }) => join(folder, name)));
-    expect(() => checkModelsFolder(folder, undefined, 0)).not.toThrow();
+    expect(stdout.trim().split('\n')).toEqual(SCENARIOS.map(({ name }) => inFolder(name)));
+    expect(() => checkModelsFolder(inFolder(), undefined, 0)).not.toThrow();
     for (const { name, lengths } of SCENARIOS) {
-      const { lines } = await readSampleLines(join(folder, name));
+      const { lines } = await readSampleLines(inFolder(name));
       expect([name, lines.length]).toEqual([name, lengths === undefined ? 0 : 16]);
     }
   });

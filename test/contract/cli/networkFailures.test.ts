@@ -1,29 +1,26 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
+import { useFolder } from '../../helpers/folders.ts';
 import { answersJson, startFront } from '../../helpers/frontServer.ts';
 
 /** Commands that reach no deployment. */
 describe('batchscore submit and collect, without a deployment', () => {
-  let folder: string;
+  const inFolder = useFolder();
   let ids: string;
   let out: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'batchscore-cli-'));
-    ids = join(folder, 'ids');
-    out = join(folder, 'results.jsonl');
+    ids = inFolder('ids');
+    out = inFolder('results.jsonl');
     writeFileSync(ids, '{"line":1,"message_id":"a"}\n{"line":2,"message_id":"b"}\n');
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
 
   /** Names an endpoint where nothing listens any more. */
   async function deadStack(keys: Readonly<Record<string, string>>): Promise<string> {
     const { endpoint, stop } = await startFront(undefined, []);
     await stop();
-    const file = join(folder, 'stack.json');
+    const file = inFolder('stack.json');
     writeFileSync(file, JSON.stringify({ endpoint, region: 'us-east-1', ...keys }));
     return file;
   }
@@ -69,11 +66,11 @@ describe('batchscore submit and collect, without a deployment', () => {
       '--stack: expected other to name resultTable or resultQueueUrl, it does not; name another, or give --result-table NAME or --result-queue URL',
     ],
   ])('collect says that %s is missing or bad', async (_, args, code, sentence) => {
-    writeFileSync(join(folder, 'bad'), 'nonsense\n');
-    writeFileSync(join(folder, 'other'), '{}\n');
-    const inFolder = args.map((one) => (/^[a-z.]+$/.test(one) && one !== 'any' ? join(folder, one) : one));
-    const finished = await batchscore(['collect', ...inFolder]);
-    const said = finished.stderr.split('\n')[0]?.replaceAll(`${folder}/`, '').replaceAll(folder, '.');
+    writeFileSync(inFolder('bad'), 'nonsense\n');
+    writeFileSync(inFolder('other'), '{}\n');
+    const paths = args.map((one) => (/^[a-z.]+$/.test(one) && one !== 'any' ? inFolder(one) : one));
+    const finished = await batchscore(['collect', ...paths]);
+    const said = finished.stderr.split('\n')[0]?.replaceAll(`${inFolder()}/`, '').replaceAll(inFolder(), '.');
     expect({ code: finished.code, said }).toEqual({ code, said: `batchscore: ${sentence}` });
   });
 
@@ -107,21 +104,17 @@ describe('batchscore submit and collect, without a deployment', () => {
 
 describe('batchscore submit, given a file that holds no requests', () => {
   const sqs = useSqsServer();
-  let folder: string;
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'batchscore-cli-'));
-  });
-  afterEach(() => rmSync(folder, { recursive: true }));
+  const inFolder = useFolder();
 
   /** Each of its lines is one that a queue would take. */
   async function submitFile(name: string, content: string | Buffer) {
     const requestQueueUrl = sqs.queue();
     const stack = { endpoint: new URL(requestQueueUrl).origin, region: 'us-east-1', requestQueueUrl };
-    writeFileSync(join(folder, 'stack.json'), JSON.stringify(stack));
-    writeFileSync(join(folder, name), content);
-    const { code, stderr } = await batchscore(['submit', join(folder, name), '--stack', join(folder, 'stack.json')]);
+    writeFileSync(inFolder('stack.json'), JSON.stringify(stack));
+    writeFileSync(inFolder(name), content);
+    const { code, stderr } = await batchscore(['submit', inFolder(name), '--stack', inFolder('stack.json')]);
     const sent = (await sqs.drain(requestQueueUrl)).map(({ Body }) => Body);
-    return { code, stderr, sent, wroteIds: existsSync(join(folder, `${name}.ids`)) };
+    return { code, stderr, sent, wroteIds: existsSync(inFolder(`${name}.ids`)) };
   }
 
   const SCORED =

@@ -7,7 +7,7 @@ import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { answersJson, type Exchange, hangsUp, startFront } from '../../helpers/frontServer.ts';
 import { echoModel } from '../../helpers/scoring.ts';
-import { allOf, lineAnswer, lineOf, lines } from './requests.ts';
+import { allOf, lineAnswer, lines } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs, s3, dynamodb } = deployments;
@@ -178,23 +178,6 @@ function keysOf({ body }: Exchange): string[] {
 }
 
 describe('results in the result table', () => {
-  it('are asked for until they come', async () => {
-    const { client, answer } = await deployments.create('table');
-    const producer = client();
-    const messageIds = await producer.submit([lineOf(1), { body: { inputs: 7 } }]);
-    const collected = allOf(producer.collect(messageIds, IN_TIME));
-    await answer(2);
-    expect(await collected).toEqual(
-      expect.arrayContaining([
-        expect.objectContaining({ messageId: messageIds[0], outputs: lineAnswer(1) }),
-        expect.objectContaining({
-          messageId: messageIds[1],
-          error: expect.objectContaining({ code: 'INVALID_REQUEST' }),
-        }),
-      ]),
-    );
-  });
-
   it('are asked for by at most a hundred keys a call', async () => {
     const { client, writer } = await deployments.create('table');
     const front = await dynamodb.front();
@@ -247,15 +230,6 @@ describe('results in the result table', () => {
       text: 'INVALID_RESULT',
       sound: 'none',
     });
-  });
-
-  it('may be collected again: the table keeps them', async () => {
-    const { client, writer } = await deployments.create('table');
-    const producer = client();
-    await writer.write([resultOf('a')], ALIVE);
-    for (let time = 0; time < 2; time++) {
-      expect(idsOf(await allOf(producer.collect(['a'], IN_TIME)))).toEqual(['a']);
-    }
   });
 
   it('are read rather than the queue where both are given', async () => {

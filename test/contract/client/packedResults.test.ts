@@ -85,16 +85,6 @@ describe('packed results', () => {
     expect(idsOf(await allOf(producer.collect(rest, IN_TIME)))).toEqual(rest);
     await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
   });
-
-  it('are collected in portions by one client, their message gone with the last', async () => {
-    const { client, writer, resultQueueUrl } = await packing();
-    await writer.write(ids(6).map(resultOf), ALIVE);
-    const producer = client();
-    for (const some of [ids(2), ids(4).slice(2), ids(6).slice(4)]) {
-      expect(idsOf(await allOf(producer.collect(some, IN_TIME)))).toEqual(some);
-    }
-    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
-  });
 });
 
 describe('a packed message', () => {

@@ -173,15 +173,6 @@ describe('a call that is answered with failures', () => {
     const error = await submitErrorOf(client({ sqs: busy }).submit(lines(1)));
     expect(error).toMatchObject({ index: 0, retryable: true });
   });
-
-  it('is not sent again when the queue does not exist', async () => {
-    const { client, requestQueueUrl } = await deployments.create('queue');
-    sqs.deleteQueue(requestQueueUrl);
-    const counted = countedClient(sqs);
-    const error = await submitErrorOf(client({ sqs: counted.client }).submit(lines(3)));
-    expect(error).toMatchObject({ index: 0, accepted: [undefined, undefined, undefined] });
-    expect(counted.calls).toEqual([3]);
-  });
 });
 
 describe('a request that cannot be sent', () => {

@@ -1,9 +1,8 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { readFile } from 'node:fs/promises';
+import { describe, expect, it } from '@jest/globals';
 import { bench } from '../../../bench/bench.ts';
 import { runMain } from '../../helpers/batchscore.ts';
+import { useFolder } from '../../helpers/folders.ts';
 
 const FEW = ['--scenario', 'mlp-small', '--messages', '20', '--quick'];
 /** Seconds on an idle machine; the rest is for a busy one. */
@@ -11,20 +10,12 @@ const LONG_TIMEOUT_MS = 240_000;
 const ANY_NUMBER = expect.any(Number);
 
 describe('npm run bench', () => {
-  let directory: string;
-
-  beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'batchscore-bench-test-'));
-  });
-
-  afterAll(async () => {
-    await rm(directory, { recursive: true });
-  });
+  const inFolder = useFolder();
 
   it(
     'prints one JSON object with --json, and writes the same to a file',
     async () => {
-      const path = join(directory, 'latest.json');
+      const path = inFolder('latest.json');
       const { code, stdout } = await runMain(bench, [...FEW, '--json', '--results', path]);
       expect(code).toBe(0);
       expect(await readFile(path, 'utf8')).toBe(stdout);
@@ -44,7 +35,7 @@ describe('npm run bench', () => {
     'measures the hops to each store, single and packed, with every request answered',
     async () => {
       const args = ['--scenario', 'hops', '--messages', '200', '--rounds', '1', '--json'];
-      const { code, stdout } = await runMain(bench, [...args, '--results', join(directory, 'hops.json')]);
+      const { code, stdout } = await runMain(bench, [...args, '--results', inFolder('hops.json')]);
       expect(code).toBe(0);
       const { scenarios, hops } = JSON.parse(stdout);
       expect(scenarios).toEqual([]);

@@ -191,13 +191,6 @@ describe('a job that cannot go on', () => {
     expect(explained?.payload.start).toMatchObject({ error: { Error: 'States.ExceedToleratedFailureThreshold' } });
     expect(actionsOf(calls)).not.toContain('finish');
   });
-
-  it('fails with the last error where not even that can be explained', async () => {
-    const { ended } = await runJob(() => {
-      throw named('Broken', 'no function');
-    });
-    expect(ended).toMatchObject({ status: 'FAILED', error: 'Broken' });
-  });
 });
 
 describe('a job that is cancelled', () => {

@@ -7,6 +7,7 @@ import {
 } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { fileEvent } from '../../../../../cli/local/localJobs.ts';
+import { jsonLines } from '../../../../helpers/command.ts';
 
 import { fileOf, type JobStack, row, startJobStack } from '../../../../helpers/jobs.ts';
 
@@ -149,10 +150,7 @@ describe('two jobs of one model at once, of many parts', () => {
       expect(end).toContain(`"rows":${lines.length}`);
       const objects = await larger.keysUnder(`${folder}data/`);
       const text = (await Promise.all(objects.map(larger.get))).join('');
-      const results = text
-        .trimEnd()
-        .split('\n')
-        .map((line) => JSON.parse(line));
+      const results = jsonLines(text);
       let place = 0;
       const expected = lines.map((line) => {
         const own = [String(place), JSON.parse(line).id];

@@ -71,16 +71,6 @@ describe('the page', () => {
     expect(await countOn(dev.stack.resultQueueUrl)).toBe(0);
   });
 
-  it('tells that a message was refused, which was in no micro-batch', async () => {
-    const stream = await open();
-    const messageId = await ask('not JSON');
-    const answer = await stream.next<AnswerSeen>('answer', (one) => one.messageId === messageId);
-    expect(answer.microBatch).toBeUndefined();
-    expect(answer.result).toMatchObject({ isError: true, body: expect.stringContaining('"code":"INVALID_JSON"') });
-    const { totals } = await stream.next<State>('state', (state) => 'INVALID_JSON' in state.totals.errors);
-    expect(totals.errors.INVALID_JSON).toBe(1);
-  });
-
   it("shows everybody's results, and takes none of them from the result queue", async () => {
     const stream = await open();
     const { requestQueueUrl, resultQueueUrl } = dev.stack;

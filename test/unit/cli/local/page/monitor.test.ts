@@ -193,18 +193,6 @@ describe('the timeline', () => {
     ]);
   });
 
-  it('has seconds in which nothing happened', () => {
-    let ms = 1_000;
-    const timeline = createTimeline(() => ms);
-    ms = 4_500;
-    timeline.sent(1);
-    expect(timeline.all().map(({ at, sent }) => [at, sent])).toEqual([
-      [1, 0],
-      [2, 0],
-      [3, 0],
-    ]);
-  });
-
   it('tells the median and the 99th percentile of the times to answer', () => {
     let ms = 0;
     const timeline = createTimeline(() => ms);
