@@ -15,6 +15,14 @@ export interface Finished {
   readonly stderr: string;
 }
 
+/** What each line of a text holds. */
+export function jsonLines(text: string) {
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+}
+
 interface CommandOptions {
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;

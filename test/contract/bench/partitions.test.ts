@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { candidatesFor, limitsOf, partsOf } from '../../../bench/contestants/partitions.ts';
+import fc from 'fast-check';
+import { candidatesFor, leastPadding, type PartLimits } from '../../../bench/contestants/partitions.ts';
 import { drawMessages, type Message } from '../../../bench/workload/messages.ts';
 import { scenarioNamed } from '../../../bench/workload/scenarios.ts';
 
@@ -27,25 +28,65 @@ describe('the partitions that the fastest is looked for among', () => {
     expect(lengths).toHaveLength(MESSAGES.length);
     expect(lengths).toEqual(lengths.toSorted((a, b) => a - b));
   });
-
-  it('include runs of few long texts and many short ones', () => {
-    const mixed = candidates.filter((parts) => {
-      const [shortest, longest] = [parts[1], parts.at(-1)] as [readonly number[], readonly number[]];
-      return shortest.length >= 8 * longest.length;
-    });
-    expect(mixed.length).toBeGreaterThan(1);
-  });
 });
 
-describe('partsOf', () => {
-  it('takes messages in the order in which they came', () => {
-    expect(partsOf(MESSAGES.slice(0, 5), 2)).toEqual([[0], [1, 2], [3, 4]]);
-  });
-});
+/** Every partition of the lengths, in any grouping. */
+function* partitionsOf(lengths: readonly number[]): Generator<number[][]> {
+  const [first, ...rest] = lengths;
+  if (first === undefined) {
+    yield [];
+    return;
+  }
+  for (const parts of partitionsOf(rest)) {
+    yield [[first], ...parts];
+    for (const [index, part] of parts.entries()) yield parts.with(index, [first, ...part]);
+  }
+}
 
-describe('limitsOf', () => {
-  it('counts the elements of all inputs', () => {
-    expect(limitsOf(MESSAGES, 16)).toEqual({ maxRows: 16, maxElements: 2 ** 22 / 2 });
-    expect(limitsOf([...drawMessages(scenarioNamed('bytes'), 1)], 2)).toEqual({ maxRows: 2, maxElements: 2 ** 22 });
+function paddedElements(parts: readonly (readonly number[])[]): number {
+  return parts.reduce((sum, part) => sum + part.length * Math.max(...part), 0);
+}
+
+function isAllowed(part: readonly number[], { maxRows, maxElements }: PartLimits): boolean {
+  return part.length <= maxRows && part.length * Math.max(...part) <= maxElements;
+}
+
+function leastByTrying(lengths: readonly number[], limits: PartLimits, maxParts: number): number | undefined {
+  const allowed = [...partitionsOf(lengths)].filter(
+    (parts) => parts.length <= maxParts && parts.every((part) => isAllowed(part, limits)),
+  );
+  return allowed.length === 0 ? undefined : Math.min(...allowed.map(paddedElements));
+}
+
+describe('leastPadding', () => {
+  it('puts like to like, for each number of parts', () => {
+    expect(leastPadding([9, 1, 10, 2], { maxRows: 1_000, maxElements: 1_000_000 }, [1, 2])).toEqual([
+      [[1, 3, 0, 2]],
+      [
+        [1, 3],
+        [0, 2],
+      ],
+    ]);
+  });
+
+  it('finds what trying every partition finds, every length once and no limit exceeded', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 1, maxLength: 7 }),
+        fc.integer({ min: 1, max: 7 }),
+        fc.integer({ min: 1, max: 7 }),
+        fc.integer({ min: 20, max: 80 }),
+        (lengths, maxParts, maxRows, maxElements) => {
+          const limits = { maxRows, maxElements };
+          const [found] = leastPadding(lengths, limits, [maxParts]);
+          const parts = found?.map((part) => part.map((index) => lengths[index] as number));
+          expect(parts && paddedElements(parts)).toBe(leastByTrying(lengths, limits, maxParts));
+          if (found === undefined) return;
+          expect(found.length).toBeLessThanOrEqual(maxParts);
+          expect(found.flat().toSorted((a, b) => a - b)).toEqual([...lengths.keys()]);
+          expect(parts?.every((part) => isAllowed(part, limits))).toBe(true);
+        },
+      ),
+    );
   });
 });

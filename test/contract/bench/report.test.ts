@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { renderMarkdown } from '../../../bench/bench.ts';
-import { median, takeTurns } from '../../../bench/harness/turns.ts';
+import { takeTurns } from '../../../bench/harness/turns.ts';
 import { type WorkerFigures, workerTable } from '../../../bench/workerBench.ts';
 
 const MACHINE = {
@@ -101,15 +101,5 @@ describe('takeTurns', () => {
       [5, 7, 12],
       [6, 8, 10],
     ]);
-  });
-});
-
-describe('median', () => {
-  it.each([
-    [[3, 1, 2], 2],
-    [[4, 1, 2, 3], 2.5],
-    [[10, 9, 100], 10],
-  ])('of %j is %d', (values, expected) => {
-    expect(median(values)).toBe(expected);
   });
 });

@@ -1,9 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
+import { useFolder } from '../../helpers/folders.ts';
 
 const sqs = useSqsServer();
 const LINES = Array.from({ length: 24 }, (_, turn) =>
@@ -11,17 +10,15 @@ const LINES = Array.from({ length: 24 }, (_, turn) =>
 );
 
 describe('batchscore submit to a FIFO queue', () => {
-  let folder: string;
+  const inFolder = useFolder();
   let file: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'batchscore-groups-'));
-    file = join(folder, 'requests.jsonl');
+    file = inFolder('requests.jsonl');
     writeFileSync(file, `${LINES.join('\n')}\n`);
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
 
   const submit = (requestQueueUrl: string, ...args: readonly string[]) => {
-    const stack = join(folder, 'stack.json');
+    const stack = inFolder('stack.json');
     writeFileSync(
       stack,
       JSON.stringify({ endpoint: new URL(requestQueueUrl).origin, region: 'us-east-1', requestQueueUrl }),

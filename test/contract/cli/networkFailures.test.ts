@@ -1,29 +1,26 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
+import { useFolder } from '../../helpers/folders.ts';
 import { answersJson, startFront } from '../../helpers/frontServer.ts';
 
 /** Commands that reach no deployment. */
 describe('batchscore submit and collect, without a deployment', () => {
-  let folder: string;
+  const inFolder = useFolder();
   let ids: string;
   let out: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'batchscore-cli-'));
-    ids = join(folder, 'ids');
-    out = join(folder, 'results.jsonl');
+    ids = inFolder('ids');
+    out = inFolder('results.jsonl');
     writeFileSync(ids, '{"line":1,"message_id":"a"}\n{"line":2,"message_id":"b"}\n');
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
 
   /** Names an endpoint where nothing listens any more. */
   async function deadStack(keys: Readonly<Record<string, string>>): Promise<string> {
     const { endpoint, stop } = await startFront(undefined, []);
     await stop();
-    const file = join(folder, 'stack.json');
+    const file = inFolder('stack.json');
     writeFileSync(file, JSON.stringify({ endpoint, region: 'us-east-1', ...keys }));
     return file;
   }
@@ -49,12 +46,6 @@ describe('batchscore submit and collect, without a deployment', () => {
   });
 
   it.each([
-    [
-      'the ids file',
-      ['none', '--out', 'out'],
-      1,
-      'none: expected an ids file, got: no such file or directory; check the path',
-    ],
     ['a line of it', ['bad', '--out', 'out'], 1, 'bad: expected an ids file, line 1 cannot be read; check the path'],
     [
       'the stack file',
@@ -69,23 +60,17 @@ describe('batchscore submit and collect, without a deployment', () => {
       '/no/x: expected a folder for it, got none at /no; make that folder',
     ],
     [
-      'the file of results',
-      ['ids', '--out', '.', '--result-table', 'any'],
-      1,
-      '.: expected a file that can be written, got: a folder; name another file',
-    ],
-    [
       'a name in the stack file',
       ['ids', '--out', 'out', '--stack', 'other'],
       2,
       '--stack: expected other to name resultTable or resultQueueUrl, it does not; name another, or give --result-table NAME or --result-queue URL',
     ],
   ])('collect says that %s is missing or bad', async (_, args, code, sentence) => {
-    writeFileSync(join(folder, 'bad'), 'nonsense\n');
-    writeFileSync(join(folder, 'other'), '{}\n');
-    const inFolder = args.map((one) => (/^[a-z.]+$/.test(one) && one !== 'any' ? join(folder, one) : one));
-    const finished = await batchscore(['collect', ...inFolder]);
-    const said = finished.stderr.split('\n')[0]?.replaceAll(`${folder}/`, '').replaceAll(folder, '.');
+    writeFileSync(inFolder('bad'), 'nonsense\n');
+    writeFileSync(inFolder('other'), '{}\n');
+    const paths = args.map((one) => (/^[a-z.]+$/.test(one) && one !== 'any' ? inFolder(one) : one));
+    const finished = await batchscore(['collect', ...paths]);
+    const said = finished.stderr.split('\n')[0]?.replaceAll(`${inFolder()}/`, '').replaceAll(inFolder(), '.');
     expect({ code: finished.code, said }).toEqual({ code, said: `batchscore: ${sentence}` });
   });
 
@@ -119,30 +104,25 @@ describe('batchscore submit and collect, without a deployment', () => {
 
 describe('batchscore submit, given a file that holds no requests', () => {
   const sqs = useSqsServer();
-  let folder: string;
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'batchscore-cli-'));
-  });
-  afterEach(() => rmSync(folder, { recursive: true }));
+  const inFolder = useFolder();
 
   /** Each of its lines is one that a queue would take. */
   async function submitFile(name: string, content: string | Buffer) {
     const requestQueueUrl = sqs.queue();
     const stack = { endpoint: new URL(requestQueueUrl).origin, region: 'us-east-1', requestQueueUrl };
-    writeFileSync(join(folder, 'stack.json'), JSON.stringify(stack));
-    writeFileSync(join(folder, name), content);
-    const { code, stderr } = await batchscore(['submit', join(folder, name), '--stack', join(folder, 'stack.json')]);
+    writeFileSync(inFolder('stack.json'), JSON.stringify(stack));
+    writeFileSync(inFolder(name), content);
+    const { code, stderr } = await batchscore(['submit', inFolder(name), '--stack', inFolder('stack.json')]);
     const sent = (await sqs.drain(requestQueueUrl)).map(({ Body }) => Body);
-    return { code, stderr, sent, wroteIds: existsSync(join(folder, `${name}.ids`)) };
+    return { code, stderr, sent, wroteIds: existsSync(inFolder(`${name}.ids`)) };
   }
 
   const SCORED =
     /score a data file here with batchscore score MODEL FILE, or one in S3 with batchscore job submit s3:\/\/BUCKET\/KEY/;
 
   it.each([
-    ['CSV', 'a.csv', 'f0,f1\n0.1,2\n', /: line 1: expected a request .* got CSV; /, SCORED],
     ['CSV by another name, with blank lines first', 'a.txt', '\n\nf0;f1\n0.1;2\n', /: line 3: .*got CSV; /, SCORED],
-    ['plain rows', 'a.jsonl', '{"f0":0.1,"id":"x"}\n', /got an object with the keys "f0", "id"; /, SCORED],
+    ['plain rows', 'a.jsonl', '{"f0":0.1,"id":"x"}\n', /: line 1: .*got an object with the keys "f0", "id"; /, SCORED],
     ['rows as arrays', 'a.jsonl', '[0.1,2]\n[3,4]\n', /got an array; /, SCORED],
     ['JSON over several lines', 'a.json', '{\n  "inputs": []\n}\n', /got a part of JSON; /, /jq -c/],
     ['prose', 'a.md', 'Read me first\n', /got text that is no JSON; /, /check the path/],

@@ -1,49 +1,34 @@
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { text } from 'node:stream/consumers';
+import { describe, expect, it } from '@jest/globals';
+import { inputFile } from '../../../cli/textFiles.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
-import { hungryModel, putModel } from './models.ts';
+import { jsonLines } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
 
 interface Sample {
   readonly pixels: readonly number[];
   readonly label: number;
 }
 
-const SAMPLES: Sample[] = readFileSync(new URL('../../../models/digits/held-out.jsonl', import.meta.url), 'utf8')
-  .trimEnd()
-  .split('\n')
-  .map((line) => JSON.parse(line));
+const SAMPLES: Sample[] = jsonLines(
+  readFileSync(new URL('../../../models/digits/held-out.jsonl', import.meta.url), 'utf8'),
+);
 
 describe('batchscore score', () => {
-  let folder: string;
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'batchscore-score-'));
-  });
-  afterEach(() => rmSync(folder, { recursive: true }));
+  const inFolder = useFolder();
 
   it('writes the result of every line in the order of the lines, whatever the size of the batches', async () => {
     const requests = SAMPLES.map(({ pixels }, index) => JSON.stringify({ id: `${index}`, instances: [pixels] }));
-    writeFileSync(join(folder, 'in.jsonl'), `${requests.join('\n')}\n`);
-    const out = join(folder, 'out.jsonl');
-    const args = [
-      'score',
-      'models/digits',
-      join(folder, 'in.jsonl'),
-      '--out',
-      out,
-      '--batch-size',
-      '64',
-      '--max-rows',
-      '7',
-    ];
-    const { code, stdout } = await batchscore([...args, '--json']);
+    writeFileSync(inFolder('in.jsonl'), `${requests.join('\n')}\n`);
+    const out = inFolder('out.jsonl');
+    const args = ['models/digits', inFolder('in.jsonl'), '--out', out, '--batch-size', '64', '--max-rows', '7'];
+    const { code, stdout } = await batchscore(['score', ...args, '--json']);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ lines: 500, scored: 500, errors: {}, rows: 500 });
-    const results = readFileSync(out, 'utf8')
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line));
+    const results = jsonLines(readFileSync(out, 'utf8'));
     expect(results.map(({ message_id: id, id: own }) => [id, own])).toEqual(
       SAMPLES.map((_, index) => [String(index + 1), String(index)]),
     );
@@ -55,12 +40,7 @@ describe('batchscore score', () => {
     const stdin = `{"instances":[[1]]}\n\n{"instances":[${JSON.stringify(SAMPLES[0]?.pixels)}]}\nnope`;
     const { code, stdout } = await batchscore(['score', 'models/digits/1/model.onnx', '-'], stdin);
     expect(code).toBe(3);
-    expect(
-      stdout
-        .trimEnd()
-        .split('\n')
-        .map((line) => JSON.parse(line)),
-    ).toEqual([
+    expect(jsonLines(stdout)).toEqual([
       expect.objectContaining({ message_id: '1', code: 'INVALID_SHAPE' }),
       expect.objectContaining({ message_id: '3', predictions: [expect.any(Object)] }),
       expect.objectContaining({ message_id: '4', code: 'INVALID_JSON' }),
@@ -78,31 +58,12 @@ describe('batchscore score', () => {
     expect(stderr).toMatch(/; 1 micro-batch of 2\.0 rows/);
   });
 
-  it('answers a line that the memory does not suffice for with its code, and goes on', async () => {
-    const model = await putModel(folder, 'hungry', hungryModel());
-    const line = (id: string, room: number): string => `{"id":"${id}","instances":[{"x":[7],"room":[${room}]}]}`;
-    const stdin = [line('a', 1), line('b', 2 ** 48), line('c', 1)].join('\n');
-    const { code, stdout, stderr } = await batchscore(['score', model, '-', '--json'], stdin);
-    expect(
-      stdout
-        .trimEnd()
-        .split('\n')
-        .map((one) => JSON.parse(one)),
-    ).toEqual([
-      expect.objectContaining({ message_id: '1', id: 'a', predictions: [[7]] }),
-      { message_id: '2', id: 'b', code: 'OUT_OF_MEMORY', error: expect.stringContaining('more memory than there is') },
-      expect.objectContaining({ message_id: '3', id: 'c', predictions: [[7]] }),
-    ]);
-    expect(JSON.parse(stderr)).toMatchObject({ lines: 3, scored: 2, errors: { OUT_OF_MEMORY: 1 } });
-    expect(code).toBe(3);
-  });
-
   it('takes CSV by the names of its columns, and writes CSV with a line for each row', async () => {
     const names = Array.from({ length: 64 }, (_, index) => `p${index}`);
     const rows = SAMPLES.slice(0, 20).map(({ pixels, label }) => [...pixels, label].join(','));
-    writeFileSync(join(folder, 'in.csv'), `${[...names, 'label'].join(',')}\n${[...rows, 'no row'].join('\n')}\n`);
-    const out = join(folder, 'out.csv');
-    const args = ['digits', join(folder, 'in.csv'), '--inputs', 'image=p0..p63', '--keep', 'label', '--out', out];
+    writeFileSync(inFolder('in.csv'), `${[...names, 'label'].join(',')}\n${[...rows, 'no row'].join('\n')}\n`);
+    const out = inFolder('out.csv');
+    const args = ['digits', inFolder('in.csv'), '--inputs', 'image=p0..p63', '--keep', 'label', '--out', out];
     const { code, stdout } = await batchscore(['score', ...args]);
     expect({ code, stdout }).toEqual({
       code: 3,
@@ -121,7 +82,7 @@ describe('batchscore score', () => {
   });
 
   it('leaves what lies at --out as it is where the file cannot be read', async () => {
-    const [file, out] = [join(folder, 'in.csv'), join(folder, 'out.jsonl')];
+    const [file, out] = [inFolder('in.csv'), inFolder('out.jsonl')];
     writeFileSync(file, 'p0,p1\n1,2\n');
     writeFileSync(out, 'before');
     const { code, stderr } = await batchscore(['score', 'digits', file, '--out', out]);
@@ -130,7 +91,7 @@ describe('batchscore score', () => {
   });
 
   it('refuses to write over its own requests, and over its model, by whatever name', async () => {
-    const [file, link, model] = [join(folder, 'in.jsonl'), join(folder, 'link.jsonl'), join(folder, 'own.onnx')];
+    const [file, link, model] = [inFolder('in.jsonl'), inFolder('link.jsonl'), inFolder('own.onnx')];
     writeFileSync(file, '{"instances":[[1]]}\n');
     symlinkSync(file, link);
     copyFileSync('models/digits/1/model.onnx', model);
@@ -154,13 +115,7 @@ describe('batchscore score', () => {
       /\/no\/file: expected a file of requests, got: no such file or directory; check the path/,
     ],
     [['models/digits'], 2, /expected MODEL FILE/],
-    [
-      ['models/digits', '-', '--format', 'parquet'],
-      2,
-      /--format: expected one of requests, ndjson, csv, npy, got 'parquet'/,
-    ],
     [['models/digits', '-', '--keep', 'id', '--format', 'requests'], 2, /--keep: expected a file with columns/],
-    [['models/digits', '-', '--batch-size', 'many'], 2, /--batch-size: expected a whole number/],
     [
       ['models/digits', '-', '--out', '/no/folder/out'],
       1,
@@ -169,5 +124,17 @@ describe('batchscore score', () => {
   ])('refuses %j with exit code %i', async (args, code, message) => {
     const finished = await batchscore(['score', ...args], '{}');
     expect(finished).toMatchObject({ code, stderr: expect.stringMatching(message) });
+  });
+});
+
+describe('what is scored or submitted', () => {
+  const inFolder = useFolder();
+
+  it('may be a pipe, as of <(gunzip -c file.gz) in a shell', async () => {
+    const pipe = inFolder('pipe');
+    execFileSync('mkfifo', [pipe]);
+    const { stream, bytes } = await inputFile(pipe, process);
+    await Promise.all([writeFile(pipe, 'a\nb\n'), expect(text(stream)).resolves.toBe('a\nb\n')]);
+    expect(bytes).toBeUndefined();
   });
 });

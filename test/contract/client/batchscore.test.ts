@@ -66,27 +66,6 @@ describe('a closed client', () => {
     expect(() => producer.collect([], { timeoutMs: 1 })).toThrow('the Batchscore client was closed');
   });
 
-  it('is closed at the end of a block that used it', async () => {
-    const { client } = await deployments.create('queue');
-    const producer = client();
-    {
-      await using inBlock = producer;
-      await inBlock.submit([lineOf(1)]);
-    }
-    await expect(producer.submit([lineOf(1)])).rejects.toThrow('the Batchscore client was closed');
-  });
-
-  it('has told the result queue of what was taken from it', async () => {
-    const { client, answer, resultQueueUrl } = await deployments.create('queue');
-    const producer = client();
-    const scores = producer.score(lineOf(1).inputs);
-    const answered = answer(1);
-    await scores;
-    await producer.close();
-    expect(deployments.sqs.secondsInFlight(resultQueueUrl)).toEqual({});
-    await answered;
-  });
-
   it('refuses what it had not sent', async () => {
     const { client } = await deployments.create('queue');
     const producer = client();

@@ -48,16 +48,6 @@ describe('an inbox', () => {
     expect(inbox.deliver(arrivalOf('m-1'))).toBe(false);
   });
 
-  it('takes a result once, and knows the second as held until it is taken', async () => {
-    const inbox = new Inbox();
-    const waiting = inbox.waitFor(['m-0'], ALIVE);
-    expect(inbox.deliver(arrivalOf('m-0'))).toBe(true);
-    expect(inbox.stateOf('m-0')).toBe('held');
-    expect(inbox.deliver(arrivalOf('m-0'))).toBe(false);
-    await waiting.next();
-    expect(inbox.stateOf('m-0')).toBe('unknown');
-  });
-
   it('remembers the latest ten thousand IDs that are dismissed, unless they are waited for again', () => {
     const inbox = new Inbox();
     for (const messageId of ids(10_001)) inbox.dismiss(messageId);
@@ -77,22 +67,6 @@ describe('an inbox, of a packed message,', () => {
     return { ...arrivalOf(messageId), result: { messageId, results } };
   }
 
-  it('gives each caller the result that it waits for, and tells the store once, when all have it', async () => {
-    const inbox = new Inbox();
-    const waits = ['m/0', 'm/1', 'm/2'].map((id) => inbox.waitFor([id], ALIVE));
-    expect([inbox.wanted(), inbox.stateOf('m')]).toEqual([['m'], 'wanted']);
-    const arrival = packedOf('m', 3);
-    expect(inbox.deliver(arrival)).toBe(true);
-    expect([inbox.wanted(), inbox.stateOf('m')]).toEqual([[], 'held']);
-    for (const [position, waiting] of waits.entries()) {
-      expect(arrival.fate).toEqual([]);
-      const share = await waiting.next();
-      expect(share.result).toMatchObject({ messageId: `m/${position}`, predictions: [] });
-      share.accept();
-    }
-    expect(arrival.fate).toEqual(['accepted']);
-  });
-
   it('has the store keep what one of them left, and drop it when the last has its own', async () => {
     const inbox = new Inbox();
     const [leaving, staying] = [inbox.waitFor(['m/0'], ALIVE), inbox.waitFor(['m/1'], ALIVE)];
@@ -107,19 +81,6 @@ describe('an inbox, of a packed message,', () => {
     expect(again.fate).toEqual(['accepted']);
   });
 
-  it('has the store keep it while somebody may want the rest', async () => {
-    const inbox = new Inbox();
-    const waiting = inbox.waitFor(['m/0', 'm/5'], ALIVE);
-    const arrival = packedOf('m', 2);
-    inbox.deliver(arrival);
-    (await waiting.next()).accept();
-    const beyond = await waiting.next();
-    expect(beyond.result).toMatchObject({ error: { code: 'INVALID_RESULT' } });
-    beyond.accept();
-    waiting.close();
-    expect([arrival.fate, inbox.stateOf('m')]).toEqual([['given back'], 'unknown']);
-  });
-
   it('has the store drop the error of the whole message when all who wait for some of it have it', async () => {
     const inbox = new Inbox();
     const waiting = inbox.waitFor(['m/0', 'm/1'], ALIVE);
@@ -132,17 +93,6 @@ describe('an inbox, of a packed message,', () => {
       share.accept();
     }
     expect(arrival.fate).toEqual(['accepted']);
-  });
-
-  it('has the store keep such an error for one who left it', async () => {
-    const inbox = new Inbox();
-    const [leaving, staying] = [inbox.waitFor(['m/0'], ALIVE), inbox.waitFor(['m/1'], ALIVE)];
-    const error = new ScoringError('TOO_MANY_REQUESTS', 'expected fewer', { messageId: 'm' });
-    const arrival = { ...arrivalOf('m'), result: { messageId: 'm', error } };
-    inbox.deliver(arrival);
-    leaving.close();
-    (await staying.next()).accept();
-    expect(arrival.fate).toEqual(['given back']);
   });
 
   it('takes for wanted what one caller has room for, though another has none', () => {

@@ -2,8 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { ScoreRequest } from '../../../client/index.ts';
 import { ALIVE, byId, IN_TIME, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { echoModel } from '../../helpers/scoring.ts';
-import { allOf, lineAnswer, lineOf, lines, wide } from './requests.ts';
-import { rejectionOf } from './sends.ts';
+import { allOf, lineAnswer, lineOf, lines, rejectionOf, wide } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs, s3 } = deployments;
@@ -73,16 +72,6 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
     for (const [value, id] of ids.entries()) {
       expect(results.get(id)).toMatchObject({ outputs: { out: requests[value]?.inputs.in } });
     }
-  });
-
-  it('may be collected one by one, by several callers, in any order', async () => {
-    const { client, answer } = await deployments.create(store);
-    const producer = client();
-    const ids = await producer.submit(lines(6), { requestsPerMessage: 6 });
-    await answer(1);
-    const first = await allOf(producer.collect(ids.slice(0, 2), IN_TIME));
-    const rest = await Promise.all(ids.slice(2).map((id) => allOf(producer.collect([id], IN_TIME))));
-    expect([...first, ...rest.flat()].map(({ messageId }) => messageId)).toEqual(ids);
   });
 
   it('are asked for in vain beyond the end of their message', async () => {

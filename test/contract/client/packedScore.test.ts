@@ -1,9 +1,7 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { lineAnswer, lineOf } from './requests.ts';
-import { rejectionOf, tellingClient } from './sends.ts';
+import { lineAnswer, lineOf, rejectionOf, tellingClient } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs } = deployments;
@@ -61,18 +59,6 @@ describe('callers of score that share messages', () => {
     await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
   });
 
-  it('are each told that the queue did not take their message', async () => {
-    const { client } = await deployments.create('queue');
-    const refusing = sqs.client();
-    interceptSends(refusing, () => Promise.reject(sqsError('AccessDenied', 'client')));
-    const producer = client({ sqs: refusing, requestsPerMessage: 10 });
-    const errors = await Promise.all([1, 2].map((value) => rejectionOf(producer.score(lineOf(value).inputs))));
-    expect(errors).toMatchObject([
-      { code: 'SUBMIT_FAILED', retryable: false },
-      { code: 'SUBMIT_FAILED', retryable: false },
-    ]);
-  });
-
   /** A client of SQS that tells what it sends: in each call, of each message, the first element of each request. */
   function seenBy(before: (call: number) => Promise<void> | void) {
     const sent: number[][][] = [];
@@ -86,28 +72,6 @@ describe('callers of score that share messages', () => {
     return { seen, sent };
   }
   const valueIn = ({ inputs }: { inputs: { data: number[] }[] }): number => inputs[0]?.data[0] ?? Number.NaN;
-
-  it('are left out of it when they leave before it is sent', async () => {
-    const { client, answer } = await deployments.create('table');
-    const [gate, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const { seen, sent } = seenBy(async () => {
-      reached.resolve();
-      await gate.promise;
-    });
-    const producer = client({ sqs: seen, encoding: 'json', requestsPerMessage: 10, maxInFlight: 1 });
-    const first = producer.score(lineOf(1).inputs);
-    await reached.promise;
-    const abort = new AbortController();
-    const left = rejectionOf(producer.score(lineOf(2).inputs, { signal: abort.signal }));
-    const others = [3, 4].map((value) => producer.score(lineOf(value).inputs));
-    await nextTurn();
-    abort.abort();
-    await left;
-    gate.resolve();
-    await answer(2);
-    await expect(Promise.all([first, ...others])).resolves.toEqual([1, 3, 4].map(lineAnswer));
-    expect(sent).toEqual([[[1]], [[3, 4]]]);
-  });
 
   it('have it sent again for those who stay when one leaves meanwhile', async () => {
     const { client, answer } = await deployments.create('table');
@@ -124,13 +88,5 @@ describe('callers of score that share messages', () => {
     await answer(1);
     await expect(patient).resolves.toEqual(lineAnswer(2));
     expect(sent).toEqual([[[1, 2]], [[1, 2]]]);
-  });
-
-  it('send one request as it is where there is only one', async () => {
-    const { client, requestQueueUrl } = await deployments.create('queue');
-    const scored = rejectionOf(client({ requestsPerMessage: 10 }).score(lineOf(1).inputs, { timeoutMs: 200 }));
-    expect(await scored).toMatchObject({ code: 'TIMEOUT', messageId: expect.not.stringContaining('/') });
-    const [message] = await sqs.drain(requestQueueUrl);
-    expect(JSON.parse(message?.Body ?? '')).toMatchObject({ inputs: [{ name: 'x' }] });
   });
 });

@@ -28,12 +28,6 @@ describe('what is too large for the queue', () => {
     expect(keys.map((key) => key.slice(-36))).toEqual(Array(2).fill(expect.stringMatching(/^[0-9a-f-]{36}$/)));
   });
 
-  it('is put where the deployment reads it when requests share a message too', async () => {
-    const { client, payloadBucket } = await deployments.create('queue', 'standard', undefined, 'fraud/');
-    await client().submit([LARGE, LARGE], { requestsPerMessage: 2 });
-    expect(await s3.keys(payloadBucket)).toEqual(Array(2).fill(expect.stringMatching(/^fraud\/requests\//)));
-  });
-
   it('is answered with an error where the producer has another prefix than the deployment', async () => {
     const { client, answer } = await deployments.create('queue', 'standard', undefined, 'fraud/');
     const producer = client({ payloadPrefix: 'spam/' });
@@ -48,14 +42,9 @@ describe('what is too large for the queue', () => {
 describe('a result that points elsewhere in the payload bucket', () => {
   it.each([
     ['', 'requests/1'],
-    ['', 'payloads/1'],
-    ['', 'results'],
     ['', 'results-of-others/1'],
     ['', './results/1'],
-    ['', 'Results/1'],
     ['fraud/', 'results/1'],
-    ['fraud/', 'fraud/requests/1'],
-    ['fraud/', 'fraud-2/results/1'],
     ['fraud/', 'others/fraud/results/1'],
   ])('is not fetched, and stays for a client that may: prefix %j, key %j', async (prefix, key) => {
     const { client, writer, payloadBucket, resultQueueUrl } = await deployments.create(

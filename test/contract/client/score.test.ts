@@ -1,22 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import { ScoringError } from '../../../client/index.ts';
+import { RequestError, ScoringError } from '../../../client/index.ts';
+import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
 import { echoModel, lineModel, sumModel } from '../../helpers/scoring.ts';
-import { lineAnswer, lineOf } from './requests.ts';
-import { rejectionOf, tellingClient } from './sends.ts';
+import { lineAnswer, lineOf, rejectionOf, tellingClient } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs, dynamodb } = deployments;
 
 describe.each(['queue', 'table'] as const)('a caller of score, with results from a %s,', (store) => {
-  it('gets the outputs of its own inputs', async () => {
-    const { client, answer } = await deployments.create(store);
-    const producer = client();
-    const scores = Promise.all([1, 2, 3].map((value) => producer.score(lineOf(value).inputs)));
-    await answer(3);
-    await expect(scores).resolves.toEqual([1, 2, 3].map(lineAnswer));
-  });
-
   it('gets its own error, and the others their scores', async () => {
     const { client, answer } = await deployments.create(store);
     const producer = client();
@@ -98,14 +90,6 @@ describe.each(['queue', 'table'] as const)('a caller of score, with results from
 });
 
 describe('callers of score', () => {
-  it('on a FIFO queue are scored in their groups', async () => {
-    const { client, answer } = await deployments.create('queue', 'fifo');
-    const producer = client();
-    const scores = Promise.all([1, 2, 3].map((value) => producer.score(lineOf(value).inputs, { group: 'one' })));
-    await answer(3);
-    await expect(scores).resolves.toEqual([1, 2, 3].map(lineAnswer));
-  });
-
   it('share the reads of the result table', async () => {
     const { client, answer } = await deployments.create('table');
     const front = await dynamodb.front();
@@ -117,16 +101,43 @@ describe('callers of score', () => {
     const keys = front.requests.map(({ body }) => body.split('"S":').length - 1);
     expect(Math.max(...keys)).toBeGreaterThan(10);
   });
+});
 
-  it('may give an output as an input', async () => {
-    const { client, answer } = await deployments.create('queue');
+describe('callers of score who get no scores', () => {
+  it('are all rejected when the request queue takes nothing', async () => {
+    const { client } = await deployments.create('queue');
+    const refusing = sqs.client();
+    interceptSends(refusing, async () => {
+      throw sqsError('AccessDenied', 'client');
+    });
+    const producer = client({ sqs: refusing });
+    const errors = await Promise.all([1, 2, 3].map((value) => rejectionOf(producer.score(lineOf(value).inputs))));
+    for (const error of errors) {
+      expect(error).toBeInstanceOf(ScoringError);
+      expect(error).toMatchObject({ code: 'SUBMIT_FAILED', message: expect.stringContaining('AccessDenied') });
+    }
+  });
+
+  it('are all rejected when the results cannot be read', async () => {
+    const { client, resultQueueUrl } = await deployments.create('queue');
+    sqs.deleteQueue(resultQueueUrl);
     const producer = client();
-    const first = producer.score({ in: { data: [true, false] } });
-    await answer(1, echoModel('BOOL'));
-    const { out } = await first;
-    if (out === undefined) throw new Error('expected the output');
-    const second = producer.score({ in: out });
-    await answer(1, echoModel('BOOL'));
-    await expect(second).resolves.toEqual({ out: { datatype: 'BOOL', shape: [2], data: Uint8Array.of(1, 0) } });
+    const errors = await Promise.all([1, 2, 3].map((value) => rejectionOf(producer.score(lineOf(value).inputs))));
+    for (const error of errors) {
+      expect(error).toMatchObject({ code: 'COLLECT_FAILED', message: expect.stringContaining(resultQueueUrl) });
+    }
+  });
+
+  it('are rejected when the model answers in a form of its own', async () => {
+    const { client, answer } = await deployments.create('queue');
+    const error = rejectionOf(client().score({ in: { data: Float32Array.of(1), shape: [1] } }));
+    await answer(1, echoModel('FP32', [], { transform: { encode: () => 'one' } }));
+    expect(await error).toMatchObject({ code: 'INVALID_RESULT', message: expect.stringContaining("got 'result'") });
+  });
+
+  it('are rejected at once when their inputs cannot be encoded', async () => {
+    const { client } = await deployments.create('queue');
+    const error = rejectionOf(client().score({ x: { data: Float32Array.of(1), shape: [2] } }));
+    expect(await error).toBeInstanceOf(RequestError);
   });
 });

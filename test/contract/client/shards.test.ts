@@ -1,11 +1,9 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { Batchscore, type TensorRequest } from '../../../client/index.ts';
 import { shardOf } from '../../../client/outbox.ts';
-import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
+import { sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { lineOf, lines } from './requests.ts';
-import { countedClient, idsOnQueue } from './sends.ts';
+import { countedClient, idsOnQueue, lines } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs } = deployments;
@@ -63,18 +61,6 @@ describe('requests to several standard queues', () => {
     expect(failed.length).toBeGreaterThan(0);
     await expect(sqs.drain(failing)).resolves.toEqual([]);
   });
-
-  it('name the queue that does not take them for good', async () => {
-    const { queues, producer } = await sharded();
-    const [, gone = ''] = queues;
-    sqs.deleteQueue(gone);
-
-    const error: Error = await producer()
-      .submit(lines(30))
-      .catch((thrown) => thrown);
-
-    expect(error.message).toContain(`the request queue ${gone.split('/').at(-1)} did not take it: QueueDoesNotExist`);
-  });
 });
 
 describe('requests to several FIFO queues', () => {
@@ -120,29 +106,6 @@ describe('requests to several FIFO queues', () => {
     gate.resolve();
 
     await expect(submitting).resolves.toHaveLength(GROUPS);
-  });
-
-  it('are pulled only as fast as the slowest queue takes them', async () => {
-    const { producer } = await sharded('fifo');
-    const client = sqs.client();
-    const [gate, called] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    interceptSends(client, async (_, reach) => {
-      called.resolve();
-      await gate.promise;
-      return await reach();
-    });
-    const [{ group } = { group: '' }] = grouped(1);
-    let pulled = 0;
-    async function* source(): AsyncGenerator<TensorRequest> {
-      for (; pulled < 200; pulled++) yield { ...lineOf(pulled), group };
-    }
-    const submitting = producer(client).submit(source());
-    await called.promise;
-    for (let turn = 0; turn < 300; turn++) await nextTurn();
-
-    expect(pulled).toBeLessThanOrEqual(30);
-    gate.resolve();
-    await expect(submitting).resolves.toHaveLength(200);
   });
 
   it('leave their queue for a new one only', () => {

@@ -1,11 +1,9 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { SendMessageBatchRequestEntry } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import type { ScoreRequest, TensorRequest } from '../../../client/index.ts';
 import { interceptSends } from '../../helpers/awsServers.ts';
 import { byId, IN_TIME, useDeployments } from '../../helpers/deployment.ts';
-import { allOf, lineAnswer, lineOf, lines, wide } from './requests.ts';
-import { bodyOf, countedClient, rejectionOf } from './sends.ts';
+import { allOf, countedClient, lineAnswer, lineOf, lines, rejectionOf, wide } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs, s3 } = deployments;
@@ -68,38 +66,7 @@ describe('a message', () => {
       (JSON.parse(Body) as { id: string }[]).map(({ id }, position) => [`${MessageId}/${position}`, id]),
     );
     expect(messages.map(({ Body = '' }) => (JSON.parse(Body) as unknown[]).length)).toEqual([3, 3, 2]);
-    expect(ids.map((id) => new Map(sent as [string, string][]).get(id))).toEqual([
-      '0',
-      '1',
-      '2',
-      '3',
-      '4',
-      '5',
-      '6',
-      '7',
-    ]);
-  });
-
-  it('holds fewer where it was put together before the queue said that it takes less', async () => {
-    const { client } = await deployments.create('queue');
-    const requestQueueUrl = sqs.queue({ MaximumMessageSize: '200000' });
-    const held = sqs.client();
-    const [gate, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    interceptSends(held, async (_, reach) => {
-      reached.resolve();
-      await gate.promise;
-      return await reach();
-    });
-    const producer = client({ requestQueueUrl, sqs: held, payloadBucket: undefined, maxInFlight: 1 });
-    const refused = rejectionOf(producer.submit([bodyOf(300_000)]));
-    await reached.promise;
-    const submitted = producer.submit(wide(8, 10_000), { requestsPerMessage: 4 });
-    await nextTurn();
-    gate.resolve();
-    expect(await refused).toMatchObject({ retryable: false });
-    expect(new Set(await submitted).size).toBe(8);
-    const ids = (await sqs.drain(requestQueueUrl)).flatMap(({ Body = '' }) => JSON.parse(Body) as { id: string }[]);
-    expect(ids.map(({ id }) => id)).toEqual(['0', '1', '2', '3', '4', '5', '6', '7']);
+    expect(ids.map((id) => new Map(sent as [string, string][]).get(id))).toEqual([...'01234567']);
   });
 
   it('is sent without waiting for requests that are long in coming', async () => {

@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { CollectTimeoutError, type ScoringResult } from '../../../client/index.ts';
+import { CollectTimeoutError } from '../../../client/index.ts';
 import { interceptSends } from '../../helpers/awsServers.ts';
 import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
-import { allOf } from './requests.ts';
-import { rejectionOf } from './sends.ts';
+import { allOf, rejectionOf } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs } = deployments;
@@ -100,29 +99,5 @@ describe('results of others', () => {
       abort.abort();
       await expect(first).rejects.toBe(abort.signal.reason);
     });
-  });
-
-  it('that carry no message ID stay on the queue', async () => {
-    const { client, writer, resultQueueUrl } = await deployments.create('queue');
-    sqs.send(resultQueueUrl, ['a stray']);
-    await writer.write([resultOf('mine')], ALIVE);
-    const producer = client();
-    await allOf(producer.collect(['mine'], IN_TIME));
-    await producer.close();
-    const left = await sqs.drain(resultQueueUrl);
-    expect(left.map(({ Body }) => Body)).toEqual(['a stray']);
-  });
-
-  it('are left when the caller leaves the loop early', async () => {
-    const { client, writer } = await deployments.create('queue');
-    const ids = ['a', 'b', 'c', 'd', 'e'];
-    await writer.write(ids.map(resultOf), ALIVE);
-    const taken: ScoringResult[] = [];
-    for await (const result of client().collect(ids, IN_TIME)) {
-      taken.push(result);
-      break;
-    }
-    const rest = ids.filter((id) => id !== taken[0]?.messageId);
-    expect(idsOf(await allOf(client().collect(rest, IN_TIME)))).toEqual(rest);
   });
 });

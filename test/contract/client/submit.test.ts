@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Message } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import type { TensorRequest } from '../../../client/index.ts';
-import { interceptSends } from '../../helpers/awsServers.ts';
+import { SubmitError, type TensorRequest } from '../../../client/index.ts';
+import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { lineOf, lines } from './requests.ts';
-import { bodyOf, countedClient, idsOnQueue } from './sends.ts';
+import { bodyOf, countedClient, idsOnQueue, lineOf, lines, rejectionOf } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs, s3 } = deployments;
@@ -21,13 +21,6 @@ describe('submitted requests', () => {
     expect(progress.toSorted(([a], [b]) => a - b)).toEqual([...messageIds.entries()]);
     const ids = await idsOnQueue(sqs, requestQueueUrl);
     expect(messageIds.map((messageId) => ids.get(messageId))).toEqual(lines(250).map(({ id }) => id));
-  });
-
-  it('fill calls of ten messages', async () => {
-    const { client } = await deployments.create('queue');
-    const counted = countedClient(sqs);
-    await client({ sqs: counted.client }).submit(lines(25));
-    expect(counted.calls).toEqual([10, 10, 5]);
   });
 
   it('fill calls of at most 1 MiB', async () => {
@@ -101,4 +94,267 @@ describe('message groups', () => {
     await client().submit([request, request]);
     await expect(sqs.drain(requestQueueUrl)).resolves.toHaveLength(2);
   });
+});
+
+async function submitErrorOf(submitting: Promise<unknown>): Promise<SubmitError> {
+  const error = await rejectionOf(submitting);
+  if (!(error instanceof SubmitError)) throw new Error(`expected a SubmitError, got ${String(error)}`);
+  return error;
+}
+
+describe('a call that is answered with failures', () => {
+  it('has the entries that failed, and those not mentioned, sent again', async () => {
+    const { client } = await deployments.create('queue');
+    const flaky = sqs.client();
+    const sent: (string | undefined)[][] = [];
+    interceptSends(flaky, async (entries, reach) => {
+      sent.push(entries.map(({ MessageBody = '' }) => JSON.parse(MessageBody).id));
+      const answer = await reach();
+      if (sent.length > 1) return answer;
+      const Successful = answer.Successful?.filter(({ Id }) => Id !== '1' && Id !== '3');
+      return { Successful, Failed: [{ Id: '1', Code: 'InternalError', SenderFault: false }] };
+    });
+    const messageIds = await client({ sqs: flaky }).submit(lines(5));
+    expect(sent).toEqual([
+      ['0', '1', '2', '3', '4'],
+      ['1', '3'],
+    ]);
+    expect(new Set(messageIds).size).toBe(5);
+  });
+
+  it('tells which request failed and which were accepted, so that the rest can be submitted again', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    const refusing = sqs.client();
+    interceptSends(refusing, async (entries, reach) => {
+      const refused = entries.findIndex(({ MessageBody = '' }) => JSON.parse(MessageBody).id === '12');
+      if (refused < 0) return await reach();
+      return { Failed: entries.map((_, index) => ({ Id: String(index), Code: 'Refused', SenderFault: true })) };
+    });
+    const requests = lines(25);
+    const error = await submitErrorOf(client({ sqs: refusing }).submit(requests));
+    expect(error).toMatchObject({ code: 'SUBMIT_FAILED', index: 10, retryable: false });
+    const queue = requestQueueUrl.split('/').at(-1);
+    expect(error.message).toMatch(`request 10: the request queue ${queue} did not take it: Refused`);
+
+    await client().submit(requests.filter((_, index) => error.accepted[index] === undefined));
+    const ids = [...(await idsOnQueue(sqs, requestQueueUrl)).values()];
+    expect(ids.map(Number).toSorted((a, b) => a - b)).toEqual(requests.map(({ id }) => Number(id)));
+  });
+
+  it('ends the pulling when a request is refused', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    sqs.deleteQueue(requestQueueUrl);
+    function* endless(): Generator<TensorRequest> {
+      for (let value = 0; ; value++) yield lineOf(value);
+    }
+    const error = await submitErrorOf(client().submit(endless()));
+    expect(error.index).toBe(0);
+  });
+
+  it('names the request that was refused, and the first of those that were not accepted', async () => {
+    const { client } = await deployments.create('queue');
+    const refusing = sqs.client();
+    interceptSends(refusing, async (entries) => {
+      const first = entries.some(({ MessageBody = '' }) => JSON.parse(MessageBody).id === '0');
+      const failure = first ? { Code: 'Busy', SenderFault: false } : { Code: 'Refused', SenderFault: true };
+      return { Failed: entries.map((_, index) => ({ Id: String(index), ...failure })) };
+    });
+    const error = await submitErrorOf(client({ sqs: refusing }).submit(lines(20)));
+    expect(error).toMatchObject({ index: 0, retryable: false });
+    expect(error.message).toMatch(
+      /^request 10: .*: Refused; request 0 is the first that was not accepted; 0 were accepted, submit the others again$/,
+    );
+  });
+
+  it('may be submitted again when the queue had no time for it', async () => {
+    const { client } = await deployments.create('queue');
+    const busy = sqs.client();
+    interceptSends(busy, () => Promise.reject(sqsError('ServiceUnavailable', 'server')));
+    const error = await submitErrorOf(client({ sqs: busy }).submit(lines(1)));
+    expect(error).toMatchObject({ index: 0, retryable: true });
+  });
+});
+
+describe('a request that cannot be sent', () => {
+  it('is the one that its source fails to give', async () => {
+    const { client } = await deployments.create('queue');
+    async function* source(): AsyncGenerator<TensorRequest> {
+      yield* lines(2);
+      throw new Error('no more rows');
+    }
+    const error = await submitErrorOf(client().submit(source()));
+    expect(error).toMatchObject({ index: 2, cause: new Error('no more rows') });
+    expect(error.accepted).toEqual([expect.any(String), expect.any(String)]);
+  });
+
+  it('is one of no group on a FIFO queue', async () => {
+    const { client } = await deployments.create('queue', 'fifo');
+    await expect(client().submit([lineOf(1)])).rejects.toThrow('expected a group');
+  });
+
+  it('is one of a deduplication ID on a standard queue', async () => {
+    const { client } = await deployments.create('queue');
+    await expect(client().submit([{ ...lineOf(1), deduplicationId: 'd' }])).rejects.toThrow('a standard queue');
+  });
+
+  it('is one over 1 MiB that the payload bucket does not take', async () => {
+    const { client } = await deployments.create('queue');
+    await expect(client({ payloadBucket: 'no-such-bucket' }).submit([bodyOf(1_048_577)])).rejects.toThrow(
+      'request 0: the payload bucket did not take its body: NoSuchBucket',
+    );
+  });
+});
+
+describe('an aborted submission', () => {
+  it('stops pulling, closes its source and rejects with the reason', async () => {
+    const { client } = await deployments.create('queue');
+    const abort = new AbortController();
+    const reason = new Error('enough');
+    const closed = Promise.withResolvers<void>();
+    let pulled = 0;
+    async function* source(): AsyncGenerator<TensorRequest> {
+      try {
+        for (; ; pulled++) yield lineOf(pulled);
+      } finally {
+        closed.resolve();
+      }
+    }
+    const onProgress = ({ submitted }: { submitted: number }) => {
+      if (submitted === 30) abort.abort(reason);
+    };
+    const submitting = client({ maxInFlight: 1 }).submit(source(), { signal: abort.signal, onProgress });
+    await expect(submitting).rejects.toBe(reason);
+    await closed.promise;
+    expect(pulled).toBeLessThanOrEqual(60);
+  });
+
+  it('does not wait for a source that never answers', async () => {
+    const { client } = await deployments.create('queue');
+    const abort = new AbortController();
+    const asked = Promise.withResolvers<void>();
+    const never: AsyncIterable<TensorRequest> = {
+      [Symbol.asyncIterator]: () => ({
+        next: () => {
+          asked.resolve();
+          return new Promise(() => {});
+        },
+      }),
+    };
+    const producer = client();
+    const submitting = producer.submit(never, { signal: abort.signal });
+    await asked.promise;
+    abort.abort();
+    await expect(submitting).rejects.toBe(abort.signal.reason);
+    await expect(producer.submit(never, { signal: abort.signal })).rejects.toBe(abort.signal.reason);
+  });
+
+  it('sends nothing when it was aborted before', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue');
+    await expect(client().submit(lines(3), { signal: AbortSignal.abort() })).rejects.toThrow('aborted');
+    await expect(sqs.drain(requestQueueUrl)).resolves.toEqual([]);
+  });
+});
+
+const OLDER_QUEUE = { MaximumMessageSize: '262144' };
+
+describe('a request queue that takes less than 1 MiB', () => {
+  it('gets a larger body as a pointer, the first after one refusal and the others at once', async () => {
+    const { client, payloadBucket } = await deployments.create('queue');
+    const requestQueueUrl = sqs.queue(OLDER_QUEUE);
+    const counted = countedClient(sqs);
+    const producer = client({ requestQueueUrl, sqs: counted.client });
+    await producer.submit([lineOf(1), bodyOf(400_000), lineOf(2)]);
+    expect(counted.calls).toEqual([3, 1]);
+    await producer.submit([bodyOf(262_145), bodyOf(262_144)]);
+    expect(counted.calls).toEqual([3, 1, 1, 1]);
+    await expect(s3.keys(payloadBucket)).resolves.toHaveLength(2);
+    const sizes = (await sqs.drain(requestQueueUrl)).map(
+      ({ MessageAttributes }) => MessageAttributes?.ExtendedPayloadSize?.StringValue,
+    );
+    expect(sizes.toSorted()).toEqual(['262145', '400000', undefined, undefined, undefined]);
+  });
+
+  it('refuses it for good where there is no payload bucket, naming its limit', async () => {
+    const { client } = await deployments.create('queue');
+    const counted = countedClient(sqs);
+    const producer = client({
+      requestQueueUrl: sqs.queue(OLDER_QUEUE),
+      payloadBucket: undefined,
+      sqs: counted.client,
+    });
+    const limit =
+      'expected a body of at most 262144 bytes, the most that the request queue takes in a message, got 400000; ' +
+      "set payloadBucket, the deployment's bucket for larger ones, raise the queue's MaximumMessageSize, or send fewer rows";
+    for (const calls of [[2], [2, 1]]) {
+      const error = await rejectionOf(producer.submit([lineOf(1), bodyOf(400_000)]));
+      expect(error).toBeInstanceOf(SubmitError);
+      expect(error).toMatchObject({
+        index: 1,
+        retryable: false,
+        accepted: [expect.any(String), undefined],
+        message: expect.stringContaining(`request 1: ${limit}; 1 were accepted`),
+      });
+      expect(counted.calls).toEqual(calls);
+    }
+  });
+});
+
+describe('requests of a message group', () => {
+  it('are on a FIFO queue in their order, however long each call takes and whatever `maxInFlight` says', async () => {
+    const { client, requestQueueUrl } = await deployments.create('queue', 'fifo');
+    const slow = sqs.client();
+    let underWay = 0;
+    let max = 0;
+    interceptSends(slow, async (_, reach) => {
+      max = Math.max(max, ++underWay);
+      await nextTurn();
+      const answer = await reach();
+      underWay -= 1;
+      return answer;
+    });
+    const requests = lines(35).map((request) => ({ ...request, group: 'one' }));
+
+    await client({ sqs: slow, maxInFlight: 8 }).submit(requests);
+
+    expect(max).toBe(1);
+    const bodies = (await sqs.drain(requestQueueUrl)).map(({ Body = '' }) => JSON.parse(Body));
+    expect(bodies.map(({ id }) => id)).toEqual(requests.map(({ id }) => id));
+  });
+
+  it.each([
+    ['in the payload bucket', true, 1],
+    ['in the payload bucket, packed,', true, 'fill'],
+    ['fewer to a message', false, 'fill'],
+  ] as const)('stay in order where the queue takes less than 1 MiB: %s', async (_, hasBucket, requestsPerMessage) => {
+    const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue', 'fifo');
+    const strict = sqs.client();
+    interceptSends(strict, async (entries, reach) => {
+      const bytes = entries.reduce((sum, { MessageBody = '' }) => sum + MessageBody.length, 0);
+      if (bytes <= 20_000) return await reach();
+      const message = `Batch requests cannot be longer than 20000 bytes. You have sent ${bytes} bytes.`;
+      throw Object.assign(sqsError('BatchRequestTooLong', 'client'), { message });
+    });
+    const requests = Array.from({ length: 30 }, (_, value) => ({
+      body: { id: String(value), inputs: 'x'.repeat(value % 10 === 3 ? 30_000 - (hasBucket ? 0 : 15_000) : 4_000) },
+      group: 'one',
+    }));
+
+    const producer = client({ sqs: strict, payloadBucket: hasBucket ? payloadBucket : undefined });
+    const ids = await producer.submit(requests, { requestsPerMessage });
+
+    expect(new Set(ids).size).toBe(30);
+    const messages: Message[] = [];
+    while (messages.length < new Set(ids.map((id) => id.split('/')[0])).size) {
+      messages.push(...(await sqs.drain(requestQueueUrl)));
+    }
+    const sent = await Promise.all(messages.map(({ Body = '' }) => idsIn(Body)));
+    expect(sent.flat()).toEqual(requests.map(({ body }) => body.id));
+  });
+
+  /** The `id` of each request in a body, be it a pointer or packed. */
+  const idsIn = async (body: string): Promise<string[]> => {
+    const [first, place] = [JSON.parse(body)].flat();
+    if (typeof first === 'string') return await idsIn(await s3.text(place.s3BucketName, place.s3Key));
+    return [JSON.parse(body)].flat().map(({ id }) => id);
+  };
 });

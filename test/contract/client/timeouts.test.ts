@@ -4,8 +4,7 @@ import { type Collector, collect } from '../../../client/collect.ts';
 import { type Arrival, Inbox } from '../../../client/inbox.ts';
 import { CollectTimeoutError, ScoringError } from '../../../client/index.ts';
 import { score } from '../../../client/score.ts';
-import { lineOf } from './requests.ts';
-import { rejectionOf } from './sends.ts';
+import { lineOf, rejectionOf } from './requests.ts';
 
 beforeEach(() => {
   jest.useFakeTimers();
@@ -54,16 +53,6 @@ describe('a collection', () => {
     });
     expect(came).toEqual(['b']);
     expect(inbox.wanted()).toEqual([]);
-  });
-
-  it('that timed out says why the store could not be read', async () => {
-    const { error } = collectThree(new Inbox(), idleCollector(new Error('throttled')));
-    await nextTurn();
-    jest.advanceTimersByTime(300);
-    expect(await error).toMatchObject({
-      message: expect.stringContaining('; the result store could not be read: Error: throttled; '),
-      cause: new Error('throttled'),
-    });
   });
 });
 

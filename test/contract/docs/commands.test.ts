@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { batchscore } from '../../helpers/batchscore.ts';
-import { REPOSITORY } from '../../helpers/command.ts';
+import { jsonLines, REPOSITORY } from '../../helpers/command.ts';
 
 const MANIFEST = JSON.parse(readFileSync(join(REPOSITORY, 'package.json'), 'utf8'));
 const PAGES = globSync(['*.md', 'docs/*.md'], { cwd: REPOSITORY }).filter((page) => page !== 'CHANGELOG.md');
@@ -30,10 +30,7 @@ describe('the commands of the documentation', () => {
 describe('examples/requests.jsonl', () => {
   it('is scored as the README says, and most of its digits are read right', async () => {
     const { code, stdout } = await batchscore(['score', 'models/digits', 'examples/requests.jsonl']);
-    const results = stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line));
+    const results = jsonLines(stdout);
     const right = results.filter(({ id, outputs }) => id.endsWith(`-is-${outputs[0].data[0]}`));
     expect([code, results.length]).toEqual([0, 100]);
     expect(right.length).toBeGreaterThanOrEqual(95);

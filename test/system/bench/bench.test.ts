@@ -1,9 +1,8 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { readFile } from 'node:fs/promises';
+import { describe, expect, it } from '@jest/globals';
 import { bench } from '../../../bench/bench.ts';
 import { runMain } from '../../helpers/batchscore.ts';
+import { useFolder } from '../../helpers/folders.ts';
 
 const FEW = ['--scenario', 'mlp-small', '--messages', '20', '--quick'];
 /** Seconds on an idle machine; the rest is for a busy one. */
@@ -11,49 +10,21 @@ const LONG_TIMEOUT_MS = 240_000;
 const ANY_NUMBER = expect.any(Number);
 
 describe('npm run bench', () => {
-  let directory: string;
-
-  beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'batchscore-bench-test-'));
-  });
-
-  afterAll(async () => {
-    await rm(directory, { recursive: true });
-  });
+  const inFolder = useFolder();
 
   it(
     'prints one JSON object with --json, and writes the same to a file',
     async () => {
-      const path = join(directory, 'latest.json');
+      const path = inFolder('latest.json');
       const { code, stdout } = await runMain(bench, [...FEW, '--json', '--results', path]);
       expect(code).toBe(0);
       expect(await readFile(path, 'utf8')).toBe(stdout);
       const of = (encoding: string) => ({ scenario: 'mlp-small', encoding });
-      const contest = (encoding: string) => ({
-        ...{ ...of(encoding), messages: 20, bestRows: ANY_NUMBER, batchingGain: ANY_NUMBER },
-        ...{ limitMs: ANY_NUMBER, batchscoreMs: ANY_NUMBER, efficiency: ANY_NUMBER },
-      });
-      const bothCalls = [ANY_NUMBER, ANY_NUMBER];
-      const gain = {
-        ...{ scenario: 'mlp-small', messages: 20, batchscoreMs: bothCalls, rowsAloneMs: bothCalls, bareMs: bothCalls },
-        ...{ partitionMs: ANY_NUMBER, partitionRuns: ANY_NUMBER },
-      };
-      const loneMessage = (encoding: string) => ({
-        ...{ ...of(encoding), bareMicroseconds: ANY_NUMBER, batchscoreMicroseconds: ANY_NUMBER },
-        ...{ bareAfterPauseMicroseconds: ANY_NUMBER, afterPauseMicroseconds: ANY_NUMBER },
-      });
-      expect(JSON.parse(stdout)).toEqual({
-        machine: {
-          cpu: expect.any(String),
-          cores: ANY_NUMBER,
-          memoryBytes: ANY_NUMBER,
-          platform: expect.any(String),
-          node: process.version,
-          onnxruntime: expect.stringMatching(/^\d+\.\d+\.\d+$/),
-        },
-        scenarios: [contest('json'), contest('binary')],
-        gains: [gain],
-        loneMessage: [loneMessage('json'), loneMessage('binary')],
+      expect(JSON.parse(stdout)).toMatchObject({
+        machine: { node: process.version, onnxruntime: expect.stringMatching(/^\d+\.\d+\.\d+$/) },
+        scenarios: ['json', 'binary'].map((encoding) => ({ ...of(encoding), messages: 20, efficiency: ANY_NUMBER })),
+        gains: [{ scenario: 'mlp-small', messages: 20, batchscoreMs: [ANY_NUMBER, ANY_NUMBER] }],
+        loneMessage: ['json', 'binary'].map((encoding) => ({ ...of(encoding), batchscoreMicroseconds: ANY_NUMBER })),
         hops: [],
       });
     },
@@ -64,7 +35,7 @@ describe('npm run bench', () => {
     'measures the hops to each store, single and packed, with every request answered',
     async () => {
       const args = ['--scenario', 'hops', '--messages', '200', '--rounds', '1', '--json'];
-      const { code, stdout } = await runMain(bench, [...args, '--results', join(directory, 'hops.json')]);
+      const { code, stdout } = await runMain(bench, [...args, '--results', inFolder('hops.json')]);
       expect(code).toBe(0);
       const { scenarios, hops } = JSON.parse(stdout);
       expect(scenarios).toEqual([]);
@@ -81,16 +52,9 @@ describe('npm run bench', () => {
     LONG_TIMEOUT_MS,
   );
 
-  it('shows its options with --help', async () => {
-    const { code, stdout } = await runMain(bench, ['--help']);
-    expect(code).toBe(0);
-    expect(stdout).toContain('mlp-small, mlp-wide, transformer, encoder, bytes, convnet, hops');
-  });
-
   it.each([
     [['--scenario', 'resnet'], /^batchscore: --scenario: expected one of mlp-small, .*, got 'resnet'\n/],
     [['--messages', '0'], /^batchscore: --messages: expected a whole number from 1/],
-    [['--rounds', 'x'], /^batchscore: --rounds: expected a whole number from 1/],
     [['--fast'], /^batchscore: expected an option of this command, got --fast/],
   ])('refuses %j with exit code 2 and no stack trace', async (args, message) => {
     const { code, stdout, stderr } = await runMain(bench, args);

@@ -1,8 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   DeleteMessageCommand,
@@ -15,6 +13,7 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { putModel } from '../../contract/cli/models.ts';
 import { type DevStack, type RunningDev, runScript, startDev } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
 import { turningModel } from '../../helpers/onnxModels.ts';
 
 const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
@@ -95,11 +94,7 @@ describe('npm run dev', () => {
 });
 
 describe('npm run dev, stopping and failing', () => {
-  let folder: string;
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'batchscore-dev-'));
-  });
-  afterEach(() => rmSync(folder, { recursive: true }));
+  const inFolder = useFolder();
 
   it('says in a few lines what it is good for, and ends with exit code 0 on Ctrl-C', async () => {
     const dev = await startDev();
@@ -117,8 +112,8 @@ describe('npm run dev, stopping and failing', () => {
   });
 
   it('waits for a run that hangs on the first Ctrl-C, saying so, and ends at once on the second', async () => {
-    await putModel(folder, 'turning', turningModel());
-    const dev = await startDev(['--models', folder, '--batch-size', '1', '--window', '0']);
+    await putModel(inFolder(), 'turning', turningModel());
+    const dev = await startDev(['--models', inFolder(), '--batch-size', '1', '--window', '0']);
     const sqs = anyClient(dev.stack);
     await sendAll(sqs, dev.stack.requestQueueUrl, ['{"instances":[4000000000000]}']);
     await untilTaken(sqs, dev.stack.requestQueueUrl);
@@ -127,16 +122,6 @@ describe('npm run dev, stopping and failing', () => {
     await dev.says(/finishing what was received, .*; Ctrl-C again leaves at once/);
     dev.send('SIGINT');
     expect(await dev.ended).toEqual({ code: null, signal: 'SIGINT' });
-  });
-
-  it('takes results and batch size from the environment', async () => {
-    const dev = await startDev([], { env: { BATCHSCORE_RESULTS: 'queue, table', BATCHSCORE_BATCH_SIZE: '3' } });
-    expect(dev.stack).toHaveProperty('resultTable');
-    const sqs = anyClient(dev.stack);
-    await sendAll(sqs, dev.stack.requestQueueUrl, ['one', 'two', 'three']);
-    await dev.says(/invocation: 3 messages \(closed: the batch was full\)/);
-    sqs.destroy();
-    await dev.interrupt();
   });
 
   it('refuses a variable that there is not, and names the one that is meant', async () => {
@@ -155,21 +140,10 @@ describe('npm run dev, stopping and failing', () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(`port ${port}`) });
   });
 
-  it('exits with 1 and names the folder when there is no model', async () => {
-    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', '--models', folder]);
-    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(folder) });
-  });
-
   it('exits with 1 and names the file when a model is broken', async () => {
-    await mkdir(join(folder, 'broken', '1'), { recursive: true });
-    await writeFile(join(folder, 'broken', '1', 'model.onnx'), 'no model');
-    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', '--models', folder]);
+    await mkdir(inFolder('broken', '1'), { recursive: true });
+    await writeFile(inFolder('broken', '1', 'model.onnx'), 'no model');
+    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', '--models', inFolder()]);
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(join('broken', '1', 'model.onnx')) });
-  });
-
-  it('exits with 2 and the range of an option that is out of it', async () => {
-    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', '--batch-size', '0']);
-    expect(code).toBe(2);
-    expect(stderr).toMatch(/--batch-size: expected a whole number from 1 to 10000, got '0'/);
   });
 });

@@ -1,21 +1,16 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { localBucketClient } from '../../../cli/local/localServices.ts';
 import { Batchscore } from '../../../client/index.ts';
 import { type RunningDev, runScript, startDev } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
 import { fileOf, row } from '../../helpers/jobs.ts';
 
 const clients: { destroy(): void }[] = [];
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'batchscore-dev-jobs-'));
-});
+const inFolder = useFolder();
 afterEach(() => {
-  rmSync(folder, { recursive: true });
   for (const client of clients.splice(0)) client.destroy();
 });
 
@@ -74,7 +69,7 @@ describe('npm run dev', () => {
 
   it('takes the commands: a job is cancelled, resumed and fetched, with a result for every row, in order', async () => {
     const dev = await startDev([], { env: SMALL });
-    const stackFile = join(folder, 'stack.json');
+    const stackFile = inFolder('stack.json');
     writeFileSync(stackFile, dev.firstLine);
     const job = (...args: string[]) => runScript('cli/batchscore.ts', ['job', ...args, '--stack', stackFile]);
     await put(dev, 'many', MANY);
@@ -94,7 +89,7 @@ describe('npm run dev', () => {
     expect(JSON.parse(stdout)).toMatchObject({ job: id, isNew: false });
     expect(await job('resume', id)).toMatchObject({ code: 0 });
     await dev.says(new RegExp(`^job ${id}-2: done, `));
-    const out = join(folder, 'out.jsonl');
+    const out = inFolder('out.jsonl');
     expect(await job('fetch', id, '--out', out)).toMatchObject({ code: 0, stderr: '' });
     const results = readFileSync(out, 'utf8').trimEnd().split('\n');
     expect(results.map((line) => JSON.parse(line).id)).toEqual(MANY.map((_, turn) => `row-${turn}`));
@@ -105,12 +100,5 @@ describe('npm run dev', () => {
         /expected the deployment's jobs, nothing listens there \(.*\); is npm run dev running\?\n$/,
       ),
     });
-  });
-
-  it('refuses sizes of jobs that are none', async () => {
-    const env = { BATCHSCORE_JOBS_PIECE_BYTES: 'many' };
-    const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0'], { env });
-    expect(code).toBe(1);
-    expect(stderr).toContain('configuration: BATCHSCORE_JOBS_PIECE_BYTES: ');
   });
 });

@@ -1,22 +1,17 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { GetQueueAttributesCommand } from '@aws-sdk/client-sqs';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
 
 describe('SIGTERM', () => {
   const sqs = useSqsServer();
-  let folder: string;
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'batchscore-sigterm-'));
-  });
-  afterEach(() => rmSync(folder, { recursive: true }));
+  const inFolder = useFolder();
 
   async function messagesOn(QueueUrl: string): Promise<string | undefined> {
     const command = new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ['ApproximateNumberOfMessages'] });
@@ -34,7 +29,7 @@ describe('SIGTERM', () => {
   it('ends a submit that waits for more of stdin, with what was sent in the ids file and no half line sent', async () => {
     const requestQueueUrl = sqs.queue();
     const stack = { endpoint: new URL(requestQueueUrl).origin, region: 'us-east-1', requestQueueUrl };
-    const [ids, stackFile] = [join(folder, 'ids'), join(folder, 'stack.json')];
+    const [ids, stackFile] = [inFolder('ids'), inFolder('stack.json')];
     writeFileSync(stackFile, JSON.stringify(stack));
     const child = spawn(process.execPath, ['cli/batchscore.ts', 'submit', '-', '--ids', ids, '--stack', stackFile], {
       cwd: REPOSITORY,

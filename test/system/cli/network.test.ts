@@ -1,10 +1,10 @@
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { localBucketClient } from '../../../cli/local/localServices.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
-import { type Finished, type RunningDev, startDev } from '../../helpers/command.ts';
+import { type Finished, jsonLines, type RunningDev, startDev } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
 
 const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
 const LINES = [
@@ -14,51 +14,27 @@ const LINES = [
   JSON.stringify({ id: 'b', inputs: [{ name: 'image', datatype: 'FP32', shape: [1, 64], data: PIXELS }] }),
 ];
 
-/** The message IDs of the results on the result queue. */
-async function resultsLeft({ endpoint, region, resultQueueUrl: QueueUrl }: Record<string, string>): Promise<unknown[]> {
-  const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
-  const sqs = new SQSClient({ endpoint, region, credentials, useQueueUrlAsEndpoint: false });
-  const left: unknown[] = [];
-  for (;;) {
-    const command = new ReceiveMessageCommand({
-      QueueUrl,
-      MaxNumberOfMessages: 10,
-      VisibilityTimeout: 5,
-      MessageAttributeNames: ['messageId'],
-    });
-    const { Messages = [] } = await sqs.send(command);
-    if (Messages.length === 0) break;
-    left.push(...Messages.map(({ MessageAttributes }) => MessageAttributes?.messageId?.StringValue));
-  }
-  sqs.destroy();
-  return left;
-}
-
 describe('batchscore submit and collect', () => {
   let dev: RunningDev;
-  let folder: string;
+  const inFolder = useFolder();
   let file: string;
   beforeAll(async () => {
-    dev = await startDev(['--results', 'queue,table,bucket', '--batch-size', '10', '--window', '0']);
+    dev = await startDev(['--results', 'queue,table,bucket', '--batch-size', '10', '--window', '0'], {
+      env: { BATCHSCORE_PAYLOAD_PREFIX: 'ignored/' },
+    });
   });
   afterAll(async () => {
     await dev.interrupt();
   });
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'batchscore-cli-'));
-    file = join(folder, 'requests.jsonl');
-    writeFileSync(join(folder, 'stack.json'), `${dev.firstLine}\n`);
+    file = inFolder('requests.jsonl');
+    writeFileSync(inFolder('stack.json'), `${dev.firstLine}\n`);
     writeFileSync(file, `${LINES.join('\n')}\n`);
   });
-  afterEach(() => rmSync(folder, { recursive: true }));
 
   const run = (...args: readonly string[]): Promise<Finished> =>
-    batchscore([...args, '--stack', join(folder, 'stack.json'), '--json']);
-  const linesOf = (name: string): unknown[] =>
-    readFileSync(join(folder, name), 'utf8')
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line));
+    batchscore([...args, '--stack', inFolder('stack.json'), '--json']);
+  const linesOf = (name: string): unknown[] => jsonLines(readFileSync(inFolder(name), 'utf8'));
 
   it('send every line, and get every result from the table under the message ID of its line', async () => {
     const submitted = await run('submit', file);
@@ -67,7 +43,7 @@ describe('batchscore submit and collect', () => {
       stderr: '',
       stdout: { submitted: 3, before: 0, ids: `${file}.ids` },
     });
-    const out = join(folder, 'results.jsonl');
+    const out = inFolder('results.jsonl');
     const collected = await run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
     expect({ ...collected, stdout: JSON.parse(collected.stdout) }).toEqual({
       code: 3,
@@ -85,14 +61,14 @@ describe('batchscore submit and collect', () => {
 
   it('pack the lines into messages, and get the result of each under the ID of its line', async () => {
     const { resultTable: _, ...queueOnly } = JSON.parse(dev.firstLine);
-    writeFileSync(join(folder, 'stack.json'), JSON.stringify(queueOnly));
+    writeFileSync(inFolder('stack.json'), JSON.stringify(queueOnly));
     const lines = Array.from({ length: 250 }, (_, index) => JSON.stringify({ id: `r-${index}`, instances: [PIXELS] }));
     writeFileSync(file, `${[...lines, LINES[2], LINES[3]].join('\n')}\n`);
     expect(JSON.parse((await run('submit', file, '--pack', '100')).stdout)).toMatchObject({ submitted: 252 });
     const ids = linesOf('requests.jsonl.ids') as { line: number; message_id: string }[];
     expect(new Set(ids.map(({ message_id: id }) => id.split('/')[0])).size).toBe(4);
 
-    const out = join(folder, 'results.jsonl');
+    const out = inFolder('results.jsonl');
     const collect = () => run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
     expect(JSON.parse((await collect()).stdout)).toEqual({ collected: 252, missing: 0, failed: 1, out });
     const results = linesOf('results.jsonl') as { message_id: string; id?: string; code?: string }[];
@@ -102,30 +78,37 @@ describe('batchscore submit and collect', () => {
     expect(ids.map(({ message_id: id }) => byId.get(id)?.id)).toEqual(ids.map(({ line }) => nameOf(line)));
   });
 
-  it('leave nothing of a packed message on the result queue, though it was collected in part before', async () => {
-    const { resultTable: _, ...queueOnly } = JSON.parse(dev.firstLine);
-    writeFileSync(join(folder, 'stack.json'), JSON.stringify(queueOnly));
-    await run('submit', file, '--pack', 'fill');
-    const ids = readFileSync(`${file}.ids`, 'utf8');
-    writeFileSync(join(folder, 'first.ids'), ids.slice(0, ids.indexOf('\n') + 1));
-    const out = join(folder, 'results.jsonl');
-    await run('collect', join(folder, 'first.ids'), '--out', out, '--timeout', '30');
-    expect(linesOf('results.jsonl')).toHaveLength(1);
-    const collected = await run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
-    expect(JSON.parse(collected.stdout)).toEqual({ collected: 3, missing: 0, failed: 1, out });
-    const [{ message_id: id }] = linesOf('requests.jsonl.ids') as [{ message_id: string }];
-    expect(await resultsLeft(queueOnly)).not.toContain(id.split('/')[0]);
+  it('put a line too large for a message under the prefix of the stack file, or --payload-prefix before it', async () => {
+    const large = { instances: [PIXELS], parameters: { pad: 'x'.repeat(2 ** 20) } };
+    writeFileSync(file, JSON.stringify(large));
+    const resultWith = async (name: string, stack: object, ...options: readonly string[]) => {
+      writeFileSync(inFolder('stack.json'), JSON.stringify({ ...dev.stack, ...stack }));
+      await run('submit', file, '--ids', inFolder(`${name}.ids`), ...options);
+      await run('collect', inFolder(`${name}.ids`), '--out', inFolder(name), '--timeout', '30', ...options);
+      return linesOf(name);
+    };
+    expect(await resultWith('none', {})).toMatchObject([{ predictions: [{}] }]);
+    const refused = [{ code: 'INVALID_POINTER' }];
+    expect(await resultWith('file', { payloadPrefix: 'file/' })).toMatchObject(refused);
+    const options = ['--payload-prefix', 'option/'];
+    expect(await resultWith('option', { payloadPrefix: 'file/' }, ...options)).toMatchObject(refused);
+
+    const s3 = localBucketClient(dev.stack.s3Endpoint, dev.stack.region);
+    const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket: dev.stack.payloadBucket }));
+    s3.destroy();
+    const places = Contents.map(({ Key = '' }) => Key.slice(0, -36)).toSorted();
+    expect(places).toEqual(['file/requests/', 'option/requests/', 'requests/']);
   });
 
   it('take the file of cdk deploy --outputs-file for the stack', async () => {
     const outputs = { Network: { vpcId: 'vpc-1' }, Batchscore: JSON.parse(dev.firstLine) };
-    writeFileSync(join(folder, 'stack.json'), JSON.stringify(outputs, null, 2));
+    writeFileSync(inFolder('stack.json'), JSON.stringify(outputs, null, 2));
     expect(await run('submit', file)).toMatchObject({ code: 0, stderr: '' });
   });
 
   it('want to know which of two deployments is meant', async () => {
     const deployment = JSON.parse(dev.firstLine);
-    writeFileSync(join(folder, 'stack.json'), JSON.stringify({ One: deployment, Two: deployment }, null, 2));
+    writeFileSync(inFolder('stack.json'), JSON.stringify({ One: deployment, Two: deployment }, null, 2));
     const { code, stderr } = await run('submit', file);
     expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('hold one deployment') });
   });
@@ -138,7 +121,7 @@ describe('batchscore submit and collect', () => {
     expect(JSON.parse((await run('submit', file)).stdout)).toMatchObject({ submitted: 2, before: 2 });
     expect(linesOf('requests.jsonl.ids').map((one) => (one as { line: number }).line)).toEqual([1, 3, 4, 5]);
 
-    const out = join(folder, 'results.jsonl');
+    const out = inFolder('results.jsonl');
     await run('collect', `${file}.ids`, '--out', out, '--timeout', '30');
     const results = readFileSync(out, 'utf8');
     writeFileSync(out, results.slice(0, -20));
@@ -154,31 +137,13 @@ describe('batchscore submit and collect', () => {
   ])(
     '%s leaves a file alone that is not its own: %j',
     async (command, content, positional, [option = '', target = '']) => {
-      writeFileSync(join(folder, 'notes.txt'), content);
-      writeFileSync(join(folder, 'ids'), '{"line":1,"message_id":"never"}\n');
-      const { code, stderr } = await run(command, join(folder, positional), option, join(folder, target));
+      writeFileSync(inFolder('notes.txt'), content);
+      writeFileSync(inFolder('ids'), '{"line":1,"message_id":"never"}\n');
+      const { code, stderr } = await run(command, inFolder(positional), option, inFolder(target));
       expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('notes.txt: line 1') });
-      expect(readFileSync(join(folder, 'notes.txt'), 'utf8')).toBe(content);
+      expect(readFileSync(inFolder('notes.txt'), 'utf8')).toBe(content);
     },
   );
-
-  it('submit to a queue that is not there says so in one sentence, with one cure', async () => {
-    const { code, stderr } = await run('submit', file, '--request-queue', `${dev.stack.requestQueueUrl}-gone`);
-    expect(code).toBe(1);
-    expect(stderr).toMatch(
-      /^batchscore: line 1: the request queue batchscore-requests-gone did not take it: QueueDoesNotExist: [^;]*[^;.]; correct that, then run the same command again\n$/,
-    );
-  });
-
-  it('collect takes an ids file without a line: there is nothing to get', async () => {
-    writeFileSync(join(folder, 'ids'), '');
-    const out = join(folder, 'results.jsonl');
-    const { code, stdout } = await run('collect', join(folder, 'ids'), '--out', out);
-    expect({ code, stdout: JSON.parse(stdout) }).toEqual({
-      code: 0,
-      stdout: { collected: 0, missing: 0, failed: 0, out },
-    });
-  });
 
   it.each([
     [['submit'], 2, /expected FILE/],

@@ -1,43 +1,29 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { batchscore } from '../../helpers/batchscore.ts';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { expect, it } from '@jest/globals';
 import { runScript, startDev } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
 
-const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
+const inFolder = useFolder();
+const LINE = `${JSON.stringify({ instances: [Array.from({ length: 64 }, (_, index) => index % 17)] })}\n`;
 
-describe('npm run dev -- --shards 3', () => {
-  let folder: string;
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'batchscore-shards-'));
-  });
-  afterEach(() => rmSync(folder, { recursive: true }));
+it('three request queues are submitted to, and a collect that ended within a message of results goes on', async () => {
+  const dev = await startDev(['--shards', '3', '--results-per-message', 'fill', '--window', '1']);
+  const [file, stack, out, first] = [inFolder('in.jsonl'), inFolder('stack.json'), inFolder('out'), inFolder('ids')];
+  const batchscore = (...args: readonly string[]) => runScript('cli/batchscore.ts', [...args, '--stack', stack]);
+  writeFileSync(stack, dev.firstLine);
+  writeFileSync(file, LINE.repeat(30));
 
-  it('names three request queues, over which submit spreads, and answers what comes to each', async () => {
-    const dev = await startDev(['--shards', '3', '--batch-size', '10', '--window', '0']);
-    const stack = join(folder, 'stack.json');
-    const file = join(folder, 'requests.jsonl');
-    const out = join(folder, 'results.jsonl');
-    writeFileSync(stack, dev.firstLine);
-    writeFileSync(file, `${JSON.stringify({ instances: [PIXELS] })}\n`.repeat(30));
+  await batchscore('submit', file);
+  expect(dev.stack.requestQueueUrl.split(',').map((url) => url.slice(url.lastIndexOf('/') + 1))).toEqual([
+    'batchscore-requests',
+    'batchscore-requests-2',
+    'batchscore-requests-3',
+  ]);
+  writeFileSync(first, readFileSync(`${file}.ids`, 'utf8').split('\n', 1).join());
+  const ended = await batchscore('collect', first, '--out', out, '--timeout', '30');
+  expect(ended.stderr).toContain('BatchscoreWarning');
+  const collected = await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30');
 
-    await batchscore(['submit', file, '--stack', stack]);
-    const collected = await batchscore(['collect', `${file}.ids`, '--out', out, '--stack', stack]);
-
-    expect(dev.stack.requestQueueUrl.split(',').map((url) => url.slice(url.lastIndexOf('/') + 1))).toEqual([
-      'batchscore-requests',
-      'batchscore-requests-2',
-      'batchscore-requests-3',
-    ]);
-    expect(collected.code).toBe(0);
-    expect(readFileSync(out, 'utf8').trimEnd().split('\n')).toHaveLength(30);
-    expect(await dev.interrupt()).toBe(0);
-  });
-
-  it('is refused beyond what a deployment may have', async () => {
-    const { code, stderr } = await runScript('cli/dev.ts', ['--shards', '11']);
-    expect(code).toBe(2);
-    expect(stderr).toContain("--shards: expected a whole number from 1 to 10, got '11'");
-  });
+  expect(collected).toEqual({ code: 0, stderr: '', stdout: expect.stringContaining('30 of 30 results') });
+  expect(await dev.interrupt()).toBe(0);
 });

@@ -20,13 +20,6 @@ describe('npm start', () => {
     expect(stdout).not.toContain('\x1b');
   });
 
-  it('makes batches of the size that it is told', async () => {
-    const { code, stdout } = await runMain(start, ['--messages', '8', '--batch-size', '5']);
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/20 sent, 20 answered/);
-    expect(stdout).toMatch(/at batch size 5\n/);
-  });
-
   it.each([
     [['--messages', '0'], /--messages: expected a whole number from 1/],
     [['--mesages', '5'], /got --mesages; did you mean --messages\?/],

@@ -1,6 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { SendMessageCommand } from '@aws-sdk/client-sqs';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { putModel } from '../../contract/cli/models.ts';
@@ -13,6 +11,7 @@ import {
   type TerminalOptions,
   widestLine,
 } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
 import { answersJson, type FrontServer, type Step, startFront } from '../../helpers/frontServer.ts';
 import { turningModel } from '../../helpers/onnxModels.ts';
 
@@ -25,21 +24,18 @@ const REFUSAL = answersJson(400, { __type: 'com.amazonaws.sqs#InvalidSecurity', 
 
 describe('in a terminal', () => {
   const sqs = useSqsServer();
-  let folder: string;
+  const inFolder = useFolder();
   let queueUrl: string;
   let front: FrontServer | undefined;
   let terminal: InTerminal | undefined;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'batchscore-terminal-'));
     queueUrl = sqs.queue();
   });
   afterEach(async () => {
     terminal?.close();
     await front?.stop();
-    rmSync(folder, { recursive: true });
   });
 
-  const inFolder = (name: string): string => join(folder, name);
   const linesOf = (name: string): string[] => readFileSync(inFolder(name), 'utf8').trimEnd().split('\n');
   const writeLines = (name: string, count: number, line: (index: number) => string): void =>
     writeFileSync(inFolder(name), Array.from({ length: count }, (_, index) => `${line(index)}\n`).join(''));
@@ -93,17 +89,6 @@ describe('in a terminal', () => {
       expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('"submitted":200,"before":400') });
       const bodies = (await sqs.drain(queueUrl)).map(({ Body }) => Body);
       expect(bodies.toSorted()).toEqual(linesOf('in.jsonl').toSorted());
-    });
-
-    it('ends at a second Ctrl-C when the first waits for an answer that does not come', async () => {
-      await deploymentThatAnswers(CALLS_A_BATCH, holding().step);
-      const { shows, press, ended, output } = start(args());
-      await shows(/submitting .* 33 %/);
-      press(CTRL_C);
-      await shows(/Ctrl-C again leaves at once/);
-      press(CTRL_C);
-      expect(await ended()).toBe(130);
-      expect(isRestored(output())).toBe(true);
     });
 
     it('ends with its sentence when the queue refuses', async () => {
@@ -165,7 +150,7 @@ describe('in a terminal', () => {
     const FOR_EVER = 4e12;
 
     it('stops at Ctrl-C, and says that it begins again', async () => {
-      const model = await putModel(folder, 'turning', turningModel());
+      const model = await putModel(inFolder(), 'turning', turningModel());
       writeLines('in.jsonl', 100, () => request(200_000));
       const options = ['--batch-size', '1', '--out', inFolder('out.jsonl')];
       const { shows, press, ended, output } = start(['score', model, inFolder('in.jsonl'), ...options]);
@@ -189,7 +174,7 @@ describe('in a terminal', () => {
     });
 
     it('ends at a second Ctrl-C although the model is busy for ever', async () => {
-      const model = await putModel(folder, 'turning', turningModel());
+      const model = await putModel(inFolder(), 'turning', turningModel());
       writeLines('in.jsonl', 2, (index) => request(index === 0 ? 1 : FOR_EVER));
       const { shows, press, ended, output } = start(['score', model, inFolder('in.jsonl'), '--batch-size', '1']);
       await shows(/"message_id":"1"/);

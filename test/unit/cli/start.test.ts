@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { check, drawDigits } from '../../../cli/start.ts';
+import { check } from '../../../cli/start.ts';
 
 describe('what came back of the digits', () => {
   const digit = { pixels: [], label: 7 };
@@ -27,19 +27,5 @@ describe('what came back of the digits', () => {
       ...{ answered: 3, missing: 1, duplicates: 1, wrongId: 4, right: 1, seconds: 1 },
       errors: new Map([['INVALID_DATA', 1]]),
     });
-  });
-});
-
-describe('digits in blocks', () => {
-  /** A stroke from the upper left to the lower right, darker and darker. */
-  const pixels = Array.from({ length: 64 }, (_, pixel) => (pixel % 9 === 0 ? 2 * (1 + pixel / 9) : 0));
-  const digit = { pixels, label: 7, probability: 0.987 };
-
-  it('stand side by side above their labels, as many as there is room for', () => {
-    const drawn = drawDigits([digit, digit, digit], 45);
-    expect(drawn[0]).toBe(`  ${'░░'.padEnd(20)}░░`);
-    expect(drawn[7]).toBe(`  ${'██'.padStart(16).padEnd(20)}${'██'.padStart(16)}`);
-    expect(drawn[8]).toBe(`  ${'7, 98.7 %'.padEnd(20)}7, 98.7 %`);
-    expect(drawDigits([digit], 10)[8]).toBe('  7, 98.7 %');
   });
 });

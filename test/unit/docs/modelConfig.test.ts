@@ -1,10 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { docPage } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
 
+const inFolder = useFolder();
 const PAGE = docPage('models.md');
 
 describe("the table of a model's config.json", () => {
@@ -29,17 +29,12 @@ describe("the table of a model's config.json", () => {
     expect(documented.toSorted()).toEqual(Object.keys(keys).toSorted());
   });
 
-  it('is followed by examples that are accepted', async () => {
+  it('is followed by examples that are accepted', () => {
     const examples = [...PAGE.matchAll(/^```json config\n([\s\S]*?)^```$/gm)].map(([, text = '']) => text);
     expect(examples.length).toBeGreaterThanOrEqual(3);
-    const folder = await mkdtemp(join(tmpdir(), 'batchscore-config-'));
-    try {
-      for (const example of examples) {
-        await writeFile(join(folder, 'config.json'), example);
-        expect(readModelConfig(folder)).toEqual(JSON.parse(example));
-      }
-    } finally {
-      await rm(folder, { recursive: true });
+    for (const example of examples) {
+      writeFileSync(inFolder('config.json'), example);
+      expect(readModelConfig(inFolder())).toEqual(JSON.parse(example));
     }
   });
 });

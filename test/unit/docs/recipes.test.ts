@@ -1,14 +1,13 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
-import { afterAll, describe, expect, it } from '@jest/globals';
+import { writeFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
 import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
 import { elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
 
 import { readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { docPage } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
 import {
   enoughTime,
   inMemoryModel,
@@ -19,7 +18,7 @@ import {
   standardRecord,
 } from '../../helpers/scoring.ts';
 import { blocksOf } from '../../system/recipes/blocks.ts';
-import { isPrinted, stepsOf } from '../../system/recipes/script.ts';
+import { stepsOf } from '../../system/recipes/script.ts';
 
 const PAGE = docPage('recipes.md');
 const BLOCKS = blocksOf(PAGE);
@@ -43,21 +42,7 @@ const MODELS = repositoryOf(
 );
 
 describe('docs/recipes.md', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'batchscore-recipes-test-'));
-  afterAll(() => rm(folder, { recursive: true }));
-
-  it('names each file before its block', () => {
-    const files = BLOCKS.filter(({ name }) => name !== '' && name !== 'dev');
-    const unnamed = files.filter(({ language, name }) => {
-      const [above = ''] = PAGE.split(`\`\`\`${language} ${name}\n`);
-      return !above
-        .split('```')
-        .at(-1)
-        ?.includes(`${basename(name)}\``);
-    });
-    expect(unnamed.map(({ name }) => name)).toEqual([]);
-    expect(files.length).toBeGreaterThan(20);
-  });
+  const inFolder = useFolder();
 
   const requests = BLOCKS.filter(({ name }) => name.endsWith('.jsonl'));
   it.each(requests)('has in $name what is scored, and answered as it says', async ({ name, text }) => {
@@ -75,26 +60,8 @@ describe('docs/recipes.md', () => {
   });
 
   it.each(BLOCKS.filter(({ name }) => basename(name) === 'config.json'))('has a $name that is read', ({ text }) => {
-    writeFileSync(join(folder, 'config.json'), text);
-    expect(readModelConfig(folder)).toEqual(JSON.parse(text));
-  });
-});
-
-describe('what a recipe prints', () => {
-  it('is as the page has it, but for what stands for anything', () => {
-    expect(isPrinted('a [1]\nb …\n', 'a [1]\nb 2\n')).toBe(true);
-    expect(isPrinted('a [1]\nb …\n', 'a 1\nb 2\n')).toBe(false);
-    expect(isPrinted('a', 'a\nb')).toBe(false);
-  });
-
-  it('is the block behind what is run', () => {
-    const page =
-      '## One\n```sh\nls\n```\n\n```text\na\n```\n### Two\n```json b.json\n{}\n```\n## Three\n```sh\npwd\n```\n';
-    expect(stepsOf(blocksOf(page))).toEqual([
-      { block: { language: 'sh', name: '', text: 'ls\n', section: 'One' }, printed: 'a\n' },
-      { block: { language: 'json', name: 'b.json', text: '{}\n', section: 'One, Two' }, printed: undefined },
-      { block: { language: 'sh', name: '', text: 'pwd\n', section: 'Three' }, printed: undefined },
-    ]);
+    writeFileSync(inFolder('config.json'), text);
+    expect(readModelConfig(inFolder())).toEqual(JSON.parse(text));
   });
 });
 

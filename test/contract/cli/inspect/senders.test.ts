@@ -21,16 +21,6 @@ describe('how a request is sent', () => {
     expect(sendersOf('{"id":"a"}', samplesCommand, 10).boto3).toContain('\nrequest = {"id": "a"}\n');
   });
 
-  it('reads a file where the request is long', () => {
-    const { awsCli, boto3 } = sendersOf('{"id":"a"}', samplesCommand, 9);
-    expect(awsCli.split('\n')).toEqual([
-      'npx batchscore inspect digits --samples requests.jsonl',
-      'head -n 1 requests.jsonl > request.json',
-      expect.stringMatching(/^aws sqs send-message .* --message-body file:\/\/request\.json$/),
-    ]);
-    expect(boto3).toContain('open("requests.jsonl", encoding="utf-8")');
-  });
-
   it('is submit where no message of SQS holds the request', () => {
     const max = `"${'ü'.repeat(1_048_574 / 2)}"`;
     expect(sendersOf(max, samplesCommand, 10).awsCli).toContain('file://request.json');

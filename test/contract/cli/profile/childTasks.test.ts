@@ -1,9 +1,11 @@
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { reachSizes, startModel } from '../../../../cli/profile/measure/childTasks.ts';
+import { timeAll } from '../../../../cli/profile/measure/measureModel.ts';
 import type { Started, Told } from '../../../../cli/profile/measure/measureTasks.ts';
 import { MIXING, mixingAtSixteenModel } from '../../../helpers/mixingModels.ts';
 import {
+  failingModel,
   farIdsModel,
   identityModel,
   lookupModel,
@@ -105,4 +107,16 @@ describe('runs of so many rows', () => {
     const told = await reach(model(identityModel('FP32', ['batch', 2_000_000])));
     expect(told.filter(({ kind }) => kind === 'ran' || kind === 'failed')).toEqual([]);
   });
+});
+
+it('times the other sizes where one fails that ran before, and says so', async () => {
+  const path = join(await modelsDirectory({ 'model/1/model.onnx': failingModel() }), 'model');
+  const sizes = [1, 8, 2].map((rows) => ({ rows, length: 1 }));
+  const limits = { allowedSizes: [], slowMs: 1_000 };
+  const target = { path, maxBatchRows: 8, providers: ['cpu'] };
+  const findings: string[] = [];
+  const find = (finding: string) => void findings.push(finding);
+  const timed = await timeAll(target, sizes, [1], limits, 200, find, () => {});
+  expect(timed.map(({ rows }) => rows)).toEqual([1, 2]);
+  expect(findings[0]).toMatch(/^with 1 threads, 8 rows of length 1 failed after runs of other sizes, .*not timed/);
 });

@@ -30,16 +30,4 @@ describe('a file that changes while it is published', () => {
 
     expect(await server.keys(bucket)).toEqual([]);
   });
-
-  it('is told of every byte that the bucket has, sent or not', async () => {
-    const bucket = await server.bucket();
-    let told = 0;
-    const onBytes = (bytes: number): void => {
-      told += bytes;
-    };
-    const putFile = createPutFile({ s3: server.client(), bucket, signal: NEVER, onBytes });
-
-    expect([await putFile(changing(LARGE, LARGE)), told]).toEqual([true, LARGE.length]);
-    expect([await putFile(changing(LARGE, LARGE)), told]).toEqual([false, 2 * LARGE.length]);
-  });
 });

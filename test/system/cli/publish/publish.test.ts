@@ -134,15 +134,6 @@ describe('batchscore publish', () => {
     expect(front.requests.at(-1)).toMatchObject({ method: 'DELETE', path: expect.stringContaining('uploadId=') });
   });
 
-  it('sends again what S3 asks for again', async () => {
-    const bucket = await server.bucket();
-    const front = await server.front(refusesXml(503, 'SlowDown'), refusesXml(500, 'InternalError'));
-
-    const { code } = await publish([await modelsDirectory(SMALL), `s3://${bucket}/m`], front.endpoint);
-
-    expect(code).toBe(0);
-  });
-
   it('ends with Ctrl-C, leaves no parts behind, and goes on when it is run again', async () => {
     const bucket = await server.bucket();
     const folder = await modelsDirectory(LARGE);
@@ -172,13 +163,6 @@ describe('batchscore publish', () => {
       ['models', `s3://bucket/${'0'.repeat(64)}`],
       2,
       /without a digest at its end/,
-    ],
-    ['nothing', [], 2, /expected FOLDER s3:\/\/BUCKET\/PREFIX, got nothing/],
-    [
-      'no folder',
-      ['/nowhere', 's3://bucket/models'],
-      1,
-      /^batchscore: models: \/nowhere: expected a folder of the model repository, got none/,
     ],
     [
       'no bucket',

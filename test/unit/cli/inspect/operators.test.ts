@@ -1,21 +1,16 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { writeFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
 import { DataType, encodeModel, type Graph, type GraphNode } from '../../../../bench/workload/encodeModel.ts';
 import { notableOperators, type OnnxFile, readOnnxFile } from '../../../../cli/inspect/onnxFile.ts';
 import { readGraph } from '../../../../lambda/onnx/modelFile.ts';
+import { useFolder } from '../../../helpers/folders.ts';
 
 import { modelWithWeightsIn, turningModel } from '../../../helpers/onnxModels.ts';
 
-let folder: string;
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'batchscore-operators-'));
-});
-afterAll(() => rmSync(folder, { recursive: true }));
+const inFolder = useFolder();
 
 function put(bytes: Uint8Array): string {
-  const path = join(folder, 'model.onnx');
+  const path = inFolder('model.onnx');
   writeFileSync(path, bytes);
   return path;
 }
@@ -65,7 +60,7 @@ describe('what an ONNX file says', () => {
     const inputs = ['w', 'x'].map((name) => ({ name, datatype: 'FP32', shape: ['batch'] }) as const);
     const { inputs: found } = readOnnxFile(fileOf([node('Add')], { inputs, constants: [weights] }));
     expect(found.map(({ name }) => name)).toEqual(['x']);
-    writeFileSync(join(folder, 'weights.bin'), new Uint8Array(99));
+    writeFileSync(inFolder('weights.bin'), new Uint8Array(99));
     expect(readOnnxFile(put(modelWithWeightsIn('weights.bin'))).weights).toEqual([{ file: 'weights.bin', bytes: 99 }]);
   });
 });

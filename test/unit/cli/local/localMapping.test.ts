@@ -119,8 +119,6 @@ describe('an invocation', () => {
 
   it.each([
     ['a string', 'ok', 'expected {"batchItemFailures"'],
-    ['an array', [], 'expected {"batchItemFailures"'],
-    ['failures that are no array', { batchItemFailures: 'a' }, 'at batchItemFailures'],
     ['a null identifier', { batchItemFailures: [{ itemIdentifier: null }] }, 'itemIdentifier'],
     [
       'a wrong key',

@@ -100,40 +100,6 @@ const actionsOf = (calls: readonly Call[]): string[] => calls.map(({ payload }) 
 const isScoring = ({ payload }: Call): boolean => payload.action === 'score';
 
 describe('a job on the local stack', () => {
-  it('is planned, scored part by part, and finished with what the control function answers', async () => {
-    const { ended, calls, waits } = await runJob();
-    expect(ended).toEqual({ status: 'SUCCEEDED', output: '{"rows":2,"errors":{},"failedParts":0}' });
-    expect(calls.map(({ function: name, payload }) => [name, payload.action])).toEqual([
-      ['score', 'plan'],
-      ['score', 'score'],
-      ['score', 'score'],
-      ['control', 'finish'],
-    ]);
-    expect(waits).toEqual([]);
-  });
-
-  it('hands each state what its paths say', async () => {
-    const { calls } = await runJob();
-    expect(calls[0]?.payload).toEqual({ action: 'plan', start: START });
-    expect(calls[1]?.payload).toEqual({ action: 'score', bucket: 'files', folder: 'out/a1/', part: { part: 0 } });
-    const plan = { value: { planKey: 'out/a1/plan.jsonl', parts: 2, pieces: 2 } };
-    expect(calls[3]?.payload).toEqual({ action: 'finish', start: { ...START, plan } });
-  });
-
-  it('calls a part again as long as its answers name a next piece', async () => {
-    const { calls } = await runJob(
-      (call) => {
-        const at = (call.payload.next as { piece: number } | undefined)?.piece ?? 0;
-        if (!isScoring(call) || at === 3) return wellAnswered(call);
-        return { ...call.payload, next: { piece: at + 1 } };
-      },
-      { plan: planOf([{ part: 7 }]) },
-    );
-    const scoring = calls.filter(isScoring);
-    expect(scoring.map(({ payload }) => payload.next)).toEqual([undefined, { piece: 1 }, { piece: 2 }, { piece: 3 }]);
-    expect(scoring.map(({ payload }) => payload.part)).toEqual([{ part: 7 }, { part: 7 }, { part: 7 }, { part: 7 }]);
-  });
-
   it('has no more children at work than its concurrency', async () => {
     let working = 0;
     let max = 0;
@@ -147,26 +113,6 @@ describe('a job on the local stack', () => {
       { plan: planOf(Array.from({ length: 9 }, (_, part) => ({ part }))) },
     );
     expect(max).toBe(START.concurrency);
-  });
-
-  it('writes what the children answered under the folder, and passes on none of it', async () => {
-    const { objects } = await runJob();
-    const written = [...objects].filter(([key]) => key.startsWith('out/a1/map/'));
-    expect(written).toHaveLength(1);
-    expect(JSON.parse(written[0]?.[1] ?? '')).toHaveLength(2);
-  });
-
-  it('crosses to functions and back as JSON: nothing that they go on to change changes a state', async () => {
-    const answers: Record<string, unknown>[] = [];
-    const { calls } = await runJob((call) => {
-      const answer = wellAnswered(call) as Record<string, unknown>;
-      for (const earlier of answers) earlier.planKey = 'other';
-      if (call.payload.action === 'plan') (call.payload.start as Record<string, unknown>).folder = 'other/';
-      answers.push(answer);
-      return answer;
-    });
-    expect(JSON.stringify(calls.at(-1))).toContain('out/a1/plan.jsonl');
-    expect(calls.at(-1)?.payload.start).toMatchObject({ folder: START.folder });
   });
 });
 
@@ -245,22 +191,6 @@ describe('a job that cannot go on', () => {
     expect(explained?.payload.start).toMatchObject({ error: { Error: 'States.ExceedToleratedFailureThreshold' } });
     expect(actionsOf(calls)).not.toContain('finish');
   });
-
-  it('ends with what the planning threw', async () => {
-    const { calls } = await runJob((call) => {
-      if (call.payload.action === 'plan') throw named('INVALID_JOB', 'no such model');
-      return wellAnswered(call);
-    });
-    expect(actionsOf(calls)).toEqual(['plan', 'explain']);
-    expect(calls[1]?.payload.start).toMatchObject({ error: { Error: 'INVALID_JOB' } });
-  });
-
-  it('fails with the last error where not even that can be explained', async () => {
-    const { ended } = await runJob(() => {
-      throw named('Broken', 'no function');
-    });
-    expect(ended).toMatchObject({ status: 'FAILED', error: 'Broken' });
-  });
 });
 
 describe('a job that is cancelled', () => {
@@ -280,19 +210,6 @@ describe('a job that is cancelled', () => {
     expect(calls).toHaveLength(made);
     expect(calls.filter(isScoring).length).toBeLessThanOrEqual(START.concurrency);
     expect(actionsOf(calls)).not.toContain('finish');
-  });
-
-  it('is not waited for: a call that is at work goes on without the execution', async () => {
-    const cancel = new AbortController();
-    const { ended } = await runJob(
-      (call) => {
-        if (!isScoring(call)) return wellAnswered(call);
-        cancel.abort();
-        return new Promise(() => {});
-      },
-      { signal: cancel.signal },
-    );
-    expect(ended).toEqual({ status: 'ABORTED' });
   });
 });
 

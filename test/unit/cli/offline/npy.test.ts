@@ -75,21 +75,13 @@ describe('an array of NumPy', () => {
   it.each([
     ['Python objects', npyFile('|O', [3, 2], six), /^file: expected an array of booleans, .*got Python objects/],
     ['texts', npyFile('<U3', [3, 2], six), /got texts \('<U3'\)/],
-    ['complex numbers', npyFile('<c16', [3, 2], six), /got '<c16'/],
     ['fields', npyFile("[('a', '<f4')]", [3], six), /got records of several fields/],
     ['big-endian numbers', npyFile('>f4', [3, 2], six), /got big-endian ones \('>f4'\); save array\.astype\("<f4"\)/],
     ['Fortran order', npyFile('<f4', [3, 2], six, 1, 'True'), /got Fortran order; save numpy\.ascontiguousarray/],
     ['a single value', npyFile('<f4', [], six), /got a single value/],
     ['another shape', npyFile('<f4', [2, 3], six), /expected an array of \(rows, 2\), got \(2, 3\)/],
     ['booleans for numbers', npyFile('|b1', [3, 2], six), /expected an array for FP32, got one of BOOL/],
-    ['rows without end', npyFile('<f4', [1, 1e15], six), /expected (rows of at most|an array of)/],
     ['a zip', Buffer.from('PK\x03\x04 and more of it'), /got a zip, such as numpy.savez writes/],
-    [
-      'something else',
-      Buffer.from('x,y\n1,2\n3,4\n5,6\n'),
-      /expected an array as numpy\.save writes it, got something else/,
-    ],
-    ['nothing', Buffer.alloc(0), /expected an array as numpy\.save writes it/],
     ['half a header', whole.subarray(0, 20), /^file: expected a header of a npy file, got fewer bytes/],
     [
       'more after the array',
@@ -97,11 +89,6 @@ describe('an array of NumPy', () => {
       /^file: expected one array of 3 rows, got more after it; save/,
     ],
     ['too few rows', whole.subarray(0, -1), /^file: expected 3 rows of a npy file, got fewer bytes/],
-    [
-      'version 9',
-      Buffer.concat([whole.subarray(0, 6), Buffer.from([9]), whole.subarray(7)]),
-      /expected version 1, 2 or 3/,
-    ],
   ])('is refused: %s', async (_, file, message) => {
     await expect(scoreData(echoModel('FP32', [2]), file, npy)).rejects.toThrow(message);
   });

@@ -1,20 +1,14 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { writeFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
 import { pricesFrom, readTrace } from '../../../../cli/profile/question.ts';
-
 import { PRICES } from '../../../../infra/priceList.ts';
+import { useFolder } from '../../../helpers/folders.ts';
 
-let folder: string;
+const inFolder = useFolder();
 const fileWith = (name: string, text: string): string => {
-  writeFileSync(join(folder, name), text);
-  return join(folder, name);
+  writeFileSync(inFolder(name), text);
+  return inFolder(name);
 };
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'batchscore-prices-'));
-});
-afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('pricesFrom', () => {
   const warnings = (date: string, now: string): string[] => {
@@ -59,11 +53,5 @@ describe('readTrace', () => {
     [`${Array.from({ length: 50_001 }, (_, index) => index).join('\n')}`, 'at most 50000 times, got 50001'],
   ])('refuses what is no such list: %.12j', async (text, message) => {
     await expect(readTrace(fileWith('trace', text))).rejects.toThrow(message);
-  });
-
-  it('says that there is no such file', async () => {
-    await expect(readTrace(join(folder, 'none'))).rejects.toThrow(
-      /none: expected a file of times, got: .*no such file/,
-    );
   });
 });

@@ -1,5 +1,7 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
-import { createLoad, type Load, type LoadOptions } from '../../../../../cli/local/page/devPage.ts';
+import { ReceiveMessageCommand, SendMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { type LocalQueues, localSqsClient, startLocalQueues } from '../../../../../cli/local/localServices.ts';
+import { createLoad, type Load, type LoadOptions, lookAtQueues } from '../../../../../cli/local/page/devPage.ts';
 import { useSqsServer } from '../../../../helpers/awsServers.ts';
 
 const server = useSqsServer();
@@ -64,4 +66,25 @@ describe('the load', () => {
     await until(() => load.seen().heldBack !== undefined);
     expect(load.seen()).toMatchObject({ perSecond: 0, heldBack: expect.stringMatching(/^sending failed: .+/) });
   });
+});
+
+let queues: LocalQueues;
+let sqs: SQSClient;
+beforeAll(async () => {
+  queues = await startLocalQueues({ port: 0, shards: 2, visibilityTimeoutSeconds: 30, maxReceiveCount: 5 });
+  sqs = localSqsClient(queues);
+});
+afterAll(async () => {
+  sqs.destroy();
+  await queues.stop();
+});
+
+const send = (QueueUrl = '') => sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: 'x' }));
+
+it('the page counts what waits on all shards, is in flight, and lies on the other queues', async () => {
+  expect(await lookAtQueues(sqs, queues)).toEqual({ waiting: 0, inFlight: 0, deadLetters: 0, results: 0 });
+  const [first, second] = queues.requestQueues.map(({ queueUrl }) => queueUrl);
+  for (const queueUrl of [first, first, second, queues.deadLetterQueueUrl, queues.resultQueueUrl]) await send(queueUrl);
+  await sqs.send(new ReceiveMessageCommand({ QueueUrl: first, MaxNumberOfMessages: 1 }));
+  expect(await lookAtQueues(sqs, queues)).toEqual({ waiting: 2, inFlight: 1, deadLetters: 1, results: 1 });
 });

@@ -1,11 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
-import { createMonitor, type Monitor } from '../../../../../cli/local/page/pageMonitor.ts';
-import type { AnswerSeen } from '../../../../../cli/local/page/wire.ts';
+import {
+  createMonitor,
+  createTimeline,
+  type Monitor,
+  SECONDS_KEPT,
+} from '../../../../../cli/local/page/pageMonitor.ts';
+import type { AnswerSeen, InvocationSeen } from '../../../../../cli/local/page/wire.ts';
 import { failure } from '../../../../../lambda/core/failure.ts';
 import type { MicroBatchReport } from '../../../../../lambda/core/observer.ts';
 import type { Outcome, Result, ResultWriter } from '../../../../../lambda/core/record.ts';
-import { recordingTelemetry } from '../../../../helpers/handler.ts';
+import { recordingTelemetry, sqsRecord } from '../../../../helpers/handler.ts';
 
 const REPORT: MicroBatchReport = {
   ...{ model: 'm', version: '1', requests: 2, rows: 3, paddedRows: 4, maxBatchRows: 8, paddedLength: 1 },
@@ -15,23 +20,12 @@ const ANSWERED: Outcome = { status: 'answered', failures: [], requests: 1 };
 const NOT_DONE = new AbortController().signal;
 
 function record(messageId: string, purpose?: string, received = 1): SQSRecord {
-  const attribute = { stringValue: purpose, dataType: 'String' };
-  return {
+  const { attributes } = sqsRecord('');
+  return sqsRecord('', {
     messageId,
-    receiptHandle: messageId,
-    body: '',
-    attributes: {
-      ApproximateReceiveCount: String(received),
-      SentTimestamp: '1000',
-      SenderId: '',
-      ApproximateFirstReceiveTimestamp: '1000',
-    },
-    messageAttributes: purpose === undefined ? {} : { 'batchscore-page': attribute },
-    md5OfBody: '',
-    eventSource: 'aws:sqs',
-    eventSourceARN: 'arn:aws:sqs:us-east-1:000000000000:requests',
-    awsRegion: 'us-east-1',
-  };
+    attributes: { ...attributes, ApproximateReceiveCount: String(received), SentTimestamp: '1000' },
+    messageAttributes: purpose === undefined ? {} : { 'batchscore-page': { stringValue: purpose, dataType: 'String' } },
+  });
 }
 
 /** Takes every result but those of `refuses`. */
@@ -118,14 +112,6 @@ describe('the monitor', () => {
     ]);
   });
 
-  it('leaves alone what is written outside of invocations', async () => {
-    const monitor = createMonitor();
-    const others = store();
-    await monitor.through(others).write([result('job')], NOT_DONE);
-    expect(others.taken).toEqual(['job']);
-    expect(monitor.seen().results).toEqual([]);
-  });
-
   it('tells the micro-batch that each message was in which somebody asked by', async () => {
     const monitor = createMonitor(() => 3_000);
     const answers: AnswerSeen[] = [];
@@ -181,5 +167,47 @@ describe('the monitor', () => {
     expect(invocations[0]?.microBatches).toHaveLength(32);
     expect([results.length, errors.length]).toEqual([6, 6]);
     expect(results[0]).toMatchObject({ characters: 100_040, body: expect.stringMatching(/^.{16384}$/) });
+  });
+});
+
+const INVOCATION: InvocationSeen = {
+  ...{ number: 1, at: 0, records: 40, batchSize: 50, closedBecause: 'window', waitedMs: 1, durationMs: 1 },
+  ...{ decodeMs: 1, writeMs: 1, answered: 38, errors: 3, retried: 2, cameBefore: 0 },
+  ...{ microBatches: [], runs: 2, rows: 60, paddedRows: 64 },
+};
+
+describe('the timeline', () => {
+  it('counts what ends in a second, and tells it once the second is over', () => {
+    let ms = 10_900;
+    const timeline = createTimeline(() => ms);
+    timeline.ended(INVOCATION);
+    timeline.ended(INVOCATION);
+    timeline.sent(7);
+    expect(timeline.all()).toEqual([]);
+    ms = 11_000;
+    expect(timeline.all()).toEqual([
+      {
+        ...{ at: 10, sent: 7, answered: 76, errors: 6, retried: 4, invocations: 2, records: 80, room: 100 },
+        ...{ rows: 120, paddedRows: 128, runs: 4, p50Ms: null, p99Ms: null },
+      },
+    ]);
+  });
+
+  it('tells the median and the 99th percentile of the times to answer', () => {
+    let ms = 0;
+    const timeline = createTimeline(() => ms);
+    for (let time = 200; time > 0; time--) timeline.answered(time);
+    ms = 1_000;
+    expect(timeline.all()).toMatchObject([{ p50Ms: 101, p99Ms: 199 }]);
+  });
+
+  it('keeps five minutes, however long nothing happened', () => {
+    let ms = 0;
+    const timeline = createTimeline(() => ms);
+    ms = 10 ** 12;
+    expect(timeline.all()).toHaveLength(SECONDS_KEPT);
+    expect(timeline.all().at(-1)?.at).toBe(10 ** 9 - 1);
+    ms += 5_000;
+    expect(timeline.all()).toHaveLength(SECONDS_KEPT);
   });
 });

@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { renderPage } from '../../../../../cli/profile/page/profilePage.ts';
 import { CANDIDATE_COLUMNS, type ProfileReport, RUN_COLUMNS } from '../../../../../cli/profile/profileReport.ts';
-import { attributes, malformed } from './markup.ts';
 import { type Given, reportOf } from './reports.ts';
 
 const RAGGED: Given = { lengths: [32, 64, 128], messagesPerSecond: 5, hasGpu: true };
@@ -79,11 +78,6 @@ describe('what the page says', () => {
     expect(page).toContain(JSON.stringify({ context }, null, 2));
   });
 
-  it('says not to batch where that does not pay', () => {
-    const page = renderPage(reportOf({ msOf: (rows) => 5 * rows }));
-    expect(page).toContain('Do not batch: hand over one message at a time.');
-  });
-
   it('names the knee, the budget, padding, the break-even points and what has no price', () => {
     const report = reportOf({ ...RAGGED, budgetMs: 30 });
     const page = renderPage(report);
@@ -100,22 +94,6 @@ describe('what the page says', () => {
   it('takes as the knee the fewest rows that give 95 % of the most rows a second', () => {
     // 64 rows give 95.6 % of what 256 give, 32 rows 90 %.
     expect(reportOf({ msOf: (rows) => 0.4 + 0.1 * rows }).knee).toMatchObject({ rows: 64, maxAtRows: 256 });
-  });
-
-  it('leaves out a budget beyond the chart', () => {
-    expect(renderPage(reportOf({ budgetMs: 3_600_000 }))).not.toContain('</svg> budget');
-  });
-
-  it.each([
-    ['independent', 'Rows are independent (64 probes, whose answers differed by 1e-7 at most).'],
-    [
-      'unknown',
-      'Whether rows are independent is unknown, so they run alone until requests have proved it (64 probes).',
-    ],
-  ] as const)('words the verdict %s', (verdict, text) => {
-    const { measured } = REPORT;
-    const safety = { verdict, maxDifference: verdict === 'independent' ? 1.2e-7 : null, probes: 64 };
-    expect(renderPage({ ...REPORT, measured: { ...measured, safety } })).toContain(`<p>${text}</p>`);
   });
 
   it('shows what is hostile as the text that it is', () => {
@@ -145,4 +123,32 @@ function textOf(page: string): string {
     .replace(/&lt;/g, '<')
     .replace(/&gt;/g, '>')
     .replace(/&amp;/g, '&');
+}
+
+/** Elements that have no end. */
+const VOID = new Set(['meta', 'link', 'br', 'hr', 'img', 'input']);
+
+/** The problems of markup whose elements are not closed in order, or whose attributes are not quoted. */
+function malformed(page: string): string[] {
+  const problems: string[] = [];
+  const open: string[] = [];
+  const body = page.replace(/^<!doctype html>\n/, '').replace(/<style>[^<]*<\/style>/, '');
+  for (const [tag, isEnd, name = '', rest = ''] of body.matchAll(/<(\/?)([a-z][a-z0-9]*)((?:[^>"]|"[^"]*")*)>/gi)) {
+    if (isEnd === '/') {
+      const last = open.pop();
+      if (last !== name) problems.push(`${tag} closes ${last}`);
+      continue;
+    }
+    if (rest.replace(/ [a-z][a-zA-Z0-9:-]*(="[^"<]*")?/g, '').replace('/', '') !== '')
+      problems.push(`attributes of ${tag}`);
+    if (!VOID.has(name) && !rest.endsWith('/')) open.push(name);
+  }
+  const texts = body.replace(/<\/?[a-z][a-z0-9]*(?:[^>"]|"[^"]*")*>/gi, '');
+  for (const [stray] of texts.matchAll(/[<>]|&(?!(amp|lt|gt|quot|#39);)/g)) problems.push(`stray ${stray}`);
+  return [...problems, ...open.map((name) => `${name} stays open`)];
+}
+
+/** The values of an attribute, in order. */
+function attributes(page: string, name: string): string[] {
+  return [...page.matchAll(new RegExp(` ${name}="([^"]*)"`, 'g'))].map(([, value = '']) => value);
 }

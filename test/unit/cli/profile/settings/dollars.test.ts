@@ -3,7 +3,6 @@ import {
   type Bill,
   HOST_COSTS,
   type Invocation,
-  instanceDollars,
   invocationWith,
   lambdaDollars,
   type Messages,
@@ -77,13 +76,6 @@ describe('what a million rows cost on Lambda', () => {
     // 145 results to a message: 2 messages are sent, received and deleted.
     expect(resultQueue).toBeCloseTo((0.4 * 2 * (1 + 1 + 0.1)) / 290, 10);
   });
-});
-
-it('an instance costs its hours, whatever comes, and full calls', () => {
-  const dollars = instanceDollars(0.6, 0, 100, { prices: PRICES, messages: SINGLE, messagesPerSecond: 2000 });
-  expect(dollars.compute).toBeCloseTo((0.6 / 3600 / 2000) * 1e6, 10);
-  expect(dollars.requestQueue).toBeCloseTo(0.12, 10);
-  expect(dollars.resultQueue).toBeCloseTo(0.12, 10);
 });
 
 it('an invocation decodes with its share of a core, runs, and waits for its writes', () => {

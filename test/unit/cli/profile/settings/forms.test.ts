@@ -75,11 +75,4 @@ describe('break-even points', () => {
     expect(breakEvens([first, form('equal', () => 2.01), { name: 'blank', dollarsAt: undefined }])).toEqual([]);
     expect(breakEvens([{ name: 'blank', dollarsAt: undefined }, first])).toEqual([]);
   });
-
-  it('stand on curves of every form that has a price, ten rates to each power of ten', () => {
-    const { curves } = compareForms([form('one', (rate) => 2 / rate), { name: 'blank', dollarsAt: undefined }]);
-    expect(curves.map(({ name, points }) => [name, points.length])).toEqual([['one', 61]]);
-    const [first, last] = [0, -1].map((at) => curves[0]?.points.at(at)?.messagesPerSecond);
-    expect([first, last]).toEqual([0.01, 10_000]);
-  });
 });

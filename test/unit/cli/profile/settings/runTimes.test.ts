@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import { peakBytes, type RunCost, runTimes } from '../../../../../cli/profile/settings/invocationCosts.ts';
-import { tableOf } from './setup.ts';
 
 const run = (rows: number, threads: number, medianMs: number, spread = 0): RunCost => ({
   rows,
@@ -54,15 +53,6 @@ describe('runTimes', () => {
     const heldUp = [run(1, 2, 1, 3), run(10, 2, 2.5, 25)];
     expect(runTimes([...heldUp, ...one], 1, 1).sureGain).toBeCloseTo((4 * 0.95) / 1.05);
     expect(runTimes(heldUp, 1, 1).sureGain).toBeLessThan(1.1);
-  });
-
-  it('finds that rows gain nothing where runs take as long as their rows alone', () => {
-    const { rowsPerRun, gain } = runTimes(
-      tableOf((rows) => 8 * rows),
-      1,
-      1,
-    );
-    expect([rowsPerRun, gain]).toEqual([1, 1]);
   });
 });
 

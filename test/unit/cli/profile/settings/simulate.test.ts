@@ -4,23 +4,6 @@ import { type Course, simulateMapping } from '../../../../../cli/profile/setting
 const sizesOf = ({ sizes }: Course): Record<string, number> => Object.fromEntries(sizes);
 
 describe('simulateMapping', () => {
-  it('gathers in as many batches as there are slots, until the window ends', () => {
-    // Two slots take the five messages in turn: 0, 200, 400 and 100, 300. Both wait 1000 ms from their first one.
-    const times = Float64Array.of(0, 100, 200, 300, 400);
-    const mapping = { batchSize: 10, windowMs: 1000, maximumConcurrency: 2 };
-    const course = simulateMapping(times, mapping, (messages) => 10 * messages);
-    expect(sizesOf(course)).toEqual({ 2: 1, 3: 1 });
-    // Ages: 1030, 830, 630 in the one, 1020, 820 in the other.
-    expect([course.p50Ms, course.p99Ms]).toEqual([830, 1030]);
-  });
-
-  it('invokes a batch that is full at once', () => {
-    const times = Float64Array.of(0, 1, 2, 3);
-    const course = simulateMapping(times, { batchSize: 2, windowMs: 5000, maximumConcurrency: 2 }, () => 100);
-    expect(sizesOf(course)).toEqual({ 2: 2 });
-    expect([course.p50Ms, course.p99Ms]).toEqual([100, 102]);
-  });
-
   it('leaves messages waiting while all invocations run, and hands those over together', () => {
     // Two run from 0 and 1 until 100 and 101; at 100 the three that wait go into one batch.
     const times = Float64Array.of(0, 1, 2, 3, 4);

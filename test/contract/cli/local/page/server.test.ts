@@ -1,9 +1,10 @@
+import { createServer, get } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createStream, MAX_PAGES, type PageServer, startPageServer } from '../../../../../cli/local/page/pageServer.ts';
 import type { State } from '../../../../../cli/local/page/wire.ts';
 import { type Asking, ask, listen, post } from '../../../../helpers/command.ts';
 
-const STATE = {} as State;
 let page: PageServer;
 let told: unknown[] = [];
 beforeAll(async () => {
@@ -11,7 +12,7 @@ beforeAll(async () => {
   page = await startPageServer({
     port: undefined,
     preferredPort: 0,
-    openStream: (response) => stream.open(response, STATE),
+    openStream: (response) => stream.open(response, {} as State),
     controls: {
       '/told': (body) => {
         told.push(body);
@@ -125,5 +126,37 @@ describe('the server of the page', () => {
     const other = await startPageServer({ ...options, port: undefined, preferredPort: port });
     expect(other.url).not.toBe(page.url);
     await other.close();
+  });
+});
+
+const STATE: State = {
+  ...{ models: [], loadModels: ['x'.repeat(1024 * 1024)], queues: undefined },
+  ...{ totals: { messages: 0, answered: 0, errors: {}, retries: {} }, seconds: [], invocations: [] },
+  ...{ results: [], errors: [] },
+  settings: { batchSize: 1, windowSeconds: 1, load: { perSecond: 0, model: '' } },
+};
+
+describe('the stream of events', () => {
+  it('cuts off a page that does not read, and holds no more for it than 4 MiB and what was written last', async () => {
+    const dropped = Promise.withResolvers<void>();
+    const opened = Promise.withResolvers<void>();
+    const stream = createStream({ onWatched: (isWatched) => (isWatched ? opened : dropped).resolve() });
+    const server = createServer((_, response) => void stream.open(response, STATE));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const reader = get(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, (response) => response.pause());
+    reader.on('error', () => {});
+    await opened.promise;
+
+    let told = 0;
+    while (stream.isWatched() && told < 256) {
+      stream.tell('state', STATE);
+      told += 1;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await dropped.promise;
+    expect(stream.isWatched()).toBe(false);
+    expect(told).toBeLessThan(64);
+    reader.destroy();
+    await new Promise((resolve) => server.close(resolve));
   });
 });
