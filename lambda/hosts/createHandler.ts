@@ -35,11 +35,11 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       refuseOtherEvents(event);
       const { Records } = event;
       const stuckBefore = [...stuckRuns()];
-      const outcomes = await scoreRecords(Records, scoring, timeLimitOf(context, deadlineMarginMs));
+      const outcomes = await scoreRecords(Records, scoring, timeLimitOf(context, deadlineMarginMs / 2));
       telemetry.outcomes(outcomes, Records);
       const isAnswered = (index: number) => outcomes[index]?.status === 'answered';
       const retried = Records.filter((_, index) => !isAnswered(index));
-      const { signal } = timeLimitOf(context, deadlineMarginMs / 2);
+      const { signal } = timeLimitOf(context, deadlineMarginMs / 4);
       await handBack(retried, outageIn(outcomes) === undefined ? deps.delayRetries : deps.sitOut, signal, deps);
       if (stuckBefore.some((run) => stuckRuns().has(run))) {
         const answered = Records.filter((_, index) => isAnswered(index));
@@ -100,8 +100,8 @@ async function endStuckHost(
   await exitProcess();
 }
 
-/** The signal aborts when half of the margin is left, so that the answer to Lambda still gets out. */
-function timeLimitOf(context: Context, deadlineMarginMs: number): TimeLimit {
-  const writingMs = Math.floor(Math.max(0, context.getRemainingTimeInMillis() - deadlineMarginMs / 2));
-  return { remainingMs: () => context.getRemainingTimeInMillis(), signal: AbortSignal.timeout(writingMs) };
+/** The signal aborts when so much time is left: half of the margin for scoring, a quarter for handing back. */
+function timeLimitOf(context: Context, leftMs: number): TimeLimit {
+  const workingMs = Math.floor(Math.max(0, context.getRemainingTimeInMillis() - leftMs));
+  return { remainingMs: () => context.getRemainingTimeInMillis(), signal: AbortSignal.timeout(workingMs) };
 }
