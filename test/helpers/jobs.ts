@@ -17,7 +17,7 @@ import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { TimeLimit } from '../../lambda/core/record.ts';
 import { finishJob, noteFailure } from '../../lambda/jobs/finishJob.ts';
 import { dataKeys, planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
-import { JobError, type JobStart, type JobStorage, type Spec } from '../../lambda/jobs/jobTypes.ts';
+import { JobError, type JobStart, type JobStorage, type Manifest, type Spec } from '../../lambda/jobs/jobTypes.ts';
 import { type PlanAnswer, planJob } from '../../lambda/jobs/planJob.ts';
 import { openReader, type ScoreEvent, scorePart, skipPiece } from '../../lambda/jobs/scorePart.ts';
 import { createRowScoring, MAX_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
@@ -32,6 +32,7 @@ export const LIMITS = {
   deadlineMarginMs: 1,
 };
 export const FOLDER = 'out/job/';
+const MODELS = repositoryOf(lineModel());
 const NO_DEADLINE: TimeLimit = {
   remainingMs: () => Number.POSITIVE_INFINITY,
   signal: new AbortController().signal,
@@ -107,6 +108,23 @@ export interface JobOptions {
   readonly run?: number;
 }
 
+/** A job of one object, which lies in a bucket of its own in memory. @param options the line model, unless they name others */
+export function jobOf(
+  key: string,
+  given: string | Uint8Array,
+  options: Partial<Omit<JobOptions, 'storage'>> & { readonly storage?: MemoryStorage } = {},
+): JobOptions & { readonly storage: MemoryStorage } {
+  const { storage = memoryStorage() } = options;
+  const content = Buffer.from(given);
+  storage.objects.set(key, content);
+  return { models: MODELS, ...options, storage, key, content };
+}
+
+/** What a job that has finished says of itself. */
+export function manifestIn({ objects }: MemoryStorage): Manifest {
+  return JSON.parse(objects.get(`${FOLDER}manifest.json`)?.toString() ?? '');
+}
+
 export function startOf({ key, content, spec = {}, run = 1 }: JobOptions): JobStart {
   const input = { bucket: 'bucket', key, etag: etagOf(content), bytes: content.length };
   return { ...input, job: 'job', run, folder: FOLDER, concurrency: 2, spec };
@@ -153,7 +171,7 @@ export class ProcessEnded extends Error {}
  * @returns the rows, parsed, in the order of the keys
  *
  * ```ts
- * expect(await runJob({ key: 'in/rows.jsonl', content: LINES })).toHaveLength(3);
+ * expect(await runJob(jobOf('in/rows.jsonl', LINES))).toHaveLength(3);
  * ```
  */
 export async function runJob(options: JobOptions): Promise<Record<string, unknown>[]> {
@@ -196,7 +214,6 @@ interface Execution {
   cause?: string;
 }
 
-const MODELS = repositoryOf(lineModel());
 const ARN = 'arn:aws:states:us-east-1:000000000000:stateMachine:jobs';
 
 /**
