@@ -134,17 +134,11 @@ export function pretendingToBe(version: string): NodeJS.ProcessEnv {
   return { ...process.env, NODE_OPTIONS: `--import data:text/javascript,${pretend}` };
 }
 
-export interface Ended {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /** How a process ended, be it well or not. */
-export async function outcomeOf(running: Promise<{ stdout: string; stderr: string }>): Promise<Ended> {
+export async function outcomeOf(running: Promise<{ stdout: string; stderr: string }>): Promise<Finished> {
   return await running.then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
+    ({ code, stdout, stderr }: Finished) => ({ code, stdout, stderr }),
   );
 }
 
