@@ -60,13 +60,4 @@ describe('a pointer', () => {
     const failed = await refusal([CLASS, LOCATION], MODELS);
     expect(sentence(failed)).toMatchObject({ code: 'INVALID_POINTER', path: 'body', got: 'a pointer to S3' });
   });
-
-  it.each([
-    ['to another bucket', { ...LOCATION, s3BucketName: 'others' }, 'INVALID_POINTER'],
-    ['to nothing', { ...LOCATION, s3Key: 'none' }, 'PAYLOAD_NOT_FOUND'],
-    ['to what is no JSON', LOCATION, 'INVALID_JSON'],
-  ])('%s fails with its own code', async (_, location, code) => {
-    const failed = await refusal([CLASS, location], MODELS, bucketOf({ 'a/b': 'no JSON' }));
-    expect(failed.code).toBe(code);
-  });
 });

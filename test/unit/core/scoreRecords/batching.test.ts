@@ -86,24 +86,6 @@ describe('a batched answer', () => {
     ]);
     expect(answerTo(deps.writer, 99)).toEqual([199]);
   });
-
-  it('holds the outputs asked for, in that order, whatever its neighbours asked for', async () => {
-    const rows = [{ left: [1, 2], right: [3, 4], bias: 5 }];
-    const outputs = [{ name: 'label' }, { name: 'sums' }];
-    const { deps } = await score([sumRequest(rows), sumRequest(rows, { outputs })], sumModel());
-
-    expect(deps.writer.written.map(({ body }) => JSON.parse(body).outputs)).toEqual([
-      [
-        { name: 'sums', datatype: 'FP32', shape: [1, 2], data: [4, 6] },
-        { name: 'total', datatype: 'FP64', shape: [1], data: [15] },
-        { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 15'] },
-      ],
-      [
-        { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 15'] },
-        { name: 'sums', datatype: 'FP32', shape: [1, 2], data: [4, 6] },
-      ],
-    ]);
-  });
 });
 
 describe('a packed message', () => {

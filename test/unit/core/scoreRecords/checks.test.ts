@@ -38,13 +38,6 @@ describe('later micro-batches', () => {
     expect(new Set(runs.filter(({ length }) => length === 1).flat()).size).toBeGreaterThan(4);
   });
 
-  it('have other rows checked each time', async () => {
-    const { model, runs } = rowModel(LINE, { ...PROVED, runMs: 30, measured: [{ rows: 1, length: 1, ms: 30 }] });
-    const deps = depsFor(model, ALL_THE_TIME);
-    for (let time = 0; time < 10; time++) await scoreRecords(oneRowEach(upTo(10)), again(deps), enoughTime());
-    expect(new Set(runs.filter(({ length }) => length === 1).flat()).size).toBeGreaterThan(6);
-  });
-
   it.each([
     ['a share of 0', 'proved', 0],
     ['a model that is trusted', 'trusted', 0.5],
