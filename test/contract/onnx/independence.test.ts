@@ -126,12 +126,6 @@ describe('a model that fails with as many rows as a run may have', () => {
 });
 
 describe('allowed sizes', () => {
-  it('is looked at size by size', async () => {
-    const { model } = await openOnly(MIXING['mean over the batch']?.() as Uint8Array, { allowedSizes: [1, 8, 64] });
-
-    expect(model).toMatchObject({ independence: 'dependent', allowedSizes: [] });
-  });
-
   it('without 1 leaves a model that mixes rows no way to be run', async () => {
     const opening = openOnly(MIXING['mean over the batch']?.() as Uint8Array, { allowedSizes: [8] });
     await expect(opening).rejects.toThrow('runs with 8 rows or more, so that not even a row alone');
@@ -147,13 +141,6 @@ describe('batching in config.json', () => {
     expect(model).toMatchObject({ maxBatchRows: 512, independence: 'trusted' });
     expect(warnings).toEqual([]);
     expect(log[0]).toMatch(/model\.onnx: requests share runs unchecked, .*"batching": "trust"/);
-  });
-
-  it('may have requests run alone, which the start log says', async () => {
-    const { model, log } = await openOnly(SOUND['softmax over a row']?.() as Uint8Array, { batching: 'alone' });
-
-    expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 512 });
-    expect(log[0]).toMatch(/requests run one at a time, as "batching": "alone"/);
   });
 
   it('cannot have the rows of a baked batch run alone', async () => {

@@ -1,18 +1,10 @@
-import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import type { NvidiaDevices } from '../../../lambda/aws/nvidiaDevices.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/tensor.ts';
 import { assignmentOf, type Provider } from '../../../lambda/onnx/provider.ts';
-import { openSession, runsBetterOnOneCore, type Session } from '../../../lambda/onnx/session.ts';
+import { runsBetterOnOneCore } from '../../../lambda/onnx/session.ts';
 import { endlessModel, identityModel, lookupModel, sumAndDifferenceModel } from '../../helpers/onnxModels.ts';
-import { afterThisTest, counting, modelsDirectory, openOnly, tensor } from '../../helpers/openModels.ts';
-
-async function _sessionOf(bytes: Uint8Array, sessionOptions: Record<string, unknown> = {}): Promise<Session> {
-  const directory = await modelsDirectory({ 'model.onnx': bytes });
-  const session = await openSession({ path: join(directory, 'model.onnx'), providers: ['cpu'], sessionOptions });
-  afterThisTest(() => session.close());
-  return session;
-}
+import { counting, openOnly, tensor } from '../../helpers/openModels.ts';
 
 /** What is hard to carry in each datatype. */
 const HARD_VALUES: Readonly<Record<Datatype, TensorData>> = {
@@ -157,12 +149,6 @@ const TWO_DEVICES: NvidiaDevices = { driver: '580.95.05', names: ['NVIDIA L4', '
 describe('where a model runs', () => {
   it.each<[title: string, providers: readonly Provider[], machine: NvidiaDevices | undefined, expected: object]>([
     ['a processor', ['cpu'], TWO_DEVICES, { provider: 'cpu', devices: [], description: 'cpu' }],
-    [
-      'the first device, where none is chosen',
-      ['cuda', 'cpu'],
-      TWO_DEVICES,
-      { provider: 'cuda', devices: ['NVIDIA L4'], description: 'cuda, device 0 (NVIDIA L4, driver 580.95.05)' },
-    ],
     [
       'a device that the machine does not name',
       ['cuda'],
