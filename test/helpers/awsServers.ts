@@ -396,16 +396,12 @@ export function someBytes(length: number): Uint8Array {
 /** Two parts, of which the last is short: the local server takes no more than 10 MiB at once. */
 export const LARGE = someBytes(PART_BYTES + 1234);
 
-interface Published {
-  readonly bucket: string;
-  /** The prefix and the digest. */
-  readonly folder: string;
-  readonly digest: string;
-  readonly uri: string;
-}
-
-/** A model repository in a bucket of its own, with the manifest that describes it, or with another text in its place. */
-export async function publish(server: S3Server, files: Files, manifest = manifestOf(files)): Promise<Published> {
+/**
+ * A model repository in a bucket of its own, with the manifest that describes it, or with another text in its place.
+ *
+ * @returns where it lies; its folder is the prefix and the digest
+ */
+export async function publish(server: S3Server, files: Files, manifest = manifestOf(files)) {
   const bucket = await server.bucket();
   const digest = digestOf(manifest);
   const folder = `team/models/${digest}`;
@@ -423,35 +419,26 @@ export function manifestOf(files: Files): string {
   return writeManifest(described);
 }
 
-interface Fetching {
-  /** Where repositories are fetched to. */
-  readonly directory: string;
-  /** The paths of the requests so far, without the query, and the ranges that they asked for. */
-  requests(): { readonly path: string; readonly range: string | undefined }[];
-  fetch(uri: string, options?: Partial<FetchModelsOptions>): Promise<string>;
-}
-
-interface HostDependencies {
+interface FetchingOptions {
   readonly patience?: Patience;
   /** What answers the n-th request in the server's place. */
   readonly steps?: readonly (Step | undefined)[];
-  /** @default an empty one */
+  /** Where repositories are fetched to. @default an empty one */
   readonly directory?: string;
 }
 
 /** Fetches through a server in front, which is gone after the test. */
-export async function fetching(
-  server: S3Server,
-  { patience, steps = [], directory }: HostDependencies = {},
-): Promise<Fetching> {
+export async function fetching(server: S3Server, { patience, steps = [], directory }: FetchingOptions = {}) {
   const into = directory ?? (await emptyFolder());
   const front = await server.front(...steps);
   const s3 = server.client(front, patience);
   return {
     directory: into,
+    /** The paths of the requests so far, without the query, and the ranges that they asked for. */
     requests: () =>
       front.requests.map(({ path, headers }) => ({ path: path.split('?')[0] ?? '', range: headers.range })),
-    fetch: (uri, options = {}) => fetchModels({ s3, uri, directory: into, retry: { random: () => 0 }, ...options }),
+    fetch: (uri: string, options: Partial<FetchModelsOptions> = {}) =>
+      fetchModels({ s3, uri, directory: into, retry: { random: () => 0 }, ...options }),
   };
 }
 

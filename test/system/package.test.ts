@@ -194,17 +194,7 @@ function majorOf(version: string): number {
 }
 
 async function typecheck(folder: string, file: string): Promise<void> {
-  const strict = [
-    '--noEmit',
-    '--strict',
-    '--skipLibCheck',
-    '--module',
-    'nodenext',
-    '--target',
-    'es2024',
-    '--types',
-    'node',
-  ];
+  const strict = '--noEmit --strict --skipLibCheck --module nodenext --target es2024 --types node'.split(' ');
   const types = ['--typeRoots', join(REPOSITORY, 'node_modules', '@types'), '--lib', 'esnext'];
   const tsc = join(REPOSITORY, 'node_modules', 'typescript', 'bin', 'tsc');
   await run(process.execPath, [tsc, ...strict, ...types, file], { cwd: folder });

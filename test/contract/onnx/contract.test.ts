@@ -339,32 +339,4 @@ describe('readRagged', () => {
     );
     expect(inputs).toEqual([{ axis: 2, pad: held }, undefined]);
   });
-
-  it('refuses an axis that an input, or an output, has twice', () => {
-    const square = spec('x', 'FP32', 'batch', 'length', 'length');
-    const config = { axis: 'length', pad: { x: 0 } };
-    expect(() => readRagged(config, contract(square))).toThrow(
-      "ragged.axis: expected 'length' once in input 'x', got [batch, length, length]",
-    );
-    const outputs = { ...contract(spec('x', 'FP32', 'batch', 'length')), outputs: [square] };
-    expect(() => readRagged(config, outputs)).toThrow("expected 'length' once in output 'x'");
-  });
-
-  it('counts axes as the model does, and not with the rows first', () => {
-    const outputs = [
-      { ...spec('y', 'FP32', 'batch', 'steps', 'length'), batchAxis: 2 },
-      { ...spec('z', 'FP32', 'batch', 'steps', 2), batchAxis: 1 },
-    ];
-    const read = (cut: Record<string, number>) =>
-      readRagged(
-        { axis: 'length', pad: { x: 0 }, cut },
-        { inputs: [{ ...spec('x', 'FP32', 'batch', 'length'), batchAxis: 1 }], outputs },
-      );
-    expect(read({ y: 0, z: 0 })).toMatchObject({ inputs: [{ axis: 1, pad: 0 }], outputs: [1, 1] });
-    expect(read({ y: 1 }).outputs).toEqual([2, undefined]);
-    expect(() => read({ z: 1 })).toThrow(
-      'ragged.cut.z: expected a symbolic axis of [steps, batch, 2] other than the batch axis 1, got 1',
-    );
-    expect(() => read({ z: 2 })).toThrow('ragged.cut.z: ');
-  });
 });

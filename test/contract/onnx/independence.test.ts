@@ -9,7 +9,7 @@ import {
   SOUND,
   timeFirstModel,
 } from '../../helpers/mixingModels.ts';
-import { identityModel, rowsOnlyModel, turningModel } from '../../helpers/onnxModels.ts';
+import { rowsOnlyModel, turningModel } from '../../helpers/onnxModels.ts';
 import { openModels, openOnly } from '../../helpers/openModels.ts';
 
 describe('a model that mixes rows', () => {
@@ -24,20 +24,6 @@ describe('a model that mixes rows', () => {
     ]);
     expect((await openOnly(dynamicLabelModel(), { batching: 'trust' })).model.independence).toBe('trusted');
     expect((await openOnly(dynamicLabelModel(), { warmup: false })).model.independence).toBe('dependent');
-  });
-
-  it('is found out where it is to run one row at a time, so that no request is cut', async () => {
-    const { model } = await openOnly(MIXING['softmax over axis 0']?.() as Uint8Array, { maxBatchRows: 1 });
-
-    expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 1 });
-  });
-});
-
-describe('a model whose rows are independent', () => {
-  it('runs them together where many of its axes are open', async () => {
-    const { model } = await openOnly(identityModel('FP32', ['batch', undefined, undefined, undefined, undefined]));
-
-    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
   });
 });
 

@@ -41,13 +41,6 @@ describe('profile.json', () => {
     expect([cost?.(1, 1), cost?.(3, 1)]).toEqual([2, 4]);
   });
 
-  it('says what runs cost with as many threads as are deployed', async () => {
-    const profile = profileOf(MODEL, RUNS);
-    const other = profile.table.map((run) => ({ ...run, threads: 2, medianMs: 100 }));
-    const { cost } = await open({ ...profile, table: [...other, ...profile.table] });
-    expect(cost?.(1, 8)).toBe(2);
-  });
-
   const profile = profileOf(MODEL, RUNS);
   const { cpu, cores, architecture } = thisMachine();
   it.each([

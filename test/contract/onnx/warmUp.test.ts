@@ -132,12 +132,6 @@ describe('a model on a GPU', () => {
     expect(prepared.measured.map(({ rows }) => rows)).toEqual([1, 2, 4, 8, 12]);
   });
 
-  it('is measured by the second run of a shape, however long the first takes', async () => {
-    const { measured } = await onGpu(recordedModel([X], { maxBatchRows: 2 }, [9000, 3, 4000, 4]));
-
-    expect(measured.map(({ ms }) => ms)).toEqual([3, 4]);
-  });
-
   it.each<[title: string, limits: Parameters<typeof recordedModel>[1], more: Partial<PrepareOptions>, object]>([
     ['the one that config.json gives', { allowedSizes: [3, 7] }, {}, { allowedSizes: [3, 7] }],
     [
@@ -172,19 +166,6 @@ describe('a model on a GPU', () => {
     const { model } = await onGpu(recordedModel([X], { maxBatchRows: 8 }, [10, 10, 40, 40, 12, 12, 20]));
 
     expect([1, 2, 4, 8].map((rows) => model.cost?.(rows, 1))).toEqual([10, 12, 12, 20]);
-  });
-
-  it('costs in proportion what was too large to be run', async () => {
-    const model = recordedModel([TOKENS], { maxBatchRows: 8, ragged: raggedOver(1, 10) }, [6]);
-    const prepared = await onGpu(model, { maxElements: 40 });
-
-    expect([4, 8].map((rows) => prepared.model.cost?.(rows, 10))).toEqual([6, 12]);
-  });
-
-  it('costs what its profile says, where it has one', async () => {
-    const cost = (): number => 1;
-
-    expect((await onGpu({ ...recordedModel([X], { maxBatchRows: 8 }), cost })).model.cost).toBe(cost);
   });
 });
 
@@ -278,20 +259,6 @@ describe('what runs take, at start', () => {
     const { timesAt } = await timed(X, (rows) => (rows > 8 ? 2 : 0.1) * rows);
 
     expect(['8x3', '16x3', '32x3'].map(timesAt)).toEqual([3, 3, 0]);
-  });
-
-  it('goes on with other lengths where one fails, which is tried with no more rows', async () => {
-    let failed = 0;
-    const msOf = (rows: number, length: number): number => {
-      if (rows === 1 || length !== 32) return 1;
-      failed += 1;
-      throw new Error('too long');
-    };
-    const { measured } = await timed(TOKENS, msOf, { ragged: raggedOver(), maxBatchRows: 4 });
-
-    const sizes = measured.map(({ rows, length }) => `${rows}x${length}`);
-    expect(sizes).toEqual(expect.arrayContaining(['2x8', '1x32', '2x128']));
-    expect([sizes.includes('2x32'), failed]).toEqual([false, 1]);
   });
 
   it('is measured for a quarter of the time that loading took', async () => {

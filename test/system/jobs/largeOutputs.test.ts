@@ -11,7 +11,6 @@ import {
   FOLDER,
   type JobOptions,
   jobOf,
-  LIMITS,
   type MemoryStorage,
   manifestIn,
   ProcessEnded,
@@ -22,8 +21,6 @@ import {
 } from '../../helpers/jobs.ts';
 import { repositoryOf } from '../../helpers/scoring.ts';
 import { wordLines, wordModel, wordOf } from './wordModel.ts';
-
-const MIB = 1024 * 1024;
 
 type WordJob = ReturnType<typeof jobOfWords>;
 
@@ -101,12 +98,6 @@ describe('a piece whose results are much larger than it', () => {
       row.code ? row.code : wordOf(row),
     );
     expect(resumed).toEqual(expectedWords(400, () => 400).map((word, x) => (x === 390 ? 'RUN_FAILED' : word)));
-  });
-
-  it('is scored whole where some answers are so long that few can be held', async () => {
-    const dots = (x: number): number => (x < 30 || x % 3 === 0 ? 5 : 6 * MIB);
-    const job = jobOfWords(45, dots, { pieceBytes: 1e6, limits: { ...LIMITS, maxAnswerCharacters: 20 * MIB } });
-    expect((await runJob(job)).map(wordOf)).toEqual(expectedWords(45, dots));
   });
 
   it('takes no more memory than a bounded part of them', async () => {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import { failure } from '../../../../lambda/core/failure.ts';
-import { isPacked, isRefused } from '../../../../lambda/core/microBatch.ts';
 import { type PayloadReader, parsePointer, pointerBody } from '../../../../lambda/core/record.ts';
 import { lineModel, lineRequest, repositoryOf } from '../../../helpers/scoring.ts';
 import { accepted, decode, refusal, sentence } from '../decode/refusals.ts';
@@ -26,12 +25,6 @@ describe('a pointer', () => {
     const payloads = bucketOf({ 'a/b': lineRequest([1, 2], { id: 'large' }) });
     const request = await accepted([name, LOCATION], MODELS, payloads);
     expect([request.id, request.rows]).toEqual(['large', 2]);
-  });
-
-  it('may lead to a packed message', async () => {
-    const payloads = bucketOf({ 'a/b': [lineRequest([1]), lineRequest([2])] });
-    const body = await decode([CLASS, LOCATION], MODELS, payloads);
-    expect(isPacked(body) && body.map(isRefused)).toEqual([false, false]);
   });
 
   it('has a key of at most 1024 bytes, as long as it stays in its bucket', () => {

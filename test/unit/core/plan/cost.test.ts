@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { affineCost, OVERHEAD_ELEMENTS, tableCost } from '../../../../lambda/core/cost.ts';
+import { tableCost } from '../../../../lambda/core/cost.ts';
 import type { MeasuredRun } from '../../../../lambda/core/model.ts';
 
 const MEASURED: readonly MeasuredRun[] = [
@@ -8,13 +8,6 @@ const MEASURED: readonly MeasuredRun[] = [
   { rows: 8, length: 10, ms: 9 },
   { rows: 1, length: 100, ms: 5 },
 ];
-
-describe('the cost of a model of which nothing was measured', () => {
-  it('is an overhead and the elements of its padded rows', () => {
-    const cost = affineCost((length) => 3 * length + 1);
-    expect([cost(1, 1), cost(7, 10)]).toEqual([OVERHEAD_ELEMENTS + 4, OVERHEAD_ELEMENTS + 7 * 31]);
-  });
-});
 
 describe('the cost of a measured model', () => {
   const cost = tableCost(MEASURED);
