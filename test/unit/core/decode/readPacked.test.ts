@@ -4,8 +4,7 @@ import { type DecodeDependencies, decodeBody } from '../../../../lambda/core/bod
 import { createTemplates } from '../../../../lambda/core/bodyTemplate.ts';
 import { lineModel, repositoryOf, UNHINDERED } from '../../../helpers/scoring.ts';
 import { anyPackedBodies } from './bodies.ts';
-import { binaryBody, contentsOf, DATA, DEPS, jsonBody, wide } from './contents.ts';
-import { countedTemplates } from './countedTemplates.ts';
+import { binaryBody, contentsOf, countedTemplates, DATA, DEPS, jsonBody, wide } from './contents.ts';
 
 /** Decodes bodies one after the other, and each in full. @returns how many requests templates read */
 async function hitsIn(bodies: readonly string[], deps: DecodeDependencies = DEPS): Promise<number> {

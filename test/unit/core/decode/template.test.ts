@@ -6,8 +6,7 @@ import { type DecodedRequest, isRefused } from '../../../../lambda/core/microBat
 import type { Model } from '../../../../lambda/core/model.ts';
 import { lineModel, modelOf, repositoryOf, spec, UNHINDERED } from '../../../helpers/scoring.ts';
 import { anyBodies } from './bodies.ts';
-import { binaryBody, contentsOf, DEPS, jsonBody, wide } from './contents.ts';
-import { countedTemplates } from './countedTemplates.ts';
+import { binaryBody, contentsOf, countedTemplates, DEPS, jsonBody, wide } from './contents.ts';
 
 /** Decodes bodies one after the other. @returns how many of them a template read */
 function hitsIn(bodies: readonly string[], deps = DEPS): number {
