@@ -148,4 +148,10 @@ describe('join', () => {
         '[1, 3]; send fewer rows in a request',
     });
   });
+
+  it('takes trailing shapes for different even when they hold as many elements', () => {
+    const wide = { ...floats('a', 1, 1, 2, 3, 4), shape: [1, 4] };
+    const square = { ...floats('a', 1, 1, 2, 3, 4), shape: [1, 2, 2] };
+    expect(join([[wide], [square]])).toMatchObject({ failed: true, code: 'RUN_FAILED' });
+  });
 });
