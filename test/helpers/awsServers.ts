@@ -31,7 +31,7 @@ import {
   type SendMessageBatchResult,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
-import { afterAll, afterEach, beforeAll } from '@jest/globals';
+import { afterAll, beforeAll } from '@jest/globals';
 import dynalite from 'dynalite';
 import { buildApp, startFauxqs } from 'fauxqs';
 import {
@@ -46,6 +46,8 @@ import { digestOf, fileKey, manifestKey, PART_BYTES, partsOf, writeManifest } fr
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
 import { afterThisTest } from './openModels.ts';
 import { nameOf } from './strictSqs.ts';
+
+const ANYONE = { region: 'us-east-1', credentials: { accessKeyId: 'test', secretAccessKey: 'test' } };
 
 export interface SqsServer {
   /** A client of the server, or of another one; it is closed after the test. */
@@ -143,12 +145,8 @@ export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine
     );
   };
   const client: SqsServer['client'] = (other, patience = HOST_PATIENCE) => {
-    const sqs = createSqsClient(patience, {
-      endpoint: other?.endpoint ?? endpoint(),
-      region: 'us-east-1',
-      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-      useQueueUrlAsEndpoint: false,
-    });
+    const where = { ...ANYONE, endpoint: other?.endpoint ?? endpoint() };
+    const sqs = createSqsClient(patience, { ...where, useQueueUrlAsEndpoint: false });
     noteHidden(sqs);
     afterThisTest(async () => sqs.destroy());
     return sqs;
@@ -286,12 +284,8 @@ export function useS3Server(): S3Server {
   });
 
   const client: S3Server['client'] = (other, patience = HOST_PATIENCE) => {
-    const s3 = createS3Client(patience, {
-      endpoint: other?.endpoint ?? endpoint,
-      region: 'us-east-1',
-      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-      forcePathStyle: true,
-    });
+    const where = { ...ANYONE, endpoint: other?.endpoint ?? endpoint };
+    const s3 = createS3Client(patience, { ...where, forcePathStyle: true });
     afterThisTest(async () => s3.destroy());
     return s3;
   };
@@ -339,7 +333,6 @@ export function useDynamoDbServer(): DynamoDbServer {
   const server = dynalite({ createTableMs: 0 });
   let endpoint = '';
   let tables = 0;
-  const cleanups: (() => Promise<void> | void)[] = [];
 
   beforeAll(async () => {
     server.listen(0, '127.0.0.1');
@@ -348,28 +341,21 @@ export function useDynamoDbServer(): DynamoDbServer {
     if (address === null || typeof address === 'string') throw new Error('expected a TCP address');
     endpoint = `http://127.0.0.1:${address.port}`;
   });
-  afterEach(async () => {
-    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-  });
   afterAll(async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   });
 
   const client: DynamoDbServer['client'] = (other, patience = HOST_PATIENCE) => {
-    const dynamodb = createDynamoDbClient(patience, {
-      endpoint: other?.endpoint ?? endpoint,
-      region: 'us-east-1',
-      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-    });
-    cleanups.push(() => dynamodb.destroy());
+    const dynamodb = createDynamoDbClient(patience, { ...ANYONE, endpoint: other?.endpoint ?? endpoint });
+    afterThisTest(async () => dynamodb.destroy());
     return dynamodb;
   };
   return {
     client,
     async front(...steps) {
       const front = await startFront(endpoint, steps);
-      cleanups.push(front.stop);
+      afterThisTest(front.stop);
       return front;
     },
     async table() {
@@ -410,16 +396,12 @@ export function someBytes(length: number): Uint8Array {
 /** Two parts, of which the last is short: the local server takes no more than 10 MiB at once. */
 export const LARGE = someBytes(PART_BYTES + 1234);
 
-interface Published {
-  readonly bucket: string;
-  /** The prefix and the digest. */
-  readonly folder: string;
-  readonly digest: string;
-  readonly uri: string;
-}
-
-/** A model repository in a bucket of its own, with the manifest that describes it, or with another text in its place. */
-export async function publish(server: S3Server, files: Files, manifest = manifestOf(files)): Promise<Published> {
+/**
+ * A model repository in a bucket of its own, with the manifest that describes it, or with another text in its place.
+ *
+ * @returns where it lies; its folder is the prefix and the digest
+ */
+export async function publish(server: S3Server, files: Files, manifest = manifestOf(files)) {
   const bucket = await server.bucket();
   const digest = digestOf(manifest);
   const folder = `team/models/${digest}`;
@@ -437,35 +419,26 @@ export function manifestOf(files: Files): string {
   return writeManifest(described);
 }
 
-interface Fetching {
-  /** Where repositories are fetched to. */
-  readonly directory: string;
-  /** The paths of the requests so far, without the query, and the ranges that they asked for. */
-  requests(): { readonly path: string; readonly range: string | undefined }[];
-  fetch(uri: string, options?: Partial<FetchModelsOptions>): Promise<string>;
-}
-
-interface HostDependencies {
+interface FetchingOptions {
   readonly patience?: Patience;
   /** What answers the n-th request in the server's place. */
   readonly steps?: readonly (Step | undefined)[];
-  /** @default an empty one */
+  /** Where repositories are fetched to. @default an empty one */
   readonly directory?: string;
 }
 
 /** Fetches through a server in front, which is gone after the test. */
-export async function fetching(
-  server: S3Server,
-  { patience, steps = [], directory }: HostDependencies = {},
-): Promise<Fetching> {
+export async function fetching(server: S3Server, { patience, steps = [], directory }: FetchingOptions = {}) {
   const into = directory ?? (await emptyFolder());
   const front = await server.front(...steps);
   const s3 = server.client(front, patience);
   return {
     directory: into,
+    /** The paths of the requests so far, without the query, and the ranges that they asked for. */
     requests: () =>
       front.requests.map(({ path, headers }) => ({ path: path.split('?')[0] ?? '', range: headers.range })),
-    fetch: (uri, options = {}) => fetchModels({ s3, uri, directory: into, retry: { random: () => 0 }, ...options }),
+    fetch: (uri: string, options: Partial<FetchModelsOptions> = {}) =>
+      fetchModels({ s3, uri, directory: into, retry: { random: () => 0 }, ...options }),
   };
 }
 

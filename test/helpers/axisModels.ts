@@ -55,25 +55,6 @@ export function renamedLengthModel(): Uint8Array {
   return model('x FP32[batch,length]', 'y FP32[batch,time]', [node('Identity', 'x', 'y')]);
 }
 
-/** The length of float32 `[batch, length]` for each row: int64 `[batch]`. */
-export function lengthModel(): Uint8Array {
-  return model('x FP32[batch,length]', 'y INT64[batch]', [
-    node('Shape', 'x', 'length', { start: 1, end: 2 }),
-    node('Shape', 'x', 'rows', { start: 0, end: 1 }),
-    node('Expand', 'length rows', 'y'),
-  ]);
-}
-
-/** The mean of each row of float32 `[batch, length]`, whose length must be a multiple of four. */
-export function multipleOfFourMeanModel(): Uint8Array {
-  return model(
-    'x FP32[batch,length]',
-    'y FP32[batch,1,1]',
-    [node('Reshape', 'x fours', 'folded'), node('ReduceMean', 'folded axes', 'y')],
-    [ints('fours', 0, -1, 4), ints('axes', 1, 2)],
-  );
-}
-
 /** The largest of each row of float32 `[batch, length]` below 40, quantised dynamically before. */
 export function quantisedInPlaceModel(): Uint8Array {
   return model(

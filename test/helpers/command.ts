@@ -142,17 +142,11 @@ export function pretendingToBe(version: string): NodeJS.ProcessEnv {
   return { ...process.env, NODE_OPTIONS: `--import data:text/javascript,${pretend}` };
 }
 
-export interface Ended {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /** How a process ended, be it well or not. */
-export async function outcomeOf(running: Promise<{ stdout: string; stderr: string }>): Promise<Ended> {
+export async function outcomeOf(running: Promise<{ stdout: string; stderr: string }>): Promise<Finished> {
   return await running.then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
+    ({ code, stdout, stderr }: Finished) => ({ code, stdout, stderr }),
   );
 }
 
@@ -188,35 +182,14 @@ export function docExamples(page: string): DocExample[] {
   return examples;
 }
 
-export interface TerminalOptions {
-  readonly columns?: number;
-  /** What kind of terminal it is. @default xterm */
-  readonly term?: string;
-}
+export type InTerminal = ReturnType<typeof startInTerminal>;
+export type TerminalOptions = Parameters<typeof startInTerminal>[2];
 
-/** A script of the repository that runs in a terminal of its own. */
-export interface InTerminal {
-  /** What the terminal was sent so far: stdout and stderr together, control sequences included. */
-  output(): string;
-  /** Waits until what the terminal was sent matches. */
-  shows(pattern: RegExp): Promise<void>;
-  /** Presses keys, `\x03` for Ctrl-C. */
-  press(keys: string): void;
-  /** Makes the window as wide. */
-  resize(columns: number): void;
-  /** Closes the window, which ends what still runs in it. */
-  close(): void;
-  /** @returns the exit code; of a process that a signal ended, 128 and its number, as shells have it */
-  ended(): Promise<number | null>;
-}
-
-/** Runs a script in a pseudo-terminal, which the program `script` of util-linux makes. */
-export function startInTerminal(
-  scriptFile: string,
-  args: readonly string[],
-  { columns = 80, term = 'xterm' }: TerminalOptions = {},
-): InTerminal {
-  assertScriptIsThere();
+/** Runs a script in a pseudo-terminal, which the program `script` of util-linux makes. @param term the kind of terminal */
+export function startInTerminal(scriptFile: string, args: readonly string[], { columns = 80, term = 'xterm' } = {}) {
+  if (spawnSync('script', ['--version']).status !== 0) {
+    throw new Error("expected the program 'script' of util-linux, to make a terminal, got none; install bsdutils");
+  }
   const path = fileURLToPath(new URL(`../../${scriptFile}`, import.meta.url));
   const node = [process.execPath, path, ...args].map(quoted).join(' ');
   // The terminal's name is what another process needs to resize it.
@@ -228,24 +201,25 @@ export function startInTerminal(
     output += chunk;
   });
   return {
+    /** What the terminal was sent so far: stdout and stderr together, control sequences included. */
     output: () => output,
-    shows: (pattern) => untilMatched(child, () => output, pattern),
-    press: (keys) => void child.stdin.write(keys),
-    resize(toColumns) {
+    /** Waits until what the terminal was sent matches. */
+    shows: (pattern: RegExp) => untilMatched(child, () => output, pattern),
+    /** Presses keys, `\x03` for Ctrl-C. */
+    press: (keys: string) => void child.stdin.write(keys),
+    /** Makes the window as wide. */
+    resize(toColumns: number): void {
       const terminal = /^(\/dev\/\S+)/.exec(output)?.[1] ?? '';
       spawnSync('stty', ['-F', terminal, 'cols', String(toColumns)]);
     },
+    /** Closes the window, which ends what still runs in it. */
     close: () => void child.kill(),
-    async ended() {
+    /** @returns the exit code; of a process that a signal ended, 128 and its number, as shells have it */
+    async ended(): Promise<number | null> {
       const [code] = await closed;
       return code;
     },
   };
-}
-
-function assertScriptIsThere(): void {
-  if (spawnSync('script', ['--version']).status === 0) return;
-  throw new Error("expected the program 'script' of util-linux, to make a terminal, got none; install bsdutils");
 }
 
 function quoted(text: string): string {

@@ -1,4 +1,4 @@
-import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
+import { DeleteMessageBatchCommand, type Message } from '@aws-sdk/client-sqs';
 import { afterEach } from '@jest/globals';
 import { Batchscore, type BatchscoreOptions, type ScoringResult } from '../../client/index.ts';
 import { createPayloads } from '../../lambda/aws/payloads.ts';
@@ -107,7 +107,7 @@ export function useDeployments(): Deployments {
             payloads,
           });
           for (let answered = 0; answered < count; ) {
-            const messages = await receive(sqs, requestQueueUrl);
+            const messages = await sqs.receive(requestQueueUrl, { waitSeconds: 20 });
             const outcomes = await scoreRecords(messages.map(toRecord), deps, enoughTime());
             answered += outcomes.filter(({ status }) => status === 'answered').length;
             await remove(sqs, requestQueueUrl, messages);
@@ -116,17 +116,6 @@ export function useDeployments(): Deployments {
       };
     },
   };
-}
-
-async function receive(sqs: SqsServer, QueueUrl: string): Promise<Message[]> {
-  const command = new ReceiveMessageCommand({
-    QueueUrl,
-    MaxNumberOfMessages: 10,
-    WaitTimeSeconds: 20,
-    MessageSystemAttributeNames: ['MessageGroupId'],
-  });
-  const { Messages = [] } = await sqs.client().send(command);
-  return Messages;
 }
 
 async function remove(sqs: SqsServer, QueueUrl: string, messages: readonly Message[]): Promise<void> {

@@ -137,13 +137,3 @@ export function stallsAfter(start: string, headers: Readonly<Record<string, stri
 export const hangsUp: Step = ({ response }) => {
   response.destroy();
 };
-
-/** Never answers a request whose body holds `text`, as often as it is told; all others go through. */
-export function silentTo(text: string, times: number): Step[] {
-  let left = times;
-  const step: Step = async (exchange) => {
-    if (exchange.body.includes(text) && left-- > 0) return neverAnswers(exchange);
-    await giveAnswer(exchange);
-  };
-  return Array(150).fill(step);
-}

@@ -172,20 +172,6 @@ export function recordOfMessage(
   return { ...record, attributes: { ...record.attributes, ApproximateReceiveCount } };
 }
 
-/** A record of a FIFO queue, the `sequence`th of its group. */
-export function fifoSqsRecord(group: string, sequence: number, body: unknown): SQSRecord {
-  const record = sqsRecord(body, { eventSourceARN: `${QUEUE_ARN}.fifo` });
-  return {
-    ...record,
-    attributes: {
-      ...record.attributes,
-      MessageGroupId: group,
-      SequenceNumber: String(sequence).padStart(20, '0'),
-      MessageDeduplicationId: record.messageId,
-    },
-  };
-}
-
 export function sqsEvent(Records: SQSRecord[]): SQSEvent {
   return { Records };
 }

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { createDevTelemetry } from '../../cli/dev.ts';
 import { type Estimate, estimate } from '../../cli/job.ts';
@@ -17,7 +17,7 @@ import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { TimeLimit } from '../../lambda/core/record.ts';
 import { finishJob, noteFailure } from '../../lambda/jobs/finishJob.ts';
 import { dataKeys, planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
-import { JobError, type JobStart, type JobStorage, type Spec } from '../../lambda/jobs/jobTypes.ts';
+import { JobError, type JobStart, type JobStorage, type Manifest, type Spec } from '../../lambda/jobs/jobTypes.ts';
 import { type PlanAnswer, planJob } from '../../lambda/jobs/planJob.ts';
 import { openReader, type ScoreEvent, scorePart, skipPiece } from '../../lambda/jobs/scorePart.ts';
 import { createRowScoring, MAX_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
@@ -32,6 +32,7 @@ export const LIMITS = {
   deadlineMarginMs: 1,
 };
 export const FOLDER = 'out/job/';
+const MODELS = repositoryOf(lineModel());
 const NO_DEADLINE: TimeLimit = {
   remainingMs: () => Number.POSITIVE_INFINITY,
   signal: new AbortController().signal,
@@ -107,6 +108,23 @@ export interface JobOptions {
   readonly run?: number;
 }
 
+/** A job of one object, which lies in a bucket of its own in memory. @param options the line model, unless they name others */
+export function jobOf(
+  key: string,
+  given: string | Uint8Array,
+  options: Partial<Omit<JobOptions, 'storage'>> & { readonly storage?: MemoryStorage } = {},
+): JobOptions & { readonly storage: MemoryStorage } {
+  const { storage = memoryStorage() } = options;
+  const content = Buffer.from(given);
+  storage.objects.set(key, content);
+  return { models: MODELS, ...options, storage, key, content };
+}
+
+/** What a job that has finished says of itself. */
+export function manifestIn({ objects }: MemoryStorage): Manifest {
+  return JSON.parse(objects.get(`${FOLDER}manifest.json`)?.toString() ?? '');
+}
+
 export function startOf({ key, content, spec = {}, run = 1 }: JobOptions): JobStart {
   const input = { bucket: 'bucket', key, etag: etagOf(content), bytes: content.length };
   return { ...input, job: 'job', run, folder: FOLDER, concurrency: 2, spec };
@@ -153,7 +171,7 @@ export class ProcessEnded extends Error {}
  * @returns the rows, parsed, in the order of the keys
  *
  * ```ts
- * expect(await runJob({ key: 'in/rows.jsonl', content: LINES })).toHaveLength(3);
+ * expect(await runJob(jobOf('in/rows.jsonl', LINES))).toHaveLength(3);
  * ```
  */
 export async function runJob(options: JobOptions): Promise<Record<string, unknown>[]> {
@@ -178,16 +196,7 @@ export async function rowsOf(storage: JobStorage): Promise<Record<string, unknow
     .map((line) => JSON.parse(line));
 }
 
-export interface JobsServer {
-  readonly endpoint: string;
-  readonly stateMachineArn: string;
-  readonly sfn: SFNClient;
-  /** Names of the executions that were started. */
-  readonly started: string[];
-  /** Executions begin once this is called; until then they are running. */
-  go(): void;
-  stop(): void;
-}
+export type JobsServer = Awaited<ReturnType<typeof startJobsServer>>;
 
 interface Execution {
   readonly input: string;
@@ -196,16 +205,16 @@ interface Execution {
   cause?: string;
 }
 
-const MODELS = repositoryOf(lineModel());
 const ARN = 'arn:aws:states:us-east-1:000000000000:stateMachine:jobs';
 
 /**
  * The three actions of Step Functions that clients of jobs use, over what an execution does: it plans, scores and
  * finishes with the real code, one part after the other.
  *
- * @param waits whether executions wait for `go`. @default false
+ * @param waits whether executions wait for `go`: until then they are running. @default false
+ * @returns among others `started`, the names of the executions that were started
  */
-export async function startJobsServer(storage: JobStorage, { waits = false } = {}): Promise<JobsServer> {
+export async function startJobsServer(storage: JobStorage, { waits = false } = {}) {
   const executions = new Map<string, Execution>();
   const started: string[] = [];
   const begun = deferred();
@@ -283,27 +292,14 @@ async function play(storage: JobStorage, execution: Execution): Promise<void> {
   }
 }
 
-export interface JobStack {
-  readonly s3: S3Client;
-  readonly sfn: SFNClient;
-  readonly stateMachineArn: string;
-  readonly client: Batchscore;
-  /** Every line that was said, in order. */
-  readonly said: readonly string[];
-  put(key: string, body: string): Promise<void>;
-  get(key: string): Promise<string>;
-  keysUnder(prefix: string): Promise<string[]>;
-  /** The first line that matches, from now on or before. */
-  line(pattern: RegExp): Promise<string>;
-  stop(): Promise<void>;
-}
+export type JobStack = Awaited<ReturnType<typeof startJobStack>>;
 
 const BUCKET = 'batchscore-jobs';
 /** So small that a few rows make several parts and pieces. */
 const SIZES = { BATCHSCORE_JOBS_PART_BYTES: '2000', BATCHSCORE_JOBS_PIECE_BYTES: '700' };
 
 /** The local stack with the models of the repository, in this process. */
-export async function startJobStack(environment = SIZES): Promise<JobStack> {
+export async function startJobStack(environment = SIZES) {
   const said: string[] = [];
   const waiting = new Set<() => void>();
   const say = (message: string): void => {
@@ -329,21 +325,23 @@ export async function startJobStack(environment = SIZES): Promise<JobStack> {
     s3,
     sfn,
     client,
-    stateMachineArn: stack.jobs?.jobStateMachine ?? '',
+    stateMachineArn: jobStateMachine,
+    /** Every line that was said, in order. */
     said,
-    async put(key, body) {
+    async put(key: string, body: string): Promise<void> {
       await s3.send(new PutObjectCommand({ Bucket: BUCKET, Key: key, Body: body }));
     },
-    async get(key) {
+    async get(key: string): Promise<string> {
       const { Body } = await s3.send(new GetObjectCommand({ Bucket: BUCKET, Key: key }));
       return (await Body?.transformToString()) ?? '';
     },
-    async keysUnder(prefix) {
+    async keysUnder(prefix: string): Promise<string[]> {
       const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket: BUCKET, Prefix: prefix }));
       return Contents.flatMap(({ Key }) => Key ?? []).toSorted();
     },
-    line: (pattern) =>
-      new Promise((resolve) => {
+    /** The first line that matches, from now on or before. */
+    line: (pattern: RegExp) =>
+      new Promise<string>((resolve) => {
         const look = (): void => {
           const found = said.find((one) => pattern.test(one));
           if (found === undefined) return;
@@ -353,7 +351,7 @@ export async function startJobStack(environment = SIZES): Promise<JobStack> {
         waiting.add(look);
         look();
       }),
-    async stop() {
+    async stop(): Promise<void> {
       await client.close();
       s3.destroy();
       sfn.destroy();

@@ -76,11 +76,6 @@ export function scalarInputModel(): Uint8Array {
   return model('x FP32[batch,3]; factor FP32[]', 'y FP32[batch,3]', [node('Mul', 'x factor', 'y')]);
 }
 
-/** The mean over everything, rows included: float32 `[batch, 3]` in, `[1, 1]` out, whatever the batch. */
-export function meanOverBatchModel(): Uint8Array {
-  return model('x FP32[batch,3]', 'mean FP32[1,1]', [node('ReduceMean', 'x', 'mean', { keepdims: 1 })]);
-}
-
 /** Looks `index` (int64 `[batch]`) up in a table of three; the run fails for an index outside of -3..2. */
 export function lookupModel(): Uint8Array {
   const table = floats('table', 10, 20, 30);
@@ -91,17 +86,6 @@ export function lookupModel(): Uint8Array {
 export function multipleOfFourModel(): Uint8Array {
   const fours = ints('fours', 0, -1, 4);
   return model('x FP32[batch,length]', 'y FP32[batch,quarter,4]', [node('Reshape', 'x fours', 'y')], [fours]);
-}
-
-/** `depth` multiplications one after the other by the same `width` by `width` matrix: float32 `[batch, width]`. */
-export function slowModel(depth: number, width: number): Uint8Array {
-  const rawData = new Uint8Array(new Float32Array(width * width).fill(1 / width).buffer);
-  const names = ['x', ...Array.from({ length: depth - 1 }, (_, layer) => `hidden_${layer}`), 'y'];
-  const layers = Array.from({ length: depth }, (_, layer) =>
-    node('MatMul', `${names[layer]} weights`, `${names[layer + 1]}`),
-  );
-  const weights = { name: 'weights', dataType: DataType.FLOAT, dims: [width, width], rawData };
-  return model(`x FP32[batch,${width}]`, `y FP32[batch,${width}]`, layers, [weights]);
 }
 
 /** Gives a sequence of tensors instead of a tensor. */
@@ -174,82 +158,72 @@ export function turningModel(): Uint8Array {
 
 /** Gives back int32 `[batch, 3]`. With 8 rows or more it divides the least int32 by -1, at which x86 ends the process. */
 export function trappingModel(): Uint8Array {
-  return encodeModel({
-    inputs: [{ name: 'x', datatype: 'INT32', shape: ['batch', 3] }],
-    outputs: [{ name: 'y', datatype: 'INT32', shape: ['batch', 3] }],
-    nodes: [
-      { op: 'Shape', inputs: ['x'], outputs: ['shape'], attributes: { start: 0, end: 1 } },
-      { op: 'Cast', inputs: ['shape'], outputs: ['rows'], attributes: { to: DataType.INT32 } },
+  const int32 = (name: string, value: number): Constant => {
+    return { name, dataType: DataType.INT32, dims: [1], int32Data: [value] };
+  };
+  return model(
+    'x INT32[batch,3]',
+    'y INT32[batch,3]',
+    [
+      node('Shape', 'x', 'shape', { start: 0, end: 1 }),
+      node('Cast', 'shape', 'rows', { to: DataType.INT32 }),
       // 1 up to 7 rows, -1 from 8 on: 15 less twice the rows, cut to that.
-      { op: 'Sub', inputs: ['fifteen', 'rows'], outputs: ['less'] },
-      { op: 'Sub', inputs: ['less', 'rows'], outputs: ['least_twice'] },
-      { op: 'Max', inputs: ['least_twice', 'minus_one'], outputs: ['from_below'] },
-      { op: 'Min', inputs: ['from_below', 'one'], outputs: ['divisor'] },
-      { op: 'Div', inputs: ['least', 'divisor'], outputs: ['quotient'] },
-      { op: 'Mul', inputs: ['quotient', 'zero'], outputs: ['nothing'] },
-      { op: 'Add', inputs: ['x', 'nothing'], outputs: ['y'] },
+      node('Sub', 'fifteen rows', 'less'),
+      node('Sub', 'less rows', 'least_twice'),
+      node('Max', 'least_twice minus_one', 'from_below'),
+      node('Min', 'from_below one', 'divisor'),
+      node('Div', 'least divisor', 'quotient'),
+      node('Mul', 'quotient zero', 'nothing'),
+      node('Add', 'x nothing', 'y'),
     ],
-    constants: [
-      scalar('fifteen', 15),
-      scalar('minus_one', -1),
-      scalar('one', 1),
-      scalar('zero', 0),
-      scalar('least', -(2 ** 31)),
-    ],
-  });
+    [int32('fifteen', 15), int32('minus_one', -1), int32('one', 1), int32('zero', 0), int32('least', -(2 ** 31))],
+  );
 }
 
 /** Gives back float32 `[batch, 3]`; the run fails with 8 rows or more. */
 export function failingModel(): Uint8Array {
-  return encodeModel({
-    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 3] }],
-    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 3] }],
-    nodes: [
-      { op: 'Shape', inputs: ['x'], outputs: ['rows'], attributes: { start: 0, end: 1 } },
-      { op: 'Gather', inputs: ['table', 'rows'], outputs: ['nothing'] },
-      { op: 'Add', inputs: ['x', 'nothing'], outputs: ['y'] },
+  return model(
+    'x FP32[batch,3]',
+    'y FP32[batch,3]',
+    [
+      node('Shape', 'x', 'rows', { start: 0, end: 1 }),
+      node('Gather', 'table rows', 'nothing'),
+      node('Add', 'x nothing', 'y'),
     ],
-    constants: [{ name: 'table', dataType: DataType.FLOAT, dims: [8], floatData: new Array(8).fill(0) }],
-  });
+    [floats('table', 0, 0, 0, 0, 0, 0, 0, 0)],
+  );
 }
 
 /** Looks `ids` (int64 `[batch, 2]`) up in a table that has those from 4,901 to 5,099 alone. */
 export function farIdsModel(): Uint8Array {
-  return encodeModel({
-    inputs: [{ name: 'ids', datatype: 'INT64', shape: ['batch', 2] }],
-    outputs: [{ name: 'value', datatype: 'FP32', shape: ['batch', 2] }],
-    nodes: [
-      { op: 'Sub', inputs: ['ids', 'offset'], outputs: ['places'] },
-      { op: 'Abs', inputs: ['places'], outputs: ['distances'] },
-      { op: 'Gather', inputs: ['table', 'distances'], outputs: ['value'] },
+  return model(
+    'ids INT64[batch,2]',
+    'value FP32[batch,2]',
+    [
+      node('Sub', 'ids offset', 'places'),
+      node('Abs', 'places', 'distances'),
+      node('Gather', 'table distances', 'value'),
     ],
-    constants: [
-      { name: 'offset', dataType: DataType.INT64, dims: [1], int64Data: [5_000] },
-      { name: 'table', dataType: DataType.FLOAT, dims: [100], floatData: Array.from({ length: 100 }, (_, id) => id) },
-    ],
-  });
+    [ints('offset', 5_000), floats('table', ...Array(100).keys())],
+  );
 }
 
 /** Gives back float32 `[batch, 3]`, after a product of two square matrices with 128 rows for each that it is given. */
 export function slowerTogetherModel(): Uint8Array {
-  return encodeModel({
-    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 3] }],
-    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 3] }],
-    nodes: [
-      { op: 'Shape', inputs: ['x'], outputs: ['rows'], attributes: { start: 0, end: 1 } },
-      { op: 'Mul', inputs: ['rows', 'each'], outputs: ['side'] },
-      { op: 'Concat', inputs: ['side', 'side'], outputs: ['square'], attributes: { axis: 0 } },
-      { op: 'ConstantOfShape', inputs: ['square'], outputs: ['zeros'] },
-      { op: 'MatMul', inputs: ['zeros', 'zeros'], outputs: ['product'] },
-      { op: 'ReduceMax', inputs: ['product'], outputs: ['nothing'], attributes: { keepdims: 0 } },
-      { op: 'Add', inputs: ['x', 'nothing'], outputs: ['y'] },
+  return model(
+    'x FP32[batch,3]',
+    'y FP32[batch,3]',
+    [
+      node('Shape', 'x', 'rows', { start: 0, end: 1 }),
+      node('Mul', 'rows each', 'side'),
+      node('Concat', 'side side', 'square', { axis: 0 }),
+      node('ConstantOfShape', 'square', 'zeros'),
+      node('MatMul', 'zeros zeros', 'product'),
+      node('ReduceMax', 'product', 'nothing', { keepdims: 0 }),
+      node('Add', 'x nothing', 'y'),
     ],
-    constants: [{ name: 'each', dataType: DataType.INT64, dims: [1], int64Data: [128] }],
-  });
-}
-
-function scalar(name: string, value: number): Constant {
-  return { name, dataType: DataType.INT32, dims: [1], int32Data: [value] };
+    [ints('each', 128)],
+  );
 }
 
 /** What `culpritModel` does for some indexes, in native code. */
@@ -307,4 +281,8 @@ export function culpritModel(): Uint8Array {
       ints('side', 1),
     ],
   );
+}
+
+function scalar(name: string, value: number): Constant {
+  return { name, dataType: DataType.INT32, dims: [1], int32Data: [value] };
 }

@@ -155,18 +155,12 @@ export function standardRecords(bodies: readonly unknown[]): MessageRecord[] {
   return bodies.map((body, index) => standardRecord(body, { messageId: messageIdOf(index) }));
 }
 
-/** A record of a FIFO queue in message group `group`. */
-function fifoRecord(group: string, body: unknown, overrides: Partial<MessageRecord> = {}): MessageRecord {
-  return standardRecord(body, {
-    attributes: { ApproximateReceiveCount: '1', SentTimestamp: '1545082649183', MessageGroupId: group },
-    eventSourceARN: FIFO_QUEUE,
-    ...overrides,
-  });
-}
-
-/** One FIFO record per `[group, body]`, the message IDs numbered by {@link messageIdOf}. */
+/** One record of a FIFO queue per `[group, body]`, the message IDs numbered by {@link messageIdOf}. */
 export function fifoRecords(entries: readonly (readonly [group: string, body: unknown])[]): MessageRecord[] {
-  return entries.map(([group, body], index) => fifoRecord(group, body, { messageId: messageIdOf(index) }));
+  return entries.map(([MessageGroupId, body], index) => {
+    const record = standardRecord(body, { messageId: messageIdOf(index), eventSourceARN: FIFO_QUEUE });
+    return { ...record, attributes: { ...record.attributes, MessageGroupId } };
+  });
 }
 
 /** Fields of a request besides its inputs, or fields that spoil it. */

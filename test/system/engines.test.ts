@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { type Ended, LOWEST, MANIFEST, outcomeOf, pretendingToBe, REPOSITORY, TOO_LOW } from '../helpers/command.ts';
+import { type Finished, LOWEST, MANIFEST, outcomeOf, pretendingToBe, REPOSITORY, TOO_LOW } from '../helpers/command.ts';
 
 const run = promisify(execFile);
 
@@ -19,7 +19,7 @@ describe('npm ci', () => {
   const folder = mkdtempSync(join(tmpdir(), 'batchscore-ci-'));
   afterAll(() => rm(folder, { recursive: true }));
 
-  const npmCi = (version: string, ...options: readonly string[]): Promise<Ended> =>
+  const npmCi = (version: string, ...options: readonly string[]): Promise<Finished> =>
     outcomeOf(run('npm', ['ci', '--dry-run', '--offline', ...options], { cwd: folder, env: pretendingToBe(version) }));
   const putFiles = async (manifest: unknown, lock: unknown): Promise<void> => {
     await writeFile(join(folder, 'package.json'), JSON.stringify(manifest));

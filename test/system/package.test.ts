@@ -6,7 +6,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import {
-  type Ended,
+  type Finished,
   LOWEST,
   LOWEST_MAJOR,
   MANIFEST,
@@ -132,7 +132,7 @@ describe('the packed package', () => {
   });
 
   describe.each(nodesOnPath())('with its dependencies alone, without ONNX Runtime, on Node %s', (version, node) => {
-    const batchscore = (...args: readonly string[]): Promise<Ended> =>
+    const batchscore = (...args: readonly string[]): Promise<Finished> =>
       outcomeOf(run(node, [join(installedBare, 'cli', 'bin.js'), ...args], { cwd: bare }));
 
     if (majorOf(version) < LOWEST_MAJOR) {
@@ -163,7 +163,7 @@ describe('the packed package', () => {
   });
 
   it('runs on the lowest Node that its manifest allows, and refuses an older one', async () => {
-    const asNode = (version: string): Promise<Ended> =>
+    const asNode = (version: string): Promise<Finished> =>
       outcomeOf(
         run(process.execPath, [join(installedBare, 'cli', 'bin.js'), '--help'], { env: pretendingToBe(version) }),
       );
@@ -172,7 +172,7 @@ describe('the packed package', () => {
   });
 });
 
-function tooOld(version: string): Ended {
+function tooOld(version: string): Finished {
   const stderr = `batchscore: expected Node ${LOWEST_MAJOR} or newer, got ${version}; install a newer Node\n`;
   return { code: 1, stdout: '', stderr };
 }
@@ -194,17 +194,7 @@ function majorOf(version: string): number {
 }
 
 async function typecheck(folder: string, file: string): Promise<void> {
-  const strict = [
-    '--noEmit',
-    '--strict',
-    '--skipLibCheck',
-    '--module',
-    'nodenext',
-    '--target',
-    'es2024',
-    '--types',
-    'node',
-  ];
+  const strict = '--noEmit --strict --skipLibCheck --module nodenext --target es2024 --types node'.split(' ');
   const types = ['--typeRoots', join(REPOSITORY, 'node_modules', '@types'), '--lib', 'esnext'];
   const tsc = join(REPOSITORY, 'node_modules', 'typescript', 'bin', 'tsc');
   await run(process.execPath, [tsc, ...strict, ...types, file], { cwd: folder });

@@ -54,15 +54,6 @@ describe('the deadline of an invocation', () => {
     expect(await invoke(handler, [sqsRecord(lookupRequest(0))], 30_001)).toEqual({ batchItemFailures: [] });
   });
 
-  it('leaves time to write when little more than its margin is left', async () => {
-    const where = { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
-    const { handler } = await deployed(where);
-
-    expect(await invoke(handler, [sqsRecord(lookupRequest(0))], 3_500)).toEqual({ batchItemFailures: [] });
-
-    expect(await server.drain(where.resultQueueUrl)).toHaveLength(1);
-  });
-
   it.each([
     ['writes', ['SendMessageBatch']],
     ['changes of visibility', ['SendMessageBatch', 'ChangeMessageVisibilityBatch']],

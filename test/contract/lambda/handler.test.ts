@@ -22,29 +22,6 @@ function deployment(): Deployment {
   return { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
 }
 
-/** SNS of the same server, with topics whose messages go to the queue. */
-function snsOf(queueUrl: string) {
-  const { origin, pathname } = new URL(queueUrl);
-  const call = async (Action: string, fields: Record<string, string>): Promise<string> => {
-    const response = await fetch(origin, { method: 'POST', body: new URLSearchParams({ Action, ...fields }) });
-    const text = await response.text();
-    if (!response.ok) throw new Error(text);
-    return text;
-  };
-  return {
-    async publish(topic: string, Message: string, attributes: Record<string, string>): Promise<void> {
-      const [, TopicArn = ''] = /<TopicArn>(.*)<\/TopicArn>/.exec(await call('CreateTopic', { Name: topic })) ?? [];
-      const entries = Object.entries(attributes).flatMap(([key, value], index) => [
-        [`Attributes.entry.${index + 1}.key`, key],
-        [`Attributes.entry.${index + 1}.value`, value],
-      ]);
-      const Endpoint = `arn:aws:sqs:us-east-1:000000000000:${pathname.split('/').at(-1)}`;
-      await call('Subscribe', { TopicArn, Protocol: 'sqs', Endpoint, ...Object.fromEntries(entries) });
-      await call('Publish', { TopicArn, Message });
-    },
-  };
-}
-
 interface Answer {
   readonly message_id: string;
   readonly code?: string;
@@ -130,31 +107,6 @@ describe('the handler', () => {
     );
   });
 
-  it('answers what SNS wraps with an error that says how to send it as it is, and scores it sent so', async () => {
-    const where = deployment();
-    const sns = snsOf(where.requestQueueUrl);
-    const body = JSON.stringify(lookupRequest(2));
-    await sns.publish('wrapped', body, {});
-    await sns.publish('raw', body, { RawMessageDelivery: 'true' });
-    const messages = await server.receive(where.requestQueueUrl);
-    const { handler } = await deployed(where);
-
-    await invoke(
-      handler,
-      messages.map((message) => recordOfMessage(message, where.requestQueueUrl)),
-    );
-
-    const answers = await answersOn(where.resultQueueUrl);
-    const [wrapped, raw] = [false, true].map(
-      (isRaw) => messages.find(({ Body }) => (Body === body) === isRaw)?.MessageId,
-    );
-    expect(answers.get(raw ?? '')).toMatchObject({ outputs: [{ data: [30] }] });
-    expect(answers.get(wrapped ?? '')).toMatchObject({
-      code: 'INVALID_REQUEST',
-      error: expect.stringMatching(/^body: expected a request, got an envelope of SNS; .* raw message delivery/),
-    });
-  });
-
   it.each([
     [
       'of EventBridge',
@@ -173,12 +125,6 @@ describe('the handler', () => {
           'send a message to the request queue, whose event source mapping invokes the function',
       ),
     );
-  });
-
-  it('reports nothing for an event without records', async () => {
-    const { handler } = await deployed(deployment());
-
-    expect(await invoke(handler, [])).toEqual(NONE);
   });
 
   it('tells of the outcome of every record once, in their order', async () => {

@@ -81,8 +81,7 @@ function linesOf(printed: readonly string[], message: string): LogLine[] {
 describe('the telemetry of a deployment', () => {
   it('prints the metrics of an invocation as one line of EMF', async () => {
     const printed = captureOutput();
-    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 });
-    const { handler } = await handlerWith(deployment(), telemetry);
+    const { handler } = await handlerWith();
     const records = (await digitSamples(3)).map((sample) => sqsRecord(digitRequest(sample)));
 
     await invoke(handler, [...records, sqsRecord('not JSON'), sqsRecord([{}, lookupRequest(99)])]);
@@ -107,7 +106,7 @@ describe('the telemetry of a deployment', () => {
 
   it('emits every metric that is declared, in its unit, and no other', async () => {
     const printed = captureOutput();
-    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 });
+    const telemetry = telemetryOf();
     const ofLength = (length: number) => [
       { name: 'x', datatype: 'FP32', shape: [1, length], data: Array(length).fill(1) },
     ];
@@ -122,12 +121,8 @@ describe('the telemetry of a deployment', () => {
       },
       variables: { BATCHSCORE_MAX_BATCH_ELEMENTS: '1000' },
     });
-    const [full, budget, padding] = [
-      ['few', 1, 1],
-      ['wide', 900, 900],
-      ['ragged', 1, 20],
-    ] as const;
-    const records = [full, budget, padding].flatMap(([model_name, ...lengths]) =>
+    const lengthsOf = { few: [1, 1], wide: [900, 900], ragged: [1, 20] };
+    const records = Object.entries(lengthsOf).flatMap(([model_name, lengths]) =>
       lengths.map((length) => sqsRecord({ model_name, inputs: ofLength(length) })),
     );
 
@@ -143,26 +138,11 @@ describe('the telemetry of a deployment', () => {
     expect(Object.fromEntries(emitted.map(({ Name, Unit }) => [Name, Unit]))).toEqual(METRIC_UNITS);
   });
 
-  it('counts what is handed back', async () => {
-    const printed = captureOutput();
-    const where = deployment();
-    server.deleteQueue(where.resultQueueUrl);
-    const { handler } = await handlerWith(
-      where,
-      createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 }),
-    );
-
-    await invoke(handler, [sqsRecord(lookupRequest(0)), sqsRecord('not JSON')]);
-
-    expect(emfOf(printed)).toMatchObject([{ Answered: 0, Errors: 0, Retries: 2, MissingOrDenied: 2 }]);
-    expect(printed.join('')).toContain('"codes":{"WRITE_FAILED":2}');
-  });
-
   it('says why records are handed back: once for each reason, with their number and one of them', async () => {
     const printed = captureOutput();
     const where = deployment();
     server.deleteQueue(where.resultQueueUrl);
-    const { handler } = await handlerWith(where, createPowertoolsTelemetry({ serviceName: 'batchscore' }));
+    const { handler } = await handlerWith(telemetryOf(), where);
     const records = [sqsRecord(lookupRequest(0)), sqsRecord('not JSON')];
 
     const { batchItemFailures } = await invoke(handler, records);
@@ -178,22 +158,26 @@ describe('the telemetry of a deployment', () => {
       },
     ]);
     expect(batchItemFailures).toHaveLength(2);
+    expect(emfOf(printed)).toMatchObject([{ Answered: 0, Errors: 0, Retries: 2, MissingOrDenied: 2 }]);
   });
 
-  it('says which model left a run behind, for how long it ran, and what follows', () => {
+  it('says which model left a run behind, and why the host ends, whose metrics are out by then', () => {
     const printed = captureOutput();
-    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+    const telemetry = telemetryOf();
 
     telemetry.observer.runAbandoned({ name: 'digits', version: '2' }, 20_000);
+    telemetry.hostEnds('no thread is left');
 
     const [line] = linesOf(printed, 'left behind');
     expect(line).toMatchObject({ level: 'ERROR', model: 'digits', version: '2', ranMs: 20_000 });
     expect(line?.message).toMatch(/go back to SQS.*opened anew/);
+    expect(linesOf(printed, 'the host ends itself')).toMatchObject([{ level: 'ERROR', reason: 'no thread is left' }]);
+    expect(emfOf(printed)).toMatchObject([{ AbandonedRuns: 1, HostsEnded: 1 }]);
   });
 
   it('names the row that a micro-batch changed by its message, without what was in it', () => {
     const printed = captureOutput();
-    const { observer, hostEnds } = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+    const { observer, hostEnds } = telemetryOf();
     const ofText = { output: 'text', share: Number.POSITIVE_INFINITY, detail: `${SECRET} and other at element 0` };
 
     observer.batchMismatch(MISMATCH);
@@ -210,7 +194,7 @@ describe('the telemetry of a deployment', () => {
 
   it('warns of a model that is never batched, which is no alarm: nothing wrong was written', () => {
     const printed = captureOutput();
-    const { observer, hostEnds } = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+    const { observer, hostEnds } = telemetryOf();
 
     observer.batchMismatch({ ...MISMATCH, wasBatched: false, maxRows: 1 });
     hostEnds('a test');
@@ -221,7 +205,7 @@ describe('the telemetry of a deployment', () => {
 
   it('has the providers and the devices of its models as properties of every line', () => {
     const printed = captureOutput();
-    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore' });
+    const telemetry = telemetryOf();
     telemetry.assigned?.({ provider: 'cuda', devices: ['NVIDIA L4', 'NVIDIA L4'] });
     telemetry.assigned?.({ provider: 'cpu', devices: [] });
 
@@ -234,23 +218,9 @@ describe('the telemetry of a deployment', () => {
     expect(emfOf(printed)).toMatchObject([properties, properties]);
   });
 
-  it('has its metrics out when the host ends, with those of runs left behind', () => {
-    const printed = captureOutput();
-    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore' });
-    telemetry.observer.runAbandoned({ name: 'digits', version: '2' }, 20_000);
-
-    telemetry.hostEnds('no thread is left');
-
-    expect(emfOf(printed)).toMatchObject([{ AbandonedRuns: 1, HostsEnded: 1 }]);
-    expect(linesOf(printed, 'the host ends itself')).toMatchObject([{ level: 'ERROR', reason: 'no thread is left' }]);
-  });
-
   it('starts anew with every invocation', async () => {
     const printed = captureOutput();
-    const { handler } = await handlerWith(
-      deployment(),
-      createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 }),
-    );
+    const { handler } = await handlerWith();
 
     await invoke(handler, [sqsRecord(lookupRequest(0)), sqsRecord(lookupRequest(1))]);
     await invoke(handler, [sqsRecord(lookupRequest(2))]);
@@ -261,26 +231,12 @@ describe('the telemetry of a deployment', () => {
     ]);
   });
 
-  it('says which invocation a line is of', async () => {
-    const printed = captureOutput();
-    const { handler } = await handlerWith(
-      deployment(),
-      createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 }),
-    );
-
-    await invoke(handler, [sqsRecord(lookupRequest(0))]);
-
-    expect(linesOf(printed, 'records scored')).toMatchObject([
-      { function_request_id: expect.stringMatching(/^[\da-f-]{36}$/) },
-    ]);
-  });
-
   it('never prints a part of a message, whatever is wrong with it', async () => {
     const printed = captureOutput();
-    const telemetry = createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 });
+    const telemetry = telemetryOf();
     telemetry.logger.setLogLevel('DEBUG');
     const where = deployment();
-    const { handler, composition } = await handlerWith(where, telemetry);
+    const { handler, composition } = await handlerWith(telemetry, where);
     const [sample = { pixels: [], label: 0 }] = await digitSamples(1);
     const records = [
       sqsRecord(digitRequest(sample, SECRET)),
@@ -307,7 +263,11 @@ describe('the telemetry of a deployment', () => {
   });
 });
 
-async function handlerWith(where: Deployment, telemetry: ReturnType<typeof createPowertoolsTelemetry>) {
+async function handlerWith(telemetry = telemetryOf(), where = deployment()) {
   const composition = await composed(where, telemetry);
   return { composition, handler: createHandler(composition) };
+}
+
+function telemetryOf() {
+  return createPowertoolsTelemetry({ serviceName: 'batchscore', batchSize: 10 });
 }

@@ -6,7 +6,6 @@ import { checkPadding, type PaddingCheck, paddingProbes } from '../../../lambda/
 import { rowShapes } from '../../../lambda/onnx/probes.ts';
 import {
   additiveMaskModel,
-  lengthModel,
   quantisedInPlaceModel,
   reducingModel,
   renamedLengthModel,
@@ -23,13 +22,6 @@ describe('a model whose answers padding changes', () => {
     await expect(opening).rejects.toThrow(
       /model\.onnx: output 'mean': expected the same answer with 'length' padded from 4 to 8, got \S+ and \S+ at element 0; mask the padding in the model, choose other pad values, or remove "ragged" from config\.json/,
     );
-  });
-
-  it('shows between the two smallest allowed sizes', async () => {
-    const opening = openOnly(plainMeanModel(), {
-      ragged: { axis: 'length', pad: { values: 0 }, allowedSizes: [64, 5, 2] },
-    });
-    await expect(opening).rejects.toThrow('padded from 2 to 5');
   });
 
   it('shows when the mask is padded with what counts', async () => {
@@ -64,15 +56,8 @@ describe('a model whose answers padding changes', () => {
     expect((await openOnly(quantisedInPlaceModel(), { ragged })).model.independence).toBe('dependent');
   });
 
-  it('shows in integers, of which any difference is one', async () => {
-    const opening = openOnly(lengthModel(), { ragged: { axis: 'length', pad: { x: 0 } } });
-    await expect(opening).rejects.toThrow('padded from 4 to 8, got 4 and 8 at element 0');
-  });
-
   it.each([
-    ['largest', 'ReduceMax', 'FP32', 0],
     ['largest', 'ReduceMax', 'FP32', -7],
-    ['smallest', 'ReduceMin', 'FP32', 0],
     ['smallest', 'ReduceMin', 'FP32', 7],
     ['smallest', 'ReduceMin', 'INT64', 9],
     ['largest', 'ReduceMax', 'INT64', 9],

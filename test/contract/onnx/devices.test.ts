@@ -3,13 +3,7 @@ import { join } from 'node:path';
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { onDevice } from '../../../lambda/onnx/provider.ts';
-import {
-  type OpenThread,
-  openAll,
-  openSession,
-  type Session,
-  type SessionReply,
-} from '../../../lambda/onnx/session.ts';
+import { openSession, type Session, type SessionReply } from '../../../lambda/onnx/session.ts';
 import type { RunTask } from '../../../lambda/onnx/sessionJobs.ts';
 import { identityModel, turningModel } from '../../helpers/onnxModels.ts';
 import { afterThisTest, alive, counting, modelsDirectory, openOnly, watchThreads } from '../../helpers/openModels.ts';
@@ -61,18 +55,6 @@ describe('a model on several devices', () => {
     expect(ended).toEqual(['short', 'long']);
   });
 
-  it('runs on the one device that it is asked to, once that is free', async () => {
-    const session = await onTwoDevices();
-    const ended: string[] = [];
-    const long = session.run(turns(LONG)).finally(() => void ended.push('long'));
-
-    const { device } = await session.run(turns(2), undefined, 0).finally(() => void ended.push('asked'));
-
-    expect(device).toBe(0);
-    expect(ended).toEqual(['long', 'asked']);
-    await long;
-  });
-
   it('runs on the others while a run on one is left behind, and there in a fresh thread again', async () => {
     const threads = watchThreads();
     const stuckRuns = new Set<object>();
@@ -117,25 +99,6 @@ describe('a model on several devices', () => {
     await expect(session.run(turns(1))).rejects.toThrow('expected a model that is open, got one that was closed');
   });
 
-  it('is open on none where it cannot be opened on one of them', async () => {
-    const closed: number[] = [];
-    const thread = (device: number, opens: boolean): OpenThread => ({
-      ready: async () => {
-        if (!opens) throw new Error(`device ${device} is not there`);
-        return { thread: {} as never, metadata: { inputs: [], outputs: [], libraryMs: 1 } };
-      },
-      reopen: async () => {},
-      leaveBehind: () => {},
-      close: async () => void closed.push(device),
-    });
-
-    await expect(openAll([thread(0, true), thread(1, false), thread(2, true)])).rejects.toThrow(
-      'device 1 is not there',
-    );
-
-    expect(closed).toEqual([0, 1, 2]);
-  });
-
   it('has each provider that has devices work on that device', () => {
     const providers = ['tensorrt', { name: 'cuda', deviceId: 0 }, 'cpu'];
 
@@ -167,18 +130,6 @@ describe('devices in config.json', () => {
     await expect(opening).rejects.toThrow(
       /config\.json: devices: expected a provider with devices first \(cuda, tensorrt\), got cpu; choose one as "providers", or remove "devices"$/,
     );
-  });
-
-  it('say nothing to a provider without devices that is fallen back to', async () => {
-    const providers = ['cuda', 'cpu'];
-    const { model, warnings } = await openOnly(
-      identityModel(),
-      { devices: [0, 1] },
-      { providers, allowProviderFallback: true },
-    );
-
-    expect(model.devices).toBe(1);
-    expect(warnings).toEqual([expect.stringContaining('falling back to cpu as configured')]);
   });
 
   it.each([

@@ -9,7 +9,7 @@ import {
   SOUND,
   timeFirstModel,
 } from '../../helpers/mixingModels.ts';
-import { identityModel, rowsOnlyModel, turningModel } from '../../helpers/onnxModels.ts';
+import { rowsOnlyModel, turningModel } from '../../helpers/onnxModels.ts';
 import { openModels, openOnly } from '../../helpers/openModels.ts';
 
 describe('a model that mixes rows', () => {
@@ -24,20 +24,6 @@ describe('a model that mixes rows', () => {
     ]);
     expect((await openOnly(dynamicLabelModel(), { batching: 'trust' })).model.independence).toBe('trusted');
     expect((await openOnly(dynamicLabelModel(), { warmup: false })).model.independence).toBe('dependent');
-  });
-
-  it('is found out where it is to run one row at a time, so that no request is cut', async () => {
-    const { model } = await openOnly(MIXING['softmax over axis 0']?.() as Uint8Array, { maxBatchRows: 1 });
-
-    expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 1 });
-  });
-});
-
-describe('a model whose rows are independent', () => {
-  it('runs them together where many of its axes are open', async () => {
-    const { model } = await openOnly(identityModel('FP32', ['batch', undefined, undefined, undefined, undefined]));
-
-    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
   });
 });
 
@@ -126,12 +112,6 @@ describe('a model that fails with as many rows as a run may have', () => {
 });
 
 describe('allowed sizes', () => {
-  it('is looked at size by size', async () => {
-    const { model } = await openOnly(MIXING['mean over the batch']?.() as Uint8Array, { allowedSizes: [1, 8, 64] });
-
-    expect(model).toMatchObject({ independence: 'dependent', allowedSizes: [] });
-  });
-
   it('without 1 leaves a model that mixes rows no way to be run', async () => {
     const opening = openOnly(MIXING['mean over the batch']?.() as Uint8Array, { allowedSizes: [8] });
     await expect(opening).rejects.toThrow('runs with 8 rows or more, so that not even a row alone');
@@ -147,13 +127,6 @@ describe('batching in config.json', () => {
     expect(model).toMatchObject({ maxBatchRows: 512, independence: 'trusted' });
     expect(warnings).toEqual([]);
     expect(log[0]).toMatch(/model\.onnx: requests share runs unchecked, .*"batching": "trust"/);
-  });
-
-  it('may have requests run alone, which the start log says', async () => {
-    const { model, log } = await openOnly(SOUND['softmax over a row']?.() as Uint8Array, { batching: 'alone' });
-
-    expect(model).toMatchObject({ independence: 'dependent', maxBatchRows: 512 });
-    expect(log[0]).toMatch(/requests run one at a time, as "batching": "alone"/);
   });
 
   it('cannot have the rows of a baked batch run alone', async () => {

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { InferenceSession } from 'onnxruntime-node';
 import { IGNORED_OPTIONS, SESSION_OPTIONS } from '../../../lambda/onnx/modelConfig.ts';
-import { sessionSettings } from '../../../lambda/onnx/sessionJobs.ts';
 import { identityModel, multipleOfFourModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory, openModels, openOnly } from '../../helpers/openModels.ts';
 
@@ -204,15 +203,5 @@ describe('sessionOptions in config.json', () => {
     await openOnly(MODEL, { sessionOptions: { optimizedModelFilePath, extra } });
 
     expect((await readFile(optimizedModelFilePath)).toString('latin1', 4, 8)).toBe('ORTM');
-  });
-});
-
-describe('session settings', () => {
-  it.each([
-    ['none', undefined, { 'session.force_spinning_stop': '1' }],
-    ['others', { session: { c: '2' } }, { 'session.force_spinning_stop': '1', 'session.c': '2' }],
-    ['the same, written out', { 'session.force_spinning_stop': '0' }, { 'session.force_spinning_stop': '0' }],
-  ])('replace the defaults one by one: %s', (_, given, expected) => {
-    expect(sessionSettings(given)).toEqual(expected);
   });
 });

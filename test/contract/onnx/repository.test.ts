@@ -64,14 +64,6 @@ describe('the model repository', () => {
 });
 
 describe('the default model', () => {
-  it('is the only one, in its highest version: 10 comes after 9', async () => {
-    const { repository } = await openModels({ 'digits/9/model.onnx': MODEL, 'digits/10/model.onnx': MODEL });
-
-    const model = await found(repository.find(undefined, undefined));
-
-    expect(model).toMatchObject({ name: 'digits', version: '10' });
-  });
-
   it('is the configured one among several', async () => {
     const { repository } = await openModels(
       { 'a/1/model.onnx': MODEL, 'b/2/model.onnx': MODEL },

@@ -1,18 +1,10 @@
-import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import type { NvidiaDevices } from '../../../lambda/aws/nvidiaDevices.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/tensor.ts';
 import { assignmentOf, type Provider } from '../../../lambda/onnx/provider.ts';
-import { openSession, runsBetterOnOneCore, type Session } from '../../../lambda/onnx/session.ts';
+import { runsBetterOnOneCore } from '../../../lambda/onnx/session.ts';
 import { endlessModel, identityModel, lookupModel, sumAndDifferenceModel } from '../../helpers/onnxModels.ts';
-import { afterThisTest, counting, modelsDirectory, openOnly, tensor } from '../../helpers/openModels.ts';
-
-async function _sessionOf(bytes: Uint8Array, sessionOptions: Record<string, unknown> = {}): Promise<Session> {
-  const directory = await modelsDirectory({ 'model.onnx': bytes });
-  const session = await openSession({ path: join(directory, 'model.onnx'), providers: ['cpu'], sessionOptions });
-  afterThisTest(() => session.close());
-  return session;
-}
+import { counting, openOnly, tensor } from '../../helpers/openModels.ts';
 
 /** What is hard to carry in each datatype. */
 const HARD_VALUES: Readonly<Record<Datatype, TensorData>> = {
@@ -54,18 +46,6 @@ describe('a model in its thread', () => {
     expect(outputs).toEqual([{ name: 'y', datatype, shape: [rows, 2], data: sent }]);
     expect(outputs[0]?.data.constructor.name).toBe(sent.constructor.name);
     expect(warnings).toEqual([]);
-  });
-
-  it('takes several inputs and gives several outputs, each under its name', async () => {
-    const { model } = await openOnly(sumAndDifferenceModel());
-    const b = tensor('b', 'FP32', [2, 2], Float32Array.of(10, 20, 30, 40));
-
-    const { outputs } = await model.run([counting('a', 2, 2), b]);
-
-    expect(outputs).toEqual([
-      { name: 'sum', datatype: 'FP32', shape: [2, 2], data: Float32Array.of(11, 22, 33, 44) },
-      { name: 'difference', datatype: 'FP32', shape: [2, 2], data: Float32Array.of(-9, -18, -27, -36) },
-    ]);
   });
 
   it('is given the memory of its inputs: nothing is copied', async () => {
@@ -136,12 +116,6 @@ describe('an execution provider that is not available', () => {
     ]);
     expect((await model.run([counting('x', 2, 3)])).outputs[0]?.data).toEqual(Float32Array.of(1, 2, 3, 4, 5, 6));
   });
-
-  it('stops the start when there is no next one to fall back to', async () => {
-    const opening = openOnly(identityModel(), {}, { providers: ['cuda'], allowProviderFallback: true });
-
-    await expect(opening).rejects.toThrow(/'cuda' is not available/);
-  });
 });
 
 describe('an execution provider that ONNX Runtime does not know', () => {
@@ -155,30 +129,19 @@ describe('an execution provider that ONNX Runtime does not know', () => {
 const TWO_DEVICES: NvidiaDevices = { driver: '580.95.05', names: ['NVIDIA L4', 'NVIDIA L40S'] };
 
 describe('where a model runs', () => {
-  it.each<[title: string, providers: readonly Provider[], machine: NvidiaDevices | undefined, expected: object]>([
-    ['a processor', ['cpu'], TWO_DEVICES, { provider: 'cpu', devices: [], description: 'cpu' }],
+  it.each<[provider: Provider, devices: number[] | undefined, NvidiaDevices | undefined, names: string[], string]>([
+    ['cpu', undefined, TWO_DEVICES, [], 'cpu'],
+    ['cuda', undefined, undefined, ['device 0'], 'cuda, device 0 (no name is known)'],
     [
-      'the first device, where none is chosen',
-      ['cuda', 'cpu'],
+      'cuda',
+      [1, 2],
       TWO_DEVICES,
-      { provider: 'cuda', devices: ['NVIDIA L4'], description: 'cuda, device 0 (NVIDIA L4, driver 580.95.05)' },
+      ['NVIDIA L40S', 'device 2'],
+      'cuda, devices 1, 2 (NVIDIA L40S, device 2, driver 580.95.05)',
     ],
-    [
-      'a device that the machine does not name',
-      ['cuda'],
-      undefined,
-      { provider: 'cuda', devices: ['device 0'], description: 'cuda, device 0 (no name is known)' },
-    ],
-  ])('is told of %s', async (_, providers, machine, expected) => {
-    expect(await assignmentOf(providers, undefined, async () => machine)).toEqual(expected);
-  });
-
-  it('is told of its devices', async () => {
-    expect(await assignmentOf(['cuda'], [1, 2], async () => TWO_DEVICES)).toEqual({
-      provider: 'cuda',
-      devices: ['NVIDIA L40S', 'device 2'],
-      description: 'cuda, devices 1, 2 (NVIDIA L40S, device 2, driver 580.95.05)',
-    });
+  ])('is told of %s with the devices %j', async (provider, devices, machine, names, description) => {
+    const assigned = await assignmentOf([provider], devices, async () => machine);
+    expect(assigned).toEqual({ provider, devices: names, description });
   });
 
   it('stands in the start log, and is told', async () => {

@@ -132,12 +132,6 @@ describe('a model on a GPU', () => {
     expect(prepared.measured.map(({ rows }) => rows)).toEqual([1, 2, 4, 8, 12]);
   });
 
-  it('is measured by the second run of a shape, however long the first takes', async () => {
-    const { measured } = await onGpu(recordedModel([X], { maxBatchRows: 2 }, [9000, 3, 4000, 4]));
-
-    expect(measured.map(({ ms }) => ms)).toEqual([3, 4]);
-  });
-
   it.each<[title: string, limits: Parameters<typeof recordedModel>[1], more: Partial<PrepareOptions>, object]>([
     ['the one that config.json gives', { allowedSizes: [3, 7] }, {}, { allowedSizes: [3, 7] }],
     [
@@ -167,32 +161,11 @@ describe('a model on a GPU', () => {
     expect(warnings).toEqual(['a run has 8 rows at most, because one of 16 failed: cannot run [16, 3]']);
   });
 
-  it('is run at every length of its own allowedSizes too', async () => {
-    const model = recordedModel([TOKENS], { maxBatchRows: 4, ragged: raggedOver(8, 16) });
-
-    await onGpu(model);
-
-    expect(sizesOf(model)).toEqual(expect.arrayContaining(['1x8', '1x16', '2x8', '2x16', '4x8', '4x16']));
-  });
-
   it('costs what its runs took: less for fewer rows, whatever one slow run took', async () => {
     // Twice 10 ms, 40, 12 and 20 for 1, 2, 4 and 8 rows.
     const { model } = await onGpu(recordedModel([X], { maxBatchRows: 8 }, [10, 10, 40, 40, 12, 12, 20]));
 
     expect([1, 2, 4, 8].map((rows) => model.cost?.(rows, 1))).toEqual([10, 12, 12, 20]);
-  });
-
-  it('costs in proportion what was too large to be run', async () => {
-    const model = recordedModel([TOKENS], { maxBatchRows: 8, ragged: raggedOver(1, 10) }, [6]);
-    const prepared = await onGpu(model, { maxElements: 40 });
-
-    expect([4, 8].map((rows) => prepared.model.cost?.(rows, 10))).toEqual([6, 12]);
-  });
-
-  it('costs what its profile says, where it has one', async () => {
-    const cost = (): number => 1;
-
-    expect((await onGpu({ ...recordedModel([X], { maxBatchRows: 8 }), cost })).model.cost).toBe(cost);
   });
 });
 
@@ -282,39 +255,10 @@ describe('what runs take, at start', () => {
     expect(runs).toHaveLength(21);
   });
 
-  it('is measured at a short, a middling and a long length', async () => {
-    const limits = { ragged: raggedOver(), maxBatchRows: 4 };
-    const { measured } = await timed(TOKENS, (rows, length) => 0.001 * rows * length, limits);
-
-    const sizes = measured.map(({ rows, length }) => `${rows}x${length}`).filter((size) => /x(8|32|128)$/.test(size));
-    const expected = ['1x8', '2x8', '4x8', '1x32', '2x32', '4x32', '1x128', '2x128', '4x128'];
-    expect(new Set(sizes)).toEqual(new Set(expected));
-  });
-
   it('ends with the rows at which one takes clearly longer', async () => {
     const { timesAt } = await timed(X, (rows) => (rows > 8 ? 2 : 0.1) * rows);
 
     expect(['8x3', '16x3', '32x3'].map(timesAt)).toEqual([3, 3, 0]);
-  });
-
-  it('leaves out what holds more elements than a run may', async () => {
-    const { timesAt } = await timed(X, () => 1, {}, { maxElements: 30 });
-
-    expect(['8x3', '16x3'].map(timesAt)).toEqual([3, 0]);
-  });
-
-  it('goes on with other lengths where one fails, which is tried with no more rows', async () => {
-    let failed = 0;
-    const msOf = (rows: number, length: number): number => {
-      if (rows === 1 || length !== 32) return 1;
-      failed += 1;
-      throw new Error('too long');
-    };
-    const { measured } = await timed(TOKENS, msOf, { ragged: raggedOver(), maxBatchRows: 4 });
-
-    const sizes = measured.map(({ rows, length }) => `${rows}x${length}`);
-    expect(sizes).toEqual(expect.arrayContaining(['2x8', '1x32', '2x128']));
-    expect([sizes.includes('2x32'), failed]).toEqual([false, 1]);
   });
 
   it('is measured for a quarter of the time that loading took', async () => {

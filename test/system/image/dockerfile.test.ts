@@ -1,11 +1,10 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from '@jest/globals';
-import { IMAGE_STAGES, stageImage } from '../../../infra/image/stageImage.ts';
+import { describe, expect, it } from '@jest/globals';
+import { IMAGE_STAGES } from '../../../infra/image/stageImage.ts';
 import { REPOSITORY } from '../../helpers/command.ts';
-import { copySources, inOwnProcess, stagingCode } from './staging.ts';
+import { copySources, inOwnProcess, stageFor, stagingCode } from './staging.ts';
 
 const sourceOf = (file: string) => readFileSync(join(REPOSITORY, 'infra', 'image', file), 'utf8');
 
@@ -48,40 +47,32 @@ describe("the list of CUDA's packages", () => {
   });
 
   it('lies beside the Dockerfile where a GPU is built for, and not else', () => {
-    const pins = (['lambda', 'lambda-gpu', 'worker', 'worker-gpu'] as const).map((stage) => {
-      const folder = stageImage({ architecture: 'x86_64', stage });
-      const files = readdirSync(folder).filter((file) => file.endsWith('.txt'));
-      rmSync(folder, { recursive: true });
-      return files;
-    });
+    const pins = (['lambda', 'lambda-gpu', 'worker', 'worker-gpu'] as const).map((stage) =>
+      readdirSync(stageFor({ modelsDirectory: undefined, stage })).filter((file) => file.endsWith('.txt')),
+    );
 
     expect(pins).toEqual([[], ['cuda.txt', 'cufft.txt'], [], ['cuda.txt', 'cufft.txt']]);
   });
 
-  describe('for an ONNX Runtime of another version', () => {
-    const scratch = mkdtempSync(join(tmpdir(), 'batchscore-pins-'));
-    afterAll(() => rmSync(scratch, { recursive: true }));
+  it('is refused for an ONNX Runtime of another version when an image is staged, because the two would not load together', async () => {
+    const root = await copySources([
+      'esbuild',
+      'zod',
+      'aws-cdk-lib',
+      'constructs',
+      'onnxruntime-node',
+      'onnxruntime-common',
+    ]);
+    const pins = join(root, 'infra', 'image', 'cuda.txt');
+    const changed = (await readFile(pins, 'utf8')).replace(/^onnxruntime-gpu==\S+/m, 'onnxruntime-gpu==1.29.0');
+    await writeFile(pins, changed);
 
-    it('is refused when an image is staged, because the two would not load together', async () => {
-      const root = await copySources(scratch, [
-        'esbuild',
-        'zod',
-        'aws-cdk-lib',
-        'constructs',
-        'onnxruntime-node',
-        'onnxruntime-common',
-      ]);
-      const pins = join(root, 'infra', 'image', 'cuda.txt');
-      const changed = (await readFile(pins, 'utf8')).replace(/^onnxruntime-gpu==\S+/m, 'onnxruntime-gpu==1.29.0');
-      await writeFile(pins, changed);
+    const module = join(root, 'infra', 'image', 'stageImage.ts');
+    const staging = stagingCode({ stage: 'lambda-gpu' });
+    const said = await inOwnProcess(module, `try { ${staging} } catch (error) { console.log(error.message) }`, root);
 
-      const module = join(root, 'infra', 'image', 'stageImage.ts');
-      const staging = stagingCode({ stage: 'lambda-gpu' });
-      const said = await inOwnProcess(module, `try { ${staging} } catch (error) { console.log(error.message) }`, root);
-
-      expect(said).toBe(
-        'onnxruntime-node: expected version 1.29.0, whose part for CUDA is pinned, got 1.30.0; run npm install onnxruntime-node@1.29.0 --onnxruntime-node-install=skip',
-      );
-    });
+    expect(said).toBe(
+      'onnxruntime-node: expected version 1.29.0, whose part for CUDA is pinned, got 1.30.0; run npm install onnxruntime-node@1.29.0 --onnxruntime-node-install=skip',
+    );
   });
 });

@@ -84,11 +84,13 @@ for (const { target, otherwise, base, ofSystem, refusal } of GPU_IMAGES) {
     it("looks for libraries in CUDA's folder, in those of its base and where hosts put the driver", async () => {
       const { LD_LIBRARY_PATH: ofBase = '' } = variablesOf(await configOf(made.bases[base]));
 
-      const { LD_LIBRARY_PATH, NVIDIA_DRIVER_CAPABILITIES, NVIDIA_VISIBLE_DEVICES } = variablesOf(await configOf(gpu));
+      const variables = variablesOf(await configOf(gpu));
+      const { LD_LIBRARY_PATH, NVIDIA_DRIVER_CAPABILITIES, NVIDIA_VISIBLE_DEVICES } = variables;
 
       const foldersOfBase = ofBase.split(':').filter((folder) => folder !== '');
       assert.deepEqual(LD_LIBRARY_PATH?.split(':'), ['/opt/lib', ...foldersOfBase, ...DRIVER_FOLDERS]);
       assert.deepEqual([NVIDIA_DRIVER_CAPABILITIES, NVIDIA_VISIBLE_DEVICES], ['compute,utility', undefined]);
+      assert.deepEqual([variables.HOME, variables.CUDA_CACHE_PATH], ['/tmp', '/tmp/.nv/ComputeCache']);
     });
 
     it('finds nvidia-smi where it is on PATH, or where Bottlerocket has it', {
@@ -98,12 +100,6 @@ for (const { target, otherwise, base, ofSystem, refusal } of GPU_IMAGES) {
       const { PATH: ofBase } = variablesOf(await configOf(made.bases[base]));
 
       assert.equal(PATH, [ofBase, ...FOLDERS_OF_NVIDIA_SMI].join(':'));
-    });
-
-    it('writes to /tmp alone, compiled kernels too', async () => {
-      const { HOME, CUDA_CACHE_PATH } = variablesOf(await configOf(gpu));
-
-      assert.deepEqual([HOME, CUDA_CACHE_PATH], ['/tmp', '/tmp/.nv/ComputeCache']);
     });
 
     it(`is the ${otherwise} image otherwise`, async () => {

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
-import { cpSync, truncateSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { emptyBase } from './bases.ts';
 import { secondsOf } from './command.ts';
-import { ARCHITECTURE, build, common, MODELS, refusalOf, stage } from './common.ts';
+import { ARCHITECTURE, build, common, stage } from './common.ts';
 import { architectureOf, configOf, makeContainer, runInside } from './images.ts';
 import { imageMessages } from './messages.ts';
-import { temporaryFolder } from './ownNames.ts';
 import type { ImageQueues } from './queues.ts';
 import { type ScoringFunction, startFunction } from './scoringFunction.ts';
 
@@ -118,33 +115,5 @@ describe('the function in the lambda image', () => {
     assert.deepEqual(whileGone, { batchItemFailures: ids.map((itemIdentifier) => ({ itemIdentifier })) });
     assert.deepEqual(again, { batchItemFailures: [] });
     assert.deepEqual([...(await queues.takeResults()).keys()].toSorted(), ids.toSorted());
-  });
-});
-
-describe('a function that would not score', () => {
-  it('refuses to start on a variable that does not exist', async () => {
-    const { lambda, queues } = await common();
-
-    const said = await refusalOf(lambda, { ...queues.environment, BATCHSCORE_BATCHSIZE: '10' });
-
-    assert.match(
-      said,
-      /^configuration: BATCHSCORE_BATCHSIZE: expected a variable of batchscore, got an unknown one; did you mean BATCHSCORE_BATCH_SIZE, /,
-    );
-  });
-
-  it('refuses to start on a model file that was cut short', async () => {
-    const { bases, queues } = await common();
-    const models = temporaryFolder();
-    cpSync(MODELS, models, { recursive: true });
-    truncateSync(join(models, 'digits/1/model.onnx'), 50_000);
-
-    const tag = await build('lambda', bases.LAMBDA_BASE, stage('lambda', { modelsDirectory: models }));
-    const said = await refusalOf(tag, queues.environment);
-
-    assert.match(
-      said,
-      /^models\/digits\/1\/model\.onnx: expected at least \d+ bytes, got 50000; the file was cut short/,
-    );
   });
 });

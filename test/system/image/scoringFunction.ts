@@ -9,10 +9,6 @@ export interface ScoringFunction extends Pick<RuntimeApi, 'invoke'> {
   readonly start: Start;
   /** Milliseconds from starting the container to the first thing the function did. */
   readonly startMs: number;
-  /** The container's name. */
-  readonly container: string;
-  /** What it logged. */
-  log(): string;
   stop(): Promise<void>;
 }
 
@@ -55,9 +51,7 @@ export async function startFunction(
   return {
     start: await Promise.race([api.start, ended]),
     startMs: performance.now() - startedAt,
-    container,
     invoke: (event) => api.invoke(event),
-    log: () => log,
     stop: async () => {
       kill();
       await closed;

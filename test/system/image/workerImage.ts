@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { freePort } from '../../helpers/command.ts';
-import { emptyBase } from './bases.ts';
 import { secondsOf, secondsSince } from './command.ts';
-import { ARCHITECTURE, build, common, stage } from './common.ts';
+import { common } from './common.ts';
 import { type RunningContainer, startContainer } from './container.ts';
-import { architectureOf, configOf } from './images.ts';
+import { configOf } from './images.ts';
 import { imageMessages } from './messages.ts';
 import { type ImageQueues, startImageQueues } from './queues.ts';
 
@@ -23,15 +22,6 @@ describe('the worker image', () => {
 
     assert.deepEqual([...Entrypoint, ...Cmd], ['node', 'worker.js']);
     assert.deepEqual([WorkingDir, User, Volumes], ['/app', '65534', { '/tmp': {} }]);
-  });
-
-  it('is built for the other processor without running a line on it', async () => {
-    const architecture = ARCHITECTURE === 'arm64' ? 'x86_64' : 'arm64';
-    const platform = `linux/${architecture === 'arm64' ? 'arm64' : 'amd64'}`;
-
-    const tag = await build('worker', await emptyBase(platform), stage('worker', { architecture }), { platform });
-
-    assert.equal(`linux/${await architectureOf(tag)}`, platform);
   });
 });
 

@@ -42,13 +42,6 @@ describe('what an image is built from', () => {
     expect(one?.tag).not.toBe(other?.tag);
   });
 
-  it("is the given base where a worker's image is built, too", () => {
-    const { imageTarget, ...form } = lambdaCompute();
-    const { source } = built({ baseImage: 'node:24' }, { ...form, imageTarget: { ...imageTarget, stage: 'worker' } });
-
-    expect(source.dockerBuildArgs).toEqual({ WORKER_BASE: 'node:24' });
-  });
-
   it('is taken from a mirror for a GPU, with cuFFT if so told', () => {
     const imageBuild = { pythonImage: 'mirror/python:3.13', pipIndexUrl: 'https://mirror.example/simple', cufft: true };
 
@@ -75,9 +68,6 @@ describe('a base image', () => {
 
   it.each([
     ['empty', ''],
-    ['an address', 'https://public.ecr.aws/lambda/nodejs:24'],
-    ['upper case', 'public.ecr.aws/Lambda/nodejs:24'],
-    ['a digest alone', DIGEST],
     ['a digest cut short', `public.ecr.aws/lambda/nodejs:24@${DIGEST.slice(0, -1)}`],
     ['a second line', 'public.ecr.aws/lambda/nodejs:24\nRUN true'],
   ])('is refused that is %s', (_, baseImage) => {
@@ -92,20 +82,17 @@ describe("a GPU's image", () => {
     expect(refused({ pythonImage: 'Python' }, lambdaGpuCompute())).toMatch(/^pythonImage: expected a reference to an/);
   });
 
-  it.each(['mirror.example/simple', 'ftp://mirror.example', 'index'])('is refused with the index %s', (pipIndexUrl) => {
-    expect(refused({ pipIndexUrl }, lambdaGpuCompute())).toBe(
-      `pipIndexUrl: expected an address that begins with https:// or http://, got '${pipIndexUrl}'; correct it`,
+  it('is refused with an index that is no address', () => {
+    expect(refused({ pipIndexUrl: 'mirror.example/simple' }, lambdaGpuCompute())).toBe(
+      "pipIndexUrl: expected an address that begins with https:// or http://, got 'mirror.example/simple'; correct it",
     );
   });
 
-  it.each(['https://me:secret@mirror.example', 'https://token@mirror.example'])(
-    'is refused with a password for its index, which is not repeated',
-    (pipIndexUrl) => {
-      expect(refused({ pipIndexUrl }, lambdaGpuCompute())).toBe(
-        'pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none',
-      );
-    },
-  );
+  it('is refused with a password for its index, which is not repeated', () => {
+    expect(refused({ pipIndexUrl: 'https://me:secret@mirror.example' }, lambdaGpuCompute())).toBe(
+      'pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none',
+    );
+  });
 });
 
 describe('what would have no effect is refused', () => {

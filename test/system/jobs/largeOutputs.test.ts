@@ -4,16 +4,15 @@ import type { TimeLimit } from '../../../lambda/core/record.ts';
 
 import { finishJob } from '../../../lambda/jobs/finishJob.ts';
 import { dataKeys, planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
-import type { Manifest } from '../../../lambda/jobs/jobTypes.ts';
 import type { ScoreEvent } from '../../../lambda/jobs/scorePart.ts';
 import { runScript } from '../../helpers/command.ts';
 import {
   callScore,
   FOLDER,
   type JobOptions,
-  LIMITS,
+  jobOf,
   type MemoryStorage,
-  memoryStorage,
+  manifestIn,
   ProcessEnded,
   planOf,
   rowsOf,
@@ -23,29 +22,21 @@ import {
 import { repositoryOf } from '../../helpers/scoring.ts';
 import { wordLines, wordModel, wordOf } from './wordModel.ts';
 
-const KEY = 'in/words.jsonl';
-const MIB = 1024 * 1024;
+type WordJob = ReturnType<typeof jobOfWords>;
 
-type WordJob = JobOptions & { readonly storage: MemoryStorage };
-
-function jobOf(count: number, dots: (x: number) => number, options: Partial<JobOptions> = {}): WordJob {
-  const storage = memoryStorage();
-  const content = wordLines(count);
-  storage.objects.set(KEY, content);
+function jobOfWords(count: number, dots: (x: number) => number, options: Partial<Omit<JobOptions, 'storage'>> = {}) {
   const models = repositoryOf(wordModel(dots));
-  return { models, key: KEY, content, partBytes: 1e9, pieceBytes: 4_000, ...options, storage };
+  return jobOf('in/words.jsonl', wordLines(count), { models, partBytes: 1e9, pieceBytes: 4_000, ...options });
 }
 
 const expectedWords = (count: number, dots: (x: number) => number) =>
   Array.from({ length: count }, (_, x) => [x, dots(x)]);
 const dataIn = ({ objects }: MemoryStorage) =>
   [...objects].filter(([key]) => key.startsWith(dataKeys(FOLDER))).toSorted();
-const manifestIn = ({ objects }: MemoryStorage): Manifest =>
-  JSON.parse(objects.get(`${FOLDER}manifest.json`)?.toString() ?? '');
 
 describe('a piece whose results are much larger than it', () => {
   it('is put as objects that are bounded, whose keys are in the order of the rows', async () => {
-    const job = jobOf(500, () => 1_000);
+    const job = jobOfWords(500, () => 1_000);
     const rows = await runJob(job);
     expect(rows.map(wordOf)).toEqual(expectedWords(500, () => 1_000));
     const objects = dataIn(job.storage);
@@ -85,7 +76,7 @@ describe('a piece whose results are much larger than it', () => {
     const before = ([input]: readonly { readonly data: ArrayLike<unknown> }[]): void => {
       if (Array.from(input?.data ?? []).includes(390)) isDead = true;
     };
-    const job = jobOf(400, () => 400, { pieceBytes: 1e4, models: repositoryOf(wordModel(() => 400, { before })) });
+    const job = jobOfWords(400, () => 400, { pieceBytes: 1e4, models: repositoryOf(wordModel(() => 400, { before })) });
     const dying = async <T>(act: () => Promise<T>): Promise<T> => {
       if (!isDead) return act();
       isDead = false;
@@ -109,12 +100,6 @@ describe('a piece whose results are much larger than it', () => {
     expect(resumed).toEqual(expectedWords(400, () => 400).map((word, x) => (x === 390 ? 'RUN_FAILED' : word)));
   });
 
-  it('is scored whole where some answers are so long that few can be held', async () => {
-    const dots = (x: number): number => (x < 30 || x % 3 === 0 ? 5 : 6 * MIB);
-    const job = jobOf(45, dots, { pieceBytes: 1e6, limits: { ...LIMITS, maxAnswerCharacters: 20 * MIB } });
-    expect((await runJob(job)).map(wordOf)).toEqual(expectedWords(45, dots));
-  });
-
   it('takes no more memory than a bounded part of them', async () => {
     // What is garbage already is no question of ours.
     const env = { NODE_OPTIONS: '--max-old-space-size=128' };
@@ -134,7 +119,7 @@ function slowJob(count: number, random: () => number): WordJob {
     const turns = 6 + Math.floor(random() * 12);
     return { remainingMs: () => (asked++ < turns ? 900_000 : 0), signal: new AbortController().signal };
   };
-  const job = jobOf(count, () => Math.floor(600 * random()), { pieceBytes: 3_000, time });
+  const job = jobOfWords(count, () => Math.floor(600 * random()), { pieceBytes: 3_000, time });
   const pause = async (): Promise<void> => {
     for (let left = Math.floor(random() * 6); left > 0; left--) await new Promise(setImmediate);
   };

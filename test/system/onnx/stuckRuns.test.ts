@@ -1,18 +1,15 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
-import { beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../lambda/core/model.ts';
-import { type Finished, runScript } from '../../helpers/command.ts';
+import { runScript } from '../../helpers/command.ts';
 import { turningModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory, openOnly, tensor, watchThreads } from '../../helpers/openModels.ts';
-import type { HangingRuns } from './hangingRuns.ts';
 
 /** Made-up rows might keep its loop from ending, so nothing would prove that they may share a run. */
 const TRUSTED = { batching: 'trust' };
 
 describe('a run that never ends', () => {
-  let finished: Finished;
-  let fates: HangingRuns;
-  beforeAll(async () => {
+  it('is left behind, however often, and keeps neither other runs, nor the repository, nor the process', async () => {
     const bytes = turningModel();
     const directory = await modelsDirectory({
       'turns/1/model.onnx': bytes,
@@ -20,37 +17,19 @@ describe('a run that never ends', () => {
       'other/1/model.onnx': bytes,
       'other/config.json': TRUSTED,
     });
-    finished = await runScript('test/system/onnx/hangingRuns.ts', [directory]);
-    fates = JSON.parse(finished.stdout);
-  });
+    const finished = await runScript('test/system/onnx/hangingRuns.ts', [directory]);
 
-  it('is given up as soon as its signal says so', () => {
-    expect(fates.abandoned).toBe('left behind');
-  });
-
-  it('leaves other models running', () => {
-    expect(fates.otherModelMeanwhile).toBe(2);
-  });
-
-  it('leaves a fresh thread to the next run of its model', () => {
-    expect(fates.nextOfThisModel).toBe(3);
-  });
-
-  it('has the runs behind it withdrawn by their own signals alone; the others go to the fresh thread', () => {
-    expect(fates.behindAHang).toEqual(['withdrawn', 'left behind', 4]);
-  });
-
-  it('may come ten times in a row', () => {
-    expect(fates.hangsInARow).toEqual(Array(10).fill('left behind'));
-    expect(fates.afterThem).toBe(5);
-  });
-
-  it('counts as stuck, as the withdrawn do not', () => {
-    expect(fates.stuckRuns).toBe(12);
-  });
-
-  it('keeps neither the repository from being closed nor the process from being ended, with its code', () => {
     expect(finished).toMatchObject({ code: 7, stderr: '' });
+    expect(JSON.parse(finished.stdout)).toEqual({
+      abandoned: 'left behind',
+      otherModelMeanwhile: 2,
+      nextOfThisModel: 3,
+      behindAHang: ['withdrawn', 'left behind', 4],
+      hangsInARow: Array(10).fill('left behind'),
+      afterThem: 5,
+      // Those that were withdrawn are not stuck.
+      stuckRuns: 12,
+    });
   });
 });
 
@@ -78,19 +57,14 @@ describe('a run that is given up before it was started', () => {
     const threads = watchThreads();
     const { model } = await openOnly(turningModel());
     await threads[0]?.terminate();
-    const { signal, abort } = controls();
-    const waiting = turn(model, 1, signal);
+    const controller = new AbortController();
+    const waiting = turn(model, 1, controller.signal);
     await turnOfTheLoop();
 
-    abort();
+    controller.abort();
 
     await expect(waiting).rejects.toMatchObject({ name: 'RunAbandonedError', ranMs: undefined });
     expect(await turn(model, 2)).toBe(2);
     expect(threads).toHaveLength(2);
   });
 });
-
-function controls(): { readonly signal: AbortSignal; readonly abort: () => void } {
-  const controller = new AbortController();
-  return { signal: controller.signal, abort: () => controller.abort() };
-}

@@ -3,16 +3,16 @@ import { describe, expect, it } from '@jest/globals';
 import type { TimeLimit } from '../../../lambda/core/record.ts';
 
 import { planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
-import type { Manifest } from '../../../lambda/jobs/jobTypes.ts';
 import type { ScoreEvent } from '../../../lambda/jobs/scorePart.ts';
 import { createRowScoring } from '../../../lambda/jobs/scoreRows.ts';
 import {
   callScore,
   FOLDER,
   type JobOptions,
+  jobOf,
   LIMITS,
   type MemoryStorage,
-  memoryStorage,
+  manifestIn,
   planOf,
   rowsOf,
   runJob,
@@ -27,14 +27,15 @@ function rowsFile(count: number): Buffer {
   return Buffer.from(`${lines.join('\n')}\n`);
 }
 
-function jobOf(content: Buffer, options: Partial<JobOptions> = {}): JobOptions & { storage: MemoryStorage } {
-  const storage = memoryStorage();
-  storage.objects.set(KEY, content);
-  return { models: MODELS, key: KEY, content, partBytes: 4_000, pieceBytes: 1_000, ...options, storage };
+function jobOfRows(count: number, options: Partial<Omit<JobOptions, 'storage'>> = {}) {
+  return jobOf(KEY, rowsFile(count), { partBytes: 4_000, pieceBytes: 1_000, ...options });
 }
 
-function manifestIn(storage: MemoryStorage): Manifest {
-  return JSON.parse(storage.objects.get(`${FOLDER}manifest.json`)?.toString() ?? '');
+/** The call that a part of a planned job begins with. */
+async function firstCallOf(storage: MemoryStorage, index = 0): Promise<ScoreEvent> {
+  const part = (await readParts(storage, planKey(FOLDER, 1)))[index];
+  if (part === undefined) throw new Error(`expected a part ${index}`);
+  return { action: 'score', bucket: 'bucket', folder: FOLDER, part };
 }
 
 const scoresOf = (rows: readonly Record<string, unknown>[]) => rows.map(({ id, predictions }) => [id, predictions]);
@@ -48,7 +49,7 @@ function callOf(totalMs: number): TimeLimit {
 
 describe('the calls of a job', () => {
   it('write one row for every row, in order, and the manifest last', async () => {
-    const job = jobOf(rowsFile(2_000));
+    const job = jobOfRows(2_000);
     expect(scoresOf(await runJob(job))).toEqual(expectedScores(2_000));
     expect(manifestIn(job.storage)).toMatchObject({
       rows: 2_000,
@@ -88,7 +89,7 @@ describe('the calls of a job', () => {
   });
 
   it('write the same objects when each of them is made twice', async () => {
-    const job = jobOf(rowsFile(300));
+    const job = jobOfRows(300);
     await runJob(job);
     const once = new Map(outputs(job.storage));
     for (const part of await readParts(job.storage, planKey(FOLDER, 1))) {
@@ -99,15 +100,11 @@ describe('the calls of a job', () => {
   });
 
   it('go on where the time of one is spent, within a piece too, whatever of it got lost', async () => {
-    const content = rowsFile(3_000);
     // The reserve is 300 ms: three or four steps of a thousand rows, or one of fewer, until it is reached.
-    const job = jobOf(content, { partBytes: 1e6, pieceBytes: 1e6, time: () => callOf(305) });
+    const job = jobOfRows(3_000, { partBytes: 1e6, pieceBytes: 1e6, time: () => callOf(305) });
     await planOf(job);
-    const [part] = await readParts(job.storage, planKey(FOLDER, 1));
-    if (part === undefined) throw new Error('expected a part');
-    const first: ScoreEvent = { action: 'score', bucket: 'bucket', folder: FOLDER, part };
     let calls = 0;
-    for (let event = first; ; ) {
+    for (let event = await firstCallOf(job.storage); ; ) {
       await callScore(event, job);
       event = await callScore(event, job);
       calls += 1;
@@ -118,17 +115,12 @@ describe('the calls of a job', () => {
   });
 
   it('end a job whose input is overwritten meanwhile, and mix no two versions', async () => {
-    const job = jobOf(rowsFile(2_000));
+    const job = jobOfRows(2_000);
     await planOf(job);
-    const parts = await readParts(job.storage, planKey(FOLDER, 1));
-    const [first, second] = parts.map(
-      (part): ScoreEvent => ({ action: 'score', bucket: 'bucket', folder: FOLDER, part }),
-    );
-    if (first === undefined || second === undefined) throw new Error('expected two parts');
-    await callScore(first, job);
+    await callScore(await firstCallOf(job.storage), job);
     const before = await rowsOf(job.storage);
     job.storage.objects.set(KEY, rowsFile(1_999));
-    await expect(callScore(second, job)).rejects.toMatchObject({ name: 'INPUT_CHANGED' });
+    await expect(callScore(await firstCallOf(job.storage, 1), job)).rejects.toMatchObject({ name: 'INPUT_CHANGED' });
     expect(await rowsOf(job.storage)).toEqual(before);
   });
 
@@ -137,12 +129,10 @@ describe('the calls of a job', () => {
     const clock = performance.now;
     performance.now = () => now++ * 1_000;
     try {
-      const job = jobOf(rowsFile(2_000), { partBytes: 1e6 });
+      const job = jobOfRows(2_000, { partBytes: 1e6 });
       await planOf(job);
-      const [part] = await readParts(job.storage, planKey(FOLDER, 1));
-      if (part === undefined) throw new Error('expected a part');
       await job.storage.put(`${FOLDER}cancelled`, '');
-      const { next } = await callScore({ action: 'score', bucket: 'bucket', folder: FOLDER, part }, job);
+      const { next } = await callScore(await firstCallOf(job.storage), job);
       expect(next?.piece).toBeGreaterThan(0);
       expect(job.storage.objects.has(`${FOLDER}reports/000000-0000.json`)).toBe(true);
       expect(job.storage.objects.has(`${FOLDER}reports/000000-${String(next?.piece).padStart(3, '0')}.json`)).toBe(

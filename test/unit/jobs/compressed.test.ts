@@ -1,27 +1,11 @@
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import { planJob } from '../../../lambda/jobs/planJob.ts';
-import {
-  callScore,
-  FOLDER,
-  type JobOptions,
-  memoryStorage,
-  planOf,
-  rowsOf,
-  runJob,
-  startOf,
-} from '../../helpers/jobs.ts';
-import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
+import { callScore, FOLDER, jobOf, manifestIn, planOf, rowsOf, runJob, startOf } from '../../helpers/jobs.ts';
 
-const MODELS = repositoryOf(lineModel());
+const SIZES = { partBytes: 50_000, pieceBytes: 10_000 };
 const LINES = Array.from({ length: 800 }, (_, x) => JSON.stringify({ id: `${x}`, instances: [[x]], parameters: {} }));
 const TEXT = Buffer.from(`${LINES.join('\r\n')}\r\n`);
-
-function jobOf(key: string, content: Buffer, sizes: Partial<JobOptions> = {}): JobOptions {
-  const storage = memoryStorage();
-  storage.objects.set(key, content);
-  return { storage, models: MODELS, key, content, partBytes: 50_000, pieceBytes: 10_000, ...sizes };
-}
 
 describe('compressed text', () => {
   it.each([
@@ -35,13 +19,13 @@ describe('compressed text', () => {
       asked = 0;
       return { remainingMs: () => 312 - asked++, signal: new AbortController().signal };
     };
-    const rows = await runJob(jobOf(key, content, { time }));
+    const rows = await runJob(jobOf(key, content, { ...SIZES, time }));
     expect(calls).toBeGreaterThan(2);
     expect(rows.map(({ id }) => id)).toEqual(LINES.map((_, x) => `${x}`));
   });
 
   it.each(['in/a.jsonl.gz', 'in/a.jsonl.zst'])('that is none is refused: %s', async (key) => {
-    const job = jobOf(key, TEXT);
+    const job = jobOf(key, TEXT, SIZES);
     await expect(runJob(job)).rejects.toMatchObject({ name: 'INVALID_JOB' });
     expect(await rowsOf(job.storage)).toEqual([]);
   });
@@ -49,7 +33,8 @@ describe('compressed text', () => {
   it.each(['gz', 'zst'])('that ends too early, or has other bytes after it, is refused: %s', async (ending) => {
     const whole = ending === 'gz' ? gzipSync(TEXT) : zstdCompressSync(TEXT);
     for (const content of [whole.subarray(0, -1), Buffer.concat([whole, Buffer.from('no frame')])]) {
-      await expect(runJob(jobOf(`in/a.jsonl.${ending}`, content))).rejects.toMatchObject({ name: 'INVALID_JOB' });
+      const running = runJob(jobOf(`in/a.jsonl.${ending}`, content, SIZES));
+      await expect(running).rejects.toMatchObject({ name: 'INVALID_JOB' });
     }
   });
 
@@ -62,12 +47,12 @@ describe('compressed text', () => {
       const [max, then] = calls === 1 ? [12, 0] : [1, 499_999];
       return { remainingMs: () => (asked++ < max ? 1_000_000 : then), signal: new AbortController().signal };
     };
-    const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { time });
+    const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { ...SIZES, time });
     const rows = await runJob(job);
     expect(calls).toBe(2);
     expect(rows.length).toBeGreaterThan(100);
     expect(rows.map(({ id }) => id)).toEqual(rows.map((_, x) => `${x}`));
-    const manifest = JSON.parse((await job.storage.get(`${FOLDER}manifest.json`)) ?? '');
+    const manifest = manifestIn(job.storage);
     expect([manifest.rows, manifest.failedParts]).toEqual([
       rows.length,
       [
@@ -89,7 +74,7 @@ describe('compressed text', () => {
       (TEXT.length * 8 + 1) >> 16,
     ]);
     const content = Buffer.concat([Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, (31 - 10) << 3]), block, TEXT]);
-    await expect(runJob(jobOf('in/a.jsonl.zst', content))).rejects.toMatchObject({
+    await expect(runJob(jobOf('in/a.jsonl.zst', content, SIZES))).rejects.toMatchObject({
       name: 'INVALID_JOB',
       message:
         'in/a.jsonl.zst: expected zstd with a window of at most 128 MiB, got a larger one; compress it with --long=27 or less',
@@ -97,7 +82,7 @@ describe('compressed text', () => {
   });
 
   it('of more pieces than keys can tell apart in order is refused, with the number', async () => {
-    const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { pieceBytes: 2 });
+    const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), { ...SIZES, pieceBytes: 2 });
     await planOf(job);
     const next = { piece: 10_000 };
     const event = { action: 'score' as const, bucket: 'bucket', folder: FOLDER, part: { part: 0, start: 0 }, next };
@@ -107,17 +92,10 @@ describe('compressed text', () => {
     });
   });
 
-  it('that is empty gives no rows, and is done', async () => {
-    const job = jobOf('in/a.jsonl.gz', gzipSync(''));
-    expect(await runJob(job)).toEqual([]);
-    expect(await job.storage.get(`${FOLDER}manifest.json`)).toContain('"rows":0');
-  });
-
   it('of more than a gibibyte is refused, with the number', async () => {
-    const content = gzipSync(TEXT);
-    const { storage, models } = jobOf('in/a.jsonl.gz', content);
-    const start = { ...startOf({ storage, models, key: 'in/a.jsonl.gz', content }), bytes: 2 ** 30 + 1 };
-    const deps = { storage, models, partBytes: 100, pieceBytes: 10, now: () => 0 };
+    const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT));
+    const start = { ...startOf(job), bytes: 2 ** 30 + 1 };
+    const deps = { ...job, partBytes: 100, pieceBytes: 10, now: () => 0 };
     await expect(planJob({ action: 'plan', start }, deps)).rejects.toMatchObject({
       name: 'INVALID_JOB',
       message: expect.stringMatching(/expected at most 1073741824 bytes of gzip, .* got 1073741825; cut the file/),

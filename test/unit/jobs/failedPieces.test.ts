@@ -1,33 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 
 import type { Model } from '../../../lambda/core/model.ts';
-
-import type { Manifest } from '../../../lambda/jobs/jobTypes.ts';
-import {
-  FOLDER,
-  type JobOptions,
-  type MemoryStorage,
-  memoryStorage,
-  ProcessEnded,
-  rowsOf,
-  runJob,
-} from '../../helpers/jobs.ts';
+import { jobOf, type MemoryStorage, manifestIn, ProcessEnded, rowsOf, runJob } from '../../helpers/jobs.ts';
 import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 
-const KEY = 'in/rows.jsonl';
 const ROWS = 400;
 const LINES = Array.from({ length: ROWS }, (_, x) => JSON.stringify({ id: `${x}`, instances: [[x]] }));
-const CONTENT = Buffer.from(`${LINES.join('\n')}\n`);
-
-interface DeadlyJob extends JobOptions {
-  readonly storage: MemoryStorage;
-  readonly seen: Set<number>;
-}
+const CONTENT = `${LINES.join('\n')}\n`;
 
 /** A job one of whose rows ends the process: from then on the call writes nothing, and ends. */
-function deadlyJob(deadly: number): DeadlyJob {
-  const storage = memoryStorage();
-  storage.objects.set(KEY, CONTENT);
+function deadlyJob(deadly: number) {
   const seen = new Set<number>();
   let isDead = false;
   const model: Model = lineModel({
@@ -37,6 +19,9 @@ function deadlyJob(deadly: number): DeadlyJob {
       if (values.includes(deadly)) isDead = true;
     },
   });
+  const sizes = { partBytes: 4_000, pieceBytes: 1_000 };
+  const job = jobOf('in/rows.jsonl', CONTENT, { models: repositoryOf(model), ...sizes });
+  const { storage } = job;
   const end = (): void => {
     if (!isDead) return;
     isDead = false;
@@ -53,19 +38,7 @@ function deadlyJob(deadly: number): DeadlyJob {
       return storage.putNew(key, body, about);
     },
   };
-  return {
-    storage: alive,
-    seen,
-    models: repositoryOf(model),
-    key: KEY,
-    content: CONTENT,
-    partBytes: 4_000,
-    pieceBytes: 1_000,
-  };
-}
-
-function manifestIn({ objects }: MemoryStorage): Manifest {
-  return JSON.parse(objects.get(`${FOLDER}manifest.json`)?.toString() ?? '');
+  return { ...job, storage: alive, seen };
 }
 
 describe('a piece that ends the process', () => {

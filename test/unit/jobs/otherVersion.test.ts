@@ -1,15 +1,11 @@
 import { expect, it } from '@jest/globals';
-import { FOLDER, memoryStorage, planOf, runJob } from '../../helpers/jobs.ts';
-import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
-
-const CONTENT = Buffer.from('{"instances":[[1]]}\n{"instances":[[2]]}\n');
+import { FOLDER, jobOf, planOf, runJob } from '../../helpers/jobs.ts';
 
 async function planned() {
-  const storage = memoryStorage();
-  storage.objects.set('in/a.jsonl', CONTENT);
-  const job = { storage, models: repositoryOf(lineModel()), key: 'in/a.jsonl', content: CONTENT, partBytes: 1000 };
-  await planOf({ ...job, pieceBytes: 1000 });
-  return { storage, job: { ...job, pieceBytes: 1000 } };
+  const sizes = { partBytes: 1000, pieceBytes: 1000 };
+  const job = jobOf('in/a.jsonl', '{"instances":[[1]]}\n{"instances":[[2]]}\n', sizes);
+  await planOf(job);
+  return { storage: job.storage, job };
 }
 
 it.each([

@@ -4,8 +4,8 @@ import { parquetMetadataAsync } from 'hyparquet';
 
 import type { Tensor } from '../../../lambda/core/tensor.ts';
 
-import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
-import { FOLDER as JOB, memoryStorage, planOf, runJob } from '../../helpers/jobs.ts';
+import type { JobStorage, Spec } from '../../../lambda/jobs/jobTypes.ts';
+import { type JobOptions, jobOf, manifestIn, planOf, runJob } from '../../helpers/jobs.ts';
 import { inMemoryModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
 type Row = Record<string, unknown>;
@@ -42,10 +42,14 @@ const ECHO = repositoryOf(
 const INPUTS = { x: ['f64', 'i8', 'u16', 'u32'] };
 const KEEP = ['id', 'f32', 'f64', 'i8', 'u16', 'i32', 'i64', 'u32', 'flag', 'text'];
 
-function scored(content: Buffer, asked: Spec, pieceBytes = 1_000): Promise<Row[]> {
-  const storage = memoryStorage();
-  storage.objects.set('in/a.parquet', content);
-  return runJob({ storage, models: ECHO, key: 'in/a.parquet', content, spec: asked, partBytes: 3_000, pieceBytes });
+/** @param options parts of a few pieces each, unless they say otherwise */
+function jobOfParquet(content: Buffer, options: Partial<Omit<JobOptions, 'storage'>> = {}) {
+  const defaults = { models: ECHO, spec: { inputs: INPUTS }, partBytes: 10_000, pieceBytes: 1_000 };
+  return jobOf('in/a.parquet', content, { ...defaults, ...options });
+}
+
+function scored(content: Buffer, asked: Spec): Promise<Row[]> {
+  return runJob(jobOfParquet(content, { spec: asked, partBytes: 3_000 }));
 }
 
 /** Floats of 32 bits are spelled with as few digits as tell them apart. */
@@ -72,18 +76,14 @@ describe('a job of Parquet', () => {
   });
 
   it('takes small row groups together: as one piece, by one read of them and one of what the file says of them', async () => {
-    const content = fileOf('groups');
-    const storage = memoryStorage();
-    storage.objects.set('in/a.parquet', content);
-    const job = { storage, models: ECHO, key: 'in/a.parquet', content, spec: { inputs: INPUTS } };
-    const plan = await planOf({ ...job, partBytes: 4_000_000, pieceBytes: 1_000_000 });
-    expect(plan).toMatchObject({ parts: 1, pieces: 1 });
+    const job = jobOfParquet(fileOf('groups'), { partBytes: 4_000_000, pieceBytes: 1_000_000 });
+    expect(await planOf(job)).toMatchObject({ parts: 1, pieces: 1 });
     let reads = 0;
-    const counting: typeof storage = {
-      ...storage,
+    const counting: JobStorage = {
+      ...job.storage,
       readRange(...[input, span]) {
         reads += 1;
-        return storage.readRange(input, span);
+        return job.storage.readRange(input, span);
       },
     };
     expect(await runJob({ ...job, storage: counting })).toHaveLength(60);
@@ -141,14 +141,9 @@ describe('a job of Parquet', () => {
       { inputs: [spec('f64', 'FP64', 'rows')], outputs: [spec('y', 'FP64', 'rows')] },
       ([input]) => [{ ...(input as Tensor), name: 'y', data: (input as Tensor).data.slice() }],
     );
-    const content = fileOf('times');
-    const storage = memoryStorage();
-    storage.objects.set('in/a.parquet', content);
     const asked = { keep: ['f64', 'day', 'ms', 'us', 'utc', 'ns'] };
-    const job = { storage, models: repositoryOf(model), key: 'in/a.parquet', content, spec: asked };
-    expect((await runJob({ ...job, partBytes: 10_000, pieceBytes: 1_000 })).map(({ kept }) => kept)).toEqual(
-      rowsIn('times'),
-    );
+    const job = jobOfParquet(fileOf('times'), { models: repositoryOf(model), spec: asked });
+    expect((await runJob(job)).map(({ kept }) => kept)).toEqual(rowsIn('times'));
   });
 
   it('gives up the pieces that a broken page is of, and no others', async () => {
@@ -160,14 +155,12 @@ describe('a job of Parquet', () => {
     // In the middle of the page's deflated bytes.
     const at = Number(page?.data_page_offset) + Math.floor(Number(page?.total_compressed_size) / 2);
     content.fill(0xff, at, at + 8);
-    const storage = memoryStorage();
-    storage.objects.set('in/a.parquet', content);
-    const job = { storage, models: ECHO, key: 'in/a.parquet', content, spec: { inputs: INPUTS } };
-    const rows = await runJob({ ...job, partBytes: 10_000, pieceBytes: 1_000 });
+    const job = jobOfParquet(content);
+    const rows = await runJob(job);
     // Row groups have 25 rows, and a page of each column.
     const expected = [...Array(25).keys(), ...Array.from({ length: 10 }, (_, row) => 50 + row)];
     expect(rows.map((row) => Number(row.message_id))).toEqual(expected);
-    const { failedParts } = JSON.parse(storage.objects.get(`${JOB}manifest.json`)?.toString() ?? '');
+    const { failedParts } = manifestIn(job.storage);
     expect(failedParts.length).toBeGreaterThan(1);
     for (const one of failedParts) {
       expect(one.code).toBe('UNREADABLE');
@@ -178,19 +171,17 @@ describe('a job of Parquet', () => {
   });
 
   it('gives up nothing where the object cannot be read for a while: the call fails, and is made again', async () => {
-    const content = fileOf('none');
-    const storage = memoryStorage();
-    storage.objects.set('in/a.parquet', content);
+    const job = jobOfParquet(fileOf('none'));
+    const { storage } = job;
     let reads = 0;
-    const flaky = {
+    const flaky: JobStorage = {
       ...storage,
-      readRange: (...[input, span]: Parameters<typeof storage.readRange>) => {
+      readRange(...[input, span]) {
         reads += 1;
         return reads === 4 ? Promise.reject(new Error('no answer')) : storage.readRange(input, span);
       },
     };
-    const job = { storage: flaky, models: ECHO, key: 'in/a.parquet', content, spec: { inputs: INPUTS } };
-    await expect(runJob({ ...job, partBytes: 10_000, pieceBytes: 1_000 })).rejects.toThrow('no answer');
+    await expect(runJob({ ...job, storage: flaky })).rejects.toThrow('no answer');
     expect([...storage.objects.keys()].filter((key) => key.includes('/failed/'))).toEqual([]);
   });
 });

@@ -75,12 +75,6 @@ describe('an S3 event', () => {
     expect(started.size).toBe(0);
   });
 
-  it('starts no job for an output, even where outputs lie among the inputs', async () => {
-    const { deps, started } = setUp();
-    await submitEvent(eventOf('jobs/out/x/data/part-000000-0000-000000000.jsonl'), { ...deps, inputPrefix: 'jobs/' });
-    expect(started.size).toBe(0);
-  });
-
   it('takes the settings of the nearest folder, and no more calls at a time than the deployment has', async () => {
     const { deps, started } = setUp({
       'jobs/in/_job.json': '{"model":"digits"}',

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import { failure } from '../../../../lambda/core/failure.ts';
-import { isPacked, isRefused } from '../../../../lambda/core/microBatch.ts';
 import { type PayloadReader, parsePointer, pointerBody } from '../../../../lambda/core/record.ts';
 import { lineModel, lineRequest, repositoryOf } from '../../../helpers/scoring.ts';
 import { accepted, decode, refusal, sentence } from '../decode/refusals.ts';
@@ -28,12 +27,6 @@ describe('a pointer', () => {
     expect([request.id, request.rows]).toEqual(['large', 2]);
   });
 
-  it('may lead to a packed message', async () => {
-    const payloads = bucketOf({ 'a/b': [lineRequest([1]), lineRequest([2])] });
-    const body = await decode([CLASS, LOCATION], MODELS, payloads);
-    expect(isPacked(body) && body.map(isRefused)).toEqual([false, false]);
-  });
-
   it('has a key of at most 1024 bytes, as long as it stays in its bucket', () => {
     const keyOf = (key: string) => parsePointer(JSON.parse(pointerBody({ bucket: 'b', key })));
     for (const key of ['a..b/..c', '/', 'ä'.repeat(512)]) expect(keyOf(key)).toEqual({ bucket: 'b', key });
@@ -59,14 +52,5 @@ describe('a pointer', () => {
   it('is refused by a deployment without a payload bucket', async () => {
     const failed = await refusal([CLASS, LOCATION], MODELS);
     expect(sentence(failed)).toMatchObject({ code: 'INVALID_POINTER', path: 'body', got: 'a pointer to S3' });
-  });
-
-  it.each([
-    ['to another bucket', { ...LOCATION, s3BucketName: 'others' }, 'INVALID_POINTER'],
-    ['to nothing', { ...LOCATION, s3Key: 'none' }, 'PAYLOAD_NOT_FOUND'],
-    ['to what is no JSON', LOCATION, 'INVALID_JSON'],
-  ])('%s fails with its own code', async (_, location, code) => {
-    const failed = await refusal([CLASS, location], MODELS, bucketOf({ 'a/b': 'no JSON' }));
-    expect(failed.code).toBe(code);
   });
 });

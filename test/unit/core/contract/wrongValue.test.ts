@@ -14,8 +14,6 @@ describe('what is wrong with a value that a validator read', () => {
     [z.string(), 1, 'expected text, got 1'],
     [z.int(), 1.5, 'expected a whole number, got 1.5'],
     [z.number().min(2), 1, 'expected a number of at least 2, got 1'],
-    [z.number().max(2), 3, 'expected a number of at most 2, got 3'],
-    [z.string().min(1), '', 'expected text, not an empty one, got ""'],
     [z.string().max(2), 'abc', 'expected at most 2 characters, got "abc"'],
     [z.array(z.string()).min(1), [], 'expected at least 1 elements, got an array of 0'],
     [z.enum(['a', 'b']), 'c', 'expected one of a, b, got "c"'],

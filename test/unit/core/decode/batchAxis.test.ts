@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { isPacked, isRefused } from '../../../../lambda/core/microBatch.ts';
 import { modelOf, repositoryOf, spec } from '../../../helpers/scoring.ts';
-import { accepted, decode, refusal } from './refusals.ts';
+import { decode, refusal } from './refusals.ts';
 
 /** `input` `[rows, 4]` and `state` `[2, rows, 3]`; the deployment gives `sr`. */
 const VOICE = repositoryOf({
@@ -13,32 +13,6 @@ const VOICE = repositoryOf({
   constants: ['sr'],
 });
 const INPUT = { name: 'input', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] };
-
-describe('an input whose batch is axis 1', () => {
-  it.each([
-    ['flat', [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]],
-    ['nested', JSON.parse('[[[1,2,3],[4,5,6]],[[7,8,9],[10,11,12]]]')],
-  ])('has its rows first once it is decoded from %s data', async (_, data) => {
-    const input = { ...INPUT, shape: [2, 4], data: new Array(8).fill(0) };
-    const state = { name: 'state', datatype: 'FP32', shape: [2, 2, 3], data };
-    const { rows, inputs } = await accepted({ inputs: [input, state] }, VOICE);
-    expect([rows, inputs[1]]).toEqual([
-      2,
-      { datatype: 'FP32', shape: [2, 2, 3], data: Float32Array.of(1, 2, 3, 7, 8, 9, 4, 5, 6, 10, 11, 12) },
-    ]);
-  });
-
-  it('is without that axis in an instance', async () => {
-    const rowOf = (state: unknown) => ({ input: [1, 2, 3, 4], state });
-    const instances = ['[[1,2,3],[7,8,9]]', '[[4,5,6],[10,11,12]]'].map((state) => rowOf(JSON.parse(state)));
-    const { inputs } = await accepted({ instances }, VOICE);
-    expect(inputs[1]?.data).toEqual(Float32Array.of(1, 2, 3, 7, 8, 9, 4, 5, 6, 10, 11, 12));
-    const odd = { instances: [rowOf([[[1, 2, 3]], [[7, 8, 9]]])] };
-    expect((await refusal(odd, VOICE)).message).toContain(
-      "instances[0].state ('state'): expected [rows, 2, 3], got [1, 2, 1]",
-    );
-  });
-});
 
 describe('hostile shapes and data', () => {
   const anyDim = fc.oneof(

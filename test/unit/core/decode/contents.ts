@@ -1,4 +1,5 @@
 import type { DecodeDependencies } from '../../../../lambda/core/body.ts';
+import { createTemplates, type Templates } from '../../../../lambda/core/bodyTemplate.ts';
 import { type DecodedBody, type DecodedRequest, isPacked, isRefused } from '../../../../lambda/core/microBatch.ts';
 import { isBase64Data } from '../../../../lambda/core/tensor.ts';
 import { modelOf, repositoryOf, spec } from '../../../helpers/scoring.ts';
@@ -49,4 +50,20 @@ export function binaryBody(id: string, first: number): string {
     Buffer.alloc(columns * bytes, first + index).toString('base64'),
   );
   return JSON.stringify({ id, inputs, raw_input_contents: raw });
+}
+
+/** Templates that count the requests that they read: those alone in their body, or those of packed bodies. */
+export function countedTemplates(what: 'alone' | 'packed'): Templates & { readonly hits: () => number } {
+  const templates = createTemplates();
+  const hits = { alone: 0, packed: 0 };
+  const counted = <T>(request: T | undefined, kind: keyof typeof hits): T | undefined => {
+    if (request !== undefined) hits[kind] += 1;
+    return request;
+  };
+  return {
+    ...templates,
+    hits: () => hits[what],
+    read: (body, record) => counted(templates.read(body, record), 'alone'),
+    readNext: (body, cursor) => counted(templates.readNext(body, cursor), 'packed'),
+  };
 }

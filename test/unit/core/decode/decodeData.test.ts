@@ -83,7 +83,6 @@ describe('what a datatype cannot hold', () => {
     expect((decodeElement(datatype, json) as Failure).message.endsWith(`, got ${got}; fix that element`)).toBe(true);
   });
 
-  const _of = (kind: RegExp) => EVERY_DATATYPE.filter((name) => kind.test(name));
   it.each(INTEGERS)('%s refuses fractions, booleans and non-finite numbers', (datatype) => {
     for (const json of ['0.5', 'true', 'false', '"NaN"', '"Infinity"', '"-Infinity"']) {
       expect(decodeElement(datatype, json)).toMatchObject({ code: 'INVALID_DATA' });

@@ -52,15 +52,6 @@ describe('instances', () => {
     expect(sentence(await refusal({ instances }, models))).toEqual({ code, path, got });
   });
 
-  it.each([
-    ['inputs', '"inputs" beside instances'],
-    ['outputs', '"outputs" beside instances'],
-    ['instance', '"instance"'],
-  ])('have no %s beside them', async (key, got) => {
-    const failed = await refusal({ instances: [[1]], [key]: [] }, LINE);
-    expect(sentence(failed)).toEqual({ code: 'INVALID_REQUEST', path: 'body', got });
-  });
-
   it('are refused beyond the limit of rows', async () => {
     expect((await accepted({ instances: new Array(8).fill([1]) }, LINE)).rows).toBe(8);
     expect((await refusal({ instances: new Array(9).fill([1]) }, LINE)).code).toBe('TOO_MANY_ROWS');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { MAX_LEVELS, maxContainers, outlineOf } from '../../../../lambda/core/outline.ts';
+import { MAX_LEVELS, outlineOf } from '../../../../lambda/core/outline.ts';
 
 function isNestedTooDeep(text: string): boolean {
   return outlineOf(text).levels > MAX_LEVELS;
@@ -39,15 +39,6 @@ describe('a text that is nested too deep', () => {
 describe('the arrays and objects of a long text', () => {
   it('are counted, not those in strings', () => {
     expect(outlineOf(`${LONG}[[],{"a":{}},"[{"]`).containers).toBe(4);
-  });
-});
-
-describe('the most arrays and objects of a text', () => {
-  it.each([
-    ['two hundred thousand', 1_000_000, 200_000],
-    ['one for each ten characters of a longer one', 30_000_000, 3_000_000],
-  ])('are %s', (_, characters, max) => {
-    expect(maxContainers(' '.repeat(characters))).toBe(max);
   });
 });
 

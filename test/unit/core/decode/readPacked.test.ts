@@ -2,12 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { type DecodeDependencies, decodeBody } from '../../../../lambda/core/body.ts';
 import { createTemplates } from '../../../../lambda/core/bodyTemplate.ts';
-import type { DecodedBody } from '../../../../lambda/core/microBatch.ts';
-import { pointerBody } from '../../../../lambda/core/record.ts';
 import { lineModel, repositoryOf, UNHINDERED } from '../../../helpers/scoring.ts';
 import { anyPackedBodies } from './bodies.ts';
-import { binaryBody, contentsOf, DATA, DEPS, jsonBody, wide } from './contents.ts';
-import { countedTemplates } from './countedTemplates.ts';
+import { binaryBody, contentsOf, countedTemplates, DATA, DEPS, jsonBody, wide } from './contents.ts';
 
 /** Decodes bodies one after the other, and each in full. @returns how many requests templates read */
 async function hitsIn(bodies: readonly string[], deps: DecodeDependencies = DEPS): Promise<number> {
@@ -55,32 +52,11 @@ describe('the requests of a packed body', () => {
     expect(await hitsIn([packed([...ORDERS, wrong, other, ...ORDERS])])).toBe(19);
   });
 
-  it.each([
-    ['that is no object', packed([...ORDERS, '7'])],
-    ['that is cut short', packed(ORDERS).slice(0, -30)],
-    ['that nothing separates from the next', packed(ORDERS, ' ')],
-    ['that is missing after a comma', packed([...ORDERS, ''])],
-    ['with something behind the list', `${packed(ORDERS)}[]`],
-    ['in a list that does not end', packed(ORDERS).slice(0, -1)],
-    ['separated by a space that is none in JSON', packed(ORDERS, ',\u00a0')],
-  ])('are decoded in full with one %s', async (_, body) => {
-    await hitsIn([body, body]);
-  });
-
   it('are decoded in full where none is like another: nothing is looked for after 64 of them', async () => {
     const unlike = (index: number): string => jsonBody({ id: 'a', parameters: { index } });
     const bodies = Array.from({ length: 64 }, (_, index) => packed([unlike(index)]));
     expect(await hitsIn([...bodies, packed(ORDERS)])).toBe(0);
     expect(await hitsIn([...bodies.slice(1), packed(ORDERS)])).toBe(9);
-  });
-
-  it('are read from the payload bucket as well', async () => {
-    const templates = countedTemplates('packed');
-    const deps = { ...DEPS, payloads: { read: async () => packed(ORDERS) } };
-    const pointer = pointerBody({ bucket: 'b', key: 'k' });
-    const decoded = await decodeBody(pointer, 3, deps, UNHINDERED, templates);
-    expect(contentsOf(decoded)).toStrictEqual(contentsOf(await decodeBody(packed(ORDERS), 3, DEPS, UNHINDERED)));
-    expect(templates.hits()).toBe(9);
   });
 
   it('are decoded in full where their elements are too long to be parsed unseen', async () => {
@@ -92,20 +68,6 @@ describe('the requests of a packed body', () => {
   it('are decoded in full where their model has to be loaded first', async () => {
     const deps = { ...DEPS, models: { ...DEPS.models, find: async () => wide } };
     expect(await hitsIn([packed(ORDERS), packed(ORDERS)], deps)).toBe(0);
-  });
-
-  it('are decoded in turns, so that the event loop is not kept', async () => {
-    const many = Array.from({ length: 2_000 }, (_, index) => jsonBody({ id: `order-${index}` }));
-    const templates = countedTemplates('packed');
-    const decoding = decodeBody(packed(many), 3, DEPS, UNHINDERED, templates);
-    let turns = 0;
-    const counting = setInterval(() => {
-      turns += 1;
-    }, 0);
-    const decoded: DecodedBody = await decoding;
-    clearInterval(counting);
-    expect(contentsOf(decoded)).toStrictEqual(contentsOf(await decodeBody(packed(many), 3, DEPS, UNHINDERED)));
-    expect([templates.hits(), turns > 2]).toEqual([1_999, true]);
   });
 });
 

@@ -2,12 +2,11 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { decodeBody } from '../../../../lambda/core/body.ts';
 import { createTemplates, type Templates } from '../../../../lambda/core/bodyTemplate.ts';
-import { type DecodedRequest, isRefused, type ScoringRequest } from '../../../../lambda/core/microBatch.ts';
+import { type DecodedRequest, isRefused } from '../../../../lambda/core/microBatch.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { lineModel, modelOf, repositoryOf, spec, UNHINDERED } from '../../../helpers/scoring.ts';
 import { anyBodies } from './bodies.ts';
-import { binaryBody, contentsOf, DATA, DEPS, jsonBody, wide } from './contents.ts';
-import { countedTemplates } from './countedTemplates.ts';
+import { binaryBody, contentsOf, countedTemplates, DEPS, jsonBody, wide } from './contents.ts';
 
 /** Decodes bodies one after the other. @returns how many of them a template read */
 function hitsIn(bodies: readonly string[], deps = DEPS): number {
@@ -21,8 +20,6 @@ function hitsIn(bodies: readonly string[], deps = DEPS): number {
   }
   return templates.hits();
 }
-
-const ID_LAST = `${jsonBody({}).slice(0, -1)},"id":"a"}`;
 
 describe('a body like one before', () => {
   it('is decoded to exactly what it is decoded to alone, or is refused for the same, whatever it is', () => {
@@ -42,34 +39,6 @@ describe('a body like one before', () => {
     ['base64', binaryBody('a', 1), binaryBody('', 2)],
   ])('is read without being parsed where it differs in its id and %s', (_, first, second) => {
     expect(hitsIn([first, second, second])).toBe(2);
-  });
-
-  it.each([
-    ['an id with an escape', jsonBody({ id: 'a' }), jsonBody({ id: 'a"b' })],
-    ['elements that are wrong', jsonBody({}), jsonBody({}, { ...DATA, flags: [256] })],
-    ['another shape', jsonBody({}), jsonBody({}).replace('"shape":[1,2]', '"shape":[2,2]')],
-    ['something behind it', jsonBody({}), `${jsonBody({})} `],
-    ['something before it', jsonBody({}), ` ${jsonBody({})}`],
-    ['no end of its id', ID_LAST, ID_LAST.replace('"a"', '"')],
-    ['its beginning alone', jsonBody({}), jsonBody({}).slice(0, 40)],
-  ])('is decoded in full with %s', (_, first, second) => {
-    expect(hitsIn([first, second])).toBe(0);
-  });
-
-  it('costs nothing where none comes after it: it is learnt once the next is read', () => {
-    const templates = createTemplates();
-    const first = decodeBody(jsonBody({ id: 'a' }), 0, DEPS, UNHINDERED) as ScoringRequest;
-    let looks = 0;
-    const watched = new Proxy(first, {
-      get(request, key) {
-        looks += 1;
-        return Reflect.get(request, key);
-      },
-    });
-    templates.learn(jsonBody({ id: 'a' }), watched);
-    expect(looks).toBe(0);
-    expect(templates.read(jsonBody({ id: 'b' }), 1)).toMatchObject({ id: 'b' });
-    expect(looks).toBeGreaterThan(0);
   });
 
   it('is none where an id could stand for something else', () => {
@@ -96,10 +65,6 @@ describe('a template', () => {
     decodeBody(template, 0, deps, UNHINDERED, templates);
     return templates;
   };
-
-  it('stands for the record that it reads, not for the one it was learnt from', () => {
-    expect(learnt(wide).read(jsonBody({ id: 'b' }), 7)).toMatchObject({ record: 7, position: 0, id: 'b' });
-  });
 
   it('is not made of a body that a transform decodes or encodes', () => {
     const encode = () => 1;
@@ -146,26 +111,17 @@ describe('bodies whose rows are on axis 1', () => {
   });
   const deps = { ...DEPS, models: repositoryOf(states) };
   const state = { name: 'state', datatype: 'FP32', shape: [2, 3] };
-  const index = { name: 'index', datatype: 'UINT8', shape: [3] };
   const bodyWith = (data: unknown): string =>
     JSON.stringify({
       inputs: [
-        { ...index, data: [7, 8, 9] },
+        { name: 'index', datatype: 'UINT8', shape: [3], data: [7, 8, 9] },
         { ...state, data },
       ],
     });
-  const rawBody = (first: number): string => {
-    const raw = [Buffer.from([first, 8, 9]), Buffer.from(Float32Array.of(first, 2, 3, 4, 5, 6).buffer)];
-    return JSON.stringify({ inputs: [index, state], raw_input_contents: raw.map((bytes) => bytes.toString('base64')) });
-  };
 
   it('are read as they are decoded in full, flat and nested', () => {
     const nested = JSON.parse('[[6,5,4],[3,2,1]]');
     const rowsFirst = JSON.parse('[[6,5],[4,3],[2,1]]');
     expect(hitsIn([[1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1], nested, rowsFirst].map(bodyWith), deps)).toBe(2);
-  });
-
-  it('are read as they are decoded in full, in base64', () => {
-    expect(hitsIn([1, 2, 3].map(rawBody), deps)).toBe(2);
   });
 });

@@ -5,7 +5,7 @@ import { failure, isFailure } from '../../../../lambda/core/failure.ts';
 import type { ScoringRequest } from '../../../../lambda/core/microBatch.ts';
 import type { Datatype, Tensor, TensorData } from '../../../../lambda/core/tensor.ts';
 import { decodeData } from '../../../../lambda/core/values.ts';
-import { echoModel, lineModel, spec, sumModel } from '../../../helpers/scoring.ts';
+import { echoModel, lineModel, sumModel } from '../../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../arbitraries.ts';
 import { zeros } from '../requests.ts';
 
@@ -30,28 +30,6 @@ describe('createEncoder', () => {
       '{"message_id":"m1","id":"order-42","model_name":"line","model_version":"3",' +
         '"outputs":[{"name":"y","datatype":"FP32","shape":[2,1],"data":[0.5,-3]}]}',
     );
-  });
-
-  it('has the rows of an output on the batch axis that it has in the model', () => {
-    const outputs = [{ ...spec('y', 'INT8', 'batch', 2, 2), batchAxis: 1 }];
-    const request = zeros({ ...lineModel(), outputs }, 2);
-    const run = [
-      { name: 'y', datatype: 'INT8', shape: [3, 2, 2], data: Int8Array.from({ length: 12 }, (_, i) => i) },
-    ] as const;
-    const encoder = createEncoder(run);
-    const answerTo = (changed: Partial<ScoringRequest>, fromRow: number) =>
-      JSON.parse(encoder.encode('m1', { ...request, ...changed }, fromRow) as string);
-    expect(answerTo({}, 1).outputs).toEqual([
-      { name: 'y', datatype: 'INT8', shape: [2, 2, 2], data: [4, 5, 8, 9, 6, 7, 10, 11] },
-    ]);
-    expect(answerTo({ rows: 1 }, 1).outputs).toEqual([
-      { name: 'y', datatype: 'INT8', shape: [2, 1, 2], data: [4, 5, 6, 7] },
-    ]);
-    expect(answerTo({ reply: 'binary' }, 0)).toMatchObject({
-      outputs: [{ shape: [2, 2, 2] }],
-      raw_output_contents: [Buffer.from([0, 1, 4, 5, 2, 3, 6, 7]).toString('base64')],
-    });
-    expect(JSON.stringify(answerTo({ reply: 'predictions' }, 0).predictions)).toBe('[[[0,1],[2,3]],[[4,5],[6,7]]]');
   });
 
   it('leaves out an id that was not sent, and keeps one that was sent empty', () => {

@@ -29,10 +29,6 @@ function cuts(batches: readonly MicroBatch[], requests?: readonly ScoringRequest
 }
 
 describe('plan', () => {
-  it('fills a micro-batch in the order in which requests arrived', () => {
-    expect(cuts(planRows([1, 2, 1], { maxBatchRows: 8 }))).toEqual(['0:0-1 1:0-2 2:0-1']);
-  });
-
   it('starts another one rather than cut a request that fits into one', () => {
     expect(cuts(planRows([3, 2, 4], { maxBatchRows: 4 }))).toEqual(['0:0-3', '1:0-2', '2:0-4']);
   });

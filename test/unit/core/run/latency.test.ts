@@ -63,13 +63,6 @@ describe('a run that was given up', () => {
     expect(latency.predictMs(model, 64, 1)).toBe(6_400);
   });
 
-  it('teaches nothing of smaller runs, also where nothing else was measured', () => {
-    const latency = estimatorOf([]);
-    latency.overran(model, 64, 1, 6_400);
-    expect(latency.predictMs(model, 32, 1)).toBeUndefined();
-    expect(latency.predictMs(model, 128, 1)).toBe(12_800);
-  });
-
   it('teaches nothing when it was one row: that one hung', () => {
     const latency = estimatorOf([[1, 1, 1]]);
     latency.overran(model, 1, 1, 30_000);

@@ -4,6 +4,7 @@ import type { Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { closedGate, type Gate, whatCanHappen } from '../../../helpers/manualClock.ts';
 import {
+  echoModel,
   enoughTime,
   type InMemoryModelOptions,
   lineModel,
@@ -16,7 +17,7 @@ import {
   sumModel,
   sumRequest,
 } from '../../../helpers/scoring.ts';
-import { answerTo } from './answers.ts';
+import { answerTo, statuses } from './answers.ts';
 
 async function score(bodies: readonly unknown[], ...models: readonly Model[]) {
   const deps = scoringDependencies({ models: repositoryOf(...models) });
@@ -86,24 +87,6 @@ describe('a batched answer', () => {
     ]);
     expect(answerTo(deps.writer, 99)).toEqual([199]);
   });
-
-  it('holds the outputs asked for, in that order, whatever its neighbours asked for', async () => {
-    const rows = [{ left: [1, 2], right: [3, 4], bias: 5 }];
-    const outputs = [{ name: 'label' }, { name: 'sums' }];
-    const { deps } = await score([sumRequest(rows), sumRequest(rows, { outputs })], sumModel());
-
-    expect(deps.writer.written.map(({ body }) => JSON.parse(body).outputs)).toEqual([
-      [
-        { name: 'sums', datatype: 'FP32', shape: [1, 2], data: [4, 6] },
-        { name: 'total', datatype: 'FP64', shape: [1], data: [15] },
-        { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 15'] },
-      ],
-      [
-        { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 15'] },
-        { name: 'sums', datatype: 'FP32', shape: [1, 2], data: [4, 6] },
-      ],
-    ]);
-  });
 });
 
 describe('a packed message', () => {
@@ -128,5 +111,19 @@ describe('a request that was split', () => {
 
     expect(deps.reports.map(({ rows }) => rows)).toEqual([2, 1, 2]);
     expect(answerTo(deps.writer, 0)).toEqual([3, 5, 7, 9, 11]);
+  });
+});
+
+describe('an answer', () => {
+  it('that can only be too large is refused before it is spelled, alone and in parts', async () => {
+    const wide = echoModel('FP32', [1000], { maxBatchRows: 4 });
+    const deps = scoringDependencies({ models: repositoryOf(wide), limits: { maxAnswerCharacters: 8000 } });
+    const rows = (count: number) => ({
+      inputs: [{ name: 'in', datatype: 'FP32', shape: [count, 1000], data: new Array(count * 1000).fill(0) }],
+    });
+    const records = standardRecords([rows(4), rows(9), rows(3)]);
+    expect(statuses(await scoreRecords(records, deps, enoughTime()))).toEqual(['answered', 'answered', 'answered']);
+    expect([0, 1].map((index) => answerTo(deps.writer, index))).toEqual(['RESULT_TOO_LARGE', 'RESULT_TOO_LARGE']);
+    expect(answerTo(deps.writer, 2)).toHaveLength(3000);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Model, RunAbandonedError } from '../../../../lambda/core/model.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import { createBatchingWatch } from '../../../../lambda/core/verify.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 
@@ -81,24 +81,6 @@ describe('a model on several devices', () => {
     expect(before).toEqual([4, [0, 1]]);
     expect(statuses(outcomes)).toEqual(new Array(6).fill('answered'));
     expect(answers(deps as never, 6)).toEqual([1, 3, 5, 7, 9, 11]);
-  });
-
-  it('has records answered by the others while a run hangs on one', async () => {
-    const before: Before = (_, values, signal) =>
-      new Promise((resolve, reject) => {
-        if (!values.includes(0)) resolve(undefined);
-        signal?.addEventListener('abort', () => reject(new RunAbandonedError('it hangs', 50)));
-      });
-    const { model } = onDevices(2, { maxBatchRows: 1 }, { before });
-    const deps = scoringDependencies({ models: repositoryOf(model), limits: { deadlineMarginMs: 1 } });
-    const controller = new AbortController();
-    const scoring = scoreRecords(SIX, deps, { remainingMs: () => 300_000, signal: controller.signal });
-    await whatCanHappen();
-    while (deps.writer.written.length < 5) await whatCanHappen();
-
-    controller.abort();
-
-    expect(statuses(await scoring)).toEqual(['DEADLINE', ...new Array(5).fill('answered')]);
   });
 
   it.each([1, 2, 3])('starts on %d devices as many runs that take all the time that is left', async (devices) => {

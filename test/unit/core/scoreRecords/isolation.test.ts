@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { ERROR_CODES } from '../../../../lambda/core/failure.ts';
 import { type Model, ModelUnavailableError } from '../../../../lambda/core/model.ts';
 import { type Planner, plan } from '../../../../lambda/core/plan.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
@@ -106,21 +105,6 @@ describe('a request that makes a run fail', () => {
       { numRuns: 60 },
     );
   });
-
-  it('names an output that is not batched', async () => {
-    const line = lineModel();
-    const unbatched: Model = {
-      ...line,
-      run: async () => ({
-        outputs: [{ name: 'y', datatype: 'FP32', shape: [1, 1], data: new Float32Array(1) }],
-        runMs: 1,
-      }),
-    };
-    const { deps } = await score([lineRequest([1, 2])], unbatched);
-    expect(deps.writer.documentsOf(messageIdOf(0))).toEqual([
-      expect.objectContaining({ code: 'RUN_FAILED', error: expect.stringContaining("output 'y': expected 2 rows") }),
-    ]);
-  });
 });
 
 describe('a model that cannot be run now', () => {
@@ -135,17 +119,8 @@ describe('a model that cannot be run now', () => {
 
     expect(statuses(outcomes)).toEqual(['answered', 'MODEL_UNAVAILABLE', 'MODEL_UNAVAILABLE', 'answered']);
     expect(deps.writer.written.map(({ messageId }) => messageId)).toEqual([messageIdOf(0), messageIdOf(3)]);
+    // Once: a run is not halved for it.
     expect(deps.problems).toEqual([new ModelUnavailableError('its thread died')]);
-  });
-
-  it('is not asked again by halves: its records are handed back at once', async () => {
-    let runs = 0;
-    const before = () => {
-      runs += 1;
-      unavailable();
-    };
-    await score(new Array(8).fill(lineRequest([1])), lineModel({ before }));
-    expect(runs).toBe(1);
   });
 
   const failsOrIsGone = ([x]: readonly { data: ArrayLike<unknown> }[]) => {
@@ -162,22 +137,6 @@ describe('a model that cannot be run now', () => {
 });
 
 describe('what is no fault of a record', () => {
-  it('is never answered with an error: a broken observer hands records back', async () => {
-    const problems: unknown[] = [];
-    const microBatch = () => {
-      throw new Error('metrics are broken');
-    };
-    const { observer } = scoringDependencies();
-    const deps = scoringDependencies({
-      observer: { ...observer, microBatch, problem: (error) => void problems.push(error) },
-    });
-    const outcomes = await scoreRecords(standardRecords([lineRequest([1])]), deps, enoughTime());
-
-    const answers = deps.writer.written.map(({ body }) => JSON.parse(body).code);
-    expect(answers.filter((code) => code in ERROR_CODES)).toEqual([]);
-    expect([outcomes.length, problems]).toEqual([1, [new Error('metrics are broken')]]);
-  });
-
   it('hands records back when they cannot be stacked, and tells the observer', async () => {
     const noRoom: Planner = (maxElementsOf) => {
       const planned = plan(maxElementsOf);

@@ -3,8 +3,6 @@ import type { Independence, MeasuredRun, Model } from '../../../../lambda/core/m
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import {
   enoughTime,
-  lineModel,
-  lineRequest,
   repositoryOf,
   scoringDependencies,
   standardRecords,
@@ -95,28 +93,5 @@ describe('scoring texts of many lengths, by what their runs took', () => {
     const largest = runs.map((ofEvent) => Math.max(...ofEvent.map(({ rows }) => rows)));
     expect(largest[0]).toBeLessThan(300);
     expect(largest.at(-1)).toBe(300);
-  });
-});
-
-describe('scoring rows of one shape, by what their runs took', () => {
-  const measuredRows = (surface: Surface): MeasuredRun[] =>
-    [1, 2, 3, 8, 32].map((rows) => ({ rows, length: 1, ms: surface(rows, 1) }));
-  const rows = standardRecords(Array.from({ length: 600 }, (_, index) => lineRequest([index])));
-
-  it('fills runs of a model that shares an overhead among its rows', async () => {
-    const surface: Surface = (count) => 0.037 + 0.0009 * count;
-    const measured = [...measuredRows(surface), { rows: 512, length: 1, ms: surface(512, 1) }];
-    const { runs } = await runsOfEvents([rows, rows], runningOn(surface, lineModel({ measured })));
-    expect(runs.map((ofEvent) => ofEvent.length)).toEqual([2, 2]);
-  });
-
-  it('keeps to a few rows where more gain nothing', async () => {
-    const surface: Surface = (count) => 3 * count;
-    const { runs, closed } = await runsOfEvents(
-      [rows],
-      runningOn(surface, lineModel({ measured: measuredRows(surface) })),
-    );
-    expect(Math.max(...(runs[0] ?? []).map((run) => run.rows))).toBeLessThan(16);
-    expect(closed[0]).toBe('dearer');
   });
 });

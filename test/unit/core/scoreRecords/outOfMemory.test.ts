@@ -60,24 +60,6 @@ describe('a run that needs more memory than there is', () => {
     expect(deps.reports.slice(-3).map(({ closedBecause }) => closedBecause)).toEqual(['budget', 'budget', 'end']);
   });
 
-  it('is cut by rows where it holds one request, whose answer is joined', async () => {
-    const { runs, call } = lineProcess(3);
-    const { statuses, answers } = await call([lineRequest([0, 1, 2, 3, 4, 5, 6])]);
-    expect(statuses).toEqual(['answered']);
-    expect(answers()).toEqual([[1, 3, 5, 7, 9, 11, 13]]);
-    expect(runs.filter((elements) => elements <= 3).reduce((sum, elements) => sum + elements, 0)).toBe(7);
-  });
-
-  it('is handed back where it is one row, and nobody else with it', async () => {
-    const { before } = memoryFor(20);
-    const { deps, call } = processOf(tokensModel({ before }));
-    const long = tokensRequest([Array.from({ length: 50 }, (_, index) => index)]);
-    const { statuses } = await call([tokensRequest([[1]]), long, tokensRequest([[2, 3]])]);
-    expect(statuses).toEqual(['answered', 'OUT_OF_MEMORY', 'answered']);
-    expect([answerTo(deps.writer, 0), answerTo(deps.writer, 2)]).toEqual([[1], [5]]);
-    expect(deps.writer.written).toHaveLength(2);
-  });
-
   it('does not keep a row from being tried that is larger than the process has ever run', async () => {
     let max = 20;
     const before = (inputs: readonly Tensor[]): void => memoryFor(max).before(inputs);

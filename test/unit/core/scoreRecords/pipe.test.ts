@@ -21,32 +21,6 @@ const SIX_RECORDS = standardRecords(Array.from({ length: 6 }, (_, index) => line
 afterEach(() => void jest.useRealTimers());
 
 describe('between stack and write', () => {
-  it('a second micro-batch runs while the first is written', async () => {
-    const [firstWrite, secondRun] = [closedGate(), closedGate()];
-    const order: string[] = [];
-    const deps = scoringDependencies({
-      models: repositoryOf(
-        lineModel({
-          maxBatchRows: 1,
-          before: async ([x]) => {
-            if (x?.data[0] === 1) await secondRun.opened;
-            order.push(`run ${x?.data[0]}`);
-          },
-        }),
-      ),
-      writer: memoryWriter({ before: () => firstWrite.opened.then(() => void order.push('write')) }),
-    });
-
-    const scoring = scoreRecords(SIX_RECORDS.slice(0, 2), deps, enoughTime());
-    await whatCanHappen();
-    secondRun.open();
-    await whatCanHappen();
-    firstWrite.open();
-    await scoring;
-
-    expect(order.slice(0, 3)).toEqual(['run 0', 'run 1', 'write']);
-  });
-
   it('there are never more than two, in whatever order runs and writes end', async () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), async (scheduler) => {

@@ -5,7 +5,6 @@ import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import {
   enoughTime,
   messageIdOf,
-  type RequestFields,
   repositoryOf,
   scoringDependencies,
   standardRecords,
@@ -20,19 +19,6 @@ async function score(bodies: readonly unknown[], model: Model, maxBatchElements 
   return { deps, outcomes };
 }
 
-/** The tokens request with its inputs in base64. */
-function inBinary(request: RequestFields): RequestFields {
-  const inputs = request.inputs as { datatype: string; data: number[] }[];
-  const bytesOf = ({ datatype, data }: (typeof inputs)[number]): Uint8Array => {
-    if (datatype === 'BOOL') return Uint8Array.from(data);
-    return new Uint8Array(
-      (datatype === 'FP32' ? Float32Array.from(data) : BigInt64Array.from(data.map(BigInt))).buffer,
-    );
-  };
-  const raw = inputs.map((input) => Buffer.from(bytesOf(input)).toString('base64'));
-  return { ...request, inputs: inputs.map(({ data, ...rest }) => rest), raw_input_contents: raw };
-}
-
 const LONGEST = 12;
 
 const anyRequest = fc
@@ -40,15 +26,13 @@ const anyRequest = fc
     rows: fc.integer({ min: 1, max: 6 }),
     length: fc.integer({ min: 1, max: LONGEST }),
     outputs: fc.subarray([{ name: 'total' }, { name: 'doubled' }], { minLength: 1 }),
-    binary: fc.boolean(),
     seed: fc.nat({ max: 1000 }),
   })
-  .map(({ rows, length, outputs, binary, seed }) => {
+  .map(({ rows, length, outputs, seed }) => {
     const tokens = Array.from({ length: rows }, (_, row) =>
       Array.from({ length }, (__, at) => seed + 31 * row + 7 * at),
     );
-    const request = tokensRequest(tokens, { outputs });
-    return binary ? inBinary(request) : request;
+    return tokensRequest(tokens, { outputs });
   });
 
 const anySettings = fc.record({

@@ -62,13 +62,6 @@ describe('moveAxis', () => {
     expect([keepsOrder([2, 1, 3], 1, 0), keepsOrder([2, 1, 3], 2, 0)]).toEqual([true, false]);
   });
 
-  it('keeps the payload of a NaN', () => {
-    const bits = Uint32Array.of(0x7fa00001, 1, 2, 3);
-    const tensor = { datatype: 'FP32', shape: [2, 2], data: new Float32Array(bits.buffer) } as const;
-    const { data } = moveAxis(tensor, 1, 0);
-    expect(new Uint32Array((data as Float32Array).buffer)).toEqual(Uint32Array.of(0x7fa00001, 2, 1, 3));
-  });
-
   it('reads a part of a buffer, and writes into the room that it is given', () => {
     const part = Uint16Array.of(9, 1, 2, 3, 4, 9).subarray(1, 5);
     const room = Uint16Array.of(9, 0, 0, 0, 0, 9);
