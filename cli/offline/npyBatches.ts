@@ -5,6 +5,7 @@ import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { allocate, DATATYPES, type Datatype, elementCount, type TypedArray } from '../../lambda/core/tensor.ts';
 import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 
+import type { InputFile } from '../textFiles.ts';
 import type { RowOptions } from './rowBatches.ts';
 
 /** Bytes of elements become so many characters of base64, or, as numbers, at most some more. */
@@ -19,8 +20,8 @@ const MAX_ROW_BYTES = 256 * 1024 * 1024;
  * @throws Error when the array cannot be read, or is not of the model's shape
  */
 export async function* npyBatches(
-  input: Readable,
-  { model, name, limits, bytes }: Pick<RowOptions, 'model' | 'name' | 'limits' | 'bytes'>,
+  { stream, bytes }: InputFile,
+  { model, name, limits }: RowOptions,
   signal: AbortSignal,
 ): AsyncGenerator<readonly PieceRow[]> {
   const [spec, ...others] = model.inputs;
@@ -29,7 +30,7 @@ export async function* npyBatches(
     throw new Error(`${name}: expected a model with one input for an array, got ${names}; use CSV or plain objects`);
   }
   try {
-    const take = takerOf(addAbortSignal(signal, input));
+    const take = takerOf(addAbortSignal(signal, stream));
     const header = await readHeader(take, bytes);
     const { shape, itemBytes } = header;
     const requestOf = requestsOf(spec, header);

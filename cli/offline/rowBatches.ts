@@ -1,9 +1,10 @@
-import type { Readable } from 'node:stream';
 import { type Failure, failure, preview } from '../../lambda/core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../../lambda/core/json.ts';
+import { JOB_RANGES } from '../../lambda/core/limits.ts';
 import { type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
-import type { Spec } from '../../lambda/jobs/jobTypes.ts';
-import { matchColumns } from '../../lambda/jobs/planJob.ts';
+import type { Span, Spec } from '../../lambda/jobs/jobTypes.ts';
+import { openParquet } from '../../lambda/jobs/parquetRows.ts';
+import { layOutParquet, matchColumns } from '../../lambda/jobs/planJob.ts';
 import {
   fieldsOf,
   type LineReader,
@@ -13,7 +14,7 @@ import {
 } from '../../lambda/jobs/textRows.ts';
 
 import { UsageError } from '../arguments.ts';
-import { batchesOfLines, type LineBatchLimits } from '../textFiles.ts';
+import { batchesOfLines, type InputFile, type LineBatchLimits } from '../textFiles.ts';
 import { npyBatches } from './npyBatches.ts';
 
 /**
@@ -23,7 +24,7 @@ import { npyBatches } from './npyBatches.ts';
  * @throws Error when the file has no header, columns that do not fit, or is no array that can be read
  */
 export async function* rowBatches(
-  input: Readable,
+  input: InputFile,
   options: RowOptions,
   signal: AbortSignal,
 ): AsyncGenerator<readonly PieceRow[]> {
@@ -32,8 +33,12 @@ export async function* rowBatches(
     yield* npyBatches(input, options, signal);
     return;
   }
+  if (options.format === 'parquet') {
+    yield* parquetBatches(input, options, signal);
+    return;
+  }
   let lines: Lines | undefined;
-  for await (const batch of batchesOfLines(input, options.limits, signal)) {
+  for await (const batch of batchesOfLines(input.stream, options.limits, signal)) {
     const isFirst = lines === undefined;
     lines ??= linesOf(
       batch.map(({ text }) => text),
@@ -44,6 +49,31 @@ export async function* rowBatches(
     if (rows.length > 0) yield rows.map(({ number, text }) => ({ id: String(number), ...read(text) }));
   }
   if (lines === undefined && options.format === 'csv' && !signal.aborted) throw noHeader(options.name, 'nothing');
+}
+
+/** The rows of Parquet, as jobs read them: a piece at a time. */
+async function* parquetBatches(
+  { bytes, readRange }: InputFile,
+  { model, name, spec, limits }: RowOptions,
+  signal: AbortSignal,
+): AsyncGenerator<readonly PieceRow[]> {
+  if (bytes === undefined) {
+    throw new UsageError(`${name}: expected a file of Parquet, whose columns lie apart, got a pipe; save it first`);
+  }
+  const file = { bucket: '', key: name, etag: '', bytes };
+  const storage = { readRange: (_: unknown, { start, end }: Span) => readRange(start, end) };
+  const pieceBytes = JOB_RANGES.pieceBytes.default;
+  const { inputs, parts } = await layOutParquet(file, spec, model, { storage, partBytes: bytes, pieceBytes });
+  for (const part of parts) {
+    const reader = openParquet(storage, { ...file, inputs, keep: spec.keep ?? [] }, part);
+    for (let piece = 0; !signal.aborted; piece++) {
+      const rows = await reader.read(piece, () => true);
+      if (rows === undefined) break;
+      for (let some = rows.take(limits.lines); some.length > 0 && !signal.aborted; some = rows.take(limits.lines)) {
+        yield some;
+      }
+    }
+  }
 }
 
 /** How lines are read, and whether the first one names columns. */
@@ -84,7 +114,9 @@ function noHeader(name: string, got: string): Error {
 function refuseColumns({ inputs, keep }: RowOptions['spec'], got: string): void {
   const option = inputs === undefined ? '--keep' : '--inputs';
   if (inputs === undefined && keep === undefined) return;
-  throw new UsageError(`${option}: expected a file with columns, CSV or plain objects, got ${got}; leave it out`);
+  throw new UsageError(
+    `${option}: expected a file with columns, CSV, Parquet or plain objects, got ${got}; leave it out`,
+  );
 }
 
 /** What is known of a file of rows before it is read. */
@@ -99,17 +131,16 @@ export interface RowOptions {
   /** Whether lines may be requests: their results are not columns. */
   readonly takesRequests: boolean;
   readonly limits: LineBatchLimits;
-  /** Of the file; undefined for stdin. */
-  readonly bytes: number | undefined;
 }
 
-/** What a file holds: requests or plain objects, one a line, CSV with a header, or one array of NumPy. */
-export const DATA_FORMATS = ['requests', 'ndjson', 'csv', 'npy'] as const;
+/** What a file holds: requests or plain objects, one a line, CSV with a header, Parquet, or one array of NumPy. */
+export const DATA_FORMATS = ['requests', 'ndjson', 'csv', 'parquet', 'npy'] as const;
 type DataFormat = (typeof DATA_FORMATS)[number];
 
 /** By how its name ends; undefined for lines of JSON, of which the first one tells. */
 export function formatByEnding(path: string): DataFormat | undefined {
   if (/\.csv$/i.test(path)) return 'csv';
+  if (/\.(parquet|pq)$/i.test(path)) return 'parquet';
   return /\.npy$/i.test(path) ? 'npy' : undefined;
 }
 

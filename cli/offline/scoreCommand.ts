@@ -24,6 +24,7 @@ in the order of the file, one for each line, or each row of an array.
                       JSON requests, one a line
                       plain objects, one a line, whose keys are the model's inputs
                       .csv, whose first line names the columns
+                      .parquet
                       .npy, an array whose first axis is the rows, for a model with one input
 
   --inputs I=COLS   columns or keys that make up input I, such as image=p0..p63; may be repeated
@@ -96,7 +97,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     const limits = { lines, characters: CHARACTERS_A_BATCH };
     const takesRequests = outFormat === 'ndjson';
     const name = file === '-' ? 'stdin' : file;
-    const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits, bytes: input.bytes };
+    const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits };
     const csv = outFormat === 'csv' ? csvResults(opened, spec.keep ?? []) : undefined;
     const exitCode = await scoreAll(input, rows, scoring, csv, options.out, streams);
     const seconds = (performance.now() - startedAt) / 1000;
@@ -123,7 +124,7 @@ async function scoreAll(
   const bar = progressBar('scoring', input.bytes);
   const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', bar.stop);
   const results = async function* (): AsyncGenerator<string> {
-    for await (const batch of rowBatches(input.stream, options, signal)) {
+    for await (const batch of rowBatches(input, options, signal)) {
       const found = await scoring.score(batch);
       yield `${(csv === undefined ? found : found.map(csv.lineOf)).join('\n')}\n`;
       const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);

@@ -26,11 +26,16 @@ import {
 } from './jobTypes.ts';
 import { type PieceReader, type PieceRow, type PieceRows, UnreadableError } from './textRows.ts';
 
+/** Where the bytes of a file lie: in the bucket of jobs, or on this machine. */
+export type RangeStorage = Pick<JobStorage, 'readRange'>;
+/** Which file it is, and which of its columns are read. */
+type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep'>;
+
 /**
  * The pieces of a part of Parquet: rows of a row group, or of several. Each row becomes a request with
  * `raw_input_contents`, so that one that fails fails alone. Its id is its number in the file, from 0.
  */
-export function openParquet(storage: JobStorage, head: JobHead, part: Part): PieceReader {
+export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick<Part, 'rows'>): PieceReader {
   const { rows: pieces = [] } = part;
   const names = new Set([...(head.inputs ?? []).flatMap(({ columns }) => columns), ...head.keep]);
   let opened: Promise<Contents> | undefined;
@@ -167,7 +172,7 @@ type Decoded = readonly Block[];
 async function decodeRows(
   file: GroupFile,
   contents: Contents,
-  { key, inputs = [], keep }: JobHead,
+  { key, inputs = [], keep }: ParquetHead,
   span: GroupRows,
 ): Promise<Block> {
   const { group, start, from, to } = span;
@@ -197,7 +202,7 @@ async function decodeRows(
 }
 
 function rowsOf(
-  { inputs = [] }: JobHead,
+  { inputs = [] }: ParquetHead,
   blocks: Decoded,
   { from, to }: RowPiece,
   { isLast, columns }: { readonly isLast: boolean; readonly columns: number },
@@ -440,7 +445,7 @@ const COMPRESSORS: Compressors = {
 export const CODECS: readonly string[] = ['UNCOMPRESSED', 'SNAPPY', ...Object.keys(COMPRESSORS)];
 
 /** The footer of Parquet: its columns and row groups. @throws JobError when the object has none */
-export async function readFooter(storage: JobStorage, input: JobInput): Promise<FileMetaData> {
+export async function readFooter(storage: RangeStorage, input: JobInput): Promise<FileMetaData> {
   const reads: unknown[] = [];
   const file: AsyncBuffer = {
     byteLength: input.bytes,
@@ -472,7 +477,7 @@ interface GroupFile extends AsyncBuffer {
  *
  * @param chunks where the columns lie that are needed
  */
-function groupFile(storage: JobStorage, input: JobInput, chunks: readonly Span[]): GroupFile {
+function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly Span[]): GroupFile {
   const reads = new Map<Span, Promise<ArrayBuffer>>();
   const runs = together(chunks);
   const met = new Set<unknown>();
@@ -505,7 +510,7 @@ function together(chunks: readonly Span[]): Span[] {
   return runs;
 }
 
-async function readBuffer(storage: JobStorage, input: JobInput, span: Span): Promise<ArrayBuffer> {
+async function readBuffer(storage: RangeStorage, input: JobInput, span: Span): Promise<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = await storage.readRange(input, span);
   if (byteOffset === 0 && byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) return buffer;
   return buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;

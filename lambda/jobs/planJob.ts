@@ -32,7 +32,7 @@ import {
   type RowPiece,
   type Spec,
 } from './jobTypes.ts';
-import { CODECS, type ColumnKind, chunksOf, columnsOf, readFooter } from './parquetRows.ts';
+import { CODECS, type ColumnKind, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetRows.ts';
 import { readHeader, startOfText } from './textRows.ts';
 
 export interface PlanEvent {
@@ -78,7 +78,7 @@ async function createHead(start: JobStart, deps: PlanDependencies): Promise<JobH
   const lies = formatOf(key, spec);
   const model = await findModel(models, start);
   const { parts, ...found } = await (lies.format === 'parquet'
-    ? layOutParquet(start, model, deps)
+    ? layOutParquet(start, spec, model, deps)
     : layOutText(start, lies, model, deps));
   const head: JobHead = {
     ...{ bucket, key, etag, bytes },
@@ -166,18 +166,22 @@ const MAX_GROUP_BYTES = 256 * 1024 * 1024;
 const ROW_BYTES = 64;
 
 /** Cuts Parquet: a piece is rows of one row group, or several row groups, that come to `pieceBytes`, a part some of them. */
-async function layOutParquet(
-  start: JobStart,
+export async function layOutParquet(
+  input: JobInput,
+  spec: Spec,
   model: Model,
-  { storage, partBytes, pieceBytes }: PlanDependencies,
+  {
+    storage,
+    partBytes,
+    pieceBytes,
+  }: Pick<PlanDependencies, 'partBytes' | 'pieceBytes'> & { readonly storage: RangeStorage },
 ): Promise<Layout> {
-  const { spec } = start;
-  const footer = await readFooter(storage, start);
+  const footer = await readFooter(storage, input);
   const columns = columnsOf(footer);
   const inputs = matchColumns(model, [...columns.keys()], spec);
   refuseKinds(inputs, columns);
   const names = new Set([...inputs.flatMap((one) => one.columns), ...(spec.keep ?? [])]);
-  refuseGroups(start, footer, names);
+  refuseGroups(input, footer, names);
   const pieces = piecesIn(footer, names, inputs, pieceBytes);
   return { inputs, parts: inParts(pieces, partBytes, pieceBytes) };
 }

@@ -2,6 +2,7 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFile
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { hungryModel, putModel } from './models.ts';
 
@@ -120,6 +121,28 @@ describe('batchscore score', () => {
     expect(scored.filter(([, label, found]) => label === found).length).toBeGreaterThanOrEqual(19);
   });
 
+  it('takes Parquet by the names of its columns, whatever holds its numbers', async () => {
+    const pixels = Array.from({ length: 64 }, (_, column) => ({
+      name: `p${column}`,
+      type: column % 2 === 0 ? ('INT32' as const) : ('DOUBLE' as const),
+      data: SAMPLES.map((sample) => sample.pixels[column]),
+    }));
+    const labels = { name: 'label', type: 'INT64' as const, data: SAMPLES.map(({ label }) => BigInt(label)) };
+    const file = join(folder, 'in.parquet');
+    writeFileSync(file, Buffer.from(parquetWriteBuffer({ columnData: [...pixels, labels], rowGroupSize: 190 })));
+    const out = join(folder, 'out.csv');
+    const args = ['digits', file, '--inputs', 'image=p0..p63', '--keep', 'label', '--out', out, '--batch-size', '64'];
+    const { code, stdout } = await batchscore(['score', ...args]);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^500 lines .* 500 scored;/) });
+    const rows = readFileSync(out, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .slice(1)
+      .map((line) => line.split(','));
+    expect(rows.map(([row, label]) => [row, label])).toEqual(SAMPLES.map(({ label }, row) => [`${row}`, `${label}`]));
+    expect(rows.filter(([, label, found]) => label === found).length).toBeGreaterThanOrEqual(475);
+  });
+
   it('leaves what lies at --out as it is where the file cannot be read', async () => {
     const [file, out] = [join(folder, 'in.csv'), join(folder, 'out.jsonl')];
     writeFileSync(file, 'p0,p1\n1,2\n');
@@ -155,9 +178,14 @@ describe('batchscore score', () => {
     ],
     [['models/digits'], 2, /expected MODEL FILE/],
     [
+      ['models/digits', '-', '--format', 'avro'],
+      2,
+      /--format: expected one of requests, ndjson, csv, parquet, npy, got 'avro'/,
+    ],
+    [
       ['models/digits', '-', '--format', 'parquet'],
       2,
-      /--format: expected one of requests, ndjson, csv, npy, got 'parquet'/,
+      /stdin: expected a file of Parquet, whose columns lie apart, got a pipe; save it first/,
     ],
     [['models/digits', '-', '--keep', 'id', '--format', 'requests'], 2, /--keep: expected a file with columns/],
     [['models/digits', '-', '--batch-size', 'many'], 2, /--batch-size: expected a whole number/],

@@ -5,7 +5,9 @@ import type { Model } from '../../../../lambda/core/model.ts';
 
 import { repositoryOf } from '../../../helpers/scoring.ts';
 
-export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests' | 'bytes'>> {
+export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests'>> {
+  /** Of the file, where it is known. */
+  readonly bytes?: number;
   /** Bytes that the file comes in at a time. @default 7 */
   readonly chunk?: number;
   /** Rows that are scored together. @default 2 */
@@ -25,8 +27,14 @@ export async function scoreData(model: Model, file: Buffer | string, options: Da
   const { header, lineOf } = csvResults(model, spec.keep ?? []);
   const limits = { lines: rows, characters: 1_000_000 };
   const texts: string[] = [];
-  const source = { model, name: 'file', format, spec, takesRequests, limits, bytes };
-  for await (const batch of rowBatches(inChunks(Buffer.from(file), chunk), source, new AbortController().signal)) {
+  const source = { model, name: 'file', format, spec, takesRequests, limits };
+  const input = {
+    stream: inChunks(Buffer.from(file), chunk),
+    bytes,
+    bytesRead: () => 0,
+    readRange: async (start: number, end: number) => new Uint8Array(Buffer.from(file).subarray(start, end)),
+  };
+  for await (const batch of rowBatches(input, source, new AbortController().signal)) {
     texts.push(...(await scoring.score(batch)));
   }
   return { results: texts.map((text) => JSON.parse(text)), csv: [header, ...texts.map(lineOf)] };
