@@ -3,7 +3,7 @@ import { encodeData } from '../../lambda/core/encode.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { allocate, DATATYPES, type Datatype, elementCount, type TypedArray } from '../../lambda/core/tensor.ts';
-import type { PieceRow } from '../../lambda/jobs/textRows.ts';
+import type { PieceRow } from '../../lambda/jobs/rowRequests.ts';
 
 import type { InputFile } from '../textFiles.ts';
 import type { RowOptions } from './rowBatches.ts';
@@ -98,7 +98,7 @@ function requestsOf(spec: TensorSpec, header: NpyHeader): (row: Buffer) => strin
   const rowShape = rowShapeOf(spec, header.shape);
   const shape = shapeInModel(spec, [1, ...rowShape]).join(',');
   const head = `{"inputs":[{"name":${JSON.stringify(spec.name)},"datatype":"${spec.datatype}","shape":[${shape}]`;
-  if ((info.kind === 'boolean') !== (DATATYPES[spec.datatype].kind === 'boolean')) {
+  if (info.kind !== 'boolean' && DATATYPES[spec.datatype].kind === 'boolean') {
     throw new Error(`input '${spec.name}': expected an array for ${spec.datatype}, got one of ${datatype}; convert it`);
   }
   if (datatype === spec.datatype) {
@@ -110,7 +110,8 @@ function requestsOf(spec: TensorSpec, header: NpyHeader): (row: Buffer) => strin
     // A view of its own memory: a row may begin anywhere in what was read.
     const data = allocate(datatype, elements) as TypedArray;
     row.copy(Buffer.from(data.buffer, data.byteOffset, data.byteLength));
-    return `${head},"data":[${encodeData(datatype, data)}]}]}`;
+    // Booleans are 0 and 1.
+    return `${head},"data":[${datatype === 'BOOL' ? data.join(',') : encodeData(datatype, data)}]}]}`;
   };
 }
 

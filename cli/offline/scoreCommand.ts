@@ -4,11 +4,11 @@ import type { Model, ModelRepository, TensorSpec } from '../../lambda/core/model
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/score.ts';
 import { DATATYPES, elementCount } from '../../lambda/core/tensor.ts';
+import type { PieceRow } from '../../lambda/jobs/rowRequests.ts';
 import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
-import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { columnSpec, modelPath, oneOf, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
+import { COLUMN_OPTIONS, columnSpec, modelPath, oneOf, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { type InputFile, inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import { DATA_FORMATS, formatByEnding, type RowOptions, rowBatches } from './rowBatches.ts';
@@ -30,6 +30,8 @@ in the order of the file, one for each line, or each row of an array.
   --inputs I=COLS   columns or keys that make up input I, such as image=p0..p63; may be repeated
                     (default: the one of its name)
   --keep COLS       columns or keys that are carried beside the result
+  --separator C     what stands between the fields of CSV, such as ';', or tab (default ,)
+  --missing VALUE   what empty cells become, such as nan or 0 (default: an error)
   --format F        ${DATA_FORMATS.join(', ')} (default: by the ending; lines of JSON are requests
                     where the first has inputs, instances or model_name, else plain objects)
   --out FILE        where results go (default: stdout)
@@ -54,8 +56,7 @@ const OUT_FORMATS = ['ndjson', 'csv'] as const;
 
 async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL', 'FILE'], {
-    inputs: { type: 'string', multiple: true },
-    keep: { type: 'string' },
+    ...COLUMN_OPTIONS,
     format: { type: 'string' },
     out: { type: 'string' },
     'out-format': { type: 'string' },
@@ -103,7 +104,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     const seconds = (performance.now() - startedAt) / 1000;
     const summary = options.json
       ? JSON.stringify({ ...scoring.summary, seconds })
-      : summaryText(scoring.summary, seconds);
+      : summaryText(scoring.summary, seconds, format === 'npy' || format === 'parquet' ? 'row' : 'line');
     (options.out === undefined ? streams.stderr : streams.stdout).write(`${summary}\n`);
     if (exitCode !== undefined) streams.stderr.write('stopped; run again, it begins with the first line\n');
     return exitCode ?? (scoring.summary.scored === scoring.summary.lines ? 0 : SOME_LINES_FAILED);
@@ -152,12 +153,19 @@ async function* startingWith(head: string, texts: AsyncGenerator<string>): Async
 
 export const score = { help: HELP, run };
 
-function summaryText({ lines, scored, errors, microBatches, rows }: OfflineSummary, seconds: number): string {
+function summaryText(
+  { lines, scored, errors, reasons, microBatches, rows }: OfflineSummary,
+  seconds: number,
+  place: 'line' | 'row',
+): string {
   const failed = Object.entries(errors).map(([code, count]) => `, ${code} ${count}`);
+  const first = Object.entries(reasons).map(
+    ([code, { line, error }]) => `\n${code}, first in ${place} ${line}: ${error}`,
+  );
   const mean = microBatches === 0 ? 0 : rows / microBatches;
   return (
     `${lines} lines in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
-    `${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${mean.toFixed(1)} rows on average`
+    `${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${mean.toFixed(1)} rows on average${first.join('')}`
   );
 }
 
@@ -167,6 +175,8 @@ interface OfflineSummary {
   scored: number;
   /** Error results by code. */
   errors: Record<string, number>;
+  /** The first error of each code, and the line, or the row, that it is of. */
+  reasons: Record<string, { readonly line: string; readonly error: string }>;
   microBatches: number;
   rows: number;
 }
@@ -187,7 +197,7 @@ export function createOfflineScoring(
   limits: ScoringLimits,
   warn: (message: string) => void,
 ): OfflineScoring {
-  const summary: OfflineSummary = { lines: 0, scored: 0, errors: {}, microBatches: 0, rows: 0 };
+  const summary: OfflineSummary = { lines: 0, scored: 0, errors: {}, reasons: {}, microBatches: 0, rows: 0 };
   const scoring = createRowScoring({
     models,
     limits,
@@ -212,7 +222,10 @@ export function createOfflineScoring(
         const { text, failures } = answer;
         summary.lines += 1;
         if (failures.length === 0) summary.scored += 1;
-        for (const { code } of failures) summary.errors[code] = (summary.errors[code] ?? 0) + 1;
+        for (const { code, message } of failures) {
+          summary.errors[code] = (summary.errors[code] ?? 0) + 1;
+          summary.reasons[code] ??= { line: row.id, error: message };
+        }
         return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;
       });
     },

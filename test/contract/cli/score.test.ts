@@ -143,6 +143,71 @@ describe('batchscore score', () => {
     expect(rows.filter(([, label, found]) => label === found).length).toBeGreaterThanOrEqual(475);
   });
 
+  describe('of an awkward table, with empty cells and booleans', () => {
+    const TABLE = [
+      { x: 1.5, room: 1, note: 'a' },
+      { x: null, room: 1, note: 'b' },
+      { x: true, room: 1, note: null },
+      { x: 3, room: false, note: 'd' },
+    ];
+    const csvOf = (separator: string): string => {
+      const rows = TABLE.map((row) => Object.values(row).map((cell) => cell ?? ''));
+      return [['x', 'room', 'note'], ...rows].map((row) => row.join(separator)).join('\n');
+    };
+    const parquet = (): Buffer => {
+      const columnData = [
+        { name: 'x', type: 'DOUBLE' as const, data: TABLE.map(({ x }) => x && Number(x)) },
+        { name: 'room', type: 'INT32' as const, data: TABLE.map(({ room }) => Number(room)) },
+        { name: 'note', type: 'STRING' as const, data: TABLE.map(({ note }) => note) },
+      ];
+      return Buffer.from(parquetWriteBuffer({ columnData }));
+    };
+    const FILES: readonly (readonly [string, () => Buffer | string, readonly string[]])[] = [
+      ['in.csv', () => csvOf(','), []],
+      ['semicolons.csv', () => csvOf(';'), ['--separator', ';']],
+      ['tabs.csv', () => csvOf('\t'), ['--separator', 'tab']],
+      ['in.jsonl', () => TABLE.map((row) => JSON.stringify(row)).join('\n'), []],
+      ['in.parquet', parquet, []],
+    ];
+
+    it.each(FILES)(
+      '%s: a cell that is empty is told with its column and the option that fills it',
+      async (name, content, options) => {
+        const model = await putModel(folder, 'hungry', hungryModel());
+        const file = join(folder, name);
+        writeFileSync(file, content());
+        const all = ['score', model, file, '--keep', 'note', ...options];
+        const refused = await batchscore(all);
+        expect(refused).toMatchObject({
+          code: 3,
+          stderr: expect.stringMatching(
+            /: 3 scored, INVALID_DATA 1;.*\nINVALID_DATA, first in (?:line [23]|row 1): column 'x': expected a value of FP32, got an empty cell; .*--missing nan\n$/s,
+          ),
+        });
+        const filled = await batchscore([...all, '--missing=-1']);
+        const results = filled.stdout
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line));
+        expect({ code: filled.code, ys: results.map(({ outputs }) => outputs[0].data[0]) }).toEqual({
+          code: 0,
+          ys: [1.5, -1, 1, 3],
+        });
+        expect(results.map(({ kept }) => kept.note || null)).toEqual(TABLE.map(({ note }) => note));
+      },
+    );
+
+    it('hints at the option where something else stands between the fields of CSV', async () => {
+      const model = await putModel(folder, 'hungry', hungryModel());
+      const file = join(folder, 'in.csv');
+      writeFileSync(file, csvOf(';'));
+      expect(await batchscore(['score', model, file])).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/where ; stands between the columns, add --separator ';'/),
+      });
+    });
+  });
+
   it('leaves what lies at --out as it is where the file cannot be read', async () => {
     const [file, out] = [join(folder, 'in.csv'), join(folder, 'out.jsonl')];
     writeFileSync(file, 'p0,p1\n1,2\n');
@@ -188,6 +253,12 @@ describe('batchscore score', () => {
       /stdin: expected a file of Parquet, whose columns lie apart, got a pipe; save it first/,
     ],
     [['models/digits', '-', '--keep', 'id', '--format', 'requests'], 2, /--keep: expected a file with columns/],
+    [
+      ['models/digits', '-', '--missing', 'unknown'],
+      2,
+      /--missing: expected what an empty cell becomes, nan, a number/,
+    ],
+    [['models/digits', '-', '--separator', '::'], 2, /--separator: expected one character, such as ';', or tab/],
     [['models/digits', '-', '--batch-size', 'many'], 2, /--batch-size: expected a whole number/],
     [
       ['models/digits', '-', '--out', '/no/folder/out'],
