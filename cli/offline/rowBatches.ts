@@ -97,7 +97,7 @@ function linesOf(batch: readonly string[], options: RowOptions): Lines {
       refuseColumns(spec, 'requests, one a line');
       if (!takesRequests) {
         throw new UsageError(
-          'expected rows of a data file for results as CSV, got requests; write the results as ndjson, or give CSV, ' +
+          'expected rows of a data file for results as a table, got requests; write the results as ndjson, or give CSV, ' +
             'plain objects or npy',
         );
       }

@@ -2,6 +2,7 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFile
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { parquetReadObjects } from 'hyparquet';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { hungryModel, putModel } from './models.ts';
@@ -141,6 +142,28 @@ describe('batchscore score', () => {
       .map((line) => line.split(','));
     expect(rows.map(([row, label]) => [row, label])).toEqual(SAMPLES.map(({ label }, row) => [`${row}`, `${label}`]));
     expect(rows.filter(([, label, found]) => label === found).length).toBeGreaterThanOrEqual(475);
+  });
+
+  it('writes Parquet, whose columns have types, with nulls where there is an error', async () => {
+    const rows = SAMPLES.slice(0, 30).map(({ pixels, label }) => JSON.stringify({ image: pixels, label }));
+    writeFileSync(join(folder, 'in.jsonl'), `${[...rows, '{"image":1}'].join('\n')}\n`);
+    const out = join(folder, 'out.parquet');
+    const args = ['score', 'digits', join(folder, 'in.jsonl'), '--keep', 'label', '--batch-size', '7', '--out', out];
+    expect((await batchscore(args)).code).toBe(3);
+    const file = new Uint8Array(readFileSync(out)).buffer;
+    const found = await parquetReadObjects({ file });
+    expect(found.map(({ message_id, label }) => [message_id, label])).toEqual([
+      ...SAMPLES.slice(0, 30).map(({ label }, index) => [`${index + 1}`, `${label}`]),
+      ['31', null],
+    ]);
+    const right = found.filter(({ label, 'output.label': output }) => output === BigInt(label ?? -1));
+    expect(right.length).toBeGreaterThanOrEqual(29);
+    for (const row of found.slice(0, 30)) {
+      const sum = Array.from({ length: 10 }, (_, index) => row[`probabilities.${index}`]).reduce((a, b) => a + b);
+      expect(sum).toBeCloseTo(1);
+      expect(row).toMatchObject({ code: null, error: null });
+    }
+    expect(found[30]).toMatchObject({ code: 'INVALID_SHAPE', 'output.label': null, 'probabilities.0': null });
   });
 
   describe('of an awkward table, with empty cells and booleans', () => {

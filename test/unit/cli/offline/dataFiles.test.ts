@@ -209,7 +209,7 @@ describe('lines of JSON', () => {
       /^--keep: expected a file with columns/,
     );
     await expect(scoreData(lineModel(), request, { takesRequests: false })).rejects.toThrow(
-      /results as CSV, got requests/,
+      /results as a table, got requests/,
     );
   });
 });

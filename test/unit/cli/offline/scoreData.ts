@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
+import { createResultFile } from '../../../../cli/offline/resultFiles.ts';
 import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.ts';
-import { createOfflineScoring, csvResults, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
+import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 
 import { repositoryOf } from '../../../helpers/scoring.ts';
@@ -24,7 +25,7 @@ export interface ScoredData {
 export async function scoreData(model: Model, file: Buffer | string, options: DataOptions = {}): Promise<ScoredData> {
   const { chunk = 7, rows = 2, spec = {}, format, takesRequests = true, bytes } = options;
   const scoring = createOfflineScoring(repositoryOf(model), OFFLINE_LIMITS, () => {});
-  const { header, lineOf } = csvResults(model, spec.keep ?? []);
+  const csv = createResultFile('csv', model, spec.keep ?? []);
   const limits = { lines: rows, characters: 1_000_000 };
   const texts: string[] = [];
   const source = { model, name: 'file', format, spec, takesRequests, limits };
@@ -37,7 +38,10 @@ export async function scoreData(model: Model, file: Buffer | string, options: Da
   for await (const batch of rowBatches(input, source, new AbortController().signal)) {
     texts.push(...(await scoring.score(batch)));
   }
-  return { results: texts.map((text) => JSON.parse(text)), csv: [header, ...texts.map(lineOf)] };
+  return {
+    results: texts.map((text) => JSON.parse(text)),
+    csv: [csv.head, ...texts.map((text) => csv.rows([text]))].map((line) => String(line).slice(0, -1)),
+  };
 }
 
 function inChunks(bytes: Buffer, size: number): Readable {
