@@ -58,7 +58,7 @@ describe('a job of CSV', () => {
 
   it('answers bad rows in their place, with the code they would have on the queue', async () => {
     const rows = await scored(
-      'x0,x1,n,b,t\n1,2,3,1,a\n1,,3,1,a\n1,2,1.5,1,a\n1,2,3,yes,a\n1,2,3\n1,2,3,1,"a\n\n1,2,4,1,a',
+      'x0,x1,n,b,t\n1,2,3,1,a\n1,,3,1,a\n1,2,1.5,1,a\n1,2,3,yes,a\n1,2,9223372036854775808,1,a\n1,2,3\n1,2,3,1,"a\n\n1,2,4,1,a',
       {
         inputs: INPUTS,
       },
@@ -68,11 +68,13 @@ describe('a job of CSV', () => {
       'INVALID_DATA',
       'INVALID_DATA',
       'INVALID_DATA',
+      'INVALID_DATA',
       'INVALID_REQUEST',
       'INVALID_REQUEST',
       undefined,
     ]);
-    expect(rows[4]?.error).toMatch(/^line: expected 5 fields, as many as the header has, got 3;/);
+    expect(rows[4]?.error).toMatch(/^column 'n': expected a value of INT64, got "9223372036854775808"/);
+    expect(rows[5]?.error).toMatch(/^line: expected 5 fields, as many as the header has, got 3;/);
   });
 
   it('may have another separator, and empty cells that become a number', async () => {
@@ -131,6 +133,7 @@ describe('the fields of a line', () => {
     expect(fieldsOf('a,"b')).toBeUndefined();
     expect(fieldsOf('"a"b,c')).toBeUndefined();
     expect(fieldsOf('a,"b",')).toEqual(['a', 'b', '']);
+    expect(fieldsOf('"a;b";c,d', ';')).toEqual(['a;b', 'c,d']);
   });
 });
 
