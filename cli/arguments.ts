@@ -8,6 +8,7 @@ import { messageOf } from '../lambda/core/failure.ts';
 import { wholeNumberIn } from '../lambda/core/limits.ts';
 import { nearestName } from '../lambda/core/wrongValue.ts';
 import type { Spec } from '../lambda/jobs/jobTypes.ts';
+import { parseCell } from '../lambda/jobs/rowRequests.ts';
 import { expandColumns } from '../lambda/jobs/submitJob.ts';
 import { walkModels } from '../lambda/onnx/findModels.ts';
 
@@ -150,19 +151,46 @@ export function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** The options that say which columns make up an input, and which are carried beside the result. */
+/** The options that say how columns are read. */
+export const COLUMN_OPTIONS = {
+  inputs: { type: 'string', multiple: true },
+  keep: { type: 'string' },
+  separator: { type: 'string' },
+  missing: { type: 'string' },
+} as const;
+
 interface ColumnValues {
   /** Each `INPUT=COLUMNS`. */
   readonly inputs?: readonly string[] | undefined;
   readonly keep?: string | undefined;
+  readonly separator?: string | undefined;
+  readonly missing?: string | undefined;
 }
 
 /** @throws UsageError for what names no columns */
-export function columnSpec({ inputs, keep }: ColumnValues): Pick<Spec, 'inputs' | 'keep'> {
+export function columnSpec({
+  inputs,
+  keep,
+  separator,
+  missing,
+}: ColumnValues): Pick<Spec, 'inputs' | 'keep' | 'separator' | 'missing'> {
+  if (missing !== undefined && parseCell(missing) === undefined) {
+    throw new UsageError(
+      `--missing: expected what an empty cell becomes, nan, a number, true or false, got '${missing}'`,
+    );
+  }
   return {
     ...(inputs !== undefined && { inputs: Object.fromEntries(inputs.map(inputOf)) }),
     ...(keep !== undefined && { keep: columnsOf('--keep', keep) }),
+    ...(separator !== undefined && { separator: separatorOf(separator) }),
+    ...(missing !== undefined && { missing }),
   };
+}
+
+function separatorOf(text: string): string {
+  const separator = text === 'tab' || text === '\\t' ? '\t' : text;
+  if (separator.length === 1 && !/["\r\n]/.test(separator)) return separator;
+  throw new UsageError(`--separator: expected one character, such as ';', or tab, got '${text}'`);
 }
 
 /** @throws UsageError when the option is none of those that are known */

@@ -10,7 +10,7 @@ import { messageOf } from '../lambda/core/failure.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../lambda/core/limits.ts';
 import { COMPRESSIONS, FORMATS } from '../lambda/jobs/jobTypes.ts';
 import { countRows } from '../lambda/jobs/planJob.ts';
-import { columnSpec, knownName, oneOf, parseCommand, UsageError, wholeNumber } from './arguments.ts';
+import { COLUMN_OPTIONS, columnSpec, knownName, oneOf, parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { connectToJobs, JOB_DEPLOYMENT_HELP, JOB_DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { listenForInterruption, progressBar } from './terminal.ts';
 import { openOutput, refuseFolder } from './textFiles.ts';
@@ -32,9 +32,12 @@ order, under the output prefix of the deployment.
   of submit:
   --model NAME            the model (default: the deployment's)
   --model-version N       its version (default: the highest)
-  --inputs INPUT=COLUMNS  of CSV and Parquet: the columns of an input, such as image=p0..p63 or
-                          x=a,b; for each input that has not the name of its only column
-  --keep COLUMNS          of CSV and Parquet: columns to carry beside the results
+  --inputs INPUT=COLUMNS  columns, or keys of plain objects, that make up an input, such as
+                          image=p0..p63 or x=a,b; for each input that has not the name of its
+                          only column
+  --keep COLUMNS          columns or keys to carry beside the results
+  --separator C           of CSV: what stands between fields, such as ';', or tab (default ,)
+  --missing VALUE         what empty cells become, such as nan or 0 (default: an error)
   --format FORMAT         jsonl, csv or parquet (default: by the key's ending)
   --compression NAME      none, gzip or zstd (default: by the key's ending)
   --concurrency N         most calls at a time (default: the deployment's)
@@ -89,8 +92,7 @@ const SUBMIT_OPTIONS = {
   ...OPTIONS,
   model: { type: 'string' },
   'model-version': { type: 'string' },
-  inputs: { type: 'string', multiple: true },
-  keep: { type: 'string' },
+  ...COLUMN_OPTIONS,
   format: { type: 'string' },
   compression: { type: 'string' },
   concurrency: { type: 'string' },
@@ -137,12 +139,14 @@ interface SpecValues {
   readonly 'model-version'?: string | undefined;
   readonly inputs?: readonly string[] | undefined;
   readonly keep?: string | undefined;
+  readonly separator?: string | undefined;
+  readonly missing?: string | undefined;
   readonly format?: string | undefined;
   readonly compression?: string | undefined;
 }
 
 function specOf(values: SpecValues): JobOptions {
-  const { model, 'model-version': version, inputs, keep } = values;
+  const { model, 'model-version': version } = values;
   const format = oneOf('--format', values.format, FORMATS);
   const compression = oneOf('--compression', values.compression, COMPRESSIONS);
   return {
@@ -150,7 +154,7 @@ function specOf(values: SpecValues): JobOptions {
     ...(version !== undefined && { version }),
     ...(format !== undefined && { format }),
     ...(compression !== undefined && { compression }),
-    ...columnSpec({ inputs, keep }),
+    ...columnSpec(values),
   };
 }
 

@@ -77,6 +77,8 @@ export interface InputFile {
   /** Size of the whole; undefined for stdin and pipes. */
   readonly bytes: number | undefined;
   readonly bytesRead: () => number;
+  /** Bytes `start` until before `end`, of a file whose size is known. */
+  readonly readRange: (start: number, end: number) => Promise<Uint8Array<ArrayBuffer>>;
 }
 
 /**
@@ -84,7 +86,19 @@ export interface InputFile {
  * @throws Error when there is no such file
  */
 export async function inputFile(path: string, { stdin }: { readonly stdin: Readable }): Promise<InputFile> {
-  if (path === '-') return { stream: stdin, bytes: undefined, bytesRead: () => 0 };
+  let bytesInRanges = 0;
+  const readRange = async (start: number, end: number): Promise<Uint8Array<ArrayBuffer>> => {
+    const file = await open(path);
+    try {
+      const { buffer, bytesRead } = await file.read(new Uint8Array(end - start), 0, end - start, start);
+      if (bytesRead < end - start) throw new Error(`${path}: expected ${end} bytes, got fewer; was it overwritten?`);
+      bytesInRanges += bytesRead;
+      return buffer;
+    } finally {
+      await file.close();
+    }
+  };
+  if (path === '-') return { stream: stdin, bytes: undefined, bytesRead: () => 0, readRange };
   const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
   if (typeof found === 'string' || !(found.isFile() || found.isFIFO())) {
     const got = typeof found === 'string' ? found : 'no file';
@@ -98,7 +112,8 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
     },
     // A pipe, such as that of a shell's <(command), has no size.
     bytes: found.isFile() ? found.size : undefined,
-    bytesRead: () => stream?.bytesRead ?? 0,
+    bytesRead: () => bytesInRanges + (stream?.bytesRead ?? 0),
+    readRange,
   };
 }
 
@@ -155,7 +170,10 @@ const OTHERS: readonly (readonly [start: Buffer, what: string])[] = [
     Buffer.from('\x93NUMPY', 'latin1'),
     'an array of NumPy; score it with batchscore score MODEL FILE, as a file that ends in .npy or with --format npy',
   ],
-  [Buffer.from('PAR1\x15'), 'Parquet; put it into S3 and score it with batchscore job submit s3://BUCKET/KEY'],
+  [
+    Buffer.from('PAR1\x15'),
+    'Parquet; score it with batchscore score MODEL FILE, as a file that ends in .parquet or with --format parquet',
+  ],
 ];
 
 export interface Line {

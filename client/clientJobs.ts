@@ -224,13 +224,21 @@ async function startedByItself(
 }
 
 /** Whether a job that was planned is what is asked for. */
-function isAskedFor({ model, version, format, compression, inputs = {}, keep = [] }: Spec, head: JobHead): boolean {
-  const columnsOf = new Map(head.inputs?.map((one) => [one.input, one.columns]));
+function isAskedFor(
+  { model, version, format, compression, inputs = {}, keep = [], separator, missing }: Spec,
+  head: JobHead,
+): boolean {
+  const columnsOf = new Map([
+    ...(head.inputs ?? []).map(({ input, columns }) => [input, columns] as const),
+    ...(head.objects ?? []).map(({ spec, columns }) => [spec.name, columns] as const),
+  ]);
   return (
     isSameOrOpen(model, head.model) &&
     isSameOrOpen(version, head.version) &&
     isSameOrOpen(format, head.format) &&
     isSameOrOpen(compression, head.compression) &&
+    separator === head.separator &&
+    missing === head.missing &&
     isDeepStrictEqual(keep, head.keep) &&
     Object.entries(inputs).every(([input, columns]) => isDeepStrictEqual(columns, columnsOf.get(input)))
   );

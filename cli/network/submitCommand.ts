@@ -1,8 +1,8 @@
 import { type Batchscore, MAX_REQUESTS_PER_MESSAGE, type RequestsPerMessage, SubmitError } from '../../client/index.ts';
 import { messageOf, preview } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
+import { isRequest } from '../../lambda/jobs/rowRequests.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
-import { isRequest } from '../offline/rowBatches.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { batchesOfLines, inputFile, type Line } from '../textFiles.ts';
 import { connectToSubmit, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
@@ -104,8 +104,6 @@ function refuseOtherFiles(file: string, first: Line | undefined): void {
   if (other !== undefined) throw new Error(`${name}: line ${first.number}: ${expected}, got ${other}`);
 }
 
-/** Keys that no data file is known by: a line of them alone is a request that lacks its inputs. */
-const OTHER_KEYS_OF_REQUESTS = ['id', 'model_version', 'parameters', 'outputs', 'raw_input_contents'];
 const SCORE_DATA =
   'score a data file here with batchscore score MODEL FILE, or one in S3 with batchscore job submit s3://BUCKET/KEY';
 
@@ -116,8 +114,8 @@ function otherThanRequest(text: string, name: string): string | undefined {
   if (Array.isArray(value) && value.every(isObject)) return undefined;
   if (Array.isArray(value)) return `an array; ${SCORE_DATA}`;
   if (!isObject(value)) return `${value === null ? 'null' : `a ${typeof value}`}; ${SCORE_DATA}`;
+  if (isRequest(value)) return undefined;
   const keys = Object.keys(value);
-  if (isRequest(value) || keys.every((key) => OTHER_KEYS_OF_REQUESTS.includes(key))) return undefined;
   const shown = `${keys.slice(0, 3).map(preview).join(', ')}${keys.length > 3 ? ', …' : ''}`;
   return `an object with the keys ${shown}; ${SCORE_DATA}; a request in a model's own form needs model_name as well`;
 }

@@ -3,8 +3,9 @@ import { encodeData } from '../../lambda/core/encode.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { allocate, DATATYPES, type Datatype, elementCount, type TypedArray } from '../../lambda/core/tensor.ts';
-import type { PieceRow } from '../../lambda/jobs/textRows.ts';
+import type { PieceRow } from '../../lambda/jobs/rowRequests.ts';
 
+import type { InputFile } from '../textFiles.ts';
 import type { RowOptions } from './rowBatches.ts';
 
 /** Bytes of elements become so many characters of base64, or, as numbers, at most some more. */
@@ -19,8 +20,8 @@ const MAX_ROW_BYTES = 256 * 1024 * 1024;
  * @throws Error when the array cannot be read, or is not of the model's shape
  */
 export async function* npyBatches(
-  input: Readable,
-  { model, name, limits, bytes }: Pick<RowOptions, 'model' | 'name' | 'limits' | 'bytes'>,
+  { stream, bytes }: InputFile,
+  { model, name, limits }: RowOptions,
   signal: AbortSignal,
 ): AsyncGenerator<readonly PieceRow[]> {
   const [spec, ...others] = model.inputs;
@@ -29,7 +30,7 @@ export async function* npyBatches(
     throw new Error(`${name}: expected a model with one input for an array, got ${names}; use CSV or plain objects`);
   }
   try {
-    const take = takerOf(addAbortSignal(signal, input));
+    const take = takerOf(addAbortSignal(signal, stream));
     const header = await readHeader(take, bytes);
     const { shape, itemBytes } = header;
     const requestOf = requestsOf(spec, header);
@@ -97,7 +98,7 @@ function requestsOf(spec: TensorSpec, header: NpyHeader): (row: Buffer) => strin
   const rowShape = rowShapeOf(spec, header.shape);
   const shape = shapeInModel(spec, [1, ...rowShape]).join(',');
   const head = `{"inputs":[{"name":${JSON.stringify(spec.name)},"datatype":"${spec.datatype}","shape":[${shape}]`;
-  if ((info.kind === 'boolean') !== (DATATYPES[spec.datatype].kind === 'boolean')) {
+  if (info.kind !== 'boolean' && DATATYPES[spec.datatype].kind === 'boolean') {
     throw new Error(`input '${spec.name}': expected an array for ${spec.datatype}, got one of ${datatype}; convert it`);
   }
   if (datatype === spec.datatype) {
@@ -109,7 +110,8 @@ function requestsOf(spec: TensorSpec, header: NpyHeader): (row: Buffer) => strin
     // A view of its own memory: a row may begin anywhere in what was read.
     const data = allocate(datatype, elements) as TypedArray;
     row.copy(Buffer.from(data.buffer, data.byteOffset, data.byteLength));
-    return `${head},"data":[${encodeData(datatype, data)}]}]}`;
+    // Booleans are 0 and 1.
+    return `${head},"data":[${datatype === 'BOOL' ? data.join(',') : encodeData(datatype, data)}]}]}`;
   };
 }
 

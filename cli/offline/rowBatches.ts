@@ -1,19 +1,21 @@
-import type { Readable } from 'node:stream';
-import { type Failure, failure, preview } from '../../lambda/core/failure.ts';
-import { isObject, type JsonObject, parseIfJson } from '../../lambda/core/json.ts';
-import { type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
-import type { Spec } from '../../lambda/jobs/jobTypes.ts';
-import { matchColumns } from '../../lambda/jobs/planJob.ts';
+import { JOB_RANGES } from '../../lambda/core/limits.ts';
+import type { Model } from '../../lambda/core/model.ts';
+import type { Span, Spec } from '../../lambda/jobs/jobTypes.ts';
+import { openParquet } from '../../lambda/jobs/parquetRows.ts';
+import { layOutParquet, matchColumns } from '../../lambda/jobs/planJob.ts';
 import {
+  arePlainObjects,
   fieldsOf,
   type LineReader,
+  matchKeys,
   type PieceRow,
   requestOfFields,
   requestOfLine,
-} from '../../lambda/jobs/textRows.ts';
+  requestOfObject,
+} from '../../lambda/jobs/rowRequests.ts';
 
 import { UsageError } from '../arguments.ts';
-import { batchesOfLines, type LineBatchLimits } from '../textFiles.ts';
+import { batchesOfLines, type InputFile, type LineBatchLimits } from '../textFiles.ts';
 import { npyBatches } from './npyBatches.ts';
 
 /**
@@ -23,7 +25,7 @@ import { npyBatches } from './npyBatches.ts';
  * @throws Error when the file has no header, columns that do not fit, or is no array that can be read
  */
 export async function* rowBatches(
-  input: Readable,
+  input: InputFile,
   options: RowOptions,
   signal: AbortSignal,
 ): AsyncGenerator<readonly PieceRow[]> {
@@ -32,8 +34,12 @@ export async function* rowBatches(
     yield* npyBatches(input, options, signal);
     return;
   }
+  if (options.format === 'parquet') {
+    yield* parquetBatches(input, options, signal);
+    return;
+  }
   let lines: Lines | undefined;
-  for await (const batch of batchesOfLines(input, options.limits, signal)) {
+  for await (const batch of batchesOfLines(input.stream, options.limits, signal)) {
     const isFirst = lines === undefined;
     lines ??= linesOf(
       batch.map(({ text }) => text),
@@ -46,6 +52,31 @@ export async function* rowBatches(
   if (lines === undefined && options.format === 'csv' && !signal.aborted) throw noHeader(options.name, 'nothing');
 }
 
+/** The rows of Parquet, as jobs read them: a piece at a time. */
+async function* parquetBatches(
+  { bytes, readRange }: InputFile,
+  { model, name, spec, limits }: RowOptions,
+  signal: AbortSignal,
+): AsyncGenerator<readonly PieceRow[]> {
+  if (bytes === undefined) {
+    throw new UsageError(`${name}: expected a file of Parquet, whose columns lie apart, got a pipe; save it first`);
+  }
+  const file = { bucket: '', key: name, etag: '', bytes };
+  const storage = { readRange: (_: unknown, { start, end }: Span) => readRange(start, end) };
+  const pieceBytes = JOB_RANGES.pieceBytes.default;
+  const { inputs, parts } = await layOutParquet(file, spec, model, { storage, partBytes: bytes, pieceBytes });
+  for (const part of parts) {
+    const reader = openParquet(storage, { ...file, ...spec, inputs, keep: spec.keep ?? [] }, part);
+    for (let piece = 0; !signal.aborted; piece++) {
+      const rows = await reader.read(piece, () => true);
+      if (rows === undefined) break;
+      for (let some = rows.take(limits.lines); some.length > 0 && !signal.aborted; some = rows.take(limits.lines)) {
+        yield some;
+      }
+    }
+  }
+}
+
 /** How lines are read, and whether the first one names columns. */
 interface Lines {
   readonly read: LineReader;
@@ -54,16 +85,19 @@ interface Lines {
 
 function linesOf(batch: readonly string[], options: RowOptions): Lines {
   const { model, format, spec, takesRequests } = options;
-  switch (format ?? formatByLines(batch, model)) {
+  switch (format ?? (arePlainObjects(batch, model) ? 'ndjson' : 'requests')) {
     case 'csv':
       return { read: readerOfCsv(batch[0] ?? '', options), hasHeader: true };
     case 'ndjson':
-      return { read: requestOfObject(firstObject(batch), model, spec), hasHeader: false };
+      return {
+        read: requestOfObject({ ...spec, objects: matchKeys(model, batch, spec), keep: spec.keep ?? [] }),
+        hasHeader: false,
+      };
     default:
       refuseColumns(spec, 'requests, one a line');
       if (!takesRequests) {
         throw new UsageError(
-          'expected rows of a data file for results as CSV, got requests; write the results as ndjson, or give CSV, ' +
+          'expected rows of a data file for results as a table, got requests; write the results as ndjson, or give CSV, ' +
             'plain objects or npy',
         );
       }
@@ -72,20 +106,25 @@ function linesOf(batch: readonly string[], options: RowOptions): Lines {
 }
 
 function readerOfCsv(header: string, { model, name, spec }: RowOptions): LineReader {
-  const columns = fieldsOf(header);
+  const columns = fieldsOf(header, spec.separator);
   if (columns === undefined) throw noHeader(name, 'a quoted name that does not end');
-  return requestOfFields({ columns, inputs: matchColumns(model, columns, spec), keep: spec.keep ?? [] });
+  return requestOfFields({ ...spec, columns, inputs: matchColumns(model, columns, spec), keep: spec.keep ?? [] });
 }
 
 function noHeader(name: string, got: string): Error {
   return new Error(`${name}: expected the names of the columns in the first line of CSV, got ${got}; add them`);
 }
 
-function refuseColumns({ inputs, keep }: RowOptions['spec'], got: string): void {
-  const option = inputs === undefined ? '--keep' : '--inputs';
-  if (inputs === undefined && keep === undefined) return;
-  throw new UsageError(`${option}: expected a file with columns, CSV or plain objects, got ${got}; leave it out`);
+function refuseColumns(spec: ColumnSpec, got: string): void {
+  const option = (['inputs', 'keep', 'separator', 'missing'] as const).find((name) => spec[name] !== undefined);
+  if (option === undefined) return;
+  throw new UsageError(
+    `--${option}: expected a file with columns, CSV, Parquet or plain objects, got ${got}; leave it out`,
+  );
 }
+
+/** How columns are read: which make up an input, which are carried beside the result, and what their cells hold. */
+export type ColumnSpec = Pick<Spec, 'inputs' | 'keep' | 'separator' | 'missing'>;
 
 /** What is known of a file of rows before it is read. */
 export interface RowOptions {
@@ -94,172 +133,19 @@ export interface RowOptions {
   readonly name: string;
   /** @default what the first line tells */
   readonly format: DataFormat | undefined;
-  /** Which columns make up an input, and which are carried beside the result. */
-  readonly spec: Pick<Spec, 'inputs' | 'keep'>;
+  readonly spec: ColumnSpec;
   /** Whether lines may be requests: their results are not columns. */
   readonly takesRequests: boolean;
   readonly limits: LineBatchLimits;
-  /** Of the file; undefined for stdin. */
-  readonly bytes: number | undefined;
 }
 
-/** What a file holds: requests or plain objects, one a line, CSV with a header, or one array of NumPy. */
-export const DATA_FORMATS = ['requests', 'ndjson', 'csv', 'npy'] as const;
+/** What a file holds: requests or plain objects, one a line, CSV with a header, Parquet, or one array of NumPy. */
+export const DATA_FORMATS = ['requests', 'ndjson', 'csv', 'parquet', 'npy'] as const;
 type DataFormat = (typeof DATA_FORMATS)[number];
 
 /** By how its name ends; undefined for lines of JSON, of which the first one tells. */
 export function formatByEnding(path: string): DataFormat | undefined {
   if (/\.csv$/i.test(path)) return 'csv';
+  if (/\.(parquet|pq)$/i.test(path)) return 'parquet';
   return /\.npy$/i.test(path) ? 'npy' : undefined;
-}
-
-/** One of these makes an object a request, whatever the model's inputs are called. */
-const KEYS_OF_REQUESTS = ['inputs', 'instances', 'model_name'];
-
-/**
- * What lines are: requests or plain objects, as the first of them tells that is an object. Of a model with a transform
- * all are requests: it knows its own keys.
- */
-function formatByLines(lines: Iterable<string>, { transform }: Model): 'requests' | 'ndjson' {
-  if (transform?.decode !== undefined) return 'requests';
-  const first = firstObject(lines);
-  if (first === undefined) return 'requests';
-  return isRequest(first) ? 'requests' : 'ndjson';
-}
-
-export function isRequest(object: JsonObject): boolean {
-  return KEYS_OF_REQUESTS.some((key) => Object.hasOwn(object, key));
-}
-
-/** The first line that is an object with a key. */
-function firstObject(lines: Iterable<string>): JsonObject | undefined {
-  for (const line of lines) {
-    const value = parseIfJson(line);
-    if (isObject(value) && Object.keys(value).length > 0) return value;
-  }
-  return undefined;
-}
-
-type Columns = Pick<Spec, 'inputs' | 'keep'>;
-
-interface InputKeys {
-  readonly spec: TensorSpec;
-  readonly keys: readonly string[];
-}
-
-/**
- * Reads a line with a plain object as a request of one row: each input is the value of its name, a number, a text or
- * an array, flat or nested; or the values of several keys.
- *
- * @param first of the objects; undefined where there is none yet
- * @throws Error where it does not have the keys, and so the others will not either
- */
-function requestOfObject(first: JsonObject | undefined, model: Model, columns: Columns): LineReader {
-  const inputs = keysOfInputs(model, columns);
-  const keep = columns.keep ?? [];
-  if (first !== undefined) refuseMissing(first, inputs, keep);
-  return (line) => {
-    const row = parseIfJson(line);
-    if (!isObject(row)) return { text: '', failed: noObject(line, row) };
-    try {
-      return rowOf(row, inputs, keep);
-    } catch {
-      // The one thing that cannot be written as JSON after it was read from it.
-      return { text: '', failed: failure('INVALID_REQUEST', 'line: expected a few nested levels, got thousands') };
-    }
-  };
-}
-
-function rowOf(row: JsonObject, inputs: readonly InputKeys[], keep: readonly string[]): ReturnType<LineReader> {
-  const entries: string[] = [];
-  for (const input of inputs) {
-    const entry = entryOf(row, input);
-    if (typeof entry !== 'string') return { text: '', failed: entry };
-    entries.push(entry);
-  }
-  const text = `{"inputs":[${entries.join(',')}]}`;
-  if (keep.length === 0) return { text };
-  const kept = keep.map((key) => `${JSON.stringify(key)}:${JSON.stringify(valueOfKey(row, key) ?? null)}`);
-  return { text, kept: `{${kept.join(',')}}` };
-}
-
-function keysOfInputs({ inputs }: Model, { inputs: given = {} }: Columns): InputKeys[] {
-  const other = Object.keys(given).find((name) => !inputs.some((spec) => spec.name === name));
-  if (other !== undefined) {
-    const names = inputs.map(({ name }) => name).join(', ');
-    throw new Error(`--inputs: expected inputs of the model (${names}), got ${preview(other)}`);
-  }
-  // An input may be called as a member of every object, such as constructor.
-  const keysOf = new Map(Object.entries(given));
-  return inputs.map((spec) => ({ spec, keys: keysOf.get(spec.name) ?? [spec.name] }));
-}
-
-function refuseMissing(first: JsonObject, inputs: readonly InputKeys[], keep: readonly string[]): void {
-  for (const { spec, keys } of inputs) {
-    const missing = keys.find((key) => !Object.hasOwn(first, key));
-    if (missing === undefined) continue;
-    throw new Error(
-      `input '${spec.name}': expected the key ${preview(missing)} in each line, got none in the first; say which keys ` +
-        `it has, such as --inputs ${spec.name}=p0..p63 or ${spec.name}=a,b, or --format requests if lines are requests`,
-    );
-  }
-  const lost = keep.find((key) => !Object.hasOwn(first, key));
-  if (lost !== undefined) throw new Error(`--keep: expected keys that there are, got ${preview(lost)}`);
-}
-
-function valueOfKey(row: JsonObject, key: string): unknown {
-  return Object.hasOwn(row, key) ? row[key] : undefined;
-}
-
-/** One entry of `inputs`; what its elements are is for the core to check. */
-function entryOf(row: JsonObject, { spec, keys }: InputKeys): string | Failure {
-  const missing = keys.find((key) => !Object.hasOwn(row, key));
-  if (missing !== undefined) {
-    return failure('MISSING_INPUT', `input '${spec.name}': expected the key ${preview(missing)}, got none; add it`);
-  }
-  const value = keys.length === 1 ? valueOfKey(row, keys[0] as string) : keys.map((key) => valueOfKey(row, key));
-  const shape = rowShape(spec, value);
-  if ('code' in shape) return shape;
-  const { name, datatype } = spec;
-  // Flat as it is; nested, within the axis of the rows.
-  const data = JSON.stringify(Array.isArray(value) && !Array.isArray(value[0]) ? value : [value]);
-  return `{"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shapeInModel(spec, shape).join(',')}],"data":${data}}`;
-}
-
-/** The shape `[1, …]` of a row: what its nesting says, or, where it is flat, what one open size comes to. */
-function rowShape({ name, shape }: TensorSpec, value: unknown): readonly number[] | Failure {
-  const wanted = shape.slice(1);
-  const nesting = nestingOf(value);
-  if (nesting.length === wanted.length) {
-    if (nesting.every((size, axis) => size > 0 && (typeof wanted[axis] === 'string' || size === wanted[axis]))) {
-      return [1, ...nesting];
-    }
-  } else if (nesting.length < 2) {
-    const elements = nesting[0] ?? 1;
-    const open = wanted.filter((size) => typeof size === 'string').length;
-    const known = wanted.reduce<number>((product, size) => product * (typeof size === 'string' ? 1 : size), 1);
-    if (open === 0 ? elements === known : open === 1 && elements > 0 && elements % known === 0) {
-      return [1, ...wanted.map((size) => (typeof size === 'string' ? elements / known : size))];
-    }
-  }
-  return failure(
-    'INVALID_SHAPE',
-    `input '${name}': expected a row of the shape [${wanted.join(', ')}], got [${nesting.join(', ')}]; give it so many elements`,
-  );
-}
-
-/** No tensor has as many axes. */
-const MAX_LEVELS = 32;
-
-/** The sizes of nested arrays, going by the first of each; none of a single value. */
-function nestingOf(value: unknown): number[] {
-  const sizes: number[] = [];
-  for (let at = value; Array.isArray(at) && sizes.length < MAX_LEVELS; at = at[0]) sizes.push(at.length);
-  return sizes;
-}
-
-function noObject(line: string, value: unknown): Failure {
-  return value === undefined
-    ? failure('INVALID_JSON', `line: expected an object as JSON, got ${line.length} characters that are not JSON`)
-    : failure('INVALID_REQUEST', `line: expected an object with the model's inputs, got ${preview(value)}`);
 }

@@ -1,16 +1,16 @@
 import { pipeline } from 'node:stream/promises';
 import { isFailure } from '../../lambda/core/failure.ts';
-import type { Model, ModelRepository, TensorSpec } from '../../lambda/core/model.ts';
+import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/score.ts';
-import { DATATYPES, elementCount } from '../../lambda/core/tensor.ts';
+import type { PieceRow } from '../../lambda/jobs/rowRequests.ts';
 import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
-import type { PieceRow } from '../../lambda/jobs/textRows.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { columnSpec, modelPath, oneOf, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
+import { COLUMN_OPTIONS, columnSpec, modelPath, oneOf, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { type InputFile, inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
+import { createResultFile, formatOfResults, RESULT_FORMATS, type ResultFile } from './resultFiles.ts';
 import { DATA_FORMATS, formatByEnding, type RowOptions, rowBatches } from './rowBatches.ts';
 
 const HELP = `Usage: batchscore score MODEL FILE [options]
@@ -24,15 +24,18 @@ in the order of the file, one for each line, or each row of an array.
                       JSON requests, one a line
                       plain objects, one a line, whose keys are the model's inputs
                       .csv, whose first line names the columns
+                      .parquet
                       .npy, an array whose first axis is the rows, for a model with one input
 
   --inputs I=COLS   columns or keys that make up input I, such as image=p0..p63; may be repeated
                     (default: the one of its name)
   --keep COLS       columns or keys that are carried beside the result
+  --separator C     what stands between the fields of CSV, such as ';', or tab (default ,)
+  --missing VALUE   what empty cells become, such as nan or 0 (default: an error)
   --format F        ${DATA_FORMATS.join(', ')} (default: by the ending; lines of JSON are requests
                     where the first has inputs, instances or model_name, else plain objects)
   --out FILE        where results go (default: stdout)
-  --out-format F    ndjson or csv (default: csv where --out ends in .csv)
+  --out-format F    ${RESULT_FORMATS.join(', ')} (default: by the ending of --out, else ndjson)
   --models DIR      the model repository (default models)
   --batch-size N    lines scored together (default 1000)
   --max-rows N      most rows in one run (default ${SETTINGS.maxBatchRows.default})
@@ -49,12 +52,10 @@ Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could no
 /** What is read at a time: it bounds the memory. */
 const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
 const SOME_LINES_FAILED = 3;
-const OUT_FORMATS = ['ndjson', 'csv'] as const;
 
 async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL', 'FILE'], {
-    inputs: { type: 'string', multiple: true },
-    keep: { type: 'string' },
+    ...COLUMN_OPTIONS,
     format: { type: 'string' },
     out: { type: 'string' },
     'out-format': { type: 'string' },
@@ -69,8 +70,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { min, max } = SETTINGS.maxBatchRows;
   const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], min, max);
   const format = oneOf('--format', options.format, DATA_FORMATS) ?? formatByEnding(file);
-  const ending = options.out !== undefined && /\.csv$/i.test(options.out) ? 'csv' : 'ndjson';
-  const outFormat = oneOf('--out-format', options['out-format'], OUT_FORMATS) ?? ending;
+  const outFormat = oneOf('--out-format', options['out-format'], RESULT_FORMATS) ?? formatOfResults(options.out);
   const spec = columnSpec(options);
   const path = modelPath(model, options.models);
   if (options.out !== undefined) {
@@ -96,13 +96,13 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     const limits = { lines, characters: CHARACTERS_A_BATCH };
     const takesRequests = outFormat === 'ndjson';
     const name = file === '-' ? 'stdin' : file;
-    const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits, bytes: input.bytes };
-    const csv = outFormat === 'csv' ? csvResults(opened, spec.keep ?? []) : undefined;
-    const exitCode = await scoreAll(input, rows, scoring, csv, options.out, streams);
+    const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits };
+    const results = createResultFile(outFormat, opened, spec.keep ?? []);
+    const exitCode = await scoreAll(input, rows, scoring, results, options.out, streams);
     const seconds = (performance.now() - startedAt) / 1000;
     const summary = options.json
       ? JSON.stringify({ ...scoring.summary, seconds })
-      : summaryText(scoring.summary, seconds);
+      : summaryText(scoring.summary, seconds, format === 'npy' || format === 'parquet' ? 'row' : 'line');
     (options.out === undefined ? streams.stderr : streams.stdout).write(`${summary}\n`);
     if (exitCode !== undefined) streams.stderr.write('stopped; run again, it begins with the first line\n');
     return exitCode ?? (scoring.summary.scored === scoring.summary.lines ? 0 : SOME_LINES_FAILED);
@@ -116,27 +116,27 @@ async function scoreAll(
   input: InputFile,
   options: RowOptions,
   scoring: OfflineScoring,
-  csv: CsvResults | undefined,
+  file: ResultFile,
   out: string | undefined,
   { stdout }: Streams,
 ): Promise<number | undefined> {
   const bar = progressBar('scoring', input.bytes);
   const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', bar.stop);
-  const results = async function* (): AsyncGenerator<string> {
-    for await (const batch of rowBatches(input.stream, options, signal)) {
+  const results = async function* (): AsyncGenerator<string | Uint8Array> {
+    for await (const batch of rowBatches(input, options, signal)) {
       const found = await scoring.score(batch);
-      yield `${(csv === undefined ? found : found.map(csv.lineOf)).join('\n')}\n`;
+      yield file.rows(found);
       const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
       bar.update(input.bytesRead(), errors);
     }
+    yield file.end();
   };
-  const texts = results();
+  const chunks = results();
   try {
     // A file that cannot be read leaves what lies at --out as it is.
-    const first = await texts.next();
+    const first = await chunks.next();
     const output = out === undefined ? stdout : (await openOutput(out, 'w')).createWriteStream();
-    const head = `${csv === undefined ? '' : `${csv.header}\n`}${first.value ?? ''}`;
-    await pipeline(startingWith(head, texts), output, { end: output !== stdout });
+    await pipeline(startingWith([file.head, first.value ?? ''], chunks), output, { end: output !== stdout });
   } finally {
     bar.stop();
     finished();
@@ -144,19 +144,29 @@ async function scoreAll(
   return exitCode();
 }
 
-async function* startingWith(head: string, texts: AsyncGenerator<string>): AsyncGenerator<string> {
-  if (head !== '') yield head;
-  yield* texts;
+async function* startingWith(
+  head: readonly (string | Uint8Array)[],
+  chunks: AsyncGenerator<string | Uint8Array>,
+): AsyncGenerator<string | Uint8Array> {
+  for (const chunk of head) if (chunk.length > 0) yield chunk;
+  for await (const chunk of chunks) if (chunk.length > 0) yield chunk;
 }
 
 export const score = { help: HELP, run };
 
-function summaryText({ lines, scored, errors, microBatches, rows }: OfflineSummary, seconds: number): string {
+function summaryText(
+  { lines, scored, errors, reasons, microBatches, rows }: OfflineSummary,
+  seconds: number,
+  place: 'line' | 'row',
+): string {
   const failed = Object.entries(errors).map(([code, count]) => `, ${code} ${count}`);
+  const first = Object.entries(reasons).map(
+    ([code, { line, error }]) => `\n${code}, first in ${place} ${line}: ${error}`,
+  );
   const mean = microBatches === 0 ? 0 : rows / microBatches;
   return (
     `${lines} lines in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
-    `${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${mean.toFixed(1)} rows on average`
+    `${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${mean.toFixed(1)} rows on average${first.join('')}`
   );
 }
 
@@ -166,6 +176,8 @@ interface OfflineSummary {
   scored: number;
   /** Error results by code. */
   errors: Record<string, number>;
+  /** The first error of each code, and the line, or the row, that it is of. */
+  reasons: Record<string, { readonly line: string; readonly error: string }>;
   microBatches: number;
   rows: number;
 }
@@ -186,7 +198,7 @@ export function createOfflineScoring(
   limits: ScoringLimits,
   warn: (message: string) => void,
 ): OfflineScoring {
-  const summary: OfflineSummary = { lines: 0, scored: 0, errors: {}, microBatches: 0, rows: 0 };
+  const summary: OfflineSummary = { lines: 0, scored: 0, errors: {}, reasons: {}, microBatches: 0, rows: 0 };
   const scoring = createRowScoring({
     models,
     limits,
@@ -211,7 +223,10 @@ export function createOfflineScoring(
         const { text, failures } = answer;
         summary.lines += 1;
         if (failures.length === 0) summary.scored += 1;
-        for (const { code } of failures) summary.errors[code] = (summary.errors[code] ?? 0) + 1;
+        for (const { code, message } of failures) {
+          summary.errors[code] = (summary.errors[code] ?? 0) + 1;
+          summary.reasons[code] ??= { line: row.id, error: message };
+        }
         return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;
       });
     },
@@ -233,108 +248,3 @@ export const OFFLINE_LIMITS: ScoringLimits = {
   maxBatchElements: SETTINGS.maxBatchElements.default,
   deadlineMarginMs: 0,
 };
-
-type CsvResults = ReturnType<typeof csvResults>;
-
-/** One output in the columns of a line. */
-interface OutputColumns {
-  readonly name: string;
-  /** How many: undefined where it is one cell of JSON. */
-  readonly elements: number | undefined;
-  readonly columns: readonly string[];
-  readonly isFloat: boolean;
-}
-
-interface Result {
-  readonly message_id: string;
-  readonly code?: string;
-  readonly error?: string;
-  readonly outputs?: readonly { readonly name: string; readonly data: readonly unknown[] }[];
-  readonly result?: unknown;
-  readonly kept?: Readonly<Record<string, unknown>>;
-}
-
-/** Outputs with more elements in a row are one cell. */
-const MAX_COLUMNS = 1024;
-/** What a transform makes of the outputs. */
-const OWN_RESULT = 'result';
-
-/**
- * Results with a line for each row: the columns `message_id`, those that are carried along, one for each element of an
- * output (`probabilities.0`, `probabilities.1`, …), `code` and `error`, which are empty where there is a score. An output
- * with more axes, with an open one, or with very many elements is one cell of JSON.
- *
- * @param kept the columns that are carried along
- * @see https://www.rfc-editor.org/rfc/rfc4180
- */
-export function csvResults(model: Model, kept: readonly string[]) {
-  const names = new Set(['message_id', 'code', 'error', ...kept]);
-  const hasOwnForm = model.transform?.encode !== undefined;
-  const outputs = hasOwnForm ? [] : model.outputs.map((spec) => columnsOf(spec, names));
-  const own = hasOwnForm ? [freeName(OWN_RESULT, names)] : [];
-  const columns = ['message_id', ...kept, ...outputs.flatMap((output) => output.columns), ...own, 'code', 'error'];
-  return {
-    header: columns.map(cellOf).join(','),
-    /** The line of one row's result, a JSON document. */
-    lineOf(text: string): string {
-      const { message_id: id, code, error, outputs: found, result, kept: carried = {} }: Result = JSON.parse(text);
-      const cells = [
-        id,
-        ...kept.map((name) => (Object.hasOwn(carried, name) ? carried[name] : '')),
-        ...outputs.flatMap((output) => cellsOf(output, found?.find(({ name }) => name === output.name)?.data)),
-        ...(hasOwnForm ? [result] : []),
-        code,
-        error,
-      ];
-      return cells.map(cellOf).join(',');
-    },
-  };
-}
-
-function columnsOf({ name, shape, datatype }: TensorSpec, names: ReadonlySet<string>): OutputColumns {
-  const row = shape.slice(1);
-  const axes = row.filter((size) => size !== 1);
-  const isVector = shape.length > 0 && axes.length < 2 && axes.every((size) => typeof size === 'number');
-  const elements = elementCount(axes as number[]);
-  const isFloat = DATATYPES[datatype].kind === 'float';
-  const isOneCell = !isVector || elements > MAX_COLUMNS;
-  const columns =
-    isOneCell || axes.length === 0 ? [name] : Array.from({ length: elements }, (_, index) => `${name}.${index}`);
-  return {
-    name,
-    elements: isOneCell ? undefined : elements,
-    columns: columns.map((column) => freeName(column, names)),
-    isFloat,
-  };
-}
-
-/** A column that is carried along keeps its name. */
-function freeName(name: string, names: ReadonlySet<string>): string {
-  return names.has(name) ? freeName(`output.${name}`, names) : name;
-}
-
-function cellsOf(
-  { name, elements, columns, isFloat }: OutputColumns,
-  data: readonly unknown[] | undefined,
-): readonly unknown[] {
-  if (data === undefined) return columns.map(() => '');
-  if (elements === undefined) return [data];
-  if (data.length === elements) return isFloat ? data.map((value) => INFINITIES.get(value) ?? value) : data;
-  throw new Error(
-    `output '${name}': expected ${elements} elements a row, as the model says, got ${data.length}; write the results ` +
-      'as ndjson (--out-format)',
-  );
-}
-
-/** As NumPy reads and writes them. */
-const INFINITIES = new Map<unknown, string>([
-  ['Infinity', 'inf'],
-  ['-Infinity', '-inf'],
-]);
-
-/** Texts as they are, in quotes where they must be; arrays and objects as JSON. */
-function cellOf(value: unknown): string {
-  if (value === null || value === undefined) return '';
-  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}

@@ -18,6 +18,7 @@ const names = z.array(z.string()).readonly();
 const count = z.int().min(0);
 /** Error results by code. */
 const errors = z.record(z.string(), count).readonly();
+const separator = z.string().length(1);
 const datatype = z.string().refine((name): name is Datatype => Object.hasOwn(DATATYPES, name));
 
 /** What is asked for, besides the object. Every key has a default. */
@@ -30,10 +31,14 @@ const SPEC = z.object({
   format: z.enum(FORMATS).optional(),
   /** @default by the key's ending */
   compression: z.enum(COMPRESSIONS).optional(),
-  /** Of CSV and Parquet: the columns that make up an input, in the order of its elements. @default for each input the column of its name */
+  /** Of CSV, Parquet and plain objects: the columns that make up an input, in the order of its elements. @default for each input the column of its name */
   inputs: z.record(z.string(), names).readonly().optional(),
-  /** Of CSV and Parquet: columns that are carried beside the result. @default none */
+  /** Of CSV, Parquet and plain objects: columns that are carried beside the result. @default none */
   keep: names.optional(),
+  /** Of CSV: the character between fields. @default a comma */
+  separator: separator.optional(),
+  /** What an empty cell, or null, becomes in an input of numbers or booleans, such as `nan` or `0`; in one of texts an empty text. @default an error */
+  missing: z.string().optional(),
 });
 export type Spec = z.infer<typeof SPEC>;
 
@@ -71,6 +76,18 @@ const INPUT_COLUMNS = z.object({
 });
 export type InputColumns = z.infer<typeof INPUT_COLUMNS>;
 
+/** What makes up one input of the model where rows are plain objects: how an array lies in it is seen row by row. */
+const OBJECT_INPUT = z.object({
+  spec: z.object({
+    name: z.string(),
+    datatype,
+    shape: z.array(count.or(z.string())).readonly(),
+    batchAxis: count.optional(),
+  }),
+  columns: names,
+});
+export type ObjectInput = z.infer<typeof OBJECT_INPUT>;
+
 /** What the plan found out, for every call. Written once, before the plan. */
 export const JOB_HEAD = z.object({
   ...input,
@@ -88,7 +105,11 @@ export const JOB_HEAD = z.object({
   columns: names.optional(),
   /** Of CSV and Parquet. */
   inputs: z.array(INPUT_COLUMNS).readonly().optional(),
+  /** Of JSON lines that are plain objects. */
+  objects: z.array(OBJECT_INPUT).readonly().optional(),
   keep: names,
+  separator: separator.optional(),
+  missing: z.string().optional(),
   plannedAt: z.string(),
 });
 export type JobHead = z.infer<typeof JOB_HEAD>;

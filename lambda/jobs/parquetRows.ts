@@ -24,13 +24,19 @@ import {
   type RowPiece,
   type Span,
 } from './jobTypes.ts';
-import { type PieceReader, type PieceRow, type PieceRows, UnreadableError } from './textRows.ts';
+import { cellReader, jsonValue, type PieceRow, refusal } from './rowRequests.ts';
+import { type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
+
+/** Where the bytes of a file lie: in the bucket of jobs, or on this machine. */
+export type RangeStorage = Pick<JobStorage, 'readRange'>;
+/** Which file it is, and which of its columns are read. */
+type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
 
 /**
  * The pieces of a part of Parquet: rows of a row group, or of several. Each row becomes a request with
  * `raw_input_contents`, so that one that fails fails alone. Its id is its number in the file, from 0.
  */
-export function openParquet(storage: JobStorage, head: JobHead, part: Part): PieceReader {
+export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick<Part, 'rows'>): PieceReader {
   const { rows: pieces = [] } = part;
   const names = new Set([...(head.inputs ?? []).flatMap(({ columns }) => columns), ...head.keep]);
   let opened: Promise<Contents> | undefined;
@@ -167,7 +173,7 @@ type Decoded = readonly Block[];
 async function decodeRows(
   file: GroupFile,
   contents: Contents,
-  { key, inputs = [], keep }: JobHead,
+  { key, inputs = [], keep, missing }: ParquetHead,
   span: GroupRows,
 ): Promise<Block> {
   const { group, start, from, to } = span;
@@ -190,14 +196,14 @@ async function decodeRows(
     }
   };
   const filled: FilledInput[] = [];
-  for (const input of inputs) filled.push(await fillInput(input, read, to - from));
+  for (const input of inputs) filled.push(await fillInput(input, read, to - from, missing));
   const kept: [string, DecodedArray][] = [];
   for (const name of keep) kept.push([name, await read(name)]);
   return { span, filled, kept };
 }
 
 function rowsOf(
-  { inputs = [] }: JobHead,
+  { inputs = [] }: ParquetHead,
   blocks: Decoded,
   { from, to }: RowPiece,
   { isLast, columns }: { readonly isLast: boolean; readonly columns: number },
@@ -251,21 +257,32 @@ interface FilledInput {
 type ReadColumn = (name: string) => Promise<DecodedArray>;
 
 /** Reads the columns of an input one after the other. */
-function fillInput(input: InputColumns, read: ReadColumn, rows: number): Promise<FilledInput> {
-  return DATATYPES[input.datatype].kind === 'string' ? fillTexts(input, read, rows) : fillNumbers(input, read, rows);
+function fillInput(
+  input: InputColumns,
+  read: ReadColumn,
+  rows: number,
+  missing: string | undefined,
+): Promise<FilledInput> {
+  const fill = DATATYPES[input.datatype].kind === 'string' ? fillTexts : fillNumbers;
+  return fill(input, read, rows, missing);
 }
 
-async function fillNumbers({ datatype, columns }: InputColumns, read: ReadColumn, rows: number): Promise<FilledInput> {
+async function fillNumbers(
+  { datatype, columns }: InputColumns,
+  readColumn: ReadColumn,
+  rows: number,
+  missing: string | undefined,
+): Promise<FilledInput> {
   const info = DATATYPES[datatype];
   if (info.kind === 'string') throw new Error('expected a datatype of numbers');
   const width = columns.length;
   const values = new info.array(rows * width);
   const problems = new Map<number, string>();
-  const convert = CONVERSIONS[info.kind](Number(info.min), Number(info.max));
+  const read = cellReader(datatype, missing);
   for (const [place, name] of columns.entries()) {
-    const column = await read(name);
+    const column = await readColumn(name);
     for (let row = 0; row < rows; row++) {
-      const value = convert(column[row]);
+      const value = read(column[row]);
       if (value !== undefined) values[row * width + place] = value as never;
       else if (!problems.has(row)) problems.set(row, refusal(name, datatype, column[row]));
     }
@@ -275,53 +292,25 @@ async function fillNumbers({ datatype, columns }: InputColumns, read: ReadColumn
   return { problems, raw: (row) => bytes.toString('base64', row * size, (row + 1) * size) };
 }
 
-type Conversion = (value: unknown) => number | bigint | undefined;
-
-/** Undefined where a value is not one of the datatype: null, a fraction for an integer, or one that is too large. */
-const CONVERSIONS: Readonly<
-  Record<'float' | 'integer' | 'bigint' | 'boolean', (min: number, max: number) => Conversion>
-> = {
-  float: (min, max) => (value) => {
-    const number = typeof value === 'bigint' || typeof value === 'boolean' ? Number(value) : value;
-    if (typeof number !== 'number') return undefined;
-    return Number.isFinite(number) && (number < min || number > max) ? undefined : number;
-  },
-  integer: (min, max) => (value) => {
-    const number = typeof value === 'bigint' || typeof value === 'boolean' ? Number(value) : value;
-    return Number.isInteger(number) && (number as number) >= min && (number as number) <= max
-      ? (number as number)
-      : undefined;
-  },
-  bigint: (min, max) => (value) => {
-    if (typeof value === 'boolean') return BigInt(value);
-    const whole = typeof value === 'bigint' ? value : Number.isSafeInteger(value) ? BigInt(value as number) : undefined;
-    return whole !== undefined && whole >= BigInt(min) && Number(whole) <= max ? whole : undefined;
-  },
-  boolean: () => (value) => {
-    if (typeof value === 'boolean') return value ? 1 : 0;
-    const number = typeof value === 'bigint' ? Number(value) : value;
-    return number === 0 || number === 1 ? number : undefined;
-  },
-};
-
-function refusal(column: string, datatype: string, value: unknown): string {
-  const got = value === null || value === undefined ? 'null' : String(value).slice(0, 60);
-  return `column '${column}': expected a value of ${datatype}, got ${got}; fix that row`;
-}
-
 /** Each text stands after its length in bytes. @see docs/message-format.md */
-async function fillTexts({ columns, datatype }: InputColumns, read: ReadColumn, rows: number): Promise<FilledInput> {
+async function fillTexts(
+  { columns, datatype }: InputColumns,
+  readColumn: ReadColumn,
+  rows: number,
+  missing: string | undefined,
+): Promise<FilledInput> {
+  const read = cellReader(datatype, missing);
   const problems = new Map<number, string>();
   const data: DecodedArray[] = [];
   for (const name of columns) {
-    const column = await read(name);
+    const column = await readColumn(name);
     data.push(column);
     for (let row = 0; row < rows; row++) {
-      if (typeof column[row] !== 'string') problems.set(row, refusal(name, datatype, column[row]));
+      if (read(column[row]) === undefined) problems.set(row, refusal(name, datatype, column[row]));
     }
   }
   const raw = (row: number): string => {
-    const texts = data.map((column) => Buffer.from(String(column[row])));
+    const texts = data.map((column) => Buffer.from(String(read(column[row]))));
     const lengths = texts.map((text) => {
       const length = Buffer.alloc(4);
       length.writeUInt32LE(text.length);
@@ -335,13 +324,6 @@ async function fillTexts({ columns, datatype }: InputColumns, read: ReadColumn, 
 /** The values of one row of the columns that are kept, as the JSON text of an object. */
 function serializeKept(kept: readonly (readonly [name: string, values: DecodedArray])[], row: number): string {
   return `{${kept.map(([name, values]) => `${JSON.stringify(name)}:${JSON.stringify(values[row] ?? null, jsonValue)}`).join(',')}}`;
-}
-
-/** What JSON has no word for: integers that a double cannot hold are digits, bytes base64. */
-function jsonValue(_: string, value: unknown): unknown {
-  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
-  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
-  return value instanceof Uint8Array ? Buffer.from(value).toString('base64') : value;
 }
 
 type TimeParsers = Pick<
@@ -383,13 +365,23 @@ function isoOf(ms: bigint): string | undefined {
 }
 
 /** What a column holds, as far as requests go. */
-export type ColumnKind = 'number' | 'text' | 'other';
+type ColumnKind = 'number' | 'text' | 'other';
 
-/** Name and kind of each column at the top of the schema. */
-export function columnsOf(footer: FileMetaData): ReadonlyMap<string, ColumnKind> {
+export interface ColumnType {
+  readonly kind: ColumnKind;
+  /** As Parquet calls it, for messages: `DATE`, `LIST`, `BYTE_ARRAY`. */
+  readonly name: string;
+}
+
+/** Name and type of each column at the top of the schema. */
+export function columnsOf(footer: FileMetaData): ReadonlyMap<string, ColumnType> {
   const { children } = parquetSchema(footer);
   return new Map(
-    children.map(({ element, children }) => [element.name, children.length > 0 ? 'other' : kindOf(element)]),
+    children.map(({ element, children }) => {
+      const { name, logical_type: logical, converted_type: converted, type } = element;
+      const typeName = converted ?? logical?.type ?? type ?? 'STRUCT';
+      return [name, { kind: children.length > 0 ? 'other' : kindOf(element), name: typeName }];
+    }),
   );
 }
 
@@ -440,7 +432,7 @@ const COMPRESSORS: Compressors = {
 export const CODECS: readonly string[] = ['UNCOMPRESSED', 'SNAPPY', ...Object.keys(COMPRESSORS)];
 
 /** The footer of Parquet: its columns and row groups. @throws JobError when the object has none */
-export async function readFooter(storage: JobStorage, input: JobInput): Promise<FileMetaData> {
+export async function readFooter(storage: RangeStorage, input: JobInput): Promise<FileMetaData> {
   const reads: unknown[] = [];
   const file: AsyncBuffer = {
     byteLength: input.bytes,
@@ -472,7 +464,7 @@ interface GroupFile extends AsyncBuffer {
  *
  * @param chunks where the columns lie that are needed
  */
-function groupFile(storage: JobStorage, input: JobInput, chunks: readonly Span[]): GroupFile {
+function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly Span[]): GroupFile {
   const reads = new Map<Span, Promise<ArrayBuffer>>();
   const runs = together(chunks);
   const met = new Set<unknown>();
@@ -505,7 +497,7 @@ function together(chunks: readonly Span[]): Span[] {
   return runs;
 }
 
-async function readBuffer(storage: JobStorage, input: JobInput, span: Span): Promise<ArrayBuffer> {
+async function readBuffer(storage: RangeStorage, input: JobInput, span: Span): Promise<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = await storage.readRange(input, span);
   if (byteOffset === 0 && byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) return buffer;
   return buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;

@@ -32,7 +32,8 @@ import {
   type RowPiece,
   type Spec,
 } from './jobTypes.ts';
-import { CODECS, type ColumnKind, chunksOf, columnsOf, readFooter } from './parquetRows.ts';
+import { CODECS, type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetRows.ts';
+import { arePlainObjects, matchKeys } from './rowRequests.ts';
 import { readHeader, startOfText } from './textRows.ts';
 
 export interface PlanEvent {
@@ -76,9 +77,10 @@ async function createHead(start: JobStart, deps: PlanDependencies): Promise<JobH
   const { job, bucket, key, etag, bytes, folder, spec } = start;
   const { storage, models, partBytes, pieceBytes, now } = deps;
   const lies = formatOf(key, spec);
+  refuseSeparator(key, lies.format, spec);
   const model = await findModel(models, start);
   const { parts, ...found } = await (lies.format === 'parquet'
-    ? layOutParquet(start, model, deps)
+    ? layOutParquet(start, spec, model, deps)
     : layOutText(start, lies, model, deps));
   const head: JobHead = {
     ...{ bucket, key, etag, bytes },
@@ -92,12 +94,19 @@ async function createHead(start: JobStart, deps: PlanDependencies): Promise<JobH
     parts: parts.length,
     pieces: sumOf(parts, pieceBytes) ?? undefined,
     keep: spec.keep ?? [],
+    separator: spec.separator,
+    missing: spec.missing,
     plannedAt: new Date(now()).toISOString(),
   };
   // The head is put last: where there is one, there is a plan.
   await storage.put(planKey(folder, 1), linesOfPlan(parts));
   await storage.put(headKey(folder), JSON.stringify(head));
   return head;
+}
+
+function refuseSeparator(key: string, format: Format, { separator }: Spec): void {
+  if (separator === undefined || format === 'csv') return;
+  throw new JobError('INVALID_JOB', `${key}: expected separator only with CSV, got it with ${format}; leave it out`);
 }
 
 async function findModel(models: ModelRepository, { spec }: JobStart): Promise<Model> {
@@ -118,7 +127,7 @@ function sumOf(parts: readonly Part[], pieceBytes: number): number | null {
 }
 
 /** How an object is cut, and what of its columns every call must know. */
-interface Layout extends Pick<JobHead, 'columns' | 'inputs'> {
+interface Layout extends Pick<JobHead, 'columns' | 'inputs' | 'objects'> {
   readonly parts: readonly Part[];
 }
 
@@ -128,7 +137,7 @@ interface Layout extends Pick<JobHead, 'columns' | 'inputs'> {
  */
 const MAX_COMPRESSED_BYTES = 1024 * 1024 * 1024;
 
-/** Reads the header of CSV; of lines of JSON one byte, which proves that it is the version meant. */
+/** Reads the header of CSV, and of lines of JSON the first, which tell what they are: it is the version meant. */
 async function layOutText(
   start: JobStart,
   { format, compression }: FormatOfObject,
@@ -136,13 +145,6 @@ async function layOutText(
   { storage, partBytes }: PlanDependencies,
 ): Promise<Layout> {
   const { key, bytes, spec } = start;
-  if (format === 'jsonl' && (spec.inputs !== undefined || spec.keep !== undefined)) {
-    throw new JobError(
-      'INVALID_JOB',
-      `${key}: expected inputs and keep only with CSV and Parquet, which have columns, got them with ${format}; ` +
-        'leave them out: each line is a request as it is',
-    );
-  }
   const isPlain = compression === 'none';
   if (!isPlain && bytes > MAX_COMPRESSED_BYTES) {
     throw new JobError(
@@ -153,10 +155,20 @@ async function layOutText(
   }
   const partsFrom = (at: number): Part[] => (isPlain ? partsOf(bytes, partBytes, at) : [{ part: 0, start: at }]);
   if (format === 'csv') {
-    const { columns, end } = await readHeader(storage, start, compression);
+    const { columns, end } = await readHeader(storage, start, compression, spec.separator);
     return { columns, inputs: matchColumns(model, columns, spec), parts: partsFrom(end) };
   }
-  if (bytes > 0) await storage.readRange(start, { start: 0, end: 1 });
+  const begin = Buffer.from(await startOfText(storage, start, compression, SAMPLE_BYTES)).toString();
+  const lines = begin.replace(/^\uFEFF/, '').split('\n');
+  if (arePlainObjects(lines, model)) return { objects: matchKeys(model, lines, spec), parts: partsFrom(0) };
+  const option = (['inputs', 'keep', 'missing'] as const).find((name) => spec[name] !== undefined);
+  if (option !== undefined) {
+    throw new JobError(
+      'INVALID_JOB',
+      `${key}: expected ${option} only with CSV, Parquet and plain objects, which have columns, got requests; ` +
+        'leave it out: each line is a request as it is',
+    );
+  }
   return { parts: partsFrom(0) };
 }
 
@@ -166,31 +178,35 @@ const MAX_GROUP_BYTES = 256 * 1024 * 1024;
 const ROW_BYTES = 64;
 
 /** Cuts Parquet: a piece is rows of one row group, or several row groups, that come to `pieceBytes`, a part some of them. */
-async function layOutParquet(
-  start: JobStart,
+export async function layOutParquet(
+  input: JobInput,
+  spec: Spec,
   model: Model,
-  { storage, partBytes, pieceBytes }: PlanDependencies,
+  {
+    storage,
+    partBytes,
+    pieceBytes,
+  }: Pick<PlanDependencies, 'partBytes' | 'pieceBytes'> & { readonly storage: RangeStorage },
 ): Promise<Layout> {
-  const { spec } = start;
-  const footer = await readFooter(storage, start);
+  const footer = await readFooter(storage, input);
   const columns = columnsOf(footer);
   const inputs = matchColumns(model, [...columns.keys()], spec);
   refuseKinds(inputs, columns);
   const names = new Set([...inputs.flatMap((one) => one.columns), ...(spec.keep ?? [])]);
-  refuseGroups(start, footer, names);
+  refuseGroups(input, footer, names);
   const pieces = piecesIn(footer, names, inputs, pieceBytes);
   return { inputs, parts: inParts(pieces, partBytes, pieceBytes) };
 }
 
-function refuseKinds(inputs: readonly InputColumns[], columns: ReadonlyMap<string, ColumnKind>): void {
+function refuseKinds(inputs: readonly InputColumns[], columns: ReadonlyMap<string, ColumnType>): void {
   for (const { input, datatype, columns: wanted } of inputs) {
-    const kind: ColumnKind = DATATYPES[datatype].kind === 'string' ? 'text' : 'number';
-    const wrong = wanted.find((name) => columns.get(name) !== kind);
+    const kind = DATATYPES[datatype].kind === 'string' ? 'text' : 'number';
+    const wrong = wanted.find((name) => columns.get(name)?.kind !== kind);
     if (wrong === undefined) continue;
     const expected = kind === 'text' ? 'texts' : 'booleans, integers or floats, not dates, decimals or lists,';
     throw new JobError(
       'INVALID_JOB',
-      `column '${wrong}': expected ${expected} for the input '${input}' of ${datatype}, got another type; convert it`,
+      `column '${wrong}': expected ${expected} for the input '${input}' of ${datatype}, got ${columns.get(wrong)?.name}; convert it`,
     );
   }
 }
@@ -290,8 +306,15 @@ export function matchColumns(model: Model, columns: readonly string[], spec: Spe
   });
   const lost = missing(spec.keep ?? []);
   if (lost.length > 0) problems.push(`keep: expected columns that there are, got ${list(lost)}`);
-  if (problems.length > 0) throw new JobError('INVALID_JOB', problems.join('; '));
+  if (problems.length > 0) throw new JobError('INVALID_JOB', `${problems.join('; ')}${separatorHint(columns, spec)}`);
   return inputs;
+}
+
+/** Columns that nobody finds are often one, with another character between them. */
+function separatorHint(columns: readonly string[], { separator }: Spec): string {
+  const found = [';', '\t', '|'].find((one) => columns.some((name) => name.includes(one)));
+  if (found === undefined || separator !== undefined) return '';
+  return `; where ${found === '\t' ? 'a tab' : found} stands between the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
 }
 
 function problemsOf({ name, shape }: TensorSpec, columns: readonly string[], missing: readonly string[]): string[] {

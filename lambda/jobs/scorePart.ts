@@ -20,8 +20,9 @@ import {
 import { openParquet } from './parquetRows.ts';
 import { type Checkpoint, createOutput, NOTHING, type Output, type Place, readCheckpoint } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
+import type { PieceRow } from './rowRequests.ts';
 import { type Answer, createRowScoring, errorRow, MAX_CHARACTERS_HELD, type RowScoring } from './scoreRows.ts';
-import { openText, type PieceReader, type PieceRow, type PieceRows, UnreadableError } from './textRows.ts';
+import { openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
   readonly storage: (bucket: string) => JobStorage;

@@ -145,9 +145,10 @@ export async function startJob(
  * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
  */
 export function jobId({ bucket, key, etag }: Omit<JobInput, 'bytes'>, spec: Spec, again?: string): string {
-  const { model, version, format, compression, inputs, keep } = spec;
+  const { model, version, format, compression, inputs, keep, separator, missing } = spec;
   const columns = inputs === undefined ? undefined : Object.entries(inputs).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const asked = [bucket, key, unquoted(etag), model, version, format, compression, columns, keep];
+  const asked: unknown[] = [bucket, key, unquoted(etag), model, version, format, compression, columns, keep];
+  if (separator !== undefined || missing !== undefined) asked.push({ separator, missing });
   const text = JSON.stringify(again === undefined ? asked : [...asked, again]);
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }
@@ -167,6 +168,8 @@ const SETTINGS = z.strictObject({
   compression: z.enum(COMPRESSIONS).optional(),
   inputs: z.record(z.string().min(1), names).optional(),
   keep: names.optional(),
+  separator: z.string().length(1).optional(),
+  missing: z.string().optional(),
   concurrency: z.int().min(1).max(10_000).optional(),
 });
 

@@ -2,11 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createZstdDecompress, type ZstdDecompress } from 'node:zlib';
 import { type Failure, failure, messageOf } from '../core/failure.ts';
-import { DATATYPES } from '../core/tensor.ts';
 import { MAX_PIECES } from './jobObjects.ts';
 import {
   type Compression,
-  type InputColumns,
   JobError,
   type JobHead,
   type JobInput,
@@ -14,15 +12,14 @@ import {
   type Part,
   type Span,
 } from './jobTypes.ts';
-import type { Row } from './scoreRows.ts';
-
-/** A row of the input, ready to be scored or refused already. */
-export interface PieceRow extends Row {
-  /** Why it cannot be scored: known from how it lies in the file. */
-  readonly failed?: Failure | undefined;
-  /** The columns that are carried beside the result, as the JSON text of an object. */
-  readonly kept?: string | undefined;
-}
+import {
+  fieldsOf,
+  type LineReader,
+  type PieceRow,
+  requestOfFields,
+  requestOfLine,
+  requestOfObject,
+} from './rowRequests.ts';
 
 /** The rows of one piece, in order, handed out once. */
 export interface PieceRows {
@@ -62,12 +59,6 @@ export interface PieceReader {
 /** What is decoded at a time, so that a step of long lines takes no more memory than one of short ones. */
 const STEP_BYTES = 16 * 1024 * 1024;
 const BYTE_ORDER_MARK = '\uFEFF';
-
-/** What a line is: a request, or fields that make one. Gives what its row has besides the id. */
-export type LineReader = (line: string) => Omit<PieceRow, 'id'>;
-
-/** A line of JSON is a request as it is. */
-export const requestOfLine: LineReader = (text) => ({ text });
 
 interface LineOptions {
   readonly isLast: boolean;
@@ -118,127 +109,6 @@ function tooLong(maxBytes: number): Failure {
 
 const NOT_UTF8 = failure('INVALID_JSON', 'line: expected UTF-8, got other bytes; convert the file');
 
-/** Reads a line of CSV as a request: each input's data are its columns. A line that is no row becomes an error. */
-export function requestOfFields({
-  columns = [],
-  inputs = [],
-  keep,
-}: Pick<JobHead, 'columns' | 'inputs' | 'keep'>): LineReader {
-  const placeOf = new Map(columns.map((name, place) => [name, place]));
-  const placesOf = (names: readonly string[]) => names.map((name) => placeOf.get(name) ?? -1);
-  const formatters = inputs.map((input) => formatter(input, placesOf(input.columns)));
-  const kept = keep.map((name) => [JSON.stringify(name), placeOf.get(name) ?? -1] as const);
-  return (line) => {
-    const fields = fieldsOf(line);
-    if (fields?.length !== columns.length) return { text: '', failed: noRow(columns.length, fields?.length) };
-    const text = `{"inputs":[${formatters.map((format) => format(fields)).join(',')}]}`;
-    if (kept.length === 0) return { text };
-    return { text, kept: `{${kept.map(([name, place]) => `${name}:${JSON.stringify(fields[place])}`).join(',')}}` };
-  };
-}
-
-function noRow(expected: number, got: number | undefined) {
-  const what = got === undefined ? 'a quoted field that does not end' : `${got}`;
-  return failure(
-    'INVALID_REQUEST',
-    `line: expected ${expected} fields, as many as the header has, got ${what}; fields hold no line breaks`,
-  );
-}
-
-/** What JSON takes for a number, one or more of them with commas between. */
-const NUMBERS = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?:,-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)*$/;
-/** Of integers that a double cannot hold, JSON has the digits as a string. */
-const EXACT_DIGITS = 15;
-
-function formatter({ input, datatype, shape, columns }: InputColumns, places: readonly number[]) {
-  const head = `{"name":${JSON.stringify(input)},"datatype":"${datatype}","shape":[${shape.join(',')}],"data":[`;
-  const [first = 0] = places;
-  const areTogether = places.every((place, index) => place === first + index);
-  const { kind } = DATATYPES[datatype];
-  const format = FORMATTERS[kind];
-  return (fields: readonly string[]): string => {
-    const own = areTogether ? fields.slice(first, first + columns.length) : places.map((place) => fields[place] ?? '');
-    const joined = own.join(',');
-    const isPlain = (kind === 'float' || kind === 'integer') && NUMBERS.test(joined);
-    return `${head}${isPlain ? joined : own.map(format).join(',')}]}`;
-  };
-}
-
-type FieldFormatter = (field: string) => string;
-
-/** A field as JSON. What is not of the datatype is passed on as a string, or null, for the core to refuse. */
-const number: FieldFormatter = (field) => {
-  const text = field.trim();
-  if (text === '') return 'null';
-  const special = SPECIAL_NUMBERS[text.toLowerCase().replace(/^\+/, '')];
-  if (special !== undefined) return special;
-  const value = Number(text);
-  return Number.isFinite(value) && !/^[+-]?0[xob]/i.test(text) ? String(value) : JSON.stringify(field);
-};
-
-const SPECIAL_NUMBERS: Readonly<Record<string, string>> = {
-  nan: '"NaN"',
-  inf: '"Infinity"',
-  infinity: '"Infinity"',
-  '-inf': '"-Infinity"',
-  '-infinity': '"-Infinity"',
-};
-
-const long: FieldFormatter = (field) => {
-  const text = field.trim();
-  return /^-?\d+$/.test(text) && text.length > EXACT_DIGITS ? `"${text}"` : number(field);
-};
-
-const boolean: FieldFormatter = (field) => {
-  const text = field.trim().toLowerCase();
-  if (text === 'true' || text === '1') return 'true';
-  return text === 'false' || text === '0' ? 'false' : JSON.stringify(field);
-};
-
-const FORMATTERS: Readonly<Record<(typeof DATATYPES)[keyof typeof DATATYPES]['kind'], FieldFormatter>> = {
-  float: number,
-  integer: number,
-  bigint: long,
-  boolean,
-  string: (field) => JSON.stringify(field),
-};
-
-const QUOTE = '"';
-
-/**
- * The fields of one line of CSV, as RFC 4180 has them: a field may stand in quotes, and then hold commas, and quotes that
- * are doubled. A line is a row: fields hold no line breaks.
- *
- * @returns undefined when a quoted field does not end in the line, or something else than a comma follows it
- * @see https://www.rfc-editor.org/rfc/rfc4180
- */
-export function fieldsOf(line: string): string[] | undefined {
-  if (!line.includes(QUOTE)) return line.split(',');
-  const fields: string[] = [];
-  for (let at = 0; at <= line.length; ) {
-    if (line[at] !== QUOTE) {
-      const comma = line.indexOf(',', at);
-      const end = comma < 0 ? line.length : comma;
-      fields.push(line.slice(at, end));
-      at = end + 1;
-      continue;
-    }
-    const end = endOfQuoted(line, at + 1);
-    if (end < 0 || (end + 1 < line.length && line[end + 1] !== ',')) return undefined;
-    fields.push(line.slice(at + 1, end).replaceAll('""', QUOTE));
-    at = end + 2;
-  }
-  return fields;
-}
-
-/** Where the quote is that ends a field: one that is not doubled. */
-function endOfQuoted(line: string, from: number): number {
-  for (let at = line.indexOf(QUOTE, from); at >= 0; at = line.indexOf(QUOTE, at + 2)) {
-    if (line[at + 1] !== QUOTE) return at;
-  }
-  return -1;
-}
-
 /** What is read past a piece, for the rest of its last line: most lines end within it. */
 const PAST_BYTES = 64 * 1024;
 
@@ -252,7 +122,8 @@ const PAST_BYTES = 64 * 1024;
 export function openText(storage: JobStorage, head: JobHead, part: Part, maxLineBytes: number): PieceReader {
   const isPlain = head.compression === 'none';
   const end = part.end ?? (isPlain ? head.bytes : undefined);
-  const readLine = head.format === 'csv' ? requestOfFields(head) : requestOfLine;
+  const ofJson = head.objects === undefined ? requestOfLine : requestOfObject(head);
+  const readLine = head.format === 'csv' ? requestOfFields(head) : ofJson;
   let stream: StreamWindow | undefined;
   const streamFrom = async (place: number): Promise<StreamWindow> => {
     if (stream !== undefined && stream.bytes().at <= place) return stream;
@@ -512,7 +383,12 @@ interface Header {
 const MAX_BYTES = 1024 * 1024;
 
 /** @throws JobError when the file does not begin with one */
-export async function readHeader(storage: JobStorage, input: JobInput, compression: Compression): Promise<Header> {
+export async function readHeader(
+  storage: JobStorage,
+  input: JobInput,
+  compression: Compression,
+  separator: string | undefined,
+): Promise<Header> {
   const bytes = Buffer.from(await startOfText(storage, input, compression, MAX_BYTES));
   const newline = bytes.indexOf(NEWLINE);
   const line = newline < 0 ? bytes : bytes.subarray(0, newline);
@@ -522,7 +398,7 @@ export async function readHeader(storage: JobStorage, input: JobInput, compressi
     .toString()
     .replace(/^\uFEFF/, '')
     .replace(/\r$/, '');
-  const columns = text.trim() === '' ? undefined : fieldsOf(text);
+  const columns = text.trim() === '' ? undefined : fieldsOf(text, separator);
   if (columns === undefined) throw noHeader(input, 'a first line without them');
   return { columns, end: newline < 0 ? bytes.length : newline + 1 };
 }

@@ -3,10 +3,13 @@ import { copyFileSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it } from '@jest/globals';
+import { parquetReadObjects } from 'hyparquet';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import { inputFile } from '../../../cli/textFiles.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { jsonLines } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
+import { hungryModel, putModel } from './models.ts';
 
 interface Sample {
   readonly pixels: readonly number[];
@@ -81,6 +84,115 @@ describe('batchscore score', () => {
     expect(scored.filter(([, label, found]) => label === found).length).toBeGreaterThanOrEqual(19);
   });
 
+  it('takes Parquet by the names of its columns, whatever holds its numbers', async () => {
+    const pixels = Array.from({ length: 64 }, (_, column) => ({
+      name: `p${column}`,
+      type: column % 2 === 0 ? ('INT32' as const) : ('DOUBLE' as const),
+      data: SAMPLES.map((sample) => sample.pixels[column]),
+    }));
+    const labels = { name: 'label', type: 'INT64' as const, data: SAMPLES.map(({ label }) => BigInt(label)) };
+    const file = inFolder('in.parquet');
+    writeFileSync(file, Buffer.from(parquetWriteBuffer({ columnData: [...pixels, labels], rowGroupSize: 190 })));
+    const out = inFolder('out.csv');
+    const args = ['digits', file, '--inputs', 'image=p0..p63', '--keep', 'label', '--out', out, '--batch-size', '64'];
+    const { code, stdout } = await batchscore(['score', ...args]);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^500 lines .* 500 scored;/) });
+    const rows = readFileSync(out, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .slice(1)
+      .map((line) => line.split(','));
+    expect(rows.map(([row, label]) => [row, label])).toEqual(SAMPLES.map(({ label }, row) => [`${row}`, `${label}`]));
+    expect(rows.filter(([, label, found]) => label === found).length).toBeGreaterThanOrEqual(475);
+  });
+
+  it('writes Parquet, whose columns have types, with nulls where there is an error', async () => {
+    const rows = SAMPLES.slice(0, 30).map(({ pixels, label }) => JSON.stringify({ image: pixels, label }));
+    writeFileSync(inFolder('in.jsonl'), `${[...rows, '{"image":1}'].join('\n')}\n`);
+    const out = inFolder('out.parquet');
+    const args = ['score', 'digits', inFolder('in.jsonl'), '--keep', 'label', '--batch-size', '7', '--out', out];
+    expect((await batchscore(args)).code).toBe(3);
+    const file = new Uint8Array(readFileSync(out)).buffer;
+    const found = await parquetReadObjects({ file });
+    expect(found.map(({ message_id, label }) => [message_id, label])).toEqual([
+      ...SAMPLES.slice(0, 30).map(({ label }, index) => [`${index + 1}`, `${label}`]),
+      ['31', null],
+    ]);
+    const right = found.filter(({ label, 'output.label': output }) => output === BigInt(label ?? -1));
+    expect(right.length).toBeGreaterThanOrEqual(29);
+    for (const row of found.slice(0, 30)) {
+      const sum = Array.from({ length: 10 }, (_, index) => row[`probabilities.${index}`]).reduce((a, b) => a + b);
+      expect(sum).toBeCloseTo(1);
+      expect(row).toMatchObject({ code: null, error: null });
+    }
+    expect(found[30]).toMatchObject({ code: 'INVALID_SHAPE', 'output.label': null, 'probabilities.0': null });
+  });
+
+  describe('of an awkward table, with empty cells and booleans', () => {
+    const TABLE = [
+      { x: 1.5, room: 1, note: 'a' },
+      { x: null, room: 1, note: 'b' },
+      { x: true, room: 1, note: null },
+      { x: 3, room: false, note: 'd' },
+    ];
+    const csvOf = (separator: string): string => {
+      const rows = TABLE.map((row) => Object.values(row).map((cell) => cell ?? ''));
+      return [['x', 'room', 'note'], ...rows].map((row) => row.join(separator)).join('\n');
+    };
+    const parquet = (): Buffer => {
+      const columnData = [
+        { name: 'x', type: 'DOUBLE' as const, data: TABLE.map(({ x }) => x && Number(x)) },
+        { name: 'room', type: 'INT32' as const, data: TABLE.map(({ room }) => Number(room)) },
+        { name: 'note', type: 'STRING' as const, data: TABLE.map(({ note }) => note) },
+      ];
+      return Buffer.from(parquetWriteBuffer({ columnData }));
+    };
+    const FILES: readonly (readonly [string, () => Buffer | string, readonly string[]])[] = [
+      ['in.csv', () => csvOf(','), []],
+      ['semicolons.csv', () => csvOf(';'), ['--separator', ';']],
+      ['tabs.csv', () => csvOf('\t'), ['--separator', 'tab']],
+      ['in.jsonl', () => TABLE.map((row) => JSON.stringify(row)).join('\n'), []],
+      ['in.parquet', parquet, []],
+    ];
+
+    it.each(FILES)(
+      '%s: a cell that is empty is told with its column and the option that fills it',
+      async (name, content, options) => {
+        const model = await putModel(inFolder(), 'hungry', hungryModel());
+        const file = inFolder(name);
+        writeFileSync(file, content());
+        const all = ['score', model, file, '--keep', 'note', ...options];
+        const refused = await batchscore(all);
+        expect(refused).toMatchObject({
+          code: 3,
+          stderr: expect.stringMatching(
+            /: 3 scored, INVALID_DATA 1;.*\nINVALID_DATA, first in (?:line [23]|row 1): column 'x': expected a value of FP32, got an empty cell; .*--missing nan\n$/s,
+          ),
+        });
+        const filled = await batchscore([...all, '--missing=-1']);
+        const results = filled.stdout
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line));
+        expect({ code: filled.code, ys: results.map(({ outputs }) => outputs[0].data[0]) }).toEqual({
+          code: 0,
+          ys: [1.5, -1, 1, 3],
+        });
+        expect(results.map(({ kept }) => kept.note || null)).toEqual(TABLE.map(({ note }) => note));
+      },
+    );
+
+    it('hints at the option where something else stands between the fields of CSV', async () => {
+      const model = await putModel(inFolder(), 'hungry', hungryModel());
+      const file = inFolder('in.csv');
+      writeFileSync(file, csvOf(';'));
+      expect(await batchscore(['score', model, file])).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/where ; stands between the columns, add --separator ';'/),
+      });
+    });
+  });
+
   it('leaves what lies at --out as it is where the file cannot be read', async () => {
     const [file, out] = [inFolder('in.csv'), inFolder('out.jsonl')];
     writeFileSync(file, 'p0,p1\n1,2\n');
@@ -115,7 +227,24 @@ describe('batchscore score', () => {
       /\/no\/file: expected a file of requests, got: no such file or directory; check the path/,
     ],
     [['models/digits'], 2, /expected MODEL FILE/],
+    [
+      ['models/digits', '-', '--format', 'avro'],
+      2,
+      /--format: expected one of requests, ndjson, csv, parquet, npy, got 'avro'/,
+    ],
+    [
+      ['models/digits', '-', '--format', 'parquet'],
+      2,
+      /stdin: expected a file of Parquet, whose columns lie apart, got a pipe; save it first/,
+    ],
     [['models/digits', '-', '--keep', 'id', '--format', 'requests'], 2, /--keep: expected a file with columns/],
+    [
+      ['models/digits', '-', '--missing', 'unknown'],
+      2,
+      /--missing: expected what an empty cell becomes, nan, a number/,
+    ],
+    [['models/digits', '-', '--separator', '::'], 2, /--separator: expected one character, such as ';', or tab/],
+    [['models/digits', '-', '--batch-size', 'many'], 2, /--batch-size: expected a whole number/],
     [
       ['models/digits', '-', '--out', '/no/folder/out'],
       1,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
+import { fieldsOf } from '../../../lambda/jobs/rowRequests.ts';
 import { expandColumns } from '../../../lambda/jobs/submitJob.ts';
-import { fieldsOf } from '../../../lambda/jobs/textRows.ts';
 import { jobOf, planOf, runJob } from '../../helpers/jobs.ts';
 import { inMemoryModel, lineModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
@@ -27,8 +27,8 @@ const ECHO = repositoryOf(
   ),
 );
 
-async function scored(csv: string | Buffer, asked: Spec = {}, models = ECHO) {
-  return runJob(jobOf('in/a.csv', csv, { models, spec: asked, partBytes: 40, pieceBytes: 20 }));
+async function scored(csv: string | Buffer, asked: Spec = {}, models = ECHO, key = 'in/a.csv') {
+  return runJob(jobOf(key, csv, { models, spec: asked, partBytes: 40, pieceBytes: 20 }));
 }
 
 function valuesOf(row: Record<string, unknown>): unknown[] {
@@ -55,7 +55,7 @@ describe('a job of CSV', () => {
 
   it('answers bad rows in their place, with the code they would have on the queue', async () => {
     const rows = await scored(
-      'x0,x1,n,b,t\n1,2,3,1,a\n1,,3,1,a\n1,2,1.5,1,a\n1,2,3,yes,a\n1,2,3\n1,2,3,1,"a\n\n1,2,4,1,a',
+      'x0,x1,n,b,t\n1,2,3,1,a\n1,,3,1,a\n1,2,1.5,1,a\n1,2,3,yes,a\n1,2,9223372036854775808,1,a\n1,2,3\n1,2,3,1,"a\n\n1,2,4,1,a',
       {
         inputs: INPUTS,
       },
@@ -65,11 +65,39 @@ describe('a job of CSV', () => {
       'INVALID_DATA',
       'INVALID_DATA',
       'INVALID_DATA',
+      'INVALID_DATA',
       'INVALID_REQUEST',
       'INVALID_REQUEST',
       undefined,
     ]);
-    expect(rows[4]?.error).toMatch(/^line: expected 5 fields, as many as the header has, got 3;/);
+    expect(rows[4]?.error).toMatch(/^column 'n': expected a value of INT64, got "9223372036854775808"/);
+    expect(rows[5]?.error).toMatch(/^line: expected 5 fields, as many as the header has, got 3;/);
+  });
+
+  it('may have another separator, and empty cells that become a number', async () => {
+    const csv = 'x0;x1;n;b;t\n1,5;2;1;1;"a;b"\n1.5;;;1;\n';
+    const rows = await scored(csv, { inputs: INPUTS, separator: ';', missing: '0' });
+    expect(rows.map(valuesOf)).toEqual([['INVALID_DATA'], [[1.5, 0], [0], [true], ['']]]);
+    expect(rows[0]?.error).toBe(`column 'x0': expected a value of FP64, got "1,5"; fix that row`);
+  });
+
+  it('may be plain objects, one a line, as pandas writes them', async () => {
+    const lines = [
+      { x0: 1.5, x1: true, n: 7, b: 0, t: 'ü', id: 1 },
+      { x0: null, x1: 2, n: 8, b: false, t: 'b', id: 2 },
+      { x0: 1, x1: 2, n: 8.5, b: false, t: 'b', id: 3 },
+    ].map((line) => JSON.stringify(line));
+    const text = `${lines.join('\n')}\n`;
+    const rows = await scored(text, { inputs: INPUTS, keep: ['id'] }, ECHO, 'in/a.jsonl');
+    expect(rows.map(valuesOf)).toEqual([[[1.5, 1], [7], [false], ['ü']], ['INVALID_DATA'], ['INVALID_DATA']]);
+    expect(rows.map(({ error }) => error)).toEqual([
+      undefined,
+      expect.stringMatching(/^column 'x0': .* an empty cell;/),
+      "column 'n': expected a value of INT64, got 8.5; fix that row",
+    ]);
+    expect(rows.map(({ kept }) => kept)).toEqual([{ id: 1 }, { id: 2 }, { id: 3 }]);
+    const filled = await scored(text, { inputs: INPUTS, missing: 'nan' }, ECHO, 'in/a.ndjson');
+    expect(filled.map(valuesOf)[1]).toEqual([['NaN', 2], [8], [false], ['b']]);
   });
 
   it('is done where it has a header and no rows', async () => {
@@ -98,6 +126,7 @@ describe('the fields of a line', () => {
     expect(fieldsOf('a,"b')).toBeUndefined();
     expect(fieldsOf('"a"b,c')).toBeUndefined();
     expect(fieldsOf('a,"b",')).toEqual(['a', 'b', '']);
+    expect(fieldsOf('"a;b";c,d', ';')).toEqual(['a;b', 'c,d']);
   });
 });
 

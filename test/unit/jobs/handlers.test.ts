@@ -111,7 +111,7 @@ describe('the functions of jobs', () => {
   it.each([
     ['in/a.txt', {}, /in\/a\.txt: expected a key that ends in \.jsonl, /],
     [KEY, { model: 'other' }, /expected one of line, got "other"/],
-    [KEY, { keep: ['id'] }, /expected inputs and keep only with CSV and Parquet/],
+    [KEY, { keep: ['id'] }, /expected keep only with CSV, Parquet and plain objects/],
   ])('refuse %s with %j before anything is scored', async (key, spec, message) => {
     const storage = memoryStorage();
     const { call } = setUp(storage);

@@ -4,8 +4,8 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { readHead, readParts } from '../../../lambda/jobs/jobObjects.ts';
 import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
+import type { PieceRow } from '../../../lambda/jobs/rowRequests.ts';
 import { openReader } from '../../../lambda/jobs/scorePart.ts';
-import type { PieceRow } from '../../../lambda/jobs/textRows.ts';
 import { FOLDER, memoryStorage, planOf } from '../../helpers/jobs.ts';
 import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 

@@ -101,7 +101,15 @@ describe('the name of a job', () => {
   const input = { bucket: 'b', key: 'k', etag: '"abc"' };
 
   it('is that of its object and of what is asked for', () => {
-    const specs = [{}, { model: 'a' }, { model: 'a', version: '1' }, { keep: ['x'] }, { inputs: { x: ['p'] } }];
+    const specs = [
+      {},
+      { model: 'a' },
+      { model: 'a', version: '1' },
+      { keep: ['x'] },
+      { inputs: { x: ['p'] } },
+      { missing: 'nan' },
+      { separator: ';' },
+    ];
     const names = specs.map((spec) => jobId(input, spec));
     expect(new Set(names).size).toBe(specs.length);
     for (const name of names) expect(name).toMatch(/^[0-9a-f]{32}$/);

@@ -11,7 +11,7 @@ describe('results as CSV', () => {
     expect(csv).toEqual([
       'message_id,id,y,code,error',
       '2,a,3,,',
-      expect.stringMatching(/^3,b,,INVALID_DATA,"inputs\[0\]\.data\[0\]: expected .*got ""one"".*"$/),
+      `3,b,,INVALID_DATA,"column 'x': expected a value of FP32, got ""one""; fix that row"`,
       '4,"c,""d""",inf,,',
       expect.stringMatching(/^5,e,,INVALID_DATA,/),
     ]);

@@ -106,7 +106,7 @@ describe('a file of plain objects', () => {
     expect(results.map(({ code, outputs, kept }) => [code ?? (outputs as { data: unknown }[])[1]?.data, kept])).toEqual(
       [
         [[15], { note: 'a', bias: 5 }],
-        ['INVALID_SHAPE', undefined],
+        ['INVALID_SHAPE', { note: null, bias: '9007199254740993' }],
         [[4], { note: null, bias: 2 }],
       ],
     );
@@ -160,7 +160,7 @@ describe('a file of plain objects', () => {
       ['4', 'INVALID_REQUEST'],
       ['5', 'MISSING_INPUT'],
       ['6', 'INVALID_DATA'],
-      ['7', 'INVALID_DATA'],
+      ['7', [3]],
       ['8', 'INVALID_DATA'],
       ['9', 'MISSING_INPUT'],
       ['10', 'INVALID_REQUEST'],
@@ -169,8 +169,8 @@ describe('a file of plain objects', () => {
 
   it.each([
     ['{"z":1}', {}, /^input 'x': expected the key "x" in each line, got none in the first; say which keys it has/],
-    ['{"x":1}', { keep: ['k'] }, /^--keep: expected keys that there are, got "k"/],
-    ['{"x":1}', { inputs: { y: ['x'] } }, /^--inputs: expected inputs of the model \(x\), got "y"/],
+    ['{"x":1}', { keep: ['k'] }, /^keep: expected keys that there are, got "k"/],
+    ['{"x":1}', { inputs: { y: ['x'] } }, /^inputs: expected inputs of the model \(x\), got "y"/],
   ])('is refused before anything is scored: %s %j', async (file, spec, message) => {
     await expect(scoreData(lineModel(), file, { ...ndjson, spec })).rejects.toThrow(message);
   });
@@ -209,7 +209,7 @@ describe('lines of JSON', () => {
       /^--keep: expected a file with columns/,
     );
     await expect(scoreData(lineModel(), request, { takesRequests: false })).rejects.toThrow(
-      /results as CSV, got requests/,
+      /results as a table, got requests/,
     );
   });
 });

@@ -1,11 +1,14 @@
 import { Readable } from 'node:stream';
+import { createResultFile } from '../../../../cli/offline/resultFiles.ts';
 import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.ts';
-import { createOfflineScoring, csvResults, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
+import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 
 import { repositoryOf } from '../../../helpers/scoring.ts';
 
-export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests' | 'bytes'>> {
+export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests'>> {
+  /** Of the file, where it is known. */
+  readonly bytes?: number;
   /** Bytes that the file comes in at a time. @default 7 */
   readonly chunk?: number;
   /** Rows that are scored together. @default 2 */
@@ -22,14 +25,23 @@ export interface ScoredData {
 export async function scoreData(model: Model, file: Buffer | string, options: DataOptions = {}): Promise<ScoredData> {
   const { chunk = 7, rows = 2, spec = {}, format, takesRequests = true, bytes } = options;
   const scoring = createOfflineScoring(repositoryOf(model), OFFLINE_LIMITS, () => {});
-  const { header, lineOf } = csvResults(model, spec.keep ?? []);
+  const csv = createResultFile('csv', model, spec.keep ?? []);
   const limits = { lines: rows, characters: 1_000_000 };
   const texts: string[] = [];
-  const source = { model, name: 'file', format, spec, takesRequests, limits, bytes };
-  for await (const batch of rowBatches(inChunks(Buffer.from(file), chunk), source, new AbortController().signal)) {
+  const source = { model, name: 'file', format, spec, takesRequests, limits };
+  const input = {
+    stream: inChunks(Buffer.from(file), chunk),
+    bytes,
+    bytesRead: () => 0,
+    readRange: async (start: number, end: number) => new Uint8Array(Buffer.from(file).subarray(start, end)),
+  };
+  for await (const batch of rowBatches(input, source, new AbortController().signal)) {
     texts.push(...(await scoring.score(batch)));
   }
-  return { results: texts.map((text) => JSON.parse(text)), csv: [header, ...texts.map(lineOf)] };
+  return {
+    results: texts.map((text) => JSON.parse(text)),
+    csv: [csv.head, ...texts.map((text) => csv.rows([text]))].map((line) => String(line).slice(0, -1)),
+  };
 }
 
 function inChunks(bytes: Buffer, size: number): Readable {

@@ -1,0 +1,216 @@
+import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
+import type { Model, TensorSpec } from '../../lambda/core/model.ts';
+import { DATATYPES, type Datatype, elementCount } from '../../lambda/core/tensor.ts';
+
+/** What results are written as: lines of JSON, or tables with a row for each row of the file. */
+export const RESULT_FORMATS = ['ndjson', 'csv', 'parquet'] as const;
+type ResultFormat = (typeof RESULT_FORMATS)[number];
+
+/** By how the name of the file ends; lines of JSON where it says nothing. */
+export function formatOfResults(path = ''): ResultFormat {
+  if (/\.csv$/i.test(path)) return 'csv';
+  return /\.(parquet|pq)$/i.test(path) ? 'parquet' : 'ndjson';
+}
+
+/** A file of results, as it is written: its head, rows as they come, and its end. */
+export interface ResultFile {
+  readonly head: string;
+  /** @param texts results, each a JSON document */
+  rows(texts: readonly string[]): string | Uint8Array;
+  end(): string | Uint8Array;
+}
+
+/** @param kept the columns that are carried along */
+export function createResultFile(format: ResultFormat, model: Model, kept: readonly string[]): ResultFile {
+  if (format === 'parquet') return parquetResults(model, kept);
+  if (format === 'csv') return csvResults(model, kept);
+  return { head: '', rows: (texts) => `${texts.join('\n')}\n`, end: () => '' };
+}
+
+function csvResults(model: Model, kept: readonly string[]): ResultFile {
+  const { columns, cellsOfResult } = resultColumns(model, kept);
+  const areFloats = columns.map(({ datatype }) => datatype !== undefined && DATATYPES[datatype].kind === 'float');
+  const lineOf = (text: string): string => {
+    const cells = cellsOfResult(text);
+    return cells.map((cell, at) => cellOf(areFloats[at] ? (INFINITIES.get(cell) ?? cell) : cell)).join(',');
+  };
+  return {
+    head: `${columns.map(({ name }) => cellOf(name)).join(',')}\n`,
+    rows: (texts) => `${texts.map(lineOf).join('\n')}\n`,
+    end: () => '',
+  };
+}
+
+/** Cells that are held for one row group. */
+const CELLS_A_GROUP = 2_000_000;
+
+function parquetResults(model: Model, kept: readonly string[]): ResultFile {
+  const { columns, cellsOfResult } = resultColumns(model, kept);
+  const types = columns.map(({ datatype }) => PARQUET_TYPES[datatype ?? 'BYTES']);
+  const tableOf = (rows: readonly (readonly unknown[])[]) =>
+    columns.map(({ name }, at) => ({ name, type: types[at]?.type, data: rows.map((cells) => cells[at]) }));
+  const writer = new ByteWriter();
+  const parquet = new ParquetWriter({ writer, schema: schemaFromColumnData({ columnData: tableOf([]) }) });
+  let rows: (readonly unknown[])[] = [];
+  const taken = (): Uint8Array => {
+    const bytes = writer.getBytes().slice();
+    writer.index = 0;
+    return bytes;
+  };
+  const writeGroup = (): void => {
+    const columnData = tableOf(rows).map(({ name, data }) => ({ name, data }));
+    if (rows.length > 0) parquet.write({ columnData, rowGroupSize: rows.length });
+    rows = [];
+  };
+  return {
+    head: '',
+    rows(texts) {
+      for (const text of texts) {
+        rows.push(
+          cellsOfResult(text).map((cell, at) => (cell === undefined || cell === null ? null : types[at]?.of(cell))),
+        );
+      }
+      if (rows.length * columns.length >= CELLS_A_GROUP) writeGroup();
+      return taken();
+    },
+    end() {
+      writeGroup();
+      parquet.finish();
+      return taken();
+    },
+  };
+}
+
+const INT32 = { type: 'INT32', of: Number } as const;
+const INT64 = { type: 'INT64', of: (cell: unknown) => BigInt(String(cell)) } as const;
+const FLOAT = { type: 'FLOAT', of: Number } as const;
+const TEXT = { type: 'STRING', of: textOf } as const;
+/** What holds the values of a datatype, and what of JSON becomes one. */
+const PARQUET_TYPES = {
+  BOOL: { type: 'BOOLEAN', of: Boolean },
+  UINT8: INT32,
+  UINT16: INT32,
+  UINT32: INT64,
+  // Without a type that holds all of them.
+  UINT64: TEXT,
+  INT8: INT32,
+  INT16: INT32,
+  INT32,
+  INT64,
+  FP16: FLOAT,
+  FP32: FLOAT,
+  FP64: { type: 'DOUBLE', of: Number },
+  BYTES: TEXT,
+} as const satisfies Record<Datatype, { readonly type: string; readonly of: (cell: unknown) => unknown }>;
+
+/** One output in the columns of a line. */
+interface OutputColumns {
+  readonly name: string;
+  /** How many: undefined where it is one cell of JSON. */
+  readonly elements: number | undefined;
+  readonly columns: readonly ResultColumn[];
+}
+
+interface Result {
+  readonly message_id: string;
+  readonly code?: string;
+  readonly error?: string;
+  readonly outputs?: readonly { readonly name: string; readonly data: readonly unknown[] }[];
+  readonly result?: unknown;
+  readonly kept?: Readonly<Record<string, unknown>>;
+}
+
+/** Outputs with more elements in a row are one cell. */
+const MAX_COLUMNS = 1024;
+/** What a transform makes of the outputs. */
+const OWN_RESULT = 'result';
+
+/** A column of results: of an output's elements, or else a text. */
+interface ResultColumn {
+  readonly name: string;
+  readonly datatype: Datatype | undefined;
+}
+
+/**
+ * Results with a line for each row: the columns `message_id`, those that are carried along, one for each element of an
+ * output (`probabilities.0`, `probabilities.1`, …), `code` and `error`, which are empty where there is a score. An output
+ * with more axes, with an open one, or with very many elements is one cell of JSON.
+ *
+ * @param kept the columns that are carried along
+ */
+function resultColumns(model: Model, kept: readonly string[]) {
+  const names = new Set(['message_id', 'code', 'error', ...kept]);
+  const hasOwnForm = model.transform?.encode !== undefined;
+  const outputs = hasOwnForm ? [] : model.outputs.map((spec) => columnsOf(spec, names));
+  const own = hasOwnForm ? [freeName(OWN_RESULT, names)] : [];
+  const textColumn = (name: string): ResultColumn => ({ name, datatype: undefined });
+  const columns = [
+    ...['message_id', ...kept].map(textColumn),
+    ...outputs.flatMap((output) => output.columns),
+    ...[...own, 'code', 'error'].map(textColumn),
+  ];
+  /** The cells of one row's result, a JSON document. */
+  const cellsOfResult = (text: string): readonly unknown[] => {
+    const { message_id: id, code, error, outputs: found, result, kept: carried = {} }: Result = JSON.parse(text);
+    return [
+      id,
+      ...kept.map((name) => (Object.hasOwn(carried, name) ? carried[name] : undefined)),
+      ...outputs.flatMap((output) => cellsOf(output, found?.find(({ name }) => name === output.name)?.data)),
+      ...(hasOwnForm ? [result] : []),
+      code,
+      error,
+    ];
+  };
+  return { columns, cellsOfResult };
+}
+
+function columnsOf({ name, shape, datatype }: TensorSpec, names: ReadonlySet<string>): OutputColumns {
+  const row = shape.slice(1);
+  const axes = row.filter((size) => size !== 1);
+  const isVector = shape.length > 0 && axes.length < 2 && axes.every((size) => typeof size === 'number');
+  const elements = elementCount(axes as number[]);
+  const isOneCell = !isVector || elements > MAX_COLUMNS;
+  const columns =
+    isOneCell || axes.length === 0 ? [name] : Array.from({ length: elements }, (_, index) => `${name}.${index}`);
+  return {
+    name,
+    elements: isOneCell ? undefined : elements,
+    columns: columns.map((column) => ({
+      name: freeName(column, names),
+      datatype: isOneCell ? undefined : datatype,
+    })),
+  };
+}
+
+/** A column that is carried along keeps its name. */
+function freeName(name: string, names: ReadonlySet<string>): string {
+  return names.has(name) ? freeName(`output.${name}`, names) : name;
+}
+
+function cellsOf({ name, elements, columns }: OutputColumns, data: readonly unknown[] | undefined): readonly unknown[] {
+  if (data === undefined) return columns.map(() => undefined);
+  if (elements === undefined) return [data];
+  if (data.length === elements) return data;
+  throw new Error(
+    `output '${name}': expected ${elements} elements a row, as the model says, got ${data.length}; write the results ` +
+      'as ndjson (--out-format)',
+  );
+}
+
+/** As NumPy reads and writes them. */
+const INFINITIES = new Map<unknown, string>([
+  ['Infinity', 'inf'],
+  ['-Infinity', '-inf'],
+]);
+
+/** Texts as they are; arrays and objects as JSON. */
+function textOf(value: unknown): string {
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+/** A cell of CSV, in quotes where it must be. @see https://www.rfc-editor.org/rfc/rfc4180 */
+function cellOf(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  const text = textOf(value);
+  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

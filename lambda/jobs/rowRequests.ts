@@ -1,0 +1,365 @@
+import { type Failure, failure, preview } from '../core/failure.ts';
+import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
+import { type Model, shapeInModel, type TensorSpec } from '../core/model.ts';
+import { DATATYPES, type Datatype } from '../core/tensor.ts';
+import { type InputColumns, JobError, type JobHead, type ObjectInput, type Spec } from './jobTypes.ts';
+import type { Row } from './scoreRows.ts';
+
+/** A row of the input, ready to be scored or refused already. */
+export interface PieceRow extends Row {
+  /** Why it cannot be scored: known from how it lies in the file. */
+  readonly failed?: Failure | undefined;
+  /** The columns that are carried beside the result, as the JSON text of an object. */
+  readonly kept?: string | undefined;
+}
+
+/** What a line is: a request, or fields that make one. Gives what its row has besides the id. */
+export type LineReader = (line: string) => Omit<PieceRow, 'id'>;
+
+/** A line of JSON is a request as it is. */
+export const requestOfLine: LineReader = (text) => ({ text });
+
+/** Reads a line of CSV as a request: each input's data are its columns. A line that is no row becomes an error. */
+export function requestOfFields({
+  columns = [],
+  inputs = [],
+  keep,
+  separator,
+  missing,
+}: Pick<JobHead, 'columns' | 'inputs' | 'keep' | 'separator' | 'missing'>): LineReader {
+  const placeOf = new Map(columns.map((name, place) => [name, place]));
+  const placesOf = (names: readonly string[]) => names.map((name) => placeOf.get(name) ?? -1);
+  const entries = inputs.map((input) => [entryOf(input, missing), placesOf(input.columns)] as const);
+  const kept = keep.map((name) => [JSON.stringify(name), placeOf.get(name) ?? -1] as const);
+  return (line) => {
+    const fields = fieldsOf(line, separator);
+    if (fields?.length !== columns.length) return { text: '', failed: noRow(columns.length, fields?.length) };
+    const beside =
+      kept.length === 0
+        ? {}
+        : { kept: `{${kept.map(([name, place]) => `${name}:${JSON.stringify(fields[place])}`).join(',')}}` };
+    return { ...requestOf(entries.map(([entry, places]) => entry(places.map((place) => fields[place])))), ...beside };
+  };
+}
+
+function requestOf(entries: readonly (string | Failure)[]): Omit<PieceRow, 'id'> {
+  const failed = entries.find((entry) => typeof entry !== 'string');
+  return failed === undefined ? { text: `{"inputs":[${entries.join(',')}]}` } : { text: '', failed };
+}
+
+function noRow(expected: number, got: number | undefined) {
+  const what = got === undefined ? 'a quoted field that does not end' : `${got}`;
+  return failure(
+    'INVALID_REQUEST',
+    `line: expected ${expected} fields, as many as the header has, got ${what}; fields hold no line breaks`,
+  );
+}
+
+/** What JSON takes for a number, one or more of them, each on a line: none of them is too large for a float of 32 bits. */
+const NUMBER = '-?(?:0|[1-9]\\d{0,19})(?:\\.\\d+)?(?:[eE](?:-\\d+|\\+?\\d))?';
+const NUMBERS = new RegExp(`^${NUMBER}(?:\n${NUMBER})*$`);
+
+/** Writes the cells of one input of a row as an entry of `inputs`; or says which of them is none of its datatype. */
+function entryOf(
+  { input, datatype, shape, columns }: InputColumns,
+  missing: string | undefined,
+): (cells: readonly unknown[]) => string | Failure {
+  const head = `{"name":${JSON.stringify(input)},"datatype":"${datatype}","shape":[${shape.join(',')}],"data":[`;
+  const read = cellReader(datatype, missing);
+  const isFloat = datatype === 'FP32' || datatype === 'FP64';
+  return (cells) => {
+    // No cell has a line break.
+    const joined = isFloat ? cells.join('\n') : '';
+    if (isFloat && NUMBERS.test(joined)) return `${head}${joined.replaceAll('\n', ',')}]}`;
+    const data: string[] = [];
+    for (const [index, cell] of cells.entries()) {
+      const value = read(cell);
+      if (value === undefined) return failure('INVALID_DATA', refusal(columns[index] ?? input, datatype, cell));
+      data.push(
+        DATATYPES[datatype].kind === 'boolean' ? String(value === 1) : (JSON.stringify(value, jsonValue) ?? ''),
+      );
+    }
+    return `${head}${data.join(',')}]}`;
+  };
+}
+
+/** What JSON has no word for: integers that a double cannot hold are digits, bytes base64. */
+export function jsonValue(_: string, value: unknown): unknown {
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
+  return value instanceof Uint8Array ? Buffer.from(value).toString('base64') : value;
+}
+
+/** The value of a cell in an input; undefined where it is none of its datatype. */
+export type CellReader = (cell: unknown) => number | bigint | string | undefined;
+
+/**
+ * Reads the cells of CSV, Parquet and plain objects. A text is what it says: a number, `nan`, `inf`, `true`. Booleans are 0
+ * and 1 in an input of numbers, and 0 and 1 booleans. An empty cell, or null, is none, unless `missing` says what it becomes;
+ * an input of texts then has an empty text.
+ */
+export function cellReader(datatype: Datatype, missing: string | undefined): CellReader {
+  const info = DATATYPES[datatype];
+  if (info.kind === 'string') {
+    return (cell) => (typeof cell === 'string' ? cell : isEmpty(cell) && missing !== undefined ? '' : undefined);
+  }
+  const convert = info.kind === 'bigint' ? wholeIn(info.min, info.max) : numberIn(info);
+  const ofMissing = missing === undefined ? undefined : parseCell(missing);
+  return (cell) => convert(isEmpty(cell) ? ofMissing : typeof cell === 'string' ? parseCell(cell) : cell);
+}
+
+function isEmpty(cell: unknown): boolean {
+  return cell === null || cell === undefined || (typeof cell === 'string' && cell.trim() === '');
+}
+
+function numberIn({
+  kind,
+  min,
+  max,
+}: {
+  readonly kind: 'float' | 'integer' | 'boolean';
+  readonly min: number;
+  readonly max: number;
+}) {
+  return (value: unknown): number | undefined => {
+    const number = typeof value === 'bigint' || typeof value === 'boolean' ? Number(value) : value;
+    if (typeof number !== 'number') return undefined;
+    if (kind === 'float' && !Number.isFinite(number)) return number;
+    return number >= min && number <= max && (kind === 'float' || Number.isInteger(number)) ? number : undefined;
+  };
+}
+
+function wholeIn(min: bigint, max: bigint) {
+  return (value: unknown): bigint | undefined => {
+    const isWhole = typeof value === 'bigint' || typeof value === 'boolean' || Number.isSafeInteger(value);
+    const whole = isWhole ? BigInt(value as bigint | boolean | number) : undefined;
+    return whole !== undefined && whole >= min && whole <= max ? whole : undefined;
+  };
+}
+
+const WORDS: Readonly<Record<string, number | boolean>> = {
+  nan: Number.NaN,
+  inf: Number.POSITIVE_INFINITY,
+  infinity: Number.POSITIVE_INFINITY,
+  '-inf': Number.NEGATIVE_INFINITY,
+  '-infinity': Number.NEGATIVE_INFINITY,
+  true: true,
+  false: false,
+};
+
+/** The number or boolean that a text says; undefined where it says none. */
+export function parseCell(text: string): number | bigint | boolean | undefined {
+  const plain = text.trim().toLowerCase().replace(/^\+/, '');
+  if (Object.hasOwn(WORDS, plain)) return WORDS[plain];
+  if (/^-?\d+$/.test(plain)) return BigInt(plain);
+  const value = Number(plain);
+  return plain !== '' && Number.isFinite(value) && !/^-?0[xob]/.test(plain) ? value : undefined;
+}
+
+/** Why a cell is refused. */
+export function refusal(column: string, datatype: Datatype, cell: unknown): string {
+  const expected = `column '${column}': expected a value of ${datatype}`;
+  if (!isEmpty(cell)) return `${expected}, got ${preview(cell)}; fix that row`;
+  return `${expected}, got an empty cell; fix that row, or say what empty cells become, as with --missing nan`;
+}
+
+const QUOTE = '"';
+
+/**
+ * The fields of one line of CSV, as RFC 4180 has them: a field may stand in quotes, and then hold separators, and
+ * quotes that are doubled. A line is a row: fields hold no line breaks.
+ *
+ * @returns undefined when a quoted field does not end in the line, or something else than a separator follows it
+ * @see https://www.rfc-editor.org/rfc/rfc4180
+ */
+export function fieldsOf(line: string, separator = ','): string[] | undefined {
+  if (!line.includes(QUOTE)) return line.split(separator);
+  const fields: string[] = [];
+  for (let at = 0; at <= line.length; ) {
+    if (line[at] !== QUOTE) {
+      const next = line.indexOf(separator, at);
+      const end = next < 0 ? line.length : next;
+      fields.push(line.slice(at, end));
+      at = end + 1;
+      continue;
+    }
+    const end = endOfQuoted(line, at + 1);
+    if (end < 0 || (end + 1 < line.length && line[end + 1] !== separator)) return undefined;
+    fields.push(line.slice(at + 1, end).replaceAll('""', QUOTE));
+    at = end + 2;
+  }
+  return fields;
+}
+
+/** Where the quote is that ends a field: one that is not doubled. */
+function endOfQuoted(line: string, from: number): number {
+  for (let at = line.indexOf(QUOTE, from); at >= 0; at = line.indexOf(QUOTE, at + 2)) {
+    if (line[at + 1] !== QUOTE) return at;
+  }
+  return -1;
+}
+
+/** One of these makes an object a request, whatever the model's inputs are called. */
+const KEYS_OF_REQUESTS = ['inputs', 'instances', 'model_name'];
+/** Keys that no data file is known by: a line of them alone is a request that lacks its inputs. */
+const OTHER_KEYS_OF_REQUESTS = ['id', 'model_version', 'parameters', 'outputs', 'raw_input_contents'];
+
+/**
+ * Whether lines are plain objects, and not requests: as the first of them tells that is an object. Of a model with a
+ * transform all are requests: it knows its own keys.
+ */
+export function arePlainObjects(lines: Iterable<string>, { transform }: Model): boolean {
+  const first = transform?.decode === undefined ? firstObject(lines) : undefined;
+  return first !== undefined && !isRequest(first);
+}
+
+export function isRequest(object: JsonObject): boolean {
+  return (
+    KEYS_OF_REQUESTS.some((key) => Object.hasOwn(object, key)) ||
+    Object.keys(object).every((key) => OTHER_KEYS_OF_REQUESTS.includes(key))
+  );
+}
+
+/** The first line that is an object with a key. */
+function firstObject(lines: Iterable<string>): JsonObject | undefined {
+  for (const line of lines) {
+    const value = parseIfJson(line);
+    if (isObject(value) && Object.keys(value).length > 0) return value;
+  }
+  return undefined;
+}
+
+/**
+ * Reads a line with a plain object as a request of one row: each input is the value of its name, a number, a text or
+ * an array, flat or nested; or the values of several keys.
+ */
+export function requestOfObject({
+  objects = [],
+  keep,
+  missing,
+}: Pick<JobHead, 'objects' | 'keep' | 'missing'>): LineReader {
+  const entries = objects.map((input) => objectEntryOf(input, missing));
+  return (line) => {
+    const row = parseIfJson(line);
+    if (!isObject(row)) return { text: '', failed: noObject(line, row) };
+    try {
+      const request = requestOf(entries.map((entry) => entry(row)));
+      if (keep.length === 0) return request;
+      const kept = keep.map((key) => `${JSON.stringify(key)}:${JSON.stringify(valueOfKey(row, key) ?? null)}`);
+      return { ...request, kept: `{${kept.join(',')}}` };
+    } catch {
+      // The one thing that cannot be written as JSON after it was read from it.
+      return { text: '', failed: failure('INVALID_REQUEST', 'line: expected a few nested levels, got thousands') };
+    }
+  };
+}
+
+/**
+ * The keys of plain objects that make up each input: those that were asked for, else the one of its name.
+ *
+ * @throws JobError where the first object does not have them, and so the others will not either
+ */
+export function matchKeys(
+  { inputs }: Model,
+  lines: Iterable<string>,
+  { inputs: given = {}, keep = [] }: Pick<Spec, 'inputs' | 'keep'>,
+): readonly ObjectInput[] {
+  const other = Object.keys(given).find((name) => !inputs.some((spec) => spec.name === name));
+  if (other !== undefined) {
+    const names = inputs.map(({ name }) => name).join(', ');
+    throw new JobError('INVALID_JOB', `inputs: expected inputs of the model (${names}), got ${preview(other)}`);
+  }
+  // An input may be called as a member of every object, such as constructor.
+  const keysOf = new Map(Object.entries(given));
+  const objects = inputs.map(({ name, datatype, shape, batchAxis }) => {
+    return { spec: { name, datatype, shape, batchAxis }, columns: keysOf.get(name) ?? [name] };
+  });
+  const first = firstObject(lines);
+  if (first !== undefined) refuseMissing(first, objects, keep);
+  return objects;
+}
+
+function refuseMissing(first: JsonObject, objects: readonly ObjectInput[], keep: readonly string[]): void {
+  for (const { spec, columns } of objects) {
+    const missing = columns.find((key) => !Object.hasOwn(first, key));
+    if (missing === undefined) continue;
+    throw new JobError(
+      'INVALID_JOB',
+      `input '${spec.name}': expected the key ${preview(missing)} in each line, got none in the first; say which keys ` +
+        `it has, such as --inputs ${spec.name}=p0..p63 or ${spec.name}=a,b; a request has inputs, instances or model_name`,
+    );
+  }
+  const lost = keep.find((key) => !Object.hasOwn(first, key));
+  if (lost !== undefined) {
+    throw new JobError('INVALID_JOB', `keep: expected keys that there are, got ${preview(lost)}`);
+  }
+}
+
+function valueOfKey(row: JsonObject, key: string): unknown {
+  return Object.hasOwn(row, key) ? row[key] : undefined;
+}
+
+/** Writes one entry of `inputs`. What an array of its own holds is for the core to check. */
+function objectEntryOf({ spec, columns }: ObjectInput, missing: string | undefined) {
+  const { name, datatype } = spec;
+  const shape = rowShape(spec, columns.length === 1 ? undefined : columns);
+  const ofCells =
+    'code' in shape
+      ? undefined
+      : entryOf({ input: name, datatype, shape: shapeInModel(spec, shape), columns }, missing);
+  return (row: JsonObject): string | Failure => {
+    const lost = columns.find((key) => !Object.hasOwn(row, key));
+    if (lost !== undefined) {
+      return failure('MISSING_INPUT', `input '${name}': expected the key ${preview(lost)}, got none; add it`);
+    }
+    const cells = columns.map((key) => valueOfKey(row, key));
+    const [value] = cells;
+    // JSON has no word for infinity: such a number is too large for a double.
+    const large = cells.findIndex((cell) => cell === Number.POSITIVE_INFINITY || cell === Number.NEGATIVE_INFINITY);
+    if (large >= 0) return failure('INVALID_DATA', refusal(columns[large] ?? name, datatype, cells[large]));
+    if (cells.length > 1 || !Array.isArray(value)) return ofCells?.(cells) ?? (shape as Failure);
+    const found = rowShape(spec, value);
+    if ('code' in found) return found;
+    // Flat as it is; nested, within the axis of the rows.
+    const data = JSON.stringify(Array.isArray(value[0]) ? [value] : value);
+    return `{"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shapeInModel(spec, found).join(',')}],"data":${data}}`;
+  };
+}
+
+/** The shape `[1, …]` of a row: what its nesting says, or, where it is flat, what one open size comes to. */
+function rowShape({ name, shape }: TensorSpec, value: unknown): readonly number[] | Failure {
+  const wanted = shape.slice(1);
+  const nesting = nestingOf(value);
+  if (nesting.length === wanted.length) {
+    if (nesting.every((size, axis) => size > 0 && (typeof wanted[axis] === 'string' || size === wanted[axis]))) {
+      return [1, ...nesting];
+    }
+  } else if (nesting.length < 2) {
+    const elements = nesting[0] ?? 1;
+    const open = wanted.filter((size) => typeof size === 'string').length;
+    const known = wanted.reduce<number>((product, size) => product * (typeof size === 'string' ? 1 : size), 1);
+    if (open === 0 ? elements === known : open === 1 && elements > 0 && elements % known === 0) {
+      return [1, ...wanted.map((size) => (typeof size === 'string' ? elements / known : size))];
+    }
+  }
+  return failure(
+    'INVALID_SHAPE',
+    `input '${name}': expected a row of the shape [${wanted.join(', ')}], got [${nesting.join(', ')}]; give it so many elements`,
+  );
+}
+
+/** No tensor has as many axes. */
+const MAX_LEVELS = 32;
+
+/** The sizes of nested arrays, going by the first of each; none of a single value. */
+function nestingOf(value: unknown): number[] {
+  const sizes: number[] = [];
+  for (let at = value; Array.isArray(at) && sizes.length < MAX_LEVELS; at = at[0]) sizes.push(at.length);
+  return sizes;
+}
+
+function noObject(line: string, value: unknown): Failure {
+  return value === undefined
+    ? failure('INVALID_JSON', `line: expected an object as JSON, got ${line.length} characters that are not JSON`)
+    : failure('INVALID_REQUEST', `line: expected an object with the model's inputs, got ${preview(value)}`);
+}
