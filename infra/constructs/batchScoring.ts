@@ -1,4 +1,4 @@
-import { CfnOutput, Names, Stack, Validations } from 'aws-cdk-lib';
+import { CfnOutput, Names, Stack } from 'aws-cdk-lib';
 import type { Alarm, Dashboard, MathExpression, Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
@@ -24,7 +24,7 @@ import {
 } from './existingThings.ts';
 import { grantCollect, grantModels, grantRepair, grantScoring, grantSubmit, type Keys } from './permissions.ts';
 import { makePlan, type Plan } from './plan.ts';
-import { acknowledgeStandards, warn } from './problems.ts';
+import { acknowledge, acknowledgeStandards, warn } from './problems.ts';
 import type { BatchScoringProps } from './props.ts';
 
 /**
@@ -281,6 +281,6 @@ const OF_SERVERLESS = {
 function acknowledgePacks(scope: Construct): void {
   for (const [rule, reason] of Object.entries(OF_STANDARDS)) acknowledgeStandards(scope, rule, reason);
   for (const [rule, reason] of Object.entries(OF_SERVERLESS)) {
-    Validations.of(scope).acknowledge({ id: `Serverless-${rule}`, reason });
+    acknowledge(scope, `Serverless-${rule}`, reason);
   }
 }
