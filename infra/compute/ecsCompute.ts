@@ -1,4 +1,3 @@
-import { Size, Stack } from 'aws-cdk-lib';
 import { AutoScalingGroup, OnDemandAllocationStrategy, SpotAllocationStrategy } from 'aws-cdk-lib/aws-autoscaling';
 import {
   AcceleratorManufacturer,
@@ -30,6 +29,7 @@ import {
   ServicePrincipal,
 } from 'aws-cdk-lib/aws-iam';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { outside } from '../../lambda/core/limits.ts';
 import {

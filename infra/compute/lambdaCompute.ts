@@ -1,4 +1,3 @@
-import { type Duration, type Size, Stack } from 'aws-cdk-lib';
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import {
@@ -23,6 +22,7 @@ import {
   Function as LambdaFunction,
 } from 'aws-cdk-lib/aws-lambda';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import { type Duration, type Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import {
   EPHEMERAL_STORAGE_MB,

@@ -1,4 +1,3 @@
-import { Duration, Size, Stack } from 'aws-cdk-lib';
 import type { IVpc } from 'aws-cdk-lib/aws-ec2';
 import {
   AwsLogDriverMode,
@@ -15,6 +14,7 @@ import {
 import { type IRole, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import { Duration, Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { createLogGroup } from '../constructs/created.ts';
 import { refuseForeignRole } from '../constructs/existingThings.ts';

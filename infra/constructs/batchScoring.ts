@@ -1,9 +1,9 @@
-import { CfnOutput, Names, Stack } from 'aws-cdk-lib';
 import type { Alarm, Dashboard, MathExpression, Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { CfnOutput, Names, Stack } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
 import { BATCH_BYTES, MAX_EVENT_BYTES } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';

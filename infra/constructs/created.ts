@@ -1,4 +1,3 @@
-import { ArnFormat, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
@@ -10,6 +9,7 @@ import {
   Queue,
   QueueEncryption,
 } from 'aws-cdk-lib/aws-sqs';
+import { ArnFormat, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { acknowledge, statementText, warn } from './problems.ts';
 

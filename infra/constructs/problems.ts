@@ -1,5 +1,5 @@
-import { Annotations, type CfnResource, Stack, Validations } from 'aws-cdk-lib';
 import type { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { Annotations, type CfnResource, Stack, Validations } from 'aws-cdk-lib/core';
 import type { Construct, IConstruct } from 'constructs';
 
 /** What is wrong with a setting: what was expected, what came and what to do. Undefined if nothing is. */

@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs';
-import { type AssetStaging, Stack } from 'aws-cdk-lib';
 import type { IRepository } from 'aws-cdk-lib/aws-ecr';
 import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { brokenOf, type Problem } from '../constructs/problems.ts';
 import { checkModelsFolder } from './modelsFolder.ts';

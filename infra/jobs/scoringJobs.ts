@@ -1,4 +1,3 @@
-import { ArnFormat, Duration, Names, Stack } from 'aws-cdk-lib';
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import { Grant, type IGrantable, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
@@ -12,6 +11,7 @@ import {
   LogLevel,
   StateMachine,
 } from 'aws-cdk-lib/aws-stepfunctions';
+import { ArnFormat, Duration, Names, Stack } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
 import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { chmod, cp, mkdir, writeFile } from 'node:fs/promises';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
@@ -8,7 +8,7 @@ import { FileSystem } from 'aws-cdk-lib/core';
 import type { ImageStage } from '../../../infra/image/stageImage.ts';
 import { REPOSITORY } from '../../helpers/command.ts';
 import { filesIn, folderWith, scratch, stageFor } from './staged.ts';
-import { copySources, inOwnProcess, linkPackages, stagingCode } from './staging.ts';
+import { copySources, inOwnProcess, stagingCode } from './staging.ts';
 
 const run = promisify(execFile);
 
@@ -160,53 +160,4 @@ describe('staging', () => {
       'onnxruntime-node: expected the package to be installed, got none; run npm install onnxruntime-node --onnxruntime-node-install=skip, and not with --omit=optional',
     );
   });
-
-  it('takes the compiled code where batchscore is installed as a package', async () => {
-    const consumer = mkdtempSync(join(scratch, 'consumer-'));
-    const installed = join(consumer, 'node_modules', 'batchscore');
-    await compileInto(join(installed, 'dist'));
-    await linkPackages(consumer, readdirSync(join(REPOSITORY, 'node_modules')));
-
-    const module = join(installed, 'dist', 'infra', 'image', 'stageImage.js');
-    const list = (code: string) =>
-      `const { readdirSync } = await import('node:fs'); console.log(readdirSync(${code}).join(' '));`;
-    const files = await inOwnProcess(module, list(STAGE), consumer);
-    const ofWorker = await inOwnProcess(module, list(stagingCode({ stage: 'worker' })), consumer);
-
-    expect(files).toBe(
-      'Dockerfile handler.js jobControl.js jobScore.js models node_modules package.json sessionWorker.js',
-    );
-    expect(ofWorker).toBe('Dockerfile healthCheck.js models node_modules package.json sessionWorker.js worker.js');
-  });
 });
-
-/** As `npm run build` does for these files. */
-async function compileInto(dist: string): Promise<void> {
-  const config = {
-    extends: join(REPOSITORY, 'tsconfig.json'),
-    compilerOptions: {
-      rootDir: REPOSITORY,
-      outDir: dist,
-      noEmit: false,
-      types: ['node'],
-      typeRoots: [join(REPOSITORY, 'node_modules', '@types')],
-    },
-    include: [],
-    files: [
-      'infra/image/stageImage.ts',
-      'lambda/handler.ts',
-      'lambda/jobScore.ts',
-      'lambda/jobControl.ts',
-      'lambda/worker.ts',
-      'lambda/hosts/healthCheck.ts',
-      'lambda/onnx/sessionWorker.ts',
-    ].map((file) => join(REPOSITORY, file)),
-  };
-  await mkdir(dist, { recursive: true });
-  await writeFile(join(dist, '..', 'package.json'), '{ "name": "batchscore", "type": "module" }');
-  await writeFile(join(dist, '..', 'tsconfig.json'), JSON.stringify(config));
-  await run(process.execPath, [join(REPOSITORY, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', join(dist, '..')]);
-  for (const file of ['Dockerfile', 'cuda.txt', 'cufft.txt']) {
-    await cp(join(REPOSITORY, 'infra', 'image', file), join(dist, 'infra', 'image', file));
-  }
-}

@@ -29,7 +29,7 @@ export async function copySources(scratch: string, packages: readonly string[]):
   return root;
 }
 
-export async function linkPackages(root: string, names: readonly string[]): Promise<void> {
+async function linkPackages(root: string, names: readonly string[]): Promise<void> {
   await mkdir(join(root, 'node_modules'), { recursive: true });
   for (const name of names.filter((name) => !name.startsWith('.'))) {
     await symlink(join(REPOSITORY, 'node_modules', name), join(root, 'node_modules', name));
