@@ -60,6 +60,7 @@ else process.exitCode = 1;
 
 /** The commands on a version of Node. What they print is of interest only where one fails. */
 function checksOn(node: number): string {
-  const commands = `node --version && ${CHECKS.trim().replaceAll('\n', ' && ')}`;
+  // The inner npx would take the outer one's options for its own.
+  const commands = `unset npm_config_call npm_config_package && node --version && ${CHECKS.trim().replaceAll('\n', ' && ')}`;
   return `npx --yes --package node@${node} --call '${commands}' >&3 2>&1\n`;
 }
