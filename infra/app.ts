@@ -1,5 +1,5 @@
 // The CDK app that cdk.json names: one stack, set up by the context.
-import { App, Validations } from 'aws-cdk-lib';
+import { App, Validations } from 'aws-cdk-lib/core';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { createStack } from './batchScoringStack.ts';
 import { readContext } from './context.ts';

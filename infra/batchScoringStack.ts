@@ -1,4 +1,3 @@
-import { type App, Duration, RemovalPolicy, Size, Stack } from 'aws-cdk-lib';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import { Key } from 'aws-cdk-lib/aws-kms';
@@ -6,6 +5,7 @@ import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Topic } from 'aws-cdk-lib/aws-sns';
+import { type App, Duration, RemovalPolicy, Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import type { Compute, ComputeForm } from './compute/compute.ts';
 import { ecsCompute, ecsGpuCompute } from './compute/ecsCompute.ts';

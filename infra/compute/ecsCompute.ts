@@ -1,4 +1,3 @@
-import { Size, Stack, Validations } from 'aws-cdk-lib';
 import { AutoScalingGroup, OnDemandAllocationStrategy, SpotAllocationStrategy } from 'aws-cdk-lib/aws-autoscaling';
 import {
   AcceleratorManufacturer,
@@ -30,9 +29,11 @@ import {
   ServicePrincipal,
 } from 'aws-cdk-lib/aws-iam';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { outside } from '../../lambda/core/limits.ts';
 import {
+  acknowledge,
   acknowledgeManagedPolicy,
   acknowledgeStandards,
   acknowledgeWildcard,
@@ -441,19 +442,21 @@ function createGroup(
       },
     },
   });
-  Validations.of(group).acknowledge({
-    id: 'AwsSolutions-EC26',
-    reason: 'The disk of the launch template is encrypted, which the rule does not see where types are mixed',
-  });
+  acknowledge(
+    group,
+    'AwsSolutions-EC26',
+    'The disk of the launch template is encrypted, which the rule does not see where types are mixed',
+  );
   acknowledgeStandards(
     group,
     'EC2IMDSv2Enabled',
     'The launch template requires it, which the rule does not see where types are mixed',
   );
-  Validations.of(group).acknowledge({
-    id: 'AwsSolutions-AS3',
-    reason: 'Instances come and go with the backlog; the alarm on a backlog without a task tells when none comes',
-  });
+  acknowledge(
+    group,
+    'AwsSolutions-AS3',
+    'Instances come and go with the backlog; the alarm on a backlog without a task tells when none comes',
+  );
   return group;
 }
 

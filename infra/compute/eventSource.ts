@@ -1,8 +1,8 @@
-import { Duration, Names } from 'aws-cdk-lib';
 import { type MathExpression, Metric, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import { CfnEventSourceMapping, type EventSourceMapping, type IFunction, MetricType } from 'aws-cdk-lib/aws-lambda';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { Duration, Names } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import {
   DEFAULT_MAXIMUM_POLLERS,

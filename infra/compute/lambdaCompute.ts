@@ -1,4 +1,3 @@
-import { type Duration, type Size, Stack, Validations } from 'aws-cdk-lib';
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import {
@@ -23,6 +22,7 @@ import {
   Function as LambdaFunction,
 } from 'aws-cdk-lib/aws-lambda';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import { type Duration, type Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import {
   EPHEMERAL_STORAGE_MB,
@@ -33,6 +33,7 @@ import {
 } from '../../lambda/core/limits.ts';
 import { createLogGroup } from '../constructs/created.ts';
 import {
+  acknowledge,
   acknowledgeActions,
   acknowledgeManagedPolicy,
   acknowledgeStandards,
@@ -410,10 +411,11 @@ function runOn(scoringFunction: LambdaFunction, capacity: ICapacityProvider, gpu
   // Not yet in the library's schema, so it is set, and the validator told, by hand.
   resource.addPropertyOverride('AcceleratorConfig', { AcceleratorMemorySize: gpuMemoryGiB });
   LambdaFunction.classifyVersionProperty('AcceleratorConfig', true);
-  Validations.of(resource).acknowledge({
-    id: 'CloudFormation-Validate::F3002',
-    reason: 'AcceleratorConfig is newer than the schema that this version of aws-cdk-lib validates against',
-  });
+  acknowledge(
+    resource,
+    'CloudFormation-Validate::F3002',
+    'AcceleratorConfig is newer than the schema that this version of aws-cdk-lib validates against',
+  );
   invalidateVersionWith(scoringFunction, capacity.node.defaultChild);
 }
 

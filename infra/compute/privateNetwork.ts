@@ -1,4 +1,3 @@
-import { Fn, Stack } from 'aws-cdk-lib';
 import {
   FlowLogDestination,
   FlowLogTrafficType,
@@ -15,6 +14,7 @@ import {
   Vpc,
 } from 'aws-cdk-lib/aws-ec2';
 import { AnyPrincipal, PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { Fn, Stack } from 'aws-cdk-lib/core';
 import type { Construct, IDependable } from 'constructs';
 import { createLogGroup, type LogGroupOptions } from '../constructs/created.ts';
 

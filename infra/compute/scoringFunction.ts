@@ -1,4 +1,3 @@
-import { Duration, Size } from 'aws-cdk-lib';
 import { type IAlarm, type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import {
   LambdaDeploymentConfig,
@@ -23,6 +22,7 @@ import {
   type VersionOptions,
 } from 'aws-cdk-lib/aws-lambda';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import { Duration, Size } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { outside } from '../../lambda/core/limits.ts';
 import { createLogGroup } from '../constructs/created.ts';

@@ -1,4 +1,3 @@
-import { Duration, Names } from 'aws-cdk-lib';
 import {
   type AdjustmentTier,
   AdjustmentType,
@@ -29,6 +28,7 @@ import {
   type TaskDefinition,
 } from 'aws-cdk-lib/aws-ecs';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { Duration, Names } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';

@@ -1,4 +1,3 @@
-import { Duration, Size, Stack, Validations } from 'aws-cdk-lib';
 import type { IVpc } from 'aws-cdk-lib/aws-ec2';
 import {
   AwsLogDriverMode,
@@ -15,10 +14,11 @@ import {
 import { type IRole, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import { Duration, Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { createLogGroup } from '../constructs/created.ts';
 import { refuseForeignRole } from '../constructs/existingThings.ts';
-import { acknowledgeWildcard, warn } from '../constructs/problems.ts';
+import { acknowledge, acknowledgeWildcard, warn } from '../constructs/problems.ts';
 import { environmentOf, type Wiring } from './compute.ts';
 import type { ServiceSettings } from './serviceOptions.ts';
 
@@ -114,10 +114,11 @@ export function createTask(
   });
   definition.addVolume({ name: 'tmp' });
   container.addMountPoints({ sourceVolume: 'tmp', containerPath: '/tmp', readOnly: false });
-  Validations.of(definition).acknowledge({
-    id: 'AwsSolutions-ECS2',
-    reason: 'The environment holds names and limits, which change with the task, and no secrets',
-  });
+  acknowledge(
+    definition,
+    'AwsSolutions-ECS2',
+    'The environment holds names and limits, which change with the task, and no secrets',
+  );
   acknowledgeWildcard(definition, '*', 'A login at ECR is for all of its repositories; images are pulled from one');
   return { definition, role, logGroup };
 }

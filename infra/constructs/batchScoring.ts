@@ -1,9 +1,9 @@
-import { CfnOutput, Names, Stack, Validations } from 'aws-cdk-lib';
 import type { Alarm, Dashboard, MathExpression, Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { CfnOutput, Names, Stack } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
 import { BATCH_BYTES, MAX_EVENT_BYTES } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
@@ -24,7 +24,7 @@ import {
 } from './existingThings.ts';
 import { grantCollect, grantModels, grantRepair, grantScoring, grantSubmit, type Keys } from './permissions.ts';
 import { makePlan, type Plan } from './plan.ts';
-import { acknowledgeStandards, warn } from './problems.ts';
+import { acknowledge, acknowledgeStandards, warn } from './problems.ts';
 import type { BatchScoringProps } from './props.ts';
 
 /**
@@ -281,6 +281,6 @@ const OF_SERVERLESS = {
 function acknowledgePacks(scope: Construct): void {
   for (const [rule, reason] of Object.entries(OF_STANDARDS)) acknowledgeStandards(scope, rule, reason);
   for (const [rule, reason] of Object.entries(OF_SERVERLESS)) {
-    Validations.of(scope).acknowledge({ id: `Serverless-${rule}`, reason });
+    acknowledge(scope, `Serverless-${rule}`, reason);
   }
 }

@@ -1,10 +1,11 @@
-import { type RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import { AttributeType, BillingMode, type ITable, Table, TableEncryption } from 'aws-cdk-lib/aws-dynamodb';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
+import { type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { createBucket, createQueue } from './created.ts';
+import { acknowledge } from './problems.ts';
 import type { ExistingQueue, ResultStore, ResultStores } from './props.ts';
 
 /** One queue or more. */
@@ -144,10 +145,11 @@ function createResultQueue(scope: Construct, options: ChannelOptions): IQueue {
     visibilityTimeoutSeconds,
     retentionDays: RESULT_DAYS,
   });
-  Validations.of(queue).acknowledge({
-    id: 'AwsSolutions-SQS3',
-    reason: 'No consumer can fail on a result, so none needs dead letters; a result that nobody collects expires',
-  });
+  acknowledge(
+    queue,
+    'AwsSolutions-SQS3',
+    'No consumer can fail on a result, so none needs dead letters; a result that nobody collects expires',
+  );
   return queue;
 }
 

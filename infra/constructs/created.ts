@@ -1,4 +1,3 @@
-import { ArnFormat, Duration, type RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
@@ -10,8 +9,9 @@ import {
   Queue,
   QueueEncryption,
 } from 'aws-cdk-lib/aws-sqs';
+import { ArnFormat, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { statementText, warn } from './problems.ts';
+import { acknowledge, statementText, warn } from './problems.ts';
 
 interface QueueOptions {
   readonly fifo: boolean;
@@ -77,10 +77,11 @@ export function createBucket(scope: Construct, id: string, options: BucketOption
       },
     ],
   });
-  Validations.of(bucket).acknowledge({
-    id: 'AwsSolutions-S1',
-    reason: 'Server access logs would double the requests; CloudTrail data events serve those who need an audit',
-  });
+  acknowledge(
+    bucket,
+    'AwsSolutions-S1',
+    'Server access logs would double the requests; CloudTrail data events serve those who need an audit',
+  );
   return bucket;
 }
 

@@ -1,8 +1,8 @@
-import { Arn, ArnFormat, type ResourceEnvironment, Stack, Token } from 'aws-cdk-lib';
 import { CfnGlobalTable, CfnTable, type ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { type IRole, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { CfnQueue, type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
+import { Arn, ArnFormat, type ResourceEnvironment, Stack, Token } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { outside, SHARDS } from '../../lambda/core/limits.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix, isS3Uri, type ModelsUri, readModelsUri } from '../../lambda/core/places.ts';

@@ -1,5 +1,5 @@
-import { Annotations, type CfnResource, Stack, Validations } from 'aws-cdk-lib';
 import type { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { Annotations, type CfnResource, Stack, Validations } from 'aws-cdk-lib/core';
 import type { Construct, IConstruct } from 'constructs';
 
 /** What is wrong with a setting: what was expected, what came and what to do. Undefined if nothing is. */
@@ -65,28 +65,39 @@ export function networkProblems({ vpc, subnets, securityGroups }: GivenNetwork):
 }
 
 /**
+ * Tells a validator, in apps that use one, why a rule of its is not followed.
+ *
+ * aws-cdk-lib before 2.269 refuses IDs with several `::`, as those with an ARN have; its own validators know none of them.
+ */
+export function acknowledge(scope: IConstruct, id: string, reason: string): void {
+  try {
+    Validations.of(scope).acknowledge({ id, reason });
+  } catch (error) {
+    if (!(error instanceof Error && error.name === 'InvalidValidationId')) throw error;
+  }
+}
+
+/**
  * Tells cdk-nag, in apps that use it, why a policy has a wildcard in a resource.
  *
  * @param resourceArn as it stands in the policy
  */
 export function acknowledgeWildcard(scope: Construct, resourceArn: string, reason: string): void {
-  const id = `AwsSolutions-IAM5[Resource::${plainText(Stack.of(scope).resolve(resourceArn))}]`;
-  Validations.of(scope).acknowledge({ id, reason });
+  acknowledge(scope, `AwsSolutions-IAM5[Resource::${plainText(Stack.of(scope).resolve(resourceArn))}]`, reason);
 }
 
 /** Tells cdk-nag why a policy has wildcards in its actions. */
 export function acknowledgeActions(scope: Construct, actions: readonly string[], reason: string): void {
-  for (const action of actions) {
-    Validations.of(scope).acknowledge({ id: `AwsSolutions-IAM5[Action::${action}]`, reason });
-  }
+  for (const action of actions) acknowledge(scope, `AwsSolutions-IAM5[Action::${action}]`, reason);
 }
 
 /** Tells cdk-nag why a role has a policy that AWS manages. @param needs such as `ECS needs to manage EC2 instances` */
 export function acknowledgeManagedPolicy(role: IConstruct, policy: string, needs: string): void {
-  Validations.of(role).acknowledge({
-    id: `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${policy}]`,
-    reason: `AWS maintains the permissions that ${needs}; they change with the service`,
-  });
+  acknowledge(
+    role,
+    `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${policy}]`,
+    `AWS maintains the permissions that ${needs}; they change with the service`,
+  );
 }
 
 /** How the packs of cdk-nag name a rule that HIPAA and NIST 800-53 share. */
@@ -94,7 +105,7 @@ const OF_STANDARDS = ['HIPAA.Security', 'NIST.800.53.R5'];
 
 /** Tells the packs for HIPAA and NIST 800-53 why one of their rules is not followed anywhere in `scope`. */
 export function acknowledgeStandards(scope: Construct, rule: string, reason: string): void {
-  for (const pack of OF_STANDARDS) Validations.of(scope).acknowledge({ id: `${pack}-${rule}`, reason });
+  for (const pack of OF_STANDARDS) acknowledge(scope, `${pack}-${rule}`, reason);
 }
 
 /** A statement as JSON on one line, to be copied into a policy. */

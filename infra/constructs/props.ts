@@ -1,4 +1,3 @@
-import type { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
 import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { IAccessPoint } from 'aws-cdk-lib/aws-efs';
@@ -6,6 +5,7 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { Duration, RemovalPolicy, Size } from 'aws-cdk-lib/core';
 import type { LogLevel, ResultsPerMessage, Store } from '../../lambda/core/limits.ts';
 import type { Compute, ComputeForm, FunctionCompute } from '../compute/compute.ts';
 import type { ContainerImage, ImageBuild } from '../image/containerImage.ts';

@@ -1,4 +1,4 @@
-import { type Duration, type Size, SizeRoundingBehavior } from 'aws-cdk-lib';
+import { type Duration, type Size, SizeRoundingBehavior } from 'aws-cdk-lib/core';
 
 /*
  * The plain numbers of CDK's types, which checks and arithmetic use. A number may be a fraction: the check of its range

@@ -1,12 +1,12 @@
 import { rmSync } from 'node:fs';
-import type { AssetStaging } from 'aws-cdk-lib';
 import type { IRepository } from 'aws-cdk-lib/aws-ecr';
 import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { brokenOf, type Problem } from '../constructs/problems.ts';
 import { checkModelsFolder } from './modelsFolder.ts';
-import { IMAGE_STAGES, type ImageStage, stageImage } from './stageImage.ts';
+import { IMAGE_STAGES, type ImageStage, stageImage, UNSTAGED } from './stageImage.ts';
 
 /** A container image in ECR. */
 export interface ContainerImage {
@@ -60,7 +60,10 @@ function buildImage(
   imageBuild: ImageBuild,
   { stage, architecture }: ImageTarget,
 ): ContainerImage {
-  const directory = stageImage({ modelsDirectory, architecture: nameOf(architecture), stage });
+  const name = nameOf(architecture);
+  // As with the CDK's own bundling, `cdk list`, `cdk destroy` and tests with `aws:cdk:bundling-stacks: []` stage nothing.
+  const isStaged = Stack.of(scope).bundlingRequired;
+  const directory = isStaged ? stageImage({ modelsDirectory, architecture: name, stage }) : UNSTAGED;
   const platform = Platform.custom(architecture.dockerPlatform);
   const asset = new DockerImageAsset(scope, 'Image', {
     directory,
@@ -70,7 +73,7 @@ function buildImage(
   });
   // The CDK has copied the folder to its output, unless it was told to build from the original.
   const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
-  if (absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
+  if (isStaged && absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
   return { repository: asset.repository, tagOrDigest: asset.imageTag };
 }
 

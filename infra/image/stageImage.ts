@@ -16,7 +16,6 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { buildSync } from 'esbuild';
 import { MODEL_LAYOUT } from '../../lambda/core/places.ts';
 import { walkModels } from '../../lambda/onnx/findModels.ts';
 
@@ -31,7 +30,8 @@ export interface ImageOptions {
   readonly stage: ImageStage;
 }
 
-const DOCKERFILE = fileURLToPath(new URL('./Dockerfile', import.meta.url));
+/** A folder with a Dockerfile, and nothing that it could copy. */
+export const UNSTAGED = fileURLToPath(new URL('.', import.meta.url));
 
 /**
  * Assembles the folder that an image is built from: the bundled handler or worker, the packages that cannot be bundled
@@ -56,9 +56,9 @@ export function stageImage({ modelsDirectory, architecture, stage }: ImageOption
     else copyModels(modelsDirectory, join(folder, 'models'));
     copyRuntimePackages(architecture, join(folder, 'node_modules'));
     if (hasGpu) copyCudaPins(folder);
-    bundleHost(host, folder);
+    addHost(host, folder);
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
-    copyFileSync(DOCKERFILE, join(folder, 'Dockerfile'));
+    copyFileSync(source('Dockerfile'), join(folder, 'Dockerfile'));
     letEveryoneRead(folder);
     return folder;
   } catch (error) {
@@ -186,10 +186,6 @@ function isFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** The folder that holds `lambda/`: the repository, or `dist/` in the installed package. */
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-
 /** What is started by its name in the image: by the host's command, by a health check, or as a thread. */
 const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>> = {
   lambda: {
@@ -214,11 +210,18 @@ const UNBUNDLED = 'onnxruntime-node';
 const REQUIRE =
   "import { createRequire as requireOfBundle } from 'node:module'; const require = requireOfBundle(import.meta.url);";
 
-/** Writes what a host starts into a folder, a file each, bundled with everything that it imports. */
-function bundleHost(host: ImageHost, folder: string): void {
-  const entryPoints = Object.entries(ENTRY_POINTS[host]).map(([out, file]) => ({ out, in: `${file}.${EXTENSION}` }));
+/** The package has its hosts bundled: an app needs no esbuild. */
+function addHost(host: ImageHost, folder: string): void {
+  if (import.meta.url.endsWith('.ts')) bundleHost(host, folder);
+  else cpSync(source(`../hosts/${host}`), folder, { recursive: true });
+}
+
+/** Writes what a host starts into a folder, a file each, bundled from the sources with everything that it imports. */
+export function bundleHost(host: ImageHost, folder: string): void {
+  const { buildSync }: typeof import('esbuild') = createRequire(import.meta.url)('esbuild');
+  const entryPoints = Object.entries(ENTRY_POINTS[host]).map(([out, file]) => ({ out, in: `${file}.ts` }));
   buildSync({
-    absWorkingDir: ROOT,
+    absWorkingDir: fileURLToPath(new URL('../..', import.meta.url)),
     entryPoints,
     outdir: folder,
     bundle: true,

@@ -1,5 +1,5 @@
-import type { Size } from 'aws-cdk-lib';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { Size } from 'aws-cdk-lib/core';
 import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES, outside, shareOfMemory } from '../../lambda/core/limits.ts';
 
 import type { FunctionNetwork } from '../compute/scoringFunction.ts';

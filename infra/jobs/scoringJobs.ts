@@ -1,4 +1,3 @@
-import { ArnFormat, Duration, Names, Stack, Validations } from 'aws-cdk-lib';
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import { Grant, type IGrantable, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
@@ -12,6 +11,7 @@ import {
   LogLevel,
   StateMachine,
 } from 'aws-cdk-lib/aws-stepfunctions';
+import { ArnFormat, Duration, Names, Stack } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
 import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';
@@ -26,7 +26,7 @@ import {
 import { createBucket, createLogGroup, type LogGroupOptions } from '../constructs/created.ts';
 import { isKeyUnknown } from '../constructs/existingThings.ts';
 import { combine, grantModels, grantPut, grantRead, type Keys, patternOf } from '../constructs/permissions.ts';
-import { acknowledgeStandards, acknowledgeWildcard } from '../constructs/problems.ts';
+import { acknowledge, acknowledgeStandards, acknowledgeWildcard } from '../constructs/problems.ts';
 import { PERIOD, scoringMetric } from '../monitoring/scoringMetrics.ts';
 import type { Prices } from '../priceList.ts';
 import { jobDefinition, MAP_LABEL } from './jobDefinition.ts';
@@ -189,7 +189,7 @@ function notifyOfFiles(bucket: IBucket, prefix: string, target: IFunction): void
   bucket.addEventNotification(EventType.OBJECT_CREATED, new LambdaDestination(target), { prefix });
   const handler = Stack.of(bucket).node.tryFindChild(HANDLER);
   if (handler === undefined) return;
-  for (const [id, reason] of Object.entries(OF_HANDLER)) Validations.of(handler).acknowledge({ id, reason });
+  for (const [id, reason] of Object.entries(OF_HANDLER)) acknowledge(handler, id, reason);
 }
 
 interface StateMachineOptions extends LogGroupOptions {
@@ -230,8 +230,8 @@ function createStateMachine(scope: Construct, options: StateMachineOptions): Sta
     }),
   });
   grantStates(stateMachine, options);
-  Validations.of(stateMachine).acknowledge({ id: 'AwsSolutions-SF1', reason: WHY_NOT_ALL_EVENTS });
-  if (!tracing) Validations.of(stateMachine).acknowledge({ id: 'AwsSolutions-SF2', reason: WHY_NOT_TRACED });
+  acknowledge(stateMachine, 'AwsSolutions-SF1', WHY_NOT_ALL_EVENTS);
+  if (!tracing) acknowledge(stateMachine, 'AwsSolutions-SF2', WHY_NOT_TRACED);
   return stateMachine;
 }
 
@@ -249,10 +249,10 @@ function grantStates(stateMachine: StateMachine, options: StateMachineOptions): 
   allow(['states:DescribeExecution', 'states:StopExecution'], names.executions);
   bucket.encryptionKey?.grant(stateMachine, 'kms:Decrypt', 'kms:GenerateDataKey');
   grantUnknownKey(stateMachine, bucket, encryptionKey);
-  const acknowledge = (arn: string, reason: string) => acknowledgeWildcard(stateMachine, arn, reason);
-  for (const arn of [...plans, answers]) acknowledge(arn, 'Every job has a folder of its own');
-  for (const arn of names.executions) acknowledge(arn, 'Its children are executions with names of their own');
-  acknowledge('*', 'The permissions to set up the delivery of logs, and to send traces, know no resources');
+  const explain = (arn: string, reason: string) => acknowledgeWildcard(stateMachine, arn, reason);
+  for (const arn of [...plans, answers]) explain(arn, 'Every job has a folder of its own');
+  for (const arn of names.executions) explain(arn, 'Its children are executions with names of their own');
+  explain('*', 'The permissions to set up the delivery of logs, and to send traces, know no resources');
 }
 
 /** What a state machine is called before it is there: one of its functions must know. */

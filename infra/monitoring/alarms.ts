@@ -1,4 +1,3 @@
-import { Stack } from 'aws-cdk-lib';
 import {
   Alarm,
   CfnAlarm,
@@ -9,6 +8,7 @@ import {
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { TopicBase } from 'aws-cdk-lib/aws-sns';
+import { Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';

@@ -1,4 +1,3 @@
-import { Stack } from 'aws-cdk-lib';
 import {
   type Alarm,
   AlarmStatusWidget,
@@ -11,6 +10,7 @@ import {
   Stats,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { ALL_METRIC_UNITS, METRIC_UNITS, type MetricName } from '../../lambda/core/observer.ts';
 import type { Graph } from '../compute/compute.ts';

@@ -6,6 +6,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import {
+  docPage,
   type Finished,
   LOWEST,
   LOWEST_MAJOR,
@@ -15,6 +16,7 @@ import {
   REPOSITORY,
   TOO_LOW,
 } from '../helpers/command.ts';
+import { blocksOf } from './recipes/blocks.ts';
 
 const run = promisify(execFile);
 
@@ -33,7 +35,7 @@ describe('the packed package', () => {
     await writeFile(join(folder, 'package.json'), '{"type": "module"}');
     await cp(installed, installedBare, { recursive: true });
     await linkPackages(Object.keys(MANIFEST.dependencies), join(bare, 'node_modules'));
-  });
+  }, 240_000);
   afterAll(async () => {
     for (const made of [folder, bare]) await rm(made, { recursive: true });
   });
@@ -45,6 +47,9 @@ describe('the packed package', () => {
         'dist/client/index.js',
         'dist/client/index.d.ts',
         'dist/infra/image/cuda.txt',
+        'dist/infra/hosts/worker/worker.js',
+        'dist/infra/hosts/worker/healthCheck.js',
+        'dist/infra/hosts/worker/sessionWorker.js',
         'cli/bin.js',
       ]),
     );
@@ -116,6 +121,31 @@ describe('the packed package', () => {
       expect.arrayContaining(['Dockerfile', 'handler.js', 'models', 'node_modules', 'sessionWorker.js']),
     );
   });
+
+  it('gives an app that `cdk init` made the construct, as docs/construct.md has it, in CommonJS', async () => {
+    const shop = join(folder, 'shop');
+    await mkdir(shop);
+    const command = (script: string, ...args: readonly string[]) =>
+      run(process.execPath, [join(REPOSITORY, 'node_modules', script), ...args], { cwd: shop });
+    await command('aws-cdk/bin/cdk', 'init', 'app', '--language', 'typescript', '--generate-only');
+    for (const { name, text } of blocksOf(docPage('construct.md')).filter(({ name }) => name !== '')) {
+      await writeFile(join(shop, name), text);
+    }
+    // What stands in for the packages that the template has and the repository has not: @types/jest, tsx and @swc/jest.
+    await writeFile(join(shop, 'jest.d.ts'), 'declare function test(name: string, run: () => void): void;');
+    await cp(join(REPOSITORY, 'models', 'digits'), join(shop, 'models', 'digits'), { recursive: true });
+    const types = ['--types', 'node', '--typeRoots', join(REPOSITORY, 'node_modules', '@types')];
+    await command('typescript/bin/tsc', '--noEmit', 'false', '--outDir', 'built', ...types);
+    const config = JSON.stringify({ roots: ['<rootDir>/built/test'], transform: {}, testEnvironment: 'node' });
+    const tested = await command('jest/bin/jest.js', '--config', config);
+    await command('aws-cdk/bin/cdk', 'synth', '--quiet', '--app', `${process.execPath} built/bin/shop.js`);
+    const staged = (await readdir(join(shop, 'cdk.out'))).find((name) => name.startsWith('asset.')) ?? '';
+
+    expect(tested.stderr).toMatch(/1 passed, 1 total/);
+    expect(await readdir(join(shop, 'cdk.out', staged))).toEqual(
+      expect.arrayContaining(['Dockerfile', 'handler.js', 'models', 'sessionWorker.js']),
+    );
+  }, 240_000);
 
   it('has a command that scores a file', async () => {
     await writeFile(join(folder, 'in.jsonl'), `{"instances":[[${new Array(64).fill(0)}]]}\n`);

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import type { App } from 'aws-cdk-lib';
@@ -9,6 +9,7 @@ import { createApp, createScoring, createStack, refusalOf } from '../../helpers/
 const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`;
 
 interface Source {
+  readonly directory: string;
   readonly dockerBuildArgs?: Readonly<Record<string, string>>;
 }
 
@@ -33,6 +34,15 @@ const refused = (imageBuild: ImageBuild, compute = lambdaCompute()) =>
 describe('what an image is built from', () => {
   it('is left to the Dockerfile where nothing is said', () => {
     expect(built({}).source.dockerBuildArgs).toEqual({});
+  });
+
+  it('is not put together where the CDK bundles nothing, as for `cdk list`', () => {
+    const app = createApp({ context: { 'aws:cdk:bundling-stacks': [] } });
+    createScoring({ image: undefined, models: join(REPOSITORY, 'models') }, createStack(app));
+    const { directory } = imageOf(app).source;
+
+    expect(readdirSync(join(app.outdir, directory))).toContain('Dockerfile');
+    expect(readdirSync(join(app.outdir, directory))).not.toContain('models');
   });
 
   it('is the given base, and another image where another base is given', () => {

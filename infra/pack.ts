@@ -1,0 +1,34 @@
+// What `npm run build` adds to the compiled files: what images are made of, and the construct for apps that `require` it.
+
+import { copyFileSync, cpSync, writeFileSync } from 'node:fs';
+import { buildSync } from 'esbuild';
+import { bundleHost } from './image/stageImage.ts';
+
+for (const file of ['Dockerfile', 'cuda.txt', 'cufft.txt']) {
+  copyFileSync(`infra/image/${file}`, `dist/infra/image/${file}`);
+}
+for (const host of ['lambda', 'worker'] as const) bundleHost(host, `dist/infra/hosts/${host}`);
+
+// One file: Jest and older versions of Node cannot `require` those of our dependencies that are ES modules. It is where
+// the module of the same code is that looks for files beside it.
+buildSync({
+  entryPoints: ['dist/infra/index.js'],
+  outfile: 'dist/infra/image/construct.cjs',
+  bundle: true,
+  platform: 'node',
+  target: 'node22',
+  format: 'cjs',
+  mainFields: ['module', 'main'],
+  external: ['aws-cdk-lib', 'constructs'],
+  define: { 'import.meta.url': 'moduleUrl' },
+  banner: { js: "const moduleUrl = require('node:url').pathToFileURL(__filename).href;" },
+});
+
+// TypeScript takes the format of a declaration from the package.json above it.
+for (const part of ['infra', 'lambda']) {
+  cpSync(`dist/${part}`, `dist/cjs/${part}`, {
+    recursive: true,
+    filter: (file) => !/\.[^./]+$/.test(file) || file.endsWith('.d.ts'),
+  });
+}
+writeFileSync('dist/cjs/package.json', '{ "type": "commonjs" }\n');
