@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { type Failure, failure, preview } from '../../lambda/core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../../lambda/core/json.ts';
 import { type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
+import { notAmong } from '../../lambda/core/wrongValue.ts';
 import type { Spec } from '../../lambda/jobs/jobTypes.ts';
 import { matchColumns } from '../../lambda/jobs/planJob.ts';
 import {
@@ -195,16 +196,17 @@ function keysOfInputs({ inputs }: Model, { inputs: given = {} }: Columns): Input
 }
 
 function refuseMissing(first: JsonObject, inputs: readonly InputKeys[], keep: readonly string[]): void {
+  const there = Object.keys(first);
   for (const { spec, keys } of inputs) {
-    const missing = keys.find((key) => !Object.hasOwn(first, key));
+    const missing = keys.find((key) => !there.includes(key));
     if (missing === undefined) continue;
     throw new Error(
-      `input '${spec.name}': expected the key ${preview(missing)} in each line, got none in the first; say which keys ` +
-        `it has, such as --inputs ${spec.name}=p0..p63 or ${spec.name}=a,b, or --format requests if lines are requests`,
+      `input '${spec.name}': ${notAmong('keys of the first line', there, [missing])}; say which keys make it up: --inputs ` +
+        `${spec.name}=KEY,KEY or ${spec.name}=FIRST..LAST, or give --format requests if lines are requests`,
     );
   }
-  const lost = keep.find((key) => !Object.hasOwn(first, key));
-  if (lost !== undefined) throw new Error(`--keep: expected keys that there are, got ${preview(lost)}`);
+  const lost = keep.filter((key) => !there.includes(key));
+  if (lost.length > 0) throw new Error(`--keep: ${notAmong('keys of the first line', there, lost)}`);
 }
 
 function valueOfKey(row: JsonObject, key: string): unknown {

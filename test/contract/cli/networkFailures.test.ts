@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { answersJson, startFront } from '../../helpers/frontServer.ts';
+import { afterThisTest } from '../../helpers/openModels.ts';
 
 /** Commands that reach no deployment. */
 describe('batchscore submit and collect, without a deployment', () => {
@@ -19,18 +20,13 @@ describe('batchscore submit and collect, without a deployment', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  /** Names an endpoint where nothing listens any more. */
-  async function deadStack(keys: Readonly<Record<string, string>>): Promise<string> {
-    const { endpoint, stop } = await startFront(undefined, []);
-    await stop();
-    const file = join(folder, 'stack.json');
-    writeFileSync(file, JSON.stringify({ endpoint, region: 'us-east-1', ...keys }));
-    return file;
-  }
-
   it('say of a store that cannot be read why, and how many results are missing', async () => {
     const queueUrl = 'http://127.0.0.1/queue';
-    const stack = await deadStack({ requestQueueUrl: queueUrl, resultQueueUrl: queueUrl });
+    // Without a server behind it each call is cut.
+    const { endpoint, stop } = await startFront(undefined, []);
+    afterThisTest(stop);
+    const stack = join(folder, 'stack.json');
+    writeFileSync(stack, JSON.stringify({ endpoint, region: 'us-east-1', resultQueueUrl: queueUrl }));
     const { code, stdout, stderr } = await batchscore([
       'collect',
       ids,
@@ -45,7 +41,7 @@ describe('batchscore submit and collect, without a deployment', () => {
       code: 1,
       stdout: `0 of 2 results are in ${out}, 0 with an error, 2 missing\n`,
     });
-    expect(stderr).toMatch(/2 are missing; the result store could not be read: .*ECONNREFUSED/);
+    expect(stderr).toMatch(/2 are missing; the result store could not be read: ./);
   });
 
   it.each([
@@ -55,7 +51,12 @@ describe('batchscore submit and collect, without a deployment', () => {
       1,
       'none: expected an ids file, got: no such file or directory; check the path',
     ],
-    ['a line of it', ['bad', '--out', 'out'], 1, 'bad: expected an ids file, line 1 cannot be read; check the path'],
+    [
+      'a line of it',
+      ['bad', '--out', 'out'],
+      1,
+      'bad: expected an ids file, got another at line 1; give the file that batchscore submit wrote, FILE.ids',
+    ],
     [
       'the stack file',
       ['ids', '--out', 'out', '--stack', 'none'],

@@ -44,7 +44,7 @@ describe('a request queue that takes less than 1 MiB', () => {
         index: 1,
         retryable: false,
         accepted: [expect.any(String), undefined],
-        message: expect.stringContaining(`request 1: ${limit}; 1 were accepted`),
+        message: expect.stringContaining(`request 1: ${limit}; accepted: 1`),
       });
       expect(counted.calls).toEqual(calls);
     }

@@ -86,7 +86,7 @@ describe('a call that is answered with failures', () => {
     const error = await submitErrorOf(client({ sqs: refusing }).submit(lines(20)));
     expect(error).toMatchObject({ index: 0, retryable: false });
     expect(error.message).toMatch(
-      /^request 10: .*: Refused; request 0 is the first that was not accepted; 0 were accepted, submit the others again$/,
+      /^request 10: .*: Refused; request 0 is the first that was not accepted; accepted: 0; submit the others again$/,
     );
   });
 

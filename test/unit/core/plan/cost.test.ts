@@ -37,9 +37,9 @@ describe('the cost of a measured model', () => {
 
   it.each<[string, readonly MeasuredRun[], string]>([
     ['a missing combination', MEASURED.slice(1), 'of 8 rows of length 100, got 0'],
-    ['one measured twice', [...MEASURED, { rows: 1, length: 10, ms: 2 }], 'of 1 rows of length 10, got 2'],
-    ['no time at all', [{ rows: 1, length: 1, ms: 0 }], 'of 1 rows of length 1, got 0'],
-    ['a time that is no number', [{ rows: 1, length: 1, ms: Number.NaN }], 'of 1 rows of length 1, got NaN'],
+    ['one measured twice', [...MEASURED, { rows: 1, length: 10, ms: 2 }], 'of 1 row of length 10, got 2'],
+    ['no time at all', [{ rows: 1, length: 1, ms: 0 }], 'of 1 row of length 1, got 0'],
+    ['a time that is no number', [{ rows: 1, length: 1, ms: Number.NaN }], 'of 1 row of length 1, got NaN'],
     ['an endless time', [{ rows: 1, length: 1, ms: Number.POSITIVE_INFINITY }], 'got Infinity'],
   ])('is refused for %s, naming it', (_, runs, message) => {
     expect(() => tableCost(runs)).toThrow(`expected one measurement in milliseconds`);
