@@ -94,6 +94,8 @@ describe('npm run dev', () => {
     // What was put is a job already: to submit it is to be told which.
     const { stdout } = await job('submit', 's3://batchscore-jobs/jobs/in/many.jsonl', '--json');
     expect(JSON.parse(stdout)).toMatchObject({ job: id, isNew: false });
+    const again = await job('submit', 's3://batchscore-jobs/jobs/in/many.jsonl');
+    expect(again.stdout).toMatch(new RegExp(`was cancelled.*; batchscore job resume ${id} goes on; --again `));
     expect(await job('resume', id)).toMatchObject({ code: 0 });
     await dev.says(new RegExp(`^job ${id}-2: done, `));
     const out = join(folder, 'out.jsonl');
