@@ -1,5 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { z } from 'zod';
@@ -220,19 +220,21 @@ function columnsOf(option: string, text: string): string[] {
  * A path to a model, or its name in the model repository where there is no such path.
  *
  * @param models the model repository
- * @throws Error for a name that is neither; what looks like a path is not looked at
+ * @throws Error for a name that is neither
  */
 export function modelPath(name: string, models: string): string {
   if (existsSync(name)) return name;
   const inRepository = join(models, name);
   if (existsSync(inRepository)) return inRepository;
-  if (/[/\\]|\.onnx$/.test(name)) return name;
   const names = existsSync(models) ? walkModels(models).map((model) => model.name) : [];
-  const nearest = nearestName(name, names);
+  const isPath = /[/\\]|\.onnx$/.test(name);
+  const folder = dirname(name);
+  const others = isPath && statSync(folder, { throwIfNoEntry: false })?.isDirectory() ? readdirSync(folder) : [];
+  const nearest = nearestName(basename(name), isPath ? others : names);
   const listed = names.length === 0 ? 'which has none' : names.join(', ');
   throw new Error(
     `${name}: expected a model folder, a .onnx file or a model of ${models} (${listed}), got none of these` +
-      (nearest === undefined ? '; check the name' : `; did you mean ${nearest}?`),
+      (nearest === undefined ? '; check the name' : `; did you mean ${isPath ? join(folder, nearest) : nearest}?`),
   );
 }
 

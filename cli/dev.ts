@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { retryReasons, type Telemetry } from '../lambda/aws/telemetry.ts';
-import { messageOf } from '../lambda/core/failure.ts';
+import { messageOf, plural } from '../lambda/core/failure.ts';
 import {
   BATCH_SIZE,
   FILL,
@@ -120,7 +120,7 @@ async function main(args: readonly string[]): Promise<number> {
 
 function sayInvocation({ records, closedBecause, failed, durationMs }: InvocationReport): void {
   say(
-    `invocation: ${records} messages (closed: ${BATCH_CLOSED[closedBecause]}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
+    `invocation: ${plural(records, 'message')} (closed: ${BATCH_CLOSED[closedBecause]}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
   );
 }
 
@@ -215,7 +215,7 @@ export function createDevTelemetry(say: (message: string) => void): Telemetry {
       checked: () => {},
       batchMismatch: ({ model, version, messageId, difference, maxRows }) =>
         say(
-          `  ${model}/${version} is ${maxRows === 1 ? 'not batched' : `run with ${maxRows} rows at most`} from now on: ` +
+          `  ${model}/${version} is ${maxRows === 1 ? 'not batched' : `run with ${plural(maxRows, 'row')} at most`} from now on: ` +
             `'${difference.output}' of ${messageId} differs alone`,
         ),
       written: (writeMs) => say(`  written in ${writeMs.toFixed(1)} ms`),
@@ -232,7 +232,7 @@ function describe(report: MicroBatchReport): string {
   const run = paddedLength > 1 ? `${paddedRows} × ${paddedLength}` : String(paddedRows);
   const padding = paddingShare > 0 ? `, ${(100 * paddingShare).toFixed(1)} % padding` : '';
   const stages = [stackMs, runMs, encodeMs].map((ms) => ms.toFixed(1)).join(' + ');
-  return `${model}/${version}, ${rows} rows run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode ${stages} ms`;
+  return `${model}/${version}, ${plural(rows, 'row')} run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode ${stages} ms`;
 }
 
 /** What a person wants to know of the local stack once it is up. */
@@ -243,7 +243,7 @@ function greeting({ models, queues }: LocalStack, page: string, { batchSize, win
     `  look   ${page} in a browser`,
     `  send   to ${queues.endpoint}, with any SQS client and any credentials`,
     '         npx batchscore submit FILE --stack stack.json: the line above, in a file',
-    `  batch  up to ${batchSize} messages, or those of ${windowSeconds} s`,
+    `  batch  up to ${plural(batchSize, 'message')}, or those of ${windowSeconds} s`,
   ].join('\n');
 }
 

@@ -4,9 +4,8 @@ import { pipeline } from 'node:stream/promises';
 import { HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { Batchscore, JobOptions, JobStatus } from '../client/index.ts';
 import { PRICES, type Prices } from '../infra/priceList.ts';
-import { hasCode } from '../lambda/aws/awsError.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';
-import { messageOf } from '../lambda/core/failure.ts';
+import { plural } from '../lambda/core/failure.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../lambda/core/limits.ts';
 import { COMPRESSIONS, FORMATS } from '../lambda/jobs/jobTypes.ts';
 import { countRows } from '../lambda/jobs/planJob.ts';
@@ -73,17 +72,7 @@ const ACTIONS = {
 const NAMES = Object.keys(ACTIONS) as (keyof typeof ACTIONS)[];
 
 async function run([name, ...args]: readonly string[]): Promise<number> {
-  try {
-    return await ACTIONS[knownName('an action', name, NAMES)](args);
-  } catch (cause) {
-    if (!hasCode(cause, 'ECONNREFUSED')) throw cause;
-    throw new Error(
-      `expected the deployment's jobs, nothing listens there (${messageOf(cause)}); is npm run dev running?`,
-      {
-        cause,
-      },
-    );
-  }
+  return ACTIONS[knownName('an action', name, NAMES)](args);
 }
 
 export const job = { help: HELP, run };
@@ -124,8 +113,10 @@ async function submitJob(args: readonly string[]): Promise<number> {
     const outputPrefix = options.out === undefined ? {} : { outputPrefix: prefixIn(bucket, options.out) };
     const submitted = await client.jobs.submit(uri, { ...spec, ...calls, ...outputPrefix, again });
     const { job, isNew, folder } = submitted;
-    const was = isNew ? 'is submitted' : 'was submitted before (--again scores the file anew)';
-    const tell = (): void => print(options.json, submitted, `${job} ${was}; results go to s3://${bucket}/${folder}`);
+    const stands = isNew ? '' : `; ${describe(await client.jobs.status(job))}; --again scores the file anew`;
+    const was = isNew ? 'is submitted' : 'was submitted before';
+    const tell = (): void =>
+      print(options.json, submitted, `${job} ${was}; results go to s3://${bucket}/${folder}${stands}`);
     if (options.wait) return await waitAndReport(client, job, options.json, options.json ? undefined : tell);
     tell();
     return 0;
@@ -198,7 +189,8 @@ async function estimateOf(
 function describeEstimate({ rows, parts, pieces, minutes, dollars, dollarsPerMillion }: Estimate): string {
   const cents = (usd: number): string => `${usd < 0.1 ? usd.toPrecision(2) : usd.toFixed(2)} $`;
   return (
-    `about ${rows} rows in ${parts} parts, ${pieces} pieces: ${cents(dollars.all)}, ${minutes.toFixed(1)} minutes; ` +
+    `about ${plural(rows, 'row')} in ${plural(parts, 'part')}, ${plural(pieces, 'piece')}: ${cents(dollars.all)}, ` +
+    `${minutes.toFixed(1)} minutes; ` +
     `compute ${cents(dollars.compute)}, S3 ${cents(dollars.objects)}, transitions ${cents(dollars.transitions)}; ` +
     `${cents(dollarsPerMillion)} a million rows`
   );
@@ -216,6 +208,9 @@ async function waitForJob(args: readonly string[]): Promise<number> {
   return withJob(args, (client, job, json) => waitAndReport(client, job, json));
 }
 
+/** Where there is no terminal to draw a bar on. */
+const SAY_EVERY_MS = 10_000;
+
 /**
  * Waits with a progress bar, and prints how the job has ended.
  *
@@ -229,13 +224,19 @@ async function waitAndReport(
   begin: () => void = () => {},
 ): Promise<number> {
   let bar: ReturnType<typeof progressBar> | undefined;
+  let saidAt = Date.now();
   const stopBar = (): void => bar?.stop();
   const { signal, exitCode, finished } = listenForInterruption('nothing: the job goes on', stopBar);
   begin();
   try {
     const status = await client.jobs.wait(job, {
       signal,
-      onStatus({ pieces }) {
+      onStatus(status) {
+        const { state, pieces } = status;
+        if (!process.stderr.isTTY && state === 'running' && Date.now() - saidAt >= SAY_EVERY_MS) {
+          saidAt = Date.now();
+          process.stderr.write(`${describe(status)}\n`);
+        }
         if (pieces?.all === undefined) return;
         bar ??= progressBar('scoring', pieces.all, 'count');
         bar.update(pieces.done);
@@ -333,11 +334,17 @@ function describe({
 }: JobStatus): string {
   const done = pieces === undefined ? 'not planned yet' : `${pieces.done} of ${pieces.all ?? 'its'} pieces scored`;
   if (state === 'running') return `${job} is running: ${done}`;
-  if (state !== 'done')
-    return [`${job} ${state === 'failed' ? 'has failed' : 'was cancelled'}, ${done}`, code, message].join(': ');
+  if (state !== 'done') {
+    const ended = [`${job} ${state === 'failed' ? 'has failed' : 'was cancelled'}, ${done}`, code, message];
+    return `${ended
+      .filter((part) => part !== undefined)
+      .join(': ')
+      .trimEnd()}; batchscore job resume ${job} goes on`;
+  }
   const failed = Object.entries(errors).map(([name, count]) => `, ${name} ${count}`);
-  const given = failedParts.length > 0 ? `; ${failedParts.length} pieces were given up, see ${output}failed/` : '';
-  return `${job} is done: ${rows} rows in ${output}data/${failed.join('')}${given}`;
+  const given =
+    failedParts.length > 0 ? `; given up: ${plural(failedParts.length, 'piece')}, see ${output}failed/` : '';
+  return `${job} is done: ${plural(rows, 'row')} in ${output}data/${failed.join('')}${given}`;
 }
 
 interface EstimateInput {

@@ -12,12 +12,13 @@ import pLimit from 'p-limit';
 import { z } from 'zod';
 import { MAX_BATCH_ENTRIES } from '../lambda/aws/sendBatches.ts';
 import type { Telemetry } from '../lambda/aws/telemetry.ts';
+import { plural } from '../lambda/core/failure.ts';
 import { parseIfJson } from '../lambda/core/json.ts';
 import { BATCH_SIZE } from '../lambda/core/limits.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../lambda/core/record.ts';
 import { parseOptions, runCommand, type Streams, wholeNumber } from './arguments.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/localStack.ts';
-import { progressBar } from './terminal.ts';
+import { progressBar, sayWhenInterrupted } from './terminal.ts';
 
 const HELP = `Usage: npm start -- [options]
 
@@ -49,6 +50,7 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
       ? Math.min(BATCH_SIZE.max, Math.ceil(messages.length / BATCHES))
       : wholeNumber('--batch-size', options['batch-size'], BATCH_SIZE.min, BATCH_SIZE.max);
 
+  const finished = sayWhenInterrupted('stopped; nothing is left running');
   const telemetry = createTally((error) => void stderr.write(`${error}\n`));
   const stack = await startLocalStack({
     port: 0,
@@ -67,6 +69,7 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
     return [report.batched, report.oneByOne].every(isComplete) ? 0 : 1;
   } finally {
     await stack.stop();
+    finished();
   }
 }
 
@@ -194,7 +197,7 @@ async function sendAll(sqs: SQSClient, QueueUrl: string, messages: readonly Demo
     send,
   );
   if (sent.size === messages.length) return sent;
-  throw new Error(`expected the request queue to take ${messages.length} messages, it took ${sent.size}`);
+  throw new Error(`expected the request queue to take all of ${messages.length}, it took ${sent.size}; start again`);
 }
 
 async function untilWritten(
@@ -347,7 +350,7 @@ function rowsOf(messages: readonly DemoMessage[], { batched, oneByOne, batchSize
     ],
     ['errors', errors.map(([code, times]) => `${code} ${times}`).join(', ')],
     ['in batches', `${speedOf(batched)} at batch size ${batchSize}`],
-    ['', `the model ran ${runs.count} times, with ${(runs.rows / runs.count).toFixed(1)} rows on average`],
+    ['', `the model ran ${plural(runs.count, 'time')}, with ${(runs.rows / runs.count).toFixed(1)} rows on average`],
     ['one by one', `${speedOf(oneByOne)} at batch size 1`],
     ['speed-up', `${(oneByOne.seconds / batched.seconds).toFixed(1)}×`],
   ];

@@ -112,3 +112,21 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
   };
   return { signal: interrupted.signal, exitCode: () => exitCode, finished };
 }
+
+/**
+ * Has the first SIGINT or SIGTERM say a sentence before it ends the process: for what has nothing to finish.
+ *
+ * @returns to call once it is through
+ */
+export function sayWhenInterrupted(sentence: string): () => void {
+  const listener = (name: SignalName): void => {
+    stopListening();
+    process.stderr.write(`${process.stderr.isTTY ? '\n' : ''}${sentence}\n`);
+    process.kill(process.pid, name);
+  };
+  const stopListening = (): void => {
+    for (const name of SIGNALS) process.removeListener(name, listener);
+  };
+  for (const name of SIGNALS) process.on(name, listener);
+  return stopListening;
+}

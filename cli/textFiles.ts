@@ -1,5 +1,5 @@
-import { createReadStream, type ReadStream, type Stats } from 'node:fs';
-import { type FileHandle, open, stat } from 'node:fs/promises';
+import { constants, createReadStream, type ReadStream, type Stats } from 'node:fs';
+import { access, type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { getSystemErrorMessage } from 'node:util';
@@ -18,7 +18,7 @@ export async function openOutput(path: string, flags: 'a' | 'w'): Promise<FileHa
   try {
     return await open(path, flags);
   } catch (cause) {
-    if (hasCode(cause, 'ENOENT')) throw noFolder(path, cause);
+    if (hasCode(cause, 'ENOENT')) await refuseMissingFolder(path);
     const reason = systemReason(cause) ?? String(cause);
     throw notWritable(path, reason, cause);
   }
@@ -104,6 +104,10 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
     const got = typeof found === 'string' ? found : 'no file';
     throw new Error(`${path}: expected a file of requests, got: ${got}; check the path`);
   }
+  await access(path, constants.R_OK).catch((cause: unknown) => {
+    const reason = systemReason(cause) ?? String(cause);
+    throw new Error(`${path}: expected a file that can be read, got: ${reason}; check its permissions`, { cause });
+  });
   let stream: ReadStream | undefined;
   return {
     get stream() {

@@ -1,3 +1,5 @@
+import { plural } from '../lambda/core/failure.ts';
+
 /** Codes of errors that the client itself raises. Those that come with a result are in docs/message-format.md. */
 export type ClientCode =
   /** No result came in time. */
@@ -92,7 +94,7 @@ export class SubmitError extends Error {
     const reason = cause instanceof Error ? cause.message : String(cause);
     const first = firstMissing(accepted);
     const firstOne = first === index ? '' : `; request ${first} is the first that was not accepted`;
-    super(`request ${index}: ${reason}${firstOne}; ${count} were accepted, submit the others again`, { cause });
+    super(`request ${index}: ${reason}${firstOne}; accepted: ${count}; submit the others again`, { cause });
     this.index = first;
     this.accepted = accepted;
     this.retryable =
@@ -121,7 +123,8 @@ export class CollectTimeoutError extends Error {
   ) {
     const unread = cause === undefined ? '' : `; the result store could not be read: ${String(cause)}`;
     super(
-      `expected ${expected} results within ${timeoutMs} ms, ${missing.length} are missing${unread}` +
+      `expected ${plural(expected, 'result')} within ${timeoutMs} ms, ${missing.length} ${missing.length === 1 ? 'is' : 'are'} ` +
+        `missing${unread}` +
         `${othersInBetween(othersReceived)}; collect the missing ones again, or look for their messages in the ` +
         'dead-letter queue',
       { cause },
@@ -142,7 +145,7 @@ interface StoreTrouble {
 export function othersInBetween(othersReceived: number): string {
   if (othersReceived === 0) return '';
   return (
-    `; the result queue gave results of others ${othersReceived} times, which were given back; give each client a ` +
+    `; the result queue gave results of others ${plural(othersReceived, 'time')}, which were given back; give each client a ` +
     'result queue of its own, or use resultTable'
   );
 }

@@ -55,7 +55,7 @@ export interface SubmittedJob {
 export interface WaitOptions {
   /** Told how the job stands, each time it is asked. */
   readonly onStatus?: ((status: JobStatus) => void) | undefined;
-  /** Milliseconds between two questions. @default 5000 */
+  /** Milliseconds between two questions. @default as long as it has been waited, from 500 up to 5,000 */
   readonly pollMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -100,6 +100,9 @@ export interface JobSettings {
   readonly sfn: SFNClient;
 }
 
+const MIN_POLL_MS = 500;
+const MAX_POLL_MS = 5_000;
+
 export function createJobs(settings: JobSettings): Jobs {
   const { s3, sfn, bucket, stateMachineArn } = settings;
   const storage = createJobStorage({ s3, bucket });
@@ -132,12 +135,13 @@ export function createJobs(settings: JobSettings): Jobs {
       return { job: start.job, isNew, folder: where };
     },
     status: async (job) => statusOf(storage, await describe(job)),
-    async wait(job, { onStatus, pollMs = 5_000, signal } = {}) {
+    async wait(job, { onStatus, pollMs, signal } = {}) {
+      const startedAt = Date.now();
       for (;;) {
         const status = await jobs.status(job);
         onStatus?.(status);
         if (status.state !== 'running') return status;
-        await pause(pollMs, signal);
+        await pause(pollMs ?? Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, Date.now() - startedAt)), signal);
       }
     },
     async cancel(job) {

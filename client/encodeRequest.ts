@@ -1,5 +1,5 @@
 import { encodeData } from '../lambda/core/encode.ts';
-import { isFailure, preview } from '../lambda/core/failure.ts';
+import { isFailure, plural, preview } from '../lambda/core/failure.ts';
 import { escapeForSqs } from '../lambda/core/json.ts';
 import {
   DATATYPE_NAMES,
@@ -211,7 +211,7 @@ function assertShape(path: string, shape: readonly number[]): void {
 
 function wrongCount(path: string, shape: readonly number[], got: number): RequestError {
   return new RequestError(
-    `${path}: expected ${elementCount(shape)} elements for shape [${shape.join(', ')}], got ${got}; ` +
+    `${path}: expected ${plural(elementCount(shape), 'element')} for shape [${shape.join(', ')}], got ${got}; ` +
       'make shape and data agree',
   );
 }

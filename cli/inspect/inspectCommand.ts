@@ -1,5 +1,6 @@
 import { relative } from 'node:path';
 import { MAX_MESSAGE_BYTES } from '../../lambda/aws/sendBatches.ts';
+import { plural } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
 import { modelPath, parseCommand, printable, type Streams, UsageError } from '../arguments.ts';
 import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
@@ -195,7 +196,7 @@ function aboutModel(found: Inspection, width: number): string {
     ['model', `${model}, version ${version}`],
     ['file', `${shortPath(path)}, ${size(file.bytes)}${weights.join('')}`],
     ['opset', `${opsets.join(', ')}${file.producer === undefined ? '' : `; exported by ${file.producer}`}`],
-    ['operators', `${count(nodes)} nodes, of ${operators.length} operators`],
+    ['operators', `${plural(nodes, 'node')}, of ${plural(operators.length, 'operator')}`],
     ...(opened === undefined ? [] : aboutRows(opened, found.inputs)),
   ];
   return inColumns(rows, width);
@@ -226,7 +227,7 @@ const VERDICTS: Readonly<Record<Verdict, string>> = {
 function evidence({ verdict, probes, largestDifference }: Opened): string {
   if (verdict !== 'independent' || probes === 0) return '';
   const differed = largestDifference ? `differed by ${largestDifference.toExponential(0)} at most` : 'were the same';
-  return ` (${probes} probes, alone and in company; their answers ${differed})`;
+  return ` (${plural(probes, 'probe')}, alone and in company; their answers ${differed})`;
 }
 
 function runs({ maxBatchRows, allowedSizes, verdict }: Opened, inputs: readonly Value[]): string {
@@ -249,7 +250,7 @@ function ran({ samples, isMadeUp }: Opened): string {
   const forms = binary === undefined ? 'as they are' : 'as JSON and in binary';
   const [sent, got] = [shapesIn(JSON.parse(json), 'inputs'), shapesIn(answer, 'outputs')];
   const first = sent === undefined || got === undefined ? '' : `; the first: ${sent} → ${got}`;
-  return `${count(samples.length)} ${samples.length === 1 ? 'request' : 'requests'}, ${origin}, ${forms}${first}`;
+  return `${plural(samples.length, 'request')}, ${origin}, ${forms}${first}`;
 }
 
 /** The names and shapes of tensors in a request or an answer, where it is in the canonical form. */

@@ -1,8 +1,10 @@
 import { z } from 'zod';
 import { CollectTimeoutError, type OutputTensors, type ScoringResult, type SingleResult } from '../../client/index.ts';
 import { encodeData } from '../../lambda/core/encode.ts';
+import { plural } from '../../lambda/core/failure.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
+import { refuseFolder, refuseMissingFolder } from '../textFiles.ts';
 import { connectToCollect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
 import { openLineFile, readIds } from './lineFile.ts';
 
@@ -38,6 +40,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   if (options.out === undefined) throw new UsageError('expected --out FILE, got none');
   const timeoutMs = 1000 * wholeNumber('--timeout', options.timeout, 1, 86_400);
   const messageIds = (await readIds(idsPath)).map(({ messageId }) => messageId);
+  await refuseMissingFolder(options.out);
+  await refuseFolder(options.out);
 
   const { client, close } = await connectToCollect(options);
   const results = await openResultsFile(options.out);
@@ -68,7 +72,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const collected = messageIds.length - missing;
   const summary = { collected, missing, failed: results.failed(), out: options.out };
   const others = missing > 0 ? `, ${missing} missing` : '';
-  const there = `${collected} of ${messageIds.length} results are in ${options.out}`;
+  const are = messageIds.length === 1 ? 'is' : 'are';
+  const there = `${collected} of ${plural(messageIds.length, 'result')} ${are} in ${options.out}`;
   const sentence = `${there}, ${summary.failed} with an error${others}`;
   streams.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
   if (signal.aborted) streams.stderr.write('stopped; run the same command again to get the others\n');

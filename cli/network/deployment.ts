@@ -1,10 +1,15 @@
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { createConnection } from 'node:net';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { z } from 'zod';
-import { Batchscore } from '../../client/index.ts';
+import { Batchscore, type BatchscoreOptions } from '../../client/index.ts';
 import { CLIENT_PATIENCE, createDynamoDbClient, createS3Client, createSqsClient } from '../../lambda/aws/awsClients.ts';
 import { createSfnClient } from '../../lambda/aws/jobExecutions.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
+import { parseIfJson } from '../../lambda/core/json.ts';
 import { JOB_RANGES } from '../../lambda/core/limits.ts';
+import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
 
 import { UsageError } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
@@ -80,7 +85,7 @@ interface Connection {
 export async function connectToSubmit(values: DeploymentValues): Promise<Connection & { readonly isFifo: boolean }> {
   const stack = await deploymentOf(values);
   if (stack.requestQueueUrl === undefined) throw notSaid(values.stack, 'requestQueueUrl', '--request-queue URL');
-  return { ...connect(stack), isFifo: stack.requestQueueUrl.endsWith('.fifo') };
+  return { ...(await connect(stack, values)), isFifo: stack.requestQueueUrl.endsWith('.fifo') };
 }
 
 /** @throws UsageError when it is not said where results are, or FILE cannot be read */
@@ -89,7 +94,7 @@ export async function connectToCollect(values: DeploymentValues): Promise<Connec
   if (stack.resultTable === undefined && stack.resultQueueUrl === undefined) {
     throw notSaid(values.stack, 'resultTable or resultQueueUrl', '--result-table NAME or --result-queue URL');
   }
-  return connect(stack);
+  return connect(stack, values);
 }
 
 /** What commands of jobs talk to. */
@@ -107,7 +112,11 @@ export async function connectToJobs(values: DeploymentValues): Promise<JobConnec
   if (jobStateMachine === undefined || bucket === undefined) {
     throw notSaid(values.stack, 'jobStateMachine and jobBucket', '--job-state-machine ARN and --job-bucket NAME');
   }
-  return { ...connect(stack), bucket, concurrency: Number(stack.jobConcurrency ?? JOB_RANGES.concurrency.default) };
+  return {
+    ...(await connect(stack, values)),
+    bucket,
+    concurrency: Number(stack.jobConcurrency ?? JOB_RANGES.concurrency.default),
+  };
 }
 
 async function deploymentOf(values: DeploymentValues): Promise<Stack> {
@@ -116,19 +125,65 @@ async function deploymentOf(values: DeploymentValues): Promise<Stack> {
   return { ...stack, ...Object.fromEntries(replaced) };
 }
 
-function connect(stack: Stack): Connection & Pick<JobConnection, 's3'> {
+async function connect(stack: Stack, values: DeploymentValues): Promise<Connection & Pick<JobConnection, 's3'>> {
   const { endpoint, dynamodbEndpoint: _, s3Endpoint: __, sfnEndpoint: ___, jobConcurrency, ...where } = stack;
   const clients = endpoint === undefined ? clientsOnAws(stack) : localClients(stack, endpoint);
-  const client = new Batchscore({
+  const client = clientWith(values, {
     ...where,
     ...clients,
     ...(jobConcurrency !== undefined && { jobConcurrency: Number(jobConcurrency) }),
   });
+  if (endpoint === undefined) await assertCredentials(clients.s3, NONE_FOR_DEV);
+  else await assertListening(endpoint);
   const close = async (): Promise<void> => {
     await client.close();
     for (const own of Object.values(clients)) own.destroy();
   };
   return { client, close, s3: clients.s3 };
+}
+
+/** @throws UsageError naming the options, or the keys of the stack FILE, whose values are wrong */
+function clientWith(values: DeploymentValues, options: BatchscoreOptions): Batchscore {
+  try {
+    return new Batchscore(options);
+  } catch (cause) {
+    if (!(cause instanceof TypeError)) throw cause;
+    const problems = cause.message.replace(/^Batchscore options: /, '');
+    const asTyped = Object.entries(REPLACED).reduce((text, [option, key]) => {
+      const name = values[option as Option] === undefined ? `--stack: ${key}` : `--${option}`;
+      return text.replace(new RegExp(`(^|; )${key}(\\.\\d+)?:`), `$1${name}:`);
+    }, problems);
+    throw new UsageError(asTyped, { cause });
+  }
+}
+
+const NONE_FOR_DEV = '; what npm run dev serves needs none: give --stack FILE with the first line that it prints';
+
+/** @throws Error saying how a command gets credentials, which the SDK does not */
+export async function assertCredentials({ config }: S3Client, hint = ''): Promise<void> {
+  await config.credentials().catch((cause: unknown) => {
+    throw new Error(
+      `expected AWS credentials, got none (${messageOf(cause)}); run aws configure or aws sso login, or set AWS_PROFILE${hint}`,
+      { cause },
+    );
+  });
+}
+
+/** A local deployment that was stopped has forgotten everything: there is nothing to wait for. */
+async function assertListening(endpoint: string): Promise<void> {
+  const { protocol, hostname, port } = new URL(endpoint);
+  const socket = createConnection({ host: hostname, port: Number(port) || (protocol === 'https:' ? 443 : 80) });
+  try {
+    await once(socket, 'connect');
+  } catch (cause) {
+    throw new Error(
+      `expected the deployment at ${endpoint}, nothing listens there (${messageOf(cause)}); is npm run dev running? ` +
+        'Give --stack the line that it printed last',
+      { cause },
+    );
+  } finally {
+    socket.destroy();
+  }
 }
 
 /** The client makes the others. */
@@ -157,7 +212,7 @@ const STACK = z.object({
   payloadBucket: text,
   payloadPrefix: text,
   region: text,
-  endpoint: text,
+  endpoint: z.url().optional(),
   dynamodbEndpoint: text,
   s3Endpoint: text,
   jobStateMachine: text,
@@ -174,33 +229,34 @@ type Stack = z.infer<typeof STACK>;
 
 /** @throws UsageError when the file of `--stack` cannot be read, or holds none or several */
 async function readStack(file: string): Promise<Stack> {
-  try {
-    return deploymentIn(parseFile(await readFile(file, 'utf8')));
-  } catch (cause) {
-    const reason = systemReason(cause);
-    if (reason !== undefined) {
-      throw new UsageError(`--stack: ${file}: expected a file, got: ${reason}; check the path`, { cause });
-    }
-    throw new UsageError(
-      `--stack: expected ${file} to hold one deployment, as the JSON line that npm run dev prints ` +
-        'or the file that cdk deploy --outputs-file writes',
-      { cause },
-    );
-  }
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    const reason = systemReason(cause) ?? String(cause);
+    throw new UsageError(`--stack: ${file}: expected a file, got: ${reason}; check the path`, { cause });
+  });
+  const found = deploymentIn(text);
+  if (typeof found !== 'string') return found;
+  throw new UsageError(
+    `--stack: expected ${file} to hold one deployment, as the first line that npm run dev prints or the file that cdk ` +
+      `deploy --outputs-file writes, got ${found}`,
+  );
 }
 
-/** npm run prints a banner of its own before the line; an outputs file is one object on many lines. */
-function parseFile(text: string): unknown {
+/**
+ * npm run prints a banner of its own before the line. An outputs file is one object on many lines, with the outputs of
+ * each stack under its name.
+ *
+ * @returns what the file holds instead and what to do, where that is not one deployment
+ */
+function deploymentIn(text: string): Stack | string {
+  if (text.trim() === '') return 'an empty file; wait until npm run dev has printed the line, and keep that';
   const line = text.split('\n').find((one) => one.startsWith('{')) ?? '';
-  return JSON.parse(line.trimEnd() === '{' ? text : line);
-}
-
-/** An outputs file has the outputs of each stack under its name. */
-function deploymentIn(content: unknown): Stack {
-  const whole = STACK.parse(content);
+  const content = parseIfJson(line.trimEnd() === '{' ? text : line);
+  if (content === undefined) return 'text that is no JSON; name another file';
+  const { data: whole, error } = STACK.safeParse(content, IN_OUR_WORDS);
+  if (error !== undefined) return `other values (${problemsIn(error.issues, content).join('; ')}); correct them`;
   const outputs = OUTPUTS.safeParse(content).data ?? {};
   const [deployment, another] = Object.values(outputs).filter((stack) => stack.requestQueueUrl !== undefined);
-  if (another !== undefined) throw new Error('expected the outputs of one deployment, got several');
+  if (another !== undefined) return 'several; keep the one that is meant';
   return deployment ?? whole;
 }
 

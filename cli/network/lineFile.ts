@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { z } from 'zod';
 import { hasCode } from '../../lambda/aws/awsError.ts';
@@ -118,9 +118,9 @@ export async function readIds(path: string): Promise<SubmittedLine[]> {
     if (reason !== undefined) {
       throw new Error(`${path}: expected an ids file, got: ${reason}; check the path`, { cause });
     }
-    throw new Error(`${path}: expected an ids file, line ${submitted.length + 1} cannot be read; check the path`, {
-      cause,
-    });
+    const ids = `${path}.ids`;
+    const cure = existsSync(ids) ? `did you mean ${ids}?` : 'give the file that batchscore submit wrote, FILE.ids';
+    throw new Error(`${path}: expected an ids file, got another at line ${submitted.length + 1}; ${cure}`, { cause });
   }
 }
 

@@ -32,6 +32,7 @@ import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts'
 import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
 import { parseCommand, type Streams, UsageError } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
+import { assertCredentials } from './deployment.ts';
 
 const HELP = `Usage: batchscore publish FOLDER s3://BUCKET/PREFIX [options]
 
@@ -68,6 +69,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const place = prefix === '' ? digest : `${prefix}/${digest}`;
 
   const s3 = createS3Client(CLIENT_PATIENCE, { region: options.region, maxAttempts: ATTEMPTS });
+  await assertCredentials(s3);
   await assertRegion([s3]);
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   const bar = progressBar('publishing', bytes);
@@ -108,9 +110,17 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
 function targetOf(target: string) {
   const place = parseS3Prefix(target);
   if (place !== undefined && parseModelsUri(target) === undefined) return place;
-  throw new UsageError(
-    `expected s3://BUCKET/PREFIX, of letters, digits and . _ = + -, and without a digest at its end, got '${target}'`,
-  );
+  throw new UsageError(`expected s3://BUCKET/PREFIX, ${ruleBrokenBy(target)}, got '${target}'`);
+}
+
+function ruleBrokenBy(target: string): string {
+  const [, bucket, prefix = ''] = /^s3:\/\/([^/]*)\/?(.*)$/.exec(target) ?? [];
+  if (bucket === undefined) return 'which begins with s3://';
+  if (parseS3Prefix(`s3://${bucket}`) === undefined) {
+    return 'with a bucket of 3 to 63 small letters, digits, dots and hyphens that begins and ends with a letter or digit';
+  }
+  if (parseS3Prefix(target) !== undefined) return `without a digest at its end, which ${prefix} has already`;
+  return 'with a prefix of letters, digits and . _ = + - between single slashes';
 }
 
 /**

@@ -1,5 +1,5 @@
 import { type Batchscore, MAX_REQUESTS_PER_MESSAGE, type RequestsPerMessage, SubmitError } from '../../client/index.ts';
-import { messageOf, preview } from '../../lambda/core/failure.ts';
+import { messageOf, plural, preview } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
 import { isRequest } from '../../lambda/jobs/rowRequests.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
@@ -86,7 +86,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     finished();
   }
   const summary = { submitted, before: already.size, ids: idsPath };
-  const sentence = `${submitted} requests submitted (${already.size} before), their message IDs are in ${idsPath}`;
+  const sentence = `${plural(submitted, 'request')} submitted (${already.size} before), their message IDs are in ${idsPath}`;
   streams.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
   if (signal.aborted) streams.stderr.write('stopped; run the same command again to go on\n');
   return exitCode() ?? 0;

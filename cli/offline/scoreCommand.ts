@@ -1,5 +1,5 @@
 import { pipeline } from 'node:stream/promises';
-import { isFailure } from '../../lambda/core/failure.ts';
+import { isFailure, plural } from '../../lambda/core/failure.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/score.ts';
@@ -165,7 +165,7 @@ function summaryText(
   );
   const mean = microBatches === 0 ? 0 : rows / microBatches;
   return (
-    `${lines} lines in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
+    `${plural(lines, 'line')} in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
     `${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${mean.toFixed(1)} rows on average${first.join('')}`
   );
 }

@@ -4,7 +4,7 @@ import { messageOf } from '../../lambda/core/failure.ts';
 import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { modelPath, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
-import { progressBar } from '../terminal.ts';
+import { progressBar, sayWhenInterrupted } from '../terminal.ts';
 import { systemReason } from '../textFiles.ts';
 import { applyContext, checkContext } from './applyContext.ts';
 import { type Measurement, type MeasureOptions, measureModel } from './measure/measureModel.ts';
@@ -45,6 +45,7 @@ concurrency. What was measured is kept in profile.json beside the model. Nothing
   --help                   show this
 
 docs/profile.md says how it is reckoned.
+Exit code: 0, 1 where it cannot go on, or no settings keep to the budget, 2 wrong usage; Ctrl-C and SIGTERM stop it.
 `;
 
 async function run(args: readonly string[], streams: Streams): Promise<number> {
@@ -60,10 +61,17 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   });
   const report = createReport(measured, ask(measured), options.architecture);
   const { recommendation } = report;
-  if (options.apply) await applyContext('cdk.json', recommendation.context);
+  const applies = options.apply && recommendation.withinBudget;
+  if (applies) await applyContext('cdk.json', recommendation.context);
   const kept = options['no-write'] ? report : await keep(report, warn);
   streams.stdout.write(options.json ? `${JSON.stringify(printedOf(kept))}\n` : renderProfile(kept));
-  if (options.apply) warn(`wrote ${Object.keys(recommendation.context).join(', ')} into cdk.json`);
+  if (!recommendation.withinBudget) {
+    throw new Error(
+      `--latency-budget-ms: expected a time that some settings keep to, got ${options['latency-budget-ms']}; the soonest ` +
+        `take ${Math.ceil(report.answer.chosen.p99AgeMs)} ms: allow more${options.apply ? '; cdk.json is as it was' : ''}`,
+    );
+  }
+  if (applies) warn(`wrote ${Object.keys(recommendation.context).join(', ')} into cdk.json`);
   return 0;
 }
 
@@ -97,10 +105,12 @@ async function measure(
   options: Pick<MeasureOptions, 'maxBatchRows' | 'providers' | 'seconds'>,
 ): Promise<Measurement> {
   const bar = progressBar('measuring', 1);
+  const finished = sayWhenInterrupted('stopped; what was measured is not kept');
   try {
     return await measureModel(path, { ...options, onProgress: bar.update });
   } finally {
     bar.stop();
+    finished();
   }
 }
 

@@ -1,4 +1,5 @@
 import { arch } from 'node:os';
+import { plural } from '../../lambda/core/failure.ts';
 import type { Measurement } from './measure/measureModel.ts';
 import {
   type Expectation,
@@ -26,7 +27,13 @@ export function createReport(
   const knee = kneeOf(found);
   const answer = settingsFor(question);
   const measured = { ...found, findings: [...found.findings, ...gainsNothing(found, knee)] };
-  return { measured, knee, question, answer, recommendation: recommendationOf(answer, architecture) };
+  return {
+    measured,
+    knee,
+    question,
+    answer,
+    recommendation: recommendationOf(answer, question.budgetMs, architecture),
+  };
 }
 
 export type MeasuredRun = Measurement['table'][number];
@@ -77,18 +84,25 @@ interface Recommendation {
   readonly memoryMb: number;
   readonly maximumConcurrency: number;
   readonly reason: string;
+  /** Whether they answer 99 % of the messages in time. Where none do, they are those that answer soonest. */
+  readonly withinBudget: boolean;
   /** US dollars. */
   readonly dollarsPerMillionRows: number;
   /** What belongs into the context of cdk.json. */
   readonly context: Readonly<Record<string, number | string>>;
 }
 
-function recommendationOf({ chosen, reason }: SettingsAnswer, architecture: string | undefined): Recommendation {
+function recommendationOf(
+  { chosen, reason }: SettingsAnswer,
+  budgetMs: number,
+  architecture: string | undefined,
+): Recommendation {
   const { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency } = chosen;
   const settings = { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency };
   return {
     ...settings,
     reason,
+    withinBudget: chosen.p99AgeMs <= budgetMs,
     dollarsPerMillionRows: chosen.dollarsPerMillionRows.total,
     context: { ...settings, ...(architecture === undefined ? {} : { architecture }) },
   };
@@ -102,6 +116,7 @@ export function printedOf({ measured, knee, recommendation, answer }: ProfileRep
 }
 
 const MAX_CANDIDATES = 10;
+const NOT_RECOMMENDED = 'Not recommended, as nothing keeps to the budget; the soonest';
 
 /** What was found, for a terminal. */
 export function renderProfile(report: ProfileReport): string {
@@ -115,12 +130,13 @@ export function renderProfile(report: ProfileReport): string {
     aligned(measured.table, RUN_COLUMNS),
     measured.table.some(({ rows }) => rows !== knee.rows) ? `Knee: ${describeKnee(report)}` : '',
     measured.findings.map((finding) => `! ${finding}`).join('\n'),
-    `${describeQuestion(question)}; ${answer.tried} settings tried, the best of each batch size and window:`,
+    `${describeQuestion(question)}; settings tried: ${answer.tried}, the best of each batch size and window:`,
     aligned(shown, [mark, ...CANDIDATE_COLUMNS]),
-    'US dollars for a million rows with the recommended settings:',
+    'US dollars for a million rows with these settings, marked >:',
     [aligned(pricedForms(answer), FORM_COLUMNS), describeUnmeasured(answer) ?? []].flat().join('\n'),
     breakEvens.map(describeBreakEven).join('\n'),
-    `Recommended: ${JSON.stringify(recommendation.context)}\nReason: ${recommendation.reason}.`,
+    `${recommendation.withinBudget ? 'Recommended' : NOT_RECOMMENDED}: ${JSON.stringify(recommendation.context)}\n` +
+      `Reason: ${recommendation.reason}.`,
     notesOf(report)
       .map((note) => `- ${note}`)
       .join('\n'),
@@ -195,7 +211,7 @@ export function describeSafety({ safety: { verdict, maxDifference, probes } }: M
       : maxDifference === 0
         ? ', answered alike'
         : `, whose answers differed by ${maxDifference.toExponential(0)} at most`;
-  return `${VERDICTS[verdict]}${probes === 0 ? '' : ` (${probes} probes${difference})`}`;
+  return `${VERDICTS[verdict]}${probes === 0 ? '' : ` (${plural(probes, 'probe')}${difference})`}`;
 }
 
 const VERDICTS: Readonly<Record<Measurement['safety']['verdict'], string>> = {
@@ -232,7 +248,7 @@ export function describeKnee({ knee, measured }: Pick<ProfileReport, 'knee' | 'm
 export function describeQuestion({ trace, messagesPerSecond, budgetMs, messages }: SettingsQuestion): string {
   const rate = `${Number(messagesPerSecond.toPrecision(3))} messages/s`;
   const how = trace === undefined ? 'at random' : `as in the trace of ${trace.times.length}`;
-  const packed = messages.requestsPerMessage === 1 ? '' : ` of ${messages.requestsPerMessage} requests`;
+  const packed = messages.requestsPerMessage === 1 ? '' : ` of ${plural(messages.requestsPerMessage, 'request')}`;
   return `${rate}${packed} ${how}, 99 % to be answered within ${budgetMs} ms`;
 }
 
@@ -262,11 +278,6 @@ export const MIB = 1024 * 1024;
 /** 12,345 */
 export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US');
-}
-
-/** 1 row, 12,345 rows */
-export function plural(value: number, noun: string): string {
-  return `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
 }
 
 export function percent(share: number): string {

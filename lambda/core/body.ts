@@ -1,6 +1,6 @@
 import { type Cursor, createTemplates, type Templates } from './bodyTemplate.ts';
 import { allThere, type MaybePromise, type MemoryBudget, nextTurn, whenThere, withTimeout } from './concurrency.ts';
-import { type Failure, failure, isFailure, preview } from './failure.ts';
+import { type Failure, failure, isFailure, messageOf, preview } from './failure.ts';
 import { isObject, parseIfJson } from './json.ts';
 import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type RefusedRequest } from './microBatch.ts';
 import type { Observer } from './observer.ts';
@@ -228,11 +228,17 @@ function parseJson(text: string, path: string, limits: DecodeLimits): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    const position = error instanceof SyntaxError ? /at position \d+/.exec(error.message)?.[0] : undefined;
-    const got = `${text.length} characters that are not JSON${position === undefined ? '' : ` (${position})`}`;
-    const message = `${path}: expected one JSON request, got ${got}; NaN and Infinity are written as strings`;
-    return failure('INVALID_JSON', message);
+    return failure('INVALID_JSON', `${path}: expected one JSON request, got ${notJson(text, messageOf(error))}`);
   }
+}
+
+/** @param reason V8's */
+function notJson(text: string, reason: string): string {
+  const [position, index] = /at position (\d+)/.exec(reason) ?? [];
+  const got = `${text.length} characters that are not JSON${position === undefined ? '' : ` (${position})`}`;
+  const isCutShort = /Unterminated|end of JSON input/.test(reason) || Number(index) === text.length;
+  if (isCutShort) return `${got}: it ends too soon; send the whole of it`;
+  return `${got}; ${/NaN|Infinity/.test(text) ? 'NaN and Infinity are written as strings' : 'correct it'}`;
 }
 
 const COMMA = 44;

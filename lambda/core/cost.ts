@@ -1,3 +1,4 @@
+import { plural } from './failure.ts';
 import type { Cost, MeasuredRun } from './model.ts';
 
 /**
@@ -36,7 +37,7 @@ function measurementOf(runs: readonly MeasuredRun[], rows: number, length: numbe
   const ms = found[0]?.ms;
   if (found.length === 1 && ms !== undefined && ms > 0 && Number.isFinite(ms)) return ms;
   throw new Error(
-    `expected one measurement in milliseconds of ${rows} rows of length ${length}, got ${found.length === 1 ? ms : found.length}; ` +
+    `expected one measurement in milliseconds of ${plural(rows, 'row')} of length ${length}, got ${found.length === 1 ? ms : found.length}; ` +
       'measure every combination of rows and lengths once',
   );
 }

@@ -106,3 +106,8 @@ export function messageOf(error: unknown): string {
   if (typeof error !== 'object' || error === null) return String(error);
   return 'message' in error && typeof error.message === 'string' ? error.message : 'an object that is no Error';
 }
+
+/** 1 row, 12345 rows */
+export function plural(value: number, noun: string): string {
+  return `${value} ${noun}${value === 1 ? '' : 's'}`;
+}

@@ -1,4 +1,4 @@
-import { type Failure, failure, isFailure, preview } from './failure.ts';
+import { type Failure, failure, isFailure, plural, preview } from './failure.ts';
 import { isObject, type JsonObject } from './json.ts';
 import type { RequestInput } from './microBatch.ts';
 import { listNames, type Model, type TensorSpec } from './model.ts';
@@ -363,14 +363,14 @@ export interface DecodeLimits {
 }
 
 export function tooManyRows(rows: number, path: string, { maxRequestRows }: DecodeLimits): Failure {
-  const wrong = `expected at most ${maxRequestRows} rows in a request, got ${rows}; send several requests`;
+  const wrong = `expected at most ${plural(maxRequestRows, 'row')} in a request, got ${rows}; send several requests`;
   return failure('TOO_MANY_ROWS', `${fieldOf(path, 'inputs')}: ${wrong}`);
 }
 
 export function tooManyRequests(requests: number, path: string, { maxRequestsPerMessage }: DecodeLimits): Failure {
   return failure(
     'TOO_MANY_REQUESTS',
-    `${path}: expected at most ${maxRequestsPerMessage} requests in a packed message, got ${requests}; ` +
+    `${path}: expected at most ${plural(maxRequestsPerMessage, 'request')} in a packed message, got ${requests}; ` +
       'send several messages',
   );
 }

@@ -1,5 +1,5 @@
 import { answerMicroBatch } from './answer.ts';
-import { type Failure, failure, isFailure, isTransient } from './failure.ts';
+import { type Failure, failure, isFailure, isTransient, plural } from './failure.ts';
 import {
   elementsIn,
   halve,
@@ -130,9 +130,9 @@ function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
   if (rows === 1 || (rows <= model.maxBatchRows && elements <= limits.maxBatchElements)) return undefined;
   const [max, cure] =
     rows > model.maxBatchRows
-      ? [`at most ${model.maxBatchRows} rows in a request`, 'raise "maxBatchRows" in its config.json']
+      ? [`at most ${plural(model.maxBatchRows, 'row')} in a request`, 'raise "maxBatchRows" in its config.json']
       : [
-          `at most ${limits.maxBatchElements} elements in a request, got ${elements}`,
+          `at most ${plural(limits.maxBatchElements, 'element')} in a request, got ${elements}`,
           'raise BATCHSCORE_MAX_BATCH_ELEMENTS',
         ];
   const why =
@@ -142,6 +142,6 @@ function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
   const proof = model.independence === 'unproven' ? ', put requests into samples.jsonl beside it' : '';
   return failure(
     'TOO_MANY_ROWS',
-    `model '${model.name}' ${why}: expected ${max}, got ${rows} rows; send fewer${proof}, or ${cure}`,
+    `model '${model.name}' ${why}: expected ${max}, got ${plural(rows, 'row')}; send fewer${proof}, or ${cure}`,
   );
 }

@@ -1,4 +1,4 @@
-import { type Failure, failure, preview } from './failure.ts';
+import { type Failure, failure, plural, preview } from './failure.ts';
 import {
   allocate,
   type Base64Data,
@@ -71,7 +71,7 @@ export function decodeData(
 function wrongCount(got: number, shape: readonly number[], pathOf: PathOf): Failure {
   return failure(
     'INVALID_SHAPE',
-    `${pathOf([])}: expected ${elementCount(shape)} elements for shape [${shape.join(', ')}], got ${got}; ` +
+    `${pathOf([])}: expected ${plural(elementCount(shape), 'element')} for shape [${shape.join(', ')}], got ${got}; ` +
       'make shape and data agree',
   );
 }
@@ -106,7 +106,7 @@ function flatten(data: unknown[], shape: readonly number[], pathOf: PathOf): unk
       if (!Array.isArray(child) || child.length !== dim) {
         return failure(
           'INVALID_SHAPE',
-          `${pathOf(positionOf(index, shape.slice(0, axis)))}: expected ${dim} elements on axis ${axis} of shape ` +
+          `${pathOf(positionOf(index, shape.slice(0, axis)))}: expected ${plural(dim, 'element')} on axis ${axis} of shape ` +
             `[${shape.join(', ')}], got ${preview(child)}; nest data exactly as shape says, or send it flat`,
         );
       }
@@ -257,7 +257,7 @@ export function decodeRaw(
   }
   if (info.kind === 'string') return decodeStrings(text, shape, pathOf());
   if (got !== expected) {
-    const wrong = `expected ${expected} bytes for shape [${shape.join(', ')}] of ${datatype}, got ${got}`;
+    const wrong = `expected ${plural(expected, 'byte')} for shape [${shape.join(', ')}] of ${datatype}, got ${got}`;
     return failure('INVALID_SHAPE', `${pathOf()}: ${wrong}; make shape and contents agree`);
   }
   return info.kind === 'boolean' ? decodeBooleans(text, expected, pathOf()) : { base64: text };
@@ -297,7 +297,7 @@ function decodeStrings(text: string, shape: readonly number[], path: string): Te
   if (elements.length === expected) return elements;
   // Counting stopped at the first element too many.
   const got = elements.length > expected ? 'more' : elements.length;
-  const wrong = `expected ${expected} elements for shape [${shape.join(', ')}], got ${got}`;
+  const wrong = `expected ${plural(expected, 'element')} for shape [${shape.join(', ')}], got ${got}`;
   return failure('INVALID_SHAPE', `${path}: ${wrong}; make shape and contents agree`);
 }
 

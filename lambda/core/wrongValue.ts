@@ -1,4 +1,4 @@
-import { preview } from './failure.ts';
+import { plural, preview } from './failure.ts';
 
 /*
  * What is wrong with a file or with options that a validator has read, in plain sentences in place of the validator's.
@@ -76,7 +76,7 @@ function expectation(issue: RawIssue): string {
     case 'too_big':
       return origin === 'number' || origin === 'int'
         ? `expected a number of at most ${maximum}`
-        : `expected at most ${maximum}${units(origin)}`;
+        : `expected at most ${counted(maximum, origin)}`;
     case 'invalid_value':
       return `expected ${values.length > 1 ? 'one of ' : ''}${values.map(String).join(', ')}`;
     case 'invalid_format':
@@ -94,11 +94,12 @@ function atLeast(origin: string | undefined, minimum: RawIssue['minimum']): stri
   if (origin === 'number' || origin === 'int') return `a number of at least ${minimum}`;
   return origin === 'string' && Number(minimum) === 1
     ? 'text, not an empty one'
-    : `at least ${minimum}${units(origin)}`;
+    : `at least ${counted(minimum, origin)}`;
 }
 
-function units(origin: string | undefined): string {
-  return origin === 'string' ? ' characters' : origin === 'array' ? ' elements' : '';
+function counted(count: RawIssue['minimum'], origin: string | undefined): string {
+  const unit = origin === 'string' ? 'character' : origin === 'array' ? 'element' : undefined;
+  return unit === undefined ? String(count) : plural(Number(count), unit);
 }
 
 /** More of them would hide the ones that are meant. */
@@ -121,6 +122,20 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
     (within, key) => (typeof within === 'object' && within !== null ? Reflect.get(within, key) : undefined),
     value,
   );
+}
+
+const MAX_NAMES_LISTED = 12;
+
+/** Names that are not among those that there are: `expected columns of the file ("id", "p0"), got "p"; did you mean "p0"?`. */
+export function notAmong(what: string, names: readonly string[], missing: readonly string[]): string {
+  const nearest = missing.length === 1 ? nearestName(missing[0] ?? '', names) : undefined;
+  const hint = nearest === undefined ? '' : `; did you mean ${preview(nearest)}?`;
+  return `expected ${what} (${listed(names) || 'none'}), got ${listed(missing)}${hint}`;
+}
+
+function listed(names: readonly string[]): string {
+  const some = names.slice(0, MAX_NAMES_LISTED).map(preview).join(', ');
+  return names.length > MAX_NAMES_LISTED ? `${some}, … (${names.length})` : some;
 }
 
 const MAX_EDITS = 3;

@@ -2,6 +2,7 @@ import type { FileMetaData } from 'hyparquet';
 import { isFailure, isTransient, preview } from '../core/failure.ts';
 import { type Model, type ModelRepository, shapeInModel, type TensorSpec } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
+import { notAmong } from '../core/wrongValue.ts';
 
 import {
   cancelledKey,
@@ -300,12 +301,12 @@ export function matchColumns(model: Model, columns: readonly string[], spec: Spe
   const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
     const wanted = given.get(input.name) ?? [input.name];
-    problems.push(...problemsOf(input, wanted, missing(wanted)));
+    problems.push(...problemsOf(input, wanted, missing(wanted), columns));
     const shape = shapeInModel(input, rowShape(input, wanted.length));
     return { input: input.name, datatype: input.datatype, shape, columns: wanted };
   });
   const lost = missing(spec.keep ?? []);
-  if (lost.length > 0) problems.push(`keep: expected columns that there are, got ${list(lost)}`);
+  if (lost.length > 0) problems.push(`keep: ${notAmong('columns of the file', columns, lost)}`);
   if (problems.length > 0) throw new JobError('INVALID_JOB', `${problems.join('; ')}${separatorHint(columns, spec)}`);
   return inputs;
 }
@@ -317,10 +318,16 @@ function separatorHint(columns: readonly string[], { separator }: Spec): string 
   return `; where ${found === '\t' ? 'a tab' : found} stands between the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
 }
 
-function problemsOf({ name, shape }: TensorSpec, columns: readonly string[], missing: readonly string[]): string[] {
-  const cure = `say which columns it has, such as --inputs ${name}=p0..p63 or ${name}=a,b`;
-  if (missing.length > 0)
-    return [`input '${name}': expected the columns ${list(columns)}, got none called ${list(missing)}; ${cure}`];
+function problemsOf(
+  { name, shape }: TensorSpec,
+  columns: readonly string[],
+  missing: readonly string[],
+  there: readonly string[],
+): string[] {
+  const cure = `say which columns make it up: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
+  if (missing.length > 0) {
+    return [`input '${name}': ${notAmong('columns of the file', there, missing)}; ${cure}`];
+  }
   const rest = shape.slice(1);
   const open = rest.filter((size) => typeof size === 'string').length;
   const elements = rest.reduce<number>((product, size) => product * (typeof size === 'string' ? 1 : size), 1);
@@ -329,13 +336,6 @@ function problemsOf({ name, shape }: TensorSpec, columns: readonly string[], mis
   return [
     `input '${name}': expected columns for a row of the shape [${rest.join(', ')}], got ${columns.length}; ${cure}`,
   ];
-}
-
-const MAX_LISTED = 4;
-
-function list(names: readonly string[]): string {
-  const some = names.slice(0, MAX_LISTED).map(preview).join(', ');
-  return names.length > MAX_LISTED ? `${some}, … (${names.length})` : some;
 }
 
 /** The shape of one row of an input: a size that the model leaves open is what the columns come to. */

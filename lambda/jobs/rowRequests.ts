@@ -2,6 +2,7 @@ import { type Failure, failure, preview } from '../core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { type Model, shapeInModel, type TensorSpec } from '../core/model.ts';
 import { DATATYPES, type Datatype } from '../core/tensor.ts';
+import { notAmong } from '../core/wrongValue.ts';
 import { type InputColumns, JobError, type JobHead, type ObjectInput, type Spec } from './jobTypes.ts';
 import type { Row } from './scoreRows.ts';
 
@@ -280,19 +281,19 @@ export function matchKeys(
 }
 
 function refuseMissing(first: JsonObject, objects: readonly ObjectInput[], keep: readonly string[]): void {
+  const there = Object.keys(first);
+  const missing = (keys: readonly string[]) => keys.filter((key) => !there.includes(key));
+  const refuse = (what: string, names: readonly string[], cure: string): void => {
+    if (names.length > 0)
+      throw new JobError('INVALID_JOB', `${what}: ${notAmong('keys of the first line', there, names)}${cure}`);
+  };
   for (const { spec, columns } of objects) {
-    const missing = columns.find((key) => !Object.hasOwn(first, key));
-    if (missing === undefined) continue;
-    throw new JobError(
-      'INVALID_JOB',
-      `input '${spec.name}': expected the key ${preview(missing)} in each line, got none in the first; say which keys ` +
-        `it has, such as --inputs ${spec.name}=p0..p63 or ${spec.name}=a,b; a request has inputs, instances or model_name`,
-    );
+    const cure =
+      `; say which keys make it up: --inputs ${spec.name}=KEY,KEY or ${spec.name}=FIRST..LAST; a request has inputs, ` +
+      'instances or model_name';
+    refuse(`input '${spec.name}'`, missing(columns), cure);
   }
-  const lost = keep.find((key) => !Object.hasOwn(first, key));
-  if (lost !== undefined) {
-    throw new JobError('INVALID_JOB', `keep: expected keys that there are, got ${preview(lost)}`);
-  }
+  refuse('keep', missing(keep), '');
 }
 
 function valueOfKey(row: JsonObject, key: string): unknown {

@@ -1,4 +1,4 @@
-import { isFailure } from '../core/failure.ts';
+import { isFailure, plural } from '../core/failure.ts';
 import {
   axisInModel,
   axisRowsFirst,
@@ -349,7 +349,7 @@ function shapeOf(value: unknown, { shape }: TensorSpec, path: string): number[] 
   const open = shape.filter((dim) => typeof dim === 'string').length;
   if (open > 1) throw refuse('a flat one, which may have several shapes');
   const rest = value.length / elementCount(shape.map((dim) => (typeof dim === 'number' ? dim : 1)));
-  if (open === 1 && !Number.isInteger(rest)) throw refuse(`${value.length} elements`);
+  if (open === 1 && !Number.isInteger(rest)) throw refuse(plural(value.length, 'element'));
   return shape.map((dim) => (typeof dim === 'number' ? dim : rest));
 }
 

@@ -1,3 +1,4 @@
+import { plural } from '../core/failure.ts';
 import { listNames, type Model, type RaggedAxis } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
 
@@ -104,12 +105,12 @@ export function decideBatching(
 function fewerRows({ maxBatchRows }: Model, { rows, tried, reason, because }: NonNullable<RowCheck['fewer']>): string {
   if (because === 'row count') {
     return (
-      `requests share runs of ${rows} rows at most of ${maxBatchRows}, and none is split, because the number of rows changes ` +
+      `requests share runs of ${plural(rows, 'row')} at most of ${maxBatchRows}, and none is split, because the number of rows changes ` +
       `answers: ${reason}; export the model so that it does not`
     );
   }
   return (
-    `a run has ${rows} rows at most of ${maxBatchRows}, because of one of ${tried}: ${reason}; set how many the model takes ` +
+    `a run has ${plural(rows, 'row')} at most of ${maxBatchRows}, because of one of ${tried}: ${reason}; set how many the model takes ` +
     'as "maxBatchRows" in config.json'
   );
 }

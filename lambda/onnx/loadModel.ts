@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { messageOf } from '../core/failure.ts';
+import { messageOf, plural } from '../core/failure.ts';
 import {
   type Cost,
   listNames,
@@ -161,7 +161,7 @@ async function transformOf(
 function bakedAxisWarning({ path }: ModelLocation, rows: number, by: readonly TensorSpec[] = []): string {
   const cure = by.length === 0 ? '' : `; only ${listNames(by)} says so: ${CURES}`;
   return (
-    `${path}: the batch axis is baked to ${rows}: every run takes exactly ${rows} rows, padded where they are fewer; ` +
+    `${path}: the batch axis is baked to ${rows}: every run takes exactly ${plural(rows, 'row')}, padded where they are fewer; ` +
     'export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes or dynamic_shapes with axis 0)' +
     cure
   );

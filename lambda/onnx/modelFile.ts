@@ -81,12 +81,18 @@ const LFS_POINTER = 'version https://git-lfs.github.com/spec/';
 function notOnnx(file: number, path: string): Error {
   const start = Buffer.alloc(LFS_POINTER.length);
   readSync(file, start, 0, start.length, 0);
-  return start.toString('latin1') === LFS_POINTER
-    ? new Error(`${path}: expected an ONNX model, got a file that is a pointer of Git LFS to it; run: git lfs pull`)
-    : new Error(
-        `${path}: expected an ONNX model, got a file that is not ONNX; export the model anew, as with torch.onnx`,
-      );
+  const found = OTHER_MODELS.find(([beginning]) => start.toString('latin1').startsWith(beginning));
+  const got = found?.[1] ?? 'a file that is not ONNX; export the model anew, as with torch.onnx';
+  return new Error(`${path}: expected an ONNX model, got ${got}`);
 }
+
+/** How files begin that are often given in place of a model in ONNX, and what to do with them. */
+const OTHER_MODELS = [
+  [LFS_POINTER, 'a file that is a pointer of Git LFS to it; run: git lfs pull'],
+  ['\x80', 'a pickle, as of scikit-learn; convert the model with skl2onnx, as docs/recipes.md shows'],
+  ['PK\x03\x04', 'a zip, as torch.save writes it; export the model with torch.onnx, as docs/recipes.md shows'],
+  ['\x89HDF', 'HDF5, as Keras writes it; convert the model with tf2onnx'],
+] as const;
 
 /**
  * By kind of message, the numbers of the fields that lead to tensors, and the kind of what they hold.

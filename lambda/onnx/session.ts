@@ -3,6 +3,7 @@ import { isMainThread, Worker } from 'node:worker_threads';
 import { type Deferred, deferred, raceAbort } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
 import { ModelUnavailableError, RunAbandonedError } from '../core/model.ts';
+import { nearestName } from '../core/wrongValue.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../settings.ts';
 import { TYPES_NOT_CARRIED } from './modelFile.ts';
 
@@ -182,7 +183,7 @@ export async function openWithProviders(
     const hint = found === undefined ? PROVIDER_HINT : `${found}; ${PROVIDER_HINT}`;
     const reason = `execution provider '${nameOf(first)}' is not available (${messageOf(cause)}); ${hint}`;
     if (!fallback.allowProviderFallback || rest.length === 0) {
-      throw new Error(`${path}: ${reason}; or choose another provider, or allow falling back to the next`, { cause });
+      throw new Error(`${path}: ${reason}; or ${CHOOSE_OTHERS}`, { cause });
     }
     fallback.warn(`${path}: ${reason}; falling back to ${listProviders(rest)} as configured`);
     return openWithProviders({ ...spec, providers: rest }, fallback, stuckRuns);
@@ -192,6 +193,10 @@ export async function openWithProviders(
 const PROVIDER_HINT =
   'for cuda, libonnxruntime_providers_shared.so and libonnxruntime_providers_cuda.so must lie beside the binding of ' +
   "onnxruntime-node, CUDA and cuDNN on the library path, and the driver's libcuda.so.1 on the machine";
+
+const CHOOSE_OTHERS =
+  'choose others with --providers, or for a host with BATCHSCORE_PROVIDERS, which BATCHSCORE_ALLOW_PROVIDER_FALLBACK lets ' +
+  'pass over one (docs/configuration.md)';
 
 /** Whether the model itself is sound: ONNX Runtime's errors do not tell a provider's failure from a model's. */
 async function opensOnCpu(spec: SessionSpec): Promise<boolean> {
@@ -305,7 +310,11 @@ async function open(thread: SessionThread, spec: SessionSpec): Promise<OpenMetad
   const libraryMs = performance.now() - startedAt;
   const unknown = spec.providers.map(nameOf).filter((provider) => !known.includes(provider));
   if (unknown.length > 0) {
-    throw new UnknownProviderError(`expected execution providers among ${known.join(', ')}, got ${unknown.join(', ')}`);
+    const [nearest] = unknown.flatMap((name) => nearestName(name, known) ?? []);
+    const cure = nearest === undefined ? CHOOSE_OTHERS : `did you mean ${nearest}? Otherwise ${CHOOSE_OTHERS}`;
+    throw new UnknownProviderError(
+      `expected execution providers among ${known.join(', ')}, got ${unknown.join(', ')}; ${cure}`,
+    );
   }
   return { ...(await thread.call('open', spec)), libraryMs };
 }
@@ -314,6 +323,9 @@ async function open(thread: SessionThread, spec: SessionSpec): Promise<OpenMetad
 function explainLoadError(message: string): string {
   if (message.includes("package 'onnxruntime-node'")) {
     return `${message}; run npm install onnxruntime-node --onnxruntime-node-install=skip (for CPU)`;
+  }
+  if (/Type parameter \(\w+\) of Optype \(Concat\)/.test(message)) {
+    return `${message}; columns of different types meet there: cast them to one before, as docs/recipes.md shows`;
   }
   return message.replace(/(Unsupported data type: )(\d+)/, (whole, text: string, number: string) => {
     const name = TYPES_NOT_CARRIED[number];

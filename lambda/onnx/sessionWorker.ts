@@ -3,7 +3,7 @@
  * gets a thread of its own. No other file imports the runtime.
  */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { InferenceSession, listSupportedBackends, Tensor } from 'onnxruntime-node';
+import { env, InferenceSession, listSupportedBackends, Tensor } from 'onnxruntime-node';
 import { messageOf } from '../core/failure.ts';
 
 import {
@@ -25,6 +25,8 @@ const FLOAT16_ARRAY: typeof Float16Array | undefined = globalThis.Float16Array;
 Reflect.deleteProperty(globalThis, 'Float16Array');
 
 const FATAL = 4;
+// A provider that cannot be loaded is thrown as well.
+env.logLevel = 'fatal';
 
 const { jobsSent } = workerData as ThreadData;
 const port = parentPort as MessagePort;

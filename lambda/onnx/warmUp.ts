@@ -1,6 +1,6 @@
 import { tableCost } from '../core/cost.ts';
 import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../core/difference.ts';
-import { messageOf } from '../core/failure.ts';
+import { messageOf, plural } from '../core/failure.ts';
 import { elementsPerRowAt, type Part, paddedLengthOf, type ScoringRequest } from '../core/microBatch.ts';
 import {
   axisInModel,
@@ -176,7 +176,7 @@ async function warmOtherDevices(
       const reason = await whyNotAt(there, rows, sizes, true, maxElements);
       if (reason === undefined) continue;
       throw new Error(
-        `expected the model to run at ${rows} rows on each of its devices, got on the ${device + 1}. of them: ${reason}`,
+        `expected the model to run at ${plural(rows, 'row')} on each of its devices, got on the ${device + 1}. of them: ${reason}`,
       );
     }
   };
@@ -258,7 +258,10 @@ export async function warmUp(
     const baked = isOpen ? await findBakedRows(model, given, onGpu) : undefined;
     if (baked !== undefined) return baked;
     const hint = 'give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false';
-    return { model: unrun, problem: `warm-up with ${smallest} rows of zeros failed: ${found.reason}; ${hint}` };
+    return {
+      model: unrun,
+      problem: `warm-up with ${plural(smallest, 'row')} of zeros failed: ${found.reason}; ${hint}`,
+    };
   }
   const good = [smallest];
   for (const rows of others) {
@@ -269,10 +272,11 @@ export async function warmUp(
       good.push(rows);
       continue;
     }
-    if (!isOpen) throw new Error(`expected the model to run at ${rows} rows, one of its allowed sizes, got: ${reason}`);
+    if (!isOpen)
+      throw new Error(`expected the model to run at ${plural(rows, 'row')}, one of its allowed sizes, got: ${reason}`);
     if (rows === 2) return { ...bakedTo(1, model, found.sizes), problem: `with 2 rows: ${reason}` };
     const maxBatchRows = Math.max(...good);
-    const problem = `a run has ${maxBatchRows} rows at most, because one of ${rows} failed: ${reason}`;
+    const problem = `a run has ${plural(maxBatchRows, 'row')} at most, because one of ${rows} failed: ${reason}`;
     return { model: { ...model, allowedSizes: good, maxBatchRows }, sizes: found.sizes, problem };
   }
   return { model: isFixed ? { ...model, allowedSizes: good } : model, sizes: found.sizes };
@@ -363,7 +367,7 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
   if (wrong.length === 0) return;
   const problems = wrong.map(
     ({ name, axis, shape }) =>
-      `output '${name}': expected axis ${axis} to be the batch axis, ${rows} rows, got shape [${shape.join(', ')}]`,
+      `output '${name}': expected axis ${axis} to be the batch axis, ${plural(rows, 'row')}, got shape [${shape.join(', ')}]`,
   );
   throw new Error(
     `${problems.join('; ')}; name the outputs that have one as "outputs" in config.json, or the axis that it is as ` +

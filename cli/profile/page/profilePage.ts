@@ -1,3 +1,4 @@
+import { plural } from '../../../lambda/core/failure.ts';
 import {
   CANDIDATE_COLUMNS,
   count,
@@ -14,7 +15,6 @@ import {
   notesOf,
   type ProfileReport,
   percent,
-  plural,
   pricedForms,
   RUN_COLUMNS,
 } from '../profileReport.ts';
@@ -110,11 +110,13 @@ ${facts.map(
 `;
 }
 
-function headline({ batchSize, windowSeconds }: ProfileReport['recommendation']): string {
+function headline({ batchSize, windowSeconds, withinBudget }: ProfileReport['recommendation']): string {
+  if (!withinBudget)
+    return 'Nothing that was tried keeps to the budget: allow more time. These settings answer soonest.';
   if (batchSize === 1) return 'Do not batch: hand over one message at a time.';
   const wait =
     windowSeconds === 0 ? 'without waiting for them' : `wait ${duration(1000 * windowSeconds)} for them at most`;
-  return `Hand over up to ${count(batchSize)} messages at a time; ${wait}.`;
+  return `Hand over up to ${plural(batchSize, 'message')} at a time; ${wait}.`;
 }
 
 const SIGNS: Readonly<Record<ProfileReport['measured']['safety']['verdict'], string>> = {
@@ -198,7 +200,7 @@ function memoryOf({ measured, recommendation: { memoryMb } }: ProfileReport): Ma
   const [few, many] = [all[0], all.at(-1)] as [MeasuredRun, MeasuredRun];
   const held = ({ rows, peakRssBytes }: MeasuredRun): string =>
     `${count(peakRssBytes / MIB)} MiB with ${plural(rows, 'row')} a run`;
-  return html`<p>Memory: the process held at most ${held(few)}${few === many ? '' : `, ${held(many)}`}. The recommended function has ${count(memoryMb)} MB.</p>`;
+  return html`<p>Memory: the process held at most ${held(few)}${few === many ? '' : `, ${held(many)}`}. The function has ${count(memoryMb)} MB.</p>`;
 }
 
 /** What batch sizes and windows come to for the traffic that was asked for. */
@@ -227,7 +229,7 @@ ${figure({
   title: 'Age of answers by batch size',
   essence:
     `${count(within)} of the ${count(candidates.length)} pairs of batch size and window answer 99 % within ` +
-    `${duration(budgetMs)}. The recommended one (ringed) takes ${duration(chosen.p99AgeMs)}.`,
+    `${duration(budgetMs)}. The chosen one (ringed) takes ${duration(chosen.p99AgeMs)}.`,
   x,
   y: roundAxis('milliseconds, 99th percentile', candidates.map(ageOf)),
   series: series(ageOf),
@@ -236,7 +238,7 @@ ${figure({
 })}${figure({
   id: 'cost-by-batch',
   title: 'Cost by batch size',
-  essence: `The recommended settings (ringed) cost ${dollars(costOf(chosen))} for a million rows, ${single}.`,
+  essence: `The chosen settings (ringed) cost ${dollars(costOf(chosen))} for a million rows, ${single}.`,
   x,
   y: roundAxis('US dollars for a million rows', candidates.map(costOf), '$'),
   series: series(costOf),
@@ -279,7 +281,7 @@ ${figure({
   rings: breakEvens.map((point) => [point.messagesPerSecond, point.dollarsPerMillionRows] as const),
 })}<div>
 <h3>Break-even points</h3>
-${list(breakEvens.length === 0 ? [none] : breakEvens.map(describeBreakEven))}<p class="aside">Batch size, window and memory are the recommended ones at every rate; concurrency grows as it must, and no budget is looked at.</p>
+${list(breakEvens.length === 0 ? [none] : breakEvens.map(describeBreakEven))}<p class="aside">Batch size, window and memory are the chosen ones at every rate; concurrency grows as it must, and no budget is looked at.</p>
 </div></div>
 <h3>US dollars for a million rows at the traffic that was asked for</h3>
 ${table('Forms of compute', pricedForms(answer), FORM_COLUMNS)}${unmeasured && html`<p class="aside">${unmeasured} <code>--gpu-profile</code> takes what was measured there.</p>`}

@@ -4,6 +4,7 @@ import { useSqsServer } from '../../helpers/awsServers.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { useFolder } from '../../helpers/folders.ts';
 import { answersJson, startFront } from '../../helpers/frontServer.ts';
+import { afterThisTest } from '../../helpers/openModels.ts';
 
 /** Commands that reach no deployment. */
 describe('batchscore submit and collect, without a deployment', () => {
@@ -16,18 +17,13 @@ describe('batchscore submit and collect, without a deployment', () => {
     writeFileSync(ids, '{"line":1,"message_id":"a"}\n{"line":2,"message_id":"b"}\n');
   });
 
-  /** Names an endpoint where nothing listens any more. */
-  async function deadStack(keys: Readonly<Record<string, string>>): Promise<string> {
-    const { endpoint, stop } = await startFront(undefined, []);
-    await stop();
-    const file = inFolder('stack.json');
-    writeFileSync(file, JSON.stringify({ endpoint, region: 'us-east-1', ...keys }));
-    return file;
-  }
-
   it('say of a store that cannot be read why, and how many results are missing', async () => {
     const queueUrl = 'http://127.0.0.1/queue';
-    const stack = await deadStack({ requestQueueUrl: queueUrl, resultQueueUrl: queueUrl });
+    // Without a server behind it each call is cut.
+    const { endpoint, stop } = await startFront(undefined, []);
+    afterThisTest(stop);
+    const stack = inFolder('stack.json');
+    writeFileSync(stack, JSON.stringify({ endpoint, region: 'us-east-1', resultQueueUrl: queueUrl }));
     const { code, stdout, stderr } = await batchscore([
       'collect',
       ids,
@@ -42,11 +38,16 @@ describe('batchscore submit and collect, without a deployment', () => {
       code: 1,
       stdout: `0 of 2 results are in ${out}, 0 with an error, 2 missing\n`,
     });
-    expect(stderr).toMatch(/2 are missing; the result store could not be read: .*ECONNREFUSED/);
+    expect(stderr).toMatch(/2 are missing; the result store could not be read: ./);
   });
 
   it.each([
-    ['a line of it', ['bad', '--out', 'out'], 1, 'bad: expected an ids file, line 1 cannot be read; check the path'],
+    [
+      'a line of it',
+      ['bad', '--out', 'out'],
+      1,
+      'bad: expected an ids file, got another at line 1; give the file that batchscore submit wrote, FILE.ids',
+    ],
     [
       'the stack file',
       ['ids', '--out', 'out', '--stack', 'none'],

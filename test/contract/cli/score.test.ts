@@ -220,7 +220,7 @@ describe('batchscore score', () => {
   });
 
   it.each([
-    [['/no/model', '-'], 1, /\/no\/model: expected an ONNX model, got no file/],
+    [['/no/model', '-'], 1, /\/no\/model: expected a model folder, .*, got none of these/],
     [
       ['models/digits', '/no/file'],
       1,

@@ -143,7 +143,7 @@ describe('a sound model that is refused for what its file does not say', () => {
 
     const filled = { ...asked, constants: { scale: 2.5 } };
     expect(await refusalOf(everyGapModel(), filled)).toMatch(
-      /output 'loss': expected axis 0 to be the batch axis, 1 rows, got shape \[\]; name the outputs that have one as "outputs"/,
+      /output 'loss': expected axis 0 to be the batch axis, 1 row, got shape \[\]; name the outputs that have one as "outputs"/,
     );
     const opened = await openOnly(everyGapModel(), { ...filled, outputs: ['y', 'new_state'] });
     expect(opened).toMatchObject({ warnings: [], model: { independence: 'proved', maxBatchRows: 512 } });

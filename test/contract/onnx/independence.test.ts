@@ -157,7 +157,7 @@ describe('samples.jsonl', () => {
     const { repository, warnings } = await openModels({ 'm/1/model.onnx': offset(false), 'm/samples.jsonl': samples });
 
     expect(await repository.find('m', '1')).toMatchObject({ independence: 'proved', maxBatchRows: 512 });
-    expect(warnings).toEqual([expect.stringContaining('warm-up with 1 rows of zeros failed')]);
+    expect(warnings).toEqual([expect.stringContaining('warm-up with 1 row of zeros failed')]);
   });
 
   it.each([

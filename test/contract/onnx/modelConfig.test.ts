@@ -102,7 +102,7 @@ describe('warmup in config.json', () => {
   it('is told of where no size does, with what to do', async () => {
     const { warnings, model } = await openOnly(multipleOfFourModel(), { warmup: { length: 6 } });
 
-    expect(warnings[0]).toMatch(/model\.onnx: warm-up with 1 rows of zeros failed: /);
+    expect(warnings[0]).toMatch(/model\.onnx: warm-up with 1 row of zeros failed: /);
     expect(warnings[0]).toContain('give the sizes of its symbolic axes as "warmup" in config.json, or "warmup": false');
     expect(model.measured).toEqual([]);
   });

@@ -98,7 +98,7 @@ describe('profile.json', () => {
   it.each([
     ['is no JSON', '{', 'expected JSON'],
     ['holds no runs with its threads', { ...profile, threads: 8 }, 'expected runs with so many threads in the table'],
-    ['holds a run twice', { ...profile, table: [run, run] }, 'of 1 rows of length 8, got 2'],
+    ['holds a run twice', { ...profile, table: [run, run] }, 'of 1 row of length 8, got 2'],
     [
       'lacks a size between others',
       { ...profile, table: profileOf(MODEL, [...RUNS, { rows: 5, length: 16, ms: 9 }]).table },

@@ -105,9 +105,13 @@ describe('a job of CSV', () => {
   });
 
   it.each([
-    ['x0,n,b,t\n', { inputs: INPUTS }, /input 'x': expected the columns "x0", "x1", got none called "x1"; say which/],
+    [
+      'x0,n,b,t\n',
+      { inputs: INPUTS },
+      /input 'x': expected columns of the file \("x0", "n", "b", "t"\), got "x1".*; say which/,
+    ],
     ['x,n,b,t\n', {}, /input 'x': expected columns for a row of the shape \[2\], got 1; /],
-    ['x0,x1,n,b,t\n', { inputs: INPUTS, keep: ['z'] }, /keep: expected columns that there are, got "z"/],
+    ['x0,x1,n,b,t\n', { inputs: INPUTS, keep: ['z'] }, /keep: expected columns of the file \(.*"t"\), got "z"/],
     ['x0,x1,n,b,t,t\n', { inputs: INPUTS }, /expected each name once/],
     [
       '',

@@ -121,7 +121,7 @@ describe('a job of Parquet', () => {
       /column 'day': expected booleans, integers or floats, .* 'i32' of INT32, got DATE; convert/,
     ],
     [{ inputs: { ...INPUTS, text: ['i8'] } }, /column 'i8': expected texts for the input 'text' of BYTES, got INT_8;/],
-    [{}, /input 'x': expected the columns "x", got none called "x"/],
+    [{}, /input 'x': expected columns of the file \(.*\), got "x"/],
   ])('refuses %j before anything is scored', async (asked, message) => {
     await expect(scored(fileOf('none'), asked)).rejects.toMatchObject({
       name: 'INVALID_JOB',

@@ -208,7 +208,7 @@ describe('what batchscore inspect prints', () => {
 
 describe('batchscore inspect', () => {
   it.each([
-    [['/no/model'], /^\/no\/model: expected an ONNX model, got no file/],
+    [['/no/model'], /^\/no\/model: expected a model folder, .*, got none of these; check the name/],
     [
       ['digit'],
       /^digit: expected a model folder, a \.onnx file or a model of models \(digits, tickets\), .*did you mean digits\?$/,

@@ -98,7 +98,7 @@ describe('batchscore job', () => {
     const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--inputs', 'y=x', '--wait');
     expect(code).toBe(1);
     expect(stdout).toMatch(
-      /has failed, not planned yet: INVALID_JOB: inputs: expected inputs of the model \(x\), got "y"\n$/,
+      /has failed, not planned yet: INVALID_JOB: inputs: expected inputs of the model \(x\), got "y"; batchscore job resume .* goes on\n$/,
     );
   });
 

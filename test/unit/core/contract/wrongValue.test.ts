@@ -15,7 +15,7 @@ describe('what is wrong with a value that a validator read', () => {
     [z.int(), 1.5, 'expected a whole number, got 1.5'],
     [z.number().min(2), 1, 'expected a number of at least 2, got 1'],
     [z.string().max(2), 'abc', 'expected at most 2 characters, got "abc"'],
-    [z.array(z.string()).min(1), [], 'expected at least 1 elements, got an array of 0'],
+    [z.array(z.string()).min(1), [], 'expected at least 1 element, got an array of 0'],
     [z.enum(['a', 'b']), 'c', 'expected one of a, b, got "c"'],
     [z.iso.datetime(), 'now', 'expected a time as 2026-01-31T12:00:00Z, got "now"'],
     [z.string().regex(/^a/), 'b', 'expected text of another form, got "b"'],
