@@ -20,7 +20,7 @@ export async function answerMicroBatch(batch: MicroBatch, { outputs, runMs, stac
   encodeMs += stopwatch.lap();
   observer.stage?.('encode', startedAt, now(), { model: batch.model.name, rows: batch.rows, busyMs: encodeMs });
   observer.microBatch(reportOf(batch, { stackMs, runMs, encodeMs }), () =>
-    batch.parts.map(({ request }) => request.record),
+    batch.parts.map(({ request }) => request.bodyIndex),
   );
 }
 
@@ -57,7 +57,7 @@ async function* answerParts(
     const { request } = part;
     const fromRow = row;
     row += part.toRow - part.fromRow;
-    if (replies.isComplete(request.record)) continue;
+    if (replies.isComplete(request.bodyIndex)) continue;
     let answer: MaybePromise<string | Failure>;
     if (fewestCharacters(request, outputs) > deps.limits.maxAnswerCharacters) {
       answer = answerTooLarge(deps.limits.maxAnswerCharacters);

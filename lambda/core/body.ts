@@ -16,8 +16,8 @@ export interface DecodeDependencies extends RequestDependencies {
   readonly payloads?: PayloadReader | undefined;
 }
 
-export interface DecodedRecord {
-  readonly record: number;
+export interface IndexedBody {
+  readonly bodyIndex: number;
   readonly body: DecodedBody;
 }
 
@@ -39,32 +39,32 @@ const BODIES_UNDER_WAY = 256;
  * @param room for payloads, by body. Once one has to wait for room, what was decoded is yielded, so that it can be scored
  *   and its room released
  */
-export async function* decodeInOrder(
+export async function* decodeBodies(
   bodies: readonly KeyedBody[],
   deps: DecodeDependencies & { readonly observer: Observer },
   room: MemoryBudget,
   signal: AbortSignal,
-): AsyncGenerator<readonly DecodedRecord[]> {
+): AsyncGenerator<readonly IndexedBody[]> {
   const templates = createTemplates();
   const underWay = new Set<Promise<void>>();
-  let decoded: DecodedRecord[] = [];
+  let decoded: IndexedBody[] = [];
   let bodiesThisTurn = 0;
   let charactersThisTurn = 0;
   let stalled = false;
-  const take = (): readonly DecodedRecord[] => {
+  const take = (): readonly IndexedBody[] => {
     const taken = decoded;
     decoded = [];
     return taken;
   };
-  const options = { admit: (record: number, bytes: number) => room.acquire(record, bytes, signal), signal };
+  const options = { admit: (bodyIndex: number, bytes: number) => room.acquire(bodyIndex, bytes, signal), signal };
   // A decoder that throws is a bug: the record is handed back.
   const notDecoded = (error: unknown): DecodedBody => {
     deps.observer.problem(error);
     return NOT_DECODED;
   };
-  const decodeOne = (body: string, record: number): MaybePromise<DecodedBody> => {
+  const decodeOne = (body: string, bodyIndex: number): MaybePromise<DecodedBody> => {
     try {
-      const one = decodeBody(body, record, deps, options, templates);
+      const one = decodeBody(body, bodyIndex, deps, options, templates);
       return one instanceof Promise ? one.catch(notDecoded) : one;
     } catch (error) {
       return notDecoded(error);
@@ -76,16 +76,16 @@ export async function* decodeInOrder(
     await withTimeout(Promise.race([...underWay, room.nextWaiter()]), STALLED_MS);
   };
 
-  for (const [record, { body }] of bodies.entries()) {
+  for (const [bodyIndex, { body }] of bodies.entries()) {
     if (signal.aborted) break;
-    const one = decodeOne(body, record);
+    const one = decodeOne(body, bodyIndex);
     if (one instanceof Promise) {
       const arrival = one.then((late) => {
-        decoded.push({ record, body: late });
+        decoded.push({ bodyIndex, body: late });
         underWay.delete(arrival);
       });
       underWay.add(arrival);
-    } else decoded.push({ record, body: one });
+    } else decoded.push({ bodyIndex, body: one });
     bodiesThisTurn += 1;
     charactersThisTurn += body.length;
     if (bodiesThisTurn >= BODIES_A_TURN || charactersThisTurn >= CHARACTERS_A_TURN) {
@@ -109,12 +109,12 @@ export async function* decodeInOrder(
 
 const NOT_DECODED: DecodedBody = {
   id: undefined,
-  failure: failure('INTERNAL', 'expected the decoder to answer; it threw; the record is handed back'),
+  failure: failure('INTERNAL', 'expected the decoder to answer; it threw; the body is handed back'),
 };
 
 interface DecodeOptions {
   /** Waits for memory for so many bytes of a record's payload. */
-  readonly admit: (record: number, bytes: number) => Promise<void>;
+  readonly admit: (bodyIndex: number, bytes: number) => Promise<void>;
   readonly signal: AbortSignal;
 }
 
@@ -122,27 +122,27 @@ interface DecodeOptions {
  * A record's body, decoded and proved valid: at once where nothing has to be read or loaded first. What is wrong with
  * a request is in the answer, never thrown.
  *
- * @param record which record of the invocation it is
+ * @param bodyIndex which body of the call it is
  * @param templates read what is the same text as a request before it but for its id and elements.
  *   @default every request is decoded in full
  * @see docs/message-format.md
  */
 export function decodeBody(
   body: string,
-  record: number,
+  bodyIndex: number,
   deps: DecodeDependencies,
   options: DecodeOptions,
   templates?: Templates,
 ): MaybePromise<DecodedBody> {
-  const read = templates?.read(body, record);
+  const read = templates?.read(body, bodyIndex);
   if (read !== undefined) return read;
-  const decoded = whenThere(readPacked(body, record, deps, templates), (packed) => {
+  const decoded = whenThere(readPacked(body, bodyIndex, deps, templates), (packed) => {
     if (packed !== undefined) return packed;
     const parsed = parseJson(body, WHOLE_BODY, deps.limits);
     if (isFailure(parsed)) return refusedBody(parsed);
     const pointer = parsePointer(parsed);
-    if (pointer === undefined) return decodeValue(parsed, record, deps);
-    return isFailure(pointer) ? refusedBody(pointer) : decodePayload(pointer, record, deps, options, templates);
+    if (pointer === undefined) return decodeValue(parsed, bodyIndex, deps);
+    return isFailure(pointer) ? refusedBody(pointer) : decodePayload(pointer, bodyIndex, deps, options, templates);
   });
   // What was there at once was in the body itself, not in an object that it points to.
   if (!(decoded instanceof Promise || isPacked(decoded) || isRefused(decoded))) templates?.learn(body, decoded);
@@ -151,7 +151,7 @@ export function decodeBody(
 
 function decodePayload(
   pointer: PayloadPointer,
-  record: number,
+  bodyIndex: number,
   deps: DecodeDependencies,
   { admit, signal }: DecodeOptions,
   templates: Templates | undefined,
@@ -161,24 +161,24 @@ function decodePayload(
     const wrong = 'expected a request, got a pointer to S3; this deployment has no payload bucket';
     return refusedBody(failure('INVALID_POINTER', `body: ${wrong}`));
   }
-  const options = { admit: (bytes: number) => admit(record, bytes), signal };
+  const options = { admit: (bytes: number) => admit(bodyIndex, bytes), signal };
   return payloads.read(pointer, options).then(async (text): Promise<DecodedBody> => {
     if (isFailure(text)) return refusedBody(text);
-    const packed = await readPacked(text, record, deps, templates);
+    const packed = await readPacked(text, bodyIndex, deps, templates);
     if (packed !== undefined) return packed;
     const where = `s3 object ${preview(pointer.key)}`;
     const parsed = parseJson(text, where, deps.limits);
     if (isFailure(parsed)) return refusedBody(parsed);
-    if (parsePointer(parsed) === undefined) return decodeValue(parsed, record, deps);
+    if (parsePointer(parsed) === undefined) return decodeValue(parsed, bodyIndex, deps);
     const wrong = 'expected a request, got another pointer; point to the request itself';
     return refusedBody(failure('INVALID_POINTER', `${where}: ${wrong}`));
   });
 }
 
-function decodeValue(value: unknown, record: number, deps: DecodeDependencies): MaybePromise<DecodedBody> {
+function decodeValue(value: unknown, bodyIndex: number, deps: DecodeDependencies): MaybePromise<DecodedBody> {
   return Array.isArray(value)
-    ? decodePacked(value, record, deps)
-    : decodeRequest(value, { path: WHOLE_BODY, record, position: 0 }, deps);
+    ? decodePacked(value, bodyIndex, deps)
+    : decodeRequest(value, { path: WHOLE_BODY, bodyIndex, position: 0 }, deps);
 }
 
 function refusedBody(failed: Failure): RefusedRequest {
@@ -188,7 +188,11 @@ function refusedBody(failed: Failure): RefusedRequest {
 /** Requests of a packed message that are decoded before the event loop has its turn. */
 const REQUESTS_A_TURN = 256;
 
-function decodePacked(values: readonly unknown[], record: number, deps: DecodeDependencies): MaybePromise<DecodedBody> {
+function decodePacked(
+  values: readonly unknown[],
+  bodyIndex: number,
+  deps: DecodeDependencies,
+): MaybePromise<DecodedBody> {
   if (values.length === 0) {
     const message = 'body: expected at least one request in a packed message, got none; put one into the array';
     return refusedBody(failure('INVALID_REQUEST', message));
@@ -199,7 +203,9 @@ function decodePacked(values: readonly unknown[], record: number, deps: DecodeDe
   const decodeSome = (from: number): MaybePromise<DecodedRequest>[] =>
     values
       .slice(from, from + REQUESTS_A_TURN)
-      .map((value, index) => decodeRequest(value, { path: `[${from + index}]`, record, position: from + index }, deps));
+      .map((value, index) =>
+        decodeRequest(value, { path: `[${from + index}]`, bodyIndex, position: from + index }, deps),
+      );
   return values.length <= REQUESTS_A_TURN ? allThere(decodeSome(0)) : decodeByTurns(values.length, decodeSome);
 }
 
@@ -259,13 +265,13 @@ type Reached = 'end' | 'more' | 'odd';
  */
 function readPacked(
   body: string,
-  record: number,
+  bodyIndex: number,
   deps: RequestDependencies,
   templates: Templates | undefined,
 ): MaybePromise<readonly DecodedRequest[] | undefined> {
   const start = afterSpace(body, 0);
   if (templates === undefined || body.charCodeAt(start) !== OPEN_ARRAY) return undefined;
-  const cursor: Cursor = { record, position: 0, at: afterSpace(body, start + 1), containers: 1 };
+  const cursor: Cursor = { bodyIndex, position: 0, at: afterSpace(body, start + 1), containers: 1 };
   const requests: DecodedRequest[] = [];
   /** Reads a turn's worth, from the beginning of a request to the beginning of another. */
   const readSome = (): Reached => {
@@ -305,7 +311,7 @@ function decodeNext(
   templates: Templates,
   deps: RequestDependencies,
 ): DecodedRequest | undefined {
-  const { record, position, at } = cursor;
+  const { bodyIndex, position, at } = cursor;
   if (body.charCodeAt(at) !== OPEN_OBJECT || !templates.isLearning()) return undefined;
   const { end, levels, containers } = outlineAt(body, at);
   // As one of a packed body it has one level more.
@@ -313,7 +319,7 @@ function decodeNext(
   const text = body.slice(at, end);
   const value = parseIfJson(text);
   if (!isObject(value) || !Array.isArray(value.inputs)) return undefined;
-  const request = decodeRequest(value, { path: `[${position}]`, record, position }, deps);
+  const request = decodeRequest(value, { path: `[${position}]`, bodyIndex, position }, deps);
   // What has to wait for its model or a transform, all of its neighbours are likely to wait for.
   if (request instanceof Promise) return undefined;
   if (!isRefused(request)) templates.learn(text, request);

@@ -25,7 +25,7 @@ import { decodeData, decodeRaw } from './values.ts';
 
 export interface Templates {
   /** The request that a body holds, or undefined when it must be decoded in full. */
-  read(body: string, record: number): ScoringRequest | undefined;
+  read(body: string, bodyIndex: number): ScoringRequest | undefined;
   /** The request of a packed body that begins at the cursor, which is moved behind it; else undefined. */
   readNext(body: string, cursor: Cursor): ScoringRequest | undefined;
   learn(text: string, request: ScoringRequest): void;
@@ -73,8 +73,8 @@ export function createTemplates(): Templates {
     return undefined;
   };
   return {
-    read: (body, record) =>
-      body.length > MAX_CHARACTERS ? undefined : firstThat((template) => readWhole(template, body, record)),
+    read: (body, bodyIndex) =>
+      body.length > MAX_CHARACTERS ? undefined : firstThat((template) => readWhole(template, body, bodyIndex)),
     readNext: (body, cursor) => firstThat((template) => readSlots(template, body, cursor)),
     learn(text, request) {
       if (text.length > MAX_CHARACTERS) return;
@@ -194,7 +194,7 @@ interface Template {
 
 /** How far the requests of a text are read. */
 export interface Cursor {
-  readonly record: number;
+  readonly bodyIndex: number;
   position: number;
   at: number;
   /** Arrays and objects in those before. */
@@ -202,12 +202,12 @@ export interface Cursor {
 }
 
 /** The request that a text is; undefined where it does not match. */
-function readWhole(template: Template, text: string, record: number): ScoringRequest | undefined {
+function readWhole(template: Template, text: string, bodyIndex: number): ScoringRequest | undefined {
   const { fixedTexts, slots } = template;
   const last = fixedTexts[slots.length] as string;
   const lastAt = text.length - last.length;
   return hasAt(text, lastAt, last)
-    ? readSlots(template, text, { record, position: 0, at: 0, containers: 0 }, lastAt)
+    ? readSlots(template, text, { bodyIndex, position: 0, at: 0, containers: 0 }, lastAt)
     : undefined;
 }
 
@@ -242,11 +242,11 @@ function readSlots(template: Template, body: string, cursor: Cursor, lastAt?: nu
   }
   if (lastAt !== undefined && at !== body.length) return undefined;
   const { model, rows, length, outputs, reply } = sample;
-  const { record, position } = cursor;
+  const { bodyIndex, position } = cursor;
   cursor.position = position + 1;
   cursor.at = at;
   cursor.containers += containers;
-  return { record, position, id, model, rows, length, inputs, outputs, reply };
+  return { bodyIndex, position, id, model, rows, length, inputs, outputs, reply };
 }
 
 /** An input whose elements are plain decimals; undefined where they are not, and for the template from then on. */

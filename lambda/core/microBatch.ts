@@ -109,8 +109,8 @@ export type ReplyForm = 'json' | 'binary' | 'predictions';
 
 /** A request, decoded and proved valid: one typed tensor per model input, in the model's order, each of `rows` rows. */
 export interface ScoringRequest {
-  /** Which of the bodies of a call it came in, by index. */
-  readonly record: number;
+  /** Which of the bodies of a call it came in. */
+  readonly bodyIndex: number;
   /** Its place among the requests of that body. */
   readonly position: number;
   readonly id: string | undefined;

@@ -138,11 +138,11 @@ export function createReplies(
       }
       return last;
     },
-    recordScores: ({ record, position, id }, text) => answer(record, position, id, text),
-    recordFailure: ({ record, position, id }, failed) => fail(record, position, id, failed),
+    recordScores: ({ bodyIndex, position, id }, text) => answer(bodyIndex, position, id, text),
+    recordFailure: ({ bodyIndex, position, id }, failed) => fail(bodyIndex, position, id, failed),
     handBack,
     isComplete: (body) => stateOf(body).unanswered === 0,
-    keyOf: ({ record }) => keyOf(record),
+    keyOf: ({ bodyIndex }) => keyOf(bodyIndex),
   };
 }
 

@@ -25,7 +25,7 @@ function keysOfBothForms(): string {
 interface Place {
   /** For messages: `body`, or `[3]` inside a packed message. */
   readonly path: string;
-  readonly record: number;
+  readonly bodyIndex: number;
   readonly position: number;
 }
 
@@ -88,7 +88,7 @@ function decodeWithModel(
   place: Place,
   { models, limits }: RequestDependencies,
 ): MaybePromise<ScoringRequest | Failure> {
-  const { path, record, position } = place;
+  const { path, bodyIndex, position } = place;
   const refused = refuseModelName(value, path);
   if (refused !== undefined) return refused;
   const binaryOutput = decodeBinaryOutput(value.parameters, path);
@@ -102,7 +102,7 @@ function decodeWithModel(
       const rows = inputs[0]?.shape[0] ?? 0;
       const length = lengthOf(model, inputs);
       const tooLong = refuseLength(length, path, model);
-      return tooLong ?? { record, position, id, model, rows, length, inputs, outputs, reply };
+      return tooLong ?? { bodyIndex, position, id, model, rows, length, inputs, outputs, reply };
     });
   });
 }

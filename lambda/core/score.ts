@@ -1,5 +1,5 @@
 import { createSplits } from './answer.ts';
-import { type DecodeDependencies, type DecodedRecord, decodeInOrder } from './body.ts';
+import { type DecodeDependencies, decodeBodies, type IndexedBody } from './body.ts';
 import { createMemoryBudget, type MemoryBudget } from './concurrency.ts';
 import { failure } from './failure.ts';
 import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type MicroBatch } from './microBatch.ts';
@@ -34,7 +34,7 @@ export async function score(
   time: TimeLimit,
   sink: ReplySink,
 ): Promise<void> {
-  const { payloads, backlog, release } = createBounds();
+  const { payloadMemory, backlog, release } = createBounds();
   const replies = createReplies(bodies, deps.limits.maxAnswerCharacters, release);
   const schedule = createSchedule(deps.now);
   const call: Call = { replies, splits: createSplits(), schedule, time, deps, sink };
@@ -47,13 +47,14 @@ export async function score(
   let decodeMs = 0;
   const startedAt = deps.now();
   const stopwatch = startStopwatch(deps.now);
-  for await (const decoded of decodeInOrder(bodies, deps, payloads, time.signal)) {
+  for await (const decoded of decodeBodies(bodies, deps, payloadMemory, time.signal)) {
     decodeMs += stopwatch.lap();
-    for (const { record } of decoded) backlog.hold(record, (bodies[record] as KeyedBody).body.length);
+    for (const { bodyIndex } of decoded) backlog.hold(bodyIndex, (bodies[bodyIndex] as KeyedBody).body.length);
     const { settled, closed } = enterBodies(decoded, plan, call);
     if (settled.length > 0) void sink(settled);
     run(closed);
-    if (decoded.length === 0 || payloads.isFull() || backlog.isFull()) {
+    // Decoding waits for slow objects, or memory is full: what is planned so far runs.
+    if (decoded.length === 0 || payloadMemory.isFull() || backlog.isFull()) {
       run(plan.finish());
       plan = newPlan();
     }
@@ -74,14 +75,14 @@ const PAYLOAD_BYTES = 16 * 1024 * 1024;
 const BACKLOG_CHARACTERS = 32 * 1024 * 1024;
 
 /** Bounds the memory of a call: what is decoded and not scored yet, by body. */
-function createBounds(): { payloads: MemoryBudget; backlog: MemoryBudget; release(body: number): void } {
-  const payloads = createMemoryBudget(PAYLOAD_BYTES);
+function createBounds(): { payloadMemory: MemoryBudget; backlog: MemoryBudget; release(body: number): void } {
+  const payloadMemory = createMemoryBudget(PAYLOAD_BYTES);
   const backlog = createMemoryBudget(BACKLOG_CHARACTERS);
   return {
-    payloads,
+    payloadMemory,
     backlog,
     release(body) {
-      payloads.release(body);
+      payloadMemory.release(body);
       backlog.release(body);
     },
   };
@@ -89,7 +90,7 @@ function createBounds(): { payloads: MemoryBudget; backlog: MemoryBudget; releas
 
 /** Enters bodies into the replies and the plan. Returns the replies that need no run, and the micro-batches that closed. */
 function enterBodies(
-  decoded: readonly DecodedRecord[],
+  decoded: readonly IndexedBody[],
   plan: Plan,
   { replies, deps }: Call,
 ): { readonly settled: readonly Reply[]; readonly closed: readonly MicroBatch[] } {
@@ -110,8 +111,8 @@ function enterBodies(
       return replies.handBack(index, failure('INTERNAL', 'expected the record to be planned; it threw'));
     }
   };
-  for (const { record, body } of decoded) {
-    const reply = enter(record, body);
+  for (const { bodyIndex, body } of decoded) {
+    const reply = enter(bodyIndex, body);
     if (reply !== undefined) settled.push(reply);
   }
   return { settled, closed };

@@ -94,7 +94,7 @@ async function scoreAlone(batch: MicroBatch, call: Call): Promise<void> {
   const proof = createShadowVerification(batch, call);
   for (const part of batch.parts) {
     const { request } = part;
-    if (call.replies.isComplete(request.record)) continue;
+    if (call.replies.isComplete(request.bodyIndex)) continue;
     // A request that was cut before its model was found out is run once, whole.
     if (!isWhole(part) && !call.splits.takeWhole(request)) continue;
     const outputs = await scoreRequest(request, batch, call);

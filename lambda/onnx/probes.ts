@@ -223,7 +223,7 @@ export function asProbe(model: Model, inputs: readonly RequestInput[]): Part {
   const length = inputs[index]?.shape[model.ragged?.inputs[index]?.axis ?? 0] ?? 1;
   const outputs = model.outputs.map((_, output) => output);
   const request: ScoringRequest = {
-    record: 0,
+    bodyIndex: 0,
     position: 0,
     id: undefined,
     model,
@@ -333,7 +333,7 @@ export async function readSampleLines(folder: string): Promise<SampleLines> {
  */
 export async function decodeSamples({ path, lines }: SampleLines, model: Model): Promise<ScoringRequest[]> {
   const models = { find: () => model };
-  const place = { path: 'body', record: 0, position: 0 };
+  const place = { path: 'body', bodyIndex: 0, position: 0 };
   const samples: ScoringRequest[] = [];
   for (const { line, number } of lines) {
     const where = `${path}:${number}`;

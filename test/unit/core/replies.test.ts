@@ -27,8 +27,8 @@ const anyWork = fc
   });
 
 const request = zeros(lineModel(), 1);
-const requestAt = (record: number, position: number): ScoringRequest => {
-  return { ...request, record, position, id: `${record}.${position}` };
+const requestAt = (bodyIndex: number, position: number): ScoringRequest => {
+  return { ...request, bodyIndex, position, id: `${bodyIndex}.${position}` };
 };
 const scores = (fate: Fate, { id }: ScoringRequest): string => JSON.stringify({ id }).padEnd(fate === 'long' ? 301 : 1);
 

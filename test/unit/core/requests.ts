@@ -8,7 +8,7 @@ export function requestOf(model: Model, inputs: readonly RequestInput[], id?: st
   const outputs = model.outputs.map((_, index) => index);
   const index = model.ragged?.inputs.findIndex((input) => input !== undefined) ?? 0;
   const length = inputs[index]?.shape[model.ragged?.inputs[index]?.axis ?? -1] ?? 1;
-  const place = { record: 0, position: 0 };
+  const place = { bodyIndex: 0, position: 0 };
   return { ...place, id, model, rows: inputs[0]?.shape[0] ?? 0, length, inputs, outputs, reply: 'json' };
 }
 

@@ -152,7 +152,7 @@ describe('what is no fault of a record', () => {
   it('hands back a record that the planner forgot', async () => {
     const forgetful: Planner = (maxElementsOf) => {
       const planned = plan(maxElementsOf);
-      return { ...planned, add: (request) => (request.record === 0 ? [] : planned.add(request)) };
+      return { ...planned, add: (request) => (request.bodyIndex === 0 ? [] : planned.add(request)) };
     };
     const deps = scoringDependencies({ plan: forgetful });
     const outcomes = await scoreRecords(standardRecords([lineRequest([1]), lineRequest([2])]), deps, enoughTime());
