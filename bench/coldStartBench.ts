@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseOptions, runCommand, type Streams, wholeNumber } from '../cli/arguments.ts';
-import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/modelManifest.ts';
+import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/fetchModels.ts';
 import { CONFIG_KEYS } from '../lambda/settings.ts';
 import { openProcesses } from './harness/processes.ts';
 import { figure, table } from './harness/report.ts';

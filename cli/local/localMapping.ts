@@ -9,8 +9,8 @@ import type {
   SQSRecordAttributes,
 } from 'aws-lambda';
 import { z } from 'zod';
-import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
 import { type ActOnMessages, createAcknowledger, createPoller } from '../../lambda/aws/requestQueue.ts';
+import { type Clock, SYSTEM_CLOCK } from '../../lambda/core/concurrency.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { MAX_EVENT_BYTES, mappingProblems } from '../../lambda/core/limits.ts';
 import { createLambdaContext } from './lambdaContext.ts';

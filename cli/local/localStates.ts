@@ -15,9 +15,7 @@ import type {
   TaskState,
   Template,
 } from '../../infra/jobs/jobDefinition.ts';
-import { type Clock, SYSTEM_CLOCK } from '../../lambda/aws/clock.ts';
-
-import { raceAbort } from '../../lambda/core/concurrency.ts';
+import { type Clock, raceAbort, SYSTEM_CLOCK } from '../../lambda/core/concurrency.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
 import type { JobStorage } from '../../lambda/jobs/jobTypes.ts';

@@ -27,7 +27,7 @@ import {
   type Part,
   partsOf,
   writeManifest,
-} from '../../lambda/aws/modelManifest.ts';
+} from '../../lambda/aws/fetchModels.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
 import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
 import { parseCommand, type Streams, UsageError } from '../arguments.ts';

@@ -5,10 +5,9 @@ import {
   ReceiveMessageCommand,
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { deferred } from '../core/concurrency.ts';
+import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { isFailure } from '../core/failure.ts';
 import { type MessageRecord, POINTER_ATTRIBUTES } from '../core/record.ts';
-import { type Clock, SYSTEM_CLOCK } from './clock.ts';
 import {
   type BatchAnswer,
   CALLS_IN_FLIGHT,

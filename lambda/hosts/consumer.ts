@@ -1,8 +1,7 @@
 import { availableParallelism } from 'node:os';
-import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
 import { createPoller, createReceiver } from '../aws/requestQueue.ts';
 import type { SqsCaller } from '../aws/sendBatches.ts';
-import { deferred } from '../core/concurrency.ts';
+import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
 import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';
 import type { MessageRecord, Outcome } from '../core/record.ts';

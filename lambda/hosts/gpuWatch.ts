@@ -1,5 +1,5 @@
-import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
 import type { GpuReading } from '../aws/nvidiaDevices.ts';
+import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
 import { isNvidia } from '../onnx/provider.ts';
 

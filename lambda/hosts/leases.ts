@@ -1,7 +1,7 @@
-import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
 import type { ActOnMessages } from '../aws/requestQueue.ts';
 import { createVisibilityChange, perQueue, type QueuedMessage } from '../aws/requestQueue.ts';
 import type { SqsCaller } from '../aws/sendBatches.ts';
+import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import type { MessageRecord } from '../core/record.ts';
 
 interface VisibilityLeasesOptions {

@@ -1,5 +1,4 @@
-import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
-import { deferred } from '../core/concurrency.ts';
+import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import type { MessageRecord } from '../core/record.ts';
 
 export interface ModelQueuesOptions {

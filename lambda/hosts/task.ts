@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { type Clock, SYSTEM_CLOCK } from '../aws/clock.ts';
-import { deferred } from '../core/concurrency.ts';
+import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
 import type { Worker } from './consumer.ts';
 

@@ -41,8 +41,16 @@ import {
   HOST_PATIENCE,
   type Patience,
 } from '../../lambda/aws/awsClients.ts';
-import { type FetchModelsOptions, fetchModels } from '../../lambda/aws/fetchModels.ts';
-import { digestOf, fileKey, manifestKey, PART_BYTES, partsOf, writeManifest } from '../../lambda/aws/modelManifest.ts';
+import {
+  digestOf,
+  type FetchModelsOptions,
+  fetchModels,
+  fileKey,
+  manifestKey,
+  PART_BYTES,
+  partsOf,
+  writeManifest,
+} from '../../lambda/aws/fetchModels.ts';
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
 import { afterThisTest } from './openModels.ts';
 import { nameOf } from './strictSqs.ts';

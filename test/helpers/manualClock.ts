@@ -1,4 +1,4 @@
-import type { Clock } from '../../lambda/aws/clock.ts';
+import type { Clock } from '../../lambda/core/concurrency.ts';
 
 export interface ManualClock extends Clock {
   /** Lets time pass, and calls back what is due. */

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { createPutFile } from '../../../../cli/network/publishCommand.ts';
-import { PART_BYTES, partsOf } from '../../../../lambda/aws/modelManifest.ts';
+import { PART_BYTES, partsOf } from '../../../../lambda/aws/fetchModels.ts';
 
 import { LARGE, someBytes, useS3Server } from '../../../helpers/awsServers.ts';
 

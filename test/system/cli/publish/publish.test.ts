@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { stageImage } from '../../../../infra/image/stageImage.ts';
-import { PART_BYTES } from '../../../../lambda/aws/modelManifest.ts';
+import { PART_BYTES } from '../../../../lambda/aws/fetchModels.ts';
 import { digests, fetching, filesIn, someBytes, useS3Server } from '../../../helpers/awsServers.ts';
 import { type Finished, REPOSITORY, runScript } from '../../../helpers/command.ts';
 import { giveAnswer, neverAnswers, refusesXml, type Step } from '../../../helpers/frontServer.ts';

@@ -10,7 +10,7 @@ import {
   recordBytes,
   toSqsRecord,
 } from '../../../../cli/local/localMapping.ts';
-import { SYSTEM_CLOCK } from '../../../../lambda/aws/clock.ts';
+import { SYSTEM_CLOCK } from '../../../../lambda/core/concurrency.ts';
 import { MAX_EVENT_BYTES } from '../../../../lambda/core/limits.ts';
 import { sqsRecord } from '../../../helpers/handler.ts';
 import { createManualClock } from '../../../helpers/manualClock.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
 import type { Patience } from '../../../../../lambda/aws/awsClients.ts';
-import { PART_BYTES } from '../../../../../lambda/aws/modelManifest.ts';
+import { PART_BYTES } from '../../../../../lambda/aws/fetchModels.ts';
 import {
   digests,
   emptyFolder,

@@ -9,7 +9,7 @@ import {
   quantile,
   simulateMapping,
 } from '../../../../../cli/profile/settings/simulate.ts';
-import type { Clock } from '../../../../../lambda/aws/clock.ts';
+import type { Clock } from '../../../../../lambda/core/concurrency.ts';
 import { sqsRecord } from '../../../../helpers/handler.ts';
 
 /** The local host's own batch source, with a clock that waits for nobody: what is found here no load can change. */
