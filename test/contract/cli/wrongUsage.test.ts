@@ -67,7 +67,7 @@ describe('wrong usage', () => {
     ['score digits @customers.csv --inputs image=p0..p63', 1, ['--inputs image=', '"customer_id", "a", "b"']],
     ['score digits @customers.csv --keep customer', 1, ['keep', 'did you mean "customer_id"?']],
     ['score digits @rows.jsonl', 1, ['--inputs image=', 'did you mean "imag"?']],
-    ['score digits @rows.jsonl --inputs image=imag --keep customer', 1, ['--keep', 'did you mean "customer_id"?']],
+    ['score digits @rows.jsonl --inputs image=imag --keep customer', 1, ['keep', 'did you mean "customer_id"?']],
     [`score models/digit ${REQUESTS}`, 1, ['did you mean models/digits?']],
     [`score digit ${REQUESTS}`, 1, ['did you mean digits?']],
     ['inspect models/digits/1/modle.onnx', 1, ['did you mean models/digits/1/model.onnx?']],

@@ -162,7 +162,7 @@ describe('a call that is answered with failures', () => {
     const error = await submitErrorOf(client({ sqs: refusing }).submit(lines(20)));
     expect(error).toMatchObject({ index: 0, retryable: false });
     expect(error.message).toMatch(
-      /^request 10: .*: Refused; request 0 is the first that was not accepted; 0 were accepted, submit the others again$/,
+      /^request 10: .*: Refused; request 0 is the first that was not accepted; accepted: 0; submit the others again$/,
     );
   });
 
@@ -292,7 +292,7 @@ describe('a request queue that takes less than 1 MiB', () => {
         index: 1,
         retryable: false,
         accepted: [expect.any(String), undefined],
-        message: expect.stringContaining(`request 1: ${limit}; 1 were accepted`),
+        message: expect.stringContaining(`request 1: ${limit}; accepted: 1`),
       });
       expect(counted.calls).toEqual(calls);
     }
