@@ -74,7 +74,7 @@ describe('a template', () => {
   it('is made of a request of a packed message too, and reads others', () => {
     const templates = createTemplates();
     decodeBody(`[${template}]`, 0, DEPS, UNHINDERED, templates);
-    expect(templates.read(jsonBody({ id: 'b' }), 7)).toMatchObject({ record: 7, position: 0, id: 'b' });
+    expect(templates.read(jsonBody({ id: 'b' }), 7)).toMatchObject({ bodyIndex: 7, position: 0, id: 'b' });
     expect(templates.read(`[${template}]`, 1)).toBeUndefined();
   });
 });
