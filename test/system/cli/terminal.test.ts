@@ -169,7 +169,7 @@ describe('in a terminal', () => {
       const out = ['--out', inFolder('out.jsonl')];
       const { ended, output } = start(['score', 'models/digits', inFolder('in.jsonl'), ...out], { term: 'dumb' });
       expect(await ended()).toBe(3);
-      expect(output()).toMatch(/^\S+\r\n3 lines in .*\r\n$/);
+      expect(output()).toMatch(/^\S+\r\n3 lines in .*\r\nINVALID_REQUEST, first in line 1: .*\r\n$/);
       expect(output()).not.toContain('\x1b');
     });
 
