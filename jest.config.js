@@ -21,7 +21,7 @@ export default {
     modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/cdk.out/'],
   })),
   reporters: ['default', './test/runner/summaryReporter.ts'],
-  // Half of the time of the fast suites is waiting. A worker keeps what its test files loaded until it is renewed.
+  // Half of the time is waiting. A worker keeps what its test files loaded until it is renewed.
   maxWorkers: 3,
   workerIdleMemoryLimit: '1GB',
   // Worker threads and native code take longer to end on a busy machine than Jest's 500 ms.
