@@ -143,20 +143,4 @@ describe('the configuration', () => {
       `configuration: ${key}: expected a variable of batchscore, got an unknown one; ${hint}`,
     );
   });
-
-  it('is refused for everything that is wrong with it at once', () => {
-    const message = refusalOf({
-      BATCHSCORE_COLOUR: 'red',
-      BATCHSCORE_MAX_BATCH_ROWS: '0',
-      BATCHSCORE_PROVIDERS: '',
-    });
-
-    const named = message.slice('configuration: '.length).split('; BATCHSCORE_');
-    expect(message).toContain('BATCHSCORE_COLOUR: ');
-    expect(message).toContain('BATCHSCORE_MAX_BATCH_ROWS: ');
-    expect(message).toContain('BATCHSCORE_PROVIDERS: ');
-    expect(message).toContain('BATCHSCORE_REQUEST_QUEUE_URL: ');
-    expect(message).toContain('BATCHSCORE_RESULT_QUEUE_URL: ');
-    expect(named).toHaveLength(5);
-  });
 });

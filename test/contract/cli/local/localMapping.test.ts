@@ -23,26 +23,6 @@ afterEach(async () => {
 });
 
 describe('batches', () => {
-  it('fills batches to their size, and invokes with the rest when the window ends', async () => {
-    const clock = createManualClock();
-    const { send, counts, map } = await stack();
-    await send(numbered(60));
-
-    const { events, reports } = map({ batchSize: 25, windowSeconds: 1, clock, maximumConcurrency: 1 });
-    await reports.reaching(2);
-    await clock.untilWaitedFor(1000);
-    clock.advance(1000);
-    await reports.reaching(3);
-
-    expect(sizes(reports.entries)).toEqual([
-      [25, 'full'],
-      [25, 'full'],
-      [10, 'window'],
-    ]);
-    expect(new Set(recordsOf(events.entries).map(({ body }) => body))).toEqual(new Set(numbered(60)));
-    expect(await counts()).toEqual({ visible: 0, hidden: 0 });
-  });
-
   it('invokes with what one poll returned when there is no window', async () => {
     const { send, map } = await stack();
     await send(numbered(7));
