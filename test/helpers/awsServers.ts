@@ -93,15 +93,6 @@ interface SqsEngine extends Pick<SqsServer, 'counts' | 'secondsInFlight' | 'dele
  * A real SQS server in this process for the tests of a file, started before the first and stopped after the last.
  *
  * @param start fauxqs, unless a test needs what only `strictSqs.ts` does
- *
- * ```ts
- * const server = useSqsServer();
- * it('reads', async () => {
- *   const url = server.queue();
- *   server.send(url, ['body']);
- *   expect(await server.drain(url)).toMatchObject([{ Body: 'body' }]);
- * });
- * ```
  */
 export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine): SqsServer {
   let running: SqsEngine | undefined;
@@ -263,23 +254,10 @@ export function sqsError(name: string, fault: 'client' | 'server'): Error {
   return Object.assign(new Error(`${name} from SQS`), { name, $fault: fault, $metadata: {} });
 }
 
-export interface S3Server {
-  /** A client of the server, or of what is in front of it; it is closed after the test. */
-  client(other?: { readonly endpoint: string }, patience?: Patience): S3Client;
-  /** Where it listens. */
-  endpoint(): string;
-  /** What answers requests in the server's place, one step after the other; stopped after the test. */
-  front(...steps: readonly (Step | undefined)[]): Promise<FrontServer>;
-  /** An empty bucket of its own for the test that asks, with a name of its own unless one is given. @returns its name */
-  bucket(name?: string): Promise<string>;
-  put(bucket: string, key: string, body: string | Uint8Array): Promise<void>;
-  /** The keys of a bucket's objects, in order. */
-  keys(bucket: string): Promise<string[]>;
-  text(bucket: string, key: string): Promise<string>;
-}
+type S3Server = ReturnType<typeof useS3Server>;
 
 /** A real S3 server in this process for the tests of a file, started before the first and stopped after the last. */
-export function useS3Server(): S3Server {
+export function useS3Server() {
   const app = buildApp({ logger: false });
   let endpoint = '';
   let buckets = 0;
@@ -291,7 +269,8 @@ export function useS3Server(): S3Server {
     await app.close();
   });
 
-  const client: S3Server['client'] = (other, patience = HOST_PATIENCE) => {
+  /** A client of the server, or of what is in front of it; it is closed after the test. */
+  const client = (other?: { readonly endpoint: string }, patience: Patience = HOST_PATIENCE): S3Client => {
     const where = { ...ANYONE, endpoint: other?.endpoint ?? endpoint };
     const s3 = createS3Client(patience, { ...where, forcePathStyle: true });
     afterThisTest(async () => s3.destroy());
@@ -300,23 +279,26 @@ export function useS3Server(): S3Server {
   return {
     client,
     endpoint: () => endpoint,
-    async front(...steps) {
+    /** What answers requests in the server's place, one step after the other; stopped after the test. */
+    async front(...steps: readonly (Step | undefined)[]): Promise<FrontServer> {
       const front = await startFront(endpoint, steps);
       afterThisTest(front.stop);
       return front;
     },
+    /** An empty bucket of its own for the test that asks, with a name of its own unless one is given. @returns its name */
     async bucket(Bucket = `bucket-${buckets++}`) {
       await client().send(new CreateBucketCommand({ Bucket }));
       return Bucket;
     },
-    async put(Bucket, Key, Body) {
+    async put(Bucket: string, Key: string, Body: string | Uint8Array): Promise<void> {
       await client().send(new PutObjectCommand({ Bucket, Key, Body, ContentLength: Buffer.byteLength(Body) }));
     },
-    async keys(Bucket) {
+    /** The keys of a bucket's objects, in order. */
+    async keys(Bucket: string): Promise<string[]> {
       const { Contents = [] } = await client().send(new ListObjectsV2Command({ Bucket }));
       return Contents.map(({ Key }) => Key ?? '');
     },
-    async text(Bucket, Key) {
+    async text(Bucket: string, Key: string): Promise<string> {
       const { Body } = await client().send(new GetObjectCommand({ Bucket, Key }));
       return (await Body?.transformToString()) ?? '';
     },
@@ -325,19 +307,8 @@ export function useS3Server(): S3Server {
 
 type Item = Readonly<Record<string, AttributeValue>>;
 
-export interface DynamoDbServer {
-  /** A client of the server, or of what is in front of it; it is closed after the test. */
-  client(other?: { readonly endpoint: string }, patience?: Patience): DynamoDBClient;
-  /** What answers requests in the server's place, one step after the other; stopped after the test. */
-  front(...steps: readonly (Step | undefined)[]): Promise<FrontServer>;
-  /** An empty table of its own, of the partition key `messageId`, for the test that asks. @returns its name */
-  table(): Promise<string>;
-  /** The items of a table by their message ID. */
-  items(tableName: string): Promise<Record<string, Item>>;
-}
-
 /** A DynamoDB server in this process for the tests of a file, started before the first and stopped after the last. */
-export function useDynamoDbServer(): DynamoDbServer {
+export function useDynamoDbServer() {
   const server = dynalite({ createTableMs: 0 });
   let endpoint = '';
   let tables = 0;
@@ -354,19 +325,20 @@ export function useDynamoDbServer(): DynamoDbServer {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  const client: DynamoDbServer['client'] = (other, patience = HOST_PATIENCE) => {
+  const client = (other?: { readonly endpoint: string }, patience: Patience = HOST_PATIENCE): DynamoDBClient => {
     const dynamodb = createDynamoDbClient(patience, { ...ANYONE, endpoint: other?.endpoint ?? endpoint });
     afterThisTest(async () => dynamodb.destroy());
     return dynamodb;
   };
   return {
     client,
-    async front(...steps) {
+    async front(...steps: readonly (Step | undefined)[]): Promise<FrontServer> {
       const front = await startFront(endpoint, steps);
       afterThisTest(front.stop);
       return front;
     },
-    async table() {
+    /** An empty table of its own, of the partition key `messageId`, for the test that asks. @returns its name */
+    async table(): Promise<string> {
       const TableName = `table-${tables++}`;
       await client().send(
         new CreateTableCommand({
@@ -379,7 +351,8 @@ export function useDynamoDbServer(): DynamoDbServer {
       await waitUntilTableExists({ client: client(), maxWaitTime: 5, minDelay: 0.01, maxDelay: 0.1 }, { TableName });
       return TableName;
     },
-    async items(TableName) {
+    /** The items of a table by their message ID. */
+    async items(TableName: string): Promise<Record<string, Item>> {
       const items: Record<string, Item> = {};
       let ExclusiveStartKey: Item | undefined;
       do {

@@ -33,10 +33,6 @@ interface CommandOptions {
 
 /**
  * Runs a script of the repository with this very Node until it ends.
- *
- * ```ts
- * const { code, stdout, stderr } = await runScript('cli/batchscore.ts', ['inspect', path]);
- * ```
  */
 export async function runScript(
   script: string,
@@ -73,43 +69,41 @@ export interface DevStack {
   readonly page?: string;
 }
 
-export interface RunningDev {
-  readonly stack: DevStack;
-  /** The first line on stdout as it was printed. */
-  readonly firstLine: string;
-  /** Sends SIGINT. @returns the exit code */
-  interrupt(): Promise<number | null>;
-  /** Waits until a line on stderr matches. @returns it */
-  says(pattern: RegExp): Promise<string>;
-  send(signal: NodeJS.Signals): void;
-  /** How the process ended. */
-  readonly ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
+interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
 }
 
+export type RunningDev = Awaited<ReturnType<typeof startDev>>;
+
 /** Starts `npm run dev`'s script on a free port and waits for its first line. */
-export async function startDev(args: readonly string[] = [], options: CommandOptions = {}): Promise<RunningDev> {
+export async function startDev(args: readonly string[] = [], options: CommandOptions = {}) {
   const child = start('cli/dev.ts', ['--port', '0', ...args], options);
-  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal }));
+  const ended = once(child, 'close').then(([code, signal]): Ended => ({ code, signal }));
   const messages = createInterface({ input: child.stderr as NodeJS.ReadableStream });
   const said: string[] = [];
   messages.on('line', (line) => said.push(line));
   const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
   const [firstLine] = (await once(lines, 'line')) as [string];
+  const stack: DevStack = JSON.parse(firstLine);
   return {
-    stack: JSON.parse(firstLine),
+    stack,
+    /** The first line on stdout as it was printed. */
     firstLine,
-    async interrupt() {
+    /** Sends SIGINT. @returns the exit code */
+    async interrupt(): Promise<number | null> {
       child.kill('SIGINT');
       return (await ended).code;
     },
-    async says(pattern) {
+    /** Waits until a line on stderr matches. @returns it */
+    async says(pattern: RegExp): Promise<string> {
       for (;;) {
         const found = said.find((line) => pattern.test(line));
         if (found !== undefined) return found;
         await once(messages, 'line');
       }
     },
-    send: (signal) => void child.kill(signal),
+    send: (signal: NodeJS.Signals): void => void child.kill(signal),
     ended,
   };
 }
@@ -274,14 +268,10 @@ export function post(url: string, path: string, body: unknown): Promise<Answer> 
   return ask(url, { method: 'POST', path, headers, body: JSON.stringify(body) });
 }
 
-export interface Events {
-  /** Waits for the next event of this name, of those that nobody waited for yet. */
-  next<T>(name: string, holds?: (data: T) => boolean): Promise<T>;
-  close(): void;
-}
+export type Events = Awaited<ReturnType<typeof listen>>;
 
 /** Reads the stream of events as the page does. */
-export async function listen(url: string): Promise<Events> {
+export async function listen(url: string) {
   const headers = { 'sec-fetch-site': 'same-origin' };
   const response = await respond(url, { method: 'GET', path: '/events', headers });
   if (response.statusCode !== 200) throw new Error(`expected a stream, got ${response.statusCode}`);
@@ -298,6 +288,7 @@ export async function listen(url: string): Promise<Events> {
     wake();
   });
   return {
+    /** Waits for the next event of this name, of those that nobody waited for yet. */
     async next<T>(name: string, holds: (data: T) => boolean = () => true): Promise<T> {
       for (;;) {
         const index = arrived.findIndex((event) => event.name === name && holds(event.data as T));
@@ -307,7 +298,7 @@ export async function listen(url: string): Promise<Events> {
         });
       }
     },
-    close: () => void response.destroy(),
+    close: (): void => void response.destroy(),
   };
 }
 

@@ -7,57 +7,13 @@ import { createTableWriter } from '../../lambda/aws/resultTable.ts';
 import type { Model } from '../../lambda/core/model.ts';
 import type { MessageRecord, Result, ResultWriter } from '../../lambda/core/record.ts';
 import { scoreRecords } from '../../lambda/hosts/records.ts';
-import {
-  type DynamoDbServer,
-  type S3Server,
-  type SqsServer,
-  useDynamoDbServer,
-  useS3Server,
-  useSqsServer,
-} from './awsServers.ts';
+import { type SqsServer, useDynamoDbServer, useS3Server, useSqsServer } from './awsServers.ts';
 import { enoughTime, lineModel, repositoryOf, scoringDependencies } from './scoring.ts';
-
-/** What a deployment is: queues, a result store, a payload bucket, and the scoring between them. */
-interface Deployment {
-  readonly requestQueueUrl: string;
-  readonly resultQueueUrl: string;
-  readonly resultTable: string;
-  readonly payloadBucket: string;
-  /** A client of this deployment; it is closed after the test. */
-  client(overrides?: Partial<BatchscoreOptions>): Batchscore;
-  /** Scores the next `count` messages with the real scoring, and resolves when their results are written. */
-  answer(count: number, ...models: readonly Model[]): Promise<void>;
-  /** Writes results as a deployment does. */
-  readonly writer: ResultWriter;
-}
-
-interface Deployments {
-  readonly sqs: SqsServer;
-  readonly dynamodb: DynamoDbServer;
-  readonly s3: S3Server;
-  /**
-   * A deployment of its own for the test that asks, whose results go to `store`.
-   *
-   * @param prefix of its keys in the payload bucket. @default ''
-   */
-  create(
-    store: 'queue' | 'table',
-    queues?: 'standard' | 'fifo',
-    packing?: ResultPacking,
-    prefix?: string,
-  ): Promise<Deployment>;
-}
 
 /**
  * Deployments for clients: queues, stores and a real handler behind them.
- *
- * ```ts
- * const deployments = useDeployments();
- * const { client } = await deployments.create('queue');
- * expect(idsOf(await allOf(client().collect(ids, IN_TIME)))).toEqual(ids);
- * ```
  */
-export function useDeployments(): Deployments {
+export function useDeployments() {
   const clients: Batchscore[] = [];
   // Registered first, so that clients are closed before the servers' own clients are.
   afterEach(async () => {
@@ -71,12 +27,22 @@ export function useDeployments(): Deployments {
     sqs,
     dynamodb,
     s3,
-    async create(store, queues = 'standard', packing, prefix) {
+    /**
+     * A deployment of its own for the test that asks, whose results go to `store`.
+     *
+     * @param prefix of its keys in the payload bucket. @default ''
+     */
+    async create(
+      store: 'queue' | 'table',
+      queues: 'standard' | 'fifo' = 'standard',
+      packing?: ResultPacking,
+      prefix?: string,
+    ) {
       const queue = queues === 'fifo' ? sqs.fifoQueue : sqs.queue;
       const [requestQueueUrl, resultQueueUrl] = [queue(), queue()];
       const [resultTable, payloadBucket] = await Promise.all([dynamodb.table(), s3.bucket()]);
       const payloads = createPayloads({ s3: s3.client(), bucket: payloadBucket, prefix, maxBytes: 100_000_000 });
-      const writer =
+      const writer: ResultWriter =
         store === 'queue'
           ? createQueueWriter({ sqs: sqs.client(), queueUrl: resultQueueUrl, payloads, packing })
           : createTableWriter({ dynamodb: dynamodb.client(), tableName: resultTable, ttlSeconds: 60, payloads });
@@ -86,7 +52,8 @@ export function useDeployments(): Deployments {
         resultTable,
         payloadBucket,
         writer,
-        client(overrides = {}) {
+        /** A client of this deployment; it is closed after the test. */
+        client(overrides: Partial<BatchscoreOptions> = {}): Batchscore {
           const client = new Batchscore({
             requestQueueUrl,
             ...(store === 'queue' ? { resultQueueUrl } : { resultTable }),
@@ -100,7 +67,8 @@ export function useDeployments(): Deployments {
           clients.push(client);
           return client;
         },
-        async answer(count, ...models) {
+        /** Scores the next `count` messages with the real scoring, and resolves when their results are written. */
+        async answer(count: number, ...models: readonly Model[]): Promise<void> {
           const deps = scoringDependencies({
             models: repositoryOf(...(models.length > 0 ? models : [lineModel()])),
             writer,

@@ -33,12 +33,6 @@ export interface FrontServer {
 /**
  * An HTTP server in front of `target`: the n-th request is answered by the n-th step, and what has no step by the
  * server itself. Without a target nothing can be passed on.
- *
- * ```ts
- * // The first call is cut, the second refused, all others go through.
- * const front = await startFront(server.endpoint, [hangsUp, refusesXml(503, 'SlowDown')]);
- * afterThisTest(front.stop);
- * ```
  */
 export async function startFront(
   target: string | undefined,

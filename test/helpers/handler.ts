@@ -36,12 +36,7 @@ export function lookupRequest(index: number): Record<string, unknown> {
   return { model_name: 'lookup', inputs: [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }] };
 }
 
-interface RecordingTelemetry extends Telemetry {
-  readonly problems: readonly unknown[];
-  readonly outcomesOfInvocations: readonly (readonly Outcome[])[];
-}
-
-export function recordingTelemetry(): RecordingTelemetry {
+export function recordingTelemetry() {
   const problems: unknown[] = [];
   const outcomesOfInvocations: (readonly Outcome[])[] = [];
   return {
@@ -54,10 +49,10 @@ export function recordingTelemetry(): RecordingTelemetry {
       batchMismatch: () => {},
       written: () => {},
       runAbandoned: () => {},
-      problem: (error) => void problems.push(error),
+      problem: (error: unknown) => void problems.push(error),
     },
     hostEnds: () => {},
-    outcomes: (outcomes) => void outcomesOfInvocations.push(outcomes),
+    outcomes: (outcomes: readonly Outcome[]) => void outcomesOfInvocations.push(outcomes),
     middlewares: [],
   };
 }
@@ -112,22 +107,10 @@ export function invoke(handler: ScoringHandler, records: SQSRecord[], remainingM
   return handler(sqsEvent(records), lambdaContext(remainingMs));
 }
 
-export interface DeployedHandler {
-  readonly handler: ScoringHandler;
-  readonly composition: Composition;
-  readonly telemetry: RecordingTelemetry;
-}
-
 /**
  * The real handler in this process, with the digits model and a lookup table.
- *
- * ```ts
- * const where = { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
- * const { handler, telemetry } = await deployed(where);
- * expect(await invoke(handler, [sqsRecord(lookupRequest(0))])).toEqual({ batchItemFailures: [] });
- * ```
  */
-export async function deployed(deployment: Deployment): Promise<DeployedHandler> {
+export async function deployed(deployment: Deployment) {
   const telemetry = recordingTelemetry();
   const composition = await composed(deployment, telemetry);
   return { handler: createHandler(composition), composition, telemetry };

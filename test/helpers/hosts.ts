@@ -86,39 +86,18 @@ export interface Host {
   kill(): Promise<void>;
 }
 
-/**
- * Hosts that tests drive from outside: messages in, answers and the fates of messages out. A second of visibility takes half a
- * millisecond, so that what is to come back after an hour does.
- *
- * ```ts
- * const hosts = useHosts();
- * describe.each(HOSTS)('%s', (name) => {
- *   let host: Host;
- *   beforeAll(async () => {
- *     host = await hosts.start(name, { models: LOOKUP });
- *   });
- *   it('answers', async () => {
- *     const ids = host.send([lookup(0)]);
- *     expect(await host.answers(ids)).toMatchObject([{ outputs: [{ data: [10] }] }]);
- *     await host.become('deleted', ids);
- *   });
- * });
- * ```
- */
-interface Hosts {
-  start(name: HostName, options: HostOptions): Promise<Host>;
-  /** Comes between hosts and SQS until the test has ended. */
-  intercept(between: Intercept): void;
-  sqs(): StrictSqs;
-}
-
 const SECOND_MS = 0.5;
 /** Longer than any test, even so. */
 const VISIBILITY_SECONDS = '43200';
 const MAX_RECEIVES = 5;
 
-/** @param secondMs what a second of visibility takes. @default half a millisecond */
-export function useHosts(secondMs = SECOND_MS): Hosts {
+/**
+ * Hosts that tests drive from outside: messages in, answers and the fates of messages out. A second of visibility takes half a
+ * millisecond, so that what is to come back after an hour does.
+ *
+ * @param secondMs what a second of visibility takes. @default half a millisecond
+ */
+export function useHosts(secondMs = SECOND_MS) {
   let running: StrictSqs | undefined;
   let started = 0;
   const sqs = (): StrictSqs => {
@@ -132,8 +111,10 @@ export function useHosts(secondMs = SECOND_MS): Hosts {
   afterAll(() => running?.stop());
   return {
     sqs,
-    intercept: (between) => sqs().intercept(between),
-    start: async (name, options) => await startHost(sqs(), name, options, started++),
+    /** Comes between hosts and SQS until the test has ended. */
+    intercept: (between: Intercept): void => sqs().intercept(between),
+    start: async (name: HostName, options: HostOptions): Promise<Host> =>
+      await startHost(sqs(), name, options, started++),
   };
 }
 
@@ -244,7 +225,7 @@ async function startFunction(starting: Starting): Promise<Running> {
   });
   let printedBefore = '';
   const options = { execArgv, cleanUp: () => {} };
-  let handler: HandlerProcess | undefined = await startHandler(variables, options);
+  let handler: Awaited<ReturnType<typeof startHandler>> | undefined = await startHandler(variables, options);
   const gone = new AbortController();
   let isStopped = false;
   const leave = async (): Promise<void> => {
@@ -419,14 +400,6 @@ export interface DeploymentOptions {
   readonly between?: Step;
 }
 
-export interface Deployment {
-  readonly requestQueueUrl: string;
-  readonly resultQueueUrl: string;
-  start(environment?: Readonly<Record<string, string>>): WorkerProcess;
-  /** Waits for so many answers or more. @returns those that came, in order */
-  results(count: number): Promise<Result[]>;
-}
-
 export interface Result {
   readonly message_id: string;
   readonly id?: string;
@@ -443,7 +416,9 @@ export function callOf(body: string): 'receive' | 'change visibility' | 'send' |
 
 const MAX_CALLS = 20_000;
 
-export async function deployment(server: SqsServer, options: DeploymentOptions = {}): Promise<Deployment> {
+export type Deployment = Awaited<ReturnType<typeof deployment>>;
+
+export async function deployment(server: SqsServer, options: DeploymentOptions = {}) {
   const { models = LOOKUP, environment = {}, attributes = {}, fifo = false, between } = options;
   const create = fifo ? server.fifoQueue : server.queue;
   const [requestQueueUrl, resultQueueUrl] = [create(attributes), create({})];
@@ -460,8 +435,10 @@ export async function deployment(server: SqsServer, options: DeploymentOptions =
   return {
     requestQueueUrl,
     resultQueueUrl,
-    start: (more = {}) => startWorkerProcess({ ...variables, ...more }),
-    async results(count) {
+    start: (more: Readonly<Record<string, string>> = {}): WorkerProcess =>
+      startWorkerProcess({ ...variables, ...more }),
+    /** Waits for so many answers or more. @returns those that came, in order */
+    async results(count: number): Promise<Result[]> {
       while (results.length < count) {
         for (const { Body = '', Attributes } of await server.drain(resultQueueUrl, { waitSeconds: 1 })) {
           const sentAt = Number(Attributes?.SentTimestamp);
@@ -481,22 +458,10 @@ export async function until(isSo: () => boolean | Promise<boolean>): Promise<voi
 const ENTRY = fileURLToPath(new URL('../../lambda/worker.ts', import.meta.url));
 const OF_ECS = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
 
-interface Ended {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-}
-
-export interface WorkerProcess {
-  readonly pid: number | undefined;
-  /** Waits for a line of the log with this text. @returns the line, parsed */
-  says(text: string): Promise<Record<string, unknown>>;
-  send(signal: NodeJS.Signals): void;
-  readonly ended: Promise<Ended>;
-  printed(): string;
-}
+export type WorkerProcess = ReturnType<typeof startWorkerProcess>;
 
 /** `lambda/worker.ts` in a process of its own, with nothing but environment variables. It is killed after the test. */
-function startWorkerProcess(variables: Readonly<Record<string, string>>, cleanUp = afterThisTest): WorkerProcess {
+function startWorkerProcess(variables: Readonly<Record<string, string>>, cleanUp = afterThisTest) {
   const child = spawn(process.execPath, [ENTRY], {
     cwd: REPOSITORY,
     env: { PATH: process.env.PATH, ...OF_ECS, ...variables },
@@ -505,14 +470,20 @@ function startWorkerProcess(variables: Readonly<Record<string, string>>, cleanUp
   const lines: string[] = [];
   const readers = [child.stdout, child.stderr].map((input) => createInterface({ input }));
   for (const reader of readers) reader.on('line', (line) => lines.push(line));
-  const ended = once(child, 'close').then(([code, signal]): Ended => ({ code, signal }));
+  const ended = once(child, 'close').then(
+    ([code, signal]): { readonly code: number | null; readonly signal: NodeJS.Signals | null } => ({
+      code,
+      signal,
+    }),
+  );
   cleanUp(async () => {
     child.kill('SIGKILL');
     await ended;
   });
   return {
     pid: child.pid,
-    async says(text) {
+    /** Waits for a line of the log with this text. @returns the line, parsed */
+    async says(text: string): Promise<Record<string, unknown>> {
       const died = ended.then((): never => {
         throw new Error(`expected '${text}' from the worker, it ended:\n${lines.join('\n')}`);
       });
@@ -523,15 +494,13 @@ function startWorkerProcess(variables: Readonly<Record<string, string>>, cleanUp
         await Promise.race([...readers.map((reader) => once(reader, 'line')), died]);
       }
     },
-    send: (signal) => void child.kill(signal),
+    send: (signal: NodeJS.Signals): void => void child.kill(signal),
     ended,
     printed: () => lines.join('\n'),
   };
 }
 
 const ENVIRONMENT = fileURLToPath(new URL('./handlerEnvironment.ts', import.meta.url));
-
-const TIMEOUT_MS = 30_000;
 
 /** The region and credentials that Lambda gives its functions. */
 const OF_LAMBDA = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
@@ -545,21 +514,6 @@ interface HandlerOptions {
   readonly cleanUp?: (end: () => Promise<void>) => void;
 }
 
-interface HandlerProcess {
-  readonly pid: number | undefined;
-  /**
-   * @param traceHeader X-Ray's header of the invocation. @default none
-   * @param timeoutMs milliseconds until its timeout. @default 30,000
-   */
-  invoke(records: readonly SQSRecord[], traceHeader?: string, timeoutMs?: number): Promise<SQSBatchResponse>;
-  /** How the process ended: its exit code, or the signal that ended it. */
-  readonly ended: Promise<readonly [code: number | null, signal: NodeJS.Signals | null]>;
-  /** Everything that it printed so far. */
-  printed(): string;
-  /** Ends the process. @returns everything that it printed, what ONNX Runtime's native code prints included */
-  end(): Promise<string>;
-}
-
 /**
  * `lambda/handler.ts` in a process of its own, as Lambda starts it: with nothing but environment variables. It is ended
  * after the test.
@@ -569,7 +523,7 @@ interface HandlerProcess {
 export async function startHandler(
   variables: Readonly<Record<string, string>>,
   { execArgv = [], inThread = false, cleanUp = afterThisTest }: HandlerOptions = {},
-): Promise<HandlerProcess> {
+) {
   const env = { PATH: process.env.PATH, ...OF_LAMBDA, ...variables };
   const child = fork(ENVIRONMENT, inThread ? ['--in-thread'] : [], {
     cwd: REPOSITORY,
@@ -597,12 +551,17 @@ export async function startHandler(
   await nextMessage();
   return {
     pid: child.pid,
-    async invoke(records, traceHeader, timeoutMs = TIMEOUT_MS) {
+    /**
+     * @param traceHeader X-Ray's header of the invocation. @default none
+     * @param timeoutMs milliseconds until its timeout. @default 30,000
+     */
+    async invoke(records: readonly SQSRecord[], traceHeader?: string, timeoutMs = 30_000): Promise<SQSBatchResponse> {
       // Where the process has gone, that is told below.
       child.send({ event: sqsEvent([...records]), timeoutMs, traceHeader } satisfies Invoking, () => {});
       const [response] = await nextMessage();
       return response;
     },
+    /** How the process ended: its exit code, or the signal that ended it. */
     ended: closed,
     printed: () => printed,
     end,

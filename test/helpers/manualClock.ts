@@ -15,12 +15,6 @@ interface Timer {
 
 /**
  * A clock that stands still until it is told otherwise.
- *
- * ```ts
- * const clock = createManualClock();
- * clock.after(1_000, () => called.push('due'));
- * clock.advance(1_000);
- * ```
  */
 export function createManualClock(): ManualClock {
   let nowMs = 0;

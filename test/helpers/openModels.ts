@@ -9,7 +9,7 @@ import { type Failure, isFailure } from '../../lambda/core/failure.ts';
 import type { Model } from '../../lambda/core/model.ts';
 import type { Datatype, Tensor, TensorData } from '../../lambda/core/tensor.ts';
 
-import { type OnnxModelRepository, openRepository, type RepositoryOptions } from '../../lambda/onnx/repository.ts';
+import { openRepository, type RepositoryOptions } from '../../lambda/onnx/repository.ts';
 
 /** What a test's model repository holds, by path: the bytes of a file, its text, or what becomes its JSON. */
 export type RepositoryFiles = Readonly<Record<string, Uint8Array | string | Readonly<Record<string, unknown>>>>;
@@ -49,20 +49,10 @@ export async function putFile(path: string, contents: RepositoryFiles[string]): 
   await writeFile(path, raw ? contents : JSON.stringify(contents));
 }
 
-export interface OpenedModels {
-  readonly directory: string;
-  readonly repository: OnnxModelRepository;
-  /** What the repository warned of so far. */
-  readonly warnings: readonly string[];
-  /** What it said for the start log. */
-  readonly log: readonly string[];
-}
+export type OpenedModels = Awaited<ReturnType<typeof openModels>>;
 
 /** Opens a temporary repository that holds `files`, with the defaults of the configuration; closed after the test. */
-export async function openModels(
-  files: RepositoryFiles,
-  options: Partial<RepositoryOptions> = {},
-): Promise<OpenedModels> {
+export async function openModels(files: RepositoryFiles, options: Partial<RepositoryOptions> = {}) {
   const directory = await modelsDirectory(files);
   const [warnings, log]: [string[], string[]] = [[], []];
   const repository = await openRepository({
@@ -84,11 +74,6 @@ export async function openModels(
 
 /**
  * A repository of one model named `model`, opened, and that model. ONNX Runtime does not print what fails.
- *
- * ```ts
- * const { model, repository, warnings } = await openOnly(identityModel(), { maxBatchRows: 4 });
- * await model.run([counting('x', 2, 3)]);
- * ```
  */
 export async function openOnly(
   bytes: Uint8Array,

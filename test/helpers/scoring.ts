@@ -27,21 +27,18 @@ export interface MemoryWriterOptions {
   readonly before?: (results: readonly Result[], signal: AbortSignal) => void | Promise<void>;
 }
 
-/** Remembers what was written, in the order it was taken. */
-export interface MemoryWriter extends ResultWriter {
-  readonly written: readonly Result[];
-  /** The documents written under a message ID, parsed. */
-  documentsOf(messageId: string): unknown[];
-}
+export type MemoryWriter = ReturnType<typeof memoryWriter>;
 
-export function memoryWriter({ asOne, refuse, before }: MemoryWriterOptions = {}): MemoryWriter {
+/** Remembers what was written, in the order it was taken. */
+export function memoryWriter({ asOne, refuse, before }: MemoryWriterOptions = {}) {
   const written: Result[] = [];
   return {
     ...(asOne === undefined ? {} : { writtenAsOne: () => asOne }),
     written,
-    documentsOf: (messageId) =>
+    /** The documents written under a message ID, parsed. */
+    documentsOf: (messageId: string): unknown[] =>
       written.filter((result) => result.messageId === messageId).map(({ body }): unknown => JSON.parse(body)),
-    async write(results, signal) {
+    async write(results: readonly Result[], signal: AbortSignal): Promise<WriteVerdict[]> {
       await before?.(results, signal);
       return results.map((result): WriteVerdict => {
         const refused = refuse?.(result);
@@ -72,12 +69,6 @@ interface ObservedDependencies<W extends ResultWriter> extends ScoringDependenci
 
 /**
  * Real planner, estimator and ceiling, the line model, a memory writer, and limits that no test meets by accident.
- *
- * ```ts
- * const deps = scoringDependencies({ models: repositoryOf(sumModel()) });
- * const outcomes = await scoreRecords(standardRecords([lineRequest([1, 2])]), deps, enoughTime());
- * expect(deps.writer.documentsOf(messageIdOf(0))).toMatchObject([{ outputs: [{}] }]);
- * ```
  */
 export function scoringDependencies(options?: ScoringOptions): ObservedDependencies<MemoryWriter>;
 export function scoringDependencies<W extends ResultWriter>(
@@ -171,12 +162,7 @@ export function lineRequest(values: readonly number[], fields: RequestFields = {
   return { inputs: [{ name: 'x', datatype: 'FP32', shape: [values.length, 1], data: values }], ...fields };
 }
 
-/** One row of a request to `sumModel`. */
-interface SumRow {
-  readonly left: readonly number[];
-  readonly right: readonly number[];
-  readonly bias: number;
-}
+type SumRow = Readonly<Record<'left' | 'right', readonly number[]>> & { readonly bias: number };
 
 /** The body of a request to `sumModel`; every row holds the same number of values. */
 export function sumRequest(rows: readonly SumRow[], fields: RequestFields = {}): RequestFields {

@@ -4,67 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 
-/**
- * An SQS server in this process, for the real SDK client and the real worker. Where the other local server is kinder
- * than SQS, this one is not:
- *
- * - A long poll stays open until a message comes for it. A message is handed to one poll, the one that has waited
- *   longest; the others stay open. Messages of one batch go to as many polls as there are.
- * - A poll whose client has gone stays open like any other: what it is handed is in flight, counts as received, and
- *   nobody sees it until its visibility ends.
- * - A receipt handle is void once its message is visible again.
- * - A message that was received `maxReceiveCount` times moves to the dead-letter queue when it would be received again.
- * - Requests with unknown keys, or more than ten entries, are refused.
- *
- * A message becomes visible to the millisecond. FIFO queues keep the order of their groups; they do not deduplicate.
- *
- * ```ts
- * let sqs: StrictSqs;
- * const server = useSqsServer(async () => {
- *   sqs = await startStrictSqs();
- *   return sqs;
- * });
- * const dead = server.queue();
- * const url = server.queue({ RedrivePolicy: redrivePolicy(dead, 5) });
- * server.send(url, ['body']);
- * // Of every queue, or for as long as it pleases:
- * sqs.intercept(async ({ operation, queue }) => {
- *   if (operation === 'ReceiveMessage') await latency;
- *   return queue === 'results' && operation === 'SendMessageBatch' ? FAULTS.throttled : undefined;
- * });
- * sqs.history(nameOf(url)); // [{ body: 'body', receives: 1, fate: 'deleted', … }]
- * ```
- */
-export interface StrictSqs {
-  readonly endpoint: string;
-  /** @returns its URL */
-  createQueue(name: string, attributes?: Readonly<Record<string, string>>): string;
-  /** From now on calls to it fail with `QueueDoesNotExist`, those that are open too. */
-  deleteQueue(name: string): void;
-  /** @returns its message ID */
-  sendMessage(name: string, body: string, group?: string): string;
-  /** How many messages nobody else can receive now, and how many are to be received. */
-  counts(name: string): { readonly inFlight: number; readonly ready: number };
-  /** Whole seconds until each message in flight comes back, by its body. */
-  secondsInFlight(name: string): Record<string, number>;
-  /** Every message that was sent to a queue, in the order of sending. */
-  history(name: string): readonly MessageHistory[];
-  /** Lets the visibility of all that is in flight end, as time does when their host has gone. */
-  expire(name: string): void;
-  /** Polls that wait for a message, those included whose client has gone. */
-  openPolls(name: string): number;
-  /** Asks about every call from now on, in place of whoever was asked before. Nobody: every call is answered. */
-  intercept(between?: Intercept): void;
-  stop(): Promise<void>;
-}
-
-export interface MessageHistory {
-  readonly messageId: string;
-  readonly body: string;
-  readonly receives: number;
-  /** `dead`: it has gone to the dead-letter queue, where it has a history of its own. */
-  readonly fate: 'ready' | 'in flight' | 'deleted' | 'dead';
-}
+export type StrictSqs = Awaited<ReturnType<typeof startStrictSqs>>;
 
 /** A call before anything is done. */
 export interface SqsCall {
@@ -76,14 +16,10 @@ export interface SqsCall {
 }
 
 /**
- * What a call meets in place of its answer: an error, a connection that is cut before or after the call has had its
- * effect, or no answer at all. A promise that takes its time is latency.
+ * What a call meets in place of its answer: an error, a connection that is cut after the call has had its effect, or no
+ * answer at all. A promise that takes its time is latency.
  */
-export type Fault =
-  | { readonly status: number; readonly code: string; readonly message: string }
-  | 'cut before'
-  | 'cut after'
-  | 'silence';
+type Fault = { readonly status: number; readonly code: string; readonly message: string } | 'cut after' | 'silence';
 export type Intercept = (call: SqsCall) => Promise<Fault | undefined> | Fault | undefined;
 
 /** Errors as SQS spells them. */
@@ -99,8 +35,23 @@ export function redrivePolicy(deadLetterQueueUrl: string, maxReceiveCount: numbe
   return JSON.stringify({ deadLetterTargetArn: arnOf(nameOf(deadLetterQueueUrl)), maxReceiveCount });
 }
 
-/** @param secondMs how long a second of visibility takes here, so that hours pass in a test. @default 1000 */
-export async function startStrictSqs(secondMs = 1000): Promise<StrictSqs> {
+/**
+ * An SQS server in this process, for the real SDK client and the real worker. Where the other local server is kinder
+ * than SQS, this one is not:
+ *
+ * - A long poll stays open until a message comes for it. A message is handed to one poll, the one that has waited
+ *   longest; the others stay open. Messages of one batch go to as many polls as there are.
+ * - A poll whose client has gone stays open like any other: what it is handed is in flight, counts as received, and
+ *   nobody sees it until its visibility ends.
+ * - A receipt handle is void once its message is visible again.
+ * - A message that was received `maxReceiveCount` times moves to the dead-letter queue when it would be received again.
+ * - Requests with unknown keys, or more than ten entries, are refused.
+ *
+ * A message becomes visible to the millisecond. FIFO queues keep the order of their groups; they do not deduplicate.
+ *
+ * @param secondMs how long a second of visibility takes here, so that hours pass in a test. @default 1000
+ */
+export async function startStrictSqs(secondMs = 1000) {
   const queues = new Map<string, Queue>();
   let between: Intercept = () => undefined;
 
@@ -113,7 +64,7 @@ export async function startStrictSqs(secondMs = 1000): Promise<StrictSqs> {
     if (!queues.has(name)) queues.set(name, openQueue(name, attributes, queueOf, secondMs));
     return `${endpoint}/000000000000/${name}`;
   };
-  const operations = operationsOn(queueOf, createQueue);
+  const operations = operationsOn(queueOf);
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const body = await text(request);
@@ -121,13 +72,12 @@ export async function startStrictSqs(secondMs = 1000): Promise<StrictSqs> {
     const named = NAMED_QUEUE.safeParse(JSON.parse(body)).data?.QueueUrl;
     const fault = await between({ operation, queue: named && nameOf(named), body });
     if (fault === 'silence') return;
-    if (fault === 'cut before') return void response.destroy();
     if (fault !== undefined && fault !== 'cut after') throw new Refused(fault);
     const perform = operations[operation];
     if (perform === undefined) throw invalid(`operation ${operation}: this server does not have it`);
     const output = await perform(JSON.parse(body));
     if (fault === 'cut after') return void response.destroy();
-    spell(response, 200, output);
+    answerWith(response, 200, output);
   };
   const server = createServer((request, response) => {
     answer(request, response).catch((error: unknown) => {
@@ -138,7 +88,7 @@ export async function startStrictSqs(secondMs = 1000): Promise<StrictSqs> {
       if (code === FAULTS.missing.code) {
         response.setHeader('x-amzn-query-error', 'AWS.SimpleQueueService.NonExistentQueue;Sender');
       }
-      spell(response, status, { __type: `com.amazonaws.sqs#${code}`, message });
+      answerWith(response, status, { __type: `com.amazonaws.sqs#${code}`, message });
     });
   });
   // A poll may be open for longer than Node lets a request take.
@@ -151,33 +101,43 @@ export async function startStrictSqs(secondMs = 1000): Promise<StrictSqs> {
 
   return {
     endpoint,
+    /** @returns its URL */
     createQueue,
-    deleteQueue(name) {
+    /** From now on calls to it fail with `QueueDoesNotExist`, those that are open too. */
+    deleteQueue(name: string): void {
       queueOf(name).close();
       queues.delete(name);
     },
-    sendMessage: (name, body, group) => queueOf(name).send({ body, group, attributes: {} }).messageId,
-    counts(name) {
+    /** @returns its message ID */
+    sendMessage: (name: string, body: string, group?: string): string =>
+      queueOf(name).send({ body, group, attributes: {} }).messageId,
+    /** How many messages nobody else can receive now, and how many are to be received. */
+    counts(name: string) {
       const { messages } = queueOf(name);
       return { inFlight: countOf(messages, 'in flight'), ready: countOf(messages, 'ready') };
     },
-    secondsInFlight: (name) =>
+    /** Whole seconds until each message in flight comes back, by its body. */
+    secondsInFlight: (name: string): Record<string, number> =>
       Object.fromEntries(
         queueOf(name)
           .messages.filter(({ fate }) => fate === 'in flight')
           .map(({ body, visibleAt }) => [body, Math.ceil((visibleAt - performance.now()) / secondMs)]),
       ),
-    history: (name) =>
+    /** Every message that was sent to a queue, in the order of sending. */
+    history: (name: string) =>
       queueOf(name).messages.map(({ messageId, body, receives, fate }) => ({ messageId, body, receives, fate })),
-    expire(name) {
+    /** Ends the visibility timeout of all that is in flight, as time does once its host has gone. */
+    expire(name: string): void {
       const { messages, hide } = queueOf(name);
       for (const message of messages) if (message.fate === 'in flight') hide(message, 0);
     },
-    openPolls: (name) => queueOf(name).openPolls(),
-    intercept(asked = () => undefined) {
+    /** Polls that wait for a message, those included whose client has gone. */
+    openPolls: (name: string): number => queueOf(name).openPolls(),
+    /** Asks about every call from now on, in place of whoever was asked before. Nobody: every call is answered. */
+    intercept(asked: Intercept = () => undefined): void {
       between = asked;
     },
-    async stop() {
+    async stop(): Promise<void> {
       for (const queue of queues.values()) queue.close();
       server.closeAllConnections();
       server.close();
@@ -194,7 +154,7 @@ function arnOf(name: string): string {
   return `arn:aws:sqs:us-east-1:000000000000:${name}`;
 }
 
-function spell(response: ServerResponse, status: number, document: object): void {
+function answerWith(response: ServerResponse, status: number, document: object): void {
   response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0' }).end(JSON.stringify(document));
 }
 
@@ -222,7 +182,8 @@ interface Message extends Sent {
   readonly sentAt: number;
   firstReceivedAt: number | undefined;
   receives: number;
-  fate: MessageHistory['fate'];
+  /** `dead`: it has gone to the dead-letter queue, where it has a history of its own. */
+  fate: 'ready' | 'in flight' | 'deleted' | 'dead';
   /** Of the last receive; void once the message is visible. */
   receiptHandle: string;
   visibleAt: number;
@@ -234,8 +195,6 @@ function countOf(messages: readonly Message[], fate: Message['fate']): number {
 }
 
 interface Queue {
-  readonly name: string;
-  readonly attributes: Readonly<Record<string, string>>;
   /** All that were ever sent. */
   readonly messages: readonly Message[];
   send(sent: Sent, messageId?: string): Message;
@@ -313,8 +272,6 @@ function openQueue(
     return taken;
   };
   return {
-    name,
-    attributes,
     messages,
     send(sent, messageId = randomUUID()) {
       const fresh = { messageId, sentAt: Date.now(), firstReceivedAt: undefined, receives: 0, receiptHandle: '' };
@@ -399,101 +356,49 @@ function batchOf<S extends z.ZodRawShape>(entry: S) {
 
 type Operations = Readonly<Record<string, (input: unknown) => object | Promise<object>>>;
 
-function operationsOn(queueOf: (name: string) => Queue, createQueue: StrictSqs['createQueue']): Operations {
+function operationsOn(queueOf: (name: string) => Queue): Operations {
   const at = (url: string): Queue => queueOf(nameOf(url));
   const parse = <S extends z.ZodType>(schema: S, input: unknown): z.infer<S> => {
     const { data, error } = schema.safeParse(input);
     if (error !== undefined) throw invalid(z.prettifyError(error));
     return data as z.infer<S>;
   };
-  const send = (queue: Queue, { MessageBody, MessageAttributes, MessageGroupId }: Outgoing): object => {
-    const sent = { body: MessageBody, group: MessageGroupId, attributes: MessageAttributes };
-    return { MessageId: queue.send(sent).messageId, MD5OfMessageBody: md5(MessageBody) };
-  };
-  const remove = (queue: Queue, { ReceiptHandle }: { readonly ReceiptHandle: string }): void => {
-    const message = queue.find(ReceiptHandle);
-    // SQS says that a delete by an old handle was done, and does nothing.
-    if (message !== undefined) queue.remove(message);
-  };
-  const change = (queue: Queue, { ReceiptHandle, VisibilityTimeout }: VisibilityChange): void => {
-    const message = queue.find(ReceiptHandle);
-    if (message === undefined) {
-      throw new Refused({ status: 400, code: 'MessageNotInflight', message: 'The message is not in flight.' });
-    }
-    queue.hide(message, VisibilityTimeout);
-  };
   return {
-    CreateQueue(input) {
-      const { QueueName, Attributes } = parse(CREATE, input);
-      return { QueueUrl: createQueue(QueueName, Attributes) };
-    },
-    GetQueueUrl(input) {
-      const { name, attributes } = queueOf(parse(z.object({ QueueName: z.string() }), input).QueueName);
-      return { QueueUrl: createQueue(name, attributes) };
-    },
-    GetQueueAttributes(input) {
-      const { QueueUrl, AttributeNames } = parse(z.strictObject({ ...QUEUE, AttributeNames: NAMES }), input);
-      const { name, attributes, messages } = at(QueueUrl);
-      const all: Record<string, string> = {
-        QueueArn: arnOf(name),
-        VisibilityTimeout: String(DEFAULT_VISIBILITY_SECONDS),
-        ApproximateNumberOfMessages: String(countOf(messages, 'ready')),
-        ApproximateNumberOfMessagesNotVisible: String(countOf(messages, 'in flight')),
-        ApproximateNumberOfMessagesDelayed: '0',
-        ...attributes,
-      };
-      return { Attributes: pick(all, AttributeNames) };
-    },
-    SendMessage(input) {
-      const { QueueUrl, ...message } = parse(z.strictObject({ ...QUEUE, ...MESSAGE }), input);
-      return send(at(QueueUrl), message);
-    },
     SendMessageBatch(input) {
       const { QueueUrl, Entries } = parse(batchOf(MESSAGE), input);
       const queue = at(QueueUrl);
-      return { Successful: Entries.map(({ Id, ...message }) => ({ Id, ...send(queue, message) })), Failed: [] };
+      const Successful = Entries.map(({ Id, MessageBody, MessageAttributes, MessageGroupId }) => {
+        const sent = { body: MessageBody, group: MessageGroupId, attributes: MessageAttributes };
+        return { Id, MessageId: queue.send(sent).messageId, MD5OfMessageBody: md5(MessageBody) };
+      });
+      return { Successful, Failed: [] };
     },
     async ReceiveMessage(input) {
       const { QueueUrl, MaxNumberOfMessages, WaitTimeSeconds, VisibilityTimeout, ...asked } = parse(RECEIVE, input);
       const messages = await at(QueueUrl).receive(MaxNumberOfMessages, WaitTimeSeconds, VisibilityTimeout);
       return messages.length === 0 ? {} : { Messages: messages.map((message) => received(message, asked)) };
     },
-    DeleteMessage(input) {
-      const { QueueUrl, ...entry } = parse(z.strictObject({ ...QUEUE, ...HANDLE }), input);
-      remove(at(QueueUrl), entry);
-      return {};
-    },
     DeleteMessageBatch(input) {
       const { QueueUrl, Entries } = parse(batchOf(HANDLE), input);
-      return eachOf(Entries, (entry) => remove(at(QueueUrl), entry));
-    },
-    ChangeMessageVisibility(input) {
-      const { QueueUrl, ...entry } = parse(z.strictObject({ ...QUEUE, ...VISIBILITY }), input);
-      change(at(QueueUrl), entry);
-      return {};
+      const queue = at(QueueUrl);
+      return eachOf(Entries, ({ ReceiptHandle }) => {
+        const message = queue.find(ReceiptHandle);
+        // SQS says that a delete by an old handle was done, and does nothing.
+        if (message !== undefined) queue.remove(message);
+      });
     },
     ChangeMessageVisibilityBatch(input) {
       const { QueueUrl, Entries } = parse(batchOf(VISIBILITY), input);
-      return eachOf(Entries, (entry) => change(at(QueueUrl), entry));
+      const queue = at(QueueUrl);
+      return eachOf(Entries, ({ ReceiptHandle, VisibilityTimeout }) => {
+        const message = queue.find(ReceiptHandle);
+        if (message === undefined) {
+          throw new Refused({ status: 400, code: 'MessageNotInflight', message: 'The message is not in flight.' });
+        }
+        queue.hide(message, VisibilityTimeout);
+      });
     },
   };
-}
-
-const CREATE = z.strictObject({
-  QueueName: z.string(),
-  Attributes: z.record(z.string(), z.string()).default({}),
-  tags: z.unknown().optional(),
-});
-
-interface Outgoing {
-  readonly MessageBody: string;
-  readonly MessageAttributes: Sent['attributes'];
-  readonly MessageGroupId?: string | undefined;
-}
-
-interface VisibilityChange {
-  readonly ReceiptHandle: string;
-  readonly VisibilityTimeout: number;
 }
 
 /** Does something to every entry; one that is refused fails alone. */
@@ -505,7 +410,7 @@ function eachOf<E extends { readonly Id: string }>(entries: readonly E[], perfor
       perform(entry);
       Successful.push({ Id: entry.Id });
     } catch (error) {
-      if (!(error instanceof Refused) || error.fault.code === FAULTS.missing.code) throw error;
+      if (!(error instanceof Refused)) throw error;
       const { code, message } = error.fault;
       Failed.push({ Id: entry.Id, Code: code, Message: message, SenderFault: true });
     }
@@ -513,11 +418,10 @@ function eachOf<E extends { readonly Id: string }>(entries: readonly E[], perfor
   return { Successful, Failed };
 }
 
-interface Asked {
-  readonly AttributeNames: readonly string[];
-  readonly MessageSystemAttributeNames: readonly string[];
-  readonly MessageAttributeNames: readonly string[];
-}
+type Asked = Omit<
+  z.infer<typeof RECEIVE>,
+  'QueueUrl' | 'MaxNumberOfMessages' | 'WaitTimeSeconds' | 'VisibilityTimeout'
+>;
 
 function received(message: Message, asked: Asked): object {
   const { messageId, receiptHandle, body, group, attributes, receives, sentAt, firstReceivedAt } = message;

@@ -1,4 +1,4 @@
-import type { Message, SendMessageBatchRequestEntry, SQSClient } from '@aws-sdk/client-sqs';
+import type { Message, SendMessageBatchRequestEntry } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import { createPayloads } from '../../../lambda/aws/payloads.ts';
 import { createQueueWriter, type QueueWriterOptions } from '../../../lambda/aws/resultQueue.ts';
@@ -52,15 +52,8 @@ function writerOf(options: Partial<QueueWriterOptions>) {
   return createQueueWriter({ sqs: server.client(), queueUrl: server.queue(), retry: AT_ONCE, ...options });
 }
 
-interface Intercepted {
-  readonly sqs: SQSClient;
-  /** Of every batch request, the message IDs in each of its messages. */
-  readonly calls: string[][][];
-  readonly sent: SendMessageBatchRequestEntry[];
-}
-
 /** A client whose n-th batch request goes through the n-th step; later ones just reach the server. */
-function intercepted(...steps: ((reach: Reach) => Promise<SendAnswer>)[]): Intercepted {
+function intercepted(...steps: ((reach: Reach) => Promise<SendAnswer>)[]) {
   const sqs = server.client();
   const calls: string[][][] = [];
   const sent: SendMessageBatchRequestEntry[] = [];
@@ -86,18 +79,6 @@ async function payloadsBehind(step: Step) {
 }
 
 describe('the queue writer', () => {
-  it('puts every result on the queue as it is, its message ID beside it as an attribute', async () => {
-    const queueUrl = server.queue();
-    const written = results(12);
-
-    expect(await writerOf({ queueUrl }).write(written, NEVER)).toEqual(written.map(() => WRITTEN));
-
-    const arrived = (await server.drain(queueUrl)).map(({ Body, MessageAttributes }) => [MessageAttributes, Body]);
-    const attribute = (StringValue: string) => ({ messageId: { DataType: 'String', StringValue } });
-    expect(arrived).toHaveLength(12);
-    expect(arrived).toEqual(expect.arrayContaining(written.map(({ messageId, body }) => [attribute(messageId), body])));
-  });
-
   it('sends 1 MiB in a batch request', async () => {
     const { sqs, calls } = intercepted();
     const large = ['a', 'b', 'c', 'd', 'e'].map((messageId) => exactly(MIB / 2, messageId));
@@ -316,12 +297,6 @@ describe('packed results', () => {
     await writerOf({ sqs, packing: FILL }).write([result('a')], NEVER);
     const MessageAttributes = { messageId: { DataType: 'String', StringValue: 'a' } };
     expect(sent).toEqual([{ Id: '0', MessageBody: result('a').body, MessageAttributes }]);
-  });
-
-  it('are as many to a message as were asked for', async () => {
-    const { sqs, calls } = intercepted();
-    await writerOf({ sqs, packing: { results: 3, bytes: 64 * KIB } }).write(results(10), NEVER);
-    expect(calls.map((messages) => messages.map((ids) => ids.length))).toEqual([[3, 3, 3, 1]]);
   });
 
   it('fill a message to the byte, and take not one byte more', async () => {

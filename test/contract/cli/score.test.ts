@@ -220,7 +220,6 @@ describe('batchscore score', () => {
   });
 
   it.each([
-    [['/no/model', '-'], 1, /\/no\/model: expected a model folder, .*, got none of these/],
     [
       ['models/digits', '/no/file'],
       1,
@@ -237,7 +236,6 @@ describe('batchscore score', () => {
       2,
       /stdin: expected a file of Parquet, whose columns lie apart, got a pipe; save it first/,
     ],
-    [['models/digits', '-', '--keep', 'id', '--format', 'requests'], 2, /--keep: expected a file with columns/],
     [
       ['models/digits', '-', '--missing', 'unknown'],
       2,
@@ -245,11 +243,6 @@ describe('batchscore score', () => {
     ],
     [['models/digits', '-', '--separator', '::'], 2, /--separator: expected one character, such as ';', or tab/],
     [['models/digits', '-', '--batch-size', 'many'], 2, /--batch-size: expected a whole number/],
-    [
-      ['models/digits', '-', '--out', '/no/folder/out'],
-      1,
-      /^batchscore: \/no\/folder\/out: expected a folder for it, got none at \/no\/folder; make that folder\n$/,
-    ],
   ])('refuses %j with exit code %i', async (args, code, message) => {
     const finished = await batchscore(['score', ...args], '{}');
     expect(finished).toMatchObject({ code, stderr: expect.stringMatching(message) });

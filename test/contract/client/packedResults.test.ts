@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { CollectTimeoutError, type ScoringResult } from '../../../client/index.ts';
 import { interceptSends } from '../../helpers/awsServers.ts';
 import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
-import { allOf, lineAnswer, lines, rejectionOf } from './requests.ts';
+import { allOf, rejectionOf } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs } = deployments;
@@ -35,22 +35,6 @@ async function sendPacked(QueueUrl: string, MessageBody: string, count: number):
 }
 
 describe('packed results', () => {
-  it('are yielded once each, with the scores of their request, and their messages are gone afterwards', async () => {
-    const { client, answer, resultQueueUrl } = await packing();
-    const producer = client();
-    const messageIds = await producer.submit(lines(25));
-    await answer(25);
-    const results = await allOf(producer.collect(messageIds, IN_TIME));
-    expect(idsOf(results)).toEqual(messageIds.toSorted());
-    for (const result of results) {
-      const value = messageIds.indexOf(result.messageId);
-      expect(result).toMatchObject({ id: String(value), model: 'line', version: '1', outputs: lineAnswer(value) });
-    }
-    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
-    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
-    expect(warnings).toEqual([]);
-  });
-
   it('are read beside single ones', async () => {
     const { client, writer, resultQueueUrl } = await packing();
     for (const some of [ids(1), ids(6).slice(1), ids(7).slice(6)]) await writer.write(some.map(resultOf), ALIVE);

@@ -8,13 +8,6 @@ const deployments = useDeployments();
 const { sqs } = deployments;
 
 describe('results of others', () => {
-  it('are left for them', async () => {
-    const { client, writer } = await deployments.create('queue');
-    await writer.write(['theirs', 'mine'].map(resultOf), ALIVE);
-    expect(idsOf(await allOf(client().collect(['mine'], IN_TIME)))).toEqual(['mine']);
-    expect(idsOf(await allOf(client().collect(['theirs'], IN_TIME)))).toEqual(['theirs']);
-  });
-
   it('reach each of four clients that collect at the same time', async () => {
     const { client, writer } = await deployments.create('queue');
     const ids = Array.from({ length: 400 }, (_, index) => `m-${index}`);

@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
+import type { Composition } from '../../../lambda/hosts/compose.ts';
 import { createHandler, type ScoringHandler } from '../../../lambda/hosts/createHandler.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import {
-  type DeployedHandler,
   type Deployment,
   deployed,
   failuresOf,
@@ -41,7 +41,7 @@ async function onSqsSilentTo(...operations: readonly string[]): Promise<Deployme
   };
 }
 
-function withMargin({ composition }: DeployedHandler, deadlineMarginMs: number): ScoringHandler {
+function withMargin({ composition }: { readonly composition: Composition }, deadlineMarginMs: number): ScoringHandler {
   const limits = { ...composition.scoring.limits, deadlineMarginMs };
   return createHandler({ ...composition, scoring: { ...composition.scoring, limits } });
 }

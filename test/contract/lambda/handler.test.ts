@@ -78,18 +78,6 @@ describe('the handler', () => {
     expect(await invoke(handler, records)).toEqual(failuresOf(second, fourth));
   });
 
-  it('reports all, and does not throw, when the result queue is gone', async () => {
-    const where = deployment();
-    server.deleteQueue(where.resultQueueUrl);
-    const { handler, telemetry } = await deployed(where);
-    const records = [sqsRecord(lookupRequest(0)), sqsRecord('not JSON'), sqsRecord(lookupRequest(99))];
-
-    expect(await invoke(handler, records)).toEqual(failuresOf(...records));
-
-    const codes = telemetry.outcomesOfInvocations.flat().map((o) => (o.status === 'retry' ? o.failure.code : o.status));
-    expect(codes).toEqual(['WRITE_FAILED', 'WRITE_FAILED', 'WRITE_FAILED']);
-  });
-
   it('reports all, tells of the problem and does not throw when scoring itself has a bug', async () => {
     const { composition, telemetry } = await deployed(deployment());
     const bug = new Error('a bug in the planner');
@@ -125,20 +113,6 @@ describe('the handler', () => {
           'send a message to the request queue, whose event source mapping invokes the function',
       ),
     );
-  });
-
-  it('tells of the outcome of every record once, in their order', async () => {
-    const { handler, telemetry } = await deployed(deployment());
-
-    await invoke(handler, [sqsRecord('not JSON'), sqsRecord(lookupRequest(0))]);
-
-    expect(telemetry.outcomesOfInvocations).toMatchObject([
-      [
-        { status: 'answered', failures: [{ code: 'INVALID_JSON' }] },
-        { status: 'answered', failures: [] },
-      ],
-    ]);
-    expect(telemetry.problems).toEqual([]);
   });
 });
 

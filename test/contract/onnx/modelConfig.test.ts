@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
@@ -184,14 +183,6 @@ describe('sessionOptions in config.json', () => {
     expect(await refusalOfOptions({ [option]: 1 })).toContain(
       `sessionOptions.${option}: expected an option that ONNX Runtime for Node reads, got ${option}, which it would ignore; remove it`,
     );
-  });
-
-  it('reach ONNX Runtime', async () => {
-    const optimizedModelFilePath = join(await modelsDirectory({}), 'optimized.onnx');
-
-    await openOnly(MODEL, { sessionOptions: { optimizedModelFilePath } });
-
-    expect(existsSync(optimizedModelFilePath)).toBe(true);
   });
 
   it.each([

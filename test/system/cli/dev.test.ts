@@ -1,6 +1,4 @@
 import { mkdir, writeFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import {
   DeleteMessageCommand,
@@ -129,15 +127,6 @@ describe('npm run dev, stopping and failing', () => {
     const { code, stderr } = await runScript('cli/dev.ts', ['--port', '0', '--no-function'], { env });
     expect(code).not.toBe(0);
     expect(stderr).toMatch(/BATCHSCORE_BATCHSIZE: expected .*did you mean BATCHSCORE_BATCH_SIZE, .*\?/);
-  });
-
-  it('exits with 1 and names the port when it is taken', async () => {
-    const server = createServer().listen(0, '127.0.0.1');
-    await new Promise((resolve) => server.once('listening', resolve));
-    const { port } = server.address() as AddressInfo;
-    const { code, stderr } = await runScript('cli/dev.ts', ['--port', String(port)]);
-    server.close();
-    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(`port ${port}`) });
   });
 
   it('exits with 1 and names the file when a model is broken', async () => {

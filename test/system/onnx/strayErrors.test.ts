@@ -33,11 +33,6 @@ export const decode = ({ how, id }) => { ways[how](); return id; };
 export const encode = async ({ how, id, waitMs }) => { await sleep(1); ways[how](); await sleep(waitMs); return id; };
 `;
 
-interface Told {
-  readonly answers: unknown[];
-  readonly warnings: string[];
-}
-
 /** Runs `code` in a process of its own, with the hooks of a transform, `warnings`, and `answers` to be filled. */
 async function inOwnProcess(code: string, { transform = TRANSFORM, listeners = LISTENERS_THAT_EXIT } = {}) {
   const folder = await modelsDirectory({});
@@ -56,7 +51,7 @@ async function inOwnProcess(code: string, { transform = TRANSFORM, listeners = L
   return promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script]);
 }
 
-async function told(code: string, options = {}): Promise<Told> {
+async function told(code: string, options = {}) {
   return JSON.parse((await inOwnProcess(code, options)).stdout);
 }
 

@@ -1,12 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  deliver,
-  packBatches,
-  pauseMs,
-  type RetryOptions,
-  retryRemaining,
-  writeToEvery,
-} from '../../../lambda/aws/sendBatches.ts';
+import { deliver, packBatches, pauseMs, type RetryOptions, writeToEvery } from '../../../lambda/aws/sendBatches.ts';
 import { type Failure, failure } from '../../../lambda/core/failure.ts';
 import type { Result, WriteVerdict } from '../../../lambda/core/record.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
@@ -21,8 +14,6 @@ import {
 
 const NEVER = new AbortController().signal;
 const AT_ONCE: RetryOptions = { random: () => 0 };
-/** A pause that no test waits for: it would run into jest's time limit. */
-const IN_AN_HOUR: RetryOptions = { baseMs: 3_600_000, capMs: 3_600_000, random: () => 1 };
 const WRITTEN: WriteVerdict = { written: true };
 /** More than a function takes as arguments: what is spread into a call throws. */
 const VERY_MANY = 300_000;
@@ -45,55 +36,10 @@ describe('packing', () => {
 });
 
 describe('retrying', () => {
-  /** Makes attempts that each leave what `leave` says. @returns what is left, and what each attempt was given */
-  async function tried(
-    items: readonly string[],
-    leave: (left: readonly string[]) => readonly string[],
-    retry: RetryOptions = AT_ONCE,
-    signal = NEVER,
-  ) {
-    const attempts: (readonly string[])[] = [];
-    const attempt = async (left: readonly string[]) => {
-      attempts.push(left);
-      return leave(left);
-    };
-    return { left: await retryRemaining(items, attempt, signal, retry), attempts };
-  }
-
-  it('gives every attempt what the one before has left, until nothing is left', async () => {
-    expect(await tried(['a', 'b', 'c'], (items) => items.slice(1))).toEqual({
-      left: [],
-      attempts: [['a', 'b', 'c'], ['b', 'c'], ['c']],
-    });
-    expect(await tried([], () => [])).toEqual({ left: [], attempts: [] });
-  });
-
-  it('gives up after six attempts, or as many as it is told', async () => {
-    const { left, attempts } = await tried(['a', 'b'], () => ['b']);
-
-    expect([left, attempts.length]).toEqual([['b'], 6]);
-    expect((await tried(['a'], (items) => items, { ...AT_ONCE, attempts: 2 })).attempts).toHaveLength(2);
-  });
-
   it('pauses for up to 100 ms before the second attempt, twice as long before each further one, 5 s at most', () => {
     const attempts = [2, 3, 4, 7, 8, 200];
     expect(attempts.map((attempt) => pauseMs(attempt, { random: () => 1 }))).toEqual([100, 200, 400, 3200, 5000, 5000]);
     expect(pauseMs(4, { random: () => 0.25 })).toBe(100);
-  });
-
-  it.each([
-    ['in the middle of a pause', IN_AN_HOUR, (abort: () => void) => void setImmediate(abort)],
-    ['after the attempt that it was aborted in', AT_ONCE, (abort: () => void) => abort()],
-  ])('ends with its signal %s, with what is left', async (_, retry, when) => {
-    const aborting = new AbortController();
-    const leave = () => {
-      when(() => aborting.abort());
-      return ['b'];
-    };
-
-    const attempts = [['a', 'b']];
-    expect(await tried(['a', 'b'], leave, retry, aborting.signal)).toEqual({ left: ['b'], attempts });
-    expect((await tried(['a'], leave, retry, AbortSignal.abort())).attempts).toEqual([]);
   });
 });
 

@@ -39,20 +39,6 @@ function refuseRecord(index: number, refusal: Failure = REFUSED) {
 }
 
 describe('of a message group', () => {
-  it('nothing is written nor acknowledged after a record that must be retried; other groups go on', async () => {
-    const { written, ...told } = await score(['a', 'a?', 'a', 'b', 'a', 'b']);
-
-    expect(told.statuses).toEqual([
-      'answered',
-      'MODEL_UNAVAILABLE',
-      'BEHIND_RETRY',
-      'answered',
-      'BEHIND_RETRY',
-      'answered',
-    ]);
-    expect(written).toEqual([0, 3, 5]);
-  });
-
   it('a result that is too large is answered with an error, and holds nobody up', async () => {
     const tooLarge = failure('RESULT_TOO_LARGE', 'expected at most 10 bytes, got 100');
     const refuse = ({ messageId, body }: { messageId: string; body: string }) =>

@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { failure } from '../../../lambda/core/failure.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import { closedGate, whatCanHappen } from '../../helpers/manualClock.ts';
 import {
@@ -14,8 +13,6 @@ import {
 import { statuses, writtenRecords } from '../core/scoreRecords/answers.ts';
 
 const RECORDS = standardRecords([lineRequest([1]), lineRequest([2]), lineRequest([3])]);
-const _REFUSED = failure('WRITE_FAILED', 'result queue: InternalError');
-const _TOO_LARGE = failure('RESULT_TOO_LARGE', 'expected at most 10 bytes, got 100; send fewer rows');
 
 describe('a record is acknowledged only when its result is written', () => {
   it('tells no outcome while a write is open', async () => {
@@ -37,21 +34,6 @@ describe('a record is acknowledged only when its result is written', () => {
 
     expect(statuses(await scoring)).toEqual(['answered', 'answered', 'answered']);
     expect(writtenRecords(deps.writer)).toEqual([0, 1, 2]);
-  });
-
-  it('writes the same result under the same ID again on redelivery, in whatever company', async () => {
-    const deps = scoringDependencies();
-    await scoreRecords(RECORDS, deps, enoughTime());
-    await scoreRecords(RECORDS.slice(1, 2), deps, enoughTime());
-
-    const [first, second] = deps.writer.documentsOf(messageIdOf(1));
-    expect(first).toEqual({
-      message_id: messageIdOf(1),
-      model_name: 'line',
-      model_version: '1',
-      outputs: [{ name: 'y', datatype: 'FP32', shape: [1, 1], data: [5] }],
-    });
-    expect(second).toEqual(first);
   });
 
   it('gives the writer the signal that ends its retries', async () => {

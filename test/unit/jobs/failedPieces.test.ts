@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 
 import type { Model } from '../../../lambda/core/model.ts';
-import { jobOf, type MemoryStorage, manifestIn, ProcessEnded, rowsOf, runJob } from '../../helpers/jobs.ts';
+import { jobOf, type MemoryStorage, manifestIn, ProcessEnded, runJob } from '../../helpers/jobs.ts';
 import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 
 const ROWS = 400;
@@ -64,13 +64,5 @@ describe('a piece that ends the process', () => {
       expect.objectContaining({ id: '217', code: 'RUN_FAILED' }),
     ]);
     expect(manifestIn(job.storage)).toMatchObject({ rows: ROWS, errors: { RUN_FAILED: 1 }, failedParts: [] });
-  });
-
-  it('is scored whole when the job is resumed with what ended it mended', async () => {
-    const job = deadlyJob(217);
-    await runJob(job);
-    await runJob({ ...job, models: repositoryOf(lineModel()), run: 2 });
-    const rows = await rowsOf(job.storage);
-    expect(rows.map(({ predictions }) => predictions)).toEqual(Array.from({ length: ROWS }, (_, x) => [[2 * x + 1]]));
   });
 });

@@ -143,34 +143,4 @@ describe('the configuration', () => {
       `configuration: ${key}: expected a variable of batchscore, got an unknown one; ${hint}`,
     );
   });
-
-  it.each([
-    ['BATCHSCORE_MAX_BATCH_ROWS', 'many', 'a whole number from 1 to 65536'],
-    ['BATCHSCORE_WINDOW_SECONDS', '-1', 'a number from 0 to 300'],
-    ['BATCHSCORE_RESULTS_PER_MESSAGE', 'all', "a whole number from 1 to 10000, or 'fill'"],
-    ['BATCHSCORE_LOG_LEVEL', 'loud', 'one of debug, info, warn, error'],
-    ['BATCHSCORE_RESULTS', 'queue,tabel', 'one or several of queue, table, bucket, comma-separated, each once'],
-    ['BATCHSCORE_REQUEST_QUEUE_URL', 'a,b', 'the URLs of SQS queues, comma-separated, each once'],
-    ['BATCHSCORE_RESULT_TABLE', '', 'the name of a DynamoDB table'],
-  ])('says once what %s takes, when it is %j', (key, value, expected) => {
-    expect(refusalOf({ ...QUEUES, [key]: value })).toBe(
-      `configuration: ${key}: expected ${expected}, got ${JSON.stringify(value)}`,
-    );
-  });
-
-  it('is refused for everything that is wrong with it at once', () => {
-    const message = refusalOf({
-      BATCHSCORE_COLOUR: 'red',
-      BATCHSCORE_MAX_BATCH_ROWS: '0',
-      BATCHSCORE_PROVIDERS: '',
-    });
-
-    const named = message.slice('configuration: '.length).split('; BATCHSCORE_');
-    expect(message).toContain('BATCHSCORE_COLOUR: ');
-    expect(message).toContain('BATCHSCORE_MAX_BATCH_ROWS: ');
-    expect(message).toContain('BATCHSCORE_PROVIDERS: ');
-    expect(message).toContain('BATCHSCORE_REQUEST_QUEUE_URL: ');
-    expect(message).toContain('BATCHSCORE_RESULT_QUEUE_URL: ');
-    expect(named).toHaveLength(5);
-  });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
-import { createModelQueues, type ModelQueues, type ModelQueuesOptions } from '../../../lambda/hosts/modelQueues.ts';
-import { createManualClock, type ManualClock } from '../../helpers/manualClock.ts';
+import { createModelQueues, type ModelQueuesOptions } from '../../../lambda/hosts/modelQueues.ts';
+import { createManualClock } from '../../helpers/manualClock.ts';
 import { messageIdOf, standardRecord } from '../../helpers/scoring.ts';
 
 interface Dispatched {
@@ -11,17 +11,10 @@ interface Dispatched {
   end(): Promise<void>;
 }
 
-interface Gathering {
-  readonly modelQueues: ModelQueues;
-  readonly clock: ManualClock;
-  readonly dispatched: Dispatched[];
-  bodies(): (readonly string[])[];
-}
-
 const LIMITS = { batchSize: 3, batchBytes: 1_000, windowMs: 100 };
 
 /** Lanes by the first letter of the body. */
-function gathering(options: Partial<ModelQueuesOptions> = {}): Gathering {
+function gathering(options: Partial<ModelQueuesOptions> = {}) {
   const clock = createManualClock();
   const dispatched: Dispatched[] = [];
   const { limits = LIMITS } = options;

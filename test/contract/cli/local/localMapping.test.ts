@@ -8,7 +8,6 @@ import {
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { SQSEvent, SQSRecord } from 'aws-lambda';
 import {
-  type EventSourceMapping,
   type EventSourceMappingOptions,
   type InvocationReport,
   startEventSourceMapping,
@@ -24,26 +23,6 @@ afterEach(async () => {
 });
 
 describe('batches', () => {
-  it('fills batches to their size, and invokes with the rest when the window ends', async () => {
-    const clock = createManualClock();
-    const { send, counts, map } = await stack();
-    await send(numbered(60));
-
-    const { events, reports } = map({ batchSize: 25, windowSeconds: 1, clock, maximumConcurrency: 1 });
-    await reports.reaching(2);
-    await clock.untilWaitedFor(1000);
-    clock.advance(1000);
-    await reports.reaching(3);
-
-    expect(sizes(reports.entries)).toEqual([
-      [25, 'full'],
-      [25, 'full'],
-      [10, 'window'],
-    ]);
-    expect(new Set(recordsOf(events.entries).map(({ body }) => body))).toEqual(new Set(numbered(60)));
-    expect(await counts()).toEqual({ visible: 0, hidden: 0 });
-  });
-
   it('invokes with what one poll returned when there is no window', async () => {
     const { send, map } = await stack();
     await send(numbered(7));
@@ -283,31 +262,19 @@ describe('redelivery', () => {
   });
 });
 
-interface Stack {
-  queues: LocalQueues;
-  sqs: SQSClient;
-  send(bodies: readonly (string | Omit<SendMessageBatchRequestEntry, 'Id'>)[]): Promise<void>;
-  counts(): Promise<{ visible: number; hidden: number }>;
-  map(options?: Partial<Omit<EventSourceMappingOptions, 'onError'>>): Mapped;
-}
+type Messages = readonly (string | Omit<SendMessageBatchRequestEntry, 'Id'>)[];
 
-interface Mapped {
-  mapping: EventSourceMapping;
-  events: Log<SQSEvent>;
-  reports: Log<InvocationReport>;
-  errors: Log<Error>;
-}
-
-async function stack({ visibilityTimeoutSeconds = 30, maxReceiveCount = 10 } = {}): Promise<Stack> {
+async function stack({ visibilityTimeoutSeconds = 30, maxReceiveCount = 10 } = {}) {
   const queues = await startLocalQueues({ port: 0, visibilityTimeoutSeconds, maxReceiveCount });
   const sqs = localSqsClient(queues);
   cleanups.push(queues.stop);
   return {
     queues,
     sqs,
-    send: (messages) => sendAll(sqs, queues.requestQueueUrl, messages),
+    send: (messages: Messages) => sendAll(sqs, queues.requestQueueUrl, messages),
     counts: () => countMessages(sqs, queues.requestQueueUrl),
-    map: (options) => startMapped({ sqs, ...mappingDefaults(queues), ...options }),
+    map: (options?: Partial<Omit<EventSourceMappingOptions, 'onError'>>) =>
+      startMapped({ sqs, ...mappingDefaults(queues), ...options }),
   };
 }
 
@@ -324,7 +291,7 @@ function mappingDefaults(queues: LocalQueues) {
   };
 }
 
-function startMapped(options: Omit<EventSourceMappingOptions, 'onError'>): Mapped {
+function startMapped(options: Omit<EventSourceMappingOptions, 'onError'>) {
   const events = createLog<SQSEvent>();
   const reports = createLog<InvocationReport>();
   const errors = createLog<Error>();
@@ -341,17 +308,10 @@ function startMapped(options: Omit<EventSourceMappingOptions, 'onError'>): Mappe
   return { mapping, events, reports, errors };
 }
 
-interface Log<T> {
-  entries: T[];
-  add(entry: T): void;
-  /** Resolves with the entries once `enough` holds of them. */
-  until(enough: (entries: readonly T[]) => boolean): Promise<T[]>;
-  reaching(count: number): Promise<T[]>;
-}
-
-function createLog<T>(): Log<T> {
+function createLog<T>() {
   const entries: T[] = [];
   const watchers = new Set<() => void>();
+  /** Resolves with the entries once `enough` holds of them. */
   const until = (enough: (entries: readonly T[]) => boolean) =>
     new Promise<T[]>((resolve) => {
       const watch = () => {
@@ -364,16 +324,16 @@ function createLog<T>(): Log<T> {
     });
   return {
     entries,
-    add: (entry) => {
+    add: (entry: T): void => {
       entries.push(entry);
       for (const watch of [...watchers]) watch();
     },
     until,
-    reaching: (count) => until(({ length }) => length >= count),
+    reaching: (count: number) => until(({ length }) => length >= count),
   };
 }
 
-async function sendAll(sqs: SQSClient, QueueUrl: string, messages: Parameters<Stack['send']>[0]): Promise<void> {
+async function sendAll(sqs: SQSClient, QueueUrl: string, messages: Messages): Promise<void> {
   for (let start = 0; start < messages.length; start += 10) {
     const Entries = messages.slice(start, start + 10).map((message, index) => ({
       Id: String(index),
@@ -392,8 +352,11 @@ async function countMessages(sqs: SQSClient, QueueUrl: string) {
   };
 }
 
-async function untilHidden(stack: Stack, hidden: number): Promise<void> {
-  while ((await stack.counts()).hidden < hidden);
+async function untilHidden(
+  { counts }: Pick<Awaited<ReturnType<typeof stack>>, 'counts'>,
+  hidden: number,
+): Promise<void> {
+  while ((await counts()).hidden < hidden);
 }
 
 function numbered(count: number): string[] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Ended, runStateMachine, type StateDependencies } from '../../../../cli/local/localStates.ts';
+import { runStateMachine, type StateDependencies } from '../../../../cli/local/localStates.ts';
 import { jobDefinition, type StateMachine, type TaskState } from '../../../../infra/jobs/jobDefinition.ts';
 
 const DEFINITION = jobDefinition({ scoreFunctionArn: 'score', controlFunctionArn: 'control' });
@@ -18,14 +18,6 @@ interface Call {
 
 /** What a function answers, or throws. */
 type Answer = (call: Call) => unknown;
-
-interface Run {
-  readonly ended: Ended;
-  readonly calls: readonly Call[];
-  /** Milliseconds of each wait; time itself does not pass. */
-  readonly waits: readonly number[];
-  readonly objects: ReadonlyMap<string, string>;
-}
 
 /** The parts of a plan, as lines. */
 function planOf(parts: readonly unknown[]): string {
@@ -66,7 +58,7 @@ async function runJob(
     readonly machine?: StateMachine;
     readonly signal?: AbortSignal;
   } = {},
-): Promise<Run> {
+) {
   const calls: Call[] = [];
   const waits: number[] = [];
   const objects = new Map([['out/a1/plan.jsonl', plan]]);

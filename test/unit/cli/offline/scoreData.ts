@@ -15,14 +15,8 @@ export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' 
   readonly rows?: number;
 }
 
-export interface ScoredData {
-  readonly results: readonly Record<string, unknown>[];
-  /** The same as CSV, with its header. */
-  readonly csv: readonly string[];
-}
-
 /** What `batchscore score` writes of a file, in both forms. */
-export async function scoreData(model: Model, file: Buffer | string, options: DataOptions = {}): Promise<ScoredData> {
+export async function scoreData(model: Model, file: Buffer | string, options: DataOptions = {}) {
   const { chunk = 7, rows = 2, spec = {}, format, takesRequests = true, bytes } = options;
   const scoring = createOfflineScoring(repositoryOf(model), OFFLINE_LIMITS, () => {});
   const csv = createResultFile('csv', model, spec.keep ?? []);

@@ -39,19 +39,6 @@ describe('createEncoder', () => {
     expect(JSON.parse(encodeNow({ ...request, id: '' }, [output]))).toHaveProperty('id', '');
   });
 
-  it('answers with the outputs asked for, in the order asked for', () => {
-    const request = { ...zeros(sumModel(), 1), outputs: [2, 0] };
-    const text = encodeNow(request, [
-      { name: 'sums', datatype: 'FP32', shape: [1, 1], data: Float32Array.of(1) },
-      { name: 'total', datatype: 'FP64', shape: [1], data: Float64Array.of(2) },
-      { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 2'] },
-    ]);
-    expect(JSON.parse(text).outputs).toEqual([
-      { name: 'label', datatype: 'BYTES', shape: [1], data: ['total 2'] },
-      { name: 'sums', datatype: 'FP32', shape: [1, 1], data: [1] },
-    ]);
-  });
-
   it.each<[Datatype, TensorData, json: string]>([
     ['BOOL', Uint8Array.of(0, 1), '[false,true]'],
     ['UINT8', Uint8Array.of(0, 255), '[0,255]'],

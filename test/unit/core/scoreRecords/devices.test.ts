@@ -18,11 +18,6 @@ import { answers, depsFor, oneRowEach, upTo } from './watched.ts';
 /** Of one run: the device, and its values. */
 type Run = readonly [device: number, values: readonly number[]];
 
-interface OnDevices {
-  readonly model: Model;
-  readonly runs: readonly Run[];
-}
-
 /**
  * The line model on several devices.
  *
@@ -33,7 +28,7 @@ function onDevices(
   devices: number,
   options: InMemoryModelOptions = {},
   { error = () => 0, before = async () => {} }: { error?: (device: number) => number; before?: Before } = {},
-): OnDevices {
+) {
   const runs: Run[] = [];
   const one = lineModel(options);
   const turns = createTurns(devices);

@@ -63,13 +63,6 @@ describe('a file that is put under the input prefix', () => {
     expect(stack.said.filter((line) => line.endsWith('jobs/in/ten.jsonl'))).toHaveLength(1);
   });
 
-  it('is none under the output prefix, elsewhere, or with a name that begins with _ or .', async () => {
-    const none = ['jobs/out/one.jsonl', 'other/one.jsonl', 'jobs/in/_one.jsonl', 'jobs/in/.one.jsonl'];
-    for (const key of none) await stack.put(key, fileOf([row(5)]));
-    await untilToldOfAll('after-others');
-    expect(stack.said.filter((line) => line.includes('one.jsonl'))).toEqual([]);
-  });
-
   it('may have spaces and signs in its name, as S3 spells them', async () => {
     const key = 'jobs/in/a b+c/ü&1.jsonl';
     await stack.put(key, fileOf([row(6)]));
