@@ -93,6 +93,10 @@ interface SqsEngine extends Pick<SqsServer, 'counts' | 'secondsInFlight' | 'dele
  * A real SQS server in this process for the tests of a file, started before the first and stopped after the last.
  *
  * @param start fauxqs, unless a test needs what only `strictSqs.ts` does
+ * @example const server = useSqsServer();
+ *   const url = server.queue(); // within a test
+ *   server.send(url, ['body']);
+ *   expect(await server.drain(url)).toMatchObject([{ Body: 'body' }]);
  */
 export function useSqsServer(start: () => Promise<SqsEngine> = startFauxqsEngine): SqsServer {
   let running: SqsEngine | undefined;

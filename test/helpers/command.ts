@@ -33,6 +33,7 @@ interface CommandOptions {
 
 /**
  * Runs a script of the repository with this very Node until it ends.
+ * @example const { code, stdout, stderr } = await runScript('cli/batchscore.ts', ['inspect', path]);
  */
 export async function runScript(
   script: string,

@@ -12,6 +12,7 @@ import { enoughTime, lineModel, repositoryOf, scoringDependencies } from './scor
 
 /**
  * Deployments for clients: queues, stores and a real handler behind them.
+ * @example const { client } = await deployments.create('queue');
  */
 export function useDeployments() {
   const clients: Batchscore[] = [];

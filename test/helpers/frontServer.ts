@@ -33,6 +33,7 @@ export interface FrontServer {
 /**
  * An HTTP server in front of `target`: the n-th request is answered by the n-th step, and what has no step by the
  * server itself. Without a target nothing can be passed on.
+ * @example const front = await startFront(server.endpoint, [hangsUp, refusesXml(503, 'SlowDown')]);
  */
 export async function startFront(
   target: string | undefined,

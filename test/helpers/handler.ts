@@ -109,6 +109,9 @@ export function invoke(handler: ScoringHandler, records: SQSRecord[], remainingM
 
 /**
  * The real handler in this process, with the digits model and a lookup table.
+ * @example const where = { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
+ *   const { handler, telemetry } = await deployed(where);
+ *   expect(await invoke(handler, [sqsRecord(lookupRequest(0))])).toEqual({ batchItemFailures: [] });
  */
 export async function deployed(deployment: Deployment) {
   const telemetry = recordingTelemetry();

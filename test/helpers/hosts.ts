@@ -96,6 +96,13 @@ const MAX_RECEIVES = 5;
  * millisecond, so that what is to come back after an hour does.
  *
  * @param secondMs what a second of visibility takes. @default half a millisecond
+ * @example const hosts = useHosts();
+ *   it.each(HOSTS)('%s answers', async (name) => {
+ *     const host = await hosts.start(name, { models: LOOKUP });
+ *     const ids = host.send([lookup(0)]);
+ *     expect(await host.answers(ids)).toMatchObject([{ outputs: [{ data: [10] }] }]);
+ *     await host.become('deleted', ids);
+ *   });
  */
 export function useHosts(secondMs = SECOND_MS) {
   let running: StrictSqs | undefined;

@@ -169,6 +169,7 @@ export class ProcessEnded extends Error {}
  * Plays the state machine: plan, every part until it is done, finish.
  *
  * @returns the rows, parsed, in the order of the keys
+ * @example expect(await runJob(jobOf('in/rows.jsonl', LINES))).toHaveLength(3);
  */
 export async function runJob(options: JobOptions): Promise<Record<string, unknown>[]> {
   const { storage, run = 1 } = options;

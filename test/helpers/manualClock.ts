@@ -15,6 +15,8 @@ interface Timer {
 
 /**
  * A clock that stands still until it is told otherwise.
+ * @example clock.after(1_000, () => called.push('due'));
+ *   clock.advance(1_000);
  */
 export function createManualClock(): ManualClock {
   let nowMs = 0;

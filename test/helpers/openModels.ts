@@ -74,6 +74,7 @@ export async function openModels(files: RepositoryFiles, options: Partial<Reposi
 
 /**
  * A repository of one model named `model`, opened, and that model. ONNX Runtime does not print what fails.
+ * @example const { model, repository, warnings } = await openOnly(identityModel(), { maxBatchRows: 4 });
  */
 export async function openOnly(
   bytes: Uint8Array,

@@ -69,6 +69,8 @@ interface ObservedDependencies<W extends ResultWriter> extends ScoringDependenci
 
 /**
  * Real planner, estimator and ceiling, the line model, a memory writer, and limits that no test meets by accident.
+ * @example const deps = scoringDependencies({ models: repositoryOf(sumModel()) });
+ *   const outcomes = await scoreRecords(standardRecords([lineRequest([1, 2])]), deps, enoughTime());
  */
 export function scoringDependencies(options?: ScoringOptions): ObservedDependencies<MemoryWriter>;
 export function scoringDependencies<W extends ResultWriter>(
