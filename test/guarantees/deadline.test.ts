@@ -22,7 +22,7 @@ describe('4. No run is started that is not expected to finish', () => {
     async (name) => {
       const host = await hosts.start(name, {
         models: MODELS,
-        timeoutSeconds: 20,
+        timeoutSeconds: 10,
         environment: { BATCHSCORE_DEADLINE_MARGIN_MS: '500' },
       });
       const [endless = '', ...others] = host.send([ENDLESS, lookup(0), lookup(1)]);
