@@ -20,6 +20,7 @@ export default {
     injectGlobals: false,
     modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/cdk.out/'],
   })),
+  testSequencer: './test/runner/sequencer.js',
   reporters: ['default', './test/runner/summaryReporter.ts'],
   // Half of the time is waiting. A worker keeps what its test files loaded until it is renewed.
   maxWorkers: 3,
