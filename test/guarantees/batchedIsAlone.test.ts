@@ -237,6 +237,24 @@ describe('3. A batched answer is the answer to that request alone', () => {
       expect(await host.says('"BatchMismatch":1')).toMatchObject({ service: 'batchscore' });
     });
 
+    it.each(HOSTS)('%s finds out before it writes what comes again after its host was lost', async (name) => {
+      const host = await hosts.start(name, { models, environment: DEBUG });
+      const written = Promise.withResolvers<void>();
+      let isLost = false;
+      hosts.intercept(({ operation, queue }) => {
+        if (isLost || operation !== 'SendMessageBatch' || queue !== host.results) return undefined;
+        written.resolve();
+        return 'silence';
+      });
+      const scored = scoreTogether(host, 'disturbed', await requestsOf(disturbedBy(), 120, rarely, 1));
+      await written.promise;
+      isLost = true;
+      await host.kill();
+
+      expect((await scored).wrong).toEqual([]);
+      expect(await host.says('"BatchMismatch":1')).toMatchObject({ service: 'batchscore' });
+    });
+
     it('"checkPercent": 0 turns the checks of real requests off', async () => {
       const environment = { ...DEBUG, BATCHSCORE_CHECK_PERCENT: '0' };
       const host = await hosts.start('the function', { models, environment });
