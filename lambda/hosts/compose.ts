@@ -90,7 +90,16 @@ export async function compose(
       }),
       outages: createOutageWatch(),
       ...(hasQuarantine && {
-        quarantine: createQuarantine({ config, directory, models: repository, names, batching, warn, onLost }),
+        quarantine: createQuarantine({
+          config,
+          directory,
+          models: repository,
+          names,
+          batching,
+          observer,
+          warn,
+          onLost,
+        }),
       }),
       observer,
       now: () => performance.now(),

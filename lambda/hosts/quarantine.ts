@@ -5,6 +5,7 @@ import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, isFailure } from '../core/failure.ts';
 import { isObject, parseIfJson } from '../core/json.ts';
 import type { ModelRepository } from '../core/model.ts';
+import type { BatchMismatch, Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
 import { isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
 import type { ReplySink } from '../core/score.ts';
@@ -39,8 +40,9 @@ interface QuarantineOptions {
   readonly models: ModelRepository;
   /** The names of all models. */
   readonly names: readonly string[];
-  /** What the host knows of its models: a child batches as it does. */
+  /** What the host knows of its models; what children find out is added to it. */
   readonly batching: BatchingWatch;
+  readonly observer: Observer;
   /** Told why bodies are scored in the host after all. */
   readonly warn: (message: string) => void;
   /** Told of a child that died, or was ended, in the middle of its work. */
@@ -92,7 +94,7 @@ const MIN_MS_THAT_PROVE = 1_000;
 
 /** @param name of the model; undefined for bodies that name none, or none that there is */
 function createWard(name: string | undefined, neededBytes: number, options: QuarantineOptions): Ward {
-  const { config, directory, models, batching, warn, onLost } = options;
+  const { config, directory, models, batching, observer, warn, onLost } = options;
   const title = name === undefined ? 'the default model' : `model '${name}'`;
   let child: Child | undefined;
   let lostInARow = 0;
@@ -121,7 +123,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
       if (freeBytes < neededBytes) {
         return refuse(`expected ${mebibytes(neededBytes)} MiB for a process of their own, got ${mebibytes(freeBytes)}`);
       }
-      child = startChild({ config, directory, model: name }, freeBytes);
+      child = startChild({ config, directory, model: name }, freeBytes, learn);
     }
     // It goes on opening when there is no more time: whoever comes next finds it open.
     const refusal = await raceAbort(child.opened, signal);
@@ -138,11 +140,18 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
     }
     await endChild();
   };
-  /** What the host knows of how requests of the model may share runs. */
-  const sharing = async (): Promise<Work['sharing']> => {
+  /** The most rows of a run, by what real requests have shown: what is yet to be shown a child finds out for itself. */
+  const maxRowsFound = async (): Promise<number> => {
     const model = await models.find(name, undefined);
-    if (isFailure(model)) return undefined;
-    return { ...batching.sharingOf(model), isTogether: batching.batchingOf(model) === 'together' };
+    if (isFailure(model)) return 1;
+    const { maxRows, mayCut } = batching.sharingOf(model);
+    const unlimited = Number.POSITIVE_INFINITY;
+    return { alone: 1, proving: unlimited, together: mayCut ? unlimited : maxRows }[batching.batchingOf(model)];
+  };
+  const learn = async (mismatch: BatchMismatch): Promise<void> => {
+    const model = await models.find(mismatch.model, mismatch.version);
+    const isNews = isFailure(model) || batching.stop(model, mismatch.maxRows) !== 'alone';
+    if (isNews) observer.batchMismatch(mismatch);
   };
 
   const scoreAll: ScoreOfModel = async (pending, time, sink, inHost) => {
@@ -167,7 +176,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
       const bodies = tried.map(([, one]) => one);
       // A run that hangs beside others leaves time to run each of them alone.
       const remainingMs = time.remainingMs() / (isAlone ? 1 : 2);
-      const work = { bodies, remainingMs, sharing: await sharing() };
+      const work = { bodies, remainingMs, maxRows: await maxRowsFound() };
       const lost = await open.score(work, time.signal, (replies) => {
         lostInARow = 0;
         return settle(replies.flatMap((reply) => finalReply(indexed(reply), isAlone ? body : undefined, title)));
@@ -303,8 +312,11 @@ const RESERVED_BYTES = 512 * MIB;
 /** A process cannot limit its own memory from Node: a shell does, and becomes Node. Some have no such limit. */
 const LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"';
 
-/** @param maxBytes that it may allocate: a run that wants more fails, and takes neither child nor host */
-function startChild(opening: Opening, maxBytes: number): Child {
+/**
+ * @param maxBytes that it may allocate: a run that wants more fails, and takes neither child nor host
+ * @param learn of batched answers that differ
+ */
+function startChild(opening: Opening, maxBytes: number, learn: (mismatch: BatchMismatch) => Promise<void>): Child {
   const limit = String(Math.round((maxBytes + RESERVED_BYTES) / 1024));
   const shell = { execPath: '/bin/sh', execArgv: ['-c', LIMITED, limit, process.execPath, ...process.execArgv] };
   const child = fork(CHILD_FILE, [String(process.pid)], {
@@ -354,6 +366,7 @@ function startChild(opening: Opening, maxBytes: number): Child {
       const sinking: Promise<void>[] = [];
       take = (message) => {
         if ('replies' in message) return void sinking.push(sink(message.replies.map(revived)));
+        if ('mismatch' in message) return void sinking.push(learn(message.mismatch));
         // What it says after a run that hangs is that the run is to be tried again.
         take = () => {};
         done.resolve('ranMs' in message ? { how: 'had a run that did not end', ranMs: message.ranMs } : undefined);

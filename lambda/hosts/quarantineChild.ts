@@ -2,12 +2,13 @@
 
 import { writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { messageOf } from '../core/failure.ts';
+import { isFailure, messageOf } from '../core/failure.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
-import type { Observer } from '../core/observer.ts';
-import { plan, type Sharing } from '../core/plan.ts';
+import type { BatchMismatch, Observer } from '../core/observer.ts';
+import { plan } from '../core/plan.ts';
 import type { KeyedBody, Reply } from '../core/replies.ts';
 import { type ScoreDependencies, score } from '../core/score.ts';
+import { createBatchingWatch } from '../core/verify.ts';
 import { openRepository } from '../onnx/repository.ts';
 import type { Config } from './config.ts';
 
@@ -24,17 +25,18 @@ export interface Opening {
 export interface Work {
   readonly bodies: readonly KeyedBody[];
   readonly remainingMs: number;
-  /** How requests of the model may share runs, if they run together at all. @default each runs alone */
-  readonly sharing: (Sharing & { readonly isTogether: boolean }) | undefined;
+  /** The most rows of a run of the model, by what real requests have shown the host; 1: requests run alone. */
+  readonly maxRows: number;
 }
 
 /**
- * What it says: that its model is open, or why not; replies; that a run hangs, and for how long it has been under way;
- * that it is done.
+ * What it says: that its model is open, or why not; replies; that batched answers were found to differ; that a run hangs,
+ * and for how long it has been under way; that it is done.
  */
 export type FromChild =
   | { readonly refusal: string | undefined }
   | { readonly replies: readonly Reply[] }
+  | { readonly mismatch: BatchMismatch }
   | { readonly ranMs: number }
   | { readonly isDone: true };
 
@@ -43,7 +45,7 @@ beFirstToGo();
 process.once('message', async (opening: Opening) => {
   try {
     const deps = await open(opening);
-    process.on('message', (work: Work) => void doWork(work, deps));
+    process.on('message', (work: Work) => void doWork(work, opening.model, deps));
     tell({ refusal: undefined });
   } catch (error) {
     tell({ refusal: messageOf(error) });
@@ -54,9 +56,7 @@ function tell(message: FromChild): void {
   process.send?.(message);
 }
 
-type Dependencies = Omit<ScoreDependencies, 'batching'>;
-
-async function open({ config, directory, model }: Opening): Promise<Dependencies> {
+async function open({ config, directory, model }: Opening): Promise<ScoreDependencies> {
   const warn = (): void => {};
   return {
     models: await openRepository({ ...config, directory, warn, preload: false, first: model }),
@@ -65,13 +65,14 @@ async function open({ config, directory, model }: Opening): Promise<Dependencies
     limits: config,
     latency: createLatencyEstimator(),
     memory: createMemoryCeiling(),
+    batching: createBatchingWatch(config.checkPercent / 100),
     observer: OBSERVER,
     now: () => performance.now(),
   };
 }
 
 /** The AWS SDK takes longer to load than many a model: it is loaded where there is a bucket. */
-async function openPayloads(config: Config): Promise<Dependencies['payloads']> {
+async function openPayloads(config: Config): Promise<ScoreDependencies['payloads']> {
   const { payloadBucket: bucket, payloadPrefix: prefix, maxPayloadBytes: maxBytes } = config;
   if (bucket === undefined) return undefined;
   const { createS3Client, HOST_PATIENCE } = await import('../aws/awsClients.ts');
@@ -84,7 +85,7 @@ const OBSERVER: Observer = {
   microBatch: () => {},
   decoded: () => {},
   checked: () => {},
-  batchMismatch: () => {},
+  batchMismatch: (mismatch) => tell({ mismatch }),
   written: () => {},
   problem: () => {},
   runAbandoned: (_, ranMs) => tell({ ranMs }),
@@ -93,19 +94,13 @@ const OBSERVER: Observer = {
 /** @see https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-async function doWork({ bodies, remainingMs, sharing }: Work, deps: Dependencies): Promise<void> {
+async function doWork({ bodies, remainingMs, maxRows }: Work, name: string | undefined, deps: ScoreDependencies) {
   const endsAt = performance.now() + remainingMs;
   const signal = AbortSignal.timeout(Math.min(Math.max(0, Math.floor(remainingMs)), MAX_TIMER_MS));
-  const batching = {
-    batchingOf: () => (sharing?.isTogether ? 'together' : 'alone') as 'together' | 'alone',
-    sharingOf: () => sharing ?? { maxRows: Number.POSITIVE_INFINITY, mayCut: false },
-    ran: () => undefined,
-    checked: () => {},
-    proved: () => {},
-    stop: () => 'alone' as const,
-  };
+  const model = await deps.models.find(name, undefined);
+  if (!isFailure(model) && maxRows < model.maxBatchRows) deps.batching.stop(model, maxRows);
   const time = { remainingMs: () => endsAt - performance.now(), signal, isShared: true };
-  await score(bodies, { ...deps, batching }, time, async (replies) => tell({ replies }));
+  await score(bodies, deps, time, async (replies) => tell({ replies }));
   tell({ isDone: true });
 }
 
