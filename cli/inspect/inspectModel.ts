@@ -219,7 +219,7 @@ interface Texts {
  *
  * @param lines of `samples.jsonl`
  */
-async function sampleRequests(
+export async function sampleRequests(
   model: Model,
   lines: SampleLines,
   graph: ModelGraph,

@@ -1,13 +1,17 @@
 import { CreateBucketCommand, HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { createJobs, type JobStatus, type Jobs } from '../../client/clientJobs.ts';
 import { jobDefinition } from '../../infra/jobs/jobDefinition.ts';
+import { createSfnClient } from '../../lambda/aws/jobExecutions.ts';
 import { createJobStorage } from '../../lambda/aws/jobStorage.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { JOB_PREFIXES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import type { Composition } from '../../lambda/hosts/compose.ts';
 import { type Config, loadJobScoreConfig } from '../../lambda/hosts/config.ts';
 import { type ControlEvent, type ControlHandler, createControlHandler } from '../../lambda/jobs/finishJob.ts';
+import { JOB_START } from '../../lambda/jobs/jobTypes.ts';
 import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../lambda/jobs/scorePart.ts';
 import { JOB_CONFIG_KEYS } from '../../lambda/settings.ts';
+import { credentials } from './localServices.ts';
 import { type Ended, type LocalStates, startLocalStates } from './localStates.ts';
 
 interface LocalJobsOptions {
@@ -25,12 +29,16 @@ interface LocalJobsOptions {
 export interface LocalJobs {
   /** Where jobs are, by the names of the client's options. */
   readonly whereabouts: Readonly<Record<string, string>>;
+  /** How the jobs stand that were started last, the newest last. */
+  newest(): Promise<JobStatus[]>;
+  cancel: Jobs['cancel'];
   /** Stops jobs, and waits for the pieces that are at work. */
   stop(): Promise<void>;
 }
 
 const BUCKET = 'batchscore-jobs';
 const CONCURRENCY = 2;
+const JOBS_KEPT = 10;
 const MIB = 1024 * 1024;
 /** So small that a file of a few MiB has several parts, and that little is lost when the process ends. */
 const SIZES = { [JOB_CONFIG_KEYS.jobsPartBytes]: 4 * MIB, [JOB_CONFIG_KEYS.jobsPieceBytes]: MIB };
@@ -49,6 +57,10 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
     onEnd: (name, how) => say(ending(name, how)),
   });
   const control = createControl(options, states);
+  const sfn = createSfnClient({ region, endpoint: states.endpoint, credentials });
+  const places = { bucket: BUCKET, inputPrefix: JOB_PREFIXES.input, outputPrefix: JOB_PREFIXES.output };
+  const { stateMachineArn } = states;
+  const client = createJobs({ ...places, stateMachineArn, concurrency: CONCURRENCY, s3, sfn });
   onObject((bucket, key) => {
     if (bucket !== BUCKET || !key.startsWith(JOB_PREFIXES.input)) return;
     const told = fileEvent(s3, bucket, key).then(control);
@@ -62,10 +74,35 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
       jobOutputPrefix: JOB_PREFIXES.output,
       sfnEndpoint: states.endpoint,
     },
+    newest: createNewest(states, client),
+    cancel: client.cancel,
     async stop() {
+      sfn.destroy();
       await states.stop();
       await calls.finish();
     },
+  };
+}
+
+/** Jobs that have ended are asked about once. */
+function createNewest(states: LocalStates, { status }: Jobs): LocalJobs['newest'] {
+  const ended = new Map<string, JobStatus>();
+  return () => {
+    // A job that was resumed has several executions.
+    const latest = new Map(
+      states.newest(JOBS_KEPT).map((execution) => {
+        const start = JOB_START.parse(JSON.parse(execution.input));
+        return [start.job, { ...start, name: execution.name }];
+      }),
+    );
+    const looks = [...latest.values()].map(async ({ job, name, bucket, key, folder }): Promise<JobStatus> => {
+      const places = { input: `s3://${bucket}/${key}`, output: `s3://${bucket}/${folder}`, pieces: undefined };
+      const unknown = (error: unknown): JobStatus => ({ job, ...places, state: 'failed', message: messageOf(error) });
+      const seen = ended.get(name) ?? (await status(job).catch(unknown));
+      if (seen.state !== 'running') ended.set(name, seen);
+      return seen;
+    });
+    return Promise.all(looks);
   };
 }
 

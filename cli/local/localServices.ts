@@ -215,7 +215,8 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
   };
 }
 
-const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
+/** Nobody checks them here. */
+export const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
 
 /**
  * An SQS client for a local server: neither signatures nor checksums, which nobody needs on loopback and which take a

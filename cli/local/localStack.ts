@@ -59,6 +59,7 @@ export interface LocalStack extends Omit<LocalServices, 'clients'> {
   readonly models: readonly { readonly name: string; readonly version: string }[];
   /** Where jobs are, by the names of the client's options; undefined where there are none. */
   readonly jobs: Readonly<Record<string, string>> | undefined;
+  readonly jobControl: Pick<LocalJobs, 'newest' | 'cancel'> | undefined;
   /** Starts handing messages to the handler, from each shard on its own. */
   startMapping(batching: Batching): EventSourceMapping;
 }
@@ -102,6 +103,7 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
     scoring,
     models,
     jobs: jobs?.whereabouts,
+    jobControl: jobs,
     startMapping({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) {
       const mappings = queues.requestQueues.map((queue) =>
         startEventSourceMapping({

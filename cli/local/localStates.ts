@@ -33,6 +33,8 @@ export interface LocalStates {
   readonly endpoint: string;
   /** Starts an execution, unless there is or was one of that name. @returns whether it did */
   start(name: string, input: string): boolean;
+  /** The executions that were started last, the newest last. */
+  newest(max: number): readonly Execution['described'][];
   /** Ends the server and cancels what runs. */
   stop(): Promise<void>;
 }
@@ -71,6 +73,7 @@ export async function startLocalStates(options: LocalStatesOptions): Promise<Loc
     stateMachineArn: executions.stateMachineArn,
     endpoint: `http://127.0.0.1:${port}`,
     start: (name, input) => executions.start(name, input)?.isNew ?? false,
+    newest: executions.newest,
     async stop() {
       server.closeAllConnections();
       server.close();
@@ -158,6 +161,7 @@ function createExecutions({ machine, region, onEnd, ...dependencies }: LocalStat
   return {
     stateMachineArn,
     start,
+    newest: (max: number) => [...all.values()].slice(-max).map(({ described }) => described),
     /** @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_Operations.html */
     answer(target: string, input: unknown): object {
       switch (target) {

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import {
   CreateQueueCommand,
   GetQueueAttributesCommand,
@@ -12,16 +11,19 @@ import { z } from 'zod';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import { MAX_BATCH_ENTRIES } from '../../../lambda/aws/sendBatches.ts';
 import { isFailure, messageOf } from '../../../lambda/core/failure.ts';
-import { isObject } from '../../../lambda/core/json.ts';
 import { FILL, mappingProblems, outside, type Range } from '../../../lambda/core/limits.ts';
 import { type Model, shapeInModel, type TensorSpec } from '../../../lambda/core/model.ts';
+import { findModels, type ModelLocation } from '../../../lambda/onnx/findModels.ts';
+import { readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
+import { readGraph } from '../../../lambda/onnx/modelFile.ts';
 import { readSampleLines } from '../../../lambda/onnx/probes.ts';
+import { sampleRequests } from '../../inspect/inspectModel.ts';
 import type { EventSourceMapping, GatherLimits } from '../localMapping.ts';
 import { type LocalQueues, localSqsClient } from '../localServices.ts';
 import { type Batching, type LocalStack, type LocalStackOptions, startLocalStack } from '../localStack.ts';
 import { createMonitor, type Monitor, ownAttributes } from './pageMonitor.ts';
 import { type Control, createStream, type PageServer, startPageServer } from './pageServer.ts';
-import type { LoadSeen, ModelSeen, QueuesSeen, State, TensorSeen } from './wire.ts';
+import type { JobSeen, LoadSeen, ModelSeen, QueuesSeen, State, TensorSeen } from './wire.ts';
 
 interface ServePageOptions extends Omit<LocalStackOptions, 'through'> {
   readonly batching: Batching;
@@ -38,7 +40,7 @@ interface ServedPage {
 }
 
 /** Starts the local stack, hands messages to its function, and serves the page that shows it. */
-export async function servePage({ batching, pagePort, ...options }: ServePageOptions): Promise<ServedPage> {
+export async function servePage({ batching, ...options }: ServePageOptions): Promise<ServedPage> {
   const monitor = createMonitor();
   const telemetry = monitor.alsoTelling(options.telemetry);
   const stack = await startLocalStack({ ...options, telemetry, through: monitor.through });
@@ -48,7 +50,7 @@ export async function servePage({ batching, pagePort, ...options }: ServePageOpt
     await stack.stop();
   };
   try {
-    const page = await startPage({ ...options, stack, mapping, monitor, port: pagePort });
+    const page = await startPage({ ...options, stack, mapping, monitor });
     return {
       stack,
       page: page.url,
@@ -63,16 +65,8 @@ export async function servePage({ batching, pagePort, ...options }: ServePageOpt
   }
 }
 
-interface ChangeableMapping {
-  /** As they were set last. */
-  limits(): GatherLimits;
-  /** Gathers by another size and window, that AWS would take. Resolves once open batches are handed over as they are. */
-  change(limits: GatherLimits): Promise<void>;
-  stop(): Promise<void>;
-}
-
 /** A mapping that another takes the place of. Its polls are waited for: the local server hands messages to dead ones too. */
-function startChangeableMapping(stack: LocalStack, monitor: Monitor, batching: Batching): ChangeableMapping {
+function startChangeableMapping(stack: LocalStack, monitor: Monitor, batching: Batching) {
   const start = (limits: GatherLimits): EventSourceMapping =>
     stack.startMapping({ ...batching, ...limits, around: monitor.around(limits.batchSize) });
   let limits: GatherLimits = batching;
@@ -83,42 +77,40 @@ function startChangeableMapping(stack: LocalStack, monitor: Monitor, batching: B
     current = start(limits);
   };
   return {
+    /** As they were set last. */
     limits: () => limits,
-    async change(wanted) {
+    /** Gathers by another size and window, that AWS would take. Resolves once open batches are handed over as they are. */
+    async change(wanted: GatherLimits): Promise<void> {
       limits = wanted;
       changed = changed.then(replace);
       await changed;
     },
-    async stop() {
+    async stop(): Promise<void> {
       await changed;
       await current.stop();
     },
   };
 }
 
-interface PageOptions {
+interface PageOptions extends Pick<ServePageOptions, 'modelsDirectory' | 'pagePort' | 'warn'> {
   readonly stack: LocalStack;
-  readonly mapping: ChangeableMapping;
+  readonly mapping: ReturnType<typeof startChangeableMapping>;
   readonly monitor: Monitor;
-  readonly modelsDirectory: string;
-  /** On 127.0.0.1. @default the one after the queues', or any where that is taken */
-  readonly port?: number | undefined;
-  /** Told what went wrong. */
-  readonly warn: (message: string) => void;
 }
 
 const TICK_MS = 1_000;
 const TAKE_AWAY_MS = 5_000;
 
 /** Serves a page that shows what a stack does, and does something with it. @throws Error when its port is taken */
-async function startPage({ stack, mapping, monitor, modelsDirectory, port, warn }: PageOptions): Promise<PageServer> {
+async function startPage({ stack, mapping, monitor, ...options }: PageOptions): Promise<PageServer> {
   const { queues } = stack;
   const sqs = localSqsClient(queues);
   const ownResults = await createOwnResults(stack);
-  const models = await lookAtModels(stack, modelsDirectory);
+  const models = await lookAtModels(stack, options.modelsDirectory);
   const names = [...new Set(stack.models.map(({ name }) => name))];
   const loadModels = names.filter((name) => models.samplesOf(name).length > 0);
   let lying: QueuesSeen | undefined;
+  let jobs: readonly JobSeen[] = [];
   const load = createLoad({
     sqs,
     queueUrls: queues.requestQueues.map(({ queueUrl }) => queueUrl),
@@ -128,15 +120,14 @@ async function startPage({ stack, mapping, monitor, modelsDirectory, port, warn 
     onSent: monitor.sent,
   });
   const state = (): State => ({
-    models: models.all(),
-    loadModels,
+    ...{ models: models.all(), jobs, endpoint: queues.endpoint, loadModels },
     settings: { ...mapping.limits(), load: load.seen() },
     queues: lying,
     ...monitor.seen(),
   });
   const tellState = (): void => stream.tell('state', state());
   const every = (ms: number, act: () => Promise<void>): NodeJS.Timeout =>
-    setInterval(() => void act().catch((error: unknown) => warn(`page: ${messageOf(error)}`)), ms);
+    setInterval(() => void act().catch((error: unknown) => options.warn(`page: ${messageOf(error)}`)), ms);
   const takingAway = every(TAKE_AWAY_MS, ownResults.takeAway);
   let ticking: NodeJS.Timeout | undefined;
   const stream = createStream({
@@ -144,14 +135,14 @@ async function startPage({ stack, mapping, monitor, modelsDirectory, port, warn 
       clearInterval(ticking);
       if (!isWatched) return void load.stop();
       ticking = every(TICK_MS, async () => {
-        lying = await lookAtQueues(sqs, queues);
+        [lying, jobs] = await Promise.all([lookAtQueues(sqs, queues), lookAtJobs(stack)]);
         tellState();
       });
     },
   });
   monitor.connect(ownResults.writer, (answer) => stream.tell('answer', answer));
   const isWatched = stream.isWatched;
-  const controls = createControls({ sqs, queues, mapping, monitor, load, loadModels, isWatched, tellState });
+  const controls = createControls({ sqs, stack, mapping, monitor, load, loadModels, isWatched, tellState });
   const close = async (): Promise<void> => {
     stream.close();
     clearInterval(takingAway);
@@ -160,7 +151,7 @@ async function startPage({ stack, mapping, monitor, modelsDirectory, port, warn 
   };
   try {
     const server = await startPageServer({
-      port,
+      port: options.pagePort,
       preferredPort: (Number(new URL(queues.endpoint).port) + 1) % 65_536,
       openStream: (response) => stream.open(response, state()),
       controls,
@@ -178,11 +169,9 @@ async function startPage({ stack, mapping, monitor, modelsDirectory, port, warn 
   }
 }
 
-interface Controlled extends Pick<PageOptions, 'mapping' | 'monitor'> {
+interface Controlled extends Pick<PageOptions, 'stack' | 'mapping' | 'monitor'> {
   readonly sqs: SQSClient;
-  readonly queues: LocalQueues;
   readonly load: Load;
-  /** Models whose samples may be sent. */
   readonly loadModels: readonly string[];
   readonly isWatched: () => boolean;
   readonly tellState: () => void;
@@ -191,10 +180,11 @@ interface Controlled extends Pick<PageOptions, 'mapping' | 'monitor'> {
 const BATCHING = z.strictObject({ batchSize: z.int(), windowSeconds: z.int() });
 const LOAD = z.strictObject({ perSecond: z.int(), model: z.string().max(256) });
 const ASK = z.strictObject({ body: z.string().min(1).max(60_000) });
+const CANCEL = z.strictObject({ job: z.string().max(256) });
 
 /** What the page may do, by path. */
 function createControls({ mapping, load, ...deps }: Controlled): Record<string, Control> {
-  const { sqs, queues, monitor, loadModels, isWatched, tellState } = deps;
+  const { sqs, stack, monitor, loadModels, isWatched, tellState } = deps;
   return {
     async '/batching'(body) {
       const limits = parsed(BATCHING, body, '{"batchSize": …, "windowSeconds": …}, both whole numbers');
@@ -220,10 +210,15 @@ function createControls({ mapping, load, ...deps }: Controlled): Record<string, 
     },
     async '/ask'(body) {
       const { body: MessageBody } = parsed(ASK, body, '{"body": …}, a text of 1 to 60,000 characters');
-      const asked = { QueueUrl: queues.requestQueueUrl, MessageBody, MessageAttributes: ownAttributes('ask') };
+      const asked = { QueueUrl: stack.queues.requestQueueUrl, MessageBody, MessageAttributes: ownAttributes('ask') };
       const { MessageId } = await sqs.send(new SendMessageCommand(asked));
       monitor.sent(1);
       return { messageId: MessageId };
+    },
+    async '/cancel'(body) {
+      const { job } = parsed(CANCEL, body, '{"job": …}, the name of a job');
+      await stack.jobControl?.cancel(job);
+      return { job };
     },
   };
 }
@@ -238,37 +233,47 @@ const MAX_SAMPLE_CHARACTERS = 32_768;
 
 /** The models of a stack as a page shows them, from the repository that the function has opened: none is loaded twice. */
 async function lookAtModels({ models, scoring }: Pick<LocalStack, 'models' | 'scoring'>, modelsDirectory: string) {
-  const samples = new Map<string, readonly string[]>();
+  const samples = new Map<string, Samples>();
   const found: Model[] = [];
+  const locations = findModels(modelsDirectory);
   for (const { name, version } of models) {
-    if (!samples.has(name)) samples.set(name, await samplesIn(modelsDirectory, name));
     const model = await scoring.models.find(name, version);
-    if (!isFailure(model)) found.push(model);
+    if (isFailure(model)) continue;
+    found.push(model);
+    const location = locations.find((one) => one.name === name && one.version === version);
+    if (location !== undefined && !samples.has(name)) samples.set(name, await samplesFor(model, location));
   }
-  const samplesOf = (name: string): readonly string[] => samples.get(name) ?? [];
+  const samplesOf = (name: string): readonly string[] => samples.get(name)?.texts ?? [];
   return {
     /** Texts of requests of a model; none where it has no samples. */
     samplesOf,
     all: (): ModelSeen[] =>
-      found.map((model) => seenOf(model, scoring.batching.batchingOf(model), samplesOf(model.name)[0])),
+      found.map((model) => ({
+        ...seenOf(model, scoring.batching.batchingOf(model)),
+        sample: samplesOf(model.name)[0],
+        noSample: samples.get(model.name)?.none,
+      })),
   };
 }
 
-/** Each is given the model's name, so that it is a request of this model among others. */
-async function samplesIn(modelsDirectory: string, name: string): Promise<string[]> {
-  const { lines } = await readSampleLines(join(modelsDirectory, name));
-  return lines
-    .filter(({ line }) => line.length <= MAX_SAMPLE_CHARACTERS)
-    .flatMap(({ line }) => {
-      const request: unknown = JSON.parse(line);
-      return isObject(request) ? [JSON.stringify({ model_name: name, ...request })] : [];
-    });
+interface Samples {
+  readonly texts: readonly string[];
+  /** Why there are none. */
+  readonly none?: string | undefined;
 }
 
-function seenOf(model: Model, batching: ModelSeen['batching'], sample: string | undefined): ModelSeen {
+/** Requests that the model answers: those of its `samples.jsonl`, else made-up ones. */
+async function samplesFor(model: Model, { path, folder }: ModelLocation): Promise<Samples> {
+  const { warmup } = readModelConfig(folder);
+  const { samples, noSample } = await sampleRequests(model, await readSampleLines(folder), readGraph(path), warmup);
+  const texts = samples.map(({ json }) => json).filter((text) => text.length <= MAX_SAMPLE_CHARACTERS);
+  return { texts, none: texts.length > 0 ? undefined : (noSample ?? 'its samples are too long for a message') };
+}
+
+function seenOf(model: Model, batching: ModelSeen['batching']): ModelSeen {
   const { name, version, maxBatchRows, allowedSizes, independence = 'trusted' } = model;
   return {
-    ...{ name, version, independence, batching, maxBatchRows, allowedSizes, sample },
+    ...{ name, version, independence, batching, maxBatchRows, allowedSizes },
     inputs: model.inputs.map(tensorOf),
     outputs: model.outputs.map(tensorOf),
     raggedAxis: model.ragged?.name,
@@ -293,6 +298,11 @@ async function createOwnResults({ sqs, queues, config }: Pick<LocalStack, 'sqs' 
     /** Takes away what was written: nobody receives it. */
     takeAway: async () => void (await sqs.send(new PurgeQueueCommand({ QueueUrl: queueUrl }))),
   };
+}
+
+async function lookAtJobs({ jobControl }: Pick<LocalStack, 'jobControl'>): Promise<JobSeen[]> {
+  const jobs = (await jobControl?.newest()) ?? [];
+  return jobs.map(({ failedParts = [], ...job }) => ({ ...job, givenUp: failedParts.length }));
 }
 
 const COUNTS: QueueAttributeName[] = ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'];
@@ -331,12 +341,7 @@ export interface LoadOptions {
 }
 
 /** Sends samples of a model at a steady rate, through SQS as everybody does. */
-export interface Load {
-  set(perSecond: number, model: string): void;
-  seen(): LoadSeen;
-  /** Sends nothing more, and resolves when what is under way has been sent. */
-  stop(): Promise<void>;
-}
+export type Load = ReturnType<typeof createLoad>;
 
 /** Messages a second. */
 const LOAD_PER_SECOND: Range = { min: 0, max: 5_000 };
@@ -348,7 +353,7 @@ const MAX_WAITING = 20_000;
 const FULL = `more than ${MAX_WAITING.toLocaleString('en-US')} messages wait, so no more are sent for now`;
 const SLOW = 'this machine sends no faster';
 
-export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent }: LoadOptions): Load {
+export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent }: LoadOptions) {
   let settings: LoadSeen = { perSecond: 0, model };
   let timer: NodeJS.Timeout | undefined;
   let turnedAt = 0;
@@ -398,7 +403,8 @@ export function createLoad({ sqs, queueUrls, model, samplesOf, waiting, onSent }
   return {
     set,
     seen: () => settings,
-    async stop() {
+    /** Sends nothing more, and resolves when what is under way has been sent. */
+    async stop(): Promise<void> {
       set(0, settings.model);
       await Promise.all(calls);
     },

@@ -1,4 +1,5 @@
 /** What the page is told, as JSON. Times are milliseconds; `at` counts from 1970. */
+import type { JobStatus } from '../../../client/clientJobs.ts';
 import type { Independence } from '../../../lambda/core/model.ts';
 import type { MicroBatchReport } from '../../../lambda/core/observer.ts';
 
@@ -110,8 +111,10 @@ export interface ModelSeen {
   readonly allowedSizes: readonly number[];
   readonly raggedAxis?: string | undefined;
   readonly hasTransform: boolean;
-  /** The text of a request, from its samples. */
+  /** The text of a request that it has answered: the first of its samples, else a made-up one. */
   readonly sample?: string | undefined;
+  /** Why there is none. */
+  readonly noSample?: string | undefined;
 }
 
 /** What can be set while the stack runs, and what is set. */
@@ -138,9 +141,18 @@ export interface TotalsSeen {
   readonly retries: Readonly<Record<string, number>>;
 }
 
+/** Without the pieces that were given up, but for their number. */
+export interface JobSeen extends Omit<JobStatus, 'failedParts'> {
+  readonly givenUp: number;
+}
+
 /** All that the page shows, apart from what is being typed. The newest of each list is the last. */
 export interface State {
   readonly models: readonly ModelSeen[];
+  /** The newest last. */
+  readonly jobs: readonly JobSeen[];
+  /** Of the queues and buckets. */
+  readonly endpoint: string;
   /** Models whose samples the load may send. */
   readonly loadModels: readonly string[];
   readonly settings: SettingsSeen;

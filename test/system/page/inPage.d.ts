@@ -22,3 +22,6 @@ export function inkColour(): string;
 
 /** Waits until what follows from a change of size is drawn. */
 export function twoFrames(): Promise<unknown>;
+
+/** Whether something is drawn of the first line of the first chart, at shares of the time that it shows. */
+export function drawnAt(shares: readonly number[]): boolean[];

@@ -113,3 +113,17 @@ export function inkColour() {
 export function twoFrames() {
   return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
 }
+
+/** The first line of the first chart: its axis is 62 pixels wide, and 24 are left free behind it. */
+export function drawnAt(shares) {
+  const canvas = document.querySelector('canvas');
+  const scale = canvas.width / canvas.clientWidth;
+  const ink = getComputedStyle(document.documentElement).getPropertyValue('--series-1').trim().slice(1);
+  const wanted = [0, 2, 4].map((at) => Number.parseInt(ink.slice(at, at + 2), 16));
+  return shares.map((share) => {
+    const x = Math.round((62 + share * (canvas.clientWidth - 62 - 24)) * scale);
+    const { data } = canvas.getContext('2d').getImageData(x, 0, 1, canvas.height);
+    const isInk = (pixel) => wanted.every((value, at) => Math.abs(data[4 * pixel + at] - value) < 24);
+    return Array.from({ length: canvas.height }, (_, pixel) => isInk(pixel)).includes(true);
+  });
+}

@@ -4,14 +4,18 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
+import { PutObjectCommand } from '@aws-sdk/client-s3';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { localBucketClient } from '../../../cli/local/localServices.ts';
+import type { State } from '../../../cli/local/page/wire.ts';
 import { putModel } from '../../contract/cli/models.ts';
-import { type RunningDev, startDev } from '../../helpers/command.ts';
-import { identityModel } from '../../helpers/onnxModels.ts';
+import { listen, type RunningDev, startDev } from '../../helpers/command.ts';
+import { fileOf, row } from '../../helpers/jobs.ts';
+import { endlessModel, identityModel } from '../../helpers/onnxModels.ts';
 import { launchBrowser, type Opened, openPage, violationsOf } from './browser.ts';
-import { focused, illegible, openDetails, overflowing, twoFrames } from './inPage.js';
+import { drawnAt, focused, illegible, openDetails, overflowing, twoFrames } from './inPage.js';
 
-const WIDTHS = [390, 768, 1280];
+const WIDTHS = [360, 768, 1280];
 const HEIGHT = 900;
 
 let browser: Browser;
@@ -129,10 +133,10 @@ describe('the page of npm run dev', () => {
 
   it('routes the ticket that was typed', async () => {
     const page = await open();
-    await page.getByLabel('A ticket').check();
-    await page.getByLabel('Text of the ticket').fill('I was charged twice for one order, please refund me');
+    await page.getByLabel('tickets', { exact: true }).check();
+    await page.getByLabel('text text').fill('I was charged twice for one order, please refund me');
     await send(page);
-    assert.match(await answered(page, ' sure'), /^[a-z_ -]+, [\d.]+\s% sure/i);
+    assert.match(await answered(page, ' confidence '), /^label [a-z_ -]+ · confidence [\d.]+/i);
   });
 
   it('shows errors with their sentences as text, whatever they quote', async () => {
@@ -174,14 +178,51 @@ describe('the page of npm run dev', () => {
     await page.getByRole('spinbutton', { name: 'Window' }).fill('0');
     await page.getByRole('spinbutton', { name: 'Batch size' }).fill('11');
     await page.getByRole('spinbutton', { name: 'Batch size' }).press('Enter');
-    await page.getByRole('alert').filter({ hasText: 'expected at least 1 with a batchSize above 10' }).waitFor();
+    await page
+      .getByRole('alert')
+      .filter({ hasText: 'Window: expected at least 1 with a batch size above 10' })
+      .waitFor();
     await page.getByRole('spinbutton', { name: 'Batch size' }).fill('');
     await page.getByRole('spinbutton', { name: 'Batch size' }).press('Enter');
-    await page.getByRole('alert').filter({ hasText: 'both whole numbers' }).waitFor();
+    const nothing = 'Batch size: expected a whole number from 1 to 10,000, got nothing.';
+    await page.getByRole('alert').filter({ hasText: nothing }).waitFor();
     await page.getByRole('spinbutton', { name: 'Window' }).fill('0');
     await page.getByRole('spinbutton', { name: 'Batch size' }).fill('10');
     await page.getByRole('spinbutton', { name: 'Batch size' }).press('Enter');
     await page.locator('#refused').waitFor({ state: 'hidden' });
+  });
+
+  it('keeps what was typed until it is taken, and a refusal until something else is', async () => {
+    const page = await open();
+    const size = page.getByRole('spinbutton', { name: 'Batch size' });
+    const window = page.getByRole('spinbutton', { name: 'Window' });
+    const release = Promise.withResolvers<void>();
+    await page.route('**/batching', async (route) => {
+      if (route.request().postDataJSON().windowSeconds === 2) await release.promise;
+      await route.continue();
+    });
+    await window.fill('2');
+    await size.focus();
+    await send(page);
+    await answered(page, ' sure');
+    const [number = ''] = /#\d+/.exec(await page.locator('#answer').innerText()) ?? [];
+    // A newer state, in which the window is still the old one.
+    await page.locator('#invocation-list', { hasText: `${number} ` }).waitFor();
+    assert.equal(await window.inputValue(), '2');
+    await window.fill('0');
+    await size.fill('11');
+    await size.press('Enter');
+    const refusal = page.getByRole('alert').filter({ hasText: 'expected at least 1 with a batch size above 10' });
+    await refusal.waitFor();
+    const taken = page.waitForResponse((response) => response.url().endsWith('/batching') && response.ok());
+    release.resolve();
+    await taken;
+    await page.evaluate(twoFrames);
+    assert.equal(await refusal.isVisible(), true);
+    assert.equal(await size.inputValue(), '11');
+    await size.fill('10');
+    await size.press('Enter');
+    await refusal.waitFor({ state: 'hidden' });
   });
 
   it('stands still while it is paused, and shows afterwards what came', async () => {
@@ -218,12 +259,54 @@ describe('the page of npm run dev', () => {
   });
 });
 
+describe('the page of jobs', () => {
+  it('lists them with their progress and their end, and cancels one', async () => {
+    const own = await startDev([], {
+      env: { BATCHSCORE_JOBS_PART_BYTES: '20000', BATCHSCORE_JOBS_PIECE_BYTES: '1000' },
+    });
+    const s3 = localBucketClient(own.stack.s3Endpoint, own.stack.region);
+    const put = (name: string, rows: readonly string[]) =>
+      s3.send(new PutObjectCommand({ Bucket: own.stack.jobBucket, Key: `jobs/in/${name}`, Body: fileOf(rows) }));
+    try {
+      const page = await open({ viewport: { width: 360, height: HEIGHT } }, own.stack.page);
+      await page.getByText(`aws --endpoint-url ${own.stack.endpoint} s3 cp rows.jsonl`).waitFor();
+      const many = Array.from({ length: 4_000 }, (_, turn) => row(turn));
+      await put('many.jsonl', many);
+      const job = (name: string) => page.locator('#job-list li', { hasText: name });
+      await job('many.jsonl')
+        .getByText(/^[1-9]\d* of \d+ pieces scored$/)
+        .waitFor();
+      assert.ok(Number(await job('many.jsonl').locator('progress').getAttribute('value')) > 0);
+      await page.getByRole('button', { name: /^Cancel .*many\.jsonl$/ }).click();
+      await job('many.jsonl')
+        .getByText(/^cancelled, .*; batchscore job resume \w+ goes on$/)
+        .waitFor();
+      assert.equal(await job('many.jsonl').getByRole('button').count(), 0);
+      await put('few.jsonl', [row(1), 'no row', row(2)]);
+      await put('few.txt', [row(1)]);
+      await job('few.jsonl')
+        .getByText(/^done: 3 rows, INVALID_JSON 1; batchscore job fetch \w+ has the results$/)
+        .waitFor();
+      await job('few.txt').locator('.error', { hasText: 'INVALID_JOB: ' }).waitFor();
+      assert.equal(await page.getByText('aws --endpoint-url').isVisible(), false);
+      assert.deepEqual(await violationsOf(page), []);
+      for (const problems of [overflowing, illegible]) assert.deepEqual(await page.evaluate(problems), []);
+    } finally {
+      s3.destroy();
+      await own.interrupt();
+    }
+  });
+});
+
 describe('the page of another repository', () => {
   let folder: string;
   let other: RunningDev;
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'batchscore-page-'));
     await putModel(folder, 'same', identityModel());
+    await putModel(folder, 'words', identityModel('BYTES', ['batch', 1]));
+    await putModel(folder, 'ids', identityModel('INT64', ['batch', 1]));
+    await putModel(folder, 'endless', endlessModel());
     other = await startDev(['--models', folder, '--window', '0', '--batch-size', '10']);
   });
   after(async () => {
@@ -231,16 +314,102 @@ describe('the page of another repository', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('offers any request, neither digit nor ticket, and says when the stack is gone', async () => {
+  const choose = (page: Page, model: string) => page.getByLabel(model, { exact: true }).check();
+
+  it('has a form made of the inputs of each model, and leads with the values of its answer', async () => {
+    const page = await open({}, other.stack.page);
+    assert.equal(await page.getByRole('grid').count(), 0);
+    await choose(page, 'same');
+    const numbers = page.getByLabel('x FP32 [batch, 3]');
+    assert.match(await numbers.inputValue(), /^-?[\d.]+, -?[\d.]+, -?[\d.]+$/);
+    await numbers.fill('1, 2.5, -3, 4, 5, 6');
+    await send(page);
+    assert.match(await answered(page, /^1, 2\.5, -3, 4, 5, 6$/), /invocation #\d+, 2 rows/);
+    await choose(page, 'words');
+    await page.getByLabel('x BYTES [batch, 1]').fill('a "word", or two');
+    await send(page);
+    await answered(page, /^a "word", or two$/);
+    await choose(page, 'ids');
+    await page.getByLabel('x INT64 [batch, 1]').fill('9007199254740993');
+    await send(page);
+    // A number beyond 2^53 is refused, not rounded.
+    await answered(page, /^INVALID_DATA: .*INT64/);
+    await page.getByLabel('x INT64 [batch, 1]').fill('"9007199254740993"');
+    await send(page);
+    await answered(page, /^9007199254740993$/);
+    assert.equal(await page.getByLabel('endless', { exact: true }).count(), 0);
+    await page
+      .locator('#model-list', { hasText: 'it answers none that was made up: put a request into samples.jsonl' })
+      .waitFor();
+  });
+
+  it('refuses in words of the form, and shows as any request what the form would send', async () => {
+    const page = await open({}, other.stack.page);
+    await choose(page, 'same');
+    await page.getByLabel('x FP32 [batch, 3]').fill('1, 2');
+    await send(page);
+    await answered(page, /^x: expected a multiple of 3 values, got 2\.$/);
+    await page.getByLabel('x FP32 [batch, 3]').fill('1, two, 3');
+    await send(page);
+    await answered(page, /^x: expected values with commas between them, got 1, two, 3\.$/);
+    assert.equal(await page.locator('#answer .lead.error').count(), 1);
+    await page.getByLabel('x FP32 [batch, 3]').fill('7, 8, 9');
+    await page.getByLabel('Any request').check();
+    const shown = await page.getByLabel('Body of the message').inputValue();
+    assert.match(shown, /"model_name": "same"[\s\S]*"data": \[7, 8, 9\]/);
+    await send(page);
+    await answered(page, /^7, 8, 9$/);
+  });
+
+  it('sends made-up samples as load', async () => {
+    const page = await open({}, other.stack.page);
+    await page.getByLabel('Samples of').selectOption('same');
+    await setLoad(page, 5);
+    await page.locator('#result-list', { hasText: 'load' }).waitFor();
+    await setLoad(page, 0);
+    assert.equal(await page.locator('#error-list li', { hasText: 'load' }).count(), 0);
+  });
+
+  for (const colorScheme of ['light', 'dark'] as const) {
+    it(`says what to do where nothing came yet, and fits, ${colorScheme}`, async () => {
+      const page = await open({ colorScheme, viewport: { width: 360, height: HEIGHT } }, dev.stack.page);
+      await page.getByText(/^None yet\. A file of JSON lines/).waitFor();
+      await page.getByRole('link', { name: 'Jobs' }).click();
+      assert.match(page.url(), /#jobs$/);
+      assert.deepEqual(await violationsOf(page), []);
+    });
+  }
+
+  it('leaves a gap in a line where nothing was answered, and a point for what stands alone', async () => {
+    const stream = await listen(other.stack.page ?? '');
+    const state = await stream.next<State>('state');
+    stream.close();
+    const [second] = state.seconds;
+    // Of eleven seconds the first three, one on its own, and the last two.
+    const seconds = Array.from({ length: 11 }, (_, at) => {
+      return { ...second, at, p50Ms: [0, 1, 2, 6, 9, 10].includes(at) ? 50 : null, p99Ms: null };
+    });
+    const body = `event: state\ndata: ${JSON.stringify({ ...state, seconds })}\n\n`;
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    await page.route('**/events', (route) => route.fulfill({ contentType: 'text/event-stream', body }));
+    await page.goto(other.stack.page ?? '');
+    await page.getByRole('img', { name: /^Queue to result: p50: 50/ }).waitFor();
+    await page.evaluate(twoFrames);
+    const drawn = await page.evaluate(drawnAt, [0.1, 0.4, 0.6, 0.75, 0.95]);
+    assert.deepEqual(drawn, [true, false, true, false, true]);
+    await context.close();
+  });
+
+  it('says once that the stack is gone, and greys what is old', async () => {
     const page = await open({}, other.stack.page);
     await page.locator('#model-list', { hasText: 'FP32 [batch, 3]' }).waitFor();
-    assert.equal(await page.getByRole('grid').count(), 0);
-    assert.equal(await page.getByLabel('A ticket').count(), 0);
-    assert.equal(await page.getByRole('slider', { name: 'Load' }).isVisible(), false);
-    await page.getByLabel('Body of the message').fill('{"instances":[[1,2,3]]}');
-    await send(page);
-    assert.match(await answered(page, 'Answered.'), /invocation #1, 1 row/);
     await other.interrupt();
-    await status(page, 'Not connected');
+    await page.getByRole('alert').filter({ hasText: 'npm run dev does not answer' }).waitFor();
+    assert.equal(await page.getByText(/does not answer|not connected/i).count(), 1);
+    assert.match(await page.locator('#gone').innerText(), /What is below is as it was at \d\d:\d\d:\d\d/);
+    assert.equal(await page.getByRole('button', { name: 'Send' }).isDisabled(), true);
+    assert.deepEqual(await violationsOf(page), []);
+    for (const problems of [overflowing, illegible]) assert.deepEqual(await page.evaluate(problems), []);
   });
 });

@@ -1,39 +1,32 @@
 import uPlot from '/uplot.js';
 import { duration, figure, make, setText, timeOf } from './common.js';
 
-const HEIGHT = 160;
+const HEIGHT = 140;
 /** Lines differ in more than their colour. */
-const DASHES = [undefined, [6, 4]];
+const DASHES = [undefined, [6, 4], [2, 3]];
+const COLOURS = ['series-1', 'series-2', 'error'];
 
-/**
- * @param {HTMLElement} place
- * @param {readonly Chart[]} charts
- * @returns {(state: import('../wire.ts').State) => void} draws them
- */
-export function createCharts(place, charts) {
-  const figures = charts.map((chart) => createFigure(place, chart));
+/** @param {HTMLElement} place @returns {(state: import('../wire.ts').State) => void} draws them */
+export function createCharts(place) {
+  const figures = CHARTS.map((chart) => createFigure(place, chart));
   /** @type {readonly SecondSeen[]} */
   let seconds = [];
   const draw = () => {
     for (const one of figures) one.draw(seconds);
   };
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
-    for (const one of figures) one.recolour();
+  const renew = () => {
+    for (const one of figures) one.renew();
     draw();
-  });
-  new ResizeObserver(() => {
-    for (const one of figures) one.resize();
-  }).observe(place);
+  };
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', renew);
+  new ResizeObserver(renew).observe(place);
   return (state) => {
     seconds = state.seconds;
     draw();
   };
 }
 
-/**
- * @param {HTMLElement} place
- * @param {Chart} chart
- */
+/** @param {HTMLElement} place @param {Chart} chart */
 function createFigure(place, chart) {
   const legend = make('p', { class: 'legend' });
   const values = chart.lines.map(({ name }, index) => {
@@ -45,8 +38,8 @@ function createFigure(place, chart) {
   place.append(make('figure', {}, make('figcaption', {}, make('h3', {}, chart.title), legend), drawing));
   let plot = plotOf(drawing, chart);
   return {
-    resize: () => plot.setSize({ width: drawing.clientWidth, height: HEIGHT }),
-    recolour() {
+    /** In the colours and the width of now. */
+    renew() {
       plot.destroy();
       plot = plotOf(drawing, chart);
     },
@@ -64,10 +57,7 @@ function createFigure(place, chart) {
   };
 }
 
-/**
- * @param {HTMLElement} place
- * @param {Chart} chart
- */
+/** @param {HTMLElement} place @param {Chart} chart */
 function plotOf(place, chart) {
   const style = getComputedStyle(document.documentElement);
   /** @param {string} name */
@@ -82,7 +72,7 @@ function plotOf(place, chart) {
     {
       width: place.clientWidth || 300,
       height: HEIGHT,
-      padding: [8, 32, 0, 0],
+      padding: [8, 24, 0, 0],
       legend: { show: false },
       cursor: { show: false },
       scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
@@ -94,11 +84,10 @@ function plotOf(place, chart) {
         {},
         ...chart.lines.map(({ name }, index) => ({
           label: name,
-          stroke: colour(`series-${index + 1}`),
+          stroke: colour(COLOURS[index] ?? ''),
           width: 2,
-          spanGaps: true,
           dash: DASHES[index],
-          points: { show: false },
+          points: { show: false, filter: alone, size: 4, fill: colour(COLOURS[index] ?? '') },
         })),
       ],
     },
@@ -107,12 +96,14 @@ function plotOf(place, chart) {
   );
 }
 
-/**
- * The chart in words.
- *
- * @param {Chart} chart
- * @param {readonly SecondSeen[]} seconds
- */
+/** Values between two gaps: no line reaches them, so each is a point. @param {uPlot} plot @param {number} line */
+function alone({ data }, line) {
+  const values = data[line] ?? [];
+  const isGap = (/** @type {number} */ index) => (values[index] ?? null) === null;
+  return [...values.keys()].filter((index) => !isGap(index) && isGap(index - 1) && isGap(index + 1));
+}
+
+/** The chart in words. @param {Chart} chart @param {readonly SecondSeen[]} seconds */
 function wordsOf({ lines, spell }, seconds) {
   const parts = lines.map(({ name, of }) => {
     const values = seconds.map(of).filter((value) => value !== null);
@@ -126,14 +117,10 @@ function wordsOf({ lines, spell }, seconds) {
 
 /** @typedef {import('../wire.ts').SecondSeen} SecondSeen */
 /** @typedef {{ readonly name: string, readonly of: (second: SecondSeen) => number | null }} Line */
-/** @typedef {{ readonly title: string, readonly lines: readonly [Line, Line], readonly spell: (value: number) => string }} Chart */
+/** @typedef {{ readonly title: string, readonly lines: readonly Line[], readonly spell: (value: number) => string }} Chart */
 
-/**
- * What size and window change.
- *
- * @type {readonly Chart[]}
- */
-export const EFFECTS = [
+/** A null is a gap in a line. @type {readonly Chart[]} */
+const CHARTS = [
   {
     title: 'Queue to result',
     spell: duration,
@@ -153,20 +140,13 @@ export const EFFECTS = [
       },
     ],
   },
-];
-
-/**
- * What goes through.
- *
- * @type {readonly Chart[]}
- */
-export const FLOW = [
   {
     title: 'Messages a second',
     spell: (value) => `${figure(value)}/s`,
     lines: [
       { name: 'answered', of: ({ answered }) => answered },
       { name: 'sent from here', of: ({ sent }) => sent },
+      { name: 'errors', of: ({ errors }) => errors },
     ],
   },
   {

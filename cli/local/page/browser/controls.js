@@ -1,98 +1,150 @@
-import { byId, count, duration, make, percent, setText, things } from './common.js';
-import { barOf, essenceOf, prettyOf, whyOf } from './lists.js';
+import { byId, count, duration, essenceOf, make, percent, prettyOf, setText, things } from './common.js';
+import { barOf, whyOf } from './lists.js';
 
 /** @typedef {import('../wire.ts').ModelSeen} ModelSeen */
+/** @typedef {{ readonly form: HTMLElement, readonly body: () => string }} Way what is filled in, and the body of a message made of it */
 
 /**
- * What can be sent: a digit and a ticket where their models are, and any request.
+ * What can be sent: for each model with a sample a form made of that, and any request.
  *
- * @param {readonly ModelSeen[]} models
- * @param {(messageId: string) => void} onSent
- * @param {(error: string) => void} onRefused
+ * @param {readonly ModelSeen[]} models @param {(messageId: string) => void} onSent @param {(error: string) => void} onRefused
  */
 export function offerWays(models, onSent, onRefused) {
-  /** @type {Record<string, (() => string) | undefined>} the body of a message, by what is sent */
-  const bodies = { digit: digitWay(models), ticket: ticketWay(models), request: requestWay(models) };
-  const ways = [...document.getElementsByName('way')].filter((way) => way instanceof HTMLInputElement);
-  for (const way of ways) {
-    const form = byId(`send-${way.value}`);
-    const body = bodies[way.value];
-    if (body === undefined) {
-      way.parentElement?.remove();
-      form.remove();
-      continue;
-    }
-    way.addEventListener('change', () => {
-      for (const other of document.forms) other.hidden = other !== form;
+  const text = byId('request', HTMLTextAreaElement);
+  let shown = () => '{"instances":[]}';
+  /** @param {string} label @param {Way} way */
+  const offer = (label, { form, body }) => {
+    const radio = make('input', { type: 'radio', name: 'way' });
+    byId('ways').append(make('label', {}, radio, ` ${label}`));
+    radio.addEventListener('change', () => {
+      for (const other of byId('ask').querySelectorAll('form')) other.hidden = other !== form;
+      if (form.contains(text)) {
+        try {
+          text.value = prettyOf(shown());
+        } catch {
+          // What the form holds makes no request: the last one stays.
+        }
+      } else shown = body;
     });
     form.addEventListener('submit', async (event) => {
       event.preventDefault();
       try {
-        const { messageId } = await post('/ask', { body: body() });
-        onSent(String(messageId));
+        onSent(String((await post('/ask', { body: body() })).messageId));
       } catch (error) {
         onRefused(error instanceof Error ? error.message : String(error));
       }
     });
+    return radio;
+  };
+  // The first of a name is the version that requests mean that name none.
+  const named = models.filter(({ name }, index) => models.findIndex((one) => one.name === name) === index);
+  const ways = named.flatMap((model) =>
+    model.sample === undefined ? [] : [offer(model.name, wayOf(model, model.sample))],
+  );
+  ways.push(offer('Any request', { form: byId('send-request'), body: () => text.value }));
+  ways[0]?.click();
+}
+
+/** @param {ModelSeen} model @param {string} sample @returns {Way} */
+function wayOf(model, sample) {
+  const request = JSON.parse(sample);
+  const isDigit = model.name === 'digits' && model.inputs.length === 1 && model.inputs[0]?.shape[1] === SIDE * SIDE;
+  if (isDigit) {
+    const digit = createDigit(byId('digit'));
+    const [input] = request.inputs;
+    digit.set(input.data);
+    byId('send-digit').addEventListener('reset', () => digit.set([]));
+    const body = () => JSON.stringify({ ...request, id: undefined, inputs: [{ ...input, data: digit.values() }] });
+    return { form: byId('send-digit'), body };
   }
-  ways.find(({ isConnected }) => isConnected)?.click();
+  const ofTensors = Array.isArray(request.inputs) && !model.hasTransform;
+  const fields = ofTensors
+    ? request.inputs.map((/** @type {Tensor} */ input) => tensorField(input, model))
+    : Object.keys(request)
+        .filter((key) => !/^(id|model_name|model_version)$/.test(key))
+        .map((key) => keyField(key, request[key]));
+  const buttons = make('div', { class: 'buttons' }, make('button', { type: 'submit', class: 'primary' }, 'Send'));
+  const parts = fields.map((/** @type {Field} */ { element }) => element);
+  const form = make('form', { hidden: true }, make('div', { class: 'fields' }, ...parts), buttons);
+  byId('ask').append(form);
+  const body = () => {
+    const texts = fields.map((/** @type {Field} */ { json }) => json());
+    const held = ofTensors ? [`"inputs":[${texts.join(',')}]`] : texts;
+    return `{${[`"model_name":${JSON.stringify(model.name)}`, ...held].join(',')}}`;
+  };
+  return { form, body };
 }
 
-/** @param {readonly ModelSeen[]} models */
-function digitWay(models) {
-  const model = models.find(({ name, inputs }) => name === 'digits' && inputs[0]?.shape[1] === 64);
-  const [input] = model?.inputs ?? [];
-  if (model === undefined || input === undefined) return undefined;
-  const digit = createDigit(byId('digit'));
-  const data = JSON.parse(model.sample ?? '{}').inputs?.[0]?.data;
-  if (Array.isArray(data)) digit.set(data);
-  byId('send-digit').addEventListener('reset', () => digit.set([]));
-  const { name, datatype } = input;
-  return () =>
-    JSON.stringify({ model_name: model.name, inputs: [{ name, datatype, shape: [1, 64], data: digit.values() }] });
+/** @typedef {{ readonly element: HTMLElement, readonly json: () => string }} Field its part of a request; throws an Error in the form's words */
+/** @typedef {{ readonly name: string, readonly datatype: string, readonly shape: number[], readonly data: unknown[] }} Tensor */
+
+/** A label with what is typed below it. @param {string} name @param {string} note @param {string} value @param {boolean} isLong */
+function labelled(name, note, value, isLong) {
+  const input = isLong ? make('textarea', { class: 'value', rows: 4 }) : make('input', { class: 'value' });
+  input.value = value;
+  input.spellcheck = false;
+  return { element: make('label', { class: 'typed' }, `${name} `, make('small', {}, note), input), input };
 }
 
-/** @param {readonly ModelSeen[]} models */
-function ticketWay(models) {
-  const model = models.find(({ name, hasTransform }) => name === 'tickets' && hasTransform);
-  if (model === undefined) return undefined;
-  const text = byId('ticket', HTMLTextAreaElement);
-  text.value = String(JSON.parse(model.sample ?? '{}').text ?? '');
-  return () => JSON.stringify({ model_name: model.name, text: text.value });
+/**
+ * An input of a model: its elements with commas between them, a single text as it is. An open axis fits what is typed.
+ *
+ * @param {Tensor} tensor of the sample @param {ModelSeen} model @returns {Field}
+ */
+function tensorField({ name, datatype, shape, data }, { inputs }) {
+  const isText = datatype === 'BYTES' && data.length === 1;
+  const axes = inputs.find((input) => input.name === name)?.shape ?? shape;
+  const shown = isText ? String(data[0]) : data.map((element) => JSON.stringify(element)).join(', ');
+  const { element, input } = labelled(name, `${datatype} [${axes.join(', ')}]`, shown, isText || shown.length > 40);
+  const open = axes.findLastIndex((axis) => typeof axis === 'string');
+  const unit = shape.reduce((all, size, axis) => (axis === open ? all : all * size), 1);
+  const json = () => {
+    // Sent as it was typed: an INT64 that JavaScript would round is refused in words.
+    const typed = isText ? JSON.stringify(input.value) : input.value.trim();
+    const { length } = listOf(typed, `${name}: expected values with commas between them`);
+    if (open < 0 ? length !== unit : length === 0 || length % unit !== 0) {
+      const many = `${open < 0 || unit === 1 ? '' : 'a multiple of '}${things(unit, 'value')}`;
+      throw new Error(`${name}: expected ${many}, got ${count(length)}.`);
+    }
+    const sizes = shape.map((size, axis) => (axis === open ? length / unit : size));
+    return `{"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${sizes}],"data":[${typed}]}`;
+  };
+  return { element, json };
 }
 
-/** @param {readonly ModelSeen[]} models */
-function requestWay(models) {
-  const text = byId('request', HTMLTextAreaElement);
-  const samples = models.flatMap(({ name, sample }) => (sample === undefined ? [] : [{ name, sample }]));
-  text.value = samples[0]?.sample ?? '{"instances":[]}';
-  for (const { name, sample } of samples) {
-    const take = () => {
-      text.value = sample;
-    };
-    byId('samples').append(make('button', { type: 'button', onclick: take }, `Sample of ${name}`));
+/** @param {string} text @param {string} expected @returns {unknown[]} */
+function listOf(text, expected) {
+  try {
+    return JSON.parse(`[${text}]`);
+  } catch {
+    throw new Error(`${expected}, got ${text.slice(0, 60) || 'nothing'}.`);
   }
-  return () => text.value;
+}
+
+/** A key of a request of its own form, which a transform takes. @param {string} key @param {unknown} value @returns {Field} */
+function keyField(key, value) {
+  const isText = typeof value === 'string';
+  const { element, input } = labelled(key, isText ? 'text' : 'JSON', isText ? value : JSON.stringify(value), true);
+  const json = () => {
+    const typed = isText ? JSON.stringify(input.value) : input.value;
+    listOf(typed, `${key}: expected JSON`);
+    return `${JSON.stringify(key)}:${typed}`;
+  };
+  return { element, json };
 }
 
 /** @typedef {import('../wire.ts').AnswerSeen} AnswerSeen */
 
 const MAX_ANSWERS = 16;
 
-/**
- * The answer to what was sent last, and the micro-batch that it rode in.
- *
- * @param {HTMLElement} place
- */
+/** The answer to what was sent last, and the micro-batch that it rode in. @param {HTMLElement} place */
 export function createAnswer(place) {
   let awaited = '';
   /** @type {Map<string, AnswerSeen>} the newest, some of which are other pages' */
   const answers = new Map();
   const show = () => {
     const answer = answers.get(awaited);
-    place.replaceChildren(
-      ...(answer === undefined ? [make('p', {}, 'Sent. It waits for its batch.')] : partsOf(answer)),
-    );
+    place.replaceChildren(...(answer ? partsOf(answer) : [make('p', {}, 'Sent. It waits for its batch.')]));
   };
   return {
     /** @param {string} messageId */
@@ -102,7 +154,7 @@ export function createAnswer(place) {
     },
     /** @param {string} sentence */
     refused(sentence) {
-      place.replaceChildren(make('p', { class: 'refused' }, sentence));
+      place.replaceChildren(make('p', { class: 'lead error' }, sentence));
     },
     /** Answers may come before it is known what was sent. @param {AnswerSeen} answer */
     came(answer) {
@@ -126,13 +178,13 @@ function partsOf({ result, invocation, microBatch, waitedMs, answeredMs }) {
   const bar = make('p', { class: 'track' }, barOf(invocation, microBatch));
   const why = make('p', { class: 'aside' }, whyOf(invocation));
   if (result === undefined) {
-    const lead = make('p', { class: 'lead' }, 'Not answered: it goes back to the queue.');
+    const lead = make('p', { class: 'lead error' }, 'Not answered: it goes back to the queue.');
     return [lead, make('p', {}, rode, ' ', times), bar, why];
   }
   const label = 'The whole answer';
   const whole = make('pre', { role: 'region', 'aria-label': label, tabindex: 0 }, prettyOf(result.body));
   return [
-    make('p', { class: 'lead' }, essenceOf(result.body) ?? 'Answered.'),
+    make('p', { class: result.isError ? 'lead error' : 'lead' }, essenceOf(result.body) ?? 'Answered.'),
     make('p', {}, rode, ' ', times),
     bar,
     why,
@@ -152,12 +204,7 @@ const FULL = 16;
 const RADIUS = 1.3;
 const SHARPNESS = 1.6;
 
-/**
- * A picture of 8 × 8 grey values, 0 to 16, to be drawn by mouse, finger or keyboard.
- *
- * @param {HTMLElement} element
- * @returns {{ values(): number[], set(values: readonly number[]): void }}
- */
+/** A picture of 8 × 8 grey values, 0 to 16, to be drawn by mouse, finger or keyboard. @param {HTMLElement} element */
 function createDigit(element) {
   const values = new Array(SIDE * SIDE).fill(0);
   let current = 0;
@@ -171,10 +218,7 @@ function createDigit(element) {
     element.append(make('div', { role: 'row' }, ...cells.slice(row * SIDE, (row + 1) * SIDE)));
   }
 
-  /**
-   * @param {number} index
-   * @param {number} value
-   */
+  /** @param {number} index @param {number} value */
   const put = (index, value) => {
     const cell = cells[index];
     if (cell === undefined) return;
@@ -201,10 +245,7 @@ function createDigit(element) {
   });
   /** @type {readonly [number, number] | undefined} where the pen was, in cells */
   let pen;
-  /**
-   * @param {number} x
-   * @param {number} y
-   */
+  /** @param {number} x @param {number} y */
   const ink = (x, y) => {
     for (const [index, before] of values.entries()) {
       const distance = Math.hypot((index % SIDE) + 0.5 - x, Math.floor(index / SIDE) + 0.5 - y);
@@ -234,18 +275,14 @@ function createDigit(element) {
   for (const index of values.keys()) put(index, 0);
   return {
     values: () => [...values],
-    set: (given) => {
+    /** @param {readonly number[]} given */
+    set(given) {
       for (const index of values.keys()) put(index, given[index] ?? 0);
     },
   };
 }
 
-/**
- * The cell that a key leads to, within the picture.
- *
- * @param {string} key
- * @param {number} from
- */
+/** The cell that a key leads to, within the picture. @param {string} key @param {number} from */
 function nextCell(key, from) {
   const column = from % SIDE;
   /** @type {Readonly<Record<string, number>>} */
@@ -267,89 +304,96 @@ const LOADS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 
 /** @returns {(state: State) => void} shows what is set */
 export function createKnobs() {
-  const refused = byId('refused');
-  /**
-   * @param {string} path
-   * @param {object} body
-   */
-  const set = async (path, body) => {
-    try {
-      await post(path, body);
-      setText(refused, '');
-    } catch (error) {
-      setText(refused, error instanceof Error ? error.message : String(error));
-    }
-  };
   const load = byId('load', HTMLInputElement);
   const model = byId('load-model', HTMLSelectElement);
   const size = byId('batch-size', HTMLInputElement);
   const windowSeconds = byId('window', HTMLInputElement);
+  const chosen = () => LOADS[Number(load.value)] ?? 0;
   /** @param {number} perSecond */
   const sayLoad = (perSecond) => {
     const said = perSecond === 0 ? 'none' : `${count(perSecond)} a second`;
     setText(byId('load-said'), said);
     load.setAttribute('aria-valuetext', said);
   };
-  const chosen = () => LOADS[Number(load.value)] ?? 0;
   load.addEventListener('input', () => sayLoad(chosen()));
-  for (const input of [load, model]) {
-    input.addEventListener('change', () => set('/load', { perSecond: chosen(), model: model.value }));
-  }
-  for (const input of [size, windowSeconds]) {
-    const limits = () => ({ batchSize: numberOf(size), windowSeconds: numberOf(windowSeconds) });
-    input.addEventListener('change', () => set('/batching', limits()));
-  }
+  const showLoad = createSetting('/load', [load, model], byId('load-refused'), () => ({
+    perSecond: chosen(),
+    model: model.value,
+  }));
+  const showLimits = createSetting('/batching', [size, windowSeconds], byId('refused'), () => ({
+    batchSize: wholeNumber('Batch size', size),
+    windowSeconds: wholeNumber('Window', windowSeconds),
+  }));
   return ({ settings, loadModels }) => {
     if (model.children.length !== loadModels.length) {
       model.replaceChildren(...loadModels.map((name) => make('option', {}, name)));
     }
     const { perSecond, heldBack } = settings.load;
+    byId('no-load').hidden = loadModels.length > 0;
     if (load.parentElement !== null) load.parentElement.hidden = loadModels.length === 0;
     if (model.parentElement !== null) model.parentElement.hidden = loadModels.length < 2;
     const step = LOADS.findLastIndex((one) => one <= perSecond);
-    unlessTouched(load, String(Math.max(0, step)));
-    unlessTouched(model, settings.load.model);
+    showLoad([String(Math.max(0, step)), settings.load.model]);
     if (document.activeElement !== load) sayLoad(perSecond);
-    unlessTouched(size, String(settings.batchSize));
-    unlessTouched(windowSeconds, String(settings.windowSeconds));
+    showLimits([String(settings.batchSize), String(settings.windowSeconds)]);
     setText(byId('held'), heldBack === undefined ? '' : `Held back: ${heldBack}.`);
   };
 }
 
 /**
- * What somebody is changing is left alone.
+ * What some inputs set together, shown by what is returned. They keep what was typed until the server has taken it; of
+ * several answers the one to what was asked last counts, and `refused` says why it was not taken.
  *
- * @param {HTMLInputElement | HTMLSelectElement} input
- * @param {string} value
+ * @param {string} path @param {readonly (HTMLInputElement | HTMLSelectElement)[]} inputs @param {HTMLElement} refused
+ * @param {() => object} read what is asked for; throws an Error with a sentence
  */
-function unlessTouched(input, value) {
-  if (document.activeElement !== input && input.value !== value) input.value = value;
+function createSetting(path, inputs, refused, read) {
+  let asked = 0;
+  let taken = 0;
+  const ask = async () => {
+    asked += 1;
+    const turn = asked;
+    let why = '';
+    try {
+      await post(path, read());
+    } catch (error) {
+      why = error instanceof Error ? error.message : String(error);
+    }
+    if (turn !== asked) return;
+    if (why === '') taken = turn;
+    setText(refused, why);
+  };
+  for (const input of inputs) input.addEventListener('change', ask);
+  return (/** @type {readonly string[]} */ values) => {
+    if (taken !== asked) return;
+    for (const [index, input] of inputs.entries()) {
+      const value = values[index] ?? '';
+      if (document.activeElement !== input && input.value !== value) input.value = value;
+    }
+  };
 }
 
-/**
- * What is no number is sent as it is, to be refused in words.
- *
- * @param {HTMLInputElement} input
- */
-function numberOf({ value }) {
-  return value.trim() === '' ? null : Number(value);
+/** @param {string} label @param {HTMLInputElement} input */
+function wholeNumber(label, { value, min, max, validity }) {
+  if (validity.valid && value !== '') return Number(value);
+  const range = `${count(Number(min))} to ${count(Number(max))}`;
+  throw new Error(`${label}: expected a whole number from ${range}, got ${value || 'nothing'}.`);
 }
 
+/** What the server calls them, as the form does. */
+const FORM_WORDS = { 'windowSeconds:': 'Window:', windowSeconds: 'the window', batchSize: 'batch size' };
+
 /**
- * Asks the server for something.
+ * Asks the server for something. @throws Error with the sentence that it was refused with
  *
- * @param {string} path
- * @param {object} body
- * @returns {Promise<Record<string, unknown>>}
- * @throws Error with the sentence that it was refused with
+ * @param {string} path @param {object} body @returns {Promise<Record<string, unknown>>}
  */
-async function post(path, body) {
-  const response = await fetch(path, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  });
+export async function post(path, body) {
+  const headers = { 'content-type': 'application/json' };
+  const response = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) }).catch(() => undefined);
+  if (response === undefined) throw new Error('npm run dev does not answer: nothing was sent.');
   const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error);
-  return answer;
+  if (response.ok) return answer;
+  const said = Object.entries(FORM_WORDS).reduce((text, [from, to]) => text.replaceAll(from, to), String(answer.error));
+  throw new Error(said);
 }

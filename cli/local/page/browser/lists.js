@@ -1,11 +1,22 @@
-import { count, duration, figure, keepList, make, percent, setText, tableOf, things, timeOf } from './common.js';
+import {
+  count,
+  duration,
+  essenceOf,
+  figure,
+  keepList,
+  make,
+  percent,
+  prettyOf,
+  setText,
+  things,
+  timeOf,
+} from './common.js';
 
 /** @typedef {import('../wire.ts').InvocationSeen} InvocationSeen */
 
-/**
- * @param {HTMLElement} list
- * @returns {(state: import('../wire.ts').State) => void} shows them
- */
+/** @typedef {(state: import('../wire.ts').State) => void} Show shows what it is told */
+
+/** @param {HTMLElement} list @returns {Show} */
 export function createInvocations(list) {
   return ({ invocations }) => {
     keepList(list, invocations, ({ number }) => String(number), invocationItem);
@@ -18,12 +29,7 @@ export function createInvocations(list) {
   };
 }
 
-/**
- * What opens: a line or several, and more below them.
- *
- * @param {readonly HTMLElement[]} lines
- * @param {HTMLElement} more
- */
+/** What opens: a line or several, and more below them. @param {readonly HTMLElement[]} lines @param {HTMLElement} more */
 function opening(lines, more) {
   return make('li', {}, make('details', {}, make('summary', {}, ...lines), more));
 }
@@ -35,28 +41,20 @@ function invocationItem(invocation) {
   const lines = [
     make('span', {}, make('b', {}, `#${count(number)}`), ` ${timeOf(at)} · ${what}`),
     make('span', { class: 'track' }, barOf(invocation)),
-    make('span', { class: 'quiet' }, whyOf(invocation)),
+    make('span', { class: invocation.errors > 0 ? 'error' : 'quiet' }, whyOf(invocation)),
     make('span', { class: 'quiet' }, stagesOf(invocation)),
   ];
   return opening(lines, microBatchesOf(invocation));
 }
 
-/**
- * What its stages took together.
- *
- * @param {InvocationSeen} invocation
- */
+/** What its stages took together. @param {InvocationSeen} invocation */
 function stagesOf({ microBatches, decodeMs, writeMs }) {
   /** @param {'stackMs' | 'runMs' | 'encodeMs'} stage */
   const sum = (stage) => figure(microBatches.reduce((all, one) => all + one[stage], 0));
   return `decode ${figure(decodeMs)} · stack ${sum('stackMs')} · run ${sum('runMs')} · encode ${sum('encodeMs')} · write ${figure(writeMs)} ms`;
 }
 
-/**
- * Why it was called with so many, and what became of them.
- *
- * @param {InvocationSeen} invocation
- */
+/** Why it was called with so many, and what became of them. @param {InvocationSeen} invocation */
 export function whyOf(invocation) {
   const { batchSize, records, closedBecause, waitedMs, rows, paddedRows, errors, retried, cameBefore } = invocation;
   return [
@@ -86,17 +84,16 @@ function microBatchesOf({ number, microBatches, runs }) {
   if (rows.length === 0) return make('p', { class: 'aside' }, 'No micro-batch was run.');
   const shown = runs > rows.length ? `, the first ${rows.length} of ${count(runs)}` : '';
   const caption = `Micro-batches of invocation ${number}${shown}`;
-  const table = tableOf(caption, heads, rows, [1, 5]);
+  const head = make('thead', {}, make('tr', {}, ...heads.map((text) => make('th', { scope: 'col' }, text))));
+  const lines = rows.map((cells) => make('tr', {}, ...cells.map((cell) => make('td', {}, cell))));
+  const table = make('table', {}, make('caption', {}, caption), head, make('tbody', {}, ...lines));
   // What may be wider than the page scrolls within itself, by keyboard too.
   return make('div', { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0 }, table);
 }
 
 /** @typedef {import('../wire.ts').ResultSeen} ResultSeen */
 
-/**
- * @param {{ readonly results: HTMLElement, readonly errors: HTMLElement, readonly codes: HTMLElement }} places
- * @returns {(state: import('../wire.ts').State) => void} shows them
- */
+/** @param {Readonly<Record<'results' | 'errors' | 'codes', HTMLElement>>} places @returns {Show} */
 export function createResults({ results, errors, codes }) {
   let shownCodes = '';
   /** @param {ResultSeen} result */
@@ -107,35 +104,72 @@ export function createResults({ results, errors, codes }) {
     const now = JSON.stringify([state.totals.errors, state.totals.retries]);
     if (now === shownCodes) return;
     shownCodes = now;
-    codes.replaceChildren(codesOf(state.totals));
+    codes.replaceChildren(
+      ...codesOf(state.totals.errors, 'answered with it'),
+      ...codesOf(state.totals.retries, 'handed back to the queue'),
+    );
   };
 }
 
-/**
- * @param {ResultSeen} result
- * @param {string} what
- */
-function resultItem({ messageId, at, invocation, isLoad, body, characters }, what) {
+/** @param {ResultSeen} result @param {string} what */
+function resultItem({ messageId, at, invocation, isLoad, isError, body, characters }, what) {
   const cut = characters > body.length ? `, the first ${count(body.length)} of ${count(characters)} characters` : '';
   const lines = [
     make('span', {}, `${timeOf(at)} · invocation #${count(invocation)}${isLoad ? ' · load' : ''}${cut}`),
-    make('span', { class: 'preview' }, essenceOf(body) ?? body.slice(0, 200)),
+    make('span', { class: isError ? 'preview error' : 'preview' }, essenceOf(body) ?? body.slice(0, 200)),
   ];
   const label = `${what} of ${messageId}`;
   return opening(lines, make('pre', { role: 'region', tabindex: 0, 'aria-label': label }, prettyOf(body)));
 }
 
-/** @param {import('../wire.ts').TotalsSeen} totals */
-function codesOf({ errors, retries }) {
-  /**
-   * @param {Readonly<Record<string, number>>} counts
-   * @param {string} what
-   */
-  const rowsOf = (counts, what) =>
-    Object.entries(counts).map(([code, many]) => [make('code', {}, code), count(many), what]);
-  const rows = [...rowsOf(errors, 'answered with it'), ...rowsOf(retries, 'handed back')];
-  if (rows.length === 0) return make('p', { class: 'aside' }, 'None since the stack was started.');
-  return tableOf('Codes since the stack was started', ['Code', 'Times', 'What became of them'], rows, [0, 2]);
+/** @param {Readonly<Record<string, number>>} counts @param {string} what */
+function codesOf(counts, what) {
+  return Object.entries(counts).map(([code, many]) => make('p', {}, make('code', {}, code), ` ${count(many)} ${what}`));
+}
+
+/** @typedef {import('../wire.ts').JobSeen} JobSeen */
+
+/** @param {HTMLElement} list @param {(job: string) => void} cancel @returns {Show} */
+export function createJobs(list, cancel) {
+  /** @param {JobSeen} job */
+  const item = ({ job, input }) =>
+    make(
+      'li',
+      { class: 'job' },
+      make('span', {}, make('b', {}, input), ' ', make('span', { class: 'quiet' }, job)),
+      make('progress', { 'aria-label': `Pieces of ${input}` }),
+      make('span'),
+      make('button', { type: 'button', onclick: () => cancel(job), 'aria-label': `Cancel ${input}` }, 'Cancel'),
+    );
+  return ({ jobs }) => {
+    keepList(list, jobs, ({ job }) => job, item);
+    for (const job of jobs) {
+      const [, progress, words, button] = list.querySelector(`[data-key="${job.job}"]`)?.children ?? [];
+      if (!(progress instanceof HTMLProgressElement) || words === undefined) continue;
+      const { done = 0, all } = job.pieces ?? {};
+      // How much there is of a compressed file is known at its end.
+      if (all === undefined && job.state === 'running') progress.removeAttribute('value');
+      else progress.value = job.state === 'done' ? 1 : done / (all || 1);
+      const isWrong = job.state === 'failed' || job.givenUp > 0 || Object.keys(job.errors ?? {}).length > 0;
+      words.className = isWrong ? 'error' : 'quiet';
+      setText(words, standing(job));
+      if (button instanceof HTMLElement) button.hidden = job.state !== 'running';
+    }
+  };
+}
+
+/** @param {JobSeen} job */
+function standing({ job, state, pieces, rows = 0, errors = {}, givenUp, code, message }) {
+  const { done = 0, all } = pieces ?? {};
+  const scored = pieces
+    ? `${count(done)}${all === undefined ? '' : ` of ${count(all)}`} pieces scored`
+    : 'being planned';
+  if (state === 'running') return scored;
+  if (state === 'cancelled') return `cancelled, ${scored}; batchscore job resume ${job} goes on`;
+  if (state === 'failed') return `${code ?? 'failed'}: ${message ?? 'no reason was given'}`;
+  const codes = Object.entries(errors).map(([name, many]) => `${name} ${count(many)}`);
+  const wrong = givenUp > 0 ? [...codes, `${things(givenUp, 'piece')} given up`] : codes;
+  return `done: ${[things(rows, 'row'), ...wrong].join(', ')}; batchscore job fetch ${job} has the results`;
 }
 
 /** @typedef {import('../wire.ts').ModelSeen} ModelSeen */
@@ -152,10 +186,7 @@ const RUN = {
   alone: 'requests run alone',
 };
 
-/**
- * @param {HTMLElement} place
- * @returns {(state: import('../wire.ts').State) => void} shows them
- */
+/** @param {HTMLElement} place @returns {Show} */
 export function createModels(place) {
   let shown = '';
   return ({ models }) => {
@@ -175,6 +206,7 @@ function cardOf(model) {
     ['Rows', `${KNOWN_BY[independence]}; ${RUN[batching]}`],
     ['Largest run', `${maxBatchRows} rows${allowedSizes.length > 0 ? `, at ${allowedSizes.join(', ')}` : ''}`],
     ...(raggedAxis === undefined ? [] : [['Ragged axis', raggedAxis]]),
+    ...(model.noSample === undefined ? [] : [['No sample', model.noSample]]),
     ...(hasTransform ? [['Transform', 'code of its own before and after the model']] : []),
   ];
   const items = lines.map(([term = '', text = '']) => make('div', {}, make('dt', {}, term), make('dd', {}, text)));
@@ -213,22 +245,21 @@ const FACTS = {
   Results: ({ queues }) => [known(queues?.results), 'on the result queue'],
 };
 
-/**
- * @param {HTMLElement} list
- * @returns {(state: State) => void} shows them
- */
+/** @param {HTMLElement} list @returns {Show} */
 export function createFacts(list) {
   const shown = Object.entries(FACTS).map(([name, of]) => {
     const value = make('strong', {}, '–');
     const note = make('span');
     list.append(make('div', {}, make('dt', {}, name), make('dd', {}, value, note)));
-    return { of, value, note };
+    return { name, of, value, note };
   });
+  const alarming = ['Errors', 'Dead letters'];
   return (state) => {
-    for (const { of, value, note } of shown) {
+    for (const { name, of, value, note } of shown) {
       const [figures, words] = of(state);
       setText(value, figures);
       setText(note, words);
+      value.classList.toggle('error', alarming.includes(name) && !/^[0–]/.test(figures));
     }
   };
 }
@@ -239,11 +270,8 @@ function sum(counts) {
 }
 
 /**
- * An invocation as a bar, a piece for each micro-batch, as wide as the rows it ran. What is padding is hatched. It is
- * told in words beside it.
- *
- * @param {InvocationSeen} invocation
- * @param {number} [marked] the piece to point at
+ * An invocation as a bar, a piece for each micro-batch, as wide as the rows it ran, what is padding hatched. Words beside
+ * it say the same. @param {InvocationSeen} invocation @param {number} [marked] the piece to point at
  */
 export function barOf({ microBatches, paddedRows }, marked) {
   const bar = make('span', { class: 'bar', 'aria-hidden': 'true' });
@@ -256,53 +284,11 @@ export function barOf({ microBatches, paddedRows }, marked) {
   return bar;
 }
 
-/**
- * @param {number} rows
- * @param {number} paddingShare
- * @param {string} className
- */
+/** @param {number} rows @param {number} paddingShare @param {string} className */
 function piece(rows, paddingShare, className) {
   const sent = make('span', { class: 'sent' });
   sent.style.width = `${100 * (1 - paddingShare)}%`;
   const element = make('span', { class: className }, sent);
   element.style.flexGrow = String(rows);
   return element;
-}
-
-/**
- * JSON text with line breaks, an array of plain values on one line; another text as it is.
- *
- * @param {string} text
- */
-export function prettyOf(text) {
-  try {
-    const pretty = JSON.stringify(JSON.parse(text), null, 2);
-    // No string of JSON holds a line break, so one after a bracket begins an array.
-    return pretty.replace(/\[\n\s+([^[\]{}]*?)\n\s*\]/g, (_, values) => `[${values.replace(/\n\s+/g, ' ')}]`);
-  } catch {
-    return text;
-  }
-}
-
-/**
- * A result in a few words; undefined where it says nothing in a few.
- *
- * @param {string} body
- * @returns {string | undefined}
- */
-export function essenceOf(body) {
-  try {
-    const answer = JSON.parse(body);
-    if (answer.code !== undefined) return `${answer.code}: ${answer.error}`;
-    const [ticket] = answer.result?.tickets ?? [];
-    if (ticket !== undefined) return `${ticket.label}, ${percent(ticket.confidence)} sure`;
-    /** @param {string} name */
-    const output = (name) => answer.outputs?.find((/** @type {{ name: string }} */ one) => one.name === name)?.data;
-    const [label] = output('label') ?? [];
-    const probability = output('probabilities')?.[label];
-    if (probability !== undefined) return `${label}, ${percent(probability)} sure`;
-  } catch {
-    // A packed result, or one that was cut.
-  }
-  return undefined;
 }

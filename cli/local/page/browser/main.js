@@ -1,40 +1,52 @@
-import { createCharts, EFFECTS, FLOW } from './charts.js';
-import { byId, setText } from './common.js';
-import { createAnswer, createKnobs, offerWays } from './controls.js';
-import { createFacts, createInvocations, createModels, createResults } from './lists.js';
+import { createCharts } from './charts.js';
+import { byId, setText, timeOf } from './common.js';
+import { createAnswer, createKnobs, offerWays, post } from './controls.js';
+import { createFacts, createInvocations, createJobs, createModels, createResults } from './lists.js';
 
 /** @type {import('../wire.ts').State | undefined} */
 let state;
 let isPaused = false;
-let isConnected = false;
 
 const answer = createAnswer(byId('answer'));
 const showKnobs = createKnobs();
 const parts = [
   createFacts(byId('facts')),
-  createCharts(byId('effects'), EFFECTS),
-  createCharts(byId('figures'), FLOW),
+  createCharts(byId('figures')),
+  createJobs(byId('job-list'), async (job) => {
+    const why = await post('/cancel', { job }).then(
+      () => '',
+      ({ message }) => message,
+    );
+    setText(byId('job-refused'), why);
+  }),
   createInvocations(byId('invocation-list')),
   createResults({ results: byId('result-list'), errors: byId('error-list'), codes: byId('codes') }),
   createModels(byId('model-list')),
 ];
 
 function show() {
-  const status = isConnected
-    ? isPaused
-      ? 'Paused: what comes is shown later'
-      : 'Live'
-    : 'Not connected: is npm run dev still there?';
-  setText(byId('connection'), status);
   if (state === undefined) return;
   showKnobs(state);
   if (isPaused) return;
   for (const part of parts) part(state);
 }
 
+/** Says once that nothing comes any more, and greys what is old. @param {boolean} isOpen */
+function sayConnection(isOpen) {
+  setText(byId('connection'), isOpen ? (isPaused ? 'Paused: what comes is shown later' : 'Live') : '');
+  const root = document.documentElement;
+  if (isOpen !== root.classList.contains('gone')) return;
+  root.classList.toggle('gone', !isOpen);
+  for (const control of document.querySelectorAll('button, input, select, textarea'))
+    control.toggleAttribute('disabled', !isOpen);
+  byId('gone').hidden = isOpen;
+  setText(byId('gone-since'), state === undefined ? '' : ` What is below is as it was at ${timeOf(Date.now())}.`);
+}
+
 byId('pause').addEventListener('click', (event) => {
   isPaused = !isPaused;
   if (event.currentTarget instanceof HTMLElement) event.currentTarget.setAttribute('aria-pressed', String(isPaused));
+  sayConnection(true);
   show();
 });
 
@@ -46,7 +58,10 @@ function samplesOf({ models }) {
 listen(
   {
     state(newest) {
-      if (state === undefined) offerWays(newest.models, answer.sent, answer.refused);
+      if (state === undefined) {
+        offerWays(newest.models, answer.sent, answer.refused);
+        for (const place of document.querySelectorAll('.endpoint')) setText(place, newest.endpoint);
+      }
       // The stack was started anew, with other models.
       else if (samplesOf(newest) !== samplesOf(state)) location.reload();
       state = newest;
@@ -54,10 +69,7 @@ listen(
     },
     answer: answer.came,
   },
-  (isOpen) => {
-    isConnected = isOpen;
-    show();
-  },
+  sayConnection,
 );
 
 /** @typedef {import('../wire.ts').Events} Events */
@@ -65,8 +77,7 @@ listen(
 /**
  * Listens to what the stack does, and again where the connection broke.
  *
- * @param {{ [Name in keyof Events]: (data: Events[Name]) => void }} listeners
- * @param {(isOpen: boolean) => void} onConnection
+ * @param {{ [Name in keyof Events]: (data: Events[Name]) => void }} listeners @param {(isOpen: boolean) => void} onConnection
  */
 function listen(listeners, onConnection) {
   const source = new EventSource('/events');
