@@ -4,6 +4,7 @@ import { fetchModels } from './aws/fetchModels.ts';
 import { createJobStorage } from './aws/jobStorage.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { loadJobScoreConfig } from './hosts/config.ts';
+import { createQuarantine } from './hosts/quarantine.ts';
 import { createScoreHandler, type ScoreHandler } from './jobs/scorePart.ts';
 import { openRepository } from './onnx/repository.ts';
 import { CONFIG_KEYS } from './settings.ts';
@@ -15,7 +16,8 @@ export const handler = await start(process.env).catch((error: unknown): never =>
 });
 
 async function start(environment: NodeJS.ProcessEnv): Promise<ScoreHandler> {
-  const config = loadJobScoreConfig(environment);
+  // A call's own time is kept by what scores a part.
+  const config = { ...loadJobScoreConfig(environment), deadlineMarginMs: 1 };
   const telemetry = createPowertoolsTelemetry({ ...config, logsBatches: false });
   const { logger, observer } = telemetry;
   logWarnings(logger);
@@ -28,13 +30,22 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoreHandler> {
   const score = createScoreHandler({
     storage: (bucket) => createJobStorage({ s3, bucket }),
     models,
-    // The call's own time is kept by what scores a part.
-    limits: { ...config, deadlineMarginMs: 1 },
+    limits: config,
     checkPercent: config.checkPercent,
     partBytes: config.jobsPartBytes,
     pieceBytes: config.jobsPieceBytes,
     maxLineBytes: config.maxPayloadBytes,
     observer,
+    openQuarantine: (host, defaults) =>
+      createQuarantine({
+        config,
+        directory,
+        names: [],
+        defaults,
+        warn,
+        onLost: (error) => telemetry.processLost?.(error),
+        ...host,
+      }),
     stuckRuns: models.stuckRuns,
     async exitProcess(reason) {
       telemetry.hostEnds(reason);

@@ -294,8 +294,8 @@ function grantJobs(scope: Construct, grantee: IGrantable, places: Places, keys: 
   }
 }
 
-/** What of a job is removed when it is resumed: what ended it before. */
-const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*'];
+/** What of a job is removed when it is resumed: what ended it, or pieces of it, before. */
+const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*'];
 
 /** The right to resume jobs, which removes what ended them, and nothing that was scored. */
 function grantResume(scope: Construct, grantee: IGrantable, { bucket, outputPrefix }: Places): void {

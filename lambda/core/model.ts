@@ -137,6 +137,14 @@ export interface ModelRepository {
   find(name: string | undefined, version: string | undefined): MaybePromise<Model | Failure>;
 }
 
+/** The models of a repository, where requests that name none mean the given one, in the given version. */
+export function withDefaults(
+  models: ModelRepository,
+  { model, version }: { readonly model: string; readonly version: string },
+): ModelRepository {
+  return { find: (name = model, asked) => models.find(name, asked ?? (name === model ? version : undefined)) };
+}
+
 /** The model is there but cannot be run now: its thread died, or loading it failed. Its records are handed back. */
 export class ModelUnavailableError extends Error {
   override readonly name = 'ModelUnavailableError';

@@ -14,6 +14,8 @@ import {
 
 export type Config = ValuesOf<typeof SETTINGS>;
 type JobScoreConfig = ValuesOf<typeof JOB_SCORE_SETTINGS>;
+/** What every process that scores knows, and what only some do. */
+export type ScoringConfig = Pick<Config, 'deadlineMarginMs' | (keyof Config & keyof JobScoreConfig)> & Partial<Config>;
 type JobControlConfig = ValuesOf<typeof JOB_CONTROL_SETTINGS>;
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -10,7 +10,7 @@ import type { TimeLimit } from '../core/record.ts';
 import { isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
 import type { ReplySink } from '../core/score.ts';
 import type { BatchingWatch } from '../core/verify.ts';
-import type { Config } from './config.ts';
+import type { ScoringConfig } from './config.ts';
 import { modelHint } from './modelQueues.ts';
 import type { FromChild, Opening, Work } from './quarantineChild.ts';
 
@@ -33,16 +33,22 @@ export interface Quarantine {
 
 type ScoreInHost = (bodies: readonly number[]) => Promise<void>;
 
-interface QuarantineOptions {
-  readonly config: Config;
-  /** The folder of the model repository. */
-  readonly directory: string;
+/** Whose messages, or rows, they are. */
+export interface QuarantineHost {
   readonly models: ModelRepository;
-  /** The names of all models. */
-  readonly names: readonly string[];
   /** What the host knows of its models; what children find out is added to it. */
   readonly batching: BatchingWatch;
   readonly observer: Observer;
+}
+
+interface QuarantineOptions extends QuarantineHost {
+  readonly config: ScoringConfig;
+  /** The folder of the model repository. */
+  readonly directory: string;
+  /** The names of the models that bodies may name. */
+  readonly names: readonly string[];
+  /** What bodies mean that name no model. @default the default model, in its highest version */
+  readonly defaults?: Opening['defaults'];
   /** Told why bodies are scored in the host after all. */
   readonly warn: (message: string) => void;
   /** Told of a child that died, or was ended, in the middle of its work. */
@@ -94,8 +100,9 @@ const MIN_MS_THAT_PROVE = 1_000;
 
 /** @param name of the model; undefined for bodies that name none, or none that there is */
 function createWard(name: string | undefined, neededBytes: number, options: QuarantineOptions): Ward {
-  const { config, directory, models, batching, observer, warn, onLost } = options;
-  const title = name === undefined ? 'the default model' : `model '${name}'`;
+  const { config, directory, defaults, models, batching, observer, warn, onLost } = options;
+  const known = name ?? defaults?.model;
+  const title = known === undefined ? 'the default model' : `model '${known}'`;
   let child: Child | undefined;
   let lostInARow = 0;
   let brokenUntil = 0;
@@ -123,7 +130,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
       if (freeBytes < neededBytes) {
         return refuse(`expected ${mebibytes(neededBytes)} MiB for a process of their own, got ${mebibytes(freeBytes)}`);
       }
-      child = startChild({ config, directory, model: name }, freeBytes, learn);
+      child = startChild({ config, directory, defaults, model: name }, freeBytes, learn);
     }
     // It goes on opening when there is no more time: whoever comes next finds it open.
     const refusal = await raceAbort(child.opened, signal);

@@ -4,20 +4,23 @@ import { writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { isFailure, messageOf } from '../core/failure.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
+import { withDefaults } from '../core/model.ts';
 import type { BatchMismatch, Observer } from '../core/observer.ts';
 import { plan } from '../core/plan.ts';
 import type { KeyedBody, Reply } from '../core/replies.ts';
 import { type ScoreDependencies, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
 import { openRepository } from '../onnx/repository.ts';
-import type { Config } from './config.ts';
+import type { ScoringConfig } from './config.ts';
 
 /** The first message to it: what to open. */
 export interface Opening {
-  readonly config: Config;
+  readonly config: ScoringConfig;
   /** The folder of the model repository. */
   readonly directory: string;
-  /** @default the default model */
+  /** What bodies mean that name no model. */
+  readonly defaults: { readonly model: string; readonly version: string } | undefined;
+  /** @default what bodies mean that name none */
   readonly model: string | undefined;
 }
 
@@ -56,10 +59,11 @@ function tell(message: FromChild): void {
   process.send?.(message);
 }
 
-async function open({ config, directory, model }: Opening): Promise<ScoreDependencies> {
+async function open({ config, directory, defaults, model = defaults?.model }: Opening): Promise<ScoreDependencies> {
   const warn = (): void => {};
+  const repository = await openRepository({ ...config, directory, warn, preload: false, first: model });
   return {
-    models: await openRepository({ ...config, directory, warn, preload: false, first: model }),
+    models: defaults === undefined ? repository : withDefaults(repository, defaults),
     payloads: await openPayloads(config),
     plan,
     limits: config,
@@ -72,7 +76,7 @@ async function open({ config, directory, model }: Opening): Promise<ScoreDepende
 }
 
 /** The AWS SDK takes longer to load than many a model: it is loaded where there is a bucket. */
-async function openPayloads(config: Config): Promise<ScoreDependencies['payloads']> {
+async function openPayloads(config: ScoringConfig): Promise<ScoreDependencies['payloads']> {
   const { payloadBucket: bucket, payloadPrefix: prefix, maxPayloadBytes: maxBytes } = config;
   if (bucket === undefined) return undefined;
   const { createS3Client, HOST_PATIENCE } = await import('../aws/awsClients.ts');

@@ -43,7 +43,7 @@ export function failedKey(folder: string, part: number, piece: number): string {
 }
 
 /** Of what is known of a piece that ends its calls. */
-export function redeliveredKey(folder: string, part: number, piece: number): string {
+export function suspectKey(folder: string, part: number, piece: number): string {
   return `${folder}suspects/${place(part, piece)}.json`;
 }
 

@@ -134,8 +134,6 @@ export const PART = z.object({
   only: z.array(count).readonly().optional(),
   /** Of a resumed job whose pieces are not known beforehand: those that have a report. @default none */
   except: z.array(count).readonly().optional(),
-  /** Its pieces may be what ended calls before: each is tried with care. */
-  suspect: z.literal(true).optional(),
 });
 export type Part = z.infer<typeof PART>;
 
@@ -144,8 +142,8 @@ export interface Next {
   readonly piece: number;
   /** How many calls in a row have ended without an answer to any row: rows are then scored in smaller steps. @default 0 */
   readonly fruitless?: number | undefined;
-  /** Of a suspect: what was known of it when the last call ended. Is it still so, the piece is given up. */
-  readonly noted?: string | undefined;
+  /** Calls have died of the piece: it is scored in a process of its own. */
+  readonly isSuspect?: true | undefined;
 }
 
 /** Written when a piece is done: its presence says so. */

@@ -17,6 +17,7 @@ import {
   readHead,
   readParts,
   reportKeys,
+  suspectKey,
 } from './jobObjects.ts';
 import {
   type Compression,
@@ -346,7 +347,7 @@ function rowShape({ shape }: TensorSpec, columns: number): number[] {
 
 /**
  * Plans the pieces that have no report. What ended the job before is removed first: it is not done any more, and nothing
- * has failed yet. Those that were given up are suspects, and tried with care.
+ * has failed yet.
  */
 async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobHead, run: number): Promise<void> {
   const key = planKey(folder, run);
@@ -354,33 +355,24 @@ async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobH
   const reported = await placesUnder(storage, reportKeys(folder));
   const failed = await placesUnder(storage, failedKeys(folder));
   const parts = await readParts(storage, planKey(folder, 1));
-  const missing = parts.flatMap((part) => missingOf(part, head, reported, failed));
+  const missing = parts.flatMap((part) => missingOf(part, head, reported.get(part.part) ?? NONE));
   for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
   for (const [part, pieces] of failed) {
-    for (const piece of pieces) await storage.remove(failedKey(folder, part, piece));
+    for (const piece of pieces) {
+      await storage.remove(failedKey(folder, part, piece));
+      await storage.remove(suspectKey(folder, part, piece));
+    }
   }
   // Nothing is missing: the map is given a part without pieces, and the job is finished anew.
   await storage.put(key, linesOfPlan(missing.length > 0 ? missing : [{ part: 0, start: 0, end: 0, only: [] }]));
 }
 
-/** The pieces that a part lacks, as a part; those that were given up before as another one. */
-function missingOf(
-  part: Part,
-  { pieceBytes }: JobHead,
-  reported: ReadonlyMap<number, ReadonlySet<number>>,
-  failed: ReadonlyMap<number, ReadonlySet<number>>,
-): Part[] {
-  const done = reported.get(part.part) ?? NONE;
-  const given = failed.get(part.part) ?? NONE;
+/** The pieces that a part lacks, as a part, if there are any. */
+function missingOf(part: Part, { pieceBytes }: JobHead, reported: ReadonlySet<number>): Part[] {
   const count = piecesOf(part, pieceBytes);
-  if (count === undefined) return [{ ...part, except: [...done], ...(given.size > 0 ? { suspect: true } : {}) }];
-  const left = Array.from({ length: count }, (_, piece) => piece).filter((piece) => !done.has(piece));
-  const suspects = left.filter((piece) => given.has(piece));
-  const others = left.filter((piece) => !given.has(piece));
-  return [
-    ...(others.length > 0 ? [{ ...part, only: others }] : []),
-    ...(suspects.length > 0 ? [{ ...part, only: suspects, suspect: true as const }] : []),
-  ];
+  if (count === undefined) return [{ ...part, except: [...reported] }];
+  const only = Array.from({ length: count }, (_, piece) => piece).filter((piece) => !reported.has(piece));
+  return only.length > 0 ? [{ ...part, only }] : [];
 }
 
 const NONE: ReadonlySet<number> = new Set();

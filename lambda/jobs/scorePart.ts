@@ -1,12 +1,12 @@
-import { z } from 'zod';
 import { type Failure, failure } from '../core/failure.ts';
-import type { ModelRepository } from '../core/model.ts';
+import { type ModelRepository, withDefaults } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
 
 import type { ScoringLimits } from '../core/score.ts';
+import type { Quarantine, QuarantineHost } from '../hosts/quarantine.ts';
 import { noteFailure } from './finishJob.ts';
-import { cancelledKey, failedKey, parseObject, readHead, redeliveredKey, reportKey } from './jobObjects.ts';
+import { cancelledKey, failedKey, readHead, reportKey, suspectKey } from './jobObjects.ts';
 import {
   type FailedPiece,
   type JobHead,
@@ -21,7 +21,14 @@ import { openParquet } from './parquetRows.ts';
 import { type Checkpoint, createOutput, NOTHING, type Output, type Place, readCheckpoint } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
 import type { PieceRow } from './rowRequests.ts';
-import { type Answer, createRowScoring, errorRow, MAX_CHARACTERS_HELD, type RowScoring } from './scoreRows.ts';
+import {
+  type Answer,
+  createRowScoring,
+  errorRow,
+  MAX_CHARACTERS_HELD,
+  type RowScoring,
+  type RowScoringOptions,
+} from './scoreRows.ts';
 import { openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
@@ -34,6 +41,11 @@ export interface ScoreHandlerDependencies {
   /** A line of more bytes is refused as a row. */
   readonly maxLineBytes: number;
   readonly observer: Partial<Observer>;
+  /** Where pieces are scored that calls have died of. @default in this process */
+  readonly openQuarantine?: (
+    host: QuarantineHost,
+    defaults: { readonly model: string; readonly version: string },
+  ) => Quarantine;
   /** The runs that were left behind and have not ended. */
   readonly stuckRuns: () => ReadonlySet<object>;
   /** Ends the process: its call fails, and is made again by another. */
@@ -47,14 +59,19 @@ export type ScoreHandler = (event: JobEvent, context: CallTime) => Promise<PlanA
 
 /** The function that has the models: it plans jobs, scores their parts, and passes over pieces that end it. */
 export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler {
-  const { models, limits, checkPercent, partBytes, pieceBytes, observer } = deps;
+  const { models, limits, checkPercent, partBytes, pieceBytes, observer, openQuarantine } = deps;
   const scorings = new Map<string, RowScoring>();
   /** Requests that name no model mean the job's, in its version. What is learnt of a model's runs is kept from call to call. */
   const scoringOf = ({ model, version }: JobHead): RowScoring => {
-    const find: ModelRepository['find'] = (name = model, asked) =>
-      models.find(name, asked ?? (name === model ? version : undefined));
-    const options = { models: { find }, limits, checkPercent, observer, maxCharacters: MAX_CHARACTERS_HELD };
-    const scoring = scorings.get(`${model}/${version}`) ?? createRowScoring(options);
+    const options = {
+      models: withDefaults(models, { model, version }),
+      limits,
+      checkPercent,
+      observer,
+      maxCharacters: MAX_CHARACTERS_HELD,
+    };
+    const quarantine: RowScoringOptions['openQuarantine'] = (host) => openQuarantine?.(host, { model, version });
+    const scoring = scorings.get(`${model}/${version}`) ?? createRowScoring({ ...options, openQuarantine: quarantine });
     scorings.set(`${model}/${version}`, scoring);
     return scoring;
   };
@@ -168,12 +185,13 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     reading = startReading(rows.isLast ? Number.POSITIVE_INFINITY : following);
     const output = createOutput({ storage, place, checkpoint, objectBytes: OBJECT_PIECES * head.pieceBytes });
     const left = leftOf(rows, output.rows);
-    const trial = part.suspect ? await openTrial(storage, place, left, output) : undefined;
-    const isWhole = await scorePiece(left, output, { scoring, steps, trial, fruitless: isFirst ? fruitless : 0 });
+    const isSuspect = isFirst && begin.isSuspect === true;
+    const isWhole = await scorePiece(left, output, { scoring, steps, isSuspect, fruitless: isFirst ? fruitless : 0 });
     if (!(await written)) return { ...done, next: { piece: before } };
     if (!isWhole) {
       const isFruitless = (await output.finish()).rows === checkpoint.rows && !output.isOvertaken;
-      return { ...done, next: isFruitless ? { piece, fruitless: isFirst ? fruitless + 1 : 0 } : { piece } };
+      const next: Next = isSuspect ? { piece, isSuspect } : { piece };
+      return { ...done, next: isFruitless ? { ...next, fruitless: isFirst ? fruitless + 1 : 0 } : next };
     }
     const ms = performance.now() - startedAt;
     longestMs = Math.max(longestMs, ms);
@@ -248,8 +266,8 @@ function cancelWatch(storage: JobStorage, folder: string): () => Promise<boolean
 interface PieceOptions {
   readonly scoring: RowScoring;
   readonly steps: Steps;
-  /** Of a piece that may have ended the process. */
-  readonly trial: Trial | undefined;
+  /** Whether calls have died of the piece. */
+  readonly isSuspect: boolean;
   /** How many calls before ended without an answer to any of these rows. */
   readonly fruitless: number;
 }
@@ -260,15 +278,13 @@ interface PieceOptions {
  * @returns whether all rows are answered; else there was no more time, or another call is ahead
  */
 async function scorePiece(left: RowsLeft, output: Output, options: PieceOptions): Promise<boolean> {
-  const { steps, trial, fruitless } = options;
+  const { steps, fruitless } = options;
   for (let isFirst = true; ; isFirst = false) {
-    const size = Math.min(steps.size(), trial?.maxRows() ?? Number.POSITIVE_INFINITY);
+    const size = steps.size();
     const step = left.take(Math.max(1, size));
     if (step.length === 0) return true;
     if (size === 0) return false;
-    await trial?.begin(output.rows, step.length);
     const { count, isTooMuch } = await scoreStep(step, output, options);
-    if (trial !== undefined) await output.finish();
     if (output.isOvertaken) return false;
     if (count < step.length && !isTooMuch) {
       // A row that had a call's whole time, alone, and was not scored, never will be: on a queue it would be a dead letter.
@@ -308,11 +324,11 @@ function leftOf(rows: PieceRows, answered: number) {
 async function scoreStep(
   step: readonly PieceRow[],
   output: Output,
-  { scoring, steps, fruitless }: PieceOptions,
+  { scoring, steps, isSuspect, fruitless }: PieceOptions,
 ): Promise<{ readonly count: number; readonly isTooMuch: boolean }> {
   const startedAt = performance.now();
   const good = step.filter(({ failed }) => failed === undefined);
-  const { answers: scored, isTooMuch } = await scoring.score(good, steps.time, fruitless);
+  const { answers: scored, isTooMuch } = await scoring.score(good, steps.time, { tries: fruitless, isSuspect });
   let next = 0;
   const answers = step.map((row) => (row.failed === undefined ? scored[next++] : refusalOf(row, row.failed)));
   const unsettled = answers.indexOf(undefined);
@@ -341,47 +357,6 @@ function refuse(rows: readonly PieceRow[], output: Output, failed: Failure): voi
   for (const row of rows) addAnswer(output, row, refusalOf(row, failed));
 }
 
-/** What is tried: rows from `row` on, so many. A call that begins and finds it where it is itself died of it. */
-const NOTE = z.object({ row: z.int().min(0), size: z.int().min(1) });
-
-/** As many as a step of any other piece: where no row ends the process, nothing is slow. */
-const ROWS_A_TRIAL = 1000;
-
-interface Trial {
-  /** Most rows of the next step. */
-  maxRows(): number;
-  /** Notes which rows are tried next. */
-  begin(row: number, size: number): Promise<void>;
-}
-
-/**
- * Begins with a piece that has ended the process of calls before: each step is noted before it is tried. A call that finds
- * its own note halves the step, until one row stands alone; that one is answered with an error here, and the others have
- * their scores.
- */
-async function openTrial(storage: JobStorage, place: Place, left: RowsLeft, output: Output): Promise<Trial> {
-  const key = redeliveredKey(place.folder, place.part, place.piece);
-  const text = await storage.get(key);
-  const died = text === undefined ? undefined : parseObject(NOTE, text, key);
-  let maxRows = ROWS_A_TRIAL;
-  if (died?.row === output.rows) {
-    maxRows = Math.max(1, Math.floor(died.size / 2));
-    if (died.size === 1) {
-      refuse(left.take(1), output, ENDED_THE_PROCESS);
-      await output.finish();
-    }
-  }
-  return {
-    maxRows: () => maxRows,
-    async begin(row, size) {
-      await storage.put(key, JSON.stringify({ row, size } satisfies z.infer<typeof NOTE>));
-      maxRows = Math.min(ROWS_A_TRIAL, 2 * maxRows);
-    },
-  };
-}
-
-const ENDED_THE_PROCESS = failure('RUN_FAILED', 'expected the row to be scored; alone too, it ended the process');
-
 /** What a call is given when others of its part have ended without an answer. */
 interface SkipEvent extends Omit<ScoreEvent, 'action'> {
   readonly action: 'skip';
@@ -390,8 +365,8 @@ interface SkipEvent extends Omit<ScoreEvent, 'action'> {
 }
 
 /**
- * Names the piece that calls have died of, and goes on after it: the first from where they began that has neither a
- * report nor this. A suspect gets further calls as long as each of them learns something.
+ * Calls have died of a piece, the first that has neither a report nor was given up: it is scored once more, in a process
+ * of its own. If calls die of it again, it is named, and the job goes on after it.
  */
 export async function skipPiece(
   { bucket, folder, part, next, error }: SkipEvent,
@@ -402,17 +377,17 @@ export async function skipPiece(
   const count = piecesOf(part, pieceBytes) ?? Number.POSITIVE_INFINITY;
   const piece = await firstOpen(storage, folder, part, next?.piece ?? 0, count);
   if (piece === undefined) return goOn;
-  if (part.suspect) {
-    const noted = await storage.get(redeliveredKey(folder, part.part, piece));
-    const isNews = noted !== undefined && noted !== next?.noted;
-    if (isNews) return { ...goOn, next: { piece, noted } };
-  }
   const failed: FailedPiece = {
     part: part.part,
     piece,
     code: error?.Error ?? 'unknown',
     error: (error?.Cause ?? 'its calls ended without an answer').slice(0, MAX_CHARACTERS),
   };
+  const key = suspectKey(folder, part.part, piece);
+  if ((await storage.get(key)) === undefined) {
+    await storage.put(key, JSON.stringify(failed));
+    return { ...goOn, next: { piece, isSuspect: true } };
+  }
   await storage.put(failedKey(folder, part.part, piece), JSON.stringify(failed));
   const following = wantedFrom(part, piece + 1);
   return Number.isFinite(following) && following < count ? { ...goOn, next: { piece: following } } : goOn;

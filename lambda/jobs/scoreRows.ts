@@ -7,9 +7,10 @@ import type { ModelRepository } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
 import { plan } from '../core/plan.ts';
 import type { TimeLimit } from '../core/record.ts';
-import { type HandedBack, isHandedBack, type Reply } from '../core/replies.ts';
-import { type ScoringLimits, score } from '../core/score.ts';
+import { type HandedBack, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
+import { type ReplySink, type ScoringLimits, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
+import type { Quarantine, QuarantineHost } from '../hosts/quarantine.ts';
 import { GRACE_MS, tierSize } from '../hosts/records.ts';
 
 /** One request of a file: a line, or a row of columns that was spelled as one. */
@@ -25,13 +26,15 @@ export interface Answer {
   readonly failures: readonly Failure[];
 }
 
-interface RowScoringOptions {
+export interface RowScoringOptions {
   readonly models: ModelRepository;
   readonly limits: ScoringLimits;
   /** Percent of the run time that goes into running rows alone as well. */
   readonly checkPercent: number;
   /** Told of what it wants to know. */
   readonly observer: Partial<Observer>;
+  /** Where suspects are scored. @default in this process */
+  readonly openQuarantine?: ((host: QuarantineHost) => Quarantine | undefined) | undefined;
   /** Characters of answers that a call holds together, or one answer that is longer. @default all of them */
   readonly maxCharacters?: number | undefined;
 }
@@ -44,14 +47,20 @@ interface Scored {
   readonly isTooMuch: boolean;
 }
 
+interface AboutRows {
+  /** How often these rows were handed over before without an answer to any: they are run in smaller steps. @default 0 */
+  readonly tries?: number;
+  /** Whether processes have died of them: they are scored in another. @default false */
+  readonly isSuspect?: boolean;
+}
+
 export interface RowScoring {
   /**
    * The answers to rows with different ids. Calls may overlap: none sees the rows of another.
    *
-   * @param tries how often these rows were handed over before without an answer to any: they are run in smaller steps
-   * @throws Error when there is no reply to a row although there was time for it
+   * @throws Error when there is no reply to a row although there was time for it, or the quarantine gives the model up
    */
-  score(rows: readonly Row[], time?: TimeLimit, tries?: number): Promise<Scored>;
+  score(rows: readonly Row[], time?: TimeLimit, about?: AboutRows): Promise<Scored>;
 }
 
 /** What a call of a job holds of answers: twice what a step should give. */
@@ -76,7 +85,7 @@ const NOBODY: Observer = {
  * What was learnt of a model's runs is kept from call to call; answers belong to their call, and calls may overlap.
  */
 export function createRowScoring(options: RowScoringOptions): RowScoring {
-  const { observer, checkPercent, models, limits, maxCharacters = Number.POSITIVE_INFINITY } = options;
+  const { observer, checkPercent, models, limits, openQuarantine, maxCharacters = Number.POSITIVE_INFINITY } = options;
   const kept = {
     models,
     limits,
@@ -86,8 +95,13 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
     batching: createBatchingWatch(checkPercent / 100),
     now: () => performance.now(),
   };
+  let opened: Quarantine | undefined;
+  const quarantine = (): Quarantine | undefined => {
+    opened ??= openQuarantine?.({ models, batching: kept.batching, observer: { ...NOBODY, ...observer } });
+    return opened;
+  };
   return {
-    async score(rows, time = NO_DEADLINE, tries = 0) {
+    async score(rows, time = NO_DEADLINE, { tries = 0, isSuspect = false } = {}) {
       let lastProblem: unknown;
       const problem = (error: unknown): void => {
         lastProblem = error;
@@ -110,9 +124,28 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
       const scoreSome = async (first: number, some: readonly Row[]): Promise<void> => {
         if (time.signal.aborted) return;
         const bodies = some.map(({ id, text }) => ({ key: id, body: text }));
-        const scoring = score(bodies, deps, time, async (given) => {
-          for (const reply of given) take(first + reply.of, reply);
-        });
+        const takeAs =
+          (rowOf: (body: number) => number): ReplySink =>
+          async (given) => {
+            for (const reply of given) take(rowOf(reply.of), reply);
+          };
+        const scoreHere = (those: readonly number[]): Promise<void> => {
+          const chosen = those.map((body) => bodies[body] as KeyedBody);
+          return score(
+            chosen,
+            deps,
+            time,
+            takeAs((body) => first + (those[body] as number)),
+          );
+        };
+        const isolated = isSuspect ? quarantine() : undefined;
+        const scoring =
+          isolated?.score(
+            bodies,
+            time,
+            takeAs((body) => first + body),
+            scoreHere,
+          ) ?? scoreHere([...bodies.keys()]);
         await waitOrAbort(scoring, time.signal, GRACE_MS);
       };
       const together = tierSize(tries, rows.length);
@@ -122,6 +155,10 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
       const answers: (Answer | undefined)[] = [];
       for (const [index, row] of rows.entries()) {
         const first = replies.get(index);
+        // Row after row has ended its process: it is the model, and others would fare no better.
+        if (isSuspect && first !== undefined && isHandedBack(first) && first.failure.code === 'MODEL_UNAVAILABLE') {
+          throw new Error(first.failure.message);
+        }
         // Another try may not meet what a row failed by for now; one for which there was no time is left for later.
         if (first !== undefined && isHandedBack(first) && !isOutOfTime(first)) await scoreSome(index, [row]);
         const reply = replies.get(index);

@@ -30,7 +30,7 @@ describe('rows of a file', () => {
     ] as const) {
       let run = 0;
       const scoring = scoringWith({ before: () => void run++ });
-      const { answers } = await scoring.score(rowsOf(values), undefined, tries);
+      const { answers } = await scoring.score(rowsOf(values), undefined, { tries });
       const told = answers.map((answer) => answer && JSON.parse(answer.text));
       expect(told.map((one) => [one.message_id, one.outputs[0].data])).toEqual(
         values.map((value) => [`row-${value}`, [2 * value + 1]]),
