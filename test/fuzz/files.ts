@@ -89,6 +89,7 @@ export async function openFiles(format: string): Promise<Target> {
   const isOfLines = format !== 'parquet';
   return {
     answers,
+    headLines: 2,
     make: (random) => (isOfLines ? textFile(format, random) : parquetFile(random)),
     async check(inputs) {
       const found: (string | undefined)[] = [];

@@ -250,13 +250,13 @@ async function runCases(plan: Plan, stdout: Streams['stdout']): Promise<number> 
       const problem =
         found[index] ?? (cpuMs > MAX_CPU_MS && !target.isUnlimited ? await tooSlow(() => check([input])) : undefined);
       if (problem === undefined) continue;
-      const alone = (text: string) => check([text]).then(([one]) => one, String);
+      const alone = (text: string) => timed(() => check([text])).then(({ found: [one] }) => one);
       say({
         finding: {
           number,
           kind,
           problem: problem.slice(0, MAX_SHOWN),
-          input: (target.isUnlimited ? input : await smallest(input, alone)).slice(0, MAX_SHOWN),
+          input: (target.isUnlimited ? input : await smallest(input, target.headLines ?? 0, alone)).slice(0, MAX_SHOWN),
         },
       });
     }
@@ -293,16 +293,22 @@ async function tooSlow(check: () => Promise<readonly (string | undefined)[]>): P
 const MAX_SHRINKS = 300;
 
 /** The input with everything left out without which it is still wrong, alone. */
-async function smallest(input: string, problemOf: (text: string) => Promise<string | undefined>): Promise<string> {
+async function smallest(
+  input: string,
+  headLines: number,
+  problemOf: (text: string) => Promise<string | undefined>,
+): Promise<string> {
+  const head = input.split('\n', headLines).join('\n').length;
   let text = input;
   let tries = 0;
-  if ((await problemOf(text)) === undefined) return text;
+  const first = await problemOf(text);
+  if (first === undefined) return text;
   for (let size = Math.ceil(text.length / 2); size >= 1 && tries < MAX_SHRINKS; size = Math.floor(size / 2)) {
-    for (let at = 0; at < text.length && tries < MAX_SHRINKS; tries++) {
+    for (let at = head; at < text.length && tries < MAX_SHRINKS; tries++) {
       const shorter = text.slice(0, at) + text.slice(at + size);
       const problem = await problemOf(shorter);
-      // Another problem is another finding.
-      if (problem === undefined || problem.includes('it threw')) at += size;
+      // What is no input any more is thrown over.
+      if (problem === undefined || (problem.includes('it threw') && !first.includes('it threw'))) at += size;
       else text = shorter;
     }
   }

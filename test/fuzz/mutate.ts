@@ -118,6 +118,21 @@ export function mutateText(text: string, random: Random): string {
   }
 }
 
+/** A JSON text with one of its names or values as long, deep or wide as half a megabyte can be. */
+export function blownUp(text: string, random: Random): string {
+  const { 0: part, index } = pick(random, [...text.matchAll(/"[^"]*"|\d+/g)]);
+  const size = 1 << random.below(19);
+  const blown = pick(random, [
+    () => `"${pick(random, ['x', '\\\\', '\\"', '😀', '\\u0000']).repeat(size / 2)}"`,
+    () => '9'.repeat(size),
+    () => '['.repeat(size / 2) + part + ']'.repeat(size / 2),
+    () => `[${`${part},`.repeat(size / (part.length + 1))}${part}]`,
+    () => `{${Array.from({ length: size / 16 }, (_, key) => `"k${key}":1`).join()}}`,
+    () => ' '.repeat(size) + part,
+  ]);
+  return text.slice(0, index) + blown() + text.slice(index + part.length);
+}
+
 /** Bytes, one to a character, with some of them changed; numbers of their length among them. */
 export function mutateBytes(bytes: string, random: Random): string {
   const at = random.below(bytes.length + 1);

@@ -17,7 +17,7 @@ import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import { float, ints, model, node } from '../helpers/graph.ts';
 import { identityModel, lookupModel } from '../helpers/onnxModels.ts';
-import { mutated, mutateJson, mutateText, pick, rarely } from './mutate.ts';
+import { blownUp, mutated, mutateJson, mutateText, pick, rarely } from './mutate.ts';
 import { putFiles, type Target } from './target.ts';
 
 const BUCKET = 'payload-bucket';
@@ -121,6 +121,7 @@ function body(random: Random): string {
   const name = pick(random, Object.keys(MODELS));
   const few = rarely(random, 3) ? 1 + random.below(6) : 0;
   const value = few === 0 ? request(random, name) : Array.from({ length: few }, () => request(random, name));
+  if (rarely(random, 200)) return blownUp(JSON.stringify(value), random);
   const kind = random.below(10);
   const changed = kind < 5 ? mutated<unknown>(value, random, mutateJson) : value;
   const text = JSON.stringify(changed) ?? '';
@@ -195,7 +196,9 @@ export async function openRecords(): Promise<Target> {
       clients: { sqs: results.sqs, s3: () => s3, dynamodb: never },
       telemetry: {
         observer: { ...NOBODY, problem: (error) => void problems.push(error) },
-        outcomes: () => {},
+        outcomes: (outcomes) => {
+          for (const outcome of outcomes) if (outcome.status === 'retry') problems.push(outcome.failure.message);
+        },
         hostEnds: () => {},
         middlewares: [],
       },
@@ -211,6 +214,7 @@ export async function openRecords(): Promise<Target> {
   const counts: Record<string, number> = {};
   return {
     answers: counts,
+    headLines: 1,
     make: (random) => `${JSON.stringify(attributes(random))}\n${body(random)}`,
     async check(inputs, random) {
       const value = random.below(1000);
@@ -220,7 +224,7 @@ export async function openRecords(): Promise<Target> {
       });
       const sound = { ...(sent[0] as Sent), messageId: 'sound', body: lineRequest(value) };
       const { answers, retried } = await invoke(sent.toSpliced(random.below(sent.length + 1), 0, sound));
-      const isAlone = rarely(random, 4) || inputs.length === 1;
+      const isAlone = rarely(random, 8) || inputs.length === 1;
       const found: (string | undefined)[] = [];
       for (const one of sent) {
         for (const [, code = 'scores'] of (answers.get(one.messageId)?.[0] ?? '').matchAll(
@@ -299,11 +303,15 @@ async function differsAlone(one: Sent, answer: string | undefined, invoke: Invok
   const requests = parsed(one.body);
   const answers: unknown = JSON.parse(answer ?? 'null');
   if (!Array.isArray(requests) || !Array.isArray(answers) || parsePointer(requests) !== undefined) return undefined;
-  const singles = requests.map((single, index) => ({ ...one, messageId: `${index}`, body: JSON.stringify(single) }));
+  const singles = requests.map((single, index) => ({
+    ...one,
+    messageId: `${index}`,
+    // An array within a packed message is no request; alone it is a packed message, or a pointer.
+    body: Array.isArray(single) ? '0' : JSON.stringify(single),
+  }));
   const bySingle = (await invoke(singles)).answers;
   for (const [index, packed] of answers.entries()) {
     const [text = 'null'] = bySingle.get(`${index}`) ?? [];
-    // An array within a packed message is no request; alone it is a packed message, or a pointer.
     if (Array.isArray(requests[index])) continue;
     const same = JSON.stringify(plain(JSON.parse(text))) === JSON.stringify(plain(packed));
     if (!same) return `request ${index} was answered ${JSON.stringify(packed)} in its message, and ${text} alone`;

@@ -7,6 +7,8 @@ export interface Target {
   make(random: Random): string;
   /** What is wrong with how inputs were taken that came together: a sentence, or undefined, for each. */
   check(inputs: readonly string[], random: Random): Promise<readonly (string | undefined)[]>;
+  /** Lines at the beginning of an input that are no part of what is hostile. @default none */
+  readonly headLines?: number;
   /** How often each answer came. */
   readonly answers?: Readonly<Record<string, number>>;
   /** It may take its time, and keep memory: opening models does both. @default false */
