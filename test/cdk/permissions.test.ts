@@ -238,10 +238,6 @@ describe('no statement allows more than it must', () => {
     ['lambda', lambdaCompute, true],
     ['lambda-gpu', lambdaGpuCompute, false],
     ['lambda-gpu', lambdaGpuCompute, true],
-    ['ecs', ecsCompute, false],
-    ['ecs', ecsCompute, true],
-    ['ecs-gpu', ecsGpuCompute, false],
-    ['ecs-gpu', ecsGpuCompute, true],
   ] as const)('%s, own key %3$s', (_, compute, hasKey) => {
     const stack = createStack();
     const encryptionKey = hasKey ? new Key(stack, 'Key') : undefined;
