@@ -228,7 +228,7 @@ const OUTPUTS = z.record(z.string(), STACK);
 type Stack = z.infer<typeof STACK>;
 
 /** @throws UsageError when the file of `--stack` cannot be read, or holds none or several */
-async function readStack(file: string): Promise<Stack> {
+export async function readStack(file: string): Promise<Stack> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     const reason = systemReason(cause) ?? String(cause);
     throw new UsageError(`--stack: ${file}: expected a file, got: ${reason}; check the path`, { cause });

@@ -96,7 +96,11 @@ export function parsePointer(parsed: unknown): PayloadPointer | Failure | undefi
   for (const unknown in others) return broken('body[1]', 'only the keys s3BucketName, s3Key', unknown);
   if (typeof bucket !== 'string' || bucket === '') return broken('body[1].s3BucketName', "a bucket's name", bucket);
   if (typeof key !== 'string' || !isObjectKey(key)) {
-    return broken('body[1].s3Key', `an object key of 1 to ${MAX_KEY_BYTES} bytes with no '..' in its path`, key);
+    return broken(
+      'body[1].s3Key',
+      `an object key of 1 to ${MAX_KEY_BYTES} bytes of UTF-8 with no '..' in its path`,
+      key,
+    );
   }
   return { bucket, key };
 }
@@ -104,9 +108,17 @@ export function parsePointer(parsed: unknown): PayloadPointer | Failure | undefi
 /** @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html */
 const MAX_KEY_BYTES = 1024;
 
-/** Behind a proxy that normalizes paths, `..` could lead out of the bucket. */
+/**
+ * Behind a proxy that normalizes paths, `..` could lead out of the bucket. What has no UTF-8, half of a surrogate pair, has
+ * no URL either.
+ */
 function isObjectKey(key: string): boolean {
-  return key !== '' && new TextEncoder().encode(key).length <= MAX_KEY_BYTES && !key.split('/').includes('..');
+  return (
+    key !== '' &&
+    key.isWellFormed() &&
+    new TextEncoder().encode(key).length <= MAX_KEY_BYTES &&
+    !key.split('/').includes('..')
+  );
 }
 
 function broken(path: string, expected: string, got: unknown): Failure {

@@ -146,6 +146,8 @@ const LETTERS_AN_EDIT = 3;
 export function nearestName(wrong: string, names: readonly string[]): string | undefined {
   const max = Math.min(MAX_EDITS, Math.ceil(wrong.length / LETTERS_AN_EDIT));
   const [nearest] = names
+    // Whatever a producer sends as a name, of any length: each letter more is an edit.
+    .filter((name) => Math.abs(name.length - wrong.length) <= max)
     .map((name) => ({ name, edits: editDistance(wrong.toLowerCase(), name.toLowerCase()) }))
     .filter(({ edits }) => edits <= max)
     .toSorted((a, b) => a.edits - b.edits);

@@ -11,8 +11,10 @@ import {
   parquetSchema,
   type SchemaElement,
 } from 'hyparquet';
+import { z } from 'zod';
 import { failure, messageOf } from '../core/failure.ts';
 import { DATATYPES } from '../core/tensor.ts';
+import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 
 import {
   type InputColumns,
@@ -445,13 +447,45 @@ export async function readFooter(storage: RangeStorage, input: JobInput): Promis
       }
     },
   };
-  try {
-    return await parquetMetadataAsync(file, { geoparquet: false });
-  } catch (cause) {
-    if (reads.length > 0) throw reads[0];
-    throw new JobError('INVALID_JOB', `${input.key}: expected Parquet, got bytes that are not (${messageOf(cause)})`);
-  }
+  const notParquet = (why: string) =>
+    new JobError('INVALID_JOB', `${input.key}: expected Parquet, got bytes that are not (${why})`);
+  const footer = await parquetMetadataAsync(file, { geoparquet: false }).catch((cause: unknown) => {
+    throw reads.length > 0 ? reads[0] : notParquet(messageOf(cause));
+  });
+  // Numbers and lists are what the bytes say that they are.
+  const { error } = FOOTER.safeParse(footer, IN_OUR_WORDS);
+  if (error !== undefined) throw notParquet(problemsIn(error.issues.slice(0, 1), footer).join());
+  const rows = footer.row_groups.reduce((sum, { num_rows }) => sum + Number(num_rows), 0);
+  if (rows > MAX_ROWS) throw notParquet(`expected at most ${MAX_ROWS} rows, got ${rows}`);
+  return footer;
 }
+
+/** Rows of a file: a plan lists its pieces. */
+const MAX_ROWS = 1e10;
+
+const amount = z.bigint().min(0n).max(BigInt(Number.MAX_SAFE_INTEGER));
+
+/** What is read of a footer, apart from what hyparquet itself needs. */
+const FOOTER = z.looseObject({
+  row_groups: z.array(
+    z.looseObject({
+      num_rows: amount,
+      columns: z.array(
+        z.looseObject({
+          meta_data: z
+            .looseObject({
+              path_in_schema: z.array(z.string()),
+              total_compressed_size: amount,
+              total_uncompressed_size: amount,
+              data_page_offset: amount,
+              dictionary_page_offset: amount.optional(),
+            })
+            .optional(),
+        }),
+      ),
+    }),
+  ),
+});
 
 interface GroupFile extends AsyncBuffer {
   /** Whether an error is of reading the object, and not of what lies in it. */

@@ -140,6 +140,18 @@ describe('a job of Parquet', () => {
     await refused(Buffer.alloc(0), /expected Parquet, got bytes that are not/);
   });
 
+  it.each([0x00, 0x15, 0x2c, 0xff])('plans a file or refuses it, whatever byte of its footer is %i', async (byte) => {
+    const sound = fileOf('none');
+    for (let at = sound.length - 2_500; at < sound.length; at++) {
+      const content = Buffer.from(sound);
+      content[at] = byte;
+      const planned = await planOf(jobOfParquet(content, { partBytes: 2 ** 24, pieceBytes: 2 ** 20 })).catch(
+        (error: Error) => error,
+      );
+      if (planned instanceof Error) expect(planned).toMatchObject({ name: 'INVALID_JOB' });
+    }
+  });
+
   it('keeps dates and moments as the words that PyArrow has for them', async () => {
     const model = inMemoryModel(
       { inputs: [spec('f64', 'FP64', 'rows')], outputs: [spec('y', 'FP64', 'rows')] },

@@ -44,6 +44,7 @@ describe('a pointer', () => {
     ['no bucket', [CLASS, { s3Key: 'k' }], 'body[1].s3BucketName', 'nothing'],
     ['an empty key', [CLASS, { ...LOCATION, s3Key: '' }], 'body[1].s3Key', '""'],
     ['a key that climbs out', [CLASS, { ...LOCATION, s3Key: '../k' }], 'body[1].s3Key', '"../k"'],
+    ['a key that no URL can name', [CLASS, { ...LOCATION, s3Key: 'k\ud800' }], 'body[1].s3Key', '"k\\ud800"'],
     ['a key that nobody knows', [CLASS, { ...LOCATION, versionId: '1' }], 'body[1]', '"versionId"'],
   ])('is refused with %s', async (_, body, path, got) => {
     expect(sentence(await refusal(body, MODELS, bucketOf({})))).toEqual({ code: 'INVALID_POINTER', path, got });
