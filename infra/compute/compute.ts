@@ -1,9 +1,10 @@
 import type { IAlarm, IMetric } from 'aws-cdk-lib/aws-cloudwatch';
+import type { Connections, IVpc } from 'aws-cdk-lib/aws-ec2';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
 import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type { RemovalPolicy } from 'aws-cdk-lib/core';
+import { type RemovalPolicy, Token, Tokenization } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import type { LogLevel, MappingSettings } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
@@ -78,6 +79,10 @@ export interface Compute extends IGrantable {
   readonly cost: IMetric | undefined;
   /** Whether its hosts have metrics of their GPUs. @default false */
   readonly measuresGpus?: boolean;
+  /** Its network connections, to allow it to reach what a transform needs. @default it is in no network */
+  readonly connections?: Connections | undefined;
+  /** The network that it is in. @default none */
+  readonly vpc?: IVpc | undefined;
   /** What it logs to, for the cost of logs. @default the cost leaves them out */
   readonly logGroup?: ILogGroup;
   /** Has new versions take over in steps, undone when one of the alarms goes off. @default they take over at once */
@@ -144,5 +149,9 @@ export function withDefaults(given: Partial<Batching>): Batching {
 /** The environment variables of the settings that are given, by their names in the catalogue. */
 export function environmentOf(values: Readonly<Record<string, unknown>>): Record<string, string> {
   const given = Object.entries(SETTINGS).filter(([name]) => values[name] !== undefined);
-  return Object.fromEntries(given.map(([name, { variable }]) => [variable, String(values[name])]));
+  return Object.fromEntries(given.map(([name, { variable }]) => [variable, textOf(values[name])]));
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'number' && Token.isUnresolved(value) ? Tokenization.stringifyNumber(value) : String(value);
 }
