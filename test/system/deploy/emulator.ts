@@ -149,7 +149,9 @@ async function startBridge(folder: string, env: NodeJS.ProcessEnv) {
 
   const start = async ({ config, credentials, region }: Call): Promise<ChildProcess | Answer> => {
     const [command = 'handler.handler'] = config.ImageConfigResponse?.ImageConfig.Command ?? [];
-    const child = fork(join(import.meta.dirname, 'environment.ts'), [imageOf(config.ImageUri), command], {
+    const cwd = imageOf(config.ImageUri);
+    const child = fork(join(import.meta.dirname, 'environment.ts'), [cwd, command], {
+      cwd,
       env: {
         PATH: env.PATH,
         AWS_ENDPOINT_URL: env.AWS_ENDPOINT_URL,

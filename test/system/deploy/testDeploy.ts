@@ -41,7 +41,7 @@ function test(): void {
     rmSync(folder, { recursive: true });
   });
   // Side by side: most of the time goes into starting processes, and waiting for messages to come back.
-  describe('deployments', { concurrency: true, timeout: 600_000 }, () => {
+  describe('deployments', { concurrency: true, timeout: 300_000 }, () => {
     const inTurn = { concurrency: 1 };
     describe('the app as it is, results on a queue', inTurn, asItIs);
     describe('results in a table, a key of KMS, and jobs', inTurn, jobsAndKms);
@@ -199,7 +199,7 @@ function deadLetters(): void {
       'lookup/1/model.onnx': lookupModel(),
       'culprit/1/model.onnx': lookupModel(),
       'culprit/config.json': JSON.stringify({ transform: 'transform.mjs' }),
-      'culprit/transform.mjs': 'export function decode() { process.kill(process.pid, "SIGKILL"); }',
+      'culprit/transform.mjs': 'export function decode() { process.abort(); }',
     });
     const settings = [...SETTINGS, 'batchSize=50'].flatMap((setting) => ['-c', setting]);
     const update = outputOf('Update');
