@@ -2,6 +2,7 @@
 import { App, Validations } from 'aws-cdk-lib/core';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { createStack } from './batchScoringStack.ts';
+import { ValidationError } from './constructs/problems.ts';
 import { readContext } from './context.ts';
 
 try {
@@ -10,7 +11,8 @@ try {
   createStack(app, readContext(app.node.getAllContext()));
   app.synth();
 } catch (error) {
-  // The message says what is wrong in cdk.json; a stack trace would add nothing.
-  console.error(error instanceof Error ? error.message : error);
+  // The message says what is wrong in cdk.json, by its keys; a stack trace would add nothing.
+  const said = error instanceof ValidationError ? error.cause : error;
+  console.error(said instanceof Error ? said.message : said);
   process.exitCode = 1;
 }

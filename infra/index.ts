@@ -35,6 +35,7 @@ export {
   functionAlarms,
   functionCost,
   functionGraph,
+  type MoreFunctionProps,
   type PricedFunction,
   type ScoringFunctionOptions,
 } from './compute/scoringFunction.ts';
@@ -44,13 +45,15 @@ export { BatchScoring } from './constructs/batchScoring.ts';
 export type { Queues } from './constructs/channels.ts';
 export { createLogGroup, type LogGroupOptions } from './constructs/created.ts';
 export type { ModelPlace } from './constructs/existingThings.ts';
-export type { Problem } from './constructs/problems.ts';
+export { type Problem, ValidationError } from './constructs/problems.ts';
 export type {
   AlarmThresholds,
   BatchScoringProps,
   EfsModels,
   ExistingQueue,
   Models,
+  MoreQueueProps,
+  MoreTableProps,
   ResultStore,
   ResultStores,
   S3Models,

@@ -1,4 +1,5 @@
 import type { IAlarm, IMetric } from 'aws-cdk-lib/aws-cloudwatch';
+import type { Connections, IVpc } from 'aws-cdk-lib/aws-ec2';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
@@ -78,6 +79,10 @@ export interface Compute extends IGrantable {
   readonly cost: IMetric | undefined;
   /** Whether its hosts have metrics of their GPUs. @default false */
   readonly measuresGpus?: boolean;
+  /** Its network connections, to allow it to reach what a transform needs. @default it is in no network */
+  readonly connections?: Connections | undefined;
+  /** The network that it is in. @default none */
+  readonly vpc?: IVpc | undefined;
   /** What it logs to, for the cost of logs. @default the cost leaves them out */
   readonly logGroup?: ILogGroup;
   /** Has new versions take over in steps, undone when one of the alarms goes off. @default they take over at once */

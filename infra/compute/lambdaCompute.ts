@@ -142,6 +142,8 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
       return {
         ...toCompute(scoringFunction, target, settings, wiring),
         alias: live,
+        vpc: options.vpc,
+        connections: options.vpc && scoringFunction.connections,
         cost: functionCost(target, settings, wiring.prices),
         shiftInSteps: live && trafficRouting && ((alarms) => shiftInSteps(scope, live, trafficRouting, alarms)),
       };
@@ -247,7 +249,9 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const scoringFunction = createGpuFunction(scope, settings, wiring);
-      const capacityProvider = options.capacityProvider ?? createCapacity(scope, settings, wiring);
+      const given = options.capacityProvider;
+      const { capacityProvider, ...network } =
+        given === undefined ? createCapacity(scope, settings, wiring) : { capacityProvider: given };
       runOn(scoringFunction, capacityProvider, settings.gpuMemoryGiB);
       // Managed Instances run published versions; the alias leads to the latest.
       const live = createLiveAlias(scope, scoringFunction);
@@ -255,6 +259,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
         ...toCompute(scoringFunction, live, settings, wiring),
         alias: live,
         capacityProvider,
+        ...network,
         cost: gpuCost(live, settings, wiring.prices),
       };
     },
@@ -363,8 +368,8 @@ export function withoutKernels(instanceType: string): Problem {
 }
 
 /** What starts and terminates the instances of one deployment, in the network that was given or a new one. */
-function createCapacity(scope: Construct, settings: Settings, wiring: Wiring): CapacityProvider {
-  const { subnets, securityGroup, endpoints } = createPrivateNetwork(scope, settings, wiring, {
+function createCapacity(scope: Construct, settings: Settings, wiring: Wiring) {
+  const { vpc, subnets, securityGroup, endpoints } = createPrivateNetwork(scope, settings, wiring, {
     of: 'GPU instances',
     interfaces: {
       Sqs: InterfaceVpcEndpointAwsService.SQS,
@@ -387,7 +392,7 @@ function createCapacity(scope: Construct, settings: Settings, wiring: Wiring): C
   });
   // A version is published once its environments have started, which takes the disks' key and, for models, S3.
   capacity.node.addDependency(operatorRole, ...endpoints);
-  return capacity;
+  return { capacityProvider: capacity, vpc, connections: securityGroup.connections };
 }
 
 /** Two invocations must not share the GPU's memory. */

@@ -13,6 +13,7 @@ import {
   Architecture,
   DockerImageCode,
   DockerImageFunction,
+  type DockerImageFunctionProps,
   FileSystem,
   type FunctionOptions,
   type IFunction,
@@ -54,7 +55,15 @@ export interface FunctionResources {
    * @default a new one
    */
   readonly logGroup?: ILogGroup | undefined;
+  /** More of the function that no guarantee depends on. @default the CDK's own */
+  readonly functionProps?: MoreFunctionProps | undefined;
 }
+
+/** What of a function no guarantee depends on. */
+export type MoreFunctionProps = Pick<
+  DockerImageFunctionProps,
+  'functionName' | 'description' | 'initialPolicy' | 'recursiveLoop' | 'systemLogLevelV2'
+>;
 
 export interface ScoringFunctionOptions extends FunctionResources {
   readonly architecture: Architecture;
@@ -121,6 +130,7 @@ export function createScoringFunction(
       ephemeralStorageSize: Size.mebibytes(options.ephemeralStorageMb),
     }),
     ...(options.reservedConcurrency !== undefined && { reservedConcurrentExecutions: options.reservedConcurrency }),
+    ...options.functionProps,
   });
   if (network.vpc !== undefined) keepCodeFromNetwork(scope, role, scoringFunction);
   return scoringFunction;

@@ -99,6 +99,8 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
     cluster,
     service,
     taskDefinition: task.definition,
+    vpc: network.vpc,
+    connections: service.connections,
     grantPrincipal: task.role,
     logGroup: task.logGroup,
     alarms: serviceAlarms(service, requestQueues, startSeconds),

@@ -1,5 +1,6 @@
 import type { Alarm, Dashboard, MathExpression, Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import type { Connections, IConnectable } from 'aws-cdk-lib/aws-ec2';
 import type { Grant, IGrantable, IPrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
@@ -24,7 +25,7 @@ import {
 } from './existingThings.ts';
 import { grantCollect, grantModels, grantRepair, grantScoring, grantSubmit, type Keys } from './permissions.ts';
 import { makePlan, type Plan } from './plan.ts';
-import { acknowledge, acknowledgeStandards, warn } from './problems.ts';
+import { acknowledge, acknowledgeStandards, ValidationError, warn } from './problems.ts';
 import type { BatchScoringProps } from './props.ts';
 
 /**
@@ -35,7 +36,10 @@ import type { BatchScoringProps } from './props.ts';
  *
  * @typeParam Created what its compute creates, by the type of the prop `compute`
  */
-export class BatchScoring<Created extends Compute = FunctionCompute> extends Construct implements IGrantable {
+export class BatchScoring<Created extends Compute = FunctionCompute>
+  extends Construct
+  implements IGrantable, IConnectable
+{
   /** The queue that producers send to; with several shards the first. */
   readonly requestQueue: IQueue;
   /** The queues that producers spread their messages over, one for each shard. */
@@ -58,7 +62,8 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
   readonly grantPrincipal: IPrincipal;
   /** The value of the dimension `service` of every metric. */
   readonly serviceName: string;
-  readonly alarms: readonly Alarm[];
+  /** By name, such as `DeadLetters`. */
+  readonly alarms: Readonly<Record<string, Alarm>>;
   /** Undefined with `dashboard: false`. */
   readonly dashboard: Dashboard | undefined;
   /** The client library's options for this deployment, by name: tokens until it is deployed. */
@@ -66,53 +71,67 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
   readonly #channels: Channels;
   readonly #keys: Keys;
 
-  /** @throws Error when the props cannot work together, or the folder is not a model repository */
+  /** @throws ValidationError when the props cannot work together, or the folder is not a model repository */
   constructor(scope: Construct, id: string, props: BatchScoringProps<Created>) {
     super(scope, id);
-    acknowledgePacks(this);
-    const plan = makePlan(props);
-    refuseElsewhere(this, props, plan);
-    const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
-    const common = { ...plan, ...plan.batching, serviceName, encryptionKey: props.encryptionKey };
-    const channels = createChannels(this, props, common);
-    const { requestQueues, deadLetterQueue, stores, payloadBucket } = channels;
+    try {
+      acknowledgePacks(this);
+      const plan = makePlan(props);
+      refuseElsewhere(this, props, plan);
+      const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
+      const common = { ...plan, ...plan.batching, serviceName, encryptionKey: props.encryptionKey };
+      const channels = createChannels(this, props, common);
+      const { requestQueues, deadLetterQueue, stores, payloadBucket } = channels;
 
-    const environment = hostEnvironment(plan, channels, serviceName, props.defaultModel);
-    const image = createImage(this, { ...props, models: plan.models }, plan.compute.imageTarget);
-    // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
-    const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
-    const run = { ...common, image, environment: { ...environment, ...props.environment } };
-    const compute = plan.compute.create(computeScope, { ...run, requestQueues });
-    grantScoring(computeScope, compute, props, channels);
-    grantModels(computeScope, compute, plan.models);
-    const ofJobs = { ...run, ...plan.compute.imageTarget, formerEncryptionKey: props.formerEncryptionKey };
-    this.jobs = plan.jobs && createJobs(new Construct(this, 'Jobs'), plan.jobs, ofJobs);
+      const environment = hostEnvironment(plan, channels, serviceName, props.defaultModel);
+      const image = createImage(this, { ...props, models: plan.models }, plan.compute.imageTarget);
+      // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
+      const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
+      const run = { ...common, image, environment: { ...environment, ...props.environment } };
+      const compute = plan.compute.create(computeScope, { ...run, requestQueues });
+      grantScoring(computeScope, compute, props, channels);
+      grantModels(computeScope, compute, plan.models);
+      const ofJobs = { ...run, ...plan.compute.imageTarget, formerEncryptionKey: props.formerEncryptionKey };
+      this.jobs = plan.jobs && createJobs(new Construct(this, 'Jobs'), plan.jobs, ofJobs);
 
-    const subject = { ...common, ...channels, compute, jobs: this.jobs };
-    const { alarmActions = [], okActions = alarmActions } = props;
-    const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
-    compute.shiftInSteps?.(alarms.ofVersions);
-    this.dashboard = props.dashboard === false ? undefined : createDashboard(this, subject, alarms.all);
-    warnOfLargeMessages(this, plan);
-    warnOfShortVisibility(this, plan);
-    warnOfNoDeadLetters(this, channels, plan.maxReceiveCount);
-    if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels, plan.jobs?.bucket);
+      const subject = { ...common, ...channels, compute, jobs: this.jobs };
+      const { alarmActions = [], okActions = alarmActions } = props;
+      const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
+      compute.shiftInSteps?.(alarms.ofVersions);
+      this.dashboard =
+        props.dashboard === false ? undefined : createDashboard(this, subject, Object.values(alarms.byName));
+      warnOfLargeMessages(this, plan);
+      warnOfShortVisibility(this, plan);
+      warnOfNoDeadLetters(this, channels, plan.maxReceiveCount);
+      if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels, plan.jobs?.bucket);
 
-    [this.requestQueue] = requestQueues;
-    this.requestQueues = requestQueues;
-    this.deadLetterQueue = deadLetterQueue;
-    this.resultQueue = stores.resultQueue;
-    this.resultTable = stores.resultTable;
-    this.resultBucket = stores.resultBucket;
-    this.payloadBucket = payloadBucket;
-    this.image = image;
-    this.compute = compute;
-    this.grantPrincipal = compute.grantPrincipal;
-    this.serviceName = serviceName;
-    this.alarms = alarms.all;
-    this.clientOptions = { ...clientOptionsOf(this, channels), ...this.jobs?.clientOptions };
-    this.#channels = channels;
-    this.#keys = props;
+      [this.requestQueue] = requestQueues;
+      this.requestQueues = requestQueues;
+      this.deadLetterQueue = deadLetterQueue;
+      this.resultQueue = stores.resultQueue;
+      this.resultTable = stores.resultTable;
+      this.resultBucket = stores.resultBucket;
+      this.payloadBucket = payloadBucket;
+      this.image = image;
+      this.compute = compute;
+      this.grantPrincipal = compute.grantPrincipal;
+      this.serviceName = serviceName;
+      this.alarms = alarms.byName;
+      this.clientOptions = { ...clientOptionsOf(this, channels), ...this.jobs?.clientOptions };
+      this.#channels = channels;
+      this.#keys = props;
+    } catch (error) {
+      // The library's own errors have names.
+      throw error instanceof Error && error.name === 'Error' ? new ValidationError(this, error) : error;
+    }
+  }
+
+  /** What the compute's network allows, such as `scoring.connections.allowTo(database, port)`. @throws ValidationError when it is in none */
+  get connections(): Connections {
+    const { connections } = this.compute;
+    if (connections !== undefined) return connections;
+    const problem = 'connections: expected a compute in a network, got one that is in none; give lambdaCompute a vpc';
+    throw new ValidationError(this, new Error(problem));
   }
 
   /** Lets a producer send requests, and upload those that are too large to send. */
@@ -125,9 +144,11 @@ export class BatchScoring<Created extends Compute = FunctionCompute> extends Con
     return grantCollect(grantee, this.#keys, this.#channels);
   }
 
-  /** Lets someone put files, submit jobs, look at them, cancel them and fetch what they wrote. @throws Error without the prop `jobs` */
+  /** Lets someone put files, submit jobs, look at them, cancel them and fetch what they wrote. @throws ValidationError without the prop `jobs` */
   grantSubmitJobs(grantee: IGrantable): Grant {
-    if (this.jobs === undefined) throw new Error('grantSubmitJobs: expected the prop jobs, got none; set it');
+    if (this.jobs === undefined) {
+      throw new ValidationError(this, new Error('grantSubmitJobs: expected the prop jobs, got none; set it'));
+    }
     return this.jobs.grantSubmit(grantee);
   }
 

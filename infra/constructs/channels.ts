@@ -6,7 +6,7 @@ import { type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { createBucket, createQueue } from './created.ts';
 import { acknowledge } from './problems.ts';
-import type { ExistingQueue, ResultStore, ResultStores } from './props.ts';
+import type { ExistingQueue, MoreQueueProps, MoreTableProps, ResultStore, ResultStores } from './props.ts';
 
 /** One queue or more. */
 export type Queues = readonly [IQueue, ...IQueue[]];
@@ -30,6 +30,10 @@ interface Given {
   readonly stores?: ResultStores | undefined;
   readonly payloadBucket?: IBucket | undefined;
   readonly keyPrefix?: string | undefined;
+  /** More of what is created. */
+  readonly queueProps?: MoreQueueProps | undefined;
+  readonly deadLetterQueueProps?: MoreQueueProps | undefined;
+  readonly tableProps?: MoreTableProps | undefined;
 }
 
 interface ChannelOptions {
@@ -52,11 +56,11 @@ export function createChannels(scope: Construct, given: Given, options: ChannelO
   const { requestQueue, stores = {}, keyPrefix = uniquePrefix(scope, options.serviceName) } = given;
   const requests =
     requestQueue === undefined
-      ? createRequestQueues(scope, options)
+      ? createRequestQueues(scope, options, given)
       : { requestQueues: [requestQueue.queue] as const, deadLetterQueue: deadLettersOf(requestQueue) };
   return {
     ...requests,
-    stores: resultStores(scope, stores, options),
+    stores: resultStores(scope, given, options),
     // Every deployment has one, because any result may turn out too large for its store.
     payloadBucket:
       given.payloadBucket ??
@@ -100,6 +104,7 @@ export const RESULT_DAYS = 14;
 function createRequestQueues(
   scope: Construct,
   options: ChannelOptions,
+  { queueProps, deadLetterQueueProps }: Given,
 ): Pick<Channels, 'requestQueues'> & {
   readonly deadLetterQueue: IQueue;
 } {
@@ -109,10 +114,11 @@ function createRequestQueues(
     encryptionKey: common.encryptionKey,
     retentionDays: DEAD_LETTER_DAYS,
     removalPolicy,
+    more: deadLetterQueueProps,
   });
   const deadLetterQueue = { queue: dead, maxReceiveCount };
   const create = (id: string): IQueue =>
-    createQueue(scope, id, { ...common, retentionDays: REQUEST_DAYS, deadLetterQueue });
+    createQueue(scope, id, { ...common, retentionDays: REQUEST_DAYS, deadLetterQueue, more: queueProps });
   // The first has the ID of an only one: a deployment that gets shards keeps its queue, and the messages in it.
   const first = create('Requests');
   const others = Array.from({ length: shards - 1 }, (_, index) => create(`Requests${index + 2}`));
@@ -124,11 +130,17 @@ export const MESSAGE_ID_KEY = 'messageId';
 const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 
 /** Every store that results go to: the given one, or a new one. */
-function resultStores(scope: Construct, given: ResultStores, options: ChannelOptions): ResultStores {
+function resultStores(
+  scope: Construct,
+  { stores: given = {}, tableProps }: Given,
+  options: ChannelOptions,
+): ResultStores {
   const { results, resultExpiryDays } = options;
   return {
     resultQueue: results.includes('queue') ? (given.resultQueue ?? createResultQueue(scope, options)) : undefined,
-    resultTable: results.includes('table') ? (given.resultTable ?? createResultTable(scope, options)) : undefined,
+    resultTable: results.includes('table')
+      ? (given.resultTable ?? createResultTable(scope, options, tableProps))
+      : undefined,
     resultBucket: results.includes('bucket')
       ? (given.resultBucket ?? createBucket(scope, 'ResultBucket', { ...options, expiryDays: resultExpiryDays }))
       : undefined,
@@ -153,7 +165,11 @@ function createResultQueue(scope: Construct, options: ChannelOptions): IQueue {
   return queue;
 }
 
-function createResultTable(scope: Construct, { encryptionKey, removalPolicy }: ChannelOptions): ITable {
+function createResultTable(
+  scope: Construct,
+  { encryptionKey, removalPolicy }: ChannelOptions,
+  more: MoreTableProps | undefined,
+): ITable {
   return new Table(scope, 'ResultTable', {
     partitionKey: { name: MESSAGE_ID_KEY, type: AttributeType.STRING },
     timeToLiveAttribute: EXPIRES_AT_ATTRIBUTE,
@@ -163,5 +179,6 @@ function createResultTable(scope: Construct, { encryptionKey, removalPolicy }: C
     ...(encryptionKey === undefined
       ? { encryption: TableEncryption.DEFAULT }
       : { encryption: TableEncryption.CUSTOMER_MANAGED, encryptionKey }),
+    ...more,
   });
 }

@@ -8,6 +8,7 @@ import {
   FifoThroughputLimit,
   Queue,
   QueueEncryption,
+  type QueueProps,
 } from 'aws-cdk-lib/aws-sqs';
 import { ArnFormat, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
@@ -23,6 +24,8 @@ interface QueueOptions {
   readonly visibilityTimeoutSeconds?: number;
   /** @default none */
   readonly deadLetterQueue?: DeadLetterQueue;
+  /** More that the deployer sets. @default nothing */
+  readonly more?: QueueProps | undefined;
 }
 
 /**
@@ -39,7 +42,8 @@ const HIGH_THROUGHPUT_FIFO = {
 
 /** An encrypted queue that is reached only over TLS. */
 export function createQueue(scope: Construct, id: string, options: QueueOptions): Queue {
-  const { fifo, encryptionKey, retentionDays, removalPolicy, visibilityTimeoutSeconds, deadLetterQueue } = options;
+  const { fifo, encryptionKey, retentionDays, removalPolicy, visibilityTimeoutSeconds, deadLetterQueue, more } =
+    options;
   return new Queue(scope, id, {
     enforceSSL: true,
     retentionPeriod: Duration.days(retentionDays),
@@ -50,6 +54,7 @@ export function createQueue(scope: Construct, id: string, options: QueueOptions)
     ...(removalPolicy !== undefined && { removalPolicy }),
     ...(visibilityTimeoutSeconds !== undefined && { visibilityTimeout: Duration.seconds(visibilityTimeoutSeconds) }),
     ...(deadLetterQueue !== undefined && { deadLetterQueue }),
+    ...more,
   });
 }
 

@@ -80,11 +80,26 @@ export function existingProblems(props: BatchScoringProps<Compute>, plan: Plan):
 const kindOf = (isFifo: boolean | undefined): string => (isFifo ? 'FIFO' : 'standard');
 
 /** Between queues of different kinds the order of a message group would be lost, or its name would be missing. */
-function queueProblems({ requestQueue, fifo, stores }: BatchScoringProps<Compute>, { batching }: Plan): Problem[] {
+function queueProblems(props: BatchScoringProps<Compute>, { batching, results }: Plan): Problem[] {
+  const { requestQueue, fifo, stores, queueProps, deadLetterQueueProps, tableProps } = props;
   const { shards } = batching;
   const queue = requestQueue?.queue;
   const ofResults = stores?.resultQueue?.fifo;
   return brokenOf([
+    [
+      queue !== undefined && (queueProps ?? deadLetterQueueProps) !== undefined,
+      'queueProps, deadLetterQueueProps: expected them only with new queues, got them with a request queue of your own; ' +
+        'leave them out, and set them where that queue is made',
+    ],
+    [
+      queueProps?.queueName !== undefined && shards > 1,
+      `queueProps.queueName: expected none with ${shards} shards, each of which has a name of its own, ` +
+        `got ${queueProps?.queueName}; leave it out`,
+    ],
+    [
+      tableProps !== undefined && (stores?.resultTable !== undefined || !results.includes('table')),
+      'tableProps: expected only with a new result table, got none to make; leave it out, or name table among the results',
+    ],
     [
       queue !== undefined && fifo !== undefined && fifo !== queue.fifo,
       `fifo: expected ${queue?.fifo}, as the given request queue is, got ${fifo}; leave it out, or import the queue ` +

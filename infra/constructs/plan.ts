@@ -1,5 +1,5 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import { RemovalPolicy } from 'aws-cdk-lib/core';
+import { RemovalPolicy, Token } from 'aws-cdk-lib/core';
 import {
   FILL,
   LOG_LEVELS,
@@ -20,7 +20,7 @@ import { redriveOf } from './channels.ts';
 import { existingProblems, type ModelPlace, modelProblems, placeOfModels } from './existingThings.ts';
 import { brokenOf, oneOf, type Problem, refuse } from './problems.ts';
 import type { AlarmThresholds, BatchScoringProps, ResultStore, Tuning } from './props.ts';
-import { bytesOf, daysOf, millisecondsOf, secondsOf } from './units.ts';
+import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from './units.ts';
 
 /** The props, completed with defaults and checked to work together. */
 export interface Plan<Created extends Compute = Compute> {
@@ -59,6 +59,9 @@ export interface TuningNumbers extends Omit<Tuning, 'deadlineMargin' | 'maxPaylo
 
 /** @throws Error naming everything that would fail in production, with the numbers and the cure */
 export function makePlan<Created extends Compute>(props: BatchScoringProps<Created>): Plan<Created> {
+  if (Token.isUnresolved(props.shards)) {
+    throw new Error('shards: expected a number that is known at synth, as so many queues are made, got a token');
+  }
   const compute = props.compute ?? defaultCompute<Created>();
   const existing = props.requestQueue;
   const batching = withDefaults({
@@ -85,9 +88,9 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     results: props.results ?? ['queue'],
     resultsPerMessage: props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default,
     resultMessageBytes: bytesOf('resultMessageBytes', props.resultMessageSize) ?? SETTINGS.resultMessageBytes.default,
-    resultTtlSeconds: secondsOf('resultTtlSeconds', props.resultTtl) ?? SETTINGS.resultTtlSeconds.default,
-    payloadExpiryDays: daysOf('payloadExpiryDays', props.payloadExpiry) ?? 30,
-    resultExpiryDays: daysOf('resultExpiryDays', props.resultExpiry),
+    resultTtlSeconds: secondsOrToken('resultTtlSeconds', props.resultTtl) ?? SETTINGS.resultTtlSeconds.default,
+    payloadExpiryDays: daysOrToken('payloadExpiryDays', props.payloadExpiry) ?? 30,
+    resultExpiryDays: daysOrToken('resultExpiryDays', props.resultExpiry),
     removalPolicy: props.removalPolicy ?? RemovalPolicy.RETAIN,
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
     logLevel: props.logLevel,

@@ -1,14 +1,66 @@
 import type { PolicyStatement } from 'aws-cdk-lib/aws-iam';
-import { Annotations, type CfnResource, Stack, Validations } from 'aws-cdk-lib/core';
+import { Annotations, type CfnResource, Stack, Token, Validations } from 'aws-cdk-lib/core';
 import type { Construct, IConstruct } from 'constructs';
 
 /** What is wrong with a setting: what was expected, what came and what to do. Undefined if nothing is. */
 export type Problem = string | undefined;
 
-/** @throws Error with every problem, if there is one */
+/** A number that is known at deployment alone stands in a text like this. */
+const NUMBER_TOKEN = /-1\.8881545\d*e\+289/;
+
+/** @throws Error with every problem, if there is one. Of a value that is known at deployment alone nothing is said */
 export function refuse(problems: readonly Problem[]): void {
-  const found = problems.filter((problem) => problem !== undefined);
+  const found = problems.filter(
+    (problem) => problem !== undefined && !Token.isUnresolved(problem) && !NUMBER_TOKEN.test(problem),
+  );
   if (found.length > 0) throw new Error(found.join('; '));
+}
+
+/** Settings whose prop has another name than the app's context key: the prop, as code that gives the same value. */
+const PROPS: Readonly<Record<string, string>> = {
+  windowSeconds: 'window.toSeconds()',
+  latencyTargetSeconds: 'latencyTarget.toSeconds()',
+  largestMessageBytes: 'largestMessage.toBytes()',
+  visibilityTimeoutSeconds: 'requestQueue.visibilityTimeout.toSeconds()',
+  resultMessageBytes: 'resultMessageSize.toBytes()',
+  resultTtlSeconds: 'resultTtl.toSeconds()',
+  resultExpiryDays: 'resultExpiry.toDays()',
+  payloadExpiryDays: 'payloadExpiry.toDays()',
+  deadlineMarginMs: 'tuning.deadlineMargin.toMilliseconds()',
+  maxPayloadBytes: 'tuning.maxPayloadSize.toBytes()',
+  memoryMb: 'memorySize.toMebibytes()',
+  ephemeralStorageMb: 'ephemeralStorageSize.toMebibytes()',
+  gpuMemoryGiB: 'gpuMemory.toGibibytes()',
+  timeoutSeconds: 'timeout.toSeconds()',
+  stopTimeoutSeconds: 'stopTimeout.toSeconds()',
+  canaryPercent: 'trafficRouting.percentage',
+  canaryMinutes: 'trafficRouting.interval.toMinutes()',
+  retriedPercent: 'alarmThresholds.retriedPercent',
+  errorPercent: 'alarmThresholds.errorPercent',
+  inFlightPercent: 'alarmThresholds.inFlightPercent',
+  jobsInputPrefix: 'jobs.inputPrefix',
+  jobsOutputPrefix: 'jobs.outputPrefix',
+  jobsConcurrency: 'jobs.concurrency',
+  jobsReservedConcurrency: 'jobs.reservedConcurrency',
+  jobsMemoryMb: 'jobs.memorySize.toMebibytes()',
+  jobsPartMb: 'jobs.partSize.toMebibytes()',
+  'compute=lambda-gpu': 'lambdaGpuCompute',
+  'compute=lambda': 'lambdaCompute',
+  'compute=ecs-gpu': 'ecsGpuCompute',
+  'compute=ecs': 'ecsCompute',
+};
+/** What a setting of the app is called in code: a prop of its own name, or what gives its value. */
+export const propOf = (key: string): string => PROPS[key] ?? key;
+
+const SETTING = new RegExp(`(?<![\\w.])(?:${Object.keys(PROPS).join('|')})(?!\\w)`, 'g');
+
+/** Wrong props of a construct, by its path. The `cause` says the same with the context keys of the app. */
+export class ValidationError extends Error {
+  override readonly name = 'ValidationError';
+
+  constructor(scope: IConstruct, cause: Error) {
+    super(`${scope.node.path}: ${cause.message.replace(SETTING, propOf)}`, { cause });
+  }
 }
 
 /** What some settings break together, and the sentence that says so. */

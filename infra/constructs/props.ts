@@ -1,10 +1,10 @@
 import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
-import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import type { ITable, TableProps } from 'aws-cdk-lib/aws-dynamodb';
 import type { IAccessPoint } from 'aws-cdk-lib/aws-efs';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import type { IQueue, QueueProps } from 'aws-cdk-lib/aws-sqs';
 import type { Duration, RemovalPolicy, Size } from 'aws-cdk-lib/core';
 import type { LogLevel, ResultsPerMessage, Store } from '../../lambda/core/limits.ts';
 import type { Compute, ComputeForm, FunctionCompute } from '../compute/compute.ts';
@@ -68,6 +68,10 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
    * its own quota of messages in flight. Clients spread over all of them. @default 1
    */
   readonly shards?: number;
+  /** More of the new request queues that no guarantee depends on; a name goes with one queue alone. @default the CDK's own */
+  readonly queueProps?: MoreQueueProps;
+  /** More of the new dead-letter queue. @default the CDK's own */
+  readonly deadLetterQueueProps?: MoreQueueProps;
   /** Receives after which a message goes to the dead letters, 3 to 1,000. @default 5 */
   readonly maxReceiveCount?: number;
 
@@ -75,6 +79,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly results?: readonly ResultStore[];
   /** Existing stores; the table's partition key must be the string `messageId`. @default new ones */
   readonly stores?: ResultStores;
+  /** More of the new result table that no guarantee depends on. @default on demand, with point-in-time recovery */
+  readonly tableProps?: MoreTableProps;
   /** Most results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit `resultMessageSize`. @default 1 */
   readonly resultsPerMessage?: ResultsPerMessage;
   /** Most that a message of several results holds, 1 KiB to 1 MiB; SQS bills each 64 KiB as one request. @default 64 KiB */
@@ -142,6 +148,18 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   /** Settings of the scoring itself. @default the runtime's */
   readonly tuning?: Tuning;
 }
+
+/** What of a queue no guarantee depends on. */
+export type MoreQueueProps = Pick<
+  QueueProps,
+  'queueName' | 'deliveryDelay' | 'receiveMessageWaitTime' | 'redriveAllowPolicy' | 'removalPolicy'
+>;
+
+/** What of a table no guarantee depends on. */
+export type MoreTableProps = Omit<
+  TableProps,
+  'partitionKey' | 'sortKey' | 'timeToLiveAttribute' | 'encryption' | 'encryptionKey'
+>;
 
 /** When alarms go off. */
 export interface AlarmThresholds {

@@ -1,8 +1,10 @@
 import { type Duration, type Size, SizeRoundingBehavior } from 'aws-cdk-lib/core';
 
+import { propOf } from './problems.ts';
+
 /*
  * The plain numbers of CDK's types, which checks and arithmetic use. A number may be a fraction: the check of its range
- * refuses it. Each throws an Error when the amount is a token, which no check could read.
+ * refuses it. Each throws an Error when the amount is a token, unless its name says otherwise.
  */
 
 const MS_PER_SECOND = 1000;
@@ -42,6 +44,16 @@ export function gibibytesOf(name: string, size: Size | undefined): number | unde
   return divide(bytesOf(name, size), GIB);
 }
 
+/** As `secondsOf`, of an amount that nothing is computed with: a token in seconds is passed on. */
+export function secondsOrToken(name: string, duration: Duration | undefined): number | undefined {
+  return duration?.isUnresolved() === true ? duration.toSeconds() : secondsOf(name, duration);
+}
+
+/** As `daysOf`, of an amount that nothing is computed with: a token in days is passed on. */
+export function daysOrToken(name: string, duration: Duration | undefined): number | undefined {
+  return duration?.isUnresolved() === true ? duration.toDays() : daysOf(name, duration);
+}
+
 /** Exact for multiples, as the CDK's own conversion by fractions is not. */
 function divide(amount: number | undefined, unit: number): number | undefined {
   return amount === undefined ? undefined : amount / unit;
@@ -50,6 +62,6 @@ function divide(amount: number | undefined, unit: number): number | undefined {
 function refuseToken(name: string, amount: Duration | Size | undefined): void {
   if (amount?.isUnresolved() !== true) return;
   throw new Error(
-    `${name}: expected an amount that is known at synth, because it is checked there, got a token; give a number`,
+    `${propOf(name)}: expected an amount that is known at synth, because others are computed from it, got a token; give a number`,
   );
 }

@@ -23,7 +23,8 @@ interface AlarmActions {
 }
 
 interface Alarms {
-  readonly all: Alarm[];
+  /** By the IDs of their conditions. */
+  readonly byName: Readonly<Record<string, Alarm>>;
   /** Those that tell of what runs: a new version that sets one off is undone. */
   readonly ofVersions: readonly Alarm[];
 }
@@ -36,7 +37,8 @@ export function createAlarms(scope: Construct, subject: Subject, actions: AlarmA
     alarms.map(({ alarm }) => alarm),
   );
   const ofVersions = alarms.filter(({ condition }) => condition.blamesVersion);
-  return { all: alarms.map(({ alarm }) => alarm), ofVersions: ofVersions.map(({ alarm }) => alarm) };
+  const byName = Object.fromEntries(alarms.map(({ condition, alarm }) => [condition.id, alarm]));
+  return { byName, ofVersions: ofVersions.map(({ alarm }) => alarm) };
 }
 
 /**

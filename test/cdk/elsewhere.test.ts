@@ -64,7 +64,7 @@ function refusal(given: Given, region: string, account?: string, env: { region?:
 describe.each(Object.entries(GIVEN))('an existing %s', (name, given) => {
   it('is refused where it is in another region than the stack', () => {
     expect(refusal(given, 'us-east-1')).toBe(
-      `${name}: expected one in the region of the stack, eu-central-1, because hosts use what is in their own region ` +
+      `Test/Scoring: ${name}: expected one in the region of the stack, eu-central-1, because hosts use what is in their own region ` +
         'alone, got one in us-east-1; give one of eu-central-1, or deploy the stack to us-east-1',
     );
   });
@@ -78,7 +78,7 @@ describe.each(Object.entries(GIVEN))('an existing %s', (name, given) => {
 describe('of another account', () => {
   it('a table is refused, because it would be called by its name', () => {
     expect(refusal(GIVEN['stores.resultTable'] as Given, HERE.region, '210987654321')).toBe(
-      'stores.resultTable: expected one in the account of the stack, 123456789012, because hosts call it by its name, ' +
+      'Test/Scoring: stores.resultTable: expected one in the account of the stack, 123456789012, because hosts call it by its name, ' +
         'got one in 210987654321; give one of 123456789012',
     );
   });
@@ -89,7 +89,7 @@ describe('of another account', () => {
     ['task', (stack) => ({ compute: ecsCompute({ role: Role.fromRoleArn(stack, 'Role', role) }) as never })],
   ])('the role of a %s is refused', (_, given) => {
     expect(refusal(given, HERE.region)).toBe(
-      'role: expected one in the account of the stack, 123456789012, because functions and tasks take no other, got one ' +
+      'Test/Scoring: role: expected one in the account of the stack, 123456789012, because functions and tasks take no other, got one ' +
         'in 210987654321; give one of 123456789012',
     );
   });

@@ -66,22 +66,38 @@ const URI = `s3://ml-models/team/${'0'.repeat(64)}`;
 /** What is refused, and what is said of it: the name of the setting and the arithmetic. */
 const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: string])[]>> = {
   'a batch': [
-    [{ fifo: true, window: seconds(5) }, 'windowSeconds: expected 0 on a FIFO queue'],
+    [{ fifo: true, window: seconds(5) }, 'window.toSeconds(): expected 0 on a FIFO queue'],
     [{ fifo: true, batchSize: 11 }, 'batchSize: expected at most 10 on a FIFO queue, got 11'],
-    [{ batchSize: 11, window: seconds(0) }, 'windowSeconds: expected at least 1 with a batchSize above 10, got 0'],
-    [{ batchSize: 0, window: seconds(301) }, 'windowSeconds: expected a whole number from 0 to 300, got 301; choose'],
-    [{ window: seconds(30), latencyTarget: seconds(30) }, 'latencyTargetSeconds: expected more than windowSeconds, 30'],
+    [{ batchSize: 11, window: seconds(0) }, 'window.toSeconds(): expected at least 1 with a batchSize above 10, got 0'],
+    [
+      { batchSize: 0, window: seconds(301) },
+      'window.toSeconds(): expected a whole number from 0 to 300, got 301; choose',
+    ],
+    [
+      { window: seconds(30), latencyTarget: seconds(30) },
+      'latencyTarget.toSeconds(): expected more than window.toSeconds(), 30',
+    ],
     [{ maxReceiveCount: 2 }, 'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives'],
     [{ shards: 11 }, 'shards: expected a whole number from 1 to 10, got 11'],
+    [{ ...from(own()), queueProps: {} }, 'queueProps, deadLetterQueueProps: expected them only with new queues'],
+    [{ shards: 2, queueProps: { queueName: 'orders' } }, 'queueProps.queueName: expected none with 2 shards'],
+    [{ tableProps: {} }, 'tableProps: expected only with a new result table'],
+    [{ results: ['table'], stores: { resultTable: table }, tableProps: {} }, 'tableProps: expected only with a new'],
     [{ ...from(own()), shards: 2 }, 'shards: expected 1 with a request queue of your own, got 2'],
-    [onFargate({}, { window: seconds(301) }), 'windowSeconds: expected 0 to 300, got 301'],
+    [onFargate({}, { window: seconds(301) }), 'window.toSeconds(): expected 0 to 300, got 301'],
     [onFargate({}, { batchSize: 10_001 }), 'batchSize: expected a whole number from 1 to 10000, got 10001'],
   ],
   'a function': [
-    [on({ timeout: seconds(901) }), 'timeoutSeconds: expected a whole number from 1 to 900, got 901'],
-    [on({ timeout: seconds(1) }), 'timeoutSeconds: expected more than the deadline margin of 1000 ms, got 1 s'],
-    [on({ memorySize: mebibytes(10_241) }), 'memoryMb: expected a whole number from 128 to 10240, got 10241'],
-    [on({ ephemeralStorageSize: mebibytes(511) }), 'ephemeralStorageMb: expected a whole number from 512 to 10240'],
+    [on({ timeout: seconds(901) }), 'timeout.toSeconds(): expected a whole number from 1 to 900, got 901'],
+    [on({ timeout: seconds(1) }), 'timeout.toSeconds(): expected more than the deadline margin of 1000 ms, got 1 s'],
+    [
+      on({ memorySize: mebibytes(10_241) }),
+      'memorySize.toMebibytes(): expected a whole number from 128 to 10240, got 10241',
+    ],
+    [
+      on({ ephemeralStorageSize: mebibytes(511) }),
+      'ephemeralStorageSize.toMebibytes(): expected a whole number from 512 to 10240',
+    ],
     [on({ architecture: Architecture.custom('riscv64') }), 'architecture: expected one of arm64, x86_64, got riscv64'],
     [on({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
     [on({ vpc, securityGroups: [] }), 'securityGroups: expected at least one, got none'],
@@ -107,18 +123,18 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [on({ provisionedConcurrency: 6, reservedConcurrency: 5 }), 'expected at most reservedConcurrency'],
     [on({ provisionedConcurrency: 6, maximumConcurrency: 5 }), 'expected at most maximumConcurrency'],
     [on({ trafficRouting: TrafficRouting.allAtOnce() }), 'trafficRouting: expected a canary or linear steps, got'],
-    [canary(100, 15), 'canaryPercent: expected a whole number from 1 to 99, got 100'],
-    [canary(10, 9), 'canaryMinutes: expected at least 10 from the first step to the last'],
-    [linear(10, 321), 'canaryMinutes: expected a whole number from 10 to 2880, got 2889'],
+    [canary(100, 15), 'trafficRouting.percentage: expected a whole number from 1 to 99, got 100'],
+    [canary(10, 9), 'trafficRouting.interval.toMinutes(): expected at least 10 from the first step to the last'],
+    [linear(10, 321), 'trafficRouting.interval.toMinutes(): expected a whole number from 10 to 2880, got 2889'],
   ],
   'a function on GPUs': [
     [onGpu({ architecture: Architecture.ARM_64 }), 'expected x86_64, because Lambda has no GPU with arm64'],
-    [onGpu({ gpuMemory: gibibytes(32) }), 'gpuMemoryGiB: expected one of 3, 6, 12, 16, 24, 48, got 32'],
+    [onGpu({ gpuMemory: gibibytes(32) }), 'gpuMemory.toGibibytes(): expected one of 3, 6, 12, 16, 24, 48, got 32'],
     [
       onGpu({ instanceTypes: ['g6.xlarge', 'p6-b200.48xlarge'] }),
       'got p6-b200.48xlarge, for whose B200 or B300 it has',
     ],
-    [onGpu({ timeout: seconds(5401) }), 'timeoutSeconds: expected a whole number from 1 to 5400, got 5401'],
+    [onGpu({ timeout: seconds(5401) }), 'timeout.toSeconds(): expected a whole number from 1 to 5400, got 5401'],
     [onGpu({ maximumEnvironments: 1 }), 'maximumEnvironments: expected a whole number from 2 to 1000, got 1'],
     [onGpu({ maximumEnvironments: 4, maximumConcurrency: 6 }), 'expected at most maximumEnvironments'],
     [onGpu({ minimumEnvironments: 5, maximumEnvironments: 4 }), 'expected at least minimumEnvironments'],
@@ -126,20 +142,26 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [onGpu({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
   ],
   'a service of workers': [
-    [onFargate({ stopTimeout: seconds(79) }), 'stopTimeoutSeconds: expected at least 80 = 60 s timeout ÷ 0.75'],
-    [onFargate({ stopTimeout: seconds(121) }), 'stopTimeoutSeconds: expected at most 120, which is what Fargate waits'],
+    [onFargate({ stopTimeout: seconds(79) }), 'stopTimeout.toSeconds(): expected at least 80 = 60 s timeout ÷ 0.75'],
+    [
+      onFargate({ stopTimeout: seconds(121) }),
+      'stopTimeout.toSeconds(): expected at most 120, which is what Fargate waits',
+    ],
     [onFargate({ maximumTasks: 0 }), 'maximumTasks: expected a whole number from 1 to 5000, got 0'],
     [onFargate({ minimumTasks: 3, maximumTasks: 2 }), 'maximumTasks: expected at least minimumTasks, 3, got 2'],
     [onFargate({}, { shards: 5 }), 'got 5 × 2 and that of the tasks = 11'],
     [onFargate({}, { tracing: true }), 'tracing: expected false with compute ecs'],
-    [onFargate({ memorySize: gibibytes(9) }), 'memoryMb: expected 2048 to 8192 in steps of 1024'],
+    [onFargate({ memorySize: gibibytes(9) }), 'memorySize.toMebibytes(): expected 2048 to 8192 in steps of 1024'],
     [onFargate({ memorySize: mebibytes(2560) }), 'which Fargate has with 1 vCPU, got 2560'],
     [onFargate({ vcpus: 3 }), 'vcpus: expected one of 0.5, 1, 2, 4, 8, 16, got 3'],
-    [onFargate({ ephemeralStorageSize: gibibytes(20) }), 'ephemeralStorageMb: expected a whole number from 21504 to'],
+    [
+      onFargate({ ephemeralStorageSize: gibibytes(20) }),
+      'ephemeralStorageSize.toMebibytes(): expected a whole number from 21504 to',
+    ],
     [onFargate({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
     [onEcsGpu({ architecture: Architecture.ARM_64 }), 'architecture: expected x86_64 with a GPU, because CUDA is'],
     [onEcsGpu({ capacity: 'fargate' as 'asg' }), 'capacity: expected one of managed-instances, asg, because Fargate'],
-    [onEcsGpu({ spot: true, stopTimeout: seconds(300) }), 'stopTimeoutSeconds: expected at most 120 with spot'],
+    [onEcsGpu({ spot: true, stopTimeout: seconds(300) }), 'stopTimeout.toSeconds(): expected at most 120 with spot'],
     [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected some with gpuCount above 1'],
     [onEcsGpu({ instanceTypes: [] }), 'instanceTypes: expected at least one, got none'],
     [onEcsGpu({ instanceTypes: ['p6-b200.48xlarge'] }), 'got p6-b200.48xlarge, for whose B200 or B300 it has none'],
@@ -147,23 +169,35 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
   ],
   'what is stored': [
     [{ resultsPerMessage: 'fill', results: ['table'] }, 'resultsPerMessage: expected queue among the results'],
-    [{ resultMessageSize: bytes(131_072) }, 'resultMessageBytes: expected it with resultsPerMessage above 1'],
+    [{ resultMessageSize: bytes(131_072) }, 'resultMessageSize.toBytes(): expected it with resultsPerMessage above 1'],
     [{ results: ['queue', 'queue'] }, 'results: expected one or more of queue, table, bucket, each once, got q'],
     [{ results: [] }, 'results: expected one or more of queue, table, bucket, each once, got none'],
     [{ removalPolicy: RemovalPolicy.SNAPSHOT }, 'removalPolicy: expected one of retain, destroy, retain-on-update-or'],
     [{ logLevel: 'trace' as 'debug' }, 'logLevel: expected one of debug, info, warn, error, got trace'],
-    [{ alarmThresholds: { retriedPercent: 100 } }, 'retriedPercent: expected a whole number from 0 to 99, got 100'],
-    [{ alarmThresholds: { errorPercent: -1 } }, 'errorPercent: expected a whole number from 0 to 99, got -1'],
-    [{ alarmThresholds: { inFlightPercent: 0 } }, 'inFlightPercent: expected a whole number from 1 to 99, got 0'],
+    [
+      { alarmThresholds: { retriedPercent: 100 } },
+      'alarmThresholds.retriedPercent: expected a whole number from 0 to 99, got 100',
+    ],
+    [
+      { alarmThresholds: { errorPercent: -1 } },
+      'alarmThresholds.errorPercent: expected a whole number from 0 to 99, got -1',
+    ],
+    [
+      { alarmThresholds: { inFlightPercent: 0 } },
+      'alarmThresholds.inFlightPercent: expected a whole number from 1 to 99, got 0',
+    ],
     [{ keyPrefix: 'fraud/' }, 'keyPrefix: expected it with a payloadBucket or resultBucket that exists already'],
-    [{ payloadBucket: bucket, payloadExpiry: days(15) }, 'payloadExpiryDays: expected none with a payloadBucket'],
+    [{ payloadBucket: bucket, payloadExpiry: days(15) }, 'payloadExpiry.toDays(): expected none with a payloadBucket'],
     [
       { results: ['bucket'], stores: { resultBucket: bucket }, resultExpiry: days(9) },
-      'resultExpiryDays: expected none with a resultBucket that exists already',
+      'resultExpiry.toDays(): expected none with a resultBucket that exists already',
     ],
-    [{ resultExpiry: days(9) }, 'resultExpiryDays: expected it with bucket among the results'],
-    [{ results: ['bucket'], resultExpiry: days(0) }, 'resultExpiryDays: expected a whole number from 1 to 3650, got 0'],
-    [{ payloadExpiry: days(3651) }, 'payloadExpiryDays: expected a whole number from 1 to 3650, got 3651'],
+    [{ resultExpiry: days(9) }, 'resultExpiry.toDays(): expected it with bucket among the results'],
+    [
+      { results: ['bucket'], resultExpiry: days(0) },
+      'resultExpiry.toDays(): expected a whole number from 1 to 3650, got 0',
+    ],
+    [{ payloadExpiry: days(3651) }, 'payloadExpiry.toDays(): expected a whole number from 1 to 3650, got 3651'],
   ],
   'the environment': [
     [{ environment: { BATCHSCORE_MAX_BATCH_ROWS: '5' } }, 'environment: expected no name that begins with BATCHSCORE_'],
@@ -175,13 +209,25 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
   ],
   'an existing request queue': [
     [{ ...from(own()), fifo: true }, 'fifo: expected false, as the given request queue is, got true'],
-    [from(own({ visibilityTimeout: seconds(90) })), 'visibilityTimeoutSeconds: expected 90, as the given request'],
-    [from(new Queue(stack, id())), 'visibilityTimeoutSeconds: expected 30, as the given request queue has it, got 400'],
-    [from(imported(), undefined, millis(400_500)), 'visibilityTimeoutSeconds: expected a whole number, got 400.5'],
-    [from(imported(), undefined, seconds(43_201)), 'visibilityTimeoutSeconds: expected at most 43200'],
+    [
+      from(own({ visibilityTimeout: seconds(90) })),
+      'requestQueue.visibilityTimeout.toSeconds(): expected 90, as the given request',
+    ],
+    [
+      from(new Queue(stack, id())),
+      'requestQueue.visibilityTimeout.toSeconds(): expected 30, as the given request queue has it, got 400',
+    ],
+    [
+      from(imported(), undefined, millis(400_500)),
+      'requestQueue.visibilityTimeout.toSeconds(): expected a whole number, got 400.5',
+    ],
+    [
+      from(imported(), undefined, seconds(43_201)),
+      'requestQueue.visibilityTimeout.toSeconds(): expected at most 43200',
+    ],
     [
       { ...from(imported(), undefined, seconds(29)), ...on({ timeout: seconds(30) }) },
-      'visibilityTimeoutSeconds: expected at least 30, the timeout, got 29',
+      'requestQueue.visibilityTimeout.toSeconds(): expected at least 30, the timeout, got 29',
     ],
     [onFargate({}, from(imported(), undefined, seconds(60))), 'expected at least 61 = 60 s timeout + 1 s window'],
     [
@@ -232,14 +278,17 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     ),
   ],
   jobs: [
-    [withJobs({ inputPrefix: 'jobs/', outputPrefix: 'jobs/out/' }), 'jobsOutputPrefix: expected one that'],
+    [withJobs({ inputPrefix: 'jobs/', outputPrefix: 'jobs/out/' }), 'jobs.outputPrefix: expected one that'],
     [withJobs({ inputPrefix: 'a/b/', outputPrefix: 'a/' }), "got 'a/' with 'a/b/'; put them side by side"],
-    [withJobs({ inputPrefix: 'jobs' }), "jobsInputPrefix: expected a path that ends in '/'"],
-    [withJobs({ outputPrefix: 'all*/' }), "jobsOutputPrefix: expected a path that ends in '/'"],
-    [withJobs({ concurrency: 10_001 }), 'jobsConcurrency: expected a whole number from 1 to 10000, got 10001'],
-    [withJobs({ concurrency: 50, reservedConcurrency: 40 }), 'expected at most jobsReservedConcurrency'],
-    [withJobs({ memorySize: mebibytes(1023) }), 'jobsMemoryMb: expected at least 1024 = 64 × 16 MiB'],
-    [withJobs({ partSize: mebibytes(15) }), 'jobsPartMb: expected a whole number from 16 to 1024, got 15'],
+    [withJobs({ inputPrefix: 'jobs' }), "jobs.inputPrefix: expected a path that ends in '/'"],
+    [withJobs({ outputPrefix: 'all*/' }), "jobs.outputPrefix: expected a path that ends in '/'"],
+    [withJobs({ concurrency: 10_001 }), 'jobs.concurrency: expected a whole number from 1 to 10000, got 10001'],
+    [withJobs({ concurrency: 50, reservedConcurrency: 40 }), 'expected at most jobs.reservedConcurrency'],
+    [withJobs({ memorySize: mebibytes(1023) }), 'jobs.memorySize.toMebibytes(): expected at least 1024 = 64 × 16 MiB'],
+    [
+      withJobs({ partSize: mebibytes(15) }),
+      'jobs.partSize.toMebibytes(): expected a whole number from 16 to 1024, got 15',
+    ],
     [withJobs({ subnets: publicSubnets }), 'jobs.subnets: expected only with a vpc, got it without one'],
     [{ ...onGpu({}), jobs: {} }, 'jobs: expected the image of a function on CPUs'],
     [onFargate({}, { jobs: {} }), 'got compute ecs, whose image is built for worker'],
@@ -255,8 +304,8 @@ describe.each(Object.entries(REFUSED))('%s that would fail in production is refu
 
 it('everything is refused at once, each in a sentence with the cure', () => {
   expect(refusalOf({ batchSize: 0, maxReceiveCount: 1 })).toBe(
-    'batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range; maxReceiveCount: expected at ' +
-      'least 3, because throttles and timeouts count as receives, got 1; raise it to 5',
+    'Test/Scoring: batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range; ' +
+      'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, got 1; raise it to 5',
   );
 });
 
@@ -312,12 +361,14 @@ describe('payloads must not go before', () => {
       'results in the table',
       { results: ['table'], resultTtl: seconds(2_592_001) },
       31,
-      'the table keeps pointers to large results for 2592001 s, got 30; raise it or lower resultTtlSeconds',
+      'the table keeps pointers to large results for 2592001 s, got 30; raise it or lower resultTtl.toSeconds()',
     ],
   ])('%s', (_, props, least, why) => {
     const sentence = refusalOf({ ...props, payloadExpiry: days(least - 1) });
     expect(sentence).toMatch(
-      new RegExp(`^payloadExpiryDays: expected at least ${least}, because .*, got ${least - 1}; r`),
+      new RegExp(
+        `^Test/Scoring: payloadExpiry\\.toDays\\(\\): expected at least ${least}, because .*, got ${least - 1}; r`,
+      ),
     );
     expect(sentence).toContain(why);
     expect(refusalOf({ ...props, payloadExpiry: days(least) })).toBe('not refused');
@@ -333,26 +384,33 @@ describe('payloads must not go before', () => {
 
 describe('an amount', () => {
   const AMOUNTS: readonly [name: string, props: (amount: Duration) => Props, perUnit?: number][] = [
-    ['windowSeconds', (window) => ({ window, latencyTarget: minutes(9) })],
-    ['latencyTargetSeconds', (latencyTarget) => ({ latencyTarget })],
-    ['resultTtlSeconds', (resultTtl) => ({ results: ['table'], resultTtl })],
-    ['payloadExpiryDays', (payloadExpiry) => ({ payloadExpiry }), 86_400],
-    ['timeoutSeconds', (timeout) => on({ timeout })],
-    ['deadlineMarginMs', (deadlineMargin) => ({ tuning: { deadlineMargin } }), 0.001],
-    ['memoryMb', (amount) => on({ memorySize: bytes(amount.toSeconds({ integral: false })) }), 1_048_576],
+    ['window.toSeconds()', (window) => ({ window, latencyTarget: minutes(9) })],
+    ['latencyTarget.toSeconds()', (latencyTarget) => ({ latencyTarget })],
+    ['resultTtl.toSeconds()', (resultTtl) => ({ results: ['table'], resultTtl })],
+    ['payloadExpiry.toDays()', (payloadExpiry) => ({ payloadExpiry }), 86_400],
+    ['timeout.toSeconds()', (timeout) => on({ timeout })],
+    ['tuning.deadlineMargin.toMilliseconds()', (deadlineMargin) => ({ tuning: { deadlineMargin } }), 0.001],
+    [
+      'memorySize.toMebibytes()',
+      (amount) => on({ memorySize: bytes(amount.toSeconds({ integral: false })) }),
+      1_048_576,
+    ],
   ];
 
   it.each(AMOUNTS)('that is not whole is refused, whatever is derived from it: %s', (name, props, perUnit = 1) => {
     const sentence = refusalOf(props(millis(1500.5)));
-    expect(sentence).toMatch(new RegExp(`^${name}: expected a whole number .*, got ${1.5005 / perUnit}; choose one`));
+    expect(sentence).toMatch(/^Test\/Scoring: [^;]*; choose one/);
+    expect(sentence).toContain(`: ${name}: expected a whole number`);
+    expect(sentence).toContain(`, got ${1.5005 / perUnit}; choose one`);
   });
 
   it.each([
-    ['windowSeconds', () => refusalOf({ window: seconds(Token.asNumber({ Ref: 'Amount' })) })],
-    ['largestMessageBytes', () => refusalOf({ largestMessage: bytes(Token.asNumber({ Ref: 'Amount' })) })],
-  ] as const)('that only the deployment knows is refused: %s', (name, refuse) => {
+    ['window.toSeconds()', () => refusalOf({ window: seconds(Token.asNumber({ Ref: 'Amount' })) })],
+    ['largestMessage.toBytes()', () => refusalOf({ largestMessage: bytes(Token.asNumber({ Ref: 'Amount' })) })],
+  ] as const)('that others are computed from is refused where only the deployment knows it: %s', (name, refuse) => {
     expect(refuse()).toBe(
-      `${name}: expected an amount that is known at synth, because it is checked there, got a token; give a number`,
+      `Test/Scoring: ${name}: expected an amount that is known at synth, because others are computed from it, got a ` +
+        'token; give a number',
     );
   });
 });

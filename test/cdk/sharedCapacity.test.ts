@@ -71,10 +71,8 @@ describe('a given provider', () => {
       subnets: { subnetType: SubnetType.PRIVATE_WITH_EGRESS },
     });
     expect(() => new BatchScoring(stack, 'Scoring', { image: imageOf(stack), compute })).toThrow(
-      new Error(
-        'capacityProvider: expected without what is its own, the instance types and their network, ' +
-          'got it with instanceTypes, vpc, subnets; leave out one or the other',
-      ),
+      'Test/Scoring: capacityProvider: expected without what is its own, the instance types and their network, ' +
+        'got it with instanceTypes, vpc, subnets; leave out one or the other',
     );
   });
 

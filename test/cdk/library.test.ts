@@ -1,0 +1,136 @@
+import { describe, expect, it } from '@jest/globals';
+import { CfnParameter, Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Match } from 'aws-cdk-lib/assertions';
+import { BillingMode } from 'aws-cdk-lib/aws-dynamodb';
+import { Port, SecurityGroup, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { RecursiveLoop } from 'aws-cdk-lib/aws-lambda';
+import {
+  type BatchScoringProps,
+  type Compute,
+  ecsCompute,
+  lambdaCompute,
+  lambdaGpuCompute,
+  ValidationError,
+} from '../../infra/index.ts';
+import { createScoring, createStack, environmentIn, only, SCORING, templateOf } from '../helpers/stacks.ts';
+
+function errorOf(work: () => unknown): unknown {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}
+
+describe('The construct as a library', () => {
+  it('names the construct and its props where they are wrong, and the settings of the app in the cause', () => {
+    const props = {
+      batchSize: 11,
+      window: Duration.seconds(0),
+      compute: lambdaCompute({ timeout: Duration.hours(1) }),
+    };
+    const error = errorOf(() => createScoring(props));
+    expect(error).toBeInstanceOf(ValidationError);
+    expect(error).toMatchObject({
+      name: 'ValidationError',
+      message: expect.stringMatching(
+        /^Test\/Scoring: window\.toSeconds\(\): expected at least 1 .*; timeout\.toSeconds\(\): expected a whole number/,
+      ),
+      cause: { message: expect.stringMatching(/^windowSeconds: .*; timeoutSeconds: /) },
+    });
+    expect(errorOf(() => createScoring().grantSubmitJobs(createScoring().grantPrincipal as never))).toMatchObject({
+      message: expect.stringMatching(/^Test\/Scoring: grantSubmitJobs: /),
+    });
+  });
+
+  it('passes over what is known at deployment alone', () => {
+    const stack = createStack();
+    const number = (id: string): number => new CfnParameter(stack, id, { type: 'Number' }).valueAsNumber;
+    const scoring = createScoring(
+      {
+        results: ['table', 'bucket'],
+        batchSize: number('Batch'),
+        maxReceiveCount: number('Receives'),
+        resultTtl: Duration.seconds(number('Ttl')),
+        resultExpiry: Duration.days(number('Expiry')),
+        defaultModel: new CfnParameter(stack, 'Model').valueAsString,
+        tuning: { maxBatchRows: number('Rows') },
+        alarmThresholds: { retriedPercent: number('Retried') },
+      },
+      stack,
+    );
+    const template = templateOf(scoring);
+    expect(environmentIn(template)).toMatchObject({
+      BATCHSCORE_BATCH_SIZE: { Ref: 'Batch' },
+      BATCHSCORE_RESULT_TTL_SECONDS: { Ref: 'Ttl' },
+      BATCHSCORE_DEFAULT_MODEL: { Ref: 'Model' },
+      BATCHSCORE_MAX_BATCH_ROWS: { Ref: 'Rows' },
+    });
+    template.hasResourceProperties('AWS::Lambda::EventSourceMapping', { BatchSize: { Ref: 'Batch' } });
+    template.hasResourceProperties('AWS::SQS::Queue', { RedrivePolicy: { maxReceiveCount: { Ref: 'Receives' } } });
+    template.hasResourceProperties('AWS::CloudWatch::Alarm', { Threshold: { Ref: 'Retried' } });
+    template.hasResourceProperties('AWS::S3::Bucket', {
+      LifecycleConfiguration: { Rules: [Match.objectLike({ ExpirationInDays: { Ref: 'Expiry' } })] },
+    });
+    const shards = errorOf(() => createScoring({ shards: number('Shards') }, createStack()));
+    expect(shards).toMatchObject({
+      message: expect.stringContaining('shards: expected a number that is known at synth'),
+    });
+  });
+
+  it('hands on what no guarantee depends on, and keeps what one does', () => {
+    const template = templateOf(
+      createScoring({
+        results: ['table'],
+        compute: lambdaCompute({ functionProps: { functionName: 'fraud', recursiveLoop: RecursiveLoop.ALLOW } }),
+        queueProps: { queueName: 'orders', deliveryDelay: Duration.seconds(5) },
+        deadLetterQueueProps: { queueName: 'given-up', removalPolicy: RemovalPolicy.DESTROY },
+        tableProps: { tableName: 'scores', billingMode: BillingMode.PROVISIONED, readCapacity: 7 },
+      }),
+    );
+    expect(only(template, 'AWS::Lambda::Function', SCORING)).toMatchObject({
+      FunctionName: 'fraud',
+      RecursiveLoop: 'Allow',
+    });
+    expect(only(template, 'AWS::SQS::Queue', { QueueName: 'orders' })).toMatchObject({
+      DelaySeconds: 5,
+      VisibilityTimeout: 361,
+    });
+    template.hasResource('AWS::SQS::Queue', { Properties: { QueueName: 'given-up' }, DeletionPolicy: 'Delete' });
+    expect(only(template, 'AWS::DynamoDB::Table')).toMatchObject({
+      TableName: 'scores',
+      ProvisionedThroughput: { ReadCapacityUnits: 7 },
+      PointInTimeRecoverySpecification: { PointInTimeRecoveryEnabled: true },
+      KeySchema: [{ AttributeName: 'messageId', KeyType: 'HASH' }],
+    });
+  });
+
+  it('has its alarms by name', () => {
+    const { alarms, node } = createScoring();
+    expect(alarms.DeadLetters?.node.path).toBe(`${node.path}/Alarms/DeadLetters`);
+    expect(Object.keys(alarms)).toContain('FunctionErrors');
+  });
+
+  it.each<readonly [name: string, compute: (vpc: Vpc) => Partial<BatchScoringProps<Compute>>, makesVpc: boolean]>([
+    ['a function in a network', (vpc) => ({ compute: lambdaCompute({ vpc }) }), false],
+    ['a function on GPUs', () => ({ compute: lambdaGpuCompute() }), true],
+    ['a service', () => ({ compute: ecsCompute() }), true],
+  ])('lets %s be connected, and shows its network', (_, propsOf, makesVpc) => {
+    const stack = createStack();
+    const given = new Vpc(stack, 'Network');
+    const scoring = createScoring<Compute>(propsOf(given), stack);
+    const { vpc = given } = scoring.compute;
+    expect(vpc === given).toBe(!makesVpc);
+    const database = new SecurityGroup(stack, 'Database', { vpc, description: 'of a database' });
+    scoring.connections.allowTo(database, Port.tcp(5432));
+    templateOf(scoring).hasResourceProperties('AWS::EC2::SecurityGroupIngress', { FromPort: 5432 });
+  });
+
+  it('says why a compute that is in no network cannot be connected', () => {
+    expect(errorOf(() => createScoring().connections)).toMatchObject({
+      message:
+        'Test/Scoring: connections: expected a compute in a network, got one that is in none; give lambdaCompute a vpc',
+    });
+  });
+});
