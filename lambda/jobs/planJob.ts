@@ -94,6 +94,7 @@ async function createHead(start: JobStart, deps: PlanDependencies): Promise<JobH
     pieceBytes,
     parts: parts.length,
     pieces: sumOf(parts, pieceBytes) ?? undefined,
+    outputs: outputsOf(model),
     keep: spec.keep ?? [],
     separator: spec.separator,
     missing: spec.missing,
@@ -103,6 +104,12 @@ async function createHead(start: JobStart, deps: PlanDependencies): Promise<JobH
   await storage.put(planKey(folder, 1), linesOfPlan(parts));
   await storage.put(headKey(folder), JSON.stringify(head));
   return head;
+}
+
+/** What a result of the model holds; `own` where its transform makes it. */
+export function outputsOf({ outputs, transform }: Model): NonNullable<JobHead['outputs']> {
+  if (transform?.encode !== undefined) return 'own';
+  return outputs.map(({ name, datatype, shape, batchAxis }) => ({ name, datatype, shape, batchAxis }));
 }
 
 function refuseSeparator(key: string, format: Format, { separator }: Spec): void {

@@ -1,4 +1,4 @@
-import { type Failure, failure, preview } from '../core/failure.ts';
+import { type Failure, failure, plural, preview } from '../core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { type Model, shapeInModel, type TensorSpec } from '../core/model.ts';
 import { DATATYPES, type Datatype } from '../core/tensor.ts';
@@ -52,7 +52,7 @@ function noRow(expected: number, got: number | undefined) {
   const what = got === undefined ? 'a quoted field that does not end' : `${got}`;
   return failure(
     'INVALID_REQUEST',
-    `line: expected ${expected} fields, as many as the header has, got ${what}; fields hold no line breaks`,
+    `line: expected ${plural(expected, 'field')}, as many as the header has, got ${what}; fields hold no line breaks`,
   );
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { fieldsOf } from '../../../lambda/jobs/rowRequests.ts';
 import { expandColumns } from '../../../lambda/jobs/submitJob.ts';
-import { jobOf, planOf, runJob } from '../../helpers/jobs.ts';
+import { jobOf, manifestIn, planOf, runJob } from '../../helpers/jobs.ts';
 import { inMemoryModel, lineModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
 /** Gives back what it is given, of each datatype that a field can have. */
@@ -72,6 +72,20 @@ describe('a job of CSV', () => {
     ]);
     expect(rows[4]?.error).toMatch(/^column 'n': expected a value of INT64, got "9223372036854775808"/);
     expect(rows[5]?.error).toMatch(/^line: expected 5 fields, as many as the header has, got 3;/);
+  });
+
+  it('says in its manifest what the first error of each code was, wherever it lies', async () => {
+    const csv = 'x\n1\none\n2\n3\n3,4\ntwo\n5,6\n';
+    const job = jobOf('in/a.csv', csv, { partBytes: 20, pieceBytes: 10 });
+    await runJob(job);
+    const { errors, reasons } = manifestIn(job.storage);
+    expect({ errors, reasons }).toEqual({
+      errors: { INVALID_DATA: 2, INVALID_REQUEST: 2 },
+      reasons: {
+        INVALID_DATA: { message_id: '4', error: `column 'x': expected a value of FP32, got "one"; fix that row` },
+        INVALID_REQUEST: { message_id: '12', error: expect.stringMatching(/^line: expected 1 field, .* got 2;/) },
+      },
+    });
   });
 
   it('may have another separator, and empty cells that become a number', async () => {
