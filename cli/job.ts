@@ -315,7 +315,9 @@ async function headOf(where: { readonly s3: S3Client; readonly bucket: string },
   const head = await readHead(createJobStorage(where), output.slice(`s3://${where.bucket}/`.length));
   if (head === undefined) throw new Error(`job ${job}: expected it to be done, it is not planned yet; wait`);
   if (head.outputs === undefined || (head.inputs ?? head.objects) === undefined) {
-    throw new UsageError(`--format: expected jsonl for ${job}, whose rows are requests: a table needs rows with columns`);
+    throw new UsageError(
+      `--format: expected jsonl for ${job}, whose rows are requests: a table needs rows with columns`,
+    );
   }
   return { outputs: head.outputs, keep: head.keep };
 }

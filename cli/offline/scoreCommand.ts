@@ -167,7 +167,7 @@ function summaryText(
   );
   const mean = microBatches === 0 ? 0 : rows / microBatches;
   return (
-    `${plural(lines, 'line')} in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
+    `${plural(lines, place)} in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
     `${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${mean.toFixed(1)} rows on average${first.join('')}`
   );
 }

@@ -27,8 +27,8 @@ import {
   type Manifest,
   type Part,
   piecesOf,
-  type Reasons,
   REPORT,
+  type Reasons,
   type Report,
 } from './jobTypes.ts';
 import { type Checkpoint, NOTHING, readCheckpoint, sumOf } from './pieceOutput.ts';

@@ -34,7 +34,7 @@ import {
   type Spec,
 } from './jobTypes.ts';
 import { CODECS, type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetRows.ts';
-import { arePlainObjects, matchKeys } from './rowRequests.ts';
+import { arePlainObjects, columnOf, matchKeys } from './rowRequests.ts';
 import { readHeader, startOfText } from './textRows.ts';
 
 export interface PlanEvent {
@@ -307,7 +307,7 @@ export function matchColumns(model: Model, columns: readonly string[], spec: Spe
   const missing = (wanted: readonly string[]) => wanted.filter((column) => !known.has(column));
   const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
-    const wanted = given.get(input.name) ?? [input.name];
+    const wanted = given.get(input.name) ?? [columnOf(input.name, columns)];
     problems.push(...problemsOf(input, wanted, missing(wanted), columns));
     const shape = shapeInModel(input, rowShape(input, wanted.length));
     return { input: input.name, datatype: input.datatype, shape, columns: wanted };

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Tensor } from '../../../lambda/core/tensor.ts';
 import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { fieldsOf } from '../../../lambda/jobs/rowRequests.ts';
 import { expandColumns } from '../../../lambda/jobs/submitJob.ts';
@@ -112,6 +113,24 @@ describe('a job of CSV', () => {
     expect(rows.map(({ kept }) => kept)).toEqual([{ id: 1 }, { id: 2 }, { id: 3 }]);
     const filled = await scored(text, { inputs: INPUTS, missing: 'nan' }, ECHO, 'in/a.ndjson');
     expect(filled.map(valuesOf)[1]).toEqual([['NaN', 2], [8], [false], ['b']]);
+  });
+
+  it('finds the columns whose names the exporter has changed, where only one can be meant', async () => {
+    const model = (name: string) => {
+      const contract = { inputs: [spec(name, 'INT64', 'rows')], outputs: [spec('y', 'INT64', 'rows')] };
+      const copied = ({ data, ...input }: Tensor): Tensor => ({
+        ...input,
+        name: 'y',
+        data: data.slice() as typeof data,
+      });
+      return repositoryOf(inMemoryModel(contract, (inputs) => inputs.map(copied)));
+    };
+    const one = await scored('a id,größe (m)\n1,2\n', {}, model('größe__m_'));
+    expect(one.map(valuesOf)).toEqual([[[2]]]);
+    const line = await scored('{"größe (m)":2}\n', {}, model('größe__m_'), 'in/a.jsonl');
+    expect(line.map(valuesOf)).toEqual([[[2]]]);
+    expect((await scored('a b,a_b\n1,2\n', {}, model('a_b'))).map(valuesOf)).toEqual([[[2]]]);
+    await expect(scored('a b,a-b\n1,2\n', {}, model('a_b'))).rejects.toThrow(/got "a_b"; did you mean/);
   });
 
   it('is done where it has a header and no rows', async () => {

@@ -186,7 +186,9 @@ describe('lines of JSON', () => {
     const { results } = await scoreData(lineModel(), file);
     expect(results).toHaveLength(file.split('\n').length);
     const isData = results.some(({ outputs }) => outputs !== undefined);
-    expect(isData ? 'objects' : results.some(({ code }) => code === 'MISSING_INPUT') ? 'objects' : 'requests').toBe(kind);
+    expect(isData ? 'objects' : results.some(({ code }) => code === 'MISSING_INPUT') ? 'objects' : 'requests').toBe(
+      kind,
+    );
   });
 
   it('are requests of a model with a transform, whatever their keys', async () => {
