@@ -192,7 +192,7 @@ async function estimateOf(
 }
 
 function describeEstimate({ rows, parts, pieces, minutes, dollars, dollarsPerMillion }: Estimate): string {
-  const cents = (usd: number): string => `${usd < 0.1 ? usd.toPrecision(2) : usd.toFixed(2)} $`;
+  const cents = (usd: number): string => `$${usd < 0.1 ? usd.toPrecision(2) : usd.toFixed(2)}`;
   return (
     `about ${plural(rows, 'row')} in ${plural(parts, 'part')}, ${plural(pieces, 'piece')}: ${cents(dollars.all)}, ` +
     `${minutes.toFixed(1)} minutes; ` +
