@@ -1,3 +1,4 @@
+import { messageOf } from '../lambda/core/failure.ts';
 import { asksForHelp, knownName, type Main, ownVersion, runCommand, type Streams } from './arguments.ts';
 
 const HELP = `Usage: batchscore COMMAND [arguments]
@@ -7,6 +8,7 @@ const HELP = `Usage: batchscore COMMAND [arguments]
   inspect MODEL             what a model takes and gives, and a request ready to send
   score MODEL FILE          score a file without a queue
   job ACTION …              score files in S3 in place
+  dev                       SQS, the function and a page on this machine
   publish FOLDER s3://…     put models into S3, for functions that fetch them at start
   profile MODEL             time a model's runs, and find settings and their cost on AWS
 
@@ -25,9 +27,19 @@ const COMMANDS = {
   score: async () => (await import('./offline/scoreCommand.ts')).score,
   job: async () => (await import('./job.ts')).job,
   inspect: async () => (await import('./inspect/inspectCommand.ts')).inspect,
+  dev: async () => (await import('./dev.ts').catch(sayWhatToInstall)).dev,
   publish: async () => (await import('./network/publishCommand.ts')).publish,
   profile: async () => (await import('./profile/profileCommand.ts')).profile,
 } satisfies Readonly<Record<string, () => Promise<Command>>>;
+
+/** The package leaves it to those who run `dev` to install the servers that stand in for AWS. */
+function sayWhatToInstall(cause: unknown): never {
+  const [, name] = /Cannot find package '(fauxqs)'/.exec(messageOf(cause)) ?? [];
+  if (name === undefined) throw cause;
+  throw new Error(`dev: expected the package ${name}, an SQS server, got none; run npm install --save-dev ${name}`, {
+    cause,
+  });
+}
 
 const NAMES = Object.keys(COMMANDS) as (keyof typeof COMMANDS)[];
 

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { retryReasons, type Telemetry } from '../lambda/aws/telemetry.ts';
 import { messageOf, plural } from '../lambda/core/failure.ts';
@@ -26,7 +27,7 @@ const OF_JOBS: readonly string[] = [JOB_CONFIG_KEYS.jobsPartBytes, JOB_CONFIG_KE
 
 const DEFAULTS = { batchSize: 100, windowSeconds: 1, results: 'queue' };
 
-const HELP = `Usage: npm run dev -- [options]
+const HELP = `Usage: batchscore dev [options]; in the repository npm run dev -- [options]
 
 Runs batchscore on this machine until Ctrl-C: an SQS server, the event source mapping and the
 real Lambda handler. Any SQS client can send requests and receive results; any credentials do.
@@ -38,7 +39,7 @@ of jobBucket is scored as a job, as on AWS.
   --port N         port on 127.0.0.1 (default 4566); 0 picks a free one
   --page-port N    port of the page (default: the one after --port, or any where that is taken)
   --shards N       request queues, ${SHARDS.min} to ${SHARDS.max} (default 1); their URLs are printed comma-separated
-  --models DIR     model repository, DIR/<name>/<version>/model.onnx (default: this repository's),
+  --models DIR     model repository, DIR/<name>/<version>/model.onnx (default models),
                    or the s3:// URI of one that batchscore publish put into S3
   --batch-size N   most messages in one invocation, ${BATCH_SIZE.min} to ${BATCH_SIZE.max} (default ${DEFAULTS.batchSize})
   --window S       longest wait for a batch to fill, ${WINDOW_SECONDS.min} to ${WINDOW_SECONDS.max} seconds (default ${DEFAULTS.windowSeconds})
@@ -55,9 +56,11 @@ stand in for it. The queues, tables and buckets are always the local ones, whate
 variables name; models alone may come from AWS, from an s3:// URI.
 `;
 
+/** The repository's; the package has none, and takes those of the folder that it is run in. */
 const REPOSITORY_MODELS = fileURLToPath(new URL('../models', import.meta.url));
+const DEFAULT_MODELS = existsSync(REPOSITORY_MODELS) ? REPOSITORY_MODELS : 'models';
 
-async function main(args: readonly string[]): Promise<number> {
+async function run(args: readonly string[]): Promise<number> {
   const { env } = process;
   const options = parseOptions(args, {
     port: { type: 'string', default: '4566' },
@@ -65,7 +68,7 @@ async function main(args: readonly string[]): Promise<number> {
     shards: { type: 'string', default: '1' },
     models: {
       type: 'string',
-      default: env[CONFIG_KEYS.modelsUri] ?? env[CONFIG_KEYS.modelsDirectory] ?? REPOSITORY_MODELS,
+      default: env[CONFIG_KEYS.modelsUri] ?? env[CONFIG_KEYS.modelsDirectory] ?? DEFAULT_MODELS,
     },
     'batch-size': { type: 'string' },
     window: { type: 'string' },
@@ -247,4 +250,6 @@ function greeting({ models, queues }: LocalStack, page: string, { batchSize, win
   ].join('\n');
 }
 
-if (import.meta.main) await runCommand(main);
+export const dev = { help: HELP, run };
+
+if (import.meta.main) await runCommand(run);

@@ -7,10 +7,12 @@ import { PRICES, type Prices } from '../infra/priceList.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../lambda/core/limits.ts';
-import { COMPRESSIONS, FORMATS } from '../lambda/jobs/jobTypes.ts';
+import { readHead } from '../lambda/jobs/jobObjects.ts';
+import { COMPRESSIONS, FORMATS, type Format } from '../lambda/jobs/jobTypes.ts';
 import { countRows } from '../lambda/jobs/planJob.ts';
 import { COLUMN_OPTIONS, columnSpec, knownName, oneOf, parseCommand, UsageError, wholeNumber } from './arguments.ts';
 import { connectToJobs, JOB_DEPLOYMENT_HELP, JOB_DEPLOYMENT_OPTIONS } from './network/deployment.ts';
+import { createResultFile, formatOfResults } from './offline/resultFiles.ts';
 import { listenForInterruption, progressBar } from './terminal.ts';
 import { openOutput, refuseFolder } from './textFiles.ts';
 
@@ -26,7 +28,7 @@ order, under the output prefix of the deployment.
   wait JOB                wait until it has ended
   cancel JOB              end it; what is finished stays
   resume JOB              score what has no result, of a job that has ended
-  fetch JOB --out FILE    get all results as one file
+  fetch JOB --out FILE    get all results as one file: lines of JSON, or a table where rows have columns
 
   of submit:
   --model NAME            the model (default: the deployment's)
@@ -46,6 +48,9 @@ order, under the output prefix of the deployment.
   --estimate              print parts, rows, dollars and minutes, and start nothing
   --rows-per-second N     of the estimate: what one call scores (default 20000)
   --memory MB             of the estimate: the function's memory (default 1769)
+
+  of fetch:
+  --format FORMAT         jsonl, csv or parquet (default: by the ending of --out)
 
 ${JOB_DEPLOYMENT_HELP}
   --json                  print the answer as one JSON object
@@ -187,7 +192,7 @@ async function estimateOf(
 }
 
 function describeEstimate({ rows, parts, pieces, minutes, dollars, dollarsPerMillion }: Estimate): string {
-  const cents = (usd: number): string => `${usd < 0.1 ? usd.toPrecision(2) : usd.toFixed(2)} $`;
+  const cents = (usd: number): string => `$${usd < 0.1 ? usd.toPrecision(2) : usd.toFixed(2)}`;
   return (
     `about ${plural(rows, 'row')} in ${plural(parts, 'part')}, ${plural(pieces, 'piece')}: ${cents(dollars.all)}, ` +
     `${minutes.toFixed(1)} minutes; ` +
@@ -273,20 +278,27 @@ async function resumeJob(args: readonly string[]): Promise<number> {
 
 /** The file has its name once it is whole. */
 async function fetchResults(args: readonly string[]): Promise<number> {
-  const { options, positionals } = parseCommand(args, ['JOB'], { ...OPTIONS, out: { type: 'string' } });
+  const { options, positionals } = parseCommand(args, ['JOB'], {
+    ...OPTIONS,
+    out: { type: 'string' },
+    format: { type: 'string' },
+  });
   const [job = ''] = positionals;
+  const format = oneOf('--format', options.format, FORMATS) ?? formatOfResults(options.out);
   const { out } = options;
   if (out === undefined) throw new UsageError('expected --out FILE, got none');
   await refuseFolder(out);
-  const { client, close } = await connectToJobs(options);
+  const { client, close, s3, bucket } = await connectToJobs(options);
   const unfinished = `${out}.part`;
   const { signal, exitCode, finished } = listenForInterruption('nothing', () => {});
   try {
-    const results = Readable.from(client.jobs.results(job), { objectMode: false });
-    await pipeline(results, (await openOutput(unfinished, 'w')).createWriteStream(), { signal });
-    await rename(unfinished, out);
     const status = await client.jobs.status(job);
-    print(options.json, { ...status, out }, `${describe(status)}; the results are in ${out}`);
+    const lines = client.jobs.results(job);
+    const results = format === 'jsonl' ? lines : tableOf(lines, format, await headOf({ s3, bucket }, status));
+    const file = (await openOutput(unfinished, 'w')).createWriteStream();
+    await pipeline(Readable.from(results, { objectMode: false }), file, { signal });
+    await rename(unfinished, out);
+    print(options.json, { ...status, out }, `the results are in ${out}; ${describe(status)}`);
     return exitCodeOf(status);
   } catch (error) {
     await rm(unfinished, { force: true });
@@ -296,6 +308,33 @@ async function fetchResults(args: readonly string[]): Promise<number> {
     await close();
     finished();
   }
+}
+
+/** What its plan found out. @throws UsageError where its rows have no columns */
+async function headOf(where: { readonly s3: S3Client; readonly bucket: string }, { job, output }: JobStatus) {
+  const head = await readHead(createJobStorage(where), output.slice(`s3://${where.bucket}/`.length));
+  if (head === undefined) throw new Error(`job ${job}: expected it to be done, it is not planned yet; wait`);
+  if (head.outputs === undefined || (head.inputs ?? head.objects) === undefined) {
+    throw new UsageError(
+      `--format: expected jsonl for ${job}, whose rows are requests: a table needs rows with columns`,
+    );
+  }
+  return { outputs: head.outputs, keep: head.keep };
+}
+
+/** The lines of results as a table, as `batchscore score` writes it. */
+async function* tableOf(
+  chunks: AsyncIterable<Uint8Array>,
+  format: Format,
+  { outputs, keep }: Awaited<ReturnType<typeof headOf>>,
+): AsyncGenerator<Uint8Array> {
+  const table = createResultFile(format, outputs, keep);
+  yield Buffer.from(table.head);
+  for await (const chunk of chunks) {
+    const lines = Buffer.from(chunk).toString().split('\n');
+    yield Buffer.from(table.rows(lines.filter((line) => line !== '')));
+  }
+  yield Buffer.from(table.end());
 }
 
 async function withJob(
@@ -327,6 +366,7 @@ function describe({
   pieces,
   rows = 0,
   errors = {},
+  reasons = {},
   failedParts = [],
   output,
   code,
@@ -344,7 +384,10 @@ function describe({
   const failed = Object.entries(errors).map(([name, count]) => `, ${name} ${count}`);
   const given =
     failedParts.length > 0 ? `; given up: ${plural(failedParts.length, 'piece')}, see ${output}failed/` : '';
-  return `${job} is done: ${plural(rows, 'row')} in ${output}data/${failed.join('')}${given}`;
+  const first = Object.entries(reasons).map(
+    ([name, { message_id: id, error }]) => `\n${name}, first in the row with message_id ${id}: ${error}`,
+  );
+  return `${job} is done: ${plural(rows, 'row')} in ${output}data/${failed.join('')}${given}${first.join('')}`;
 }
 
 interface EstimateInput {

@@ -176,7 +176,7 @@ const OTHERS: readonly (readonly [start: Buffer, what: string])[] = [
   ],
   [
     Buffer.from('PAR1\x15'),
-    'Parquet; score it with batchscore score MODEL FILE, as a file that ends in .parquet or with --format parquet',
+    'Parquet; score it with batchscore score MODEL FILE, as a file that ends in .parquet or with --format parquet; docs/recipes.md (A pipeline over a table) writes requests of one',
   ],
 ];
 

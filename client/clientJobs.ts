@@ -30,6 +30,7 @@ import {
   type JobStart,
   type JobStorage,
   MANIFEST,
+  type Reasons,
   type Spec,
 } from '../lambda/jobs/jobTypes.ts';
 import { jobId, settingsOf, startJob, startsByItself } from '../lambda/jobs/submitJob.ts';
@@ -338,6 +339,8 @@ export interface JobStatus {
   readonly rows?: number | undefined;
   /** Error results by code, of a job that is done. */
   readonly errors?: Readonly<Record<string, number>> | undefined;
+  /** The first error result of each code, of a job that is done. */
+  readonly reasons?: Reasons | undefined;
   readonly failedParts?: readonly FailedPiece[] | undefined;
   /** Why it failed. */
   readonly code?: string | undefined;
@@ -355,8 +358,8 @@ async function statusOf(storage: JobStorage, { start, status, error, cause }: Ex
     const manifest = await parsed(storage, manifestKey(folder), MANIFEST);
     if (manifest === undefined)
       throw new Error(`${about.output}: expected the manifest of a job that is done, got none`);
-    const { rows, errors, failedParts } = manifest;
-    return { ...about, pieces, rows, errors, failedParts };
+    const { rows, errors, reasons, failedParts } = manifest;
+    return { ...about, pieces, rows, errors, reasons, failedParts };
   }
   if (state === 'running') return { ...about, pieces };
   const said = await parsed(storage, failureKey(folder), FAILURE);

@@ -10,7 +10,6 @@ import { hasCode } from '../../lambda/aws/awsError.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import type { Clients } from '../../lambda/hosts/compose.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
-import { INVALID_MESSAGE_BODY_CHAR } from '../../node_modules/fauxqs/dist/sqs/sqsTypes.js';
 
 export interface LocalServicesOptions {
   /** TCP port on 127.0.0.1; 0 picks a free one. */
@@ -187,7 +186,7 @@ const DEAD_LETTERS = 'batchscore-dead-letters';
  * @throws when the port is taken, naming it and what to do.
  */
 export async function startLocalQueues(options: LocalQueueOptions): Promise<LocalQueues> {
-  takeEveryCharacterOfSqs();
+  await takeEveryCharacterOfSqs();
   const names = Array.from({ length: options.shards ?? 1 }, (_, shard) =>
     shard === 0 ? REQUESTS : `${REQUESTS}-${shard + 1}`,
   );
@@ -392,6 +391,10 @@ function putsObject(method: string, query: URLSearchParams): boolean {
 const REFUSED_BY_SQS = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/u;
 
 /** Has fauxqs take what SQS takes: its own expression refuses the characters beyond U+FFFF, emoji among them. */
-function takeEveryCharacterOfSqs(): void {
-  INVALID_MESSAGE_BODY_CHAR.test = (text) => REFUSED_BY_SQS.test(text);
+async function takeEveryCharacterOfSqs(): Promise<void> {
+  // The package exports its application alone.
+  const types: { readonly INVALID_MESSAGE_BODY_CHAR: RegExp } = await import(
+    new URL('sqs/sqsTypes.js', import.meta.resolve('fauxqs')).href
+  );
+  types.INVALID_MESSAGE_BODY_CHAR.test = (text) => REFUSED_BY_SQS.test(text);
 }

@@ -105,7 +105,8 @@ function refuseOtherFiles(file: string, first: Line | undefined): void {
 }
 
 const SCORE_DATA =
-  'score a data file here with batchscore score MODEL FILE, or one in S3 with batchscore job submit s3://BUCKET/KEY';
+  'score a data file here with batchscore score MODEL FILE, or one in S3 with batchscore job submit s3://BUCKET/KEY; ' +
+  'docs/recipes.md (A pipeline over a table) writes requests of one';
 
 /** @returns what a line is that is no request and no array of them, and what to do with such lines */
 function otherThanRequest(text: string, name: string): string | undefined {

@@ -1,15 +1,12 @@
 import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
-import type { Model, TensorSpec } from '../../lambda/core/model.ts';
+import type { TensorSpec } from '../../lambda/core/model.ts';
 import { DATATYPES, type Datatype, elementCount } from '../../lambda/core/tensor.ts';
+import type { Format, JobHead } from '../../lambda/jobs/jobTypes.ts';
 
-/** What results are written as: lines of JSON, or tables with a row for each row of the file. */
-export const RESULT_FORMATS = ['ndjson', 'csv', 'parquet'] as const;
-type ResultFormat = (typeof RESULT_FORMATS)[number];
-
-/** By how the name of the file ends; lines of JSON where it says nothing. */
-export function formatOfResults(path = ''): ResultFormat {
+/** What results are written as, by how the name of the file ends: tables, or lines of JSON where it says nothing. */
+export function formatOfResults(path = ''): Format {
   if (/\.csv$/i.test(path)) return 'csv';
-  return /\.(parquet|pq)$/i.test(path) ? 'parquet' : 'ndjson';
+  return /\.(parquet|pq)$/i.test(path) ? 'parquet' : 'jsonl';
 }
 
 /** A file of results, as it is written: its head, rows as they come, and its end. */
@@ -20,15 +17,22 @@ export interface ResultFile {
   end(): string | Uint8Array;
 }
 
-/** @param kept the columns that are carried along */
-export function createResultFile(format: ResultFormat, model: Model, kept: readonly string[]): ResultFile {
-  if (format === 'parquet') return parquetResults(model, kept);
-  if (format === 'csv') return csvResults(model, kept);
+/**
+ * A table has a row for each row of the file; one of requests may have many.
+ *
+ * @param outputs what each result holds
+ * @param kept the columns that are carried along
+ */
+export function createResultFile(format: Format, outputs: Outputs, kept: readonly string[]): ResultFile {
+  if (format === 'parquet') return parquetResults(outputs, kept);
+  if (format === 'csv') return csvResults(outputs, kept);
   return { head: '', rows: (texts) => `${texts.join('\n')}\n`, end: () => '' };
 }
 
-function csvResults(model: Model, kept: readonly string[]): ResultFile {
-  const { columns, cellsOfResult } = resultColumns(model, kept);
+type Outputs = NonNullable<JobHead['outputs']>;
+
+function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
+  const { columns, cellsOfResult } = resultColumns(outputs, kept);
   const areFloats = columns.map(({ datatype }) => datatype !== undefined && DATATYPES[datatype].kind === 'float');
   const lineOf = (text: string): string => {
     const cells = cellsOfResult(text);
@@ -44,8 +48,8 @@ function csvResults(model: Model, kept: readonly string[]): ResultFile {
 /** Cells that are held for one row group. */
 const CELLS_A_GROUP = 2_000_000;
 
-function parquetResults(model: Model, kept: readonly string[]): ResultFile {
-  const { columns, cellsOfResult } = resultColumns(model, kept);
+function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
+  const { columns, cellsOfResult } = resultColumns(outputs, kept);
   const types = columns.map(({ datatype }) => PARQUET_TYPES[datatype ?? 'BYTES']);
   const tableOf = (rows: readonly (readonly unknown[])[]) =>
     columns.map(({ name }, at) => ({ name, type: types[at]?.type, data: rows.map((cells) => cells[at]) }));
@@ -138,10 +142,10 @@ interface ResultColumn {
  *
  * @param kept the columns that are carried along
  */
-function resultColumns(model: Model, kept: readonly string[]) {
+function resultColumns(given: Outputs, kept: readonly string[]) {
   const names = new Set(['message_id', 'code', 'error', ...kept]);
-  const hasOwnForm = model.transform?.encode !== undefined;
-  const outputs = hasOwnForm ? [] : model.outputs.map((spec) => columnsOf(spec, names));
+  const hasOwnForm = given === 'own';
+  const outputs = hasOwnForm ? [] : given.map((spec) => columnsOf(spec, names));
   const own = hasOwnForm ? [freeName(OWN_RESULT, names)] : [];
   const textColumn = (name: string): ResultColumn => ({ name, datatype: undefined });
   const columns = [
@@ -193,7 +197,7 @@ function cellsOf({ name, elements, columns }: OutputColumns, data: readonly unkn
   if (data.length === elements) return data;
   throw new Error(
     `output '${name}': expected ${elements} elements a row, as the model says, got ${data.length}; write the results ` +
-      'as ndjson (--out-format)',
+      'as lines of JSON',
   );
 }
 

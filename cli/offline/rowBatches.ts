@@ -85,10 +85,10 @@ interface Lines {
 
 function linesOf(batch: readonly string[], options: RowOptions): Lines {
   const { model, format, spec, takesRequests } = options;
-  switch (format ?? (arePlainObjects(batch, model) ? 'ndjson' : 'requests')) {
+  switch (format ?? (arePlainObjects(batch, model) ? 'objects' : 'requests')) {
     case 'csv':
       return { read: readerOfCsv(batch[0] ?? '', options), hasHeader: true };
-    case 'ndjson':
+    case 'objects':
       return {
         read: requestOfObject({ ...spec, objects: matchKeys(model, batch, spec), keep: spec.keep ?? [] }),
         hasHeader: false,
@@ -97,7 +97,7 @@ function linesOf(batch: readonly string[], options: RowOptions): Lines {
       refuseColumns(spec, 'requests, one a line');
       if (!takesRequests) {
         throw new UsageError(
-          'expected rows of a data file for results as a table, got requests; write the results as ndjson, or give CSV, ' +
+          'expected rows of a data file for results as a table, got requests; write the results as jsonl, or give CSV, ' +
             'plain objects or npy',
         );
       }
@@ -140,7 +140,7 @@ export interface RowOptions {
 }
 
 /** What a file holds: requests or plain objects, one a line, CSV with a header, Parquet, or one array of NumPy. */
-export const DATA_FORMATS = ['requests', 'ndjson', 'csv', 'parquet', 'npy'] as const;
+export const DATA_FORMATS = ['requests', 'objects', 'csv', 'parquet', 'npy'] as const;
 type DataFormat = (typeof DATA_FORMATS)[number];
 
 /** By how its name ends; undefined for lines of JSON, of which the first one tells. */

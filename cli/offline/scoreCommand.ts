@@ -3,6 +3,8 @@ import { isFailure, plural } from '../../lambda/core/failure.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/score.ts';
+import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
+import { outputsOf } from '../../lambda/jobs/planJob.ts';
 import type { PieceRow } from '../../lambda/jobs/rowRequests.ts';
 import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
@@ -10,7 +12,7 @@ import { SETTINGS } from '../../lambda/settings.ts';
 import { COLUMN_OPTIONS, columnSpec, modelPath, oneOf, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { type InputFile, inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
-import { createResultFile, formatOfResults, RESULT_FORMATS, type ResultFile } from './resultFiles.ts';
+import { createResultFile, formatOfResults, type ResultFile } from './resultFiles.ts';
 import { DATA_FORMATS, formatByEnding, type RowOptions, rowBatches } from './rowBatches.ts';
 
 const HELP = `Usage: batchscore score MODEL FILE [options]
@@ -35,7 +37,7 @@ in the order of the file, one for each line, or each row of an array.
   --format F        ${DATA_FORMATS.join(', ')} (default: by the ending; lines of JSON are requests
                     where the first has inputs, instances or model_name, else plain objects)
   --out FILE        where results go (default: stdout)
-  --out-format F    ${RESULT_FORMATS.join(', ')} (default: by the ending of --out, else ndjson)
+  --out-format F    ${FORMATS.join(', ')} (default: by the ending of --out, else jsonl)
   --models DIR      the model repository (default models)
   --batch-size N    lines scored together (default 1000)
   --max-rows N      most rows in one run (default ${SETTINGS.maxBatchRows.default})
@@ -70,7 +72,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { min, max } = SETTINGS.maxBatchRows;
   const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], min, max);
   const format = oneOf('--format', options.format, DATA_FORMATS) ?? formatByEnding(file);
-  const outFormat = oneOf('--out-format', options['out-format'], RESULT_FORMATS) ?? formatOfResults(options.out);
+  const outFormat = oneOf('--out-format', options['out-format'], FORMATS) ?? formatOfResults(options.out);
   const spec = columnSpec(options);
   const path = modelPath(model, options.models);
   if (options.out !== undefined) {
@@ -94,10 +96,10 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     const startedAt = performance.now();
     const scoring = createOfflineScoring(models, OFFLINE_LIMITS, warn);
     const limits = { lines, characters: CHARACTERS_A_BATCH };
-    const takesRequests = outFormat === 'ndjson';
+    const takesRequests = outFormat === 'jsonl';
     const name = file === '-' ? 'stdin' : file;
     const rows: RowOptions = { model: opened, name, format, spec, takesRequests, limits };
-    const results = createResultFile(outFormat, opened, spec.keep ?? []);
+    const results = createResultFile(outFormat, outputsOf(opened), spec.keep ?? []);
     const exitCode = await scoreAll(input, rows, scoring, results, options.out, streams);
     const seconds = (performance.now() - startedAt) / 1000;
     const summary = options.json
@@ -165,7 +167,7 @@ function summaryText(
   );
   const mean = microBatches === 0 ? 0 : rows / microBatches;
   return (
-    `${plural(lines, 'line')} in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
+    `${plural(lines, place)} in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
     `${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${mean.toFixed(1)} rows on average${first.join('')}`
   );
 }

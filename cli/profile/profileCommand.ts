@@ -25,7 +25,9 @@ concurrency. What was measured is kept in profile.json beside the model. Nothing
                            model in the model repository
 
   --models DIR             the model repository (default models)
-  --arrival-rate N         messages a second, at random (default ${DEFAULTS.rate})
+  --rows-per-month N       how much comes, at random: dollars are those of a month of it; or
+                           --rows-per-day N, --rows-per-second N
+  --arrival-rate N         or messages a second, at random (default ${DEFAULTS.rate})
   --trace FILE             or when messages came: one time a line, seconds since 1970 or ISO 8601
   --latency-budget-ms N    most time from a message to its result, for 99 % of them (default ${DEFAULTS.budgetMs})
   --requests-per-message N requests in a message, of one row each (default 1)
@@ -82,6 +84,9 @@ function parse(args: readonly string[]) {
     models: { type: 'string', default: 'models' },
     'arrival-rate': { type: 'string' },
     trace: { type: 'string' },
+    'rows-per-second': { type: 'string' },
+    'rows-per-day': { type: 'string' },
+    'rows-per-month': { type: 'string' },
     'latency-budget-ms': { type: 'string', default: DEFAULTS.budgetMs },
     'requests-per-message': { type: 'string', default: '1' },
     'request-bytes': { type: 'string' },

@@ -7,7 +7,8 @@ import {
   type SettingsQuestion,
   settingsFor,
 } from './settings/chooseSettings.ts';
-import { type Dollars, HOST_COSTS, vcpusOf } from './settings/invocationCosts.ts';
+import { type Dollars, HOST_COSTS, rowsPerSecond, vcpusOf } from './settings/invocationCosts.ts';
+import { type MonthlyCost, monthlyCosts, SECONDS_A_MONTH } from './settings/monthlyCosts.ts';
 
 /** Everything that the command found: what it prints, keeps in `profile.json` and shows on its page are parts of it. */
 export interface ProfileReport {
@@ -16,6 +17,7 @@ export interface ProfileReport {
   readonly question: SettingsQuestion;
   readonly answer: SettingsAnswer;
   readonly recommendation: Recommendation;
+  readonly monthly: readonly MonthlyCost[];
 }
 
 /** @param architecture of the function, where it is not the construct's default */
@@ -33,6 +35,7 @@ export function createReport(
     question,
     answer,
     recommendation: recommendationOf(answer, question.budgetMs, architecture),
+    monthly: monthlyCosts(question, answer.chosen),
   };
 }
 
@@ -109,10 +112,10 @@ function recommendationOf(
 }
 
 /** What `--json` prints. */
-export function printedOf({ measured, knee, recommendation, answer }: ProfileReport) {
+export function printedOf({ measured, knee, recommendation, answer, monthly }: ProfileReport) {
   const { path: _, requestBytes: __, ...printed } = measured;
   const { candidates, forms, breakEvens } = answer;
-  return { ...printed, knee, recommendation, candidates, forms, breakEvens };
+  return { ...printed, knee, recommendation, monthly, candidates, forms, breakEvens };
 }
 
 const MAX_CANDIDATES = 10;
@@ -132,6 +135,8 @@ export function renderProfile(report: ProfileReport): string {
     measured.findings.map((finding) => `! ${finding}`).join('\n'),
     `${describeQuestion(question)}; settings tried: ${answer.tried}, the best of each batch size and window:`,
     aligned(shown, [mark, ...CANDIDATE_COLUMNS]),
+    `${describeMonth(report)}:`,
+    aligned(report.monthly, MONTH_COLUMNS),
     'US dollars for a million rows with these settings, marked >:',
     [aligned(pricedForms(answer), FORM_COLUMNS), describeUnmeasured(answer) ?? []].flat().join('\n'),
     breakEvens.map(describeBreakEven).join('\n'),
@@ -170,6 +175,26 @@ export const CANDIDATE_COLUMNS: readonly Column<Expectation>[] = [
   ['$/M rows', ({ dollarsPerMillionRows }) => dollarsPerMillionRows.total.toFixed(3)],
 ];
 
+export const MONTH_COLUMNS: readonly Column<MonthlyCost>[] = [
+  ['form', ({ way }) => way],
+  ['$ a month', ({ dollarsPerMonth }) => cents(dollarsPerMonth)],
+  ['p99 age ms', ({ p99AgeMs }) => (p99AgeMs === undefined ? '' : count(p99AgeMs))],
+  ['how', ({ how }) => how],
+];
+
+/** 0.0012, 1.23, 12,345 */
+function cents(dollars: number): string {
+  if (dollars >= 1000) return count(dollars);
+  return dollars >= 0.01 ? dollars.toFixed(2) : dollars.toPrecision(2);
+}
+
+/** How many rows a month has, of which the costs are. */
+export function describeMonth({ question }: Pick<ProfileReport, 'question'>): string {
+  const perSecond = rowsPerSecond(question);
+  const rows = Number((perSecond * SECONDS_A_MONTH).toPrecision(3));
+  return `A month of ${count(rows)} rows, ${Number(perSecond.toPrecision(3))} a second, in US dollars`;
+}
+
 type PricedForm = Dollars & { readonly name: string };
 
 export const FORM_COLUMNS: readonly Column<PricedForm>[] = [
@@ -192,12 +217,14 @@ export function describeUnmeasured({ forms }: SettingsAnswer): string | undefine
   return names.length === 0 ? undefined : `Not measured: ${names.join(', ')}.`;
 }
 
-/** Columns of one width each, numbers to the right, names of forms to the left. */
+const LEFT = ['form', 'how'];
+
+/** Columns of one width each, numbers to the right, words to the left. */
 function aligned<One>(ones: readonly One[], columns: readonly Column<One>[]): string {
   const padded = columns.map(([head, cell]) => {
     const cells = [head, ...ones.map(cell)];
     const width = Math.max(...cells.map(({ length }) => length));
-    return cells.map((text) => (head === 'form' ? text.padEnd(width) : text.padStart(width)));
+    return cells.map((text) => (LEFT.includes(head) ? text.padEnd(width) : text.padStart(width)));
   });
   const lines = [...ones.keys(), ones.length].map((line) => padded.map((cells) => cells[line]).join('  '));
   return lines.map((line) => line.trimEnd()).join('\n');

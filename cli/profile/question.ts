@@ -7,6 +7,7 @@ import { UsageError, wholeNumber } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
 import type { Measurement } from './measure/measureModel.ts';
 import type { GpuProfile, SettingsQuestion } from './settings/chooseSettings.ts';
+import { MAX_MESSAGE_BYTES, SECONDS_A_DAY, SECONDS_A_MONTH } from './settings/monthlyCosts.ts';
 import { type Arrivals, traceArrivals } from './settings/simulate.ts';
 
 /** What the command takes where nothing is said; the architecture is the construct's. */
@@ -14,13 +15,15 @@ export const DEFAULTS = { rate: '100', budgetMs: '2000', requestBytes: 512, resu
 
 const MAX_RATE = 1_000_000;
 const LONGEST_BUDGET_MS = 3_600_000;
-const MAX_BYTES = 1_048_576;
 const MAX_LENGTH = 1_048_576;
 
 /** The options of the command that say what settings are looked for. */
 interface Options {
   readonly 'arrival-rate'?: string | undefined;
   readonly trace?: string | undefined;
+  readonly 'rows-per-second'?: string | undefined;
+  readonly 'rows-per-day'?: string | undefined;
+  readonly 'rows-per-month'?: string | undefined;
   readonly 'latency-budget-ms': string;
   readonly 'requests-per-message': string;
   readonly 'request-bytes'?: string | undefined;
@@ -42,19 +45,20 @@ export async function questionOf(
   options: Options,
   warn: (message: string) => void,
 ): Promise<(measured: Measurement) => SettingsQuestion> {
-  const { trace: file, 'arrival-rate': rate, 'request-bytes': given, architecture = DEFAULTS.architecture } = options;
-  if (file !== undefined && rate !== undefined) {
-    throw new UsageError('--trace: expected it without --arrival-rate, got both; a trace has its own rate');
+  const { trace: file, 'request-bytes': given, architecture = DEFAULTS.architecture } = options;
+  const [one, other] = TRAFFIC.filter((name) => options[name] !== undefined);
+  if (one !== undefined && other !== undefined) {
+    throw new UsageError(`--${other}: expected it without --${one}, got both; each says how much comes`);
   }
   if (architecture !== 'arm64' && architecture !== 'x86_64') {
     throw new UsageError(`--architecture: expected arm64 or x86_64, got '${architecture}'`);
   }
   const budgetMs = wholeNumber('--latency-budget-ms', options['latency-budget-ms'], 1, LONGEST_BUDGET_MS);
   const requests = wholeNumber('--requests-per-message', options['requests-per-message'], 1, 10_000);
-  const requestBytes = given === undefined ? undefined : wholeNumber('--request-bytes', given, 1, MAX_BYTES);
-  const resultBytes = wholeNumber('--result-bytes', options['result-bytes'], 1, MAX_BYTES);
+  const requestBytes = given === undefined ? undefined : wholeNumber('--request-bytes', given, 1, MAX_MESSAGE_BYTES);
+  const resultBytes = wholeNumber('--result-bytes', options['result-bytes'], 1, MAX_MESSAGE_BYTES);
   const length = options.length === undefined ? undefined : wholeNumber('--length', options.length, 1, MAX_LENGTH);
-  const messagesPerSecond = rateOf(rate ?? DEFAULTS.rate);
+  const messagesPerSecond = rateOf(options, requests);
   const trace = file === undefined ? undefined : await readTrace(file);
   const prices = pricesFrom(options.prices, new Date(), warn);
   const types = Object.keys(prices.instanceHour);
@@ -77,11 +81,22 @@ export async function questionOf(
   });
 }
 
-/** @throws UsageError unless it is a number above 0 */
-function rateOf(text: string): number {
-  const rate = text.trim() === '' ? Number.NaN : Number(text);
+/** Each says how much comes, in its own words. */
+const TRAFFIC = ['arrival-rate', 'rows-per-second', 'rows-per-day', 'rows-per-month', 'trace'] as const;
+/** Seconds that rows are counted over. */
+const ROWS_OVER = { 'rows-per-second': 1, 'rows-per-day': SECONDS_A_DAY, 'rows-per-month': SECONDS_A_MONTH } as const;
+
+/** Messages a second. @throws UsageError unless what was given is a number above 0 */
+function rateOf(options: Options, requestsPerMessage: number): number {
+  const name = (Object.keys(ROWS_OVER) as (keyof typeof ROWS_OVER)[]).find((one) => options[one] !== undefined);
+  const text = name === undefined ? (options['arrival-rate'] ?? DEFAULTS.rate) : (options[name] ?? '');
+  const over = name === undefined ? 1 : ROWS_OVER[name] * requestsPerMessage;
+  const rate = text.trim() === '' ? Number.NaN : Number(text.replaceAll(/(?<=\d)[,_](?=\d{3})/g, '')) / over;
   if (rate > 0 && rate <= MAX_RATE) return rate;
-  throw new UsageError(`--arrival-rate: expected messages a second, above 0 and up to ${MAX_RATE}, got '${text}'`);
+  const unit = name === undefined ? 'messages a second' : name.replace('rows-per-', 'rows a ');
+  throw new UsageError(
+    `--${name ?? 'arrival-rate'}: expected ${unit}, above 0 and up to ${Math.floor(MAX_RATE * over)}, got '${text}'`,
+  );
 }
 
 const MAX_MONTHS = 6;

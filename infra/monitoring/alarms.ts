@@ -8,7 +8,7 @@ import {
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { TopicBase } from 'aws-cdk-lib/aws-sns';
-import { Stack } from 'aws-cdk-lib/core';
+import { Annotations, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
@@ -31,6 +31,12 @@ interface Alarms {
 
 /** One alarm for each condition that a person has to look at. */
 export function createAlarms(scope: Construct, subject: Subject, actions: AlarmActions): Alarms {
+  if (actions.onAlarm.length === 0) {
+    Annotations.of(scope).addInfoV2(
+      'batchscore:noAlarmActions',
+      'alarmActions: expected somebody to be told when an alarm goes off, got nobody; give actions such as an SnsAction, in the app the ARN of a topic as alarmTopicArn',
+    );
+  }
   const alarms = conditionsOf(subject).map((condition) => ({ condition, alarm: create(scope, condition, actions) }));
   letCloudWatchTell(
     scope,

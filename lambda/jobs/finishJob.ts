@@ -1,6 +1,7 @@
 import pLimit from 'p-limit';
-import type { z } from 'zod';
+import { z } from 'zod';
 import {
+  dataKey,
   dataKeys,
   dataPlaceIn,
   failedKeys,
@@ -15,6 +16,7 @@ import {
   reportKeys,
 } from './jobObjects.ts';
 import {
+  ANSWERED,
   FAILED_PIECE,
   FAILURE,
   type FailedPiece,
@@ -26,6 +28,7 @@ import {
   type Part,
   piecesOf,
   REPORT,
+  type Reasons,
   type Report,
 } from './jobTypes.ts';
 import { type Checkpoint, NOTHING, readCheckpoint, sumOf } from './pieceOutput.ts';
@@ -63,6 +66,7 @@ interface FinishAnswer {
   readonly job: string;
   readonly rows: number;
   readonly errors: Readonly<Record<string, number>>;
+  readonly reasons: Reasons;
   readonly failedParts: number;
   readonly manifest: string;
 }
@@ -113,6 +117,8 @@ export async function finishJob(
 
   const checkpoints = await checkpointsOf(storage, folder, [...failed.values()]);
   const total = totalOf([...reports.values()], [...checkpoints.values()]);
+  const ofGivenUp = [...checkpoints].map(([{ part, piece }, { errors }]) => ({ part, piece, errors }));
+  const reasons = await reasonsOf(storage, folder, [...reports.values(), ...ofGivenUp]);
   const { job, bucket, key, etag, bytes, model, version, plannedAt } = head;
   const manifest: Manifest = {
     job,
@@ -121,6 +127,7 @@ export async function finishJob(
     version,
     rows: total.rows,
     errors: total.errors,
+    reasons,
     failedParts: [...checkpoints].slice(0, MAX_TOLD).map(([piece, { rows }]) => ({ ...piece, rows })),
     data: { prefix: dataKeys(folder), objects: total.objects },
     bytesIn: total.bytesIn,
@@ -130,7 +137,7 @@ export async function finishJob(
   };
   await storage.put(manifestKey(folder), JSON.stringify(manifest));
   const { rows, errors } = total;
-  return { job, rows, errors, failedParts: failed.size, manifest: manifestKey(folder) };
+  return { job, rows, errors, reasons, failedParts: failed.size, manifest: manifestKey(folder) };
 }
 
 function piecesMissing(folder: string, missing: readonly string[]): JobError {
@@ -234,6 +241,47 @@ function totalOf(
   const written = reports.map(({ bytesOut, ...report }): Checkpoint => ({ ...report, bytes: bytesOut }));
   const bytesIn = reports.reduce((sum, report) => sum + report.bytesIn, 0);
   return { ...[...written, ...checkpoints].reduce(sumOf, NOTHING), bytesIn };
+}
+
+/**
+ * The first error result of each code, in the order of the input. What is said about an object of results tells which
+ * codes it has, so that as many are read as there are codes.
+ */
+async function reasonsOf(
+  storage: JobStorage,
+  folder: string,
+  pieces: readonly Pick<Report, 'part' | 'piece' | 'errors'>[],
+): Promise<Reasons> {
+  const reasons: Record<string, Reasons[string]> = {};
+  const lacks = (errors: Report['errors']) => Object.keys(errors).some((code) => !Object.hasOwn(reasons, code));
+  const inOrder = pieces.toSorted((one, other) => one.part - other.part || one.piece - other.piece);
+  for (const { part, piece, errors } of inOrder) {
+    for (let row = 0; lacks(errors); ) {
+      const key = dataKey(folder, part, piece, row);
+      const there = await storage.look(key);
+      if (there === undefined) break;
+      const answered = parseObject(ANSWERED, there.about, key);
+      row += answered.rows;
+      if (!lacks(answered.errors)) continue;
+      for (const { code, message_id, error } of errorsIn((await storage.get(key)) ?? '')) {
+        reasons[code] ??= { message_id, error };
+      }
+    }
+  }
+  return reasons;
+}
+
+const ERROR_RESULT = z.object({ message_id: z.string(), code: z.string(), error: z.string() });
+
+/** The error results among lines of results; a line has several where its request was a list of them. */
+function* errorsIn(lines: string): Generator<z.infer<typeof ERROR_RESULT>> {
+  for (const line of lines.split('\n')) {
+    if (!line.includes('"code":')) continue;
+    for (const result of [JSON.parse(line)].flat()) {
+      const parsed = ERROR_RESULT.safeParse(result);
+      if (parsed.success) yield parsed.data;
+    }
+  }
 }
 
 interface ExplainEvent {

@@ -18,6 +18,9 @@ const names = z.array(z.string()).readonly();
 const count = z.int().min(0);
 /** Error results by code. */
 const errors = z.record(z.string(), count).readonly();
+/** The first error result of each code. */
+const reasons = z.record(z.string(), z.object({ message_id: z.string(), error: z.string() }).readonly()).readonly();
+export type Reasons = z.infer<typeof reasons>;
 const separator = z.string().length(1);
 const datatype = z.string().refine((name): name is Datatype => Object.hasOwn(DATATYPES, name));
 
@@ -76,16 +79,16 @@ const INPUT_COLUMNS = z.object({
 });
 export type InputColumns = z.infer<typeof INPUT_COLUMNS>;
 
-/** What makes up one input of the model where rows are plain objects: how an array lies in it is seen row by row. */
-const OBJECT_INPUT = z.object({
-  spec: z.object({
-    name: z.string(),
-    datatype,
-    shape: z.array(count.or(z.string())).readonly(),
-    batchAxis: count.optional(),
-  }),
-  columns: names,
+/** An input or an output, as the model has it. */
+const TENSOR = z.object({
+  name: z.string(),
+  datatype,
+  shape: z.array(count.or(z.string())).readonly(),
+  batchAxis: count.optional(),
 });
+
+/** What makes up one input of the model where rows are plain objects: how an array lies in it is seen row by row. */
+const OBJECT_INPUT = z.object({ spec: TENSOR, columns: names });
 export type ObjectInput = z.infer<typeof OBJECT_INPUT>;
 
 /** What the plan found out, for every call. Written once, before the plan. */
@@ -107,6 +110,8 @@ export const JOB_HEAD = z.object({
   inputs: z.array(INPUT_COLUMNS).readonly().optional(),
   /** Of JSON lines that are plain objects. */
   objects: z.array(OBJECT_INPUT).readonly().optional(),
+  /** What each result holds, `own` where a transform makes it. */
+  outputs: z.array(TENSOR).readonly().or(z.literal('own')).optional(),
   keep: names,
   separator: separator.optional(),
   missing: z.string().optional(),
@@ -185,6 +190,7 @@ export const MANIFEST = z.object({
   version: z.string(),
   rows: count,
   errors,
+  reasons: reasons.optional(),
   failedParts: z.array(FAILED_PIECE).readonly(),
   /** Objects under `prefix`: their keys in order are the input's order. */
   data: z.object({ prefix: z.string(), objects: count }),

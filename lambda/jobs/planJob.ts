@@ -35,7 +35,7 @@ import {
   type Spec,
 } from './jobTypes.ts';
 import { CODECS, type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetRows.ts';
-import { arePlainObjects, matchKeys } from './rowRequests.ts';
+import { arePlainObjects, columnOf, matchKeys } from './rowRequests.ts';
 import { readHeader, startOfText } from './textRows.ts';
 
 export interface PlanEvent {
@@ -95,6 +95,7 @@ async function createHead(start: JobStart, deps: PlanDependencies): Promise<JobH
     pieceBytes,
     parts: parts.length,
     pieces: sumOf(parts, pieceBytes) ?? undefined,
+    outputs: outputsOf(model),
     keep: spec.keep ?? [],
     separator: spec.separator,
     missing: spec.missing,
@@ -104,6 +105,12 @@ async function createHead(start: JobStart, deps: PlanDependencies): Promise<JobH
   await storage.put(planKey(folder, 1), linesOfPlan(parts));
   await storage.put(headKey(folder), JSON.stringify(head));
   return head;
+}
+
+/** What a result of the model holds; `own` where its transform makes it. */
+export function outputsOf({ outputs, transform }: Model): NonNullable<JobHead['outputs']> {
+  if (transform?.encode !== undefined) return 'own';
+  return outputs.map(({ name, datatype, shape, batchAxis }) => ({ name, datatype, shape, batchAxis }));
 }
 
 function refuseSeparator(key: string, format: Format, { separator }: Spec): void {
@@ -301,7 +308,7 @@ export function matchColumns(model: Model, columns: readonly string[], spec: Spe
   const missing = (wanted: readonly string[]) => wanted.filter((column) => !known.has(column));
   const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
-    const wanted = given.get(input.name) ?? [input.name];
+    const wanted = given.get(input.name) ?? [columnOf(input.name, columns)];
     problems.push(...problemsOf(input, wanted, missing(wanted), columns));
     const shape = shapeInModel(input, rowShape(input, wanted.length));
     return { input: input.name, datatype: input.datatype, shape, columns: wanted };

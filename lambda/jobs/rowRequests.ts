@@ -1,4 +1,4 @@
-import { type Failure, failure, preview } from '../core/failure.ts';
+import { type Failure, failure, plural, preview } from '../core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { type Model, shapeInModel, type TensorSpec } from '../core/model.ts';
 import { DATATYPES, type Datatype } from '../core/tensor.ts';
@@ -52,7 +52,7 @@ function noRow(expected: number, got: number | undefined) {
   const what = got === undefined ? 'a quoted field that does not end' : `${got}`;
   return failure(
     'INVALID_REQUEST',
-    `line: expected ${expected} fields, as many as the header has, got ${what}; fields hold no line breaks`,
+    `line: expected ${plural(expected, 'field')}, as many as the header has, got ${what}; fields hold no line breaks`,
   );
 }
 
@@ -272,16 +272,26 @@ export function matchKeys(
   }
   // An input may be called as a member of every object, such as constructor.
   const keysOf = new Map(Object.entries(given));
-  const objects = inputs.map(({ name, datatype, shape, batchAxis }) => {
-    return { spec: { name, datatype, shape, batchAxis }, columns: keysOf.get(name) ?? [name] };
-  });
   const first = firstObject(lines);
-  if (first !== undefined) refuseMissing(first, objects, keep);
+  const there = Object.keys(first ?? {});
+  const objects = inputs.map(({ name, datatype, shape, batchAxis }) => {
+    return { spec: { name, datatype, shape, batchAxis }, columns: keysOf.get(name) ?? [columnOf(name, there)] };
+  });
+  if (first !== undefined) refuseMissing(there, objects, keep);
   return objects;
 }
 
-function refuseMissing(first: JsonObject, objects: readonly ObjectInput[], keep: readonly string[]): void {
-  const there = Object.keys(first);
+/**
+ * The column or key of an input that is not told: the one of its name, else the only one that an exporter calls so. In
+ * the names of inputs skl2onnx has `_` for whatever is no letter, digit, `_` or `+`.
+ */
+export function columnOf(input: string, there: readonly string[]): string {
+  if (there.includes(input)) return input;
+  const alike = there.filter((name) => name.replaceAll(/[^\p{L}\p{N}_+]/gu, '_') === input);
+  return alike.length === 1 ? (alike[0] ?? input) : input;
+}
+
+function refuseMissing(there: readonly string[], objects: readonly ObjectInput[], keep: readonly string[]): void {
   const missing = (keys: readonly string[]) => keys.filter((key) => !there.includes(key));
   const refuse = (what: string, names: readonly string[], cure: string): void => {
     if (names.length > 0)

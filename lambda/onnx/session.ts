@@ -324,8 +324,8 @@ function explainLoadError(message: string): string {
   if (message.includes("package 'onnxruntime-node'")) {
     return `${message}; run npm install onnxruntime-node --onnxruntime-node-install=skip (for CPU)`;
   }
-  if (/Type parameter \(\w+\) of Optype \(Concat\)/.test(message)) {
-    return `${message}; columns of different types meet there: cast them to one before, as docs/recipes.md shows`;
+  if (/Type Error: Type/.test(message)) {
+    return `${message}; columns of different types meet there: export all numbers as float32 (docs/recipes.md, A pipeline over a table)`;
   }
   return message.replace(/(Unsupported data type: )(\d+)/, (whole, text: string, number: string) => {
     const name = TYPES_NOT_CARRIED[number];

@@ -59,6 +59,18 @@ describe('the alarms', () => {
     templateOf(scoring).allResourcesProperties(ALARM, { AlarmActions: actions, OKActions: actions });
   });
 
+  it('are said at synth to tell nobody where nobody is named', () => {
+    const notesOf = (props: Parameters<typeof createScoring>[0]) =>
+      createScoring(props)
+        .node.findAll()
+        .flatMap(({ node }) => node.metadata.filter(({ type }) => type === 'aws:cdk:info').map(({ data }) => data));
+    expect(notesOf({})).toEqual([
+      expect.stringMatching(/^alarmActions: expected somebody .* alarmTopicArn .*noAlarmActions/),
+    ]);
+    const topic = new Topic(createStack(), 'OnCall');
+    expect(notesOf({ alarmActions: [new SnsAction(topic)] })).toEqual([]);
+  });
+
   it('tell others that they are over, or nobody', () => {
     const stack = createStack();
     const [onCall, board] = [new Topic(stack, 'OnCall'), new Topic(stack, 'Board')];

@@ -32,6 +32,17 @@ describe('docs/operations.md', () => {
   });
 
   it.each([
+    ['a function with jobs', { jobs: {} }],
+    ['a service', { compute: ecsCompute() }],
+  ])('says of every alarm of %s what to do first', (_, props) => {
+    const text = page.slice(page.indexOf('\n## Alarms\n'), page.indexOf('\n## Logs\n'));
+    const named = [...text.matchAll(/`([A-Z]\w+)`(?=[^|\n]*\|[^|\n]*\|[^|\n]+\|\n)/g)].map(([, name]) => name);
+    const alarms = createScoring(props).alarms.map(({ node }) => node.id);
+    expect(alarms.length).toBeGreaterThan(9);
+    expect(named).toEqual(expect.arrayContaining(alarms));
+  });
+
+  it.each([
     ['a function', {}],
     ['a GPU', { compute: lambdaGpuCompute() }],
   ])('explains every graph of the dashboard of %s, from top to bottom', (_, props) => {

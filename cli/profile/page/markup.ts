@@ -31,8 +31,9 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
+/** A number and its sign stay on one line. */
 function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] as string);
+  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] as string).replaceAll(/(?<=\d) %/g, '\u00a0%');
 }
 
 /** Three digits that count, and all before the point: 0.0312, 3.12, 312, 3,120. */

@@ -5,6 +5,7 @@ import {
   deployedRuns,
   describeBreakEven,
   describeKnee,
+  describeMonth,
   describeQuestion,
   describeSafety,
   describeStart,
@@ -12,6 +13,7 @@ import {
   FORM_COLUMNS,
   type MeasuredRun,
   MIB,
+  MONTH_COLUMNS,
   notesOf,
   type ProfileReport,
   percent,
@@ -204,7 +206,8 @@ function memoryOf({ measured, recommendation: { memoryMb } }: ProfileReport): Ma
 }
 
 /** What batch sizes and windows come to for the traffic that was asked for. */
-function settings({ answer, question }: ProfileReport): Markup {
+function settings(report: ProfileReport): Markup {
+  const { answer, question } = report;
   const { candidates, chosen, oneByOne, tried } = answer;
   const { budgetMs } = question;
   const ageOf = ({ p99AgeMs }: Expectation): number => p99AgeMs;
@@ -244,7 +247,8 @@ ${figure({
   series: series(costOf),
   rings: [[chosen.batchSize, costOf(chosen)]],
 })}</div>
-${table('The best of each batch size and window', candidates, CANDIDATE_COLUMNS, chosen)}`;
+<h3>${describeMonth(report)}</h3>
+${table('A month', report.monthly, MONTH_COLUMNS)}${table('The best of each batch size and window', candidates, CANDIDATE_COLUMNS, chosen)}`;
 }
 
 function costOf({ dollarsPerMillionRows }: Expectation): number {

@@ -38,14 +38,17 @@ export interface SettingsQuestion {
   readonly gpus?: readonly GpuProfile[] | undefined;
 }
 
-export interface SettingsAnswer extends Choice, FormComparison {
+export interface SettingsAnswer extends FoundSettings, FormComparison {
+  /** Forms of compute; null where nothing was measured on one. */
+  readonly forms: readonly { readonly name: string; readonly dollarsPerMillionRows: Dollars | null }[];
+}
+
+interface FoundSettings extends Choice {
   /** How many times as many rows a second the best run gives as one row a run. */
   readonly gain: number;
   readonly tried: number;
   /** The best of each batch size and window, the cheapest first. */
   readonly candidates: readonly Expectation[];
-  /** Forms of compute; null where nothing was measured on one. */
-  readonly forms: readonly { readonly name: string; readonly dollarsPerMillionRows: Dollars | null }[];
 }
 
 /** Messages that are simulated: of so many seconds, within bounds. */
@@ -57,24 +60,38 @@ const SIMULATED = { seconds: 20, min: 4_000, max: 10_000 };
  * @throws Error where the model's runs take more memory than a function has, or longer than its timeout
  */
 export function settingsFor(question: SettingsQuestion): SettingsAnswer {
-  const { trace, messagesPerSecond, budgetMs } = question;
+  const found = settingsOf(question);
+  if (found === undefined) throw new Error(tooLarge(question));
+  const arrivals = arrivalsOf(question);
+  const forms = formsOf(found, question);
+  return {
+    ...found,
+    forms: forms.map(({ name, dollarsAt }) => ({ name, dollarsPerMillionRows: dollarsAt?.(arrivals) ?? null })),
+    ...compareForms(forms),
+  };
+}
+
+function arrivalsOf({ trace, messagesPerSecond }: SettingsQuestion): Arrivals {
   const { seconds, min, max } = SIMULATED;
   const count = Math.ceil(Math.min(max, Math.max(min, messagesPerSecond * seconds)));
-  const arrivals = trace ?? poissonArrivals(messagesPerSecond, count);
+  return trace ?? poissonArrivals(messagesPerSecond, count);
+}
+
+/** Without what other forms of compute cost. @returns undefined where no function holds the traffic */
+export function settingsOf(question: SettingsQuestion): FoundSettings | undefined {
+  const { budgetMs } = question;
+  const arrivals = arrivalsOf(question);
   const candidates = candidatesFor(question);
   const expectations = candidates.map((candidate) => expectationOf(candidate, arrivals, question));
   const best = bestOfEach(expectations, budgetMs);
   const { gain, sureGain } = candidates[0]?.invocation.times ?? { gain: 1, sureGain: 1 };
   const choice = choose(best, { gain, sureGain }, budgetMs);
-  if (choice === undefined) throw new Error(tooLarge(question));
-  const forms = formsOf(choice, question);
+  if (choice === undefined) return undefined;
   return {
     ...choice,
     gain,
     tried: expectations.length,
     candidates: best.toSorted((a, b) => total(a) - total(b)),
-    forms: forms.map(({ name, dollarsAt }) => ({ name, dollarsPerMillionRows: dollarsAt?.(arrivals) ?? null })),
-    ...compareForms(forms),
   };
 }
 
@@ -291,11 +308,11 @@ function choose(
     return { ...found, chosen: cheapest, reason };
   }
   const saved = `${usd(cheapest)} a million rows in place of ${usd(oneByOne)} one by one`;
-  const gathered = `${cheapest.messagesPerInvocation.toFixed(1)} messages to an invocation`;
+  const gathered = `batches of ${cheapest.messagesPerInvocation.toFixed(1)} messages on average`;
   return {
     ...found,
     chosen: cheapest,
-    reason: `${gains}; with ${gathered} it is ${saved}, and all but 1 % are answered within ${seconds(cheapest)} of ${budgetMs / 1000} s`,
+    reason: `at this traffic ${gathered} cost ${saved}, and all but 1 % are answered within ${seconds(cheapest)} of ${budgetMs / 1000} s; ${gains}`,
   };
 }
 
@@ -307,7 +324,7 @@ function doesNotPay(gain: number): string {
 }
 
 function savedByHops(oneByOne: Expectation, cheapest: Expectation | undefined): string {
-  if (cheapest === undefined || cheapest.batchSize === 1) return '';
+  if (cheapest === undefined || total(cheapest) >= total(oneByOne)) return '';
   return (
     `; batches of ${cheapest.batchSize} within ${cheapest.windowSeconds} s would save calls and round trips alone, ` +
     `${usd(cheapest)} a million rows in place of ${usd(oneByOne)}`
@@ -333,7 +350,7 @@ function total({ dollarsPerMillionRows }: Expectation): number {
 }
 
 function usd(expectation: Expectation): string {
-  return `${total(expectation).toFixed(2)} $`;
+  return `$${total(expectation).toFixed(2)}`;
 }
 
 function seconds({ p99AgeMs }: Expectation): string {

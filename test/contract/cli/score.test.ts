@@ -96,7 +96,7 @@ describe('batchscore score', () => {
     const out = inFolder('out.csv');
     const args = ['digits', file, '--inputs', 'image=p0..p63', '--keep', 'label', '--out', out, '--batch-size', '64'];
     const { code, stdout } = await batchscore(['score', ...args]);
-    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^500 lines .* 500 scored;/) });
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^500 rows .* 500 scored;/) });
     const rows = readFileSync(out, 'utf8')
       .trimEnd()
       .split('\n')
@@ -229,7 +229,7 @@ describe('batchscore score', () => {
     [
       ['models/digits', '-', '--format', 'avro'],
       2,
-      /--format: expected one of requests, ndjson, csv, parquet, npy, got 'avro'/,
+      /--format: expected one of requests, objects, csv, parquet, npy, got 'avro'/,
     ],
     [
       ['models/digits', '-', '--format', 'parquet'],

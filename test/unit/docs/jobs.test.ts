@@ -33,7 +33,7 @@ describe('what a job costs', () => {
       return row
         .split(' | ')
         .slice(-3)
-        .map((cell) => Number.parseFloat(cell));
+        .map((cell) => Number.parseFloat(cell.replace('$', '')));
     };
     for (const part of ['compute', 'objects', 'transitions', 'all'] as const) {
       const name = part === 'objects' ? 'S3' : part;

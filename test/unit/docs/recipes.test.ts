@@ -26,17 +26,17 @@ const BLOCKS = blocksOf(PAGE);
 const [ROWS, FLOWER, LABEL] = ['batch', spec('features', 'FP32', 'batch', 4), spec('label', 'INT64', 'batch')];
 const SCORES = [spec('scores', 'FP32', ROWS, 3)];
 const CLASSES = [LABEL, spec('probabilities', 'FP32', ROWS, 3)];
-const CELLS = ['amount', 'age_days'].map((name) => spec(name, 'FP64', ROWS, 1));
+const CELLS = ['age', 'annual_income', 'visits', 'is_member'].map((name) => spec(name, 'FP32', ROWS, 1));
+const WORDS = ['country', 'plan'].map((name) => spec(name, 'BYTES', ROWS, 1));
 const STREAM = [spec('frames', 'FP32', ROWS, 3, 4), { ...spec('state', 'FP32', ROWS, 1, 2), batchAxis: 1 }];
 const TOKENS = ['input_ids', 'attention_mask'].map((name) => spec(name, 'INT64', ROWS, 'sequence'));
 
 /** What the page's exporters make of the models, with scores of their own: zeros. */
 const MODELS = repositoryOf(
   standIn('iris', [FLOWER], CLASSES),
-  standIn('iris-lightgbm', [FLOWER], CLASSES),
   standIn('iris-torch', [FLOWER], SCORES),
   standIn('iris-int8', [FLOWER], SCORES),
-  standIn('fraud', [...CELLS, spec('country', 'BYTES', ROWS, 1)], [LABEL, spec('probabilities', 'FP32', ROWS, 2)]),
+  standIn('churn', [...CELLS, ...WORDS], [LABEL, spec('probabilities', 'FP32', ROWS, 2)]),
   standIn('voice', STREAM, [spec('score', 'FP32', ROWS, 1)]),
   standIn('bert', TOKENS, [spec('logits', 'FP32', ROWS, 2)]),
 );

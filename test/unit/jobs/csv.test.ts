@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Tensor } from '../../../lambda/core/tensor.ts';
 import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { fieldsOf } from '../../../lambda/jobs/rowRequests.ts';
 import { expandColumns } from '../../../lambda/jobs/submitJob.ts';
-import { jobOf, planOf, runJob } from '../../helpers/jobs.ts';
+import { jobOf, manifestIn, planOf, runJob } from '../../helpers/jobs.ts';
 import { inMemoryModel, lineModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
 /** Gives back what it is given, of each datatype that a field can have. */
@@ -74,6 +75,20 @@ describe('a job of CSV', () => {
     expect(rows[5]?.error).toMatch(/^line: expected 5 fields, as many as the header has, got 3;/);
   });
 
+  it('says in its manifest what the first error of each code was, wherever it lies', async () => {
+    const csv = 'x\n1\none\n2\n3\n3,4\ntwo\n5,6\n';
+    const job = jobOf('in/a.csv', csv, { partBytes: 20, pieceBytes: 10 });
+    await runJob(job);
+    const { errors, reasons } = manifestIn(job.storage);
+    expect({ errors, reasons }).toEqual({
+      errors: { INVALID_DATA: 2, INVALID_REQUEST: 2 },
+      reasons: {
+        INVALID_DATA: { message_id: '4', error: `column 'x': expected a value of FP32, got "one"; fix that row` },
+        INVALID_REQUEST: { message_id: '12', error: expect.stringMatching(/^line: expected 1 field, .* got 2;/) },
+      },
+    });
+  });
+
   it('may have another separator, and empty cells that become a number', async () => {
     const csv = 'x0;x1;n;b;t\n1,5;2;1;1;"a;b"\n1.5;;;1;\n';
     const rows = await scored(csv, { inputs: INPUTS, separator: ';', missing: '0' });
@@ -98,6 +113,24 @@ describe('a job of CSV', () => {
     expect(rows.map(({ kept }) => kept)).toEqual([{ id: 1 }, { id: 2 }, { id: 3 }]);
     const filled = await scored(text, { inputs: INPUTS, missing: 'nan' }, ECHO, 'in/a.ndjson');
     expect(filled.map(valuesOf)[1]).toEqual([['NaN', 2], [8], [false], ['b']]);
+  });
+
+  it('finds the columns whose names the exporter has changed, where only one can be meant', async () => {
+    const model = (name: string) => {
+      const contract = { inputs: [spec(name, 'INT64', 'rows')], outputs: [spec('y', 'INT64', 'rows')] };
+      const copied = ({ data, ...input }: Tensor): Tensor => ({
+        ...input,
+        name: 'y',
+        data: data.slice() as typeof data,
+      });
+      return repositoryOf(inMemoryModel(contract, (inputs) => inputs.map(copied)));
+    };
+    const one = await scored('a id,größe (m)\n1,2\n', {}, model('größe__m_'));
+    expect(one.map(valuesOf)).toEqual([[[2]]]);
+    const line = await scored('{"größe (m)":2}\n', {}, model('größe__m_'), 'in/a.jsonl');
+    expect(line.map(valuesOf)).toEqual([[[2]]]);
+    expect((await scored('a b,a_b\n1,2\n', {}, model('a_b'))).map(valuesOf)).toEqual([[[2]]]);
+    await expect(scored('a b,a-b\n1,2\n', {}, model('a_b'))).rejects.toThrow(/got "a_b"; did you mean/);
   });
 
   it('is done where it has a header and no rows', async () => {

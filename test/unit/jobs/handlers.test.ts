@@ -56,7 +56,14 @@ describe('the functions of jobs', () => {
       expect(await call<ScoreEvent>(event)).toEqual(event);
     }
     const answer = await control({ action: 'finish', start: start(storage) });
-    expect(answer).toEqual({ job: 'job', rows: 3, errors: {}, failedParts: 0, manifest: `${FOLDER}manifest.json` });
+    expect(answer).toEqual({
+      job: 'job',
+      rows: 3,
+      errors: {},
+      reasons: {},
+      failedParts: 0,
+      manifest: `${FOLDER}manifest.json`,
+    });
     expect((await rowsOf(storage)).map((row) => row.model_version)).toEqual(['1', '2', '1']);
   });
 

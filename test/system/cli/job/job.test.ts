@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { parquetReadObjects } from 'hyparquet';
 import { UsageError } from '../../../../cli/arguments.ts';
 import { job } from '../../../../cli/job.ts';
 import { createJobStorage } from '../../../../lambda/aws/jobStorage.ts';
@@ -44,7 +45,7 @@ describe('batchscore job', () => {
     const [id = ''] = stdout.split(' ');
     expect(code).toBe(3);
     expect(stdout).toMatch(
-      /^[0-9a-f]{32} is submitted; results go to s3:.*\n.* is done: 60 rows in .*, INVALID_DATA 1\n$/,
+      /^[0-9a-f]{32} is submitted; results go to s3:.*\n.* is done: 60 rows in .*, INVALID_DATA 1\nINVALID_DATA, first in the row with message_id \d+: column 'x': .*"oops".*\n$/,
     );
     const out = inFolder('out.jsonl');
     const fetched = await run('fetch', id, '--out', out, '--json');
@@ -56,6 +57,14 @@ describe('batchscore job', () => {
     expect(rows.map(({ code: failed }) => failed)).toEqual(
       Array.from({ length: ROWS }, (_, x) => (x === 7 ? 'INVALID_DATA' : undefined)),
     );
+    const table = inFolder('out.parquet');
+    expect((await run('fetch', id, '--out', table)).code).toBe(3);
+    const found = await parquetReadObjects({ file: new Uint8Array(readFileSync(table)).buffer });
+    expect(found.slice(6, 9)).toEqual([
+      { message_id: expect.any(String), name: 'n6', y: 13, code: null, error: null },
+      { message_id: expect.any(String), name: 'a', y: null, code: 'INVALID_DATA', error: expect.any(String) },
+      { message_id: expect.any(String), name: 'n8', y: 17, code: null, error: null },
+    ]);
     const status = await run('status', id);
     expect([status.code, status.stdout]).toEqual([3, expect.stringContaining('is done: 60 rows')]);
   });

@@ -19,7 +19,7 @@ describe('results as CSV', () => {
 
   it('have a column for each element of a vector, JSON for what has an open or a second axis, and texts as they are', async () => {
     const file = '{"left":[1,2],"right":[3,4],"bias":5}';
-    const open = await scoreData(sumModel(), file, { format: 'ndjson' });
+    const open = await scoreData(sumModel(), file, { format: 'objects' });
     expect(open.csv).toEqual(['message_id,sums,total,label,code,error', '1,"[4,6]",15,total 15,,']);
     const vector = await scoreData(echoModel('FP32', [1, 3]), '{"in":[0.1,2,-3]}');
     expect(vector.csv).toEqual(['message_id,out.0,out.1,out.2,code,error', '1,0.1,2,-3,,']);
@@ -54,7 +54,7 @@ describe('results as CSV', () => {
 
   it('have what a transform makes of the outputs as JSON', async () => {
     const model = echoModel('FP32', [], { transform: { encode: () => ({ label: 'a "b"' }) } });
-    const { csv } = await scoreData(model, '{"in":1}', { format: 'ndjson' });
+    const { csv } = await scoreData(model, '{"in":1}', { format: 'objects' });
     expect(csv).toEqual(['message_id,result,code,error', '1,"{""label"":""a \\""b\\""""}",,']);
   });
 

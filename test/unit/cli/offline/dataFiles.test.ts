@@ -11,7 +11,7 @@ async function told(...args: Parameters<typeof scoreData>): Promise<unknown[]> {
 }
 
 const csv = { format: 'csv' } as const;
-const ndjson = { format: 'ndjson' } as const;
+const objects = { format: 'objects' } as const;
 
 describe('a CSV file', () => {
   it('is matched by the names of its columns, with a byte order mark, \\r\\n, quotes and blank lines', async () => {
@@ -73,7 +73,7 @@ describe('a CSV file', () => {
 
 describe.each([
   ['CSV', 'constructor,b\n1,2', csv],
-  ['plain objects', '{"constructor":1,"b":2}', ndjson],
+  ['plain objects', '{"constructor":1,"b":2}', objects],
 ])('a file of %s', (_, file, format) => {
   it('may be for inputs that are called as members of every object', async () => {
     const input = { datatype: 'FP32', shape: ['batch'] } as const;
@@ -99,7 +99,7 @@ describe('a file of plain objects', () => {
       { left: [1], right: [1], bias: 2 },
     ];
     const file = rows.map((row) => JSON.stringify(row)).join('\n');
-    const { results } = await scoreData(sumModel(), file, { ...ndjson, spec: { keep: ['note', 'bias'] } });
+    const { results } = await scoreData(sumModel(), file, { ...objects, spec: { keep: ['note', 'bias'] } });
     expect(results.map(({ code, outputs, kept }) => [code ?? (outputs as { data: unknown }[])[1]?.data, kept])).toEqual(
       [
         [[15], { note: 'a', bias: 5 }],
@@ -123,14 +123,14 @@ describe('a file of plain objects', () => {
       7,
       [[[1]]],
     ];
-    const { results } = await scoreData(model, rows.map((row) => JSON.stringify({ in: row })).join('\n'), ndjson);
+    const { results } = await scoreData(model, rows.map((row) => JSON.stringify({ in: row })).join('\n'), objects);
     const shapes = results.map(({ code, outputs }) => code ?? (outputs as { shape: number[] }[])[0]?.shape);
     expect(shapes).toEqual([[1, 2, 2], [1, 2, 3], ...Array.from({ length: 5 }, () => 'INVALID_SHAPE')]);
   });
 
   it('may have an input in several keys', async () => {
     const spec = { inputs: { in: ['b', 'a'] } };
-    expect(await told(echoModel('BYTES', [2]), '{"a":"ü","b":"x"}\n{"a":1,"b":"x"}', { ...ndjson, spec })).toEqual([
+    expect(await told(echoModel('BYTES', [2]), '{"a":"ü","b":"x"}\n{"a":1,"b":"x"}', { ...objects, spec })).toEqual([
       ['1', ['x', 'ü']],
       ['2', 'INVALID_DATA'],
     ]);
@@ -150,7 +150,7 @@ describe('a file of plain objects', () => {
       deep,
     ];
     const file = ['{"x":1,"k":2}', ...lines].join('\n');
-    expect(await told(lineModel(), file, { ...ndjson, spec: { keep: ['k'] }, chunk: 5000 })).toEqual([
+    expect(await told(lineModel(), file, { ...objects, spec: { keep: ['k'] }, chunk: 5000 })).toEqual([
       ['1', [3]],
       ['2', 'INVALID_JSON'],
       ['3', 'INVALID_REQUEST'],
@@ -169,7 +169,7 @@ describe('a file of plain objects', () => {
     ['{"x":1}', { keep: ['k'] }, /^keep: expected keys of the first line \("x"\), got "k"/],
     ['{"x":1}', { inputs: { y: ['x'] } }, /^inputs: expected inputs of the model \(x\), got "y"/],
   ])('is refused before anything is scored: %s %j', async (file, spec, message) => {
-    await expect(scoreData(lineModel(), file, { ...ndjson, spec })).rejects.toThrow(message);
+    await expect(scoreData(lineModel(), file, { ...objects, spec })).rejects.toThrow(message);
   });
 });
 
@@ -180,13 +180,15 @@ describe('lines of JSON', () => {
     ['{"model_name":"line","x":1}', 'requests'],
     ['[{"x":1}]', 'requests'],
     ['nope', 'requests'],
-    ['{}\n{"x":1}', 'ndjson'],
-    ['nope\n{"x":1}', 'ndjson'],
+    ['{}\n{"x":1}', 'objects'],
+    ['nope\n{"x":1}', 'objects'],
   ])('that begin with %j are %s', async (file, kind) => {
     const { results } = await scoreData(lineModel(), file);
     expect(results).toHaveLength(file.split('\n').length);
     const isData = results.some(({ outputs }) => outputs !== undefined);
-    expect(isData ? 'ndjson' : results.some(({ code }) => code === 'MISSING_INPUT') ? 'ndjson' : 'requests').toBe(kind);
+    expect(isData ? 'objects' : results.some(({ code }) => code === 'MISSING_INPUT') ? 'objects' : 'requests').toBe(
+      kind,
+    );
   });
 
   it('are requests of a model with a transform, whatever their keys', async () => {
@@ -225,13 +227,13 @@ describe('whatever the form of a file', () => {
           const spec = { inputs: { in: ['a', 'b'] } };
           const files = {
             csv: `a,b\n${values.map((row) => row.join(',')).join('\n')}`,
-            ndjson: values.map(([a, b]) => JSON.stringify({ b, a })).join('\n'),
+            objects: values.map(([a, b]) => JSON.stringify({ b, a })).join('\n'),
             npy: npyFile('<f4', [values.length, 2], new Uint8Array(Float32Array.from(values.flat()).buffer)),
           };
           const how = { chunk, rows: size };
           const scored = await Promise.all([
             scoreData(model, files.csv, { ...how, format: 'csv', spec }),
-            scoreData(model, files.ndjson, { ...how, spec }),
+            scoreData(model, files.objects, { ...how, spec }),
             scoreData(model, files.npy, { ...how, format: 'npy' }),
           ]);
           for (const { results, csv: lines } of scored) {

@@ -3,6 +3,7 @@ import { createResultFile } from '../../../../cli/offline/resultFiles.ts';
 import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
+import { outputsOf } from '../../../../lambda/jobs/planJob.ts';
 
 import { repositoryOf } from '../../../helpers/scoring.ts';
 
@@ -19,7 +20,7 @@ export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' 
 export async function scoreData(model: Model, file: Buffer | string, options: DataOptions = {}) {
   const { chunk = 7, rows = 2, spec = {}, format, takesRequests = true, bytes } = options;
   const scoring = createOfflineScoring(repositoryOf(model), OFFLINE_LIMITS, () => {});
-  const csv = createResultFile('csv', model, spec.keep ?? []);
+  const csv = createResultFile('csv', outputsOf(model), spec.keep ?? []);
   const limits = { lines: rows, characters: 1_000_000 };
   const texts: string[] = [];
   const source = { model, name: 'file', format, spec, takesRequests, limits };

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { renderPage } from '../../../../../cli/profile/page/profilePage.ts';
+import { renderPage as renderedPage } from '../../../../../cli/profile/page/profilePage.ts';
 import { CANDIDATE_COLUMNS, type ProfileReport, RUN_COLUMNS } from '../../../../../cli/profile/profileReport.ts';
 import { type Given, reportOf } from './reports.ts';
 
@@ -66,6 +66,9 @@ describe.each([
 });
 
 const REPORT = reportOf();
+
+/** A number and its sign stay on one line, which a reader does not see. */
+const renderPage = (report: ProfileReport): string => renderedPage(report).replaceAll('\u00a0', ' ');
 
 describe('what the page says', () => {
   it('recommends in words and as a fragment that can be copied', () => {
