@@ -28,6 +28,8 @@ and with boto3. The request is one of samples.jsonl, or made up, and was run fro
   --models DIR      the model repository (default models)
   --samples FILE    also write the sample requests there, one a line
   --binary          in their binary form; the commands that are printed then send that
+  --prove           prove the model thoroughly and keep that as proof.json beside it, unless one
+                    that fits is there: hosts then start without these checks
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print one JSON object, nothing in it cut
   --help            show this
@@ -48,6 +50,7 @@ const OPTIONS = {
   models: { type: 'string', default: 'models' },
   samples: { type: 'string' },
   binary: { type: 'boolean', default: false },
+  prove: { type: 'boolean', default: false },
   providers: { type: 'string', default: 'cpu' },
   json: { type: 'boolean', default: false },
 } as const;
@@ -57,7 +60,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const [name = ''] = positionals;
   const path = modelPath(name, options.models);
   if (options.samples !== undefined) await refuseMissingFolder(options.samples);
-  const found = await inspectModel(path, options.providers.split(','));
+  const found = await inspectModel(path, options.providers.split(','), options.prove);
   if (options.samples !== undefined) await refuseOverwriting('--samples', options.samples, [found.path]);
   const samples = found.opened?.samples ?? [];
   if (options.binary) refuseWithoutBinary(samples);

@@ -30,6 +30,9 @@ import {
 } from '../../lambda/aws/fetchModels.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
 import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
+import { findModels } from '../../lambda/onnx/findModels.ts';
+import { openModelAlone } from '../../lambda/onnx/repository.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 import { parseCommand, type Streams, UsageError } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { assertCredentials } from './deployment.ts';
@@ -45,6 +48,8 @@ published later, and a deployment has the models that it names.
                       training are left out, as they are of images
   s3://BUCKET/PREFIX  where it goes; what is there already is not sent again
 
+  --prove             first prove each model that has no proof.json beside it which fits, and keep
+                      that there: functions then start without these checks
   --region REGION     the bucket's region (default: that of the AWS profile)
   --json              print the summary as one JSON object
   --help              show this
@@ -59,10 +64,12 @@ const FILES_AT_A_TIME = 8;
 async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['FOLDER', 's3://BUCKET/PREFIX'], {
     region: { type: 'string' },
+    prove: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   });
   const [folder = '', target = ''] = positionals;
   const { bucket, prefix } = targetOf(target);
+  if (options.prove) await proveModels(folder, (message) => streams.stderr.write(`${message}\n`));
   const files = await readModels(folder);
   const manifest = writeManifest(files);
   const digest = digestOf(manifest);
@@ -104,6 +111,27 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     finished();
   }
   return exitCode() ?? 0;
+}
+
+/**
+ * Opens each model alone, as a host on a processor does, and keeps what its checks found beside it.
+ *
+ * @throws Error naming the first model that cannot be proved, or whose proof cannot be written
+ */
+async function proveModels(folder: string, say: (message: string) => void): Promise<void> {
+  checkModelsFolder(folder, undefined);
+  for (const { path } of findModels(folder)) {
+    const models = await openModelAlone(path, {
+      maxBatchRows: SETTINGS.maxBatchRows.default,
+      maxBatchElements: SETTINGS.maxBatchElements.default,
+      providers: SETTINGS.providers.default,
+      allowProviderFallback: false,
+      keepsProof: true,
+      warn: say,
+      inform: say,
+    });
+    await models.close();
+  }
 }
 
 /** @throws UsageError for what is no place, or one that holds a published repository */

@@ -75,7 +75,7 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
     model: started.model,
     version: started.version,
     path: started.path,
-    digest: modelDigest(started.path),
+    digest: await modelDigest(started.path),
     date: new Date().toISOString(),
     machine: thisMachine(),
     provider: started.provider,
