@@ -2,6 +2,7 @@ import { relative } from 'node:path';
 import { MAX_MESSAGE_BYTES } from '../../lambda/aws/sendBatches.ts';
 import { plural } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
+import { proofPath } from '../../lambda/onnx/proof.ts';
 import { modelPath, parseCommand, printable, type Streams, UsageError } from '../arguments.ts';
 import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import {
@@ -59,8 +60,17 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL'], OPTIONS);
   const [name = ''] = positionals;
   const path = modelPath(name, options.models);
+  const providers = options.providers.split(',');
+  if (options.prove && providers[0] !== 'cpu') {
+    throw new UsageError(
+      `--prove: expected the provider 'cpu', because others are proved at each start, got '${providers[0]}'`,
+    );
+  }
   if (options.samples !== undefined) await refuseMissingFolder(options.samples);
-  const found = await inspectModel(path, options.providers.split(','), options.prove);
+  const found = await inspectModel(path, providers, options.prove);
+  if (options.prove && found.opened !== undefined) {
+    streams.stderr.write(`${proofPath(found.path)}: what the checks found is kept there\n`);
+  }
   if (options.samples !== undefined) await refuseOverwriting('--samples', options.samples, [found.path]);
   const samples = found.opened?.samples ?? [];
   if (options.binary) refuseWithoutBinary(samples);

@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import {
   AbortMultipartUploadCommand,
   type CompletedPart,
@@ -29,9 +31,10 @@ import {
   writeManifest,
 } from '../../lambda/aws/fetchModels.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
-import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
+import { MODEL_FILE, parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
 import { findModels } from '../../lambda/onnx/findModels.ts';
 import { openModelAlone } from '../../lambda/onnx/repository.ts';
+import { storeApart, weightsPath } from '../../lambda/onnx/weights.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { parseCommand, type Streams, UsageError } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
@@ -70,7 +73,9 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const [folder = '', target = ''] = positionals;
   const { bucket, prefix } = targetOf(target);
   if (options.prove) await proveModels(folder, (message) => streams.stderr.write(`${message}\n`));
-  const files = await readModels(folder);
+  const apart = mkdtempSync(join(tmpdir(), 'batchscore-publish-'));
+  process.once('exit', () => rmSync(apart, { recursive: true, force: true }));
+  const files = await readModels(folder, apart);
   const manifest = writeManifest(files);
   const digest = digestOf(manifest);
   const place = prefix === '' ? digest : `${prefix}/${digest}`;
@@ -90,7 +95,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { exitCode, finished } = listenForInterruption('the upload, by removing unfinished parts', interrupt);
   const putFile = createPutFile({ s3, bucket, signal: stopping.signal, onBytes });
   try {
-    const uploaded = await putFiles(putFile, folder, place, files, stopping);
+    const uploaded = await putFiles(putFile, place, files, stopping);
     // Last: where the manifest is, all that it names is.
     const content = Buffer.from(manifest);
     await putFile({
@@ -157,15 +162,13 @@ function ruleBrokenBy(target: string): string {
  */
 async function putFiles(
   putFile: PutFile,
-  folder: string,
   place: string,
-  files: readonly ModelFile[],
+  files: readonly SourceFile[],
   stopping: AbortController,
 ): Promise<number> {
   const atATime = pLimit(FILES_AT_A_TIME);
-  const put = async ({ path, ...file }: ModelFile): Promise<boolean> => {
+  const put = async ({ path, name, ...file }: SourceFile): Promise<boolean> => {
     stopping.signal.throwIfAborted();
-    const name = join(folder, path);
     return putFile({ ...file, key: fileKey(place, path), name, read: (part) => readPart(name, part) });
   };
   const outcomes = files.map((file) => atATime(() => put(file)).catch((error) => void stopping.abort(error)));
@@ -195,19 +198,32 @@ function report({ uri, files, bytes, uploaded }: Summary, json: boolean, streams
 
 export const publish = { help: HELP, run };
 
+/** A file as it is published, and where it lies here. */
+interface SourceFile extends ModelFile {
+  readonly name: string;
+}
+
 /**
  * The files of a model repository that is checked as a deployment checks it: those that an image would get.
  *
- * @throws Error naming what a host would refuse at start
+ * @param apart where large models go, with their weights apart
+ * @throws Error naming what a host would refuse at start, or for what there is no room
  */
-async function readModels(folder: string): Promise<ModelFile[]> {
+async function readModels(folder: string, apart: string): Promise<SourceFile[]> {
   checkModelsFolder(folder, undefined);
-  const files: ModelFile[] = [];
-  for (const path of deployedFiles(folder)) files.push(await readModelFile(folder, path));
+  const files: SourceFile[] = [];
+  for (const path of deployedFiles(folder)) {
+    const there = join(apart, path);
+    const isModel = path.endsWith(`/${MODEL_FILE}`);
+    if (isModel) mkdirSync(dirname(there), { recursive: true });
+    if (isModel && storeApart(join(folder, path), there)) {
+      for (const part of [path, weightsPath(path)]) files.push(await readModelFile(apart, part));
+    } else files.push(await readModelFile(folder, path));
+  }
   return files;
 }
 
-async function readModelFile(folder: string, path: string): Promise<ModelFile> {
+async function readModelFile(folder: string, path: string): Promise<SourceFile> {
   if (!isSafePath(path)) {
     throw new Error(
       `${join(folder, path)}: expected a name without backslashes and control characters; rename or remove it`,
@@ -216,7 +232,7 @@ async function readModelFile(folder: string, path: string): Promise<ModelFile> {
   const { size: bytes } = await stat(join(folder, path));
   const parts: string[] = [];
   for (const part of partsOf(bytes)) parts.push(hash('sha256', await readPart(join(folder, path), part)));
-  return { path, bytes, parts };
+  return { path, name: join(folder, path), bytes, parts };
 }
 
 /** A part of a file, or what there is of it. */

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Failure, failure } from '../core/failure.ts';
 import type { ModelRepository } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';

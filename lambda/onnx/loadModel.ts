@@ -96,7 +96,7 @@ export async function loadModel(
   const proof =
     provable && !options.ignoreKept && !options.isThorough ? findProof(location, config, options) : undefined;
   // The model is read for its digest while it is opened, unless the proof says how to open it.
-  const threads = proof?.found.threads !== undefined && (await proof.isOfModel()) ? proof.found.threads : undefined;
+  const threads = proof?.found.threads !== undefined && (await proof.isOfModel) ? proof.found.threads : undefined;
   const { session, providers, devices } = await openWithProviders(
     {
       path: location.path,
@@ -113,7 +113,7 @@ export async function loadModel(
     const cost = options.ignoreKept ? undefined : await costOf(location, config, providers, warn);
     const model = { ...toModel(location, contract, session, config, options.maxBatchRows), cost, transform };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
-    const proved = (await proof?.isOfModel()) && proof ? await restore(model, proof.found, location, warn) : undefined;
+    const proved = (await proof?.isOfModel) && proof ? await restore(model, proof.found, location, warn) : undefined;
     const keepsProof = provable && proved === undefined && options.keepsProof === true;
     const prepared =
       proved ??

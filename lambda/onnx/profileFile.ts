@@ -1,15 +1,14 @@
-import { createHash } from 'node:crypto';
-import { createReadStream, readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { extrapolate, tableCost } from '../core/cost.ts';
 import { messageOf } from '../core/failure.ts';
 import type { Cost } from '../core/model.ts';
 
 import { readJsonIfThere } from './modelConfig.ts';
-import { externalFilesOf } from './modelFile.ts';
+import { modelDigest } from './weights.ts';
 
 /** What a profile must agree with to be of any use here. */
 interface ProfileUse {
@@ -190,25 +189,6 @@ function readProfile(modelPath: string): ProfileFile | undefined {
   const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (bytes > MAX_BYTES) throw new Error(`${path}: expected a profile of ${MAX_BYTES} bytes at most, got ${bytes}`);
   return readJsonIfThere(path, schema, 'profile');
-}
-
-/** Of a second's work at most a thousandth is done at once. */
-const CHUNK_BYTES = 1024 * 1024;
-
-/**
- * The SHA-256 of a model: of the `.onnx` file, followed by the files that it keeps weights in, by their names. A gigabyte
- * takes one to two seconds; whoever waits can do other work meanwhile.
- *
- * @param path of a whole ONNX model
- * @returns `sha256:` and 64 digits
- * @throws Error of the system when a file cannot be read
- */
-export async function modelDigest(path: string): Promise<string> {
-  const sha256 = createHash('sha256');
-  for (const file of [path, ...externalFilesOf(path)]) {
-    for await (const chunk of createReadStream(file, { highWaterMark: CHUNK_BYTES })) sha256.update(chunk);
-  }
-  return `sha256:${sha256.digest('hex')}`;
 }
 
 export function thisMachine(): ProfileFile['machine'] {

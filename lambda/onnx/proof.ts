@@ -2,19 +2,20 @@ import { hash } from 'node:crypto';
 import { closeSync, openSync, readFileSync, readSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { dirname, join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
 import type { ModelLocation } from './findModels.ts';
 import { isNotThere, type ModelConfig, readJsonIfThere } from './modelConfig.ts';
 import { SAMPLES_FILE } from './probes.ts';
-import { modelDigest, runtimeVersion } from './profileFile.ts';
+import { runtimeVersion } from './profileFile.ts';
 import { sessionSettings } from './sessionJobs.ts';
+import { modelDigest } from './weights.ts';
 
 /*
  * What a start finds out of a model, kept beside it in `proof.json`, so that a start whose model is the same runs one
  * warm-up in place of all its checks. It holds what the checks found, what they depend on, and a checksum of itself.
  *
- *     findProof ── cheap keys agree? ──> ProofAtHand ── isOfModel(): the model's digest ──> found
+ *     findProof ── cheap keys agree? ──> ProofAtHand ── isOfModel: the model's digest ──> found
  *     keepProof ── after checks that were thorough
  *
  * Any doubt is a warning and no proof: the start then proves the model as it does without one.
@@ -86,8 +87,8 @@ export function proofPath(modelPath: string): string {
 /** A proof under which all agrees but, until it is asked, the model. */
 export interface ProofAtHand {
   readonly found: Proved;
-  /** Whether it is of the model that lies there. The model is being read from the beginning on; what is wrong is warned of. */
-  isOfModel(): Promise<boolean>;
+  /** Whether it is of the model that lies there, which is read meanwhile. Where it is not, that is warned of. */
+  readonly isOfModel: Promise<boolean>;
 }
 
 interface ProofUse {
@@ -124,15 +125,17 @@ export function findProof(
       );
       return undefined;
     }
-    const reading = modelDigest(location.path);
-    // Whoever asks is told.
-    reading.catch(() => {});
-    const isOfModel = async (): Promise<boolean> => {
-      const digest = (await reading).replace('sha256:', '');
-      if (digest === proof.keys.model) return true;
-      doubt(`expected a proof of this model (SHA-256 ${digest}), got one of ${proof.keys.model}`);
-      return false;
+    const compare = async (): Promise<boolean> => {
+      const digest = (await modelDigest(location.path)).replace('sha256:', '');
+      if (digest !== proof.keys.model) {
+        doubt(`expected a proof of this model (SHA-256 ${digest}), got one of ${proof.keys.model}`);
+      }
+      return digest === proof.keys.model;
     };
+    const isOfModel = compare().catch((error: unknown) => {
+      doubt(messageOf(error));
+      return false;
+    });
     return { found: proof.found, isOfModel };
   } catch (error) {
     const message = messageOf(error);

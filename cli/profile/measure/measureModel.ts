@@ -5,8 +5,9 @@ import { fileURLToPath } from 'node:url';
 import { messageOf } from '../../../lambda/core/failure.ts';
 import { powersOfTwoUpTo } from '../../../lambda/onnx/independence.ts';
 import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
-import { modelDigest, type ProfileFile, runtimeVersion, thisMachine } from '../../../lambda/onnx/profileFile.ts';
+import { type ProfileFile, runtimeVersion, thisMachine } from '../../../lambda/onnx/profileFile.ts';
 import { locate } from '../../../lambda/onnx/repository.ts';
+import { modelDigest } from '../../../lambda/onnx/weights.ts';
 
 import { ownVersion } from '../../arguments.ts';
 import type { Limits, Size, Started, StartTask, Target, Task, Timed, Told } from './measureTasks.ts';
