@@ -12,7 +12,7 @@ describe('npm run bench:cold-start', () => {
       const { code, stdout } = await runMain(benchColdStart, ['--megabytes', '17', '--rounds', '1']);
 
       const [head, , ...rows] = stdout.trimEnd().split('\n');
-      expect(head).toBe('| models of 9 MB | seconds | CPU seconds | peak MB |');
+      expect(head).toBe('| models of 17 MB | seconds | CPU seconds | peak MB |');
       expect(rows).toHaveLength(7);
       for (const row of rows)
         expect(row).toMatch(
