@@ -1,9 +1,15 @@
+import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { link, mkdir, mkdtemp, open, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { parseOptions, runCommand, type Streams, wholeNumber } from '../cli/arguments.ts';
+import { bundleHost } from '../infra/image/stageImage.ts';
 import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/fetchModels.ts';
+import { storeApart } from '../lambda/onnx/weights.ts';
 import { CONFIG_KEYS } from '../lambda/settings.ts';
 import { openProcesses } from './harness/processes.ts';
 import { figure, table } from './harness/report.ts';
@@ -12,9 +18,10 @@ import { DataType, encodeModel } from './workload/encodeModel.ts';
 
 const HELP = `Usage: npm run bench:cold-start -- [options]
 
-Starts the Lambda entry with one large model, from a folder and from S3 over TLS, all on this
-machine: with one connection and with 16, as fast as the machine is, and with what AWS says
-one connection to S3 brings. Each start is a process of its own; the table has medians.
+Starts the Lambda entry, bundled as in an image, with one large model: from a folder as it is,
+with a proof, and with its weights apart too; and from S3 over TLS, all on this machine: with one
+connection and with 16, as fast as the machine is, and with what AWS says one connection to S3
+brings. Each start is a process of its own; the table has medians.
 
   --megabytes N   how large the model is (default 1000)
   --rounds N      starts of each kind (default 3)
@@ -65,6 +72,8 @@ interface Way {
   readonly name: string;
   /** Undefined: a folder, whose files the machine has in memory. */
   readonly connections?: 1 | 16;
+  /** What is done to the model in the folder beforehand. @default nothing */
+  readonly folder?: 'proved' | 'apart';
   readonly bytesPerSecond?: number;
 }
 
@@ -73,6 +82,8 @@ const BYTES_PER_SECOND_OF_S3 = 85e6;
 
 const WAYS: readonly Way[] = [
   { name: 'folder' },
+  { name: 'folder, proved', folder: 'proved' },
+  { name: 'folder, proved, weights apart', folder: 'apart' },
   { name: 'S3, as fast as this machine, 16 connections', connections: 16 },
   { name: 'S3, as fast as this machine, 1 connection', connections: 1 },
   { name: 'S3, 85 MB/s a connection, 16 connections', connections: 16, bytesPerSecond: BYTES_PER_SECOND_OF_S3 },
@@ -89,18 +100,21 @@ async function measureColdStarts(
   say: (progress: string) => void,
 ): Promise<ColdStart[][]> {
   const model = await writeLargeModel(megabytes);
+  const host = await bundle();
   const processes = await openProcesses();
   try {
+    await proveBoth(model);
     const contestants: (() => Promise<ColdStart>)[] = [];
-    for (const { name, connections, bytesPerSecond } of WAYS) {
+    for (const { name, connections, bytesPerSecond, folder } of WAYS) {
       const served: ServedObjects = { manifest: model.manifest, directory: model.directory, bytesPerSecond };
       const { endpoint } = await processes.startServer(SERVER, served);
       const env = {
         ...processes.environmentFor(endpoint),
         [CONFIG_KEYS.requestQueueUrls]: 'https://127.0.0.1/123456789012/requests',
         [CONFIG_KEYS.resultQueueUrl]: 'https://127.0.0.1/123456789012/results',
+        ENTRY: join(host, 'handler.js'),
         ...(connections === undefined
-          ? { [CONFIG_KEYS.modelsDirectory]: model.directory }
+          ? { [CONFIG_KEYS.modelsDirectory]: folder === undefined ? model.directory : model[folder] }
           : { [CONFIG_KEYS.modelsUri]: `s3://bench/${model.digest}` }),
         ...(connections === 1 && { ONE_CONNECTION: 'true' }),
       };
@@ -119,13 +133,17 @@ async function measureColdStarts(
     return await takeTurns(contestants, rounds);
   } finally {
     await processes.stop();
-    await rm(model.directory, { recursive: true });
+    for (const folder of [model.directory, model.proved, model.apart, host]) await rm(folder, { recursive: true });
   }
 }
 
 /** A model repository as a folder, and as it would be published. */
 interface LargeModel {
   readonly directory: string;
+  /** The same, with a proof beside the model. */
+  readonly proved: string;
+  /** The same, its weights apart. */
+  readonly apart: string;
   readonly manifest: string;
   readonly digest: string;
 }
@@ -138,7 +156,7 @@ const PATH = 'items/1/model.onnx';
  * take no time, so that a start takes what reading it takes.
  */
 async function writeLargeModel(megabytes: number): Promise<LargeModel> {
-  const directory = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
+  const directory = await folderFor();
   const rows = Math.floor((megabytes * 1e6) / (4 * WIDTH));
   const values = Float32Array.from({ length: rows * WIDTH }, (_, index) => ((index * 2_654_435_761) % 1009) / 1009);
   const model = encodeModel({
@@ -149,10 +167,38 @@ async function writeLargeModel(megabytes: number): Promise<LargeModel> {
       { name: 'table', dataType: DataType.FLOAT, dims: [rows, WIDTH], rawData: new Uint8Array(values.buffer) },
     ],
   });
-  await mkdir(join(directory, 'items/1'), { recursive: true });
   await writeFile(join(directory, PATH), model);
   const manifest = writeManifest([await describe(join(directory, PATH))]);
-  return { directory, manifest, digest: digestOf(manifest) };
+  const [proved, apart] = [await folderFor(), await folderFor()];
+  await link(join(directory, PATH), join(proved, PATH));
+  storeApart(join(directory, PATH), join(apart, PATH));
+  return { directory, proved, apart, manifest, digest: digestOf(manifest) };
+}
+
+async function folderFor(): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
+  await mkdir(dirname(join(directory, PATH)), { recursive: true });
+  return directory;
+}
+
+/** In another process: what proving takes of memory is not the starts'. A model that is too small stays in one file. */
+async function proveBoth({ directory, proved, apart }: LargeModel): Promise<void> {
+  if (!existsSync(join(apart, PATH))) await link(join(directory, PATH), join(apart, PATH));
+  for (const folder of [proved, apart]) {
+    const args = [fileURLToPath(CLI), 'inspect', join(folder, PATH), '--prove'];
+    await promisify(execFile)(process.execPath, args);
+  }
+}
+
+const CLI = new URL('../cli/batchscore.ts', import.meta.url);
+
+/** The entry as an image has it, with the packages that are not bundled. */
+async function bundle(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
+  bundleHost('lambda', folder);
+  await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
+  await symlink(fileURLToPath(new URL('../node_modules', import.meta.url)), join(folder, 'node_modules'));
+  return folder;
 }
 
 async function describe(path: string): Promise<ModelFile> {

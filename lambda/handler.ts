@@ -1,6 +1,7 @@
-import { createDynamoDbClient, createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
+import './onnx/firstThread.ts';
 import { endProcess } from './aws/endProcess.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
+import { HOST_PATIENCE } from './aws/sqsClient.ts';
 import { createSqsCaller } from './aws/sqsWire.ts';
 import { withTraces } from './aws/traces.ts';
 import { compose } from './hosts/compose.ts';
@@ -23,8 +24,8 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoringHandler> {
   const composition = await compose(config, {
     clients: {
       sqs: createSqsCaller(HOST_PATIENCE),
-      dynamodb: () => createDynamoDbClient(HOST_PATIENCE),
-      s3: () => createS3Client(HOST_PATIENCE),
+      dynamodb: async () => (await import('./aws/awsClients.ts')).createDynamoDbClient(HOST_PATIENCE),
+      s3: async () => (await import('./aws/awsClients.ts')).createS3Client(HOST_PATIENCE),
     },
     telemetry: withTraces(telemetry),
     warn,

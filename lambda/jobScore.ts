@@ -1,3 +1,4 @@
+import './onnx/firstThread.ts';
 import { createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
 import { endProcess } from './aws/endProcess.ts';
 import { fetchModels } from './aws/fetchModels.ts';

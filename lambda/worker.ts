@@ -1,7 +1,8 @@
-import { createDynamoDbClient, createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
+import './onnx/firstThread.ts';
 import { endProcess } from './aws/endProcess.ts';
 import { readGpus } from './aws/nvidiaDevices.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
+import { HOST_PATIENCE } from './aws/sqsClient.ts';
 import { createSqsCaller } from './aws/sqsWire.ts';
 
 import { compose } from './hosts/compose.ts';
@@ -49,8 +50,8 @@ const sqs = createSqsCaller(HOST_PATIENCE);
 const composition = await compose(config, {
   clients: {
     sqs,
-    dynamodb: () => createDynamoDbClient(HOST_PATIENCE),
-    s3: () => createS3Client(HOST_PATIENCE),
+    dynamodb: async () => (await import('./aws/awsClients.ts')).createDynamoDbClient(HOST_PATIENCE),
+    s3: async () => (await import('./aws/awsClients.ts')).createS3Client(HOST_PATIENCE),
   },
   telemetry: {
     ...telemetry,

@@ -13,7 +13,7 @@ if (uri !== undefined && oneConnection !== undefined) {
   process.env[CONFIG_KEYS.modelsDirectory] = await fetchModels({ s3, uri });
   delete process.env[CONFIG_KEYS.modelsUri];
 }
-await import('../../lambda/handler.ts');
+await import(process.env.ENTRY ?? '');
 
 const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage();
 const start: ColdStart = {

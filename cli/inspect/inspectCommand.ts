@@ -2,6 +2,7 @@ import { relative } from 'node:path';
 import { MAX_MESSAGE_BYTES } from '../../lambda/aws/sendBatches.ts';
 import { plural } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
+import { proofPath } from '../../lambda/onnx/proof.ts';
 import { modelPath, parseCommand, printable, type Streams, UsageError } from '../arguments.ts';
 import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import {
@@ -28,6 +29,8 @@ and with boto3. The request is one of samples.jsonl, or made up, and was run fro
   --models DIR      the model repository (default models)
   --samples FILE    also write the sample requests there, one a line
   --binary          in their binary form; the commands that are printed then send that
+  --prove           prove the model thoroughly and keep that as proof.json beside it, unless one
+                    that fits is there: hosts then start without these checks
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print one JSON object, nothing in it cut
   --help            show this
@@ -48,6 +51,7 @@ const OPTIONS = {
   models: { type: 'string', default: 'models' },
   samples: { type: 'string' },
   binary: { type: 'boolean', default: false },
+  prove: { type: 'boolean', default: false },
   providers: { type: 'string', default: 'cpu' },
   json: { type: 'boolean', default: false },
 } as const;
@@ -56,8 +60,17 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL'], OPTIONS);
   const [name = ''] = positionals;
   const path = modelPath(name, options.models);
+  const providers = options.providers.split(',');
+  if (options.prove && providers[0] !== 'cpu') {
+    throw new UsageError(
+      `--prove: expected the provider 'cpu', because others are proved at each start, got '${providers[0]}'`,
+    );
+  }
   if (options.samples !== undefined) await refuseMissingFolder(options.samples);
-  const found = await inspectModel(path, options.providers.split(','));
+  const found = await inspectModel(path, providers, options.prove);
+  if (options.prove && found.opened !== undefined) {
+    streams.stderr.write(`${proofPath(found.path)}: what the checks found is kept there\n`);
+  }
   if (options.samples !== undefined) await refuseOverwriting('--samples', options.samples, [found.path]);
   const samples = found.opened?.samples ?? [];
   if (options.binary) refuseWithoutBinary(samples);

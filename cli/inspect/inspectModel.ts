@@ -30,9 +30,14 @@ import { type FileValue, type NotableOperators, notableOperators, type OnnxFile,
  *
  * @param path a model folder or a `.onnx` file
  * @param providers execution providers, first choice first
+ * @param keepsProof whether to prove it thoroughly and keep that beside it, where no proof that fits is there
  * @throws Error when there is no whole ONNX file; of one that does not open, the error is in the answer
  */
-export async function inspectModel(path: string, providers: readonly string[]): Promise<Inspection> {
+export async function inspectModel(
+  path: string,
+  providers: readonly string[],
+  keepsProof = false,
+): Promise<Inspection> {
   const location = await locate(path);
   checkModelFile(location.path);
   const { inputs, outputs, operators, ...file } = readOnnxFile(location.path);
@@ -48,7 +53,7 @@ export async function inspectModel(path: string, providers: readonly string[]): 
     outputs,
   };
   try {
-    const { hasLengths, ...opened } = await open(location, path, providers, graph, outputs);
+    const { hasLengths, ...opened } = await open(location, path, { providers, keepsProof }, graph, outputs);
     return { ...found, ...opened, notableOperators: notableOperators(operators, graph, hasLengths) };
   } catch (error) {
     return { ...found, error: messageOf(error), notableOperators: notableOperators(operators, graph, true) };
@@ -58,7 +63,7 @@ export async function inspectModel(path: string, providers: readonly string[]): 
 async function open(
   { path: filePath, folder }: ModelLocation,
   path: string,
-  providers: readonly string[],
+  how: { readonly providers: readonly string[]; readonly keepsProof: boolean },
   graph: ModelGraph,
   offered: readonly FileValue[],
 ) {
@@ -67,7 +72,7 @@ async function open(
   const models = await openModelAlone(path, {
     maxBatchRows: SETTINGS.maxBatchRows.default,
     maxBatchElements: SETTINGS.maxBatchElements.default,
-    providers,
+    ...how,
     allowProviderFallback: false,
     warn: (warning) => warnings.push(warning.replace(`${filePath}: `, '')),
     loaded: (start) => {

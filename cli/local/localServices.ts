@@ -26,7 +26,7 @@ export interface LocalServices {
   readonly buckets: { readonly resultBucket: string; readonly payloadBucket: string; readonly endpoint: string };
   /** Only where results go to a table. */
   readonly table: LocalTable | undefined;
-  readonly clients: Clients & { readonly sqs: SQSClient };
+  readonly clients: Omit<Clients, 's3'> & { readonly sqs: SQSClient; readonly s3: () => S3Client };
   /** The `BATCHSCORE_…` variables that say where everything is. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   stop(): Promise<void>;

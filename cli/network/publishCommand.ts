@@ -1,6 +1,8 @@
 import { hash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import {
   AbortMultipartUploadCommand,
   type CompletedPart,
@@ -29,7 +31,11 @@ import {
   writeManifest,
 } from '../../lambda/aws/fetchModels.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
-import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
+import { MODEL_FILE, parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
+import { findModels } from '../../lambda/onnx/findModels.ts';
+import { openModelAlone } from '../../lambda/onnx/repository.ts';
+import { storeApart, weightsPath } from '../../lambda/onnx/weights.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
 import { parseCommand, type Streams, UsageError } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { assertCredentials } from './deployment.ts';
@@ -45,6 +51,8 @@ published later, and a deployment has the models that it names.
                       training are left out, as they are of images
   s3://BUCKET/PREFIX  where it goes; what is there already is not sent again
 
+  --prove             first prove each model that has no proof.json beside it which fits, and keep
+                      that there: functions then start without these checks
   --region REGION     the bucket's region (default: that of the AWS profile)
   --json              print the summary as one JSON object
   --help              show this
@@ -59,11 +67,15 @@ const FILES_AT_A_TIME = 8;
 async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['FOLDER', 's3://BUCKET/PREFIX'], {
     region: { type: 'string' },
+    prove: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   });
   const [folder = '', target = ''] = positionals;
   const { bucket, prefix } = targetOf(target);
-  const files = await readModels(folder);
+  if (options.prove) await proveModels(folder, (message) => streams.stderr.write(`${message}\n`));
+  const apart = mkdtempSync(join(tmpdir(), 'batchscore-publish-'));
+  process.once('exit', () => rmSync(apart, { recursive: true, force: true }));
+  const files = await readModels(folder, apart);
   const manifest = writeManifest(files);
   const digest = digestOf(manifest);
   const place = prefix === '' ? digest : `${prefix}/${digest}`;
@@ -83,7 +95,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { exitCode, finished } = listenForInterruption('the upload, by removing unfinished parts', interrupt);
   const putFile = createPutFile({ s3, bucket, signal: stopping.signal, onBytes });
   try {
-    const uploaded = await putFiles(putFile, folder, place, files, stopping);
+    const uploaded = await putFiles(putFile, place, files, stopping);
     // Last: where the manifest is, all that it names is.
     const content = Buffer.from(manifest);
     await putFile({
@@ -104,6 +116,27 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     finished();
   }
   return exitCode() ?? 0;
+}
+
+/**
+ * Opens each model alone, as a host on a processor does, and keeps what its checks found beside it.
+ *
+ * @throws Error naming the first model that cannot be proved, or whose proof cannot be written
+ */
+async function proveModels(folder: string, say: (message: string) => void): Promise<void> {
+  checkModelsFolder(folder, undefined);
+  for (const { path } of findModels(folder)) {
+    const models = await openModelAlone(path, {
+      maxBatchRows: SETTINGS.maxBatchRows.default,
+      maxBatchElements: SETTINGS.maxBatchElements.default,
+      providers: SETTINGS.providers.default,
+      allowProviderFallback: false,
+      keepsProof: true,
+      warn: say,
+      inform: say,
+    });
+    await models.close();
+  }
 }
 
 /** @throws UsageError for what is no place, or one that holds a published repository */
@@ -129,15 +162,13 @@ function ruleBrokenBy(target: string): string {
  */
 async function putFiles(
   putFile: PutFile,
-  folder: string,
   place: string,
-  files: readonly ModelFile[],
+  files: readonly SourceFile[],
   stopping: AbortController,
 ): Promise<number> {
   const atATime = pLimit(FILES_AT_A_TIME);
-  const put = async ({ path, ...file }: ModelFile): Promise<boolean> => {
+  const put = async ({ path, name, ...file }: SourceFile): Promise<boolean> => {
     stopping.signal.throwIfAborted();
-    const name = join(folder, path);
     return putFile({ ...file, key: fileKey(place, path), name, read: (part) => readPart(name, part) });
   };
   const outcomes = files.map((file) => atATime(() => put(file)).catch((error) => void stopping.abort(error)));
@@ -167,19 +198,32 @@ function report({ uri, files, bytes, uploaded }: Summary, json: boolean, streams
 
 export const publish = { help: HELP, run };
 
+/** A file as it is published, and where it lies here. */
+interface SourceFile extends ModelFile {
+  readonly name: string;
+}
+
 /**
  * The files of a model repository that is checked as a deployment checks it: those that an image would get.
  *
- * @throws Error naming what a host would refuse at start
+ * @param apart where large models go, with their weights apart
+ * @throws Error naming what a host would refuse at start, or for what there is no room
  */
-async function readModels(folder: string): Promise<ModelFile[]> {
+async function readModels(folder: string, apart: string): Promise<SourceFile[]> {
   checkModelsFolder(folder, undefined);
-  const files: ModelFile[] = [];
-  for (const path of deployedFiles(folder)) files.push(await readModelFile(folder, path));
+  const files: SourceFile[] = [];
+  for (const path of deployedFiles(folder)) {
+    const there = join(apart, path);
+    const isModel = path.endsWith(`/${MODEL_FILE}`);
+    if (isModel) mkdirSync(dirname(there), { recursive: true });
+    if (isModel && storeApart(join(folder, path), there)) {
+      for (const part of [path, weightsPath(path)]) files.push(await readModelFile(apart, part));
+    } else files.push(await readModelFile(folder, path));
+  }
   return files;
 }
 
-async function readModelFile(folder: string, path: string): Promise<ModelFile> {
+async function readModelFile(folder: string, path: string): Promise<SourceFile> {
   if (!isSafePath(path)) {
     throw new Error(
       `${join(folder, path)}: expected a name without backslashes and control characters; rename or remove it`,
@@ -188,7 +232,7 @@ async function readModelFile(folder: string, path: string): Promise<ModelFile> {
   const { size: bytes } = await stat(join(folder, path));
   const parts: string[] = [];
   for (const part of partsOf(bytes)) parts.push(hash('sha256', await readPart(join(folder, path), part)));
-  return { path, bytes, parts };
+  return { path, name: join(folder, path), bytes, parts };
 }
 
 /** A part of a file, or what there is of it. */

@@ -16,8 +16,9 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { MODEL_LAYOUT } from '../../lambda/core/places.ts';
+import { MODEL_FILE, MODEL_LAYOUT } from '../../lambda/core/places.ts';
 import { walkModels } from '../../lambda/onnx/findModels.ts';
+import { storeApart } from '../../lambda/onnx/weights.ts';
 
 import { deployedFiles } from './modelsFolder.ts';
 
@@ -161,7 +162,7 @@ function source(file: string): string {
 }
 
 /**
- * Copies a model repository without the files that only training needs.
+ * Copies a model repository without the files that only training needs, large models with their weights apart.
  *
  * @throws Error when it holds no model
  */
@@ -174,7 +175,8 @@ function copyModels(from: string, to: string): void {
   }
   for (const file of deployedFiles(from)) {
     mkdirSync(dirname(join(to, file)), { recursive: true });
-    copyFileSync(join(from, file), join(to, file));
+    const isApart = file.endsWith(`/${MODEL_FILE}`) && storeApart(join(from, file), join(to, file));
+    if (!isApart) copyFileSync(join(from, file), join(to, file));
   }
 }
 
@@ -225,6 +227,8 @@ export function bundleHost(host: ImageHost, folder: string): void {
     entryPoints,
     outdir: folder,
     bundle: true,
+    // What only some deployments need is a file of its own, which no other start reads.
+    splitting: true,
     platform: 'node',
     target: 'node24',
     format: 'esm',

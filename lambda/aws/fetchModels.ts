@@ -18,7 +18,7 @@ import type { Readable } from 'node:stream';
 import { threadId } from 'node:worker_threads';
 import { GetObjectCommand, type GetObjectCommandOutput, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
-import { z } from 'zod';
+import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
 import { type ModelsUri, readModelsUri } from '../core/places.ts';
 import { describeError, hasCode, isCallersFault } from './awsError.ts';

@@ -14,8 +14,8 @@ import type { HttpRequest, SourceData } from '@smithy/types';
 import type { Agent, Dispatcher } from 'undici';
 import { deferred } from '../core/concurrency.ts';
 import { isObject } from '../core/json.ts';
-import { createSqsClient, type Patience } from './awsClients.ts';
 import type { SqsCaller } from './sendBatches.ts';
+import { createSqsClient, type Patience } from './sqsClient.ts';
 
 /**
  * How a host calls SQS: its four frequent calls by SQS's own protocol, JSON over HTTPS, and all others by the SDK:

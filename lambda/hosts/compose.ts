@@ -1,13 +1,11 @@
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { S3Client } from '@aws-sdk/client-s3';
-import { fetchModels } from '../aws/fetchModels.ts';
-import { createPayloads, type Payloads } from '../aws/payloads.ts';
+import type { Payloads } from '../aws/payloads.ts';
 import { createAcknowledger, createRetryDelay, outageSeconds, perQueue } from '../aws/requestQueue.ts';
-import { createBucketWriter } from '../aws/resultBucket.ts';
 import { createQueueWriter } from '../aws/resultQueue.ts';
-import { createTableWriter } from '../aws/resultTable.ts';
 import { type SqsCaller, writeToEvery } from '../aws/sendBatches.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
+import type { MaybePromise } from '../core/concurrency.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
 import { FILL, type Store } from '../core/limits.ts';
 import { plan } from '../core/plan.ts';
@@ -19,11 +17,11 @@ import type { HandlerDependencies } from './createHandler.ts';
 import { createQuarantine } from './quarantine.ts';
 import { createOutageWatch } from './records.ts';
 
-/** AWS clients; those that only some deployments need are made when they do. */
+/** AWS clients; those that only some deployments need are made, and their code is loaded, when they do. */
 export interface Clients {
   readonly sqs: SqsCaller;
-  readonly dynamodb: () => DynamoDBClient;
-  readonly s3: () => S3Client;
+  readonly dynamodb: () => MaybePromise<DynamoDBClient>;
+  readonly s3: () => MaybePromise<S3Client>;
 }
 
 /** The outside world a host runs in. */
@@ -56,7 +54,7 @@ export async function compose(
   { clients, telemetry, warn, inform, hasQuarantine = false }: HostDependencies,
 ): Promise<Composition> {
   const { observer } = telemetry;
-  const payloads = payloadsOf(config, clients);
+  const payloads = await payloadsOf(config, clients);
   const requestQueues = {
     sqs: clients.sqs,
     queueUrls: config.requestQueueUrls,
@@ -68,16 +66,17 @@ export async function compose(
       act: (queueUrl) => createRetryDelay({ ...requestQueues, queueUrl, secondsAfter }),
     });
   const { modelsUri: uri } = config;
-  const directory = uri === undefined ? config.modelsDirectory : await fetchModels({ s3: clients.s3(), uri, inform });
+  const directory = uri === undefined ? config.modelsDirectory : await fetchPublished(uri, clients, inform);
   const repository = await openRepository({ ...config, directory, warn, inform, assigned: telemetry.assigned });
   const batching = createBatchingWatch(config.checkPercent / 100);
   const names = repository.models.map(({ name }) => name);
+  const writers = await Promise.all(config.results.map((store) => storeOf(store, config, clients, payloads)));
   const onLost = (error: Error): void => telemetry.processLost?.(error);
   return {
     scoring: {
       models: repository,
       payloads,
-      writer: writeToEvery(config.results.map((store) => storeOf(store, config, clients, payloads))),
+      writer: writeToEvery(writers),
       plan,
       limits: config,
       latency: createLatencyEstimator(),
@@ -114,12 +113,31 @@ export async function compose(
   };
 }
 
-function payloadsOf({ payloadBucket, payloadPrefix, maxPayloadBytes }: Config, clients: Clients): Payloads | undefined {
-  if (payloadBucket === undefined) return undefined;
-  return createPayloads({ s3: clients.s3(), bucket: payloadBucket, prefix: payloadPrefix, maxBytes: maxPayloadBytes });
+async function fetchPublished(uri: string, { s3 }: Clients, inform: HostDependencies['inform']): Promise<string> {
+  const { fetchModels } = await import('../aws/fetchModels.ts');
+  return fetchModels({ s3: await s3(), uri, inform });
 }
 
-function storeOf(store: Store, config: Config, clients: Clients, payloads: Payloads | undefined): ResultWriter {
+async function payloadsOf(
+  { payloadBucket, payloadPrefix, maxPayloadBytes }: Config,
+  clients: Clients,
+): Promise<Payloads | undefined> {
+  if (payloadBucket === undefined) return undefined;
+  const { createPayloads } = await import('../aws/payloads.ts');
+  return createPayloads({
+    s3: await clients.s3(),
+    bucket: payloadBucket,
+    prefix: payloadPrefix,
+    maxBytes: maxPayloadBytes,
+  });
+}
+
+async function storeOf(
+  store: Store,
+  config: Config,
+  clients: Clients,
+  payloads: Payloads | undefined,
+): Promise<ResultWriter> {
   const { resultQueueUrl, resultTable, resultBucket, resultTtlSeconds, resultsPerMessage } = config;
   if (store === 'queue' && resultQueueUrl !== undefined) {
     const results = resultsPerMessage === FILL ? Number.POSITIVE_INFINITY : resultsPerMessage;
@@ -128,10 +146,12 @@ function storeOf(store: Store, config: Config, clients: Clients, payloads: Paylo
   }
   if (store === 'table' && resultTable !== undefined) {
     const ttlSeconds = resultTtlSeconds;
-    return createTableWriter({ dynamodb: clients.dynamodb(), tableName: resultTable, ttlSeconds, payloads });
+    const { createTableWriter } = await import('../aws/resultTable.ts');
+    return createTableWriter({ dynamodb: await clients.dynamodb(), tableName: resultTable, ttlSeconds, payloads });
   }
   if (store === 'bucket' && resultBucket !== undefined) {
-    return createBucketWriter({ s3: clients.s3(), bucket: resultBucket, prefix: config.resultPrefix });
+    const { createBucketWriter } = await import('../aws/resultBucket.ts');
+    return createBucketWriter({ s3: await clients.s3(), bucket: resultBucket, prefix: config.resultPrefix });
   }
   throw new Error(`expected the configuration to say where the ${store} of results is`);
 }

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { DATATYPES, type Datatype } from '../core/tensor.ts';
 
 /** How rows lie in an object. */

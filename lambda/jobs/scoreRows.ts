@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, reasonOf } from '../core/failure.ts';

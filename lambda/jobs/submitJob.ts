@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { z } from 'zod';
+import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 

@@ -18,10 +18,11 @@ import type { ModelConfig } from './modelConfig.ts';
 import { readGraph } from './modelFile.ts';
 import { decodeSamples, readSampleLines } from './probes.ts';
 import { readCost } from './profileFile.ts';
+import { findProof, keepProof, type Proved, proofPath } from './proof.ts';
 import { assignmentOf, type DeviceAssignment, hasDevices, nameOf, type Provider, runOnGpu } from './provider.ts';
 import { openWithProviders, type Session } from './session.ts';
 import { memoryOf, type RunReply, type TaskInput } from './sessionJobs.ts';
-import { prepare } from './warmUp.ts';
+import { type Prepared, prepare, prepareAsProved, toProved } from './warmUp.ts';
 
 /** The deployment's settings for every model, of which a model's config.json comes first, and who is told of it. */
 export interface LoadOptions {
@@ -35,10 +36,12 @@ export interface LoadOptions {
   readonly allowProviderFallback: boolean;
   /** Whether a provider can open a model on several devices. @default for those that ONNX Runtime tells of devices */
   readonly takesDevices?: ((provider: Provider) => boolean) | undefined;
-  /** Leave a profile that lies beside a model alone. @default false */
-  readonly ignoreProfile?: boolean | undefined;
-  /** Try more probes for longer than a start may take. @default false */
+  /** Leave what lies beside a model alone: its profile and its proof. @default false */
+  readonly ignoreKept?: boolean | undefined;
+  /** Try more probes for longer than a start may take, whatever a proof says. @default false */
   readonly isThorough?: boolean | undefined;
+  /** Where no proof beside the model fits, prove it thoroughly and keep that; on processors alone. @default false */
+  readonly keepsProof?: boolean | undefined;
   /** The clock by which checks at start end when they have taken as long as they may, in milliseconds. @default performance.now */
   readonly now?: (() => number) | undefined;
   /** Told what works but not as well as it should. */
@@ -89,12 +92,17 @@ export async function loadModel(
   const startedAt = now();
   const transform = await transformOf(location, config, warn);
   const { allowProviderFallback, takesDevices = hasDevices } = options;
+  const provable = !runOnGpu(config.providers ?? options.providers);
+  const proof =
+    provable && !options.ignoreKept && !options.isThorough ? findProof(location, config, options) : undefined;
+  // The model is read for its digest while it is opened, unless the proof says how to open it.
+  const threads = proof?.found.threads !== undefined && (await proof.isOfModel) ? proof.found.threads : undefined;
   const { session, providers, devices } = await openWithProviders(
     {
       path: location.path,
       providers: config.providers ?? options.providers,
       devices: config.devices,
-      sessionOptions: config.sessionOptions ?? {},
+      sessionOptions: { ...(threads !== undefined && { intraOpNumThreads: threads }), ...config.sessionOptions },
     },
     { allowProviderFallback, takesDevices, warn },
     stuckRuns,
@@ -102,31 +110,36 @@ export async function loadModel(
   const openedAt = now();
   try {
     const contract = readContract(session.metadata, config);
-    const cost = options.ignoreProfile ? undefined : costOf(location, config, providers, warn);
+    const cost = options.ignoreKept ? undefined : await costOf(location, config, providers, warn);
     const model = { ...toModel(location, contract, session, config, options.maxBatchRows), cost, transform };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
-    const graph = readGraph(location.path);
-    const prepared = await prepare(model, {
-      sizes: config.warmup ?? true,
-      batching: config.batching,
-      graph,
-      samples: await decodeSamples(await readSampleLines(location.folder), model),
-      loadMs: now() - startedAt,
-      now,
-      onGpu: runOnGpu(providers),
-      maxElements: options.maxBatchElements,
-      runLimitMs: RUN_LIMIT_MS,
-      isThorough: options.isThorough ?? false,
-    });
+    const proved = (await proof?.isOfModel) && proof ? await restore(model, proof.found, location, warn) : undefined;
+    const keepsProof = provable && proved === undefined && options.keepsProof === true;
+    const prepared =
+      proved ??
+      (await prepare(model, {
+        sizes: config.warmup ?? true,
+        batching: config.batching,
+        graph: readGraph(location.path),
+        samples: await decodeSamples(await readSampleLines(location.folder), model),
+        loadMs: now() - startedAt,
+        now,
+        onGpu: runOnGpu(providers),
+        maxElements: options.maxBatchElements,
+        runLimitMs: RUN_LIMIT_MS,
+        isThorough: keepsProof || options.isThorough === true,
+      }));
     if (prepared.bakedRows !== undefined) warn(bakedAxisWarning(location, prepared.bakedRows));
     for (const warning of prepared.warnings) warn(`${location.path}: ${warning}`);
     const assignment = await assignmentOf(providers, devices);
     options.inform?.(`${location.path}: ${prepared.found}; it runs on ${assignment.description}`);
     options.assigned?.(assignment);
-    const threads = await session.warmedUp();
+    const finalThreads =
+      proved === undefined ? await session.warmedUp() : (threads ?? threadsOf(config.sessionOptions));
+    if (keepsProof) await keepProof(location, config, toProved(model, prepared, finalThreads));
     const { libraryMs } = session.metadata;
     const loadMs = openedAt - startedAt - libraryMs;
-    options.loaded?.({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads });
+    options.loaded?.({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads: finalThreads });
     return { model: { ...prepared.model, measured: prepared.measured }, close: () => session.close() };
   } catch (cause) {
     await session.close();
@@ -134,12 +147,25 @@ export async function loadModel(
   }
 }
 
-function costOf(
+/** The model as its proof says; undefined, with a warning, where it does not run so. */
+async function restore(
+  model: Model,
+  proved: Proved,
+  { path }: ModelLocation,
+  warn: (message: string) => void,
+): Promise<Prepared | undefined> {
+  const prepared = await prepareAsProved(model, proved, RUN_LIMIT_MS);
+  if (typeof prepared !== 'string') return prepared;
+  warn(`${proofPath(path)}: expected a model that runs as it did, got: ${prepared}; it is proved at start`);
+  return undefined;
+}
+
+async function costOf(
   { path }: ModelLocation,
   { ragged, sessionOptions }: ModelConfig,
   [first = 'cpu']: readonly Provider[],
   warn: (message: string) => void,
-): Cost | undefined {
+): Promise<Cost | undefined> {
   const isRagged = ragged !== undefined;
   return readCost(path, { provider: nameOf(first), threads: threadsOf(sessionOptions), isRagged, warn });
 }

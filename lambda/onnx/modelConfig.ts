@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { hasCode } from '../aws/awsError.ts';
 import { messageOf } from '../core/failure.ts';
 import { type Range, wholeNumberIn } from '../core/limits.ts';

@@ -135,6 +135,16 @@ export function externalFiles(file: number, size: number): ReadonlyMap<string, n
   return files;
 }
 
+/** The paths of the files in which the model at `path` keeps weights, in order. */
+export function externalFilesOf(path: string): string[] {
+  const file = openSync(path, 'r');
+  try {
+    return [...externalFiles(file, fstatSync(file).size).keys()].toSorted().map((name) => resolve(dirname(path), name));
+  } finally {
+    closeSync(file);
+  }
+}
+
 function* tensorsIn(read: Read, kind: string, start: number, end: number): Generator<Field> {
   for (const field of fieldsOfFile(read, start, end)) {
     const inner = field.wireType === LENGTH_DELIMITED ? WITHIN[kind]?.[field.number] : undefined;

@@ -299,7 +299,7 @@ function createRandom(seed: number): Random {
 }
 
 /** Real requests of a model, beside its versions: one a line, as producers send them. */
-const SAMPLES_FILE = 'samples.jsonl';
+export const SAMPLES_FILE = 'samples.jsonl';
 
 /** What is read of the file: enough for the checks at start. */
 const MAX_SAMPLES = 16;

@@ -1,15 +1,14 @@
-import { createHash, type Hash } from 'node:crypto';
-import { closeSync, fstatSync, openSync, readFileSync, readSync, statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism, cpus, totalmem } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
-import { z } from 'zod';
+import { dirname, join } from 'node:path';
+import * as z from 'zod';
 import { extrapolate, tableCost } from '../core/cost.ts';
 import { messageOf } from '../core/failure.ts';
 import type { Cost } from '../core/model.ts';
 
 import { readJsonIfThere } from './modelConfig.ts';
-import { externalFiles } from './modelFile.ts';
+import { modelDigest } from './weights.ts';
 
 /** What a profile must agree with to be of any use here. */
 interface ProfileUse {
@@ -28,11 +27,11 @@ interface ProfileUse {
  *
  * @param path of the model
  */
-export function readCost(path: string, use: ProfileUse): Cost | undefined {
+export async function readCost(path: string, use: ProfileUse): Promise<Cost | undefined> {
   try {
     const profile = readProfile(path);
     if (profile === undefined) return undefined;
-    const differing = differenceOf(profile, path, use);
+    const differing = await differenceOf(profile, path, use);
     if (differing === undefined) return costOf(profile, use.isRagged);
     use.warn(`${profilePath(path)}: ${differing}; ${UNKNOWN}`);
   } catch (error) {
@@ -46,7 +45,7 @@ const UNKNOWN =
   'what runs cost here is unknown until they are measured at start; run batchscore profile again, or delete it';
 
 /** What keeps a profile from being of this model, as it is run here. The model is read only where all else agrees. */
-function differenceOf(profile: ProfileFile, path: string, use: ProfileUse): string | undefined {
+async function differenceOf(profile: ProfileFile, path: string, use: ProfileUse): Promise<string | undefined> {
   const { cpu, cores, architecture } = thisMachine();
   const { machine, versions } = profile;
   const here = `${cpu}, ${cores} cores, ${architecture}`;
@@ -66,8 +65,8 @@ function differenceOf(profile: ProfileFile, path: string, use: ProfileUse): stri
 }
 
 /** What says that a profile is of another model than the one that it lies beside; undefined where it is of this one. */
-function otherModel({ digest }: ProfileFile, path: string): string | undefined {
-  const got = modelDigest(path);
+async function otherModel({ digest }: ProfileFile, path: string): Promise<string | undefined> {
+  const got = await modelDigest(path);
   return digest === got ? undefined : `expected a profile of this model (${got}), got one of ${digest}`;
 }
 
@@ -190,38 +189,6 @@ function readProfile(modelPath: string): ProfileFile | undefined {
   const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (bytes > MAX_BYTES) throw new Error(`${path}: expected a profile of ${MAX_BYTES} bytes at most, got ${bytes}`);
   return readJsonIfThere(path, schema, 'profile');
-}
-
-const CHUNK_BYTES = 4 * 1024 * 1024;
-
-/**
- * The SHA-256 of a model: of the `.onnx` file, followed by the files that it keeps weights in, by their names. Done at
- * once, because a CDK app cannot wait; a gigabyte takes about a second.
- *
- * @param path of a whole ONNX model
- * @returns `sha256:` and 64 digits
- * @throws Error of the system when a file cannot be read
- */
-export function modelDigest(path: string): string {
-  const hash = createHash('sha256');
-  const beside = [...addFile(hash, path, true)].toSorted();
-  for (const location of beside) addFile(hash, resolve(dirname(path), location), false);
-  return `sha256:${hash.digest('hex')}`;
-}
-
-/** @returns the files that it names, where it is a model */
-function addFile(hash: Hash, path: string, isModel: boolean): Iterable<string> {
-  const file = openSync(path, 'r');
-  try {
-    const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-    for (let bytes = -1; bytes !== 0; ) {
-      bytes = readSync(file, chunk);
-      hash.update(chunk.subarray(0, bytes));
-    }
-    return isModel ? externalFiles(file, fstatSync(file).size).keys() : [];
-  } finally {
-    closeSync(file);
-  }
 }
 
 export function thisMachine(): ProfileFile['machine'] {

@@ -268,7 +268,7 @@ function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread
   };
   const ready = async (signal?: AbortSignal): Promise<ReadyThread> => {
     if (current?.thread.hasEnded()) current = undefined;
-    const { thread, opened } = current ?? openIn(startThread());
+    const { thread, opened } = current ?? openIn(takeThread());
     try {
       return { thread, metadata: await raceAbort(opened, signal, withdrawn) };
     } catch (error) {
@@ -401,6 +401,20 @@ class ThreadDiedError extends Error {
 
 const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
 const WORKER_FILE = fileURLToPath(new URL(`./sessionWorker.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
+
+/** Started before there is a model for it. */
+let early: SessionThread | undefined;
+
+/** Starts the thread of the session that is opened next. */
+export function startThreadEarly(): void {
+  early ??= startThread();
+}
+
+function takeThread(): SessionThread {
+  const thread = early?.hasEnded() === false ? early : startThread();
+  early = undefined;
+  return thread;
+}
 
 /** @throws Error in a worker thread, where ONNX Runtime's telemetry is not off */
 function startThread(): SessionThread {

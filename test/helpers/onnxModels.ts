@@ -1,5 +1,6 @@
 import {
   type Axis,
+  buildGraph,
   type Constant,
   DataLocation,
   DataType,
@@ -285,4 +286,20 @@ export function culpritModel(): Uint8Array {
 
 function scalar(name: string, value: number): Constant {
   return { name, dataType: DataType.INT32, dims: [1], int32Data: [value] };
+}
+
+const WIDTH = 1024;
+
+/** `x` FP32 `[batch, 3]` → `y` FP32 `[batch, 1031]`: products of matrices that take 17 MB together, and of a small one. */
+export function largeModel(seed = 1): Uint8Array {
+  const graph = buildGraph(seed);
+  let value = graph.node('MatMul', ['x', graph.weights([3, WIDTH], 3)]);
+  for (const width of [WIDTH, WIDTH, WIDTH, WIDTH + 7]) {
+    value = graph.node('MatMul', [value, graph.weights([WIDTH, width], WIDTH)]);
+  }
+  graph.node('Tanh', [value], {}, 'y');
+  return graph.encode(
+    [{ name: 'x', datatype: 'FP32', shape: ['batch', 3] }],
+    [{ name: 'y', datatype: 'FP32', shape: ['batch', WIDTH + 7] }],
+  );
 }

@@ -273,7 +273,7 @@ async function openForTask(
     maxBatchElements: SETTINGS.maxBatchElements.default,
     providers,
     allowProviderFallback: false,
-    ignoreProfile: true,
+    ignoreKept: true,
     warn: (text) => tell({ kind: 'warning', text }),
     ...options,
   });

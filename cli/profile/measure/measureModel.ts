@@ -5,8 +5,9 @@ import { fileURLToPath } from 'node:url';
 import { messageOf } from '../../../lambda/core/failure.ts';
 import { powersOfTwoUpTo } from '../../../lambda/onnx/independence.ts';
 import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
-import { modelDigest, type ProfileFile, runtimeVersion, thisMachine } from '../../../lambda/onnx/profileFile.ts';
+import { type ProfileFile, runtimeVersion, thisMachine } from '../../../lambda/onnx/profileFile.ts';
 import { locate } from '../../../lambda/onnx/repository.ts';
+import { modelDigest } from '../../../lambda/onnx/weights.ts';
 
 import { ownVersion } from '../../arguments.ts';
 import type { Limits, Size, Started, StartTask, Target, Task, Timed, Told } from './measureTasks.ts';
@@ -75,7 +76,7 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
     model: started.model,
     version: started.version,
     path: started.path,
-    digest: modelDigest(started.path),
+    digest: await modelDigest(started.path),
     date: new Date().toISOString(),
     machine: thisMachine(),
     provider: started.provider,

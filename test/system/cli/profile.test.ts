@@ -64,7 +64,7 @@ describe('batchscore profile', () => {
     const refuse = (text: string): never => {
       throw new Error(text);
     };
-    const cost = readCost(inFolder('digits/1/model.onnx'), { provider: 'cpu', isRagged: false, warn: refuse });
+    const cost = await readCost(inFolder('digits/1/model.onnx'), { provider: 'cpu', isRagged: false, warn: refuse });
     const ofSession = kept.table.filter(({ threads }: { threads: number }) => threads === kept.threads);
     expect([1, 2].map((rows) => cost?.(rows, 1))).toEqual(
       ofSession.slice(0, 2).map(({ medianMs }: { medianMs: number }) => medianMs),

@@ -9,8 +9,8 @@ import { PART_BYTES } from '../../../../lambda/aws/fetchModels.ts';
 import { digests, fetching, filesIn, someBytes, useS3Server } from '../../../helpers/awsServers.ts';
 import { type Finished, REPOSITORY, runScript } from '../../../helpers/command.ts';
 import { giveAnswer, neverAnswers, refusesXml, type Step } from '../../../helpers/frontServer.ts';
-import { lookupModel } from '../../../helpers/onnxModels.ts';
-import { afterThisTest, modelsDirectory, type RepositoryFiles } from '../../../helpers/openModels.ts';
+import { largeModel, lookupModel } from '../../../helpers/onnxModels.ts';
+import { afterThisTest, modelsDirectory, openModels, type RepositoryFiles } from '../../../helpers/openModels.ts';
 
 const server = useS3Server();
 
@@ -62,6 +62,25 @@ describe('batchscore publish', () => {
     ]);
     const { fetch } = await fetching(server);
     expect(digests(await filesIn(await fetch(stdout.trim())))).toEqual(digests(inImage));
+  });
+
+  it('proves what has no proof, and puts a large model with its weights apart, as an image has it', async () => {
+    const bucket = await server.bucket();
+    const folder = await modelsDirectory({ 'large/1/model.onnx': largeModel() });
+
+    const { code, stdout, stderr } = await publish([folder, `s3://${bucket}`, '--prove']);
+    const { stdout: again } = await publish([folder, `s3://${bucket}`, '--prove']);
+
+    expect([code, again]).toEqual([0, stdout]);
+    expect(stderr).toMatch(/^.*large\/1\/model\.onnx: rows are independent: .*\n3 files, 16\.8 MB: 3 uploaded/);
+    const staged = stageImage({ modelsDirectory: folder, architecture: 'x86_64', stage: 'lambda' });
+    afterThisTest(() => rm(staged, { recursive: true }));
+    const { fetch } = await fetching(server);
+    const published = await fetch(stdout.trim());
+    expect(digests(await filesIn(published))).toEqual(digests(await filesIn(join(staged, 'models'))));
+    const { repository, log } = await openModels({}, { directory: published });
+    expect(repository.models).toHaveLength(1);
+    expect(log).toEqual([expect.stringContaining('as proof.json says: rows are independent')]);
   });
 
   it('puts large files in parts, and nothing that is there already', async () => {

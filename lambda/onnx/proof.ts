@@ -1,0 +1,247 @@
+import { hash } from 'node:crypto';
+import { closeSync, openSync, readFileSync, readSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { dirname, join } from 'node:path';
+import * as z from 'zod';
+import { messageOf } from '../core/failure.ts';
+import type { ModelLocation } from './findModels.ts';
+import { isNotThere, type ModelConfig, readJsonIfThere } from './modelConfig.ts';
+import { SAMPLES_FILE } from './probes.ts';
+import { runtimeVersion } from './profileFile.ts';
+import { sessionSettings } from './sessionJobs.ts';
+import { modelDigest } from './weights.ts';
+
+/*
+ * What a start finds out of a model, kept beside it in `proof.json`, so that a start whose model is the same runs one
+ * warm-up in place of all its checks. It holds what the checks found, what they depend on, and a checksum of itself.
+ *
+ *     findProof ── cheap keys agree? ──> ProofAtHand ── isOfModel: the model's digest ──> found
+ *     keepProof ── after checks that were thorough
+ *
+ * Any doubt is a warning and no proof: the start then proves the model as it does without one.
+ *
+ * @see docs/adr/0049-the-proof-travels-with-the-model.md
+ */
+
+const size = z.int().min(1).max(65_536);
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/, 'expected 64 digits of a SHA-256');
+
+/** What the checks found, as a start needs it. */
+const found = z.strictObject({
+  /** Never `unproven`: of such a model there is nothing to keep. */
+  independence: z.enum(['proved', 'trusted', 'dependent']),
+  /** The most rows in one run, where that is fewer than were asked for. */
+  maxBatchRows: size.optional(),
+  allowedSizes: z.array(size),
+  /** Of the largest run whose rows were compared. */
+  verifiedRows: size.optional(),
+  maxSharedRows: size.optional(),
+  largestDifference: z.number().min(0).optional(),
+  bakedRows: size.optional(),
+  /** Threads that a run is spread over; as many as ONNX Runtime takes where it is not given. */
+  threads: size.optional(),
+  /** Of symbolic axes: the warm-up runs there. */
+  sizes: z.record(z.string(), z.int().min(0)),
+  /** The least that runs took, in milliseconds, where they were measured. */
+  measured: z.array(z.strictObject({ rows: size, length: z.int().min(0), ms: z.number().min(0) })).min(1),
+  probes: z.int().min(0),
+  /** For the start log. */
+  found: z.string(),
+  warnings: z.array(z.string()),
+});
+
+/** What the checks found of a model. */
+export type Proved = z.infer<typeof found>;
+
+const FORMAT = 1;
+
+const schema = z.strictObject({
+  format: z.literal(FORMAT, { error: `expected ${FORMAT}, as this version of batchscore writes it` }),
+  /** What all of it depends on. */
+  keys: z.strictObject({
+    /** Of the model with all its weights, as `modelDigest` has it. */
+    model: sha256,
+    /** Of config.json, of the transform that it names, and of the settings of the session. */
+    settings: sha256,
+    /** Of samples.jsonl; of nothing where there is none. */
+    samples: sha256,
+    /** The version of ONNX Runtime. */
+    runtime: z.string().max(100),
+    /** Those of the processor that kernels are chosen by. */
+    instructions: z.string().max(1_000),
+  }),
+  found,
+  /** SHA-256 of all the rest. */
+  checksum: sha256,
+});
+
+type Keys = z.infer<typeof schema>['keys'];
+
+/** Far more than any proof has: a larger file would hold up a start. */
+const MAX_BYTES = 1024 * 1024;
+
+export function proofPath(modelPath: string): string {
+  return join(dirname(modelPath), 'proof.json');
+}
+
+/** A proof under which all agrees but, until it is asked, the model. */
+export interface ProofAtHand {
+  readonly found: Proved;
+  /** Whether it is of the model that lies there, which is read meanwhile. Where it is not, that is warned of. */
+  readonly isOfModel: Promise<boolean>;
+}
+
+interface ProofUse {
+  /** Told what keeps a proof from being believed, and what to do. */
+  readonly warn: (message: string) => void;
+  /** Told that rounding has to be proved here. */
+  readonly inform?: ((message: string) => void) | undefined;
+}
+
+/**
+ * The proof beside a model, where it can be believed here; undefined where there is none, or any doubt.
+ *
+ * One of another instruction set tells of the graph, and not of rounding: that rows depend on each other stays true, that
+ * they do not is proved anew.
+ */
+export function findProof(
+  location: ModelLocation,
+  config: ModelConfig,
+  { warn, inform }: ProofUse,
+): ProofAtHand | undefined {
+  const path = proofPath(location.path);
+  const doubt = (what: string): void =>
+    warn(`${path}: ${what}; the model is proved at start: run batchscore inspect --prove again, or delete it`);
+  try {
+    const proof = readProof(path);
+    if (proof === undefined) return undefined;
+    const here = { ...keysWithoutModel(location, config), model: proof.keys.model };
+    const differing = differenceOf(proof.keys, here);
+    if (differing !== undefined) return void doubt(differing);
+    const isStructure = proof.found.independence === 'dependent' && config.ragged === undefined;
+    if (proof.keys.instructions !== here.instructions && !isStructure) {
+      inform?.(
+        `${path}: proved with ${proof.keys.instructions}, and here is ${here.instructions}: how it rounds is proved at start`,
+      );
+      return undefined;
+    }
+    const compare = async (): Promise<boolean> => {
+      const digest = (await modelDigest(location.path)).replace('sha256:', '');
+      if (digest !== proof.keys.model) {
+        doubt(`expected a proof of this model (SHA-256 ${digest}), got one of ${proof.keys.model}`);
+      }
+      return digest === proof.keys.model;
+    };
+    const isOfModel = compare().catch((error: unknown) => {
+      doubt(messageOf(error));
+      return false;
+    });
+    return { found: proof.found, isOfModel };
+  } catch (error) {
+    const message = messageOf(error);
+    doubt(message.startsWith(path) ? message.slice(path.length + 2) : message);
+    return undefined;
+  }
+}
+
+/** @throws Error naming the file and what is wrong in it */
+function readProof(path: string): z.infer<typeof schema> | undefined {
+  const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (bytes > MAX_BYTES) throw new Error(`${path}: expected a proof of ${MAX_BYTES} bytes at most, got ${bytes}`);
+  const proof = readJsonIfThere(path, schema, 'proof');
+  if (proof === undefined || proof.checksum === checksumOf(proof)) return proof;
+  throw new Error(`${path}: expected what batchscore wrote, got other content than its checksum is of`);
+}
+
+/** The order of keys is that of the schema, whoever wrote them. */
+function checksumOf({ format, keys, found }: Omit<z.infer<typeof schema>, 'checksum'>): string {
+  return hash('sha256', JSON.stringify([format, keys, found]));
+}
+
+function differenceOf(proof: Keys, here: Keys): string | undefined {
+  if (proof.runtime !== here.runtime) {
+    return `expected a proof with ONNX Runtime ${here.runtime}, got one with ${proof.runtime}`;
+  }
+  if (proof.settings !== here.settings) {
+    return 'expected a proof with this config.json and its transform, got one with others';
+  }
+  if (proof.samples !== here.samples) return `expected a proof with this ${SAMPLES_FILE}, got one with another`;
+  return undefined;
+}
+
+function keysWithoutModel({ folder }: ModelLocation, config: ModelConfig): Omit<Keys, 'model'> {
+  const transform = config.transform === undefined ? undefined : digestOfFile(join(folder, config.transform));
+  const session = Object.entries(sessionSettings(config.sessionOptions?.extra)).toSorted();
+  return {
+    settings: hash('sha256', JSON.stringify([config, transform, session])),
+    samples: digestOfFile(join(folder, SAMPLES_FILE)),
+    runtime: runtimeVersion(),
+    instructions: instructionSet(),
+  };
+}
+
+/** Of nothing where it is not there. */
+function digestOfFile(path: string): string {
+  try {
+    return hash('sha256', readFileSync(path));
+  } catch (error) {
+    if (isNotThere(error)) return hash('sha256', '');
+    throw error;
+  }
+}
+
+/** What ONNX Runtime's kernels are chosen by, as Linux calls it on x86 and on ARM. */
+const INSTRUCTIONS =
+  /^(avx|avx2|fma|f16c|avx512(f|bw|dq|vl|_vnni|_bf16|_fp16)|avx_vnni|avx_ne_convert|amx_(tile|int8|bf16)|asimd|asimddp|asimdhp|fphp|bf16|i8mm|sve|sve2|svebf16|svei8mm|sme|sme2)$/;
+const CPU_INFO = '/proc/cpuinfo';
+/** The first processor's part of it. */
+const CPU_INFO_BYTES = 8 * 1024;
+
+/** Such as `x64 avx avx2 f16c fma`. Where the system does not list them, the name of the processor stands for them. */
+function instructionSet(): string {
+  const flags = /^(?:flags|Features)\s*:(.*)$/m.exec(readStart(CPU_INFO))?.[1];
+  const known = flags?.trim().split(/\s+/).filter((flag) => INSTRUCTIONS.test(flag)).toSorted(); // biome-ignore format: one step a word
+  return `${process.arch} ${known === undefined ? (cpus()[0]?.model ?? 'unknown') : known.join(' ')}`;
+}
+
+function readStart(path: string): string {
+  try {
+    const file = openSync(path, 'r');
+    try {
+      const start = Buffer.alloc(CPU_INFO_BYTES);
+      return start.toString('latin1', 0, readSync(file, start));
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return '';
+  }
+}
+
+/**
+ * Writes what was found beside the model, in place of what was there: whole, or not at all.
+ *
+ * @throws Error naming the file, where it cannot be written
+ */
+export async function keepProof(location: ModelLocation, config: ModelConfig, proved: Proved): Promise<void> {
+  const path = proofPath(location.path);
+  const digest = (await modelDigest(location.path)).replace('sha256:', '');
+  const content = schema.omit({ checksum: true }).parse({
+    format: FORMAT,
+    keys: { model: digest, ...keysWithoutModel(location, config) },
+    found: proved,
+  });
+  const part = `${path}.part`;
+  try {
+    writeFileSync(part, `${JSON.stringify({ ...content, checksum: checksumOf(content) }, null, 1)}\n`);
+    renameSync(part, path);
+  } catch (cause) {
+    rmSync(part, { force: true });
+    throw new Error(
+      `${path}: expected to write the proof there, got: ${messageOf(cause)}; make room, or let this user write`,
+      {
+        cause,
+      },
+    );
+  }
+}

@@ -1,0 +1,212 @@
+import { createHash } from 'node:crypto';
+import { closeSync, createReadStream, existsSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
+import { basename } from 'node:path';
+import { hasCode } from '../aws/awsError.ts';
+import { createReader, externalFilesOf, type Field, fieldsOfFile, type Read } from './modelFile.ts';
+
+/*
+ * Large models are published and put into images with their weights in a file of their own beside the graph, which ONNX
+ * Runtime maps in place of reading it twice.
+ *
+ *     model.onnx: graph ─ tensor ─ raw_data   ──>   model.onnx: graph ─ tensor ─ location, offset, length
+ *                                                   model.onnx.data: the same bytes, each tensor's from a page on
+ *
+ * The digest of a model is that of the second form, so that it is the same whichever a model has.
+ *
+ * @see docs/adr/0050-weights-are-mapped.md
+ */
+
+/** Of all tensors that would move: a smaller model opens in no time. */
+const MIN_BYTES = 16 * 1024 * 1024;
+/** Smaller tensors stay: shapes and indexes, which ONNX Runtime reads while it works out the graph. */
+const MIN_TENSOR_BYTES = 64 * 1024;
+/** What memory is mapped by, at its largest on the processors of AWS. */
+const PAGE_BYTES = 64 * 1024;
+
+/** A model as it is stored with its weights apart. */
+interface Apart {
+  /** What becomes its `model.onnx`. */
+  readonly graph: Buffer;
+  /** Where its weights are in the file that it is read from, and where they go. */
+  readonly weights: readonly { readonly start: number; readonly end: number; readonly offset: number }[];
+}
+
+/** @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
+const MODEL_GRAPH = 7;
+const GRAPH_INITIALIZER = 5;
+const TENSOR = { rawData: 9, externalData: 13, dataLocation: 14 } as const;
+const EXTERNAL = 1;
+
+/** The file of a model's weights, beside its `.onnx` file. */
+export function weightsPath(modelPath: string): string {
+  return `${modelPath}.data`;
+}
+
+/** Undefined where it stays as it is: it is small, or has weights in other files already. */
+function planApart(path: string): Apart | undefined {
+  const file = openSync(path, 'r');
+  try {
+    const { size } = fstatSync(file);
+    const isApart = externalFilesOf(path).length > 0 || existsSync(weightsPath(path));
+    if (size < MIN_BYTES || isApart) return undefined;
+    const read = createReader(file);
+    const weights: Apart['weights'][number][] = [];
+    const move = (tensor: Field): Buffer | undefined => {
+      const raw = [...fieldsOfFile(read, tensor.start, tensor.end)].find(({ number }) => number === TENSOR.rawData);
+      if (raw === undefined || raw.end - raw.start < MIN_TENSOR_BYTES) return undefined;
+      const before = weights.at(-1);
+      const end = before === undefined ? 0 : before.offset + before.end - before.start;
+      const offset = Math.ceil(end / PAGE_BYTES) * PAGE_BYTES;
+      weights.push({ start: raw.start, end: raw.end, offset });
+      return tensorApart(read, tensor, basename(weightsPath(path)), offset, raw.end - raw.start);
+    };
+    const graph = rewritten(read, 0, size, (field) =>
+      field.number === MODEL_GRAPH
+        ? rewritten(read, field.start, field.end, (inner) =>
+            inner.number === GRAPH_INITIALIZER ? move(inner) : undefined,
+          )
+        : undefined,
+    );
+    return weights.reduce((sum, { start, end }) => sum + end - start, 0) < MIN_BYTES ? undefined : { graph, weights };
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** A message, with some of its fields replaced. */
+function rewritten(read: Read, from: number, to: number, replace: (field: Field) => Buffer | undefined): Buffer {
+  const parts: Buffer[] = [];
+  let copiedTo = from;
+  let at = from;
+  for (const field of fieldsOfFile(read, from, to)) {
+    const fieldStart = at;
+    at = field.end;
+    const content = replace(field);
+    if (content === undefined) continue;
+    parts.push(copyOf(read, copiedTo, fieldStart), lengthDelimited(field.number, content));
+    copiedTo = field.end;
+  }
+  return Buffer.concat([...parts, copyOf(read, copiedTo, to)]);
+}
+
+function tensorApart(read: Read, tensor: Field, location: string, offset: number, length: number): Buffer {
+  const entries = Object.entries({ location, offset, length }).map(([key, value]) =>
+    lengthDelimited(
+      TENSOR.externalData,
+      Buffer.concat([lengthDelimited(1, Buffer.from(key)), lengthDelimited(2, Buffer.from(`${value}`))]),
+    ),
+  );
+  const others = without(read, tensor, [TENSOR.rawData, TENSOR.dataLocation]);
+  return Buffer.concat([others, ...entries, varint(TENSOR.dataLocation << 3), varint(EXTERNAL)]);
+}
+
+function without(read: Read, { start, end }: Field, numbers: readonly number[]): Buffer {
+  const kept: Buffer[] = [];
+  let at = start;
+  for (const field of fieldsOfFile(read, start, end)) {
+    if (!numbers.includes(field.number)) kept.push(copyOf(read, at, field.end));
+    at = field.end;
+  }
+  return Buffer.concat(kept);
+}
+
+/** The reader's own memory is used again. */
+function copyOf(read: Read, from: number, to: number): Buffer {
+  return Buffer.from(read(from, to - from));
+}
+
+function lengthDelimited(number: number, content: Buffer): Buffer {
+  return Buffer.concat([varint((number << 3) | 2), varint(content.length), content]);
+}
+
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes.push((rest % 0x80) | 0x80);
+  return Buffer.from([...bytes, rest]);
+}
+
+/**
+ * Copies a large model so that its weights lie apart from its graph.
+ *
+ * @param to where its `.onnx` file goes; the weights go beside it
+ * @returns whether it did: a model that is small, or has its weights apart already, is left to be copied as it is
+ * @throws Error naming the file, when there is no room, or it cannot be written
+ */
+export function storeApart(from: string, to: string): boolean {
+  const apart = planApart(from);
+  if (apart === undefined) return false;
+  const source = openSync(from, 'r');
+  try {
+    writeAll(to, [apart.graph]);
+    writeAll(weightsPath(to), chunksOf(source, apart));
+    return true;
+  } finally {
+    closeSync(source);
+  }
+}
+
+const CHUNK_BYTES = 1024 * 1024;
+
+function* chunksOf(source: number, { weights }: Apart): Generator<Buffer> {
+  let at = 0;
+  for (const { start, end, offset } of weights) {
+    yield Buffer.alloc(offset - at);
+    for (let position = start; position < end; ) {
+      const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, end - position));
+      const bytes = readSync(source, chunk, 0, chunk.length, position);
+      if (bytes === 0) throw new Error('expected the model to stay as it is while it is copied, got a shorter one');
+      yield chunk.subarray(0, bytes);
+      position += bytes;
+    }
+    at = offset + end - start;
+  }
+}
+
+function writeAll(path: string, chunks: Iterable<Buffer>): void {
+  try {
+    const file = openSync(path, 'w');
+    try {
+      for (const chunk of chunks) {
+        for (let written = 0; written < chunk.length; ) written += writeSync(file, chunk, written);
+      }
+    } finally {
+      closeSync(file);
+    }
+  } catch (cause) {
+    if (!hasCode(cause, 'ENOSPC')) throw cause;
+    throw new Error(`${path}: expected room for the model's weights, got a full disk; free as much as the model has`, {
+      cause,
+    });
+  }
+}
+
+/**
+ * The SHA-256 of a model: of its `.onnx` file, followed by the files that it keeps weights in, by their names; of a large
+ * one as if its weights lay apart. A gigabyte takes one to two seconds; whoever waits can do other work meanwhile.
+ *
+ * @param path of a whole ONNX model
+ * @returns `sha256:` and 64 digits
+ * @throws Error of the system when a file cannot be read
+ */
+export async function modelDigest(path: string): Promise<string> {
+  const sha256 = createHash('sha256');
+  const apart = planApart(path);
+  if (apart === undefined) {
+    for (const file of [path, ...externalFilesOf(path)]) await addRange(file, 0, Number.POSITIVE_INFINITY);
+  } else {
+    sha256.update(apart.graph);
+    let at = 0;
+    for (const { start, end, offset } of apart.weights) {
+      sha256.update(Buffer.alloc(offset - at));
+      await addRange(path, start, end);
+      at = offset + end - start;
+    }
+  }
+  return `sha256:${sha256.digest('hex')}`;
+
+  async function addRange(file: string, start: number, end: number): Promise<void> {
+    const chunks = createReadStream(file, { start, end: end - 1, highWaterMark: CHUNK_BYTES });
+    for await (const chunk of chunks) sha256.update(chunk);
+  }
+}

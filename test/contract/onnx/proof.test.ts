@@ -1,0 +1,230 @@
+import { hash } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { batchscore } from '../../helpers/batchscore.ts';
+import { hundredRowsModel, MIXING, mixingAtSixteenModel, noisyModel, SOUND } from '../../helpers/mixingModels.ts';
+import { identityModel, maskedMeanModel, modelWithWeightsIn, rowsOnlyModel } from '../../helpers/onnxModels.ts';
+import { found, modelsDirectory, openModels, putFile, type RepositoryFiles } from '../../helpers/openModels.ts';
+
+const PLACE = 'model/1/proof.json';
+const RAGGED = { ragged: { axis: 'length', pad: { values: 0, mask: 0 }, allowedSizes: [16, 32] } };
+const MODELS: Readonly<Record<string, RepositoryFiles>> = {
+  ...Object.fromEntries(
+    Object.entries({ ...SOUND, ...MIXING }).map(([name, make]) => [name, { 'model/1/model.onnx': make() }]),
+  ),
+  'mixing from sixteen rows on': { 'model/1/model.onnx': mixingAtSixteenModel() },
+  'a hundred rows at most': { 'model/1/model.onnx': hundredRowsModel() },
+  'a fixed batch': { 'model/1/model.onnx': rowsOnlyModel(4) },
+  ragged: { 'model/1/model.onnx': maskedMeanModel(), 'model/config.json': RAGGED },
+  'batching: trust': { 'model/1/model.onnx': identityModel(), 'model/config.json': { batching: 'trust' } },
+};
+
+interface Proof {
+  readonly format: number;
+  readonly keys: Readonly<Record<string, string>>;
+  readonly found: Readonly<Record<string, unknown>>;
+  readonly checksum?: string;
+}
+
+/** As whoever writes proofs signs them. */
+function sealed({ format, keys, found }: Proof): Record<string, unknown> {
+  return { format, keys, found, checksum: hash('sha256', JSON.stringify([format, keys, found])) };
+}
+
+/** What a host finds of the model, its proof being written where none fits. */
+async function prove(files: RepositoryFiles) {
+  const { directory, repository } = await openModels(files, { keepsProof: true });
+  const proof: Proof = JSON.parse(await readFile(join(directory, PLACE), 'utf8'));
+  return { proof, model: await found(repository.find('model', undefined)) };
+}
+
+/** What a host finds of the model when it starts. */
+async function start(files: RepositoryFiles, options: Parameters<typeof openModels>[1] = {}) {
+  const { repository, warnings, log } = await openModels(files, options);
+  const model = await found(repository.find('model', undefined));
+  const own = warnings.map((warning) => warning.replace(/^.*(?=proof\.json)/, ''));
+  return { model, warnings: own, isAsProved: log.some((line) => line.includes('as proof.json says')), log };
+}
+
+const SOUND_FILES: RepositoryFiles = {
+  'model/1/model.onnx': identityModel(),
+  'model/config.json': { maxBatchRows: 64 },
+};
+const LIMITS = ['independence', 'maxBatchRows', 'allowedSizes', 'verifiedRows', 'maxSharedRows'] as const;
+
+describe('a proof beside a model', () => {
+  it.each(Object.keys(MODELS))('has a start batch as the checks that it is of would: %s', async (name) => {
+    const files = MODELS[name] as RepositoryFiles;
+    const { proof, model: checked } = await prove(files).catch(() => ({ proof: undefined, model: undefined }));
+    if (proof === undefined) {
+      // Of a model that is refused, or of which nothing could be proved, there is none.
+      const without = await start(files).catch(() => undefined);
+      return expect(['unproven', undefined]).toContain(without?.model.independence);
+    }
+
+    const { model, warnings, isAsProved } = await start({ ...files, [PLACE]: { ...proof } });
+
+    expect([isAsProved, warnings.filter((warning) => warning.startsWith('proof.json'))]).toEqual([true, []]);
+    for (const limit of LIMITS) expect([limit, model[limit]]).toEqual([limit, checked?.[limit]]);
+    expect(model.measured?.map(({ rows }) => rows)).toEqual(checked?.measured?.map(({ rows }) => rows));
+  });
+
+  it('is believed: what it says is not looked at again, but how many rows may be asked for', async () => {
+    const { proof } = await prove(SOUND_FILES);
+    const dependent = sealed({ ...proof, found: { ...proof.found, independence: 'dependent' } });
+    expect((await start({ ...SOUND_FILES, [PLACE]: dependent })).model.independence).toBe('dependent');
+
+    const unlimited: RepositoryFiles = { 'model/1/model.onnx': identityModel() };
+    const { proof: of512 } = await prove(unlimited);
+    const { model: larger } = await start({ ...unlimited, [PLACE]: { ...of512 } }, { maxBatchRows: 2_000 });
+    expect([larger.maxBatchRows, larger.verifiedRows]).toEqual([2_000, 512]);
+    const { model: smaller } = await start({ ...unlimited, [PLACE]: { ...of512 } }, { maxBatchRows: 7 });
+    expect([smaller.maxBatchRows, smaller.verifiedRows]).toEqual([7, undefined]);
+  });
+
+  it('of another model is a warning, and what mixes rows is found out', async () => {
+    const { proof } = await prove({ 'model/1/model.onnx': SOUND['softmax over a row']?.() as Uint8Array });
+
+    const mixing = { 'model/1/model.onnx': MIXING['softmax over axis 0']?.() as Uint8Array, [PLACE]: { ...proof } };
+    const { model, warnings } = await start(mixing);
+
+    expect(model.independence).toBe('dependent');
+    expect(warnings[0]).toMatch(
+      /^proof\.json: expected a proof of this model \(SHA-256 [0-9a-f]{64}\), got one of [0-9a-f]{64}; the model is proved at start: run batchscore inspect --prove again, or delete it$/,
+    );
+  });
+
+  it('is of the weights in other files too', async () => {
+    const files = { 'model/1/model.onnx': modelWithWeightsIn('weights.bin'), 'model/1/weights.bin': someFloats(1) };
+    const { proof } = await prove(files);
+
+    const { warnings } = await start({ ...files, 'model/1/weights.bin': someFloats(2), [PLACE]: { ...proof } });
+
+    expect(warnings).toEqual([expect.stringContaining('expected a proof of this model')]);
+  });
+
+  const text = (proof: Proof) => JSON.stringify(proof);
+  const CHANGES: readonly (readonly [string, (proof: Proof) => RepositoryFiles, string])[] = [
+    ['truncated', (proof) => ({ [PLACE]: text(proof).slice(0, 200) }), 'expected JSON, got something else'],
+    ['empty', () => ({ [PLACE]: '' }), 'expected JSON, got something else'],
+    [
+      'edited by hand',
+      (proof) => ({ [PLACE]: text(proof).replace('"verifiedRows":64', '"verifiedRows":65') }),
+      'expected what batchscore wrote, got other content than its checksum is of',
+    ],
+    [
+      'of a newer version',
+      (proof) => ({ [PLACE]: sealed({ ...proof, format: 2 }) }),
+      'format: expected 1, as this version of batchscore writes it',
+    ],
+    ['without its checksum', ({ format, keys, found }) => ({ [PLACE]: { format, keys, found } }), 'checksum: '],
+    [
+      'of rows that nothing proved',
+      (proof) => ({ [PLACE]: sealed({ ...proof, found: { ...proof.found, independence: 'unproven' } }) }),
+      'found.independence: ',
+    ],
+    ['far too long', (proof) => ({ [PLACE]: text(proof) + ' '.repeat(2 ** 20) }), 'expected a proof of 1048576 bytes'],
+    [
+      'of another ONNX Runtime',
+      (proof) => ({ [PLACE]: sealed({ ...proof, keys: { ...proof.keys, runtime: '1.0.0' } }) }),
+      'got one with 1.0.0',
+    ],
+    [
+      'of another config.json',
+      (proof) => ({ [PLACE]: { ...proof }, 'model/config.json': { maxBatchRows: 65 } }),
+      'expected a proof with this config.json and its transform, got one with others',
+    ],
+    [
+      'of other samples',
+      (proof) => ({
+        [PLACE]: { ...proof },
+        'model/samples.jsonl': '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,3],"data":[1,2,3]}]}\n',
+      }),
+      'expected a proof with this samples.jsonl, got one with another',
+    ],
+    [
+      'with sizes that are none',
+      (proof) => ({ [PLACE]: sealed({ ...proof, found: { ...proof.found, allowedSizes: [0.5] } }) }),
+      'found.allowedSizes.0: ',
+    ],
+  ];
+  it.each(CHANGES)('that is %s is a warning, and the model is proved at start', async (_, change, sentence) => {
+    const { proof } = await prove(SOUND_FILES);
+
+    const { model, warnings, isAsProved } = await start({ ...SOUND_FILES, ...change(proof) });
+
+    expect(warnings).toEqual([expect.stringContaining(sentence)]);
+    expect([isAsProved, model.independence, model.maxBatchRows > 63]).toEqual([false, 'proved', true]);
+  });
+
+  it('of another transform is a warning', async () => {
+    const withTransform = (comment: string): RepositoryFiles => ({
+      'model/1/model.onnx': identityModel(),
+      'model/config.json': { transform: 'transform.mjs' },
+      'model/transform.mjs': `export const encode = (outputs) => outputs.y.data[0]; // ${comment}`,
+    });
+    const { proof } = await prove(withTransform('one'));
+
+    const { warnings } = await start({ ...withTransform('two'), [PLACE]: { ...proof } });
+
+    expect(warnings).toEqual([expect.stringContaining('this config.json and its transform')]);
+  });
+
+  it('after which the model does not run as it did is a warning, and the model is proved at start', async () => {
+    const files = { 'model/1/model.onnx': rowsOnlyModel(4) };
+    const { proof } = await prove(files);
+    const other = sealed({ ...proof, found: { ...proof.found, allowedSizes: [3] } });
+
+    const { model, warnings } = await start({ ...files, [PLACE]: other });
+
+    expect(warnings).toContainEqual(expect.stringMatching(/^proof\.json: expected a model that runs as it did, got: /));
+    expect(model.allowedSizes).toEqual([4]);
+  });
+
+  it('of another instruction set tells that rows depend on each other, and not that they do not', async () => {
+    const elsewhere = ({ keys, ...proof }: Proof) => sealed({ ...proof, keys: { ...keys, instructions: 'z80' } });
+    const mixing = { 'model/1/model.onnx': MIXING['softmax over axis 0']?.() as Uint8Array };
+    const [ofMixing, ofSound] = [await prove(mixing), await prove(SOUND_FILES)];
+
+    const dependent = await start({ ...mixing, [PLACE]: elsewhere(ofMixing.proof) });
+    const sound = await start({ ...SOUND_FILES, [PLACE]: elsewhere(ofSound.proof) });
+
+    expect([dependent.isAsProved, dependent.model.independence]).toEqual([true, 'dependent']);
+    expect([sound.isAsProved, sound.model.independence, sound.warnings]).toEqual([false, 'proved', []]);
+    expect(sound.log).toContainEqual(expect.stringMatching(/proved with z80, and here is .*: how it rounds is proved/));
+  });
+});
+
+describe('batchscore inspect --prove', () => {
+  it('writes a proof once, and anew where it does not fit any more', async () => {
+    const directory = await modelsDirectory(SOUND_FILES);
+    const inspect = () => batchscore(['inspect', join(directory, 'model'), '--prove']);
+    const written = async () => (await stat(join(directory, PLACE))).mtimeMs;
+
+    const { code, stderr } = await inspect();
+    expect([code, stderr]).toEqual([0, `${join(directory, PLACE)}: what the checks found is kept there\n`]);
+    const first = await written();
+    await inspect();
+    expect(await written()).toBe(first);
+    await putFile(join(directory, 'model/config.json'), { maxBatchRows: 65 });
+    await inspect();
+    expect(await written()).toBeGreaterThan(first);
+  });
+
+  it('keeps nothing of a model that answers at random, or of other processors than the CPU, and says why', async () => {
+    const directory = await modelsDirectory({ 'model/1/model.onnx': noisyModel() });
+
+    const random = await batchscore(['inspect', join(directory, 'model'), '--prove']);
+    const gpu = await batchscore(['inspect', join(directory, 'model'), '--prove', '--providers', 'cuda']);
+
+    expect([random.code, gpu.code]).toEqual([1, 2]);
+    expect(random.stderr).toMatch(/expected a model that the checks prove, got: .*answers the same run differently/);
+    expect(gpu.stderr).toContain("--prove: expected the provider 'cpu'");
+    await expect(stat(join(directory, PLACE))).rejects.toThrow('ENOENT');
+  });
+});
+
+function someFloats(value: number): Uint8Array {
+  return new Uint8Array(new Float32Array(3).fill(value).buffer);
+}

@@ -1,0 +1,101 @@
+import { readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { DataType, encodeModel } from '../../../bench/workload/encodeModel.ts';
+import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
+import { modelDigest, storeApart, weightsPath } from '../../../lambda/onnx/weights.ts';
+import { identityModel, largeModel } from '../../helpers/onnxModels.ts';
+import { counting, found, modelsDirectory, openModels } from '../../helpers/openModels.ts';
+
+const WIDTH = 1024;
+
+/** A repository of one model, and another that has it with its weights apart. */
+async function storedApart(model: Uint8Array) {
+  const whole = await modelsDirectory({ 'model/1/model.onnx': model });
+  const apart = await modelsDirectory({ 'model/1/.keep': '' });
+  const [from, to] = [join(whole, 'model/1/model.onnx'), join(apart, 'model/1/model.onnx')];
+  return { whole, apart, from, to, isApart: storeApart(from, to) };
+}
+
+async function answerOf(path: string) {
+  const { repository } = await openModels({
+    'model/1/model.onnx': await readFile(path),
+    ...(await readFile(weightsPath(path)).then(
+      (weights) => ({ 'model/1/model.onnx.data': weights }),
+      () => ({}),
+    )),
+  });
+  const model = await found(repository.find('model', undefined));
+  return (await model.run([counting('x', 5, 3)])).outputs[0]?.data;
+}
+
+describe('a large model with its weights apart', () => {
+  it('gives the same bits and has the same digest', async () => {
+    const { from, to, isApart } = await storedApart(largeModel());
+
+    expect(isApart).toBe(true);
+    checkModelFile(to);
+    expect((await stat(to)).size).toBeLessThan(20_000);
+    expect(await modelDigest(to)).toBe(await modelDigest(from));
+    const other = await storedApart(largeModel(2));
+    expect(await modelDigest(other.to)).not.toBe(await modelDigest(to));
+    expect(Buffer.from(((await answerOf(to)) as Float32Array).buffer)).toEqual(
+      Buffer.from(((await answerOf(from)) as Float32Array).buffer),
+    );
+  });
+
+  it('is stored so once: one that is small, or has its weights apart already, is left as it is', async () => {
+    const { to } = await storedApart(largeModel());
+    const again = await modelsDirectory({ 'model/1/.keep': '' });
+
+    expect(storeApart(to, join(again, 'model.onnx'))).toBe(false);
+    expect((await storedApart(identityModel())).isApart).toBe(false);
+    const { from } = await storedApart(largeModel());
+    await writeFile(weightsPath(from), 'another file of that name');
+    expect(storeApart(from, join(again, 'model.onnx'))).toBe(false);
+  });
+
+  it('leaves shapes in the graph, and any tensor that is not raw', async () => {
+    const rows = 5 * WIDTH;
+    const table = new Float32Array(rows * WIDTH).fill(1);
+    const model = encodeModel({
+      inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', rows] }],
+      outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', WIDTH] }],
+      nodes: [
+        { op: 'MatMul', inputs: ['x', 'table'], outputs: ['product'] },
+        { op: 'Reshape', inputs: ['product', 'shape'], outputs: ['reshaped'] },
+        { op: 'Add', inputs: ['reshaped', 'bias'], outputs: ['y'] },
+      ],
+      constants: [
+        { name: 'table', dataType: DataType.FLOAT, dims: [rows, WIDTH], rawData: new Uint8Array(table.buffer) },
+        { name: 'shape', dataType: DataType.INT64, dims: [2], int64Data: [-1, WIDTH] },
+        { name: 'bias', dataType: DataType.FLOAT, dims: [WIDTH], floatData: Array.from({ length: WIDTH }, () => 1) },
+      ],
+    });
+    const { to } = await storedApart(model);
+
+    const { repository } = await openModels({
+      'model/1/model.onnx': await readFile(to),
+      'model/1/model.onnx.data': await readFile(weightsPath(to)),
+    });
+    const { run } = await found(repository.find('model', undefined));
+
+    const { outputs } = await run([counting('x', 1, rows)]);
+    expect(outputs[0]?.data[0]).toBe((rows * (rows + 1)) / 2 + 1);
+  });
+
+  it('is refused where its weights are gone or cut short, and where there is no room for them', async () => {
+    const { from, to } = await storedApart(largeModel());
+    await writeFile(weightsPath(to), 'short');
+    expect(() => checkModelFile(to)).toThrow(
+      /model\.onnx\.data: expected at least 16\d+ bytes, got 5; the file was cut/,
+    );
+    const full = await modelsDirectory({ 'model/1/.keep': '' });
+    const place = join(full, 'model/1/model.onnx');
+    await symlink('/dev/full', weightsPath(place));
+
+    expect(() => storeApart(from, place)).toThrow(
+      `${weightsPath(place)}: expected room for the model's weights, got a full disk`,
+    );
+  });
+});
