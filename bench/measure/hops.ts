@@ -1,15 +1,21 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import type { Taken } from '../contestants/awsServer.ts';
 import { type Child, openProcesses } from '../harness/processes.ts';
 import { median, takeTurns } from '../harness/turns.ts';
 import { ENCODINGS, PACKINGS, type Packing } from '../workload/messages.ts';
-import { createRepository } from '../workload/modelRepository.ts';
+import { createRepository, type Repository } from '../workload/modelRepository.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';
 
 /** How requests come and where results go. */
 interface Way extends Packing {
+  readonly lookUps?: LookUps | undefined;
   readonly store: 'queue' | 'table' | 'bucket';
 }
+
+/** How the features of a request are looked up in a table, by its customer. @default they are in the request */
+export type LookUps = 'together' | 'alone';
 
 /** What a request costs with its calls of AWS, in the handler's process: medians of interleaved rounds. */
 export interface HopFigures extends Way {
@@ -20,7 +26,7 @@ export interface HopFigures extends Way {
 }
 
 /** What a turn invokes the handler with, so many times, one after the other. */
-export interface HopTask extends Packing {
+export interface HopTask extends Packing, Pick<Way, 'lookUps'> {
   /** In an event. */
   readonly requests: number;
   /** Long enough in all for several garbage collections. */
@@ -39,7 +45,17 @@ const WAYS: readonly Omit<Way, 'encoding'>[] = [
   { store: 'queue', ...PACKINGS.both },
   { store: 'table', ...PACKINGS.none },
   { store: 'bucket', ...PACKINGS.none },
+  { store: 'queue', ...PACKINGS.results, lookUps: 'together' },
+  { store: 'queue', ...PACKINGS.results, lookUps: 'alone' },
 ];
+const EXAMPLE = JSON.stringify(new URL('../../examples/features/transform.ts', import.meta.url).pathname);
+const TRANSFORMS: Readonly<Record<LookUps, string>> = {
+  together: `export { decodeBatch } from ${EXAMPLE};`,
+  alone: `import { decodeBatch } from ${EXAMPLE};
+    const kept = new Map();
+    const once = (name, make) => kept.get(name) ?? kept.set(name, make()).get(name);
+    export const decode = async (body) => (await decodeBatch([body], { once }))[0];`,
+};
 const SCENARIO = scenarioNamed('mlp-small');
 const ROWS_IN_A_RUN = 512;
 /** V8 takes hundreds of calls to optimize the code, and with packed messages there are two in an event. */
@@ -56,9 +72,16 @@ export async function measureHops(
   rounds: number,
   say: (progress: string) => void,
 ): Promise<HopFigures[]> {
-  const repository = await createRepository();
-  await repository.addModel(SCENARIO);
-  await repository.configure(SCENARIO, ROWS_IN_A_RUN);
+  const repositories = new Map<LookUps | undefined, Repository>();
+  for (const lookUps of [undefined, 'together', 'alone'] as const) {
+    const repository = await createRepository();
+    repositories.set(lookUps, repository);
+    await repository.addModel(SCENARIO);
+    const transform = lookUps && { transform: 'transform.mjs' };
+    await repository.configure(SCENARIO, ROWS_IN_A_RUN, transform);
+    if (lookUps === undefined) continue;
+    await writeFile(join(repository.directory, SCENARIO.name, 'transform.mjs'), TRANSFORMS[lookUps]);
+  }
   const processes = await openProcesses();
   try {
     const server = await processes.startServer(SERVER);
@@ -66,7 +89,7 @@ export async function measureHops(
       const handler = processes.start(HANDLER, {
         env: {
           ...processes.environmentFor(server.endpoint),
-          [CONFIG_KEYS.modelsDirectory]: repository.directory,
+          [CONFIG_KEYS.modelsDirectory]: repositories.get(way.lookUps)?.directory,
           [CONFIG_KEYS.requestQueueUrls]: `${server.endpoint}/123456789012/requests`,
           [CONFIG_KEYS.results]: way.store,
           [CONFIG_KEYS.resultQueueUrl]: `${server.endpoint}/123456789012/results`,
@@ -75,7 +98,8 @@ export async function measureHops(
           [CONFIG_KEYS.resultsPerMessage]: String(way.resultsPerMessage),
         },
       });
-      return ENCODINGS.map((encoding) => ({ handler, way: { ...way, encoding } }));
+      const encodings = way.lookUps === undefined ? ENCODINGS : (['json'] as const);
+      return encodings.map((encoding) => ({ handler, way: { ...way, encoding } }));
     });
     say(`hops: ${contestants.length} contestants, ${requests} requests in an event`);
     const invocations = Math.ceil(TURN_REQUESTS / requests);
@@ -101,7 +125,7 @@ export async function measureHops(
     });
   } finally {
     await processes.stop();
-    await repository.remove();
+    for (const repository of repositories.values()) await repository.remove();
   }
 }
 

@@ -1,5 +1,5 @@
 import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
-import type { Model, TensorSpec } from '../../lambda/core/model.ts';
+import { givesOwnForm, type Model, type TensorSpec } from '../../lambda/core/model.ts';
 import { DATATYPES, type Datatype, elementCount } from '../../lambda/core/tensor.ts';
 
 /** What results are written as: lines of JSON, or tables with a row for each row of the file. */
@@ -140,7 +140,7 @@ interface ResultColumn {
  */
 function resultColumns(model: Model, kept: readonly string[]) {
   const names = new Set(['message_id', 'code', 'error', ...kept]);
-  const hasOwnForm = model.transform?.encode !== undefined;
+  const hasOwnForm = givesOwnForm(model);
   const outputs = hasOwnForm ? [] : model.outputs.map((spec) => columnsOf(spec, names));
   const own = hasOwnForm ? [freeName(OWN_RESULT, names)] : [];
   const textColumn = (name: string): ResultColumn => ({ name, datatype: undefined });

@@ -1,13 +1,15 @@
 import { type Cursor, createTemplates, type Templates } from './bodyTemplate.ts';
 import { allThere, type MaybePromise, type MemoryBudget, nextTurn, whenThere, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, messageOf, preview } from './failure.ts';
+import { createHookBatch, type HookBatch } from './hookBatch.ts';
 import { isObject, parseIfJson } from './json.ts';
 import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type RefusedRequest } from './microBatch.ts';
+import type { Model, TransformBody, TransformInput } from './model.ts';
 import type { Observer } from './observer.ts';
 import { isShort, MAX_KEYS, MAX_LEVELS, maxContainers, outlineAt, outlineOf } from './outline.ts';
-import { type PayloadPointer, type PayloadReader, parsePointer } from './record.ts';
+import { type PayloadPointer, type PayloadReader, parsePointer, type TimeLimit } from './record.ts';
 import type { KeyedBody } from './replies.ts';
-import { decodeRequest, type RequestDependencies } from './request.ts';
+import { type DecodeTogether, decodeRequest, mayHaveOwnForm, type RequestDependencies } from './request.ts';
 import { type DecodeLimits, tooManyRequests } from './requestInputs.ts';
 import { WHOLE_BODY } from './values.ts';
 
@@ -32,7 +34,8 @@ const BODIES_UNDER_WAY = 256;
 
 /**
  * Decodes bodies, some at a time, and lets the event loop see to runs and writes in between. Bodies that wait for S3, a
- * model or a transform come when they are there.
+ * model or a transform come when they are there. Those that wait for a batch hook come last: it is called once no other
+ * body can join them, or memory is full.
  *
  * Yields an empty list while it waits: the caller should score what it already has.
  *
@@ -41,10 +44,14 @@ const BODIES_UNDER_WAY = 256;
  */
 export async function* decodeBodies(
   bodies: readonly KeyedBody[],
-  deps: DecodeDependencies & { readonly observer: Observer },
+  deps: DecodeDependencies & { readonly observer: Observer; readonly now: () => number },
   room: MemoryBudget,
-  signal: AbortSignal,
+  time: TimeLimit,
 ): AsyncGenerator<readonly IndexedBody[]> {
+  const { signal } = time;
+  const hooks = createDecodeHooks(time, deps);
+  const reads = new Set<Promise<unknown>>();
+  const ownDeps = { ...deps, decodeTogether: hooks.decode, payloads: deps.payloads && noting(deps.payloads, reads) };
   const templates = createTemplates();
   const underWay = new Set<Promise<void>>();
   let decoded: IndexedBody[] = [];
@@ -64,7 +71,7 @@ export async function* decodeBodies(
   };
   const decodeOne = (body: string, bodyIndex: number): MaybePromise<DecodedBody> => {
     try {
-      const one = decodeBody(body, bodyIndex, deps, options, templates);
+      const one = decodeBody(body, bodyIndex, ownDeps, options, templates);
       return one instanceof Promise ? one.catch(notDecoded) : one;
     } catch (error) {
       return notDecoded(error);
@@ -94,17 +101,79 @@ export async function* decodeBodies(
       bodiesThisTurn = 0;
       charactersThisTurn = 0;
     }
-    while (underWay.size >= BODIES_UNDER_WAY && !stalled) {
+    while (underWay.size - hooks.bodies.size >= BODIES_UNDER_WAY && !stalled) {
       await progress();
       stalled = decoded.length === 0;
+      if (stalled) hooks.call();
       yield take();
     }
   }
   while (underWay.size > 0) {
+    if (hooks.bodies.size > 0) {
+      if (reads.size > 0) await withTimeout(Promise.race([Promise.allSettled(reads), room.nextWaiter()]), STALLED_MS);
+      await hooks.gathered();
+      hooks.call();
+      // Meanwhile the runs of other models begin.
+      yield take();
+      yield [];
+    }
     await progress();
     yield take();
   }
   if (decoded.length > 0) yield take();
+}
+
+/** Requests of a call that wait for the batch hooks of their models. */
+function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer; readonly now: () => number }) {
+  const batches = new Map<Model, HookBatch<TransformBody, readonly TransformInput[]>>();
+  /** The bodies that they came in. */
+  const bodies = new Set<number>();
+  const size = (): number => batches.values().reduce((sum, batch) => sum + batch.size(), 0);
+  const decode: DecodeTogether = (model, body, bodyIndex) => {
+    const batch = batches.get(model) ?? createHookBatch('decodeBatch', model.transform?.decodeBatch, model, time, deps);
+    batches.set(model, batch);
+    bodies.add(bodyIndex);
+    return batch.add(() => copyOf(body));
+  };
+  return {
+    bodies,
+    decode,
+    /** Resolves when a turn of the event loop has brought no more: large packed messages come over many turns. */
+    async gathered(): Promise<void> {
+      for (let before = -1; before < size(); ) {
+        before = size();
+        await nextTurn();
+      }
+    },
+    call(): void {
+      bodies.clear();
+      for (const batch of batches.values()) void batch.call();
+    },
+  };
+}
+
+/** A copy of what was parsed from JSON. */
+function copyOf<T>(value: T): T {
+  if (!isCompound(value)) return value;
+  if (Array.isArray(value)) return (value.some(isCompound) ? value.map(copyOf) : value.slice()) as T;
+  const copy = { ...value };
+  for (const key in copy) copy[key] = copyOf(copy[key]);
+  return copy;
+}
+
+function isCompound(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+/** The reader, and what is being read noted in `reads`. */
+function noting(payloads: PayloadReader, reads: Set<Promise<unknown>>): PayloadReader {
+  return {
+    read(pointer, options) {
+      const reading = payloads.read(pointer, options);
+      reads.add(reading);
+      return reading.finally(() => reads.delete(reading));
+    },
+  };
 }
 
 const NOT_DECODED: DecodedBody = {
@@ -318,9 +387,8 @@ function decodeNext(
   if (end > body.length || levels >= MAX_LEVELS) return undefined;
   const text = body.slice(at, end);
   const value = parseIfJson(text);
-  if (!isObject(value) || !Array.isArray(value.inputs)) return undefined;
+  if (!isObject(value) || !Array.isArray(value.inputs) || mayHaveOwnForm(value, deps)) return undefined;
   const request = decodeRequest(value, { path: `[${position}]`, bodyIndex, position }, deps);
-  // What has to wait for its model or a transform, all of its neighbours are likely to wait for.
   if (request instanceof Promise) return undefined;
   if (!isRefused(request)) templates.learn(text, request);
   cursor.position = position + 1;
