@@ -5,7 +5,7 @@ import type { Taken } from '../contestants/awsServer.ts';
 import { type Child, openProcesses } from '../harness/processes.ts';
 import { median, takeTurns } from '../harness/turns.ts';
 import { ENCODINGS, PACKINGS, type Packing } from '../workload/messages.ts';
-import { createRepository, type Repository } from '../workload/modelRepository.ts';
+import { createRepository } from '../workload/modelRepository.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';
 
 /** How requests come and where results go. */
@@ -72,15 +72,13 @@ export async function measureHops(
   rounds: number,
   say: (progress: string) => void,
 ): Promise<HopFigures[]> {
-  const repositories = new Map<LookUps | undefined, Repository>();
-  for (const lookUps of [undefined, 'together', 'alone'] as const) {
-    const repository = await createRepository();
-    repositories.set(lookUps, repository);
-    await repository.addModel(SCENARIO);
-    const transform = lookUps && { transform: 'transform.mjs' };
-    await repository.configure(SCENARIO, ROWS_IN_A_RUN, transform);
-    if (lookUps === undefined) continue;
-    await writeFile(join(repository.directory, SCENARIO.name, 'transform.mjs'), TRANSFORMS[lookUps]);
+  const repository = await createRepository();
+  await repository.addModel(SCENARIO);
+  await repository.configure(SCENARIO, ROWS_IN_A_RUN);
+  for (const [name, transform] of Object.entries(TRANSFORMS)) {
+    await repository.addModel({ ...SCENARIO, name });
+    await repository.configure({ ...SCENARIO, name }, ROWS_IN_A_RUN, { transform: 'transform.mjs' });
+    await writeFile(join(repository.directory, name, 'transform.mjs'), transform);
   }
   const processes = await openProcesses();
   try {
@@ -89,7 +87,8 @@ export async function measureHops(
       const handler = processes.start(HANDLER, {
         env: {
           ...processes.environmentFor(server.endpoint),
-          [CONFIG_KEYS.modelsDirectory]: repositories.get(way.lookUps)?.directory,
+          [CONFIG_KEYS.modelsDirectory]: repository.directory,
+          [CONFIG_KEYS.defaultModel]: way.lookUps ?? SCENARIO.name,
           [CONFIG_KEYS.requestQueueUrls]: `${server.endpoint}/123456789012/requests`,
           [CONFIG_KEYS.results]: way.store,
           [CONFIG_KEYS.resultQueueUrl]: `${server.endpoint}/123456789012/results`,
@@ -125,7 +124,7 @@ export async function measureHops(
     });
   } finally {
     await processes.stop();
-    for (const repository of repositories.values()) await repository.remove();
+    await repository.remove();
   }
 }
 

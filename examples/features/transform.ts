@@ -1,4 +1,4 @@
-import { BatchGetItemCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { type AttributeValue, BatchGetItemCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { TransformBody, TransformContext, TransformInput } from '../../lambda/core/model.ts';
 
 /** Its partition key is `customer`, a string; each item has `features`, a list of numbers. */
@@ -26,19 +26,15 @@ export async function decodeBatch(
 }
 
 async function lookUp(
-  page: { customer: { S: string } }[],
-  { once, signal }: TransformContext,
+  Keys: Record<string, AttributeValue>[],
+  context: TransformContext,
 ): Promise<[string, number[]][]> {
-  const dynamodb = once('dynamodb', () => new DynamoDBClient());
-  const found: [string, number[]][] = [];
-  let left: typeof page | undefined = page;
-  while (left !== undefined && left.length > 0) {
-    const command = new BatchGetItemCommand({ RequestItems: { [TABLE]: { Keys: left } } });
-    const { Responses, UnprocessedKeys } = await dynamodb.send(command, { abortSignal: signal });
-    for (const { customer, features } of Responses?.[TABLE] ?? []) {
-      found.push([customer?.S ?? '', (features?.L ?? []).map(({ N }) => Number(N))]);
-    }
-    left = UnprocessedKeys?.[TABLE]?.Keys as typeof page | undefined;
-  }
-  return found;
+  if (Keys.length === 0) return [];
+  const dynamodb = context.once('dynamodb', () => new DynamoDBClient());
+  const command = new BatchGetItemCommand({ RequestItems: { [TABLE]: { Keys } } });
+  const { Responses, UnprocessedKeys } = await dynamodb.send(command, { abortSignal: context.signal });
+  const found = (Responses?.[TABLE] ?? []).map(({ customer, features }): [string, number[]] => {
+    return [customer?.S ?? '', (features?.L ?? []).map(({ N }) => Number(N))];
+  });
+  return [...found, ...(await lookUp(UnprocessedKeys?.[TABLE]?.Keys ?? [], context))];
 }

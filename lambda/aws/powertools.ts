@@ -54,8 +54,6 @@ const NEVER_BATCHED =
   'a request got another answer in a micro-batch than alone, which was not written: the model stays unbatched in this ' +
   'process; docs/operations.md says what to do';
 
-const SPLIT = "a transform's batch hook failed for all of its requests; it was called again for each alone";
-
 /** Structured logs and CloudWatch metrics (EMF on stdout, namespace `batchscore`). */
 export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry & {
   readonly logger: Logger;
@@ -98,7 +96,7 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
       transformed({ transformMs, split, ...details }) {
         add('TransformTime', transformMs);
         logger.debug('transform called', { ...details, transformMs });
-        if (split !== undefined) logger.warn(SPLIT, { ...details, reason: split });
+        if (split !== undefined) logger.warn('a batch hook failed: it is called for each alone', { ...details, split });
       },
       checked(checkMs) {
         add('CheckTime', checkMs);

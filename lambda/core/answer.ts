@@ -1,5 +1,5 @@
 import { type MaybePromise, nextTurn } from './concurrency.ts';
-import { createEncoder, type EncodeTogether, fewestCharacters, type ScoreEncoder } from './encode.ts';
+import { createEncoder, fewestCharacters, type ScoreEncoder } from './encode.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import { createHookBatch } from './hookBatch.ts';
 import { isWhole, type MicroBatch, type Part, type ScoringRequest } from './microBatch.ts';
@@ -42,8 +42,7 @@ async function* answerParts(
   { replies, splits, deps, time }: Call,
 ): AsyncGenerator<readonly Reply[]> {
   const { model } = batch;
-  const hook = model.transform?.encodeBatch;
-  const together: EncodeTogether = createHookBatch('encodeBatch', hook, model, time, deps);
+  const together = createHookBatch('encodeBatch', model.transform?.encodeBatch, model, time, deps);
   const encoderOfRun = createEncoder(outputs, together);
   let pending: Reply[] = [];
   let later: Promise<void>[] = [];

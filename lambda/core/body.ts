@@ -51,7 +51,7 @@ export async function* decodeBodies(
   const { signal } = time;
   const hooks = createDecodeHooks(time, deps);
   const reads = new Set<Promise<unknown>>();
-  const ownDeps = { ...deps, decodeTogether: hooks.decode, payloads: deps.payloads && noting(deps.payloads, reads) };
+  const ownDeps = { ...deps, decodeTogether: hooks.decode };
   const templates = createTemplates();
   const underWay = new Set<Promise<void>>();
   let decoded: IndexedBody[] = [];
@@ -63,7 +63,11 @@ export async function* decodeBodies(
     decoded = [];
     return taken;
   };
-  const options = { admit: (bodyIndex: number, bytes: number) => room.acquire(bodyIndex, bytes, signal), signal };
+  const options = {
+    admit: (bodyIndex: number, bytes: number) => room.acquire(bodyIndex, bytes, signal),
+    signal,
+    reads,
+  };
   // A decoder that throws is a bug: the record is handed back.
   const notDecoded = (error: unknown): DecodedBody => {
     deps.observer.problem(error);
@@ -123,14 +127,16 @@ export async function* decodeBodies(
   if (decoded.length > 0) yield take();
 }
 
+type DecodeBatch = HookBatch<TransformBody, readonly TransformInput[]>;
+
 /** Requests of a call that wait for the batch hooks of their models. */
 function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer; readonly now: () => number }) {
-  const batches = new Map<Model, HookBatch<TransformBody, readonly TransformInput[]>>();
-  /** The bodies that they came in. */
+  const batches = new Map<Model, DecodeBatch>();
   const bodies = new Set<number>();
   const size = (): number => batches.values().reduce((sum, batch) => sum + batch.size(), 0);
   const decode: DecodeTogether = (model, body, bodyIndex) => {
-    const batch = batches.get(model) ?? createHookBatch('decodeBatch', model.transform?.decodeBatch, model, time, deps);
+    const hook = model.transform?.decodeBatch;
+    const batch = batches.get(model) ?? createHookBatch('decodeBatch', hook, model, time, deps);
     batches.set(model, batch);
     bodies.add(bodyIndex);
     return batch.add(() => copyOf(body));
@@ -165,17 +171,6 @@ function isCompound(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-/** The reader, and what is being read noted in `reads`. */
-function noting(payloads: PayloadReader, reads: Set<Promise<unknown>>): PayloadReader {
-  return {
-    read(pointer, options) {
-      const reading = payloads.read(pointer, options);
-      reads.add(reading);
-      return reading.finally(() => reads.delete(reading));
-    },
-  };
-}
-
 const NOT_DECODED: DecodedBody = {
   id: undefined,
   failure: failure('INTERNAL', 'expected the decoder to answer; it threw; the body is handed back'),
@@ -185,6 +180,8 @@ interface DecodeOptions {
   /** Waits for memory for so many bytes of a record's payload. */
   readonly admit: (bodyIndex: number, bytes: number) => Promise<void>;
   readonly signal: AbortSignal;
+  /** What is being read. @default nobody asks */
+  readonly reads?: Set<Promise<unknown>>;
 }
 
 /**
@@ -222,7 +219,7 @@ function decodePayload(
   pointer: PayloadPointer,
   bodyIndex: number,
   deps: DecodeDependencies,
-  { admit, signal }: DecodeOptions,
+  { admit, signal, reads }: DecodeOptions,
   templates: Templates | undefined,
 ): MaybePromise<DecodedBody> {
   const { payloads } = deps;
@@ -231,7 +228,9 @@ function decodePayload(
     return refusedBody(failure('INVALID_POINTER', `body: ${wrong}`));
   }
   const options = { admit: (bytes: number) => admit(bodyIndex, bytes), signal };
-  return payloads.read(pointer, options).then(async (text): Promise<DecodedBody> => {
+  const reading = payloads.read(pointer, options).finally(() => reads?.delete(reading));
+  reads?.add(reading);
+  return reading.then(async (text): Promise<DecodedBody> => {
     if (isFailure(text)) return refusedBody(text);
     const packed = await readPacked(text, bodyIndex, deps, templates);
     if (packed !== undefined) return packed;

@@ -33,10 +33,8 @@ export interface ScoreEncoder {
   encode(messageId: string, request: ScoringRequest, fromRow: number): MaybePromise<string | Failure>;
 }
 
-/** What becomes of outputs in the batch hook of a model's transform. */
-export type EncodeTogether = HookBatch<TransformOutputs, unknown>;
+type EncodeTogether = HookBatch<TransformOutputs, unknown>;
 
-/** @param together the batch hook of the model's transform, for models that have one */
 export function createEncoder(outputs: readonly Tensor[], together?: EncodeTogether): ScoreEncoder {
   let sample: ScoringRequest | undefined;
   let frame: Frame = { fields: [], tail: '' };
@@ -175,9 +173,8 @@ async function encodeOwnForm(
   try {
     const head = `${encodeIds(messageId, id)}${encodeModel(model)}`;
     const { encode } = model.transform ?? {};
-    const encoded = await (encode === undefined
-      ? together?.add(() => ownOutputs(outputs))
-      : encode(ownOutputs(outputs)));
+    const own = (): TransformOutputs => ownOutputs(outputs);
+    const encoded = await (encode === undefined ? together?.add(own) : encode(own()));
     const text = JSON.stringify(encoded, formatExactly);
     if (text !== undefined) return `{${head},"result":${text}}`;
     return failure('TRANSFORM_FAILED', "expected a value that JSON can hold from the transform's encode, got none");

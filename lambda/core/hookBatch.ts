@@ -15,7 +15,6 @@ export interface HookBatch<In, Out> {
   add(fresh: () => In): Promise<Out>;
   /** Calls the hook for all that wait. Never throws. */
   call(): Promise<void>;
-  /** How many wait. */
   size(): number;
 }
 
@@ -34,11 +33,9 @@ interface Entry<In, Out> {
   readonly reject: (reason: unknown) => void;
 }
 
-type HookName = 'decodeBatch' | 'encodeBatch';
-
-/** @param hook of the model's transform. Undefined only where nothing is added */
+/** @param hook of the model's transform. Where it has none, nothing must be added */
 export function createHookBatch<In, Out>(
-  name: HookName,
+  name: 'decodeBatch' | 'encodeBatch',
   hook: BatchHook<In, Out> | undefined,
   model: Model,
   time: TimeLimit,
@@ -52,7 +49,7 @@ export function createHookBatch<In, Out>(
     const late =
       limitMs < HOOK_LIMIT_MS
         ? OUT_OF_TIME
-        : new Error(`expected the transform's ${name} to settle within ${limitMs} ms, it did not`);
+        : new HookError(`expected the transform's ${name} to settle within ${limitMs} ms, it did not`);
     const overdue = new AbortController();
     const timer = setTimeout(() => overdue.abort(late), limitMs);
     const signal = AbortSignal.any([time.signal, overdue.signal]);
@@ -66,7 +63,7 @@ export function createHookBatch<In, Out>(
       const given = await raceAbort(Promise.resolve(asked), signal);
       if (Array.isArray(given) && given.length === entries.length) return given;
       const got = Array.isArray(given) ? given.length : preview(given);
-      throw new Error(`expected the transform's ${name} to return ${plural(entries.length, 'result')}, got ${got}`);
+      throw new HookError(`expected the transform's ${name} to return ${plural(entries.length, 'result')}, got ${got}`);
     } catch (error) {
       if (!signal.aborted) throw error;
       throw time.signal.aborted ? OUT_OF_TIME : late;
@@ -124,27 +121,26 @@ const OUT_OF_TIME = failure(
   "expected the model's transform to end before the deadline, it did not; raise the timeout, or lower the batch size",
 );
 
-/** Without a thrown error's message: that may quote a request, and this goes to a log. */
+/** Of what the hook threw without the message: that may quote a request, and this goes to a log. */
 function kindOf(failed: unknown): string {
-  if (isFailure(failed) || (failed instanceof Error && failed.message.startsWith('expected the transform'))) {
-    return failed.message;
-  }
+  if (isFailure(failed) || failed instanceof HookError) return failed.message;
   return `it threw ${failed instanceof Error ? failed.name : 'what is no Error'}`;
 }
 
-/** What transforms keep, by transform. */
+/** The hook did not do as it should. */
+class HookError extends Error {}
+
 const kept = new WeakMap<object, Map<string, unknown>>();
 
 function onceOf({ transform = {} }: Model): TransformContext['once'] {
   const mine = kept.get(transform) ?? new Map<string, unknown>();
   kept.set(transform, mine);
   return <T>(name: string, make: () => T): T => {
-    if (!mine.has(name)) {
-      const made = make();
-      mine.set(name, made);
-      // What failed to be made is made again the next time.
-      if (made instanceof Promise) made.catch(() => mine.delete(name));
-    }
-    return mine.get(name) as T;
+    if (mine.has(name)) return mine.get(name) as T;
+    const made = make();
+    mine.set(name, made);
+    // What failed to be made is made again the next time.
+    if (made instanceof Promise) made.catch(() => mine.delete(name));
+    return made;
   };
 }

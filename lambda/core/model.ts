@@ -190,10 +190,7 @@ export interface TransformContext {
   readonly signal: AbortSignal;
   /** Milliseconds until then. */
   remainingMs(): number;
-  /**
-   * What `make` gave when it was first called under this name: such as a client, which lives as long as the process. Where it
-   * gave a promise that was rejected, or threw, it is called again the next time.
-   */
+  /** What `make` first gave under this name: a client, say, which lives as long as the process. It may be a promise. */
   once<T>(name: string, make: () => T): T;
 }
 
@@ -218,12 +215,10 @@ export interface Transform {
   encodeBatch?: BatchHook<TransformOutputs, unknown>;
 }
 
-/** Whether requests are in the model's own form, which its transform decodes. */
 export function takesOwnForm({ transform }: Pick<Model, 'transform'>): boolean {
   return transform?.decode !== undefined || transform?.decodeBatch !== undefined;
 }
 
-/** Whether answers are in the model's own form, which its transform encodes. */
 export function givesOwnForm({ transform }: Pick<Model, 'transform'>): boolean {
   return transform?.encode !== undefined || transform?.encodeBatch !== undefined;
 }

@@ -44,7 +44,7 @@ export interface TransformReport {
   readonly hook: string;
   readonly requests: number;
   readonly transformMs: number;
-  /** Why the requests were passed to the hook one at a time after all. */
+  /** Why each request was passed to the hook alone after all. */
   readonly split?: string | undefined;
 }
 

@@ -45,11 +45,7 @@ export interface RequestDependencies {
   readonly decodeTogether?: DecodeTogether | undefined;
 }
 
-export type DecodeTogether = (
-  model: Model,
-  body: TransformBody,
-  bodyIndex: number,
-) => Promise<readonly TransformInput[]>;
+export type DecodeTogether = (model: Model, body: TransformBody, at: number) => Promise<readonly TransformInput[]>;
 
 /** As for samples, which are decoded when a model is loaded. */
 const decodeAlone: DecodeTogether = (model, body) => {
@@ -171,8 +167,7 @@ function decodeForm(
   binaryOutput: boolean | undefined,
   deps: RequestDependencies,
 ): MaybePromise<DecodedForm | Failure> {
-  const { path } = place;
-  const { limits } = deps;
+  const [{ path }, { limits }] = [place, deps];
   if (takesOwnForm(model)) return decodeOwnForm(value, place, model, binaryOutput, deps);
   if ('instances' in value) return decodeShortForm(value, path, model, limits);
 

@@ -6,12 +6,6 @@ import { messageOf } from '../core/failure.ts';
 import { HOOK_LIMIT_MS } from '../core/hookBatch.ts';
 import type { Transform } from '../core/model.ts';
 
-/** What a transform may export. Of a pair it is one. */
-const HOOKS = [
-  ['decode', 'decodeBatch'],
-  ['encode', 'encodeBatch'],
-] as const;
-
 /**
  * Imports a model's transform module.
  *
@@ -40,8 +34,8 @@ export async function loadTransform(
         'see docs/transforms.md',
     );
   const hooks: Record<string, Hook> = {};
-  for (const pair of HOOKS) {
-    const there = pair.filter((name) => module[name] !== undefined);
+  for (const one of ['decode', 'encode']) {
+    const there = [one, `${one}Batch`].filter((name) => module[name] !== undefined);
     if (there.length > 1) throw refuse(`both ${there.join(' and ')}`);
     for (const name of there) {
       const hook = module[name];

@@ -231,8 +231,9 @@ describe('decodeBatch', () => {
   it('is left at the deadline, and called for nobody after it', async () => {
     const over = new AbortController();
     let calls = 0;
-    const decodeBatch: DecodeBatch = () => {
+    const decodeBatch: DecodeBatch = (bodies) => {
       calls += 1;
+      if (bodies.length > 1) throw new Error('bad');
       over.abort();
       return new Promise(() => {});
     };
@@ -240,7 +241,7 @@ describe('decodeBatch', () => {
       time: { ...enoughTime(), signal: over.signal },
     });
     expect(statuses(outcomes)).toEqual(['DEADLINE', 'DEADLINE']);
-    expect(calls).toBe(1);
+    expect(calls).toBe(2);
   });
 });
 
@@ -254,11 +255,13 @@ describe('encodeBatch', () => {
       return values.map((of) => ({ of, together: all.length }));
     };
     const body = (...values: number[]) => lineRequest(values, { model_name: 'own' });
-    const { answers, reports } = await score({ encodeBatch }, [body(1), body(2), body(3, 4, 5)], { maxBatchRows: 4 });
+    const { answers, reports } = await score({ encodeBatch }, [body(1), body(2), body(3, 4, 5, 6, 7)], {
+      maxBatchRows: 4,
+    });
     expect(answers.map(({ result }) => result)).toEqual([
       { of: [3], together: 2 },
       { of: [5], together: 2 },
-      { of: [7, 9, 11], together: 1 },
+      { of: [7, 9, 11, 13, 15], together: 1 },
     ]);
     expect(reports).toMatchObject([
       { hook: 'encodeBatch', requests: 2 },
