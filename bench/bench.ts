@@ -25,7 +25,8 @@ const HELP = `Usage: npm run bench -- [options]
 Scores generated messages with generated models and compares, in turns: the first calls of fresh processes of
 batchscore, of its handler with rows alone and of a bare session with rows alone, and the fastest partition there is; a
 lone message; and, where the models gain by batches, the limit of the machine and batchscore warmed up. The scenario
-hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed. A figure that misses its
+hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed, and with features that are
+looked up in a table, all of an event together and each alone. A figure that misses its
 target is bold, with the target beside it. It takes some four minutes; run it while nothing else does.
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
@@ -175,6 +176,7 @@ export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops }:
     `## Hops\n\n${table(hops, {
       'results to': ({ store }) => store,
       encoding: ({ encoding }) => encoding,
+      'look-ups': ({ lookUps = 'none' }) => lookUps,
       'requests in a message': ({ requestsPerMessage }) => String(requestsPerMessage),
       'results in a message': ({ resultsPerMessage }) => String(resultsPerMessage),
       'CPU a request': (row) => atMost(maxHopMicroseconds(row), row.cpuMicroseconds, ' µs'),
@@ -186,7 +188,7 @@ export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops }:
 }
 
 function maxHopMicroseconds(row: HopFigures): number | undefined {
-  if (row.store !== 'queue') return undefined;
+  if (row.store !== 'queue' || row.lookUps !== undefined) return undefined;
   if (row.requestsPerMessage > 1) return MAX_HOP_MICROSECONDS.both[row.encoding];
   return MAX_HOP_MICROSECONDS[row.resultsPerMessage === 1 ? 'none' : 'results'];
 }

@@ -5,6 +5,7 @@ const HELP = `Usage: batchscore COMMAND [arguments]
 
   submit FILE.jsonl         put requests on the request queue
   collect IDS --out FILE    get the results of what was submitted
+  status MESSAGE_ID         what became of a message
   inspect MODEL             what a model takes and gives, and a request ready to send
   score MODEL FILE          score a file without a queue
   job ACTION …              score files in S3 in place
@@ -24,6 +25,7 @@ interface Command {
 const COMMANDS = {
   submit: async () => (await import('./network/submitCommand.ts')).submit,
   collect: async () => (await import('./network/collectCommand.ts')).collect,
+  status: async () => (await import('./network/collectCommand.ts')).status,
   score: async () => (await import('./offline/scoreCommand.ts')).score,
   job: async () => (await import('./job.ts')).job,
   inspect: async () => (await import('./inspect/inspectCommand.ts')).inspect,

@@ -12,6 +12,7 @@ import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage, to
 import { createPayloads, type Payloads } from './payloadBucket.ts';
 import { createReader, type OutputTensors, type ScoringResult } from './readResult.ts';
 import { type ScoreOptions, score } from './score.ts';
+import { type MessageStatus, statusOf } from './status.ts';
 import { type SubmitOptions, submit } from './submit.ts';
 
 /**
@@ -20,6 +21,7 @@ import { type SubmitOptions, submit } from './submit.ts';
  */
 export class Batchscore {
   readonly #settings: Settings;
+  readonly #payloads: Payloads | undefined;
   readonly #outbox: Outbox | undefined;
   readonly #inbox = new Inbox();
   readonly #collector: Collector | undefined;
@@ -31,6 +33,7 @@ export class Batchscore {
     this.#settings = readOptions(options);
     const { s3, payloadBucket, payloadPrefix } = this.#settings;
     const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket, payloadPrefix);
+    this.#payloads = payloads;
     this.#outbox = createOutbox({ ...this.#settings, payloads, closing: this.#closing.signal });
     this.#collector = startCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
   }
@@ -122,6 +125,19 @@ export class Batchscore {
     const collector = this.#results();
     await this.#assertRegion();
     return await score(inputs, options, { sender, inbox: this.#inbox, collector });
+  }
+
+  /**
+   * What became of one message, from the stores that can tell. Each dead letter that is looked at, 1,000 at the most, is
+   * received once more.
+   *
+   * @throws Error when there is no request queue, or the AWS clients have no region
+   */
+  async status(messageId: string): Promise<MessageStatus> {
+    this.#assertOpen();
+    this.#sender(1);
+    await this.#assertRegion();
+    return await statusOf(messageId, { ...this.#settings, read: createReader(this.#payloads) });
   }
 
   /**

@@ -29,4 +29,5 @@ export type {
   TransformResult,
 } from './readResult.ts';
 export type { ScoreOptions } from './score.ts';
+export type { MessageStatus } from './status.ts';
 export type { SubmitOptions, SubmitProgress } from './submit.ts';

@@ -8,9 +8,9 @@ import { toPackedRecords } from '../workload/messages.ts';
 const LONGEST_INVOCATION_MS = 60_000;
 const events = new Map<string, ReturnType<typeof toPackedRecords>>();
 
-async function take({ requests, invocations, ...packing }: HopTask): Promise<HopTurn> {
+async function take({ requests, invocations, lookUps, ...packing }: HopTask): Promise<HopTurn> {
   const key = JSON.stringify({ requests, ...packing });
-  const Records = events.get(key) ?? toPackedRecords(requests, packing);
+  const Records = events.get(key) ?? toPackedRecords(requests, packing, lookUps === undefined);
   events.set(key, Records);
   const [cpu, startedAt] = [process.cpuUsage(), performance.now()];
   for (let invocation = 0; invocation < invocations; invocation++) {

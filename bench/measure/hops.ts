@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import type { Taken } from '../contestants/awsServer.ts';
 import { type Child, openProcesses } from '../harness/processes.ts';
@@ -8,8 +10,12 @@ import { scenarioNamed } from '../workload/scenarios.ts';
 
 /** How requests come and where results go. */
 interface Way extends Packing {
+  readonly lookUps?: LookUps | undefined;
   readonly store: 'queue' | 'table' | 'bucket';
 }
+
+/** How the features of a request are looked up in a table, by its customer. @default they are in the request */
+export type LookUps = 'together' | 'alone';
 
 /** What a request costs with its calls of AWS, in the handler's process: medians of interleaved rounds. */
 export interface HopFigures extends Way {
@@ -20,7 +26,7 @@ export interface HopFigures extends Way {
 }
 
 /** What a turn invokes the handler with, so many times, one after the other. */
-export interface HopTask extends Packing {
+export interface HopTask extends Packing, Pick<Way, 'lookUps'> {
   /** In an event. */
   readonly requests: number;
   /** Long enough in all for several garbage collections. */
@@ -39,7 +45,17 @@ const WAYS: readonly Omit<Way, 'encoding'>[] = [
   { store: 'queue', ...PACKINGS.both },
   { store: 'table', ...PACKINGS.none },
   { store: 'bucket', ...PACKINGS.none },
+  { store: 'queue', ...PACKINGS.results, lookUps: 'together' },
+  { store: 'queue', ...PACKINGS.results, lookUps: 'alone' },
 ];
+const EXAMPLE = JSON.stringify(new URL('../../examples/features/transform.ts', import.meta.url).pathname);
+const TRANSFORMS: Readonly<Record<LookUps, string>> = {
+  together: `export { decodeBatch } from ${EXAMPLE};`,
+  alone: `import { decodeBatch } from ${EXAMPLE};
+    const kept = new Map();
+    const once = (name, make) => kept.get(name) ?? kept.set(name, make()).get(name);
+    export const decode = async (body) => (await decodeBatch([body], { once }))[0];`,
+};
 const SCENARIO = scenarioNamed('mlp-small');
 const ROWS_IN_A_RUN = 512;
 /** V8 takes hundreds of calls to optimize the code, and with packed messages there are two in an event. */
@@ -59,6 +75,11 @@ export async function measureHops(
   const repository = await createRepository();
   await repository.addModel(SCENARIO);
   await repository.configure(SCENARIO, ROWS_IN_A_RUN);
+  for (const [name, transform] of Object.entries(TRANSFORMS)) {
+    await repository.addModel({ ...SCENARIO, name });
+    await repository.configure({ ...SCENARIO, name }, ROWS_IN_A_RUN, { transform: 'transform.mjs' });
+    await writeFile(join(repository.directory, name, 'transform.mjs'), transform);
+  }
   const processes = await openProcesses();
   try {
     const server = await processes.startServer(SERVER);
@@ -67,6 +88,7 @@ export async function measureHops(
         env: {
           ...processes.environmentFor(server.endpoint),
           [CONFIG_KEYS.modelsDirectory]: repository.directory,
+          [CONFIG_KEYS.defaultModel]: way.lookUps ?? SCENARIO.name,
           [CONFIG_KEYS.requestQueueUrls]: `${server.endpoint}/123456789012/requests`,
           [CONFIG_KEYS.results]: way.store,
           [CONFIG_KEYS.resultQueueUrl]: `${server.endpoint}/123456789012/results`,
@@ -75,7 +97,8 @@ export async function measureHops(
           [CONFIG_KEYS.resultsPerMessage]: String(way.resultsPerMessage),
         },
       });
-      return ENCODINGS.map((encoding) => ({ handler, way: { ...way, encoding } }));
+      const encodings = way.lookUps === undefined ? ENCODINGS : (['json'] as const);
+      return encodings.map((encoding) => ({ handler, way: { ...way, encoding } }));
     });
     say(`hops: ${contestants.length} contestants, ${requests} requests in an event`);
     const invocations = Math.ceil(TURN_REQUESTS / requests);

@@ -2,7 +2,7 @@ import { encodeRequest } from '../../client/encodeRequest.ts';
 import { isFailure, messageOf } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
 import type { RequestInput } from '../../lambda/core/microBatch.ts';
-import { axisInModel, type Model, shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
+import { axisInModel, type Model, shapeInModel, type TensorSpec, takesOwnForm } from '../../lambda/core/model.ts';
 import { DATATYPES, decodeAll, isBase64Data, moveAxis } from '../../lambda/core/tensor.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
@@ -99,7 +99,7 @@ async function open(
 }
 
 function aboutModel(model: Model, config: ModelConfig) {
-  const { ragged, inputs, constants = [], maxBatchRows, allowedSizes, largestDifference = null, transform } = model;
+  const { ragged, inputs, constants = [], maxBatchRows, allowedSizes, largestDifference = null } = model;
   const raggedInputs = inputs.filter((_, index) => ragged?.inputs[index] !== undefined).map(({ name }) => name);
   return {
     verdict: verdictOf(model, config),
@@ -109,7 +109,7 @@ function aboutModel(model: Model, config: ModelConfig) {
     ragged: ragged ? { axis: ragged.name, inputs: raggedInputs, allowedSizes: ragged.allowedSizes } : null,
     openAxes: symbolicAxes(model).filter((axis) => axis !== ragged?.name),
     constants,
-    hasTransform: transform?.decode !== undefined,
+    hasTransform: takesOwnForm(model),
   };
 }
 
@@ -240,7 +240,7 @@ export async function sampleRequests(
     const { samples, failed } = await answered(await realTexts(model, lines), scoring);
     return { samples, isMadeUp: false, failed, ...(samples.length === 0 && { noSample: failed?.reason }) };
   }
-  if (model.transform?.decode !== undefined) {
+  if (takesOwnForm(model)) {
     return none(
       'the model has a transform, which takes requests of its own: put one into samples.jsonl beside config.json',
     );
@@ -290,7 +290,7 @@ function withoutMessageId(text: string): Answer {
 /** As producers send them where the model has a transform; else in the canonical form, whatever form they have. */
 async function realTexts(model: Model, lines: SampleLines): Promise<Texts[]> {
   const placeOf = (index: number): string => `${lines.path}:${lines.lines[index]?.number}`;
-  if (model.transform?.decode !== undefined) {
+  if (takesOwnForm(model)) {
     return lines.lines.map(({ line }, index) => {
       return { place: placeOf(index), json: ownForm(model, line, index), binary: undefined };
     });

@@ -1,11 +1,17 @@
 import { z } from 'zod';
-import { CollectTimeoutError, type OutputTensors, type ScoringResult, type SingleResult } from '../../client/index.ts';
+import {
+  CollectTimeoutError,
+  type MessageStatus,
+  type OutputTensors,
+  type ScoringResult,
+  type SingleResult,
+} from '../../client/index.ts';
 import { encodeData } from '../../lambda/core/encode.ts';
 import { plural } from '../../lambda/core/failure.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { refuseFolder, refuseMissingFolder } from '../textFiles.ts';
-import { connectToCollect, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
+import { connectToCollect, connectToSubmit, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
 import { openLineFile, readIds } from './lineFile.ts';
 
 const HELP = `Usage: batchscore collect IDS --out FILE [options]
@@ -176,3 +182,43 @@ function parseResult(text: string): z.infer<typeof RESULT> {
     throw new Error('expected a result; give another --out FILE', { cause });
   }
 }
+
+const STATUS_HELP = `Usage: batchscore status MESSAGE_ID [options]
+
+Says what became of a message, from the stores that can tell, and what could not be told.
+Each look receives up to 1,000 dead letters once more, and gives them back at once.
+
+${DEPLOYMENT_HELP}
+  --json                  print it as one JSON object
+  --help                  show this
+
+Exit code: 0 answered, 3 answered with an error, or in the dead letters, 1 neither, 2 wrong usage.
+`;
+
+async function runStatus(args: readonly string[], streams: Streams): Promise<number> {
+  const json = { type: 'boolean', default: false } as const;
+  const { options, positionals } = parseCommand(args, ['MESSAGE_ID'], { ...DEPLOYMENT_OPTIONS, json });
+  const { client, close } = await connectToSubmit(options);
+  try {
+    const { result, ...known } = await client.status(positionals[0] ?? '');
+    const { code, message: error } = (result !== undefined && 'error' in result && result.error) || {};
+    const lines = [`${known.messageId}: ${inWords(known)}${code === undefined ? '' : `, with ${code}: ${error}`}`];
+    for (const one of known.notTold) lines.push(`not told: ${one}`);
+    streams.stdout.write(`${options.json ? JSON.stringify({ ...known, code, error }) : lines.join('\n')}\n`);
+    if (known.state === 'dead' || code !== undefined) return SOME_FAILED;
+    return known.state === 'answered' ? 0 : SOME_MISSING;
+  } finally {
+    await close();
+  }
+}
+
+function inWords({ state, where, receives, sentAt }: MessageStatus): string {
+  return {
+    answered: `answered, in the result table ${where}`,
+    dead: `in the dead letters ${where}, sent ${sentAt?.toISOString()}, received ${receives} times with this look; the log line "records go back to SQS" has the reason`,
+    pending: 'not answered, perhaps still on its way',
+    unknown: 'not answered, not among the dead letters, and nothing is on its way',
+  }[state];
+}
+
+export const status = { help: STATUS_HELP, run: runStatus };

@@ -166,6 +166,7 @@ function hostGraphs(subject: Subject): OwnGraph[][] {
 
 const STAGES = [
   ['DecodeTime', 'decode (per batch)'],
+  ['TransformTime', 'batch hooks of transforms (part of decode and encode)'],
   ['StackTime', 'stack'],
   ['RunTime', 'run'],
   ['EncodeTime', 'encode'],

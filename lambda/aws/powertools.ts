@@ -93,6 +93,11 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
         add('DecodeTime', decodeMs);
         logger.debug('records decoded', { decodeMs });
       },
+      transformed({ transformMs, split, ...details }) {
+        add('TransformTime', transformMs);
+        logger.debug('transform called', { ...details, transformMs });
+        if (split !== undefined) logger.warn('a batch hook failed: it is called for each alone', { ...details, split });
+      },
       checked(checkMs) {
         add('CheckTime', checkMs);
       },

@@ -1,6 +1,7 @@
 import { type MaybePromise, nextTurn } from './concurrency.ts';
 import { createEncoder, fewestCharacters, type ScoreEncoder } from './encode.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
+import { createHookBatch } from './hookBatch.ts';
 import { isWhole, type MicroBatch, type Part, type ScoringRequest } from './microBatch.ts';
 import { answerTooLarge, type Replies, type Reply } from './replies.ts';
 import { type Call, type Ran, reportOf, startStopwatch } from './run.ts';
@@ -38,9 +39,11 @@ const CHARACTERS_A_TURN = 256 * 1024;
 async function* answerParts(
   batch: MicroBatch,
   outputs: readonly Tensor[],
-  { replies, splits, deps }: Call,
+  { replies, splits, deps, time }: Call,
 ): AsyncGenerator<readonly Reply[]> {
-  const encoderOfRun = createEncoder(outputs);
+  const { model } = batch;
+  const together = createHookBatch('encodeBatch', model.transform?.encodeBatch, model, time, deps);
+  const encoderOfRun = createEncoder(outputs, together);
   let pending: Reply[] = [];
   let later: Promise<void>[] = [];
   let characters = 0;
@@ -51,6 +54,10 @@ async function* answerParts(
     if (isFailure(answer)) return;
     characters += answer.length;
     charactersThisTurn += answer.length;
+  };
+  const allEncoded = async (): Promise<void> => {
+    await together.call();
+    await Promise.all(later);
   };
   let row = 0;
   for (const part of batch.parts) {
@@ -65,7 +72,7 @@ async function* answerParts(
     else {
       const own = splits.collectPart(part, unstack(batch, part, fromRow, outputs));
       if (own === undefined) continue;
-      answer = isFailure(own) ? own : encode(createEncoder(own), request, 0, replies);
+      answer = isFailure(own) ? own : encode(createEncoder(own, together), request, 0, replies);
     }
     if (answer instanceof Promise) later.push(answer.then((encoded) => record(request, encoded)));
     else record(request, answer);
@@ -73,13 +80,13 @@ async function* answerParts(
     charactersThisTurn = 0;
     await nextTurn();
     if (characters < CHARACTERS_WRITTEN_TOGETHER) continue;
-    await Promise.all(later);
+    await allEncoded();
     yield pending;
     pending = [];
     later = [];
     characters = 0;
   }
-  await Promise.all(later);
+  await allEncoded();
   yield pending;
   // V8 allocates such arrays among long-lived objects once some have lived long: what they hold would live as long.
   pending.length = 0;

@@ -1,13 +1,15 @@
 import { type Cursor, createTemplates, type Templates } from './bodyTemplate.ts';
 import { allThere, type MaybePromise, type MemoryBudget, nextTurn, whenThere, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, messageOf, preview } from './failure.ts';
+import { createHookBatch, type HookBatch } from './hookBatch.ts';
 import { isObject, parseIfJson } from './json.ts';
 import { type DecodedBody, type DecodedRequest, isPacked, isRefused, type RefusedRequest } from './microBatch.ts';
+import type { Model, TransformBody, TransformInput } from './model.ts';
 import type { Observer } from './observer.ts';
 import { isShort, MAX_KEYS, MAX_LEVELS, maxContainers, outlineAt, outlineOf } from './outline.ts';
-import { type PayloadPointer, type PayloadReader, parsePointer } from './record.ts';
+import { type PayloadPointer, type PayloadReader, parsePointer, type TimeLimit } from './record.ts';
 import type { KeyedBody } from './replies.ts';
-import { decodeRequest, type RequestDependencies } from './request.ts';
+import { type DecodeTogether, decodeRequest, mayHaveOwnForm, type RequestDependencies } from './request.ts';
 import { type DecodeLimits, tooManyRequests } from './requestInputs.ts';
 import { WHOLE_BODY } from './values.ts';
 
@@ -32,7 +34,8 @@ const BODIES_UNDER_WAY = 256;
 
 /**
  * Decodes bodies, some at a time, and lets the event loop see to runs and writes in between. Bodies that wait for S3, a
- * model or a transform come when they are there.
+ * model or a transform come when they are there. Those that wait for a batch hook come last: it is called once no other
+ * body can join them, or memory is full.
  *
  * Yields an empty list while it waits: the caller should score what it already has.
  *
@@ -41,10 +44,14 @@ const BODIES_UNDER_WAY = 256;
  */
 export async function* decodeBodies(
   bodies: readonly KeyedBody[],
-  deps: DecodeDependencies & { readonly observer: Observer },
+  deps: DecodeDependencies & { readonly observer: Observer; readonly now: () => number },
   room: MemoryBudget,
-  signal: AbortSignal,
+  time: TimeLimit,
 ): AsyncGenerator<readonly IndexedBody[]> {
+  const { signal } = time;
+  const hooks = createDecodeHooks(time, deps);
+  const reads = new Set<Promise<unknown>>();
+  const ownDeps = { ...deps, decodeTogether: hooks.decode };
   const templates = createTemplates();
   const underWay = new Set<Promise<void>>();
   let decoded: IndexedBody[] = [];
@@ -56,7 +63,11 @@ export async function* decodeBodies(
     decoded = [];
     return taken;
   };
-  const options = { admit: (bodyIndex: number, bytes: number) => room.acquire(bodyIndex, bytes, signal), signal };
+  const options = {
+    admit: (bodyIndex: number, bytes: number) => room.acquire(bodyIndex, bytes, signal),
+    signal,
+    reads,
+  };
   // A decoder that throws is a bug: the record is handed back.
   const notDecoded = (error: unknown): DecodedBody => {
     deps.observer.problem(error);
@@ -64,7 +75,7 @@ export async function* decodeBodies(
   };
   const decodeOne = (body: string, bodyIndex: number): MaybePromise<DecodedBody> => {
     try {
-      const one = decodeBody(body, bodyIndex, deps, options, templates);
+      const one = decodeBody(body, bodyIndex, ownDeps, options, templates);
       return one instanceof Promise ? one.catch(notDecoded) : one;
     } catch (error) {
       return notDecoded(error);
@@ -94,17 +105,70 @@ export async function* decodeBodies(
       bodiesThisTurn = 0;
       charactersThisTurn = 0;
     }
-    while (underWay.size >= BODIES_UNDER_WAY && !stalled) {
+    while (underWay.size - hooks.bodies.size >= BODIES_UNDER_WAY && !stalled) {
       await progress();
       stalled = decoded.length === 0;
+      if (stalled) hooks.call();
       yield take();
     }
   }
   while (underWay.size > 0) {
+    if (hooks.bodies.size > 0) {
+      if (reads.size > 0) await withTimeout(Promise.race([Promise.allSettled(reads), room.nextWaiter()]), STALLED_MS);
+      await hooks.gathered();
+      hooks.call();
+      // Meanwhile the runs of other models begin.
+      yield take();
+      yield [];
+    }
     await progress();
     yield take();
   }
   if (decoded.length > 0) yield take();
+}
+
+type DecodeBatch = HookBatch<TransformBody, readonly TransformInput[]>;
+
+/** Requests of a call that wait for the batch hooks of their models. */
+function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer; readonly now: () => number }) {
+  const batches = new Map<Model, DecodeBatch>();
+  const bodies = new Set<number>();
+  const size = (): number => batches.values().reduce((sum, batch) => sum + batch.size(), 0);
+  const decode: DecodeTogether = (model, body, bodyIndex) => {
+    const hook = model.transform?.decodeBatch;
+    const batch = batches.get(model) ?? createHookBatch('decodeBatch', hook, model, time, deps);
+    batches.set(model, batch);
+    bodies.add(bodyIndex);
+    return batch.add(() => copyOf(body));
+  };
+  return {
+    bodies,
+    decode,
+    /** Resolves when a turn of the event loop has brought no more: large packed messages come over many turns. */
+    async gathered(): Promise<void> {
+      for (let before = -1; before < size(); ) {
+        before = size();
+        await nextTurn();
+      }
+    },
+    call(): void {
+      bodies.clear();
+      for (const batch of batches.values()) void batch.call();
+    },
+  };
+}
+
+/** A copy of what was parsed from JSON. */
+function copyOf<T>(value: T): T {
+  if (!isCompound(value)) return value;
+  if (Array.isArray(value)) return (value.some(isCompound) ? value.map(copyOf) : value.slice()) as T;
+  const copy = { ...value };
+  for (const key in copy) copy[key] = copyOf(copy[key]);
+  return copy;
+}
+
+function isCompound(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }
 
 const NOT_DECODED: DecodedBody = {
@@ -116,6 +180,8 @@ interface DecodeOptions {
   /** Waits for memory for so many bytes of a record's payload. */
   readonly admit: (bodyIndex: number, bytes: number) => Promise<void>;
   readonly signal: AbortSignal;
+  /** What is being read. @default nobody asks */
+  readonly reads?: Set<Promise<unknown>>;
 }
 
 /**
@@ -153,7 +219,7 @@ function decodePayload(
   pointer: PayloadPointer,
   bodyIndex: number,
   deps: DecodeDependencies,
-  { admit, signal }: DecodeOptions,
+  { admit, signal, reads }: DecodeOptions,
   templates: Templates | undefined,
 ): MaybePromise<DecodedBody> {
   const { payloads } = deps;
@@ -162,7 +228,9 @@ function decodePayload(
     return refusedBody(failure('INVALID_POINTER', `body: ${wrong}`));
   }
   const options = { admit: (bytes: number) => admit(bodyIndex, bytes), signal };
-  return payloads.read(pointer, options).then(async (text): Promise<DecodedBody> => {
+  const reading = payloads.read(pointer, options).finally(() => reads?.delete(reading));
+  reads?.add(reading);
+  return reading.then(async (text): Promise<DecodedBody> => {
     if (isFailure(text)) return refusedBody(text);
     const packed = await readPacked(text, bodyIndex, deps, templates);
     if (packed !== undefined) return packed;
@@ -318,9 +386,8 @@ function decodeNext(
   if (end > body.length || levels >= MAX_LEVELS) return undefined;
   const text = body.slice(at, end);
   const value = parseIfJson(text);
-  if (!isObject(value) || !Array.isArray(value.inputs)) return undefined;
+  if (!isObject(value) || !Array.isArray(value.inputs) || mayHaveOwnForm(value, deps)) return undefined;
   const request = decodeRequest(value, { path: `[${position}]`, bodyIndex, position }, deps);
-  // What has to wait for its model or a transform, all of its neighbours are likely to wait for.
   if (request instanceof Promise) return undefined;
   if (!isRefused(request)) templates.learn(text, request);
   cursor.position = position + 1;

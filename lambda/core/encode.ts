@@ -1,8 +1,9 @@
 import type { MaybePromise } from './concurrency.ts';
-import { type Failure, failure, reasonOf } from './failure.ts';
+import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import { formatFloat32 } from './floatText.ts';
+import type { HookBatch } from './hookBatch.ts';
 import type { ScoringRequest } from './microBatch.ts';
-import type { Model, Transform, TransformOutputs } from './model.ts';
+import { givesOwnForm, type Model, type TransformOutputs } from './model.ts';
 import {
   type BigIntArray,
   DATATYPES,
@@ -32,13 +33,15 @@ export interface ScoreEncoder {
   encode(messageId: string, request: ScoringRequest, fromRow: number): MaybePromise<string | Failure>;
 }
 
-export function createEncoder(outputs: readonly Tensor[]): ScoreEncoder {
+type EncodeTogether = HookBatch<TransformOutputs, unknown>;
+
+export function createEncoder(outputs: readonly Tensor[], together?: EncodeTogether): ScoreEncoder {
   let sample: ScoringRequest | undefined;
   let frame: Frame = { fields: [], tail: '' };
   return {
     encode(messageId, request, fromRow) {
-      if (request.model.transform?.encode !== undefined) {
-        return encodeOwnForm(messageId, request, chosenOf(request, outputs, fromRow), request.model.transform);
+      if (givesOwnForm(request.model)) {
+        return encodeOwnForm(messageId, request, chosenOf(request, outputs, fromRow), together);
       }
       if (sample === undefined || !isFramedAlike(sample, request)) frame = frameOf(request, outputs);
       sample = request;
@@ -165,14 +168,18 @@ async function encodeOwnForm(
   messageId: string,
   { id, model }: ScoringRequest,
   outputs: readonly Tensor[],
-  transform: Transform,
+  together: EncodeTogether | undefined,
 ): Promise<string | Failure> {
   try {
     const head = `${encodeIds(messageId, id)}${encodeModel(model)}`;
-    const text = JSON.stringify(await transform.encode?.(ownOutputs(outputs)), formatExactly);
+    const { encode } = model.transform ?? {};
+    const own = (): TransformOutputs => ownOutputs(outputs);
+    const encoded = await (encode === undefined ? together?.add(own) : encode(own()));
+    const text = JSON.stringify(encoded, formatExactly);
     if (text !== undefined) return `{${head},"result":${text}}`;
     return failure('TRANSFORM_FAILED', "expected a value that JSON can hold from the transform's encode, got none");
   } catch (error) {
+    if (isFailure(error)) return error;
     return failure('TRANSFORM_FAILED', `the transform's encode: ${reasonOf(error)}`);
   }
 }
@@ -287,7 +294,7 @@ const BASE64_CHARACTERS_A_BYTE = 4 / 3;
  * @param outputs of a run, one tensor per model output, each `[rows, …]`
  */
 export function fewestCharacters(request: ScoringRequest, outputs: readonly Tensor[]): number {
-  if (request.model.transform?.encode !== undefined) return 0;
+  if (givesOwnForm(request.model)) return 0;
   let characters = 0;
   for (const index of request.outputs) {
     const { shape, data } = outputs[index] as Tensor;

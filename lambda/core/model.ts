@@ -192,12 +192,41 @@ export type TransformOutputs = Readonly<
   Record<string, { readonly datatype: Datatype; readonly shape: readonly number[]; readonly data: TensorData }>
 >;
 
+/** What a batch hook is given beside the requests. */
+export interface TransformContext {
+  /** Aborted when nobody waits for the hook any more: pass it to what you call. */
+  readonly signal: AbortSignal;
+  /** Milliseconds until then. */
+  remainingMs(): number;
+  /** What `make` first gave under this name: a client, say, which lives as long as the process. It may be a promise. */
+  once<T>(name: string, make: () => T): T;
+}
+
+/** Called once for many requests. Results align with `requests` by index; an Error fails the request in its place alone. */
+export type BatchHook<In, Out> = (
+  requests: readonly In[],
+  context: TransformContext,
+) => readonly (Out | Error)[] | Promise<readonly (Out | Error)[]>;
+
 /**
- * A model's own code before and after it: `models/<name>/transform.ts` (or `.js`, `.mjs`) exports one or both.
- * What either throws fails that request alone, with the code TRANSFORM_FAILED and the error's message.
+ * A model's own code before and after it: `models/<name>/transform.ts` (or `.js`, `.mjs`) exports one or both, each for one
+ * request or for many at a time. What goes wrong in it fails a request alone, with the code TRANSFORM_FAILED and the
+ * error's message. A batch hook that fails for all of its requests is called again for each alone.
  */
 export interface Transform {
   decode?(body: TransformBody): readonly TransformInput[] | Promise<readonly TransformInput[]>;
+  /** In place of `decode`: for all requests of an invocation, or of a step of a job. */
+  decodeBatch?: BatchHook<TransformBody, readonly TransformInput[]>;
   /** Its value becomes `result` in the answer, in place of `outputs`. JSON must be able to hold it. */
   encode?(outputs: TransformOutputs): unknown;
+  /** In place of `encode`: for all requests that a micro-batch completes. */
+  encodeBatch?: BatchHook<TransformOutputs, unknown>;
+}
+
+export function takesOwnForm({ transform }: Pick<Model, 'transform'>): boolean {
+  return transform?.decode !== undefined || transform?.decodeBatch !== undefined;
+}
+
+export function givesOwnForm({ transform }: Pick<Model, 'transform'>): boolean {
+  return transform?.encode !== undefined || transform?.encodeBatch !== undefined;
 }

@@ -38,7 +38,17 @@ export interface BatchMismatch {
   readonly maxRows: number;
 }
 
-type Stage = 'decode' | 'stack' | 'run' | 'encode' | 'write' | 'acknowledge';
+/** What the call of a transform's batch hook was, with the calls for each request alone that followed where it failed. */
+export interface TransformReport {
+  readonly model: string;
+  readonly hook: string;
+  readonly requests: number;
+  readonly transformMs: number;
+  /** Why each request was passed to the hook alone after all. */
+  readonly split?: string | undefined;
+}
+
+type Stage = 'decode' | 'transform' | 'stack' | 'run' | 'encode' | 'write' | 'acknowledge';
 
 /** What a stage worked on: sizes and names, never a message's content. */
 type StageDetails = Readonly<Record<string, string | number>>;
@@ -47,8 +57,10 @@ type StageDetails = Readonly<Record<string, string | number>>;
 export interface Observer {
   /** @param records gives the indexes of the bodies whose rows were in the run; a host translates them into those of its records */
   microBatch(report: MicroBatchReport, records: () => readonly number[]): void;
-  /** The bodies of a call of `score` were decoded in so many milliseconds, reading their payloads included. */
+  /** The bodies of a call of `score` were decoded in so many milliseconds, with the reading of payloads and `decodeBatch`. */
   decoded(decodeMs: number): void;
+  /** A batch hook of a transform was called. @default nobody counts them */
+  transformed?(report: TransformReport): void;
   /** Runs took so many milliseconds whose answers were compared, and not written. */
   checked(checkMs: number): void;
   /** Requests of a model get other answers together than alone: runs are smaller, or hold one request, from now on. */
@@ -93,6 +105,7 @@ export const METRIC_UNITS = {
   BatchSize: 'Count',
   BatchFill: 'Percent',
   DecodeTime: 'Milliseconds',
+  TransformTime: 'Milliseconds',
   Answered: 'Count',
   Requests: 'Count',
   Errors: 'Count',

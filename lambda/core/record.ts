@@ -70,6 +70,11 @@ export interface TimeLimit {
   readonly isShared?: boolean | undefined;
 }
 
+export const NO_DEADLINE: TimeLimit = {
+  remainingMs: () => Number.POSITIVE_INFINITY,
+  signal: new AbortController().signal,
+};
+
 /**
  * The convention of the SQS Extended Client for bodies that lie in S3.
  *

@@ -1,8 +1,17 @@
 import { type MaybePromise, whenThere } from './concurrency.ts';
 import { type Failure, failure, isFailure, preview, reasonOf } from './failure.ts';
+import { createHookBatch } from './hookBatch.ts';
 import { isObject, type JsonObject } from './json.ts';
 import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './microBatch.ts';
-import { listNames, type Model, type ModelRepository, type Transform } from './model.ts';
+import {
+  listNames,
+  type Model,
+  type ModelRepository,
+  type TransformBody,
+  type TransformInput,
+  takesOwnForm,
+} from './model.ts';
+import { NO_DEADLINE } from './record.ts';
 import {
   type DecodeLimits,
   decodeInputs,
@@ -32,7 +41,19 @@ interface Place {
 export interface RequestDependencies {
   readonly models: ModelRepository;
   readonly limits: DecodeLimits;
+  /** Has requests decoded with others by the batch hook of their model. @default each alone */
+  readonly decodeTogether?: DecodeTogether | undefined;
 }
+
+export type DecodeTogether = (model: Model, body: TransformBody, at: number) => Promise<readonly TransformInput[]>;
+
+/** As for samples, which are decoded when a model is loaded. */
+const decodeAlone: DecodeTogether = (model, body) => {
+  const alone = createHookBatch('decodeBatch', model.transform?.decodeBatch, model, NO_DEADLINE);
+  const decoded = alone.add(() => body);
+  void alone.call();
+  return decoded;
+};
 
 export function decodeRequest(
   value: unknown,
@@ -86,17 +107,16 @@ function decodeWithModel(
   value: JsonObject,
   id: string | undefined,
   place: Place,
-  { models, limits }: RequestDependencies,
+  deps: RequestDependencies,
 ): MaybePromise<ScoringRequest | Failure> {
   const { path, bodyIndex, position } = place;
   const refused = refuseModelName(value, path);
   if (refused !== undefined) return refused;
   const binaryOutput = decodeBinaryOutput(value.parameters, path);
   if (isFailure(binaryOutput)) return binaryOutput;
-  const found = models.find(value.model_name as string | undefined, value.model_version as string | undefined);
-  return whenThere(found, (model) => {
+  return whenThere(modelOf(value, deps), (model) => {
     if (isFailure(model)) return model;
-    return whenThere(decodeForm(value, path, model, binaryOutput, limits), (decoded) => {
+    return whenThere(decodeForm(value, place, model, binaryOutput, deps), (decoded) => {
       if (isFailure(decoded)) return decoded;
       const { inputs, outputs, reply } = decoded;
       const rows = inputs[0]?.shape[0] ?? 0;
@@ -105,6 +125,17 @@ function decodeWithModel(
       return tooLong ?? { bodyIndex, position, id, model, rows, length, inputs, outputs, reply };
     });
   });
+}
+
+function modelOf({ model_name, model_version }: JsonObject, { models }: RequestDependencies) {
+  return models.find(model_name as string | undefined, model_version as string | undefined);
+}
+
+/** Whether a request is for a transform to decode, or cannot be told from one without waiting for its model. */
+export function mayHaveOwnForm(value: JsonObject, deps: RequestDependencies): boolean {
+  if (refuseModelName(value, '') !== undefined) return false;
+  const model = modelOf(value, deps);
+  return model instanceof Promise || (!isFailure(model) && takesOwnForm(model));
 }
 
 /** Size of the ragged axis, which decoding proved to be the same in every input that has it. */
@@ -131,13 +162,13 @@ interface DecodedForm {
 /** A request comes in one of three forms: the model's own (its transform's), the short one, the canonical one. */
 function decodeForm(
   value: JsonObject,
-  path: string,
+  place: Place,
   model: Model,
   binaryOutput: boolean | undefined,
-  limits: DecodeLimits,
+  deps: RequestDependencies,
 ): MaybePromise<DecodedForm | Failure> {
-  if (model.transform?.decode !== undefined)
-    return decodeOwnForm(value, path, model, model.transform, binaryOutput, limits);
+  const [{ path }, { limits }] = [place, deps];
+  if (takesOwnForm(model)) return decodeOwnForm(value, place, model, binaryOutput, deps);
   if ('instances' in value) return decodeShortForm(value, path, model, limits);
 
   const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => path, keysOfBothForms);
@@ -170,18 +201,20 @@ function decodeShortForm(value: JsonObject, path: string, model: Model, limits: 
 /** A transform's inputs are checked like any others; what is wrong with them is the transform's failure. */
 async function decodeOwnForm(
   value: JsonObject,
-  path: string,
+  { path, bodyIndex }: Place,
   model: Model,
-  transform: Transform,
   binaryOutput: boolean | undefined,
-  limits: DecodeLimits,
+  { limits, decodeTogether = decodeAlone }: RequestDependencies,
 ): Promise<DecodedForm | Failure> {
   const outputs = decodeOutputs(value.outputs, path, model);
   if (isFailure(outputs)) return outputs;
   let inputs: RequestInput[] | Failure;
   try {
-    inputs = decodeInputs(await transform.decode?.(value), WHOLE_BODY, model, undefined, limits);
+    const { decode } = model.transform ?? {};
+    const decoded = await (decode === undefined ? decodeTogether(model, value, bodyIndex) : decode(value));
+    inputs = decodeInputs(decoded, WHOLE_BODY, model, undefined, limits);
   } catch (error) {
+    if (isFailure(error)) return error;
     return failure('TRANSFORM_FAILED', within(path, reasonOf(error)));
   }
   if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };

@@ -47,7 +47,7 @@ export async function score(
   let decodeMs = 0;
   const startedAt = deps.now();
   const stopwatch = startStopwatch(deps.now);
-  for await (const decoded of decodeBodies(bodies, deps, payloadMemory, time.signal)) {
+  for await (const decoded of decodeBodies(bodies, deps, payloadMemory, time)) {
     decodeMs += stopwatch.lap();
     for (const { bodyIndex } of decoded) backlog.hold(bodyIndex, (bodies[bodyIndex] as KeyedBody).body.length);
     const { settled, closed } = enterBodies(decoded, plan, call);

@@ -1,6 +1,6 @@
 import type { FileMetaData } from 'hyparquet';
 import { isFailure, isTransient, preview } from '../core/failure.ts';
-import { type Model, type ModelRepository, shapeInModel, type TensorSpec } from '../core/model.ts';
+import { type Model, type ModelRepository, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
 
@@ -108,9 +108,9 @@ async function createHead(start: JobStart, deps: PlanDependencies): Promise<JobH
 }
 
 /** What a result of the model holds; `own` where its transform makes it. */
-export function outputsOf({ outputs, transform }: Model): NonNullable<JobHead['outputs']> {
-  if (transform?.encode !== undefined) return 'own';
-  return outputs.map(({ name, datatype, shape, batchAxis }) => ({ name, datatype, shape, batchAxis }));
+export function outputsOf(model: Model): NonNullable<JobHead['outputs']> {
+  if (givesOwnForm(model)) return 'own';
+  return model.outputs.map(({ name, datatype, shape, batchAxis }) => ({ name, datatype, shape, batchAxis }));
 }
 
 function refuseSeparator(key: string, format: Format, { separator }: Spec): void {
@@ -291,7 +291,7 @@ function inParts(pieces: readonly RowPiece[], partBytes: number, pieceBytes: num
  * @throws JobError naming everything that does not fit
  */
 export function matchColumns(model: Model, columns: readonly string[], spec: Spec): readonly InputColumns[] {
-  if (model.transform?.decode !== undefined) {
+  if (takesOwnForm(model)) {
     throw new JobError(
       'INVALID_JOB',
       `model '${model.name}': expected one without a transform, which takes requests of its own; use JSONL`,

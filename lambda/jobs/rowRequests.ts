@@ -1,6 +1,6 @@
 import { type Failure, failure, plural, preview } from '../core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
-import { type Model, shapeInModel, type TensorSpec } from '../core/model.ts';
+import { type Model, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
 import { DATATYPES, type Datatype } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
 import { type InputColumns, JobError, type JobHead, type ObjectInput, type Spec } from './jobTypes.ts';
@@ -209,8 +209,8 @@ const OTHER_KEYS_OF_REQUESTS = ['id', 'model_version', 'parameters', 'outputs', 
  * Whether lines are plain objects, and not requests: as the first of them tells that is an object. Of a model with a
  * transform all are requests: it knows its own keys.
  */
-export function arePlainObjects(lines: Iterable<string>, { transform }: Model): boolean {
-  const first = transform?.decode === undefined ? firstObject(lines) : undefined;
+export function arePlainObjects(lines: Iterable<string>, model: Model): boolean {
+  const first = takesOwnForm(model) ? undefined : firstObject(lines);
   return first !== undefined && !isRequest(first);
 }
 

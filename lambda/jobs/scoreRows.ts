@@ -6,7 +6,7 @@ import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts'
 import type { ModelRepository } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
 import { plan } from '../core/plan.ts';
-import type { TimeLimit } from '../core/record.ts';
+import { NO_DEADLINE, type TimeLimit } from '../core/record.ts';
 import { type HandedBack, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
 import { type ReplySink, type ScoringLimits, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
@@ -65,8 +65,6 @@ export interface RowScoring {
 
 /** What a call of a job holds of answers: twice what a step should give. */
 export const MAX_CHARACTERS_HELD = 16 * 1024 * 1024;
-
-const NO_DEADLINE: TimeLimit = { remainingMs: () => Number.POSITIVE_INFINITY, signal: new AbortController().signal };
 
 const NOBODY: Observer = {
   microBatch: () => {},

@@ -3,16 +3,14 @@ import process from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { deferred } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
+import { HOOK_LIMIT_MS } from '../core/hookBatch.ts';
 import type { Transform } from '../core/model.ts';
-
-/** How long a hook's promise may take to settle: one that never does must not hold up other requests. */
-const HOOK_LIMIT_MS = 5_000;
 
 /**
  * Imports a model's transform module.
  *
  * @param warn told of every place in it where an error comes from that nobody waits for, once
- * @throws Error naming the file when it cannot be imported or exports neither `decode` nor `encode`
+ * @throws Error naming the file when it cannot be imported, or does not export what it should
  */
 export async function loadTransform(
   path: string,
@@ -29,16 +27,24 @@ export async function loadTransform(
         'await every promise, and catch what timers, callbacks and events throw',
     );
   };
-  const { decode, encode } = await withStrayErrorsTo(warnOfStray, () => importModule(path));
-  if (!isHook(decode) || !isHook(encode) || (decode === undefined && encode === undefined)) {
-    throw new Error(
-      `${path}: expected functions exported as decode, encode or both, got neither; see docs/transforms.md`,
+  const module = await withStrayErrorsTo(warnOfStray, () => importModule(path));
+  const refuse = (got: string) =>
+    new Error(
+      `${path}: expected functions exported as decode or decodeBatch, encode or encodeBatch, or one of each, got ${got}; ` +
+        'see docs/transforms.md',
     );
+  const hooks: Record<string, Hook> = {};
+  for (const one of ['decode', 'encode']) {
+    const there = [one, `${one}Batch`].filter((name) => module[name] !== undefined);
+    if (there.length > 1) throw refuse(`both ${there.join(' and ')}`);
+    for (const name of there) {
+      const hook = module[name];
+      if (!isHook(hook)) throw refuse(`${typeof hook} as ${name}`);
+      hooks[name] = guarded(hook, name, limitMs, warnOfStray);
+    }
   }
-  return {
-    ...(decode && { decode: guarded(decode, 'decode', limitMs, warnOfStray) }),
-    ...(encode && { encode: guarded(encode, 'encode', limitMs, warnOfStray) }),
-  } as Transform;
+  if (Object.keys(hooks).length === 0) throw refuse('none of them');
+  return hooks;
 }
 
 async function importModule(path: string): Promise<Readonly<Record<string, unknown>>> {
@@ -54,27 +60,27 @@ async function importModule(path: string): Promise<Readonly<Record<string, unkno
   }
 }
 
-type Hook = (argument: unknown) => unknown;
+type Hook = (...given: unknown[]) => unknown;
 
-function isHook(value: unknown): value is Hook | undefined {
-  return value === undefined || typeof value === 'function';
+function isHook(value: unknown): value is Hook {
+  return typeof value === 'function';
 }
 
 /** The hook, rejecting in place of a promise that does not settle in time, or that an error was meant for. */
 function guarded(hook: Hook, name: string, limitMs: number, warnOfStray: (error: unknown) => void): Hook {
-  return (argument) => {
+  return (...given) => {
     let fail: ((reason: unknown) => void) | undefined;
     const onStrayError = (error: unknown): void => {
       warnOfStray(error);
       fail?.(error);
     };
-    const given = withStrayErrorsTo(onStrayError, () => hook(argument));
-    if (!(given instanceof Promise)) return given;
+    const asked = withStrayErrorsTo(onStrayError, () => hook(...given));
+    if (!(asked instanceof Promise)) return asked;
     const { promise, resolve, reject } = deferred<unknown>();
     fail = reject;
     const late = () => reject(new Error(`expected the transform's ${name} to settle within ${limitMs} ms, it did not`));
     const timer = setTimeout(late, limitMs);
-    given.then(resolve, reject).finally(() => clearTimeout(timer));
+    asked.then(resolve, reject).finally(() => clearTimeout(timer));
     return promise;
   };
 }

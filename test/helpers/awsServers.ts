@@ -336,6 +336,7 @@ export function useDynamoDbServer() {
   };
   return {
     client,
+    endpoint: () => endpoint,
     async front(...steps: readonly (Step | undefined)[]): Promise<FrontServer> {
       const front = await startFront(endpoint, steps);
       afterThisTest(front.stop);

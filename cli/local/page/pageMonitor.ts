@@ -80,6 +80,10 @@ export function createMonitor(now: () => number = Date.now): Monitor {
           host.observer.decoded(ms);
           current.getStore()?.decoded(ms);
         },
+        transformed(report) {
+          host.observer.transformed?.(report);
+          current.getStore()?.transformed(report.transformMs);
+        },
         written(ms) {
           host.observer.written(ms);
           current.getStore()?.written(ms);
@@ -162,7 +166,8 @@ function createOngoingInvocation(
     sentAt.set(record.messageId, Number(record.attributes.SentTimestamp));
   }
   const microBatches: MicroBatchSeen[] = [];
-  const counts = { decodeMs: 0, writeMs: 0, answered: 0, errors: 0, retried: 0, runs: 0, rows: 0, paddedRows: 0 };
+  const nothing = { answered: 0, errors: 0, retried: 0, runs: 0, rows: 0, paddedRows: 0 };
+  const counts = { decodeMs: 0, transformMs: 0, writeMs: 0, ...nothing };
   /** When a message was sent, in milliseconds since 1970. */
   const sentAtOf = (messageId: string): number => sentAt.get(messageId) ?? at;
 
@@ -185,6 +190,9 @@ function createOngoingInvocation(
     },
     decoded(ms: number): void {
       counts.decodeMs += ms;
+    },
+    transformed(ms: number): void {
+      counts.transformMs += ms;
     },
     written(ms: number): void {
       counts.writeMs += ms;

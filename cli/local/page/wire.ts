@@ -22,6 +22,8 @@ export interface InvocationSeen {
   readonly waitedMs: number;
   readonly durationMs: number;
   readonly decodeMs: number;
+  /** In batch hooks of transforms: part of what decoding and encoding took. */
+  readonly transformMs: number;
   readonly writeMs: number;
   readonly answered: number;
   /** Requests that were answered with an error. */

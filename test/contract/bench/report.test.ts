@@ -61,7 +61,7 @@ describe('the report of npm run bench', () => {
 
   it('has the machine, and a row for each figure', () => {
     expect(report).toContain('Some CPU, 2 cores, 8.00 GiB, linux x64, Node v24.21.0, ONNX Runtime 1.30.0.');
-    expect(report).toContain('| queue | binary | 1 | 1 | 75.0 µs | 80.0 µs | 100 |');
+    expect(report).toContain('| queue | binary | none | 1 | 1 | 75.0 µs | 80.0 µs | 100 |');
     expect(report).toContain('| encoder | 100 | 150 ms, 100 ms | 200 ms, 200 ms | 200 ms, 200 ms |');
   });
 });

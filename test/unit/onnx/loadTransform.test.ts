@@ -39,8 +39,13 @@ describe('a transform module', () => {
   });
 
   it.each([
-    ['nothing.mjs', 'export const other = 1;', 'expected functions exported as decode, encode or both'],
-    ['number.mjs', 'export const decode = 1;', 'expected functions exported as decode, encode or both'],
+    ['nothing.mjs', 'export const other = 1;', 'got none of them'],
+    ['number.mjs', 'export const decode = 1;', 'got number as decode'],
+    [
+      'both.mjs',
+      'export const decode = () => []; export const decodeBatch = decode;',
+      'got both decode and decodeBatch',
+    ],
     ['broken.mjs', 'export const decode = ;', 'cannot be imported'],
   ])('is refused with its path: %s', async (name, code, message) => {
     const path = await written(name, code);

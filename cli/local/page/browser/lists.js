@@ -48,10 +48,11 @@ function invocationItem(invocation) {
 }
 
 /** What its stages took together. @param {InvocationSeen} invocation */
-function stagesOf({ microBatches, decodeMs, writeMs }) {
+function stagesOf({ microBatches, decodeMs, transformMs, writeMs }) {
   /** @param {'stackMs' | 'runMs' | 'encodeMs'} stage */
   const sum = (stage) => figure(microBatches.reduce((all, one) => all + one[stage], 0));
-  return `decode ${figure(decodeMs)} · stack ${sum('stackMs')} · run ${sum('runMs')} · encode ${sum('encodeMs')} · write ${figure(writeMs)} ms`;
+  const hooks = transformMs === 0 ? '' : ` · batch hooks ${figure(transformMs)} of it`;
+  return `decode ${figure(decodeMs)} · stack ${sum('stackMs')} · run ${sum('runMs')} · encode ${sum('encodeMs')} · write ${figure(writeMs)} ms${hooks}`;
 }
 
 /** Why it was called with so many, and what became of them. @param {InvocationSeen} invocation */

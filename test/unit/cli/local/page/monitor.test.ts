@@ -78,7 +78,17 @@ describe('the monitor', () => {
     const { invocations, totals } = monitor.seen();
     expect(invocations).toMatchObject([
       { number: 2, records: 1, decodeMs: 0, writeMs: 7, answered: 1, errors: 2, retried: 0, runs: 0, cameBefore: 0 },
-      { number: 1, records: 2, decodeMs: 5, writeMs: 0, answered: 1, errors: 0, retried: 1, cameBefore: 1 },
+      {
+        number: 1,
+        records: 2,
+        decodeMs: 5,
+        transformMs: 0,
+        writeMs: 0,
+        answered: 1,
+        errors: 0,
+        retried: 1,
+        cameBefore: 1,
+      },
     ]);
     const microBatches = [{ ...REPORT, closedBecause: 'end of the batch that SQS handed over' }];
     expect(invocations[1]).toMatchObject({ microBatches, batchSize: 10, rows: 3, paddedRows: 4, waitedMs: 2_000 });
@@ -172,7 +182,7 @@ describe('the monitor', () => {
 
 const INVOCATION: InvocationSeen = {
   ...{ number: 1, at: 0, records: 40, batchSize: 50, closedBecause: 'window', waitedMs: 1, durationMs: 1 },
-  ...{ decodeMs: 1, writeMs: 1, answered: 38, errors: 3, retried: 2, cameBefore: 0 },
+  ...{ decodeMs: 1, transformMs: 0, writeMs: 1, answered: 38, errors: 3, retried: 2, cameBefore: 0 },
   ...{ microBatches: [], runs: 2, rows: 60, paddedRows: 64 },
 };
 

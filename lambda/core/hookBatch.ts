@@ -1,0 +1,146 @@
+import { nextTurn, raceAbort } from './concurrency.ts';
+import { failure, isFailure, plural, preview } from './failure.ts';
+import type { BatchHook, Model, TransformContext } from './model.ts';
+import type { Observer } from './observer.ts';
+import type { TimeLimit } from './record.ts';
+
+/** Requests that go to a batch hook of a transform together. */
+export interface HookBatch<In, Out> {
+  /**
+   * Lets a request wait for the next call.
+   *
+   * @param fresh gives what the hook is given: each call has a copy of its own, so that none sees what another has changed
+   * @throws what the hook threw of this request alone, or gave in its place; a `DEADLINE` failure where time ran out
+   */
+  add(fresh: () => In): Promise<Out>;
+  /** Calls the hook for all that wait. Never throws. */
+  call(): Promise<void>;
+  size(): number;
+}
+
+/** How long a hook's promise may take to settle: one that never does must not hold up other requests. */
+export const HOOK_LIMIT_MS = 5_000;
+/** Shares of the time left that a call for many may take, and then each call for one: there are runs and writes to do after. */
+const SHARE_OF_TIME = { together: 1 / 4, alone: 1 / 2 };
+/** Requests that are passed to the hook one at a time, at the same time. */
+const ALONE_AT_A_TIME = 32;
+/** Results passed on before the event loop has its turn: those of `decodeBatch` are checked and copied next. */
+const RESULTS_A_TURN = 256;
+
+interface Entry<In, Out> {
+  readonly fresh: () => In;
+  readonly resolve: (value: Out) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** @param hook of the model's transform. Where it has none, nothing must be added */
+export function createHookBatch<In, Out>(
+  name: 'decodeBatch' | 'encodeBatch',
+  hook: BatchHook<In, Out> | undefined,
+  model: Model,
+  time: TimeLimit,
+  { observer, now = () => performance.now() }: { readonly observer?: Observer; readonly now?: () => number } = {},
+): HookBatch<In, Out> {
+  let waiting: Entry<In, Out>[] = [];
+  const ask = async (entries: readonly Entry<In, Out>[]): Promise<readonly (Out | Error)[]> => {
+    if (time.signal.aborted) throw OUT_OF_TIME;
+    const share = time.remainingMs() * SHARE_OF_TIME[entries.length > 1 ? 'together' : 'alone'];
+    const limitMs = Math.max(1, Math.floor(Math.min(HOOK_LIMIT_MS, share)));
+    const late =
+      limitMs < HOOK_LIMIT_MS
+        ? OUT_OF_TIME
+        : new HookError(`expected the transform's ${name} to settle within ${limitMs} ms, it did not`);
+    const overdue = new AbortController();
+    const timer = setTimeout(() => overdue.abort(late), limitMs);
+    const signal = AbortSignal.any([time.signal, overdue.signal]);
+    const endsAt = now() + limitMs;
+    const context = { signal, remainingMs: () => Math.max(0, endsAt - now()), once: onceOf(model) };
+    try {
+      const asked = hook?.(
+        entries.map(({ fresh }) => fresh()),
+        context,
+      );
+      const given = await raceAbort(Promise.resolve(asked), signal);
+      if (Array.isArray(given) && given.length === entries.length) return given;
+      const got = Array.isArray(given) ? given.length : preview(given);
+      throw new HookError(`expected the transform's ${name} to return ${plural(entries.length, 'result')}, got ${got}`);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      throw time.signal.aborted ? OUT_OF_TIME : late;
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  /** @returns why none of the requests has its result; undefined where each has */
+  const settle = async (entries: readonly Entry<In, Out>[]): Promise<unknown> => {
+    try {
+      const results = await ask(entries);
+      for (const [index, { resolve, reject }] of entries.entries()) {
+        const result = results[index];
+        if (result instanceof Error) reject(result);
+        else resolve(result as Out);
+        if ((index + 1) % RESULTS_A_TURN === 0) await nextTurn();
+      }
+      return undefined;
+    } catch (error) {
+      if (entries.length === 1 || time.signal.aborted) for (const { reject } of entries) reject(error);
+      return error ?? new Error('it threw nothing');
+    }
+  };
+  return {
+    add: (fresh) => new Promise((resolve, reject) => waiting.push({ fresh, resolve, reject })),
+    size: () => waiting.length,
+    async call() {
+      if (waiting.length === 0) return;
+      const entries = waiting;
+      waiting = [];
+      const startedAt = now();
+      const failed = await settle(entries);
+      const isSplit = failed !== undefined && entries.length > 1 && !time.signal.aborted;
+      if (isSplit) {
+        const each = entries.values();
+        const settleSome = async (): Promise<void> => {
+          for (const entry of each) await settle([entry]);
+        };
+        await Promise.all(Array.from({ length: ALONE_AT_A_TIME }, settleSome));
+      }
+      const endedAt = now();
+      const details = { model: model.name, hook: name, requests: entries.length };
+      observer?.stage?.('transform', startedAt, endedAt, details);
+      observer?.transformed?.({
+        ...details,
+        transformMs: endedAt - startedAt,
+        ...(isSplit && { split: kindOf(failed) }),
+      });
+    },
+  };
+}
+
+const OUT_OF_TIME = failure(
+  'DEADLINE',
+  "expected the model's transform to end before the deadline, it did not; raise the timeout, or lower the batch size",
+);
+
+/** Of what the hook threw without the message: that may quote a request, and this goes to a log. */
+function kindOf(failed: unknown): string {
+  if (isFailure(failed) || failed instanceof HookError) return failed.message;
+  return `it threw ${failed instanceof Error ? failed.name : 'what is no Error'}`;
+}
+
+/** The hook did not do as it should. */
+class HookError extends Error {}
+
+const kept = new WeakMap<object, Map<string, unknown>>();
+
+function onceOf({ transform = {} }: Model): TransformContext['once'] {
+  const mine = kept.get(transform) ?? new Map<string, unknown>();
+  kept.set(transform, mine);
+  return <T>(name: string, make: () => T): T => {
+    if (mine.has(name)) return mine.get(name) as T;
+    const made = make();
+    mine.set(name, made);
+    // What failed to be made is made again the next time.
+    if (made instanceof Promise) made.catch(() => mine.delete(name));
+    return made;
+  };
+}
