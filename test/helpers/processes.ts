@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
+import { deferred } from '../../lambda/core/concurrency.ts';
 import { REPOSITORY } from './command.ts';
 import type { Invoked, Invoking } from './handlerEnvironment.ts';
 
@@ -22,8 +23,14 @@ export function startWorkerProcess(variables: Readonly<Record<string, string>>, 
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const lines: string[] = [];
-  const readers = [child.stdout, child.stderr].map((input) => createInterface({ input }));
-  for (const reader of readers) reader.on('line', (line) => lines.push(line));
+  let another = deferred();
+  for (const input of [child.stdout, child.stderr]) {
+    createInterface({ input }).on('line', (line) => {
+      lines.push(line);
+      another.resolve();
+      another = deferred();
+    });
+  }
   const ended = once(child, 'close').then(
     ([code, signal]): { readonly code: number | null; readonly signal: NodeJS.Signals | null } => ({
       code,
@@ -45,7 +52,7 @@ export function startWorkerProcess(variables: Readonly<Record<string, string>>, 
       for (;;) {
         const line = lines.find((one) => one.includes(text));
         if (line !== undefined) return JSON.parse(line);
-        await Promise.race([...readers.map((reader) => once(reader, 'line')), died]);
+        await Promise.race([another.promise, died]);
       }
     },
     send: (signal: NodeJS.Signals): void => void child.kill(signal),

@@ -352,19 +352,9 @@ function openQueue(
     messages,
     send(sent, messageId = randomUUID()) {
       const { body, group, attributes } = sent;
-      const message: Message = {
-        ...{
-          messageId,
-          body,
-          group,
-          attributes,
-          place: messages.length,
-          sentAt: Date.now(),
-          firstReceivedAt: undefined,
-        },
-        ...{ receives: 0, ownReceives: 0, handedBackBy: undefined, receiptHandle: '' },
-        ...{ fate: 'ready', visibleAt: 0, timer: undefined },
-      };
+      const fresh = { messageId, place: messages.length, sentAt: Date.now(), firstReceivedAt: undefined, receives: 0 };
+      const unheld = { ownReceives: 0, handedBackBy: undefined, receiptHandle: '', visibleAt: 0, timer: undefined };
+      const message: Message = { body, group, attributes, ...fresh, ...unheld, fate: 'ready' };
       messages.push(message);
       show(message);
       return message;

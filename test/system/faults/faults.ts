@@ -5,9 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { answersJson, type Exchange, neverAnswers, refusesXml, type Step } from '../../helpers/frontServer.ts';
 import { FAULTS, type Fault, type SqsCall } from '../../helpers/strictSqs.ts';
 
-/** Numbers from 0 to below 1 that are the same for a seed. */
+export const MAX_SEED = 2_147_483_645;
+
+/** Numbers from 0 to below 1 that are the same for a seed, from 0 to `MAX_SEED`. */
 export function randomOf(seed: number): () => number {
-  let state = (seed % 2_147_483_646) + 1;
+  let state = seed + 1;
   const next = (): number => {
     state = (state * 48_271) % 2_147_483_647;
     return state / 2_147_483_647;
@@ -98,14 +100,8 @@ export function createFaults(seed: number) {
       return async (exchange) => {
         const kind = draw(targetOf(exchange.path), (one) => isStormy || !COSTS_A_RECEIVE.has(one));
         if (kind !== undefined && kind in ERRORS) {
-          const [status, forTable, forBucket] = ERRORS[kind as keyof typeof ERRORS];
-          const refuse =
-            service === 's3'
-              ? refusesXml(status === 400 && forBucket !== 'ExpiredToken' ? 404 : status, forBucket)
-              : answersJson(status < 500 ? 400 : status, {
-                  __type: `com.amazonaws.dynamodb.v20120810#${forTable}`,
-                  message: kind,
-                });
+          const { table, bucket } = ERRORS[kind as keyof typeof ERRORS];
+          const refuse = service === 's3' ? refusesXml(bucket[0], bucket[1]) : answersJson(table[0], errorOf(table[1]));
           return await refuse(exchange);
         }
         if (kind === 'latency') await latency();
@@ -131,15 +127,19 @@ export function createFaults(seed: number) {
   };
 }
 
-/** Status and codes, of DynamoDB and of S3. */
+/** Status and code of each, as DynamoDB and S3 have them. */
 const ERRORS = {
-  throttled: [503, 'ProvisionedThroughputExceededException', 'SlowDown'],
-  unavailable: [503, 'ServiceUnavailable', 'ServiceUnavailable'],
-  internal: [500, 'InternalServerError', 'InternalError'],
-  denied: [403, 'AccessDeniedException', 'AccessDenied'],
-  missing: [400, 'ResourceNotFoundException', 'NoSuchBucket'],
-  expired: [400, 'ExpiredTokenException', 'ExpiredToken'],
+  throttled: { table: [400, 'ProvisionedThroughputExceededException'], bucket: [503, 'SlowDown'] },
+  unavailable: { table: [503, 'ServiceUnavailable'], bucket: [503, 'ServiceUnavailable'] },
+  internal: { table: [500, 'InternalServerError'], bucket: [500, 'InternalError'] },
+  denied: { table: [400, 'AccessDeniedException'], bucket: [403, 'AccessDenied'] },
+  missing: { table: [400, 'ResourceNotFoundException'], bucket: [404, 'NoSuchBucket'] },
+  expired: { table: [400, 'ExpiredTokenException'], bucket: [400, 'ExpiredToken'] },
 } as const;
+
+function errorOf(code: string): object {
+  return { __type: `com.amazonaws.dynamodb.v20120810#${code}`, message: code };
+}
 
 /** A write of several items, of which the table takes some. */
 function halfOf(body: string, random: () => number): { readonly taken: string; readonly answer: string } | undefined {

@@ -9,8 +9,13 @@ export type Variables = Readonly<Record<string, string>>;
 
 /** What hosts one queue: workers, or environments of the function. It puts another in the place of each that ends. */
 export interface Fleet {
-  /** Ends one as a deployment does: another is ready before it is told. */
-  replace(): Promise<void>;
+  /**
+   * Ends one as a deployment does: another is ready before it is told.
+   *
+   * @param beforeTold is waited for
+   * @param onTold is called when it was told, and has not ended yet
+   */
+  replace(beforeTold?: () => Promise<void>, onTold?: () => Promise<void>): Promise<void>;
   /** Ends one at once. */
   kill(): Promise<void>;
   /** How many have ended, by how: `SIGKILL`, `code 0`. */
@@ -69,7 +74,7 @@ export async function startWorkers(variables: Variables, name: string, credentia
   return {
     ends,
     said,
-    async replace() {
+    async replace(beforeTold, onTold) {
       const next = start();
       // One that met a culprit at once is not replaced by another here.
       const isReady = await next.says('the worker is ready').then(
@@ -77,10 +82,11 @@ export async function startWorkers(variables: Variables, name: string, credentia
         () => false,
       );
       if (!isReady || isStopped) return void next.send('SIGKILL');
+      await beforeTold?.();
       const before = current;
       current = next;
       before.send('SIGTERM');
-      await before.ended;
+      await Promise.all([before.ended, onTold?.()]);
     },
     async kill() {
       const mine = current;

@@ -9,16 +9,16 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { CreateTableCommand } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import dynalite from 'dynalite';
 import { buildApp } from 'fauxqs';
+import { asksForHelp, type Main, parseOptions, runCommand, UsageError, wholeNumber } from '../../../cli/arguments.ts';
 import { createDynamoDbClient, createS3Client, HOST_PATIENCE } from '../../../lambda/aws/awsClients.ts';
 import { startFront } from '../../helpers/frontServer.ts';
 import { redrivePolicy, startStrictSqs } from '../../helpers/strictSqs.ts';
 import { type Account, emptyAccount, FAULTY, noteTaken, settle, sumOf, type Written, writtenTo } from './account.ts';
-import { createFaults, type FaultKind, startCredentials } from './faults.ts';
+import { createFaults, type FaultKind, MAX_SEED, startCredentials } from './faults.ts';
 import { type Fleet, startFunctions, startWorkers, type Variables } from './fleets.ts';
 import { JOB_BUCKET, runJob } from './jobs.ts';
 import { culprit, message, putModels, type Sent } from './messages.ts';
@@ -38,7 +38,7 @@ const MAX_RECEIVES = 5;
 const ROUND_SECONDS = 40;
 /** Messages that wait or are held at one host: producers do not send more. */
 const BACKLOG = 600;
-/** After the last message, and so much longer than any that was lost with its host stays hidden. */
+/** After the last message: much longer than what was lost with its host stays hidden. */
 const SETTLING_MS = 120_000;
 
 /** Processes start often here: compiled once, a start takes a third of the time. */
@@ -128,6 +128,8 @@ interface Deployed {
   readonly variant: Variant;
   readonly fleet: Fleet;
   readonly sent: Map<string, Sent>;
+  /** While it is so, no producer sends. */
+  isLull: boolean;
 }
 
 async function deploy(host: HostName, variant: Variant, round: number, world: World): Promise<Deployed> {
@@ -160,7 +162,7 @@ async function deploy(host: HostName, variant: Variant, round: number, world: Wo
       ? await startWorkers(variables, requests, credentials.endpoint)
       : await startFunctions(variables, queueUrl, limits);
   const title = `${host}, ${variant.isFifo ? 'FIFO ' : ''}${variant.stores.join(' + ')}${variant.more ? ', packed' : ''}`;
-  return { title, requests, results, variant, fleet, sent: new Map() };
+  return { title, requests, results, variant, fleet, sent: new Map(), isLull: false };
 }
 
 async function send(to: Deployed, one: Sent, { sqs, s3 }: World): Promise<void> {
@@ -174,16 +176,11 @@ async function send(to: Deployed, one: Sent, { sqs, s3 }: World): Promise<void> 
   to.sent.set(sqs.sendMessage(to.requests, body, to.variant.isFifo ? `group-${n % 50}` : undefined), one);
 }
 
-const BURST_MS = 1_500;
-const TRICKLE_MS = 2_500;
-const TRICKLE = 2;
-
-/** Sends until it is told to stop, or has sent so many: in bursts, and a few at a time while hosts wait for more. */
+/** Sends until it is told to stop, or has sent so many. */
 async function produce(to: Deployed, max: number, world: World, signal: AbortSignal): Promise<void> {
   for (let n = 0; n < max && !signal.aborted; ) {
-    const isBurst = performance.now() % (BURST_MS + TRICKLE_MS) < BURST_MS;
-    const room = BACKLOG - world.sqs.left(to.requests);
-    const end = n + Math.min(room, max - n, isBurst ? 200 : TRICKLE);
+    const room = to.isLull ? 0 : BACKLOG - world.sqs.left(to.requests);
+    const end = n + Math.min(room, max - n, 200);
     for (; n < end; n++) await send(to, message(n, world.faults.random), world);
     await sleep(20);
   }
@@ -191,14 +188,40 @@ async function produce(to: Deployed, max: number, world: World, signal: AbortSig
 
 /** Ends hosts, and sends what does, while faults cost receives; then takes one thing away for an hour, and nothing else. */
 async function storm(on: Deployed, seconds: number, world: World, turn: number): Promise<void> {
-  const { faults } = world;
   const pause = (share: number): Promise<void> => sleep(1000 * seconds * share);
   for (let step = 0; step < 5; step++) {
     await pause(0.05);
     await send(on, culprit(5 * turn + step), world);
     await pause(0.05);
-    await (faults.random() < 0.25 ? on.fleet.kill() : on.fleet.replace());
+    if (step % 4 === 3) await on.fleet.kill();
+    else if (step % 2 === 0) await on.fleet.replace();
+    else await replaceInLull(on, world);
   }
+}
+
+const LULL_MS = 8_000;
+const MANY_POLLS = 6;
+const TRICKLE = 50;
+
+/** Replaces a host while its polls wait for messages, which come once it was told to end. */
+async function replaceInLull(on: Deployed, world: World): Promise<void> {
+  const pollsWait = async (): Promise<void> => {
+    on.isLull = true;
+    const endsAt = performance.now() + LULL_MS;
+    while (world.sqs.openPolls(on.requests) < MANY_POLLS && performance.now() < endsAt) await sleep(5);
+  };
+  const trickle = async (): Promise<void> => {
+    for (let n = 0; n < TRICKLE; n++) {
+      await send(
+        on,
+        message(n, () => 0),
+        world,
+      );
+      await sleep(10);
+    }
+  };
+  await on.fleet.replace(pollsWait, trickle);
+  on.isLull = false;
 }
 
 /** @param isStore whether a store of results refuses all: refusals come at once, so retries in haste would spend all receives */
@@ -273,21 +296,21 @@ function jobBeside(round: number, { endpoints, models, s3 }: World, say: Say): P
 
 type Say = (line: string) => void;
 
-async function main(): Promise<void> {
-  const options = { seed: { type: 'string' }, minutes: { type: 'string' }, messages: { type: 'string' } } as const;
-  const { values } = parseArgs({ options: { ...options, json: { type: 'boolean' }, help: { type: 'boolean' } } });
-  if (values.help) return console.log(USAGE);
-  const number = (name: keyof typeof options, otherwise: number, isOne: (value: number) => boolean): number => {
-    const value = Number(values[name] ?? otherwise);
-    if (isOne(value)) return value;
-    throw new RangeError(
-      `--${name}: expected ${name === 'minutes' ? 'a number' : 'a whole number'} from 0 on, got '${values[name]}'`,
-    );
-  };
-  const whole = (value: number): boolean => Number.isInteger(value) && value >= 0;
-  const seed = number('seed', 1, whole);
-  const minutes = number('minutes', 2, (value) => value > 0);
-  const messages = number('messages', Number.POSITIVE_INFINITY, (value) => value > 0);
+const MAX_MINUTES = 600;
+
+const main: Main = async (args) => {
+  if (asksForHelp(args)) {
+    console.log(USAGE);
+    return 0;
+  }
+  const text = { type: 'string' } as const;
+  const values = parseOptions(args, { seed: text, minutes: text, messages: text, json: { type: 'boolean' } });
+  const seed = wholeNumber('--seed', values.seed ?? '1', 0, MAX_SEED);
+  const minutes = Number(values.minutes ?? 2);
+  if (!(minutes > 0 && minutes <= MAX_MINUTES))
+    throw new UsageError(`--minutes: expected a number above 0, at most ${MAX_MINUTES}, got '${values.minutes}'`);
+  const messages =
+    values.messages === undefined ? Number.POSITIVE_INFINITY : wholeNumber('--messages', values.messages, 1, 1e9);
 
   const say: Say = (line) => console.error(line);
   const startedAt = performance.now();
@@ -314,8 +337,8 @@ async function main(): Promise<void> {
     accounts,
   };
   console.log(values.json ? JSON.stringify(report, undefined, 2) : tableOf(report));
-  if (total.sent === 0 || FAULTY.some((what) => total[what] > 0)) process.exitCode = 1;
-}
+  return total.sent === 0 || FAULTY.some((what) => total[what] > 0) ? 1 : 0;
+};
 
 interface Report {
   readonly total: Account;
@@ -339,8 +362,4 @@ function tableOf({ total, faults, accounts }: Report): string {
   return [...table, '', `calls that met a fault: ${met.join(', ')}`].join('\n');
 }
 
-await main().catch((error: unknown) => {
-  if (!(error instanceof RangeError || (error instanceof TypeError && 'code' in error))) throw error;
-  console.error(`${error.message}\n\n${USAGE}`);
-  process.exitCode = 2;
-});
+await runCommand(main);

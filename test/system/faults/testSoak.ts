@@ -6,7 +6,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { asksForHelp, type Main, parseOptions, runCommand, UsageError, wholeNumber } from '../../../cli/arguments.ts';
 import { openRepository } from '../../../lambda/onnx/repository.ts';
 import { redrivePolicy, type StrictSqs, startStrictSqs } from '../../helpers/strictSqs.ts';
 import { randomOf } from './faults.ts';
@@ -53,7 +53,6 @@ async function soak(title: string, sqs: StrictSqs, models: string): Promise<Soak
     BATCHSCORE_REQUEST_QUEUE_URL: queueUrl,
     BATCHSCORE_RESULT_QUEUE_URL: sqs.createQueue(results),
     BATCHSCORE_BATCH_SIZE: '100',
-    BATCHSCORE_LOG_LEVEL: 'warn',
     NODE_OPTIONS: `--import ${new URL('./soakProbe.mjs', import.meta.url).href}`,
   };
   const limits = { batchSize: 100, concurrency: 1, timeoutSeconds: 30 };
@@ -162,14 +161,20 @@ ${drawn.join('\n')}
 `;
 }
 
-async function main(): Promise<void> {
+const MAX_MINUTES = 600;
+const MAX_RATE = 10_000;
+
+const main: Main = async (args) => {
+  if (asksForHelp(args)) {
+    console.log(USAGE);
+    return 0;
+  }
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({
-    options: { minutes: text, rate: text, svg: text, json: { type: 'boolean' }, help: { type: 'boolean' } },
-  });
-  if (values.help) return console.log(USAGE);
-  const [minutes, rate] = [Number(values.minutes ?? 2), Number(values.rate ?? 50)];
-  if (!(minutes > 0 && rate > 0)) throw new RangeError('expected a number above 0 for --minutes and --rate');
+  const values = parseOptions(args, { minutes: text, rate: text, svg: text, json: { type: 'boolean' } });
+  const minutes = Number(values.minutes ?? 2);
+  if (!(minutes > 0 && minutes <= MAX_MINUTES))
+    throw new UsageError(`--minutes: expected a number above 0, at most ${MAX_MINUTES}, got '${values.minutes}'`);
+  const rate = wholeNumber('--rate', values.rate ?? '50', 1, MAX_RATE);
 
   const models = await mkdtemp(join(tmpdir(), 'batchscore-soak-'));
   await putModels(models);
@@ -204,11 +209,7 @@ async function main(): Promise<void> {
     console.log(`${JSON.stringify(counts)}; drawn to ${values.svg ?? 'soak.svg'}`);
   }
   const isUnanswered = hosts.some(({ counts }) => counts().answered < counts().sent);
-  if (isUnanswered || slopes.some(({ isBeyondNoise }) => isBeyondNoise)) process.exitCode = 1;
-}
+  return isUnanswered || slopes.some(({ isBeyondNoise }) => isBeyondNoise) ? 1 : 0;
+};
 
-await main().catch((error: unknown) => {
-  if (!(error instanceof RangeError || (error instanceof TypeError && 'code' in error))) throw error;
-  console.error(`${error.message}\n\n${USAGE}`);
-  process.exitCode = 2;
-});
+await runCommand(main);
