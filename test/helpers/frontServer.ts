@@ -31,13 +31,13 @@ export interface FrontServer {
 }
 
 /**
- * An HTTP server in front of `target`: the n-th request is answered by the n-th step, and what has no step by the
- * server itself. Without a target nothing can be passed on.
+ * An HTTP server in front of `target`: the n-th request is answered by the n-th step, or each by the only one, and what has
+ * no step by the server itself. Without a target nothing can be passed on.
  * @example const front = await startFront(server.endpoint, [hangsUp, refusesXml(503, 'SlowDown')]);
  */
 export async function startFront(
   target: string | undefined,
-  steps: readonly (Step | undefined)[],
+  steps: readonly (Step | undefined)[] | Step,
 ): Promise<FrontServer> {
   const requests: Exchange[] = [];
   const server = createServer(async (request, response) => {
@@ -48,7 +48,8 @@ export async function startFront(
     const reach = (other?: string) =>
       passOn(`${target}${path}`, method, headers, other === undefined ? body : Buffer.from(other));
     const exchange = { method, path, headers, body: body.toString(), reach, response };
-    const step = steps[requests.push(exchange) - 1] ?? giveAnswer;
+    // Of a step for all, requests may be too many to be kept.
+    const step = typeof steps === 'function' ? steps : (steps[requests.push(exchange) - 1] ?? giveAnswer);
     try {
       await step(exchange);
     } catch {

@@ -1,21 +1,16 @@
-import { fork, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
-import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
+import type { SQSRecord } from 'aws-lambda';
 import type { SqsServer } from './awsServers.ts';
-import { REPOSITORY } from './command.ts';
 import type { Step } from './frontServer.ts';
-import { lookupRequest, recordOfMessage, sqsEvent } from './handler.ts';
-import type { Invoking } from './handlerEnvironment.ts';
+import { lookupRequest, recordOfMessage } from './handler.ts';
 import { lookupModel } from './onnxModels.ts';
 import { afterThisTest, modelsDirectory, type RepositoryFiles } from './openModels.ts';
+import * as processes from './processes.ts';
 import { type Intercept, redrivePolicy, type StrictSqs, startStrictSqs } from './strictSqs.ts';
 
 /*
@@ -462,117 +457,19 @@ export async function until(isSo: () => boolean | Promise<boolean>): Promise<voi
   while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
-const ENTRY = fileURLToPath(new URL('../../lambda/worker.ts', import.meta.url));
-const OF_ECS = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
-
 export type WorkerProcess = ReturnType<typeof startWorkerProcess>;
 
-/** `lambda/worker.ts` in a process of its own, with nothing but environment variables. It is killed after the test. */
+/** Killed after the test. */
 function startWorkerProcess(variables: Readonly<Record<string, string>>, cleanUp = afterThisTest) {
-  const child = spawn(process.execPath, [ENTRY], {
-    cwd: REPOSITORY,
-    env: { PATH: process.env.PATH, ...OF_ECS, ...variables },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const lines: string[] = [];
-  const readers = [child.stdout, child.stderr].map((input) => createInterface({ input }));
-  for (const reader of readers) reader.on('line', (line) => lines.push(line));
-  const ended = once(child, 'close').then(
-    ([code, signal]): { readonly code: number | null; readonly signal: NodeJS.Signals | null } => ({
-      code,
-      signal,
-    }),
-  );
-  cleanUp(async () => {
-    child.kill('SIGKILL');
-    await ended;
-  });
-  return {
-    pid: child.pid,
-    /** Waits for a line of the log with this text. @returns the line, parsed */
-    async says(text: string): Promise<Record<string, unknown>> {
-      const died = ended.then((): never => {
-        throw new Error(`expected '${text}' from the worker, it ended:\n${lines.join('\n')}`);
-      });
-      died.catch(() => {});
-      for (;;) {
-        const line = lines.find((one) => one.includes(text));
-        if (line !== undefined) return JSON.parse(line);
-        await Promise.race([...readers.map((reader) => once(reader, 'line')), died]);
-      }
-    },
-    send: (signal: NodeJS.Signals): void => void child.kill(signal),
-    ended,
-    printed: () => lines.join('\n'),
-  };
+  return processes.startWorkerProcess(variables, cleanUp);
 }
 
-const ENVIRONMENT = fileURLToPath(new URL('./handlerEnvironment.ts', import.meta.url));
-
-/** The region and credentials that Lambda gives its functions. */
-const OF_LAMBDA = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
-
-interface HandlerOptions {
-  /** Of Node. */
-  readonly execArgv?: readonly string[] | undefined;
-  /** Whether the entry runs in a worker thread, as on Managed Instances. @default false */
-  readonly inThread?: boolean;
-  /** Takes what ends the process. @default it is ended after the test */
-  readonly cleanUp?: (end: () => Promise<void>) => void;
-}
-
-/**
- * `lambda/handler.ts` in a process of its own, as Lambda starts it: with nothing but environment variables. It is ended
- * after the test.
- *
- * @throws Error with what the process printed, when the entry cannot be imported
- */
-export async function startHandler(
+/** Ended after the test, unless the options say otherwise. */
+export function startHandler(
   variables: Readonly<Record<string, string>>,
-  { execArgv = [], inThread = false, cleanUp = afterThisTest }: HandlerOptions = {},
+  options: Partial<processes.HandlerOptions> = {},
 ) {
-  const env = { PATH: process.env.PATH, ...OF_LAMBDA, ...variables };
-  const child = fork(ENVIRONMENT, inThread ? ['--in-thread'] : [], {
-    cwd: REPOSITORY,
-    env,
-    execArgv: [...execArgv],
-    silent: true,
-  });
-  let printed = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk) => {
-      printed += chunk;
-    });
-  }
-  const closed = once(child, 'close').then(([code, signal]) => [code, signal] as const);
-  const end = async (): Promise<string> => {
-    child.kill('SIGKILL');
-    await closed;
-    return printed;
-  };
-  cleanUp(async () => void (await end()));
-  const died = closed.then((): never => {
-    throw new Error(printed);
-  });
-  const nextMessage = () => Promise.race([once(child, 'message'), died]);
-  await nextMessage();
-  return {
-    pid: child.pid,
-    /**
-     * @param traceHeader X-Ray's header of the invocation. @default none
-     * @param timeoutMs milliseconds until its timeout. @default 30,000
-     */
-    async invoke(records: readonly SQSRecord[], traceHeader?: string, timeoutMs = 30_000): Promise<SQSBatchResponse> {
-      // Where the process has gone, that is told below.
-      child.send({ event: sqsEvent([...records]), timeoutMs, traceHeader } satisfies Invoking, () => {});
-      const [response] = await nextMessage();
-      return response;
-    },
-    /** How the process ended: its exit code, or the signal that ended it. */
-    ended: closed,
-    printed: () => printed,
-    end,
-  };
+  return processes.startHandler(variables, { cleanUp: afterThisTest, ...options });
 }
 
 /** The environment in which `nvidia-smi` is this shell script, until the test is over. */

@@ -13,13 +13,32 @@ export interface SqsCall {
   /** Of the queue in the call, where it names one. */
   readonly queue: string | undefined;
   readonly body: string;
+  /** What it is signed with. */
+  readonly accessKey: string;
+  readonly sessionToken: string;
+}
+
+interface Refusal {
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
 }
 
 /**
- * What a call meets in place of its answer: an error, a connection that is cut after the call has had its effect, or no
- * answer at all. A promise that takes its time is latency.
+ * What a call meets in place of its answer: an error, a connection that is cut before or after the call has had its effect,
+ * half of an answer, no answer at all, or one that says that each entry failed for which a function says so. Messages that
+ * are received as duplicates are visible at once again, so that their receipt handles are void. A promise that takes its
+ * time is latency.
  */
-type Fault = { readonly status: number; readonly code: string; readonly message: string } | 'cut after' | 'silence';
+export type Fault =
+  | Refusal
+  | 'cut before'
+  | 'cut after'
+  | 'half an answer'
+  | 'silence'
+  | 'silence after'
+  | 'duplicates'
+  | ((entry: number) => boolean);
 export type Intercept = (call: SqsCall) => Promise<Fault | undefined> | Fault | undefined;
 
 /** Errors as SQS spells them. */
@@ -28,6 +47,8 @@ export const FAULTS = {
   denied: { status: 403, code: 'AccessDeniedException', message: 'no identity-based policy allows the action' },
   missing: { status: 400, code: 'QueueDoesNotExist', message: 'The specified queue does not exist.' },
   unavailable: { status: 503, code: 'ServiceUnavailable', message: 'try later' },
+  internal: { status: 500, code: 'InternalFailure', message: 'try later' },
+  expired: { status: 400, code: 'ExpiredToken', message: 'The security token included in the request is expired' },
 } as const satisfies Record<string, Fault>;
 
 /** The attribute of a queue that sends messages to another one when they were received so many times. */
@@ -49,11 +70,13 @@ export function redrivePolicy(deadLetterQueueUrl: string, maxReceiveCount: numbe
  *
  * A message becomes visible to the millisecond. FIFO queues keep the order of their groups; they do not deduplicate.
  *
- * @param secondMs how long a second of visibility takes here, so that hours pass in a test. @default 1000
+ * @param pace how long a second of visibility takes here, or so many seconds do, so that hours pass in a test. @default 1000
  */
-export async function startStrictSqs(secondMs = 1000) {
+export async function startStrictSqs(pace: number | ((seconds: number) => number) = 1000) {
+  const msOf = typeof pace === 'number' ? (seconds: number) => pace * seconds : pace;
   const queues = new Map<string, Queue>();
   let between: Intercept = () => undefined;
+  let aheadMs = 0;
 
   const queueOf = (name: string): Queue => {
     const queue = queues.get(name);
@@ -61,7 +84,7 @@ export async function startStrictSqs(secondMs = 1000) {
     return queue;
   };
   const createQueue = (name: string, attributes: Readonly<Record<string, string>> = {}): string => {
-    if (!queues.has(name)) queues.set(name, openQueue(name, attributes, queueOf, secondMs));
+    if (!queues.has(name)) queues.set(name, openQueue(name, attributes, queueOf, msOf));
     return `${endpoint}/000000000000/${name}`;
   };
   const operations = operationsOn(queueOf);
@@ -70,16 +93,37 @@ export async function startStrictSqs(secondMs = 1000) {
     const body = await text(request);
     const operation = String(request.headers['x-amz-target']).replace(/^AmazonSQS\./, '');
     const named = NAMED_QUEUE.safeParse(JSON.parse(body)).data?.QueueUrl;
-    const fault = await between({ operation, queue: named && nameOf(named), body });
+    const accessKey = /Credential=([^/]+)/.exec(String(request.headers.authorization))?.[1] ?? '';
+    const fault = await between({
+      operation,
+      queue: named && nameOf(named),
+      body,
+      accessKey,
+      sessionToken: String(request.headers['x-amz-security-token']),
+    });
     if (fault === 'silence') return;
-    if (fault !== undefined && fault !== 'cut after') throw new Refused(fault);
+    if (fault === 'cut before') return void response.destroy();
+    if (typeof fault === 'object') throw new Refused(fault);
+    if (Math.abs(signedAt(request) - aheadMs - Date.now()) > MAX_SKEW_MS) throw new Refused(SKEWED);
     const perform = operations[operation];
     if (perform === undefined) throw invalid(`operation ${operation}: this server does not have it`);
-    const output = await perform(JSON.parse(body));
+    const call = {
+      accessKey,
+      fails: typeof fault === 'function' ? fault : () => false,
+      isTwice: fault === 'duplicates',
+    };
+    const output = await perform(JSON.parse(body), call);
+    if (fault === 'silence after') return;
     if (fault === 'cut after') return void response.destroy();
+    if (fault === 'half an answer') {
+      const whole = JSON.stringify(output);
+      response.writeHead(200, { ...JSON_TYPE, 'content-length': whole.length });
+      return void response.write(whole.slice(0, whole.length / 2), () => response.destroy());
+    }
     answerWith(response, 200, output);
   };
   const server = createServer((request, response) => {
+    response.setHeader('date', new Date(Date.now() + aheadMs).toUTCString());
     answer(request, response).catch((error: unknown) => {
       // The client has gone while it was sending.
       if (request.errored) return;
@@ -121,11 +165,15 @@ export async function startStrictSqs(secondMs = 1000) {
       Object.fromEntries(
         queueOf(name)
           .messages.filter(({ fate }) => fate === 'in flight')
-          .map(({ body, visibleAt }) => [body, Math.ceil((visibleAt - performance.now()) / secondMs)]),
+          .map(({ body, visibleAt }) => [body, Math.ceil((visibleAt - performance.now()) / msOf(1))]),
       ),
-    /** Every message that was sent to a queue, in the order of sending. */
-    history: (name: string) =>
-      queueOf(name).messages.map(({ messageId, body, receives, fate }) => ({ messageId, body, receives, fate })),
+    /** Every message that was sent to a queue, in the order of sending, or those from a place on. */
+    history: (name: string, from = 0) =>
+      queueOf(name)
+        .messages.slice(from)
+        .map(({ messageId, body, group, attributes, sentAt, receives, fate, ownReceives }) => {
+          return { messageId, body, group, attributes, sentAt, receives, fate, ownReceives };
+        }),
     /** Ends the visibility timeout of all that is in flight, as time does once its host has gone. */
     expire(name: string): void {
       const { messages, hide } = queueOf(name);
@@ -133,6 +181,12 @@ export async function startStrictSqs(secondMs = 1000) {
     },
     /** Polls that wait for a message, those included whose client has gone. */
     openPolls: (name: string): number => queueOf(name).openPolls(),
+    /** How many messages are neither deleted nor dead. */
+    left: (name: string): number => queueOf(name).left(),
+    /** Sets the clock of this server: calls that are signed by another one are refused. */
+    setClock(ms: number): void {
+      aheadMs = ms;
+    },
     /** Asks about every call from now on, in place of whoever was asked before. Nobody: every call is answered. */
     intercept(asked: Intercept = () => undefined): void {
       between = asked;
@@ -154,14 +208,26 @@ function arnOf(name: string): string {
   return `arn:aws:sqs:us-east-1:000000000000:${name}`;
 }
 
+const MAX_SKEW_MS = 300_000;
+const SKEWED: Refusal = { status: 403, code: 'InvalidSignatureException', message: 'Signature not yet current' };
+
+/** @returns when a call was signed, by the clock of its client */
+function signedAt({ headers }: IncomingMessage): number {
+  const [, ...parts] = /^(....)(..)(..T..)(..)(..Z)$/.exec(String(headers['x-amz-date'])) ?? [];
+  const [year, month, hour, minute, second] = parts;
+  return Date.parse(`${year}-${month}-${hour}:${minute}:${second}`);
+}
+
+const JSON_TYPE = { 'content-type': 'application/x-amz-json-1.0' };
+
 function answerWith(response: ServerResponse, status: number, document: object): void {
-  response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0' }).end(JSON.stringify(document));
+  response.writeHead(status, JSON_TYPE).end(JSON.stringify(document));
 }
 
 class Refused extends Error {
-  readonly fault: Exclude<Fault, string>;
+  readonly fault: Refusal;
 
-  constructor(fault: Exclude<Fault, string>) {
+  constructor(fault: Refusal) {
     super(fault.message);
     this.fault = fault;
   }
@@ -179,9 +245,14 @@ interface Sent {
 
 interface Message extends Sent {
   readonly messageId: string;
+  /** In the order of sending. */
+  readonly place: number;
   readonly sentAt: number;
   firstReceivedAt: number | undefined;
   receives: number;
+  /** Of them, those by who had made it visible at once before: a host that hands back what its own polls take again. */
+  ownReceives: number;
+  handedBackBy: string | undefined;
   /** `dead`: it has gone to the dead-letter queue, where it has a history of its own. */
   fate: 'ready' | 'in flight' | 'deleted' | 'dead';
   /** Of the last receive; void once the message is visible. */
@@ -197,9 +268,10 @@ function countOf(messages: readonly Message[], fate: Message['fate']): number {
 interface Queue {
   /** All that were ever sent. */
   readonly messages: readonly Message[];
+  left(): number;
   send(sent: Sent, messageId?: string): Message;
   /** One poll. Resolves with messages, or none once `waitSeconds` are over. */
-  receive(max: number, waitSeconds: number, visibilitySeconds: number | undefined): Promise<readonly Message[]>;
+  receive(asked: z.infer<typeof RECEIVE>, accessKey: string): Promise<readonly Message[]>;
   /** The message in flight whose handle this is. */
   find(receiptHandle: string): Message | undefined;
   remove(message: Message): void;
@@ -216,12 +288,13 @@ function openQueue(
   name: string,
   attributes: Readonly<Record<string, string>>,
   queueOf: (name: string) => Queue,
-  secondMs: number,
+  msOf: (seconds: number) => number,
 ): Queue {
   const { RedrivePolicy, VisibilityTimeout = DEFAULT_VISIBILITY_SECONDS } = attributes;
   const redrive = RedrivePolicy === undefined ? undefined : REDRIVE_POLICY.parse(JSON.parse(RedrivePolicy));
   const messages: Message[] = [];
   const ready: Message[] = [];
+  let over = 0;
   const inFlight = new Map<string, Message>();
   const polls: { readonly serve: () => boolean; readonly refuse: (error: Error) => void }[] = [];
   const isFifo = name.endsWith('.fifo');
@@ -230,8 +303,8 @@ function openQueue(
     inFlight.delete(message.receiptHandle);
     message.fate = 'ready';
     // A message group comes in order, and so does what comes back to it.
-    const place = isFifo ? ready.findIndex((one) => messages.indexOf(one) > messages.indexOf(message)) : -1;
-    ready.splice(place === -1 ? ready.length : place, 0, message);
+    const at = isFifo ? ready.findIndex(({ place }) => place > message.place) : -1;
+    ready.splice(at === -1 ? ready.length : at, 0, message);
     serve();
   };
   const serve = (): void => {
@@ -240,15 +313,17 @@ function openQueue(
   const hide: Queue['hide'] = (message, seconds) => {
     clearTimeout(message.timer);
     if (seconds === 0) return show(message);
-    message.visibleAt = performance.now() + secondMs * seconds;
-    message.timer = setTimeout(() => show(message), secondMs * seconds).unref();
+    message.visibleAt = performance.now() + msOf(seconds);
+    message.timer = setTimeout(() => show(message), msOf(seconds)).unref();
   };
   const bury = (message: Message, { deadLetterTargetArn }: z.infer<typeof REDRIVE_POLICY>): void => {
     message.fate = 'dead';
+    over += 1;
     queueOf(deadLetterTargetArn.slice(deadLetterTargetArn.lastIndexOf(':') + 1)).send(message, message.messageId);
   };
-  const take = (max: number, visibilitySeconds = Number(VisibilityTimeout)): readonly Message[] => {
-    const held = new Set(Array.from(inFlight.values(), ({ group }) => group));
+  const take = (asked: z.infer<typeof RECEIVE>, accessKey: string): readonly Message[] => {
+    const max = asked.MaxNumberOfMessages;
+    const held = new Set(isFifo ? Array.from(inFlight.values(), ({ group }) => group) : []);
     const taken: Message[] = [];
     for (let place = 0; taken.length < max && place < ready.length; ) {
       const message = ready[place] as Message;
@@ -262,32 +337,36 @@ function openQueue(
         continue;
       }
       message.receives += 1;
+      if (message.handedBackBy === accessKey) message.ownReceives += 1;
+      message.handedBackBy = undefined;
       message.firstReceivedAt ??= Date.now();
       message.fate = 'in flight';
       message.receiptHandle = randomUUID();
       inFlight.set(message.receiptHandle, message);
       taken.push(message);
     }
-    for (const message of taken) hide(message, visibilitySeconds);
+    for (const message of taken) hide(message, asked.VisibilityTimeout ?? Number(VisibilityTimeout));
     return taken;
   };
   return {
     messages,
     send(sent, messageId = randomUUID()) {
-      const fresh = { messageId, sentAt: Date.now(), firstReceivedAt: undefined, receives: 0, receiptHandle: '' };
       const { body, group, attributes } = sent;
-      const message: Message = { body, group, attributes, ...fresh, fate: 'ready', visibleAt: 0, timer: undefined };
+      const fresh = { messageId, place: messages.length, sentAt: Date.now(), firstReceivedAt: undefined, receives: 0 };
+      const unheld = { ownReceives: 0, handedBackBy: undefined, receiptHandle: '', visibleAt: 0, timer: undefined };
+      const message: Message = { body, group, attributes, ...fresh, ...unheld, fate: 'ready' };
       messages.push(message);
       show(message);
       return message;
     },
-    async receive(max, waitSeconds, visibilitySeconds) {
-      const atOnce = take(max, visibilitySeconds);
-      if (atOnce.length > 0 || waitSeconds === 0) return atOnce;
+    left: () => messages.length - over,
+    async receive(asked, accessKey) {
+      const atOnce = take(asked, accessKey);
+      if (atOnce.length > 0 || asked.WaitTimeSeconds === 0) return atOnce;
       const { promise, resolve, reject } = Promise.withResolvers<readonly Message[]>();
       const poll = {
         serve() {
-          const taken = take(max, visibilitySeconds);
+          const taken = take(asked, accessKey);
           if (taken.length > 0) resolve(taken);
           return taken.length > 0;
         },
@@ -297,7 +376,7 @@ function openQueue(
       const timer = setTimeout(() => {
         polls.splice(polls.indexOf(poll), 1);
         resolve([]);
-      }, 1000 * waitSeconds).unref();
+      }, 1000 * asked.WaitTimeSeconds).unref();
       return await promise.finally(() => clearTimeout(timer));
     },
     find: (receiptHandle) => inFlight.get(receiptHandle),
@@ -305,6 +384,7 @@ function openQueue(
       clearTimeout(message.timer);
       inFlight.delete(message.receiptHandle);
       message.fate = 'deleted';
+      over += 1;
       // The next of its message group may be received now.
       serve();
     },
@@ -354,7 +434,15 @@ function batchOf<S extends z.ZodRawShape>(entry: S) {
   });
 }
 
-type Operations = Readonly<Record<string, (input: unknown) => object | Promise<object>>>;
+/** What an operation is told besides: who calls, and what is to go wrong. */
+interface Call {
+  readonly accessKey: string;
+  readonly fails: (entry: number) => boolean;
+  /** Whether what is received is to be received by others too. */
+  readonly isTwice: boolean;
+}
+
+type Operations = Readonly<Record<string, (input: unknown, call: Call) => object | Promise<object>>>;
 
 function operationsOn(queueOf: (name: string) => Queue): Operations {
   const at = (url: string): Queue => queueOf(nameOf(url));
@@ -364,51 +452,63 @@ function operationsOn(queueOf: (name: string) => Queue): Operations {
     return data as z.infer<S>;
   };
   return {
-    SendMessageBatch(input) {
+    SendMessageBatch(input, { fails }) {
       const { QueueUrl, Entries } = parse(batchOf(MESSAGE), input);
       const queue = at(QueueUrl);
-      const Successful = Entries.map(({ Id, MessageBody, MessageAttributes, MessageGroupId }) => {
+      return eachOf(Entries, fails, ({ MessageBody, MessageAttributes, MessageGroupId }) => {
         const sent = { body: MessageBody, group: MessageGroupId, attributes: MessageAttributes };
-        return { Id, MessageId: queue.send(sent).messageId, MD5OfMessageBody: md5(MessageBody) };
+        return { MessageId: queue.send(sent).messageId, MD5OfMessageBody: md5(MessageBody) };
       });
-      return { Successful, Failed: [] };
     },
-    async ReceiveMessage(input) {
-      const { QueueUrl, MaxNumberOfMessages, WaitTimeSeconds, VisibilityTimeout, ...asked } = parse(RECEIVE, input);
-      const messages = await at(QueueUrl).receive(MaxNumberOfMessages, WaitTimeSeconds, VisibilityTimeout);
-      return messages.length === 0 ? {} : { Messages: messages.map((message) => received(message, asked)) };
+    async ReceiveMessage(input, { accessKey, isTwice }) {
+      const asked = parse(RECEIVE, input);
+      const queue = at(asked.QueueUrl);
+      const messages = await queue.receive(asked, accessKey);
+      const Messages = messages.map((message) => received(message, asked));
+      if (isTwice) for (const message of messages) queue.hide(message, 0);
+      return messages.length === 0 ? {} : { Messages };
     },
-    DeleteMessageBatch(input) {
+    DeleteMessageBatch(input, { fails }) {
       const { QueueUrl, Entries } = parse(batchOf(HANDLE), input);
       const queue = at(QueueUrl);
-      return eachOf(Entries, ({ ReceiptHandle }) => {
+      return eachOf(Entries, fails, ({ ReceiptHandle }) => {
         const message = queue.find(ReceiptHandle);
         // SQS says that a delete by an old handle was done, and does nothing.
         if (message !== undefined) queue.remove(message);
+        return undefined;
       });
     },
-    ChangeMessageVisibilityBatch(input) {
+    ChangeMessageVisibilityBatch(input, { accessKey, fails }) {
       const { QueueUrl, Entries } = parse(batchOf(VISIBILITY), input);
       const queue = at(QueueUrl);
-      return eachOf(Entries, ({ ReceiptHandle, VisibilityTimeout }) => {
+      return eachOf(Entries, fails, ({ ReceiptHandle, VisibilityTimeout }) => {
         const message = queue.find(ReceiptHandle);
         if (message === undefined) {
           throw new Refused({ status: 400, code: 'MessageNotInflight', message: 'The message is not in flight.' });
         }
+        if (VisibilityTimeout === 0) message.handedBackBy = accessKey;
         queue.hide(message, VisibilityTimeout);
+        return undefined;
       });
     },
   };
 }
 
 /** Does something to every entry; one that is refused fails alone. */
-function eachOf<E extends { readonly Id: string }>(entries: readonly E[], perform: (entry: E) => void): object {
+function eachOf<E extends { readonly Id: string }>(
+  entries: readonly E[],
+  fails: (entry: number) => boolean,
+  perform: (entry: E) => object | undefined,
+): object {
   const Successful: object[] = [];
   const Failed: object[] = [];
-  for (const entry of entries) {
+  for (const [index, entry] of entries.entries()) {
+    if (fails(index)) {
+      Failed.push({ Id: entry.Id, Code: 'InternalError', Message: 'try later', SenderFault: false });
+      continue;
+    }
     try {
-      perform(entry);
-      Successful.push({ Id: entry.Id });
+      Successful.push({ Id: entry.Id, ...perform(entry) });
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       const { code, message } = error.fault;
@@ -418,12 +518,7 @@ function eachOf<E extends { readonly Id: string }>(entries: readonly E[], perfor
   return { Successful, Failed };
 }
 
-type Asked = Omit<
-  z.infer<typeof RECEIVE>,
-  'QueueUrl' | 'MaxNumberOfMessages' | 'WaitTimeSeconds' | 'VisibilityTimeout'
->;
-
-function received(message: Message, asked: Asked): object {
+function received(message: Message, asked: z.infer<typeof RECEIVE>): object {
   const { messageId, receiptHandle, body, group, attributes, receives, sentAt, firstReceivedAt } = message;
   const system: Record<string, string> = {
     ApproximateReceiveCount: String(receives),

@@ -1,0 +1,138 @@
+import { fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
+import { deferred } from '../../lambda/core/concurrency.ts';
+import { REPOSITORY } from './command.ts';
+import type { Invoked, Invoking } from './handlerEnvironment.ts';
+
+/* The two hosts as processes, for tests and for programs that are none. */
+
+const ENTRY = fileURLToPath(new URL('../../lambda/worker.ts', import.meta.url));
+const OF_ECS = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
+
+/** Takes what ends the process, for when nobody needs it any more. */
+type CleanUp = (end: () => Promise<void>) => void;
+
+/** `lambda/worker.ts` in a process of its own, with nothing but environment variables. */
+export function startWorkerProcess(variables: Readonly<Record<string, string>>, cleanUp: CleanUp) {
+  const child = spawn(process.execPath, [ENTRY], {
+    cwd: REPOSITORY,
+    env: { PATH: process.env.PATH, ...OF_ECS, ...variables },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const lines: string[] = [];
+  let another = deferred();
+  for (const input of [child.stdout, child.stderr]) {
+    createInterface({ input }).on('line', (line) => {
+      lines.push(line);
+      another.resolve();
+      another = deferred();
+    });
+  }
+  const ended = once(child, 'close').then(
+    ([code, signal]): { readonly code: number | null; readonly signal: NodeJS.Signals | null } => ({
+      code,
+      signal,
+    }),
+  );
+  cleanUp(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  return {
+    pid: child.pid,
+    /** Waits for a line of the log with this text. @returns the line, parsed */
+    async says(text: string): Promise<Record<string, unknown>> {
+      const died = ended.then((): never => {
+        throw new Error(`expected '${text}' from the worker, it ended:\n${lines.join('\n')}`);
+      });
+      died.catch(() => {});
+      for (;;) {
+        const line = lines.find((one) => one.includes(text));
+        if (line !== undefined) return JSON.parse(line);
+        await Promise.race([another.promise, died]);
+      }
+    },
+    send: (signal: NodeJS.Signals): void => void child.kill(signal),
+    ended,
+    printed: () => lines.join('\n'),
+  };
+}
+
+const ENVIRONMENT = fileURLToPath(new URL('./handlerEnvironment.ts', import.meta.url));
+
+/** The region and credentials that Lambda gives its functions. */
+const OF_LAMBDA = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
+
+export interface HandlerOptions {
+  /** Of Node. */
+  readonly execArgv?: readonly string[] | undefined;
+  /** Whether the entry runs in a worker thread, as on Managed Instances. @default false */
+  readonly inThread?: boolean;
+  /** @default handler */
+  readonly entry?: 'handler' | 'jobScore' | 'jobControl';
+  readonly cleanUp: CleanUp;
+}
+
+/**
+ * `lambda/handler.ts`, or another entry, in a process of its own, as Lambda starts it: with nothing but environment variables.
+ *
+ * @throws Error with what the process printed, when the entry cannot be imported
+ */
+export async function startHandler(
+  variables: Readonly<Record<string, string>>,
+  { execArgv = [], inThread = false, entry = 'handler', cleanUp }: HandlerOptions,
+) {
+  const env = { PATH: process.env.PATH, ...OF_LAMBDA, ...variables };
+  const child = fork(ENVIRONMENT, [inThread ? '--in-thread' : entry], {
+    cwd: REPOSITORY,
+    env,
+    execArgv: [...execArgv],
+    silent: true,
+  });
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk) => {
+      printed += chunk;
+    });
+  }
+  const closed = once(child, 'close').then(([code, signal]) => [code, signal] as const);
+  const end = async (): Promise<string> => {
+    child.kill('SIGKILL');
+    await closed;
+    return printed;
+  };
+  cleanUp(async () => void (await end()));
+  const died = closed.then((): never => {
+    throw new Error(printed);
+  });
+  const nextMessage = () => Promise.race([once(child, 'message'), died]);
+  await nextMessage();
+  /** @throws Error of the name that the handler's has, or with what was printed before the process ended */
+  const call = async (event: unknown, timeoutMs: number, traceHeader?: string): Promise<unknown> => {
+    // Where the process has gone, that is told below.
+    child.send({ event, timeoutMs, traceHeader } satisfies Invoking, () => {});
+    const [answer]: Invoked[] = await nextMessage();
+    if (answer === undefined || 'response' in answer) return answer?.response;
+    throw Object.assign(new Error(answer.errorMessage), { name: answer.errorType });
+  };
+  return {
+    pid: child.pid,
+    call,
+    /**
+     * @param traceHeader X-Ray's header of the invocation. @default none
+     * @param timeoutMs milliseconds until its timeout. @default 30,000
+     */
+    async invoke(records: readonly SQSRecord[], traceHeader?: string, timeoutMs = 30_000): Promise<SQSBatchResponse> {
+      // What it is, tests compare.
+      return (await call({ Records: records }, timeoutMs, traceHeader)) as SQSBatchResponse;
+    },
+    isAlive: () => child.exitCode === null && child.signalCode === null,
+    /** How the process ended: its exit code, or the signal that ended it. */
+    ended: closed,
+    printed: () => printed,
+    end,
+  };
+}

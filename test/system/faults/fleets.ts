@@ -1,0 +1,189 @@
+import type { SQSEvent } from 'aws-lambda';
+import { startEventSourceMapping } from '../../../cli/local/localMapping.ts';
+import { createSqsClient, HOST_PATIENCE } from '../../../lambda/aws/awsClients.ts';
+import { deferred } from '../../../lambda/core/concurrency.ts';
+import { startHandler, startWorkerProcess } from '../../helpers/processes.ts';
+import { nameOf } from '../../helpers/strictSqs.ts';
+
+export type Variables = Readonly<Record<string, string>>;
+
+/** What hosts one queue: workers, or environments of the function. It puts another in the place of each that ends. */
+export interface Fleet {
+  /**
+   * Ends one as a deployment does: another is ready before it is told.
+   *
+   * @param beforeTold is waited for
+   * @param onTold is called when it was told, and has not ended yet
+   */
+  replace(beforeTold?: () => Promise<void>, onTold?: () => Promise<void>): Promise<void>;
+  /** Ends one at once. */
+  kill(): Promise<void>;
+  /** How many have ended, by how: `SIGKILL`, `code 0`. */
+  readonly ends: Readonly<Record<string, number>>;
+  /** What they printed, the last lines of each. */
+  readonly said: readonly string[];
+  /** Of those that run. */
+  pids(): number[];
+  /** What the first of them has printed. */
+  printed(): string;
+  stop(): Promise<void>;
+}
+
+const LINES_KEPT = 400;
+
+/** Nothing outlives this process, however it ends. */
+export function endAtExit(end: () => Promise<void>): void {
+  process.once('exit', () => void end());
+}
+process.setMaxListeners(0);
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
+
+function ledger() {
+  const ends: Record<string, number> = {};
+  const said: string[] = [];
+  return {
+    ends,
+    said,
+    ended(code: number | null, signal: string | null, printed: string): void {
+      const how = signal ?? `code ${code}`;
+      ends[how] = (ends[how] ?? 0) + 1;
+      said.push(printed.split('\n').slice(-LINES_KEPT).join('\n'));
+    },
+  };
+}
+
+/** @param credentials where each gets its own. @default it has some that do not end */
+export async function startWorkers(variables: Variables, name: string, credentials?: string): Promise<Fleet> {
+  const { ends, said, ended } = ledger();
+  let started = 0;
+  let isStopped = false;
+  const start = () => {
+    const own = `${credentials}/${name}-worker-${started++}`;
+    const ofTask = credentials && {
+      ...{ AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '', AWS_CONTAINER_CREDENTIALS_FULL_URI: own },
+    };
+    const mine = startWorkerProcess({ ...variables, ...ofTask }, endAtExit);
+    void mine.ended.then(({ code, signal }) => {
+      ended(code, signal, mine.printed());
+      if (mine === current && !isStopped) current = start();
+    });
+    return mine;
+  };
+  let current = start();
+  await current.says('the worker is ready');
+  return {
+    ends,
+    said,
+    async replace(beforeTold, onTold) {
+      const next = start();
+      // One that met a culprit at once is not replaced by another here.
+      const isReady = await next.says('the worker is ready').then(
+        () => true,
+        () => false,
+      );
+      if (!isReady || isStopped) return void next.send('SIGKILL');
+      await beforeTold?.();
+      const before = current;
+      current = next;
+      before.send('SIGTERM');
+      await Promise.all([before.ended, onTold?.()]);
+    },
+    async kill() {
+      const mine = current;
+      mine.send('SIGKILL');
+      await mine.ended;
+    },
+    pids: () => [current.pid ?? 0],
+    printed: () => current.printed(),
+    async stop() {
+      isStopped = true;
+      current.send('SIGTERM');
+      await current.ended;
+    },
+  };
+}
+
+interface Limits {
+  readonly batchSize: number;
+  readonly concurrency: number;
+  readonly timeoutSeconds: number;
+}
+
+type Environment = Awaited<ReturnType<typeof startHandler>>;
+
+/** The function behind the event source mapping of `npm run dev`. */
+export async function startFunctions(variables: Variables, queueUrl: string, limits: Limits): Promise<Fleet> {
+  const { ends, said, ended } = ledger();
+  const { batchSize, concurrency, timeoutSeconds } = limits;
+  const sqs = createSqsClient(HOST_PATIENCE, {
+    ...{ endpoint: new URL(queueUrl).origin, region: 'us-east-1', useQueueUrlAsEndpoint: false },
+    credentials: { accessKeyId: 'mapping', secretAccessKey: 'any' },
+  });
+  const all = new Set<Environment>();
+  const idle: Environment[] = [];
+  let wakeOne = deferred();
+  let isStopped = false;
+  const offer = (mine: Environment): void => {
+    if (!all.has(mine)) return;
+    idle.push(mine);
+    wakeOne.resolve();
+    wakeOne = deferred();
+  };
+  const start = async (): Promise<void> => {
+    const mine = await startHandler(variables, { cleanUp: endAtExit });
+    all.add(mine);
+    void mine.ended.then(([code, signal]) => {
+      all.delete(mine);
+      ended(code, signal, mine.printed());
+      if (!isStopped) void start();
+    });
+    offer(mine);
+  };
+  await Promise.all(Array.from({ length: concurrency }, start));
+  const takeIdle = async (): Promise<Environment> => {
+    for (;;) {
+      const mine = idle.shift();
+      if (mine === undefined) await wakeOne.promise;
+      else if (all.has(mine)) return mine;
+    }
+  };
+  const invoke = async ({ Records }: SQSEvent) => {
+    const mine = await takeIdle();
+    // As Lambda does it with one that has not answered in its time.
+    const timer = setTimeout(() => void mine.end(), 1000 * timeoutSeconds);
+    try {
+      return await mine.invoke(Records, undefined, 1000 * timeoutSeconds);
+    } finally {
+      clearTimeout(timer);
+      offer(mine);
+    }
+  };
+  const mapping = startEventSourceMapping({
+    sqs,
+    queueUrl,
+    queueArn: `arn:aws:sqs:us-east-1:000000000000:${nameOf(queueUrl)}`,
+    region: 'us-east-1',
+    batchSize: queueUrl.endsWith('.fifo') ? Math.min(10, batchSize) : batchSize,
+    windowSeconds: queueUrl.endsWith('.fifo') ? 0 : 1,
+    maximumConcurrency: concurrency,
+    // Those of an environment that starts too.
+    functionTimeoutSeconds: 10 * timeoutSeconds,
+    invoke,
+    onError: ({ message }) => void said.push(message),
+  });
+  return {
+    ends,
+    said,
+    // Nobody tells it: Lambda takes those away that have nothing to do.
+    replace: async () => void (await idle[0]?.end()),
+    kill: async () => void (await [...all][0]?.end()),
+    pids: () => [...all].map(({ pid }) => pid ?? 0),
+    printed: () => [...all][0]?.printed() ?? '',
+    async stop() {
+      await mapping.stop();
+      isStopped = true;
+      await Promise.all([...all].map((mine) => mine.end()));
+      sqs.destroy();
+    },
+  };
+}
