@@ -281,7 +281,9 @@ function overHttp(command: (port: string) => string[], { path = '/', wrap, unwra
       });
       const text = await answer.text();
       if (statusCode !== 200) throw new Answered(`${statusCode} ${text.slice(0, 200)}`);
-      return unwrap?.(text) ?? text;
+      const own = unwrap?.(text) ?? text;
+      if (/^\{\s*"error"/.test(own)) throw new Answered(own);
+      return own;
     };
     group.supervise();
     return {

@@ -120,7 +120,7 @@ export async function benchField(args: readonly string[], streams: Streams): Pro
     const run: Run = { repository, say, leftOut };
     const held: Partial<FieldFigures> = await readFile(options.into, 'utf8').then(JSON.parse, () => ({}));
     const keep = async (added: Partial<Added>): Promise<void> =>
-      await writeFile(options.into, `${JSON.stringify(merged(held, added, present, leftOut), null, 1)}\n`);
+      await writeFile(options.into, `${JSON.stringify(merged(held, added, present, leftOut), rounded, 1)}\n`);
     if (parts.includes('speed')) {
       for (const workload of workloads) {
         const floor = await measureFloor(run, workload);
@@ -162,6 +162,10 @@ interface Run {
   /** Told of those that do not start. */
   readonly leftOut: Map<string, string>;
 }
+
+/** Five digits of what is measured. */
+const rounded = (_: string, value: unknown): unknown =>
+  typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value;
 
 type Added = Pick<FieldFigures, 'floor' | 'speed' | 'faults'>;
 

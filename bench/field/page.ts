@@ -105,7 +105,7 @@ function firsts({ speed, faults }: FieldFigures): string {
   const ofSpeed = (measure: Measure, producers: number, isOne: (one: SpeedFigures) => boolean) =>
     digits
       .filter((one) => one.producers === producers && isOne(one))
-      .map((one) => ({ name: one.contestant, value: middle(one, measure) }));
+      .map((one) => ({ name: `${one.contestant}${one.requests > 1 ? ', packed' : ''}`, value: middle(one, measure) }));
   const isAlone = ({ rows, requests }: SpeedFigures): boolean => rows * requests === 1;
   const measures: readonly [string, 'least' | 'most', { name: string; value: number }[]][] = [
     ['rows/s, requests of a row, 32 producers', 'most', ofSpeed('rowsPerSecond', 32, isAlone)],
@@ -154,6 +154,7 @@ function middle({ turns }: SpeedFigures, measure: Measure): number {
 function range(one: SpeedFigures | undefined, measure: Measure, unit = 1): string {
   if (one === undefined) return '–';
   const values = one.turns.map((turn) => turn[measure] / unit);
+  if (values.length === 1) return figure(median(values));
   return `${figure(median(values))} (${figure(Math.min(...values))} to ${figure(Math.max(...values))})`;
 }
 
@@ -228,7 +229,7 @@ function costs({ speed }: FieldFigures): string {
     .sort((a, b) => a.compute + a.queue - b.compute - b.queue);
   const sent = ({ rows, requests }: SpeedFigures): string =>
     requests > 1 ? '100 requests in a message' : rows > 1 ? 'requests of 100 rows' : 'requests of a row';
-  const dollars = (value: number): string => value.toFixed(3);
+  const dollars = (value: number): string => value.toFixed(4);
   return table(rows, {
     '': ({ contestant }) => contestant,
     sent,
@@ -246,8 +247,11 @@ const LEFT = 190;
 /** Bars: CPU of a row, sent alone; and right answers when something goes wrong. */
 export function plotOf({ speed, faults }: FieldFigures): string {
   const cpu = speed
-    .filter((one) => one.workload === 'digits' && one.producers === 32 && one.rows * one.requests === 1)
-    .map((one) => ({ name: one.contestant, value: middle(one, 'cpuMicroseconds') }))
+    .filter((one) => one.workload === 'digits' && one.producers === 32 && one.rows === 1)
+    .map((one) => ({
+      name: `${one.contestant}${one.requests > 1 ? ', packed' : ''}`,
+      value: middle(one, 'cpuMicroseconds'),
+    }))
     .sort((a, b) => a.value - b.value);
   const right = totalsOf(faults)
     .map(({ name, sum }) => ({ name, value: (100 * sum('right')) / sum('asked') }))
@@ -271,5 +275,5 @@ export function plotOf({ speed, faults }: FieldFigures): string {
     return [head, ...lines];
   });
   const style = 'font-family="sans-serif" font-size="13" fill="#445566"';
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${y}" viewBox="0 0 ${WIDTH} ${y}" ${style}>\n${parts.join('\n')}\n</svg>\n`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${y}" viewBox="0 0 ${WIDTH} ${y}" ${style}>\n<title>CPU of a request, and right answers under faults</title>\n${parts.join('\n')}\n</svg>\n`;
 }

@@ -1,4 +1,7 @@
-"""BentoML: adaptive batching of a batchable API whose input is a list, in one worker."""
+"""BentoML: adaptive batching of a batchable API whose input is a list, in one worker.
+
+What its type cannot refuse is refused in the batch, alone.
+"""
 
 import bentoml
 
@@ -13,4 +16,12 @@ class Scorer:
     # The dispatcher's goal for latency is that of the documentation's example.
     @bentoml.api(batchable=True, max_batch_size=MAX_BATCH, max_latency_ms=1000 * TIMEOUT_S, route="/")
     def predict(self, requests: list[dict]) -> list[dict]:
-        return score(self.session, [decode(self.session, request) for request in requests])
+        decoded = [self.check(request) for request in requests]
+        answers = iter(score(self.session, [one for one in decoded if "error" not in one]))
+        return [one if "error" in one else next(answers) for one in decoded]
+
+    def check(self, request):
+        try:
+            return decode(self.session, request)
+        except (ValueError, KeyError, TypeError) as error:
+            return {"error": str(error)}

@@ -14,7 +14,9 @@ interface Body {
 }
 
 const { FIELD_MODEL = '', FIELD_PORT = '', FIELD_BODIES } = process.env;
-const session = await InferenceSession.create(FIELD_MODEL);
+const session = await InferenceSession.create(FIELD_MODEL, {
+  extra: { session: { intra_op: { allow_spinning: '0' } } },
+});
 
 /** One run for all; they have one shape. */
 async function score(bodies: readonly Body[]): Promise<string[]> {

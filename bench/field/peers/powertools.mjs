@@ -7,7 +7,9 @@ const { FIELD_MODEL, FIELD_PACKAGES, FIELD_RESULT_QUEUE } = process.env;
 const { BatchProcessor, EventType, processPartialResponse } = createRequire(`${FIELD_PACKAGES}/`)(
   '@aws-lambda-powertools/batch',
 );
-const session = await InferenceSession.create(FIELD_MODEL);
+const session = await InferenceSession.create(FIELD_MODEL, {
+  extra: { session: { intra_op: { allow_spinning: '0' } } },
+});
 const sqs = new SQSClient();
 const processor = new BatchProcessor(EventType.SQS);
 
