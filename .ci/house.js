@@ -24,7 +24,7 @@ const PACKAGES = {
   '@aws-sdk/': ['lambda/aws/', 'lambda/hosts/compose.ts', 'client/', 'cli/', 'bench/', 'examples/'],
   'aws-cdk-lib': ['infra/', 'examples/'],
   fauxqs: ['cli/local/'],
-  undici: ['lambda/aws/'],
+  undici: ['lambda/aws/', 'bench/field/'],
 };
 
 const IMPORT = /(?:import|export)\s(?<clause>[^'";]*?)from\s*'(?<from>\.[^']+)'|import\(\s*'(?<lazy>\.[^']+)'\s*\)/gs;

@@ -1,0 +1,491 @@
+/**
+ * Who is measured: servers that are asked over HTTP, and functions and workers behind a queue. Each is started as its own
+ * file in `peers/` says, in processes that carry a mark in their environment, by which they are measured and ended.
+ */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { DeleteMessageBatchCommand, ReceiveMessageCommand, SendMessageBatchCommand } from '@aws-sdk/client-sqs';
+import { Pool } from 'undici';
+import { startEventSourceMapping } from '../../cli/local/localMapping.ts';
+import { localSqsClient, startLocalQueues } from '../../cli/local/localServices.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
+
+/** What a contestant is started with. */
+export interface Setup {
+  /** The folder with the model's repository, and the model's name. */
+  readonly repository: string;
+  readonly model: string;
+  readonly maxBatch: number;
+  /** A request that is asked until it is answered: then the contestant has started. */
+  readonly probe: string;
+}
+
+/** A contestant that has started. */
+export interface Served {
+  readonly startMs: number;
+  /** Whether an answer waits for whoever asked. */
+  readonly keepsAnswers: boolean;
+  /** @returns the answer to a body, an array for a packed one; rejects with an error, or the reason of the signal */
+  ask(body: string, signal?: AbortSignal): Promise<string>;
+  usage(): { cpuMs: number; memoryMb: number };
+  /** Ends all its processes at once. They are started again, as whoever runs them would have it. */
+  kill(): void;
+  stop(): Promise<void>;
+}
+
+export interface Contestant {
+  readonly name: string;
+  /** Of what it is made: packages with their versions. */
+  readonly packages: readonly string[];
+  /** Whether a message may hold many requests. */
+  readonly packs?: boolean;
+  start(setup: Setup): Promise<Served>;
+}
+
+/** That a request or a batch may take. */
+export const TIMEOUT_S = 10;
+const START_MS = 90_000;
+const RUNTIME = 'onnxruntime==1.30.0';
+
+const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+const PACKAGES = here('.venv');
+
+export const CONTESTANTS: readonly Contestant[] = [
+  { name: 'batchscore, function', packages: [], packs: true, start: behindQueue('function') },
+  { name: 'batchscore, worker', packages: [], packs: true, start: behindQueue('worker') },
+  {
+    name: 'Powertools batch',
+    packages: ['@aws-lambda-powertools/batch@2.35.0'],
+    start: behindQueue('powertools'),
+  },
+  {
+    name: 'plain HTTP',
+    packages: [],
+
+    start: overHttp(() => [process.execPath, here('peers/plain.ts')]),
+  },
+  python('mosec', ['mosec==0.9.8', 'msgspec==0.20.0'], { path: '/inference' }),
+  python('litserve', ['litserve==0.2.19'], { path: '/predict' }),
+  python('bentoml', ['bentoml==1.4.39'], {
+    command: (port) => [
+      bin('bentoml', 'bentoml'),
+      'serve',
+      'bentoml_peer:Scorer',
+      '--port',
+      port,
+      '--host',
+      '127.0.0.1',
+    ],
+    wrap: (body) => `{"requests":[${body}]}`,
+    unwrap: (answer) => answer.slice(1, -1),
+  }),
+  python('ray', ['ray[serve]==2.60.0']),
+  python('triton', ['nvidia-pytriton==0.7.0'], { path: '/v2/models/model/infer' }),
+];
+
+interface Http {
+  readonly command?: (port: string) => string[];
+  readonly path?: string;
+  readonly wrap?: (body: string) => string;
+  readonly unwrap?: (answer: string) => string;
+}
+
+function python(name: string, packages: readonly string[], http: Http = {}): Contestant {
+  const command = http.command ?? (() => [bin(name, 'python'), here(`peers/${name}_peer.py`)]);
+  return { name, packages: [...packages, RUNTIME], start: overHttp(command, http) };
+}
+
+function bin(environment: string, command: string): string {
+  return `${PACKAGES}/${environment}/bin/${command}`;
+}
+
+/** Installs what is not there yet. @returns by name, why a contestant is left out */
+export async function install(some: readonly Contestant[], say: (line: string) => void): Promise<Map<string, string>> {
+  const leftOut = new Map<string, string>();
+  const run = promisify(execFile);
+  for (const { name, packages } of some) {
+    const [first] = packages;
+    const isPython = packages.includes(RUNTIME);
+    const folder = `${PACKAGES}/${isPython ? name : 'powertools'}`;
+    if (first === undefined || existsSync(`${folder}/installed`)) continue;
+    say(`installing ${packages.join(', ')}`);
+    try {
+      await mkdir(folder, { recursive: true });
+      if (isPython) {
+        await run('python3', ['-m', 'venv', folder]);
+        await run(bin(name, 'python'), ['-m', 'pip', 'install', '--quiet', ...packages]);
+      } else await run('npm', ['install', '--prefix', folder, '--no-save', ...packages]);
+      await run('touch', [`${folder}/installed`]);
+    } catch (error) {
+      leftOut.set(name, String(error).split('\n').slice(0, 3).join(' '));
+    }
+  }
+  return leftOut;
+}
+
+const groups = new Set<Group>();
+/** Ends whatever was started. */
+export function endAll(): void {
+  for (const group of groups) group.end();
+}
+
+/** The processes of a contestant, with all that they start: found by the mark that they inherit. */
+class Group {
+  readonly #mark = `FIELD_MARK=${randomUUID()}`;
+  readonly #command: readonly string[];
+  readonly #environment: Readonly<Record<string, string>>;
+  #main: ChildProcess | undefined;
+  #isEnded = false;
+  #printed = '';
+
+  constructor(command: readonly string[], environment: Readonly<Record<string, string>>) {
+    this.#command = command;
+    this.#environment = environment;
+    groups.add(this);
+  }
+
+  /** The process that was started first; another where that has ended. */
+  main(): ChildProcess {
+    if (this.#main !== undefined && this.#main.exitCode === null && this.#main.signalCode === null) return this.#main;
+    const [mark = '', id = ''] = this.#mark.split('=');
+    const [command = '', ...args] = this.#command;
+    const main = spawn(command, args, {
+      cwd: here('peers'),
+      env: { PATH: process.env.PATH, HOME: `${PACKAGES}/home`, [mark]: id, ...this.#environment },
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    });
+    for (const stream of [main.stdout, main.stderr]) {
+      stream?.on('data', (data) => (this.#printed = (this.#printed + data).slice(-4000)));
+    }
+    main.on('error', (error) => (this.#printed += String(error)));
+    this.#main = main;
+    return main;
+  }
+
+  /** Has another main process take the place of one that ends. */
+  supervise(): void {
+    this.main().once('exit', () => {
+      if (!this.#isEnded) setTimeout(() => !this.#isEnded && this.supervise(), 100);
+    });
+  }
+
+  #ids(): string[] {
+    return readdirSync('/proc').filter((id) => {
+      return /^\d+$/.test(id) && readOf(id, 'environ').split('\0').includes(this.#mark);
+    });
+  }
+
+  /** CPU time so far of those that run, and of their children that have ended; memory without counting a page twice. */
+  usage(): { cpuMs: number; memoryMb: number } {
+    let [ticks, kilobytes] = [0, 0];
+    for (const id of this.#ids()) {
+      const [, fields = ''] = readOf(id, 'stat').split(') ');
+      for (const field of fields.split(' ').slice(11, 15)) ticks += Number(field);
+      kilobytes += Number(/^Pss:\s+(\d+)/m.exec(readOf(id, 'smaps_rollup'))?.[1] ?? 0);
+    }
+    return { cpuMs: ticks * 10, memoryMb: kilobytes / 1024 };
+  }
+
+  /** Ends all of them that run now. */
+  kill(): void {
+    // Who is started meanwhile has the mark too.
+    for (let ids = this.#ids(); ids.length > 0; ids = this.#ids()) {
+      for (const id of ids) {
+        try {
+          process.kill(Number(id), 'SIGKILL');
+        } catch {
+          // It has just ended.
+        }
+      }
+      if (ids.every((id) => readOf(id, 'stat').includes(') Z '))) break;
+    }
+  }
+
+  end(): void {
+    this.#isEnded = true;
+    this.kill();
+    groups.delete(this);
+  }
+
+  printed(): string {
+    return this.#printed;
+  }
+}
+
+/** What `/proc` says of a process; empty where it has ended. */
+function readOf(id: string, file: string): string {
+  try {
+    return readFileSync(`/proc/${id}/${file}`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** Asks until there is an answer. */
+async function untilStarted(group: Group, ask: Served['ask'], probe: string): Promise<number> {
+  const startedAt = performance.now();
+  const deadline = AbortSignal.timeout(START_MS);
+  for (;;) {
+    try {
+      await ask(probe, deadline);
+      return performance.now() - startedAt;
+    } catch (error) {
+      if (deadline.aborted || error instanceof TypeError || error instanceof RangeError) {
+        throw new Error(
+          `expected an answer within ${START_MS / 1000} s, got ${String(error)}; it printed ${group.printed()}`,
+        );
+      }
+      await sleep(50);
+    }
+  }
+}
+
+function environmentOf(setup: Setup, more: Readonly<Record<string, string>>): Record<string, string> {
+  return {
+    FIELD_MODEL: `${setup.repository}/${setup.model}/1/model.onnx`,
+    FIELD_MAX_BATCH: String(setup.maxBatch),
+    FIELD_TIMEOUT_S: String(TIMEOUT_S),
+    FIELD_PACKAGES: `${PACKAGES}/powertools`,
+    // Nobody is told of this run.
+    ORT_DISABLE_TELEMETRY: '1',
+    BENTOML_DO_NOT_TRACK: 'True',
+    RAY_USAGE_STATS_ENABLED: '0',
+    ...more,
+  };
+}
+
+const MAX_CONNECTIONS = 256;
+
+function overHttp(command: (port: string) => string[], { path = '/', wrap, unwrap }: Http = {}): Contestant['start'] {
+  return async (setup) => {
+    const port = String(await freePort());
+    const group = new Group(command(port), environmentOf(setup, { FIELD_PORT: port }));
+    const pool = new Pool(`http://127.0.0.1:${port}`, {
+      connections: MAX_CONNECTIONS,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+    const ask: Served['ask'] = async (body, signal) => {
+      const { statusCode, body: answer } = await pool.request({
+        path,
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: wrap?.(body) ?? body,
+        signal,
+      });
+      const text = await answer.text();
+      if (statusCode !== 200) throw new Answered(`${statusCode} ${text.slice(0, 200)}`);
+      const own = unwrap?.(text) ?? text;
+      if (/^\{\s*"error"/.test(own)) throw new Answered(own);
+      return own;
+    };
+    group.supervise();
+    return {
+      keepsAnswers: false,
+      startMs: await untilStarted(group, ask, setup.probe).catch(ending(group)),
+      ask,
+      usage: () => group.usage(),
+      kill: () => group.kill(),
+      async stop() {
+        group.end();
+        await pool.destroy();
+      },
+    };
+  };
+}
+
+/** An error that the contestant has answered with. */
+export class Answered extends Error {}
+
+function ending(group: Group) {
+  return (error: unknown): never => {
+    group.end();
+    throw error;
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
+
+/** Six times the timeout, as AWS asks for. */
+const VISIBILITY_S = 6 * TIMEOUT_S;
+const MAX_RECEIVES = 5;
+/** Of a mapping without a window. */
+const BATCH_SIZE = 10;
+const HANDLERS = {
+  function: new URL('../../lambda/handler.ts', import.meta.url).href,
+  powertools: new URL('peers/powertools.mjs', import.meta.url).href,
+};
+
+/** A function behind a mapping of SQS, one environment of it, or the worker: with a queue server in this process. */
+function behindQueue(host: 'function' | 'worker' | 'powertools'): Contestant['start'] {
+  return async (setup) => {
+    const queues = await startLocalQueues({
+      port: 0,
+      visibilityTimeoutSeconds: VISIBILITY_S,
+      maxReceiveCount: MAX_RECEIVES,
+    });
+    const sqs = localSqsClient(queues);
+    const script = host === 'worker' ? '../../lambda/worker.ts' : 'function.ts';
+    const group = new Group(
+      [process.execPath, here(script), ...(host === 'worker' ? [] : [HANDLERS[host]])],
+      environmentOf(setup, {
+        AWS_ENDPOINT_URL_SQS: queues.endpoint,
+        AWS_REGION: queues.region,
+        AWS_ACCESS_KEY_ID: 'bench',
+        AWS_SECRET_ACCESS_KEY: 'bench',
+        FIELD_RESULT_QUEUE: queues.resultQueueUrl,
+        [CONFIG_KEYS.modelsDirectory]: setup.repository,
+        [CONFIG_KEYS.defaultModel]: setup.model,
+        [CONFIG_KEYS.preload]: 'false',
+        [CONFIG_KEYS.requestQueueUrls]: queues.requestQueueUrl,
+        [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
+        [CONFIG_KEYS.resultsPerMessage]: 'fill',
+        ...(host === 'worker' && {
+          [CONFIG_KEYS.timeoutSeconds]: String(TIMEOUT_S),
+          [CONFIG_KEYS.visibilitySeconds]: String(VISIBILITY_S),
+        }),
+      }),
+    );
+    if (host === 'worker') group.supervise();
+    const invoke = (event: unknown): Promise<unknown> =>
+      new Promise((resolve, reject) => {
+        const child = group.main();
+        const late = setTimeout(() => group.kill(), 1000 * TIMEOUT_S);
+        const end = (act: () => void) => {
+          clearTimeout(late);
+          child.removeAllListeners('message').removeAllListeners('exit');
+          act();
+        };
+        child.once('message', (answer: { error?: string }) =>
+          end(() => (answer.error === undefined ? resolve(answer) : reject(new Error(answer.error)))),
+        );
+        child.once('exit', () => end(() => reject(new Error('the environment ended'))));
+        child.send({ event, remainingMs: 1000 * TIMEOUT_S });
+      });
+    const mapping =
+      host === 'worker'
+        ? undefined
+        : startEventSourceMapping({
+            sqs,
+            queueUrl: queues.requestQueueUrl,
+            queueArn: queues.requestQueueArn,
+            region: queues.region,
+            batchSize: BATCH_SIZE,
+            windowSeconds: 0,
+            maximumConcurrency: 1,
+            functionTimeoutSeconds: TIMEOUT_S,
+            invoke,
+            onError: () => {},
+          });
+    const producer = createProducer(sqs, queues);
+    const close = async (): Promise<void> => {
+      group.end();
+      producer.stop();
+      await mapping?.stop();
+      await producer.stopped;
+      sqs.destroy();
+      await queues.stop();
+    };
+    return {
+      keepsAnswers: true,
+      startMs: await untilStarted(group, producer.ask, setup.probe).catch(async (error) => {
+        await close();
+        throw error;
+      }),
+      ask: producer.ask,
+      usage: () => group.usage(),
+      kill: () => group.kill(),
+      stop: close,
+    };
+  };
+}
+
+const POLLERS = 4;
+/** Shorter than the client waits for an answer: what a poll is given whose client has gone stays hidden. */
+const POLL_S = 1;
+const ENTRIES = 10;
+
+/** Sends what is asked at one time ten to a call, and hands results over by their message IDs. */
+function createProducer(
+  sqs: ReturnType<typeof localSqsClient>,
+  queues: { requestQueueUrl: string; resultQueueUrl: string },
+) {
+  interface Asked {
+    readonly body: string;
+    readonly answers: unknown[];
+    readonly requests: number;
+    settle(act: 'resolve' | 'reject', value: string): void;
+  }
+  const waiting: Asked[] = [];
+  const sent = new Map<string, Asked>();
+  // What came before the call that sent it was answered.
+  const early = new Map<string, unknown[]>();
+  const stopping = new AbortController();
+  let isFlushing = false;
+
+  const take = (id: string, answers: unknown[]): void => {
+    const asked = sent.get(id);
+    if (asked === undefined) return void early.set(id, [...(early.get(id) ?? []), ...answers]);
+    asked.answers.push(...answers);
+    if (asked.answers.length < asked.requests) return;
+    sent.delete(id);
+    const failed = asked.answers.find((one) => typeof one === 'object' && one !== null && 'error' in one);
+    if (failed !== undefined) asked.settle('reject', JSON.stringify(failed));
+    else asked.settle('resolve', JSON.stringify(asked.requests === 1 ? asked.answers[0] : asked.answers));
+  };
+  const flush = async (): Promise<void> => {
+    isFlushing = false;
+    while (waiting.length > 0) {
+      const some = waiting.splice(0, ENTRIES);
+      const Entries = some.map(({ body }, index) => ({ Id: String(index), MessageBody: body }));
+      const { Successful = [] } = await sqs.send(
+        new SendMessageBatchCommand({ QueueUrl: queues.requestQueueUrl, Entries }),
+      );
+      for (const { Id, MessageId = '' } of Successful) {
+        sent.set(MessageId, some[Number(Id)] as Asked);
+        take(MessageId, early.get(MessageId) ?? []);
+        early.delete(MessageId);
+      }
+    }
+  };
+  const poll = async (): Promise<void> => {
+    const { resultQueueUrl: QueueUrl } = queues;
+    while (!stopping.signal.aborted) {
+      const receive = new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: ENTRIES, WaitTimeSeconds: POLL_S });
+      const { Messages = [] } = await sqs.send(receive, { abortSignal: stopping.signal }).catch((error) => {
+        if (stopping.signal.aborted) return { Messages: [] };
+        throw error;
+      });
+      if (Messages.length === 0) continue;
+      for (const { Body = '' } of Messages) {
+        const answers: { message_id: string }[] = [JSON.parse(Body)].flat(3);
+        for (const [id, ofMessage] of Map.groupBy(answers, ({ message_id: id }) => id)) take(id, ofMessage ?? []);
+      }
+      const Entries = Messages.map(({ ReceiptHandle }, index) => ({ Id: String(index), ReceiptHandle }));
+      await sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+    }
+  };
+  const ask: Served['ask'] = (body, signal) => {
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    const settle: Asked['settle'] = (act, value) => (act === 'resolve' ? resolve(value) : reject(new Answered(value)));
+    signal?.addEventListener('abort', () => reject(signal.reason));
+    waiting.push({ body, answers: [], requests: body.startsWith('[') ? JSON.parse(body).length : 1, settle });
+    if (!isFlushing) setImmediate(flush);
+    isFlushing = true;
+    return promise;
+  };
+  const stopped = Promise.all(Array.from({ length: POLLERS }, poll));
+  return { ask, stop: () => stopping.abort(), stopped };
+}

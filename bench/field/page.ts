@@ -1,0 +1,279 @@
+/** Writes the tables and plots of docs/comparison.md from the JSON of a run. */
+
+import { readFileSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { type Columns, figure, table } from '../harness/report.ts';
+import { median } from '../harness/turns.ts';
+import type { FaultFigures, FieldFigures, SpeedFigures } from './field.ts';
+
+const PAGE = new URL('../../docs/comparison.md', import.meta.url);
+const PLOT = new URL('../../docs/comparison.svg', import.meta.url);
+
+export async function writePage(figures: FieldFigures): Promise<void> {
+  await writeFile(PAGE, pageWith(figures, await readFile(PAGE, 'utf8')));
+  await writeFile(PLOT, plotOf(figures));
+}
+
+/** The page with each part between `<!-- begin NAME -->` and `<!-- end -->` written anew. @throws Error for another name */
+export function pageWith(figures: FieldFigures, page: string): string {
+  return page.replaceAll(
+    /(<!-- begin (.+?) -->\n).*?(<!-- end -->)/gs,
+    (_, begin: string, name: string, end: string) => {
+      const part = PARTS[name];
+      if (part === undefined) throw new Error(`docs/comparison.md: expected ${Object.keys(PARTS)}, got '${name}'`);
+      return `${begin}${part(figures)}\n${end}`;
+    },
+  );
+}
+
+const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
+  machine: ({ date, machine, leftOut }) =>
+    [
+      `${date}: ${machine.cpu}, ${machine.cores} cores, ${Math.round(machine.memoryBytes / 2 ** 30)} GB, ${machine.platform}, Node ${machine.node}, onnxruntime-node ${machine.onnxruntime}.`,
+      ...Object.entries(leftOut).map(([name, why]) => `Left out: ${name}, ${why.split('\n')[0]}.`),
+    ].join(' '),
+  packages: ({ packages }) =>
+    table(Object.entries(packages), {
+      name: ([name]) => name,
+      packages: ([, some]) => some.join(', ') || 'this repository, onnxruntime-node',
+    }),
+  rates: ({ speed }) => byProducers(speed, (one) => range(one, 'rowsPerSecond')),
+  latency: ({ speed }) =>
+    byProducers(speed, (one) => `${figure(middle(one, 'p50Ms'))} / ${figure(middle(one, 'p99Ms'))}`),
+  cpu: ({ speed, floor }) => {
+    const ofDigits = speed.filter(({ workload }) => workload === 'digits');
+    const cell = (contestant: string, rows: number, requests: number, producers = 32): string =>
+      range(found(ofDigits, { contestant, rows, requests, producers }), 'cpuMicroseconds');
+    const bare = (batch: 'one' | 'many'): string => {
+      const some = floor.filter(({ workload }) => workload === 'digits').toSorted((a, b) => a.batch - b.batch);
+      const value = (batch === 'one' ? some[0] : some.at(-1))?.cpuMicroseconds;
+      return value === undefined ? '–' : figure(value);
+    };
+    const alone = (name: string): SpeedFigures | undefined =>
+      found(ofDigits, { contestant: name, rows: 1, requests: 1, producers: 32 });
+    const rows = table(namesIn(ofDigits), {
+      '': (name) => name,
+      'requests of a row': (name) => cell(name, 1, 1),
+      'of 100 rows': (name) => cell(name, 100, 1),
+      '100 requests in a message': (name) => cell(name, 1, 100),
+      'memory, MB': (name) => range(alone(name), 'memoryMb'),
+      'start, s': (name) => range(alone(name), 'startMs', 1000),
+    });
+    return `${rows}\n| the loop alone | ${bare('one')} | ${bare('many')} | – | – | – |`;
+  },
+  others: ({ speed }) => {
+    const workloads = [...new Set(speed.map(({ workload }) => workload))].filter((name) => name !== 'digits');
+    const columns = workloads.flatMap((workload) => {
+      const at = (name: string) => found(speed, { workload, contestant: name, rows: 1, requests: 1, producers: 32 });
+      return [
+        [`${workload}, rows/s`, (name: string) => range(at(name), 'rowsPerSecond')],
+        [`${workload}, CPU ms a row`, (name: string) => range(at(name), 'cpuMicroseconds', 1000)],
+      ];
+    });
+    return table(namesIn(speed), { '': (name) => name, ...Object.fromEntries(columns) });
+  },
+  faults: ({ faults }) => {
+    const names = namesIn(faults);
+    const kinds = [...new Set(faults.map(({ fault }) => fault))];
+    const columns: Columns<string> = Object.fromEntries([
+      ['fault', (fault: string) => fault],
+      ...names.map((name) => [
+        name,
+        (fault: string) => cellOf(faults.find((one) => one.fault === fault && one.contestant === name)),
+      ]),
+    ]);
+    return table(kinds, columns);
+  },
+  totals: ({ faults }) =>
+    table(totalsOf(faults), {
+      '': ({ name }) => name,
+      asked: ({ sum }) => String(sum('asked')),
+      right: ({ sum }) => String(sum('right')),
+      'differ from the request alone': ({ sum }) => String(sum('differ')),
+      'neighbours harmed': ({ sum }) => String(sum('harmed')),
+      lost: ({ sum }) => String(sum('lost')),
+      'after a hang, s': ({ recovery }) => recovery('hang'),
+      'after a kill, s': ({ recovery }) => recovery('server killed'),
+    }),
+  cost: (figures) => costs(figures),
+  first: (figures) => firsts(figures),
+};
+
+/** Who is first in what, and how far batchscore is from that. */
+function firsts({ speed, faults }: FieldFigures): string {
+  const digits = speed.filter(({ workload }) => workload === 'digits');
+  const ofSpeed = (measure: Measure, producers: number, isOne: (one: SpeedFigures) => boolean) =>
+    digits
+      .filter((one) => one.producers === producers && isOne(one))
+      .map((one) => ({ name: `${one.contestant}${one.requests > 1 ? ', packed' : ''}`, value: middle(one, measure) }));
+  const isAlone = ({ rows, requests }: SpeedFigures): boolean => rows * requests === 1;
+  const measures: readonly [string, 'least' | 'most', { name: string; value: number }[]][] = [
+    ['rows/s, requests of a row, 32 producers', 'most', ofSpeed('rowsPerSecond', 32, isAlone)],
+    ['p50 of one producer, ms', 'least', ofSpeed('p50Ms', 1, isAlone)],
+    ['CPU of a request in a call or message of its own, µs', 'least', ofSpeed('cpuMicroseconds', 32, isAlone)],
+    [
+      'CPU of a request with an answer of its own, packed where that can be, µs',
+      'least',
+      ofSpeed('cpuMicroseconds', 32, ({ rows }) => rows === 1),
+    ],
+    ['CPU of a row, 100 rows in a request, µs', 'least', ofSpeed('cpuMicroseconds', 32, ({ rows }) => rows > 1)],
+    ['memory, MB', 'least', ofSpeed('memoryMb', 32, isAlone)],
+    ['start, ms', 'least', ofSpeed('startMs', 32, isAlone)],
+    ['right answers under faults', 'most', totalsOf(faults).map(({ name, sum }) => ({ name, value: sum('right') }))],
+  ];
+  return table(
+    measures.map(([measure, better, all]) => {
+      const sorted = all.toSorted((a, b) => (better === 'least' ? a.value - b.value : b.value - a.value));
+      return { measure, first: sorted[0], own: sorted.find(({ name }) => name.startsWith('batchscore')) };
+    }),
+    {
+      '': ({ measure }) => measure,
+      first: ({ first }) => first?.name ?? '–',
+      'it has': ({ first }) => (first === undefined ? '–' : figure(first.value)),
+      'batchscore has': ({ own }) => (own === undefined ? '–' : figure(own.value)),
+      'times the first': ({ first, own }) => (first && own ? figure(own.value / first.value) : '–'),
+    },
+  );
+}
+
+function namesIn(some: readonly { readonly contestant: string }[]): string[] {
+  return [...new Set(some.map(({ contestant }) => contestant))].sort();
+}
+
+function found(some: readonly SpeedFigures[], wanted: Partial<SpeedFigures>): SpeedFigures | undefined {
+  return some.find((one) => Object.entries(wanted).every(([key, value]) => Reflect.get(one, key) === value));
+}
+
+type Measure = keyof SpeedFigures['turns'][number];
+
+function middle({ turns }: SpeedFigures, measure: Measure): number {
+  return median(turns.map((turn) => turn[measure]));
+}
+
+/** The median of the rounds, and in brackets the lowest and the highest. */
+function range(one: SpeedFigures | undefined, measure: Measure, unit = 1): string {
+  if (one === undefined) return '–';
+  const values = one.turns.map((turn) => turn[measure] / unit);
+  if (values.length === 1) return figure(median(values));
+  return `${figure(median(values))} (${figure(Math.min(...values))} to ${figure(Math.max(...values))})`;
+}
+
+function byProducers(speed: readonly SpeedFigures[], cell: (figures: SpeedFigures) => string): string {
+  const single = speed.filter(({ workload, rows, requests }) => workload === 'digits' && rows === 1 && requests === 1);
+  const producers = [...new Set(single.map((one) => one.producers))].sort((a, b) => a - b);
+  const at = (contestant: string, count: number): string => {
+    const one = found(single, { contestant, producers: count });
+    return one === undefined ? '–' : cell(one);
+  };
+  return table(namesIn(single), {
+    '': (name) => name,
+    ...Object.fromEntries(
+      producers.map((count) => [`${count} producer${count > 1 ? 's' : ''}`, (name: string) => at(name, count)]),
+    ),
+  });
+}
+
+function cellOf(one: FaultFigures | undefined): string {
+  if (one === undefined) return '–';
+  const what = { differ: one.differ, harmed: one.harmed, lost: one.lost };
+  const rest = Object.entries(what).filter(([, count]) => count > 0);
+  return [`${one.right}`, ...rest.map(([kind, count]) => `${count} ${kind}`)].join(', ');
+}
+
+function totalsOf(faults: readonly FaultFigures[]) {
+  return namesIn(faults).map((name) => {
+    const own = faults.filter(({ contestant }) => contestant === name);
+    return {
+      name,
+      sum: (key: 'asked' | 'right' | 'differ' | 'harmed' | 'lost') => own.reduce((total, one) => total + one[key], 0),
+      recovery(fault: string): string {
+        const seconds = own.find((one) => one.fault === fault)?.recoverS;
+        return seconds === undefined ? '–' : seconds === null ? 'not in 100' : figure(seconds);
+      },
+    };
+  });
+}
+
+const PRICES: Readonly<Record<string, number>> = JSON.parse(
+  readFileSync(new URL('../../infra/prices.json', import.meta.url), 'utf8'),
+);
+const FUNCTION_GB = 1769 / 1024;
+const TASK_GB = 2;
+/** Messages of a call, and of an invocation. */
+const MESSAGES = 10;
+/** Results that share a message, as docs/operations.md has it. */
+const RESULTS = 112;
+
+/** Dollars for a million rows of digits at 32 producers, on processors that are busy all the time. */
+function costs({ speed }: FieldFigures): string {
+  const price = (key: string): number => PRICES[key] ?? Number.NaN;
+  const taskHour = price('fargateArmVcpuHour') + TASK_GB * price('fargateArmGbHour');
+  const rows = speed
+    .filter(({ workload, producers }) => workload === 'digits' && producers === 32)
+    .map((one) => {
+      const isFunction = /function|Powertools/.test(one.contestant);
+      const isQueued = isFunction || one.contestant.includes('worker');
+      const micros = middle(one, 'cpuMicroseconds');
+      const perMessage = one.rows * one.requests;
+      // A million times so many microseconds are as many seconds.
+      const compute = isFunction
+        ? micros * FUNCTION_GB * price('lambdaArmGbSecond') + price('lambdaMillionRequests') / MESSAGES / perMessage
+        : (micros / 3600) * taskHour;
+      const results = one.contestant.includes('Powertools') ? 2 + 1 / MESSAGES : (2 + 1 / MESSAGES) / RESULTS;
+      const queue = isQueued
+        ? price('sqsStandardMillionRequests') *
+          (3 / MESSAGES / perMessage + (perMessage > 1 ? (2 + 1 / MESSAGES) / RESULTS : results))
+        : 0;
+      return { ...one, micros, compute, queue };
+    })
+    .sort((a, b) => a.compute + a.queue - b.compute - b.queue);
+  const sent = ({ rows, requests }: SpeedFigures): string =>
+    requests > 1 ? '100 requests in a message' : rows > 1 ? 'requests of 100 rows' : 'requests of a row';
+  const dollars = (value: number): string => value.toFixed(4);
+  return table(rows, {
+    '': ({ contestant }) => contestant,
+    sent,
+    'CPU, µs': ({ micros }) => figure(micros),
+    'compute, $': ({ compute }) => dollars(compute),
+    'queue, $': ({ queue }) => dollars(queue),
+    'together, $': ({ compute, queue }) => dollars(compute + queue),
+  });
+}
+
+const WIDTH = 760;
+const BAR = 16;
+const LEFT = 190;
+
+/** Bars: CPU of a row, sent alone; and right answers when something goes wrong. */
+export function plotOf({ speed, faults }: FieldFigures): string {
+  const cpu = speed
+    .filter((one) => one.workload === 'digits' && one.producers === 32 && one.rows === 1)
+    .map((one) => ({
+      name: `${one.contestant}${one.requests > 1 ? ', packed' : ''}`,
+      value: middle(one, 'cpuMicroseconds'),
+    }))
+    .sort((a, b) => a.value - b.value);
+  const right = totalsOf(faults)
+    .map(({ name, sum }) => ({ name, value: (100 * sum('right')) / sum('asked') }))
+    .sort((a, b) => b.value - a.value);
+  const charts = [
+    { title: 'CPU of a request of one row, µs (digits, 32 producers)', bars: cpu },
+    { title: 'Right answers under twelve faults, %', bars: right },
+  ];
+  let y = 0;
+  const parts = charts.flatMap(({ title, bars }) => {
+    const largest = Math.max(1, ...bars.map(({ value }) => value));
+    y += 24;
+    const head = `<text x="0" y="${y}" font-weight="bold">${title}</text>`;
+    const lines = bars.map(({ name, value }) => {
+      y += BAR + 6;
+      const width = ((WIDTH - LEFT - 60) * value) / largest;
+      const own = name.startsWith('batchscore') ? '#2266aa' : '#8899aa';
+      return `<text x="0" y="${y}">${name}</text><rect x="${LEFT}" y="${y - 12}" width="${width.toFixed(1)}" height="${BAR}" fill="${own}"/><text x="${(LEFT + width + 6).toFixed(1)}" y="${y}">${figure(value)}</text>`;
+    });
+    y += 16;
+    return [head, ...lines];
+  });
+  const style = 'font-family="sans-serif" font-size="13" fill="#445566"';
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${y}" viewBox="0 0 ${WIDTH} ${y}" ${style}>\n<title>CPU of a request, and right answers under faults</title>\n${parts.join('\n')}\n</svg>\n`;
+}

@@ -1,0 +1,296 @@
+/** What is scored: four workloads for speed, and the models and requests of the faults. */
+import { readFileSync } from 'node:fs';
+import { InferenceSession, Tensor } from 'onnxruntime-node';
+import { type Constant, DataType, encodeModel, type GraphNode } from '../workload/encodeModel.ts';
+import { drawMessages, encodeBody, type Message } from '../workload/messages.ts';
+import { createRandom } from '../workload/random.ts';
+import { type InputTensor, type Scenario, scenarioNamed } from '../workload/scenarios.ts';
+
+/** A model with its requests, the most rows of a run of it, and the output that is compared. */
+export interface Workload extends Scenario {
+  readonly maxBatch: number;
+  readonly output: string;
+}
+
+const DIGITS = new URL('../../models/digits/1/model.onnx', import.meta.url);
+
+export const WORKLOADS: readonly Workload[] = [
+  {
+    ...scenarioNamed('mlp-small'),
+    name: 'digits',
+    encodeModel: () => readFileSync(DIGITS),
+    drawInputs: (random) => [
+      floats(
+        'image',
+        Float32Array.from({ length: 64 }, () => random.below(17)),
+      ),
+    ],
+    maxBatch: 128,
+    output: 'probabilities',
+  },
+  { ...scenarioNamed('encoder'), maxBatch: 32, output: 'embedding' },
+  { ...scenarioNamed('convnet'), maxBatch: 32, output: 'logits' },
+  {
+    ...scenarioNamed('mlp-small'),
+    name: 'trees',
+    encodeModel: encodeTrees,
+    drawInputs: (random) => [
+      floats(
+        'x',
+        Float32Array.from({ length: FEATURES }, () => random.next()),
+      ),
+    ],
+    maxBatch: 128,
+    output: 'y',
+  },
+];
+
+const FEATURES = 32;
+const TREES = 200;
+const DEPTH = 6;
+
+/** A boosted ensemble's shape: 200 full trees of depth 6 over 32 features in [0, 1). */
+function encodeTrees(): Uint8Array {
+  const random = createRandom(7);
+  const [inner, all] = [2 ** DEPTH - 1, 2 ** (DEPTH + 1) - 1];
+  const places = Array.from({ length: TREES * all }, (_, place) => ({
+    tree: Math.floor(place / all),
+    node: place % all,
+  }));
+  const leaves = places.filter(({ node }) => node >= inner);
+  const child = (side: number) => places.map(({ node }) => (node < inner ? 2 * node + side : 0));
+  return encodeModel({
+    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', FEATURES] }],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 1] }],
+    nodes: [
+      {
+        op: 'TreeEnsembleRegressor',
+        domain: 'ai.onnx.ml',
+        inputs: ['x'],
+        outputs: ['y'],
+        attributes: {
+          n_targets: 1,
+          nodes_treeids: places.map(({ tree }) => tree),
+          nodes_nodeids: places.map(({ node }) => node),
+          nodes_featureids: places.map(() => random.below(FEATURES)),
+          nodes_modes: places.map(({ node }) => (node < inner ? 'BRANCH_LEQ' : 'LEAF')),
+          nodes_values: { floats: places.map(() => random.next()) },
+          nodes_truenodeids: child(1),
+          nodes_falsenodeids: child(2),
+          target_treeids: leaves.map(({ tree }) => tree),
+          target_nodeids: leaves.map(({ node }) => node),
+          target_ids: leaves.map(() => 0),
+          target_weights: { floats: leaves.map(() => random.next() / TREES) },
+        },
+      },
+    ],
+  });
+}
+
+function floats(name: string, data: Float32Array): InputTensor {
+  return { name, datatype: 'FP32', shape: [1, data.length], data };
+}
+
+/** Requests of a workload as bodies, each with `rows` rows. */
+export function bodiesOf(workload: Workload, count: number, rows = 1): string[] {
+  const messages = [...drawMessages(workload, count * rows)];
+  return Array.from({ length: count }, (_, index) => bodyOf(joined(messages.slice(index * rows, (index + 1) * rows))));
+}
+
+export function bodyOf(message: Message): string {
+  return encodeBody(message, 'json');
+}
+
+/** One request of all their rows, which have one shape. */
+function joined(messages: readonly Message[]): Message {
+  const [first] = messages as [Message];
+  if (messages.length === 1) return first;
+  const inputs = first.inputs.map(({ name, datatype, shape: [, ...rest] }, index) => {
+    const data = Float32Array.from(messages.flatMap(({ inputs }) => Array.from(inputs[index]?.data as Float32Array)));
+    return { name, datatype, shape: [messages.length, ...rest] as unknown as InputTensor['shape'], data };
+  });
+  return { ...first, inputs };
+}
+
+/** Answers requests alone, with ONNX Runtime and nothing around it. */
+export async function openOracle({ encodeModel, output }: Workload) {
+  const session = await InferenceSession.create(encodeModel());
+  return {
+    /** The numbers of the output that is compared. */
+    async alone({ inputs }: Message): Promise<number[]> {
+      const tensor = ({ datatype, data, shape }: InputTensor): Tensor =>
+        data instanceof BigInt64Array
+          ? new Tensor('int64', data, shape)
+          : new Tensor(datatype === 'UINT8' ? 'uint8' : 'float32', data as Float32Array, shape);
+      const feeds = Object.fromEntries(inputs.map((input) => [input.name, tensor(input)]));
+      return Array.from((await session.run(feeds))[output]?.data as Float32Array, Number);
+    },
+    close: () => session.release(),
+  };
+}
+
+const TOLERANCE = 1e-4;
+
+/** Whether two answers are one but for rounding. */
+export function agree(a: readonly number[], b: readonly number[]): boolean {
+  const near = (x: number, y: number): boolean => Object.is(x, y) || Math.abs(x - y) <= TOLERANCE * (1 + Math.abs(y));
+  return a.length === b.length && a.every((x, index) => near(x, b[index] ?? Number.NaN));
+}
+
+const WEIGHTS = [90, -31, 5, 77, -64, 12, 3, -9, 41, 8, -70, 25, 66, -2, 18, -50];
+
+/** float32 `x` `[batch, 4]`; rows depend on each other. */
+function mixing(name: string, op: 'mean' | 'int8'): Workload {
+  const scalar = (name: string, dataType: number, value: number): Constant =>
+    dataType === DataType.FLOAT
+      ? { name, dataType, dims: [], floatData: [value] }
+      : { name, dataType, dims: [], int32Data: [value] };
+  const byMean = {
+    nodes: [node('ReduceMean', 'x axis', 'mean'), node('Sub', 'x mean', 'y')],
+    constants: [{ name: 'axis', dataType: DataType.INT64, dims: [1], int64Data: [0] }],
+  };
+  const quantized = {
+    nodes: [
+      node('DynamicQuantizeLinear', 'x', 'q scale zero'),
+      node('MatMulInteger', 'q w zero w_zero', 'product'),
+      node('Cast', 'product', 'exact', { to: DataType.FLOAT }),
+      node('Mul', 'scale w_scale', 'scales'),
+      node('Mul', 'exact scales', 'y'),
+    ],
+    constants: [
+      { name: 'w', dataType: DataType.INT8, dims: [4, 4], int32Data: WEIGHTS },
+      scalar('w_zero', DataType.INT8, 0),
+      scalar('w_scale', DataType.FLOAT, 0.01),
+    ],
+  };
+  return {
+    name,
+    messages: 0,
+    encodeModel: () =>
+      encodeModel({
+        inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 4] }],
+        outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 4] }],
+        ...(op === 'mean' ? byMean : quantized),
+      }),
+    drawInputs: (random) => [
+      floats(
+        'x',
+        Float32Array.from({ length: 4 }, () => 20 * random.next() ** 4 - 1),
+      ),
+    ],
+    maxBatch: 32,
+    output: 'y',
+  };
+}
+
+const int64 = (name: string, value: number | bigint): Constant => {
+  return { name, dataType: DataType.INT64, dims: [], int64Data: [Number(value)] };
+};
+const node = (op: string, inputs: string, outputs: string, attributes: GraphNode['attributes'] = {}): GraphNode => {
+  const names = inputs.split(' ').map((name) => (name === '-' ? '' : name));
+  return { op, inputs: names, outputs: outputs.split(' '), attributes };
+};
+
+/** Rows that a loop goes round for: some seconds, and without end. */
+const SLOW = 7_001n;
+const ENDLESS = 7_002n;
+
+/** Gives int64 `index` `[batch, 1]` back, after the turns of a loop where a row asks for them. */
+const TURNING: Workload = {
+  name: 'turning',
+  messages: 0,
+  encodeModel: () => {
+    const asksFor = (what: string): GraphNode[] => [
+      node('Equal', `index ${what}`, `is_${what}`),
+      node('Cast', `is_${what}`, `each_${what}`, { to: DataType.INT64 }),
+      node('ReduceMax', `each_${what}`, `any_${what}`, { keepdims: 0 }),
+      node('Mul', `any_${what} turns_${what}`, `number_${what}`),
+    ];
+    const scalar = (name: string, datatype: 'BOOL' | 'INT64') => ({ name, datatype, shape: [] });
+    const body = {
+      inputs: [scalar('turn', 'INT64'), scalar('goes_on', 'BOOL'), scalar('before', 'INT64')],
+      outputs: [scalar('still_goes_on', 'BOOL'), scalar('after', 'INT64')],
+      nodes: [node('Identity', 'goes_on', 'still_goes_on'), node('Add', 'before one', 'after')],
+      constants: [int64('one', 1)],
+    };
+    return encodeModel({
+      inputs: [{ name: 'index', datatype: 'INT64', shape: ['batch', 1] }],
+      outputs: [{ name: 'value', datatype: 'INT64', shape: ['batch', 1] }],
+      nodes: [
+        ...asksFor('slow'),
+        ...asksFor('endless'),
+        node('Add', 'number_slow number_endless', 'turns'),
+        node('Loop', 'turns - zero', 'count', { body }),
+        node('Mul', 'count zero', 'nothing'),
+        node('Add', 'index nothing', 'value'),
+      ],
+      constants: [
+        int64('zero', 0),
+        int64('slow', SLOW),
+        int64('endless', ENDLESS),
+        int64('turns_slow', 3_000_000),
+        int64('turns_endless', 2 ** 52),
+      ],
+    });
+  },
+  drawInputs: (random) => [indexed(BigInt(random.below(100)))],
+  maxBatch: 32,
+  output: 'value',
+};
+
+function indexed(index: bigint): InputTensor {
+  return { name: 'index', datatype: 'INT64', shape: [1, 1], data: BigInt64Array.of(index) };
+}
+
+const [digits, encoder] = WORKLOADS as readonly [Workload, Workload];
+
+/** Something that goes wrong among 31 sound requests, which are to be answered as they are alone. */
+export interface Fault {
+  readonly name: string;
+  readonly workload: Workload;
+  /** What is sent in place of one request; without it all are sound. */
+  readonly culprit?: string;
+  /** What is right for the culprit: an error, its own answer, or either. */
+  readonly right?: 'error' | 'answer' | 'either';
+  /** Of the answer that is right, where that is no error. */
+  readonly expected?: readonly number[];
+  readonly happens?: 'clients leave' | 'server is killed';
+}
+
+const bad = (...inputs: InputTensor[]): string => bodyOf({ id: 'bad', inputs, length: 1 });
+const tokens = (length: number, id: bigint): InputTensor[] =>
+  ['input_ids', 'attention_mask'].map((name) => {
+    const data = new BigInt64Array(length).fill(name === 'input_ids' ? id : 1n);
+    return { name, datatype: 'INT64', shape: [1, length], data };
+  });
+
+export const FAULTS: readonly Fault[] = [
+  { name: 'malformed', workload: digits, culprit: '{"inputs":[{"name":"image"', right: 'error' },
+  {
+    name: 'wrong shape',
+    workload: digits,
+    culprit: bad(floats('image', new Float32Array(63))),
+    right: 'error',
+  },
+  {
+    name: 'NaN',
+    workload: digits,
+    culprit: bad(floats('image', new Float32Array(64))).replace('"data":[0', '"data":["NaN"'),
+    right: 'either',
+  },
+  { name: 'empty', workload: digits, culprit: '{"id":"bad","inputs":[]}', right: 'error' },
+  { name: 'too long', workload: encoder, culprit: bad(...tokens(600, 5n)), right: 'error' },
+  { name: 'run throws for one row', workload: encoder, culprit: bad(...tokens(9, 99_999n)), right: 'error' },
+  { name: 'model mixes rows', workload: mixing('mean', 'mean') },
+  { name: 'int8 dynamic', workload: mixing('int8', 'int8') },
+  {
+    name: 'slow row',
+    workload: TURNING,
+    culprit: bad(indexed(SLOW)),
+    right: 'answer',
+    expected: [Number(SLOW)],
+  },
+  { name: 'hang', workload: TURNING, culprit: bad(indexed(ENDLESS)), right: 'error' },
+  { name: 'clients disconnect', workload: digits, happens: 'clients leave' },
+  { name: 'server killed', workload: digits, happens: 'server is killed' },
+];
