@@ -1,6 +1,13 @@
 import type { FileMetaData } from 'hyparquet';
 import { isFailure, isTransient, preview } from '../core/failure.ts';
-import { givesOwnForm, type Model, type ModelRepository, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
+import {
+  givesOwnForm,
+  type Model,
+  type ModelRepository,
+  shapeInModel,
+  type TensorSpec,
+  takesOwnForm,
+} from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
 
