@@ -81,7 +81,7 @@ export function grantCollect(grantee: IGrantable, keys: Keys, channels: Channels
 const EMPTY = ['sqs:GetQueueAttributes', 'sqs:GetQueueUrl', 'sqs:PurgeQueue'];
 
 /**
- * To look into the dead letters, and to send them back.
+ * To look into the dead letters, to make visible again at once what was looked at, and to send them back.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
  */
@@ -91,6 +91,7 @@ const REDRIVE = [
   'sqs:CancelMessageMoveTask',
   'sqs:ReceiveMessage',
   'sqs:DeleteMessage',
+  'sqs:ChangeMessageVisibility',
 ];
 const REENCRYPT = ['kms:Decrypt', 'kms:GenerateDataKey'];
 

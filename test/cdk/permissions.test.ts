@@ -232,18 +232,28 @@ const WILDCARDS = [
   ...['Decrypt', 'DescribeKey', 'Encrypt', 'GenerateDataKey*', 'ReEncrypt*'].map((action) => `kms:${action} *`),
 ];
 
+/** What AWS has for every resource alone. @see https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticcontainerservice.html */
+const OF_ECS = ['ecr:GetAuthorizationToken *', 'ecs:DiscoverPollEndpoint *'];
+
+/** In the key's policy: Fargate encrypts the disks of tasks with it. */
+const OF_FARGATE_DISKS = ['kms:CreateGrant *', 'kms:GenerateDataKeyWithoutPlaintext *'];
+
 describe('no statement allows more than it must', () => {
   it.each([
-    ['lambda', lambdaCompute, false],
-    ['lambda', lambdaCompute, true],
-    ['lambda-gpu', lambdaGpuCompute, false],
-    ['lambda-gpu', lambdaGpuCompute, true],
-  ] as const)('%s, own key %3$s', (_, compute, hasKey) => {
+    ['lambda', lambdaCompute, false, []],
+    ['lambda', lambdaCompute, true, WILDCARDS],
+    ['lambda-gpu', lambdaGpuCompute, false, []],
+    ['lambda-gpu', lambdaGpuCompute, true, WILDCARDS],
+    ['ecs', ecsCompute, false, ['ecr:GetAuthorizationToken *']],
+    ['ecs', ecsCompute, true, ['ecr:GetAuthorizationToken *', ...OF_FARGATE_DISKS, ...WILDCARDS]],
+    ['ecs-gpu', ecsGpuCompute, false, OF_ECS],
+    ['ecs-gpu', ecsGpuCompute, true, [...OF_ECS, ...WILDCARDS]],
+  ] as const)('%s, own key %s', (_, compute, hasKey, expected) => {
     const stack = createStack();
     const encryptionKey = hasKey ? new Key(stack, 'Key') : undefined;
     const rights = allowedIn(templateOf(deployed({ compute: compute(), encryptionKey }, stack)));
     const wild = rights.filter((right) => / \*( if |$)|:\* /.test(right)).map((right) => right.split(' if ')[0]);
-    expect(wild.toSorted()).toEqual(hasKey ? WILDCARDS.toSorted() : []);
+    expect(wild.toSorted()).toEqual(expected.toSorted());
   });
 });
 

@@ -39,7 +39,7 @@ describe('npm run bench', () => {
       expect(code).toBe(0);
       const { scenarios, hops } = JSON.parse(stdout);
       expect(scenarios).toEqual([]);
-      expect(hops).toHaveLength(10);
+      expect(hops).toHaveLength(12);
       const [single, , packed] = hops;
       expect(single).toEqual({
         ...{ store: 'queue', encoding: 'json', requestsPerMessage: 1, resultsPerMessage: 1 },

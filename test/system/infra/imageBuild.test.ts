@@ -72,7 +72,7 @@ describe('a base image', () => {
     `123456789012.dkr.ecr.eu-central-1.amazonaws.com/team_a/base__x/node-js:24.2026-11@${DIGEST}`,
   ])('may be %s', (baseImage) => {
     expect(refusalOf({ image: undefined, models: 'models', imageBuild: { baseImage }, batchSize: 0 })).toMatch(
-      /^batchSize: expected [^;]*; [^;]*$/,
+      /^Test\/Scoring: batchSize: expected [^;]*; [^;]*$/,
     );
   });
 
@@ -82,25 +82,27 @@ describe('a base image', () => {
     ['a second line', 'public.ecr.aws/lambda/nodejs:24\nRUN true'],
   ])('is refused that is %s', (_, baseImage) => {
     expect(refused({ baseImage })).toBe(
-      `baseImage: expected a reference to an image, such as public.ecr.aws/lambda/nodejs:24@sha256: and the 64 digits of a digest, got '${baseImage}'; copy it from the registry`,
+      `Test/Scoring: baseImage: expected a reference to an image, such as public.ecr.aws/lambda/nodejs:24@sha256: and the 64 digits of a digest, got '${baseImage}'; copy it from the registry`,
     );
   });
 });
 
 describe("a GPU's image", () => {
   it('is refused with a base for Python that is no image', () => {
-    expect(refused({ pythonImage: 'Python' }, lambdaGpuCompute())).toMatch(/^pythonImage: expected a reference to an/);
+    expect(refused({ pythonImage: 'Python' }, lambdaGpuCompute())).toMatch(
+      /^Test\/Scoring: pythonImage: expected a reference to an/,
+    );
   });
 
   it('is refused with an index that is no address', () => {
     expect(refused({ pipIndexUrl: 'mirror.example/simple' }, lambdaGpuCompute())).toBe(
-      "pipIndexUrl: expected an address that begins with https:// or http://, got 'mirror.example/simple'; correct it",
+      "Test/Scoring: pipIndexUrl: expected an address that begins with https:// or http://, got 'mirror.example/simple'; correct it",
     );
   });
 
   it('is refused with a password for its index, which is not repeated', () => {
     expect(refused({ pipIndexUrl: 'https://me:secret@mirror.example' }, lambdaGpuCompute())).toBe(
-      'pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none',
+      'Test/Scoring: pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none',
     );
   });
 });
@@ -110,13 +112,13 @@ describe('what would have no effect is refused', () => {
     'without a GPU: %j',
     (imageBuild) => {
       const [key] = Object.keys(imageBuild);
-      expect(refused(imageBuild)).toBe(`${key}: expected only with a GPU, got none; leave it out`);
+      expect(refused(imageBuild)).toBe(`Test/Scoring: ${key}: expected only with a GPU, got none; leave it out`);
     },
   );
 
   it('with an image of your own', () => {
     expect(refusalOf({ imageBuild: { baseImage: 'node:24' } })).toBe(
-      'baseImage: expected only for an image that is built from models, got it with one of your own; leave it out',
+      'Test/Scoring: baseImage: expected only for an image that is built from models, got it with one of your own; leave it out',
     );
   });
 });
