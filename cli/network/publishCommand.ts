@@ -31,7 +31,7 @@ import {
   writeManifest,
 } from '../../lambda/aws/fetchModels.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
-import { MODEL_FILE, parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
+import { isServed, parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
 import { findModels } from '../../lambda/onnx/findModels.ts';
 import { openModelAlone } from '../../lambda/onnx/repository.ts';
 import { storeApart, weightsPath } from '../../lambda/onnx/weights.ts';
@@ -214,7 +214,7 @@ async function readModels(folder: string, apart: string): Promise<SourceFile[]> 
   const files: SourceFile[] = [];
   for (const path of deployedFiles(folder)) {
     const there = join(apart, path);
-    const isModel = path.endsWith(`/${MODEL_FILE}`);
+    const isModel = isServed(path);
     if (isModel) mkdirSync(dirname(there), { recursive: true });
     if (isModel && storeApart(join(folder, path), there)) {
       for (const part of [path, weightsPath(path)]) files.push(await readModelFile(apart, part));

@@ -16,7 +16,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { MODEL_FILE, MODEL_LAYOUT } from '../../lambda/core/places.ts';
+import { isServed, MODEL_LAYOUT } from '../../lambda/core/places.ts';
 import { walkModels } from '../../lambda/onnx/findModels.ts';
 import { storeApart } from '../../lambda/onnx/weights.ts';
 
@@ -175,7 +175,7 @@ function copyModels(from: string, to: string): void {
   }
   for (const file of deployedFiles(from)) {
     mkdirSync(dirname(join(to, file)), { recursive: true });
-    const isApart = file.endsWith(`/${MODEL_FILE}`) && storeApart(join(from, file), join(to, file));
+    const isApart = isServed(file) && storeApart(join(from, file), join(to, file));
     if (!isApart) copyFileSync(join(from, file), join(to, file));
   }
 }

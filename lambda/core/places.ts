@@ -106,3 +106,9 @@ export function isKeyPrefix(text: string): boolean {
   if (text.length > MAX_CHARACTERS || text.includes('..')) return false;
   return /^([A-Za-z0-9_-][A-Za-z0-9._-]*\/)+$/.test(text) && !/(^|\/)(requests|results)\//.test(text);
 }
+
+/** Whether a path from the model repository's folder is a model that hosts open: one deeper down is a file as any other. */
+export function isServed(path: string): boolean {
+  const [name, version = '', file, ...deeper] = path.split('/');
+  return name !== '' && isVersion(version) && file === MODEL_FILE && deeper.length === 0;
+}

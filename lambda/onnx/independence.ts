@@ -97,11 +97,15 @@ export async function checkRows(
     if (pool.length === 0 || isCutShort) break;
     const neighbourSets = neighbourSetsOfPool(pool, count, tried, isThorough);
     let dependent = await compare(neighbourSets, tried, observations);
-    if (dependent?.because !== undefined && usable.length > 1) {
+    if (dependent !== NO_MEMORY && dependent?.because !== undefined && usable.length > 1) {
       // A probe that cannot be run in company, or whose sums lose their digits, says nothing of ordinary ones.
       pool = poolOf(usable.slice(0, 1));
       observations.forget(count);
       dependent = await compare(neighbourSetsOfPool(pool, count, tried, isThorough), tried, observations);
+    }
+    if (dependent === NO_MEMORY) {
+      isCutShort = true;
+      break;
     }
     if (dependent?.because !== undefined && tried.allowedSizes.length === 0) {
       fewer = { rows: Math.max(...counts), tried: count, reason: dependent.finding, because: dependent.because };
@@ -164,6 +168,10 @@ async function firstThatRuns(
       const neighbourSets = isFirst ? [amongOthers, ...more] : [amongOthers];
       const dependent = await compare(neighbourSets, model, observations);
       if (dependent === undefined) return set;
+      if (dependent === NO_MEMORY) {
+        reason = `${set.name}: ${NO_MEMORY}`;
+        continue;
+      }
       const failed = dependent.because === 'failed' ? await whyNotAlone(set.probes, model, observations) : undefined;
       if (failed === undefined && (isFirst || dependent.because === undefined)) return dependent;
       reason = `${set.name}: ${failed ?? dependent.finding}`;
@@ -187,18 +195,21 @@ async function whyNotAlone(
   }
 }
 
+/** Such a run says nothing of its rows, here or where there is more memory. */
+const NO_MEMORY = 'there is no memory for a run';
+
 /** Runs companies one after the other; undefined where the answers of their rows stay what they were. */
 async function compare(
   neighbourSets: readonly (readonly Part[])[],
   model: Model,
   observations: Observations,
-): Promise<RowCheck | undefined> {
+): Promise<RowCheck | typeof NO_MEMORY | undefined> {
   for (const company of neighbourSets) {
     let run: TogetherRun;
     try {
       run = await runTogether(model, company);
     } catch (error) {
-      if (error instanceof OutOfMemoryError) return undefined;
+      if (error instanceof OutOfMemoryError) return NO_MEMORY;
       if (isNotTheRuns(error)) throw error;
       return failedAt(company.length, messageOf(error));
     }

@@ -18,7 +18,7 @@ import type { ModelConfig } from './modelConfig.ts';
 import { readGraph } from './modelFile.ts';
 import { decodeSamples, readSampleLines } from './probes.ts';
 import { readCost } from './profileFile.ts';
-import { findProof, keepProof, type Proved, proofPath } from './proof.ts';
+import { findProof, keepProof, type Proved, proofPath, stampOf } from './proof.ts';
 import { assignmentOf, type DeviceAssignment, hasDevices, nameOf, type Provider, runOnGpu } from './provider.ts';
 import { openWithProviders, type Session } from './session.ts';
 import { memoryOf, type RunReply, type TaskInput } from './sessionJobs.ts';
@@ -93,6 +93,13 @@ export async function loadModel(
   const transform = await transformOf(location, config, warn);
   const { allowProviderFallback, takesDevices = hasDevices } = options;
   const provable = !runOnGpu(config.providers ?? options.providers);
+  if (options.keepsProof === true && !provable) {
+    const given = (config.providers ?? options.providers).map(nameOf).join(', ');
+    throw new Error(
+      `${location.path}: expected the provider cpu alone, because others are proved at each start, got ${given}`,
+    );
+  }
+  const stamp = provable ? stampOf(location, config) : '';
   const proof =
     provable && !options.ignoreKept && !options.isThorough ? findProof(location, config, options) : undefined;
   // The model is read for its digest while it is opened, unless the proof says how to open it.
@@ -113,7 +120,10 @@ export async function loadModel(
     const cost = options.ignoreKept ? undefined : await costOf(location, config, providers, warn);
     const model = { ...toModel(location, contract, session, config, options.maxBatchRows), cost, transform };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
-    const proved = (await proof?.isOfModel) && proof ? await restore(model, proof.found, location, warn) : undefined;
+    const proved =
+      proof !== undefined && (await proof.isOfModel) && isUnchanged(location, config, stamp, warn)
+        ? await restore(model, proof.found, location, warn)
+        : undefined;
     const keepsProof = provable && proved === undefined && options.keepsProof === true;
     const prepared =
       proved ??
@@ -136,7 +146,7 @@ export async function loadModel(
     options.assigned?.(assignment);
     const finalThreads =
       proved === undefined ? await session.warmedUp() : (threads ?? threadsOf(config.sessionOptions));
-    if (keepsProof) await keepProof(location, config, toProved(model, prepared, finalThreads));
+    if (keepsProof) await keepProof(location, config, toProved(model, prepared, finalThreads), stamp);
     const { libraryMs } = session.metadata;
     const loadMs = openedAt - startedAt - libraryMs;
     options.loaded?.({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads: finalThreads });
@@ -145,6 +155,20 @@ export async function loadModel(
     await session.close();
     throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });
   }
+}
+
+/** Whether what was opened is what the digest is of. */
+function isUnchanged(
+  location: ModelLocation,
+  config: ModelConfig,
+  stamp: string,
+  warn: (message: string) => void,
+): boolean {
+  if (stampOf(location, config) === stamp) return true;
+  warn(
+    `${proofPath(location.path)}: expected files that stay as they are while the model is opened, got others; it is proved at start`,
+  );
+  return false;
 }
 
 /** The model as its proof says; undefined, with a warning, where it does not run so. */

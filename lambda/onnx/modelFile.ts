@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
 
 /** Fields of a `ModelProto`. */
@@ -64,6 +64,13 @@ function checkExternalFiles(file: number, size: number, path: string): void {
       throw new Error(
         `${path}: expected its weights in the file '${location}' beside it, got none; put it there, or export the ` +
           'model as one file',
+      );
+    }
+    // ONNX Runtime looks at where links lead, and what is copied or published has no links any more.
+    const folders = [realpathSync(dirname(path)), dirname(realpathSync(path))];
+    if (!folders.some((folder) => realpathSync(beside).startsWith(`${folder}${sep}`))) {
+      throw new Error(
+        `${path}: expected its weights in files beside it, got '${location}', a link out of the folder; put the file there`,
       );
     }
     if (found.size < bytes) {

@@ -4,8 +4,10 @@ import { cpus } from 'node:os';
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
+import { CONFIG_FILE } from '../core/places.ts';
 import type { ModelLocation } from './findModels.ts';
 import { isNotThere, type ModelConfig, readJsonIfThere } from './modelConfig.ts';
+import { externalFilesOf } from './modelFile.ts';
 import { SAMPLES_FILE } from './probes.ts';
 import { runtimeVersion } from './profileFile.ts';
 import { sessionSettings } from './sessionJobs.ts';
@@ -54,6 +56,8 @@ const found = z.strictObject({
 export type Proved = z.infer<typeof found>;
 
 const FORMAT = 1;
+/** To be raised with every change of what the checks try, compare or conclude: what older ones found is not believed. */
+const CHECKS = 1;
 
 const schema = z.strictObject({
   format: z.literal(FORMAT, { error: `expected ${FORMAT}, as this version of batchscore writes it` }),
@@ -173,11 +177,27 @@ function keysWithoutModel({ folder }: ModelLocation, config: ModelConfig): Omit<
   const transform = config.transform === undefined ? undefined : digestOfFile(join(folder, config.transform));
   const session = Object.entries(sessionSettings(config.sessionOptions?.extra)).toSorted();
   return {
-    settings: hash('sha256', JSON.stringify([config, transform, session])),
+    settings: hash('sha256', JSON.stringify([CHECKS, config, transform, session])),
     samples: digestOfFile(join(folder, SAMPLES_FILE)),
     runtime: runtimeVersion(),
     instructions: instructionSet(),
   };
+}
+
+/**
+ * Which files all of it is read from, as the system tells them apart: while it stays what it was, what was opened in
+ * between is what a digest is of.
+ *
+ * @throws Error of the system when a file cannot be looked at
+ */
+export function stampOf({ path, folder }: ModelLocation, { transform }: ModelConfig): string {
+  const beside = [CONFIG_FILE, SAMPLES_FILE, ...(transform === undefined ? [] : [transform])];
+  return [path, ...externalFilesOf(path), ...beside.map((name) => join(folder, name))]
+    .map((file) => {
+      const found = statSync(file, { bigint: true, throwIfNoEntry: false });
+      return [file, found?.dev, found?.ino, found?.size, found?.mtimeNs, found?.ctimeNs].join();
+    })
+    .join('\n');
 }
 
 /** Of nothing where it is not there. */
@@ -221,9 +241,15 @@ function readStart(path: string): string {
 /**
  * Writes what was found beside the model, in place of what was there: whole, or not at all.
  *
+ * @param stamp of before the model was opened
  * @throws Error naming the file, where it cannot be written
  */
-export async function keepProof(location: ModelLocation, config: ModelConfig, proved: Proved): Promise<void> {
+export async function keepProof(
+  location: ModelLocation,
+  config: ModelConfig,
+  proved: Proved,
+  stamp: string,
+): Promise<void> {
   const path = proofPath(location.path);
   const digest = (await modelDigest(location.path)).replace('sha256:', '');
   const content = schema.omit({ checksum: true }).parse({
@@ -231,6 +257,9 @@ export async function keepProof(location: ModelLocation, config: ModelConfig, pr
     keys: { model: digest, ...keysWithoutModel(location, config) },
     found: proved,
   });
+  if (stampOf(location, config) !== stamp) {
+    throw new Error('expected a model that stays as it is while it is proved, got files that changed; prove it again');
+  }
   const part = `${path}.part`;
   try {
     writeFileSync(part, `${JSON.stringify({ ...content, checksum: checksumOf(content) }, null, 1)}\n`);

@@ -50,10 +50,12 @@ function planApart(path: string): Apart | undefined {
     const isApart = externalFilesOf(path).length > 0 || existsSync(weightsPath(path));
     if (size < MIN_BYTES || isApart) return undefined;
     const read = createReader(file);
+    // Nothing is copied of a model whose bytes are elsewhere, such as the attributes of trees.
+    if (rawBytes(read, size) < MIN_BYTES) return undefined;
     const weights: Apart['weights'][number][] = [];
     const move = (tensor: Field): Buffer | undefined => {
-      const raw = [...fieldsOfFile(read, tensor.start, tensor.end)].find(({ number }) => number === TENSOR.rawData);
-      if (raw === undefined || raw.end - raw.start < MIN_TENSOR_BYTES) return undefined;
+      const raw = rawDataOf(read, tensor);
+      if (raw === undefined) return undefined;
       const before = weights.at(-1);
       const end = before === undefined ? 0 : before.offset + before.end - before.start;
       const offset = Math.ceil(end / PAGE_BYTES) * PAGE_BYTES;
@@ -67,10 +69,28 @@ function planApart(path: string): Apart | undefined {
           )
         : undefined,
     );
-    return weights.reduce((sum, { start, end }) => sum + end - start, 0) < MIN_BYTES ? undefined : { graph, weights };
+    return { graph, weights };
   } finally {
     closeSync(file);
   }
+}
+
+/** Where the bytes are that would move; undefined where none would. */
+function rawDataOf(read: Read, tensor: Field): Field | undefined {
+  const raw = [...fieldsOfFile(read, tensor.start, tensor.end)].findLast(({ number }) => number === TENSOR.rawData);
+  return raw === undefined || raw.end - raw.start < MIN_TENSOR_BYTES ? undefined : raw;
+}
+
+function rawBytes(read: Read, size: number): number {
+  let bytes = 0;
+  for (const graph of fieldsOfFile(read, 0, size)) {
+    if (graph.number !== MODEL_GRAPH) continue;
+    for (const field of fieldsOfFile(read, graph.start, graph.end)) {
+      const raw = field.number === GRAPH_INITIALIZER ? rawDataOf(read, field) : undefined;
+      if (raw !== undefined) bytes += raw.end - raw.start;
+    }
+  }
+  return bytes;
 }
 
 /** A message, with some of its fields replaced. */

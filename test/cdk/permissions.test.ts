@@ -248,7 +248,7 @@ describe('no statement allows more than it must', () => {
     ['ecs', ecsCompute, true, ['ecr:GetAuthorizationToken *', ...OF_FARGATE_DISKS, ...WILDCARDS]],
     ['ecs-gpu', ecsGpuCompute, false, OF_ECS],
     ['ecs-gpu', ecsGpuCompute, true, [...OF_ECS, ...WILDCARDS]],
-  ] as const)('%s, own key %s', (_, compute, hasKey, expected) => {
+  ] as const)('%s, own key or none: %#', (_, compute, hasKey, expected) => {
     const stack = createStack();
     const encryptionKey = hasKey ? new Key(stack, 'Key') : undefined;
     const rights = allowedIn(templateOf(deployed({ compute: compute(), encryptionKey }, stack)));

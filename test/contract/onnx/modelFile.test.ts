@@ -1,3 +1,4 @@
+import { symlinkSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
@@ -83,6 +84,10 @@ describe('weights in another file', () => {
     await expect(openModels({}, { directory })).rejects.toThrow(
       `${directory}/m/1/model.onnx: expected its weights in files beside it, got '../w.bin', which ONNX Runtime does not`,
     );
+
+    const linked = await inFolder(modelWithWeightsIn('w.bin'), { 'm/w.bin': WEIGHTS });
+    symlinkSync('../w.bin', `${linked}/m/1/w.bin`);
+    await expect(openModels({}, { directory: linked })).rejects.toThrow("got 'w.bin', a link out of the folder");
   });
 });
 

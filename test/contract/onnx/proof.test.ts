@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { renameSync, writeFileSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
@@ -93,6 +94,25 @@ describe('a proof beside a model', () => {
     expect(warnings[0]).toMatch(
       /^proof\.json: expected a proof of this model \(SHA-256 [0-9a-f]{64}\), got one of [0-9a-f]{64}; the model is proved at start: run batchscore inspect --prove again, or delete it$/,
     );
+  });
+
+  it('is neither kept nor believed where another model takes the place of the one that it is of meanwhile', async () => {
+    const mixing = MIXING['softmax over axis 0']?.() as Uint8Array;
+    const replaceIn = (directory: string) => (): boolean => {
+      writeFileSync(join(directory, 'other'), mixing);
+      renameSync(join(directory, 'other'), join(directory, 'model/1/model.onnx'));
+      return false;
+    };
+    const sound = { 'model/1/model.onnx': SOUND['softmax over a row']?.() as Uint8Array };
+    const proving = await modelsDirectory(sound);
+    const refused = openModels({}, { directory: proving, keepsProof: true, assigned: replaceIn(proving) });
+    await expect(refused).rejects.toThrow('expected a model that stays as it is while it is proved');
+    await expect(stat(join(proving, PLACE))).rejects.toThrow('ENOENT');
+
+    const { proof } = await prove(sound);
+    const directory = await modelsDirectory({ ...sound, [PLACE]: { ...proof } });
+    const { model } = await start({}, { directory, takesDevices: replaceIn(directory) });
+    expect(model.independence).toBe('dependent');
   });
 
   it('is of the weights in other files too', async () => {
