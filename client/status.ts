@@ -13,7 +13,7 @@ import { plural } from '../lambda/core/failure.ts';
 import { parseIfJson } from '../lambda/core/json.ts';
 import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../lambda/core/record.ts';
 import type { Settings } from './clientOptions.ts';
-import type { ReadStored, ScoringResult } from './readResult.ts';
+import { placeOf, type ReadStored, resultOf, type ScoringResult } from './readResult.ts';
 
 /** What became of one message, as far as those that can be asked know. */
 export interface MessageStatus {
@@ -36,7 +36,7 @@ interface Dependencies extends Pick<Settings, 'sqs' | 'dynamodb' | 'requestQueue
 
 export async function statusOf(id: string, deps: Dependencies): Promise<MessageStatus> {
   const { sqs, requestQueueUrls, resultTable: table } = deps;
-  const [messageId = ''] = id.split('/');
+  const { messageId } = placeOf(id);
   const notTold: string[] = [];
   const ask = async <T>(whom: string, answer: Promise<T>): Promise<T | undefined> => {
     return await answer.catch((error) => void notTold.push(`${whom} could not be asked: ${describeError(error)}`));
@@ -47,7 +47,10 @@ export async function statusOf(id: string, deps: Dependencies): Promise<MessageS
     );
   } else {
     const result = await ask(`the result table ${table}`, resultIn(table, messageId, deps));
-    if (result !== undefined) return { messageId, state: 'answered', where: table, result, notTold };
+    if (result !== undefined) {
+      const own = 'results' in result ? resultOf(id, result) : result;
+      return { messageId, state: 'answered', where: table, result: own, notTold };
+    }
   }
   const asked = requestQueueUrls.map((url) => ask(`the request queue ${url}`, attributesOf(url, sqs)));
   const queues = (await Promise.all(asked)).filter((queue) => queue !== undefined);
@@ -115,7 +118,10 @@ async function deadLetter(arn: string, messageId: string, sqs: SQSClient, notTol
         ReceiptHandle,
         VisibilityTimeout: 0,
       }));
-      await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
+      await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries })).catch((error) => {
+        const why = describeError(error);
+        notTold.push(`dead letters could not be given back, and come back after ${HIDDEN_SECONDS} s: ${why}`);
+      });
     }
   }
   if (found !== undefined) {

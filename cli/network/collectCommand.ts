@@ -205,7 +205,8 @@ async function runStatus(args: readonly string[], streams: Streams): Promise<num
     const lines = [`${known.messageId}: ${inWords(known)}${code === undefined ? '' : `, with ${code}: ${error}`}`];
     for (const one of known.notTold) lines.push(`not told: ${one}`);
     streams.stdout.write(`${options.json ? JSON.stringify({ ...known, code, error }) : lines.join('\n')}\n`);
-    if (known.state === 'dead' || code !== undefined) return SOME_FAILED;
+    const hasFailed = result !== undefined && 'results' in result && result.results.some((one) => 'error' in one);
+    if (known.state === 'dead' || code !== undefined || hasFailed) return SOME_FAILED;
     return known.state === 'answered' ? 0 : SOME_MISSING;
   } finally {
     await close();
@@ -216,8 +217,8 @@ function inWords({ state, where, receives, sentAt }: MessageStatus): string {
   return {
     answered: `answered, in the result table ${where}`,
     dead: `in the dead letters ${where}, sent ${sentAt?.toISOString()}, received ${receives} times with this look; the log line "records go back to SQS" has the reason`,
-    pending: 'not answered, perhaps still on its way',
-    unknown: 'not answered, not among the dead letters, and nothing is on its way',
+    pending: 'not found, perhaps still on its way',
+    unknown: 'not found where it could be asked for, and nothing is on its way',
   }[state];
 }
 

@@ -29,6 +29,8 @@ export interface Quarantine {
   score(bodies: readonly KeyedBody[], time: TimeLimit, sink: ReplySink, inHost: ScoreInHost): Promise<void>;
   /** Whether children can be had, as far as is known. */
   isOpen(): boolean;
+  /** Whether a model ended too many children one after the other. */
+  isBroken(): boolean;
 }
 
 type ScoreInHost = (bodies: readonly number[]) => Promise<void>;
@@ -72,6 +74,7 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
       await Promise.all(Array.from(byName, ([name, those]) => wardOf(name).score(new Map(those), time, sink, inHost)));
     },
     isOpen: () => !isShort && ![...wards.values()].some((ward) => ward.isInHost()),
+    isBroken: () => [...wards.values()].some((ward) => ward.isBroken()),
   };
 }
 
@@ -79,6 +82,7 @@ interface Ward {
   readonly score: ScoreOfModel;
   /** Whether its bodies are scored in the host for now. */
   isInHost(): boolean;
+  isBroken(): boolean;
 }
 
 /** @param pending bodies by index. Those that get a reply are taken out of it */
@@ -110,6 +114,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
   let isWarned = false;
 
   const isInHost = (): boolean => performance.now() < inHostUntil;
+  const isBroken = (): boolean => performance.now() < brokenUntil;
   const endChild = async (): Promise<void> => {
     const ending = child?.end();
     child = undefined;
@@ -171,7 +176,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
     const struck = new Set<number>();
     let isAlone = pending.size === 1;
     while (pending.size > 0 && !time.signal.aborted) {
-      if (performance.now() < brokenUntil) {
+      if (isBroken()) {
         return await settle(Array.from(pending.keys(), (of) => ({ of, failure: broken(title) })));
       }
       const open = await openChild(time.signal);
@@ -223,7 +228,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
     last = mine.catch(() => {});
     await mine;
   };
-  return { score, isInHost };
+  return { score, isInHost, isBroken };
 }
 
 const MIB = 1024 * 1024;

@@ -42,9 +42,13 @@ export function failedKey(folder: string, part: number, piece: number): string {
   return `${failedKeys(folder)}${place(part, piece)}.json`;
 }
 
-/** Of what is known of a piece that ends its calls. */
+/** Of pieces that calls have died of. */
+export function suspectKeys(folder: string): string {
+  return `${folder}suspects/`;
+}
+
 export function suspectKey(folder: string, part: number, piece: number): string {
-  return `${folder}suspects/${place(part, piece)}.json`;
+  return `${suspectKeys(folder)}${place(part, piece)}.json`;
 }
 
 export function headKey(folder: string): string {

@@ -24,7 +24,7 @@ import {
   readHead,
   readParts,
   reportKeys,
-  suspectKey,
+  suspectKeys,
 } from './jobObjects.ts';
 import {
   type Compression,
@@ -371,11 +371,9 @@ async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobH
   const parts = await readParts(storage, planKey(folder, 1));
   const missing = parts.flatMap((part) => missingOf(part, head, reported.get(part.part) ?? NONE));
   for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
+  for await (const { key: suspect } of storage.list(suspectKeys(folder))) await storage.remove(suspect);
   for (const [part, pieces] of failed) {
-    for (const piece of pieces) {
-      await storage.remove(failedKey(folder, part, piece));
-      await storage.remove(suspectKey(folder, part, piece));
-    }
+    for (const piece of pieces) await storage.remove(failedKey(folder, part, piece));
   }
   // Nothing is missing: the map is given a part without pieces, and the job is finished anew.
   await storage.put(key, linesOfPlan(missing.length > 0 ? missing : [{ part: 0, start: 0, end: 0, only: [] }]));

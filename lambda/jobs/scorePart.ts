@@ -198,6 +198,8 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     const last = rows.isLast && part.end === undefined && part.rows === undefined ? { last: true as const } : {};
     written = finishPiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last });
     written.catch(() => {});
+    // What comes next may end the process: without its report, this piece would be taken for the culprit.
+    if (isSuspect) await written;
     before = piece;
     piece = following;
   }

@@ -154,7 +154,7 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
       for (const [index, row] of rows.entries()) {
         const first = replies.get(index);
         // Row after row has ended its process: it is the model, and others would fare no better.
-        if (isSuspect && first !== undefined && isHandedBack(first) && first.failure.code === 'MODEL_UNAVAILABLE') {
+        if (isSuspect && first !== undefined && isHandedBack(first) && quarantine()?.isBroken()) {
           throw new Error(first.failure.message);
         }
         // Another try may not meet what a row failed by for now; one for which there was no time is left for later.

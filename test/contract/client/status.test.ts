@@ -127,7 +127,7 @@ describe('the status of a message', () => {
     ]);
     expect(await said(pending)).toEqual([
       1,
-      expect.stringMatching(/^\S+: not answered, perhaps still on its way\nnot told: which/),
+      expect.stringMatching(/^\S+: not found, perhaps still on its way\nnot told: which/),
     ]);
   });
 });

@@ -39,9 +39,9 @@ describe('a job with rows that end the process', () => {
   it('has an error for each of them and the answers to all others', async () => {
     const bucket = await server.bucket();
     const culprits = new Map([
-      [7, CULPRIT.traps],
-      [8, CULPRIT.traps],
-      [40, CULPRIT.traps],
+      [27, CULPRIT.traps],
+      [28, CULPRIT.traps],
+      [50, CULPRIT.traps],
     ]);
     const lines = Array.from({ length: ROWS }, (_, row) =>
       JSON.stringify({
@@ -65,6 +65,9 @@ describe('a job with rows that end the process', () => {
       AWS_SECRET_ACCESS_KEY: 'test',
       AWS_ENDPOINT_URL_S3: server.endpoint(),
       BATCHSCORE_MODELS_DIR: directory,
+      // About twenty rows a piece: what ends the process is in the second and the third.
+      BATCHSCORE_JOBS_PIECE_BYTES: '2000',
+      BATCHSCORE_JOBS_PART_BYTES: '1000000',
     });
     const input = { bucket, key: 'in/rows.jsonl', etag: ETag, bytes: ContentLength };
     const start = { ...input, job: 'job', run: 1, folder: FOLDER, concurrency: 1, spec: {} };
@@ -75,7 +78,8 @@ describe('a job with rows that end the process', () => {
     do {
       const answer = await calls.call<ScoreEvent>(event);
       const error = { Error: 'Runtime.ExitError', Cause: 'the process ended' };
-      event = answer ?? ((await calls.call<ScoreEvent>({ ...event, action: 'skip', error })) as ScoreEvent);
+      const { next: _, ...rest } = event;
+      event = answer ?? ((await calls.call<ScoreEvent>({ ...rest, action: 'skip', error })) as ScoreEvent);
     } while (event.next !== undefined);
 
     const keys = (await server.keys(bucket)).filter((key) => key.startsWith(`${FOLDER}data/`));
@@ -84,6 +88,6 @@ describe('a job with rows that end the process', () => {
     expect(answers).toEqual(
       Array.from({ length: ROWS }, (_, row) => [String(row), culprits.has(row) ? 'MODEL_CRASHED' : 10 * row]),
     );
-    expect(calls.died()).toBe(1);
+    expect(calls.died()).toBeGreaterThan(1);
   });
 });

@@ -163,6 +163,20 @@ describe('decodeBatch', () => {
     expect(told(answers)).toEqual([3, expect.stringContaining('to settle within 40 ms'), 'nobody waits', 9]);
   });
 
+  it('that gives promises, one of which never settles, costs the others nothing but time', async () => {
+    const path = join(await modelsDirectory({}), 'transform.mjs');
+    const code = `export const decodeBatch = (bodies) => bodies.map(async ({ value }) => {
+      if (value === 2) await new Promise(() => {});
+      return [{ name: 'x', datatype: 'FP32', shape: [1, 1], data: [value] }];
+    });`;
+    await writeFile(path, code);
+    const { answers } = await score(
+      await loadTransform(path, () => {}, 40),
+      [1, 2, 3].map((value) => own(value)),
+    );
+    expect(told(answers)).toEqual([3, expect.stringContaining('to settle within 5000 ms'), 7]);
+  });
+
   it('may change and keep what it is given: a call after it sees none of that', async () => {
     const decodeBatch = ((bodies: { value: { of?: number[] } }[]) => {
       const values = bodies.map(({ value }) => value.of?.pop());
