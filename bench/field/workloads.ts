@@ -105,9 +105,9 @@ export function bodyOf(message: Message): string {
 function joined(messages: readonly Message[]): Message {
   const [first] = messages as [Message];
   if (messages.length === 1) return first;
-  const inputs = first.inputs.map(({ name, datatype, shape: [, ...rest] }, index) => {
+  const inputs = first.inputs.map(({ name, datatype, shape: [, size, ...rest] }, index): InputTensor => {
     const data = Float32Array.from(messages.flatMap(({ inputs }) => Array.from(inputs[index]?.data as Float32Array)));
-    return { name, datatype, shape: [messages.length, ...rest] as unknown as InputTensor['shape'], data };
+    return { name, datatype, shape: [messages.length, size, ...rest], data };
   });
   return { ...first, inputs };
 }

@@ -17,8 +17,8 @@ export type RowData = Float32Array | BigInt64Array | Uint8Array;
 export interface InputTensor {
   readonly name: string;
   readonly datatype: 'FP32' | 'INT64' | 'UINT8';
-  /** `[1, …]`; where lengths differ, axis 1 is the length. */
-  readonly shape: readonly [1, number, ...number[]];
+  /** `[rows, …]`, one row as drawn; where lengths differ, axis 1 is the length. */
+  readonly shape: readonly [number, number, ...number[]];
   readonly data: RowData;
 }
 
