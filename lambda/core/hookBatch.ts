@@ -60,7 +60,7 @@ export function createHookBatch<In, Out>(
         entries.map(({ fresh }) => fresh()),
         context,
       );
-      const given = await raceAbort(settled(asked), signal);
+      const given = await raceAbort(Promise.resolve(asked), signal);
       if (Array.isArray(given) && given.length === entries.length) return given;
       const got = Array.isArray(given) ? given.length : preview(given);
       throw new HookError(`expected the transform's ${name} to return ${plural(entries.length, 'result')}, got ${got}`);
@@ -114,12 +114,6 @@ export function createHookBatch<In, Out>(
       });
     },
   };
-}
-
-/** Results may be promises as well: none of them may outlast the call. */
-async function settled(asked: unknown): Promise<unknown> {
-  const results = await asked;
-  return Array.isArray(results) ? await Promise.all(results) : results;
 }
 
 const OUT_OF_TIME = failure(

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
-import { deferred } from '../core/concurrency.ts';
+import { allThere, deferred } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
 import { HOOK_LIMIT_MS } from '../core/hookBatch.ts';
 import type { Transform } from '../core/model.ts';
@@ -74,7 +74,7 @@ function guarded(hook: Hook, name: string, limitMs: number, warnOfStray: (error:
       warnOfStray(error);
       fail?.(error);
     };
-    const asked = withStrayErrorsTo(onStrayError, () => hook(...given));
+    const asked = settled(withStrayErrorsTo(onStrayError, () => hook(...given)));
     if (!(asked instanceof Promise)) return asked;
     const { promise, resolve, reject } = deferred<unknown>();
     fail = reject;
@@ -83,6 +83,12 @@ function guarded(hook: Hook, name: string, limitMs: number, warnOfStray: (error:
     asked.then(resolve, reject).finally(() => clearTimeout(timer));
     return promise;
   };
+}
+
+/** A promise of what is promised, or of an array in which something is; anything else as it is. */
+function settled(asked: unknown): unknown {
+  if (asked instanceof Promise) return asked.then(settled);
+  return Array.isArray(asked) ? allThere(asked) : asked;
 }
 
 /**

@@ -1,5 +1,33 @@
-import type { Outcome } from '../../../../lambda/core/record.ts';
-import { type MemoryWriter, messageIdOf } from '../../../helpers/scoring.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
+import type { TransformReport } from '../../../../lambda/core/observer.ts';
+import type { Outcome, TimeLimit } from '../../../../lambda/core/record.ts';
+import { scoreRecords } from '../../../../lambda/hosts/records.ts';
+import {
+  enoughTime,
+  type MemoryWriter,
+  messageIdOf,
+  repositoryOf,
+  scoringDependencies,
+  standardRecords,
+} from '../../../helpers/scoring.ts';
+
+/** Scores bodies with the models, and tells what their transforms' batch hooks were called for. */
+export async function scoreWith(
+  models: readonly Model[],
+  bodies: readonly unknown[],
+  {
+    time = enoughTime(),
+    payloads,
+  }: { readonly time?: TimeLimit; readonly payloads?: ReadonlyMap<string, string> } = {},
+) {
+  const reader = payloads && { read: async ({ key }: { readonly key: string }) => payloads.get(key) ?? '' };
+  const deps = scoringDependencies({ models: repositoryOf(...models), payloads: reader });
+  const reports: TransformReport[] = [];
+  const observer = { ...deps.observer, transformed: (report: TransformReport) => void reports.push(report) };
+  const outcomes = await scoreRecords(standardRecords(bodies), { ...deps, observer }, time);
+  const answers = bodies.flatMap((_, index) => deps.writer.documentsOf(messageIdOf(index)).flat());
+  return { deps, outcomes, reports, answers: answers as Record<string, unknown>[] };
+}
 
 /** What is written under the ID of the record at `index`, in short: `y` of the line model, or the error code. */
 export function answerTo(writer: MemoryWriter, index: number): unknown {

@@ -1,16 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Transform, TransformInput, TransformOutputs } from '../../../../lambda/core/model.ts';
-import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import {
-  enoughTime,
-  lineModel,
-  lineRequest,
-  messageIdOf,
-  repositoryOf,
-  scoringDependencies,
-  standardRecords,
-} from '../../../helpers/scoring.ts';
-import { statuses } from './answers.ts';
+import { lineModel, lineRequest, messageIdOf } from '../../../helpers/scoring.ts';
+import { scoreWith, statuses } from './answers.ts';
 
 /** Takes `{"celsius": […]}`. */
 const FAHRENHEIT: Transform = {
@@ -24,11 +15,8 @@ const FAHRENHEIT: Transform = {
   },
 };
 
-async function score(transform: Transform, bodies: readonly unknown[], maxBatchRows = 512) {
-  const deps = scoringDependencies({ models: repositoryOf(lineModel({ transform, maxBatchRows })) });
-  const outcomes = await scoreRecords(standardRecords(bodies), deps, enoughTime());
-  return { deps, outcomes, answers: bodies.flatMap((_, index) => deps.writer.documentsOf(messageIdOf(index))) };
-}
+const score = (transform: Transform, bodies: readonly unknown[], maxBatchRows = 512) =>
+  scoreWith([lineModel({ transform, maxBatchRows })], bodies);
 
 function gives(...inputs: readonly unknown[]): Transform {
   return { decode: () => inputs as readonly TransformInput[] };

@@ -9,21 +9,10 @@ import type {
   TransformInput,
   TransformOutputs,
 } from '../../../../lambda/core/model.ts';
-import type { TransformReport } from '../../../../lambda/core/observer.ts';
-import type { TimeLimit } from '../../../../lambda/core/record.ts';
-import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { loadTransform } from '../../../../lambda/onnx/loadTransform.ts';
 import { modelsDirectory } from '../../../helpers/openModels.ts';
-import {
-  enoughTime,
-  lineModel,
-  lineRequest,
-  messageIdOf,
-  repositoryOf,
-  scoringDependencies,
-  standardRecords,
-} from '../../../helpers/scoring.ts';
-import { statuses } from './answers.ts';
+import { enoughTime, lineModel, lineRequest } from '../../../helpers/scoring.ts';
+import { scoreWith, statuses } from './answers.ts';
 
 type DecodeBatch = BatchHook<TransformBody, readonly TransformInput[]>;
 type EncodeBatch = BatchHook<TransformOutputs, unknown>;
@@ -34,23 +23,11 @@ const inputsOf = (value: unknown): TransformInput[] => [
 const own = (value: unknown, more = {}) => ({ model_name: 'own', value, ...more });
 const plain = (value: number) => lineRequest([value], { model_name: 'line' });
 
-interface Options {
-  readonly time?: TimeLimit;
-  readonly maxBatchRows?: number;
-  readonly payloads?: ReadonlyMap<string, string>;
-}
+type Options = NonNullable<Parameters<typeof scoreWith>[2]> & { readonly maxBatchRows?: number };
 
 /** Scores bodies with the models `line` and `own`, which has the transform. */
-async function score(transform: Transform, bodies: readonly unknown[], options: Options = {}) {
-  const { time = enoughTime(), maxBatchRows = 512, payloads } = options;
-  const models = repositoryOf(lineModel(), lineModel({ name: 'own', transform, maxBatchRows }));
-  const reader = payloads && { read: async ({ key }: { readonly key: string }) => payloads.get(key) ?? '' };
-  const deps = scoringDependencies({ models, payloads: reader });
-  const reports: TransformReport[] = [];
-  const observer = { ...deps.observer, transformed: (report: TransformReport) => void reports.push(report) };
-  const outcomes = await scoreRecords(standardRecords(bodies), { ...deps, observer }, time);
-  const answers = bodies.flatMap((_, index) => deps.writer.documentsOf(messageIdOf(index)).flat());
-  return { deps, outcomes, reports, answers: answers as Record<string, unknown>[] };
+function score(transform: Transform, bodies: readonly unknown[], { maxBatchRows = 512, ...options }: Options = {}) {
+  return scoreWith([lineModel(), lineModel({ name: 'own', transform, maxBatchRows })], bodies, options);
 }
 
 /** What became of each request: `y = 2x + 1`, or what was said of it. */
@@ -174,7 +151,7 @@ describe('decodeBatch', () => {
       await loadTransform(path, () => {}, 40),
       [1, 2, 3].map((value) => own(value)),
     );
-    expect(told(answers)).toEqual([3, expect.stringContaining('to settle within 5000 ms'), 7]);
+    expect(told(answers)).toEqual([3, expect.stringContaining('to settle within 40 ms'), 7]);
   });
 
   it('may change and keep what it is given: a call after it sees none of that', async () => {
