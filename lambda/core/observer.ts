@@ -78,6 +78,17 @@ export interface Observer {
   problem(error: unknown): void;
 }
 
+/** Hears nothing. */
+export const SILENT: Observer = {
+  microBatch: () => {},
+  decoded: () => {},
+  checked: () => {},
+  batchMismatch: () => {},
+  written: () => {},
+  runAbandoned: () => {},
+  problem: () => {},
+};
+
 /** The CloudWatch namespace of every metric. */
 export const METRIC_NAMESPACE = 'batchscore';
 /** The dimension that carries the deployment's service name. */

@@ -4,7 +4,7 @@ import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, reasonOf } from '../core/failure.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
 import type { ModelRepository } from '../core/model.ts';
-import type { Observer } from '../core/observer.ts';
+import { type Observer, SILENT } from '../core/observer.ts';
 import { plan } from '../core/plan.ts';
 import { NO_DEADLINE, type TimeLimit } from '../core/record.ts';
 import { type HandedBack, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
@@ -66,16 +66,6 @@ export interface RowScoring {
 /** What a call of a job holds of answers: twice what a step should give. */
 export const MAX_CHARACTERS_HELD = 16 * 1024 * 1024;
 
-const NOBODY: Observer = {
-  microBatch: () => {},
-  decoded: () => {},
-  checked: () => {},
-  batchMismatch: () => {},
-  written: () => {},
-  runAbandoned: () => {},
-  problem: () => {},
-};
-
 /**
  * The core over rows of a file. There is nothing to hand a row back to: a row that fails for now has one more try, alone,
  * and then an error result. Payload pointers are refused, not followed.
@@ -95,7 +85,7 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
   };
   let opened: Quarantine | undefined;
   const quarantine = (): Quarantine | undefined => {
-    opened ??= openQuarantine?.({ models, batching: kept.batching, observer: { ...NOBODY, ...observer } });
+    opened ??= openQuarantine?.({ models, batching: kept.batching, observer: { ...SILENT, ...observer } });
     return opened;
   };
   return {
@@ -105,7 +95,7 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
         lastProblem = error;
         observer.problem?.(error);
       };
-      const deps = { ...kept, observer: { ...NOBODY, ...observer, problem } };
+      const deps = { ...kept, observer: { ...SILENT, ...observer, problem } };
       const replies = new Map<number, Reply>();
       const letGo = new Set<number>();
       let held = 0;

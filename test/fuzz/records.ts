@@ -10,6 +10,7 @@ import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
 import { createS3Client, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
 import { ERROR_CODES, type ErrorCode } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
+import { SILENT } from '../../lambda/core/observer.ts';
 import { parsePointer, pointerBody } from '../../lambda/core/record.ts';
 import type { Datatype } from '../../lambda/core/tensor.ts';
 import { compose } from '../../lambda/hosts/compose.ts';
@@ -195,7 +196,7 @@ export async function openRecords(): Promise<Target> {
     {
       clients: { sqs: results.sqs, s3: () => s3, dynamodb: never },
       telemetry: {
-        observer: { ...NOBODY, problem: (error) => void problems.push(error) },
+        observer: { ...SILENT, problem: (error) => void problems.push(error) },
         outcomes: (outcomes) => {
           for (const outcome of outcomes) if (outcome.status === 'retry') problems.push(outcome.failure.message);
         },
@@ -360,15 +361,6 @@ function createResultQueue() {
 }
 
 const RECORD = { md5OfBody: '', eventSource: 'aws:sqs', awsRegion: 'eu-central-1' };
-
-const NOBODY = {
-  microBatch: () => {},
-  decoded: () => {},
-  checked: () => {},
-  batchMismatch: () => {},
-  written: () => {},
-  runAbandoned: () => {},
-};
 
 function never(): never {
   throw new Error('expected no client of a store that results do not go to');

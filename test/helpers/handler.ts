@@ -5,6 +5,7 @@ import type { Message, SQSClient } from '@aws-sdk/client-sqs';
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
 import type { Telemetry } from '../../lambda/aws/telemetry.ts';
+import { SILENT } from '../../lambda/core/observer.ts';
 import type { Outcome } from '../../lambda/core/record.ts';
 import { type Composition, compose } from '../../lambda/hosts/compose.ts';
 import { loadConfig } from '../../lambda/hosts/config.ts';
@@ -42,15 +43,7 @@ export function recordingTelemetry() {
   return {
     problems,
     outcomesOfInvocations,
-    observer: {
-      microBatch: () => {},
-      decoded: () => {},
-      checked: () => {},
-      batchMismatch: () => {},
-      written: () => {},
-      runAbandoned: () => {},
-      problem: (error: unknown) => void problems.push(error),
-    },
+    observer: { ...SILENT, problem: (error: unknown) => void problems.push(error) },
     hostEnds: () => {},
     outcomes: (outcomes: readonly Outcome[]) => void outcomesOfInvocations.push(outcomes),
     middlewares: [],
