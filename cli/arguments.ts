@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { z } from 'zod';
+import * as z from 'zod';
 import { hasCode } from '../lambda/aws/awsError.ts';
 import { messageOf } from '../lambda/core/failure.ts';
 import { wholeNumberIn } from '../lambda/core/limits.ts';

@@ -9,7 +9,7 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { z } from 'zod';
+import * as z from 'zod';
 import { MAX_BATCH_ENTRIES } from '../lambda/aws/sendBatches.ts';
 import type { Telemetry } from '../lambda/aws/telemetry.ts';
 import { plural } from '../lambda/core/failure.ts';

@@ -7,7 +7,7 @@ import {
   type SFNClient,
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { hasCode } from '../lambda/aws/awsError.ts';
 import { createExecutions } from '../lambda/aws/jobExecutions.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';

@@ -2,7 +2,7 @@ import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { S3Client } from '@aws-sdk/client-s3';
 import type { SFNClient } from '@aws-sdk/client-sfn';
 import type { SQSClient } from '@aws-sdk/client-sqs';
-import { z } from 'zod';
+import * as z from 'zod';
 import { CLIENT_PATIENCE, createDynamoDbClient, createS3Client, createSqsClient } from '../lambda/aws/awsClients.ts';
 import { createSfnClient } from '../lambda/aws/jobExecutions.ts';
 import { JOB_PREFIXES, JOB_RANGES } from '../lambda/core/limits.ts';

@@ -1,6 +1,6 @@
 import { type AttributeValue, BatchGetItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import pLimit from 'p-limit';
-import { z } from 'zod';
+import * as z from 'zod';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
 import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../lambda/core/record.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { describeError } from '../lambda/aws/awsError.ts';
 import { type Failure, isFailure, preview } from '../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../lambda/core/json.ts';

@@ -7,7 +7,7 @@ import {
   ReceiveMessageCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
-import { z } from 'zod';
+import * as z from 'zod';
 import { describeError } from '../lambda/aws/awsError.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { parseIfJson } from '../lambda/core/json.ts';

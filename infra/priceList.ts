@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { z } from 'zod';
+import * as z from 'zod';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
 import prices from './prices.json' with { type: 'json' };
 

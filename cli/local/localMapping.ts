@@ -8,7 +8,7 @@ import type {
   SQSRecord,
   SQSRecordAttributes,
 } from 'aws-lambda';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type ActOnMessages, createAcknowledger, createPoller } from '../../lambda/aws/requestQueue.ts';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/core/concurrency.ts';
 import { messageOf } from '../../lambda/core/failure.ts';

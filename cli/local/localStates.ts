@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import pLimit from 'p-limit';
-import { z } from 'zod';
+import * as z from 'zod';
 import type {
   Catcher,
   ChoiceState,

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createConnection } from 'node:net';
 import type { S3Client } from '@aws-sdk/client-s3';
-import { z } from 'zod';
+import * as z from 'zod';
 import { Batchscore, type BatchscoreOptions } from '../../client/index.ts';
 import { CLIENT_PATIENCE, createDynamoDbClient, createS3Client, createSqsClient } from '../../lambda/aws/awsClients.ts';
 import { createSfnClient } from '../../lambda/aws/jobExecutions.ts';

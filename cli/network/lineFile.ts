@@ -1,6 +1,6 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
-import { z } from 'zod';
+import * as z from 'zod';
 import { hasCode } from '../../lambda/aws/awsError.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 

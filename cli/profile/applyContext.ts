@@ -1,5 +1,5 @@
 import { readFile, writeFile } from 'node:fs/promises';
-import { z } from 'zod';
+import * as z from 'zod';
 import { parseIfJson } from '../../lambda/core/json.ts';
 import { systemReason } from '../textFiles.ts';
 

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { z } from 'zod';
+import * as z from 'zod';
 import { PRICES, type Prices, readPrices } from '../../infra/priceList.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';

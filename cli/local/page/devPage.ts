@@ -7,7 +7,7 @@ import {
   SendMessageCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
-import { z } from 'zod';
+import * as z from 'zod';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import { MAX_BATCH_ENTRIES } from '../../../lambda/aws/sendBatches.ts';
 import { isFailure, messageOf } from '../../../lambda/core/failure.ts';

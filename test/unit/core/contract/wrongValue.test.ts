@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { z } from 'zod';
+import * as z from 'zod';
 import { IN_OUR_WORDS, problemsIn } from '../../../../lambda/core/wrongValue.ts';
 
 function problemsOf(schema: z.ZodType, value: unknown): string[] {
