@@ -1,8 +1,7 @@
 import './onnx/firstThread.ts';
 import { endProcess } from './aws/endProcess.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
-import { HOST_PATIENCE } from './aws/sqsClient.ts';
-import { createSqsCaller } from './aws/sqsWire.ts';
+import { createSqsCaller, HOST_PATIENCE } from './aws/sqsWire.ts';
 import { withTraces } from './aws/traces.ts';
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';

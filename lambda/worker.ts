@@ -2,8 +2,7 @@ import './onnx/firstThread.ts';
 import { endProcess } from './aws/endProcess.ts';
 import { readGpus } from './aws/nvidiaDevices.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
-import { HOST_PATIENCE } from './aws/sqsClient.ts';
-import { createSqsCaller } from './aws/sqsWire.ts';
+import { createSqsCaller, HOST_PATIENCE } from './aws/sqsWire.ts';
 
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';

@@ -1,4 +1,3 @@
-import type { Splits } from './answer.ts';
 import { deferred, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import type { LatencyEstimator, MemoryCeiling } from './latency.ts';
@@ -7,7 +6,7 @@ import { type Model, ModelUnavailableError, OutOfMemoryError, RunAbandonedError,
 import type { MicroBatchReport, Observer } from './observer.ts';
 import type { TimeLimit } from './record.ts';
 import type { Replies } from './replies.ts';
-import type { ReplySink } from './score.ts';
+import type { ReplySink, Splits } from './score.ts';
 import { assertBatched, stack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
 import type { BatchingWatch } from './verify.ts';

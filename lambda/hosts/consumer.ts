@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { createPoller, createReceiver } from '../aws/requestQueue.ts';
 import type { SqsCaller } from '../aws/sendBatches.ts';
+import { modelHint } from '../core/body.ts';
 import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
 import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';
@@ -10,7 +11,7 @@ import type { Composition } from './compose.ts';
 
 import type { Config } from './config.ts';
 import { createVisibilityActions, createVisibilityLeases } from './leases.ts';
-import { createAdaptiveLimit, createModelQueues, modelHint } from './modelQueues.ts';
+import { createAdaptiveLimit, createModelQueues } from './modelQueues.ts';
 import { LONG_SUFFERING, outageIn, receivesOf, type ScoringDependencies, scoreRecords } from './records.ts';
 
 interface WorkerOptions {

@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { modelHint } from '../core/body.ts';
 import { deferred, raceAbort } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, isFailure } from '../core/failure.ts';
@@ -11,8 +12,6 @@ import { isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
 import type { ReplySink } from '../core/score.ts';
 import type { BatchingWatch } from '../core/verify.ts';
 import type { ScoringConfig } from './config.ts';
-import { modelHint } from './modelQueues.ts';
-import type { FromChild, Opening, Work } from './quarantineChild.ts';
 
 /**
  * Where redelivered messages are scored: in a child process for each model, so that what ends the process, hangs or takes
@@ -292,6 +291,36 @@ const TOO_SHORT = failure(
   'DEADLINE',
   'expected time enough to tell a run that hangs from a slow one, got too little after the messages before it; raise the timeout',
 );
+
+/** The first message to a child: what to open. */
+export interface Opening {
+  readonly config: ScoringConfig;
+  /** The folder of the model repository. */
+  readonly directory: string;
+  /** What bodies mean that name no model. */
+  readonly defaults: { readonly model: string; readonly version: string } | undefined;
+  /** @default what bodies mean that name none */
+  readonly model: string | undefined;
+}
+
+/** Any other message to it. */
+export interface Work {
+  readonly bodies: readonly KeyedBody[];
+  readonly remainingMs: number;
+  /** The most rows of a run of the model, by what real requests have shown the host; 1: requests run alone. */
+  readonly maxRows: number;
+}
+
+/**
+ * What a child says: that its model is open, or why not; replies; that batched answers were found to differ; that a run hangs,
+ * and for how long it has been under way; that it is done.
+ */
+export type FromChild =
+  | { readonly refusal: string | undefined }
+  | { readonly replies: readonly Reply[] }
+  | { readonly mismatch: BatchMismatch }
+  | { readonly ranMs: number }
+  | { readonly isDone: true };
 
 /** A process with one model open. */
 interface Child {

@@ -5,43 +5,13 @@ import { Worker } from 'node:worker_threads';
 import { isFailure, messageOf } from '../core/failure.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
 import { withDefaults } from '../core/model.ts';
-import type { BatchMismatch, Observer } from '../core/observer.ts';
+import { type Observer, SILENT } from '../core/observer.ts';
 import { plan } from '../core/plan.ts';
-import type { KeyedBody, Reply } from '../core/replies.ts';
 import { type ScoreDependencies, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
 import { openRepository } from '../onnx/repository.ts';
 import type { ScoringConfig } from './config.ts';
-
-/** The first message to it: what to open. */
-export interface Opening {
-  readonly config: ScoringConfig;
-  /** The folder of the model repository. */
-  readonly directory: string;
-  /** What bodies mean that name no model. */
-  readonly defaults: { readonly model: string; readonly version: string } | undefined;
-  /** @default what bodies mean that name none */
-  readonly model: string | undefined;
-}
-
-/** Any other message to it. */
-export interface Work {
-  readonly bodies: readonly KeyedBody[];
-  readonly remainingMs: number;
-  /** The most rows of a run of the model, by what real requests have shown the host; 1: requests run alone. */
-  readonly maxRows: number;
-}
-
-/**
- * What it says: that its model is open, or why not; replies; that batched answers were found to differ; that a run hangs,
- * and for how long it has been under way; that it is done.
- */
-export type FromChild =
-  | { readonly refusal: string | undefined }
-  | { readonly replies: readonly Reply[] }
-  | { readonly mismatch: BatchMismatch }
-  | { readonly ranMs: number }
-  | { readonly isDone: true };
+import type { FromChild, Opening, Work } from './quarantine.ts';
 
 endWithParent(Number(process.argv[2]));
 beFirstToGo();
@@ -86,12 +56,8 @@ async function openPayloads(config: ScoringConfig): Promise<ScoreDependencies['p
 
 /** The host has said and counted what it knows of the model; of what happens here it is told what it needs. */
 const OBSERVER: Observer = {
-  microBatch: () => {},
-  decoded: () => {},
-  checked: () => {},
+  ...SILENT,
   batchMismatch: (mismatch) => tell({ mismatch }),
-  written: () => {},
-  problem: () => {},
   runAbandoned: (_, ranMs) => tell({ ranMs }),
 };
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { gather, modelHint } from '../../../lambda/hosts/modelQueues.ts';
+import { modelHint } from '../../../lambda/core/body.ts';
+import { gather } from '../../../lambda/hosts/modelQueues.ts';
 
 const LIMITS = { batchSize: 10, batchBytes: 1000, windowMs: 50 };
 
