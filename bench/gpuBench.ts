@@ -271,14 +271,14 @@ async function scoreInPipeline(batchscore: Batchscore, records: readonly SQSReco
   const maxRecords = Math.min(BATCH_RECORDS, Math.floor(BATCH_BYTES / (records[0]?.body.length ?? 1)));
   const size = rows * Math.max(1, Math.floor(maxRecords / rows));
   let next = 0;
-  const lane = async (): Promise<void> => {
+  const keepBusy = async (): Promise<void> => {
     while (next < records.length) {
       const batch = records.slice(next, next + size);
       next += batch.length;
       await batchscore.invoke(batch);
     }
   };
-  await Promise.all(Array.from({ length: DEPTH }, lane));
+  await Promise.all(Array.from({ length: DEPTH }, keepBusy));
 }
 
 /** Everything that one run of the GPU's bench measured. */

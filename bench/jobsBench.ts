@@ -56,7 +56,7 @@ async function compareSpeed(folder: string, mib: number, times: number, print: P
   const score = (input: string) => async () => run([SCORE, 'score', DIGITS, input, '--out', `${input}.out`, '--json']);
   const job = (input: string) => async () => run([JOB, DIGITS, input]);
   const turns = await takeTurns([score(file), job(file), score(few), job(few)], times);
-  const [ofScore, ofJob, ofScoreStart, ofJobStart] = turns.map(leastOf) as [Run, Run, Run, Run];
+  const [ofScore, ofJob, ofScoreStart, ofJobStart] = turns.map(minOf) as [Run, Run, Run, Run];
   print(`batchscore score ${describe(ofScore)}`);
   print(`a job ${describe(ofJob)}`);
   // What a start takes is none of what a row takes.
@@ -86,7 +86,7 @@ type Print = (line: string) => void;
 
 async function measureFile(model: string, file: string, times: number, print: Print): Promise<void> {
   const [runs = []] = await takeTurns([async () => run([JOB, model, file])], times);
-  print(describe(leastOf(runs)));
+  print(describe(minOf(runs)));
 }
 
 interface Run {
@@ -114,7 +114,7 @@ function run(args: readonly string[]): Run {
 }
 
 /** The least of each time: whatever else the machine did is in none of them, or in all. */
-function leastOf(runs: readonly Run[]): Run {
+function minOf(runs: readonly Run[]): Run {
   return {
     rows: runs[0]?.rows ?? 0,
     seconds: Math.min(...runs.map(({ seconds }) => seconds)),

@@ -142,7 +142,7 @@ function payloadsOf({ payloadBucket, payloadPrefix = '', s3 }: ConsumeOptions): 
 }
 
 /** The answer to one request, and which of its message it was. */
-interface Answer {
+interface OneResult {
   readonly result: SingleResult;
   /** The place of the request in its message: 0, unless the message was packed. */
   readonly position: number;
@@ -153,7 +153,7 @@ interface Answer {
  *
  * @throws Error when it is no message of results, or its payload cannot be read: nothing of it may be taken
  */
-async function readRecord({ body, messageAttributes }: MessageRecord, read: ReadStored): Promise<Answer[]> {
+async function readRecord({ body, messageAttributes }: MessageRecord, read: ReadStored): Promise<OneResult[]> {
   const count = messageAttributes[RESULTS_ATTRIBUTE]?.stringValue;
   const messageId = messageAttributes[MESSAGE_ID_ATTRIBUTE]?.stringValue;
   if (count !== undefined) return unpack(body, count);
@@ -165,16 +165,16 @@ async function readRecord({ body, messageAttributes }: MessageRecord, read: Read
   }
   const { result, complete } = await read(messageId, body);
   if (!complete && 'error' in result) throw result.error;
-  return answersOf(result);
+  return resultsOf(result);
 }
 
-function unpack(body: string, count: string): Answer[] {
+function unpack(body: string, count: string): OneResult[] {
   const results = unpackResults(body, count);
   if (isUnreadable(results)) throw new Error(results.problem);
-  return results.flatMap(({ messageId, document }) => answersOf(decodeResult(messageId, document)));
+  return results.flatMap(({ messageId, document }) => resultsOf(decodeResult(messageId, document)));
 }
 
-function answersOf(result: ScoringResult): Answer[] {
+function resultsOf(result: ScoringResult): OneResult[] {
   const results = 'results' in result ? result.results : [result];
   for (const one of results) {
     if ('error' in one && one.error.code === 'INVALID_RESULT') throw one.error;

@@ -225,7 +225,7 @@ function validateNested(
   const shape = given ?? shapeOf(nested);
   assertShape(path, shape);
   const datatype = wanted ?? datatypeOfScalar(path, firstScalar(nested));
-  const data = decodeData(spell(nested), datatype, shape, path);
+  const data = decodeData(toJson(nested), datatype, shape, path);
   if (isFailure(data)) throw new RequestError(data.message);
   return { datatype, shape, data };
 }
@@ -254,7 +254,7 @@ function datatypeOfScalar(path: string, scalar: Scalar | undefined): Datatype {
 }
 
 /** Writes numbers that JSON cannot hold as the protocol does: as strings. */
-function spell(value: Scalar | NestedArray): unknown {
-  if (isNested(value)) return value.map(spell);
+function toJson(value: Scalar | NestedArray): unknown {
+  if (isNested(value)) return value.map(toJson);
   return typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value;
 }

@@ -175,17 +175,17 @@ class QueueOutbox implements Outbox {
   async #sendOnce(unsent: readonly Outgoing[]): Promise<readonly Outgoing[]> {
     const live = unsent.filter(({ requests }) => !refuseAborted(requests));
     if (live.length === 0) return [];
-    const verdicts = await sendCall(this.#options.sqs, this.#nextQueueUrl(), live);
+    const statuses = await sendCall(this.#options.sqs, this.#nextQueueUrl(), live);
     const bytes = live.reduce((sum, { message }) => sum + Buffer.byteLength(message.MessageBody), 0);
     let limit = Number.POSITIVE_INFINITY;
     const open: Outgoing[] = [];
     for (const [index, one] of live.entries()) {
-      const verdict = verdicts[index] as SendVerdict;
-      if ('messageId' in verdict) {
-        accept(one, verdict.messageId);
+      const status = statuses[index] as SendStatus;
+      if ('messageId' in status) {
+        accept(one, status.messageId);
         continue;
       }
-      const { message, again, cause, maxBytes = bytes } = verdict;
+      const { message, again, cause, maxBytes = bytes } = status;
       one.refused = new SendError(message, again, cause);
       if (bytes > maxBytes) limit = Math.min(limit, maxBytes);
       if (again || bytes > maxBytes) open.push(one);
@@ -250,19 +250,19 @@ interface Refusal {
 }
 
 /** What became of one message in one batch request. */
-type SendVerdict = { readonly messageId: string } | Refusal;
+type SendStatus = { readonly messageId: string } | Refusal;
 
 /**
  * Sends one batch request of at most 10 messages and 1 MiB. Verdicts align with `messages` by index. A 200 answer may name
- * messages that failed, and one that it does not mention failed too. An error of SQS is a verdict, never thrown.
+ * messages that failed, and one that it does not mention failed too. An error of SQS is a status, never thrown.
  */
-async function sendCall(sqs: SQSClient, QueueUrl: string, messages: readonly Outgoing[]): Promise<SendVerdict[]> {
+async function sendCall(sqs: SQSClient, QueueUrl: string, messages: readonly Outgoing[]): Promise<SendStatus[]> {
   try {
     const Entries = messages.map(({ message }, index) => ({ Id: String(index), ...message }));
     const { Successful = [], Failed = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
     const taken = new Map(Successful.map(({ Id, MessageId }) => [Id, MessageId]));
     const refused = new Map(Failed.map((failed) => [failed.Id, failed]));
-    return Entries.map(({ Id }): SendVerdict => {
+    return Entries.map(({ Id }): SendStatus => {
       const messageId = taken.get(Id);
       return messageId === undefined ? refusalOf(QueueUrl, refused.get(Id)) : { messageId };
     });

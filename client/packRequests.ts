@@ -102,7 +102,7 @@ export class WaitingMessages {
    * @param all whether messages leave that could take more
    */
   takeCall(all: boolean): readonly (readonly Waiting[])[] {
-    const due = all || this.#isCrowded() ? this.#all() : this.#full;
+    const due = all || this.#holdsTooMuch() ? this.#all() : this.#full;
     const taken = due.slice(0, messagesInCall(due, this.#maxBytes));
     this.#full = this.#full.slice(taken.length);
     for (const { key, bytes } of taken.filter((message) => this.#open.get(message.key) === message)) {
@@ -114,7 +114,7 @@ export class WaitingMessages {
 
   /** Whether there is a call's worth of messages that take no more, or too much waits for others. */
   isFull(): boolean {
-    if (this.#full.length >= MAX_BATCH_ENTRIES || this.#isCrowded()) return true;
+    if (this.#full.length >= MAX_BATCH_ENTRIES || this.#holdsTooMuch()) return true;
     return this.#full.reduce((sum, { bytes }) => sum + bytes, 0) >= this.#maxBytes;
   }
 
@@ -126,7 +126,7 @@ export class WaitingMessages {
     return [...this.#full, ...this.#open.values()];
   }
 
-  #isCrowded(): boolean {
+  #holdsTooMuch(): boolean {
     return this.#openBytes >= MAX_OPEN_BYTES;
   }
 

@@ -84,14 +84,14 @@ const unprotect =
   ECS_AGENT_URI !== undefined &&
   protectTask({
     put: protectionAt(ECS_AGENT_URI),
-    isBusy: () => (worker?.held() ?? 0) > 0,
+    isBusy: () => (worker?.leased() ?? 0) > 0,
     onProblem: (error) => logger.warn(String(error)),
   });
 setInterval(telemetry.publish, PUBLISH_MS).unref();
 logger.info('the worker is ready', { models: composition.models, ...settings });
 
 const cause = await stop.asked;
-logger.info('the worker was told to end', { cause, held: worker.held() });
+logger.info('the worker was told to end', { cause, held: worker.leased() });
 const { exitCode, message, details } = await drainOrGiveUp(worker, stop, cause, settings);
 // Who ends at once does not wait for the agent: protection ends with the task.
 if (unprotect && exitCode === 0) await unprotect();

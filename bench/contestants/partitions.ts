@@ -82,7 +82,7 @@ export function candidatesFor(messages: readonly Message[], typicalLength: numbe
   const fewest = Math.ceil(lengths.length / limits.maxRows);
   const counts = PARTS_TIMES.map((times) => Math.min(lengths.length, times * fewest));
   return [
-    ...leastPadding(lengths, limits, counts),
+    ...minPadding(lengths, limits, counts),
     ...SORTED_ROWS.map((rows) => cutInto(sorted, (index) => Math.min(rows, fitting(index)))),
     ...SORTED_LENGTHS.map((times) =>
       cutInto(sorted, (index) =>
@@ -120,7 +120,7 @@ function cutInto(indexes: readonly number[], rowsAtMost: (last: number) => numbe
  * so neighbours in order of length are enough. `least[i]` with one part more, over the `i` shortest, is then the least
  * over every last part. O(most parts · n · maxRows).
  */
-export function leastPadding(
+export function minPadding(
   lengths: readonly number[],
   { maxRows, maxElements }: PartLimits,
   counts: readonly number[],

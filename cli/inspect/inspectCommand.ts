@@ -6,12 +6,12 @@ import { proofPath } from '../../lambda/onnx/proof.ts';
 import { modelPath, parseCommand, printable, type Streams, UsageError } from '../arguments.ts';
 import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import {
-  type Answer,
   type FailedRequest,
   type Inspection,
   inspectModel,
   type Opened,
   type Sample,
+  type SampleResult,
   type Value,
   type Verdict,
 } from './inspectModel.ts';
@@ -267,7 +267,7 @@ function ran({ samples, isMadeUp }: Opened): string {
 }
 
 /** The names and shapes of tensors in a request or an answer, where it is in the canonical form. */
-function shapesIn(body: Answer, key: 'inputs' | 'outputs'): string | undefined {
+function shapesIn(body: SampleResult, key: 'inputs' | 'outputs'): string | undefined {
   const tensors = body[key];
   if (!Array.isArray(tensors)) return undefined;
   return tensors.map(({ name, shape }) => `${printable(name)} [${shape.join(', ')}]`).join(', ');

@@ -199,14 +199,14 @@ export interface FailedRequest {
 }
 
 /** A result without its message ID. */
-export type Answer = Readonly<Record<string, unknown>>;
+export type SampleResult = Readonly<Record<string, unknown>>;
 
 /** A request that the model has answered, as JSON text of one line. */
 export interface Sample {
   readonly json: string;
   /** Undefined where the model's transform has a form of its own. */
   readonly binary: string | undefined;
-  readonly answer: Answer;
+  readonly answer: SampleResult;
 }
 
 type Samples = Pick<Opened, 'samples' | 'isMadeUp' | 'noSample' | 'failed'>;
@@ -282,7 +282,7 @@ async function answered(texts: readonly Texts[], scoring: RowScoring): Promise<P
   return { samples, failed: first };
 }
 
-function withoutMessageId(text: string): Answer {
+function withoutMessageId(text: string): SampleResult {
   const { message_id: _, ...answer } = JSON.parse(text);
   return answer;
 }

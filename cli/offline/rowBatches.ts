@@ -1,6 +1,6 @@
 import { JOB_RANGES } from '../../lambda/core/limits.ts';
 import type { Model } from '../../lambda/core/model.ts';
-import type { Span, Spec } from '../../lambda/jobs/jobTypes.ts';
+import type { ByteRange, Spec } from '../../lambda/jobs/jobTypes.ts';
 import { openParquet } from '../../lambda/jobs/parquetRows.ts';
 import { layOutParquet, matchColumns } from '../../lambda/jobs/planJob.ts';
 import {
@@ -62,7 +62,7 @@ async function* parquetBatches(
     throw new UsageError(`${name}: expected a file of Parquet, whose columns lie apart, got a pipe; save it first`);
   }
   const file = { bucket: '', key: name, etag: '', bytes };
-  const storage = { readRange: (_: unknown, { start, end }: Span) => readRange(start, end) };
+  const storage = { readRange: (_: unknown, { start, end }: ByteRange) => readRange(start, end) };
   const pieceBytes = JOB_RANGES.pieceBytes.default;
   const { inputs, parts } = await layOutParquet(file, spec, model, { storage, partBytes: bytes, pieceBytes });
   for (const part of parts) {

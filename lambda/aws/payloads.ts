@@ -12,15 +12,15 @@ import pLimit from 'p-limit';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview } from '../core/failure.ts';
 import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
-import type { PayloadPointer, PayloadReader, PayloadReadOptions, WriteVerdict } from '../core/record.ts';
+import type { PayloadPointer, PayloadReader, PayloadReadOptions, WriteStatus } from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 import {
   CALLS_IN_FLIGHT,
-  type Delivery,
-  deliver,
   type PayloadUploader,
   type RetryOptions,
   retryRemaining,
+  type Sending,
+  sendBatches,
 } from './sendBatches.ts';
 
 export interface PayloadsOptions {
@@ -54,8 +54,8 @@ export function createPayloads(options: PayloadsOptions): Payloads {
       const pointer = { bucket, key: `${results}${randomUUID()}` };
       const object = { Bucket: bucket, Key: pointer.key, Body: body, ContentType: 'application/json' };
       return putting(async () => {
-        const verdict = await putObject(s3, object, { store: PAYLOAD_BUCKET, signal, retry });
-        return isFailure(verdict) ? verdict : pointer;
+        const status = await putObject(s3, object, { store: PAYLOAD_BUCKET, signal, retry });
+        return isFailure(status) ? status : pointer;
       });
     },
     async read(pointer, options) {
@@ -252,13 +252,13 @@ function unavailable({ key }: PayloadPointer, reason: string, kind?: Outage['kin
 export async function putObject(
   s3: S3Client,
   input: PutObjectCommandInput,
-  { store, signal, retry }: Omit<Delivery<never>, 'attempt'>,
-): Promise<WriteVerdict> {
+  { store, signal, retry }: Omit<Sending<never>, 'attempt'>,
+): Promise<WriteStatus> {
   const attempt = async () => {
     await s3.send(new PutObjectCommand(input), { abortSignal: signal });
     return [];
   };
-  const [verdict] = await deliver([input], { store, attempt, signal, retry });
-  if (verdict === undefined) throw new Error('expected one verdict on one object');
-  return verdict;
+  const [status] = await sendBatches([input], { store, attempt, signal, retry });
+  if (status === undefined) throw new Error('expected one status on one object');
+  return status;
 }

@@ -11,11 +11,11 @@ import { type MessageRecord, POINTER_ATTRIBUTES } from '../core/record.ts';
 import {
   type BatchAnswer,
   CALLS_IN_FLIGHT,
-  deliver,
   MAX_BATCH_ENTRIES,
   type RetryOptions,
   refusalsIn,
   type SqsCaller,
+  sendBatches,
 } from './sendBatches.ts';
 
 interface ReceiverOptions {
@@ -281,10 +281,10 @@ function createMessageAction<M>(
   const inFlight = pLimit(CALLS_IN_FLIGHT);
   return async (messages, signal) => {
     const attempt = (batch: readonly M[]) => inFlight(async () => refusalsIn(batch, await send(batch, signal)));
-    const verdicts = await deliver(messages, { store: name, pack: inTens, attempt, signal, retry });
-    const reasons = Map.groupBy(verdicts.filter(isFailure), ({ message }) => message);
+    const statuses = await sendBatches(messages, { store: name, pack: inTens, attempt, signal, retry });
+    const reasons = Map.groupBy(statuses.filter(isFailure), ({ message }) => message);
     for (const [reason, { length }] of reasons) onProblem(new Error(`${reason}; ${otherwise}: ${length}`));
-    return messages.filter((_, index) => isFailure(verdicts[index]));
+    return messages.filter((_, index) => isFailure(statuses[index]));
   };
 }
 

@@ -21,7 +21,7 @@ export interface BucketWriterOptions {
 /**
  * Writes results to an S3 bucket, one NDJSON object per write, under Hive-style partitions that Athena and Glue find by
  * themselves: a shard and a date (UTC). A line is a result as it is, so each names its message ID. An object is written
- * whole or not at all, so the results of one write share one verdict.
+ * whole or not at all, so the results of one write share one status.
  */
 export function createBucketWriter(options: BucketWriterOptions): ResultWriter {
   const { s3, bucket, prefix = '', now = Date.now, newId = randomUUID, retry } = options;
@@ -35,8 +35,8 @@ export function createBucketWriter(options: BucketWriterOptions): ResultWriter {
         Body: results.map(({ body }) => `${onOneLine(body)}\n`).join(''),
         ContentType: 'application/x-ndjson',
       };
-      const verdict = await putObject(s3, object, { store: 'result bucket', signal, retry });
-      return results.map(() => verdict);
+      const status = await putObject(s3, object, { store: 'result bucket', signal, retry });
+      return results.map(() => status);
     },
   };
 }

@@ -19,8 +19,6 @@ import { describeError } from './awsError.ts';
 import {
   allRefused,
   CALLS_IN_FLIGHT,
-  deliver,
-  deliverOrOffload,
   MAX_BATCH_ENTRIES,
   MAX_MESSAGE_BYTES,
   type PayloadUploader,
@@ -29,6 +27,8 @@ import {
   type RetryOptions,
   refusalsIn,
   type SqsCaller,
+  sendBatches,
+  sendOrOffload,
 } from './sendBatches.ts';
 
 export interface QueueWriterOptions {
@@ -76,14 +76,14 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
         const sends = toBatches(now).map((batch) => inFlight(() => send(sqs, queueUrl, batch, limits, signal)));
         return [...behind.map(notItsTurn), ...(await Promise.all(sends)).flat()].flatMap(ofEachEntry);
       };
-      return deliverOrOffload(results.map(toEntry), {
+      return sendOrOffload(results.map(toEntry), {
         container: 'a message on the result queue',
         bytesOf: ({ bytes }) => bytes,
         maxBytes: limits.messageBytes,
         payloads,
         toPointer: toPointingEntry,
         signal,
-        deliver: (entries) => deliver(entries, { store: 'result queue', pack, attempt, signal, retry }),
+        sendBatches: (entries) => sendBatches(entries, { store: 'result queue', pack, attempt, signal, retry }),
       });
     },
     writtenAsOne: (results) => toMessages(results.map(toEntry))[0]?.entries.length ?? 1,

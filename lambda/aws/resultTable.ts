@@ -10,12 +10,12 @@ import {
 } from '../core/record.ts';
 import {
   CALLS_IN_FLIGHT,
-  deliver,
-  deliverOrOffload,
   type PayloadUploader,
   packBatches,
   type Refusal,
   type RetryOptions,
+  sendBatches,
+  sendOrOffload,
 } from './sendBatches.ts';
 
 export interface TableWriterOptions {
@@ -55,7 +55,7 @@ export function createTableWriter(options: TableWriterOptions): ResultWriter {
       const expiresAt = String(Math.floor(now() / 1000) + ttlSeconds);
       const attempt = (batch: readonly Entry[]) => inFlight(() => put(dynamodb, tableName, batch, signal));
       const pack = (entries: readonly Entry[]) => packBatches(entries, MAX_BATCH_ITEMS, MAX_BATCH_BYTES);
-      return deliverOrOffload(lastOfEach(results.map((result) => toEntry(result, expiresAt))), {
+      return sendOrOffload(lastOfEach(results.map((result) => toEntry(result, expiresAt))), {
         container: 'a DynamoDB item',
         bytesOf: ({ itemBytes }) => itemBytes,
         maxBytes: () => MAX_ITEM_BYTES,
@@ -63,7 +63,7 @@ export function createTableWriter(options: TableWriterOptions): ResultWriter {
         toPointer: ({ result }, pointer) =>
           entryOf(result, { [POINTER_ATTRIBUTE]: { S: pointerBody(pointer) } }, expiresAt),
         signal,
-        deliver: (entries) => deliver(entries, { store: 'result table', pack, attempt, signal, retry }),
+        sendBatches: (entries) => sendBatches(entries, { store: 'result table', pack, attempt, signal, retry }),
       });
     },
   };

@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { BatchResultErrorEntry, SQSClient } from '@aws-sdk/client-sqs';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, isTransient, type Outage } from '../core/failure.ts';
-import type { PayloadPointer, Result, ResultWriter, WriteVerdict } from '../core/record.ts';
+import type { PayloadPointer, Result, ResultWriter, WriteStatus } from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 
 /** Why a store did not take an entry. */
@@ -15,7 +15,7 @@ export interface Refusal<E> {
   readonly outage?: Outage['kind'] | undefined;
 }
 
-export interface Delivery<E> {
+export interface Sending<E> {
   /** The store's name in messages. */
   readonly store: string;
   /** Packs entries, in order, into batch requests. @default one to each */
@@ -31,38 +31,38 @@ export interface Delivery<E> {
  * request is retried on its own: one that gets no answer holds up no other, and when the signal aborts, what the others
  * brought stays written.
  *
- * @returns verdicts aligned with `entries` by index; an entry without an answer counts as failed
+ * @returns statuses aligned with `entries` by index; an entry without an answer counts as failed
  */
-export async function deliver<E>(entries: readonly E[], delivery: Delivery<E>): Promise<WriteVerdict[]> {
-  const { store, pack = oneToEach, signal } = delivery;
-  const verdicts = new Map<E, WriteVerdict>();
+export async function sendBatches<E>(entries: readonly E[], sending: Sending<E>): Promise<WriteStatus[]> {
+  const { store, pack = oneToEach, signal } = sending;
+  const statuses = new Map<E, WriteStatus>();
   const wasAsked = !signal.aborted;
-  const deliveries = pack(entries).map((batch) => deliverBatch(batch, verdicts, delivery));
-  await waitOrAbort(Promise.all(deliveries), signal);
+  const sends = pack(entries).map((batch) => sendBatch(batch, statuses, sending));
+  await waitOrAbort(Promise.all(sends), signal);
   const message = `${store}: expected an answer before the deadline, got none`;
   const unanswered = failure('WRITE_FAILED', message, wasAsked ? { of: store, kind: 'busy' } : undefined);
-  return entries.map((entry) => verdicts.get(entry) ?? unanswered);
+  return entries.map((entry) => statuses.get(entry) ?? unanswered);
 }
 
-const WRITTEN: WriteVerdict = { written: true };
+const WRITTEN: WriteStatus = { written: true };
 
 function oneToEach<E>(entries: readonly E[]): E[][] {
   return entries.map((entry) => [entry]);
 }
 
 /** A refusal that comes after the abort says only that; the one before it says more. */
-async function deliverBatch<E>(
+async function sendBatch<E>(
   batch: readonly E[],
-  verdicts: Map<E, WriteVerdict>,
-  { store, attempt, signal, retry }: Delivery<E>,
+  statuses: Map<E, WriteStatus>,
+  { store, attempt, signal, retry }: Sending<E>,
 ): Promise<void> {
   const tryOnce = async (left: readonly E[]): Promise<E[]> => {
     const refused = await attempt(left).catch((error: unknown) => allRefused(left, error));
     const refusals = new Map(refused.map((refusal) => [refusal.entry, refusal]));
     for (const entry of left) {
       const refusal = refusals.get(entry);
-      if (refusal === undefined) verdicts.set(entry, WRITTEN);
-      else if (!signal.aborted) verdicts.set(entry, refusedBy(store, refusal));
+      if (refusal === undefined) statuses.set(entry, WRITTEN);
+      else if (!signal.aborted) statuses.set(entry, refusedBy(store, refusal));
     }
     return left.filter((entry) => refusals.get(entry)?.again);
   };
@@ -89,39 +89,39 @@ interface Offloading<E> {
   /** In place of an entry, a small one that points to its body. */
   readonly toPointer: (entry: E, pointer: PayloadPointer) => E;
   readonly signal: AbortSignal;
-  readonly deliver: (entries: readonly E[]) => Promise<readonly WriteVerdict[]>;
+  readonly sendBatches: (entries: readonly E[]) => Promise<readonly WriteStatus[]>;
 }
 
 /**
- * Delivers the entries that fit their store together, and the others one by one, once their bodies lie in the payload
- * bucket: a slow upload holds up no other entry. An entry that is given more than once is delivered once.
+ * Sends the entries that fit their store together, and the others one by one, once their bodies lie in the payload
+ * bucket: a slow upload holds up no other entry. An entry that is given more than once is sent once.
  *
- * @returns verdicts aligned with `entries` by index
+ * @returns statuses aligned with `entries` by index
  */
-export async function deliverOrOffload<E extends { readonly result: Result }>(
+export async function sendOrOffload<E extends { readonly result: Result }>(
   entries: readonly E[],
-  { container, bytesOf, maxBytes, payloads, toPointer, signal, deliver }: Offloading<E>,
-): Promise<WriteVerdict[]> {
-  const verdicts = new Map<E, WriteVerdict | undefined>();
+  { container, bytesOf, maxBytes, payloads, toPointer, signal, sendBatches }: Offloading<E>,
+): Promise<WriteStatus[]> {
+  const statuses = new Map<E, WriteStatus | undefined>();
   const isTooLarge = (entry: E): boolean => bytesOf(entry) > maxBytes();
-  const offload = async (entry: E): Promise<WriteVerdict | undefined> => {
+  const offload = async (entry: E): Promise<WriteStatus | undefined> => {
     if (payloads === undefined) return resultTooLarge(container, maxBytes(), bytesOf(entry));
     const pointer = await payloads.put(entry.result.body, signal);
-    return isFailure(pointer) ? pointer : (await deliver([toPointer(entry, pointer)]))[0];
+    return isFailure(pointer) ? pointer : (await sendBatches([toPointer(entry, pointer)]))[0];
   };
-  const alone = async (entry: E): Promise<void> => void verdicts.set(entry, await offload(entry));
+  const alone = async (entry: E): Promise<void> => void statuses.set(entry, await offload(entry));
   const together = async (fitting: readonly E[]): Promise<void> => {
-    const taken = await deliver(fitting);
-    for (const [index, entry] of fitting.entries()) verdicts.set(entry, taken[index]);
-    await Promise.all(fitting.filter((entry) => isFailure(verdicts.get(entry)) && isTooLarge(entry)).map(alone));
+    const taken = await sendBatches(fitting);
+    for (const [index, entry] of fitting.entries()) statuses.set(entry, taken[index]);
+    await Promise.all(fitting.filter((entry) => isFailure(statuses.get(entry)) && isTooLarge(entry)).map(alone));
   };
   const distinct = [...new Set(entries)];
   const large = distinct.filter(isTooLarge);
   await Promise.all([together(distinct.filter((entry) => !isTooLarge(entry))), ...large.map(alone)]);
-  return entries.map((entry) => verdicts.get(entry) ?? NO_VERDICT);
+  return entries.map((entry) => statuses.get(entry) ?? NO_STATUS);
 }
 
-const NO_VERDICT: WriteVerdict = failure('WRITE_FAILED', 'expected a verdict on every result, got none on this one');
+const NO_STATUS: WriteStatus = failure('WRITE_FAILED', 'expected a status on every result, got none on this one');
 
 function resultTooLarge(container: string, maxBytes: number, bytes: number): Failure {
   return failure(
@@ -236,15 +236,15 @@ export function writeToEvery(writers: readonly ResultWriter[]): ResultWriter {
   return {
     async write(results, signal) {
       const byStore = await Promise.all(writers.map((writer) => writer.write(results, signal)));
-      return results.map((_, index) => inAgreement(byStore.map((verdicts) => verdicts[index] ?? NO_VERDICT)));
+      return results.map((_, index) => inAgreement(byStore.map((statuses) => statuses[index] ?? NO_STATUS)));
     },
     writtenAsOne: (results) => Math.min(...writers.map(({ writtenAsOne }) => writtenAsOne?.(results) ?? 1)),
   };
 }
 
-/** The verdict of all stores on one result. */
-function inAgreement(verdicts: readonly WriteVerdict[]): WriteVerdict {
-  const failures = verdicts.filter(isFailure);
+/** The status of all stores on one result. */
+function inAgreement(statuses: readonly WriteStatus[]): WriteStatus {
+  const failures = statuses.filter(isFailure);
   const permanent = failures.find((failed) => !isTransient(failed));
   return permanent ?? failures.find(({ outage }) => outage !== undefined) ?? failures[0] ?? WRITTEN;
 }

@@ -176,7 +176,7 @@ function bytesOf(data: SourceData): Uint8Array {
     : new Uint8Array(data);
 }
 
-interface Answer {
+interface HttpAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
@@ -189,10 +189,10 @@ function exchange(
   body: string,
   answerMs: number,
   signal: AbortSignal | undefined,
-): Promise<Answer> {
-  const { promise, resolve, reject } = deferred<Answer>();
+): Promise<HttpAnswer> {
+  const { promise, resolve, reject } = deferred<HttpAnswer>();
   const chunks: Buffer[] = [];
-  let head: Omit<Answer, 'text'> = { status: 0, headers: {} };
+  let head: Omit<HttpAnswer, 'text'> = { status: 0, headers: {} };
   let controller: Dispatcher.DispatchController | undefined;
   let isOver = false;
   const over = (): void => {
@@ -257,7 +257,7 @@ function clockOffsetBy({ date, age }: IncomingHttpHeaders, startedAt: number): n
  * @throws SQSServiceException with the name and the fault that the SDK would give it. What is no answer of SQS at all, such
  *   as a page of a proxy, is the server's fault: it may pass, and nothing is taken for done by it.
  */
-function readAnswer({ status, headers, text }: Answer, clockSkewCorrected: boolean): object {
+function readAnswer({ status, headers, text }: HttpAnswer, clockSkewCorrected: boolean): object {
   const requestId = headers['x-amzn-requestid'];
   const $metadata = {
     httpStatusCode: status,

@@ -185,7 +185,7 @@ interface DecodeOptions {
 }
 
 /**
- * A record's body, decoded and proved valid: at once where nothing has to be read or loaded first. What is wrong with
+ * A record's body, decoded and checked: at once where nothing has to be read or loaded first. What is wrong with
  * a request is in the answer, never thrown.
  *
  * @param bodyIndex which body of the call it is

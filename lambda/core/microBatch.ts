@@ -96,7 +96,7 @@ export function halve({ model, parts, closedBecause }: MicroBatch): [MicroBatch,
   ];
 }
 
-/** One input of one request, proved to be of the model's datatype and to hold as many elements as `shape` says. */
+/** One input of one request, checked to be of the model's datatype and to hold as many elements as `shape` says. */
 export interface RequestInput {
   readonly datatype: Datatype;
   /** `[rows, …]`, wherever the request had its batch axis. */
@@ -107,7 +107,7 @@ export interface RequestInput {
 /** How the scores are written: as `outputs` with `data`, as `outputs` with `raw_output_contents`, or as `predictions`. */
 export type ReplyForm = 'json' | 'binary' | 'predictions';
 
-/** A request, decoded and proved valid: one typed tensor per model input, in the model's order, each of `rows` rows. */
+/** A request, decoded and checked: one typed tensor per model input, in the model's order, each of `rows` rows. */
 export interface ScoringRequest {
   /** Which of the bodies of a call it came in. */
   readonly bodyIndex: number;

@@ -260,7 +260,7 @@ function costsMoreARow({ costs }: LimitsAtLength, rows: number, more: number): b
 }
 
 /** Where a micro-batch starts and, exclusively, ends among the parts. */
-interface Span {
+interface Cut {
   readonly start: number;
   readonly end: number;
 }
@@ -273,7 +273,7 @@ interface Span {
  * the least of `minCost[j]` plus the cost of a last micro-batch `j + 1 … i`. Of equally cheap ones the smallest is taken,
  * which fills the others. O(n · maxBatchRows): 10,000 texts in runs of up to 512 rows take some 20 ms.
  */
-function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Span[] {
+function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Cut[] {
   const rowsBefore = new Int32Array(parts.length + 1);
   const minCost = new Float64Array(parts.length + 1);
   /** Where the last micro-batch of the least-cost partition of the first `i` parts starts. */
@@ -295,10 +295,10 @@ function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Span[
     }
     minCost[end] = min;
   }
-  const spans: Span[] = [];
+  const cuts: Cut[] = [];
   for (let end = parts.length; end > 0; end = startOfLast[end] as number)
-    spans.push({ start: startOfLast[end] as number, end });
-  return spans.reverse();
+    cuts.push({ start: startOfLast[end] as number, end });
+  return cuts.reverse();
 }
 
 /** What a micro-batch may hold when its longest request is of a given length, and what its runs cost. */

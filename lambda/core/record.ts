@@ -43,12 +43,12 @@ export interface Result {
 }
 
 /** What became of one result: taken by the store, or refused and why. */
-export type WriteVerdict = { readonly written: true } | Failure;
+export type WriteStatus = { readonly written: true } | Failure;
 
 /** A store of results. Verdicts align with `results` by index; a result that it refuses never makes it throw. */
 export interface ResultWriter {
   /** @param signal aborted when there is no time left to retry; what is not written by then is a failure */
-  write(results: readonly Result[], signal: AbortSignal): Promise<readonly WriteVerdict[]>;
+  write(results: readonly Result[], signal: AbortSignal): Promise<readonly WriteStatus[]>;
   /**
    * Of results of one message group, in order: how many of the first are written all or not at all, as they share a
    * message. The order of a group holds within it. @default 1

@@ -138,7 +138,7 @@ export function mayHaveOwnForm(value: JsonObject, deps: RequestDependencies): bo
   return model instanceof Promise || (!isFailure(model) && takesOwnForm(model));
 }
 
-/** Size of the ragged axis, which decoding proved to be the same in every input that has it. */
+/** Size of the ragged axis, which decoding found to be the same in every input that has it. */
 function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
   if (ragged === undefined) return 1;
   const index = ragged.inputs.findIndex((input) => input !== undefined);

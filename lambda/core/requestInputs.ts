@@ -123,7 +123,7 @@ function missingInputs(missing: readonly TensorSpec[], path: string, model: Mode
 interface InputPlace {
   readonly path: string;
   readonly index: number;
-  /** The request's `raw_input_contents`, proved to be an array with an entry for each input, or undefined. */
+  /** The request's `raw_input_contents`, checked to be an array with an entry for each input, or undefined. */
   readonly raw: unknown;
 }
 

@@ -81,7 +81,7 @@ export interface Ran extends RunResult {
 }
 
 /**
- * What the run gave, its rows proved to be there, or why there was none: no model, no memory, or the run itself.
+ * What the run gave, its rows checked to be there, or why there was none: no model, no memory, or the run itself.
  *
  * @param device the only one of the model's that will do. @default any
  */

@@ -219,16 +219,16 @@ async function failAll({ parts }: MicroBatch, failed: Failure, { replies, sink }
  * prove itself, requests are run together afterwards, to be compared.
  */
 async function scoreAlone(batch: MicroBatch, call: Call): Promise<void> {
-  const proof = createShadowVerification(batch, call);
+  const verification = createShadowVerification(batch, call);
   for (const part of batch.parts) {
     const { request } = part;
     if (call.replies.isComplete(request.bodyIndex)) continue;
     // A request that was cut before its model was found out is run once, whole.
     if (!isWhole(part) && !call.splits.takeWhole(request)) continue;
     const outputs = await scoreRequest(request, batch, call);
-    if (outputs !== undefined) proof.add(request, outputs);
+    if (outputs !== undefined) verification.add(request, outputs);
   }
-  await proof.compare();
+  await verification.compare();
 }
 
 /** Answers one request, or says why it could not be run. Gives its outputs, cut back. */
@@ -267,10 +267,10 @@ function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
     model.independence === 'unproven'
       ? 'splits no request until real ones have proved that its rows are independent'
       : 'splits no request, as its rows depend on each other or on their number';
-  const proof = model.independence === 'unproven' ? ', put requests into samples.jsonl beside it' : '';
+  const orSamples = model.independence === 'unproven' ? ', put requests into samples.jsonl beside it' : '';
   return failure(
     'TOO_MANY_ROWS',
-    `model '${model.name}' ${why}: expected ${max}, got ${plural(rows, 'row')}; send fewer${proof}, or ${cure}`,
+    `model '${model.name}' ${why}: expected ${max}, got ${plural(rows, 'row')}; send fewer${orSamples}, or ${cure}`,
   );
 }
 

@@ -85,7 +85,7 @@ function inputOf(part: Part | undefined, index: number): RequestInput {
 }
 
 /**
- * Proves that a run kept the batch axis, and the ragged one.
+ * Checks that a run kept the batch axis, and the ragged one.
  *
  * @throws Error when an output is missing, its axis 0 is not the rows that were run, or its ragged axis not their length
  */

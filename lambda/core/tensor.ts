@@ -235,7 +235,7 @@ function exchangeIn(target: BitArray | string[], source: BitArray | string[], { 
  */
 export const LENGTH_PREFIX_BYTES = 4;
 
-/** Base64 that is not decoded yet, but proved to hold exactly the elements that the shape asks for. */
+/** Base64 that is not decoded yet, but checked to hold exactly the elements that the shape asks for. */
 export interface Base64Data {
   readonly base64: string;
 }

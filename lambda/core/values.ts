@@ -36,7 +36,7 @@ export function pathWithin(path: string): PathOf {
  *
  * A typed array, which transforms may give, is copied.
  *
- * @param shape proved to be whole numbers, 0 or more
+ * @param shape checked to be whole numbers, 0 or more
  * @param path names the field in messages: `inputs[1].data`, or a function from the position of an element, one index per
  *   axis, to its path
  * @param room makes the array that is filled

@@ -11,11 +11,11 @@ import type { Tensor } from './tensor.ts';
  * How the requests of a model are run: `together`; `alone`; or `proving`, alone as well, and then once more together, to
  * be compared.
  */
-type Batching = 'together' | 'proving' | 'alone';
+type BatchingState = 'together' | 'proving' | 'alone';
 
 /** How models may be batched, by what is known of them and what real requests have shown since the process began. */
 export interface BatchingWatch {
-  batchingOf(model: Model): Batching;
+  batchingOf(model: Model): BatchingState;
   /** How the rows of the model may share runs: at most twice as many as were seen to get the right answers. */
   sharingOf(model: Model): Sharing;
   /**
@@ -34,7 +34,7 @@ export interface BatchingWatch {
    * @param maxRows a number of rows at which they do not, where the number of rows alone changes them; 1: none
    * @returns what was done until now
    */
-  stop(model: Model, maxRows: number): Batching;
+  stop(model: Model, maxRows: number): BatchingState;
 }
 
 interface CheckAllowance {
@@ -49,7 +49,7 @@ interface CheckAllowance {
 }
 
 interface Watched {
-  batching: Batching;
+  batching: BatchingState;
   /** Of the largest run whose requests got the answers that they get alone. */
   verifiedRows: number;
   /** No run has more, whatever is proved. */
@@ -92,7 +92,7 @@ export function createBatchingWatch(share: number): BatchingWatch {
     }
     return state;
   };
-  const batchingOf = (model: Model): Batching => {
+  const batchingOf = (model: Model): BatchingState => {
     const { independence = 'trusted' } = model;
     const unwatched = independence === 'unproven' || independence === 'dependent' ? 'alone' : 'together';
     return watchedOf(model)?.batching ?? unwatched;
@@ -190,20 +190,20 @@ export async function mayBeAnswered(batch: MicroBatch, { outputs, runMs, device 
   const allowance = batching.ran(batch, runMs);
   if (allowance !== undefined) {
     const checks = createCheckRuns(call, device);
-    const { verdict, compared } = await check(batch, outputs, allowance, checks, call);
-    if (verdict.status === 'differ') stopBatching(verdict, call);
+    const { comparison, compared } = await check(batch, outputs, allowance, checks, call);
+    if (comparison.status === 'differ') stopBatching(comparison, call);
     if (checks.runs > 0) {
-      batching.checked(batch, allowance, verdict.status === 'agree' ? compared : 0, checks.spentMs);
+      batching.checked(batch, allowance, comparison.status === 'agree' ? compared : 0, checks.spentMs);
       observer.checked(checks.spentMs);
     }
-    if (verdict.status !== 'agree' || (allowance.isNeeded && compared === 0)) return false;
+    if (comparison.status !== 'agree' || (allowance.isNeeded && compared === 0)) return false;
   }
   // Another micro-batch may have been found out in the meantime.
   return batching.batchingOf(model) === 'together' && batch.rows <= batching.sharingOf(model).maxRows;
 }
 
 interface Checked {
-  readonly verdict: Verdict;
+  readonly comparison: Comparison;
   readonly compared: number;
 }
 
@@ -230,9 +230,9 @@ async function check(
     [differing] = differingRequests(batch, outputs, [one]);
     if (differing !== undefined) break;
   }
-  const verdict: Verdict =
+  const comparison: Comparison =
     differing === undefined ? { status: 'agree' } : await explainDifference(batch, outputs, differing, checks);
-  return { verdict, compared: known.length };
+  return { comparison, compared: known.length };
 }
 
 /** Requests at about equal distances, round from where the allowance begins. */
@@ -285,10 +285,10 @@ export function createShadowVerification({ model, closedBecause }: MicroBatch, c
       const parts = compared.map(({ part }) => part);
       const together = microBatchOf(model, parts, closedBecause);
       const checks = createCheckRuns(call);
-      const verdict = await compareTogether(together, compared, checks);
-      if (verdict.status === 'differ') stopBatching({ ...verdict, maxRows: 1 }, call);
+      const comparison = await compareTogether(together, compared, checks);
+      if (comparison.status === 'differ') stopBatching({ ...comparison, maxRows: 1 }, call);
       else if (checks.runs > 0)
-        batching.proved(model, verdict.status === 'agree' ? compared.length : 0, together.paddedRows);
+        batching.proved(model, comparison.status === 'agree' ? compared.length : 0, together.paddedRows);
       if (checks.runs > 0) observer.checked(checks.spentMs);
     },
   };
@@ -298,7 +298,7 @@ async function compareTogether(
   together: MicroBatch,
   compared: readonly RunBothWays[],
   checks: CheckRuns,
-): Promise<Verdict> {
+): Promise<Comparison> {
   const ran = await checks.run(together);
   if (ran === undefined) return { status: 'unclear' };
   const [differing] = differingRequests(together, ran.outputs, compared);
@@ -321,7 +321,7 @@ interface Differing extends RunBothWays {
  * What requests say that were run both ways: they `agree`; they `differ`; or it is `unclear`, because there was no time to
  * tell why they differ.
  */
-type Verdict =
+type Comparison =
   | { readonly status: 'agree' | 'unclear' }
   | {
       readonly status: 'differ';
@@ -356,7 +356,7 @@ async function explainDifference(
   outputs: readonly Tensor[],
   one: Differing,
   checks: CheckRuns,
-): Promise<Verdict> {
+): Promise<Comparison> {
   const { part, row, difference } = one;
   const copies = await inCopies(one, batch, batch.rows, checks);
   if (copies === undefined) return { status: 'unclear' };
@@ -400,7 +400,7 @@ async function inCopies(
 
 /** Stops batching a model, or limits it to as many rows as change nothing, and tells the observer. */
 function stopBatching(
-  { part: { request }, difference, maxRows }: Extract<Verdict, { status: 'differ' }>,
+  { part: { request }, difference, maxRows }: Extract<Comparison, { status: 'differ' }>,
   { replies, deps: { batching, observer } }: Call,
 ): void {
   const { model } = request;

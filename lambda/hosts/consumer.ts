@@ -37,7 +37,7 @@ interface Tally {
 /** Receives, gathers and scores until it is stopped. */
 export interface Worker {
   /** Records that are received, and neither deleted nor handed back. */
-  held(): number;
+  leased(): number;
   tally(): Tally;
   /**
    * Starts no more polls, scores what it holds and what open polls still bring within `drainMs`, and hands back the
@@ -74,7 +74,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   });
 
   const release = (records: readonly MessageRecord[]): void => {
-    held.remove(records);
+    leases.remove(records);
     poller.poll();
   };
   const handBack = async (records: readonly MessageRecord[]): Promise<void> => {
@@ -87,7 +87,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     handedBack += records.length;
     release(records);
   };
-  const held = createVisibilityLeases({
+  const leases = createVisibilityLeases({
     visibilitySeconds: settings.visibilitySeconds,
     extend: visibility.extend,
     onExpired(records) {
@@ -122,17 +122,19 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     },
     onSettled: release,
   });
-  const lanes = isFifo ? [names] : LANES.map((lane) => names.map((name) => name + lane));
-  const [, , lastLane = []] = lanes;
+  const queues = isFifo ? [names] : TIER_NAMES.map((tier) => names.map((name) => name + tier));
+  const [, , aloneQueues = []] = queues;
   /** A first-timer may end the process: records that were lost with one twice wait until none is scored, and none is then. */
   const depthOf = (queue: string): number => {
     const isFirst = !isFifo && names.includes(queue);
-    const isAlone = lastLane.includes(queue);
-    const inWay = isAlone ? lanes.slice(0, 2).flat().some(modelQueues.isScoring) : lastLane.some(modelQueues.isBusy);
+    const isAlone = aloneQueues.includes(queue);
+    const inWay = isAlone
+      ? queues.slice(0, 2).flat().some(modelQueues.isScoring)
+      : aloneQueues.some(modelQueues.isBusy);
     return inWay ? 0 : isFirst || isFifo ? depth : 1;
   };
   const modelQueues = createModelQueues({
-    names: lanes.flat(),
+    names: queues.flat(),
     queueOf: (record) => queueOf(record, names, !isFifo && scoring.quarantine?.isOpen() === true),
     limits: { batchSize, batchBytes: BATCH_BYTES, windowMs: settings.windowMs },
     limitOf: adaptiveLimit.limitOf,
@@ -150,17 +152,17 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     sqs,
     onError: onProblem,
     hasRoom(records, bytes, ofQueue) {
-      if (probing.isOut() && (probing.isPausing() || ofQueue > 0 || held.size() > 0)) return false;
+      if (probing.isOut() && (probing.isPausing() || ofQueue > 0 || leases.size() > 0)) return false;
       const pending = modelQueues.pending();
       const max = names.reduce((sum, name) => sum + adaptiveLimit.limitOf(name), 0);
       return (
         pending.records + records < max &&
         pending.bytes + bytes < MAX_PENDING_BYTES &&
-        held.size() + records < 2 * (depth + 1) * max
+        leases.size() + records < 2 * (depth + 1) * max
       );
     },
     take(records) {
-      held.add(records);
+      leases.add(records);
       if (isOutOfTime) late.add(handBackUnscored(records));
       else modelQueues.add(records);
     },
@@ -177,11 +179,11 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     poller.abort();
     await Promise.all([handBackUnscored(modelQueues.takeAll()), modelQueues.idle()]);
     await Promise.all([dispatcher.settled(), ...late]);
-    held.stop();
+    leases.stop();
   };
   poller.poll();
   return {
-    held: () => held.size(),
+    leased: () => leases.size(),
     tally: () => ({ finished, handedBack }),
     drain,
   };
@@ -246,12 +248,12 @@ const OTHER = '';
  * What the names of a model's queues end with: that of first-timers, that of records that came again, which may take long
  * and hold up no others, and that of those that came for the third time or more.
  */
-const LANES = ['', ' (redelivered)', ' (alone)'] as const;
+const TIER_NAMES = ['', ' (redelivered)', ' (alone)'] as const;
 
-function queueOf(record: MessageRecord, names: readonly string[], hasLanes: boolean): string {
+function queueOf(record: MessageRecord, names: readonly string[], hasTiers: boolean): string {
   const hint = names.length === 1 ? undefined : modelHint(record.body);
   const name = hint !== undefined && names.includes(hint) ? hint : OTHER;
-  return hasLanes ? name + LANES[Math.min(receivesOf(record), LONG_SUFFERING) - 1] : name;
+  return hasTiers ? name + TIER_NAMES[Math.min(receivesOf(record), LONG_SUFFERING) - 1] : name;
 }
 
 /** Something that is done to records at SQS. Never throws. */

@@ -25,9 +25,9 @@ export interface ModelQueues {
   endWindow(): void;
   /** Forgets records that others may have received by now. */
   drop(lost: ReadonlySet<MessageRecord>): void;
-  /** Empties the lanes: none of what they held is dispatched. */
+  /** Empties the queues: none of what they held is dispatched. */
   takeAll(): MessageRecord[];
-  /** What is pending in all lanes. */
+  /** What is pending in all queues. */
   pending(): { readonly records: number; readonly bytes: number };
   /** Whether a batch of the queue is being scored. */
   isScoring(queue: string): boolean;

@@ -8,7 +8,7 @@ import {
   type Result,
   type ResultWriter,
   type TimeLimit,
-  type WriteVerdict,
+  type WriteStatus,
 } from '../core/record.ts';
 import { type Answer, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
 import { type ReplySink, type ScoreDependencies, score } from '../core/score.ts';
@@ -112,12 +112,12 @@ async function scoreTier(
       observer.microBatch(report, () => bodies().map(recordsAt(some)));
     await score(bodiesOf(some), { ...deps, observer: { ...observer, microBatch } }, time, sinkOf(some));
   };
-  const suspects = quarantine === undefined ? [] : tier.filter((index) => receivesAt(records, index) > 1);
-  if (suspects.length === 0) await scoreHere(tier);
+  const redelivered = quarantine === undefined ? [] : tier.filter((index) => receivesAt(records, index) > 1);
+  if (redelivered.length === 0) await scoreHere(tier);
   else {
     const others = tier.filter((index) => receivesAt(records, index) === 1);
-    const isolated = quarantine?.score(bodiesOf(suspects), time, sinkOf(suspects), (bodies) =>
-      scoreHere(bodies.map(recordsAt(suspects))),
+    const isolated = quarantine?.score(bodiesOf(redelivered), time, sinkOf(redelivered), (bodies) =>
+      scoreHere(bodies.map(recordsAt(redelivered))),
     );
     await Promise.all([isolated, others.length > 0 && scoreHere(others)]);
   }
@@ -150,7 +150,7 @@ const OUT_OF_TIME: Outcome = {
   ),
 };
 
-/** The outcome of a record that nothing else has settled: a missing verdict is a failure, never an answer. */
+/** The outcome of a record that nothing else has settled: a missing status is a failure, never an answer. */
 const UNSETTLED: Outcome = {
   status: 'retry',
   failure: failure('INTERNAL', 'expected every record to be settled; this one was not and is handed back'),
@@ -467,11 +467,11 @@ async function verdictsOn(
   }
 }
 
-/** A verdict that is neither a failure nor says that the result was written is a failure too. */
-function refusalIn(verdict: WriteVerdict | undefined): Failure | undefined {
-  if (isFailure(verdict)) return verdict;
-  if (verdict?.written === true) return undefined;
-  return failure('WRITE_FAILED', 'expected a verdict from the result writer for every result; this one had none');
+/** A status that is neither a failure nor says that the result was written is a failure too. */
+function refusalIn(status: WriteStatus | undefined): Failure | undefined {
+  if (isFailure(status)) return status;
+  if (status?.written === true) return undefined;
+  return failure('WRITE_FAILED', 'expected a status from the result writer for every result; this one had none');
 }
 
 /** Whether what records need can be reached, by what became of the last ones. Lives as long as the process. */

@@ -77,7 +77,7 @@ export async function drainOrGiveUp(
     return { exitCode, message: 'the worker has drained', details };
   }
   const message = 'the worker ends before it has drained; what is left comes back when its visibility timeout ends';
-  return { exitCode: 1, message, details: { ...details, because: forced, left: worker.held() } };
+  return { exitCode: 1, message, details: { ...details, because: forced, left: worker.leased() } };
 }
 
 interface Health {

@@ -224,7 +224,7 @@ export class JobError extends Error {
 }
 
 /** A range of bytes, from `start` until before `end`. */
-export interface Span {
+export interface ByteRange {
   readonly start: number;
   readonly end: number;
 }
@@ -244,7 +244,7 @@ export function partsOf(bytes: number, partBytes: number, start = 0): Part[] {
 }
 
 /** How many pieces the bytes from `start` until before `end` are cut into. */
-function pieceCount({ start, end }: Span, pieceBytes: number): number {
+function pieceCount({ start, end }: ByteRange, pieceBytes: number): number {
   return Math.ceil((end - start) / pieceBytes);
 }
 
@@ -269,7 +269,7 @@ export interface JobStorage {
    *
    * @throws JobError INPUT_CHANGED or INPUT_NOT_FOUND when another one lies there, or none
    */
-  readRange(input: JobInput, span: Span): Promise<Uint8Array>;
+  readRange(input: JobInput, span: ByteRange): Promise<Uint8Array>;
   /** All bytes of it, in order. @throws JobError as above */
   readAll(input: JobInput): Promise<AsyncIterable<Uint8Array>>;
   /** An object's text; undefined when there is none. */

@@ -17,6 +17,7 @@ import { DATATYPES } from '../core/tensor.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 
 import {
+  type ByteRange,
   type InputColumns,
   JobError,
   type JobHead,
@@ -24,7 +25,6 @@ import {
   type JobStorage,
   type Part,
   type RowPiece,
-  type Span,
 } from './jobTypes.ts';
 import { cellReader, jsonValue, type PieceRow, refusal } from './rowRequests.ts';
 import { type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
@@ -419,7 +419,7 @@ export function chunksOf(footer: FileMetaData, group: number, names: ReadonlySet
 }
 
 /** Where a column of a row group lies. */
-function spanOf({ dictionary_page_offset, data_page_offset, total_compressed_size }: ColumnMetaData): Span {
+function spanOf({ dictionary_page_offset, data_page_offset, total_compressed_size }: ColumnMetaData): ByteRange {
   // Some writers say 0 where there is no dictionary.
   const start = Number(dictionary_page_offset || data_page_offset);
   return { start, end: start + Number(total_compressed_size) };
@@ -498,8 +498,8 @@ interface GroupFile extends AsyncBuffer {
  *
  * @param chunks where the columns lie that are needed
  */
-function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly Span[]): GroupFile {
-  const reads = new Map<Span, Promise<ArrayBuffer>>();
+function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly ByteRange[]): GroupFile {
+  const reads = new Map<ByteRange, Promise<ArrayBuffer>>();
   const runs = together(chunks);
   const met = new Set<unknown>();
   return {
@@ -521,7 +521,7 @@ function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly Span
 /** A GET costs as much as reading so many bytes more. */
 const GAP_BYTES = 1024 * 1024;
 
-function together(chunks: readonly Span[]): Span[] {
+function together(chunks: readonly ByteRange[]): ByteRange[] {
   const runs: { start: number; end: number }[] = [];
   for (const { start, end } of chunks.toSorted((a, b) => a.start - b.start)) {
     const last = runs.at(-1);
@@ -531,7 +531,7 @@ function together(chunks: readonly Span[]): Span[] {
   return runs;
 }
 
-async function readBuffer(storage: RangeStorage, input: JobInput, span: Span): Promise<ArrayBuffer> {
+async function readBuffer(storage: RangeStorage, input: JobInput, span: ByteRange): Promise<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = await storage.readRange(input, span);
   if (byteOffset === 0 && byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) return buffer;
   return buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;

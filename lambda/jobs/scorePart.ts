@@ -22,10 +22,10 @@ import { type Checkpoint, createOutput, NOTHING, type Output, type Place, readCh
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
 import type { PieceRow } from './rowRequests.ts';
 import {
-  type Answer,
   createRowScoring,
   errorRow,
   MAX_CHARACTERS_HELD,
+  type RowResult,
   type RowScoring,
   type RowScoringOptions,
 } from './scoreRows.ts';
@@ -341,22 +341,22 @@ async function scoreStep(
   for (const [index, row] of step.slice(0, count).entries()) {
     const answer = answers[index];
     if (answer === undefined) throw new Error('expected an answer to every row that was settled');
-    addAnswer(output, row, answer);
+    addResult(output, row, answer);
     if (output.isFull) await output.put();
   }
   return { count, isTooMuch };
 }
 
-function addAnswer(output: Output, { kept }: PieceRow, { text, failures }: Answer): void {
+function addResult(output: Output, { kept }: PieceRow, { text, failures }: RowResult): void {
   output.add(kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`, failures);
 }
 
-function refusalOf(row: PieceRow, failed: Failure): Answer {
+function refusalOf(row: PieceRow, failed: Failure): RowResult {
   return { text: errorRow(row, failed), failures: [failed] };
 }
 
 function refuse(rows: readonly PieceRow[], output: Output, failed: Failure): void {
-  for (const row of rows) addAnswer(output, row, refusalOf(row, failed));
+  for (const row of rows) addResult(output, row, refusalOf(row, failed));
 }
 
 /** What a call is given when others of its part have ended without an answer. */

@@ -13,7 +13,7 @@ import { createBatchingWatch } from '../core/verify.ts';
 import type { Quarantine, QuarantineHost } from '../hosts/quarantine.ts';
 import { GRACE_MS, tierSize } from '../hosts/records.ts';
 
-/** One request of a file: a line, or a row of columns that was spelled as one. */
+/** One request of a file: a line, or a row of columns that was formatted as one. */
 export interface Row {
   /** What the result has as its message_id. */
   readonly id: string;
@@ -21,7 +21,7 @@ export interface Row {
 }
 
 /** The result of one row: a JSON document, and the failures that it tells of. */
-export interface Answer {
+export interface RowResult {
   readonly text: string;
   readonly failures: readonly Failure[];
 }
@@ -42,7 +42,7 @@ export interface RowScoringOptions {
 /** What became of rows that were scored together. */
 interface Scored {
   /** In the order of the rows; undefined where there was no time, or no memory. */
-  readonly answers: readonly (Answer | undefined)[];
+  readonly answers: readonly (RowResult | undefined)[];
   /** Whether some were let go, because all would have been too much to hold: fewer rows at a time are to be scored. */
   readonly isTooMuch: boolean;
 }
@@ -140,7 +140,7 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
       for (let first = 0; first < rows.length; first += together) {
         await scoreSome(first, rows.slice(first, first + together));
       }
-      const answers: (Answer | undefined)[] = [];
+      const answers: (RowResult | undefined)[] = [];
       for (const [index, row] of rows.entries()) {
         const first = replies.get(index);
         // Row after row has ended its process: it is the model, and others would fare no better.
@@ -161,7 +161,7 @@ export function createRowScoring(options: RowScoringOptions): RowScoring {
 }
 
 /** Undefined where there was no time for the row. */
-function answerOf(row: Row, reply: Reply, lastProblem: unknown): Answer | undefined {
+function answerOf(row: Row, reply: Reply, lastProblem: unknown): RowResult | undefined {
   if (!isHandedBack(reply)) return { text: reply.text, failures: reply.failures };
   if (isOutOfTime(reply)) return undefined;
   const failed = explained(reply.failure, lastProblem);

@@ -4,13 +4,13 @@ import { createGunzip, createZstdDecompress, type ZstdDecompress } from 'node:zl
 import { type Failure, failure, messageOf } from '../core/failure.ts';
 import { MAX_PIECES } from './jobObjects.ts';
 import {
+  type ByteRange,
   type Compression,
   JobError,
   type JobHead,
   type JobInput,
   type JobStorage,
   type Part,
-  type Span,
 } from './jobTypes.ts';
 import {
   fieldsOf,
@@ -70,10 +70,10 @@ interface LineOptions {
  * The rows of a piece of text: one to each line that is not blank. A row's id is where in the text its line begins, in
  * bytes: so it is the same however the text is cut.
  */
-function rowsOfLines(span: Span, source: Bytes, { isLast, maxLineBytes, readLine }: LineOptions): PieceRows {
+function rowsOfLines(span: ByteRange, source: Bytes, { isLast, maxLineBytes, readLine }: LineOptions): PieceRows {
   const bytes = Buffer.from(source.bytes.buffer, source.bytes.byteOffset, source.bytes.length);
   const lines = ownedLines(span, source);
-  const rowOf = ({ start, end }: Span): PieceRow | undefined => {
+  const rowOf = ({ start, end }: ByteRange): PieceRow | undefined => {
     const id = String(start);
     if (end - start > maxLineBytes) return { id, text: '', failed: tooLong(maxLineBytes) };
     const line = bytes.subarray(start - source.at, end - source.at);
@@ -349,7 +349,7 @@ function endOf({ at, bytes }: Bytes): number {
  * @param source from the byte before the span, or from the object's first, until {@link endsWithin} it
  * @returns start and end of each line as places in the object, without its line break, \\n or \\r\\n
  */
-function* ownedLines(span: Span, { at, bytes }: Bytes): Generator<Span> {
+function* ownedLines(span: ByteRange, { at, bytes }: Bytes): Generator<ByteRange> {
   let start = firstLine(span, { at, bytes });
   while (start < span.end && start - at < bytes.length) {
     const found = bytes.indexOf(NEWLINE, start - at);
@@ -361,13 +361,13 @@ function* ownedLines(span: Span, { at, bytes }: Bytes): Generator<Span> {
 }
 
 /** Whether the last line that a span owns ends within the source. A span within one long line owns none. */
-function endsWithin(span: Span, source: Bytes): boolean {
+function endsWithin(span: ByteRange, source: Bytes): boolean {
   if (firstLine(span, source) >= span.end) return true;
   return source.bytes.indexOf(NEWLINE, span.end - 1 - source.at) >= 0;
 }
 
 /** Where the first line begins, in the span or after it. */
-function firstLine({ start }: Span, { at, bytes }: Bytes): number {
+function firstLine({ start }: ByteRange, { at, bytes }: Bytes): number {
   if (start === 0) return 0;
   const found = bytes.indexOf(NEWLINE, start - 1 - at);
   return found < 0 ? Number.POSITIVE_INFINITY : at + found + 1;

@@ -5,7 +5,7 @@ import { axisInModel, type Model, type RaggedAxis } from '../core/model.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../core/tensor.ts';
 
 import { CURE_OF_DYNAMIC_QUANTISATION, isDynamicallyQuantised } from './decideBatching.ts';
-import { type Answer, isNotTheRuns, MANY_ELEMENTS, runTogether } from './independence.ts';
+import { isNotTheRuns, MANY_ELEMENTS, type Outputs, runTogether } from './independence.ts';
 import type { KnownValues, ModelGraph } from './modelFile.ts';
 import { asProbe, type Manner, makeUp } from './probes.ts';
 
@@ -134,9 +134,9 @@ async function differenceByPadding(
   return firstDifference(unpadded, again, tolerance) === undefined ? difference : undefined;
 }
 
-async function answerAt(model: Model, probe: Part, length: number): Promise<Answer> {
+async function answerAt(model: Model, probe: Part, length: number): Promise<Outputs> {
   const { answers } = await runTogether(model, [probe], length);
-  return answers.get(0) as Answer;
+  return answers.get(0) as Outputs;
 }
 
 /** The difference, its axis as config.json counts it. */

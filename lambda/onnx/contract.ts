@@ -438,7 +438,7 @@ export function elementsAt(model: Inputs, rows: number, sizes: AxisSizes): numbe
 }
 
 /**
- * Shapes of each input: symbolic axes have the size that is given by name, the sum that their name spells, such as
+ * Shapes of each input: symbolic axes have the size that is given by name, the sum that their name gives, such as
  * `past + 1`, or `size`.
  */
 export function shapesAt(model: Inputs, rows: number, sizes: AxisSizes, size: number): number[][] {

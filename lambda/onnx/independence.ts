@@ -32,7 +32,7 @@ export interface RowCheck {
   readonly largest?: number | undefined;
   /** The most rows of the runs that were compared, where rows are independent; fewer than a run may have where time ran out. */
   readonly verifiedRows?: number | undefined;
-  /** How many rows were run alone and in company. */
+  /** How many rows were run alone and together. */
   readonly probes?: number;
   /** Set where the runs of several rows failed, or where the number of rows alone changes answers: fewer rows may do. */
   readonly because?: 'failed' | 'row count';
@@ -98,7 +98,7 @@ export async function checkRows(
     const neighbourSets = neighbourSetsOfPool(pool, count, tried, isThorough);
     let dependent = await compare(neighbourSets, tried, observations);
     if (dependent !== NO_MEMORY && dependent?.because !== undefined && usable.length > 1) {
-      // A probe that cannot be run in company, or whose sums lose their digits, says nothing of ordinary ones.
+      // A probe that cannot be run with others, or whose sums lose their digits, says nothing of ordinary ones.
       pool = poolOf(usable.slice(0, 1));
       observations.forget(count);
       dependent = await compare(neighbourSetsOfPool(pool, count, tried, isThorough), tried, observations);
@@ -198,24 +198,24 @@ async function whyNotAlone(
 /** Such a run says nothing of its rows, here or where there is more memory. */
 const NO_MEMORY = 'there is no memory for a run';
 
-/** Runs companies one after the other; undefined where the answers of their rows stay what they were. */
+/** Runs neighbour sets one after the other; undefined where the answers of their rows stay what they were. */
 async function compare(
   neighbourSets: readonly (readonly Part[])[],
   model: Model,
   observations: Observations,
 ): Promise<RowCheck | typeof NO_MEMORY | undefined> {
-  for (const company of neighbourSets) {
+  for (const neighbours of neighbourSets) {
     let run: TogetherRun;
     try {
-      run = await runTogether(model, company);
+      run = await runTogether(model, neighbours);
     } catch (error) {
       if (error instanceof OutOfMemoryError) return NO_MEMORY;
       if (isNotTheRuns(error)) throw error;
-      return failedAt(company.length, messageOf(error));
+      return failedAt(neighbours.length, messageOf(error));
     }
-    const mismatch = observations.see(company, run);
+    const mismatch = observations.see(neighbours, run);
     if (mismatch === undefined) continue;
-    return await judge(mismatch, company, run, model);
+    return await judge(mismatch, neighbours, run, model);
   }
   return undefined;
 }
@@ -263,7 +263,7 @@ function neighbourSetsOf(
   return [behind(p, [r, s, q]), behind(p, [q]), behind(p, [q, s]).reverse(), behind(p, [p])];
 }
 
-/** All probes in turn, in companies of so many: forwards and backwards, and beginning at others where it is thorough. */
+/** All probes in turn, in neighbour sets of so many: forwards and backwards, and beginning at others where it is thorough. */
 function neighbourSetsOfPool(
   pool: readonly Part[],
   count: number,
@@ -306,23 +306,28 @@ export function powersOfTwoUpTo(max: number): number[] {
  * Whether a mismatch is random, made by the number of rows alone, or what other rows do. A run of the same shape that
  * holds copies of the row tells: what it gets there its neighbours did not do.
  *
- * @param run of the company in which it was found
+ * @param run of the neighbour set in which it was found
  */
-async function judge(mismatch: Mismatch, company: readonly Part[], run: TogetherRun, model: Model): Promise<RowCheck> {
-  const again = await runTogether(model, company);
+async function judge(
+  mismatch: Mismatch,
+  neighbours: readonly Part[],
+  run: TogetherRun,
+  model: Model,
+): Promise<RowCheck> {
+  const again = await runTogether(model, neighbours);
   const isRandom = [...run.answers].some(([place, answer]) => differs(answer, again.answers.get(place)));
   if (isRandom) return { verdict: 'unknown', finding: 'it answers the same run differently each time' };
   const dependent: RowCheck = { verdict: 'dependent', finding: describeMismatch(mismatch) };
   if (mismatch.changed !== 'row count') return dependent;
-  const probe = company[mismatch.place] as Part;
-  const { answers } = await runTogether(model, new Array<Part>(company.length).fill(probe));
+  const probe = neighbours[mismatch.place] as Part;
+  const { answers } = await runTogether(model, new Array<Part>(neighbours.length).fill(probe));
   const isOthersDoing =
     [...answers.values()].some((answer) => differs(answer, answers.get(0))) ||
     differs(answers.get(mismatch.place), run.answers.get(mismatch.place));
   return isOthersDoing ? dependent : { ...dependent, because: 'row count' };
 }
 
-function differs(a: Answer | undefined, b: Answer | undefined): boolean {
+function differs(a: Outputs | undefined, b: Outputs | undefined): boolean {
   return a !== undefined && b !== undefined && firstDifference(a, b, SAME_SHAPE) !== undefined;
 }
 
@@ -335,11 +340,11 @@ function describeMismatch({ difference, changed, rowCounts: [before, now] }: Mis
   return `output '${difference.output}': expected one answer to a row, got ${difference.detail} ${where}`;
 }
 
-export type Answer = readonly Tensor[];
+export type Outputs = readonly Tensor[];
 
 /** What a probe was answered in a run of so many rows, and at which place in it. */
 interface Observation {
-  readonly answer: Answer;
+  readonly answer: Outputs;
   readonly paddedRows: number;
   readonly place: number;
 }

@@ -62,7 +62,7 @@ export interface ModelStart {
   readonly loadMs: number;
   /** Its warm-up and checks. */
   readonly warmUpMs: number;
-  /** Rows that the checks ran alone and in company. */
+  /** Rows that the checks ran alone and together. */
   readonly probes: number;
   /** Threads that a run is spread over; undefined: as many as ONNX Runtime takes. */
   readonly threads: number | undefined;

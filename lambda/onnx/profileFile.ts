@@ -122,7 +122,7 @@ const schema = z
     safety: z.object({
       verdict: z.enum(['independent', 'trusted', 'unknown', 'dependent', 'alone']),
       maxDifference: z.number().min(0).nullable(),
-      /** Rows that were run alone and in company. */
+      /** Rows that were run alone and together. */
       probes: z.int().min(0),
     }),
     /** Of a fresh process: until its code begins, with its code and ONNX Runtime, with the model, with warm-up and checks. */

@@ -12,7 +12,7 @@ import type {
 } from '../../lambda/core/model.ts';
 import type { BatchMismatch, MicroBatchReport } from '../../lambda/core/observer.ts';
 import { plan } from '../../lambda/core/plan.ts';
-import type { MessageRecord, Result, ResultWriter, TimeLimit, WriteVerdict } from '../../lambda/core/record.ts';
+import type { MessageRecord, Result, ResultWriter, TimeLimit, WriteStatus } from '../../lambda/core/record.ts';
 import type { ScoringLimits } from '../../lambda/core/score.ts';
 import { type Datatype, elementCount, type Tensor } from '../../lambda/core/tensor.ts';
 import { createBatchingWatch } from '../../lambda/core/verify.ts';
@@ -38,9 +38,9 @@ export function memoryWriter({ asOne, refuse, before }: MemoryWriterOptions = {}
     /** The documents written under a message ID, parsed. */
     documentsOf: (messageId: string): unknown[] =>
       written.filter((result) => result.messageId === messageId).map(({ body }): unknown => JSON.parse(body)),
-    async write(results: readonly Result[], signal: AbortSignal): Promise<WriteVerdict[]> {
+    async write(results: readonly Result[], signal: AbortSignal): Promise<WriteStatus[]> {
       await before?.(results, signal);
-      return results.map((result): WriteVerdict => {
+      return results.map((result): WriteStatus => {
         const refused = refuse?.(result);
         if (refused !== undefined) return refused;
         written.push(result);

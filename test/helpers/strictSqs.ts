@@ -41,7 +41,7 @@ export type Fault =
   | ((entry: number) => boolean);
 export type Intercept = (call: SqsCall) => Promise<Fault | undefined> | Fault | undefined;
 
-/** Errors as SQS spells them. */
+/** Errors as SQS words them. */
 export const FAULTS = {
   throttled: { status: 400, code: 'RequestThrottled', message: 'Rate exceeded' },
   denied: { status: 403, code: 'AccessDeniedException', message: 'no identity-based policy allows the action' },

@@ -3,7 +3,7 @@ import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
 import type { Telemetry } from '../../../lambda/aws/telemetry.ts';
 import { failure, isFailure } from '../../../lambda/core/failure.ts';
 import type { CloseReason, MicroBatchReport } from '../../../lambda/core/observer.ts';
-import type { MessageRecord, Outcome, Result, ResultWriter, WriteVerdict } from '../../../lambda/core/record.ts';
+import type { MessageRecord, Outcome, Result, ResultWriter, WriteStatus } from '../../../lambda/core/record.ts';
 import { type Around, BATCH_CLOSED, type Batch } from '../localMapping.ts';
 import type { AnswerSeen, InvocationSeen, MicroBatchSeen, ResultSeen, SecondSeen, State } from './wire.ts';
 
@@ -93,24 +93,24 @@ export function createMonitor(now: () => number = Date.now): Monitor {
     around: (batchSize) => async (batch, run) => {
       numbered += 1;
       const invocation = createOngoingInvocation(numbered, batch, batchSize, now);
-      const verdict = await current.run(invocation, run);
+      const status = await current.run(invocation, run);
       const { seen, answers } = invocation.end();
       timeline.ended(seen);
       keepNewest(kept.invocations, seen, INVOCATIONS_KEPT);
       for (const answer of answers) tellAnswer(answer);
-      return verdict;
+      return status;
     },
     through: (writer) => ({
       async write(all, signal) {
         const invocation = current.getStore();
         if (invocation === undefined) return writer.write(all, signal);
         const isOwn = ({ messageId }: Result): boolean => invocation.purposeOf(messageId) !== undefined;
-        const verdicts = await writeApart(all, isOwn, { own: ownWriter ?? writer, others: writer }, signal);
+        const statuses = await writeApart(all, isOwn, { own: ownWriter ?? writer, others: writer }, signal);
         written(
           invocation,
-          all.filter((_, index) => !isFailure(verdicts[index])),
+          all.filter((_, index) => !isFailure(statuses[index])),
         );
-        return verdicts;
+        return statuses;
       },
       writtenAsOne: writer.writtenAsOne,
     }),
@@ -317,15 +317,15 @@ async function writeApart(
   isOwn: (result: Result) => boolean,
   writers: { readonly own: ResultWriter; readonly others: ResultWriter },
   signal: AbortSignal,
-): Promise<readonly WriteVerdict[]> {
+): Promise<readonly WriteStatus[]> {
   const some = [results.filter(isOwn), results.filter((result) => !isOwn(result))] as const;
-  const write = async (writer: ResultWriter, all: readonly Result[]): Promise<[Result, WriteVerdict | undefined][]> => {
-    const verdicts = all.length === 0 ? [] : await writer.write(all, signal);
-    return all.map((result, index) => [result, verdicts[index]]);
+  const write = async (writer: ResultWriter, all: readonly Result[]): Promise<[Result, WriteStatus | undefined][]> => {
+    const statuses = all.length === 0 ? [] : await writer.write(all, signal);
+    return all.map((result, index) => [result, statuses[index]]);
   };
   const written = await Promise.all([write(writers.own, some[0]), write(writers.others, some[1])]);
-  const verdicts = new Map(written.flat());
-  return results.map((result) => verdicts.get(result) ?? failure('WRITE_FAILED', 'expected a verdict, got none'));
+  const statuses = new Map(written.flat());
+  return results.map((result) => statuses.get(result) ?? failure('WRITE_FAILED', 'expected a status, got none'));
 }
 
 /** Why the page sent a message: somebody asked, or as load. */

@@ -344,11 +344,11 @@ describe('packed results', () => {
     const { sqs, calls } = intercepted(failing('1'), failing('0'));
     const packing = { results: 2, bytes: 64 * KIB };
 
-    const verdicts = await writerOf({ sqs, packing, retry: { ...AT_ONCE, attempts: 2 } }).write(results(6), NEVER);
+    const statuses = await writerOf({ sqs, packing, retry: { ...AT_ONCE, attempts: 2 } }).write(results(6), NEVER);
 
     const outage = { of: 'result queue', kind: 'busy' };
     const refused = { failed: true, code: 'WRITE_FAILED', message: 'result queue: InternalError: try later', outage };
-    expect(verdicts).toEqual([WRITTEN, WRITTEN, refused, refused, WRITTEN, WRITTEN]);
+    expect(statuses).toEqual([WRITTEN, WRITTEN, refused, refused, WRITTEN, WRITTEN]);
     const second = ['m2', 'm3'];
     expect(calls).toEqual([[['m0', 'm1'], second, ['m4', 'm5']], [second]]);
   });
@@ -428,10 +428,10 @@ describe('on a FIFO queue', () => {
     const queueUrl = server.fifoQueue({ MaximumMessageSize: String(2 * KIB) });
     const written = ['a', 'b', 'c'].map((id) => result(id, 900, 'g'));
 
-    const verdicts = await writerOf({ queueUrl, packing: FILL }).write(written, NEVER);
+    const statuses = await writerOf({ queueUrl, packing: FILL }).write(written, NEVER);
 
     const message = 'result queue: results of its message group before it go first';
-    expect(verdicts).toEqual([WRITTEN, WRITTEN, { failed: true, code: 'WRITE_FAILED', message }]);
+    expect(statuses).toEqual([WRITTEN, WRITTEN, { failed: true, code: 'WRITE_FAILED', message }]);
     expect((await server.drain(queueUrl)).map(({ Body }) => idsIn(Body))).toEqual([['a', 'b']]);
   });
 });

@@ -69,7 +69,7 @@ describe('the table writer', () => {
     for (const { body } of front.requests) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(16 * 1024 * 1024);
   });
 
-  it('keeps the last of several results of one message ID, and gives each the same verdict', async () => {
+  it('keeps the last of several results of one message ID, and gives each the same status', async () => {
     const { writer, items, calls } = await opened();
     const given = [result('a', '1'), result('b', '2'), result('a', '3')];
 

@@ -6,7 +6,7 @@ import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import { createTableWriter } from '../../../lambda/aws/resultTable.ts';
 import { type RetryOptions, writeToEvery } from '../../../lambda/aws/sendBatches.ts';
 import { createSqsCaller } from '../../../lambda/aws/sqsWire.ts';
-import type { Result, ResultWriter, WriteVerdict } from '../../../lambda/core/record.ts';
+import type { Result, ResultWriter, WriteStatus } from '../../../lambda/core/record.ts';
 import { useDynamoDbServer, useS3Server, useSqsServer } from '../../helpers/awsServers.ts';
 import {
   answersJson,
@@ -68,8 +68,8 @@ function results(count: number): Result[] {
   return Array.from({ length: count }, (_, index) => result(`m${index}`));
 }
 
-function isWritten(verdict: WriteVerdict | undefined): boolean {
-  return verdict !== undefined && 'written' in verdict;
+function isWritten(status: WriteStatus | undefined): boolean {
+  return status !== undefined && 'written' in status;
 }
 
 function byId(stored: Iterable<readonly [string, string]>): Map<string, string[]> {
@@ -261,9 +261,9 @@ describe.each([
     const steps = [leaving('m0', 'm1'), leaving('m0', 'm1')];
     const { writer, front, stored } = await open({}, ...steps);
 
-    const verdicts = await writer.write(results(MANY), NEVER);
+    const statuses = await writer.write(results(MANY), NEVER);
 
-    expect(verdicts).toEqual(results(MANY).map(() => WRITTEN));
+    expect(statuses).toEqual(results(MANY).map(() => WRITTEN));
     const calls = front.requests.map(idsOf);
     const again = calls.filter((ids) => ids.every((id) => ['m0', 'm1'].includes(id)));
     expect(isWhole ? calls : again).toHaveLength(isWhole ? 3 : 1);
@@ -277,10 +277,10 @@ describe.each([
   it('fails in the end what is never taken, and it alone, as what a busy store did', async () => {
     const { writer, stored } = await open({ retry: { ...AT_ONCE, attempts: 3 } }, ...Array(3).fill(leaving('m1')));
 
-    const verdicts = await writer.write(results(3), NEVER);
+    const statuses = await writer.write(results(3), NEVER);
 
-    expect(verdicts[1]).toMatchObject({ ...BUSY, message: expect.stringMatching(`^${name}: `) });
-    expect(verdicts.map(isWritten)).toEqual(isWhole ? [false, false, false] : [true, false, true]);
+    expect(statuses[1]).toMatchObject({ ...BUSY, message: expect.stringMatching(`^${name}: `) });
+    expect(statuses.map(isWritten)).toEqual(isWhole ? [false, false, false] : [true, false, true]);
     expect([...(await stored()).keys()].toSorted()).toEqual(isWhole ? [] : ['m0', 'm2']);
   });
 
@@ -299,9 +299,9 @@ describe.each([
   it.each(Object.entries(store.refused))('does not make a call again that met %s', async (error, step) => {
     const { writer, front, stored } = await open({ retry: IN_AN_HOUR }, step);
 
-    const verdicts = await writer.write(results(MANY), NEVER);
+    const statuses = await writer.write(results(MANY), NEVER);
 
-    const failed = verdicts.filter((verdict) => !isWritten(verdict));
+    const failed = statuses.filter((status) => !isWritten(status));
     const message = expect.stringMatching(`^${name}: ${error}: ${error} it is`);
     expect(failed).toEqual(
       failed.map(() => expect.objectContaining({ ...REFUSED, outage: { of: name, kind: 'refused' }, message })),
@@ -342,11 +342,11 @@ describe.each([
       aborting.abort();
     }
 
-    const verdicts = await writing;
+    const statuses = await writing;
 
     const message = `${name}: expected an answer before the deadline, got none`;
-    expect(verdicts[0]).toMatchObject({ ...BUSY, message });
-    expect(verdicts.filter(isWritten)).toHaveLength(isWhole ? 0 : MANY - callHolds);
+    expect(statuses[0]).toMatchObject({ ...BUSY, message });
+    expect(statuses.filter(isWritten)).toHaveLength(isWhole ? 0 : MANY - callHolds);
   });
 
   it('stops waiting for the next attempt when the time is up, and says what the last one met', async () => {
@@ -358,9 +358,9 @@ describe.each([
     const [[error = '', step] = []] = Object.entries(store.busy);
     const { writer, front } = await open({ retry: { ...IN_AN_HOUR, random } }, step);
 
-    const verdicts = await writer.write(results(1), aborting.signal);
+    const statuses = await writer.write(results(1), aborting.signal);
 
-    expect(verdicts).toMatchObject([{ ...BUSY, message: expect.stringMatching(`^${name}: ${error}`) }]);
+    expect(statuses).toMatchObject([{ ...BUSY, message: expect.stringMatching(`^${name}: ${error}`) }]);
     expect(front.requests).toHaveLength(1);
   });
 
@@ -387,13 +387,13 @@ describe.each([
       fc.asyncProperty(order, script, fc.integer({ min: 1, max: 3 }), async (given, steps, attempts) => {
         const { writer, stored } = await open({ retry: { ...AT_ONCE, attempts } }, ...steps);
 
-        const verdicts = await writer.write(given, NEVER);
+        const statuses = await writer.write(given, NEVER);
 
-        expect(verdicts).toHaveLength(given.length);
+        expect(statuses).toHaveLength(given.length);
         const there = await stored();
         for (const [index, { messageId, body }] of given.entries()) {
-          if (isWritten(verdicts[index])) expect(there.get(messageId)).toContain(body);
-          else expect(verdicts[index]).toMatchObject({ failed: true, code: 'WRITE_FAILED' });
+          if (isWritten(statuses[index])) expect(there.get(messageId)).toContain(body);
+          else expect(statuses[index]).toMatchObject({ failed: true, code: 'WRITE_FAILED' });
         }
       }),
       { numRuns: 25 },

@@ -382,9 +382,9 @@ describe.each(Object.entries(BAD_ANSWERS))('an answer that %s', (what, step) => 
     const [result, message] = [{ messageId: 'a', body: '"a"', messageGroupId: undefined }, { receiptHandle: 'h' }];
 
     const outage = what === 'is an unknown error' ? undefined : { of: 'result queue', kind: 'busy' };
-    const [verdict] = await writer.write([result], NEVER);
-    expect(verdict).toMatchObject({ failed: true, code: 'WRITE_FAILED' });
-    expect(verdict).toHaveProperty('outage', outage);
+    const [status] = await writer.write([result], NEVER);
+    expect(status).toMatchObject({ failed: true, code: 'WRITE_FAILED' });
+    expect(status).toHaveProperty('outage', outage);
     expect(await acknowledge([message], NEVER)).toEqual([message]);
 
     expect(problems).toHaveLength(1);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { candidatesFor, leastPadding, type PartLimits } from '../../../bench/contestants/partitions.ts';
+import { candidatesFor, minPadding, type PartLimits } from '../../../bench/contestants/partitions.ts';
 import { drawMessages, type Message } from '../../../bench/workload/messages.ts';
 import { scenarioNamed } from '../../../bench/workload/scenarios.ts';
 
@@ -51,16 +51,16 @@ function isAllowed(part: readonly number[], { maxRows, maxElements }: PartLimits
   return part.length <= maxRows && part.length * Math.max(...part) <= maxElements;
 }
 
-function leastByTrying(lengths: readonly number[], limits: PartLimits, maxParts: number): number | undefined {
+function minByTrying(lengths: readonly number[], limits: PartLimits, maxParts: number): number | undefined {
   const allowed = [...partitionsOf(lengths)].filter(
     (parts) => parts.length <= maxParts && parts.every((part) => isAllowed(part, limits)),
   );
   return allowed.length === 0 ? undefined : Math.min(...allowed.map(paddedElements));
 }
 
-describe('leastPadding', () => {
+describe('minPadding', () => {
   it('puts like to like, for each number of parts', () => {
-    expect(leastPadding([9, 1, 10, 2], { maxRows: 1_000, maxElements: 1_000_000 }, [1, 2])).toEqual([
+    expect(minPadding([9, 1, 10, 2], { maxRows: 1_000, maxElements: 1_000_000 }, [1, 2])).toEqual([
       [[1, 3, 0, 2]],
       [
         [1, 3],
@@ -78,9 +78,9 @@ describe('leastPadding', () => {
         fc.integer({ min: 20, max: 80 }),
         (lengths, maxParts, maxRows, maxElements) => {
           const limits = { maxRows, maxElements };
-          const [found] = leastPadding(lengths, limits, [maxParts]);
+          const [found] = minPadding(lengths, limits, [maxParts]);
           const parts = found?.map((part) => part.map((index) => lengths[index] as number));
-          expect(parts && paddedElements(parts)).toBe(leastByTrying(lengths, limits, maxParts));
+          expect(parts && paddedElements(parts)).toBe(minByTrying(lengths, limits, maxParts));
           if (found === undefined) return;
           expect(found.length).toBeLessThanOrEqual(maxParts);
           expect(found.flat().toSorted((a, b) => a - b)).toEqual([...lengths.keys()]);

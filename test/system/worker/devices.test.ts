@@ -68,7 +68,7 @@ describe('a worker', () => {
         onOutage: () => {},
         onStuck: () => {},
       });
-      await until(() => waiting >= expected && (worker?.held() ?? 0) > expected);
+      await until(() => waiting >= expected && (worker?.leased() ?? 0) > expected);
       const atTheSameTime = waiting;
       gate.open();
       await until(() => server.counts(resultQueueUrl).ready === MESSAGES);

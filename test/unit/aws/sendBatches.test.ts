@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { deliver, packBatches, pauseMs, type RetryOptions, writeToEvery } from '../../../lambda/aws/sendBatches.ts';
+import { packBatches, pauseMs, type RetryOptions, sendBatches, writeToEvery } from '../../../lambda/aws/sendBatches.ts';
 import { type Failure, failure } from '../../../lambda/core/failure.ts';
-import type { Result, WriteVerdict } from '../../../lambda/core/record.ts';
+import type { Result, WriteStatus } from '../../../lambda/core/record.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import {
   enoughTime,
@@ -14,7 +14,7 @@ import {
 
 const NEVER = new AbortController().signal;
 const AT_ONCE: RetryOptions = { random: () => 0 };
-const WRITTEN: WriteVerdict = { written: true };
+const WRITTEN: WriteStatus = { written: true };
 /** More than a function takes as arguments: what is spread into a call throws. */
 const VERY_MANY = 300_000;
 
@@ -53,9 +53,9 @@ describe('a delivery', () => {
     };
 
     const pack = (all: readonly number[]) => [all];
-    const verdicts = await deliver(entries, { store: 'any', pack, attempt, signal: NEVER, retry: AT_ONCE });
+    const statuses = await sendBatches(entries, { store: 'any', pack, attempt, signal: NEVER, retry: AT_ONCE });
 
-    expect([attempts, verdicts.filter((verdict) => 'written' in verdict).length]).toEqual([2, VERY_MANY]);
+    expect([attempts, statuses.filter((status) => 'written' in status).length]).toEqual([2, VERY_MANY]);
   });
 
   it('says in the end what the store said before, not that the last attempt was aborted', async () => {
@@ -70,9 +70,9 @@ describe('a delivery', () => {
     ];
     const attempt = () => answers.shift()?.() ?? Promise.resolve([]);
 
-    const verdicts = await deliver(['a'], { store: 'any', attempt, signal: aborting.signal, retry: AT_ONCE });
+    const statuses = await sendBatches(['a'], { store: 'any', attempt, signal: aborting.signal, retry: AT_ONCE });
 
-    expect(verdicts).toMatchObject([{ code: 'WRITE_FAILED', message: 'any: busy' }]);
+    expect(statuses).toMatchObject([{ code: 'WRITE_FAILED', message: 'any: busy' }]);
   });
 });
 

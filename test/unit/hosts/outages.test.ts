@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { failure, PAYLOAD_BUCKET } from '../../../lambda/core/failure.ts';
-import type { Result, WriteVerdict } from '../../../lambda/core/record.ts';
+import type { Result, WriteStatus } from '../../../lambda/core/record.ts';
 import { createOutageWatch, scoreRecords } from '../../../lambda/hosts/records.ts';
 import {
   enoughTime,
@@ -20,7 +20,7 @@ function many(count: number) {
 }
 
 /** A writer that does as it is told, until it is told otherwise. */
-function store(refuse: (result: Result) => WriteVerdict | undefined = () => MISSING) {
+function store(refuse: (result: Result) => WriteStatus | undefined = () => MISSING) {
   const state = { refuse, offered: 0 };
   const writer = memoryWriter({
     before: (results) => {

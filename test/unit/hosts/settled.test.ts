@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { failure } from '../../../lambda/core/failure.ts';
-import type { WriteVerdict } from '../../../lambda/core/record.ts';
+import type { WriteStatus } from '../../../lambda/core/record.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import {
   enoughTime,
@@ -40,8 +40,8 @@ describe('a record', () => {
       fc.asyncProperty(anyRecords, async (all) => {
         const taken = new Map<string, string[]>();
         const offered = all.map(() => 0);
-        const write = async (results: readonly { messageId: string; body: string }[]): Promise<WriteVerdict[]> => {
-          const verdicts = new Array<WriteVerdict>(results.length);
+        const write = async (results: readonly { messageId: string; body: string }[]): Promise<WriteStatus[]> => {
+          const verdicts = new Array<WriteStatus>(results.length);
           for (const [index, { messageId, body }] of results.entries()) {
             const record = Number.parseInt(messageId.slice(-12), 16);
             offered[record] = (offered[record] ?? 0) + 1;

@@ -52,7 +52,7 @@ function scored(content: Buffer, asked: Spec): Promise<Row[]> {
   return runJob(jobOfParquet(content, { spec: asked, partBytes: 3_000 }));
 }
 
-/** Floats of 32 bits are spelled with as few digits as tell them apart. */
+/** Floats of 32 bits are written with as few digits as tell them apart. */
 const valuesOf = ({ outputs }: Row) =>
   (outputs as { datatype: string; data: unknown[] }[]).map(({ datatype, data }) =>
     datatype === 'FP32' ? data.map((value) => Math.fround(Number(value))) : data,

@@ -26,7 +26,7 @@ function setUp(files: Record<string, string> = {}) {
   return { deps, started, warnings };
 }
 
-/** As S3 spells it: the key as in a query, the ETag without quotes. */
+/** As S3 writes it: the key as in a query, the ETag without quotes. */
 function eventOf(key: string, { bucket = 'b', size = 5, eTag = 'abc' } = {}) {
   return { Records: [{ eventSource: 'aws:s3', s3: { bucket: { name: bucket }, object: { key, size, eTag } } }] };
 }

@@ -43,7 +43,7 @@ function records(...bodies: readonly string[]): MessageRecord[] {
   return bodies.map((body, index) => standardRecord(body, { messageId: messageIdOf(index) }));
 }
 
-describe('lanes', () => {
+describe('queues', () => {
   it('dispatch a full batch at once, and what is left when its own window ends', () => {
     const { modelQueues, clock, bodies } = gathering({ depthOf: () => 2 });
 

@@ -8,13 +8,13 @@ interface Frame {
   readonly rows: number;
   /** Whitespace after each comma, colon and bracket. */
   readonly space: string;
-  /** Members besides those that are needed, spelled, some of them a second time. */
+  /** Members besides those that are needed, written, some of them a second time. */
   readonly extras: readonly string[];
   /** A second `data` in every input, before the one that counts. */
   readonly secondData: boolean;
 }
 
-/** What differs between bodies of one frame; texts are spelled as they stand in the body. */
+/** What differs between bodies of one frame; texts are written as they stand in the body. */
 interface Contents {
   readonly id: string | undefined;
   readonly elements: readonly string[];
@@ -142,7 +142,7 @@ function anyContents({ rows }: Frame): fc.Arbitrary<Contents> {
   });
 }
 
-function spell(frame: Frame, { id, elements, base64 }: Contents): string {
+function format(frame: Frame, { id, elements, base64 }: Contents): string {
   const { binary, order, inputOrder, rows, space, extras, secondData } = frame;
   const list = (texts: readonly string[]): string => texts.join(`,${space}`);
   const inputs = inputOrder.map((index) => {
@@ -176,7 +176,7 @@ function mutate(body: string, { at, taken, put }: { at: number; taken: number; p
 export const anyBodies: fc.Arbitrary<string[]> = fc.array(anyFrame, { minLength: 1, maxLength: 2 }).chain((frames) => {
   const whole = fc
     .constantFrom(...frames)
-    .chain((frame) => anyContents(frame).map((contents) => spell(frame, contents)));
+    .chain((frame) => anyContents(frame).map((contents) => format(frame, contents)));
   const broken = fc.tuple(whole, anyMutation).map(([body, mutation]) => mutate(body, mutation));
   const either = fc.oneof({ weight: 4, arbitrary: whole }, { weight: 1, arbitrary: broken });
   return fc.array(either, { minLength: 2, maxLength: 8 });

@@ -39,7 +39,7 @@ describe('the requests of a packed body', () => {
   it.each([
     ['JSON', packed(ORDERS)],
     ['base64', packed(ORDERS.map((_, index) => binaryBody(`order-${index}`, index)))],
-    ['JSON as Python spells it', packed(ORDERS, ', ')],
+    ['JSON as Python writes it', packed(ORDERS, ', ')],
     ['JSON on a line each', `\n ${packed(ORDERS, '\r\n,\t')} \n`],
     ['JSON in a body that is outlined', packed(ORDERS) + LONG],
   ])('are read without being parsed but for the first, in %s', async (_, body) => {

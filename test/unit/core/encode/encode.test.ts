@@ -57,7 +57,7 @@ describe('createEncoder', () => {
     ],
     ['FP16', Float16Array.of(1, -0), '[1,-0]'],
     ['BYTES', ['"', '\n', '\u0000', '\ud800', 'ü'], '["\\"","\\n","\\u0000","\\ud800","ü"]'],
-  ])('spells %s as JSON that loses nothing', (datatype, data, json) => {
+  ])('writes %s as JSON that loses nothing', (datatype, data, json) => {
     expect(encode(datatype, data)).toContain(`"data":${json}}`);
   });
 

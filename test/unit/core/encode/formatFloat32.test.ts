@@ -2,14 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { formatFloat32 } from '../../../../lambda/core/floatText.ts';
 
-const spell = (value: number): string => formatFloat32(Float32Array.of(value), 0, 1);
+const format = (value: number): string => formatFloat32(Float32Array.of(value), 0, 1);
 
 function fromBits(bits: number): number {
   return new Float32Array(Uint32Array.of(bits).buffer)[0] as number;
 }
 
 const MAX = 0x7f7f_ffff;
-/** Any, and those around the smallest that is spelled the fast way. */
+/** Any, and those around the smallest that is written the fast way. */
 const anyFinite = fc
   .tuple(fc.oneof(fc.integer({ min: 0, max: MAX }), fc.integer({ min: 0x2690_0000, max: 0x2a00_0000 })), fc.boolean())
   .map(([bits, negative]) => (negative ? -fromBits(bits) : fromBits(bits)));
@@ -74,18 +74,18 @@ function fewestDigits(value: number): number {
 
 describe('a float32 in JSON', () => {
   it('reads back as the same 32 bits', () => {
-    always(anyFinite, (value) => expect(Math.fround(JSON.parse(spell(value)) as number)).toBe(value));
+    always(anyFinite, (value) => expect(Math.fround(JSON.parse(format(value)) as number)).toBe(value));
   });
 
   it('reads back as the same 32 bits for whoever parses straight to 32 bits', () => {
     always(anyMiddling, (value) => {
-      expect(readStraight(spell(value))).toBe(value);
+      expect(readStraight(format(value))).toBe(value);
     });
   });
 
-  it('is spelled as JavaScript spells that number', () => {
+  it('is written as JavaScript spells that number', () => {
     always(anyMiddling, (value) => {
-      if (value !== 0) expect(JSON.stringify(JSON.parse(spell(value)))).toBe(spell(value));
+      if (value !== 0) expect(JSON.stringify(JSON.parse(format(value)))).toBe(format(value));
     });
   });
 
@@ -93,7 +93,7 @@ describe('a float32 in JSON', () => {
     always(fc.oneof(anyMiddling, anyShort), (value) => {
       const inFastPath = Math.abs(value) >= 1e-13 && Math.abs(value) < 2 ** 31;
       if (inFastPath && !Number.isInteger(value)) {
-        expect([value, digitsOf(spell(value))]).toEqual([value, fewestDigits(value)]);
+        expect([value, digitsOf(format(value))]).toEqual([value, fewestDigits(value)]);
       }
     });
   });
@@ -109,7 +109,7 @@ describe('a float32 in JSON', () => {
     [Number.POSITIVE_INFINITY, '"Infinity"'],
     [Number.NEGATIVE_INFINITY, '"-Infinity"'],
   ])('of %d is %s', (value, text) => {
-    expect(spell(value)).toBe(text);
+    expect(format(value)).toBe(text);
   });
 });
 

@@ -35,8 +35,8 @@ export function runCostOf({ cost, allowedSizes, ragged, maxBatchRows }: Model, m
     );
     const length = upTo(ragged?.allowedSizes ?? [], Math.max(...pieces.map((piece) => piece.length)));
     const mayRun = rows <= maxBatchRows && rows * length <= maxElements;
-    const isLeast = rows === (allowedSizes[0] ?? 1);
-    return mayRun || isLeast ? costOf(rows, length) : Number.POSITIVE_INFINITY;
+    const isMin = rows === (allowedSizes[0] ?? 1);
+    return mayRun || isMin ? costOf(rows, length) : Number.POSITIVE_INFINITY;
   };
 }
 

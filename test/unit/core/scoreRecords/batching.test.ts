@@ -115,7 +115,7 @@ describe('a request that was split', () => {
 });
 
 describe('an answer', () => {
-  it('that can only be too large is refused before it is spelled, alone and in parts', async () => {
+  it('that can only be too large is refused before it is formatted, alone and in parts', async () => {
     const wide = echoModel('FP32', [1000], { maxBatchRows: 4 });
     const deps = scoringDependencies({ models: repositoryOf(wide), limits: { maxAnswerCharacters: 8000 } });
     const rows = (count: number) => ({

@@ -63,7 +63,7 @@ describe('a file that is put under the input prefix', () => {
     expect(stack.said.filter((line) => line.endsWith('jobs/in/ten.jsonl'))).toHaveLength(1);
   });
 
-  it('may have spaces and signs in its name, as S3 spells them', async () => {
+  it('may have spaces and signs in its name, as S3 writes them', async () => {
     const key = 'jobs/in/a b+c/ü&1.jsonl';
     await stack.put(key, fileOf([row(6)]));
     const { Records } = await fileEvent(stack.s3, 'batchscore-jobs', key);
