@@ -54,12 +54,7 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
     rounds: { type: 'string' },
     results: { type: 'string', default: RESULTS },
     json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
   });
-  if (options.help) {
-    streams.stdout.write(HELP);
-    return 0;
-  }
   const messages = options.messages && wholeNumber('--messages', options.messages, 1, MAX_MESSAGES);
   const given = options.rounds && wholeNumber('--rounds', options.rounds, 1, MAX_ROUNDS);
   const extent = options.quick ? 'quick' : 'full';
@@ -125,7 +120,6 @@ const MIN_OF_ROWS_ALONE = 0.98;
 const MAX_OVER_BARE_MS = 0.3;
 const MAX_HOP_MICROSECONDS = { none: 75, results: 20, both: { json: 8, binary: 5 } };
 
-/** The figures as Markdown tables. */
 export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops }: BenchResults): string {
   const { cpu, cores, memoryBytes, platform, node, onnxruntime } = machine;
   const ms = (value: number): string => figure(value, ' ms');
@@ -193,4 +187,4 @@ function maxHopMicroseconds(row: HopFigures): number | undefined {
   return MAX_HOP_MICROSECONDS[row.resultsPerMessage === 1 ? 'none' : 'results'];
 }
 
-if (import.meta.main) await runCommand(bench);
+if (import.meta.main) await runCommand(bench, HELP);

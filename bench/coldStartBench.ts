@@ -32,12 +32,7 @@ export async function benchColdStart(args: readonly string[], streams: Streams):
   const options = parseOptions(args, {
     megabytes: { type: 'string', default: '1000' },
     rounds: { type: 'string', default: '3' },
-    help: { type: 'boolean', default: false },
   });
-  if (options.help) {
-    streams.stdout.write(HELP);
-    return 0;
-  }
   const megabytes = wholeNumber('--megabytes', options.megabytes, 1, 1_900);
   const rounds = wholeNumber('--rounds', options.rounds, 1, 100);
   const starts = await measureColdStarts(megabytes, rounds, (progress) => streams.stderr.write(`${progress}\n`));
@@ -213,4 +208,4 @@ async function describe(path: string): Promise<ModelFile> {
   return { path: PATH, bytes, parts };
 }
 
-if (import.meta.main) await runCommand(benchColdStart);
+if (import.meta.main) await runCommand(benchColdStart, HELP);

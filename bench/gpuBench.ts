@@ -41,12 +41,7 @@ export async function benchGpu(args: readonly string[], streams: Streams): Promi
     messages: { type: 'string' },
     rounds: { type: 'string', default: '5' },
     json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
   });
-  if (options.help) {
-    streams.stdout.write(HELP);
-    return 0;
-  }
   const { provider } = options;
   refuseUnknown(provider);
   const scenarios = chooseModels(options.models);
@@ -322,4 +317,4 @@ function renderGpu({ machine, provider, device, models }: GpuResults): string {
   );
 }
 
-if (import.meta.main) await runCommand(benchGpu);
+if (import.meta.main) await runCommand(benchGpu, HELP);

@@ -33,13 +33,11 @@ async function benchJobs(args: readonly string[], { stdout }: Streams): Promise<
     file: { type: 'string' },
     model: { type: 'string', default: DIGITS },
     memory: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
   });
   const folder = mkdtempSync(join(tmpdir(), 'batchscore-jobs-'));
   try {
     const times = wholeNumber('--times', options.times, 1, 100);
-    if (options.help) stdout.write(HELP);
-    else if (options.memory) await compareMemory(folder, print);
+    if (options.memory) await compareMemory(folder, print);
     else if (options.file !== undefined) await measureFile(options.model, options.file, times, print);
     else await compareSpeed(folder, wholeNumber('--mib', options.mib, 1, 4096), times, print);
   } finally {
@@ -152,4 +150,4 @@ async function writeRows(file: string, mib: number, pad?: string): Promise<void>
   }
 }
 
-if (import.meta.main) await runCommand(benchJobs);
+if (import.meta.main) await runCommand(benchJobs, HELP);

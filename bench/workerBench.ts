@@ -31,12 +31,7 @@ export async function benchWorker(args: readonly string[], streams: Streams): Pr
     requests: { type: 'string', default: '5000' },
     rounds: { type: 'string', default: '7' },
     json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
   });
-  if (options.help) {
-    streams.stdout.write(HELP);
-    return 0;
-  }
   const packings = options.packed.split(',');
   if (!packings.every(isPacking)) throw new UsageError(`--packed: expected ${NAMES}, got '${options.packed}'`);
   const requests = wholeNumber('--requests', options.requests, 100, 1_000_000);
@@ -65,7 +60,6 @@ function isPacking(text: string): text is keyof typeof PACKINGS {
 
 /** Medians of interleaved rounds. */
 export interface WorkerFigures extends Packing {
-  /** What a request takes of the worker. */
   readonly worker: RequestFigures;
   /** Of a loop that receives, sends and deletes with the same client, and does nothing else. */
   readonly bare: RequestFigures;
@@ -205,4 +199,4 @@ function maxMicroseconds({ requestsPerMessage, resultsPerMessage }: WorkerFigure
   return resultsPerMessage === 1 ? 250 : undefined;
 }
 
-if (import.meta.main) await runCommand(benchWorker);
+if (import.meta.main) await runCommand(benchWorker, HELP);

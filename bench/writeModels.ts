@@ -19,10 +19,6 @@ the first of its messages as samples where they differ in length. Then, for one:
 const SAMPLES = 16;
 
 export async function writeModels(args: readonly string[], streams: Streams): Promise<number> {
-  if (args.includes('--help')) {
-    streams.stdout.write(HELP);
-    return 0;
-  }
   const [directory = ''] = parseCommand(args, ['DIR'], {}).positionals;
   const repository = await createRepository(directory);
   for (const scenario of SCENARIOS) {
@@ -38,4 +34,4 @@ export async function writeModels(args: readonly string[], streams: Streams): Pr
   return 0;
 }
 
-if (import.meta.main) await runCommand(writeModels);
+if (import.meta.main) await runCommand(writeModels, HELP);

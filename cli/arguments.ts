@@ -107,11 +107,13 @@ export interface Streams {
 /** A command as a function. @returns its exit code */
 export type Main = (args: readonly string[], streams: Streams) => Promise<number>;
 
-/** Runs a command as this process: its arguments, its streams, its exit code. */
-export async function runCommand(main: Main): Promise<void> {
+/** Runs a command as this process: its arguments, its streams, its exit code. @param help printed in its place where it is asked for */
+export async function runCommand(main: Main, help?: string): Promise<void> {
   process.stdout.on('error', leaveWhenNobodyReads);
   process.once('uncaughtException', failUncaught);
-  process.exitCode = await exitCodeOf(main, process.argv.slice(2), process);
+  const args = process.argv.slice(2);
+  if (help !== undefined && asksForHelp(args)) process.stdout.write(help);
+  else process.exitCode = await exitCodeOf(main, args, process);
 }
 
 /** What a command throws is one readable message and the exit code: 2 for wrong usage, 1 for the rest. */
@@ -242,7 +244,6 @@ const OWN = z.object({ name: z.literal('batchscore'), version: z.string() });
 /** From the source, and from what was compiled of it. */
 const PLACES = ['../package.json', '../../package.json'];
 
-/** The version of this package. */
 export function ownVersion(): string {
   for (const place of PLACES) {
     try {

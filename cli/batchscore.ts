@@ -71,7 +71,6 @@ async function commandOf(name: string | undefined): Promise<Command> {
   return COMMANDS[knownName('a command', name, NAMES)]();
 }
 
-/** Runs it as this process. */
 export const main = (): Promise<void> => runCommand(batchscore);
 
 if (import.meta.main) await main();

@@ -75,12 +75,7 @@ async function run(args: readonly string[]): Promise<number> {
     results: { type: 'string' },
     'results-per-message': { type: 'string' },
     'no-function': { type: 'boolean', default: false },
-    help: { type: 'boolean', short: 'h', default: false },
   });
-  if (options.help) {
-    process.stdout.write(HELP);
-    return 0;
-  }
   const port = wholeNumber('--port', options.port, 0, 65_535);
   const pagePort =
     options['page-port'] === undefined ? undefined : wholeNumber('--page-port', options['page-port'], 0, 65_535);
@@ -252,4 +247,4 @@ function greeting({ models, queues }: LocalStack, page: string, { batchSize, win
 
 export const dev = { help: HELP, run };
 
-if (import.meta.main) await runCommand(run);
+if (import.meta.main) await runCommand(run, HELP);

@@ -38,12 +38,7 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
   const options = parseOptions(args, {
     messages: { type: 'string', default: '2000' },
     'batch-size': { type: 'string' },
-    help: { type: 'boolean', short: 'h', default: false },
   });
-  if (options.help) {
-    stdout.write(HELP);
-    return 0;
-  }
   const messages = await demoMessages(wholeNumber('--messages', options.messages, 1, 1_000_000));
   const batchSize =
     options['batch-size'] === undefined
@@ -73,7 +68,6 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
   }
 }
 
-/** One message to send. */
 interface DemoMessage {
   readonly body: string;
   /** What the result repeats; undefined in a body that cannot be read. */
@@ -143,7 +137,6 @@ function createTally(
 
 /** What was sent and what came back. Times are milliseconds since 1970. */
 interface Pass {
-  /** By message ID. */
   readonly sent: ReadonlyMap<string, DemoMessage>;
   readonly results: readonly { readonly messageId: string | undefined; readonly body: string }[];
   /** From the first request sent to the last result written. */
@@ -244,7 +237,6 @@ async function receiveAll(sqs: SQSClient, QueueUrl: string) {
   }
 }
 
-/** What is looked at of a result. */
 const RESULT = z.object({
   message_id: z.string(),
   id: z.string().optional(),
@@ -267,7 +259,6 @@ interface Checked {
   readonly seconds: number;
 }
 
-/** Exported for tests. */
 export function check({ length }: { readonly length: number }, { sent, results, seconds }: Pass): Checked {
   const seen = new Set<string>();
   const errors = new Map<string, number>();
@@ -393,4 +384,4 @@ export function drawDigits(digits: readonly ScoredDigit[], columns = Number.POSI
   return [...rows, captions].map((cells) => `  ${cells.map((cell) => cell.padEnd(CELL_COLUMNS)).join('')}`.trimEnd());
 }
 
-if (import.meta.main) await runCommand(start);
+if (import.meta.main) await runCommand(start, HELP);

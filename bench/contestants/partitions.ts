@@ -7,7 +7,6 @@ import { stackParts } from './bareSession.ts';
 /** A partition, as the indexes of the messages that are run together. */
 export type Parts = readonly (readonly number[])[];
 
-/** What a part may hold. */
 export interface PartLimits {
   readonly maxRows: number;
   /** Most rows times the longest length. */

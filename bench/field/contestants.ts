@@ -16,7 +16,6 @@ import { startEventSourceMapping } from '../../cli/local/localMapping.ts';
 import { localSqsClient, startLocalQueues } from '../../cli/local/localServices.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 
-/** What a contestant is started with. */
 export interface Setup {
   /** The folder with the model's repository, and the model's name. */
   readonly repository: string;
@@ -26,7 +25,6 @@ export interface Setup {
   readonly probe: string;
 }
 
-/** A contestant that has started. */
 export interface Served {
   readonly startMs: number;
   /** Whether an answer waits for whoever asked. */
@@ -300,7 +298,6 @@ function overHttp(command: (port: string) => string[], { path = '/', wrap, unwra
   };
 }
 
-/** An error that the contestant has answered with. */
 export class Answered extends Error {}
 
 function ending(group: Group) {

@@ -82,12 +82,7 @@ export async function benchField(args: readonly string[], streams: Streams): Pro
     rounds: { type: 'string' },
     into: { type: 'string', default: DEFAULT_FILE },
     page: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
   });
-  if (options.help) {
-    streams.stdout.write(HELP);
-    return 0;
-  }
   if (options.page) {
     await writePage(JSON.parse(await readFile(options.into, 'utf8')));
     return 0;
@@ -240,7 +235,6 @@ async function measureFloor({ repository }: Run, workload: Workload): Promise<Fi
   }
 }
 
-/** How requests travel. */
 interface Way {
   readonly rows: number;
   readonly requests: number;
@@ -423,4 +417,4 @@ function outputOf(answer: string, name: string): number[] {
   return (outputs.find((output) => output.name === name)?.data ?? []).map(Number);
 }
 
-if (import.meta.main) await runCommand(benchField);
+if (import.meta.main) await runCommand(benchField, HELP);

@@ -1,4 +1,4 @@
-/** Writes the tables and plots of docs/comparison.md from the JSON of a run. */
+/** Writes the tables of docs/comparison.md from the JSON of a run. */
 
 import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -7,11 +7,9 @@ import { median } from '../harness/turns.ts';
 import type { FaultFigures, FieldFigures, SpeedFigures } from './field.ts';
 
 const PAGE = new URL('../../docs/comparison.md', import.meta.url);
-const PLOT = new URL('../../docs/comparison.svg', import.meta.url);
 
 export async function writePage(figures: FieldFigures): Promise<void> {
   await writeFile(PAGE, pageWith(figures, await readFile(PAGE, 'utf8')));
-  await writeFile(PLOT, plotOf(figures));
 }
 
 /** The page with each part between `<!-- begin NAME -->` and `<!-- end -->` written anew. @throws Error for another name */
@@ -238,42 +236,4 @@ function costs({ speed }: FieldFigures): string {
     'queue, $': ({ queue }) => dollars(queue),
     'together, $': ({ compute, queue }) => dollars(compute + queue),
   });
-}
-
-const WIDTH = 760;
-const BAR = 16;
-const LEFT = 190;
-
-/** Bars: CPU of a row, sent alone; and right answers when something goes wrong. */
-export function plotOf({ speed, faults }: FieldFigures): string {
-  const cpu = speed
-    .filter((one) => one.workload === 'digits' && one.producers === 32 && one.rows === 1)
-    .map((one) => ({
-      name: `${one.contestant}${one.requests > 1 ? ', packed' : ''}`,
-      value: middle(one, 'cpuMicroseconds'),
-    }))
-    .sort((a, b) => a.value - b.value);
-  const right = totalsOf(faults)
-    .map(({ name, sum }) => ({ name, value: (100 * sum('right')) / sum('asked') }))
-    .sort((a, b) => b.value - a.value);
-  const charts = [
-    { title: 'CPU of a request of one row, µs (digits, 32 producers)', bars: cpu },
-    { title: 'Right answers under twelve faults, %', bars: right },
-  ];
-  let y = 0;
-  const parts = charts.flatMap(({ title, bars }) => {
-    const largest = Math.max(1, ...bars.map(({ value }) => value));
-    y += 24;
-    const head = `<text x="0" y="${y}" font-weight="bold">${title}</text>`;
-    const lines = bars.map(({ name, value }) => {
-      y += BAR + 6;
-      const width = ((WIDTH - LEFT - 60) * value) / largest;
-      const own = name.startsWith('batchscore') ? '#2266aa' : '#8899aa';
-      return `<text x="0" y="${y}">${name}</text><rect x="${LEFT}" y="${y - 12}" width="${width.toFixed(1)}" height="${BAR}" fill="${own}"/><text x="${(LEFT + width + 6).toFixed(1)}" y="${y}">${figure(value)}</text>`;
-    });
-    y += 16;
-    return [head, ...lines];
-  });
-  const style = 'font-family="sans-serif" font-size="13" fill="#445566"';
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${y}" viewBox="0 0 ${WIDTH} ${y}" ${style}>\n<title>CPU of a request, and right answers under faults</title>\n${parts.join('\n')}\n</svg>\n`;
 }

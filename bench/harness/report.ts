@@ -1,7 +1,6 @@
 /** Heads of columns, and what a row has in them. */
 export type Columns<Row> = Readonly<Record<string, (row: Row) => string>>;
 
-/** A Markdown table. */
 export function table<Row>(rows: readonly Row[], columns: Columns<Row>): string {
   const heads = Object.keys(columns);
   const lines = rows.map((row) => Object.values(columns).map((cell) => cell(row)));

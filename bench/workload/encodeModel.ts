@@ -1,6 +1,5 @@
 import onnxProto, { type onnx } from 'onnx-proto';
 import type { Datatype } from '../../lambda/core/tensor.ts';
-
 import { createRandom } from './random.ts';
 
 const { ModelProto, TensorProto, AttributeProto } = onnxProto.onnx;
@@ -96,7 +95,6 @@ function toGraph({ inputs, outputs, nodes, constants = [] }: Graph): onnx.IGraph
   };
 }
 
-/** The type of a tensor. */
 export function tensorType({ datatype, shape }: Omit<GraphValue, 'name'>): onnx.ITypeProto {
   const elemType = typeof datatype === 'number' ? datatype : ELEMENT_TYPE_OF[datatype];
   return { tensorType: { elemType, shape: { dim: shape.map(toDimension) } } };

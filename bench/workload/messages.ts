@@ -34,7 +34,6 @@ export function drawTypicalMessages(scenario: Scenario, count: number): Message[
   return Array.from({ length: count }, () => ({ id: '', inputs: scenario.drawInputs(random, length), length }));
 }
 
-/** The records of the messages, one in each. */
 export function toRecords(messages: Iterable<Message>, encoding: Encoding): SQSRecord[] {
   const random = createRandom(MESSAGE_SEED);
   return Array.from(messages, (message) => toRecord(encodeBody(message, encoding), random));

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Scenario } from './scenarios.ts';
 
-/** A model repository of generated models. */
 export interface Repository {
   readonly directory: string;
   /** Writes the scenario's model. @returns the path of its file */

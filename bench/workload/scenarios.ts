@@ -10,7 +10,6 @@ import {
 } from './generatedModels.ts';
 import type { Random } from './random.ts';
 
-/** The elements of a row. */
 export type RowData = Float32Array | BigInt64Array | Uint8Array;
 
 /** One input of one message: a row. */
@@ -25,7 +24,6 @@ export interface InputTensor {
 /** A model, and the messages that are sent to it. */
 export interface Scenario {
   readonly name: string;
-  /** Messages in the one event. */
   readonly messages: number;
   /** How many of them are scored where every call of a fresh process takes rows alone as well. @default all */
   readonly gainMessages?: number;

@@ -347,7 +347,6 @@ function count(value: number): string {
   return value.toLocaleString('en-US');
 }
 
-/** From here, where it lies here. */
 function shortPath(path: string): string {
   const fromHere = relative('', path);
   return fromHere.startsWith('..') ? path : fromHere;

@@ -6,11 +6,9 @@ import { axisInModel, type Model, shapeInModel, type TensorSpec, takesOwnForm } 
 import { DATATYPES, decodeAll, isBase64Data, moveAxis } from '../../lambda/core/tensor.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
-
 import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
 import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { checkModelFile, type ModelGraph, readGraph } from '../../lambda/onnx/modelFile.ts';
-
 import {
   decodeSamples,
   type Manner,
@@ -212,7 +210,6 @@ export interface Sample {
 type Samples = Pick<Opened, 'samples' | 'isMadeUp' | 'noSample' | 'failed'>;
 
 interface Texts {
-  /** Where it is from. */
   readonly place: string;
   readonly json: string;
   readonly binary: string | undefined;

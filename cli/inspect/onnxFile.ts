@@ -15,7 +15,6 @@ import {
 export interface OnnxFile {
   /** Of the file, without the files of its weights. */
   readonly bytes: number;
-  /** The files in which it keeps weights. */
   readonly weights: readonly { readonly file: string; readonly bytes: number }[];
   /** What exported it, such as `pytorch 2.4.0`; undefined where it does not say. */
   readonly producer: string | undefined;

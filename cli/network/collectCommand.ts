@@ -139,7 +139,6 @@ function outputTexts(outputs: OutputTensors): string[] {
 
 /** The results collected so far, one JSON result a line, and room for more. */
 interface ResultsFile {
-  /** Message IDs of the results in it. */
   readonly messageIds: ReadonlySet<string>;
   /** How many of them are, or hold, an error. */
   failed(): number;

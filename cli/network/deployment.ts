@@ -10,7 +10,6 @@ import { messageOf } from '../../lambda/core/failure.ts';
 import { parseIfJson } from '../../lambda/core/json.ts';
 import { JOB_RANGES } from '../../lambda/core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
-
 import { UsageError } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
 
@@ -37,7 +36,6 @@ export const DEPLOYMENT_HELP = `${STACK_HELP}
   --payload-prefix PREFIX what the deployment's keys in that bucket begin with, if it shares the bucket
   --region REGION`;
 
-/** Those of the commands of jobs. */
 export const JOB_DEPLOYMENT_OPTIONS = {
   stack: { type: 'string' },
   'job-state-machine': { type: 'string' },
@@ -186,7 +184,6 @@ async function assertListening(endpoint: string): Promise<void> {
   }
 }
 
-/** The client makes the others. */
 function clientsOnAws({ region }: Stack) {
   return { s3: createS3Client(CLIENT_PATIENCE, { region, maxAttempts: 3 }) };
 }

@@ -3,10 +3,8 @@ import { type FileHandle, open, stat } from 'node:fs/promises';
 import * as z from 'zod';
 import { hasCode } from '../../lambda/aws/awsError.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
-
 import { linesOf, openOutput, systemReason } from '../textFiles.ts';
 
-/** A file of lines that is added to. */
 export interface LineFile {
   append(text: string): Promise<void>;
   close(): Promise<void>;

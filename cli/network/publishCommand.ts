@@ -17,7 +17,6 @@ import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
 import { assertRegion } from '../../client/batchscore.ts';
 import { checkModelsFolder, deployedFiles } from '../../infra/image/modelsFolder.ts';
-
 import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
 import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
 import {

@@ -127,7 +127,6 @@ function otherThanJson(text: string, name: string): string {
   return 'text that is no JSON; check the path';
 }
 
-/** The message group of a line. */
 type GroupOf = (line: Line) => string;
 
 /**

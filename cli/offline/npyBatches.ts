@@ -4,7 +4,6 @@ import { messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { allocate, DATATYPES, type Datatype, elementCount, type TypedArray } from '../../lambda/core/tensor.ts';
 import type { PieceRow } from '../../lambda/jobs/rowRequests.ts';
-
 import type { InputFile } from '../textFiles.ts';
 import type { RowOptions } from './rowBatches.ts';
 

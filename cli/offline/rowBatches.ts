@@ -13,7 +13,6 @@ import {
   requestOfLine,
   requestOfObject,
 } from '../../lambda/jobs/rowRequests.ts';
-
 import { UsageError } from '../arguments.ts';
 import { batchesOfLines, type InputFile, type LineBatchLimits } from '../textFiles.ts';
 import { npyBatches } from './npyBatches.ts';

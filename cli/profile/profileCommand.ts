@@ -1,12 +1,13 @@
-import { rename, rm, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import * as z from 'zod';
 import { messageOf } from '../../lambda/core/failure.ts';
+import { parseIfJson } from '../../lambda/core/json.ts';
 import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { modelPath, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { progressBar, sayWhenInterrupted } from '../terminal.ts';
 import { systemReason } from '../textFiles.ts';
-import { applyContext, checkContext } from './applyContext.ts';
 import { type Measurement, type MeasureOptions, measureModel } from './measure/measureModel.ts';
 import { renderPage } from './page/profilePage.ts';
 import { createReport, type ProfileReport, printedOf, renderProfile } from './profileReport.ts';
@@ -166,4 +167,64 @@ async function writeWhole(path: string, content: string): Promise<void> {
       { cause },
     );
   }
+}
+
+/** Keys of the CDK context and what they are to be. */
+type ContextFragment = Readonly<Record<string, number | string>>;
+
+/**
+ * Writes settings into the context of a `cdk.json`; every other value in it stays as it is.
+ *
+ * @throws Error when the file is not there, is not JSON, or has settings that go against these
+ */
+export async function applyContext(path: string, fragment: ContextFragment): Promise<void> {
+  await writeFile(path, withContext(await checkedText(path), fragment));
+}
+
+/** Checks before a minute is spent on measuring. @throws Error as `applyContext` does */
+export async function checkContext(path: string): Promise<void> {
+  await checkedText(path);
+}
+
+/** @param text of a JSON object, whose indentation is kept */
+export function withContext(text: string, fragment: ContextFragment): string {
+  const parsed: { readonly context?: object } = JSON.parse(text);
+  const [, indent = '  '] = /^\{\s*?\n([ \t]+)/.exec(text) ?? [];
+  return `${JSON.stringify({ ...parsed, context: { ...parsed.context, ...fragment } }, null, indent)}\n`;
+}
+
+const CDK_JSON = z.object({ context: z.record(z.string(), z.unknown()).default({}) });
+
+async function checkedText(path: string): Promise<string> {
+  const text = await readFile(path, 'utf8').catch((cause) => {
+    const reason = systemReason(cause) ?? String(cause);
+    throw new Error(`--apply: expected ${path} in the current folder, got: ${reason}; run it beside cdk.json`, {
+      cause,
+    });
+  });
+  const parsed = parseIfJson(text);
+  if (parsed === undefined) throw new Error(`--apply: expected ${path} to be JSON, it is not; correct it`);
+  const { data } = CDK_JSON.safeParse(parsed);
+  if (data === undefined) {
+    throw new Error(`--apply: expected an object with a context in ${path}, got something else; correct it`);
+  }
+  refuseOthers(data.context, path);
+  return text;
+}
+
+/** What was recommended is for one standard queue and a function that starts when messages come. */
+function refuseOthers(context: Readonly<Record<string, unknown>>, path: string): void {
+  const { compute = 'lambda', fifo = false, shards = 1, minimumPollers, maximumPollers } = context;
+  const others = [
+    compute === 'lambda' ? undefined : `compute ${JSON.stringify(compute)}`,
+    fifo === false ? undefined : `fifo ${JSON.stringify(fifo)}`,
+    shards === 1 ? undefined : `shards ${JSON.stringify(shards)}`,
+    minimumPollers === undefined ? undefined : 'minimumPollers',
+    maximumPollers === undefined ? undefined : 'maximumPollers',
+  ].filter((one) => one !== undefined);
+  if (others.length === 0) return;
+  throw new Error(
+    `--apply: expected ${path} to deploy a function behind one standard queue without pollers, got ${others.join(', ')}; ` +
+      'set by hand what of the recommendation fits it',
+  );
 }

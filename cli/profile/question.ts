@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { PRICES, type Prices, readPrices } from '../../infra/priceList.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
+import { MEASURED_RUNS } from '../../lambda/onnx/profileFile.ts';
 import { UsageError, wholeNumber } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
 import type { Measurement } from './measure/measureModel.ts';
@@ -83,7 +84,6 @@ export async function questionOf(
 
 /** Each says how much comes, in its own words. */
 const TRAFFIC = ['arrival-rate', 'rows-per-second', 'rows-per-day', 'rows-per-month', 'trace'] as const;
-/** Seconds that rows are counted over. */
 const ROWS_OVER = { 'rows-per-second': 1, 'rows-per-day': SECONDS_A_DAY, 'rows-per-month': SECONDS_A_MONTH } as const;
 
 /** Messages a second. @throws UsageError unless what was given is a number above 0 */
@@ -167,22 +167,7 @@ function timeOf(line: string, where: string): number {
   );
 }
 
-const size = z.int().min(1);
-/** What `batchscore profile MODEL --providers cuda --json` prints, as far as it is needed. */
-const PROFILE = z.object({
-  table: z
-    .array(
-      z.object({
-        rows: size,
-        length: size,
-        threads: size,
-        medianMs: z.number().positive(),
-        rowsPerSecond: z.number().positive(),
-        peakRssBytes: z.number().min(0),
-      }),
-    )
-    .min(1),
-});
+const PROFILE = z.object({ table: MEASURED_RUNS });
 
 /**
  * What was measured on an instance with a GPU.

@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import process from 'node:process';
 import type { Writable } from 'node:stream';
 
@@ -30,4 +31,15 @@ function flushed(stream: Writable): Promise<void> {
     stream.once('error', () => resolve());
     stream.write('', () => resolve());
   });
+}
+
+/**
+ * Has the system end this process before others when memory ends, where it can be asked to.
+ *
+ * @see https://man7.org/linux/man-pages/man5/proc_pid_oom_score_adj.5.html
+ */
+export function goFirstWhenMemoryEnds(): void {
+  try {
+    writeFileSync('/proc/self/oom_score_adj', '1000');
+  } catch {}
 }

@@ -32,6 +32,14 @@ export function allThere<T>(soon: MaybePromise<T>[]): MaybePromise<T[]> {
   return soon.some((one) => one instanceof Promise) ? Promise.all(soon) : (soon as T[]);
 }
 
+/** @see https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Aborts after so many milliseconds, or as many as a timer takes. */
+export function timeoutSignal(ms: number): AbortSignal {
+  return AbortSignal.timeout(Math.min(Math.max(0, Math.ceil(ms)), MAX_TIMER_MS));
+}
+
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

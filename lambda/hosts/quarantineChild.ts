@@ -1,7 +1,8 @@
 /** The process in which redelivered messages of one model are scored. `quarantine.ts` starts it and ends it. */
 
-import { writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
+import { goFirstWhenMemoryEnds } from '../aws/endProcess.ts';
+import { timeoutSignal } from '../core/concurrency.ts';
 import { isFailure, messageOf } from '../core/failure.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
 import { withDefaults } from '../core/model.ts';
@@ -14,7 +15,7 @@ import type { ScoringConfig } from './config.ts';
 import type { FromChild, Opening, Work } from './quarantine.ts';
 
 endWithParent(Number(process.argv[2]));
-beFirstToGo();
+goFirstWhenMemoryEnds();
 process.once('message', async (opening: Opening) => {
   try {
     const deps = await open(opening);
@@ -61,12 +62,9 @@ const OBSERVER: Observer = {
   runAbandoned: (_, ranMs) => tell({ ranMs }),
 };
 
-/** @see https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
 async function doWork({ bodies, remainingMs, maxRows }: Work, name: string | undefined, deps: ScoreDependencies) {
   const endsAt = performance.now() + remainingMs;
-  const signal = AbortSignal.timeout(Math.min(Math.max(0, Math.floor(remainingMs)), MAX_TIMER_MS));
+  const signal = timeoutSignal(remainingMs);
   const model = await deps.models.find(name, undefined);
   if (!isFailure(model) && maxRows < model.maxBatchRows) deps.batching.stop(model, maxRows);
   const time = { remainingMs: () => endsAt - performance.now(), signal, isShared: true };
@@ -79,13 +77,4 @@ function endWithParent(pid: number): void {
   process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
   const look = `setInterval(() => process.ppid === ${pid} || process.kill(process.pid, 'SIGKILL'), 200)`;
   new Worker(look, { eval: true }).unref();
-}
-
-/** Where memory runs out, Linux ends this process before the host. */
-function beFirstToGo(): void {
-  try {
-    writeFileSync('/proc/self/oom_score_adj', '1000');
-  } catch {
-    // No Linux: its own way to choose.
-  }
 }

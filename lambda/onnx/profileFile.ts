@@ -6,7 +6,6 @@ import * as z from 'zod';
 import { extrapolate, tableCost } from '../core/cost.ts';
 import { messageOf } from '../core/failure.ts';
 import type { Cost } from '../core/model.ts';
-
 import { readJsonIfThere } from './modelConfig.ts';
 import { modelDigest } from './weights.ts';
 
@@ -95,6 +94,24 @@ const word = z.string().max(200);
 /** A run of a day and more is none: larger ones would make costs infinite. */
 const MAX_MS = 86_400_000;
 
+/** What runs of each size took, as `profile.json` keeps it and `batchscore profile --json` prints it. */
+export const MEASURED_RUNS = z
+  .array(
+    z.object({
+      rows: size,
+      /** Of the open axis; 1 without one. */
+      length: size,
+      threads: size,
+      medianMs: z.number().positive().max(MAX_MS),
+      /** Of the middle 80 % of the runs, as a share of the median. */
+      spread: z.number().min(0),
+      rowsPerSecond: z.number().positive(),
+      /** The most memory that a process had which ran no more rows than these, and none longer. */
+      peakRssBytes: size,
+    }),
+  )
+  .min(1);
+
 const schema = z
   .object({
     schemaVersion: z.literal(1),
@@ -132,22 +149,7 @@ const schema = z
       loadMs: milliseconds,
       warmUpMs: milliseconds,
     }),
-    table: z
-      .array(
-        z.object({
-          rows: size,
-          /** Of the open axis; 1 without one. */
-          length: size,
-          threads: size,
-          medianMs: z.number().positive().max(MAX_MS),
-          /** Of the middle 80 % of the runs, as a share of the median. */
-          spread: z.number().min(0),
-          rowsPerSecond: z.number().positive(),
-          /** The most memory that a process had which ran no more rows than these, and none longer. */
-          peakRssBytes: size,
-        }),
-      )
-      .min(1),
+    table: MEASURED_RUNS,
     /** What else was found, a sentence each. */
     findings: z.array(z.string()),
     /** For the traffic that was asked for. */

@@ -18,7 +18,6 @@ const session = await InferenceSession.create(FIELD_MODEL, {
   extra: { session: { intra_op: { allow_spinning: '0' } } },
 });
 
-/** One run for all; they have one shape. */
 async function score(bodies: readonly Body[]): Promise<string[]> {
   const [first] = bodies;
   const feeds = first?.inputs.map(({ name, datatype, shape: [, ...rest] }, index) => {

@@ -16,7 +16,6 @@ import type { ModelLocation } from '../../../lambda/onnx/findModels.ts';
 import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
 import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { type ModelGraph, readGraph } from '../../../lambda/onnx/modelFile.ts';
-
 import {
   asProbe,
   decodeSamples,
@@ -29,7 +28,6 @@ import {
 import { openModelAlone } from '../../../lambda/onnx/repository.ts';
 import type { WarmUpSizes } from '../../../lambda/onnx/warmUp.ts';
 import { SETTINGS } from '../../../lambda/settings.ts';
-
 import {
   peakRssBytes,
   type ReachTask,
@@ -325,7 +323,6 @@ interface RowMaker extends Lengths {
 interface Lengths {
   /** Ascending. */
   readonly lengths: readonly number[];
-  /** One of them. */
   readonly ordinary: number;
 }
 

@@ -1,5 +1,6 @@
 /** A process of its own that does one thing with a model: what ends it ends nothing else. */
 import { enableCompileCache } from 'node:module';
+import { goFirstWhenMemoryEnds } from '../../../lambda/aws/endProcess.ts';
 import type { Task, Told } from './measureTasks.ts';
 
 const beganAt = performance.timeOrigin + performance.now();
@@ -27,7 +28,6 @@ async function doTask(task: Task): Promise<void> {
     const { startModel } = await import('./childTasks.ts');
     return startModel(task, beganAt, tell);
   }
-  const { goFirstWhenMemoryEnds } = await import('./measureTasks.ts');
   goFirstWhenMemoryEnds();
   if (task.do === 'reach') {
     const { reachSizes } = await import('./childTasks.ts');

@@ -8,7 +8,6 @@ import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
 import { type ProfileFile, runtimeVersion, thisMachine } from '../../../lambda/onnx/profileFile.ts';
 import { locate } from '../../../lambda/onnx/repository.ts';
 import { modelDigest } from '../../../lambda/onnx/weights.ts';
-
 import { ownVersion } from '../../arguments.ts';
 import type { Limits, Size, Started, StartTask, Target, Task, Timed, Told } from './measureTasks.ts';
 

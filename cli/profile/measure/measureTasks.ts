@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
 import type { ProfileFile } from '../../../lambda/onnx/profileFile.ts';
 
@@ -14,7 +14,6 @@ export interface Target {
   readonly providers: readonly string[];
 }
 
-/** A start as a host has it. */
 export interface StartTask extends Target {
   readonly do: 'start';
   /** Milliseconds since 1970, when the process was asked for. */
@@ -38,7 +37,6 @@ export interface ReachTask extends Target {
 export interface TimeTask extends Target {
   readonly do: 'time';
   readonly sizes: readonly Size[];
-  /** Threads of the session. */
   readonly threads: number;
   /** No round is begun after so many milliseconds, but the first. */
   readonly enoughMs: number;
@@ -82,7 +80,6 @@ export interface Started {
   readonly requestBytes: number | undefined;
 }
 
-/** A size that was timed. */
 export interface Timed extends Size {
   readonly medianMs: number;
   readonly spread: number;
@@ -113,15 +110,4 @@ export function peakRssBytes(): number {
     if (kibibytes !== undefined) return Number(kibibytes) * 1024;
   } catch {}
   return process.resourceUsage().maxRSS * 1024;
-}
-
-/**
- * Has the system end this process before others when memory ends, where it can be asked to.
- *
- * @see https://man7.org/linux/man-pages/man5/proc_pid_oom_score_adj.5.html
- */
-export function goFirstWhenMemoryEnds(): void {
-  try {
-    writeFileSync('/proc/self/oom_score_adj', '1000');
-  } catch {}
 }

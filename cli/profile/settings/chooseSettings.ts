@@ -19,7 +19,6 @@ import {
 } from './invocationCosts.ts';
 import { type Arrivals, poissonArrivals, simulateMapping } from './simulate.ts';
 
-/** What settings are looked for. */
 export interface SettingsQuestion {
   /** What runs took: some rows of each of some lengths, for one or more numbers of threads. */
   readonly table: readonly RunCost[];
@@ -115,7 +114,6 @@ function tooLarge({ table }: SettingsQuestion): string {
   );
 }
 
-/** Settings that are tried. */
 interface Candidate {
   readonly batchSize: number;
   readonly windowSeconds: number;
@@ -207,7 +205,6 @@ function concurrenciesFor(
   return CONCURRENCIES.filter((max) => max <= MAXIMUM_CONCURRENCY.max && needed <= max).slice(0, FEW_CONCURRENCIES);
 }
 
-/** What settings come to. */
 export interface Expectation {
   readonly batchSize: number;
   readonly windowSeconds: number;
@@ -364,7 +361,6 @@ export interface GpuProfile {
   readonly table: readonly RunCost[];
 }
 
-/** A form of compute. */
 export interface Form {
   readonly name: string;
   /** Whether it differs from the first by the price alone: no rate makes it the cheaper one. */

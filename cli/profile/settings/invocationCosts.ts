@@ -1,7 +1,6 @@
 import type { Prices } from '../../../infra/priceList.ts';
 import { extrapolate, tableCost } from '../../../lambda/core/cost.ts';
 import { INVOCATIONS_AT_FIRST, MB_PER_VCPU } from '../../../lambda/core/limits.ts';
-
 import type { Course } from './simulate.ts';
 
 /**

@@ -1,6 +1,5 @@
 import { INVOCATIONS_ADDED_PER_MINUTE, INVOCATIONS_AT_FIRST } from '../../../lambda/core/limits.ts';
 
-/** How messages become invocations. */
 export interface Mapping {
   /** Most messages of an invocation. */
   readonly batchSize: number;

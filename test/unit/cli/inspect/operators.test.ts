@@ -4,7 +4,6 @@ import { DataType, encodeModel, type Graph, type GraphNode } from '../../../../b
 import { notableOperators, type OnnxFile, readOnnxFile } from '../../../../cli/inspect/onnxFile.ts';
 import { readGraph } from '../../../../lambda/onnx/modelFile.ts';
 import { useFolder } from '../../../helpers/folders.ts';
-
 import { modelWithWeightsIn, turningModel } from '../../../helpers/onnxModels.ts';
 
 const inFolder = useFolder();

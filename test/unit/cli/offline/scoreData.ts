@@ -4,7 +4,6 @@ import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { outputsOf } from '../../../../lambda/jobs/planJob.ts';
-
 import { repositoryOf } from '../../../helpers/scoring.ts';
 
 export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests'>> {

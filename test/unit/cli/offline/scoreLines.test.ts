@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import { createOfflineScoring } from '../../../../cli/offline/scoreCommand.ts';
 import { type Model, ModelUnavailableError, OutOfMemoryError } from '../../../../lambda/core/model.ts';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
-
 import { lineModel, repositoryOf } from '../../../helpers/scoring.ts';
 import { rowModel, SHARE_OF_LARGEST } from '../../core/scoreRecords/mixingModels.ts';
 

@@ -1,25 +1,15 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { applyContext, withContext } from '../../../../cli/profile/applyContext.ts';
+import { applyContext, withContext } from '../../../../cli/profile/profileCommand.ts';
 import { useFolder } from '../../../helpers/folders.ts';
 
 describe('withContext', () => {
-  it('adds keys before the others and changes those that are there, and nothing else', () => {
-    const text = '{\n  "app": "a",\n  "context": {\n    "batchSize": 7,  \n    "models": "batchSize"\n  }\n}\n';
-    expect(withContext(text, { batchSize: 100, windowSeconds: 1 })).toBe(
-      '{\n  "app": "a",\n  "context": {\n    "windowSeconds": 1,\n    "batchSize": 100,  \n    "models": "batchSize"\n  }\n}\n',
+  it.each(['  ', '    ', '\t'])('keeps the order of keys and the indentation (%j)', (indent) => {
+    const text = (context: object) => `${JSON.stringify({ app: 'a', context, watch: {} }, null, indent)}\n`;
+    expect(withContext(text({ batchSize: 7, models: 'm' }), { batchSize: 100, windowSeconds: 1 })).toBe(
+      text({ batchSize: 100, models: 'm', windowSeconds: 1 }),
     );
-  });
-
-  it.each([
-    ['{"app":"a"}', '{"context": {"batchSize":1}, "app":"a"}'],
-    ['{}', '{ "context": {"batchSize":1} }'],
-    ['{"context":{}}', '{"context":{ "batchSize": 1 }}'],
-    ['{"context":{"batchSize":7,"batchSize":8}}', '{"context":{"batchSize":7,"batchSize":1}}'],
-    ['{"x":{"context":{}},"context":{"a":"}"}}', '{"x":{"context":{}},"context":{"batchSize": 1, "a":"}"}}'],
-  ])('writes into %s', (text, expected) => {
-    expect(withContext(text, { batchSize: 1 })).toBe(expected);
   });
 
   it('gives the same object with the settings in its context, whatever else is in it', () => {

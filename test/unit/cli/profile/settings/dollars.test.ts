@@ -8,7 +8,6 @@ import {
   type Messages,
 } from '../../../../../cli/profile/settings/invocationCosts.ts';
 import type { Course } from '../../../../../cli/profile/settings/simulate.ts';
-
 import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE, tableOf } from './setup.ts';
 

@@ -6,7 +6,6 @@ import {
   settingsFor,
 } from '../../../../../cli/profile/settings/chooseSettings.ts';
 import { poissonArrivals, traceArrivals } from '../../../../../cli/profile/settings/simulate.ts';
-
 import { PRICES } from '../../../../../infra/priceList.ts';
 import { mappingProblems } from '../../../../../lambda/core/limits.ts';
 import { SINGLE, tableOf } from './setup.ts';
