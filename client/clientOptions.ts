@@ -8,7 +8,6 @@ import { createSfnClient } from '../lambda/aws/jobExecutions.ts';
 import { JOB_PREFIXES, JOB_RANGES } from '../lambda/core/limits.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/places.ts';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
-
 import type { Encoding } from './encodeRequest.ts';
 import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './packRequests.ts';
 

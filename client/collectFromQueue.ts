@@ -35,7 +35,6 @@ const SHARED =
   'gets its own, but nobody can delete such a message: it stays on the queue until it expires. Give each client a result ' +
   'queue of its own, use resultTable, or set resultsPerMessage to 1';
 
-/** One result in a message. */
 interface Stored {
   readonly messageId: string;
   read(): Promise<ReadResult>;

@@ -2,7 +2,6 @@ import pLimit from 'p-limit';
 import { preview } from '../lambda/core/failure.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../lambda/core/places.ts';
 import { MESSAGE_ID_ATTRIBUTE, type MessageRecord, orderingGroup, RESULTS_ATTRIBUTE } from '../lambda/core/record.ts';
-
 import type { PayloadSource } from './payloadBucket.ts';
 import {
   createReader,

@@ -12,7 +12,6 @@ import {
   type TypedArray,
 } from '../lambda/core/tensor.ts';
 import { decodeData } from '../lambda/core/values.ts';
-
 import { RequestError } from './clientErrors.ts';
 
 /** How SQS treats a request's message. */

@@ -1,8 +1,6 @@
 import { type Deferred, deferred } from '../lambda/core/concurrency.ts';
-
 import { type FailedResult, messageIdsOf, placeOf, resultOf, type ScoringResult } from './readResult.ts';
 
-/** A result, and what to tell its store. */
 export interface Arrival {
   readonly result: ScoringResult;
   /** It reached its caller: the store may drop it. */

@@ -76,7 +76,6 @@ export function createOutbox(options: OutboxOptions): Outbox | undefined {
 /** How long the first request of a call waits for others. */
 const LINGER_MS = 5;
 
-/** The requests of one message, and the message. */
 interface Outgoing {
   readonly requests: readonly Waiting[];
   readonly message: Omit<SendMessageBatchRequestEntry, 'Id'> & { readonly MessageBody: string };

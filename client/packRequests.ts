@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES } from '../lambda/aws/sendBatches.ts';
 import { escapeForSqs } from '../lambda/core/json.ts';
 import { FEW_CONTAINERS, MAX_LEVELS, outlineAt } from '../lambda/core/outline.ts';
-
 import { RequestError } from './clientErrors.ts';
 import { type Encoding, encodeRequest, type ScoreRequest } from './encodeRequest.ts';
 
@@ -14,7 +13,6 @@ export interface Sent {
   readonly requests: number;
 }
 
-/** One request that waits to be sent. */
 export interface Waiting {
   readonly entry: Entry;
   /** How many may share its message. */
@@ -136,7 +134,6 @@ export class WaitingMessages {
     this.#full.push(message);
   }
 
-  /** A larger request has a message of its own. */
   #capacityOf(perMessage: RequestsPerMessage): Capacity {
     if (perMessage === 'fill') {
       return { requests: MAX_REQUESTS_PER_MESSAGE, bytes: Math.min(BILLED_BYTES, this.#maxBytes) };

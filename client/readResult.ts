@@ -6,7 +6,6 @@ import { liesUnder } from '../lambda/core/places.ts';
 import { type PayloadPointer, parsePointer } from '../lambda/core/record.ts';
 import { DATATYPES, type Datatype, decodeAll, isBase64Data, type TensorData } from '../lambda/core/tensor.ts';
 import { decodeData, decodeRaw } from '../lambda/core/values.ts';
-
 import { ScoringError } from './clientErrors.ts';
 import type { PayloadSource } from './payloadBucket.ts';
 

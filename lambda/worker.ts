@@ -3,12 +3,17 @@ import { endProcess } from './aws/endProcess.ts';
 import { readGpus } from './aws/nvidiaDevices.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { createSqsCaller, HOST_PATIENCE } from './aws/sqsWire.ts';
-
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';
 import { startWorker, type Worker, workerSettings } from './hosts/consumer.ts';
-import { createGpuWatch } from './hosts/gpuWatch.ts';
-import { drainOrGiveUp, listenForStop, openHealthPort, protectionAt, protectTask } from './hosts/task.ts';
+import {
+  createGpuWatch,
+  drainOrGiveUp,
+  listenForStop,
+  openHealthPort,
+  protectionAt,
+  protectTask,
+} from './hosts/task.ts';
 import { CONFIG_KEYS } from './settings.ts';
 
 const PUBLISH_MS = 10_000;

@@ -198,7 +198,6 @@ async function openPartialFolder(directory: string, name: string) {
   await takeOver(directory, name, own);
   await mkdir(files, { recursive: true });
   return {
-    /** Where files are written. */
     path: files,
     /** The parts that are written, by this process or by one before it that was cut off. */
     noted: new Set((await readFile(notes, 'utf8').catch(() => '')).split('\n')),
@@ -354,7 +353,6 @@ async function writeWhole(file: FileHandle, chunk: Buffer, position: number): Pr
   }
 }
 
-/** One file of a published model repository. */
 export interface ModelFile {
   /** From the repository's folder, with slashes: `digits/1/model.onnx`. */
   readonly path: string;

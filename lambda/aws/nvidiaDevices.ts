@@ -6,7 +6,6 @@ import { messageOf } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
 import { hasCode } from './awsError.ts';
 
-/** What a machine has of NVIDIA. */
 export interface NvidiaDevices {
   /** The driver's version, such as `580.95.05`. */
   readonly driver: string;

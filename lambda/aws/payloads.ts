@@ -93,7 +93,6 @@ interface ReadOptions extends PayloadReadOptions {
   readonly othersWait: () => boolean;
 }
 
-/** What one attempt gave. */
 interface Attempt {
   readonly answer: string | Failure;
   /** Whether it is worth another try. */

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { resultKeys } from '../core/places.ts';
 import type { ResultWriter } from '../core/record.ts';
-
 import { putObject } from './payloads.ts';
 import type { RetryOptions } from './sendBatches.ts';
 

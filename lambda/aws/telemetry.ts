@@ -30,7 +30,6 @@ interface RetryReason {
   readonly reason: string;
   /** How many records it met. */
   readonly records: number;
-  /** One of them. */
   readonly messageId: string | undefined;
 }
 

@@ -1,4 +1,3 @@
-/** The file of a version. */
 export const MODEL_FILE = 'model.onnx';
 
 /** A model's settings, beside its versions. */

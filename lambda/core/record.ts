@@ -61,7 +61,6 @@ export type Outcome =
   | { readonly status: 'answered'; readonly failures: readonly Failure[]; readonly requests: number }
   | { readonly status: 'retry'; readonly failure: Failure<TransientCode> };
 
-/** The time one invocation has. */
 export interface TimeLimit {
   readonly remainingMs: () => number;
   /** Aborted when all work of the call must stop, in time for the answer to SQS. */

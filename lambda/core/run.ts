@@ -1,4 +1,4 @@
-import { deferred, withTimeout } from './concurrency.ts';
+import { deferred, timeoutSignal, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import type { LatencyEstimator, MemoryCeiling } from './latency.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
@@ -157,11 +157,8 @@ const HANG_FACTOR = 4;
 function signalOf(expectedMs: number, { time }: Call): AbortSignal {
   if (time.isShared !== true) return time.signal;
   const limitMs = Math.max(time.remainingMs() / 2, HANG_FACTOR * expectedMs);
-  return AbortSignal.any([time.signal, AbortSignal.timeout(Math.min(Math.ceil(limitMs), MAX_TIMER_MS))]);
+  return AbortSignal.any([time.signal, timeoutSignal(limitMs)]);
 }
-
-/** @see https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 function runFailed({ model }: MicroBatch, error: unknown): Failure {
   return failure('RUN_FAILED', `model '${model.name}' failed on this request alone: ${reasonOf(error)}`);

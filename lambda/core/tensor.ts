@@ -142,7 +142,7 @@ const BEYOND_LATIN_1 = /[^\0-\xff]/;
 
 /**
  * `length` elements decoded from base64 into a slab; undefined where they are too many or the text is not base64. The
- * decoder skips what is not base64, so getting as many bytes as the text's length promises is the proof.
+ * decoder skips what is not base64, so getting as many bytes as the text's length promises proves it.
  */
 export function base64InSlab(datatype: Datatype, length: number, text: string): TypedArray | undefined {
   const info = DATATYPES[datatype];

@@ -8,7 +8,6 @@ import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';
 import type { MessageRecord, Outcome } from '../core/record.ts';
 import { CONFIG_KEYS } from '../settings.ts';
 import type { Composition } from './compose.ts';
-
 import type { Config } from './config.ts';
 import { createVisibilityActions, createVisibilityLeases } from './leases.ts';
 import { createAdaptiveLimit, createModelQueues } from './modelQueues.ts';
@@ -147,7 +146,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
       poller.poll();
     },
   });
-  const poller = createIntake({
+  const poller = createPollers({
     settings,
     sqs,
     onError: onProblem,
@@ -349,7 +348,7 @@ function createDispatcher(options: DispatcherOptions): Dispatcher {
   };
 }
 
-interface IntakeOptions {
+interface PollersOptions {
   readonly settings: WorkerSettings;
   readonly sqs: SqsCaller;
   /**
@@ -364,7 +363,7 @@ interface IntakeOptions {
 }
 
 /** Receives from all request queues. */
-interface Intake {
+interface Pollers {
   /** To be called whenever room was made. */
   poll(): void;
   /**
@@ -379,7 +378,7 @@ interface Intake {
 /** What SQS gives at most in one answer. */
 const RECORDS_A_POLL = 10;
 
-function createIntake({ settings, sqs, hasRoom, take, onError }: IntakeOptions): Intake {
+function createPollers({ settings, sqs, hasRoom, take, onError }: PollersOptions): Pollers {
   const { queueUrls, batchSize, maxPolls } = settings;
   const recordsAPoll = Math.min(RECORDS_A_POLL, batchSize);
   const givenUp = new AbortController();

@@ -27,7 +27,6 @@ export interface ModelQueues {
   drop(lost: ReadonlySet<MessageRecord>): void;
   /** Empties the queues: none of what they held is dispatched. */
   takeAll(): MessageRecord[];
-  /** What is pending in all queues. */
   pending(): { readonly records: number; readonly bytes: number };
   /** Whether a batch of the queue is being scored. */
   isScoring(queue: string): boolean;

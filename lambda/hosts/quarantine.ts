@@ -322,7 +322,6 @@ export type FromChild =
   | { readonly ranMs: number }
   | { readonly isDone: true };
 
-/** A process with one model open. */
 interface Child {
   /** Why the model cannot be opened; undefined once it is. */
   readonly opened: Promise<string | undefined>;

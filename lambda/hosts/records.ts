@@ -284,7 +284,7 @@ interface Writing extends Omit<ResultsOut, 'take'> {
 
 /** Characters of results that are not written yet. While there are more, no further ones are asked for. */
 const UNWRITTEN_CHARACTERS = 4 * 1024 * 1024;
-/** What fills a batch request of any store need not wait for company. */
+/** What fills a batch request of any store need not wait for more. */
 const CHARACTERS_ENOUGH = 1024 * 1024;
 /** About as long as one write to SQS. Later results wait no longer than this for a write that hangs. */
 const MAX_GATHERING_MS = 20;
@@ -415,16 +415,16 @@ async function writeAndSettle(
   if (pending.length === 0) return;
   const startedAt = deps.now();
   const replaced: PendingWrite[] = [];
-  const verdicts = await verdictsOn(pending, deps, time);
+  const refusals = await refusalsOf(pending, deps, time);
   for (const [index, one] of pending.entries()) {
-    const failed = verdicts[index];
+    const failed = refusals[index];
     if (failed === undefined) outcomes[one.record] ??= answered(one.answer);
     else if (isTransient(failed)) outcomes[one.record] ??= { status: 'retry', failure: failed };
     else replaced.push(replacedBy(failed, one));
   }
-  const verdictsOnErrors = await verdictsOn(replaced, deps, time);
+  const refusalsOfErrors = await refusalsOf(replaced, deps, time);
   for (const [index, { record, answer }] of replaced.entries()) {
-    const failed = verdictsOnErrors[index];
+    const failed = refusalsOfErrors[index];
     outcomes[record] ??=
       failed === undefined
         ? answered(answer)
@@ -448,7 +448,7 @@ function replacedBy(refusal: Failure, { record, answer, result }: PendingWrite):
 }
 
 /** Why each result was not written, aligned with `pending`; undefined where it was. */
-async function verdictsOn(
+async function refusalsOf(
   pending: readonly PendingWrite[],
   { writer, observer }: ScoringDependencies,
   time: TimeLimit,
@@ -456,14 +456,14 @@ async function verdictsOn(
   if (pending.length === 0) return [];
   try {
     const results = pending.map(({ result }) => result);
-    const verdicts = await writer.write(results, time.signal);
-    if (verdicts.length !== pending.length) {
-      throw new Error(`expected ${pending.length} verdicts from the result writer, got ${verdicts.length}`);
+    const statuses = await writer.write(results, time.signal);
+    if (statuses.length !== pending.length) {
+      throw new Error(`expected ${pending.length} statuses from the result writer, got ${statuses.length}`);
     }
-    return Array.from(verdicts, refusalIn);
+    return Array.from(statuses, refusalIn);
   } catch (error) {
     observer.problem(error);
-    return pending.map(() => failure('WRITE_FAILED', 'expected verdicts from the result writer; it threw'));
+    return pending.map(() => failure('WRITE_FAILED', 'expected statuses from the result writer; it threw'));
   }
 }
 

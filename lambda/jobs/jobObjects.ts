@@ -1,6 +1,5 @@
 import type * as z from 'zod';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
-
 import { JOB_HEAD, type JobHead, type JobStorage, PART, type Part } from './jobTypes.ts';
 
 /*
@@ -37,7 +36,6 @@ export function failedKeys(folder: string): string {
   return `${folder}failed/`;
 }
 
-/** Of a piece that was given up. */
 export function failedKey(folder: string, part: number, piece: number): string {
   return `${failedKeys(folder)}${place(part, piece)}.json`;
 }

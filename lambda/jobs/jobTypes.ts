@@ -55,7 +55,6 @@ export interface JobInput {
   readonly bytes: number;
 }
 
-/** What an execution is started with. */
 export const JOB_START = z.object({
   ...input,
   job: z.string(),
@@ -133,7 +132,6 @@ export const PART = z.object({
   start: count,
   /** Undefined: to the end, wherever that is. */
   end: count.optional(),
-  /** Of Parquet: its pieces. */
   rows: z.array(ROW_PIECE).readonly().optional(),
   /** Of a resumed job: the pieces that have no report. @default all */
   only: z.array(count).readonly().optional(),
@@ -159,7 +157,6 @@ export const REPORT = z.object({
   errors,
   bytesIn: count,
   bytesOut: count,
-  /** Data objects. */
   objects: count,
   /** Milliseconds of the call that finished it. */
   ms: z.number(),
@@ -168,7 +165,6 @@ export const REPORT = z.object({
 });
 export type Report = z.infer<typeof REPORT>;
 
-/** A piece that was given up. */
 export const FAILED_PIECE = z.object({
   part: count,
   piece: count,

@@ -15,7 +15,6 @@ import * as z from 'zod';
 import { failure, messageOf } from '../core/failure.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
-
 import {
   type ByteRange,
   type InputColumns,
@@ -122,7 +121,6 @@ function contentsOf(footer: FileMetaData): Contents {
   return { footer, starts, schemas };
 }
 
-/** Rows of one row group. */
 interface GroupRows extends RowPiece {
   /** The row that the row group begins with. */
   readonly start: number;

@@ -1,5 +1,4 @@
 import type { Failure } from '../core/failure.ts';
-
 import { dataKey, parseObject } from './jobObjects.ts';
 import { ANSWERED, type JobStorage } from './jobTypes.ts';
 
@@ -87,7 +86,6 @@ export function createOutput({ storage, place, checkpoint: before, objectBytes }
   };
 }
 
-/** Which piece of which job. */
 export interface Place {
   readonly folder: string;
   readonly part: number;

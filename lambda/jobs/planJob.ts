@@ -10,7 +10,6 @@ import {
 } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
-
 import {
   cancelledKey,
   failedKey,

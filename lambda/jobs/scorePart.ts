@@ -1,8 +1,8 @@
+import { timeoutSignal } from '../core/concurrency.ts';
 import { type Failure, failure } from '../core/failure.ts';
 import { type ModelRepository, withDefaults } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
-
 import type { ScoringLimits } from '../core/score.ts';
 import type { Quarantine, QuarantineHost } from '../hosts/quarantine.ts';
 import { noteFailure } from './finishJob.ts';
@@ -443,7 +443,7 @@ interface Steps {
  */
 function createSteps(time: TimeLimit, reserveMs: number, fruitless: number): Steps {
   const left = () => time.remainingMs() - reserveMs;
-  const deadline = AbortSignal.timeout(Math.min(Math.max(0, Math.floor(left())), MAX_TIMER_MS));
+  const deadline = timeoutSignal(left());
   let next = Math.max(1, ROWS_AT_FIRST >> (3 * fruitless));
   let msPerRow = 0;
   return {
@@ -462,6 +462,3 @@ function createSteps(time: TimeLimit, reserveMs: number, fruitless: number): Ste
     hasNoTimeFor: (ms) => left() < ms,
   };
 }
-
-/** A timer takes no more. @see https://nodejs.org/api/timers.html */
-const MAX_TIMER_MS = 2 ** 31 - 1;

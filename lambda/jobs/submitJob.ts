@@ -2,7 +2,6 @@ import { createHash, randomUUID } from 'node:crypto';
 import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
-
 import { COMPRESSIONS, FORMATS, type JobInput, type JobStart, type JobStorage, type Spec } from './jobTypes.ts';
 
 /** What an S3 event says of an object. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */

@@ -179,7 +179,6 @@ function tooLarge({ key, compression, pieceBytes }: JobHead): JobError {
 /** The part of a text that is in memory. */
 interface Window {
   bytes(): Bytes;
-  /** Whether the text ends with it. */
   hasEnded(): boolean;
   fillUntil(place: number): Promise<void>;
 }

@@ -3,7 +3,6 @@ import { messageOf } from '../core/failure.ts';
 import { elementsPerRowAt, type Part } from '../core/microBatch.ts';
 import { axisInModel, type Model, type RaggedAxis } from '../core/model.ts';
 import { DATATYPES, type Datatype, type TensorData } from '../core/tensor.ts';
-
 import { CURE_OF_DYNAMIC_QUANTISATION, isDynamicallyQuantised } from './decideBatching.ts';
 import { isNotTheRuns, MANY_ELEMENTS, type Outputs, runTogether } from './independence.ts';
 import type { KnownValues, ModelGraph } from './modelFile.ts';

@@ -11,7 +11,6 @@ import {
 import { nestingOf } from '../core/requestInputs.ts';
 import { datatypeOfOnnxType, elementCount, moveDim, type Tensor } from '../core/tensor.ts';
 import { decodeData, pathWithin } from '../core/values.ts';
-
 import type { RaggedConfig } from './modelConfig.ts';
 import type { SessionMetadata, ValueDescription } from './sessionJobs.ts';
 

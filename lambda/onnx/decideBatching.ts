@@ -1,7 +1,6 @@
 import { plural } from '../core/failure.ts';
 import { listNames, type Model, type RaggedAxis } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
-
 import type { RowCheck } from './independence.ts';
 import type { ModelGraph, Operator } from './modelFile.ts';
 
@@ -15,7 +14,6 @@ export interface Decided {
   readonly warnings: readonly string[];
 }
 
-/** The model as its config.json wants it batched. */
 export function overriddenBatching(model: Model, batching: Batching): Decided {
   if (batching === 'trust') {
     const found = 'requests share runs unchecked, as "batching": "trust" in config.json says';

@@ -2,11 +2,9 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { highestVersionFirst, isVersion, MODEL_FILE, MODEL_LAYOUT } from '../core/places.ts';
 
-/** One version of a model. */
 export interface ModelLocation {
   readonly name: string;
   readonly version: string;
-  /** The model file. */
   readonly path: string;
   /** Where config.json and the transform it names lie. */
   readonly folder: string;

@@ -10,7 +10,6 @@ import {
   type Transform,
 } from '../core/model.ts';
 import { allocate, DATATYPES, type Datatype, moveAxis, type Tensor, type TensorData } from '../core/tensor.ts';
-
 import { CURES, type ModelContract, readConstants, readContract, readRagged } from './contract.ts';
 import type { ModelLocation } from './findModels.ts';
 import { loadTransform } from './loadTransform.ts';
@@ -60,7 +59,6 @@ export interface ModelStart {
   readonly libraryMs: number;
   /** From then on, until it was open. */
   readonly loadMs: number;
-  /** Its warm-up and checks. */
   readonly warmUpMs: number;
   /** Rows that the checks ran alone and together. */
   readonly probes: number;

@@ -7,7 +7,6 @@ import { type Range, wholeNumberIn } from '../core/limits.ts';
 import { CONFIG_FILE } from '../core/places.ts';
 import { IN_OUR_WORDS, nearestName, problemsIn } from '../core/wrongValue.ts';
 import { SETTINGS } from '../settings.ts';
-
 import { hasDevices } from './provider.ts';
 
 /* Numbers of a JSON file, which say in plain words what is expected. */

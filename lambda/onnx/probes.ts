@@ -5,7 +5,6 @@ import { isRefused, type Part, type RequestInput, type ScoringRequest } from '..
 import type { Model } from '../core/model.ts';
 import { decodeRequest } from '../core/request.ts';
 import { allocate, DATATYPES, type Datatype, elementCount, type TensorData } from '../core/tensor.ts';
-
 import { type AxisSizes, shapesAt } from './contract.ts';
 import { MAX_PROBES, type ProbeSet } from './independence.ts';
 import { isNotThere } from './modelConfig.ts';
@@ -158,7 +157,6 @@ const RECIPES = {
   zeros: { float: around(0), integer: () => 0 },
   positive: { float: (random) => random() },
   negative: { float: (random) => -random() },
-  /** With NaN in places. */
   gaps: { float: (random) => (random() < 0.5 ? Number.NaN : random()) },
   /** From 0.001 to a billion in one row. */
   wide: { float: anyScale, integer: below(256) },

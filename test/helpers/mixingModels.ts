@@ -1,6 +1,5 @@
 /** Models whose rows depend on each other, and sound relatives of them: float32 `x` `[batch, 4]` unless said otherwise. */
 import { type Constant, DataType, type GraphNode } from '../../bench/workload/encodeModel.ts';
-
 import { float, floats, int, ints, ml, model, node, weights } from './graph.ts';
 
 /** From `x` to `y`, both float32 `[batch, 4]` unless said otherwise. */

@@ -8,7 +8,6 @@ import type { MaybePromise } from '../../lambda/core/concurrency.ts';
 import { type Failure, isFailure } from '../../lambda/core/failure.ts';
 import type { Model } from '../../lambda/core/model.ts';
 import type { Datatype, Tensor, TensorData } from '../../lambda/core/tensor.ts';
-
 import { openRepository, type RepositoryOptions } from '../../lambda/onnx/repository.ts';
 
 /** What a test's model repository holds, by path: the bytes of a file, its text, or what becomes its JSON. */

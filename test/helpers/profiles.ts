@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { MeasuredRun } from '../../lambda/core/model.ts';
-
 import { type ProfileFile, runtimeVersion, thisMachine } from '../../lambda/onnx/profileFile.ts';
 
 /** A profile of a model, as if it had been measured on this machine, with these runs on one thread. */

@@ -1,7 +1,6 @@
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { describe, expect, it } from '@jest/globals';
 import { createJobStorage } from '../../../lambda/aws/jobStorage.ts';
-
 import type { JobInput } from '../../../lambda/jobs/jobTypes.ts';
 import { useS3Server } from '../../helpers/awsServers.ts';
 import type { Step } from '../../helpers/frontServer.ts';

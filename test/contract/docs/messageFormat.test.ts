@@ -3,7 +3,6 @@ import { unpackResults } from '../../../client/readResult.ts';
 import { createPayloads } from '../../../lambda/aws/payloads.ts';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import { ERROR_CODES } from '../../../lambda/core/failure.ts';
-
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import { useS3Server, useSqsServer } from '../../helpers/awsServers.ts';
 import { docExamples, docPage } from '../../helpers/command.ts';

@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { createPowertoolsTelemetry } from '../../../lambda/aws/powertools.ts';
 import { METRIC_UNITS, type MicroBatchReport } from '../../../lambda/core/observer.ts';
-
 import { createHandler } from '../../../lambda/hosts/createHandler.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import {

@@ -1,7 +1,6 @@
 import { expect } from '@jest/globals';
 import { DATATYPES, type Datatype, elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
-
 import { openSession, type Session } from '../../../lambda/onnx/session.ts';
 import { afterThisTest, type OpenedModels } from '../../helpers/openModels.ts';
 import {

@@ -10,7 +10,6 @@ import {
 } from '../../helpers/axisModels.ts';
 import { model as modelOf, node } from '../../helpers/graph.ts';
 import { counting, openModels, openOnly, type RepositoryFiles } from '../../helpers/openModels.ts';
-
 import {
   bodyOf,
   expectAnsweredAsAlone,

@@ -1,7 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-
 import type { TimeLimit } from '../../../lambda/core/record.ts';
-
 import { finishJob } from '../../../lambda/jobs/finishJob.ts';
 import { dataKeys, planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
 import type { ScoreEvent } from '../../../lambda/jobs/scorePart.ts';

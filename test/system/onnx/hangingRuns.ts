@@ -6,7 +6,6 @@ import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { endProcess } from '../../../lambda/aws/endProcess.ts';
 import { isFailure } from '../../../lambda/core/failure.ts';
 import { type Model, RunAbandonedError } from '../../../lambda/core/model.ts';
-
 import { openRepository } from '../../../lambda/onnx/repository.ts';
 
 const FOR_EVER = 4e12;

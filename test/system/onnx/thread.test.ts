@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
 import { type Model, ModelUnavailableError } from '../../../lambda/core/model.ts';
-
 import { identityModel } from '../../helpers/onnxModels.ts';
 import { alive, counting, openOnly, putFile, watchThreads } from '../../helpers/openModels.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { GpuReading } from '../../../lambda/aws/nvidiaDevices.ts';
-import { createGpuWatch } from '../../../lambda/hosts/gpuWatch.ts';
+import { createGpuWatch } from '../../../lambda/hosts/task.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { deployment, nvidiaSmi } from '../../helpers/hosts.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';

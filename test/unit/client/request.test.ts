@@ -5,7 +5,6 @@ import { type Encoding, encodeRequest, type InputTensor, type ScoreRequest } fro
 import { decodeBody } from '../../../lambda/core/body.ts';
 import { isPacked, isRefused, type ScoringRequest } from '../../../lambda/core/microBatch.ts';
 import { type Datatype, decodeAll, isBase64Data, type TensorData } from '../../../lambda/core/tensor.ts';
-
 import { echoModel, repositoryOf, UNHINDERED } from '../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';
 

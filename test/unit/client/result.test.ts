@@ -6,7 +6,6 @@ import { createEncoder, encodeError } from '../../../lambda/core/encode.ts';
 import { failure } from '../../../lambda/core/failure.ts';
 import type { ReplyForm } from '../../../lambda/core/microBatch.ts';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
-
 import { echoModel, lineModel } from '../../helpers/scoring.ts';
 import { bitsOf, dataOf, EVERY_DATATYPE } from '../core/arbitraries.ts';
 import { requestOf, zeros } from '../core/requests.ts';

@@ -4,7 +4,6 @@ import { describe, expect, it } from '@jest/globals';
 import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
 import { elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
-
 import { readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { docPage } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';

@@ -1,7 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-
 import type { TimeLimit } from '../../../lambda/core/record.ts';
-
 import { planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
 import type { ScoreEvent } from '../../../lambda/jobs/scorePart.ts';
 import { createRowScoring } from '../../../lambda/jobs/scoreRows.ts';

@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-
 import type { Model } from '../../../lambda/core/model.ts';
 import { jobOf, type MemoryStorage, manifestIn, ProcessEnded, runJob } from '../../helpers/jobs.ts';
 import { lineModel, repositoryOf } from '../../helpers/scoring.ts';

@@ -1,9 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { parquetMetadataAsync } from 'hyparquet';
-
 import type { Tensor } from '../../../lambda/core/tensor.ts';
-
 import type { JobStorage, Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { type JobOptions, jobOf, manifestIn, planOf, runJob } from '../../helpers/jobs.ts';
 import { inMemoryModel, repositoryOf, spec } from '../../helpers/scoring.ts';

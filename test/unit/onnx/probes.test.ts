@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import { elementCount } from '../../../lambda/core/tensor.ts';
-
 import { probeSets } from '../../../lambda/onnx/probes.ts';
 import { modelOf, spec } from '../../helpers/scoring.ts';
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import { deferred } from '../../../lambda/core/concurrency.ts';
-
 import { createTurns } from '../../../lambda/onnx/session.ts';
 
 describe('turns', () => {

@@ -2,7 +2,6 @@ import { hash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { createPutFile } from '../../../../cli/network/publishCommand.ts';
 import { PART_BYTES, partsOf } from '../../../../lambda/aws/fetchModels.ts';
-
 import { LARGE, someBytes, useS3Server } from '../../../helpers/awsServers.ts';
 
 const server = useS3Server();

@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import { retryReasons } from '../../../../lambda/aws/telemetry.ts';
 import { failure, preview, type TransientCode } from '../../../../lambda/core/failure.ts';
 import type { Outcome } from '../../../../lambda/core/record.ts';
-
 import { standardRecords } from '../../../helpers/scoring.ts';
 
 function retry(message: string, code: TransientCode = 'WRITE_FAILED'): Outcome {

@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { createBatchingWatch } from '../../../../lambda/core/verify.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-
 import { createTurns } from '../../../../lambda/onnx/session.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/manualClock.ts';
 import {

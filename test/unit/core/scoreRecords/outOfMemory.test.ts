@@ -60,6 +60,17 @@ describe('a run that needs more memory than there is', () => {
     expect(deps.reports.slice(-3).map(({ closedBecause }) => closedBecause)).toEqual(['budget', 'budget', 'end']);
   });
 
+  it('of a request alone says nothing of how many fit together', async () => {
+    const { runs, call } = lineProcess(6);
+    await call([lineRequest([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])]);
+    expect(runs).toEqual([10, 5, 5]);
+    runs.length = 0;
+
+    await call(lines(6));
+
+    expect(runs).toEqual([6]);
+  });
+
   it('does not keep a row from being tried that is larger than the process has ever run', async () => {
     let max = 20;
     const before = (inputs: readonly Tensor[]): void => memoryFor(max).before(inputs);

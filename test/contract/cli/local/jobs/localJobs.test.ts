@@ -8,7 +8,6 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { fileEvent } from '../../../../../cli/local/localJobs.ts';
 import { jsonLines } from '../../../../helpers/command.ts';
-
 import { fileOf, type JobStack, row, startJobStack } from '../../../../helpers/jobs.ts';
 
 let stack: JobStack;
