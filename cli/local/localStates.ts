@@ -245,10 +245,15 @@ async function walk(machine: StateMachine, { data: input, context }: Scope, deps
         break;
       }
       default:
-        ({ data, next: name } = await attempt(state, { data, context }, deps));
+        ({ data, next: name } = await attempt(state, { data, context: { ...context, ...enteredNow() } }, deps));
     }
   }
   return data;
+}
+
+/** As Step Functions says it in the context. */
+function enteredNow(): Record<string, unknown> {
+  return { State: { EnteredTime: new Date().toISOString() } };
 }
 
 function outputOf(state: TaskState | MapState, data: unknown, result: unknown): unknown {
@@ -364,7 +369,7 @@ async function pause(ms: number, { clock, signal }: Pick<StateDependencies, 'clo
 /** What paths lead into: `$` the data of a state, `$$` the context. */
 interface Scope {
   readonly data: unknown;
-  readonly context?: unknown;
+  readonly context?: object;
 }
 
 const FORMAT = /^States\.Format\('([^']*)', (\$[\w.]*)\)$/;

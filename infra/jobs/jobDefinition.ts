@@ -158,6 +158,8 @@ function statesOfPart(
           'folder.$': '$.folder',
           'part.$': '$.part',
           'error.$': '$.error',
+          // The same when the call is made again.
+          'entered.$': '$$.State.EnteredTime',
         },
       }),
       OutputPath: '$.Payload',

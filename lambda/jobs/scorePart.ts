@@ -364,6 +364,8 @@ interface SkipEvent extends Omit<ScoreEvent, 'action'> {
   readonly action: 'skip';
   /** As Step Functions tells it. */
   readonly error?: { readonly Error?: string | undefined; readonly Cause?: string | undefined } | undefined;
+  /** When the state machine came to this: the same when the call is made again, as its answer was lost. */
+  readonly entered: string;
 }
 
 /**
@@ -371,7 +373,7 @@ interface SkipEvent extends Omit<ScoreEvent, 'action'> {
  * of its own. If calls die of it again, it is named, and the job goes on after it.
  */
 export async function skipPiece(
-  { bucket, folder, part, next, error }: SkipEvent,
+  { bucket, folder, part, next, error, entered }: SkipEvent,
   storage: JobStorage,
   { pieceBytes }: JobHead,
 ): Promise<ScoreEvent> {
@@ -386,8 +388,10 @@ export async function skipPiece(
     error: (error?.Cause ?? 'its calls ended without an answer').slice(0, MAX_CHARACTERS),
   };
   const key = suspectKey(folder, part.part, piece);
-  if ((await storage.get(key)) === undefined) {
-    await storage.put(key, JSON.stringify(failed));
+  const suspect = JSON.stringify({ ...failed, entered });
+  const known = await storage.get(key);
+  if (known === undefined || known === suspect) {
+    await storage.put(key, suspect);
     return { ...goOn, next: { piece, isSuspect: true } };
   }
   await storage.put(failedKey(folder, part.part, piece), JSON.stringify(failed));

@@ -1,4 +1,5 @@
 import { fork } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
@@ -79,7 +80,12 @@ describe('a job with rows that end the process', () => {
       const answer = await calls.call<ScoreEvent>(event);
       const error = { Error: 'Runtime.ExitError', Cause: 'the process ended' };
       const { next: _, ...rest } = event;
-      event = answer ?? ((await calls.call<ScoreEvent>({ ...rest, action: 'skip', error })) as ScoreEvent);
+      if (answer === undefined) {
+        const skip = { ...rest, action: 'skip', error, entered: randomUUID() } as const;
+        // Its first answer is lost.
+        await calls.call<ScoreEvent>(skip);
+        event = (await calls.call<ScoreEvent>(skip)) as ScoreEvent;
+      } else event = answer;
     } while (event.next !== undefined);
 
     const keys = (await server.keys(bucket)).filter((key) => key.startsWith(`${FOLDER}data/`));

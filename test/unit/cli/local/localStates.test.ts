@@ -145,14 +145,19 @@ describe('a call that fails', () => {
 
   it('every time is passed over: the function hears why, and the part goes on behind the piece', async () => {
     let failed = false;
+    let isLost = true;
     const { ended, calls } = await runJob((call) => {
       if (isScoring(call) && !failed) throw named('Runtime.ExitError', 'signal: killed');
       if (call.payload.action !== 'skip') return wellAnswered(call);
       failed = true;
+      if (isLost) {
+        isLost = false;
+        throw named('Lambda.ServiceException');
+      }
       return { action: 'score', bucket: 'files', folder: 'out/a1/', part: { part: 0 }, next: { piece: 1 } };
     }, onePart);
     expect(ended.status).toBe('SUCCEEDED');
-    expect(actionsOf(calls)).toEqual(['plan', 'score', 'score', 'score', 'skip', 'score', 'finish']);
+    expect(actionsOf(calls)).toEqual(['plan', 'score', 'score', 'score', 'skip', 'skip', 'score', 'finish']);
     expect(calls[4]?.payload).toEqual({
       action: 'skip',
       bucket: 'files',
@@ -162,8 +167,11 @@ describe('a call that fails', () => {
         Error: 'Runtime.ExitError',
         Cause: JSON.stringify({ errorType: 'Runtime.ExitError', errorMessage: 'signal: killed' }),
       },
+      entered: expect.any(String),
     });
-    expect(calls[5]?.payload.next).toEqual({ piece: 1 });
+    // A call that is made again is known by it.
+    expect(calls[5]?.payload).toEqual(calls[4]?.payload);
+    expect(calls[6]?.payload.next).toEqual({ piece: 1 });
   });
 });
 
