@@ -10,6 +10,8 @@ import {
   ecsCompute,
   lambdaCompute,
   lambdaGpuCompute,
+  type MoreQueueProps,
+  type MoreTableProps,
   ValidationError,
 } from '../../infra/index.ts';
 import { createScoring, createStack, environmentIn, only, SCORING, templateOf } from '../helpers/stacks.ts';
@@ -103,6 +105,32 @@ describe('The construct as a library', () => {
       ProvisionedThroughput: { ReadCapacityUnits: 7 },
       PointInTimeRecoverySpecification: { PointInTimeRecoveryEnabled: true },
       KeySchema: [{ AttributeName: 'messageId', KeyType: 'HASH' }],
+    });
+  });
+
+  it('takes what is undefined in props that are handed on as not given', () => {
+    const nothing = { removalPolicy: undefined, queueName: undefined };
+    const ours = { results: ['table'] } as const;
+    const given = {
+      compute: lambdaCompute({ functionProps: { description: undefined, functionName: undefined } }),
+      queueProps: nothing,
+      deadLetterQueueProps: nothing,
+      tableProps: { removalPolicy: undefined, billingMode: undefined, pointInTimeRecoverySpecification: undefined },
+      prices: { lambdaArmGbSecond: undefined, instanceHour: undefined } as never,
+      alarmThresholds: { retriedPercent: undefined },
+      tuning: { maxBatchRows: undefined, deadlineMargin: undefined },
+    };
+    expect(templateOf(createScoring({ ...ours, ...given })).toJSON()).toEqual(templateOf(createScoring(ours)).toJSON());
+  });
+
+  it.each<[string, Partial<BatchScoringProps>]>([
+    ['queueProps.visibilityTimeout', { queueProps: { visibilityTimeout: Duration.seconds(5) } as MoreQueueProps }],
+    ['deadLetterQueueProps.fifo', { deadLetterQueueProps: { fifo: true } as MoreQueueProps }],
+    ['tableProps.partitionKey', { results: ['table'], tableProps: { partitionKey: { name: 'id' } } as MoreTableProps }],
+    ['functionProps.timeout', { compute: lambdaCompute({ functionProps: { timeout: Duration.hours(1) } as object }) }],
+  ])('refuses %s, which a type that has more lets pass', (name, props) => {
+    expect(errorOf(() => createScoring(props))).toMatchObject({
+      message: `Test/Scoring: ${name}: expected none, because a guarantee depends on it, got one; leave it out`,
     });
   });
 
