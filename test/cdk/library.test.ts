@@ -1,10 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { CfnParameter, Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { CfnParameter, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/assertions';
 import { BillingMode } from 'aws-cdk-lib/aws-dynamodb';
 import { Port, SecurityGroup, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Repository } from 'aws-cdk-lib/aws-ecr';
 import { RecursiveLoop } from 'aws-cdk-lib/aws-lambda';
+import { Construct } from 'constructs';
 import {
+  BatchScoring,
   type BatchScoringProps,
   type Compute,
   ecsCompute,
@@ -138,6 +141,25 @@ describe('The construct as a library', () => {
     const { alarms, node } = createScoring();
     expect(alarms.DeadLetters?.node.path).toBe(`${node.path}/Alarms/DeadLetters`);
     expect(Object.keys(alarms)).toContain('FunctionErrors');
+  });
+
+  it('says why outputs of a second deployment do not fit into a stack, and takes a scope for them', () => {
+    const first = createScoring();
+    const stack = Stack.of(first);
+    const image = { repository: Repository.fromRepositoryName(stack, 'Others', 'scoring'), tagOrDigest: 'v1' };
+    const second = new BatchScoring(stack, 'Second', { image });
+    first.addClientOutputs();
+    expect(errorOf(() => second.addClientOutputs())).toMatchObject({
+      message:
+        'Test/Second: addClientOutputs: expected a scope without requestQueueUrl, got Test, which has the outputs of ' +
+        'another deployment; give it a stack of its own, which the commands find it by, or a construct as the scope',
+    });
+    second.addClientOutputs(new Construct(second, 'Outputs'));
+    const outputs = Object.keys(templateOf(first).findOutputs('*')).toSorted();
+    expect(outputs.filter((name) => name.includes('requestQueueUrl'))).toEqual([
+      expect.stringMatching(/^SecondOutputsrequestQueueUrl/),
+      'requestQueueUrl',
+    ]);
   });
 
   it.each<readonly [name: string, compute: (vpc: Vpc) => Partial<BatchScoringProps<Compute>>, makesVpc: boolean]>([
