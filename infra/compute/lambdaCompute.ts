@@ -277,7 +277,6 @@ function withDefaults(options: LambdaGpuOptions) {
     architecture: options.architecture ?? Architecture.X86_64,
     memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 8192,
     ephemeralStorageMb: mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize),
-    instanceTypes: options.instanceTypes,
     timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 300,
     minimumEnvironments: options.minimumEnvironments ?? 1,
     maximumEnvironments,

@@ -62,13 +62,7 @@ export interface FunctionResources {
 
 /** What of a function no guarantee depends on. */
 export type MoreFunctionProps = Pick<DockerImageFunctionProps, (typeof FREE)[number]>;
-const FREE = [
-  'functionName',
-  'description',
-  'initialPolicy',
-  'recursiveLoop',
-  'systemLogLevelV2',
-] as const satisfies (keyof DockerImageFunctionProps)[];
+const FREE = ['functionName', 'description', 'initialPolicy', 'recursiveLoop', 'systemLogLevelV2'] as const;
 
 export interface ScoringFunctionOptions extends FunctionResources {
   readonly architecture: Architecture;

@@ -71,6 +71,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     shards: props.shards,
   });
   const { deadlineMargin, maxPayloadSize, ...tuning } = props.tuning ?? {};
+  const prices = handedOn('prices', props.prices, () => true);
   // What is derived is rounded up: a fraction is refused where it was given, and nowhere else.
   const plan: Plan<Created> = {
     compute,
@@ -96,7 +97,8 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     logLevel: props.logLevel,
     tracing: props.tracing ?? false,
     eventSourceEnabled: props.eventSourceEnabled ?? true,
-    prices: pricesOf(props.prices),
+    // A new price for one instance type leaves the others as they are.
+    prices: { ...PRICES, ...prices, instanceHour: { ...PRICES.instanceHour, ...prices.instanceHour } },
     tuning: {
       ...tuning,
       deadlineMarginMs: millisecondsOf('deadlineMarginMs', deadlineMargin),
@@ -121,12 +123,6 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
 /** Where no compute is given, `Created` is the default of the type parameter, which is what this creates. */
 function defaultCompute<Created extends Compute>(): ComputeForm<Created> {
   return lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>;
-}
-
-/** A new price for one instance type leaves the others as they are. */
-function pricesOf(given: Partial<Prices> | undefined): Prices {
-  const prices = { ...PRICES, ...handedOn('prices', given, () => true) };
-  return { ...prices, instanceHour: { ...PRICES.instanceHour, ...given?.instanceHour } };
 }
 
 /**

@@ -157,17 +157,11 @@ export const FREE_OF_QUEUE = [
   'receiveMessageWaitTime',
   'redriveAllowPolicy',
   'removalPolicy',
-] as const satisfies (keyof QueueProps)[];
+] as const;
 
 /** What of a table no guarantee depends on. */
 export type MoreTableProps = Omit<TableProps, (typeof HELD_OF_TABLE)[number]>;
-export const HELD_OF_TABLE = [
-  'partitionKey',
-  'sortKey',
-  'timeToLiveAttribute',
-  'encryption',
-  'encryptionKey',
-] as const satisfies (keyof TableProps)[];
+export const HELD_OF_TABLE = ['partitionKey', 'sortKey', 'timeToLiveAttribute', 'encryption', 'encryptionKey'] as const;
 
 /** When alarms go off. */
 export interface AlarmThresholds {
