@@ -11,6 +11,7 @@ import {
   type BatchScoringProps,
   type Compute,
   ecsCompute,
+  ecsGpuCompute,
   lambdaCompute,
   lambdaGpuCompute,
   type MoreQueueProps,
@@ -166,6 +167,8 @@ describe('The construct as a library', () => {
     ['a function in a network', (vpc) => ({ compute: lambdaCompute({ vpc }) }), false],
     ['a function on GPUs', () => ({ compute: lambdaGpuCompute() }), true],
     ['a service', () => ({ compute: ecsCompute() }), true],
+    ['a service on Managed Instances', () => ({ compute: ecsGpuCompute() }), true],
+    ['a service on a group, whose tasks share its network', () => ({ compute: ecsGpuCompute({ capacity: 'asg' }) }), true],
   ])('lets %s be connected, and shows its network', (_, propsOf, makesVpc) => {
     const stack = createStack();
     const given = new Vpc(stack, 'Network');
