@@ -148,12 +148,16 @@ function shareOf(concurrency: Concurrency, shards: number): Concurrency {
  */
 const MAXIMUM_POLLERS: Range = { min: 2, max: 10_000 };
 
+/** What holds the invocations of a function, by the name of its setting. */
+const RESERVE = { name: 'reservedConcurrency', min: 1, max: 100_000 };
+
 /**
  * What the service refuses, and what it accepts but then throttles.
  *
+ * @param reserve what `reservedConcurrency` stands for: on Managed Instances it is the most environments
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
-export function concurrencyProblems(concurrency: Concurrency, shards: number): Problem[] {
+export function concurrencyProblems(concurrency: Concurrency, shards: number, reserve = RESERVE): Problem[] {
   const { reservedConcurrency: reserved, maximumConcurrency: maximum, minimumPollers, maximumPollers } = concurrency;
   const pollers = minimumPollers ?? maximumPollers;
   const started = shards * MAXIMUM_CONCURRENCY.min;
@@ -167,7 +171,7 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number): P
       max: shards * max,
     });
   return [
-    outside('reservedConcurrency', reserved, { min: 1, max: 100_000 }),
+    outside(reserve.name, reserved, reserve),
     ofAll('maximumConcurrency', maximum, MAXIMUM_CONCURRENCY),
     ofAll('minimumPollers', minimumPollers, { min: 2, max: 200 }),
     ofAll('maximumPollers', maximumPollers, MAXIMUM_POLLERS),
@@ -183,17 +187,17 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number): P
       ],
       [
         pollers === undefined && exceeds(maximum, reserved),
-        `reservedConcurrency: expected at least maximumConcurrency, ${maximum}, because invocations beyond it are ` +
+        `${reserve.name}: expected at least maximumConcurrency, ${maximum}, because invocations beyond it are ` +
           `throttled, got ${reserved}; raise it or lower maximumConcurrency`,
       ],
       [
         pollers === undefined && maximum === undefined && exceeds(started, reserved),
-        `reservedConcurrency: expected at least ${started}, which SQS starts at a time at least${ofShards}, because ` +
+        `${reserve.name}: expected at least ${started}, which SQS starts at a time at least${ofShards}, because ` +
           `invocations beyond it are throttled, got ${reserved}; raise it${orFewer}`,
       ],
       [
         pollers !== undefined && exceeds(invocations, reserved),
-        `reservedConcurrency: expected at least ${invocations}, because each poller starts up to ` +
+        `${reserve.name}: expected at least ${invocations}, because each poller starts up to ` +
           `${INVOCATIONS_PER_POLLER} invocations at a time and those beyond it are throttled, got ${reserved} with ` +
           (maximumPollers === undefined
             ? `the default of ${byDefault} pollers${ofShards}`

@@ -33,7 +33,7 @@ export interface Environment {
   /** @default 1 */
   readonly gpuCount?: number;
   /** Instance types that may be used. @default the cheapest that fits */
-  readonly instanceTypes: readonly string[] | undefined;
+  readonly instanceTypes?: readonly string[] | undefined;
 }
 
 /** Where environments run, as far as it can be known before Lambda chooses. */

@@ -24,13 +24,7 @@ import {
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import { type Duration, type Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import {
-  EPHEMERAL_STORAGE_MB,
-  FUNCTION_TIMEOUT_SECONDS,
-  MAXIMUM_CONCURRENCY,
-  MB_PER_VCPU,
-  outside,
-} from '../../lambda/core/limits.ts';
+import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU, outside } from '../../lambda/core/limits.ts';
 import { createLogGroup } from '../constructs/created.ts';
 import {
   acknowledge,
@@ -189,10 +183,17 @@ export interface LambdaGpuOptions extends FunctionResources {
   /** Most GPUs, at least 2 for each shard, as SQS starts at least two invocations at a time from each. @default 2 */
   readonly maximumEnvironments?: number;
   /**
-   * Most invocations that SQS starts at a time, 2 to `maximumEnvironments`; shards share them evenly.
+   * Most invocations that SQS starts at a time, 2 to `maximumEnvironments`; shards share them evenly. Not alongside pollers.
    * @default `maximumEnvironments`
    */
   readonly maximumConcurrency?: number;
+  /** Provisioned pollers that always run, 2 to 200: other mappings hand over 5 MB a second here. @default none are provisioned */
+  readonly minimumPollers?: number;
+  /**
+   * Most provisioned pollers, 2 to 100; each starts up to 10 invocations at a time, which `maximumEnvironments` must hold.
+   * @default none are provisioned; 200 with `minimumPollers`
+   */
+  readonly maximumPollers?: number;
   /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
   /**
@@ -239,8 +240,8 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
     problems: ({ shards }) => [
-      ...gpuProblems(settings, options, shards),
-      ...concurrencyProblems({ maximumConcurrency: options.maximumConcurrency }, shards),
+      ...gpuProblems(settings, options),
+      ...concurrencyProblems(settings.concurrency, shards, ENVIRONMENTS),
       // With a provider neither may be given.
       ...(options.capacityProvider === undefined
         ? networkProblems({ vpc: options.vpc, subnets: options.subnets })
@@ -256,7 +257,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
       // Managed Instances run published versions; the alias leads to the latest.
       const live = createLiveAlias(scope, scoringFunction);
       return {
-        ...toCompute(scoringFunction, live, settings, wiring),
+        ...toCompute(scoringFunction, live, { ...settings, ...settings.concurrency }, wiring),
         alias: live,
         capacityProvider,
         ...network,
@@ -276,11 +277,11 @@ function withDefaults(options: LambdaGpuOptions) {
     architecture: options.architecture ?? Architecture.X86_64,
     memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 8192,
     ephemeralStorageMb: mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize),
-    instanceTypes: options.instanceTypes,
     timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 300,
     minimumEnvironments: options.minimumEnvironments ?? 1,
     maximumEnvironments,
-    maximumConcurrency: options.maximumConcurrency ?? maximumEnvironments,
+    /** Each environment runs one invocation at a time. */
+    concurrency: { ...options, reservedConcurrency: maximumEnvironments },
   };
 }
 
@@ -311,13 +312,13 @@ function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring)
  */
 const GPU_TIMEOUT_SECONDS = { min: 1, max: 5400 };
 const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
+const ENVIRONMENTS = { name: 'maximumEnvironments', min: 1, max: 1000 };
 
-/** What Lambda Managed Instances refuse, and what they accept but then throttle. */
-function gpuProblems(settings: Settings, given: LambdaGpuOptions, shards: number): Problem[] {
-  const { architecture, minimumEnvironments, maximumEnvironments, maximumConcurrency } = settings;
+/** What Lambda Managed Instances refuse. */
+function gpuProblems(settings: Settings, given: LambdaGpuOptions): Problem[] {
+  const { architecture, minimumEnvironments, maximumEnvironments } = settings;
   const { capacityProvider, instanceTypes, vpc, subnets } = given;
   const ofInstances = Object.entries({ instanceTypes, vpc, subnets }).filter(([, value]) => value !== undefined);
-  const started = shards * MAXIMUM_CONCURRENCY.min;
   return [
     outside('ephemeralStorageMb', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB),
     outside('timeoutSeconds', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS),
@@ -325,7 +326,6 @@ function gpuProblems(settings: Settings, given: LambdaGpuOptions, shards: number
     ...(instanceTypes ?? []).map(withoutKernels),
     outside('memoryMb', settings.memoryMb, { min: 2048, max: 32_768 }),
     outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),
-    outside('maximumEnvironments', maximumEnvironments, { min: 2, max: 1000 }),
     ...brokenOf([
       [
         architecture.name !== Architecture.X86_64.name,
@@ -341,16 +341,6 @@ function gpuProblems(settings: Settings, given: LambdaGpuOptions, shards: number
         minimumEnvironments > maximumEnvironments,
         `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
           `got ${maximumEnvironments}; raise it`,
-      ],
-      [
-        maximumConcurrency > maximumEnvironments,
-        `maximumConcurrency: expected at most maximumEnvironments, ${maximumEnvironments}, because each runs one ` +
-          `invocation at a time and more are throttled, got ${maximumConcurrency}; lower it or raise maximumEnvironments`,
-      ],
-      [
-        maximumEnvironments < started && shards > 1,
-        `maximumEnvironments: expected at least ${started}, because SQS starts at least ${MAXIMUM_CONCURRENCY.min} ` +
-          `invocations at a time from each of ${shards} shards, got ${maximumEnvironments}; raise it or lower shards`,
       ],
     ]),
   ];

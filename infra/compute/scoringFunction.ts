@@ -33,6 +33,7 @@ import {
   acknowledgeWildcard,
   brokenOf,
   exceeds,
+  handedOn,
   type Problem,
 } from '../constructs/problems.ts';
 import type { EfsModels } from '../constructs/props.ts';
@@ -60,10 +61,8 @@ export interface FunctionResources {
 }
 
 /** What of a function no guarantee depends on. */
-export type MoreFunctionProps = Pick<
-  DockerImageFunctionProps,
-  'functionName' | 'description' | 'initialPolicy' | 'recursiveLoop' | 'systemLogLevelV2'
->;
+export type MoreFunctionProps = Pick<DockerImageFunctionProps, (typeof FREE)[number]>;
+const FREE = ['functionName', 'description', 'initialPolicy', 'recursiveLoop', 'systemLogLevelV2'] as const;
 
 export interface ScoringFunctionOptions extends FunctionResources {
   readonly architecture: Architecture;
@@ -130,7 +129,7 @@ export function createScoringFunction(
       ephemeralStorageSize: Size.mebibytes(options.ephemeralStorageMb),
     }),
     ...(options.reservedConcurrency !== undefined && { reservedConcurrentExecutions: options.reservedConcurrency }),
-    ...options.functionProps,
+    ...handedOn('functionProps', options.functionProps, (key) => FREE.some((free) => free === key)),
   });
   if (network.vpc !== undefined) keepCodeFromNetwork(scope, role, scoringFunction);
   return scoringFunction;

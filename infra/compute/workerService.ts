@@ -100,7 +100,7 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
     service,
     taskDefinition: task.definition,
     vpc: network.vpc,
-    connections: service.connections,
+    connections: network.securityGroup.connections,
     grantPrincipal: task.role,
     logGroup: task.logGroup,
     alarms: serviceAlarms(service, requestQueues, startSeconds),

@@ -201,9 +201,18 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
    * Makes each of the `clientOptions` an output of the same name, so that the commands take the file written by
    * `cdk deploy --outputs-file` as `--stack`.
    *
-   * @param scope of the outputs: a construct of your own where a stack holds a second deployment
+   * @param scope of the outputs: a construct of your own where a stack holds a second deployment, whose outputs then
+   * have longer names, which the commands' `--stack` does not know
+   * @throws ValidationError when the scope has outputs of these names
    */
   addClientOutputs(scope: Construct = Stack.of(this)): void {
+    const taken = Object.keys(this.clientOptions).find((name) => scope.node.tryFindChild(name) !== undefined);
+    if (taken !== undefined) {
+      const problem =
+        `addClientOutputs: expected a scope without ${taken}, got ${scope.node.path}, which has the outputs of another ` +
+        'deployment; give it a stack of its own, which the commands find it by, or a construct as the scope';
+      throw new ValidationError(this, new Error(problem));
+    }
     for (const [name, value] of Object.entries(this.clientOptions)) new CfnOutput(scope, name, { value });
   }
 }

@@ -5,8 +5,16 @@ import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { createBucket, createQueue } from './created.ts';
-import { acknowledge } from './problems.ts';
-import type { ExistingQueue, MoreQueueProps, MoreTableProps, ResultStore, ResultStores } from './props.ts';
+import { acknowledge, handedOn } from './problems.ts';
+import {
+  type ExistingQueue,
+  FREE_OF_QUEUE,
+  HELD_OF_TABLE,
+  type MoreQueueProps,
+  type MoreTableProps,
+  type ResultStore,
+  type ResultStores,
+} from './props.ts';
 
 /** One queue or more. */
 export type Queues = readonly [IQueue, ...IQueue[]];
@@ -100,6 +108,8 @@ export const DEAD_LETTER_DAYS = 14;
 /** The longest that SQS can keep a message. */
 export const RESULT_DAYS = 14;
 
+const isFreeOfQueue = (key: string): boolean => FREE_OF_QUEUE.some((free) => free === key);
+
 /** New queues, with one queue for the dead letters of all. */
 function createRequestQueues(
   scope: Construct,
@@ -114,11 +124,12 @@ function createRequestQueues(
     encryptionKey: common.encryptionKey,
     retentionDays: DEAD_LETTER_DAYS,
     removalPolicy,
-    more: deadLetterQueueProps,
+    more: handedOn('deadLetterQueueProps', deadLetterQueueProps, isFreeOfQueue),
   });
   const deadLetterQueue = { queue: dead, maxReceiveCount };
+  const more = handedOn('queueProps', queueProps, isFreeOfQueue);
   const create = (id: string): IQueue =>
-    createQueue(scope, id, { ...common, retentionDays: REQUEST_DAYS, deadLetterQueue, more: queueProps });
+    createQueue(scope, id, { ...common, retentionDays: REQUEST_DAYS, deadLetterQueue, more });
   // The first has the ID of an only one: a deployment that gets shards keeps its queue, and the messages in it.
   const first = create('Requests');
   const others = Array.from({ length: shards - 1 }, (_, index) => create(`Requests${index + 2}`));
@@ -179,6 +190,6 @@ function createResultTable(
     ...(encryptionKey === undefined
       ? { encryption: TableEncryption.DEFAULT }
       : { encryption: TableEncryption.CUSTOMER_MANAGED, encryptionKey }),
-    ...more,
+    ...handedOn('tableProps', more, (key) => !HELD_OF_TABLE.some((held) => held === key)),
   });
 }

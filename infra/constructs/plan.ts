@@ -18,7 +18,7 @@ import { type JobSettings, jobProblems, jobSettings } from '../jobs/jobOptions.t
 import { PRICES, type Prices } from '../priceList.ts';
 import { redriveOf } from './channels.ts';
 import { existingProblems, type ModelPlace, modelProblems, placeOfModels } from './existingThings.ts';
-import { brokenOf, oneOf, type Problem, refuse } from './problems.ts';
+import { brokenOf, handedOn, oneOf, type Problem, propOf, refuse } from './problems.ts';
 import type { AlarmThresholds, BatchScoringProps, ResultStore, Tuning } from './props.ts';
 import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from './units.ts';
 
@@ -71,6 +71,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     shards: props.shards,
   });
   const { deadlineMargin, maxPayloadSize, ...tuning } = props.tuning ?? {};
+  const prices = handedOn('prices', props.prices, () => true);
   // What is derived is rounded up: a fraction is refused where it was given, and nowhere else.
   const plan: Plan<Created> = {
     compute,
@@ -97,7 +98,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     tracing: props.tracing ?? false,
     eventSourceEnabled: props.eventSourceEnabled ?? true,
     // A new price for one instance type leaves the others as they are.
-    prices: { ...PRICES, ...props.prices, instanceHour: { ...PRICES.instanceHour, ...props.prices?.instanceHour } },
+    prices: { ...PRICES, ...prices, instanceHour: { ...PRICES.instanceHour, ...prices.instanceHour } },
     tuning: {
       ...tuning,
       deadlineMarginMs: millisecondsOf('deadlineMarginMs', deadlineMargin),
@@ -148,7 +149,8 @@ function rangeProblems(plan: Plan): Problem[] {
   const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
   const ofTuning = Object.entries(plan.tuning).map(([name, value]) => {
     const range = ranges.get(name);
-    return typeof value === 'number' && range !== undefined ? outside(name, value, range) : undefined;
+    const prop = propOf(name) === name ? `tuning.${name}` : name;
+    return typeof value === 'number' && range !== undefined ? outside(prop, value, range) : undefined;
   });
   return [
     outside('latencyTargetSeconds', plan.latencyTargetSeconds, { min: 1, max: 1_209_600 }),
@@ -217,13 +219,13 @@ function joinedProblems(plan: Plan): Problem[] {
     ],
     [
       unknown !== undefined,
-      `providers: expected execution providers among ${PROVIDERS.join(', ')}, got '${unknown}'; ` +
+      `tuning.providers: expected execution providers among ${PROVIDERS.join(', ')}, got '${unknown}'; ` +
         (nearest === undefined ? 'take one of them' : `did you mean ${nearest}?`),
     ],
     [
       providers.some((name) => GPU_PROVIDERS.includes(name)) && !hasGpu,
-      `providers: expected none that needs a GPU, because compute ${kind} has none, got ${tuning.providers}; leave it ` +
-        `out, take compute ${kind}-gpu or allow a fallback`,
+      `tuning.providers: expected none that needs a GPU, because compute ${kind} has none, got ${tuning.providers}; ` +
+        `leave it out, take compute ${kind}-gpu or set tuning.allowProviderFallback`,
     ],
     [
       plan.tracing && compute.feed === 'worker',

@@ -44,6 +44,10 @@ const PROPS: Readonly<Record<string, string>> = {
   jobsReservedConcurrency: 'jobs.reservedConcurrency',
   jobsMemoryMb: 'jobs.memorySize.toMebibytes()',
   jobsPartMb: 'jobs.partSize.toMebibytes()',
+  baseImage: 'imageBuild.baseImage',
+  pythonImage: 'imageBuild.pythonImage',
+  pipIndexUrl: 'imageBuild.pipIndexUrl',
+  cufft: 'imageBuild.cufft',
   'compute=lambda-gpu': 'lambdaGpuCompute',
   'compute=lambda': 'lambdaCompute',
   'compute=ecs-gpu': 'ecsGpuCompute',
@@ -61,6 +65,25 @@ export class ValidationError extends Error {
   constructor(scope: IConstruct, cause: Error) {
     super(`${scope.node.path}: ${cause.message.replace(SETTING, propOf)}`, { cause });
   }
+}
+
+/**
+ * Props that are handed on to the CDK, without those that are undefined, which would undo what stands before them.
+ *
+ * @param name of the prop that holds them
+ * @throws Error naming one that is not theirs to give: a type with more members lets it pass
+ */
+export function handedOn<T extends object>(
+  name: string,
+  props: T | undefined,
+  isFree: (key: string) => boolean,
+): Partial<T> {
+  const given = Object.entries(props ?? {}).filter(([, value]) => value !== undefined);
+  const held = given.find(([key]) => !isFree(key));
+  if (held !== undefined) {
+    throw new Error(`${name}.${held[0]}: expected none, because a guarantee depends on it, got one; leave it out`);
+  }
+  return Object.fromEntries(given) as Partial<T>;
 }
 
 /** What some settings break together, and the sentence that says so. */

@@ -150,16 +150,18 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
 }
 
 /** What of a queue no guarantee depends on. */
-export type MoreQueueProps = Pick<
-  QueueProps,
-  'queueName' | 'deliveryDelay' | 'receiveMessageWaitTime' | 'redriveAllowPolicy' | 'removalPolicy'
->;
+export type MoreQueueProps = Pick<QueueProps, (typeof FREE_OF_QUEUE)[number]>;
+export const FREE_OF_QUEUE = [
+  'queueName',
+  'deliveryDelay',
+  'receiveMessageWaitTime',
+  'redriveAllowPolicy',
+  'removalPolicy',
+] as const;
 
 /** What of a table no guarantee depends on. */
-export type MoreTableProps = Omit<
-  TableProps,
-  'partitionKey' | 'sortKey' | 'timeToLiveAttribute' | 'encryption' | 'encryptionKey'
->;
+export type MoreTableProps = Omit<TableProps, (typeof HELD_OF_TABLE)[number]>;
+export const HELD_OF_TABLE = ['partitionKey', 'sortKey', 'timeToLiveAttribute', 'encryption', 'encryptionKey'] as const;
 
 /** When alarms go off. */
 export interface AlarmThresholds {

@@ -1,6 +1,5 @@
 import {
   Alarm,
-  CfnAlarm,
   ComparisonOperator,
   type IAlarmAction,
   MathExpression,
@@ -8,12 +7,12 @@ import {
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { TopicBase } from 'aws-cdk-lib/aws-sns';
-import { Annotations, Stack } from 'aws-cdk-lib/core';
+import { Annotations } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import type { AlarmCondition } from '../compute/compute.ts';
-import { resourceOf, statementText, warn } from '../constructs/problems.ts';
+import { statementText, warn } from '../constructs/problems.ts';
 import { AT_MOST, oldestMessageAge, PERIOD, type Subject, scoringMetric, together } from './scoringMetrics.ts';
 
 /** What happens when an alarm goes off, and when it is over. */
@@ -37,11 +36,17 @@ export function createAlarms(scope: Construct, subject: Subject, actions: AlarmA
       'alarmActions: expected somebody to be told when an alarm goes off, got nobody; give actions such as an SnsAction, in the app the ARN of a topic as alarmTopicArn',
     );
   }
-  const alarms = conditionsOf(subject).map((condition) => ({ condition, alarm: create(scope, condition, actions) }));
-  letCloudWatchTell(
-    scope,
-    alarms.map(({ alarm }) => alarm),
-  );
+  const told = new Set<string>();
+  const noting = (action: IAlarmAction): IAlarmAction => ({
+    bind(...args) {
+      const config = action.bind(...args);
+      told.add(config.alarmActionArn);
+      return config;
+    },
+  });
+  const noted = { onAlarm: actions.onAlarm.map(noting), onOk: actions.onOk.map(noting) };
+  const alarms = conditionsOf(subject).map((condition) => ({ condition, alarm: create(scope, condition, noted) }));
+  letCloudWatchTell(scope, told);
   const ofVersions = alarms.filter(({ condition }) => condition.blamesVersion);
   const byName = Object.fromEntries(alarms.map(({ condition, alarm }) => [condition.id, alarm]));
   return { byName, ofVersions: ofVersions.map(({ alarm }) => alarm) };
@@ -51,17 +56,12 @@ export function createAlarms(scope: Construct, subject: Subject, actions: AlarmA
  * CloudWatch tells an encrypted topic with the topic's key, whose policy must allow it to. Of a topic that was imported
  * without its key nothing is known.
  *
+ * @param told the ARNs of what alarms tell
  * @see https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html#compatibility-with-aws-services
  */
-function letCloudWatchTell(scope: Construct, alarms: readonly Alarm[]): void {
-  const textOf = (value: unknown): string => JSON.stringify(Stack.of(scope).resolve(value));
-  const told = alarms
-    .map((alarm) => resourceOf(alarm, CfnAlarm))
-    .map((one) => textOf([one.alarmActions, one.okActions]));
+function letCloudWatchTell(scope: Construct, told: ReadonlySet<string>): void {
   for (const topic of scope.node.root.node.findAll()) {
-    if (!(topic instanceof TopicBase) || topic.masterKey === undefined) continue;
-    const arn = textOf(topic.topicArn);
-    if (!told.some((actions) => actions.includes(arn))) continue;
+    if (!(topic instanceof TopicBase) || topic.masterKey === undefined || !told.has(topic.topicArn)) continue;
     const statement = new PolicyStatement({
       sid: 'Alarms',
       principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],

@@ -232,15 +232,17 @@ function queueCost(queue: IQueue, index: number, subject: Subject): MathExpressi
   });
 }
 
-/** One write unit for each result in the table, and one object for each write to the bucket, of scores or of errors. */
+/** The write units of the table, one for each KB of a result, and one object for each write to the bucket. */
 function storeCosts({ serviceName, stores, prices }: Subject): Record<string, IMetric> {
   const costs: Record<string, IMetric> = {};
   if (stores.resultTable !== undefined) {
     costs.tableUsd = new MathExpression({
       label: 'table',
       period: PERIOD,
-      expression: `answeredRecords * ${prices.dynamodbMillionWrites} / 1000000`,
-      usingMetrics: { answeredRecords: scoringMetric(serviceName, 'Answered') },
+      expression: `FILL(writeUnits, 0) * ${prices.dynamodbMillionWrites} / 1000000`,
+      usingMetrics: {
+        writeUnits: stores.resultTable.metricConsumedWriteCapacityUnits({ statistic: Stats.SUM, period: PERIOD }),
+      },
     });
   }
   if (stores.resultBucket !== undefined) {
@@ -261,7 +263,12 @@ const BYTES_A_GIB = 1024 ** 3;
 function cloudWatchCost({ serviceName, prices, compute }: Subject): MathExpression {
   const metrics = Object.keys(compute.measuresGpus ? ALL_METRIC_UNITS : METRIC_UNITS).length;
   const metricsHour = (metrics * prices.metricMonth) / HOURS_A_MONTH;
-  const logs = compute.logGroup?.metricIncomingBytes({ statistic: Stats.SUM, period: PERIOD });
+  const logs = compute.logGroup?.metricIncomingBytes({
+    // Without it the library means all log groups of the account.
+    dimensionsMap: { LogGroupName: compute.logGroup.logGroupName },
+    statistic: Stats.SUM,
+    period: PERIOD,
+  });
   const logged = logs === undefined ? '' : ` + FILL(logBytes, 0) / ${BYTES_A_GIB} * ${prices.logGb}`;
   return new MathExpression({
     label: 'CloudWatch',

@@ -32,7 +32,13 @@ describe('cost per thousand rows', () => {
 
   it('has the writes of table and bucket in it', () => {
     const cost = costOf({ results: ['table', 'bucket'] });
-    expect(cost({ ...NO_INVOCATIONS, answeredRecords: 1e6, writes: 1000, rows: 1000 })).toBeCloseTo(0.625 + 0.005, 12);
+    expect(cost({ ...NO_INVOCATIONS, writeUnits: 1e6, writes: 1000, rows: 1000 })).toBeCloseTo(0.625 + 0.005, 12);
+    expect(cost({ ...NO_INVOCATIONS, writes: 1000, rows: 1000 })).toBeCloseTo(0.005, 12);
+  });
+
+  it('counts the write units of the table, of which a result of several KB takes several', () => {
+    const body = dashboardIn(synthesize({ results: ['table'] }));
+    expect(body).toContain('["AWS/DynamoDB","ConsumedWriteCapacityUnits","TableName","TOKEN",');
   });
 
   it('counts each 64 KiB of a message that results fill as a request, and the requests of others by ten', () => {
@@ -47,6 +53,7 @@ describe('cost per thousand rows', () => {
   });
 
   it('has the logs, and the metrics in hours with traffic', () => {
+    expect(dashboardIn(synthesize())).toContain('["AWS/Logs","IncomingBytes","LogGroupName","TOKEN",');
     const cost = costOf({});
     const quiet = { ...NO_INVOCATIONS, rows: 1000 };
     expect(cost({ ...quiet, logBytes: 2 ** 30 })).toBeCloseTo(0.5, 12);

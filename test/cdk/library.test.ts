@@ -1,15 +1,21 @@
 import { describe, expect, it } from '@jest/globals';
-import { CfnParameter, Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { CfnParameter, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/assertions';
 import { BillingMode } from 'aws-cdk-lib/aws-dynamodb';
 import { Port, SecurityGroup, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Repository } from 'aws-cdk-lib/aws-ecr';
 import { RecursiveLoop } from 'aws-cdk-lib/aws-lambda';
+import { Construct } from 'constructs';
 import {
+  BatchScoring,
   type BatchScoringProps,
   type Compute,
   ecsCompute,
+  ecsGpuCompute,
   lambdaCompute,
   lambdaGpuCompute,
+  type MoreQueueProps,
+  type MoreTableProps,
   ValidationError,
 } from '../../infra/index.ts';
 import { createScoring, createStack, environmentIn, only, SCORING, templateOf } from '../helpers/stacks.ts';
@@ -106,16 +112,63 @@ describe('The construct as a library', () => {
     });
   });
 
+  it('takes what is undefined in props that are handed on as not given', () => {
+    const nothing = { removalPolicy: undefined, queueName: undefined };
+    const ours = { results: ['table'] } as const;
+    const given = {
+      compute: lambdaCompute({ functionProps: { description: undefined, functionName: undefined } }),
+      queueProps: nothing,
+      deadLetterQueueProps: nothing,
+      tableProps: { removalPolicy: undefined, billingMode: undefined, pointInTimeRecoverySpecification: undefined },
+      prices: { lambdaArmGbSecond: undefined, instanceHour: undefined } as never,
+      alarmThresholds: { retriedPercent: undefined },
+      tuning: { maxBatchRows: undefined, deadlineMargin: undefined },
+    };
+    expect(templateOf(createScoring({ ...ours, ...given })).toJSON()).toEqual(templateOf(createScoring(ours)).toJSON());
+  });
+
+  it.each<[string, Partial<BatchScoringProps>]>([
+    ['queueProps.visibilityTimeout', { queueProps: { visibilityTimeout: Duration.seconds(5) } as MoreQueueProps }],
+    ['deadLetterQueueProps.fifo', { deadLetterQueueProps: { fifo: true } as MoreQueueProps }],
+    ['tableProps.partitionKey', { results: ['table'], tableProps: { partitionKey: { name: 'id' } } as MoreTableProps }],
+    ['functionProps.timeout', { compute: lambdaCompute({ functionProps: { timeout: Duration.hours(1) } as object }) }],
+  ])('refuses %s, which a type that has more lets pass', (name, props) => {
+    expect(errorOf(() => createScoring(props))).toMatchObject({
+      message: `Test/Scoring: ${name}: expected none, because a guarantee depends on it, got one; leave it out`,
+    });
+  });
+
   it('has its alarms by name', () => {
     const { alarms, node } = createScoring();
     expect(alarms.DeadLetters?.node.path).toBe(`${node.path}/Alarms/DeadLetters`);
     expect(Object.keys(alarms)).toContain('FunctionErrors');
   });
 
+  it('says why outputs of a second deployment do not fit into a stack, and takes a scope for them', () => {
+    const first = createScoring();
+    const stack = Stack.of(first);
+    const image = { repository: Repository.fromRepositoryName(stack, 'Others', 'scoring'), tagOrDigest: 'v1' };
+    const second = new BatchScoring(stack, 'Second', { image });
+    first.addClientOutputs();
+    expect(errorOf(() => second.addClientOutputs())).toMatchObject({
+      message:
+        'Test/Second: addClientOutputs: expected a scope without requestQueueUrl, got Test, which has the outputs of ' +
+        'another deployment; give it a stack of its own, which the commands find it by, or a construct as the scope',
+    });
+    second.addClientOutputs(new Construct(second, 'Outputs'));
+    const outputs = Object.keys(templateOf(first).findOutputs('*')).toSorted();
+    expect(outputs.filter((name) => name.includes('requestQueueUrl'))).toEqual([
+      expect.stringMatching(/^SecondOutputsrequestQueueUrl/),
+      'requestQueueUrl',
+    ]);
+  });
+
   it.each<readonly [name: string, compute: (vpc: Vpc) => Partial<BatchScoringProps<Compute>>, makesVpc: boolean]>([
     ['a function in a network', (vpc) => ({ compute: lambdaCompute({ vpc }) }), false],
     ['a function on GPUs', () => ({ compute: lambdaGpuCompute() }), true],
     ['a service', () => ({ compute: ecsCompute() }), true],
+    ['a service on Managed Instances', () => ({ compute: ecsGpuCompute() }), true],
+    ['a service on a group, whose tasks share its network', () => ({ compute: ecsGpuCompute({ capacity: 'asg' }) }), true],
   ])('lets %s be connected, and shows its network', (_, propsOf, makesVpc) => {
     const stack = createStack();
     const given = new Vpc(stack, 'Network');

@@ -135,10 +135,19 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       'got p6-b200.48xlarge, for whose B200 or B300 it has',
     ],
     [onGpu({ timeout: seconds(5401) }), 'timeout.toSeconds(): expected a whole number from 1 to 5400, got 5401'],
-    [onGpu({ maximumEnvironments: 1 }), 'maximumEnvironments: expected a whole number from 2 to 1000, got 1'],
-    [onGpu({ maximumEnvironments: 4, maximumConcurrency: 6 }), 'expected at most maximumEnvironments'],
+    [
+      onGpu({ maximumEnvironments: 1 }),
+      'maximumEnvironments: expected at least 2, which SQS starts at a time at least',
+    ],
+    [onGpu({ maximumEnvironments: 1001 }), 'maximumEnvironments: expected a whole number from 1 to 1000, got 1001'],
+    [onGpu({ maximumEnvironments: 4, maximumConcurrency: 6 }), 'maximumEnvironments: expected at least maximumConcu'],
     [onGpu({ minimumEnvironments: 5, maximumEnvironments: 4 }), 'expected at least minimumEnvironments'],
-    [{ ...onGpu({ maximumEnvironments: 3 }), shards: 2 }, 'at least 2 invocations at a time from each of 2 shards'],
+    [{ ...onGpu({ maximumEnvironments: 3 }), shards: 2 }, 'at least 4, which SQS starts at a time at least with 2 sh'],
+    [
+      onGpu({ maximumEnvironments: 19, maximumPollers: 2 }),
+      'maximumEnvironments: expected at least 20, because each poller starts up to 10 invocations at a time and those ' +
+        'beyond it are throttled, got 19 with 2 pollers',
+    ],
     [onGpu({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
   ],
   'a service of workers': [
@@ -203,7 +212,11 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [{ environment: { BATCHSCORE_MAX_BATCH_ROWS: '5' } }, 'environment: expected no name that begins with BATCHSCORE_'],
     [{ environment: { TZ: 'UTC', X: '1', 'A-B': '2', _a: '4' } }, 'at least two in all, got X, A-B, _a; rename it'],
     [{ environment: { ORT_DISABLE_TELEMETRY: '0' } }, 'environment: expected no ORT_DISABLE_TELEMETRY but 1'],
-    [{ tuning: { providers: 'cpux' } }, "among cpu, webgpu, cuda, tensorrt, got 'cpux'; did you mean cpu?"],
+    [{ tuning: { maxPayloadSize: Size.bytes(0) } }, 'tuning.maxPayloadSize.toBytes(): expected'],
+    [
+      { tuning: { providers: 'cpux' } },
+      "tuning.providers: expected execution providers among cpu, webgpu, cuda, tensorrt, got 'cpux'; did you mean cpu?",
+    ],
     [{ tuning: { providers: 'cpu, openvino' } }, "got 'openvino'; take one of them"],
     [onFargate({}, { tuning: { providers: 'cuda' } }), 'expected none that needs a GPU, because compute ecs'],
   ],

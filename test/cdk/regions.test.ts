@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Stack } from 'aws-cdk-lib';
+import { type App, Stack } from 'aws-cdk-lib';
 import {
   type BatchScoring,
   type Compute,
@@ -31,10 +31,21 @@ describe('two regions of one account', () => {
     }).map(globalNamesIn);
     expect(frankfurt).toEqual([expect.stringMatching(/^Batchscore-Scoring-\w+-eu-central-1$/)]);
     expect(virginia).toEqual([frankfurt[0]?.replace('eu-central-1', 'us-east-1')]);
+    for (const [index, zone] of Object.entries(zonesIn(app, 'eu-central-1'))) {
+      expect(zone).toEqual({ 'Fn::Select': [Number(index) % 2, { 'Fn::GetAZs': '' }] });
+    }
     // What is missing would be looked up, with credentials.
     expect(app.synth().manifest.missing ?? []).toEqual([]);
   });
 });
+
+/** Of the subnets of a stack. */
+function zonesIn(app: App, stackId: string): unknown[] {
+  const { Resources } = app.synth().getStackArtifact(app.node.findChild(stackId).node.id).template;
+  return Object.values<{ readonly Properties?: { readonly AvailabilityZone?: unknown } }>(Resources).flatMap(
+    ({ Properties }) => Properties?.AvailabilityZone ?? [],
+  );
+}
 
 function globalNamesIn(scoring: BatchScoring<Compute>): string[] {
   const { Resources } = templateOf(scoring).toJSON();

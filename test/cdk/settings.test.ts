@@ -225,7 +225,7 @@ describe('the construct', () => {
       const { min, max } = SETTINGS[name];
       for (const value of [min - 1, min + 0.5, max + 1]) {
         expect(refusalOf({ tuning: { [name]: value } })).toBe(
-          `Test/Scoring: ${name}: expected a whole number from ${min} to ${max}, got ${value}; choose one in that range`,
+          `Test/Scoring: tuning.${name}: expected a whole number from ${min} to ${max}, got ${value}; choose one in that range`,
         );
       }
       for (const value of [min, max]) expect(refusalOf({ tuning: { [name]: value } })).toBe('not refused');

@@ -152,6 +152,14 @@ describe('the key of a topic that alarms tell', () => {
     expect(Object.fromEntries(policies)).toEqual({ Key: 1, OfOther: 0 });
   });
 
+  it('is not looked for in stacks of other regions, whose names it cannot know', () => {
+    const app = createApp();
+    const env = { account: '123456789012', region: 'us-east-1' };
+    const away = new Stack(app, 'Away', { env: { ...env, region: 'eu-central-1' } });
+    new Topic(away, 'Topic', { masterKey: new Key(away, 'Key') });
+    expect(warningsWith({}, new Stack(app, 'Here', { env }))).toEqual([]);
+  });
+
   it('is warned of where it is imported, with the statement', () => {
     const stack = createStack();
     const warnings = warningsOf(told(stack, Key.fromKeyArn(stack, 'Key', KEY_ARN)));

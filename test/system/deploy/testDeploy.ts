@@ -5,7 +5,8 @@
  *
  * What it cannot show: a batching window, batches of more than ten messages, several environments of a FIFO queue, the
  * image's build and push (a function runs from the folder that was staged for it), alarms of metric math, encryption
- * itself, `start-message-move-task`, versions in steps, VPCs, GPUs and ECS.
+ * itself, `start-message-move-task`, versions in steps, VPCs, GPUs and ECS, for which no emulator was found that runs tasks
+ * without Docker.
  */
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';

@@ -82,7 +82,7 @@ describe('a base image', () => {
     ['a second line', 'public.ecr.aws/lambda/nodejs:24\nRUN true'],
   ])('is refused that is %s', (_, baseImage) => {
     expect(refused({ baseImage })).toBe(
-      `Test/Scoring: baseImage: expected a reference to an image, such as public.ecr.aws/lambda/nodejs:24@sha256: and the 64 digits of a digest, got '${baseImage}'; copy it from the registry`,
+      `Test/Scoring: imageBuild.baseImage: expected a reference to an image, such as public.ecr.aws/lambda/nodejs:24@sha256: and the 64 digits of a digest, got '${baseImage}'; copy it from the registry`,
     );
   });
 });
@@ -90,19 +90,19 @@ describe('a base image', () => {
 describe("a GPU's image", () => {
   it('is refused with a base for Python that is no image', () => {
     expect(refused({ pythonImage: 'Python' }, lambdaGpuCompute())).toMatch(
-      /^Test\/Scoring: pythonImage: expected a reference to an/,
+      /^Test\/Scoring: imageBuild\.pythonImage: expected a reference to an/,
     );
   });
 
   it('is refused with an index that is no address', () => {
     expect(refused({ pipIndexUrl: 'mirror.example/simple' }, lambdaGpuCompute())).toBe(
-      "Test/Scoring: pipIndexUrl: expected an address that begins with https:// or http://, got 'mirror.example/simple'; correct it",
+      "Test/Scoring: imageBuild.pipIndexUrl: expected an address that begins with https:// or http://, got 'mirror.example/simple'; correct it",
     );
   });
 
   it('is refused with a password for its index, which is not repeated', () => {
     expect(refused({ pipIndexUrl: 'https://me:secret@mirror.example' }, lambdaGpuCompute())).toBe(
-      'Test/Scoring: pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none',
+      'Test/Scoring: imageBuild.pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none',
     );
   });
 });
@@ -112,13 +112,15 @@ describe('what would have no effect is refused', () => {
     'without a GPU: %j',
     (imageBuild) => {
       const [key] = Object.keys(imageBuild);
-      expect(refused(imageBuild)).toBe(`Test/Scoring: ${key}: expected only with a GPU, got none; leave it out`);
+      expect(refused(imageBuild)).toBe(
+        `Test/Scoring: imageBuild.${key}: expected only with a GPU, got none; leave it out`,
+      );
     },
   );
 
   it('with an image of your own', () => {
     expect(refusalOf({ imageBuild: { baseImage: 'node:24' } })).toBe(
-      'Test/Scoring: baseImage: expected only for an image that is built from models, got it with one of your own; leave it out',
+      'Test/Scoring: imageBuild.baseImage: expected only for an image that is built from models, got it with one of your own; leave it out',
     );
   });
 });

@@ -1,7 +1,10 @@
 /**
- * Runs docs/construct.md as it is printed, with the packed package: in apps made by the templates of the last year, with
- * both ends of the range of aws-cdk-lib, on Node 22 and 24. Everything else comes from the npm registry. A part of an
- * app's title, such as `swc` or `2.253.0`, runs those apps alone.
+ * Runs docs/construct.md as it is printed, with the packed package, in twelve settings: apps made by three templates of
+ * the last year, with both ends of the range of aws-cdk-lib, on Node 22 and 24. Each installs the package from its tarball
+ * and everything else from the npm registry, and runs its own `npm test` and `npx cdk synth`. The third template is the
+ * second with the module settings that the CDK's command wrote before NodeNext. Today's library comes with today's
+ * command: an older one does not read what it synthesizes. A part of an app's title, such as `swc` or `2.253.0`, runs
+ * those apps alone.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -20,7 +23,7 @@ const APPS = [
   { name: 'ts-node and ts-jest', cli: '2.1118.0', change: '' },
   { name: 'ts-node and ts-jest, node10', cli: '2.1118.0', change: NODE10 },
 ];
-/** Both ends of the range. Today's library wants today's command line, whatever an app was made with. */
+/** Both ends of the range. */
 const LIBRARIES = [
   'aws-cdk-lib@2.253.0 constructs@10.5.0',
   ['aws-cdk-lib', 'constructs', 'aws-cdk'].map((name) => `${name}@${devDependencies[name]}`).join(' '),

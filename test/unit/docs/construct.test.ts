@@ -8,6 +8,11 @@ const TABLES = {
   Tuning: 'infra/constructs/props.ts',
   LambdaOptions: 'infra/compute/lambdaCompute.ts',
   FunctionResources: 'infra/compute/scoringFunction.ts',
+  LambdaGpuOptions: 'infra/compute/lambdaCompute.ts',
+  ServiceOptions: 'infra/compute/serviceOptions.ts',
+  EcsOptions: 'infra/compute/ecsCompute.ts',
+  EcsGpuOptions: 'infra/compute/ecsCompute.ts',
+  JobOptions: 'infra/jobs/jobOptions.ts',
 };
 
 const MEMBER = /\/\*\*(?<doc>(?:(?!\*\/)[\s\S])*)\*\/\s+readonly (?<name>\w+)\??: (?<type>[^;]+);/g;
