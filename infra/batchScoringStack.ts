@@ -41,6 +41,10 @@ export function propsOf(scope: Construct, settings: Settings): BatchScoringProps
     resultTtl: given(settings.resultTtlSeconds, Duration.seconds),
     resultExpiry: given(settings.resultExpiryDays, Duration.days),
     payloadExpiry: given(settings.payloadExpiryDays, Duration.days),
+    capture: given(settings.capturePercent, (percent) => ({
+      percent,
+      expiry: given(settings.captureExpiryDays, Duration.days),
+    })),
     removalPolicy: settings.retainData === false ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
     logRetention: retentionOf(logRetentionDays),
     encryptionKey: encryption === 'kms' ? createKey(scope) : undefined,

@@ -344,6 +344,23 @@ export const SETTINGS = {
     ...KEY_PREFIX,
     doc: 'what comes before `requests/` and `results/` in its keys, in a bucket that is shared',
   },
+  capturePercent: {
+    variable: 'BATCHSCORE_CAPTURE_PERCENT',
+    ...amount({ min: 0, max: 100 }),
+    default: 0,
+    doc: 'percent of the messages that are [kept as samples](operations.md#samples-of-what-came), bodies and answers',
+  },
+  captureBucket: {
+    variable: 'BATCHSCORE_CAPTURE_BUCKET',
+    ...text('the name of an S3 bucket'),
+    doc: 'S3 bucket of the samples',
+    stated: 'required with a percentage above 0',
+  },
+  capturePrefix: {
+    variable: 'BATCHSCORE_CAPTURE_PREFIX',
+    ...KEY_PREFIX,
+    doc: 'what comes before `captured/` in its keys, in a bucket that is shared',
+  },
   maxPayloadBytes: {
     variable: 'BATCHSCORE_MAX_PAYLOAD_BYTES',
     ...whole({ min: 1, max: 1_073_741_824 }),

@@ -4,7 +4,6 @@ import { readGpus } from './aws/nvidiaDevices.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { HOST_PATIENCE } from './aws/sqsClient.ts';
 import { createSqsCaller } from './aws/sqsWire.ts';
-
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';
 import { startWorker, type Worker, workerSettings } from './hosts/consumer.ts';
@@ -13,6 +12,8 @@ import { drainOrGiveUp, listenForStop, openHealthPort, protectionAt, protectTask
 import { CONFIG_KEYS } from './settings.ts';
 
 const PUBLISH_MS = 10_000;
+/** Longest that the end waits for the last samples to lie in S3. */
+const CAPTURE_MS = 1_000;
 
 let worker: Worker | undefined;
 
@@ -94,6 +95,7 @@ logger.info('the worker is ready', { models: composition.models, ...settings });
 const cause = await stop.asked;
 logger.info('the worker was told to end', { cause, held: worker.held() });
 const { exitCode, message, details } = await drainOrGiveUp(worker, stop, cause, settings);
+await composition.scoring.capture?.end(exitCode === 0 ? CAPTURE_MS : 0);
 // Who ends at once does not wait for the agent: protection ends with the task.
 if (unprotect && exitCode === 0) await unprotect();
 telemetry.publish();

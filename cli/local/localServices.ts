@@ -81,6 +81,8 @@ async function start(
     [CONFIG_KEYS.resultPrefix]: undefined,
     [CONFIG_KEYS.payloadBucket]: BUCKETS.payloadBucket,
     [CONFIG_KEYS.payloadPrefix]: undefined,
+    [CONFIG_KEYS.captureBucket]: BUCKETS.payloadBucket,
+    [CONFIG_KEYS.capturePrefix]: undefined,
   };
   return {
     queues,

@@ -52,6 +52,8 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   readonly resultBucket: IBucket | undefined;
   /** Holds the bodies and results that are too large for SQS or the table. */
   readonly payloadBucket: IBucket;
+  /** Holds the samples of messages; undefined where none are kept. */
+  readonly captureBucket: IBucket | undefined;
   /** The image that runs. */
   readonly image: ContainerImage;
   /** What scores: function, alias and event source mappings, or what a compute of your own creates. */
@@ -112,6 +114,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       this.resultTable = stores.resultTable;
       this.resultBucket = stores.resultBucket;
       this.payloadBucket = payloadBucket;
+      this.captureBucket = channels.captureBucket;
       this.image = image;
       this.compute = compute;
       this.grantPrincipal = compute.grantPrincipal;
@@ -235,6 +238,9 @@ function hostEnvironment(plan: Plan, channels: Channels, serviceName: string, de
       resultPrefix: channels.resultPrefix || undefined,
       payloadBucket: channels.payloadBucket.bucketName,
       payloadPrefix: channels.payloadPrefix || undefined,
+      capturePercent: plan.capture?.percent,
+      captureBucket: channels.captureBucket?.bucketName,
+      capturePrefix: channels.capturePrefix || undefined,
     }),
   };
 }

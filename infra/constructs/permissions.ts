@@ -3,7 +3,7 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import { requestKeys, resultKeys } from '../../lambda/core/places.ts';
+import { capturedKeys, requestKeys, resultKeys } from '../../lambda/core/places.ts';
 import type { Channels } from './channels.ts';
 import { isKeyUnknown, type ModelPlace } from './existingThings.ts';
 import { acknowledgeActions, acknowledgeWildcard } from './problems.ts';
@@ -20,7 +20,7 @@ export interface Keys {
  * not know are taken to have that of the deployment, which also encrypts the environment.
  */
 export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, channels: Channels): void {
-  const { requestQueues, stores, payloadBucket, payloadPrefix, resultPrefix } = channels;
+  const { requestQueues, stores, payloadBucket, payloadPrefix, resultPrefix, captureBucket, capturePrefix } = channels;
   for (const queue of requestQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
   grantRead(grantee, payloadBucket, requestKeys(payloadPrefix));
   grantPut(grantee, payloadBucket, resultKeys(payloadPrefix));
@@ -30,24 +30,28 @@ export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, 
     stores.resultTable.grant(grantee, 'dynamodb:BatchWriteItem');
   }
   if (stores.resultBucket !== undefined) grantPut(grantee, stores.resultBucket, resultKeys(resultPrefix));
+  if (captureBucket !== undefined) grantPut(grantee, captureBucket, capturedKeys(capturePrefix));
   acknowledgeScoring(scope, channels);
   // A role of one's own stands elsewhere, and its policy with it.
   if (Construct.isConstruct(grantee.grantPrincipal)) acknowledgeScoring(grantee.grantPrincipal, channels);
   keys.encryptionKey?.grantDecrypt(grantee);
   keys.formerEncryptionKey?.grantDecrypt(grantee);
-  if ([...requestQueues, ...Object.values(stores), payloadBucket].some(isKeyUnknown)) {
+  if ([...requestQueues, ...Object.values(stores), payloadBucket, captureBucket].some(isKeyUnknown)) {
     keys.encryptionKey?.grantEncryptDecrypt(grantee);
   }
 }
 
 function acknowledgeScoring(scope: Construct, channels: Channels): void {
-  const { stores, payloadBucket, payloadPrefix, resultPrefix } = channels;
+  const { stores, payloadBucket, payloadPrefix, resultPrefix, captureBucket, capturePrefix } = channels;
   const acknowledgeKeys = (bucket: IBucket, keys: string, reason: string): void =>
     acknowledgeWildcard(scope, bucket.arnForObjects(patternOf(keys)), reason);
   acknowledgeKeys(payloadBucket, requestKeys(payloadPrefix), 'Producers choose the keys of their uploads');
   acknowledgeKeys(payloadBucket, resultKeys(payloadPrefix), 'Every large result gets a key of its own');
   if (stores.resultBucket !== undefined) {
     acknowledgeKeys(stores.resultBucket, resultKeys(resultPrefix), 'Every write gets a key of its own');
+  }
+  if (captureBucket !== undefined) {
+    acknowledgeKeys(captureBucket, capturedKeys(capturePrefix), 'Every object of samples gets a key of its own');
   }
   acknowledgeActions(scope, ['kms:GenerateDataKey*', 'kms:ReEncrypt*'], 'These are variants of one action, on one key');
 }

@@ -97,8 +97,10 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
    * @default 30 days
    */
   readonly payloadExpiry?: Duration;
+  /** Keeps a share of the messages with their answers, to look at what comes. @default none is kept */
+  readonly capture?: CaptureOptions;
   /**
-   * What keys begin with in existing buckets, such as `fraud/`: `requests/` and `results/` follow, and nothing else in
+   * What keys begin with in existing buckets, such as `fraud/`: `requests/`, `results/` and `captured/` follow, and nothing else in
    * them can be read or written. Deployments that share a bucket need different ones.
    * @default `batchscore/<account>/<region>/<service name>/`
    */
@@ -147,6 +149,16 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly prices?: Partial<Prices>;
   /** Settings of the scoring itself. @default the runtime's */
   readonly tuning?: Tuning;
+}
+
+/** Messages that are kept as samples, whatever their bodies hold. */
+export interface CaptureOptions {
+  /** Of the messages, 0 to 100, fractions too: chosen by their IDs, the same on every host. */
+  readonly percent: number;
+  /** An existing bucket. @default a new one, encrypted as the others are */
+  readonly bucket?: IBucket;
+  /** After which an object of the new bucket is deleted, whole days, 1 to 3,650. @default 30 days */
+  readonly expiry?: Duration;
 }
 
 /** What of a queue no guarantee depends on. */

@@ -83,7 +83,8 @@ export function createHookBatch<In, Out>(
       }
       return undefined;
     } catch (error) {
-      if (entries.length === 1 || time.signal.aborted || isRetryable(error)) for (const { reject } of entries) reject(error);
+      if (entries.length === 1 || time.signal.aborted || isRetryable(error))
+        for (const { reject } of entries) reject(error);
       return error ?? new Error('it threw nothing');
     }
   };

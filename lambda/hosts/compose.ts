@@ -1,5 +1,6 @@
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { S3Client } from '@aws-sdk/client-s3';
+import type { Capture } from '../aws/capture.ts';
 import type { Payloads } from '../aws/payloads.ts';
 import { createAcknowledger, createRetryDelay, outageSeconds, perQueue } from '../aws/requestQueue.ts';
 import { createQueueWriter } from '../aws/resultQueue.ts';
@@ -88,6 +89,7 @@ export async function compose(
         act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: { attempts: DELETE_ATTEMPTS } }),
       }),
       outages: createOutageWatch(),
+      capture: await captureOf(config, clients, telemetry, warn),
       ...(hasQuarantine && {
         quarantine: createQuarantine({
           config,
@@ -130,6 +132,17 @@ async function payloadsOf(
     prefix: payloadPrefix,
     maxBytes: maxPayloadBytes,
   });
+}
+
+async function captureOf(
+  { capturePercent: percent, captureBucket: bucket, capturePrefix: prefix }: Config,
+  { s3 }: Clients,
+  { observer }: Telemetry,
+  warn: HostDependencies['warn'],
+): Promise<Capture | undefined> {
+  if (percent === 0 || bucket === undefined) return undefined;
+  const { createCapture } = await import('../aws/capture.ts');
+  return createCapture({ s3: await s3(), bucket, prefix, percent, observer, warn });
 }
 
 async function storeOf(

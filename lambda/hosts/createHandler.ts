@@ -1,6 +1,7 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { Telemetry } from '../aws/telemetry.ts';
+import { waitOrAbort, withTimeout } from '../core/concurrency.ts';
 import { preview } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
 import type { MessageRecord, TimeLimit } from '../core/record.ts';
@@ -40,7 +41,10 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       const isAnswered = (index: number) => outcomes[index]?.status === 'answered';
       const retried = Records.filter((_, index) => !isAnswered(index));
       const { signal } = timeLimitOf(context, deadlineMarginMs / 4);
+      const capturing = scoring.capture?.flush();
       await handBack(retried, outageIn(outcomes) === undefined ? deps.delayRetries : deps.sitOut, signal, deps);
+      // What S3 has not taken by then goes on in the next invocation.
+      if (capturing) await waitOrAbort(withTimeout(capturing, CAPTURE_MS), signal);
       if (stuckBefore.some((run) => stuckRuns().has(run))) {
         const answered = Records.filter((_, index) => isAnswered(index));
         await endStuckHost(answered, signal, deps);
@@ -48,6 +52,9 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       return { batchItemFailures: retried.map(({ messageId }) => ({ itemIdentifier: messageId })) };
     });
 }
+
+/** Longest that an invocation waits for its samples to lie in S3. */
+const CAPTURE_MS = 250;
 
 /** @throws Error where the function was not invoked by SQS */
 function refuseOtherEvents(event: unknown): void {

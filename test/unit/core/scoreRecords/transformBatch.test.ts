@@ -242,24 +242,27 @@ describe('decodeBatch', () => {
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
   });
 
-  it.each(['threw', 'gave'])('that %s an error which it calls retryable hands back, and is not called again', async (how) => {
-    const later = Object.assign(new RangeError('secret of a body'), { retryable: true });
-    let calls = 0;
-    const decodeBatch: DecodeBatch = (bodies) => {
-      calls += 1;
-      if (how === 'threw') throw later;
-      return bodies.map(({ value }) => (value === BAD ? later : inputsOf(value)));
-    };
-    const { answers, outcomes } = await score({ decodeBatch }, [own(BAD), plain(2), own(3)]);
-    expect(told(answers)).toEqual(how === 'threw' ? [5] : [5, 7]);
-    const message = "transform of model 'own': expected an answer, got RangeError, which it calls retryable";
-    const outage = { of: "transform of model 'own'", kind: 'busy' };
-    expect(outcomes[0]).toMatchObject({
-      status: 'retry',
-      failure: { code: 'TRANSFORM_UNAVAILABLE', message, outage },
-    });
-    expect(calls).toBe(1);
-  });
+  it.each(['threw', 'gave'])(
+    'that %s an error which it calls retryable hands back, and is not called again',
+    async (how) => {
+      const later = Object.assign(new RangeError('secret of a body'), { retryable: true });
+      let calls = 0;
+      const decodeBatch: DecodeBatch = (bodies) => {
+        calls += 1;
+        if (how === 'threw') throw later;
+        return bodies.map(({ value }) => (value === BAD ? later : inputsOf(value)));
+      };
+      const { answers, outcomes } = await score({ decodeBatch }, [own(BAD), plain(2), own(3)]);
+      expect(told(answers)).toEqual(how === 'threw' ? [5] : [5, 7]);
+      const message = "transform of model 'own': expected an answer, got RangeError, which it calls retryable";
+      const outage = { of: "transform of model 'own'", kind: 'busy' };
+      expect(outcomes[0]).toMatchObject({
+        status: 'retry',
+        failure: { code: 'TRANSFORM_UNAVAILABLE', message, outage },
+      });
+      expect(calls).toBe(1);
+    },
+  );
 
   it('is left at the deadline, and called for nobody after it', async () => {
     const over = new AbortController();
