@@ -144,6 +144,7 @@ export const CONTEXT = {
   jobsReservedConcurrency: { ...NUMBER, ...OF_JOBS },
   jobsMemoryMb: { ...whole(JOB_MEMORY_MB), ...OF_JOBS },
   jobsPartMb: { ...AMOUNT, ...OF_JOBS },
+  eventsArn: only(SETTINGS.eventsArn),
   alarmTopicArn: matching('the ARN of an SNS topic, arn:aws:sns:REGION:ACCOUNT:NAME', (arn) =>
     /^arn:[\w-]+:sns:[\w-]+:\d{12}:[\w.-]+$/.test(arn),
   ),

@@ -125,7 +125,6 @@ interface Counts {
   min: number;
   max: number;
   readonly categories: Map<string, number>;
-  hasTexts: boolean;
   isWhole: boolean;
 }
 
@@ -133,7 +132,7 @@ function createColumns() {
   const columns = new Map<string, Counts>();
   let documents = 0;
   const columnOf = (name: string): Counts => {
-    const none = { seen: 0, values: 0, missing: 0, numbers: 0, sum: 0, hasTexts: false, isWhole: true };
+    const none = { seen: 0, values: 0, missing: 0, numbers: 0, sum: 0, isWhole: true };
     const column = columns.get(name) ?? { ...none, min: Infinity, max: -Infinity, categories: new Map() };
     columns.set(name, column);
     return column;
@@ -151,7 +150,7 @@ function createColumns() {
       column.min = Math.min(column.min, number);
       column.max = Math.max(column.max, number);
       column.isWhole &&= Number.isInteger(number);
-    } else column.hasTexts = true;
+    }
     const category = String(element);
     const before = column.categories.get(category);
     if (before !== undefined || column.categories.size <= MAX_CATEGORIES) {
@@ -188,14 +187,14 @@ function createColumns() {
     },
     end: (): Column[] =>
       [...columns].map(([name, column]) => {
-        const { values, missing, numbers, sum, min, max, categories, hasTexts, isWhole, seen } = column;
+        const { values, missing, numbers, sum, min, max, categories, isWhole, seen } = column;
         const isClasses = isWhole && categories.size <= MAX_CLASSES;
         return {
           name,
           values,
           missing: missing + documents - seen,
           ...(numbers > 0 && { min, mean: sum / numbers, max }),
-          ...((hasTexts || isClasses) &&
+          ...((values > numbers || isClasses) &&
             categories.size <= MAX_CATEGORIES && {
               categories: [...categories].toSorted(([, one], [, other]) => other - one),
             }),

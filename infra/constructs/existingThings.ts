@@ -81,6 +81,12 @@ export function existingProblems(props: BatchScoringProps<Compute>, plan: Plan):
     ...deadLetterProblems(props),
     ...storeProblems(props, plan),
     ...bucketProblems(props, plan),
+    ...brokenOf([
+      [
+        props.jobEvents !== undefined && 'topicArn' in props.jobEvents && props.jobEvents.fifo,
+        'jobEvents: expected an EventBridge bus or a standard topic of SNS, got a FIFO topic; give a standard one',
+      ],
+    ]),
   ];
 }
 

@@ -1,6 +1,8 @@
+import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
+import { type ITopic, TopicBase } from 'aws-cdk-lib/aws-sns';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { capturedKeys, requestKeys, resultKeys } from '../../lambda/core/places.ts';
@@ -114,6 +116,20 @@ export function grantRepair(grantee: IGrantable, keys: Keys, channels: Channels)
   deadLetterQueue.encryptionMasterKey?.grantDecrypt(grantee);
   for (const queue of requestQueues) queue.encryptionMasterKey?.grant(grantee, ...REENCRYPT);
   return combine(grants);
+}
+
+/** The right to tell a bus or a topic, whose key must be known for that. */
+export function grantTell(grantee: IGrantable, events: IEventBus | ITopic): void {
+  if ('eventBusArn' in events) {
+    Grant.addToPrincipal({ grantee, actions: ['events:PutEvents'], resourceArns: [events.eventBusArn] });
+    return;
+  }
+  Grant.addToPrincipal({ grantee, actions: ['sns:Publish'], resourceArns: [events.topicArn] });
+  if (events instanceof TopicBase) events.masterKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey*');
+}
+
+export function arnOfEvents(events: IEventBus | ITopic): string {
+  return 'eventBusArn' in events ? events.eventBusArn : events.topicArn;
 }
 
 /** Several rights as one. */

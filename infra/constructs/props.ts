@@ -1,9 +1,11 @@
 import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable, TableProps } from 'aws-cdk-lib/aws-dynamodb';
 import type { IAccessPoint } from 'aws-cdk-lib/aws-efs';
+import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { IQueue, QueueProps } from 'aws-cdk-lib/aws-sqs';
 import type { Duration, RemovalPolicy, Size } from 'aws-cdk-lib/core';
 import type { LogLevel, ResultsPerMessage, Store } from '../../lambda/core/limits.ts';
@@ -111,6 +113,12 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
    * It needs the image of `lambdaCompute`. @default no jobs
    */
   readonly jobs?: JobOptions;
+
+  /**
+   * What is told of jobs that ended and of messages that go to the dead letters, as JSON: an EventBridge bus, or a standard
+   * topic of SNS. @default nobody
+   */
+  readonly jobEvents?: IEventBus | ITopic;
 
   /**
    * Your own key for queues, buckets, table, logs and environment. Existing ones whose key the CDK does not know are taken

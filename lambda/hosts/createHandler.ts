@@ -4,7 +4,7 @@ import type { Telemetry } from '../aws/telemetry.ts';
 import { waitOrAbort, withTimeout } from '../core/concurrency.ts';
 import { preview } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
-import type { MessageRecord, TimeLimit } from '../core/record.ts';
+import type { MessageRecord, Outcome, TimeLimit } from '../core/record.ts';
 import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
 export interface HandlerDependencies {
@@ -14,6 +14,10 @@ export interface HandlerDependencies {
   /** The same during an outage, with delays so long that five receives outlast an hour. */
   sitOut(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
   readonly telemetry: Telemetry;
+  /** Tells others of records that go to the dead letters. Never throws. @default nobody is told */
+  readonly tellOfDeadLetters?:
+    | ((outcomes: readonly Outcome[], records: readonly MessageRecord[]) => Promise<void>)
+    | undefined;
   /** The runs that were left behind and have not ended. */
   stuckRuns(): ReadonlySet<object>;
   /** Ends the process whatever its threads are doing. @default the process lives on with its stuck runs */
@@ -41,10 +45,12 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       const isAnswered = (index: number) => outcomes[index]?.status === 'answered';
       const retried = Records.filter((_, index) => !isAnswered(index));
       const { signal } = timeLimitOf(context, deadlineMarginMs / 4);
+      const told = deps.tellOfDeadLetters?.(outcomes, Records);
       const capturing = scoring.capture?.flush();
       await handBack(retried, outageIn(outcomes) === undefined ? deps.delayRetries : deps.sitOut, signal, deps);
       // What S3 has not taken by then goes on in the next invocation.
       if (capturing) await waitOrAbort(withTimeout(capturing, CAPTURE_MS), signal);
+      if (told) await waitOrAbort(told, signal);
       if (stuckBefore.some((run) => stuckRuns().has(run))) {
         const answered = Records.filter((_, index) => isAnswered(index));
         await endStuckHost(answered, signal, deps);
