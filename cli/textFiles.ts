@@ -1,8 +1,9 @@
 import { constants, createReadStream, type ReadStream, type Stats } from 'node:fs';
 import { access, type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { addAbortSignal, type Readable } from 'node:stream';
+import { addAbortSignal, pipeline, type Readable } from 'node:stream';
 import { getSystemErrorMessage } from 'node:util';
+import { createGunzip } from 'node:zlib';
 import { hasCode } from '../lambda/aws/awsError.ts';
 import { UsageError } from './arguments.ts';
 
@@ -108,15 +109,18 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
     const reason = systemReason(cause) ?? String(cause);
     throw new Error(`${path}: expected a file that can be read, got: ${reason}; check its permissions`, { cause });
   });
-  let stream: ReadStream | undefined;
+  let file: ReadStream | undefined;
+  let stream: Readable | undefined;
   return {
     get stream() {
-      stream ??= createReadStream(path);
+      file ??= createReadStream(path);
+      // An error of either ends the other; who reads is told.
+      stream ??= path.endsWith('.gz') ? pipeline(file, createGunzip(), () => {}) : file;
       return stream;
     },
     // A pipe, such as that of a shell's <(command), has no size.
     bytes: found.isFile() ? found.size : undefined,
-    bytesRead: () => bytesInRanges + (stream?.bytesRead ?? 0),
+    bytesRead: () => bytesInRanges + (file?.bytesRead ?? 0),
     readRange,
   };
 }

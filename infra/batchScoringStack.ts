@@ -1,5 +1,6 @@
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
+import { EventBus } from 'aws-cdk-lib/aws-events';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
@@ -41,10 +42,17 @@ export function propsOf(scope: Construct, settings: Settings): BatchScoringProps
     resultTtl: given(settings.resultTtlSeconds, Duration.seconds),
     resultExpiry: given(settings.resultExpiryDays, Duration.days),
     payloadExpiry: given(settings.payloadExpiryDays, Duration.days),
+    capture: given(settings.capturePercent, (percent) => ({
+      percent,
+      expiry: given(settings.captureExpiryDays, Duration.days),
+    })),
     removalPolicy: settings.retainData === false ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
     logRetention: retentionOf(logRetentionDays),
     encryptionKey: encryption === 'kms' ? createKey(scope) : undefined,
     formerEncryptionKey: given(formerKeyArn, (arn) => Key.fromKeyArn(scope, 'FormerKey', arn)),
+    jobEvents: given(settings.eventsArn, (arn) =>
+      arn.includes(':sns:') ? Topic.fromTopicArn(scope, 'Events', arn) : EventBus.fromEventBusArn(scope, 'Events', arn),
+    ),
     alarmActions: alarmTopicArn === undefined ? [] : [notify(scope, alarmTopicArn)],
     alarmThresholds: settings,
     prices: prices === undefined ? {} : readPrices(prices),

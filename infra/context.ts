@@ -74,7 +74,7 @@ export interface ContextKey extends Kind<unknown> {
   /** The kinds of compute that know it. @default all */
   readonly kinds?: readonly ComputeKind[];
   /** The key without which it means nothing. */
-  readonly needs?: 'jobs' | 'canaryPercent';
+  readonly needs?: 'jobs' | 'canaryPercent' | 'capturePercent';
 }
 
 /** The construct checks what it may be, which depends on other settings. */
@@ -126,6 +126,8 @@ export const CONTEXT = {
   resultTtlSeconds: only(SETTINGS.resultTtlSeconds),
   resultExpiryDays: AMOUNT,
   payloadExpiryDays: AMOUNT,
+  capturePercent: only(SETTINGS.capturePercent),
+  captureExpiryDays: { ...AMOUNT, needs: 'capturePercent' },
   encryption: { ...oneOf(['service', 'kms']), default: 'service' },
   formerKeyArn: matching('the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID', (arn) =>
     /^arn:[\w-]+:kms:[\w-]+:\d{12}:key\/[\w-]+$/.test(arn),
@@ -142,6 +144,7 @@ export const CONTEXT = {
   jobsReservedConcurrency: { ...NUMBER, ...OF_JOBS },
   jobsMemoryMb: { ...whole(JOB_MEMORY_MB), ...OF_JOBS },
   jobsPartMb: { ...AMOUNT, ...OF_JOBS },
+  eventsArn: only(SETTINGS.eventsArn),
   alarmTopicArn: matching('the ARN of an SNS topic, arn:aws:sns:REGION:ACCOUNT:NAME', (arn) =>
     /^arn:[\w-]+:sns:[\w-]+:\d{12}:[\w.-]+$/.test(arn),
   ),

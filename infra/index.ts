@@ -49,6 +49,7 @@ export { type Problem, ValidationError } from './constructs/problems.ts';
 export type {
   AlarmThresholds,
   BatchScoringProps,
+  CaptureOptions,
   EfsModels,
   ExistingQueue,
   Models,

@@ -1,3 +1,4 @@
+import { createAnnounce } from './aws/announce.ts';
 import { createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
 import { createExecutions, createSfnClient } from './aws/jobExecutions.ts';
 import { createJobStorage } from './aws/jobStorage.ts';
@@ -14,9 +15,12 @@ function start(environment: NodeJS.ProcessEnv): ControlHandler {
     const config = loadJobControlConfig(environment);
     const { logger } = createPowertoolsTelemetry(config);
     logWarnings(logger);
+    const executions = createExecutions({ sfn: createSfnClient(), stateMachineArn: config.jobsStateMachine });
     const control = createControlHandler({
       storage: createJobStorage({ s3: createS3Client(HOST_PATIENCE), bucket: config.jobsBucket }),
-      executions: createExecutions({ sfn: createSfnClient(), stateMachineArn: config.jobsStateMachine }),
+      executions,
+      describe: executions.describe,
+      announce: config.eventsArn === undefined ? undefined : createAnnounce(config.eventsArn),
       bucket: config.jobsBucket,
       inputPrefix: config.jobsInputPrefix,
       outputPrefix: config.jobsOutputPrefix,

@@ -344,6 +344,37 @@ export const SETTINGS = {
     ...KEY_PREFIX,
     doc: 'what comes before `requests/` and `results/` in its keys, in a bucket that is shared',
   },
+  capturePercent: {
+    variable: 'BATCHSCORE_CAPTURE_PERCENT',
+    ...amount({ min: 0, max: 100 }),
+    default: 0,
+    doc: 'percent of the messages that are [kept as samples](operations.md#samples-of-what-came), bodies and answers',
+  },
+  captureBucket: {
+    variable: 'BATCHSCORE_CAPTURE_BUCKET',
+    ...text('the name of an S3 bucket'),
+    doc: 'S3 bucket of the samples',
+    stated: 'required with a percentage above 0',
+  },
+  capturePrefix: {
+    variable: 'BATCHSCORE_CAPTURE_PREFIX',
+    ...KEY_PREFIX,
+    doc: 'what comes before `captured/` in its keys, in a bucket that is shared',
+  },
+  eventsArn: {
+    variable: 'BATCHSCORE_EVENTS_ARN',
+    ...matching(
+      'the ARN of an EventBridge bus or an SNS topic',
+      (arn) =>
+        /^arn:[\w-]+:(events:[\w-]+:\d+:event-bus\/|sns:[\w-]+:\d+:)[\w./-]+$/.test(arn) && !arn.endsWith('.fifo'),
+    ),
+    doc: 'what is [told](operations.md#events) of jobs that ended and of dead letters; of these with `BATCHSCORE_MAX_RECEIVE_COUNT` alone',
+  },
+  maxReceiveCount: {
+    variable: 'BATCHSCORE_MAX_RECEIVE_COUNT',
+    ...whole({ min: 1, max: 1_000 }),
+    doc: 'receives after which the request queue has a message go to the dead letters',
+  },
   maxPayloadBytes: {
     variable: 'BATCHSCORE_MAX_PAYLOAD_BYTES',
     ...whole({ min: 1, max: 1_073_741_824 }),
@@ -416,7 +447,12 @@ const JOB_PLACES = {
 } as const satisfies Catalogue;
 
 /** Of the function that starts jobs and ends them. */
-export const JOB_CONTROL_SETTINGS = { serviceName: SETTINGS.serviceName, logLevel: SETTINGS.logLevel, ...JOB_PLACES };
+export const JOB_CONTROL_SETTINGS = {
+  serviceName: SETTINGS.serviceName,
+  logLevel: SETTINGS.logLevel,
+  eventsArn: SETTINGS.eventsArn,
+  ...JOB_PLACES,
+};
 
 /** The environment variables of every host, by the name of the setting. */
 export const CONFIG_KEYS = variablesOf(SETTINGS);

@@ -17,6 +17,8 @@ import {
 import { CONFIG_KEYS } from './settings.ts';
 
 const PUBLISH_MS = 10_000;
+/** Longest that the end waits for the last samples to lie in S3. */
+const CAPTURE_MS = 1_000;
 
 let worker: Worker | undefined;
 
@@ -98,6 +100,7 @@ logger.info('the worker is ready', { models: composition.models, ...settings });
 const cause = await stop.asked;
 logger.info('the worker was told to end', { cause, held: worker.leased() });
 const { exitCode, message, details } = await drainOrGiveUp(worker, stop, cause, settings);
+await composition.scoring.capture?.end(exitCode === 0 ? CAPTURE_MS : 0);
 // Who ends at once does not wait for the agent: protection ends with the task.
 if (unprotect && exitCode === 0) await unprotect();
 telemetry.publish();

@@ -2,9 +2,13 @@ import { relative } from 'node:path';
 import { MAX_MESSAGE_BYTES } from '../../lambda/aws/sendBatches.ts';
 import { plural } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
+import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
+import { SAMPLES_FILE } from '../../lambda/onnx/probes.ts';
 import { proofPath } from '../../lambda/onnx/proof.ts';
+import { locate } from '../../lambda/onnx/repository.ts';
 import { modelPath, parseCommand, printable, type Streams, UsageError } from '../arguments.ts';
-import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
+import { inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
+import { capturedRows, summarizeCaptured } from './captured.ts';
 import {
   type FailedRequest,
   type Inspection,
@@ -15,7 +19,7 @@ import {
   type Value,
   type Verdict,
 } from './inspectModel.ts';
-import { ONNX_DOMAIN } from './onnxFile.ts';
+import { ONNX_DOMAIN, readOnnxFile } from './onnxFile.ts';
 
 const HELP = `Usage: batchscore inspect MODEL [options]
 
@@ -27,6 +31,9 @@ and with boto3. The request is one of samples.jsonl, or made up, and was run fro
                     in the model repository
 
   --models DIR      the model repository (default models)
+  --captured FILE   say only what came, per input and output: ranges, means, what is missing, categories,
+                    beside samples.jsonl. FILE has captured messages, or any requests, one a line;
+                    it may be gzipped, or - for stdin
   --samples FILE    also write the sample requests there, one a line
   --binary          in their binary form; the commands that are printed then send that
   --prove           prove the model thoroughly and keep that as proof.json beside it, unless one
@@ -49,6 +56,7 @@ type SamplesCommand = ReturnType<typeof samplesCommandOf>;
 
 const OPTIONS = {
   models: { type: 'string', default: 'models' },
+  captured: { type: 'string' },
   samples: { type: 'string' },
   binary: { type: 'boolean', default: false },
   prove: { type: 'boolean', default: false },
@@ -60,6 +68,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL'], OPTIONS);
   const [name = ''] = positionals;
   const path = modelPath(name, options.models);
+  if (options.captured !== undefined) return await sayWhatCame(path, options.captured, options.json, streams);
   const providers = options.providers.split(',');
   if (options.prove && providers[0] !== 'cpu') {
     throw new UsageError(
@@ -83,6 +92,24 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const failed = found.opened?.failed;
   if (failed !== undefined)
     throw new Error(`${failed.place}: expected scores, got: ${failed.reason}; ${cureOf(found)}`);
+  return 0;
+}
+
+async function sayWhatCame(path: string, file: string, asJson: boolean, streams: Streams): Promise<number> {
+  const location = await locate(path);
+  checkModelFile(location.path);
+  const [input] = readOnnxFile(location.path).inputs;
+  const { stream } = await inputFile(file, streams);
+  const name = file === '-' ? 'stdin' : file;
+  const found = await summarizeCaptured(stream, name, input?.name ?? 'input', location.folder);
+  const table = (title: string, side: 'inputs' | 'outputs'): string =>
+    section(title, inColumns(printableIn(capturedRows(found, side)) as string[][], width(streams) - 2));
+  const { captured, samples } = found;
+  const requests = `${plural(captured.requests, 'request')} of ${name}, and ${count(samples.requests)} of ${SAMPLES_FILE}`;
+  const text = [`${requests}, for ${location.name}`, table('Inputs', 'inputs'), table('Outputs', 'outputs')].join(
+    '\n\n',
+  );
+  streams.stdout.write(asJson ? `${JSON.stringify(found)}\n` : `${text}\n`);
   return 0;
 }
 

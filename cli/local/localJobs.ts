@@ -1,6 +1,7 @@
 import { CreateBucketCommand, HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { createJobs, type JobStatus, type Jobs } from '../../client/clientJobs.ts';
 import { jobDefinition } from '../../infra/jobs/jobDefinition.ts';
+import type { Announce } from '../../lambda/aws/announce.ts';
 import { createSfnClient } from '../../lambda/aws/jobExecutions.ts';
 import { createJobStorage } from '../../lambda/aws/jobStorage.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
@@ -24,6 +25,8 @@ interface LocalJobsOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Told how jobs begin and end, and what went wrong. */
   readonly say: (message: string) => void;
+  /** Told of each job that has ended. */
+  readonly announce: Announce;
 }
 
 export interface LocalJobs {
@@ -54,7 +57,12 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
     region,
     invoke: calls.invoke,
     objects: createJobStorage({ s3, bucket: BUCKET }),
-    onEnd: (name, how) => say(ending(name, how)),
+    onEnd(name, how) {
+      say(ending(name, how));
+      const detail = states.newest(Number.POSITIVE_INFINITY).find((one) => one.name === name);
+      const told = detail && control({ detail });
+      told?.catch((error: unknown) => say(`job ${name}: no event: ${messageOf(error)}`));
+    },
   });
   const control = createControl(options, states);
   const sfn = createSfnClient({ region, endpoint: states.endpoint, credentials });
@@ -138,7 +146,7 @@ function createScore({ s3, composition, config, environment, say }: LocalJobsOpt
   });
 }
 
-function createControl({ s3, say }: LocalJobsOptions, states: LocalStates): ControlHandler {
+function createControl({ s3, say, announce }: LocalJobsOptions, states: LocalStates): ControlHandler {
   return createControlHandler({
     storage: createJobStorage({ s3, bucket: BUCKET }),
     executions: {
@@ -148,6 +156,8 @@ function createControl({ s3, say }: LocalJobsOptions, states: LocalStates): Cont
         return isNew;
       },
     },
+    describe: async (arn) => states.newest(Number.POSITIVE_INFINITY).find((one) => one.executionArn === arn) ?? {},
+    announce,
     bucket: BUCKET,
     inputPrefix: JOB_PREFIXES.input,
     outputPrefix: JOB_PREFIXES.output,

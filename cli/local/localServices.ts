@@ -81,6 +81,10 @@ async function start(
     [CONFIG_KEYS.resultPrefix]: undefined,
     [CONFIG_KEYS.payloadBucket]: BUCKETS.payloadBucket,
     [CONFIG_KEYS.payloadPrefix]: undefined,
+    [CONFIG_KEYS.captureBucket]: BUCKETS.payloadBucket,
+    [CONFIG_KEYS.capturePrefix]: undefined,
+    [CONFIG_KEYS.eventsArn]: undefined,
+    [CONFIG_KEYS.maxReceiveCount]: String(MAX_RECEIVE_COUNT),
   };
   return {
     queues,

@@ -1,4 +1,5 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
+import type { Announce } from '../../lambda/aws/announce.ts';
 import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
 import { fetchModels } from '../../lambda/aws/fetchModels.ts';
 import type { Telemetry } from '../../lambda/aws/telemetry.ts';
@@ -32,6 +33,8 @@ export interface LocalStackOptions extends LocalServicesOptions {
   readonly telemetry: Telemetry;
   /** Whether files are scored too. @default false */
   readonly jobs?: boolean | undefined;
+  /** Told of jobs that ended, and of messages that go to the dead letters. @default nobody is told */
+  readonly announce?: Announce | undefined;
   /** Told what works but not as well as it should, and what went wrong outside the handler. */
   readonly warn: (message: string) => void;
   /** What results of messages are written through. @default the stores' own writer */
@@ -80,12 +83,12 @@ export async function startLocalStack(options: LocalStackOptions): Promise<Local
 
 async function withFunction(services: LocalServices, options: LocalStackOptions): Promise<LocalStack> {
   const { clients, queues, ...places } = services;
-  const { environment, telemetry, warn, through } = options;
+  const { environment, telemetry, warn, through, announce = async () => {} } = options;
   const config = loadConfig(environmentOf(services, options));
-  const composition = await compose(config, { clients, telemetry, warn });
+  const composition = await compose(config, { clients, telemetry, warn, announce });
   let jobs: LocalJobs | undefined;
   try {
-    const given = { s3: clients.s3(), ...queues, composition, config, environment, say: warn };
+    const given = { s3: clients.s3(), ...queues, composition, config, environment, announce, say: warn };
     jobs = options.jobs === true ? await startLocalJobs(given) : undefined;
   } catch (error) {
     await composition.close();

@@ -32,7 +32,11 @@ async function lookUp(
   if (Keys.length === 0) return [];
   const dynamodb = context.once('dynamodb', () => new DynamoDBClient());
   const command = new BatchGetItemCommand({ RequestItems: { [TABLE]: { Keys } } });
-  const { Responses, UnprocessedKeys } = await dynamodb.send(command, { abortSignal: context.signal });
+  const answer = dynamodb.send(command, { abortSignal: context.signal });
+  const { Responses, UnprocessedKeys } = await answer.catch((cause: unknown) => {
+    // No customer is to blame: their messages come back.
+    throw Object.assign(new Error('the table does not answer', { cause }), { retryable: true });
+  });
   const found = (Responses?.[TABLE] ?? []).map(({ customer, features }): [string, number[]] => {
     return [customer?.S ?? '', (features?.L ?? []).map(({ N }) => Number(N))];
   });

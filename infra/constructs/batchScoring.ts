@@ -23,7 +23,16 @@ import {
   warnOfShortVisibility,
   warnOfUnknownKeys,
 } from './existingThings.ts';
-import { grantCollect, grantModels, grantRepair, grantScoring, grantSubmit, type Keys } from './permissions.ts';
+import {
+  arnOfEvents,
+  grantCollect,
+  grantModels,
+  grantRepair,
+  grantScoring,
+  grantSubmit,
+  grantTell,
+  type Keys,
+} from './permissions.ts';
 import { makePlan, type Plan } from './plan.ts';
 import { acknowledge, acknowledgeStandards, ValidationError, warn } from './problems.ts';
 import type { BatchScoringProps } from './props.ts';
@@ -52,6 +61,8 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   readonly resultBucket: IBucket | undefined;
   /** Holds the bodies and results that are too large for SQS or the table. */
   readonly payloadBucket: IBucket;
+  /** Holds the samples of messages; undefined where none are kept. */
+  readonly captureBucket: IBucket | undefined;
   /** The image that runs. */
   readonly image: ContainerImage;
   /** What scores: function, alias and event source mappings, or what a compute of your own creates. */
@@ -83,7 +94,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const channels = createChannels(this, props, common);
       const { requestQueues, deadLetterQueue, stores, payloadBucket } = channels;
 
-      const environment = hostEnvironment(plan, channels, serviceName, props.defaultModel);
+      const environment = hostEnvironment(plan, channels, serviceName, props);
       const image = createImage(this, { ...props, models: plan.models }, plan.compute.imageTarget);
       // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
       const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
@@ -91,7 +102,13 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const compute = plan.compute.create(computeScope, { ...run, requestQueues });
       grantScoring(computeScope, compute, props, channels);
       grantModels(computeScope, compute, plan.models);
-      const ofJobs = { ...run, ...plan.compute.imageTarget, formerEncryptionKey: props.formerEncryptionKey };
+      if (props.jobEvents !== undefined) grantTell(compute, props.jobEvents);
+      const ofJobs = {
+        ...run,
+        ...plan.compute.imageTarget,
+        formerEncryptionKey: props.formerEncryptionKey,
+        events: props.jobEvents,
+      };
       this.jobs = plan.jobs && createJobs(new Construct(this, 'Jobs'), plan.jobs, ofJobs);
 
       const subject = { ...common, ...channels, compute, jobs: this.jobs };
@@ -112,6 +129,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       this.resultTable = stores.resultTable;
       this.resultBucket = stores.resultBucket;
       this.payloadBucket = payloadBucket;
+      this.captureBucket = channels.captureBucket;
       this.image = image;
       this.compute = compute;
       this.grantPrincipal = compute.grantPrincipal;
@@ -218,7 +236,12 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
 }
 
 /** The environment variables of the host. What is left out keeps the runtime's own default. */
-function hostEnvironment(plan: Plan, channels: Channels, serviceName: string, defaultModel: string | undefined) {
+function hostEnvironment(
+  plan: Plan,
+  channels: Channels,
+  serviceName: string,
+  { defaultModel, jobEvents }: Pick<BatchScoringProps, 'defaultModel' | 'jobEvents'>,
+) {
   const { batching, models, tuning, resultsPerMessage, resultMessageBytes, resultTtlSeconds } = plan;
   const { stores } = channels;
   const { efs, s3 } = models;
@@ -244,6 +267,11 @@ function hostEnvironment(plan: Plan, channels: Channels, serviceName: string, de
       resultPrefix: channels.resultPrefix || undefined,
       payloadBucket: channels.payloadBucket.bucketName,
       payloadPrefix: channels.payloadPrefix || undefined,
+      ...(jobEvents && { eventsArn: arnOfEvents(jobEvents) }),
+      ...(jobEvents && channels.deadLetterQueue && { maxReceiveCount: plan.maxReceiveCount }),
+      capturePercent: plan.capture?.percent,
+      captureBucket: channels.captureBucket?.bucketName,
+      capturePrefix: channels.capturePrefix || undefined,
     }),
   };
 }

@@ -5,6 +5,7 @@ import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { createBucket, createQueue } from './created.ts';
+import type { Plan } from './plan.ts';
 import { acknowledge, handedOn } from './problems.ts';
 import {
   type ExistingQueue,
@@ -30,6 +31,9 @@ export interface Channels {
   /** What comes before `requests/` and `results/` in the keys of a deployment: '' in a bucket of its own. */
   readonly payloadPrefix: string;
   readonly resultPrefix: string;
+  /** Of samples; undefined where none are kept. */
+  readonly captureBucket: IBucket | undefined;
+  readonly capturePrefix: string;
 }
 
 /** What exists already; the rest is created. */
@@ -57,11 +61,13 @@ interface ChannelOptions {
   readonly payloadExpiryDays: number;
   /** Undefined: never. */
   readonly resultExpiryDays: number | undefined;
+  readonly capture: Plan['capture'];
 }
 
 /** The queues, stores and buckets of a deployment: the given ones, or new ones. */
 export function createChannels(scope: Construct, given: Given, options: ChannelOptions): Channels {
   const { requestQueue, stores = {}, keyPrefix = uniquePrefix(scope, options.serviceName) } = given;
+  const { capture } = options;
   const requests =
     requestQueue === undefined
       ? createRequestQueues(scope, options, given)
@@ -75,6 +81,8 @@ export function createChannels(scope: Construct, given: Given, options: ChannelO
       createBucket(scope, 'PayloadBucket', { ...options, expiryDays: options.payloadExpiryDays }),
     payloadPrefix: given.payloadBucket === undefined ? '' : keyPrefix,
     resultPrefix: stores.resultBucket === undefined ? '' : keyPrefix,
+    captureBucket: capture && (capture.bucket ?? createBucket(scope, 'CaptureBucket', { ...options, ...capture })),
+    capturePrefix: capture?.bucket === undefined ? '' : keyPrefix,
   };
 }
 

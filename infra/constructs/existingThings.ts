@@ -5,7 +5,14 @@ import { CfnQueue, type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { Arn, ArnFormat, type ResourceEnvironment, Stack, Token } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { outside, SHARDS } from '../../lambda/core/limits.ts';
-import { EXPECTED_KEY_PREFIX, isKeyPrefix, isS3Uri, type ModelsUri, readModelsUri } from '../../lambda/core/places.ts';
+import {
+  capturedKeys,
+  EXPECTED_KEY_PREFIX,
+  isKeyPrefix,
+  isS3Uri,
+  type ModelsUri,
+  readModelsUri,
+} from '../../lambda/core/places.ts';
 import type { Compute } from '../compute/compute.ts';
 import {
   type Channels,
@@ -74,6 +81,12 @@ export function existingProblems(props: BatchScoringProps<Compute>, plan: Plan):
     ...deadLetterProblems(props),
     ...storeProblems(props, plan),
     ...bucketProblems(props, plan),
+    ...brokenOf([
+      [
+        props.jobEvents !== undefined && 'topicArn' in props.jobEvents && props.jobEvents.fifo,
+        'jobEvents: expected an EventBridge bus or a standard topic of SNS, got a FIFO topic; give a standard one',
+      ],
+    ]),
   ];
 }
 
@@ -221,12 +234,17 @@ function storeProblems({ stores = {}, requestQueue }: BatchScoringProps<Compute>
   ]);
 }
 
+/** How the keys of a deployment begin that was given no prefix: what follows is known when it is deployed. */
+const DEFAULT_KEYS = 'batchscore/';
+
 /** Prefixes and expiry: each belongs to one kind of bucket, to those that exist already or to new ones. */
 function bucketProblems(props: BatchScoringProps<Compute>, plan: Plan): Problem[] {
   const { keyPrefix, payloadBucket, stores, payloadExpiry } = props;
-  const { results, payloadExpiryDays, resultExpiryDays } = plan;
+  const { results, payloadExpiryDays, resultExpiryDays, capture, jobs } = plan;
   const resultBucket = stores?.resultBucket;
-  const hasShared = payloadBucket !== undefined || resultBucket !== undefined;
+  const captureBucket = capture?.bucket;
+  const hasShared = [payloadBucket, resultBucket, captureBucket].some((bucket) => bucket !== undefined);
+  const captured = capturedKeys(keyPrefix ?? DEFAULT_KEYS);
   const ofAnother = (name: string, days: number | undefined, bucketName: string, bucket: unknown): Rule => [
     days !== undefined && bucket !== undefined,
     `${name}: expected none with a ${bucketName} that exists already, because objects expire by the lifecycle rules of ` +
@@ -235,7 +253,7 @@ function bucketProblems(props: BatchScoringProps<Compute>, plan: Plan): Problem[
   return brokenOf([
     [
       keyPrefix !== undefined && !hasShared,
-      'keyPrefix: expected it with a payloadBucket or resultBucket that exists already, as new ones are shared with ' +
+      'keyPrefix: expected it with a payloadBucket, resultBucket or capture.bucket that exists already, as new ones are shared with ' +
         `nobody, got '${keyPrefix}' without; leave it out`,
     ],
     [
@@ -244,6 +262,17 @@ function bucketProblems(props: BatchScoringProps<Compute>, plan: Plan): Problem[
     ],
     ofAnother('payloadExpiryDays', payloadExpiry && payloadExpiryDays, 'payloadBucket', payloadBucket),
     ofAnother('resultExpiryDays', resultExpiryDays, 'resultBucket', resultBucket),
+    ofAnother('captureExpiryDays', props.capture?.expiry && capture?.expiryDays, 'capture.bucket', captureBucket),
+    ...[jobs?.inputPrefix, jobs?.outputPrefix].map(
+      (ofJobs): Rule => [
+        captureBucket !== undefined &&
+          captureBucket.bucketName === jobs?.bucket?.bucketName &&
+          ofJobs !== undefined &&
+          (captured.startsWith(ofJobs) || ofJobs.startsWith(captured)),
+        `capture.bucket: expected samples to lie apart from the '${ofJobs}' of jobs, got the same bucket with ` +
+          `'${captured}'; take another bucket, or another keyPrefix`,
+      ],
+    ),
     [
       resultExpiryDays !== undefined && !results.includes('bucket'),
       'resultExpiryDays: expected it with bucket among the results, as it is the expiry of that bucket, ' +
@@ -308,6 +337,7 @@ export function refuseElsewhere(scope: Construct, given: BatchScoringProps<Compu
     'stores.resultTable': table,
     'stores.resultBucket': stores.resultBucket?.env,
     payloadBucket: payloadBucket?.env,
+    'capture.bucket': plan.capture?.bucket?.env,
     encryptionKey: encryptionKey?.env,
     image: plan.compute.feed === 'worker' ? undefined : image?.repository.env,
     'jobs.bucket': jobs?.bucket?.env,
@@ -382,13 +412,14 @@ export function warnOfShortVisibility(scope: Construct, plan: Plan): void {
 
 /** Whether a queue, table or bucket that exists already has a key of its own is not known, so nothing is granted for it. */
 export function warnOfUnknownKeys(scope: Construct, channels: Channels, jobBucket: IBucket | undefined): void {
-  const { requestQueues, stores, payloadBucket } = channels;
+  const { requestQueues, stores, payloadBucket, captureBucket } = channels;
   const existing = [
     { name: 'requestQueue', resource: requestQueues[0], how: QUEUE, actions: ['kms:Decrypt'] },
     { name: 'stores.resultQueue', resource: stores.resultQueue, how: QUEUE, actions: READ_AND_WRITE },
     { name: 'stores.resultTable', resource: stores.resultTable, how: TABLE, actions: OF_TABLE },
     { name: 'stores.resultBucket', resource: stores.resultBucket, how: BUCKET, actions: ['kms:GenerateDataKey'] },
     { name: 'payloadBucket', resource: payloadBucket, how: BUCKET, actions: READ_AND_WRITE },
+    { name: 'capture.bucket', resource: captureBucket, how: BUCKET, actions: ['kms:GenerateDataKey'] },
     { name: 'jobs.bucket', resource: jobBucket, how: BUCKET, actions: READ_AND_WRITE },
   ];
   for (const { name, resource, how, actions } of existing) {

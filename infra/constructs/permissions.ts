@@ -1,9 +1,11 @@
+import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
+import { type ITopic, TopicBase } from 'aws-cdk-lib/aws-sns';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import { requestKeys, resultKeys } from '../../lambda/core/places.ts';
+import { capturedKeys, requestKeys, resultKeys } from '../../lambda/core/places.ts';
 import type { Channels } from './channels.ts';
 import { isKeyUnknown, type ModelPlace } from './existingThings.ts';
 import { acknowledgeActions, acknowledgeWildcard } from './problems.ts';
@@ -20,7 +22,7 @@ export interface Keys {
  * not know are taken to have that of the deployment, which also encrypts the environment.
  */
 export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, channels: Channels): void {
-  const { requestQueues, stores, payloadBucket, payloadPrefix, resultPrefix } = channels;
+  const { requestQueues, stores, payloadBucket, payloadPrefix, resultPrefix, captureBucket, capturePrefix } = channels;
   for (const queue of requestQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
   grantRead(grantee, payloadBucket, requestKeys(payloadPrefix));
   grantPut(grantee, payloadBucket, resultKeys(payloadPrefix));
@@ -30,24 +32,28 @@ export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, 
     stores.resultTable.grant(grantee, 'dynamodb:BatchWriteItem');
   }
   if (stores.resultBucket !== undefined) grantPut(grantee, stores.resultBucket, resultKeys(resultPrefix));
+  if (captureBucket !== undefined) grantPut(grantee, captureBucket, capturedKeys(capturePrefix));
   acknowledgeScoring(scope, channels);
   // A role of one's own stands elsewhere, and its policy with it.
   if (Construct.isConstruct(grantee.grantPrincipal)) acknowledgeScoring(grantee.grantPrincipal, channels);
   keys.encryptionKey?.grantDecrypt(grantee);
   keys.formerEncryptionKey?.grantDecrypt(grantee);
-  if ([...requestQueues, ...Object.values(stores), payloadBucket].some(isKeyUnknown)) {
+  if ([...requestQueues, ...Object.values(stores), payloadBucket, captureBucket].some(isKeyUnknown)) {
     keys.encryptionKey?.grantEncryptDecrypt(grantee);
   }
 }
 
 function acknowledgeScoring(scope: Construct, channels: Channels): void {
-  const { stores, payloadBucket, payloadPrefix, resultPrefix } = channels;
+  const { stores, payloadBucket, payloadPrefix, resultPrefix, captureBucket, capturePrefix } = channels;
   const acknowledgeKeys = (bucket: IBucket, keys: string, reason: string): void =>
     acknowledgeWildcard(scope, bucket.arnForObjects(patternOf(keys)), reason);
   acknowledgeKeys(payloadBucket, requestKeys(payloadPrefix), 'Producers choose the keys of their uploads');
   acknowledgeKeys(payloadBucket, resultKeys(payloadPrefix), 'Every large result gets a key of its own');
   if (stores.resultBucket !== undefined) {
     acknowledgeKeys(stores.resultBucket, resultKeys(resultPrefix), 'Every write gets a key of its own');
+  }
+  if (captureBucket !== undefined) {
+    acknowledgeKeys(captureBucket, capturedKeys(capturePrefix), 'Every object of samples gets a key of its own');
   }
   acknowledgeActions(scope, ['kms:GenerateDataKey*', 'kms:ReEncrypt*'], 'These are variants of one action, on one key');
 }
@@ -110,6 +116,20 @@ export function grantRepair(grantee: IGrantable, keys: Keys, channels: Channels)
   deadLetterQueue.encryptionMasterKey?.grantDecrypt(grantee);
   for (const queue of requestQueues) queue.encryptionMasterKey?.grant(grantee, ...REENCRYPT);
   return combine(grants);
+}
+
+/** The right to tell a bus or a topic, whose key must be known for that. */
+export function grantTell(grantee: IGrantable, events: IEventBus | ITopic): void {
+  if ('eventBusArn' in events) {
+    Grant.addToPrincipal({ grantee, actions: ['events:PutEvents'], resourceArns: [events.eventBusArn] });
+    return;
+  }
+  Grant.addToPrincipal({ grantee, actions: ['sns:Publish'], resourceArns: [events.topicArn] });
+  if (events instanceof TopicBase) events.masterKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey*');
+}
+
+export function arnOfEvents(events: IEventBus | ITopic): string {
+  return 'eventBusArn' in events ? events.eventBusArn : events.topicArn;
 }
 
 /** Several rights as one. */

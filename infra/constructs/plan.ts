@@ -1,4 +1,5 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { RemovalPolicy, Token } from 'aws-cdk-lib/core';
 import {
   FILL,
@@ -40,6 +41,10 @@ export interface Plan<Created extends Compute = Compute> {
   readonly payloadExpiryDays: number;
   /** Of a new result bucket; undefined: never. */
   readonly resultExpiryDays: number | undefined;
+  /** Undefined: no samples are kept. */
+  readonly capture:
+    | { readonly percent: number; readonly bucket?: IBucket | undefined; readonly expiryDays: number }
+    | undefined;
   readonly removalPolicy: RemovalPolicy;
   readonly logRetention: RetentionDays;
   readonly logLevel: LogLevel | undefined;
@@ -92,6 +97,9 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     resultTtlSeconds: secondsOrToken('resultTtlSeconds', props.resultTtl) ?? SETTINGS.resultTtlSeconds.default,
     payloadExpiryDays: daysOrToken('payloadExpiryDays', props.payloadExpiry) ?? 30,
     resultExpiryDays: daysOrToken('resultExpiryDays', props.resultExpiry),
+    capture: props.capture?.percent
+      ? { ...props.capture, expiryDays: daysOrToken('captureExpiryDays', props.capture.expiry) ?? 30 }
+      : undefined,
     removalPolicy: props.removalPolicy ?? RemovalPolicy.RETAIN,
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
     logLevel: props.logLevel,
@@ -166,6 +174,7 @@ function rangeProblems(plan: Plan): Problem[] {
     outside('resultTtlSeconds', plan.resultTtlSeconds, SETTINGS.resultTtlSeconds),
     outside('payloadExpiryDays', plan.payloadExpiryDays, EXPIRY_DAYS),
     outside('resultExpiryDays', plan.resultExpiryDays, EXPIRY_DAYS),
+    ...(plan.capture === undefined ? [] : captureProblems(plan.capture)),
     maxReceiveCount < 3
       ? 'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, ' +
         `got ${maxReceiveCount}; raise it to 5`
@@ -173,6 +182,19 @@ function rangeProblems(plan: Plan): Problem[] {
     oneOf('removalPolicy', plan.removalPolicy, REMOVAL_POLICIES),
     oneOf('logLevel', plan.logLevel, LOG_LEVELS),
     ...ofTuning,
+  ];
+}
+
+function captureProblems({ percent, expiryDays }: NonNullable<Plan['capture']>): Problem[] {
+  const { min, max } = SETTINGS.capturePercent;
+  return [
+    ...brokenOf([
+      [
+        !(percent >= min && percent <= max),
+        `capturePercent: expected ${SETTINGS.capturePercent.expected}, got ${percent}; choose one in that range`,
+      ],
+    ]),
+    outside('captureExpiryDays', expiryDays, EXPIRY_DAYS),
   ];
 }
 

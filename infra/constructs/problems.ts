@@ -26,6 +26,8 @@ const PROPS: Readonly<Record<string, string>> = {
   resultTtlSeconds: 'resultTtl.toSeconds()',
   resultExpiryDays: 'resultExpiry.toDays()',
   payloadExpiryDays: 'payloadExpiry.toDays()',
+  capturePercent: 'capture.percent',
+  captureExpiryDays: 'capture.expiry.toDays()',
   deadlineMarginMs: 'tuning.deadlineMargin.toMilliseconds()',
   maxPayloadBytes: 'tuning.maxPayloadSize.toBytes()',
   memoryMb: 'memorySize.toMebibytes()',

@@ -1,9 +1,11 @@
 import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable, TableProps } from 'aws-cdk-lib/aws-dynamodb';
 import type { IAccessPoint } from 'aws-cdk-lib/aws-efs';
+import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { IQueue, QueueProps } from 'aws-cdk-lib/aws-sqs';
 import type { Duration, RemovalPolicy, Size } from 'aws-cdk-lib/core';
 import type { LogLevel, ResultsPerMessage, Store } from '../../lambda/core/limits.ts';
@@ -97,8 +99,10 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
    * @default 30 days
    */
   readonly payloadExpiry?: Duration;
+  /** Keeps a share of the messages with their answers, to look at what comes. @default none is kept */
+  readonly capture?: CaptureOptions;
   /**
-   * What keys begin with in existing buckets, such as `fraud/`: `requests/` and `results/` follow, and nothing else in
+   * What keys begin with in existing buckets, such as `fraud/`: `requests/`, `results/` and `captured/` follow, and nothing else in
    * them can be read or written. Deployments that share a bucket need different ones.
    * @default `batchscore/<account>/<region>/<service name>/`
    */
@@ -109,6 +113,12 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
    * It needs the image of `lambdaCompute`. @default no jobs
    */
   readonly jobs?: JobOptions;
+
+  /**
+   * What is told of jobs that ended and of messages that go to the dead letters, as JSON: an EventBridge bus, or a standard
+   * topic of SNS. @default nobody
+   */
+  readonly jobEvents?: IEventBus | ITopic;
 
   /**
    * Your own key for queues, buckets, table, logs and environment. Existing ones whose key the CDK does not know are taken
@@ -147,6 +157,16 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly prices?: Partial<Prices>;
   /** Settings of the scoring itself. @default the runtime's */
   readonly tuning?: Tuning;
+}
+
+/** Messages that are kept as samples, whatever their bodies hold. */
+export interface CaptureOptions {
+  /** Of the messages, 0 to 100, fractions too: chosen by their IDs, the same on every host. */
+  readonly percent: number;
+  /** An existing bucket. @default a new one, encrypted as the others are */
+  readonly bucket?: IBucket;
+  /** After which an object of the new bucket is deleted, whole days, 1 to 3,650. @default 30 days */
+  readonly expiry?: Duration;
 }
 
 /** What of a queue no guarantee depends on. */

@@ -1,9 +1,12 @@
 import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { type IEventBus, Rule } from 'aws-cdk-lib/aws-events';
+import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import { Grant, type IGrantable, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Architecture, DockerImageFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
 import { EventType, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { LambdaDestination } from 'aws-cdk-lib/aws-s3-notifications';
+import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import {
   CustomerManagedEncryptionConfiguration,
   DefinitionBody,
@@ -25,7 +28,15 @@ import {
 } from '../compute/scoringFunction.ts';
 import { createBucket, createLogGroup, type LogGroupOptions } from '../constructs/created.ts';
 import { isKeyUnknown } from '../constructs/existingThings.ts';
-import { combine, grantModels, grantPut, grantRead, type Keys, patternOf } from '../constructs/permissions.ts';
+import {
+  combine,
+  grantModels,
+  grantPut,
+  grantRead,
+  grantTell,
+  type Keys,
+  patternOf,
+} from '../constructs/permissions.ts';
 import { acknowledge, acknowledgeStandards, acknowledgeWildcard } from '../constructs/problems.ts';
 import { PERIOD, scoringMetric } from '../monitoring/scoringMetrics.ts';
 import type { Prices } from '../priceList.ts';
@@ -50,6 +61,8 @@ export interface Jobs {
 
 interface JobWiring extends FunctionWiring {
   readonly formerEncryptionKey: IKey | undefined;
+  /** What is told of jobs that have ended. */
+  readonly events: IEventBus | ITopic | undefined;
   readonly serviceName: string;
   readonly architecture: Architecture;
   readonly prices: Prices;
@@ -72,6 +85,7 @@ export function createJobs(scope: Construct, settings: JobSettings, wiring: JobW
   const score = createScore(new Construct(scope, 'Score'), places, serviceName, wiring);
   const control = createControl(new Construct(scope, 'Control'), places, serviceName, names, wiring);
   const stateMachine = createStateMachine(scope, { ...wiring, ...places, names, score, control });
+  if (wiring.events !== undefined) tellOfEnds(scope, stateMachine, names, control, wiring.events);
   notifyOfFiles(bucket, settings.inputPrefix, control);
   const priced = { architecture, memoryMb: settings.memoryMb };
   const monitored = { stateMachine, parts: partsOf(stateMachine), score, control, priced, serviceName, prices };
@@ -140,7 +154,7 @@ function createControl(
   wiring: JobWiring,
 ): DockerImageFunction {
   const environment = {
-    ...only([CONFIG_KEYS.logLevel], wiring.environment),
+    ...only([CONFIG_KEYS.logLevel, CONFIG_KEYS.eventsArn], wiring.environment),
     [CONFIG_KEYS.serviceName]: serviceName,
     [JOB_CONFIG_KEYS.jobsBucket]: places.bucket.bucketName,
     [JOB_CONFIG_KEYS.jobsInputPrefix]: places.inputPrefix,
@@ -190,6 +204,33 @@ function notifyOfFiles(bucket: IBucket, prefix: string, target: IFunction): void
   const handler = Stack.of(bucket).node.tryFindChild(HANDLER);
   if (handler === undefined) return;
   for (const [id, reason] of Object.entries(OF_HANDLER)) acknowledge(handler, id, reason);
+}
+
+/**
+ * Has EventBridge call the function for every execution that ends, in whatever way: one that is cancelled has no state left
+ * to say so. The function looks the execution up, as an event does not carry what a key of the deployer's encrypts.
+ *
+ * @see https://docs.aws.amazon.com/step-functions/latest/dg/eventbridge-integration.html
+ */
+function tellOfEnds(
+  scope: Construct,
+  { stateMachineArn }: IStateMachine,
+  { executions }: StateMachineNames,
+  control: IFunction,
+  events: IEventBus | ITopic,
+): void {
+  new Rule(scope, 'Ended', {
+    eventPattern: {
+      source: ['aws.states'],
+      detailType: ['Step Functions Execution Status Change'],
+      detail: { stateMachineArn: [stateMachineArn], status: ['SUCCEEDED', 'FAILED', 'TIMED_OUT', 'ABORTED'] },
+    },
+    targets: [new LambdaFunction(control)],
+  });
+  grantTell(control, events);
+  const [own = ''] = executions;
+  Grant.addToPrincipal({ grantee: control, actions: ['states:DescribeExecution'], resourceArns: [own] });
+  acknowledgeWildcard(scope, own, 'Executions have names of their own');
 }
 
 interface StateMachineOptions extends LogGroupOptions {

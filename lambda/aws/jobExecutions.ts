@@ -1,4 +1,4 @@
-import { SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
+import { DescribeExecutionCommand, SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import type { JobStart } from '../jobs/jobTypes.ts';
 
 interface ExecutionsOptions {
@@ -32,6 +32,7 @@ export function createExecutions({ sfn, stateMachineArn }: ExecutionsOptions) {
         throw error;
       }
     },
+    describe: (executionArn: string) => sfn.send(new DescribeExecutionCommand({ executionArn })),
   };
 }
 

@@ -113,6 +113,10 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
         add('WriteTime', writeMs);
         logger.debug('results written', { writeMs });
       },
+      captured({ kept, lost }) {
+        if (kept > 0) add('Captured', kept);
+        if (lost > 0) add('CaptureLost', lost);
+      },
       runAbandoned({ name, version }, ranMs) {
         add('AbandonedRuns', 1);
         logger.error(ABANDONED, { model: name, version, ranMs });

@@ -53,6 +53,6 @@ export function retryReasons(outcomes: readonly Outcome[], records: readonly Mes
  * A message with `"…"` in place of everything in double quotes, which may be of a request. A quotation that was cut
  * short ends with an ellipsis and no quote; where it cannot be told which, more is left out rather than less.
  */
-function withoutQuotations(message: string): string {
+export function withoutQuotations(message: string): string {
   return message.replace(/"(?:\\[^…]|[^"\\…])*"|"(?:.*["…]|.*)/gs, '"…"');
 }

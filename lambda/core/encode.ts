@@ -1,5 +1,5 @@
 import type { MaybePromise } from './concurrency.ts';
-import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
+import { type Failure, failure, isFailure, reasonOf, transformFailure } from './failure.ts';
 import { formatFloat32 } from './floatText.ts';
 import type { HookBatch } from './hookBatch.ts';
 import type { ScoringRequest } from './microBatch.ts';
@@ -180,7 +180,7 @@ async function encodeOwnForm(
     return failure('TRANSFORM_FAILED', "expected a value that JSON can hold from the transform's encode, got none");
   } catch (error) {
     if (isFailure(error)) return error;
-    return failure('TRANSFORM_FAILED', `the transform's encode: ${reasonOf(error)}`);
+    return transformFailure(model.name, error, `the transform's encode: ${reasonOf(error)}`);
   }
 }
 

@@ -27,6 +27,7 @@ export const ERROR_CODES = {
   RESULT_TOO_LARGE: 'permanent',
   PAYLOAD_UNAVAILABLE: 'transient',
   MODEL_UNAVAILABLE: 'transient',
+  TRANSFORM_UNAVAILABLE: 'transient',
   OUT_OF_MEMORY: 'transient',
   DEADLINE: 'transient',
   WRITE_FAILED: 'transient',
@@ -105,6 +106,25 @@ export function reasonOf(error: unknown): string {
 export function messageOf(error: unknown): string {
   if (typeof error !== 'object' || error === null) return String(error);
   return 'message' in error && typeof error.message === 'string' ? error.message : 'an object that is no Error';
+}
+
+/** Whether a transform said of what it threw that it may pass, such as a store that does not answer. */
+export function isRetryable(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && 'retryable' in error && error.retryable === true;
+}
+
+/**
+ * @param error what the transform of that model threw, or gave in the place of a request
+ * @param message for the producer. It may quote the request: what goes back is told in a log, by the error's name alone
+ */
+export function transformFailure(model: string, error: unknown, message: string): Failure {
+  if (!isRetryable(error)) return failure('TRANSFORM_FAILED', message);
+  const of = `transform of model '${model}'`;
+  const name = error instanceof Error ? error.name : 'what is no Error';
+  return failure('TRANSFORM_UNAVAILABLE', `${of}: expected an answer, got ${name}, which it calls retryable`, {
+    of,
+    kind: 'busy',
+  });
 }
 
 /** 1 row, 12345 rows */

@@ -1,5 +1,5 @@
 import { nextTurn, raceAbort } from './concurrency.ts';
-import { failure, isFailure, plural, preview } from './failure.ts';
+import { failure, isFailure, isRetryable, plural, preview } from './failure.ts';
 import type { BatchHook, Model, TransformContext } from './model.ts';
 import type { Observer } from './observer.ts';
 import type { TimeLimit } from './record.ts';
@@ -83,7 +83,8 @@ export function createHookBatch<In, Out>(
       }
       return undefined;
     } catch (error) {
-      if (entries.length === 1 || time.signal.aborted) for (const { reject } of entries) reject(error);
+      if (entries.length === 1 || time.signal.aborted || isRetryable(error))
+        for (const { reject } of entries) reject(error);
       return error ?? new Error('it threw nothing');
     }
   };
@@ -96,7 +97,7 @@ export function createHookBatch<In, Out>(
       waiting = [];
       const startedAt = now();
       const failed = await settle(entries);
-      const isSplit = failed !== undefined && entries.length > 1 && !time.signal.aborted;
+      const isSplit = failed !== undefined && entries.length > 1 && !time.signal.aborted && !isRetryable(failed);
       if (isSplit) {
         const each = entries.values();
         const settleSome = async (): Promise<void> => {

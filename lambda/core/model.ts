@@ -211,7 +211,8 @@ export type BatchHook<In, Out> = (
 /**
  * A model's own code before and after it: `models/<name>/transform.ts` (or `.js`, `.mjs`) exports one or both, each for one
  * request or for many at a time. What goes wrong in it fails a request alone, with the code TRANSFORM_FAILED and the
- * error's message. A batch hook that fails for all of its requests is called again for each alone.
+ * error's message; by an error whose `retryable` is true its message goes back to the queue. A batch hook that fails for all
+ * of its requests otherwise is called again for each alone.
  */
 export interface Transform {
   decode?(body: TransformBody): readonly TransformInput[] | Promise<readonly TransformInput[]>;

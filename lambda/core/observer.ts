@@ -67,6 +67,8 @@ export interface Observer {
   batchMismatch(mismatch: BatchMismatch): void;
   /** Results of one or more micro-batches were written together in so many milliseconds. */
   written(writeMs: number): void;
+  /** So many messages were kept as samples, or should have been and were lost. @default nobody counts them */
+  captured?(messages: { readonly kept: number; readonly lost: number }): void;
   /** A run did not end in its time and was left behind. */
   runAbandoned(model: { readonly name: string; readonly version: string }, ranMs: number): void;
   /**
@@ -126,6 +128,8 @@ export const METRIC_UNITS = {
   AbandonedRuns: 'Count',
   HostsEnded: 'Count',
   QuarantineLosses: 'Count',
+  Captured: 'Count',
+  CaptureLost: 'Count',
 } as const satisfies Record<string, Unit>;
 
 /** Those of workers with a GPU, a value for each device. */

@@ -82,6 +82,11 @@ export function resultKeys(prefix: string): string {
   return `${prefix}results/`;
 }
 
+/** What the keys of samples begin with: hosts put them there, and read none. */
+export function capturedKeys(prefix: string): string {
+  return `${prefix}captured/`;
+}
+
 /** Whether a key lies under such a beginning. To S3 a key is a text without folders, so texts are compared. */
 export function liesUnder(keys: string, key: string): boolean {
   return key.length > keys.length && key.startsWith(keys);

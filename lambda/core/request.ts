@@ -1,5 +1,5 @@
 import { type MaybePromise, whenThere } from './concurrency.ts';
-import { type Failure, failure, isFailure, preview, reasonOf } from './failure.ts';
+import { type Failure, failure, isFailure, preview, reasonOf, transformFailure } from './failure.ts';
 import { createHookBatch } from './hookBatch.ts';
 import { isObject, type JsonObject } from './json.ts';
 import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './microBatch.ts';
@@ -215,7 +215,7 @@ async function decodeOwnForm(
     inputs = decodeInputs(decoded, WHOLE_BODY, model, undefined, limits);
   } catch (error) {
     if (isFailure(error)) return error;
-    return failure('TRANSFORM_FAILED', within(path, reasonOf(error)));
+    return transformFailure(model.name, error, within(path, reasonOf(error)));
   }
   if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };
   return failure('TRANSFORM_FAILED', within(path, `what the transform of '${model.name}' decoded: ${inputs.message}`));

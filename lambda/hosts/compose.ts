@@ -1,5 +1,7 @@
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { S3Client } from '@aws-sdk/client-s3';
+import type { Announce } from '../aws/announce.ts';
+import type { Capture } from '../aws/capture.ts';
 import type { Payloads } from '../aws/payloads.ts';
 import { createAcknowledger, createRetryDelay, outageSeconds, perQueue } from '../aws/requestQueue.ts';
 import { createQueueWriter } from '../aws/resultQueue.ts';
@@ -32,6 +34,8 @@ export interface HostDependencies {
   readonly warn: (message: string) => void;
   /** Told what was found of each model when it was loaded. @default nobody is told */
   readonly inform?: ((message: string) => void) | undefined;
+  /** What is told of dead letters. @default the bus or topic of the configuration, if there is one */
+  readonly announce?: Announce | undefined;
   /** Whether redelivered records are scored in processes of their own. @default false */
   readonly hasQuarantine?: boolean;
 }
@@ -51,7 +55,7 @@ const DELETE_ATTEMPTS = 200;
 /** Loads the models and connects everything that a host needs to score records. */
 export async function compose(
   config: Config,
-  { clients, telemetry, warn, inform, hasQuarantine = false }: HostDependencies,
+  { clients, telemetry, warn, inform, announce, hasQuarantine = false }: HostDependencies,
 ): Promise<Composition> {
   const { observer } = telemetry;
   const payloads = await payloadsOf(config, clients);
@@ -88,6 +92,7 @@ export async function compose(
         act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: { attempts: DELETE_ATTEMPTS } }),
       }),
       outages: createOutageWatch(),
+      capture: await captureOf(config, clients, telemetry, warn),
       ...(hasQuarantine && {
         quarantine: createQuarantine({
           config,
@@ -106,6 +111,7 @@ export async function compose(
     delayRetries: delay(),
     sitOut: delay(outageSeconds),
     telemetry,
+    tellOfDeadLetters: await deadLettersOf(config, announce, warn),
     models: repository.models,
     devices: repository.maxDevices,
     stuckRuns: repository.stuckRuns,
@@ -130,6 +136,27 @@ async function payloadsOf(
     prefix: payloadPrefix,
     maxBytes: maxPayloadBytes,
   });
+}
+
+async function deadLettersOf(
+  { eventsArn: arn, maxReceiveCount }: Config,
+  announce: Announce | undefined,
+  warn: HostDependencies['warn'],
+): Promise<HandlerDependencies['tellOfDeadLetters']> {
+  if (maxReceiveCount === undefined || (arn === undefined && announce === undefined)) return undefined;
+  const { createAnnounce, createDeadLetterWatch } = await import('../aws/announce.ts');
+  return createDeadLetterWatch(announce ?? createAnnounce(arn ?? ''), maxReceiveCount, warn);
+}
+
+async function captureOf(
+  { capturePercent: percent, captureBucket: bucket, capturePrefix: prefix }: Config,
+  { s3 }: Clients,
+  { observer }: Telemetry,
+  warn: HostDependencies['warn'],
+): Promise<Capture | undefined> {
+  if (percent === 0 || bucket === undefined) return undefined;
+  const { createCapture } = await import('../aws/capture.ts');
+  return createCapture({ s3: await s3(), bucket, prefix, percent, observer, warn });
 }
 
 async function storeOf(

@@ -111,6 +111,11 @@ const RULES: readonly Rule[] = [
     };
   }),
   {
+    of: 'captureBucket',
+    isBroken: ({ capturePercent = 0 }, isGiven) => capturePercent > 0 && !isGiven('captureBucket'),
+    sentence: () => 'expected a value, because samples are kept, got nothing; set it',
+  },
+  {
     of: 'resultsPerMessage',
     isBroken: ({ results = ['queue'], resultsPerMessage = 1 }) => resultsPerMessage !== 1 && !results.includes('queue'),
     sentence: ({ resultsPerMessage }) =>

@@ -62,6 +62,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   const visibility = createVisibilityActions({ sqs, queueUrls, onProblem });
   const adaptiveLimit = createAdaptiveLimit(batchSize, timeoutMs);
   const late = new Set<Promise<void>>();
+  const telling = new Set<Promise<void> | undefined>();
   let finished = 0;
   let handedBack = 0;
   let draining: Promise<void> | undefined;
@@ -110,6 +111,8 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     handBack,
     onScored(outcomes, records) {
       telemetry.outcomes(outcomes, records);
+      const told = composition.tellOfDeadLetters?.(outcomes, records).finally(() => telling.delete(told));
+      if (told) telling.add(told);
       const answered = outcomes.filter(({ status }) => status === 'answered').length;
       finished += answered;
       handedBack += outcomes.length - answered;
@@ -178,6 +181,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     poller.abort();
     await Promise.all([handBackUnscored(modelQueues.takeAll()), modelQueues.idle()]);
     await Promise.all([dispatcher.settled(), ...late]);
+    await Promise.all(telling);
     leases.stop();
   };
   poller.poll();

@@ -1,9 +1,10 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { Telemetry } from '../aws/telemetry.ts';
+import { waitOrAbort, withTimeout } from '../core/concurrency.ts';
 import { preview } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
-import type { MessageRecord, TimeLimit } from '../core/record.ts';
+import type { MessageRecord, Outcome, TimeLimit } from '../core/record.ts';
 import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
 export interface HandlerDependencies {
@@ -13,6 +14,10 @@ export interface HandlerDependencies {
   /** The same during an outage, with delays so long that five receives outlast an hour. */
   sitOut(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
   readonly telemetry: Telemetry;
+  /** Tells others of records that go to the dead letters. Never throws. @default nobody is told */
+  readonly tellOfDeadLetters?:
+    | ((outcomes: readonly Outcome[], records: readonly MessageRecord[]) => Promise<void>)
+    | undefined;
   /** The runs that were left behind and have not ended. */
   stuckRuns(): ReadonlySet<object>;
   /** Ends the process whatever its threads are doing. @default the process lives on with its stuck runs */
@@ -40,7 +45,12 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       const isAnswered = (index: number) => outcomes[index]?.status === 'answered';
       const retried = Records.filter((_, index) => !isAnswered(index));
       const { signal } = timeLimitOf(context, deadlineMarginMs / 4);
+      const told = deps.tellOfDeadLetters?.(outcomes, Records);
+      const capturing = scoring.capture?.flush();
       await handBack(retried, outageIn(outcomes) === undefined ? deps.delayRetries : deps.sitOut, signal, deps);
+      // What S3 has not taken by then goes on in the next invocation.
+      if (capturing) await waitOrAbort(withTimeout(capturing, CAPTURE_MS), signal);
+      if (told) await waitOrAbort(told, signal);
       if (stuckBefore.some((run) => stuckRuns().has(run))) {
         const answered = Records.filter((_, index) => isAnswered(index));
         await endStuckHost(answered, signal, deps);
@@ -48,6 +58,9 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       return { batchItemFailures: retried.map(({ messageId }) => ({ itemIdentifier: messageId })) };
     });
 }
+
+/** Longest that an invocation waits for its samples to lie in S3. */
+const CAPTURE_MS = 250;
 
 /** @throws Error where the function was not invoked by SQS */
 function refuseOtherEvents(event: unknown): void {

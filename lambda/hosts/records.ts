@@ -1,3 +1,4 @@
+import type { Capture } from '../aws/capture.ts';
 import { createMemoryBudget, waitOrAbort, withTimeout } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, isFailure, isTransient, PAYLOAD_BUCKET, type TransientCode } from '../core/failure.ts';
@@ -24,6 +25,8 @@ export interface ScoringDependencies extends ScoreDependencies {
   acknowledge(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
   /** Where calls tell each other of outages. @default each call finds out for itself */
   readonly outages?: OutageWatch | undefined;
+  /** What keeps samples. @default nothing does */
+  readonly capture?: Capture | undefined;
   /** Where redelivered records are scored. @default in this process */
   readonly quarantine?: Quarantine | undefined;
 }
@@ -242,6 +245,8 @@ interface ResultsOut {
 /** A result that waits to be written, and the record that it answers. */
 interface PendingWrite {
   readonly record: number;
+  /** The record's body. */
+  readonly request: string;
   readonly answer: Answer;
   readonly result: Result;
 }
@@ -263,8 +268,9 @@ function createResults(
       const pending: PendingWrite[] = [];
       for (const reply of replies) {
         const record = recordAt(reply.of);
+        const message = records[record] as MessageRecord;
         if (isHandedBack(reply)) outcomes[record] ??= { status: 'retry', failure: reply.failure };
-        else pending.push({ record, answer: reply, result: resultOf(records[record] as MessageRecord, reply.text) });
+        else pending.push({ record, request: message.body, answer: reply, result: resultOf(message, reply.text) });
       }
       if (pending.length > 0) await take(pending);
     },
@@ -418,8 +424,10 @@ async function writeAndSettle(
   const refusals = await refusalsOf(pending, deps, time);
   for (const [index, one] of pending.entries()) {
     const failed = refusals[index];
-    if (failed === undefined) outcomes[one.record] ??= answered(one.answer);
-    else if (isTransient(failed)) outcomes[one.record] ??= { status: 'retry', failure: failed };
+    if (failed === undefined) {
+      outcomes[one.record] ??= answered(one.answer);
+      deps.capture?.take({ messageId: one.result.messageId, body: one.request, answer: one.answer.text });
+    } else if (isTransient(failed)) outcomes[one.record] ??= { status: 'retry', failure: failed };
     else replaced.push(replacedBy(failed, one));
   }
   const refusalsOfErrors = await refusalsOf(replaced, deps, time);
@@ -442,9 +450,9 @@ function answered({ failures, requests }: Answer): Outcome {
   return failures.length === 0 && requests === 1 ? SCORED : { status: 'answered', failures, requests };
 }
 
-function replacedBy(refusal: Failure, { record, answer, result }: PendingWrite): PendingWrite {
+function replacedBy(refusal: Failure, { answer, result, ...pending }: PendingWrite): PendingWrite {
   const text = encodeError(result.messageId, answer.id, refusal);
-  return { record, answer: { ...answer, text, failures: [refusal] }, result: { ...result, body: text } };
+  return { ...pending, answer: { ...answer, text, failures: [refusal] }, result: { ...result, body: text } };
 }
 
 /** Why each result was not written, aligned with `pending`; undefined where it was. */

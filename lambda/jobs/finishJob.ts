@@ -1,5 +1,6 @@
 import pLimit from 'p-limit';
 import * as z from 'zod';
+import type { Announce, JobEnded } from '../aws/announce.ts';
 import {
   dataKey,
   dataKeys,
@@ -20,6 +21,7 @@ import {
   FAILED_PIECE,
   FAILURE,
   type FailedPiece,
+  JOB_START,
   JobError,
   type JobFailure,
   type JobStart,
@@ -34,13 +36,57 @@ import {
 import { type Checkpoint, NOTHING, readCheckpoint, sumOf } from './pieceOutput.ts';
 import { isS3Event, type Started, type SubmitDependencies, submitEvent } from './submitJob.ts';
 
-export type ControlEvent = FinishEvent | ExplainEvent | { readonly Records: readonly unknown[] };
-type ControlAnswer = FinishAnswer | JobFailure | readonly Started[];
+export type ControlEvent = FinishEvent | ExplainEvent | StatusChange | { readonly Records: readonly unknown[] };
+type ControlAnswer = FinishAnswer | JobFailure | JobEnded | readonly Started[];
 export type ControlHandler = (event: ControlEvent) => Promise<ControlAnswer>;
 
+interface ControlDependencies extends SubmitDependencies {
+  readonly storage: JobStorage;
+  /** As Step Functions does it. */
+  readonly describe: (executionArn: string) => Promise<EndedExecution>;
+  /** Tells others. @default nobody is told */
+  readonly announce?: Announce | undefined;
+}
+
+/** What EventBridge tells of an execution that has ended: of one whose key is the deployer's, only that. */
+interface StatusChange {
+  readonly detail: { readonly executionArn: string };
+}
+
+/** What of an execution `DescribeExecution` tells. */
+export interface EndedExecution {
+  readonly status?: string | undefined;
+  readonly input?: string | undefined;
+  readonly output?: string | undefined;
+  readonly error?: string | undefined;
+  readonly cause?: string | undefined;
+}
+
+const STATES: Readonly<Record<string, JobEnded['state']>> = { SUCCEEDED: 'done', ABORTED: 'cancelled' };
+const FINISHED = z.object({ rows: z.number(), errors: z.record(z.string(), z.number()), failedParts: z.number() });
+
+/** What others are told of a job that has ended, in whatever way. */
+async function jobEnded(execution: EndedExecution, storage: JobStorage): Promise<JobEnded> {
+  const { status = '', input = '', output = '', error, cause } = execution;
+  const { job, bucket, key, folder, spec } = JOB_START.parse(JSON.parse(input));
+  const state = STATES[status] ?? 'failed';
+  const { model, version } = (await readHead(storage, folder)) ?? spec;
+  const places = { input: `s3://${bucket}/${key}`, output: `s3://${bucket}/${folder}` };
+  return {
+    ...{ event: 'job-ended', job, state, ...places, model, version },
+    ...(state === 'done' && FINISHED.parse(JSON.parse(output))),
+    ...(state === 'failed' && { code: error ?? status, message: cause }),
+  };
+}
+
 /** The function that has no models: it starts jobs when S3 tells of objects, and finishes them. */
-export function createControlHandler(deps: SubmitDependencies & { readonly storage: JobStorage }): ControlHandler {
+export function createControlHandler(deps: ControlDependencies): ControlHandler {
   return async (event) => {
+    if ('detail' in event) {
+      const ended = await jobEnded(await deps.describe(event.detail.executionArn), deps.storage);
+      await deps.announce?.([ended]);
+      return ended;
+    }
     if (!('action' in event)) {
       if (!isS3Event(event))
         throw new Error('expected an S3 event, or the action finish or explain, got another event');

@@ -168,7 +168,11 @@ describe('The construct as a library', () => {
     ['a function on GPUs', () => ({ compute: lambdaGpuCompute() }), true],
     ['a service', () => ({ compute: ecsCompute() }), true],
     ['a service on Managed Instances', () => ({ compute: ecsGpuCompute() }), true],
-    ['a service on a group, whose tasks share its network', () => ({ compute: ecsGpuCompute({ capacity: 'asg' }) }), true],
+    [
+      'a service on a group, whose tasks share its network',
+      () => ({ compute: ecsGpuCompute({ capacity: 'asg' }) }),
+      true,
+    ],
   ])('lets %s be connected, and shows its network', (_, propsOf, makesVpc) => {
     const stack = createStack();
     const given = new Vpc(stack, 'Network');

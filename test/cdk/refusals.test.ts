@@ -195,7 +195,10 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       { alarmThresholds: { inFlightPercent: 0 } },
       'alarmThresholds.inFlightPercent: expected a whole number from 1 to 99, got 0',
     ],
-    [{ keyPrefix: 'fraud/' }, 'keyPrefix: expected it with a payloadBucket or resultBucket that exists already'],
+    [
+      { keyPrefix: 'fraud/' },
+      'keyPrefix: expected it with a payloadBucket, resultBucket or capture.bucket that exists',
+    ],
     [{ payloadBucket: bucket, payloadExpiry: days(15) }, 'payloadExpiry.toDays(): expected none with a payloadBucket'],
     [
       { results: ['bucket'], stores: { resultBucket: bucket }, resultExpiry: days(9) },

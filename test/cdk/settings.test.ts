@@ -23,6 +23,7 @@ const URL = 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests';
 
 /** A value for each variable that some deployment must have. */
 const REQUIRED: Readonly<Record<string, string>> = {
+  BATCHSCORE_CAPTURE_BUCKET: 'samples',
   BATCHSCORE_REQUEST_QUEUE_URL: URL,
   BATCHSCORE_RESULT_QUEUE_URL: `${URL}-results`,
   BATCHSCORE_RESULT_TABLE: 'results-table',

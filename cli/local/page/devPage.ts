@@ -25,7 +25,7 @@ import { createMonitor, type Monitor, ownAttributes } from './pageMonitor.ts';
 import { type Control, createStream, type PageServer, startPageServer } from './pageServer.ts';
 import type { JobSeen, LoadSeen, ModelSeen, QueuesSeen, State, TensorSeen } from './wire.ts';
 
-interface ServePageOptions extends Omit<LocalStackOptions, 'through'> {
+interface ServePageOptions extends Omit<LocalStackOptions, 'through' | 'announce'> {
   readonly batching: Batching;
   /** Of the page, on 127.0.0.1. @default the one after `port`, or any where that is taken */
   readonly pagePort?: number | undefined;
@@ -43,7 +43,15 @@ interface ServedPage {
 export async function servePage({ batching, ...options }: ServePageOptions): Promise<ServedPage> {
   const monitor = createMonitor();
   const telemetry = monitor.alsoTelling(options.telemetry);
-  const stack = await startLocalStack({ ...options, telemetry, through: monitor.through });
+  const stack = await startLocalStack({
+    ...options,
+    telemetry,
+    through: monitor.through,
+    async announce(announcements) {
+      monitor.announced(announcements);
+      for (const one of announcements) options.warn(`event: ${JSON.stringify(one)}`);
+    },
+  });
   const mapping = startChangeableMapping(stack, monitor, batching);
   const stop = async (): Promise<void> => {
     await mapping.stop();

@@ -1,11 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
+import type { Announcement } from '../../../lambda/aws/announce.ts';
 import type { Telemetry } from '../../../lambda/aws/telemetry.ts';
 import { failure, isFailure } from '../../../lambda/core/failure.ts';
 import type { CloseReason, MicroBatchReport } from '../../../lambda/core/observer.ts';
 import type { MessageRecord, Outcome, Result, ResultWriter, WriteStatus } from '../../../lambda/core/record.ts';
 import { type Around, BATCH_CLOSED, type Batch } from '../localMapping.ts';
-import type { AnswerSeen, InvocationSeen, MicroBatchSeen, ResultSeen, SecondSeen, State } from './wire.ts';
+import type { AnswerSeen, EventSeen, InvocationSeen, MicroBatchSeen, ResultSeen, SecondSeen, State } from './wire.ts';
 
 /** Sees what the function does with messages, and keeps the newest of it: bounded, whatever comes. */
 export interface Monitor {
@@ -18,7 +19,9 @@ export interface Monitor {
   /** From now on results of messages that the page sent are written by `ownWriter`, and it is told of its answers. */
   connect(ownWriter: ResultWriter, onAnswer: (answer: AnswerSeen) => void): void;
   sent(messages: number): void;
-  seen(): Pick<State, 'totals' | 'seconds' | 'invocations' | 'results' | 'errors'>;
+  /** Others are told of these. */
+  announced(announcements: readonly Announcement[]): void;
+  seen(): Pick<State, 'totals' | 'seconds' | 'invocations' | 'results' | 'errors' | 'events'>;
 }
 
 const INVOCATIONS_KEPT = 10;
@@ -27,10 +30,11 @@ const RESULTS_KEPT = 6;
 export function createMonitor(now: () => number = Date.now): Monitor {
   const current = new AsyncLocalStorage<OngoingInvocation>();
   const timeline = createTimeline(now);
-  const kept: { invocations: InvocationSeen[]; results: ResultSeen[]; errors: ResultSeen[] } = {
+  const kept: { invocations: InvocationSeen[]; results: ResultSeen[]; errors: ResultSeen[]; events: EventSeen[] } = {
     invocations: [],
     results: [],
     errors: [],
+    events: [],
   };
   const errors: Record<string, number> = {};
   const retries: Record<string, number> = {};
@@ -119,6 +123,11 @@ export function createMonitor(now: () => number = Date.now): Monitor {
       tellAnswer = onAnswer;
     },
     sent: timeline.sent,
+    announced(announcements) {
+      for (const one of announcements) {
+        keepNewest(kept.events, { at: now(), event: one.event, body: JSON.stringify(one) }, RESULTS_KEPT);
+      }
+    },
     seen: () => ({ totals, seconds: timeline.all(), ...kept }),
   };
 }

@@ -82,6 +82,14 @@ export interface ResultSeen {
   readonly characters: number;
 }
 
+export interface EventSeen {
+  readonly at: number;
+  /** What kind it is, such as `job-ended`. */
+  readonly event: string;
+  /** The whole of it, as JSON text. */
+  readonly body: string;
+}
+
 /** What became of a message that was sent from the page. */
 export interface AnswerSeen {
   readonly messageId: string;
@@ -164,6 +172,8 @@ export interface State {
   readonly invocations: readonly InvocationSeen[];
   readonly results: readonly ResultSeen[];
   readonly errors: readonly ResultSeen[];
+  /** What others are told of. */
+  readonly events: readonly EventSeen[];
 }
 
 /** The events of the stream, by name. */

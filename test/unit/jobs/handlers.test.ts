@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { createControlHandler } from '../../../lambda/jobs/finishJob.ts';
+import type { Announcement } from '../../../lambda/aws/announce.ts';
+import { createControlHandler, type EndedExecution } from '../../../lambda/jobs/finishJob.ts';
 import { failureKey, planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
 import type { JobStart } from '../../../lambda/jobs/jobTypes.ts';
 import type { PlanAnswer } from '../../../lambda/jobs/planJob.ts';
@@ -34,11 +35,21 @@ function setUp(storage: MemoryStorage, other: Partial<ScoreHandlerDependencies> 
     ...other,
   });
   const submit = { executions: { start: async () => true }, inputPrefix: 'in/', outputPrefix: 'out/' };
-  const control = createControlHandler({ storage, bucket: 'bucket', concurrency: 1, warn: () => {}, ...submit });
+  const executions = new Map<string, EndedExecution>();
+  const told: Announcement[] = [];
+  const events = {
+    describe: async (arn: string) => executions.get(arn) ?? {},
+    announce: async (announcements: readonly Announcement[]) => void told.push(...announcements),
+  };
+  const control = createControlHandler({
+    ...{ storage, bucket: 'bucket', concurrency: 1, warn: () => {} },
+    ...submit,
+    ...events,
+  });
   /** Over JSON, as Step Functions hands it over. */
   const call = async <A>(event: unknown): Promise<A> =>
     JSON.parse(JSON.stringify(await score(JSON.parse(JSON.stringify(event)) as JobEvent, CALL)));
-  return { call, control };
+  return { call, control, executions, told };
 }
 
 function start(storage: MemoryStorage): JobStart {
@@ -98,6 +109,30 @@ describe('the functions of jobs', () => {
       message: expect.stringMatching(/ of reports\/000001-0000\.json, .*--again/),
     });
     expect(storage.objects.has(`${FOLDER}manifest.json`)).toBe(false);
+  });
+
+  it('tell others of every end of a job, by what Step Functions knows of it', async () => {
+    const storage = memoryStorage();
+    const { call, control, executions, told } = setUp(storage);
+    const input = JSON.stringify(start(storage));
+    const tellOf = async (execution: EndedExecution) => {
+      executions.set('arn', { input, ...execution });
+      await control({ detail: { executionArn: 'arn' } });
+    };
+    const places = { event: 'job-ended', job: 'job', input: 's3://bucket/in/a.jsonl', output: `s3://bucket/${FOLDER}` };
+    await tellOf({ status: 'TIMED_OUT' });
+    await call({ action: 'plan', start: start(storage) });
+    const output = { job: 'job', rows: 3, errors: { INVALID_DATA: 1 }, reasons: {}, failedParts: 1, manifest: 'm' };
+    await tellOf({ status: 'SUCCEEDED', output: JSON.stringify(output) });
+    await tellOf({ status: 'FAILED', error: 'INPUT_CHANGED', cause: 'another lies there' });
+    await tellOf({ status: 'ABORTED' });
+    const known = { ...places, model: 'line', version: '1' };
+    expect(JSON.parse(JSON.stringify(told))).toEqual([
+      { ...places, version: '1', state: 'failed', code: 'TIMED_OUT' },
+      { ...known, state: 'done', rows: 3, errors: { INVALID_DATA: 1 }, failedParts: 1 },
+      { ...known, state: 'failed', code: 'INPUT_CHANGED', message: 'another lies there' },
+      { ...known, state: 'cancelled' },
+    ]);
   });
 
   it('say why a job ended where Step Functions does not know it', async () => {

@@ -173,6 +173,16 @@ function standing({ job, state, pieces, rows = 0, errors = {}, givenUp, code, me
   return `done: ${[things(rows, 'row'), ...wrong].join(', ')}; batchscore job fetch ${job} has the results`;
 }
 
+/** @param {HTMLElement} list @returns {Show} */
+export function createEvents(list) {
+  /** @param {import('../wire.ts').EventSeen} event */
+  const item = ({ at, event, body }) => {
+    const lines = [make('span', {}, `${timeOf(at)} · ${event}`), make('span', { class: 'preview' }, body)];
+    return opening(lines, make('pre', { role: 'region', tabindex: 0, 'aria-label': 'Event' }, prettyOf(body)));
+  };
+  return ({ events }) => keepList(list, events, ({ at, body }) => `${at} ${body}`, item);
+}
+
 /** @typedef {import('../wire.ts').ModelSeen} ModelSeen */
 
 const KNOWN_BY = {

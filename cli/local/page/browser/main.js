@@ -1,7 +1,7 @@
 import { createCharts } from './charts.js';
 import { byId, setText, timeOf } from './common.js';
 import { createAnswer, createKnobs, offerWays, post } from './controls.js';
-import { createFacts, createInvocations, createJobs, createModels, createResults } from './lists.js';
+import { createEvents, createFacts, createInvocations, createJobs, createModels, createResults } from './lists.js';
 
 /** @type {import('../wire.ts').State | undefined} */
 let state;
@@ -19,6 +19,7 @@ const parts = [
     );
     setText(byId('job-refused'), why);
   }),
+  createEvents(byId('event-list')),
   createInvocations(byId('invocation-list')),
   createResults({ results: byId('result-list'), errors: byId('error-list'), codes: byId('codes') }),
   createModels(byId('model-list')),

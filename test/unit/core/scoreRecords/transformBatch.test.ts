@@ -219,6 +219,28 @@ describe('decodeBatch', () => {
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
   });
 
+  it.each(['threw', 'gave'])(
+    'that %s an error which it calls retryable hands back, and is not called again',
+    async (how) => {
+      const later = Object.assign(new RangeError('secret of a body'), { retryable: true });
+      let calls = 0;
+      const decodeBatch: DecodeBatch = (bodies) => {
+        calls += 1;
+        if (how === 'threw') throw later;
+        return bodies.map(({ value }) => (value === BAD ? later : inputsOf(value)));
+      };
+      const { answers, outcomes } = await score({ decodeBatch }, [own(BAD), plain(2), own(3)]);
+      expect(told(answers)).toEqual(how === 'threw' ? [5] : [5, 7]);
+      const message = "transform of model 'own': expected an answer, got RangeError, which it calls retryable";
+      const outage = { of: "transform of model 'own'", kind: 'busy' };
+      expect(outcomes[0]).toMatchObject({
+        status: 'retry',
+        failure: { code: 'TRANSFORM_UNAVAILABLE', message, outage },
+      });
+      expect(calls).toBe(1);
+    },
+  );
+
   it('is left at the deadline, and called for nobody after it', async () => {
     const over = new AbortController();
     let calls = 0;
@@ -265,11 +287,12 @@ describe('encodeBatch', () => {
       if (all.some((outputs) => scoreOf(outputs) === 9)) throw new Error('unlucky');
       return all.map((outputs) => {
         if (scoreOf(outputs) === 5) return new Error('too uncertain');
+        if (scoreOf(outputs) === 13) return Object.assign(new Error('no store'), { retryable: true });
         return scoreOf(outputs) === 7 ? undefined : { score: scoreOf(outputs) };
       });
     };
-    const bodies = [1, 2, 3, 4, 5].map((value) => lineRequest([value], { model_name: 'own', id: `${value}` }));
-    const { answers, reports } = await score({ encodeBatch }, bodies);
+    const bodies = [1, 2, 3, 4, 5, 6].map((value) => lineRequest([value], { model_name: 'own', id: `${value}` }));
+    const { answers, reports, outcomes } = await score({ encodeBatch }, bodies);
     expect(answers.map(({ result, error }) => result ?? error)).toEqual([
       { score: 3 },
       "the transform's encode: too uncertain",
@@ -277,6 +300,7 @@ describe('encodeBatch', () => {
       "the transform's encode: unlucky",
       { score: 11 },
     ]);
-    expect(reports).toMatchObject([{ requests: 5, split: 'it threw Error' }]);
+    expect(reports).toMatchObject([{ requests: 6, split: 'it threw Error' }]);
+    expect(statuses(outcomes).at(-1)).toBe('TRANSFORM_UNAVAILABLE');
   });
 });

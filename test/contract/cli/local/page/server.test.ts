@@ -132,7 +132,7 @@ describe('the server of the page', () => {
 const STATE: State = {
   ...{ models: [], loadModels: ['x'.repeat(1024 * 1024)], queues: undefined },
   ...{ totals: { messages: 0, answered: 0, errors: {}, retries: {} }, seconds: [], invocations: [] },
-  ...{ results: [], errors: [], jobs: [], endpoint: '' },
+  ...{ results: [], errors: [], events: [], jobs: [], endpoint: '' },
   settings: { batchSize: 1, windowSeconds: 1, load: { perSecond: 0, model: '' } },
 };
 

@@ -1,0 +1,216 @@
+import { randomUUID } from 'node:crypto';
+import { promisify } from 'node:util';
+import { constants, gzip } from 'node:zlib';
+import type { S3Client } from '@aws-sdk/client-s3';
+import { nextTurn } from '../core/concurrency.ts';
+import { isFailure, plural } from '../core/failure.ts';
+import type { Observer } from '../core/observer.ts';
+import { outlineAt } from '../core/outline.ts';
+import { capturedKeys } from '../core/places.ts';
+import { putObject } from './payloads.ts';
+
+/** A message that was answered. */
+interface AnsweredMessage {
+  readonly messageId: string;
+  /** A request, or a list of them. */
+  readonly body: string;
+  /** The JSON text of the answer, or of the list of answers. */
+  readonly answer: string;
+}
+
+/** Keeps samples of what was asked and answered, off the way of the answers: what it cannot keep is lost, and counted. */
+export interface Capture {
+  /** Takes a message, if its ID is among the chosen. Never throws, and waits for nothing. */
+  take(message: AnsweredMessage): void;
+  /** Puts what was taken so far. Resolves when it lies in S3, or is lost. Never throws. */
+  flush(): Promise<void>;
+  /** The same, before the process ends: what does not lie in S3 after so many milliseconds is lost. */
+  end(ms: number): Promise<void>;
+}
+
+interface CaptureOptions {
+  readonly s3: S3Client;
+  readonly bucket: string;
+  /** What comes before `captured/` in every key. @default '' */
+  readonly prefix?: string | undefined;
+  /** Of the messages, 0 to 100. */
+  readonly percent: number;
+  readonly observer: Pick<Observer, 'captured'>;
+  /** Told of the first loss of each kind. */
+  readonly warn: (message: string) => void;
+}
+
+/** Characters of messages that wait, or are being put: all more are lost. */
+const MAX_CHARACTERS = 16 * 1024 * 1024;
+/** Characters of messages that make an object; what waits longer than this makes a smaller one. */
+const OBJECT_CHARACTERS = 4 * 1024 * 1024;
+const MAX_WAIT_MS = 60_000;
+/** For all attempts to put an object. */
+const PUT_MS = 10_000;
+
+/**
+ * Captured messages as gzipped lines of JSON, `captured/MODEL/2026-11-23/101530-….jsonl.gz`. A line is the request as it came,
+ * with the answer in its parameters, which nothing that reads requests looks into. Requests that were answered with an error
+ * are left out, and so are bodies in S3. A message that is answered again is kept again.
+ *
+ * A function flushes when an invocation has its answers; a worker when 4 MiB have gathered, a minute is over, or it ends.
+ */
+export function createCapture({ s3, bucket, prefix = '', percent, observer, warn }: CaptureOptions): Capture {
+  let waiting: AnsweredMessage[] = [];
+  let waitingCharacters = 0;
+  let characters = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let putting: Promise<void> | undefined;
+  const warned = new Set<string>();
+  const over = new AbortController();
+
+  const lose = (lost: number, kind: 'full' | 'refused', why: string): void => {
+    observer.captured?.({ kept: 0, lost });
+    if (warned.has(kind)) return;
+    warned.add(kind);
+    warn(`capture: ${plural(lost, 'message')} lost: ${why}; further losses are counted by CaptureLost alone`);
+  };
+  const put = async (model: string, lines: readonly string[]): Promise<string | undefined> => {
+    const [date = '', clock = ''] = new Date().toISOString().split('T');
+    // An ID that was drawn before a snapshot of the process would come twice.
+    const id = randomUUID({ disableEntropyCache: true });
+    const Key = `${capturedKeys(prefix)}${model}/${date}/${clock.slice(0, 8).replaceAll(':', '')}-${id}.jsonl.gz`;
+    const object = { Bucket: bucket, Key, Body: await compressed(lines), ContentType: 'application/gzip' };
+    const signal = AbortSignal.any([over.signal, AbortSignal.timeout(PUT_MS)]);
+    const verdict = await putObject(s3, object, { store: bucket, signal });
+    return isFailure(verdict) ? verdict.message : undefined;
+  };
+  const putSome = async (messages: readonly AnsweredMessage[]): Promise<void> => {
+    const byModel = new Map<string, { readonly lines: string[]; readonly messages: Set<AnsweredMessage> }>();
+    for (const [index, message] of messages.entries()) {
+      for (const { model, line } of linesOf(message)) {
+        const own = byModel.get(model) ?? { lines: [], messages: new Set() };
+        byModel.set(model, own);
+        own.lines.push(line);
+        own.messages.add(message);
+      }
+      if ((index + 1) % MESSAGES_A_TURN === 0) await nextTurn();
+    }
+    for (const [model, { lines, messages: own }] of byModel) {
+      const why = await put(model, lines);
+      if (why === undefined) observer.captured?.({ kept: own.size, lost: 0 });
+      else lose(own.size, 'refused', why);
+    }
+  };
+  const putAll = async (): Promise<void> => {
+    while (waiting.length > 0) {
+      const [messages, ofThese] = [waiting, waitingCharacters];
+      [waiting, waitingCharacters] = [[], 0];
+      await putSome(messages).catch((error: unknown) => lose(messages.length, 'refused', String(error)));
+      characters -= ofThese;
+    }
+  };
+  const flush = async (): Promise<void> => {
+    clearTimeout(timer);
+    timer = undefined;
+    putting ??= putAll().finally(() => {
+      putting = undefined;
+    });
+    await putting;
+  };
+  return {
+    flush,
+    async end(ms) {
+      const timer = setTimeout(() => over.abort(), ms);
+      await flush();
+      clearTimeout(timer);
+    },
+    take(message) {
+      if (!isChosen(message.messageId, percent)) return;
+      const more = message.body.length + message.answer.length;
+      if (characters + more > MAX_CHARACTERS) {
+        return lose(1, 'full', `expected at most ${MAX_CHARACTERS} characters to wait for S3, got more`);
+      }
+      waiting.push(message);
+      waitingCharacters += more;
+      characters += more;
+      if (waitingCharacters >= OBJECT_CHARACTERS) void flush();
+      else timer ??= setTimeout(() => void flush(), MAX_WAIT_MS).unref();
+    },
+  };
+}
+
+/** Whether a message is among so many per cent: by its ID alone, so that all hosts choose the same. */
+export function isChosen(messageId: string, percent: number): boolean {
+  // FNV-1a, mixed once more as its last characters hardly reach the highest bits.
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < messageId.length; index++) {
+    hash = Math.imul(hash ^ messageId.charCodeAt(index), 0x01000193);
+  }
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  return ((hash ^ (hash >>> 13)) >>> 0) / 2 ** 32 < percent / 100;
+}
+
+/** Messages made into lines before the event loop has its turn. */
+const MESSAGES_A_TURN = 256;
+/** Characters compressed at a time; gzip reads what is put one behind the other as one. */
+const CHARACTERS_A_CHUNK = 1024 * 1024;
+const gzipped = promisify(gzip);
+/** A quarter of the time of the usual one, for a fifth more bytes. */
+const QUICK = { level: constants.Z_BEST_SPEED };
+
+async function compressed(lines: readonly string[]): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let chunk = '';
+  for (const [index, line] of lines.entries()) {
+    chunk += `${line}\n`;
+    if (chunk.length < CHARACTERS_A_CHUNK && index < lines.length - 1) continue;
+    chunks.push(await gzipped(chunk, QUICK));
+    chunk = '';
+  }
+  return Buffer.concat(chunks);
+}
+
+interface CapturedLine {
+  readonly model: string;
+  readonly line: string;
+}
+
+function linesOf({ body, answer }: AnsweredMessage): CapturedLine[] {
+  const [requests, answers] = [elementsOf(body), elementsOf(answer)];
+  const at = new Date().toISOString();
+  if (requests === undefined && answers === undefined) return lineOf(body, answer, at);
+  if (requests === undefined || requests.length !== answers?.length) return [];
+  return requests.flatMap((request, index) => lineOf(request, answers[index] as string, at));
+}
+
+/** How a result with scores begins: `lambda/core/encode.ts` writes it. */
+const SCORED = /^\{"message_id":"(?:[^"\\]|\\.)*"(?:,"id":"(?:[^"\\]|\\.)*")?,"model_name":("(?:[^"\\]|\\.)*")/;
+
+/** None where the request has no scores. */
+function lineOf(request: string, answer: string, at: string): CapturedLine[] {
+  const [, name] = SCORED.exec(answer) ?? [];
+  if (name === undefined) return [];
+  const captured = `"captured":{"at":"${at}","answer":${answer}}`;
+  const line = withParameter(request.trim().replace(/[\r\n]/g, ' '), captured);
+  return [{ model: String(JSON.parse(name)), line }];
+}
+
+/** A request with one more parameter: put behind its last key, unless it has parameters already. */
+function withParameter(request: string, parameter: string): string {
+  const isEmpty = /^\{\s*\}$/.test(request);
+  if (!isEmpty && !request.includes('"parameters"')) return `${request.slice(0, -1)},"parameters":{${parameter}}}`;
+  const { parameters = {}, ...others } = JSON.parse(request);
+  return JSON.stringify({ ...others, parameters: { ...parameters, ...JSON.parse(`{${parameter}}`) } });
+}
+
+/** The texts of the elements of a list, objects without parsing them; undefined where it is none. */
+function elementsOf(list: string): string[] | undefined {
+  if (!/^\s*\[/.test(list)) return undefined;
+  const elements: string[] = [];
+  const between = /[\s,]*/y;
+  for (let at = list.indexOf('[') + 1; ; ) {
+    between.lastIndex = at;
+    at += between.exec(list)?.[0].length ?? 0;
+    if (list[at] === ']') return elements;
+    const end = list[at] === '{' ? outlineAt(list, at).end : Number.POSITIVE_INFINITY;
+    if (end > list.length) return (JSON.parse(list) as unknown[]).map((one) => JSON.stringify(one));
+    elements.push(list.slice(at, end));
+    at = end;
+  }
+}

@@ -1,0 +1,142 @@
+import { describe, expect, it } from '@jest/globals';
+import { Duration } from 'aws-cdk-lib';
+import { Match } from 'aws-cdk-lib/assertions';
+import { EventBus } from 'aws-cdk-lib/aws-events';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Topic } from 'aws-cdk-lib/aws-sns';
+import { type BatchScoringProps, ecsCompute } from '../../infra/index.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
+import { createScoring, createStack, environmentIn, synthesize, templateOf } from '../helpers/stacks.ts';
+import { rightsOf } from './policies.ts';
+
+function refusalOf(props: Partial<BatchScoringProps>, stack = createStack()): string {
+  try {
+    createScoring(props, stack);
+    return 'not refused';
+  } catch (error) {
+    return String(error);
+  }
+}
+
+describe('samples', () => {
+  it.each([
+    ['the function', {}, 'ComputelambdaRole'],
+    ['workers', { compute: ecsCompute() }, 'TaskRole'],
+  ] as const)(
+    '%s put them into a bucket of their own, which expires, and can do nothing else there',
+    (_, props, role) => {
+      const stack = createStack();
+      const encryptionKey = new Key(stack, 'Key');
+      const scoring = createScoring(
+        { ...props, encryptionKey, capture: { percent: 2.5, expiry: Duration.days(9) } } as object,
+        stack,
+      );
+      const template = templateOf(scoring);
+      expect(rightsOf(scoring, role, 's3').filter((right) => right.includes('CaptureBucket'))).toEqual([
+        's3:PutObject <CaptureBucket>/captured/*',
+      ]);
+      template.hasResourceProperties('AWS::S3::Bucket', {
+        BucketEncryption: Match.objectLike({
+          ServerSideEncryptionConfiguration: [
+            { BucketKeyEnabled: true, ServerSideEncryptionByDefault: Match.objectLike({ SSEAlgorithm: 'aws:kms' }) },
+          ],
+        }),
+        LifecycleConfiguration: { Rules: [Match.objectLike({ ExpirationInDays: 9 })] },
+        PublicAccessBlockConfiguration: Match.objectLike({ BlockPublicPolicy: true }),
+      });
+      expect(scoring.captureBucket).toBeDefined();
+    },
+  );
+
+  it('are told to the host, and to no function of jobs; of none, or 0 per cent, there is no bucket', () => {
+    const template = synthesize({ capture: { percent: 2.5 }, jobs: {} });
+    const environment = environmentIn(template);
+    expect(environment).toMatchObject({
+      [CONFIG_KEYS.capturePercent]: '2.5',
+      [CONFIG_KEYS.captureBucket]: expect.anything(),
+    });
+    const told = JSON.stringify(template.findResources('AWS::Lambda::Function')).match(/CAPTURE_PERCENT/g);
+    expect(told).toHaveLength(1);
+    for (const props of [{}, { capture: { percent: 0 } }]) {
+      expect(JSON.stringify(synthesize(props).toJSON())).not.toMatch(/capture/i);
+    }
+  });
+
+  it('lie under the prefix of the deployment in a bucket that exists', () => {
+    const stack = createStack();
+    const bucket = new Bucket(stack, 'Lake');
+    const scoring = createScoring({ capture: { percent: 100, bucket }, keyPrefix: 'fraud/' }, stack);
+    expect(environmentIn(templateOf(scoring))[CONFIG_KEYS.capturePrefix]).toBe('fraud/');
+    expect(rightsOf(scoring, 'ComputelambdaRole', 's3')).toContain('s3:PutObject <Lake>/fraud/captured/*');
+  });
+
+  const bucketOf = (stack = createStack()) => new Bucket(stack, 'Lake');
+  it.each<[string, (bucket: Bucket) => Partial<BatchScoringProps>, string]>([
+    [
+      'inside results',
+      (bucket) => ({ capture: { percent: 1, bucket }, keyPrefix: 'a/results/b/' }),
+      "keyPrefix: expected a path that ends in '/', ",
+    ],
+    [
+      'inside what jobs write',
+      (bucket) => ({ capture: { percent: 1, bucket }, keyPrefix: 'jobs/out/a/', jobs: { bucket } }),
+      "capture.bucket: expected samples to lie apart from the 'jobs/out/' of jobs, got the same bucket with 'jobs/out/a/captured/'",
+    ],
+    [
+      'where files start jobs',
+      (bucket) => ({ capture: { percent: 1, bucket }, jobs: { bucket, inputPrefix: 'batchscore/' } }),
+      "capture.bucket: expected samples to lie apart from the 'batchscore/' of jobs",
+    ],
+    [
+      'expiring in a bucket that exists',
+      (bucket) => ({ capture: { percent: 1, bucket, expiry: Duration.days(3) } }),
+      'capture.expiry.toDays(): expected none with a capture.bucket',
+    ],
+    [
+      'more than all',
+      () => ({ capture: { percent: 101 } }),
+      'capture.percent: expected a number from 0 to 100, got 101',
+    ],
+    ['of an expiry in hours', () => ({ capture: { percent: 1, expiry: Duration.hours(3) } }), 'capture.expiry'],
+  ])('are refused %s', (_, propsOf, sentence) => {
+    const stack = createStack();
+    expect(refusalOf(propsOf(bucketOf(stack)), stack)).toContain(sentence);
+  });
+});
+
+describe('events', () => {
+  it.each([
+    ['a bus', (stack: ReturnType<typeof createStack>) => new EventBus(stack, 'Bus'), 'events:PutEvents <Bus>'],
+    ['a topic', (stack: ReturnType<typeof createStack>) => new Topic(stack, 'Topic'), 'sns:Publish <Topic>'],
+  ] as const)(
+    'go to %s: of dead letters from the host, of jobs from the function that every end calls',
+    (_, make, right) => {
+      const stack = createStack();
+      const scoring = createScoring({ jobEvents: make(stack), jobs: {} }, stack);
+      const template = templateOf(scoring);
+      expect(rightsOf(scoring, 'ComputelambdaRole')).toContain(right);
+      expect(rightsOf(scoring, 'JobsControlRole')).toEqual(
+        expect.arrayContaining([right, 'states:DescribeExecution arn:aws:states:REGION:ACCOUNT:execution:<Jobs>:*']),
+      );
+      expect(rightsOf(scoring, 'JobsScoreRole').join()).not.toContain(right);
+      template.hasResourceProperties('AWS::Events::Rule', {
+        EventPattern: {
+          source: ['aws.states'],
+          'detail-type': ['Step Functions Execution Status Change'],
+          detail: { stateMachineArn: [Match.anyValue()], status: ['SUCCEEDED', 'FAILED', 'TIMED_OUT', 'ABORTED'] },
+        },
+        Targets: [Match.objectLike({ Arn: { 'Fn::GetAtt': [Match.stringLikeRegexp('JobsControl'), 'Arn'] } })],
+      });
+      const functions = JSON.stringify(template.findResources('AWS::Lambda::Function'));
+      expect(functions.match(/EVENTS_ARN/g)).toHaveLength(2);
+      expect(environmentIn(template)[CONFIG_KEYS.maxReceiveCount]).toBe('5');
+    },
+  );
+
+  it('are none without a bus or a topic, and refused for a FIFO topic', () => {
+    synthesize({ jobs: {} }).resourceCountIs('AWS::Events::Rule', 0);
+    const stack = createStack();
+    expect(refusalOf({ jobEvents: new Topic(stack, 'Topic', { fifo: true }) }, stack)).toContain('got a FIFO topic');
+  });
+});
