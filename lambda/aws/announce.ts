@@ -2,8 +2,7 @@ import { SignatureV4 } from '@smithy/signature-v4';
 import { messageOf } from '../core/failure.ts';
 import { isObject, parseIfJson } from '../core/json.ts';
 import type { MessageRecord, Outcome } from '../core/record.ts';
-import { createSqsClient, HOST_PATIENCE } from './sqsWire.ts';
-import { Sha256 } from './sqsWire.ts';
+import { createSqsClient, HOST_PATIENCE, Sha256 } from './sqsWire.ts';
 import { withoutQuotations } from './telemetry.ts';
 
 /** What others are told: `docs/operations.md` documents it. */
