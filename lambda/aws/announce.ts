@@ -1,8 +1,6 @@
-import { SignatureV4 } from '@smithy/signature-v4';
 import { messageOf } from '../core/failure.ts';
-import { isObject, parseIfJson } from '../core/json.ts';
 import type { MessageRecord, Outcome } from '../core/record.ts';
-import { createSqsClient, HOST_PATIENCE, Sha256 } from './sqsWire.ts';
+import { ATTEMPTS, answeredWithin, HOST_PATIENCE } from './sqsWire.ts';
 import { withoutQuotations } from './telemetry.ts';
 
 /** What others are told: `docs/operations.md` documents it. */
@@ -61,98 +59,51 @@ export function deadLettersIn(
 
 /** Both services take so many at once. */
 const ENTRIES = 10;
-const ANSWER_MS = 4_000;
 
-/**
- * Tells an EventBridge bus or an SNS topic, by the services' own protocols: one call that is made rarely is no reason to
- * load another client. Region and service are those of the ARN.
- *
- * @see https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html
- * @see https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html
- */
+/** Tells an EventBridge bus or an SNS topic, in the region of its ARN. Their clients are loaded with the first event. */
 export function createAnnounce(arn: string): Announce {
-  const [, partition = '', service = '', region = ''] = arn.split(':');
-  const isTopic = service === 'sns';
-  const { credentials } = createSqsClient(HOST_PATIENCE, { region }).config;
-  const signer = new SignatureV4({ credentials, region, service, sha256: Sha256 });
-  const own = process.env[isTopic ? 'AWS_ENDPOINT_URL_SNS' : 'AWS_ENDPOINT_URL_EVENTBRIDGE'];
-  const domain = partition === 'aws-cn' ? 'amazonaws.com.cn' : 'amazonaws.com';
-  const url = new URL(own ?? `https://${service}.${region}.${domain}`);
-  const [headers, bodyOf, refusedIn] = isTopic ? TO_TOPICS : TO_BUSES;
-
-  const tell = async (some: readonly Announcement[]): Promise<void> => {
-    const request = await signer.sign({
-      method: 'POST',
-      protocol: url.protocol,
-      hostname: url.hostname,
-      ...(url.port !== '' && { port: Number(url.port) }),
-      path: '/',
-      query: {},
-      headers: { host: url.host, ...headers },
-      body: bodyOf(arn, some),
-    });
-    const answer = await fetch(url, {
-      method: 'POST',
-      headers: request.headers,
-      body: request.body,
-      signal: AbortSignal.timeout(ANSWER_MS),
-    });
-    const text = await answer.text();
-    if (!answer.ok || refusedIn(text)) {
-      throw new Error(
-        `expected ${arn} to take ${some.length} events, got status ${answer.status}: ${text.slice(0, 500)}`,
-      );
-    }
-  };
+  const [, , service, region = ''] = arn.split(':');
+  let telling: Promise<(some: readonly Announcement[]) => Promise<readonly object[]>> | undefined;
   return async (announcements) => {
-    for (let from = 0; from < announcements.length; from += ENTRIES)
-      await tell(announcements.slice(from, from + ENTRIES));
+    telling ??= service === 'sns' ? toTopic(arn, region) : toBus(arn, region);
+    const tell = await telling;
+    for (let from = 0; from < announcements.length; from += ENTRIES) {
+      const some = announcements.slice(from, from + ENTRIES);
+      const refused = await tell(some);
+      if (refused.length > 0)
+        throw new Error(`expected ${arn} to take ${some.length} events, it refused ${JSON.stringify(refused)}`);
+    }
   };
 }
 
-type Protocol = readonly [
-  headers: Readonly<Record<string, string>>,
-  bodyOf: (arn: string, some: readonly Announcement[]) => string,
-  /** Whether an answer of 200 says that some were refused. */
-  refusedIn: (answer: string) => boolean,
-];
+async function toBus(arn: string, region: string) {
+  const { EventBridgeClient, PutEventsCommand } = await import('@aws-sdk/client-eventbridge');
+  const client = new EventBridgeClient({ ...ATTEMPTS, region, requestHandler: answeredWithin(HOST_PATIENCE) });
+  return async (some: readonly Announcement[]): Promise<readonly object[]> => {
+    const Entries = some.map((one) => ({
+      EventBusName: arn,
+      Source: 'batchscore',
+      DetailType: one.event,
+      Detail: JSON.stringify(one),
+    }));
+    const { Entries: answers = [] } = await client.send(new PutEventsCommand({ Entries }));
+    return answers.filter(({ ErrorCode }) => ErrorCode !== undefined);
+  };
+}
 
-const TO_BUSES: Protocol = [
-  { 'content-type': 'application/x-amz-json-1.1', 'x-amz-target': 'AWSEvents.PutEvents' },
-  (arn, some) =>
-    JSON.stringify({
-      Entries: some.map((one) => ({
-        EventBusName: arn,
-        Source: 'batchscore',
-        DetailType: one.event,
-        Detail: JSON.stringify(one),
-      })),
-    }),
-  (answer) => {
-    const parsed = parseIfJson(answer);
-    return !isObject(parsed) || parsed.FailedEntryCount !== 0;
-  },
-];
-
-const TO_TOPICS: Protocol = [
-  { 'content-type': 'application/x-www-form-urlencoded' },
-  (arn, some) => {
-    const entries = some.flatMap((one, index): [string, string][] => {
-      const member = `PublishBatchRequestEntries.member.${index + 1}`;
-      const attribute = `${member}.MessageAttributes.entry.1`;
-      return [
-        [`${member}.Id`, String(index)],
-        [`${member}.Message`, JSON.stringify(one)],
-        [`${attribute}.Name`, 'event'],
-        [`${attribute}.Value.DataType`, 'String'],
-        [`${attribute}.Value.StringValue`, one.event],
-      ];
-    });
-    const head = { Action: 'PublishBatch', Version: '2010-03-31', TopicArn: arn };
-    return String(new URLSearchParams([...Object.entries(head), ...entries]));
-  },
-  (answer) => answer.includes('<BatchResultErrorEntry>') || /<Failed>\s*<member>/.test(answer),
-];
+async function toTopic(arn: string, region: string) {
+  const { PublishBatchCommand, SNSClient } = await import('@aws-sdk/client-sns');
+  const client = new SNSClient({ ...ATTEMPTS, region, requestHandler: answeredWithin(HOST_PATIENCE) });
+  return async (some: readonly Announcement[]): Promise<readonly object[]> => {
+    const PublishBatchRequestEntries = some.map((one, index) => ({
+      Id: String(index),
+      Message: JSON.stringify(one),
+      MessageAttributes: { event: { DataType: 'String', StringValue: one.event } },
+    }));
+    const { Failed = [] } = await client.send(new PublishBatchCommand({ TopicArn: arn, PublishBatchRequestEntries }));
+    return Failed;
+  };
+}
 
 /** What of a host tells of its dead letters. Never throws: what is not told of lies in the queue of dead letters all the same. */
 export function createDeadLetterWatch(announce: Announce, maxReceives: number, warn: (message: string) => void) {

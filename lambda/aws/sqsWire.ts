@@ -136,7 +136,7 @@ function traceHeader(): string | undefined {
  * What the signer hashes with, SHA-256 or its HMAC with a secret: in one call, and the key that it derives for a day is read
  * once. The SDK's own takes 50 µs more for each request.
  */
-export class Sha256 {
+class Sha256 {
   readonly #secret: SourceData | undefined;
   #parts: Uint8Array[] = [];
 
