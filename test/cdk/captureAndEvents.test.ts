@@ -22,7 +22,7 @@ function refusalOf(props: Partial<BatchScoringProps>, stack = createStack()): st
 describe('samples', () => {
   it.each([
     ['the function', {}, 'ComputelambdaRole'],
-    ['workers', { compute: ecsCompute() }, 'TaskRole'],
+    ['workers', { compute: ecsCompute() }, 'ScoringComputeecsRole'],
   ] as const)(
     '%s put them into a bucket of their own, which expires, and can do nothing else there',
     (_, props, role) => {

@@ -55,6 +55,7 @@ describe('npm run dev', () => {
     });
     const read = await put(dev, 'rows', [row(1), 'no row', row(2)]);
     await dev.says(/^job \w+: done, /);
+    await dev.says(/^event: \{"event":"job-ended",.*"state":"done",.*"model":"digits",.*"rows":\d+/);
     const results = (await read('data/')).trimEnd().split('\n');
     expect(results.map((line) => JSON.parse(line))).toEqual([
       expect.objectContaining({ id: 'row-1', outputs: expect.any(Array) }),
