@@ -72,7 +72,7 @@ function plotOf(place, chart) {
     {
       width: place.clientWidth || 300,
       height: HEIGHT,
-      padding: [8, 32, 0, 0],
+      padding: [8, 24, 0, 0],
       legend: { show: false },
       cursor: { show: false },
       scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
