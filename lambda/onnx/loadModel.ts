@@ -18,11 +18,11 @@ import type { ModelConfig } from './modelConfig.ts';
 import { readGraph } from './modelFile.ts';
 import { decodeSamples, readSampleLines } from './probes.ts';
 import { readCost } from './profileFile.ts';
-import { findProof, keepProof, type Proved, proofPath, stampOf } from './proof.ts';
+import { findProof, keepProof, type Proved, prepareAsProved, proofPath, stampOf, toProved } from './proof.ts';
 import { assignmentOf, type DeviceAssignment, hasDevices, nameOf, type Provider, runOnGpu } from './provider.ts';
 import { openWithProviders, type Session } from './session.ts';
 import { memoryOf, type RunReply, type TaskInput } from './sessionJobs.ts';
-import { type Prepared, prepare, prepareAsProved, toProved } from './warmUp.ts';
+import { type Prepared, prepare } from './warmUp.ts';
 
 /** The deployment's settings for every model, of which a model's config.json comes first, and who is told of it. */
 export interface LoadOptions {

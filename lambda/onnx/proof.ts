@@ -4,6 +4,7 @@ import { cpus } from 'node:os';
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
+import type { Model } from '../core/model.ts';
 import { CONFIG_FILE } from '../core/places.ts';
 import type { ModelLocation } from './findModels.ts';
 import { isNotThere, type ModelConfig, readJsonIfThere } from './modelConfig.ts';
@@ -11,14 +12,15 @@ import { externalFilesOf } from './modelFile.ts';
 import { SAMPLES_FILE } from './probes.ts';
 import { runtimeVersion } from './profileFile.ts';
 import { sessionSettings } from './sessionJobs.ts';
+import { type Prepared, whyNotAt, withinLimit } from './warmUp.ts';
 import { modelDigest } from './weights.ts';
 
 /*
  * What a start finds out of a model, kept beside it in `proof.json`, so that a start whose model is the same runs one
  * warm-up in place of all its checks. It holds what the checks found, what they depend on, and a checksum of itself.
  *
- *     findProof ── cheap keys agree? ──> ProofAtHand ── isOfModel: the model's digest ──> found
- *     keepProof ── after checks that were thorough
+ *     findProof ── cheap keys agree? ──> ProofAtHand ── isOfModel: the model's digest ──> prepareAsProved
+ *     toProved ── after checks that were thorough ──> keepProof
  *
  * Any doubt is a warning and no proof: the start then proves the model as it does without one.
  *
@@ -236,6 +238,77 @@ function readStart(path: string): string {
   } catch {
     return '';
   }
+}
+
+/**
+ * The model as a proof says that it can be run, after one warm-up. What runs cost there is taken in the proportion of what
+ * the warm-up takes here.
+ *
+ * @returns why the model does not run as it did, where it does not
+ * @throws Error when an output has no batch axis, or a run does not end
+ */
+export async function prepareAsProved(model: Model, proved: Proved, runLimitMs: number): Promise<Prepared | string> {
+  return withinLimit(model, runLimitMs, async ({ model: limited, measured }) => {
+    const { found, sizes, bakedRows, probes, warnings } = proved;
+    const asProved = { ...limited, ...limitsOf(model, proved) };
+    const reason = await whyNotAt(asProved, asProved.allowedSizes[0] ?? 1, sizes, false);
+    if (reason !== undefined) return reason;
+    const [here] = measured();
+    const there = proved.measured.find(({ rows, length }) => rows === here?.rows && length === here.length);
+    const ratio = there === undefined || here === undefined || there.ms === 0 ? 1 : here.ms / there.ms;
+    return {
+      model: { ...asProved, run: model.run },
+      measured: proved.measured.map(({ ms, ...run }) => ({ ...run, ms: ms * ratio })),
+      ...(bakedRows !== undefined && { bakedRows }),
+      sizes,
+      probes,
+      found: `as proof.json says: ${found}`,
+      warnings,
+    };
+  });
+}
+
+/** A run may have as many rows as are asked for here; beyond those that were compared they are compared step by step. */
+function limitsOf(model: Model, { independence, allowedSizes, ...proved }: Proved) {
+  const maxBatchRows = Math.min(model.maxBatchRows, proved.maxBatchRows ?? model.maxBatchRows);
+  const { verifiedRows = maxBatchRows, maxSharedRows, largestDifference } = proved;
+  return {
+    independence,
+    allowedSizes,
+    maxBatchRows,
+    verifiedRows: verifiedRows < maxBatchRows ? verifiedRows : undefined,
+    maxSharedRows,
+    largestDifference,
+  };
+}
+
+/**
+ * What was found of a model, as a proof keeps it.
+ *
+ * @param model as it was before
+ * @throws Error when nothing was proved, with what to do
+ */
+export function toProved(model: Model, { model: now, sizes, ...prepared }: Prepared, threads?: number): Proved {
+  const { independence = 'trusted', maxBatchRows, allowedSizes, maxSharedRows, largestDifference } = now;
+  const { bakedRows, measured, probes, found, warnings } = prepared;
+  if (sizes === undefined || independence === 'unproven') {
+    throw new Error(`expected a model that the checks prove, got: ${[found, ...warnings].join('; ')}`);
+  }
+  return {
+    independence,
+    allowedSizes: [...allowedSizes],
+    ...(maxBatchRows < model.maxBatchRows && { maxBatchRows }),
+    ...(independence === 'proved' && { verifiedRows: now.verifiedRows ?? maxBatchRows }),
+    ...(maxSharedRows !== undefined && { maxSharedRows }),
+    ...(largestDifference !== undefined && { largestDifference }),
+    ...(bakedRows !== undefined && { bakedRows }),
+    ...(threads !== undefined && { threads }),
+    sizes,
+    measured: [...measured],
+    probes,
+    found,
+    warnings: [...warnings],
+  };
 }
 
 /**

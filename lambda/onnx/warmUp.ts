@@ -28,7 +28,6 @@ import {
 import { checkRows, isNotTheRuns, powersOfTwoUpTo, runTogether } from './independence.ts';
 import type { ModelGraph } from './modelFile.ts';
 import { makeUp, probeSets, realProbes, rowShapes } from './probes.ts';
-import type { Proved } from './proof.ts';
 
 export interface PrepareOptions {
   /** What config.json says of the warm-up. */
@@ -86,78 +85,10 @@ export async function prepare(model: Model, options: PrepareOptions): Promise<Pr
 }
 
 /**
- * The model as a proof says that it can be run, after one warm-up. What runs cost there is taken in the proportion of what
- * the warm-up takes here.
- *
- * @returns why the model does not run as it did, where it does not
- * @throws Error when an output has no batch axis, or a run does not end
+ * @param work is given the model with its runs limited and remembered, and the same on another of its devices
+ * @throws Error when a run does not end
  */
-export async function prepareAsProved(model: Model, proved: Proved, runLimitMs: number): Promise<Prepared | string> {
-  return withinLimit(model, runLimitMs, async ({ model: limited, measured }) => {
-    const { found, sizes, bakedRows, probes, warnings } = proved;
-    const asProved = { ...limited, ...limitsOf(model, proved) };
-    const reason = await whyNotAt(asProved, asProved.allowedSizes[0] ?? 1, sizes, false);
-    if (reason !== undefined) return reason;
-    const [here] = measured();
-    const there = proved.measured.find(({ rows, length }) => rows === here?.rows && length === here.length);
-    const ratio = there === undefined || here === undefined || there.ms === 0 ? 1 : here.ms / there.ms;
-    return {
-      model: { ...asProved, run: model.run },
-      measured: proved.measured.map(({ ms, ...run }) => ({ ...run, ms: ms * ratio })),
-      ...(bakedRows !== undefined && { bakedRows }),
-      sizes,
-      probes,
-      found: `as proof.json says: ${found}`,
-      warnings,
-    };
-  });
-}
-
-/** A run may have as many rows as are asked for here; beyond those that were compared they are compared step by step. */
-function limitsOf(model: Model, { independence, allowedSizes, ...proved }: Proved) {
-  const maxBatchRows = Math.min(model.maxBatchRows, proved.maxBatchRows ?? model.maxBatchRows);
-  const { verifiedRows = maxBatchRows, maxSharedRows, largestDifference } = proved;
-  return {
-    independence,
-    allowedSizes,
-    maxBatchRows,
-    verifiedRows: verifiedRows < maxBatchRows ? verifiedRows : undefined,
-    maxSharedRows,
-    largestDifference,
-  };
-}
-
-/**
- * What was found of a model, as a proof keeps it.
- *
- * @param model as it was before
- * @throws Error when nothing was proved, with what to do
- */
-export function toProved(model: Model, { model: now, sizes, ...prepared }: Prepared, threads?: number): Proved {
-  const { independence = 'trusted', maxBatchRows, allowedSizes, maxSharedRows, largestDifference } = now;
-  const { bakedRows, measured, probes, found, warnings } = prepared;
-  if (sizes === undefined || independence === 'unproven') {
-    throw new Error(`expected a model that the checks prove, got: ${[found, ...warnings].join('; ')}`);
-  }
-  return {
-    independence,
-    allowedSizes: [...allowedSizes],
-    ...(maxBatchRows < model.maxBatchRows && { maxBatchRows }),
-    ...(independence === 'proved' && { verifiedRows: now.verifiedRows ?? maxBatchRows }),
-    ...(maxSharedRows !== undefined && { maxSharedRows }),
-    ...(largestDifference !== undefined && { largestDifference }),
-    ...(bakedRows !== undefined && { bakedRows }),
-    ...(threads !== undefined && { threads }),
-    sizes,
-    measured: [...measured],
-    probes,
-    found,
-    warnings: [...warnings],
-  };
-}
-
-/** @param work is given the model with its runs limited and remembered, and the same on another of its devices */
-async function withinLimit<T>(
+export async function withinLimit<T>(
   model: Model,
   runLimitMs: number,
   work: (recorded: RecordedRuns, limitedTo: (device: number) => Model) => Promise<T>,
@@ -415,7 +346,7 @@ const SHORT_RUN_MS = 50;
  * @param onGpu whether the first run of a shape is slow however long it takes: then each is made again
  * @param maxElements of the inputs: of several lengths only those that fit are run
  */
-async function whyNotAt(
+export async function whyNotAt(
   model: Model,
   rows: number,
   sizes: AxisSizes,
