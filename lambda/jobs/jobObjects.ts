@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 
 import { JOB_HEAD, type JobHead, type JobStorage, PART, type Part } from './jobTypes.ts';

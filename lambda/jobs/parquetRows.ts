@@ -11,7 +11,7 @@ import {
   parquetSchema,
   type SchemaElement,
 } from 'hyparquet';
-import { z } from 'zod';
+import * as z from 'zod';
 import { failure, messageOf } from '../core/failure.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
