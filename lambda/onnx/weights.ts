@@ -232,20 +232,19 @@ export async function modelDigest(path: string): Promise<string> {
     // At once: what else a start does would come between each step.
     for (const file of [path, ...externalFilesOf(path)]) sha256.update(readFileSync(file));
   } else if (apart === undefined) {
-    for (const file of [path, ...externalFilesOf(path)]) await addRange(file, 0, Number.POSITIVE_INFINITY);
+    for (const file of [path, ...externalFilesOf(path)]) await add(file);
   } else {
     sha256.update(apart.graph);
     let at = 0;
     for (const { start, end, offset } of apart.weights) {
       sha256.update(Buffer.alloc(offset - at));
-      await addRange(path, start, end);
+      await add(path, { start, end: end - 1 });
       at = offset + end - start;
     }
   }
   return `sha256:${sha256.digest('hex')}`;
 
-  async function addRange(file: string, start: number, end: number): Promise<void> {
-    const chunks = createReadStream(file, { start, end: end - 1, highWaterMark: CHUNK_BYTES });
-    for await (const chunk of chunks) sha256.update(chunk);
+  async function add(file: string, range?: { readonly start: number; readonly end: number }): Promise<void> {
+    for await (const chunk of createReadStream(file, { ...range, highWaterMark: CHUNK_BYTES })) sha256.update(chunk);
   }
 }
