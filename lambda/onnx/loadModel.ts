@@ -225,8 +225,9 @@ interface Prepacked {
 /** In copies of a request. */
 const ROWS_TO_COMPARE = [1, 8, 64];
 const TIMES = 3;
-/** A run that takes longer by this factor is slower. */
+/** A run that takes longer by this factor is slower, and by so many milliseconds: less is not worth a second session. */
 const SLOWER = 1.1;
+const SLOWER_MS = 1;
 
 /**
  * How a model is to be opened whose weights are apart: without prepacking where that takes less than half of the time and
@@ -259,7 +260,10 @@ async function prepackingOf(
         }
       }
     }
-    const isSlower = other.measured().some(({ ms }, index) => ms > SLOWER * (packed.measured()[index]?.ms ?? ms));
+    const isSlower = other.measured().some(({ ms }, index) => {
+      const packedMs = packed.measured()[index]?.ms ?? ms;
+      return ms > SLOWER * packedMs && ms > packedMs + SLOWER_MS;
+    });
     return isSlower ? 'later' : 'never';
   } finally {
     await session.close();
