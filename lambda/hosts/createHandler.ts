@@ -1,10 +1,17 @@
 import middy from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import { endProcess } from '../aws/endProcess.ts';
+import { createPowertoolsTelemetry, logFatal, logWarnings } from '../aws/powertools.ts';
+import { createSqsCaller, HOST_PATIENCE } from '../aws/sqsWire.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
+import { withTraces } from '../aws/traces.ts';
 import { waitOrAbort, withTimeout } from '../core/concurrency.ts';
 import { preview } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
 import type { MessageRecord, Outcome, TimeLimit } from '../core/record.ts';
+import { CONFIG_KEYS } from '../settings.ts';
+import { compose } from './compose.ts';
+import { loadConfig } from './config.ts';
 import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
 export interface HandlerDependencies {
@@ -25,6 +32,38 @@ export interface HandlerDependencies {
 }
 
 export type ScoringHandler = (event: SQSEvent, context: Context) => Promise<SQSBatchResponse>;
+
+/**
+ * The Lambda entry's handler, with all that the environment says of it.
+ *
+ * @throws Error of a wrong configuration or a broken model, which is logged
+ */
+export async function startFunction(environment: NodeJS.ProcessEnv): Promise<ScoringHandler> {
+  return start(environment).catch((error: unknown): never => {
+    logFatal('the function cannot start', error, environment[CONFIG_KEYS.serviceName]);
+    throw error;
+  });
+}
+
+async function start(environment: NodeJS.ProcessEnv): Promise<ScoringHandler> {
+  const config = loadConfig(environment);
+  const telemetry = createPowertoolsTelemetry(config);
+  const { logger } = telemetry;
+  const warn = (message: string) => logger.warn(message);
+  logWarnings(logger);
+  const composition = await compose(config, {
+    clients: {
+      sqs: createSqsCaller(HOST_PATIENCE),
+      dynamodb: async () => (await import('../aws/awsClients.ts')).createDynamoDbClient(HOST_PATIENCE),
+      s3: async () => (await import('../aws/awsClients.ts')).createS3Client(HOST_PATIENCE),
+    },
+    telemetry: withTraces(telemetry),
+    warn,
+    inform: (message) => logger.info(message),
+    hasQuarantine: true,
+  });
+  return createHandler({ ...composition, exitProcess: () => endProcess(1) });
+}
 
 /**
  * The Lambda handler behind an SQS event source mapping with `ReportBatchItemFailures`.

@@ -1,9 +1,13 @@
 import { resolve } from 'node:path';
+import { raceAbort } from '../core/concurrency.ts';
+import { firstDifference, OTHER_SHAPE } from '../core/difference.ts';
 import { messageOf, plural } from '../core/failure.ts';
+import type { Part } from '../core/microBatch.ts';
 import {
   type Cost,
   listNames,
   type Model,
+  ModelUnavailableError,
   OutOfMemoryError,
   type RunResult,
   type TensorSpec,
@@ -12,16 +16,18 @@ import {
 import { allocate, DATATYPES, type Datatype, moveAxis, type Tensor, type TensorData } from '../core/tensor.ts';
 import { CURES, type ModelContract, readConstants, readContract, readRagged } from './contract.ts';
 import type { ModelLocation } from './findModels.ts';
+import { runTogether } from './independence.ts';
 import { loadTransform } from './loadTransform.ts';
 import type { ModelConfig } from './modelConfig.ts';
-import { readGraph } from './modelFile.ts';
+import { externalFilesOf, readGraph } from './modelFile.ts';
 import { decodeSamples, readSampleLines } from './probes.ts';
 import { readCost } from './profileFile.ts';
 import { findProof, keepProof, type Proved, prepareAsProved, proofPath, stampOf, toProved } from './proof.ts';
 import { assignmentOf, type DeviceAssignment, hasDevices, nameOf, type Provider, runOnGpu } from './provider.ts';
-import { openWithProviders, type Session } from './session.ts';
-import { memoryOf, type RunReply, type TaskInput } from './sessionJobs.ts';
-import { type Prepared, prepare } from './warmUp.ts';
+import { openSession, openWithProviders, type Session, withdrawn } from './session.ts';
+import { memoryOf, type RunReply, sessionSettings, type TaskInput } from './sessionJobs.ts';
+import { type Prepared, prepare, recordRuns, timingProbes } from './warmUp.ts';
+import { isLarge } from './weights.ts';
 
 /** The deployment's settings for every model, of which a model's config.json comes first, and who is told of it. */
 export interface LoadOptions {
@@ -39,6 +45,8 @@ export interface LoadOptions {
   readonly ignoreKept?: boolean | undefined;
   /** Try more probes for longer than a start may take, whatever a proof says. @default false */
   readonly isThorough?: boolean | undefined;
+  /** Whether what a proof says counts once it is known to be of the model. @default true */
+  readonly believesProof?: boolean | undefined;
   /** Where no proof beside the model fits, prove it thoroughly and keep that; on processors alone. @default false */
   readonly keepsProof?: boolean | undefined;
   /** The clock by which checks at start end when they have taken as long as they may, in milliseconds. @default performance.now */
@@ -71,6 +79,8 @@ const RUN_LIMIT_MS = 60_000;
 
 export interface LoadedModel {
   readonly model: Model;
+  /** Whether it is as its proof says. Where it is not, it has to be loaded without. @default it is what it is */
+  readonly isAsProved?: Promise<boolean> | undefined;
   close(): Promise<void>;
 }
 
@@ -86,6 +96,17 @@ export async function loadModel(
   options: LoadOptions,
   stuckRuns: Set<object>,
 ): Promise<LoadedModel> {
+  const loaded = await openAndPrepare(location, config, options, stuckRuns);
+  return loaded ?? loadModel(location, config, { ...options, believesProof: false }, stuckRuns);
+}
+
+/** @returns undefined where the proof beside the model turned out not to be of it */
+async function openAndPrepare(
+  location: ModelLocation,
+  config: ModelConfig,
+  options: LoadOptions,
+  stuckRuns: Set<object>,
+): Promise<LoadedModel | undefined> {
   const { warn, now = () => performance.now() } = options;
   const startedAt = now();
   const transform = await transformOf(location, config, warn);
@@ -97,39 +118,48 @@ export async function loadModel(
       `${location.path}: expected the provider cpu alone, because others are proved at each start, got ${given}`,
     );
   }
-  const stamp = provable ? stampOf(location, config) : '';
-  const proof =
-    provable && !options.ignoreKept && !options.isThorough ? findProof(location, config, options) : undefined;
-  // The model is read for its digest while it is opened, unless the proof says how to open it.
-  const threads = proof?.found.threads !== undefined && (await proof.isOfModel) ? proof.found.threads : undefined;
+  const stamp = options.keepsProof === true ? stampOf(location, config) : '';
+  const { ignoreKept, isThorough, believesProof = true } = options;
+  const atHand =
+    provable && !ignoreKept && !isThorough && believesProof ? findProof(location, config, options) : undefined;
+  // A large model is read for its digest once it is open.
+  const isConfirmedFirst = atHand?.isLarge === false || options.keepsProof === true;
+  const proof = isConfirmedFirst && !(await atHand?.confirm()) ? undefined : atHand;
+  const threads = proof?.found.threads;
+  const sessionOptions = { ...(threads !== undefined && { intraOpNumThreads: threads }), ...config.sessionOptions };
+  const prepacking = proof?.found.prepacking;
   const { session, providers, devices } = await openWithProviders(
     {
       path: location.path,
       providers: config.providers ?? options.providers,
       devices: config.devices,
-      sessionOptions: { ...(threads !== undefined && { intraOpNumThreads: threads }), ...config.sessionOptions },
+      sessionOptions: prepacking === undefined ? sessionOptions : unpacked(sessionOptions),
     },
     { allowProviderFallback, takesDevices, warn },
     stuckRuns,
   );
   const openedAt = now();
+  const { libraryMs } = session.metadata;
+  const loadMs = openedAt - startedAt - libraryMs;
   try {
     const contract = readContract(session.metadata, config);
     const cost = options.ignoreKept ? undefined : await costOf(location, config, providers, warn);
     const model = { ...toModel(location, contract, session, config, options.maxBatchRows), cost, transform };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
-    const proved =
-      proof !== undefined && (await proof.isOfModel) && isUnchanged(location, config, stamp, warn)
-        ? await restore(model, proof.found, location, warn)
-        : undefined;
+    const proved = proof === undefined ? undefined : await restore(model, proof.found, location, warn);
+    if (proof !== undefined && (proved === undefined || (isConfirmedFirst && !(await proof.confirm())))) {
+      await session.close();
+      return undefined;
+    }
     const keepsProof = provable && proved === undefined && options.keepsProof === true;
+    const samples = async () => decodeSamples(await readSampleLines(location.folder), model);
     const prepared =
       proved ??
       (await prepare(model, {
         sizes: config.warmup ?? true,
         batching: config.batching,
         graph: readGraph(location.path),
-        samples: await decodeSamples(await readSampleLines(location.folder), model),
+        samples: await samples(),
         loadMs: now() - startedAt,
         now,
         onGpu: runOnGpu(providers),
@@ -144,29 +174,121 @@ export async function loadModel(
     options.assigned?.(assignment);
     const finalThreads =
       proved === undefined ? await session.warmedUp() : (threads ?? threadsOf(config.sessionOptions));
-    if (keepsProof) await keepProof(location, config, toProved(model, prepared, finalThreads), stamp);
-    const { libraryMs } = session.metadata;
-    const loadMs = openedAt - startedAt - libraryMs;
+    if (keepsProof) {
+      const found = toProved(model, prepared, finalThreads);
+      const given = { ...sessionOptions, ...(finalThreads !== undefined && { intraOpNumThreads: finalThreads }) };
+      const prepacking = await prepackingOf(location, given, {
+        model: prepared.model,
+        loadMs,
+        probes: timingProbes(prepared.model, await samples(), readGraph(location.path)),
+        runOf: (other) => toModel(location, contract, other, config, model.maxBatchRows).run,
+      });
+      await keepProof(location, config, { ...found, ...(prepacking !== undefined && { prepacking }) }, stamp);
+    }
     options.loaded?.({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads: finalThreads });
-    return { model: { ...prepared.model, measured: prepared.measured }, close: () => session.close() };
+    const ready = { ...prepared.model, measured: prepared.measured };
+    const close = () => session.close();
+    if (proof === undefined || isConfirmedFirst) return { model: ready, close };
+    const isAsProved = proof.confirm();
+    const prepack = async (): Promise<void> => {
+      if ((await isAsProved) && prepacking === 'later') await session.replace(sessionOptions);
+    };
+    void prepack().catch((error: unknown) =>
+      warn(`${location.path}: its weights are not prepacked: ${messageOf(error)}`),
+    );
+    return { model: untilConfirmed(ready, isAsProved), isAsProved, close };
   } catch (cause) {
     await session.close();
     throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });
   }
 }
 
-/** Whether what was opened is what the digest is of. */
-function isUnchanged(
-  location: ModelLocation,
-  config: ModelConfig,
-  stamp: string,
-  warn: (message: string) => void,
-): boolean {
-  if (stampOf(location, config) === stamp) return true;
-  warn(
-    `${proofPath(location.path)}: expected files that stay as they are while the model is opened, got others; it is proved at start`,
-  );
-  return false;
+/** Weights are used where they are mapped, and not copied in the order in which a processor reads them best. */
+function unpacked(sessionOptions: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return { ...sessionOptions, extra: { ...Object(sessionOptions.extra), [PREPACKING]: '1' } };
+}
+
+const PREPACKING = 'session.disable_prepacking';
+
+interface Prepacked {
+  readonly model: Model;
+  /** What opening it took. */
+  readonly loadMs: number;
+  /** Requests to try it with. */
+  readonly probes: readonly Part[];
+  /** Runs of the same model in another session. */
+  readonly runOf: (session: Session) => Model['run'];
+}
+
+/** In copies of a request. */
+const ROWS_TO_COMPARE = [1, 8, 64];
+const TIMES = 3;
+/** A run that takes longer by this factor is slower, and by so many milliseconds: less is not worth a second session. */
+const SLOWER = 1.1;
+const SLOWER_MS = 1;
+
+/**
+ * How a model is to be opened whose weights are apart: without prepacking where that takes less than half of the time and
+ * gives the same answers, and with it later where its runs are faster then.
+ */
+async function prepackingOf(
+  { path }: ModelLocation,
+  sessionOptions: Readonly<Record<string, unknown>>,
+  { model, loadMs, probes, runOf }: Prepacked,
+): Promise<Proved['prepacking']> {
+  const isChosen = PREPACKING in sessionSettings(sessionOptions.extra);
+  if (isChosen || probes.length === 0 || !isLarge(path) || externalFilesOf(path).length === 0) return undefined;
+  const startedAt = performance.now();
+  const session = await openSession({ path, providers: ['cpu'], sessionOptions: unpacked(sessionOptions) });
+  try {
+    if (performance.now() - startedAt - session.metadata.libraryMs > loadMs / 2) return undefined;
+    const [packed, other] = [recordRuns(model), recordRuns({ ...model, run: runOf(session) })];
+    for (const probe of probes) {
+      for (const rows of ROWS_TO_COMPARE.filter((count) => count <= model.maxBatchRows)) {
+        const parts = new Array<Part>(rows).fill(probe);
+        for (let time = 0; time < TIMES; time++) {
+          const [{ answers }, { answers: same }] = [
+            await runTogether(packed.model, parts),
+            await runTogether(other.model, parts),
+          ];
+          const isSame = [...answers].every(
+            ([place, outputs]) => firstDifference(outputs, same.get(place) ?? [], OTHER_SHAPE) === undefined,
+          );
+          if (!isSame) return undefined;
+        }
+      }
+    }
+    const isSlower = other.measured().some(({ ms }, index) => {
+      const packedMs = packed.measured()[index]?.ms ?? ms;
+      return ms > SLOWER * packedMs && ms > packedMs + SLOWER_MS;
+    });
+    return isSlower ? 'later' : 'never';
+  } finally {
+    await session.close();
+  }
+}
+
+/**
+ * A model of which it is not known yet whether it is as its proof says: a row by itself is right whatever that says, and
+ * what shares a run or is padded waits.
+ */
+function untilConfirmed(model: Model, isAsProved: Promise<boolean>): Model {
+  let isConfirmed = false;
+  void isAsProved.then((isSo) => {
+    isConfirmed = isSo;
+  });
+  return {
+    ...model,
+    async run(inputs, signal, device) {
+      const isByItself = inputs[0]?.shape[0] === 1 && model.ragged === undefined;
+      if (!isConfirmed && !isByItself && !(await raceAbort(isAsProved, signal, withdrawn))) {
+        throw new ModelUnavailableError(
+          'the proof beside the model is not of it: the model is opened again, and proved',
+        );
+      }
+      return model.run(inputs, signal, device);
+    },
+  };
 }
 
 /** The model as its proof says; undefined, with a warning, where it does not run so. */

@@ -13,13 +13,13 @@ import { SAMPLES_FILE } from './probes.ts';
 import { runtimeVersion } from './profileFile.ts';
 import { sessionSettings } from './sessionJobs.ts';
 import { type Prepared, whyNotAt, withinLimit } from './warmUp.ts';
-import { modelDigest } from './weights.ts';
+import { isLarge, modelDigest } from './weights.ts';
 
 /*
  * What a start finds out of a model, kept beside it in `proof.json`, so that a start whose model is the same runs one
  * warm-up in place of all its checks. It holds what the checks found, what they depend on, and a checksum of itself.
  *
- *     findProof ── cheap keys agree? ──> ProofAtHand ── isOfModel: the model's digest ──> prepareAsProved
+ *     findProof ── cheap keys agree? ──> ProofAtHand ── confirm: the model's digest ──> prepareAsProved
  *     toProved ── after checks that were thorough ──> keepProof
  *
  * Any doubt is a warning and no proof: the start then proves the model as it does without one.
@@ -42,6 +42,11 @@ const found = z.strictObject({
   maxSharedRows: size.optional(),
   largestDifference: z.number().min(0).optional(),
   bakedRows: size.optional(),
+  /**
+   * Of a model whose weights are apart, how it is opened: without prepacking them, which takes next to no time, and with it
+   * `later`, or `never` where its runs take no longer so. @default prepacked
+   */
+  prepacking: z.enum(['later', 'never']).optional(),
   /** Threads that a run is spread over; as many as ONNX Runtime takes where it is not given. */
   threads: size.optional(),
   /** Of symbolic axes: the warm-up runs there. */
@@ -90,11 +95,16 @@ export function proofPath(modelPath: string): string {
   return join(dirname(modelPath), 'proof.json');
 }
 
-/** A proof under which all agrees but, until it is asked, the model. */
+/** A proof under which all agrees but, until it is confirmed, the model. */
 export interface ProofAtHand {
   readonly found: Proved;
-  /** Whether it is of the model that lies there, which is read meanwhile. Where it is not, that is warned of. */
-  readonly isOfModel: Promise<boolean>;
+  /** Whether to confirm it takes longer than opening the model may. */
+  readonly isLarge: boolean;
+  /**
+   * Whether it is of the model, which is read for its digest once, and the files are those that were there when it was
+   * found. Where it is not, that is warned of.
+   */
+  confirm(): Promise<boolean>;
 }
 
 interface ProofUse {
@@ -131,18 +141,29 @@ export function findProof(
       );
       return undefined;
     }
-    const compare = async (): Promise<boolean> => {
-      const digest = (await modelDigest(location.path)).replace('sha256:', '');
+    const stamp = stampOf(location, config);
+    let digesting: Promise<string> | undefined;
+    const confirm = async (): Promise<void> => {
+      digesting ??= modelDigest(location.path);
+      const digest = (await digesting).replace('sha256:', '');
       if (digest !== proof.keys.model) {
-        doubt(`expected a proof of this model (SHA-256 ${digest}), got one of ${proof.keys.model}`);
+        throw new Error(`expected a proof of this model (SHA-256 ${digest}), got one of ${proof.keys.model}`);
       }
-      return digest === proof.keys.model;
+      if (stampOf(location, config) === stamp) return;
+      throw new Error('expected files that stay as they are while the model is opened, got others');
     };
-    const isOfModel = compare().catch((error: unknown) => {
-      doubt(messageOf(error));
-      return false;
-    });
-    return { found: proof.found, isOfModel };
+    return {
+      found: proof.found,
+      isLarge: isLarge(location.path),
+      confirm: () =>
+        confirm().then(
+          () => true,
+          (error: unknown) => {
+            doubt(messageOf(error));
+            return false;
+          },
+        ),
+    };
   } catch (error) {
     const message = messageOf(error);
     doubt(message.startsWith(path) ? message.slice(path.length + 2) : message);

@@ -76,16 +76,28 @@ async function openLocations(
   });
   const stuckRuns = new Set<object>();
   const loading = new Map<ModelLocation, Promise<LoadedModel>>();
-  const load = (location: ModelLocation): Promise<LoadedModel> => {
-    const started = loading.get(location) ?? loadModel(location, configOf(location), options, stuckRuns);
-    loading.set(location, started);
-    // The next request tries a failed load again.
-    started.catch(() => loading.delete(location));
-    return started;
-  };
-
   /** Loaded models by the name and version that requests give, so that nearly every request finds its own at once. */
   const loaded = new Map<string | undefined, Map<string | undefined, Model>>();
+  const load = (location: ModelLocation, believesProof = true): Promise<LoadedModel> => {
+    const known = loading.get(location);
+    if (known !== undefined) return known;
+    const started = loadModel(location, configOf(location), { ...options, believesProof }, stuckRuns);
+    loading.set(location, started);
+    // The next request tries a failed load again.
+    started.then(loadAgainUnlessProved, () => loading.delete(location));
+    return started;
+
+    async function loadAgainUnlessProved({ model, isAsProved, close }: LoadedModel): Promise<void> {
+      if ((await isAsProved) !== false) return;
+      loading.delete(location);
+      for (const ofName of loaded.values()) {
+        for (const [version, one] of ofName) if (one === model) ofName.delete(version);
+      }
+      void load(location, false);
+      await close();
+    }
+  };
+
   const findAndLoad = async (name: string | undefined, version: string | undefined): Promise<Model | Failure> => {
     const location = findLocation(locations, name ?? defaultName, version);
     if (isFailure(location)) return location;

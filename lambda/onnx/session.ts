@@ -41,6 +41,13 @@ export interface Session {
    * @returns the threads that a run is spread over; undefined: as many as ONNX Runtime takes
    */
   warmedUp(): Promise<number | undefined>;
+  /**
+   * Opens the model with other options beside the session that it has, in a thread of its own, and has that take its place
+   * between two runs. Where it cannot be opened, the session stays that there is.
+   *
+   * @throws Error when it cannot be opened
+   */
+  replace(sessionOptions: SessionSpec['sessionOptions']): Promise<void>;
   /** Ends the threads after the runs that were asked for. Runs that were left behind are not waited for. */
   close(): Promise<void>;
 }
@@ -74,6 +81,7 @@ export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = ne
   const metadata = await openAll(threads);
   let fastestMs = Number.POSITIVE_INFINITY;
   let closed = false;
+  let replacing: Promise<unknown> | undefined;
   const onEveryDevice = async (work: (thread: OpenThread, spec: SessionSpec) => Promise<void>): Promise<void> => {
     const working = threads.map((thread, device) =>
       turns.take(() => work(thread, specs[device] as SessionSpec), undefined, device),
@@ -102,8 +110,20 @@ export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = ne
       );
       return 1;
     },
+    async replace(sessionOptions) {
+      if (closed) return;
+      replacing = Promise.all(
+        threads.map((thread, device) =>
+          thread.replace({ ...(specs[device] as SessionSpec), sessionOptions }, (work) =>
+            turns.take(work, undefined, device),
+          ),
+        ),
+      );
+      await replacing;
+    },
     async close() {
       closed = true;
+      await replacing?.catch(() => {});
       await onEveryDevice((thread) => thread.close());
     },
   };
@@ -237,6 +257,12 @@ export interface OpenThread {
   ready(signal?: AbortSignal): Promise<ReadyThread>;
   /** Opens the session again as `spec` says, in the same thread. Later threads open it so too. */
   reopen(spec: SessionSpec): Promise<void>;
+  /**
+   * Opens the session as `spec` says in another thread, which then takes the place of this one. Later threads open it so too.
+   *
+   * @param between has the threads change places while no run is under way
+   */
+  replace(spec: SessionSpec, between: (work: () => Promise<void>) => Promise<void>): Promise<void>;
   /** Has the thread end with the run that it is in. Until then it is one of the stuck runs. */
   leaveBehind(): void;
   close(): Promise<void>;
@@ -285,6 +311,23 @@ function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread
       latestSpec = spec;
       if (current !== undefined) openIn(current.thread);
       await ready();
+    },
+    async replace(spec, between) {
+      const thread = startThread();
+      const opened = open(thread, spec);
+      try {
+        await opened;
+      } catch (error) {
+        await thread.close();
+        throw error;
+      }
+      let before: Opening | undefined;
+      await between(async () => {
+        latestSpec = spec;
+        before = current;
+        current = { thread, opened };
+      });
+      await before?.thread.close();
     },
     leaveBehind() {
       if (current === undefined) return;
@@ -374,7 +417,7 @@ export function createTurns(places = 1) {
   };
 }
 
-function withdrawn(): RunAbandonedError {
+export function withdrawn(): RunAbandonedError {
   return new RunAbandonedError('expected the run to start in its time, got no turn until then; it was withdrawn');
 }
 

@@ -1,5 +1,15 @@
 import { createHash } from 'node:crypto';
-import { closeSync, createReadStream, existsSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  createReadStream,
+  existsSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  readSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { basename } from 'node:path';
 import { hasCode } from '../aws/awsError.ts';
 import { createReader, externalFilesOf, type Field, fieldsOfFile, type Read } from './modelFile.ts';
@@ -40,6 +50,12 @@ const EXTERNAL = 1;
 /** The file of a model's weights, beside its `.onnx` file. */
 export function weightsPath(modelPath: string): string {
   return `${modelPath}.data`;
+}
+
+/** Whether it is so large that its digest takes longer than opening it may. */
+export function isLarge(path: string): boolean {
+  const bytes = [path, ...externalFilesOf(path)].reduce((sum, file) => sum + statSync(file).size, 0);
+  return bytes >= MIN_BYTES;
 }
 
 /** Undefined where it stays as it is: it is small, or has weights in other files already. */
@@ -212,21 +228,23 @@ function writeAll(path: string, chunks: Iterable<Buffer>): void {
 export async function modelDigest(path: string): Promise<string> {
   const sha256 = createHash('sha256');
   const apart = planApart(path);
-  if (apart === undefined) {
-    for (const file of [path, ...externalFilesOf(path)]) await addRange(file, 0, Number.POSITIVE_INFINITY);
+  if (!isLarge(path)) {
+    // At once: what else a start does would come between each step.
+    for (const file of [path, ...externalFilesOf(path)]) sha256.update(readFileSync(file));
+  } else if (apart === undefined) {
+    for (const file of [path, ...externalFilesOf(path)]) await add(file);
   } else {
     sha256.update(apart.graph);
     let at = 0;
     for (const { start, end, offset } of apart.weights) {
       sha256.update(Buffer.alloc(offset - at));
-      await addRange(path, start, end);
+      await add(path, { start, end: end - 1 });
       at = offset + end - start;
     }
   }
   return `sha256:${sha256.digest('hex')}`;
 
-  async function addRange(file: string, start: number, end: number): Promise<void> {
-    const chunks = createReadStream(file, { start, end: end - 1, highWaterMark: CHUNK_BYTES });
-    for await (const chunk of chunks) sha256.update(chunk);
+  async function add(file: string, range?: { readonly start: number; readonly end: number }): Promise<void> {
+    for await (const chunk of createReadStream(file, { ...range, highWaterMark: CHUNK_BYTES })) sha256.update(chunk);
   }
 }

@@ -1,12 +1,33 @@
+import { execFileSync } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { renameSync, writeFileSync } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
+import { once } from 'node:events';
+import { renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { open, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Worker } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
+import { firstDifference, OTHER_SHAPE } from '../../../lambda/core/difference.ts';
+import { ModelUnavailableError } from '../../../lambda/core/model.ts';
+import { storeApart } from '../../../lambda/onnx/weights.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { hundredRowsModel, MIXING, mixingAtSixteenModel, noisyModel, SOUND } from '../../helpers/mixingModels.ts';
-import { identityModel, maskedMeanModel, modelWithWeightsIn, rowsOnlyModel } from '../../helpers/onnxModels.ts';
-import { found, modelsDirectory, openModels, putFile, type RepositoryFiles } from '../../helpers/openModels.ts';
+import {
+  identityModel,
+  largeModel,
+  maskedMeanModel,
+  modelWithWeightsIn,
+  rowsOnlyModel,
+} from '../../helpers/onnxModels.ts';
+import {
+  counting,
+  ENDED,
+  found,
+  modelsDirectory,
+  openModels,
+  putFile,
+  type RepositoryFiles,
+  watchThreads,
+} from '../../helpers/openModels.ts';
 
 const PLACE = 'model/1/proof.json';
 const RAGGED = { ragged: { axis: 'length', pad: { values: 0, mask: 0 }, allowedSizes: [16, 32] } };
@@ -213,6 +234,85 @@ describe('a proof beside a model', () => {
     expect([dependent.isAsProved, dependent.model.independence]).toEqual([true, 'dependent']);
     expect([sound.isAsProved, sound.model.independence, sound.warnings]).toEqual([false, 'proved', []]);
     expect(sound.log).toContainEqual(expect.stringMatching(/proved with z80, and here is .*: how it rounds is proved/));
+  });
+});
+
+/** So large that it is opened before its digest is known. */
+const LARGE = 16 * 1024 * 1024;
+
+/** The same model with a `doc_string` of 16 MiB. */
+function large(model: Uint8Array): Uint8Array {
+  const field = Buffer.from([(6 << 3) | 2, 0x80, 0x80, 0x80, 0x08]);
+  return Buffer.concat([model, field, Buffer.alloc(LARGE, 'a')]);
+}
+
+describe('a proof of a large model', () => {
+  const rows = (count: number) => [counting('x', count, 3)];
+
+  it('is not waited for by a row by itself; of other weights it is a warning, and the model is proved', async () => {
+    const files = {
+      'model/1/model.onnx': large(modelWithWeightsIn('weights.bin')),
+      'model/1/weights.bin': someFloats(1),
+    };
+    const { proof } = await prove(files);
+    const directory = await modelsDirectory({ ...files, [PLACE]: { ...proof } });
+    const weights = join(directory, 'model/1/weights.bin');
+    // Read to its end only once somebody writes there.
+    const holdDigest = (): void => {
+      unlinkSync(weights);
+      execFileSync('mkfifo', [weights]);
+    };
+    let starts = 0;
+    const { repository, warnings } = await openModels(
+      {},
+      { directory, assigned: () => (starts++ === 0 ? holdDigest() : undefined) },
+    );
+    const model = await found(repository.find('model', undefined));
+
+    expect((await model.run(rows(1))).outputs[0]?.data).toEqual(Float32Array.of(2, 3, 4));
+    const together = model.run(rows(2)).catch((error: unknown) => error);
+    const writing = await open(weights, 'w');
+    unlinkSync(weights);
+    await putFile(weights, someFloats(2));
+    await writing.close();
+
+    expect(await together).toBeInstanceOf(ModelUnavailableError);
+    const again = await found(repository.find('model', undefined));
+    expect((await again.run(rows(2))).outputs[0]?.data).toEqual(Float32Array.of(3, 4, 5, 6, 7, 8));
+    expect([again.independence, starts]).toEqual(['proved', 2]);
+    expect(warnings).toEqual([expect.stringContaining('expected a proof of this model')]);
+  });
+
+  it('has it opened without prepacking, and another session take its place where the proof says so', async () => {
+    const whole = await modelsDirectory({ 'model/1/model.onnx': largeModel() });
+    const directory = await modelsDirectory({ 'model/1/.keep': '' });
+    storeApart(join(whole, 'model/1/model.onnx'), join(directory, 'model/1/model.onnx'));
+    const opened = async (options: Parameters<typeof openModels>[1]) => {
+      const { repository, warnings } = await openModels({}, { directory, ...options });
+      return { model: await found(repository.find('model', undefined)), warnings };
+    };
+    let looks = 0;
+    // As if opening it had taken an hour.
+    const { model: packed } = await opened({ keepsProof: true, now: () => (looks++ === 0 ? 0 : 3_600_000) });
+    const expected = (await packed.run(rows(2))).outputs;
+    const proof: Proof = JSON.parse(await readFile(join(directory, PLACE), 'utf8'));
+    expect(['later', 'never']).toContain(proof.found.prepacking);
+
+    for (const [prepacking, sessions] of [
+      ['later', 2],
+      ['never', 1],
+    ] as const) {
+      await putFile(join(directory, PLACE), sealed({ ...proof, found: { ...proof.found, prepacking } }));
+      const threads = watchThreads();
+      const { model, warnings } = await opened({});
+      const answers = [(await model.run(rows(2))).outputs];
+      expect(threads).toHaveLength(sessions);
+      if (sessions === 2 && threads[0]?.threadId !== ENDED) await once(threads[0] as Worker, 'exit');
+      answers.push((await model.run(rows(2))).outputs);
+
+      expect(answers.map((outputs) => firstDifference(outputs, expected, OTHER_SHAPE))).toEqual([undefined, undefined]);
+      expect(warnings.filter((warning) => warning.includes('proof'))).toEqual([]);
+    }
   });
 });
 
