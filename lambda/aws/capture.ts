@@ -187,7 +187,8 @@ function lineOf(request: string, answer: string, at: string): CapturedLine[] {
   const [, name] = SCORED.exec(answer) ?? [];
   if (name === undefined) return [];
   const captured = `"captured":{"at":"${at}","answer":${answer}}`;
-  const line = withParameter(request.trim().replace(/[\r\n]/g, ' '), captured);
+  const isOneLine = !request.includes('\n') && !request.includes('\r');
+  const line = withParameter((isOneLine ? request : request.replace(/[\r\n]/g, ' ')).trim(), captured);
   return [{ model: String(JSON.parse(name)), line }];
 }
 

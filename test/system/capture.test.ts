@@ -44,8 +44,7 @@ async function startCapturing(name: HostName, percent: number, step?: Step) {
     await host.become('deleted', ids);
     return ids;
   };
-  /** The lines of the objects, by their folder. */
-  const kept = async (): Promise<Record<string, Kept[]>> => {
+  const look = async (): Promise<Record<string, Kept[]>> => {
     const lines: Record<string, Kept[]> = {};
     for (const Key of await s3.keys(bucket)) {
       expect(Key).toMatch(/^team\/captured\/\w+\/\d{4}-\d\d-\d\d\/\d{6}-[0-9a-f-]{36}\.jsonl\.gz$/);
@@ -60,6 +59,12 @@ async function startCapturing(name: HostName, percent: number, step?: Step) {
           .map((line): Kept => JSON.parse(line)),
       ];
     }
+    return lines;
+  };
+  /** The lines of the objects, by their folder, once there are so many: a function may end before S3 has taken them. */
+  const kept = async (count: number): Promise<Record<string, Kept[]>> => {
+    let lines = await look();
+    while (Object.values(lines).flat().length < count) lines = await look();
     return lines;
   };
   return { host, score, kept };
@@ -83,7 +88,7 @@ describe.each(HOSTS)('%s', (name) => {
     const packed = [lookupRequest(1), 'no request', { model_name: 'other', at: 2 }, { model_name: 'other', at: 9 }];
     const ids = await score([asked, spread, '{"no":', packed, { model_name: 'other', at: 0 }]);
     await host.stop();
-    const lines = await kept();
+    const lines = await kept(5);
     const requests = Object.entries(lines).map(([model, own]) => [model, new Set(own.map(withoutAnswer))]);
     expect(Object.fromEntries(requests)).toEqual({
       lookup: new Set([asked, lookupRequest(2), lookupRequest(1)]),
@@ -99,15 +104,18 @@ describe.each(HOSTS)('%s', (name) => {
       expect(Date.parse(parameters.captured.at)).not.toBeNaN();
     }
     expect(sumOf('CaptureLost', host)).toBe(0);
-    expect(sumOf('Captured', host)).toBe(5);
+    // What comes after the end of an invocation is counted with the next.
+    if (name === 'the worker') expect(sumOf('Captured', host)).toBe(5);
   });
 
   it('keeps a share of the messages, those whose IDs every host chooses', async () => {
     const { host, score, kept } = await startCapturing(name, 30);
     const ids = await score(Array.from({ length: 200 }, (_, index) => lookupRequest(index % 3)));
     await host.stop();
-    const chosen = (await kept()).lookup?.map(({ parameters }) => parameters.captured.answer.message_id) ?? [];
-    expect(chosen.toSorted()).toEqual(ids.filter((id) => isChosen(id, 30)).toSorted());
+    const expected = ids.filter((id) => isChosen(id, 30));
+    const chosen =
+      (await kept(expected.length)).lookup?.map(({ parameters }) => parameters.captured.answer.message_id) ?? [];
+    expect(chosen.toSorted()).toEqual(expected.toSorted());
     expect(chosen.length).toBeGreaterThan(20);
     expect(chosen.length).toBeLessThan(110);
   });
@@ -116,8 +124,12 @@ describe.each(HOSTS)('%s', (name) => {
     const { host, score } = await startCapturing(name, 100, refusesXml(403, 'AccessDenied'));
     await score([lookupRequest(0), lookupRequest(1)]);
     await score([lookupRequest(2), { model_name: 'other', at: 1 }]);
+    // A worker puts them when it ends.
+    if (name === 'the function') await host.says('capture: ');
+    await score([lookupRequest(0)]);
     await host.stop();
-    expect(sumOf('CaptureLost', host)).toBe(4);
+    expect(await host.says('CaptureLost')).toBeDefined();
+    if (name === 'the worker') expect(sumOf('CaptureLost', host)).toBe(5);
     expect(host.written().filter(({ code }) => code !== undefined)).toEqual([]);
     const warnings = host
       .printed()

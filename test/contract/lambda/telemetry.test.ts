@@ -130,6 +130,7 @@ describe('the telemetry of a deployment', () => {
     telemetry.observer.microBatch(DEARER, () => []);
     telemetry.observer.checked(1);
     telemetry.observer.transformed?.({ model: 'few', hook: 'decodeBatch', requests: 2, transformMs: 1 });
+    telemetry.observer.captured?.({ kept: 2, lost: 1 });
     telemetry.observer.batchMismatch(MISMATCH);
     telemetry.processLost?.(new Error('a test'));
     telemetry.hostEnds('a test');
