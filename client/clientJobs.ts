@@ -65,10 +65,10 @@ export interface WaitOptions {
 export interface Jobs {
   /**
    * Starts the job of an object, `s3://bucket/key`: as it is now, with the settings of the nearest `_job.json` above it,
-   * and `options` in place of those that both name. An object that has started a job by itself, as it was put, is that
-   * job.
+   * and `options` in place of those that both name, which say what a `_job.json` may: columns may be ranges such as
+   * `p0..p63`. An object that has started a job by itself, as it was put, is that job.
    *
-   * @throws Error when there is no such object, it does not lie where the deployment's jobs read, it has started a job by
+   * @throws Error when an option is wrong, there is no such object, it does not lie where the deployment's jobs read, it has started a job by
    * itself with other settings, or so many columns are named that Step Functions does not take them
    */
   submit(uri: string, options?: JobOptions): Promise<SubmittedJob>;
