@@ -8,7 +8,7 @@ import { messageOf } from '../lambda/core/failure.ts';
 import { wholeNumberIn } from '../lambda/core/limits.ts';
 import { nearestName } from '../lambda/core/wrongValue.ts';
 import type { Spec } from '../lambda/jobs/jobTypes.ts';
-import { parseCell } from '../lambda/jobs/rowRequests.ts';
+import { isSeparator, parseCell } from '../lambda/jobs/rowRequests.ts';
 import { expandColumns } from '../lambda/jobs/submitJob.ts';
 import { walkModels } from '../lambda/onnx/findModels.ts';
 
@@ -191,7 +191,7 @@ export function columnSpec({
 
 function separatorOf(text: string): string {
   const separator = text === 'tab' || text === '\\t' ? '\t' : text;
-  if (separator.length === 1 && !/["\r\n]/.test(separator)) return separator;
+  if (isSeparator(separator)) return separator;
   throw new UsageError(`--separator: expected one character, such as ';', or tab, got '${text}'`);
 }
 

@@ -5,6 +5,7 @@ import { addAbortSignal, pipeline, type Readable } from 'node:stream';
 import { getSystemErrorMessage } from 'node:util';
 import { createGunzip } from 'node:zlib';
 import { hasCode } from '../lambda/aws/awsError.ts';
+import { isBlankLine } from '../lambda/jobs/rowRequests.ts';
 import { UsageError } from './arguments.ts';
 
 /** What the system says of a file, such as `no such file or directory`; undefined where it is not the system's error. */
@@ -200,14 +201,16 @@ export interface LineBatchLimits {
  * The lines of a stream that are not blank, in batches, so that memory does not grow with the file.
  *
  * @param signal ends them after the batch that was asked for last, without one that is not full yet
+ * @param separator of CSV
  */
 export async function* batchesOfLines(
   input: Readable,
   limits: LineBatchLimits,
   signal: AbortSignal,
+  separator?: string,
 ): AsyncGenerator<readonly Line[]> {
   try {
-    for await (const batch of gathered(addAbortSignal(signal, input), limits)) {
+    for await (const batch of gathered(addAbortSignal(signal, input), limits, separator)) {
       yield batch;
       if (signal.aborted) return;
     }
@@ -216,13 +219,17 @@ export async function* batchesOfLines(
   }
 }
 
-async function* gathered(input: Readable, limits: LineBatchLimits): AsyncGenerator<readonly Line[]> {
+async function* gathered(
+  input: Readable,
+  limits: LineBatchLimits,
+  separator: string | undefined,
+): AsyncGenerator<readonly Line[]> {
   let batch: Line[] = [];
   let characters = 0;
   let number = 0;
   for await (const text of linesOf(input)) {
     number += 1;
-    if (text.trim() === '') continue;
+    if (isBlankLine(text, separator)) continue;
     const full = batch.length === limits.lines || characters + text.length > limits.characters;
     if (full && batch.length > 0) {
       yield batch;

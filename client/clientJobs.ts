@@ -33,7 +33,7 @@ import {
   type Reasons,
   type Spec,
 } from '../lambda/jobs/jobTypes.ts';
-import { jobId, settingsOf, startJob, startsByItself } from '../lambda/jobs/submitJob.ts';
+import { jobId, readSpec, settingsOf, startJob, startsByItself } from '../lambda/jobs/submitJob.ts';
 
 export interface JobOptions extends Spec {
   /** Most calls at a time, 1 to 10,000; no more than the deployment has. @default as many as it has */
@@ -65,10 +65,10 @@ export interface WaitOptions {
 export interface Jobs {
   /**
    * Starts the job of an object, `s3://bucket/key`: as it is now, with the settings of the nearest `_job.json` above it,
-   * and `options` in place of those that both name. An object that has started a job by itself, as it was put, is that
-   * job.
+   * and `options` in place of those that both name, which say what a `_job.json` may: columns may be ranges such as
+   * `p0..p63`. An object that has started a job by itself, as it was put, is that job.
    *
-   * @throws Error when there is no such object, it does not lie where the deployment's jobs read, it has started a job by
+   * @throws Error when an option is wrong, there is no such object, it does not lie where the deployment's jobs read, it has started a job by
    * itself with other settings, or so many columns are named that Step Functions does not take them
    */
   submit(uri: string, options?: JobOptions): Promise<SubmittedJob>;
@@ -118,7 +118,9 @@ export function createJobs(settings: JobSettings): Jobs {
     return latest;
   };
   const jobs: Jobs = {
-    async submit(uri, { concurrency: wanted, outputPrefix = settings.outputPrefix, again, ...options } = {}) {
+    async submit(uri, { outputPrefix = settings.outputPrefix, again, ...options } = {}) {
+      // As if a `_job.json` said it, in which nothing is undefined.
+      const asked = readSpec(JSON.stringify(options));
       if (!outputPrefix.startsWith(settings.outputPrefix) || !outputPrefix.endsWith('/')) {
         throw new Error(
           `output: expected keys under s3://${bucket}/${settings.outputPrefix}, got ${outputPrefix}; choose a folder there`,
@@ -126,10 +128,17 @@ export function createJobs(settings: JobSettings): Jobs {
       }
       const input = await headOf(settings, uri);
       const folder = await settingsOf(input.key, { storage, inputPrefix: settings.inputPrefix });
-      const concurrency = Math.min(wanted ?? folder.concurrency ?? settings.concurrency, settings.concurrency);
-      const spec = { ...folder.spec, ...options };
+      const concurrency = Math.min(
+        asked.concurrency ?? folder.concurrency ?? settings.concurrency,
+        settings.concurrency,
+      );
+      const spec = { ...folder.spec, ...asked.spec };
       const own = again ? undefined : await startedByItself(settings, input, folder.spec, spec);
       if (own !== undefined) return { job: own.job, isNew: false, folder: own.folder };
+      // One that is running would be started again without a word.
+      const job = jobId(input, spec);
+      const known = again ? undefined : await describeRun(settings, job);
+      if (known !== undefined) return { job, isNew: false, folder: known.start.folder };
       const { start, isNew } = await startJob(input, { spec, outputPrefix, concurrency, again }, executions);
       // It was started before, and its results lie where it was told to put them then.
       const { folder: where } = isNew ? start : (await describe(start.job)).start;

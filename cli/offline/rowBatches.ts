@@ -39,7 +39,8 @@ export async function* rowBatches(
     return;
   }
   let lines: Lines | undefined;
-  for await (const batch of batchesOfLines(input.stream, options.limits, signal)) {
+  const separator = options.format === 'csv' ? options.spec.separator : undefined;
+  for await (const batch of batchesOfLines(input.stream, options.limits, signal, separator)) {
     const isFirst = lines === undefined;
     lines ??= linesOf(
       batch.map(({ text }) => text),

@@ -40,6 +40,8 @@ export interface ComputeForm<Created extends Compute = Compute> {
   readonly firstStepPercent?: number;
   /** Whether its function is attached to a network, as it must be to mount a file system. @default false */
   readonly hasNetwork?: boolean;
+  /** Of its function's `/tmp`, in MiB, which the function that scores jobs is given too: it fetches the same models. @default 512, which is Lambda's own */
+  readonly ephemeralStorageMb?: number;
   /** What is wrong with its options, alone and with this batching. */
   problems(batching: Batching): Problem[];
   /**

@@ -64,7 +64,7 @@ export interface LambdaOptions extends Concurrency, FunctionResources, FunctionN
   readonly architecture?: Architecture;
   /** Memory, 128 to 10,240 MiB; 1,769 MiB come with one whole vCPU, and vCPUs grow with it. @default 1,769 MiB */
   readonly memorySize?: Size;
-  /** `/tmp`, 512 to 10,240 MiB. @default 512 MiB */
+  /** `/tmp`, 512 to 10,240 MiB, of the function that scores jobs as well. @default 512 MiB */
   readonly ephemeralStorageSize?: Size;
   /** How long one invocation may take, whole seconds, 1 to 900. @default 60 seconds */
   readonly timeout?: Duration;
@@ -118,6 +118,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     timeoutSeconds,
     hasNetwork: options.vpc !== undefined,
     firstStepPercent: firstStepPercent(options),
+    ephemeralStorageMb,
     problems: ({ shards }) => [
       oneOf('architecture', architecture.name, ARCHITECTURES),
       outside('memoryMb', memoryMb, { min: 128, max: 10_240 }),

@@ -106,6 +106,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const ofJobs = {
         ...run,
         ...plan.compute.imageTarget,
+        ephemeralStorageMb: plan.compute.ephemeralStorageMb,
         formerEncryptionKey: props.formerEncryptionKey,
         events: props.jobEvents,
       };

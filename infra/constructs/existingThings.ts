@@ -12,6 +12,8 @@ import {
   isS3Uri,
   type ModelsUri,
   readModelsUri,
+  requestKeys,
+  resultKeys,
 } from '../../lambda/core/places.ts';
 import type { Compute } from '../compute/compute.ts';
 import {
@@ -244,12 +246,21 @@ function bucketProblems(props: BatchScoringProps<Compute>, plan: Plan): Problem[
   const resultBucket = stores?.resultBucket;
   const captureBucket = capture?.bucket;
   const hasShared = [payloadBucket, resultBucket, captureBucket].some((bucket) => bucket !== undefined);
-  const captured = capturedKeys(keyPrefix ?? DEFAULT_KEYS);
+  const keys = keyPrefix ?? DEFAULT_KEYS;
   const ofAnother = (name: string, days: number | undefined, bucketName: string, bucket: unknown): Rule => [
     days !== undefined && bucket !== undefined,
     `${name}: expected none with a ${bucketName} that exists already, because objects expire by the lifecycle rules of ` +
       `that bucket, got ${days}; leave it out, and give the bucket a rule`,
   ];
+  const withJobs = (name: string, objects: string, bucket: IBucket | undefined, prefix: string): Rule[] =>
+    [jobs?.inputPrefix, jobs?.outputPrefix].map((ofJobs) => [
+      bucket !== undefined &&
+        bucket.bucketName === jobs?.bucket?.bucketName &&
+        ofJobs !== undefined &&
+        (prefix.startsWith(ofJobs) || ofJobs.startsWith(prefix)),
+      `${name}: expected ${objects} to lie apart from the '${ofJobs}' of jobs, got the same bucket with '${prefix}'; ` +
+        'take another bucket, or another keyPrefix',
+    ]);
   return brokenOf([
     [
       keyPrefix !== undefined && !hasShared,
@@ -263,16 +274,10 @@ function bucketProblems(props: BatchScoringProps<Compute>, plan: Plan): Problem[
     ofAnother('payloadExpiryDays', payloadExpiry && payloadExpiryDays, 'payloadBucket', payloadBucket),
     ofAnother('resultExpiryDays', resultExpiryDays, 'resultBucket', resultBucket),
     ofAnother('captureExpiryDays', props.capture?.expiry && capture?.expiryDays, 'capture.bucket', captureBucket),
-    ...[jobs?.inputPrefix, jobs?.outputPrefix].map(
-      (ofJobs): Rule => [
-        captureBucket !== undefined &&
-          captureBucket.bucketName === jobs?.bucket?.bucketName &&
-          ofJobs !== undefined &&
-          (captured.startsWith(ofJobs) || ofJobs.startsWith(captured)),
-        `capture.bucket: expected samples to lie apart from the '${ofJobs}' of jobs, got the same bucket with ` +
-          `'${captured}'; take another bucket, or another keyPrefix`,
-      ],
-    ),
+    ...withJobs('capture.bucket', 'samples', captureBucket, capturedKeys(keys)),
+    ...withJobs('payloadBucket', 'requests', payloadBucket, requestKeys(keys)),
+    ...withJobs('payloadBucket', 'results', payloadBucket, resultKeys(keys)),
+    ...withJobs('stores.resultBucket', 'results', resultBucket, resultKeys(keys)),
     [
       resultExpiryDays !== undefined && !results.includes('bucket'),
       'resultExpiryDays: expected it with bucket among the results, as it is the expiry of that bucket, ' +

@@ -65,6 +65,8 @@ interface JobWiring extends FunctionWiring {
   readonly events: IEventBus | ITopic | undefined;
   readonly serviceName: string;
   readonly architecture: Architecture;
+  /** Of the `/tmp` that models in S3 are fetched to, in MiB. */
+  readonly ephemeralStorageMb: number | undefined;
   readonly prices: Prices;
 }
 
@@ -133,6 +135,7 @@ function createScore(scope: Construct, places: Places, serviceName: string, wiri
     {
       architecture: wiring.architecture,
       memoryMb: places.memoryMb,
+      ephemeralStorageMb: wiring.ephemeralStorageMb,
       timeoutSeconds: JOB_TIMEOUT_SECONDS,
       reservedConcurrency: places.reservedConcurrency,
       network: places,

@@ -22,7 +22,7 @@ export function createSfnClient(config: ConstructorParameters<typeof SFNClient>[
  */
 export function createExecutions({ sfn, stateMachineArn }: ExecutionsOptions) {
   return {
-    /** @returns false when there was one of that name before */
+    /** @returns false when there is one of that name that has ended, or has another input; true also for one that is running */
     async start(name: string, input: JobStart): Promise<boolean> {
       try {
         await sfn.send(new StartExecutionCommand({ stateMachineArn, name, input: JSON.stringify(input) }));

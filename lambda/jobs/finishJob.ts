@@ -136,9 +136,11 @@ export async function finishJob(
   const head = await readHead(storage, folder);
   if (head === undefined) throw new JobError('PIECES_MISSING', `${folder}: expected a plan, got none; submit it again`);
   const reports = await readAll<Report>(storage, reportKeys(folder), REPORT);
+  const lastOf = new Map([...reports.values()].filter(({ last }) => last).map(({ part, piece }) => [part, piece]));
   const failed = new Map(
     [...(await readAll<FailedPiece>(storage, failedKeys(folder), FAILED_PIECE))].filter(
-      ([place]) => !reports.has(place),
+      // Behind the last piece there is none: calls died after its report, and took the blame for it.
+      ([place, { part, piece }]) => !reports.has(place) && piece <= (lastOf.get(part) ?? piece),
     ),
   );
   const missing: string[] = [];

@@ -12,7 +12,6 @@ import { DATATYPES } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
 import {
   cancelledKey,
-  failedKey,
   failedKeys,
   failureKey,
   headKey,
@@ -68,12 +67,14 @@ interface PlanDependencies {
 
 /**
  * Writes down how a job's input is cut, once: a call that is made again finds the plan of the first. Of a resumed job it
- * lists the pieces that have no report.
+ * lists the pieces that have no report. What ended the job before is removed.
  *
  * @throws JobError when the input, the model and what is asked for do not fit each other
  */
 export async function planJob({ start }: PlanEvent, deps: PlanDependencies): Promise<PlanAnswer> {
   const { folder, run } = start;
+  // Step Functions forgets a name after 90 days, and with the state machine: the folder may be there from then.
+  if (run === 1) await removeEnd(deps.storage, folder);
   const head = (await readHead(deps.storage, folder)) ?? (await createHead(start, deps));
   const key = planKey(folder, run);
   if (run > 1) await planWhatIsMissing(deps.storage, folder, head, run);
@@ -368,16 +369,19 @@ async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobH
   const key = planKey(folder, run);
   if ((await storage.get(key)) !== undefined) return;
   const reported = await placesUnder(storage, reportKeys(folder));
-  const failed = await placesUnder(storage, failedKeys(folder));
   const parts = await readParts(storage, planKey(folder, 1));
   const missing = parts.flatMap((part) => missingOf(part, head, reported.get(part.part) ?? NONE));
-  for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
-  for await (const { key: suspect } of storage.list(suspectKeys(folder))) await storage.remove(suspect);
-  for (const [part, pieces] of failed) {
-    for (const piece of pieces) await storage.remove(failedKey(folder, part, piece));
-  }
+  await removeEnd(storage, folder);
   // Nothing is missing: the map is given a part without pieces, and the job is finished anew.
   await storage.put(key, linesOfPlan(missing.length > 0 ? missing : [{ part: 0, start: 0, end: 0, only: [] }]));
+}
+
+/** Removes what ended a job, or pieces of it, before. */
+async function removeEnd(storage: JobStorage, folder: string): Promise<void> {
+  for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
+  for (const pieces of [suspectKeys, failedKeys]) {
+    for await (const { key } of storage.list(pieces(folder))) await storage.remove(key);
+  }
 }
 
 /** The pieces that a part lacks, as a part, if there are any. */

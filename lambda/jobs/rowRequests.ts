@@ -165,6 +165,16 @@ export function refusal(column: string, datatype: Datatype, cell: unknown): stri
   return `${expected}, got an empty cell; fix that row, or say what empty cells become, as with --missing nan`;
 }
 
+/** Whether a line is no row: it has nothing but blanks, none of which stands between fields. */
+export function isBlankLine(line: string, separator = ','): boolean {
+  return line.trim() === '' && !line.includes(separator);
+}
+
+/** Whether a text may stand between the fields of CSV. */
+export function isSeparator(text: string): boolean {
+  return text.length === 1 && !/["\r\n]/.test(text);
+}
+
 const QUOTE = '"';
 
 /**
@@ -247,7 +257,8 @@ export function requestOfObject({
     try {
       const request = requestOf(entries.map((entry) => entry(row)));
       if (keep.length === 0) return request;
-      const kept = keep.map((key) => `${JSON.stringify(key)}:${JSON.stringify(valueOfKey(row, key) ?? null)}`);
+      const exact = keep.every((key) => isExact(valueOfKey(row, key))) ? row : exactly(line);
+      const kept = keep.map((key) => `${JSON.stringify(key)}:${JSON.stringify(valueOfKey(exact, key) ?? null)}`);
       return { ...request, kept: `{${kept.join(',')}}` };
     } catch {
       // The one thing that cannot be written as JSON after it was read from it.
@@ -305,6 +316,22 @@ function refuseMissing(there: readonly string[], objects: readonly ObjectInput[]
     refuse(`input '${spec.name}'`, missing(columns), cure);
   }
   refuse('keep', missing(keep), '');
+}
+
+/** Whether a value that was read of JSON is sure to be what the text says, fractions as near as a double is to them. */
+function isExact(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isSafeInteger(value) || (value % 1 !== 0 && Number.isFinite(value));
+  return typeof value !== 'object' || value === null || Object.values(value).every(isExact);
+}
+
+const DIGITS = /^-?\d+$/;
+
+/** An object whose whole numbers that a double cannot hold, and numbers that are too large for one, are their text. */
+function exactly(line: string): JsonObject {
+  return JSON.parse(line, (_, value: unknown, { source = '' }: { readonly source?: string } = {}) => {
+    const isLost = typeof value === 'number' && !isExact(value) && (DIGITS.test(source) || !Number.isFinite(value));
+    return isLost ? source : value;
+  });
 }
 
 function valueOfKey(row: JsonObject, key: string): unknown {

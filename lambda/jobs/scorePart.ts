@@ -6,7 +6,7 @@ import type { TimeLimit } from '../core/record.ts';
 import type { ScoringLimits } from '../core/score.ts';
 import type { Quarantine, QuarantineHost } from '../hosts/quarantine.ts';
 import { noteFailure } from './finishJob.ts';
-import { cancelledKey, failedKey, readHead, reportKey, suspectKey } from './jobObjects.ts';
+import { cancelledKey, failedKey, parseObject, readHead, reportKey, suspectKey } from './jobObjects.ts';
 import {
   type FailedPiece,
   type JobHead,
@@ -14,6 +14,7 @@ import {
   type Next,
   type Part,
   piecesOf,
+  REPORT,
   type Report,
   wantedFrom,
 } from './jobTypes.ts';
@@ -378,7 +379,7 @@ export async function skipPiece(
   { pieceBytes }: JobHead,
 ): Promise<ScoreEvent> {
   const goOn: ScoreEvent = { action: 'score', bucket, folder, part };
-  const count = piecesOf(part, pieceBytes) ?? Number.POSITIVE_INFINITY;
+  const count = piecesOf(part, pieceBytes);
   const piece = await firstOpen(storage, folder, part, next?.piece ?? 0, count);
   if (piece === undefined) return goOn;
   const failed: FailedPiece = {
@@ -396,21 +397,31 @@ export async function skipPiece(
   }
   await storage.put(failedKey(folder, part.part, piece), JSON.stringify(failed));
   const following = wantedFrom(part, piece + 1);
-  return Number.isFinite(following) && following < count ? { ...goOn, next: { piece: following } } : goOn;
+  return Number.isFinite(following) && following < (count ?? Number.POSITIVE_INFINITY)
+    ? { ...goOn, next: { piece: following } }
+    : goOn;
 }
 
 const MAX_CHARACTERS = 1000;
 
+/**
+ * The first piece from `from` on that has neither a report nor was given up. Of compressed text the report before it tells
+ * whether there is one: all that are left out have reports.
+ */
 async function firstOpen(
   storage: JobStorage,
   folder: string,
   part: Part,
   from: number,
-  count: number,
+  count: number | undefined,
 ): Promise<number | undefined> {
-  for (let piece = wantedFrom(part, from); piece < count; piece = wantedFrom(part, piece + 1)) {
-    const isReported = (await storage.get(reportKey(folder, part.part, piece))) !== undefined;
-    if (!isReported && (await storage.get(failedKey(folder, part.part, piece))) === undefined) return piece;
+  const next = (piece: number): number => (count === undefined ? piece : wantedFrom(part, piece));
+  const first = count === undefined ? Math.max(0, from - 1) : from;
+  for (let piece = next(first); piece < (count ?? Number.POSITIVE_INFINITY); piece = next(piece + 1)) {
+    const key = reportKey(folder, part.part, piece);
+    const report = await storage.get(key);
+    if (report !== undefined && parseObject(REPORT, report, key).last) return undefined;
+    if (report === undefined && (await storage.get(failedKey(folder, part.part, piece))) === undefined) return piece;
   }
   return undefined;
 }

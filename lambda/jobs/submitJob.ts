@@ -1,8 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
 import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
+import { JOB_RANGES } from '../core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 import { COMPRESSIONS, FORMATS, type JobInput, type JobStart, type JobStorage, type Spec } from './jobTypes.ts';
+import { isSeparator, parseCell } from './rowRequests.ts';
 
 /** What an S3 event says of an object. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */
 const S3_EVENT = z.object({
@@ -90,7 +92,7 @@ export async function settingsOf(
 
 /** Starts executions of the state machine of jobs. */
 interface Executions {
-  /** @returns false when an execution of that name was started before */
+  /** @returns false when there is an execution of that name that has ended, or was started with another input */
   start(name: string, input: JobStart): Promise<boolean>;
 }
 
@@ -105,7 +107,10 @@ interface StartOptions {
 
 export interface Started {
   readonly start: JobStart;
-  /** False: it is the job that was started before for the same object, in the same way. */
+  /**
+   * False: it is the job that was started before for the same object, in the same way. True also for one that is still
+   * running, and was started with the same input: Step Functions does not tell it from a new one.
+   */
   readonly isNew: boolean;
 }
 
@@ -167,13 +172,22 @@ const SETTINGS = z.strictObject({
   compression: z.enum(COMPRESSIONS).optional(),
   inputs: z.record(z.string().min(1), names).optional(),
   keep: names.optional(),
-  separator: z.string().length(1).optional(),
-  missing: z.string().optional(),
-  concurrency: z.int().min(1).max(10_000).optional(),
+  separator: z
+    .string()
+    .refine(isSeparator, "expected one character, such as ';' or a tab, that is neither a quote nor a line break")
+    .optional(),
+  missing: z
+    .string()
+    .refine(
+      (text) => parseCell(text) !== undefined,
+      'expected what an empty cell becomes, nan, a number, true or false',
+    )
+    .optional(),
+  concurrency: z.int().min(JOB_RANGES.concurrency.min).max(JOB_RANGES.concurrency.max).optional(),
 });
 
-/** @throws Error naming everything that is wrong */
-function readSpec(text: string): { readonly spec: Spec; readonly concurrency?: number | undefined } {
+/** What the text of a `_job.json` says. @throws Error naming everything that is wrong */
+export function readSpec(text: string): { readonly spec: Spec; readonly concurrency?: number | undefined } {
   const value: unknown = JSON.parse(text);
   const parsed = SETTINGS.safeParse(value, IN_OUR_WORDS);
   if (!parsed.success) {

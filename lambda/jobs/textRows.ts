@@ -14,6 +14,7 @@ import {
 } from './jobTypes.ts';
 import {
   fieldsOf,
+  isBlankLine,
   type LineReader,
   type PieceRow,
   requestOfFields,
@@ -64,13 +65,19 @@ interface LineOptions {
   readonly isLast: boolean;
   readonly maxLineBytes: number;
   readonly readLine: LineReader;
+  /** Of CSV. */
+  readonly separator: string | undefined;
 }
 
 /**
  * The rows of a piece of text: one to each line that is not blank. A row's id is where in the text its line begins, in
  * bytes: so it is the same however the text is cut.
  */
-function rowsOfLines(span: ByteRange, source: Bytes, { isLast, maxLineBytes, readLine }: LineOptions): PieceRows {
+function rowsOfLines(
+  span: ByteRange,
+  source: Bytes,
+  { isLast, maxLineBytes, readLine, separator }: LineOptions,
+): PieceRows {
   const bytes = Buffer.from(source.bytes.buffer, source.bytes.byteOffset, source.bytes.length);
   const lines = ownedLines(span, source);
   const rowOf = ({ start, end }: ByteRange): PieceRow | undefined => {
@@ -80,7 +87,7 @@ function rowsOfLines(span: ByteRange, source: Bytes, { isLast, maxLineBytes, rea
     if (!isUtf8(line)) return { id, text: '', failed: NOT_UTF8 };
     const text = line.toString('utf8');
     const own = start === 0 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
-    return own.trim() === '' ? undefined : { id, ...readLine(own) };
+    return isBlankLine(own, separator) ? undefined : { id, ...readLine(own) };
   };
   return {
     bytes: span.end - span.start,
@@ -155,7 +162,7 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, maxLine
         if (endOf(source) <= start && piece > 0) return undefined;
         span = { start, end: Math.max(start, endOf(source)) };
       }
-      return rowsOfLines(span, source, { isLast, maxLineBytes, readLine });
+      return rowsOfLines(span, source, { isLast, maxLineBytes, readLine, separator: head.separator });
     },
     close: () => stream?.close(),
   };

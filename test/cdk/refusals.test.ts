@@ -306,6 +306,26 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       'jobs.partSize.toMebibytes(): expected a whole number from 16 to 1024, got 15',
     ],
     [withJobs({ subnets: publicSubnets }), 'jobs.subnets: expected only with a vpc, got it without one'],
+    [
+      { payloadBucket: bucket, keyPrefix: 'jobs/in/', jobs: { bucket } },
+      "payloadBucket: expected requests to lie apart from the 'jobs/in/' of jobs",
+    ],
+    [
+      {
+        results: ['bucket'],
+        stores: { resultBucket: bucket },
+        keyPrefix: 'scores/',
+        jobs: { bucket, inputPrefix: 'scores/results/' },
+      },
+      "stores.resultBucket: expected results to lie apart from the 'scores/results/' of jobs",
+    ],
+    [
+      {
+        payloadBucket: bucket,
+        jobs: { bucket: Bucket.fromBucketName(stack, id(), bucket.bucketName), inputPrefix: 'batchscore/' },
+      },
+      "payloadBucket: expected requests to lie apart from the 'batchscore/' of jobs",
+    ],
     [{ ...onGpu({}), jobs: {} }, 'jobs: expected the image of a function on CPUs'],
     [onFargate({}, { jobs: {} }), 'got compute ecs, whose image is built for worker'],
     [{ ...on({ vpc }), models: { accessPoint }, jobs: {} }, 'jobs: expected a vpc, because a file system with models'],
@@ -344,6 +364,16 @@ it.each<[string, Props]>([
   ['a table with the key', { results: ['table'], stores: { resultTable: table } }],
   ['an imported table', { results: ['table'], stores: { resultTable: Table.fromTableName(stack, id(), 'results') } }],
   ['prefixes of jobs side by side', withJobs({ inputPrefix: 'in/', outputPrefix: 'in-out/' })],
+  [
+    'payloads and results beside the files of jobs',
+    {
+      payloadBucket: bucket,
+      stores: { resultBucket: bucket },
+      results: ['bucket'],
+      keyPrefix: 'jobs/',
+      jobs: { bucket },
+    },
+  ],
   ['the least memory for a piece of a job', withJobs({ memorySize: mebibytes(1024), partSize: mebibytes(16) })],
   ['jobs with the network of a file system', { ...on({ vpc }), models: { accessPoint }, jobs: { vpc } }],
 ])('%s is taken', (_, props) => {

@@ -4,7 +4,7 @@ import { Match, type Template } from 'aws-cdk-lib/assertions';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
-import type { BatchScoringProps } from '../../../infra/index.ts';
+import { type BatchScoringProps, lambdaCompute } from '../../../infra/index.ts';
 import { jobDefinition } from '../../../infra/jobs/jobDefinition.ts';
 import { loadJobControlConfig, loadJobScoreConfig } from '../../../lambda/hosts/config.ts';
 import { createScoring, createStack, deployedEnvironment, only, synthesize, templateOf } from '../../helpers/stacks.ts';
@@ -36,6 +36,12 @@ describe('the functions of jobs', () => {
     const template = templateOf(createScoring({ jobs: { vpc: new Vpc(stack, 'Network') } }, stack));
     for (const entry of ['jobScore', 'jobControl'] as const)
       expect(functionIn(template, entry).VpcConfig).toBeDefined();
+  });
+
+  it('have the room in /tmp that the deployment has, where models in S3 are fetched to', () => {
+    const compute = lambdaCompute({ ephemeralStorageSize: Size.mebibytes(4096) });
+    const template = synthesize({ models: `s3://ml-models/team/${'a'.repeat(64)}`, compute, jobs: {} });
+    expect(functionIn(template, 'jobScore').EphemeralStorage).toEqual({ Size: 4096 });
   });
 
   it('leave the function that scores messages as it is', () => {

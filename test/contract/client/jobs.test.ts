@@ -1,7 +1,7 @@
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { Batchscore, type BatchscoreOptions, type JobStatus } from '../../../client/index.ts';
+import { Batchscore, type BatchscoreOptions, type JobOptions, type JobStatus } from '../../../client/index.ts';
 import { createJobStorage } from '../../../lambda/aws/jobStorage.ts';
 import { useS3Server } from '../../helpers/awsServers.ts';
 import { startJobsServer } from '../../helpers/jobs.ts';
@@ -152,6 +152,38 @@ describe('client.jobs', () => {
     const { client, bucket } = await setUp();
     const uri = key.startsWith('s3:') ? key : `s3://${bucket}/${key}`;
     await expect(client.jobs.submit(uri, options)).rejects.toThrow(message);
+  });
+
+  it.each<[JobOptions, RegExp]>([
+    [{ concurrency: 0 }, /concurrency: expected a number of at least 1, got 0/],
+    [{ concurrency: -3 }, /concurrency: expected a number of at least 1, got -3/],
+    [{ concurrency: 1.5 }, /concurrency: expected a whole number, got 1\.5/],
+    [{ concurrency: 10_001 }, /concurrency: expected a number of at most 10000, got 10001/],
+    [{ missing: 'none' }, /missing: expected .* nan, a number, true or false, got "none"/],
+    [{ separator: '"' }, /separator: expected one character, .*, got "\\""/],
+    [{ separator: '\n' }, /separator: expected one character/],
+    [{ keep: [] }, /keep: expected/],
+  ])('refuses the settings %j, as they are refused in _job.json', async (options, message) => {
+    const { client, uri, bucket, jobs } = await setUp();
+    await expect(client.jobs.submit(uri, options)).rejects.toThrow(message);
+    await server.put(bucket, 'jobs/in/_mine/_job.json', JSON.stringify(options));
+    await expect(client.jobs.submit(uri)).rejects.toThrow(message);
+    expect(jobs.started).toEqual([]);
+  });
+
+  it('takes what is undefined for what is not given', async () => {
+    const { client, uri, bucket } = await setUp();
+    await server.put(bucket, 'jobs/in/_mine/_job.json', '{"version":"1"}');
+    const { job } = await client.jobs.submit(uri);
+    expect(await client.jobs.submit(uri, { version: undefined, concurrency: undefined })).toMatchObject({ job });
+  });
+
+  it('says of a job that is still running that it was submitted before', async () => {
+    const { client, uri, jobs } = await setUp({ waits: true });
+    const first = await client.jobs.submit(uri);
+    expect(first.isNew).toBe(true);
+    expect(await client.jobs.submit(uri)).toEqual({ ...first, isNew: false });
+    expect(jobs.started).toEqual([first.job]);
   });
 
   it('says what is missing where it is not said where jobs are, and of jobs that there are not', async () => {

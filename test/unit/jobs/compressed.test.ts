@@ -1,6 +1,10 @@
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
+import { finishJob } from '../../../lambda/jobs/finishJob.ts';
+import { failedKey, readHead } from '../../../lambda/jobs/jobObjects.ts';
+import type { Part } from '../../../lambda/jobs/jobTypes.ts';
 import { planJob } from '../../../lambda/jobs/planJob.ts';
+import { skipPiece } from '../../../lambda/jobs/scorePart.ts';
 import { callScore, FOLDER, jobOf, manifestIn, planOf, rowsOf, runJob, startOf } from '../../helpers/jobs.ts';
 
 const SIZES = { partBytes: 50_000, pieceBytes: 10_000 };
@@ -79,6 +83,35 @@ describe('compressed text', () => {
       message:
         'in/a.jsonl.zst: expected zstd with a window of at most 128 MiB, got a larger one; compress it with --long=27 or less',
     });
+  });
+
+  it('has no piece behind its last one, whatever calls die of after its report', async () => {
+    const job = jobOf('in/a.jsonl.gz', gzipSync(TEXT), SIZES);
+    await runJob(job);
+    const skip = async (part: Part, next: { readonly piece: number } | undefined, entered: string) => {
+      const head = await readHead(job.storage, FOLDER);
+      if (head === undefined) throw new Error('expected a plan');
+      const place = { action: 'skip', bucket: 'bucket', folder: FOLDER, part, next } as const;
+      return (await skipPiece({ ...place, entered }, job.storage, head)).next;
+    };
+    const pieces = [...job.storage.objects.keys()].filter((key) => key.includes('/reports/')).length;
+    const whole = { part: 0, start: 0 };
+    const resumed = { ...whole, except: [pieces - 1] };
+    for (const [part, from] of [
+      [whole, 0],
+      [whole, pieces],
+      [resumed, 0],
+      [resumed, pieces],
+    ] as const) {
+      for (const entered of ['first', 'second']) {
+        expect(await skip(part, from === 0 ? undefined : { piece: from }, entered)).toBeUndefined();
+      }
+    }
+    // As an earlier version has left one.
+    const phantom = { part: 0, piece: pieces, code: 'Lambda.Unknown', error: 'died' };
+    await job.storage.put(failedKey(FOLDER, 0, pieces), JSON.stringify(phantom));
+    const { failedParts } = await finishJob({ action: 'finish', start: startOf(job) }, job.storage, () => 0);
+    expect([failedParts, manifestIn(job.storage).failedParts]).toEqual([0, []]);
   });
 
   it('of more pieces than keys can tell apart in order is refused, with the number', async () => {

@@ -98,6 +98,18 @@ describe('a job of CSV', () => {
     expect(rows[0]?.error).toBe(`column 'x0': expected a value of FP64, got "1,5"; write decimals behind a point`);
   });
 
+  it('has a row of empty cells, whatever blank character separates them', async () => {
+    for (const separator of ['\t', ' ', ',']) {
+      const csv = ['x0,x1,n,b,t', '1,2,3,1,a', ',,,,', '', '4,5,6,0,b', ''].join('\r\n').replaceAll(',', separator);
+      const rows = await scored(csv, { inputs: INPUTS, separator, missing: '0' });
+      expect(rows.map((row) => valuesOf(row)[0])).toEqual([
+        [1, 2],
+        [0, 0],
+        [4, 5],
+      ]);
+    }
+  });
+
   it('may be plain objects, one a line, as pandas writes them', async () => {
     const lines = [
       { x0: 1.5, x1: true, n: 7, b: 0, t: 'ü', id: 1 },
@@ -115,6 +127,18 @@ describe('a job of CSV', () => {
     expect(rows.map(({ kept }) => kept)).toEqual([{ id: 1 }, { id: 2 }, { id: 3 }]);
     const filled = await scored(text, { inputs: INPUTS, missing: 'nan' }, ECHO, 'in/a.ndjson');
     expect(filled.map(valuesOf)[1]).toEqual([['NaN', 2], [8], [false], ['b']]);
+  });
+
+  it('keeps numbers of plain objects that a double cannot hold as their digits, as those of Parquet', async () => {
+    const line = (x: number, id: string) => `{"x":${x},"id":${id}}\n`;
+    const ids = ['7', '9007199254740991', '9007199254740993', '-12345678901234567890', '1e999', '1e20', '0.1'];
+    const nested = '{"a":[12345678901234567890,1]}';
+    const text = [...ids, nested].map((id, x) => line(x, id)).join('');
+    const rows = await scored(text, { keep: ['id'] }, repositoryOf(lineModel()), 'in/a.jsonl');
+    expect(rows.map(({ kept }) => (kept as { id: unknown }).id)).toEqual([
+      ...[7, 9_007_199_254_740_991, '9007199254740993', '-12345678901234567890', '1e999', 1e20, 0.1],
+      { a: ['12345678901234567890', 1] },
+    ]);
   });
 
   it('finds the columns whose names the exporter has changed, where only one can be meant', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../lambda/core/model.ts';
-import { jobOf, type MemoryStorage, manifestIn, ProcessEnded, runJob } from '../../helpers/jobs.ts';
+import { FOLDER, jobOf, type MemoryStorage, manifestIn, ProcessEnded, planOf, runJob } from '../../helpers/jobs.ts';
 import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 
 const ROWS = 400;
@@ -65,5 +65,17 @@ describe('a piece that ends the process', () => {
     expect([...job.seen].filter((x) => before.includes(x))).toEqual([]);
     expect(rows.map(({ id }) => Number(id))).toEqual(Array.from({ length: ROWS }, (_, x) => x));
     expect(manifestIn(job.storage)).toMatchObject({ rows: ROWS, errors: {}, failedParts: [] });
+  });
+
+  it('has a second chance in a job that is started anew, of which Step Functions has forgotten the name', async () => {
+    const job = deadlyJob(217);
+    await runJob(job);
+    await job.storage.put(`${FOLDER}cancelled`, '');
+    await planOf(job);
+    const left = [...job.storage.objects.keys()].filter((key) => /cancelled|failed|suspects|manifest/.test(key));
+    expect(left).toEqual([]);
+    job.mend();
+    expect(await runJob(job)).toHaveLength(ROWS);
+    expect(manifestIn(job.storage)).toMatchObject({ rows: ROWS, failedParts: [] });
   });
 });

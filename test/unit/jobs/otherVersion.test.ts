@@ -1,5 +1,6 @@
 import { expect, it } from '@jest/globals';
-import { FOLDER, jobOf, planOf, runJob } from '../../helpers/jobs.ts';
+import { finishJob } from '../../../lambda/jobs/finishJob.ts';
+import { FOLDER, jobOf, planOf, runJob, startOf } from '../../helpers/jobs.ts';
 
 async function planned() {
   const sizes = { partBytes: 1000, pieceBytes: 1000 };
@@ -17,7 +18,10 @@ it.each([
 ])('%s as another version wrote it, %s, is refused by its key', async (name, text) => {
   const { storage, job } = await planned();
   storage.objects.set(`${FOLDER}${name}`, Buffer.from(text));
-  await expect(runJob(job)).rejects.toThrow(`${FOLDER}${name}: expected what this version writes`);
+  // A plan removes what failed before.
+  const isFailed = name.startsWith('failed/');
+  const running = isFailed ? finishJob({ action: 'finish', start: startOf(job) }, storage, () => 0) : runJob(job);
+  await expect(running).rejects.toThrow(`${FOLDER}${name}: expected what this version writes`);
   expect(storage.objects.has(`${FOLDER}manifest.json`)).toBe(false);
 });
 

@@ -41,6 +41,18 @@ describe('a CSV file', () => {
     ]);
   });
 
+  it('has a row of empty cells, whatever blank character separates them', async () => {
+    for (const separator of ['\t', ' ', ',']) {
+      const file = 'x,note\r\n1,a\r\n,\r\n\r\n2,b\r\n'.replaceAll(',', separator);
+      const spec = { separator, missing: '0', keep: ['note'] };
+      expect(await told(lineModel(), file, { ...csv, spec })).toEqual([
+        ['2', [3]],
+        ['3', [1]],
+        ['5', [5]],
+      ]);
+    }
+  });
+
   it('refuses fields with line breaks, row by row', async () => {
     expect(await told(lineModel(), 'x,note\n1,"two\nlines"\n2,one', csv)).toEqual([
       ['2', 'INVALID_REQUEST'],
