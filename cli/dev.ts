@@ -188,7 +188,8 @@ export function batchingFrom(
   const batchSize = whole('--batch-size', batchSizeOption, sizeKey, BATCH_SIZE, DEFAULTS.batchSize);
   const windowSeconds = whole('--window', windowOption, windowKey, WINDOW_SECONDS, DEFAULTS.windowSeconds);
   const problems = mappingProblems({ fifo: false, batchSize, windowSeconds });
-  if (problems.length > 0) throw new UsageError(`--batch-size, --window: ${problems.join('; ')}`);
+  const inOptions = problems.join('; ').replaceAll('windowSeconds', '--window').replaceAll('batchSize', '--batch-size');
+  if (problems.length > 0) throw new UsageError(inOptions);
   return { batchSize, windowSeconds };
 }
 

@@ -37,7 +37,8 @@ order, under the output prefix of the deployment.
                           image=p0..p63 or x=a,b; for each input that has not the name of its
                           only column
   --keep COLUMNS          columns or keys to carry beside the results
-  --separator C           of CSV: what stands between fields, such as ';', or tab (default ,)
+  --separator C           of CSV: what stands between fields, such as ';', or tab (default , and a tab
+                          in .tsv)
   --missing VALUE         what empty cells become, such as nan or 0 (default: an error)
   --format FORMAT         jsonl, csv or parquet (default: by the key's ending)
   --compression NAME      none, gzip or zstd (default: by the key's ending)
@@ -118,10 +119,14 @@ async function submitJob(args: readonly string[]): Promise<number> {
     const outputPrefix = options.out === undefined ? {} : { outputPrefix: prefixIn(bucket, options.out) };
     const submitted = await client.jobs.submit(uri, { ...spec, ...calls, ...outputPrefix, again });
     const { job, isNew, folder } = submitted;
-    const stands = isNew ? '' : `; ${describe(await client.jobs.status(job))}; --again scores the file anew`;
+    const stands = isNew || options.wait ? '' : `; ${describe(await client.jobs.status(job))}`;
     const was = isNew ? 'is submitted' : 'was submitted before';
     const tell = (): void =>
-      print(options.json, submitted, `${job} ${was}; results go to s3://${bucket}/${folder}${stands}`);
+      print(
+        options.json,
+        submitted,
+        `${job} ${was}; results go to s3://${bucket}/${folder}${stands}${isNew ? '' : '; --again scores the file anew'}`,
+      );
     if (options.wait) return await waitAndReport(client, job, options.json, options.json ? undefined : tell);
     tell();
     return 0;
@@ -271,7 +276,7 @@ async function cancelJob(args: readonly string[]): Promise<number> {
 async function resumeJob(args: readonly string[]): Promise<number> {
   return withJob(args, async (client, job, json) => {
     const resumed = await client.jobs.resume(job);
-    print(json, resumed, `${job} is resumed`);
+    print(json, resumed, `${job} is resumed; batchscore job wait ${job} waits for it`);
     return 0;
   });
 }
@@ -375,11 +380,16 @@ function describe({
   const done = pieces === undefined ? 'not planned yet' : `${pieces.done} of ${pieces.all ?? 'its'} pieces scored`;
   if (state === 'running') return `${job} is running: ${done}`;
   if (state !== 'done') {
+    const resume = `batchscore job resume ${job}`;
+    const cure =
+      code === 'INVALID_JOB'
+        ? `correct that and submit it again, or ${resume} tries it as it was`
+        : `${resume} goes on`;
     const ended = [`${job} ${state === 'failed' ? 'has failed' : 'was cancelled'}, ${done}`, code, message];
     return `${ended
       .filter((part) => part !== undefined)
       .join(': ')
-      .trimEnd()}; batchscore job resume ${job} goes on`;
+      .trimEnd()}; ${cure}`;
   }
   const failed = Object.entries(errors).map(([name, count]) => `, ${name} ${count}`);
   const given =

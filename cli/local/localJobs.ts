@@ -137,7 +137,8 @@ function createScore({ s3, composition, config, environment, say }: LocalJobsOpt
     partBytes: jobsPartBytes,
     pieceBytes: jobsPieceBytes,
     maxLineBytes: config.maxPayloadBytes,
-    observer: telemetry.observer,
+    // Its beginning and its end are told, and the page shows how far it is.
+    observer: { ...telemetry.observer, microBatch: () => {} },
     stuckRuns,
     exitProcess: async (reason) => {
       say(`a call of a job is given up: ${reason}`);

@@ -1,3 +1,4 @@
+import { preview } from '../../lambda/core/failure.ts';
 import { JOB_RANGES } from '../../lambda/core/limits.ts';
 import type { Model } from '../../lambda/core/model.ts';
 import type { ByteRange, Spec } from '../../lambda/jobs/jobTypes.ts';
@@ -83,7 +84,12 @@ interface Lines {
 }
 
 function linesOf(batch: readonly string[], options: RowOptions): Lines {
-  const { model, format, spec, takesRequests } = options;
+  const { model, name, format, spec, takesRequests } = options;
+  if (format === undefined && !batch.some((line) => /^\s*[{[]/.test(line))) {
+    throw new Error(
+      `${name}: expected lines of JSON, got ${preview(batch[0])} first; where that is a header of CSV, add --format csv`,
+    );
+  }
   switch (format ?? (arePlainObjects(batch, model) ? 'objects' : 'requests')) {
     case 'csv':
       return { read: readerOfCsv(batch[0] ?? '', options), hasHeader: true };
@@ -144,7 +150,7 @@ type DataFormat = (typeof DATA_FORMATS)[number];
 
 /** By how its name ends; undefined for lines of JSON, of which the first one tells. */
 export function formatByEnding(path: string): DataFormat | undefined {
-  if (/\.csv$/i.test(path)) return 'csv';
+  if (/\.[ct]sv$/i.test(path)) return 'csv';
   if (/\.(parquet|pq)$/i.test(path)) return 'parquet';
   return /\.npy$/i.test(path) ? 'npy' : undefined;
 }

@@ -4,7 +4,7 @@ import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
-import { outputsOf } from '../../lambda/jobs/planJob.ts';
+import { outputsOf, withSeparator } from '../../lambda/jobs/planJob.ts';
 import type { PieceRow } from '../../lambda/jobs/rowRequests.ts';
 import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
@@ -25,14 +25,15 @@ in the order of the file, one for each line, or each row of an array.
   FILE              what to score, or - for stdin:
                       JSON requests, one a line
                       plain objects, one a line, whose keys are the model's inputs
-                      .csv, whose first line names the columns
+                      .csv or .tsv, whose first line names the columns
                       .parquet
                       .npy, an array whose first axis is the rows, for a model with one input
 
   --inputs I=COLS   columns or keys that make up input I, such as image=p0..p63; may be repeated
                     (default: the one of its name)
   --keep COLS       columns or keys that are carried beside the result
-  --separator C     what stands between the fields of CSV, such as ';', or tab (default ,)
+  --separator C     what stands between the fields of CSV, such as ';', or tab (default , and a tab
+                    in .tsv)
   --missing VALUE   what empty cells become, such as nan or 0 (default: an error)
   --format F        ${DATA_FORMATS.join(', ')} (default: by the ending; lines of JSON are requests
                     where the first has inputs, instances or model_name, else plain objects)
@@ -71,9 +72,11 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
   const { min, max } = SETTINGS.maxBatchRows;
   const maxBatchRows = wholeNumber('--max-rows', options['max-rows'], min, max);
-  const format = oneOf('--format', options.format, DATA_FORMATS) ?? formatByEnding(file);
+  const columns = columnSpec(options);
+  const ofName = formatByEnding(file) ?? (columns.separator === undefined ? undefined : 'csv');
+  const format = oneOf('--format', options.format, DATA_FORMATS) ?? ofName;
   const outFormat = oneOf('--out-format', options['out-format'], FORMATS) ?? formatOfResults(options.out);
-  const spec = columnSpec(options);
+  const spec = format === 'csv' ? withSeparator(file, columns) : columns;
   const path = modelPath(model, options.models);
   if (options.out !== undefined) {
     await refuseMissingFolder(options.out);
@@ -165,10 +168,12 @@ function summaryText(
   const first = Object.entries(reasons).map(
     ([code, { line, error }]) => `\n${code}, first in ${place} ${line}: ${error}`,
   );
-  const mean = microBatches === 0 ? 0 : rows / microBatches;
+  const many = microBatches === 1 ? 'micro-batch' : 'micro-batches';
+  const runs =
+    microBatches === 0 ? '' : `; ${microBatches} ${many} of ${(rows / microBatches).toFixed(1)} rows on average`;
   return (
-    `${plural(lines, place)} in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ${scored} scored${failed.join('')}; ` +
-    `${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${mean.toFixed(1)} rows on average${first.join('')}`
+    `${plural(lines, place)} in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ` +
+    `${scored} scored${failed.join('')}${runs}${first.join('')}`
   );
 }
 

@@ -191,8 +191,12 @@ function cents(dollars: number): string {
 /** How many rows a month has, of which the costs are. */
 export function describeMonth({ question }: Pick<ProfileReport, 'question'>): string {
   const perSecond = rowsPerSecond(question);
-  const rows = Number((perSecond * SECONDS_A_MONTH).toPrecision(3));
-  return `A month of ${count(rows)} rows, ${Number(perSecond.toPrecision(3))} a second, in US dollars`;
+  return `A month of ${figures(perSecond * SECONDS_A_MONTH, 3)} rows, ${figures(perSecond, 3)} a second, in US dollars`;
+}
+
+/** 0.0412, 3.81, 1,230: so many digits, and all others 0. */
+function figures(value: number, digits: number): string {
+  return value.toLocaleString('en-US', { maximumSignificantDigits: digits });
 }
 
 type PricedForm = Dollars & { readonly name: string };
@@ -273,14 +277,14 @@ export function describeKnee({ knee, measured }: Pick<ProfileReport, 'knee' | 'm
 
 /** The traffic that was asked for. */
 export function describeQuestion({ trace, messagesPerSecond, budgetMs, messages }: SettingsQuestion): string {
-  const rate = `${Number(messagesPerSecond.toPrecision(3))} messages/s`;
+  const rate = `${figures(messagesPerSecond, 3)} messages/s`;
   const how = trace === undefined ? 'at random' : `as in the trace of ${trace.times.length}`;
   const packed = messages.requestsPerMessage === 1 ? '' : ` of ${plural(messages.requestsPerMessage, 'request')}`;
-  return `${rate}${packed} ${how}, 99 % to be answered within ${budgetMs} ms`;
+  return `${rate}${packed} ${how}, 99 % to be answered within ${count(budgetMs)} ms`;
 }
 
 export function describeBreakEven({ messagesPerSecond, cheaper, than }: SettingsAnswer['breakEvens'][number]): string {
-  return `From ${Number(messagesPerSecond.toPrecision(2))} messages/s on, ${cheaper} is cheaper than ${than}.`;
+  return `From ${figures(messagesPerSecond, 2)} messages/s on, ${cheaper} is cheaper than ${than}.`;
 }
 
 /** What holds of all figures, a sentence each. */

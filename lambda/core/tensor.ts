@@ -39,6 +39,9 @@ export function copyInto(target: TensorData, offset: number, source: TensorData)
   }
 }
 
+/** The class `Float16Array` where the compiler's `lib` has it: that of a program with this package may be older. */
+type Float16Class = typeof globalThis extends { readonly Float16Array: infer Class } ? Class : never;
+
 export type NumericArray =
   | Uint8Array
   | Uint16Array
@@ -46,7 +49,7 @@ export type NumericArray =
   | Int8Array
   | Int16Array
   | Int32Array
-  | Float16Array
+  | Float16Class['prototype']
   | Float32Array
   | Float64Array;
 export type BigIntArray = BigInt64Array | BigUint64Array;
@@ -63,7 +66,22 @@ class MissingFloat16Array {
   }
 }
 
-const FLOAT16_ARRAY: typeof Float16Array = globalThis.Float16Array ?? (MissingFloat16Array as never);
+/** A type with a name: what is inferred, declarations spell out. */
+interface Fp16 {
+  readonly kind: 'float';
+  readonly onnxType: 'float16';
+  readonly array: Float16Class;
+  readonly min: number;
+  readonly max: number;
+}
+
+const FP16: Fp16 = {
+  kind: 'float',
+  onnxType: 'float16',
+  array: globalThis.Float16Array ?? (MissingFloat16Array as never),
+  min: -65_504,
+  max: 65_504,
+};
 
 /** Open Inference Protocol datatypes, and how ONNX Runtime and JavaScript hold them. */
 export const DATATYPES = {
@@ -76,7 +94,7 @@ export const DATATYPES = {
   INT16: { kind: 'integer', onnxType: 'int16', array: Int16Array, min: -32_768, max: 32_767 },
   INT32: { kind: 'integer', onnxType: 'int32', array: Int32Array, min: -2_147_483_648, max: 2_147_483_647 },
   INT64: { kind: 'bigint', onnxType: 'int64', array: BigInt64Array, min: -(2n ** 63n), max: 2n ** 63n - 1n },
-  FP16: { kind: 'float', onnxType: 'float16', array: FLOAT16_ARRAY, min: -65_504, max: 65_504 },
+  FP16,
   FP32: {
     kind: 'float',
     onnxType: 'float32',

@@ -81,11 +81,13 @@ export async function planJob({ start }: PlanEvent, deps: PlanDependencies): Pro
   return { planKey: key, parts: parts.length, pieces: sumOf(parts, head.pieceBytes) };
 }
 
-async function createHead(start: JobStart, deps: PlanDependencies): Promise<JobHead> {
-  const { job, bucket, key, etag, bytes, folder, spec } = start;
+async function createHead(asked: JobStart, deps: PlanDependencies): Promise<JobHead> {
+  const { job, bucket, key, etag, bytes, folder } = asked;
   const { storage, models, partBytes, pieceBytes, now } = deps;
-  const lies = formatOf(key, spec);
-  refuseSeparator(key, lies.format, spec);
+  const lies = formatOf(key, asked.spec);
+  refuseSeparator(key, lies.format, asked.spec);
+  const spec = lies.format === 'csv' ? withSeparator(key, asked.spec) : asked.spec;
+  const start = { ...asked, spec };
   const model = await findModel(models, start);
   const { parts, ...found } = await (lies.format === 'parquet'
     ? layOutParquet(start, spec, model, deps)
@@ -315,38 +317,38 @@ export function matchColumns(model: Model, columns: readonly string[], spec: Spe
   const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
     const wanted = given.get(input.name) ?? [columnOf(input.name, columns)];
-    problems.push(...problemsOf(input, wanted, missing(wanted), columns));
+    if (missing(wanted).length === 0) problems.push(...problemsOf(input, wanted));
     const shape = shapeInModel(input, rowShape(input, wanted.length));
     return { input: input.name, datatype: input.datatype, shape, columns: wanted };
   });
-  const lost = missing(spec.keep ?? []);
-  if (lost.length > 0) problems.push(`keep: ${notAmong('columns of the file', columns, lost)}`);
-  if (problems.length > 0) throw new JobError('INVALID_JOB', `${problems.join('; ')}${separatorHint(columns, spec)}`);
+  const lacking = inputs.filter((input) => missing(input.columns).length > 0).map(({ input }) => input);
+  const hint = separatorHint(columns, spec);
+  const refuse = (what: string, lost: readonly string[], cure: string): void => {
+    if (lost.length > 0) problems.push(`${what}: ${notAmong('columns of the file', columns, lost)}${hint ?? cure}`);
+  };
+  const [name] = lacking;
+  const [what, each] = lacking.length === 1 ? [`input '${name}'`, 'it'] : ['inputs', 'each'];
+  const cure = `; say which columns make ${each} up: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
+  refuse(what, missing(inputs.flatMap((input) => input.columns)), cure);
+  refuse('keep', missing(spec.keep ?? []), '');
+  if (problems.length > 0) throw new JobError('INVALID_JOB', problems.join('; '));
   return inputs;
 }
 
 /** Columns that nobody finds are often one, with another character between them. */
-function separatorHint(columns: readonly string[], { separator }: Spec): string {
+function separatorHint(columns: readonly string[], { separator }: Spec): string | undefined {
   const found = [';', '\t', '|'].find((one) => columns.some((name) => name.includes(one)));
-  if (found === undefined || separator !== undefined) return '';
+  if (found === undefined || separator !== undefined) return undefined;
   return `; where ${found === '\t' ? 'a tab' : found} stands between the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
 }
 
-function problemsOf(
-  { name, shape }: TensorSpec,
-  columns: readonly string[],
-  missing: readonly string[],
-  there: readonly string[],
-): string[] {
-  const cure = `say which columns make it up: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
-  if (missing.length > 0) {
-    return [`input '${name}': ${notAmong('columns of the file', there, missing)}; ${cure}`];
-  }
+function problemsOf({ name, shape }: TensorSpec, columns: readonly string[]): string[] {
   const rest = shape.slice(1);
   const open = rest.filter((size) => typeof size === 'string').length;
   const elements = rest.reduce<number>((product, size) => product * (typeof size === 'string' ? 1 : size), 1);
   const fits = open === 0 ? columns.length === elements : open === 1 && columns.length % elements === 0;
   if (fits) return [];
+  const cure = `say which columns make it up: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
   return [
     `input '${name}': expected columns for a row of the shape [${rest.join(', ')}], got ${columns.length}; ${cure}`,
   ];
@@ -429,7 +431,7 @@ export async function countRows(storage: JobStorage, input: JobInput, spec: Spec
 
 const FORMAT_BY_ENDING: readonly (readonly [ending: RegExp, format: Format])[] = [
   [/\.(jsonl|ndjson|json)$/i, 'jsonl'],
-  [/\.csv$/i, 'csv'],
+  [/\.[ct]sv$/i, 'csv'],
   [/\.(parquet|pq)$/i, 'parquet'],
 ];
 const COMPRESSION_BY_ENDING: readonly (readonly [ending: RegExp, compression: Compression])[] = [
@@ -438,15 +440,21 @@ const COMPRESSION_BY_ENDING: readonly (readonly [ending: RegExp, compression: Co
 ];
 
 /** What the keys of inputs end in, for messages. */
-const KNOWN_ENDINGS = '.jsonl, .csv or .parquet, of the first two also with .gz or .zst';
+const KNOWN_ENDINGS = '.jsonl, .csv, .tsv or .parquet, of all but the last also with .gz or .zst';
 
 type FormatOfObject = Pick<JobHead, 'format' | 'compression'>;
+
+/** Of CSV, with what stands between its fields: a tab where its name says so. */
+export function withSeparator<S extends Pick<Spec, 'separator'>>(name: string, spec: S): S {
+  return spec.separator === undefined && /\.tsv(?:\.\w+)?$/i.test(name) ? { ...spec, separator: '\t' } : spec;
+}
 
 /** How rows lie in an object: as the spec says, else as its key ends. @throws JobError where neither tells */
 function formatOf(key: string, spec: Spec): FormatOfObject {
   const [ending, ended] = COMPRESSION_BY_ENDING.find(([pattern]) => pattern.test(key)) ?? [/$/, 'none'];
   const name = key.replace(ending, '');
-  const format = spec.format ?? FORMAT_BY_ENDING.find(([pattern]) => pattern.test(name))?.[1];
+  const ofName = FORMAT_BY_ENDING.find(([pattern]) => pattern.test(name))?.[1];
+  const format = spec.format ?? ofName ?? (spec.separator === undefined ? undefined : 'csv');
   if (format !== undefined) return { format, compression: spec.compression ?? ended };
   throw new JobError(
     'INVALID_JOB',

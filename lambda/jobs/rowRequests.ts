@@ -160,7 +160,8 @@ export function parseCell(text: string): number | bigint | boolean | undefined {
 /** Why a cell is refused. */
 export function refusal(column: string, datatype: Datatype, cell: unknown): string {
   const expected = `column '${column}': expected a value of ${datatype}`;
-  if (!isEmpty(cell)) return `${expected}, got ${preview(cell)}; fix that row`;
+  const cure = /^-?\d+,\d+$/.test(String(cell)) ? 'write decimals behind a point' : 'fix that row';
+  if (!isEmpty(cell)) return `${expected}, got ${preview(cell)}; ${cure}`;
   return `${expected}, got an empty cell; fix that row, or say what empty cells become, as with --missing nan`;
 }
 

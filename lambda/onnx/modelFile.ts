@@ -235,6 +235,9 @@ const MAX_VALUES = 2048;
 /** Attributes with the values at which an operator decides, or which it knows. */
 const NUMBERS_THAT_TELL = new Set(['nodes_values', 'keys_floats', 'keys_int64s', 'cats_int64s']);
 
+/** Its words, such as BRANCH_LEQ, are no values of rows. */
+const MODES_OF_TREES = 'nodes_modes';
+
 /**
  * The operators of a model, those of its functions, loops and branches among them, and the values that they know. Weights
  * are skipped, not read: 300 MB take 2 ms as one tensor, 150 as 2,000 of them.
@@ -288,7 +291,7 @@ function readAttribute(bytes: Buffer, found: Found): { readonly name: string; re
   for (const field of fieldsIn(bytes)) {
     if (field.number === ATTRIBUTE.name) name = bytes.toString('utf8', field.start, field.end);
     else if (field.number === ATTRIBUTE.integer) integer = field.value;
-    else if (field.number === ATTRIBUTE.strings) addWord(bytes, field, found);
+    else if (field.number === ATTRIBUTE.strings && name !== MODES_OF_TREES) addWord(bytes, field, found);
     else if (field.number === ATTRIBUTE.tensor) readTensor(bytes, field, found);
     else if (field.number === ATTRIBUTE.graph || field.number === ATTRIBUTE.graphs) readBody(bytes, field, found);
     else if (NUMBERS_THAT_TELL.has(name)) addNumbers(bytes, field, found.numbers);

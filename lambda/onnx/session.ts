@@ -175,6 +175,7 @@ export async function openWithProviders(
     const devices = fallback.takesDevices(first) ? spec.devices : undefined;
     return { session: await openSession({ ...spec, devices }, stuckRuns), providers, devices };
   } catch (cause) {
+    if (messageOf(cause).includes("package 'onnxruntime-node'")) throw new Error(NO_RUNTIME, { cause });
     if (cause instanceof UnknownProviderError) throw new Error(`${path}: ${cause.message}`, { cause });
     if (nameOf(first) === 'cpu' || !(await opensOnCpu(spec))) {
       throw new Error(`${path}: cannot be loaded: ${explainLoadError(messageOf(cause))}`, { cause });
@@ -319,11 +320,13 @@ async function open(thread: SessionThread, spec: SessionSpec): Promise<OpenMetad
   return { ...(await thread.call('open', spec)), libraryMs };
 }
 
+/** npm says nothing of an optional package that it leaves out. */
+const NO_RUNTIME =
+  'expected the package onnxruntime-node, got none: npm leaves it out where its CUDA libraries cannot be fetched; ' +
+  'run npm install onnxruntime-node --onnxruntime-node-install=skip (for CPU)';
+
 /** What is wrong, in words, and what to do: ONNX Runtime itself says `Unsupported data type: 16`. */
 function explainLoadError(message: string): string {
-  if (message.includes("package 'onnxruntime-node'")) {
-    return `${message}; run npm install onnxruntime-node --onnxruntime-node-install=skip (for CPU)`;
-  }
   if (/Type Error: Type/.test(message)) {
     return `${message}; columns of different types meet there: export all numbers as float32 (docs/recipes.md, A pipeline over a table)`;
   }

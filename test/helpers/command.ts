@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import { createServer } from 'node:net';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
@@ -77,15 +77,29 @@ interface Ended {
 
 export type RunningDev = Awaited<ReturnType<typeof startDev>>;
 
-/** Starts `npm run dev`'s script on a free port and waits for its first line. */
-export async function startDev(args: readonly string[] = [], options: CommandOptions = {}) {
-  const child = start('cli/dev.ts', ['--port', '0', ...args], options);
+const DEV = ['cli/dev.ts'];
+
+/**
+ * Starts `npm run dev`'s script on a free port and waits for its first line.
+ *
+ * @param options.command in place of that script, such as that of a package
+ */
+export async function startDev(
+  args: readonly string[] = [],
+  { command = DEV, ...options }: CommandOptions & { readonly command?: readonly string[] } = {},
+) {
+  const [script = '', ...before] = command;
+  const child = start(script, [...before, '--port', '0', ...args], options);
   const ended = once(child, 'close').then(([code, signal]): Ended => ({ code, signal }));
   const messages = createInterface({ input: child.stderr as NodeJS.ReadableStream });
   const said: string[] = [];
   messages.on('line', (line) => said.push(line));
   const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
-  const [firstLine] = (await once(lines, 'line')) as [string];
+  const died = ended.then((): never => {
+    throw new Error(`expected the first line of dev, it ended:\n${said.join('\n')}`);
+  });
+  died.catch(() => {});
+  const [firstLine] = (await Promise.race([once(lines, 'line'), died])) as [string];
   const stack: DevStack = JSON.parse(firstLine);
   return {
     stack,
@@ -111,7 +125,7 @@ export async function startDev(args: readonly string[] = [], options: CommandOpt
 
 function start(script: string, args: readonly string[], options: CommandOptions): ChildProcess {
   const { env = {}, cwd = REPOSITORY, stdoutFile } = options;
-  const path = fileURLToPath(new URL(`../../${script}`, import.meta.url));
+  const path = resolve(REPOSITORY, script);
   const stdout = stdoutFile === undefined ? 'pipe' : openSync(stdoutFile, 'w');
   const child = spawn(process.execPath, [path, ...args], {
     cwd,

@@ -1,19 +1,25 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync } from 'node:fs';
-import { cp, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { hungryModel, putModel } from '../contract/cli/models.ts';
 import {
+  ask,
   docPage,
   type Finished,
+  freePort,
+  jsonLines,
   LOWEST,
   LOWEST_MAJOR,
   MANIFEST,
   outcomeOf,
   pretendingToBe,
   REPOSITORY,
+  runScript,
+  startDev,
   TOO_LOW,
 } from '../helpers/command.ts';
 import { blocksOf } from './recipes/blocks.ts';
@@ -55,6 +61,15 @@ describe('the packed package', () => {
     );
     expect(entries.filter((name) => /\.ts$/.test(name) && !/\.d\.ts$/.test(name))).toEqual([]);
     expect(entries.filter((name) => /^(test|models|infra|bench)\b/.test(name))).toEqual([]);
+  });
+
+  it('declares nothing that an older library of types does not know', async () => {
+    const declarations = (await readdir(installed, { recursive: true })).filter((name) => name.endsWith('.d.ts'));
+    const texts = await Promise.all(declarations.map((name) => readFile(join(installed, name), 'utf8')));
+    expect(texts.length).toBeGreaterThan(50);
+    // Those of Node that are installed here bring it along; those of Node 22 do not.
+    const newer = /(?<!\{\s*readonly |`)\bFloat16Array/;
+    expect(declarations.filter((_, index) => newer.test(texts[index] ?? ''))).toEqual([]);
   });
 
   it('gives a consumer the client with its types', async () => {
@@ -154,6 +169,32 @@ describe('the packed package', () => {
     expect(JSON.parse(stdout)).toMatchObject({ message_id: '1', model_name: 'digits', predictions: [{}] });
   });
 
+  it('serves the models of the folder that it is run in, on the port that is asked for', async () => {
+    const root = join(folder, 'shop-models');
+    const [command, port] = [join(installed, 'cli', 'bin.js'), await freePort()];
+    await putModel(join(root, 'models'), 'own', hungryModel());
+    const dev = await startDev(['--port', `${port}`, '--batch-size', '1', '--window', '0'], {
+      cwd: root,
+      command: [command, 'dev'],
+    });
+    await dev.says(/^ready for own\/1; Ctrl-C stops$/);
+    await writeFile(join(root, 'stack.json'), dev.firstLine);
+    await writeFile(join(root, 'in.jsonl'), '{"id":"a","model_name":"own","instances":[{"x":[7],"room":[1]}]}\n');
+    const batchscore = (...args: string[]) => runScript(command, [...args, '--stack', 'stack.json'], { cwd: root });
+
+    expect(await batchscore('submit', 'in.jsonl')).toMatchObject({ code: 0, stderr: '' });
+    expect(await batchscore('collect', 'in.jsonl.ids', '--out', 'out.jsonl')).toMatchObject({ code: 0, stderr: '' });
+    const [result] = jsonLines(await readFile(join(root, 'out.jsonl'), 'utf8'));
+    expect(result).toMatchObject({ id: 'a', model_name: 'own', predictions: [[7]] });
+    expect(dev.stack.endpoint).toBe(`http://127.0.0.1:${port}`);
+    // The page and what it consists of, which no compiler sees.
+    const page = await ask(dev.stack.page ?? '', {});
+    const parts = [...page.text.matchAll(/(?:href|src)="(\/[^"]+)"/g)].map(([, path = '']) => path);
+    const answers = await Promise.all(parts.map((path) => ask(dev.stack.page ?? '', { path })));
+    expect([parts.length, answers.map(({ status }) => status)]).toEqual([5, answers.map(() => 200)]);
+    expect(await dev.interrupt()).toBe(0);
+  });
+
   it('measures a model, in processes of compiled code', async () => {
     const model = join(REPOSITORY, 'models', 'digits');
     const args = ['profile', model, '--max-rows', '2', '--seconds', '1', '--no-write', '--json'];
@@ -184,11 +225,19 @@ describe('the packed package', () => {
       expect(stdout).toMatch(`Usage: batchscore ${name} `);
     });
 
+    it('says in one sentence what `dev` lacks', async () => {
+      const { code, stdout, stderr } = await batchscore('dev');
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      expect(stderr).toMatch(/^batchscore: dev: expected [^\n]*, got none; run npm install --save-dev fauxqs\n$/);
+    });
+
     it('says in one sentence what `score` lacks', async () => {
       await writeFile(join(bare, 'in.jsonl'), '{}\n');
       const { code, stdout, stderr } = await batchscore('score', join(REPOSITORY, 'models', 'digits'), 'in.jsonl');
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-      expect(stderr).toMatch(/^batchscore: .*; run npm install onnxruntime-node [^\n]*\n$/);
+      expect(stderr).toMatch(
+        /^batchscore: expected the package onnxruntime-node, got none: [^\n]*; run npm install onnxruntime-node [^\n]*\n$/,
+      );
     });
   });
 
@@ -223,9 +272,10 @@ function majorOf(version: string): number {
   return Number(version.split('.')[0]);
 }
 
+/** Declarations of packages too, and for a program whose `lib` is older than this repository's. */
 async function typecheck(folder: string, file: string): Promise<void> {
-  const strict = '--noEmit --strict --skipLibCheck --module nodenext --target es2024 --types node'.split(' ');
-  const types = ['--typeRoots', join(REPOSITORY, 'node_modules', '@types'), '--lib', 'esnext'];
+  const strict = '--noEmit --strict --module nodenext --target es2022 --lib es2023 --types node'.split(' ');
+  const types = ['--typeRoots', join(REPOSITORY, 'node_modules', '@types')];
   const tsc = join(REPOSITORY, 'node_modules', 'typescript', 'bin', 'tsc');
   await run(process.execPath, [tsc, ...strict, ...types, file], { cwd: folder });
 }

@@ -150,7 +150,8 @@ describe('batchscore score', () => {
     const FILES: readonly (readonly [string, () => Buffer | string, readonly string[]])[] = [
       ['in.csv', () => csvOf(','), []],
       ['semicolons.csv', () => csvOf(';'), ['--separator', ';']],
-      ['tabs.csv', () => csvOf('\t'), ['--separator', 'tab']],
+      ['tabs.txt', () => csvOf('\t'), ['--separator', 'tab']],
+      ['in.tsv', () => csvOf('\t'), []],
       ['in.jsonl', () => TABLE.map((row) => JSON.stringify(row)).join('\n'), []],
       ['in.parquet', parquet, []],
     ];

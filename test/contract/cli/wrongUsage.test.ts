@@ -32,6 +32,7 @@ describe('wrong usage', () => {
     const jobs = { jobStateMachine: 'arn:aws:states:us-east-1:000000000000:stateMachine:jobs', jobBucket: 'jobs' };
     const files = {
       'customers.csv': 'customer_id,a,b\n1,2,3\n',
+      'customers.txt': 'customer_id,a,b\n1,2,3\n',
       'rows.jsonl': '{"imag":[1],"customer_id":1}\n',
       'cut.jsonl': `${readFileSync(REQUESTS, 'utf8').slice(0, 150)}`,
       'nan.jsonl': '{"model_name":"digits","instances":[[NaN]]}\n',
@@ -66,6 +67,7 @@ describe('wrong usage', () => {
   it.each([
     ['score digits @customers.csv --inputs image=p0..p63', 1, ['--inputs image=', '"customer_id", "a", "b"']],
     ['score digits @customers.csv --keep customer', 1, ['keep', 'did you mean "customer_id"?']],
+    ['score digits @customers.txt', 1, ['--format csv']],
     ['score digits @rows.jsonl', 1, ['--inputs image=', 'did you mean "imag"?']],
     ['score digits @rows.jsonl --inputs image=imag --keep customer', 1, ['keep', 'did you mean "customer_id"?']],
     [`score models/digit ${REQUESTS}`, 1, ['did you mean models/digits?']],

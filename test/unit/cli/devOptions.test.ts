@@ -20,7 +20,7 @@ describe('what npm run dev is told', () => {
     [{ BATCHSCORE_BATCH_SIZE: '10001' }, /BATCHSCORE_BATCH_SIZE: expected a whole number from 1 to 10000/],
     [
       { BATCHSCORE_WINDOW_SECONDS: '0' },
-      /--window: windowSeconds: expected at least 1 with a batchSize above 10, got 0/,
+      /^--window: expected at least 1 with a --batch-size above 10, got 0 with --batch-size 100; raise --window or/,
     ],
   ])('is refused where AWS would refuse it: %j', (env, message) => {
     expect(() => batchingFrom(undefined, undefined, env)).toThrow(message);

@@ -93,7 +93,9 @@ describe('a job of CSV', () => {
     const csv = 'x0;x1;n;b;t\n1,5;2;1;1;"a;b"\n1.5;;;1;\n';
     const rows = await scored(csv, { inputs: INPUTS, separator: ';', missing: '0' });
     expect(rows.map(valuesOf)).toEqual([['INVALID_DATA'], [[1.5, 0], [0], [true], ['']]]);
-    expect(rows[0]?.error).toBe(`column 'x0': expected a value of FP64, got "1,5"; fix that row`);
+    const tabs = await scored('x0\tx1\tn\tb\tt\n1.5\t2\t1\t1\ta,b\n', { inputs: INPUTS }, ECHO, 'in/a.tsv');
+    expect(tabs.map(valuesOf)).toEqual([[[1.5, 2], [1], [true], ['a,b']]]);
+    expect(rows[0]?.error).toBe(`column 'x0': expected a value of FP64, got "1,5"; write decimals behind a point`);
   });
 
   it('may be plain objects, one a line, as pandas writes them', async () => {
@@ -142,6 +144,12 @@ describe('a job of CSV', () => {
       'x0,n,b,t\n',
       { inputs: INPUTS },
       /input 'x': expected columns of the file \("x0", "n", "b", "t"\), got "x1".*; say which/,
+    ],
+    [
+      'x0;x1;n;b;t\n',
+      { inputs: INPUTS },
+      // The header once, however many inputs find nothing in it.
+      /^inputs: expected columns of the file \("x0;x1;n;b;t"\), got "x0", "x1", "n", "b", "t"; where ; stands between the columns, add --separator ';'$/,
     ],
     ['x,n,b,t\n', {}, /input 'x': expected columns for a row of the shape \[2\], got 1; /],
     ['x0,x1,n,b,t\n', { inputs: INPUTS, keep: ['z'] }, /keep: expected columns of the file \(.*"t"\), got "z"/],

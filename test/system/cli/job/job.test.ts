@@ -107,8 +107,12 @@ describe('batchscore job', () => {
     const { code, stdout } = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--inputs', 'y=x', '--wait');
     expect(code).toBe(1);
     expect(stdout).toMatch(
-      /has failed, not planned yet: INVALID_JOB: inputs: expected inputs of the model \(x\), got "y"; batchscore job resume .* goes on\n$/,
+      /has failed, not planned yet: INVALID_JOB: inputs: expected inputs of the model \(x\), got "y"; correct that and submit it again, or batchscore job resume \w+ tries it as it was\n$/,
     );
+    // Whoever submits the same again is told once how it stands.
+    const again = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--inputs', 'y=x', '--wait');
+    expect(again.stdout.match(/has failed/g)).toHaveLength(1);
+    expect(again.stdout).toMatch(/was submitted before;.* --again scores the file anew\n/);
   });
 
   it.each([

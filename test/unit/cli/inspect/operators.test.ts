@@ -91,4 +91,13 @@ describe('the operators that matter', () => {
     const path = fileOf([node('MatMul'), node('Softmax'), node('Relu')]);
     expect(notableOperators(readOnnxFile(path).operators, await readGraph(path), false)).toEqual([]);
   });
+
+  it('knows the words of vocabularies, of which requests are made up, and not those of how trees branch', () => {
+    const ml = (op: string, attributes: GraphNode['attributes']) => node(op, { domain: 'ai.onnx.ml', attributes });
+    const nodes = [
+      ml('LabelEncoder', { keys_strings: ['red', 'blue'] }),
+      ml('TreeEnsembleRegressor', { nodes_modes: ['BRANCH_LEQ', 'LEAF'] }),
+    ];
+    expect(readGraph(fileOf(nodes)).words).toEqual(['red', 'blue']);
+  });
 });

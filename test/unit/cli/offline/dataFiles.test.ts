@@ -179,7 +179,7 @@ describe('lines of JSON', () => {
     ['{"instances":[[1]]}', 'requests'],
     ['{"model_name":"line","x":1}', 'requests'],
     ['[{"x":1}]', 'requests'],
-    ['nope', 'requests'],
+    ['nope\n[{"x":1}]', 'requests'],
     ['{}\n{"x":1}', 'objects'],
     ['nope\n{"x":1}', 'objects'],
   ])('that begin with %j are %s', async (file, kind) => {
