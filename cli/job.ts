@@ -1,6 +1,3 @@
-import { rename, rm } from 'node:fs/promises';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { Batchscore, JobOptions, JobStatus } from '../client/index.ts';
 import { PRICES, type Prices } from '../infra/priceList.ts';
@@ -14,7 +11,7 @@ import { COLUMN_OPTIONS, columnSpec, knownName, oneOf, parseCommand, UsageError,
 import { connectToJobs, JOB_DEPLOYMENT_HELP, JOB_DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { createResultFile, formatOfResults } from './offline/resultFiles.ts';
 import { listenForInterruption, progressBar } from './terminal.ts';
-import { openOutput, refuseFolder } from './textFiles.ts';
+import { refuseFolder, writeWhole } from './textFiles.ts';
 
 const HELP = `Usage: batchscore job ACTION [arguments] [options]
 
@@ -281,7 +278,6 @@ async function resumeJob(args: readonly string[]): Promise<number> {
   });
 }
 
-/** The file has its name once it is whole. */
 async function fetchResults(args: readonly string[]): Promise<number> {
   const { options, positionals } = parseCommand(args, ['JOB'], {
     ...OPTIONS,
@@ -294,19 +290,15 @@ async function fetchResults(args: readonly string[]): Promise<number> {
   if (out === undefined) throw new UsageError('expected --out FILE, got none');
   await refuseFolder(out);
   const { client, close, s3, bucket } = await connectToJobs(options);
-  const unfinished = `${out}.part`;
   const { signal, exitCode, finished } = listenForInterruption('nothing', () => {});
   try {
     const status = await client.jobs.status(job);
     const lines = client.jobs.results(job);
     const results = format === 'jsonl' ? lines : tableOf(lines, format, await headOf({ s3, bucket }, status));
-    const file = (await openOutput(unfinished, 'w')).createWriteStream();
-    await pipeline(Readable.from(results, { objectMode: false }), file, { signal });
-    await rename(unfinished, out);
+    await writeWhole(out, results, signal);
     print(options.json, { ...status, out }, `the results are in ${out}; ${describe(status)}`);
     return exitCodeOf(status);
   } catch (error) {
-    await rm(unfinished, { force: true });
     if (!signal.aborted) throw error;
     return exitCode() ?? 1;
   } finally {
