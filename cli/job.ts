@@ -1,20 +1,28 @@
-import { rename, rm } from 'node:fs/promises';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { WriteStream } from 'node:tty';
 import { HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { Batchscore, JobOptions, JobStatus } from '../client/index.ts';
 import { PRICES, type Prices } from '../infra/priceList.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';
+import { type Clock, SYSTEM_CLOCK } from '../lambda/core/concurrency.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../lambda/core/limits.ts';
 import { readHead } from '../lambda/jobs/jobObjects.ts';
 import { COMPRESSIONS, FORMATS, type Format } from '../lambda/jobs/jobTypes.ts';
 import { countRows } from '../lambda/jobs/planJob.ts';
-import { COLUMN_OPTIONS, columnSpec, knownName, oneOf, parseCommand, UsageError, wholeNumber } from './arguments.ts';
+import {
+  COLUMN_OPTIONS,
+  columnSpec,
+  knownName,
+  oneOf,
+  parseCommand,
+  type Streams,
+  UsageError,
+  wholeNumber,
+} from './arguments.ts';
 import { connectToJobs, JOB_DEPLOYMENT_HELP, JOB_DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { createResultFile, formatOfResults } from './offline/resultFiles.ts';
 import { listenForInterruption, progressBar } from './terminal.ts';
-import { openOutput, refuseFolder } from './textFiles.ts';
+import { refuseFolder, writeWhole } from './textFiles.ts';
 
 const HELP = `Usage: batchscore job ACTION [arguments] [options]
 
@@ -73,12 +81,21 @@ const ACTIONS = {
   cancel: cancelJob,
   resume: resumeJob,
   fetch: fetchResults,
-} satisfies Readonly<Record<string, (args: readonly string[]) => Promise<number>>>;
+} satisfies Readonly<Record<string, (args: readonly string[], telling: Telling) => Promise<number>>>;
 
 const NAMES = Object.keys(ACTIONS) as (keyof typeof ACTIONS)[];
 
-async function run([name, ...args]: readonly string[]): Promise<number> {
-  return ACTIONS[knownName('an action', name, NAMES)](args);
+/** Where, and by what time, it is told how far a job is. */
+interface Telling extends Pick<Streams, 'stderr'> {
+  readonly clock: Clock;
+}
+
+async function run(
+  [name, ...args]: readonly string[],
+  { stderr }: Pick<Streams, 'stderr'> = process,
+  clock = SYSTEM_CLOCK,
+): Promise<number> {
+  return ACTIONS[knownName('an action', name, NAMES)](args, { stderr, clock });
 }
 
 export const job = { help: HELP, run };
@@ -99,7 +116,7 @@ const SUBMIT_OPTIONS = {
   memory: { type: 'string', default: String(JOB_MEMORY_MB.default) },
 } as const;
 
-async function submitJob(args: readonly string[]): Promise<number> {
+async function submitJob(args: readonly string[], telling: Telling): Promise<number> {
   const { options, positionals } = parseCommand(args, ['s3://BUCKET/KEY'], SUBMIT_OPTIONS);
   const [uri = ''] = positionals;
   const { min, max } = JOB_RANGES.concurrency;
@@ -127,7 +144,7 @@ async function submitJob(args: readonly string[]): Promise<number> {
         submitted,
         `${job} ${was}; results go to s3://${bucket}/${folder}${stands}${isNew ? '' : '; --again scores the file anew'}`,
       );
-    if (options.wait) return await waitAndReport(client, job, options.json, options.json ? undefined : tell);
+    if (options.wait) return await waitAndReport(client, job, options.json, telling, options.json ? undefined : tell);
     tell();
     return 0;
   } finally {
@@ -214,8 +231,8 @@ async function showStatus(args: readonly string[]): Promise<number> {
   });
 }
 
-async function waitForJob(args: readonly string[]): Promise<number> {
-  return withJob(args, (client, job, json) => waitAndReport(client, job, json));
+async function waitForJob(args: readonly string[], telling: Telling): Promise<number> {
+  return withJob(args, (client, job, json) => waitAndReport(client, job, json, telling));
 }
 
 /** Where there is no terminal to draw a bar on. */
@@ -231,10 +248,11 @@ async function waitAndReport(
   client: Batchscore,
   job: string,
   json: boolean,
+  { stderr, clock }: Telling,
   begin: () => void = () => {},
 ): Promise<number> {
   let bar: ReturnType<typeof progressBar> | undefined;
-  let saidAt = Date.now();
+  let saidAt = clock.now();
   const stopBar = (): void => bar?.stop();
   const { signal, exitCode, finished } = listenForInterruption('nothing: the job goes on', stopBar);
   begin();
@@ -243,9 +261,10 @@ async function waitAndReport(
       signal,
       onStatus(status) {
         const { state, pieces } = status;
-        if (!process.stderr.isTTY && state === 'running' && Date.now() - saidAt >= SAY_EVERY_MS) {
-          saidAt = Date.now();
-          process.stderr.write(`${describe(status)}\n`);
+        const now = clock.now();
+        if (!(stderr instanceof WriteStream) && state === 'running' && now - saidAt >= SAY_EVERY_MS) {
+          saidAt = now;
+          stderr.write(`${describe(status)}\n`);
         }
         if (pieces?.all === undefined) return;
         bar ??= progressBar('scoring', pieces.all, 'count');
@@ -257,7 +276,7 @@ async function waitAndReport(
     return exitCodeOf(status);
   } catch (error) {
     if (!signal.aborted) throw error;
-    process.stderr.write(`stopped waiting; the job goes on. batchscore job cancel ${job} ends it\n`);
+    stderr.write(`stopped waiting; the job goes on. batchscore job cancel ${job} ends it\n`);
     return exitCode() ?? 1;
   } finally {
     stopBar();
@@ -281,7 +300,6 @@ async function resumeJob(args: readonly string[]): Promise<number> {
   });
 }
 
-/** The file has its name once it is whole. */
 async function fetchResults(args: readonly string[]): Promise<number> {
   const { options, positionals } = parseCommand(args, ['JOB'], {
     ...OPTIONS,
@@ -294,19 +312,15 @@ async function fetchResults(args: readonly string[]): Promise<number> {
   if (out === undefined) throw new UsageError('expected --out FILE, got none');
   await refuseFolder(out);
   const { client, close, s3, bucket } = await connectToJobs(options);
-  const unfinished = `${out}.part`;
   const { signal, exitCode, finished } = listenForInterruption('nothing', () => {});
   try {
     const status = await client.jobs.status(job);
     const lines = client.jobs.results(job);
     const results = format === 'jsonl' ? lines : tableOf(lines, format, await headOf({ s3, bucket }, status));
-    const file = (await openOutput(unfinished, 'w')).createWriteStream();
-    await pipeline(Readable.from(results, { objectMode: false }), file, { signal });
-    await rename(unfinished, out);
+    await writeWhole(out, results, signal);
     print(options.json, { ...status, out }, `the results are in ${out}; ${describe(status)}`);
     return exitCodeOf(status);
   } catch (error) {
-    await rm(unfinished, { force: true });
     if (!signal.aborted) throw error;
     return exitCode() ?? 1;
   } finally {

@@ -1,7 +1,8 @@
 import { constants, createReadStream, type ReadStream, type Stats } from 'node:fs';
-import { access, type FileHandle, open, stat } from 'node:fs/promises';
+import { access, type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { addAbortSignal, pipeline, type Readable } from 'node:stream';
+import { pipeline as pipelineDone } from 'node:stream/promises';
 import { getSystemErrorMessage } from 'node:util';
 import { createGunzip } from 'node:zlib';
 import { hasCode } from '../lambda/aws/awsError.ts';
@@ -24,6 +25,42 @@ export async function openOutput(path: string, flags: 'a' | 'w'): Promise<FileHa
     const reason = systemReason(cause) ?? String(cause);
     throw notWritable(path, reason, cause);
   }
+}
+
+/**
+ * Writes a file that has its name once it is whole: what lay there is left as it was where that fails. A pipe or a
+ * device is written as it comes.
+ *
+ * @throws Error saying why it cannot be written
+ */
+export async function writeWhole(
+  path: string,
+  chunks: AsyncIterable<string | Uint8Array>,
+  signal?: AbortSignal,
+): Promise<void> {
+  const there = await stat(path).catch(() => undefined);
+  if (there !== undefined && !there.isFile()) {
+    return await pipelineDone(chunks, (await openOutput(path, 'w')).createWriteStream(), { signal });
+  }
+  const unfinished = await unfinishedPath(path);
+  const file = (await openOutput(unfinished, 'w')).createWriteStream();
+  try {
+    await pipelineDone(chunks, file, { signal });
+    await rename(unfinished, await targetOf(path));
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    throw error;
+  }
+}
+
+/** Where a file lies until it is whole. */
+export async function unfinishedPath(path: string): Promise<string> {
+  return `${await targetOf(path)}.part`;
+}
+
+/** What a link leads to. */
+function targetOf(path: string): Promise<string> {
+  return realpath(path).catch(() => path);
 }
 
 /**

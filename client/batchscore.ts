@@ -89,8 +89,9 @@ export class Batchscore {
   /**
    * Yields the results of these message IDs as they come, each once, and ends when all have come. A request that was
    * not scored is a result with `error`. An ID with a position yields the result of that request, one without a position
-   * all that its message holds. A result is deleted from the result queue once the next one is asked for;
-   * leaving the loop early leaves the rest on the queue.
+   * all that its message holds. A result is deleted from the result queue once the next one is asked for,
+   * or the loop is left, also by an error: keep it before anything can fail. Leaving the loop early leaves the rest on
+   * the queue. Whoever calls `next` itself gives the result in hand back by calling `throw`.
    *
    * @throws TypeError when an ID is none that `submit` gives
    * @throws CollectTimeoutError when not all came within `timeoutMs`, with the message IDs that are missing

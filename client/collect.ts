@@ -43,7 +43,7 @@ export async function* collect(
   }
 }
 
-/** Removes from `missing` what has come. */
+/** Removes from `missing` what has come. A result is taken unless its caller throws into the generator. */
 async function* collectUntil(
   ended: AbortSignal,
   missing: Set<string>,
@@ -54,10 +54,15 @@ async function* collectUntil(
     while (missing.size > 0) {
       const arrival = await waiting.next();
       missing.delete(arrival.result.messageId);
+      let isTaken = true;
       try {
         yield arrival.result;
+      } catch (error) {
+        isTaken = false;
+        throw error;
       } finally {
-        arrival.accept();
+        if (isTaken) arrival.accept();
+        else arrival.giveBack();
       }
     }
   } finally {

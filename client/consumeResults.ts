@@ -92,8 +92,11 @@ export function consumeResults(
       try {
         await consumeRecord(record);
       } catch (error) {
+        const behind = records.slice(index + 1).map(({ messageId }) => messageId);
         await report(onFailure, error, record.messageId);
-        return records.slice(index).map(({ messageId }) => messageId);
+        const why = `not consumed: it is behind ${record.messageId} of its message group, which goes back to the queue`;
+        for (const recordId of behind) await report(onFailure, new Error(why, { cause: error }), recordId);
+        return [record.messageId, ...behind];
       }
     }
     return [];

@@ -55,12 +55,18 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { signal, exitCode, finished } = listenForInterruption('what was received', bar.stop);
   try {
     const { wanted, collected } = sortOut(messageIds, results.messageIds);
-    for await (const result of client.collect(wanted, { timeoutMs, signal, collected })) {
+    const arriving = client.collect(wanted, { timeoutMs, signal, collected });
+    for (let next = await arriving.next(); !next.done; next = await arriving.next()) {
+      const result = next.value;
       if (results.messageIds.has(result.messageId)) continue;
       // Could not be fetched now: it is still there for the next time.
       if ('error' in result && result.error.retryable) continue;
-      // A result leaves the queue when the next one is asked for: by then it is in the file.
-      await results.append(resultText(result));
+      // A result leaves the queue when the next one is asked for: by then it is in the file, or else given back.
+      try {
+        await results.append(resultText(result));
+      } catch (error) {
+        await arriving.throw(error);
+      }
       bar.update(results.messageIds.size, results.failed());
     }
   } catch (error) {

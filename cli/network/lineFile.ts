@@ -1,5 +1,5 @@
 import { createReadStream, existsSync } from 'node:fs';
-import { type FileHandle, open, stat } from 'node:fs/promises';
+import { open, stat } from 'node:fs/promises';
 import * as z from 'zod';
 import { hasCode } from '../../lambda/aws/awsError.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
@@ -24,34 +24,28 @@ export async function openLineFile(
   read: (line: string) => void,
 ): Promise<LineFile> {
   const size = await sizeOf(path);
-  const unfinished = await readWholeLines(path, size, beginnings, read);
+  const wholeBytes = await readWholeLines(path, size, beginnings, read);
   const file = await openOutput(path, 'a');
-  if (unfinished !== '') await file.truncate(size - Buffer.byteLength(unfinished));
+  if (wholeBytes < size) await file.truncate(wholeBytes);
   return { append: (text) => file.appendFile(text), close: () => file.close() };
 }
 
-/** @returns the last line where it was cut short, else nothing */
+/** @returns the bytes of the whole lines */
 async function readWholeLines(
   path: string,
   size: number,
   beginnings: readonly string[],
   read: (line: string) => void,
-): Promise<string> {
-  if (size === 0) return '';
-  const endsWhole = await endsWithNewline(path, size);
-  let last: string | undefined;
-  let number = 0;
-  for await (const line of linesOf(createReadStream(path))) {
-    if (last !== undefined) readWhole(last, number, path, read);
-    last = line;
-    number += 1;
+): Promise<number> {
+  const { wholeBytes, tail } = await splitTail(path, size);
+  let number = 1;
+  if (wholeBytes > 0) {
+    for await (const line of linesOf(createReadStream(path, { end: wholeBytes - 1 }))) {
+      readWhole(line, number, path, read);
+      number += 1;
+    }
   }
-  const tail = last ?? '';
-  if (endsWhole) {
-    readWhole(tail, number, path, read);
-    return '';
-  }
-  if (beginnings.some((beginning) => tail.startsWith(beginning) || beginning.startsWith(tail))) return tail;
+  if (beginnings.some((beginning) => tail.startsWith(beginning) || beginning.startsWith(tail))) return wholeBytes;
   throw new Error(`${path}: line ${number}: ${notOurs(beginnings)}`);
 }
 
@@ -79,12 +73,22 @@ async function sizeOf(path: string): Promise<number> {
 }
 
 const NEWLINE = 10;
+const BLOCK_BYTES = 65_536;
 
-async function endsWithNewline(path: string, size: number): Promise<boolean> {
-  const file: FileHandle = await open(path);
+/** Where the last line ends, and how what follows it begins, a character for each byte: it may be cut within a character. */
+async function splitTail(path: string, size: number): Promise<{ wholeBytes: number; tail: string }> {
+  if (size === 0) return { wholeBytes: 0, tail: '' };
+  const file = await open(path);
   try {
-    const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
-    return buffer[0] === NEWLINE;
+    let tail = '';
+    for (let end = size; end > 0; end -= BLOCK_BYTES) {
+      const start = Math.max(0, end - BLOCK_BYTES);
+      const { buffer } = await file.read(Buffer.alloc(end - start), 0, end - start, start);
+      const newline = buffer.lastIndexOf(NEWLINE);
+      tail = buffer.toString('latin1', newline + 1) + tail.slice(0, BLOCK_BYTES);
+      if (newline >= 0) return { wholeBytes: start + newline + 1, tail };
+    }
+    return { wholeBytes: 0, tail };
   } finally {
     await file.close();
   }

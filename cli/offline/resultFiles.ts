@@ -143,15 +143,16 @@ interface ResultColumn {
  * @param kept the columns that are carried along
  */
 function resultColumns(given: Outputs, kept: readonly string[]) {
-  const names = new Set(['message_id', 'code', 'error', ...kept]);
+  const names = new Set(kept);
+  const [idName, ...errorNames] = ['message_id', 'code', 'error'].map((name) => takeName(name, 'result', names));
   const hasOwnForm = given === 'own';
   const outputs = hasOwnForm ? [] : given.map((spec) => columnsOf(spec, names));
-  const own = hasOwnForm ? [freeName(OWN_RESULT, names)] : [];
-  const textColumn = (name: string): ResultColumn => ({ name, datatype: undefined });
+  const own = hasOwnForm ? [takeName(OWN_RESULT, 'output', names)] : [];
+  const textColumn = (name = ''): ResultColumn => ({ name, datatype: undefined });
   const columns = [
-    ...['message_id', ...kept].map(textColumn),
+    ...[idName, ...kept].map(textColumn),
     ...outputs.flatMap((output) => output.columns),
-    ...[...own, 'code', 'error'].map(textColumn),
+    ...[...own, ...errorNames].map(textColumn),
   ];
   /** The cells of one row's result, a JSON document. */
   const cellsOfResult = (text: string): readonly unknown[] => {
@@ -168,7 +169,7 @@ function resultColumns(given: Outputs, kept: readonly string[]) {
   return { columns, cellsOfResult };
 }
 
-function columnsOf({ name, shape, datatype }: TensorSpec, names: ReadonlySet<string>): OutputColumns {
+function columnsOf({ name, shape, datatype }: TensorSpec, names: Set<string>): OutputColumns {
   const row = shape.slice(1);
   const axes = row.filter((size) => size !== 1);
   const isVector = shape.length > 0 && axes.length < 2 && axes.every((size) => typeof size === 'number');
@@ -180,15 +181,17 @@ function columnsOf({ name, shape, datatype }: TensorSpec, names: ReadonlySet<str
     name,
     elements: isOneCell ? undefined : elements,
     columns: columns.map((column) => ({
-      name: freeName(column, names),
+      name: takeName(column, 'output', names),
       datatype: isOneCell ? undefined : datatype,
     })),
   };
 }
 
-/** A column that is carried along keeps its name. */
-function freeName(name: string, names: ReadonlySet<string>): string {
-  return names.has(name) ? freeName(`output.${name}`, names) : name;
+/** A column that is carried along keeps its name: any other that would have it too is given a prefix. */
+function takeName(name: string, prefix: 'output' | 'result', names: Set<string>): string {
+  if (names.has(name)) return takeName(`${prefix}.${name}`, prefix, names);
+  names.add(name);
+  return name;
 }
 
 function cellsOf({ name, elements, columns }: OutputColumns, data: readonly unknown[] | undefined): readonly unknown[] {

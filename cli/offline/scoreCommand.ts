@@ -11,7 +11,15 @@ import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { COLUMN_OPTIONS, columnSpec, modelPath, oneOf, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
-import { type InputFile, inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
+import {
+  type InputFile,
+  inputFile,
+  refuseFolder,
+  refuseMissingFolder,
+  refuseOverwriting,
+  unfinishedPath,
+  writeWhole,
+} from '../textFiles.ts';
 import { createResultFile, formatOfResults, type ResultFile } from './resultFiles.ts';
 import { DATA_FORMATS, formatByEnding, type RowOptions, rowBatches } from './rowBatches.ts';
 
@@ -80,8 +88,11 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const path = modelPath(model, options.models);
   if (options.out !== undefined) {
     await refuseMissingFolder(options.out);
+    await refuseFolder(options.out);
     const { path: modelFile } = await locate(path);
-    await refuseOverwriting('--out', options.out, [file === '-' ? '/dev/stdin' : file, modelFile]);
+    for (const written of [options.out, await unfinishedPath(options.out)]) {
+      await refuseOverwriting('--out', written, [file === '-' ? '/dev/stdin' : file, modelFile]);
+    }
   }
 
   const input = await inputFile(file, streams);
@@ -140,8 +151,8 @@ async function scoreAll(
   try {
     // A file that cannot be read leaves what lies at --out as it is.
     const first = await chunks.next();
-    const output = out === undefined ? stdout : (await openOutput(out, 'w')).createWriteStream();
-    await pipeline(startingWith([file.head, first.value ?? ''], chunks), output, { end: output !== stdout });
+    const all = startingWith([file.head, first.value ?? ''], chunks);
+    await (out === undefined ? pipeline(all, stdout, { end: false }) : writeWhole(out, all));
   } finally {
     bar.stop();
     finished();

@@ -2,6 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
+import { ALIVE, resultOf, useDeployments } from '../../helpers/deployment.ts';
 import { useFolder } from '../../helpers/folders.ts';
 import { answersJson, startFront } from '../../helpers/frontServer.ts';
 import { afterThisTest } from '../../helpers/openModels.ts';
@@ -100,6 +101,26 @@ describe('batchscore submit and collect, without a deployment', () => {
     await front.stop();
     expect(finished).toEqual({ code: 3, stderr: '', stdout: `2 of 2 results are in ${out}, 2 with an error\n` });
     expect(readFileSync(out, 'utf8')).toBe(`${lines.join('\n')}\n`);
+  });
+});
+
+describe('batchscore collect, from a result queue', () => {
+  const deployments = useDeployments();
+  const inFolder = useFolder();
+
+  it('gives back the result that it cannot write: run again, it gets that too', async () => {
+    const { writer, resultQueueUrl } = await deployments.create('queue');
+    await writer.write([resultOf('a')], ALIVE);
+    writeFileSync(inFolder('ids'), '{"line":1,"message_id":"a"}\n');
+    const deployment = { endpoint: new URL(resultQueueUrl).origin, region: 'us-east-1', resultQueueUrl };
+    writeFileSync(inFolder('stack.json'), JSON.stringify(deployment));
+    const collectTo = (out: string) =>
+      batchscore(['collect', inFolder('ids'), '--out', out, '--stack', inFolder('stack.json'), '--timeout', '10']);
+
+    expect(await collectTo('/dev/full')).toMatchObject({ code: 1, stderr: expect.stringContaining('ENOSPC') });
+
+    expect(await collectTo(inFolder('out'))).toMatchObject({ code: 0 });
+    expect(readFileSync(inFolder('out'), 'utf8')).toMatch(/^\{"message_id":"a",/);
   });
 });
 

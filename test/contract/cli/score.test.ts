@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { copyFileSync, lstatSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it } from '@jest/globals';
 import { parquetReadObjects } from 'hyparquet';
@@ -201,6 +201,47 @@ describe('batchscore score', () => {
     const { code, stderr } = await batchscore(['score', 'digits', file, '--out', out]);
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^batchscore: input 'image': .*\n$/) });
     expect(readFileSync(out, 'utf8')).toBe('before');
+  });
+
+  it('leaves what lies at --out as it is where the file cannot be read to its end, and writes through links and into pipes', async () => {
+    const [file, out, link, pipe] = [
+      inFolder('in.jsonl'),
+      inFolder('out.jsonl'),
+      inFolder('link.jsonl'),
+      inFolder('pipe'),
+    ];
+    const request = readFileSync('examples/requests.jsonl', 'utf8').split('\n')[0];
+    const scoreTo = (path: string) => batchscore(['score', 'digits', file, '--out', path, '--batch-size', '1']);
+    writeFileSync(file, Buffer.concat([Buffer.from(`${request}\n${request}\n`), Buffer.from([0xff, 0xff])]));
+    writeFileSync(out, 'before');
+    symlinkSync(out, link);
+    for (const path of [out, link]) {
+      expect(await scoreTo(path)).toMatchObject({ code: 1, stderr: expect.stringContaining('line 3: expected UTF-8') });
+    }
+    expect(readdirSync(inFolder()).toSorted()).toEqual(['in.jsonl', 'link.jsonl', 'out.jsonl']);
+    expect(readFileSync(out, 'utf8')).toBe('before');
+
+    writeFileSync(file, `${request}\n`);
+    expect(await scoreTo(link)).toMatchObject({ code: 0 });
+    expect(lstatSync(link).isSymbolicLink()).toBe(true);
+    const written = readFileSync(out, 'utf8');
+    expect(written).toMatch(/^\{"message_id":"1",.*\}\n$/);
+    execFileSync('mkfifo', [pipe]);
+    const [piped] = await Promise.all([readFile(pipe, 'utf8'), scoreTo(pipe)]);
+    expect(piped).toBe(written);
+  });
+
+  it('refuses a folder, and requests where it would write at first', async () => {
+    const out = inFolder('out.jsonl');
+    writeFileSync(`${out}.part`, 'precious');
+    const refused = await batchscore(['score', 'digits', `${out}.part`, '--out', out]);
+    expect(refused).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/: --out: expected another file than those/),
+    });
+    expect(readFileSync(`${out}.part`, 'utf8')).toBe('precious');
+    const folder = await batchscore(['score', 'digits', '-', '--out', inFolder()], '{}');
+    expect(folder).toMatchObject({ code: 1, stderr: expect.stringContaining('got: a folder; name another file') });
   });
 
   it('refuses to write over its own requests, and over its model, by whatever name', async () => {

@@ -112,6 +112,17 @@ function activeTimers(): number {
 }
 
 describe('a collection that does not end by itself', () => {
+  it('gives back the result in hand when its caller throws into it', async () => {
+    const { client, writer } = await deployments.create('queue');
+    const producer = client();
+    await writer.write([resultOf('a')], ALIVE);
+    const results = producer.collect(['a', 'b'], IN_TIME);
+    await results.next();
+    const full = new Error('the disk is full');
+    await expect(results.throw(full)).rejects.toBe(full);
+    expect(idsOf(await allOf(producer.collect(['a'], IN_TIME)))).toEqual(['a']);
+  });
+
   it('leaves what had not come by its timeout to be collected later', async () => {
     const { client, writer } = await deployments.create('queue');
     const producer = client();

@@ -124,6 +124,21 @@ describe('a function behind the result queue', () => {
     ]);
   });
 
+  it('says of each message behind it in its group that it goes back, and why', async () => {
+    const inGroup = (id: string) => ({ ...resultOf(id), messageGroupId: 'orders' });
+    const event = await eventOf([[SINGLE, ['a', 'b', 'c'].map(inGroup)]]);
+    const { handler, failures } = noting(['a']);
+
+    const { batchItemFailures } = await handler(event);
+
+    const [first, ...behind] = recordIds(event);
+    expect(batchItemFailures).toHaveLength(3);
+    expect(failures).toEqual([
+      ['Error: cannot take a', first],
+      ...behind.map((id) => [expect.stringContaining(`behind ${first} of its message group`), id]),
+    ]);
+  });
+
   it.each([
     ['throws', () => assert.fail('no log')],
     ['rejects', () => Promise.reject(new Error('no log'))],

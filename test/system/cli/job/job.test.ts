@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Writable } from 'node:stream';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { parquetReadObjects } from 'hyparquet';
 import { UsageError } from '../../../../cli/arguments.ts';
 import { job } from '../../../../cli/job.ts';
@@ -8,6 +9,7 @@ import { useS3Server } from '../../../helpers/awsServers.ts';
 import { jsonLines, runScript, startInTerminal } from '../../../helpers/command.ts';
 import { useFolder } from '../../../helpers/folders.ts';
 import { type JobsServer, startJobsServer } from '../../../helpers/jobs.ts';
+import { createManualClock } from '../../../helpers/manualClock.ts';
 
 const server = useS3Server();
 const ROWS = 60;
@@ -93,6 +95,41 @@ describe('batchscore job', () => {
     expect(terminal.output()).toMatch(/stopped waiting; the job goes on\. batchscore job cancel [0-9a-f]{32} ends it/);
     expect(running.started).toHaveLength(1);
     running.stop();
+  });
+
+  it('says how far it is every ten seconds where there is no terminal, and nothing else', async () => {
+    const running = await startJobsServer(createJobStorage({ s3: server.client(), bucket }), { waits: true });
+    const stackFile = inFolder('running.json');
+    const stack = JSON.parse(readFileSync(inFolder('stack.json'), 'utf8'));
+    writeFileSync(stackFile, JSON.stringify({ ...stack, sfnEndpoint: running.endpoint }));
+    const clock = createManualClock();
+    const said: [number, string][] = [];
+    const stderr = new Writable({
+      write(chunk, _, done) {
+        said.push([clock.now(), String(chunk)]);
+        if (said.length === 2) running.go();
+        done();
+      },
+    });
+    // Six seconds pass before each look at the job, and before the first.
+    const now = (): number => {
+      clock.advance(6_000);
+      return clock.now();
+    };
+    const printed = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
+    const args = ['submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--inputs', 'x=x', '--wait', '--stack', stackFile];
+    const code = await job.run(args, { stderr }, { ...clock, now });
+    const [submitted, ended] = printed.mock.calls.map(([text]) => String(text));
+    printed.mockRestore();
+    running.stop();
+
+    const [id = ''] = submitted?.split(' ') ?? [];
+    const line = `${id} is running: not planned yet\n`;
+    expect({ code, said }).toEqual({
+      code: 3,
+      said: [18_000, 30_000].map((at) => [at, line]),
+    });
+    expect(ended).toMatch(/ is done: 60 rows in /);
   });
 
   it('estimates, and starts nothing', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { createResultFile } from '../../../../cli/offline/resultFiles.ts';
 import { echoModel, inMemoryModel, lineModel, sumModel } from '../../../helpers/scoring.ts';
 import { scoreData } from './scoreData.ts';
 
@@ -38,6 +39,28 @@ describe('results as CSV', () => {
       spec,
     });
     expect(csv).toEqual(['message_id,out,output.out,output.output.out,code,error', '2,b,c,9007199254740993,,']);
+  });
+
+  it('never have two columns of one name', async () => {
+    const spec = { keep: ['message_id', 'code', 'error', 'result.code'] };
+    const { csv } = await scoreData(lineModel(), 'x,message_id,code,error,result.code\n1,id,DE,2 %,z\n?,id,DE,,', {
+      format: 'csv',
+      spec,
+    });
+    expect(csv).toEqual([
+      'result.message_id,message_id,code,error,result.code,y,result.result.code,result.error',
+      '2,id,DE,2 %,z,3,,',
+      expect.stringMatching(/^3,id,DE,,,,INVALID_DATA,"column 'x': /),
+    ]);
+    const twins = createResultFile(
+      'csv',
+      [
+        { name: 'a', datatype: 'FP32', shape: ['batch', 2] },
+        { name: 'a.1', datatype: 'FP32', shape: ['batch'] },
+      ],
+      [],
+    );
+    expect(twins.head).toBe('message_id,a.0,a.1,output.a.1,code,error\n');
   });
 
   it('have nothing in a column that is carried along where the line is no row, whatever it is called', async () => {
