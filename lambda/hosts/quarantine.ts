@@ -198,8 +198,10 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
         continue;
       }
       await loseChild(lost);
+      if (isAskedToEnd(lost)) continue;
       const isHung = lost.ranMs !== undefined;
-      const isProven = isHung || wasFresh || struck.has(first);
+      // What takes the last memory need not be in this process.
+      const isProven = isHung || struck.has(first) || (wasFresh && lost.signal !== 'SIGKILL');
       if (!isAlone || !isProven) {
         // Nobody is to blame yet: it ran beside others, or once after them.
         for (const index of pending.keys()) struck.add(index);
@@ -343,6 +345,13 @@ interface Lost {
   readonly signal?: NodeJS.Signals | undefined;
   /** How long its last run had been under way, where it did not end. */
   readonly ranMs?: number | undefined;
+}
+
+/** What a terminal and a service manager send to a host and all its processes: it is the host that is to end. */
+export const ASKING_TO_END = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+function isAskedToEnd({ signal }: Lost): boolean {
+  return ASKING_TO_END.some((one) => one === signal);
 }
 
 const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';

@@ -12,8 +12,10 @@ import { type ScoreDependencies, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
 import { openRepository } from '../onnx/repository.ts';
 import type { ScoringConfig } from './config.ts';
-import type { FromChild, Opening, Work } from './quarantine.ts';
+import { ASKING_TO_END, type FromChild, type Opening, type Work } from './quarantine.ts';
 
+// The host ends this process, once it has done its work.
+for (const signal of ASKING_TO_END) process.on(signal, () => {});
 endWithParent(Number(process.argv[2]));
 goFirstWhenMemoryEnds();
 process.once('message', async (opening: Opening) => {

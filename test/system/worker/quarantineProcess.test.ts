@@ -8,10 +8,28 @@ const MODELS = {
   'killer/1/model.onnx': lookupModel(),
   'killer/config.json': { transform: 'transform.mjs' },
   // Where the second is read, the main thread hears of nothing any more.
-  'killer/transform.mjs': `export function decode({ index }) {
+  'killer/transform.mjs': `import { existsSync, writeFileSync } from 'node:fs';
+
+  const isChild = process.argv[1].includes('quarantineChild');
+  function isFirst(name) {
+    const file = new URL(name, import.meta.url);
+    if (existsSync(file)) return false;
+    writeFileSync(file, '');
+    return true;
+  }
+  // What a terminal and systemd send to all processes; the first child ends by it all the same.
+  function beStopped() {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.kill(process.pid, signal);
+    if (isFirst('stopped')) process.removeAllListeners('SIGTERM').kill(process.pid, 'SIGTERM');
+  }
+
+  export function decode({ index }) {
     if (index === -1) process.kill(process.pid, 'SIGKILL');
     while (index === -2);
-    return [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }];
+    if (index < -2 && !isChild) process.kill(process.pid, 'SIGKILL');
+    if (index === -3) beStopped();
+    if (index < -3 && isFirst('killed')) process.kill(process.pid, 'SIGKILL');
+    return [{ name: 'index', datatype: 'INT64', shape: [1], data: [index < 0 ? 0 : index] }];
   }`,
 };
 const hosts = useHosts(2);
@@ -51,6 +69,17 @@ describe.each(HOSTS)('the quarantine of %s', (name) => {
       { id: 'request -1', code: 'OUT_OF_MEMORY', error: expect.stringContaining('SIGKILL') },
       { id: 'request 0', outputs: [{ data: [10] }] },
     ]);
+  });
+
+  it.each([
+    ['a signal that asks its process to end', -3],
+    ['memory that was short once', -4],
+  ])('blames no message for %s', async (_, index) => {
+    const host = await hosts.start(name, { models: MODELS });
+    const ids = host.send([killer(index)]);
+    await host.become('deleted', ids);
+
+    expect(await host.answers(ids)).toMatchObject([{ outputs: [{ data: [10] }] }]);
   });
 
   it('ends with a host that is killed while the main thread of its process hangs', async () => {
