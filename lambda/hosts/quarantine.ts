@@ -187,7 +187,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
       const bodies = tried.map(([, one]) => one);
       // A run that hangs beside others leaves time to run each of them alone.
       const remainingMs = time.remainingMs() / (isAlone ? 1 : 2);
-      const work = { bodies, remainingMs, maxRows: await maxRowsFound() };
+      const work = { bodies, remainingMs, maxRows: await raceAbort(maxRowsFound(), time.signal) };
       const lost = await open.score(work, time.signal, (replies) => {
         lostInARow = 0;
         return settle(replies.flatMap((reply) => finalReply(indexed(reply), isAlone ? body : undefined, title)));
