@@ -305,7 +305,7 @@ export interface Opening {
   readonly model: string | undefined;
 }
 
-/** Any other message to it. */
+/** What it is to score. */
 export interface Work {
   readonly bodies: readonly KeyedBody[];
   readonly remainingMs: number;
@@ -313,13 +313,18 @@ export interface Work {
   readonly maxRows: number;
 }
 
+/** Tells it that replies are written, as well as they could be: it waits for that, as scoring in the host does. */
+export interface Written {
+  readonly written: number;
+}
+
 /**
- * What a child says: that its model is open, or why not; replies; that batched answers were found to differ; that a run hangs,
+ * What a child says: that its model is open, or why not; replies, numbered; that batched answers were found to differ; that a run hangs,
  * and for how long it has been under way; that it is done.
  */
 export type FromChild =
   | { readonly refusal: string | undefined }
-  | { readonly replies: readonly Reply[] }
+  | { readonly replies: readonly Reply[]; readonly number: number }
   | { readonly mismatch: BatchMismatch }
   | { readonly ranMs: number }
   | { readonly isDone: true };
@@ -414,7 +419,11 @@ function startChild(opening: Opening, maxBytes: number, learn: (mismatch: BatchM
       const done = deferred<Lost | undefined>();
       const sinking: Promise<void>[] = [];
       take = (message) => {
-        if ('replies' in message) return void sinking.push(sink(message.replies.map(revived)));
+        if ('replies' in message) {
+          const written: Written = { written: message.number };
+          const sunk = sink(message.replies.map(revived)).finally(() => child.send(written, () => {}));
+          return void sinking.push(sunk);
+        }
         if ('mismatch' in message) return void sinking.push(learn(message.mismatch));
         // What it says after a run that hangs is that the run is to be tried again.
         take = () => {};

@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { runScript } from '../../helpers/command.ts';
 import { HOSTS, type Host, lookup, until, useHosts } from '../../helpers/hosts.ts';
 import { lookupModel } from '../../helpers/onnxModels.ts';
+import { modelsDirectory } from '../../helpers/openModels.ts';
 
 const MODELS = {
   'lookup/1/model.onnx': lookupModel(),
@@ -102,4 +104,21 @@ describe.each(HOSTS)('the quarantine of %s', (name) => {
 
     expect(host.fates(ids).filter((fate) => fate !== 'deleted').length).toBeGreaterThanOrEqual(8);
   });
+});
+
+it.each([
+  ['waits for the writes of its host, as scoring in it does', [], 100],
+  ['waits no longer for the model of its host than there is time', ['lost'], 0],
+])('a quarantine %s', async (_, args, replies) => {
+  const config = { batching: 'alone' };
+  const env = {
+    BATCHSCORE_MODELS_DIR: await modelsDirectory({ 'one/1/model.onnx': lookupModel(), 'one/config.json': config }),
+    BATCHSCORE_REQUEST_QUEUE_URL: 'http://127.0.0.1/requests',
+    BATCHSCORE_RESULT_QUEUE_URL: 'http://127.0.0.1/results',
+  };
+  const { stdout } = await runScript('test/system/worker/slowWrites.ts', args, { env });
+
+  const { answered, atOnce } = JSON.parse(stdout);
+  expect(answered).toBe(replies);
+  expect(atOnce).toBeLessThanOrEqual(2);
 });
