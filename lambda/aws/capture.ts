@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { promisify } from 'node:util';
 import { constants, gzip } from 'node:zlib';
 import type { S3Client } from '@aws-sdk/client-s3';
-import { nextTurn } from '../core/concurrency.ts';
+import { nextTurn, sooner } from '../core/concurrency.ts';
 import { isFailure, plural } from '../core/failure.ts';
 import type { Observer } from '../core/observer.ts';
 import { outlineAt } from '../core/outline.ts';
@@ -76,8 +76,8 @@ export function createCapture({ s3, bucket, prefix = '', percent, observer, warn
     const id = randomUUID({ disableEntropyCache: true });
     const Key = `${capturedKeys(prefix)}${model}/${date}/${clock.slice(0, 8).replaceAll(':', '')}-${id}.jsonl.gz`;
     const object = { Bucket: bucket, Key, Body: await compressed(lines), ContentType: 'application/gzip' };
-    const signal = AbortSignal.any([over.signal, AbortSignal.timeout(PUT_MS)]);
-    const verdict = await putObject(s3, object, { store: bucket, signal });
+    const { signal, end } = sooner(over.signal, PUT_MS);
+    const verdict = await putObject(s3, object, { store: bucket, signal }).finally(end);
     return isFailure(verdict) ? verdict.message : undefined;
   };
   const putSome = async (messages: readonly AnsweredMessage[]): Promise<void> => {

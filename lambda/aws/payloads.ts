@@ -9,7 +9,7 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
-import { waitOrAbort } from '../core/concurrency.ts';
+import { nextTurn, waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview } from '../core/failure.ts';
 import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
 import type { PayloadPointer, PayloadReader, PayloadReadOptions, WriteStatus } from '../core/record.ts';
@@ -61,18 +61,28 @@ export function createPayloads(options: PayloadsOptions): Payloads {
     async read(pointer, options) {
       if (pointer.bucket !== bucket) return anotherBucket(bucket, pointer);
       if (!liesUnder(requests, pointer.key)) return noRequest(requests, pointer);
-      const once = { ...options, admit: admitOnce(options.admit), othersWait: () => reading.pendingCount > 0 };
-      return reading(() => readUntilAnswered(s3, pointer, maxBytes, once, retry));
+      const { signal } = options;
+      const admission = createAdmission(options.admit);
+      const readOptions = { signal, isAdmitted: admission.isNow, othersWait: () => reading.pendingCount > 0 };
+      for (;;) {
+        const answer = await reading(() => readUntilAnswered(s3, pointer, maxBytes, readOptions, retry));
+        if (answer !== undefined) return answer;
+        await waitOrAbort(admission.wait(), signal);
+      }
     },
   };
 }
 
-/** Further attempts have the memory that the first was given. */
-function admitOnce(admit: PayloadReadOptions['admit']): PayloadReadOptions['admit'] {
+/** The memory for a body: who waits for it keeps neither a place among those that are read nor a connection meanwhile. */
+function createAdmission(admit: PayloadReadOptions['admit']) {
   let admitted: Promise<void> | undefined;
-  return (bytes) => {
-    admitted ??= admit(bytes);
-    return admitted;
+  return {
+    /** Asks for so many bytes, the first time. @returns whether they are there */
+    isNow(bytes: number): Promise<boolean> {
+      admitted ??= admit(bytes);
+      return Promise.race([admitted.then(() => true), nextTurn().then(() => false)]);
+    },
+    wait: async (): Promise<void> => admitted,
   };
 }
 
@@ -88,13 +98,17 @@ class SlowBodyError extends Error {
   override readonly name = 'SlowBodyError';
 }
 
-interface ReadOptions extends PayloadReadOptions {
+interface ReadOptions {
+  readonly signal: AbortSignal;
+  /** Whether there is memory for so many bytes now. */
+  readonly isAdmitted: (bytes: number) => Promise<boolean>;
   /** Whether other bodies wait for a place among those that are read. */
   readonly othersWait: () => boolean;
 }
 
 interface Attempt {
-  readonly answer: string | Failure;
+  /** undefined: there is no memory for the body yet. */
+  readonly answer: string | Failure | undefined;
   /** Whether it is worth another try. */
   readonly again: boolean;
 }
@@ -105,8 +119,8 @@ async function readUntilAnswered(
   maxBytes: number,
   options: ReadOptions,
   retry: RetryOptions | undefined,
-): Promise<string | Failure> {
-  let answer: string | Failure = unavailable(pointer, 'no answer before the deadline');
+): Promise<string | Failure | undefined> {
+  let answer: Attempt['answer'] = unavailable(pointer, 'no answer before the deadline');
   const tryOnce = async (left: readonly PayloadPointer[], number: number) => {
     const attempt = await tryToRead(s3, pointer, maxBytes, options, number);
     if (!options.signal.aborted) answer = attempt.answer;
@@ -120,7 +134,7 @@ async function tryToRead(
   s3: S3Client,
   pointer: PayloadPointer,
   maxBytes: number,
-  { admit, signal, othersWait }: ReadOptions,
+  { isAdmitted, signal, othersWait }: ReadOptions,
   attempt: number,
 ): Promise<Attempt> {
   try {
@@ -128,7 +142,10 @@ async function tryToRead(
     const answer = await s3.send(command, { abortSignal: signal });
     const { ContentLength } = answer;
     const body = bodyOf(answer);
-    if ((ContentLength ?? 0) <= maxBytes) await admit(ContentLength ?? maxBytes);
+    if ((ContentLength ?? 0) <= maxBytes && !(await isAdmitted(ContentLength ?? maxBytes))) {
+      body.destroy();
+      return { answer: undefined, again: false };
+    }
     return { answer: await textOf(body, ContentLength ?? 0, pointer, maxBytes), again: false };
   } catch (error) {
     if (isMissing(error)) return { answer: notFound(pointer), again: false };

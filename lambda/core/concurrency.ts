@@ -40,6 +40,18 @@ export function timeoutSignal(ms: number): AbortSignal {
   return AbortSignal.timeout(Math.min(Math.max(0, Math.ceil(ms)), MAX_TIMER_MS));
 }
 
+/**
+ * The signal, or sooner: after so many milliseconds, with `reason`. Node 22.12 collects an `AbortSignal.timeout` that only
+ * `AbortSignal.any` was given: it never aborts.
+ *
+ * @returns the signal, and what ends its timer, to be called in any case
+ */
+export function sooner(signal: AbortSignal, ms: number, reason?: unknown): { signal: AbortSignal; end(): void } {
+  const overdue = new AbortController();
+  const timer = setTimeout(() => overdue.abort(reason), Math.min(Math.max(0, Math.ceil(ms)), MAX_TIMER_MS));
+  return { signal: AbortSignal.any([signal, overdue.signal]), end: () => clearTimeout(timer) };
+}
+
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,4 +1,4 @@
-import { nextTurn, raceAbort } from './concurrency.ts';
+import { nextTurn, raceAbort, sooner } from './concurrency.ts';
 import { failure, isFailure, isRetryable, plural, preview } from './failure.ts';
 import type { BatchHook, Model, TransformContext } from './model.ts';
 import type { Observer } from './observer.ts';
@@ -50,9 +50,7 @@ export function createHookBatch<In, Out>(
       limitMs < HOOK_LIMIT_MS
         ? OUT_OF_TIME
         : new HookError(`expected the transform's ${name} to settle within ${limitMs} ms, it did not`);
-    const overdue = new AbortController();
-    const timer = setTimeout(() => overdue.abort(late), limitMs);
-    const signal = AbortSignal.any([time.signal, overdue.signal]);
+    const { signal, end } = sooner(time.signal, limitMs, late);
     const endsAt = now() + limitMs;
     const context = { signal, remainingMs: () => Math.max(0, endsAt - now()), once: onceOf(model) };
     try {
@@ -68,7 +66,7 @@ export function createHookBatch<In, Out>(
       if (!signal.aborted) throw error;
       throw time.signal.aborted ? OUT_OF_TIME : late;
     } finally {
-      clearTimeout(timer);
+      end();
     }
   };
   /** @returns why none of the requests has its result; undefined where each has */

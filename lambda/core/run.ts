@@ -1,4 +1,4 @@
-import { deferred, timeoutSignal, withTimeout } from './concurrency.ts';
+import { deferred, sooner, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import type { LatencyEstimator, MemoryCeiling } from './latency.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
@@ -125,8 +125,9 @@ async function run(
 ): Promise<RunResult | Failure> {
   const { observer, memory, latency } = call.deps;
   const { model, parts, paddedRows, paddedLength } = batch;
+  const { signal, end } = signalOf(expectedMs, call);
   try {
-    return await model.run(inputs, signalOf(expectedMs, call), device);
+    return await model.run(inputs, signal, device);
   } catch (error) {
     if (error instanceof RunAbandonedError) {
       if (error.ranMs !== undefined) {
@@ -147,6 +148,8 @@ async function run(
       return failure('OUT_OF_MEMORY', error.message);
     }
     return runFailed(batch, error);
+  } finally {
+    end();
   }
 }
 
@@ -154,10 +157,10 @@ async function run(
 const HANG_FACTOR = 4;
 
 /** When the run is given up: at the deadline, or sooner where there is more to do after it. */
-function signalOf(expectedMs: number, { time }: Call): AbortSignal {
-  if (time.isShared !== true) return time.signal;
+function signalOf(expectedMs: number, { time }: Call): ReturnType<typeof sooner> {
+  if (time.isShared !== true) return { signal: time.signal, end: () => {} };
   const limitMs = Math.max(time.remainingMs() / 2, HANG_FACTOR * expectedMs);
-  return AbortSignal.any([time.signal, timeoutSignal(limitMs)]);
+  return sooner(time.signal, limitMs);
 }
 
 function runFailed({ model }: MicroBatch, error: unknown): Failure {

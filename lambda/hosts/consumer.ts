@@ -92,7 +92,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     extend: visibility.extend,
     onExpired(records) {
       onProblem(new Error(`heartbeat: ${records.size} records were not extended in time; others may score them too`));
-      modelQueues.drop(records);
+      leases.remove(modelQueues.drop(records));
       poller.poll();
     },
   });

@@ -1,5 +1,5 @@
 import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
-import type { MessageRecord } from '../core/record.ts';
+import { type MessageRecord, orderingGroup } from '../core/record.ts';
 
 export interface ModelQueuesOptions {
   readonly names: readonly string[];
@@ -23,8 +23,11 @@ export interface ModelQueues {
   add(records: readonly MessageRecord[]): void;
   /** From now on no record waits for others: all that is pending is due. */
   endWindow(): void;
-  /** Forgets records that others may have received by now. */
-  drop(lost: ReadonlySet<MessageRecord>): void;
+  /**
+   * Forgets records that others may have received by now, and all of their message groups: none is scored before one that
+   * was ahead of it. @returns what it forgot
+   */
+  drop(lost: ReadonlySet<MessageRecord>): MessageRecord[];
   /** Empties the queues: none of what they held is dispatched. */
   takeAll(): MessageRecord[];
   pending(): { readonly records: number; readonly bytes: number };
@@ -111,10 +114,15 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
       for (const queue of modelQueues.values()) consider(queue);
     },
     drop(lost) {
-      for (const queue of modelQueues.values()) {
-        queue.waiting = queue.waiting.filter(({ record }) => !lost.has(record));
+      const groups = new Set(Array.from(lost, orderingGroup));
+      groups.delete(undefined);
+      const isLost = ({ record }: Entry): boolean => lost.has(record) || groups.has(orderingGroup(record));
+      return [...modelQueues.values()].flatMap((queue) => {
+        const forgotten = queue.waiting.filter(isLost);
+        queue.waiting = queue.waiting.filter((entry) => !isLost(entry));
         queue.bytes = sum(queue.waiting, ({ record }) => record.body.length);
-      }
+        return forgotten.map(({ record }) => record);
+      });
     },
     takeAll() {
       return [...modelQueues.values()].flatMap((queue) => {

@@ -187,7 +187,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
       const bodies = tried.map(([, one]) => one);
       // A run that hangs beside others leaves time to run each of them alone.
       const remainingMs = time.remainingMs() / (isAlone ? 1 : 2);
-      const work = { bodies, remainingMs, maxRows: await maxRowsFound() };
+      const work = { bodies, remainingMs, maxRows: await raceAbort(maxRowsFound(), time.signal) };
       const lost = await open.score(work, time.signal, (replies) => {
         lostInARow = 0;
         return settle(replies.flatMap((reply) => finalReply(indexed(reply), isAlone ? body : undefined, title)));
@@ -198,8 +198,10 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
         continue;
       }
       await loseChild(lost);
+      if (isAskedToEnd(lost)) continue;
       const isHung = lost.ranMs !== undefined;
-      const isProven = isHung || wasFresh || struck.has(first);
+      // What takes the last memory need not be in this process.
+      const isProven = isHung || struck.has(first) || (wasFresh && lost.signal !== 'SIGKILL');
       if (!isAlone || !isProven) {
         // Nobody is to blame yet: it ran beside others, or once after them.
         for (const index of pending.keys()) struck.add(index);
@@ -303,7 +305,7 @@ export interface Opening {
   readonly model: string | undefined;
 }
 
-/** Any other message to it. */
+/** What it is to score. */
 export interface Work {
   readonly bodies: readonly KeyedBody[];
   readonly remainingMs: number;
@@ -311,13 +313,18 @@ export interface Work {
   readonly maxRows: number;
 }
 
+/** Tells it that replies are written, as well as they could be: it waits for that, as scoring in the host does. */
+export interface Written {
+  readonly written: number;
+}
+
 /**
- * What a child says: that its model is open, or why not; replies; that batched answers were found to differ; that a run hangs,
+ * What a child says: that its model is open, or why not; replies, numbered; that batched answers were found to differ; that a run hangs,
  * and for how long it has been under way; that it is done.
  */
 export type FromChild =
   | { readonly refusal: string | undefined }
-  | { readonly replies: readonly Reply[] }
+  | { readonly replies: readonly Reply[]; readonly number: number }
   | { readonly mismatch: BatchMismatch }
   | { readonly ranMs: number }
   | { readonly isDone: true };
@@ -343,6 +350,13 @@ interface Lost {
   readonly signal?: NodeJS.Signals | undefined;
   /** How long its last run had been under way, where it did not end. */
   readonly ranMs?: number | undefined;
+}
+
+/** What a terminal and a service manager send to a host and all its processes: it is the host that is to end. */
+export const ASKING_TO_END = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+function isAskedToEnd({ signal }: Lost): boolean {
+  return ASKING_TO_END.some((one) => one === signal);
 }
 
 const EXTENSION = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
@@ -405,7 +419,11 @@ function startChild(opening: Opening, maxBytes: number, learn: (mismatch: BatchM
       const done = deferred<Lost | undefined>();
       const sinking: Promise<void>[] = [];
       take = (message) => {
-        if ('replies' in message) return void sinking.push(sink(message.replies.map(revived)));
+        if ('replies' in message) {
+          const written: Written = { written: message.number };
+          const sunk = sink(message.replies.map(revived)).finally(() => child.send(written, () => {}));
+          return void sinking.push(sunk);
+        }
         if ('mismatch' in message) return void sinking.push(learn(message.mismatch));
         // What it says after a run that hangs is that the run is to be tried again.
         take = () => {};

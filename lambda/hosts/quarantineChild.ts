@@ -2,24 +2,30 @@
 
 import { Worker } from 'node:worker_threads';
 import { goFirstWhenMemoryEnds } from '../aws/endProcess.ts';
-import { timeoutSignal } from '../core/concurrency.ts';
+import { deferred, timeoutSignal } from '../core/concurrency.ts';
 import { isFailure, messageOf } from '../core/failure.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
 import { withDefaults } from '../core/model.ts';
 import { type Observer, SILENT } from '../core/observer.ts';
 import { plan } from '../core/plan.ts';
+import type { Reply } from '../core/replies.ts';
 import { type ScoreDependencies, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
 import { openRepository } from '../onnx/repository.ts';
 import type { ScoringConfig } from './config.ts';
-import type { FromChild, Opening, Work } from './quarantine.ts';
+import { ASKING_TO_END, type FromChild, type Opening, type Work, type Written } from './quarantine.ts';
 
+// The host ends this process, once it has done its work.
+for (const signal of ASKING_TO_END) process.on(signal, () => {});
 endWithParent(Number(process.argv[2]));
 goFirstWhenMemoryEnds();
 process.once('message', async (opening: Opening) => {
   try {
     const deps = await open(opening);
-    process.on('message', (work: Work) => void doWork(work, opening.model, deps));
+    process.on('message', (message: Work | Written) => {
+      if ('written' in message) unwritten.get(message.written)?.();
+      else void doWork(message, opening.model, deps);
+    });
     tell({ refusal: undefined });
   } catch (error) {
     tell({ refusal: messageOf(error) });
@@ -28,6 +34,20 @@ process.once('message', async (opening: Opening) => {
 
 function tell(message: FromChild): void {
   process.send?.(message);
+}
+
+/** What waits for the host to have written replies, by their number. */
+const unwritten = new Map<number, () => void>();
+let sent = 0;
+
+/** Waits until the host has written them: it need not hold more than that of a few runs. */
+async function write(replies: readonly Reply[]): Promise<void> {
+  const number = sent++;
+  const { promise, resolve } = deferred();
+  unwritten.set(number, resolve);
+  tell({ replies, number });
+  await promise;
+  unwritten.delete(number);
 }
 
 async function open({ config, directory, defaults, model = defaults?.model }: Opening): Promise<ScoreDependencies> {
@@ -68,7 +88,7 @@ async function doWork({ bodies, remainingMs, maxRows }: Work, name: string | und
   const model = await deps.models.find(name, undefined);
   if (!isFailure(model) && maxRows < model.maxBatchRows) deps.batching.stop(model, maxRows);
   const time = { remainingMs: () => endsAt - performance.now(), signal, isShared: true };
-  await score(bodies, deps, time, async (replies) => tell({ replies }));
+  await score(bodies, deps, time, write);
   tell({ isDone: true });
 }
 

@@ -74,7 +74,7 @@ function guarded(hook: Hook, name: string, limitMs: number, warnOfStray: (error:
       warnOfStray(error);
       fail?.(error);
     };
-    const asked = settled(withStrayErrorsTo(onStrayError, () => hook(...given)));
+    const asked = withStrayErrorsTo(onStrayError, () => settled(hook(...given)));
     if (!(asked instanceof Promise)) return asked;
     const { promise, resolve, reject } = deferred<unknown>();
     fail = reject;
@@ -87,8 +87,15 @@ function guarded(hook: Hook, name: string, limitMs: number, warnOfStray: (error:
 
 /** A promise of what is promised, or of an array in which something is; anything else as it is. */
 function settled(asked: unknown): unknown {
-  if (asked instanceof Promise) return asked.then(settled);
-  return Array.isArray(asked) ? allThere(asked) : asked;
+  const soon = promised(asked);
+  if (soon instanceof Promise) return soon.then(settled);
+  return Array.isArray(asked) ? allThere(asked.map(promised)) : asked;
+}
+
+/** Query builders and other lazy things have a `then`, and are no promises. */
+function promised(asked: unknown): unknown {
+  const isThenable = typeof asked === 'object' && asked !== null && 'then' in asked && typeof asked.then === 'function';
+  return isThenable ? Promise.resolve(asked) : asked;
 }
 
 /**

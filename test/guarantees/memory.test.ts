@@ -213,7 +213,9 @@ function watchReads(client: S3Client, onRead: () => void): void {
           onRead();
           yield* Body;
         };
-        output.Body = Readable.from(watched()) as never;
+        // One that is let go before its first byte is read.
+        const letGo = () => Body.on('error', () => {}).destroy();
+        output.Body = Readable.from(watched()).on('close', letGo) as never;
       }
       return answer;
     },

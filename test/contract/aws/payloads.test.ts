@@ -231,6 +231,17 @@ describe('a body that S3 does not give now', () => {
     expect(await read('requests/k', { ...UNHINDERED, admit: () => letGo.promise })).toBe('text');
   });
 
+  it('takes neither place nor connection from others while it waits for memory', async () => {
+    const room = Promise.withResolvers<void>();
+    const { read } = await opened();
+    // More than the client has connections.
+    const waiting = Array.from({ length: 64 }, () => read('requests/k', { ...UNHINDERED, admit: () => room.promise }));
+
+    expect(await read()).toBe('text');
+    room.resolve();
+    expect(await Promise.all(waiting)).toEqual(waiting.map(() => 'text'));
+  });
+
   it('is given up with the deadline while it waits for memory', async () => {
     const aborting = new AbortController();
     const { read } = await opened();

@@ -1,17 +1,37 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { runScript } from '../../helpers/command.ts';
 import { HOSTS, type Host, lookup, until, useHosts } from '../../helpers/hosts.ts';
 import { lookupModel } from '../../helpers/onnxModels.ts';
+import { modelsDirectory } from '../../helpers/openModels.ts';
 
 const MODELS = {
   'lookup/1/model.onnx': lookupModel(),
   'killer/1/model.onnx': lookupModel(),
   'killer/config.json': { transform: 'transform.mjs' },
   // Where the second is read, the main thread hears of nothing any more.
-  'killer/transform.mjs': `export function decode({ index }) {
+  'killer/transform.mjs': `import { existsSync, writeFileSync } from 'node:fs';
+
+  const isChild = process.argv[1].includes('quarantineChild');
+  function isFirst(name) {
+    const file = new URL(name, import.meta.url);
+    if (existsSync(file)) return false;
+    writeFileSync(file, '');
+    return true;
+  }
+  // What a terminal and systemd send to all processes; the first child ends by it all the same.
+  function beStopped() {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.kill(process.pid, signal);
+    if (isFirst('stopped')) process.removeAllListeners('SIGTERM').kill(process.pid, 'SIGTERM');
+  }
+
+  export function decode({ index }) {
     if (index === -1) process.kill(process.pid, 'SIGKILL');
     while (index === -2);
-    return [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }];
+    if (index < -2 && !isChild) process.kill(process.pid, 'SIGKILL');
+    if (index === -3) beStopped();
+    if (index < -3 && isFirst('killed')) process.kill(process.pid, 'SIGKILL');
+    return [{ name: 'index', datatype: 'INT64', shape: [1], data: [index < 0 ? 0 : index] }];
   }`,
 };
 const hosts = useHosts(2);
@@ -53,6 +73,17 @@ describe.each(HOSTS)('the quarantine of %s', (name) => {
     ]);
   });
 
+  it.each([
+    ['a signal that asks its process to end', -3],
+    ['memory that was short once', -4],
+  ])('blames no message for %s', async (_, index) => {
+    const host = await hosts.start(name, { models: MODELS });
+    const ids = host.send([killer(index)]);
+    await host.become('deleted', ids);
+
+    expect(await host.answers(ids)).toMatchObject([{ outputs: [{ data: [10] }] }]);
+  });
+
   it('ends with a host that is killed while the main thread of its process hangs', async () => {
     const host = await hosts.start(name, { models: MODELS });
     const ids = host.send([killer(-2)]);
@@ -73,4 +104,21 @@ describe.each(HOSTS)('the quarantine of %s', (name) => {
 
     expect(host.fates(ids).filter((fate) => fate !== 'deleted').length).toBeGreaterThanOrEqual(8);
   });
+});
+
+it.each([
+  ['waits for the writes of its host, as scoring in it does', [], 100],
+  ['waits no longer for the model of its host than there is time', ['lost'], 0],
+])('a quarantine %s', async (_, args, replies) => {
+  const config = { batching: 'alone' };
+  const env = {
+    BATCHSCORE_MODELS_DIR: await modelsDirectory({ 'one/1/model.onnx': lookupModel(), 'one/config.json': config }),
+    BATCHSCORE_REQUEST_QUEUE_URL: 'http://127.0.0.1/requests',
+    BATCHSCORE_RESULT_QUEUE_URL: 'http://127.0.0.1/results',
+  };
+  const { stdout } = await runScript('test/system/worker/slowWrites.ts', args, { env });
+
+  const { answered, atOnce } = JSON.parse(stdout);
+  expect(answered).toBe(replies);
+  expect(atOnce).toBeLessThanOrEqual(2);
 });

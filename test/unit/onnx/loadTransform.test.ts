@@ -39,6 +39,22 @@ describe('a transform module', () => {
   });
 
   it.each([
+    ['all of it', 'then'],
+    ['a part', '[then]'],
+  ])(
+    'may return what is no promise and has a then, as query builders do, within its limit: %s',
+    async (what, given) => {
+      const code = `export const decode = () => (${given.replace('then', "{ then: (resolve) => resolve('a') }")});
+      export const encode = () => (${given.replace('then', '{ then() {} }')});`;
+      const { decode, encode } = await loadTransform(await written(`${what}.mjs`, code), refuse, 20);
+      expect([await decode?.(BODY)].flat()).toEqual(['a']);
+      const late = encode?.({});
+      expect(late).toBeInstanceOf(Promise);
+      await expect(late).rejects.toThrow("expected the transform's encode to settle within 20 ms");
+    },
+  );
+
+  it.each([
     ['nothing.mjs', 'export const other = 1;', 'got none of them'],
     ['number.mjs', 'export const decode = 1;', 'got number as decode'],
     [

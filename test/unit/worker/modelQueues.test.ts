@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
 import { createModelQueues, type ModelQueuesOptions } from '../../../lambda/hosts/modelQueues.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
-import { messageIdOf, standardRecord } from '../../helpers/scoring.ts';
+import { fifoRecords, messageIdOf, standardRecord } from '../../helpers/scoring.ts';
 
 interface Dispatched {
   readonly queue: string;
@@ -134,6 +134,19 @@ describe('queues', () => {
 
     expect(bodies()).toEqual([]);
     expect(modelQueues.pending()).toEqual({ records: 0, bytes: 0 });
+  });
+
+  it('forget with a record all others of its message group, and say which', () => {
+    const { modelQueues } = gathering({ limits: { ...LIMITS, batchSize: 4 } });
+    const [first, other, second] = fifoRecords([
+      ['one', 'a1'],
+      ['other', 'a2'],
+      ['one', 'a3'],
+    ]) as [MessageRecord, MessageRecord, MessageRecord];
+
+    modelQueues.add([first, other, second]);
+    expect(modelQueues.drop(new Set([first]))).toEqual([first, second]);
+    expect(modelQueues.takeAll()).toEqual([other]);
   });
 
   it('are idle once nothing is being scored', async () => {
