@@ -176,7 +176,9 @@ describe('6. Memory is bounded, whatever the messages hold', () => {
     expect(offered).toBeLessThan(16 * MIB);
     expect(peakBytes - heapBytes).toBeLessThan(100 * MIB);
     gate.open();
-    expect(new Set((await scoring).map(({ status }) => status))).toEqual(new Set(['answered']));
+    const kept = (await scoring).map((outcome) => (outcome.status === 'answered' ? outcome.failures : []));
+    expect(kept.map(({ length }) => length)).toEqual(Array(60).fill(10_000));
+    expect(kept.map((failures) => new Set(failures).size)).toEqual(Array(60).fill(1));
   });
 
   it.each([
