@@ -19,6 +19,7 @@ import { describeError } from './awsError.ts';
 import {
   allRefused,
   CALLS_IN_FLIGHT,
+  type Container,
   MAX_BATCH_ENTRIES,
   MAX_MESSAGE_BYTES,
   type PayloadUploader,
@@ -26,6 +27,7 @@ import {
   type Refusal,
   type RetryOptions,
   refusalsIn,
+  refusedForSize,
   type SqsCaller,
   sendBatches,
   sendOrOffload,
@@ -68,24 +70,29 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
   const pack = (entries: readonly Entry[]): Entry[][] =>
     toBatches(toMessages(entries)).map((batch) => batch.flatMap(({ entries }) => entries));
 
+  const container: Container<Entry> = {
+    container: 'a message on the result queue',
+    bytesOf: ({ bytes }) => bytes,
+    maxBytes: limits.messageBytes,
+    payloads,
+  };
+
   return {
     write(results, signal) {
       // A retry may need more messages, and more calls, than before: the queue may have refused their size.
       const attempt = async (entries: readonly Entry[]): Promise<Refusal<Entry>[]> => {
-        const { now, behind } = inTurn(toMessages(entries), fifo && packing.results > 1);
+        const { now, behind } = inTurn(toMessages(entries), packing.results > 1);
         const sends = toBatches(now).map((batch) => inFlight(() => send(sqs, queueUrl, batch, limits, signal)));
         return [...behind.map(notItsTurn), ...(await Promise.all(sends)).flat()].flatMap(ofEachEntry);
       };
       return sendOrOffload(results.map(toEntry), {
-        container: 'a message on the result queue',
-        bytesOf: ({ bytes }) => bytes,
-        maxBytes: limits.messageBytes,
-        payloads,
+        ...container,
         toPointer: toPointingEntry,
         signal,
         sendBatches: (entries) => sendBatches(entries, { store: 'result queue', pack, attempt, signal, retry }),
       });
     },
+    refuses: (result) => (payloads === undefined ? refusedForSize(toEntry(result), container) : undefined),
     writtenAsOne: (results) => toMessages(results.map(toEntry))[0]?.entries.length ?? 1,
   };
 }
@@ -195,8 +202,9 @@ function bytesOf(attributes: Entry['attributes']): number {
 }
 
 /**
- * Packs entries, in order, into as few messages as hold them. On a FIFO queue a message holds results of one message
- * group. No message holds two results of one message ID, so that its results can be told apart by it.
+ * Packs entries, in order, into as few messages as hold them. A message holds results of one message group, so that those
+ * are written all or not at all; on a FIFO queue a result without one shares none. No message holds two results of one
+ * message ID, so that its results can be told apart by it.
  */
 function packResults(
   entries: readonly Entry[],
@@ -205,10 +213,10 @@ function packResults(
 ): ResultMessage[] {
   if (max === 1) return entries.map((entry) => ({ entries: [entry], bytes: entry.bytes }));
   const messages: OpenMessage[] = [];
-  const open = new Map<string, OpenMessage>();
+  const open = new Map<string | undefined, OpenMessage>();
   for (const entry of entries) {
     const { result, bodyBytes } = entry;
-    const group = fifo ? groupOf(result) : '';
+    const group = fifo ? groupOf(result) : result.messageGroupId;
     const last = open.get(group);
     const packedBytes = last === undefined ? 0 : withOneMore(last, bodyBytes);
     const joins = last !== undefined && !entry.alone && last.entries.length < max && packedBytes <= maxBytes;

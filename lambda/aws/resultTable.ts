@@ -10,10 +10,12 @@ import {
 } from '../core/record.ts';
 import {
   CALLS_IN_FLIGHT,
+  type Container,
   type PayloadUploader,
   packBatches,
   type Refusal,
   type RetryOptions,
+  refusedForSize,
   sendBatches,
   sendOrOffload,
 } from './sendBatches.ts';
@@ -49,23 +51,28 @@ interface Entry {
 export function createTableWriter(options: TableWriterOptions): ResultWriter {
   const { dynamodb, tableName, ttlSeconds, payloads, retry, now = Date.now } = options;
   const inFlight = pLimit(CALLS_IN_FLIGHT);
+  const expiry = (): string => String(Math.floor(now() / 1000) + ttlSeconds);
+  const container: Container<Entry> = {
+    container: 'a DynamoDB item',
+    bytesOf: ({ itemBytes }) => itemBytes,
+    maxBytes: () => MAX_ITEM_BYTES,
+    payloads,
+  };
 
   return {
     write(results, signal) {
-      const expiresAt = String(Math.floor(now() / 1000) + ttlSeconds);
+      const expiresAt = expiry();
       const attempt = (batch: readonly Entry[]) => inFlight(() => put(dynamodb, tableName, batch, signal));
       const pack = (entries: readonly Entry[]) => packBatches(entries, MAX_BATCH_ITEMS, MAX_BATCH_BYTES);
       return sendOrOffload(lastOfEach(results.map((result) => toEntry(result, expiresAt))), {
-        container: 'a DynamoDB item',
-        bytesOf: ({ itemBytes }) => itemBytes,
-        maxBytes: () => MAX_ITEM_BYTES,
-        payloads,
+        ...container,
         toPointer: ({ result }, pointer) =>
           entryOf(result, { [POINTER_ATTRIBUTE]: { S: pointerBody(pointer) } }, expiresAt),
         signal,
         sendBatches: (entries) => sendBatches(entries, { store: 'result table', pack, attempt, signal, retry }),
       });
     },
+    refuses: (result) => (payloads === undefined ? refusedForSize(toEntry(result, expiry()), container) : undefined),
   };
 }
 

@@ -78,7 +78,8 @@ export interface PayloadUploader {
   put(body: string, signal: AbortSignal): Promise<PayloadPointer | Failure>;
 }
 
-interface Offloading<E> {
+/** What an entry has to fit into. */
+export interface Container<E> {
   /** What holds an entry, for messages: `a DynamoDB item`. */
   readonly container: string;
   readonly bytesOf: (entry: E) => number;
@@ -86,6 +87,9 @@ interface Offloading<E> {
   readonly maxBytes: () => number;
   /** Where larger bodies go. Without it a large entry is refused for good. */
   readonly payloads: PayloadUploader | undefined;
+}
+
+interface Offloading<E> extends Container<E> {
   /** In place of an entry, a small one that points to its body. */
   readonly toPointer: (entry: E, pointer: PayloadPointer) => E;
   readonly signal: AbortSignal;
@@ -100,12 +104,13 @@ interface Offloading<E> {
  */
 export async function sendOrOffload<E extends { readonly result: Result }>(
   entries: readonly E[],
-  { container, bytesOf, maxBytes, payloads, toPointer, signal, sendBatches }: Offloading<E>,
+  offloading: Offloading<E>,
 ): Promise<WriteStatus[]> {
+  const { bytesOf, maxBytes, payloads, toPointer, signal, sendBatches } = offloading;
   const statuses = new Map<E, WriteStatus | undefined>();
   const isTooLarge = (entry: E): boolean => bytesOf(entry) > maxBytes();
   const offload = async (entry: E): Promise<WriteStatus | undefined> => {
-    if (payloads === undefined) return resultTooLarge(container, maxBytes(), bytesOf(entry));
+    if (payloads === undefined) return resultTooLarge(entry, offloading);
     const pointer = await payloads.put(entry.result.body, signal);
     return isFailure(pointer) ? pointer : (await sendBatches([toPointer(entry, pointer)]))[0];
   };
@@ -123,10 +128,15 @@ export async function sendOrOffload<E extends { readonly result: Result }>(
 
 const NO_STATUS: WriteStatus = failure('WRITE_FAILED', 'expected a status on every result, got none on this one');
 
-function resultTooLarge(container: string, maxBytes: number, bytes: number): Failure {
+/** Why an entry that cannot be offloaded is refused for its size; undefined where it fits. */
+export function refusedForSize<E>(entry: E, container: Container<E>): Failure | undefined {
+  return container.bytesOf(entry) > container.maxBytes() ? resultTooLarge(entry, container) : undefined;
+}
+
+function resultTooLarge<E>(entry: E, { container, bytesOf, maxBytes }: Container<E>): Failure {
   return failure(
     'RESULT_TOO_LARGE',
-    `expected a result of at most ${maxBytes} bytes, the size of ${container}, got ${bytes}; ` +
+    `expected a result of at most ${maxBytes()} bytes, the size of ${container}, got ${bytesOf(entry)}; ` +
       'ask for fewer outputs, send fewer rows in a request, or deploy a payload bucket',
   );
 }
@@ -223,7 +233,8 @@ export function packBatches<T extends { readonly bytes: number }>(
 }
 
 /**
- * Writes every result to all stores at once; a result is written when each of them has taken it.
+ * Writes every result to all stores at once; a result is written when each of them has taken it. One that a store can
+ * never hold is written to none: beside its scores in the others, the error in its place would be a second answer.
  *
  * Where stores disagree, a permanent failure outweighs a transient one: a result that is too large would be too large
  * again after a retry. This hides no transient failure, because the error result that replaces such a result is itself
@@ -235,11 +246,28 @@ export function writeToEvery(writers: readonly ResultWriter[]): ResultWriter {
   if (writers.length === 0) throw new Error('expected at least one store for results, got none');
   return {
     async write(results, signal) {
-      const byStore = await Promise.all(writers.map((writer) => writer.write(results, signal)));
-      return results.map((_, index) => inAgreement(byStore.map((statuses) => statuses[index] ?? NO_STATUS)));
+      const refusals = results.map((result) => refusedByOne(result, writers));
+      const fitting = results.filter((_, index) => refusals[index] === undefined);
+      const byStore = await Promise.all(writers.map((writer) => writer.write(fitting, signal)));
+      let next = 0;
+      return refusals.map((refused) => {
+        if (refused !== undefined) return refused;
+        const index = next++;
+        return inAgreement(byStore.map((statuses) => statuses[index] ?? NO_STATUS));
+      });
     },
     writtenAsOne: (results) => Math.min(...writers.map(({ writtenAsOne }) => writtenAsOne?.(results) ?? 1)),
   };
+}
+
+/** A store that is the only one says so itself. */
+function refusedByOne(result: Result, writers: readonly ResultWriter[]): Failure | undefined {
+  if (writers.length === 1) return undefined;
+  for (const writer of writers) {
+    const refused = writer.refuses?.(result);
+    if (refused !== undefined) return refused;
+  }
+  return undefined;
 }
 
 /** The status of all stores on one result. */

@@ -1,5 +1,13 @@
 import { type Cursor, createTemplates, type Templates } from './bodyTemplate.ts';
-import { allThere, type MaybePromise, type MemoryBudget, nextTurn, whenThere, withTimeout } from './concurrency.ts';
+import {
+  allThere,
+  createMemoryBudget,
+  type MaybePromise,
+  type MemoryBudget,
+  nextTurn,
+  whenThere,
+  withTimeout,
+} from './concurrency.ts';
 import { type Failure, failure, isFailure, messageOf, preview } from './failure.ts';
 import { createHookBatch, type HookBatch } from './hookBatch.ts';
 import { isObject, parseIfJson } from './json.ts';
@@ -31,6 +39,8 @@ const CHARACTERS_A_TURN = 256 * 1024;
 const STALLED_MS = 250;
 /** Bodies that wait for S3 or a transform at the same time, unless none of them comes. */
 const BODIES_UNDER_WAY = 256;
+/** Requests of large packed bodies that are decoded and not taken yet: each may be an error a hundred times as long as it. */
+const REQUESTS_UNTAKEN = 32 * 1024;
 
 /**
  * Decodes bodies, some at a time, and lets the event loop see to runs and writes in between. Bodies that wait for S3, a
@@ -54,19 +64,28 @@ export async function* decodeBodies(
   const ownDeps = { ...deps, decodeTogether: hooks.decode };
   const templates = createTemplates();
   const underWay = new Set<Promise<void>>();
+  const requestRoom = createMemoryBudget(REQUESTS_UNTAKEN);
   let decoded: IndexedBody[] = [];
+  let given: readonly IndexedBody[] = [];
   let bodiesThisTurn = 0;
   let charactersThisTurn = 0;
   let stalled = false;
   const take = (): readonly IndexedBody[] => {
-    const taken = decoded;
+    release();
+    given = decoded;
     decoded = [];
-    return taken;
+    return given;
+  };
+  /** Whoever comes back for more is done with what was given. */
+  const release = (): void => {
+    for (const { bodyIndex } of given) requestRoom.release(bodyIndex);
+    given = [];
   };
   const options = {
     admit: (bodyIndex: number, bytes: number) => room.acquire(bodyIndex, bytes, signal),
     signal,
     reads,
+    requestRoom,
   };
   // A decoder that throws is a bug: the record is handed back.
   const notDecoded = (error: unknown): DecodedBody => {
@@ -83,6 +102,7 @@ export async function* decodeBodies(
   };
   // What was under way may have arrived while the caller was busy.
   const progress = async (): Promise<void> => {
+    release();
     if (decoded.length > 0 || underWay.size === 0) return;
     await withTimeout(Promise.race([...underWay, room.nextWaiter()]), STALLED_MS);
   };
@@ -182,6 +202,8 @@ interface DecodeOptions {
   readonly signal: AbortSignal;
   /** What is being read. @default nobody asks */
   readonly reads?: Set<Promise<unknown>>;
+  /** For requests of packed bodies, by body, while none of them waits for anything. @default there is no end of it */
+  readonly requestRoom?: MemoryBudget;
 }
 
 /**
@@ -207,7 +229,7 @@ export function decodeBody(
     const parsed = parseJson(body, WHOLE_BODY, deps.limits);
     if (isFailure(parsed)) return refusedBody(parsed);
     const pointer = parsePointer(parsed);
-    if (pointer === undefined) return decodeValue(parsed, bodyIndex, deps);
+    if (pointer === undefined) return decodeValue(parsed, bodyIndex, deps, options);
     return isFailure(pointer) ? refusedBody(pointer) : decodePayload(pointer, bodyIndex, deps, options, templates);
   });
   // What was there at once was in the body itself, not in an object that it points to.
@@ -219,9 +241,10 @@ function decodePayload(
   pointer: PayloadPointer,
   bodyIndex: number,
   deps: DecodeDependencies,
-  { admit, signal, reads }: DecodeOptions,
+  decodeOptions: DecodeOptions,
   templates: Templates | undefined,
 ): MaybePromise<DecodedBody> {
+  const { admit, signal, reads } = decodeOptions;
   const { payloads } = deps;
   if (payloads === undefined) {
     const wrong = 'expected a request, got a pointer to S3; this deployment has no payload bucket';
@@ -237,15 +260,20 @@ function decodePayload(
     const where = `s3 object ${preview(pointer.key)}`;
     const parsed = parseJson(text, where, deps.limits);
     if (isFailure(parsed)) return refusedBody(parsed);
-    if (parsePointer(parsed) === undefined) return decodeValue(parsed, bodyIndex, deps);
+    if (parsePointer(parsed) === undefined) return decodeValue(parsed, bodyIndex, deps, decodeOptions);
     const wrong = 'expected a request, got another pointer; point to the request itself';
     return refusedBody(failure('INVALID_POINTER', `${where}: ${wrong}`));
   });
 }
 
-function decodeValue(value: unknown, bodyIndex: number, deps: DecodeDependencies): MaybePromise<DecodedBody> {
+function decodeValue(
+  value: unknown,
+  bodyIndex: number,
+  deps: DecodeDependencies,
+  options: DecodeOptions,
+): MaybePromise<DecodedBody> {
   return Array.isArray(value)
-    ? decodePacked(value, bodyIndex, deps)
+    ? decodePacked(value, bodyIndex, deps, options)
     : decodeRequest(value, { path: WHOLE_BODY, bodyIndex, position: 0 }, deps);
 }
 
@@ -260,6 +288,7 @@ function decodePacked(
   values: readonly unknown[],
   bodyIndex: number,
   deps: DecodeDependencies,
+  options: DecodeOptions,
 ): MaybePromise<DecodedBody> {
   if (values.length === 0) {
     const message = 'body: expected at least one request in a packed message, got none; put one into the array';
@@ -274,18 +303,25 @@ function decodePacked(
       .map((value, index) =>
         decodeRequest(value, { path: `[${from + index}]`, bodyIndex, position: from + index }, deps),
       );
-  return values.length <= REQUESTS_A_TURN ? allThere(decodeSome(0)) : decodeByTurns(values.length, decodeSome);
+  return values.length <= REQUESTS_A_TURN
+    ? allThere(decodeSome(0))
+    : decodeByTurns(values.length, bodyIndex, options, decodeSome);
 }
 
 async function decodeByTurns(
   requests: number,
+  bodyIndex: number,
+  { requestRoom, signal }: DecodeOptions,
   decodeSome: (from: number) => MaybePromise<DecodedRequest>[],
 ): Promise<DecodedBody> {
+  await requestRoom?.acquire(bodyIndex, requests, signal);
   const decoded: MaybePromise<DecodedRequest>[] = [];
   for (let from = 0; from < requests; from += REQUESTS_A_TURN) {
     for (const request of decodeSome(from)) decoded.push(request);
     await nextTurn();
   }
+  // What waits for a model or a transform must not hold up what waits for none.
+  if (decoded.some((one) => one instanceof Promise)) requestRoom?.release(bodyIndex);
   return allThere(decoded);
 }
 

@@ -54,6 +54,8 @@ export interface ResultWriter {
    * message. The order of a group holds within it. @default 1
    */
   writtenAsOne?(results: readonly Result[]): number;
+  /** Why the store can never hold a result, as far as that is known before it is written. @default nothing is known */
+  refuses?(result: Result): Failure | undefined;
 }
 
 /** What became of a record. `answered`: a result was written, be it a score or an error. `retry`: back to SQS. */

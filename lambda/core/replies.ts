@@ -54,6 +54,7 @@ interface BodyState {
   /** Of a packed body, by request: the JSON text of its answer. Let go once the reply is complete. */
   answers: (string | undefined)[] | undefined;
   characters: number;
+  /** Let go once the reply is complete. */
   failures: Failure[] | undefined;
   requests: number;
   unanswered: number;
@@ -84,12 +85,14 @@ export function createReplies(
   const complete = (body: number, state: BodyState): void => {
     if (state.answers !== undefined) heldCharacters -= state.characters;
     state.answers = undefined;
+    state.failures = undefined;
     state.unanswered = 0;
     onComplete(body);
   };
   const reply = (of: number, state: BodyState, id: string | undefined, text: string): Answer => {
+    const { failures = NO_FAILURES, requests } = state;
     complete(of, state);
-    return { of, id, text, failures: state.failures ?? NO_FAILURES, requests: state.requests };
+    return { of, id, text, failures, requests };
   };
   const handBack = (of: number, failed: Failure<TransientCode>): HandedBack | undefined => {
     const state = stateOf(of);
@@ -110,6 +113,8 @@ export function createReplies(
       const tooLarge = answerTooLarge(maxAnswerCharacters);
       const idOfAll = state.answers === undefined ? id : undefined;
       state.failures = [tooLarge];
+      // It was never held.
+      state.characters -= text.length;
       return reply(body, state, idOfAll, encodeError(keyOf(body), idOfAll, tooLarge));
     }
     if (state.answers === undefined) return reply(body, state, id, text);

@@ -77,8 +77,8 @@ export async function score(
     decodeMs += stopwatch.lap();
     for (const { bodyIndex } of decoded) backlog.hold(bodyIndex, (bodies[bodyIndex] as KeyedBody).body.length);
     const { settled, closed } = enterBodies(decoded, plan, call);
-    if (settled.length > 0) void sink(settled);
     run(closed);
+    if (settled.length > 0) await sink(settled);
     // Decoding waits for slow objects, or memory is full: what is planned so far runs.
     if (decoded.length === 0 || payloadMemory.isFull() || backlog.isFull()) {
       run(plan.finish());

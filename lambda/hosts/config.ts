@@ -116,6 +116,14 @@ const RULES: readonly Rule[] = [
     sentence: () => 'expected a value, because samples are kept, got nothing; set it',
   },
   {
+    // Standard records have no group, and results of FIFO records wait for those of theirs.
+    of: 'requestQueueUrls',
+    isBroken: ({ requestQueueUrls: urls = [] }) => urls.some(isFifo) && !urls.every(isFifo),
+    sentence: ({ requestQueueUrls = [] }) =>
+      `expected queues of one kind, FIFO or standard, got ${JSON.stringify(requestQueueUrls.join(','))}; ` +
+      'give each kind a deployment of its own',
+  },
+  {
     of: 'resultsPerMessage',
     isBroken: ({ results = ['queue'], resultsPerMessage = 1 }) => resultsPerMessage !== 1 && !results.includes('queue'),
     sentence: ({ resultsPerMessage }) =>

@@ -72,7 +72,7 @@ async function scoreTiers(
   time: TimeLimit,
 ): Promise<void> {
   const results = createResults(records, outcomes, deps, time);
-  // On FIFO queues results are written at the end, so a probe would tell nothing.
+  // On FIFO queues results are kept back, most of them until the end, so a probe would tell nothing.
   const isProbing = outages.current() !== undefined && !results.writesLater;
   const inOrder = tiersOf(records, deps.quarantine?.isOpen());
   const tiers = isProbing ? withProbeFirst(inOrder) : inOrder;
@@ -260,7 +260,7 @@ function createResults(
   const ordered = records.some((record) => orderingGroup(record) !== undefined);
   const write: Write = (pending) => writeAndSettle(pending, outcomes, deps, time);
   const { write: take, ...rest } = ordered
-    ? writeInGroupOrder(records, outcomes, deps.writer, write)
+    ? writeInGroupOrder(records, outcomes, deps, write)
     : writeTogether(write, time.signal);
   return {
     ...rest,
@@ -341,42 +341,87 @@ function writeTogether(write: Write, signal: AbortSignal): Writing {
   };
 }
 
+/** Memory for results that are ready before those ahead of them in their group, as a multiple of the largest answer allowed. */
+const LARGEST_ANSWERS_KEPT = 4;
+
 /**
- * FIFO: keeps results back until all are there, and writes them in the order of their message groups. Of each group
- * nothing is written, nor acknowledged, after the first record that must be retried. Results of a group that their store
- * takes all or not at all are written together, any others one after the other.
+ * FIFO: keeps results back until all are there, or fill the memory for them, and writes them in the order of their message
+ * groups. Of each group nothing is written, nor acknowledged, after the first record that must be retried: so is one whose
+ * result comes too long before those ahead of it. Results of a group that their store takes all or not at all are written
+ * together, any others one after the other.
  */
 function writeInGroupOrder(
   records: readonly MessageRecord[],
   outcomes: (Outcome | undefined)[],
-  writer: ResultWriter,
+  { writer, limits }: ScoringDependencies,
   write: Write,
 ): Writing {
   const keptBack = new Map<number, PendingWrite>();
-  /** The records of a group that still wait to be written: none if the next one must be retried, as then all behind it must be. */
+  const mostKept = LARGEST_ANSWERS_KEPT * limits.maxAnswerCharacters;
+  let groups: readonly (readonly number[])[] = messageGroups(records);
+  let characters = 0;
+  let writing = Promise.resolve();
+  const letGo = (record: number): void => {
+    characters -= keptBack.get(record)?.result.body.length ?? 0;
+    keptBack.delete(record);
+  };
+  /** The records of a group that still wait for theirs: none if the next one must be retried, as then all behind it must be. */
   const leftOf = (group: readonly number[]): readonly number[] => {
     const firstOpen = group.findIndex((record) => outcomes[record]?.status !== 'answered');
     const left = firstOpen < 0 ? [] : group.slice(firstOpen);
     const [next] = left;
-    if (next === undefined || (keptBack.has(next) && outcomes[next] === undefined)) return left;
-    for (const record of left) outcomes[record] ??= BEHIND_RETRY;
+    if (next === undefined || outcomes[next] === undefined) return left;
+    for (const record of left) {
+      outcomes[record] ??= BEHIND_RETRY;
+      letGo(record);
+    }
     return [];
+  };
+  const writeReady = async (): Promise<void> => {
+    while (true) {
+      groups = groups.map(leftOf).filter((group) => group.length > 0);
+      const ready = groups.flatMap((group) => firstTogether(group, keptBack, writer));
+      if (ready.length === 0) return;
+      await write(ready);
+      for (const { record } of ready) letGo(record);
+    }
+  };
+  const writeNext = (): Promise<void> => {
+    writing = writing.then(writeReady);
+    return writing;
   };
   return {
     writesLater: true,
     async write(pending) {
-      for (const one of pending) keptBack.set(one.record, one);
+      for (const one of pending) {
+        // What is behind a record that must be retried is kept no more.
+        if (outcomes[one.record] !== undefined) continue;
+        keptBack.set(one.record, one);
+        characters += one.result.body.length;
+      }
+      if (characters > Math.min(UNWRITTEN_CHARACTERS, mostKept)) await writeNext();
+      for (const { record } of pending.toReversed()) {
+        if (characters <= mostKept) break;
+        if (!keptBack.has(record)) continue;
+        outcomes[record] ??= TOO_EARLY;
+        letGo(record);
+      }
     },
     settled: async () => {},
     async finish() {
-      let groups: readonly (readonly number[])[] = messageGroups(records);
-      while (groups.length > 0) {
-        await write(groups.flatMap((group) => firstTogether(group, keptBack, writer)));
-        groups = groups.map(leftOf).filter((group) => group.length > 0);
-      }
+      await writeNext();
+      for (const record of groups.flat()) outcomes[record] ??= BEHIND_RETRY;
     },
   };
 }
+
+const TOO_EARLY: Outcome = {
+  status: 'retry',
+  failure: failure(
+    'OUT_OF_MEMORY',
+    'expected memory for results until those of earlier messages of their groups are there, got too many of them; fewer come together next time',
+  ),
+};
 
 const BEHIND_RETRY: Outcome = {
   status: 'retry',
@@ -447,7 +492,15 @@ async function writeAndSettle(
 const SCORED: Outcome = { status: 'answered', failures: [], requests: 1 };
 
 function answered({ failures, requests }: Answer): Outcome {
-  return failures.length === 0 && requests === 1 ? SCORED : { status: 'answered', failures, requests };
+  if (failures.length === 0 && requests === 1) return SCORED;
+  return { status: 'answered', failures: failures.length > 1 ? oneOfEachCode(failures) : failures, requests };
+}
+
+/** As many failures, the first of a code in place of each: outcomes are kept to the end, and a message may have ten thousand. */
+function oneOfEachCode(failures: readonly Failure[]): Failure[] {
+  const first = new Map<string, Failure>();
+  for (const failed of failures) if (!first.has(failed.code)) first.set(failed.code, failed);
+  return failures.map((failed) => first.get(failed.code) ?? failed);
 }
 
 function replacedBy(refusal: Failure, { answer, result, ...pending }: PendingWrite): PendingWrite {

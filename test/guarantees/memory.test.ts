@@ -4,11 +4,15 @@ import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
 import { encodeModel } from '../../bench/workload/encodeModel.ts';
 import { CLIENT_PATIENCE } from '../../lambda/aws/awsClients.ts';
+import type { Result } from '../../lambda/core/record.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
+import { scoreRecords } from '../../lambda/hosts/records.ts';
 import { useS3Server, useSqsServer } from '../helpers/awsServers.ts';
 import type { Step } from '../helpers/frontServer.ts';
 import { composed, failuresOf, invoke, lookupRequest, recordingTelemetry, sqsRecord } from '../helpers/handler.ts';
 import { HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
+import { closedGate, whatCanHappen } from '../helpers/manualClock.ts';
+import { enoughTime, fifoRecords, memoryWriter, scoringDependencies, standardRecords } from '../helpers/scoring.ts';
 
 const hosts = useHosts();
 const s3 = useS3Server();
@@ -137,6 +141,44 @@ describe('6. Memory is bounded, whatever the messages hold', () => {
     const later = rowsOfRuns().slice(before);
     expect(later.length).toBeGreaterThan(0);
     expect(Math.max(...later)).toBeLessThan(4);
+  });
+
+  it.each([
+    ['on a standard queue', false],
+    ['on a FIFO queue', true],
+  ])('requests that are refused are errors no faster than these are written: %s', async (_, fifo) => {
+    const body = `[${'1,'.repeat(9_999)}1]`;
+    const gate = closedGate();
+    let offered = 0;
+    const before = (results: readonly Result[]) => {
+      for (const { body: errors } of results) offered += errors.length;
+      return gate.opened;
+    };
+    let decodedAll = false;
+    const deps = scoringDependencies({ writer: memoryWriter({ before }) });
+    const decoded = () => {
+      decodedAll = true;
+    };
+    const observer = { ...deps.observer, decoded };
+    const records = fifo
+      ? fifoRecords(Array.from({ length: 60 }, (__, index) => [`${index}`, body]))
+      : standardRecords(Array(60).fill(body));
+
+    const heapBytes = process.memoryUsage().heapUsed;
+    let peakBytes = 0;
+    const watch = setInterval(() => {
+      peakBytes = Math.max(peakBytes, process.memoryUsage().heapUsed);
+    }, 5);
+    const scoring = scoreRecords(records, { ...deps, observer }, enoughTime());
+    for (let turn = 0; turn < 5_000; turn++) await whatCanHappen();
+    clearInterval(watch);
+    expect([offered > MIB, decodedAll]).toEqual([true, false]);
+    expect(offered).toBeLessThan(16 * MIB);
+    expect(peakBytes - heapBytes).toBeLessThan(100 * MIB);
+    gate.open();
+    const kept = (await scoring).map((outcome) => (outcome.status === 'answered' ? outcome.failures : []));
+    expect(kept.map(({ length }) => length)).toEqual(Array(60).fill(10_000));
+    expect(kept.map((failures) => new Set(failures).size)).toEqual(Array(60).fill(1));
   });
 
   it.each([

@@ -368,6 +368,43 @@ describe('packed results', () => {
   });
 });
 
+describe('on a standard queue', () => {
+  it('packed results of a message group share no message with others, and none is written after one that is not', async () => {
+    const failing = async (reach: Reach) => {
+      const { Successful = [] } = await reach();
+      const failed = { Id: '1', Code: 'InternalError', Message: 'try later', SenderFault: false };
+      return { Successful: Successful.filter(({ Id }) => Id !== '1'), Failed: [failed] };
+    };
+    const { sqs, calls } = intercepted(failing);
+    const packing = { results: 4, bytes: 64 * KIB };
+    const writer = writerOf({ sqs, packing, retry: { ...AT_ONCE, attempts: 1 } });
+    const groups = ['g', 'g', 'g', 'h', 'h', 'h', 'h', undefined, undefined];
+    const written = groups.map((group, index) => result(`m${index}`, 40, group));
+    expect(writer.writtenAsOne?.(written.slice(3, 7))).toBe(4);
+
+    const statuses = await writer.write(written, NEVER);
+
+    expect(calls).toEqual([
+      [
+        ['m0', 'm1', 'm2'],
+        ['m3', 'm4', 'm5', 'm6'],
+        ['m7', 'm8'],
+      ],
+    ]);
+    expect(statuses.map((status) => 'written' in status)).toEqual(groups.map((group) => group !== 'h'));
+  });
+
+  it('packed results of a message group keep their order when the queue takes no messages of their size', async () => {
+    const queueUrl = server.queue({ MaximumMessageSize: String(2 * KIB) });
+    const written = ['a', 'b', 'c'].map((id) => result(id, 900, 'g'));
+
+    const statuses = await writerOf({ queueUrl, packing: FILL }).write(written, NEVER);
+
+    expect(statuses).toMatchObject([WRITTEN, WRITTEN, { code: 'WRITE_FAILED' }]);
+    expect((await server.drain(queueUrl)).map(({ Body }) => idsIn(Body))).toEqual([['a', 'b']]);
+  });
+});
+
 describe('on a FIFO queue', () => {
   it('results are in the group of their request, or in one of their own; a redelivered one is written once', async () => {
     const queueUrl = server.fifoQueue();

@@ -413,3 +413,20 @@ it.each([
 
   expect(max()).toBe(16);
 });
+
+describe('a result that one of several stores can never hold', () => {
+  it.each([
+    ['409,600 bytes, as DynamoDB counts an item', 409_600, [QUEUE, TABLE]],
+    ['409,600 bytes, be the bucket the other store', 409_600, [BUCKET, TABLE]],
+    ['1 MiB, as SQS counts a message', 1_048_576, [BUCKET, QUEUE]],
+  ])('is in none of them: beyond %s', async (_, bytes, kinds) => {
+    const stores = await Promise.all(kinds.map((kind) => kind.open({})));
+    const large = result('large', JSON.stringify({ message_id: 'large', x: 'x'.repeat(bytes) }));
+
+    const statuses = await writeToEvery(stores.map(({ writer }) => writer)).write([large, result('a')], NEVER);
+
+    expect(statuses).toMatchObject([{ code: 'RESULT_TOO_LARGE' }, WRITTEN]);
+    const stored = await Promise.all(stores.map((store) => store.stored()));
+    expect(stored.map((bodies) => [...bodies.keys()])).toEqual([['a'], ['a']]);
+  });
+});

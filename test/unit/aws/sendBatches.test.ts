@@ -135,6 +135,20 @@ describe('writing to every store', () => {
     },
   );
 
+  it('puts a result into none that one of them can never hold', async () => {
+    const small = {
+      ...memoryWriter(),
+      refuses: ({ messageId }: Result) => (messageId === 'b' ? TOO_LARGE : undefined),
+    };
+    const stores = [memoryWriter(), small];
+
+    expect(await writeToEvery(stores).write([A, B, C], NEVER)).toEqual([WRITTEN, TOO_LARGE, WRITTEN]);
+    expect(stores.map(({ written }) => written)).toEqual([
+      [A, C],
+      [A, C],
+    ]);
+  });
+
   it('writes as one what each of them writes as one', () => {
     const [three, five, one] = [memoryWriter({ asOne: 3 }), memoryWriter({ asOne: 5 }), memoryWriter()];
     expect(writeToEvery([three, five]).writtenAsOne?.([])).toBe(3);

@@ -124,4 +124,21 @@ describe('who is owed a reply', () => {
     ]);
     expect(replies.recordScores(requestAt(0, 1), 'x')).toMatchObject({ of: 0, requests: 2 });
   });
+
+  it('is handed back as early after packed bodies whose answers were too long', () => {
+    const keyed = Array.from({ length: 20 }, (_, index) => ({ key: `key ${index}`, body: '' }));
+    const replies = createReplies(keyed, 100, () => {});
+    const answerFirst = (of: number): Reply | undefined => {
+      replies.register(of, [requestAt(of, 0), requestAt(of, 1)]);
+      return replies.recordScores(requestAt(of, 0), 'x'.repeat(90));
+    };
+    for (let of = 0; of < 10; of += 1) {
+      answerFirst(of);
+      expect(replies.recordScores(requestAt(of, 1), 'x'.repeat(90))).toMatchObject({
+        failures: [{ code: 'RESULT_TOO_LARGE' }],
+      });
+    }
+    const held = Array.from({ length: 10 }, (_, index) => answerFirst(10 + index)).filter((one) => one === undefined);
+    expect(held).toHaveLength(4);
+  });
 });

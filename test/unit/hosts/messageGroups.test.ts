@@ -98,6 +98,37 @@ describe('of a message group', () => {
     expect(writtenRecords(deps.writer)).toEqual([0, 1, 2]);
   });
 
+  it('results that fill the memory are written before all are there, and go back where they wait for a slow one', async () => {
+    const gate = closedGate();
+    const models = repositoryOf(lineModel(), lineModel({ name: 'slow', before: () => gate.opened }));
+    const deps = scoringDependencies({ models, limits: { maxAnswerCharacters: 500 } });
+    const quick = Array.from({ length: 40 }, () => lineRequest([1]));
+    const slow = lineRequest([1], { model_name: 'slow' });
+    const records = fifoRecords([
+      ...quick.map((request) => ['a', request] as const),
+      ...[slow, ...quick].map((request) => ['b', request] as const),
+    ]);
+
+    const scoring = scoreRecords(records, deps, enoughTime());
+    for (let turn = 0; turn < 20; turn++) await whatCanHappen();
+    const quickOnes = Array.from(quick.keys());
+    expect(writtenRecords(deps.writer)).toEqual(quickOnes);
+    gate.open();
+    const told = statuses(await scoring);
+
+    const kept = told.lastIndexOf('answered') - 40;
+    expect(told.slice(0, 41 + kept)).toEqual(Array(41 + kept).fill('answered'));
+    expect(told.slice(41 + kept).every((status) => status !== 'answered')).toBe(true);
+    expect(told).toContain('OUT_OF_MEMORY');
+    expect(writtenRecords(deps.writer)).toEqual([
+      ...quickOnes,
+      ...Array.from({ length: kept + 1 }, (_, at) => 40 + at),
+    ]);
+    const behind = deps.writer.written.slice(41).map(({ body }) => body.length);
+    expect(behind.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(2_000);
+    expect(behind.length).toBeGreaterThan(5);
+  });
+
   it('what is written and acknowledged is always its first records, in order', async () => {
     const entry = fc
       .tuple(fc.constantFrom('a', 'b', 'c'), fc.constantFrom('', '', '!', '?'))

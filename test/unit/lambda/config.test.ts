@@ -121,6 +121,16 @@ describe('the configuration', () => {
     expect(loadConfig({ ...packed, ...both }).resultsPerMessage).toBe('fill');
   });
 
+  it('is refused when request queues are of two kinds', () => {
+    const { BATCHSCORE_REQUEST_QUEUE_URL: url } = QUEUES;
+    expect(refusalOf({ ...QUEUES, BATCHSCORE_REQUEST_QUEUE_URL: `${url},${url}.fifo` })).toBe(
+      'configuration: BATCHSCORE_REQUEST_QUEUE_URL: expected queues of one kind, FIFO or standard, ' +
+        `got "${url},${url}.fifo"; give each kind a deployment of its own`,
+    );
+    const shards = `${url}.fifo,${url}2.fifo`;
+    expect(loadConfig({ ...QUEUES, BATCHSCORE_REQUEST_QUEUE_URL: shards }).requestQueueUrls).toHaveLength(2);
+  });
+
   it('is refused when results go to a request queue', () => {
     const { BATCHSCORE_REQUEST_QUEUE_URL: url } = QUEUES;
     expect(refusalOf({ BATCHSCORE_REQUEST_QUEUE_URL: `https://a/b,${url}`, BATCHSCORE_RESULT_QUEUE_URL: url })).toBe(
