@@ -139,6 +139,8 @@ function hostGraphs(subject: Subject): OwnGraph[][] {
           emitted('Errors', 'requests answered with an error'),
           emitted('Retries', 'to be retried'),
           emitted('MissingOrDenied', 'of these, for a store that is missing or denied'),
+          emitted('Captured', 'requests kept as samples'),
+          emitted('CaptureLost', 'samples lost'),
         ],
       },
       {

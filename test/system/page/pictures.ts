@@ -1,0 +1,111 @@
+/** Makes the pictures of docs/page.md anew: `npm run pictures`. It takes about a minute, for the charts have to fill. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { PutObjectCommand } from '@aws-sdk/client-s3';
+import type { Page } from 'playwright-core';
+import { localBucketClient } from '../../../cli/local/localServices.ts';
+import { putModel } from '../../contract/cli/models.ts';
+import { type RunningDev, startDev } from '../../helpers/command.ts';
+import { fileOf, row } from '../../helpers/jobs.ts';
+import { identityModel } from '../../helpers/onnxModels.ts';
+import { launchBrowser, openPage } from './browser.ts';
+
+const WIDTH = 1280;
+const pathOf = (name: string): string => fileURLToPath(new URL(`../../../docs/${name}.png`, import.meta.url));
+
+const browser = await launchBrowser();
+const pieces = { BATCHSCORE_JOBS_PART_BYTES: '20000', BATCHSCORE_JOBS_PIECE_BYTES: '1000' };
+const dev = await startDev(['--batch-size', '100', '--window', '1'], { env: pieces });
+const folder = mkdtempSync(join(tmpdir(), 'batchscore-pictures-'));
+try {
+  await pictureOfOwnModels();
+  const page = await open(dev);
+  await page.screenshot({ path: pathOf('page-phone') });
+  await page.setViewportSize({ width: WIDTH, height: 1_130 });
+  await showLoad(page);
+  await page.screenshot({ path: pathOf('page') });
+  await showJobs(page);
+  await page.locator('#jobs').screenshot({ path: pathOf('page-jobs') });
+  await page.setViewportSize({ width: WIDTH, height: 640 });
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.evaluate('scrollTo(0, 0)');
+  await dev.interrupt();
+  await page.locator('#gone').waitFor();
+  await page.screenshot({ path: pathOf('page-gone') });
+} finally {
+  await browser.close();
+  await dev.interrupt();
+  rmSync(folder, { recursive: true });
+}
+
+async function open({ stack: { page: url } }: RunningDev): Promise<Page> {
+  assert.ok(url !== undefined);
+  const { page } = await openPage(browser, url, { viewport: { width: 360, height: 900 } });
+  await page.locator('#connection', { hasText: 'Live' }).waitFor();
+  await page.locator('#model-list').getByText('[batch').first().waitFor();
+  return page;
+}
+
+async function pictureOfOwnModels(): Promise<void> {
+  await putModel(folder, 'prices', identityModel());
+  await putModel(folder, 'words', identityModel('BYTES', ['batch', 1]));
+  const own = await startDev(['--models', folder, '--window', '0', '--batch-size', '10']);
+  try {
+    const page = await open(own);
+    await page.setViewportSize({ width: WIDTH, height: 900 });
+    await page.getByLabel('prices', { exact: true }).check();
+    await page.getByLabel('x FP32 [batch, 3]').fill('1, 2.5, -3, 4, 5, 6');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.locator('#answer .lead').waitFor();
+    await page.locator('#try').screenshot({ path: pathOf('page-own') });
+  } finally {
+    await own.interrupt();
+  }
+}
+
+/** Two loads with a pause between them, three errors, and the answer to a digit. */
+async function showLoad(page: Page): Promise<void> {
+  const load = page.getByRole('slider', { name: 'Load' });
+  for (const presses of [6, 0, 7]) {
+    await load.press('Home');
+    for (let press = 0; press < presses; press++) await load.press('ArrowRight');
+    await setTimeout(presses === 0 ? 6_000 : 12_000);
+  }
+  await page.getByLabel('Any request').check();
+  await page.getByLabel('Body of the message').fill('{"instances":[[1]]}');
+  for (let sent = 0; sent < 3; sent++) await page.getByRole('button', { name: 'Send' }).click();
+  await page.locator('#answer .lead', { hasText: 'INVALID_SHAPE' }).waitFor();
+  await page.getByLabel('digits', { exact: true }).check();
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.locator('#answer .lead', { hasText: ' sure' }).waitFor();
+  await page.mouse.move(0, 0);
+}
+
+/** One that is done, one that failed, one that was cancelled and one that runs. */
+async function showJobs(page: Page): Promise<void> {
+  await page.getByRole('slider', { name: 'Load' }).press('Home');
+  const s3 = localBucketClient(dev.stack.s3Endpoint, dev.stack.region);
+  const put = (name: string, rows: readonly string[]) =>
+    s3.send(new PutObjectCommand({ Bucket: dev.stack.jobBucket, Key: `jobs/in/${name}`, Body: fileOf(rows) }));
+  const job = (name: string) => page.locator('#job-list li', { hasText: name });
+  const scored = /^[1-9]\d* of \d+ pieces scored$/;
+  const rows = (count: number): string[] => Array.from({ length: count }, (_, turn) => row(turn));
+  try {
+    await put('orders.jsonl', rows(40));
+    await job('orders.jsonl').getByText(/^done: /).waitFor();
+    await put('rows.txt', rows(1));
+    await job('rows.txt').locator('.error').waitFor();
+    await put('mistaken.jsonl', rows(4_000));
+    await job('mistaken.jsonl').getByText(scored).waitFor();
+    await page.getByRole('button', { name: /^Cancel .*mistaken\.jsonl$/ }).click();
+    await job('mistaken.jsonl').getByText(/^cancelled, /).waitFor();
+    await put('many.jsonl', rows(4_000));
+    await job('many.jsonl').getByText(scored).waitFor();
+  } finally {
+    s3.destroy();
+  }
+}
