@@ -96,13 +96,17 @@ async function showJobs(page: Page): Promise<void> {
   const rows = (count: number): string[] => Array.from({ length: count }, (_, turn) => row(turn));
   try {
     await put('orders.jsonl', rows(40));
-    await job('orders.jsonl').getByText(/^done: /).waitFor();
+    await job('orders.jsonl')
+      .getByText(/^done: /)
+      .waitFor();
     await put('rows.txt', rows(1));
     await job('rows.txt').locator('.error').waitFor();
     await put('mistaken.jsonl', rows(4_000));
     await job('mistaken.jsonl').getByText(scored).waitFor();
     await page.getByRole('button', { name: /^Cancel .*mistaken\.jsonl$/ }).click();
-    await job('mistaken.jsonl').getByText(/^cancelled, /).waitFor();
+    await job('mistaken.jsonl')
+      .getByText(/^cancelled, /)
+      .waitFor();
     await put('many.jsonl', rows(4_000));
     await job('many.jsonl').getByText(scored).waitFor();
   } finally {
