@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { type Attributes, type Context, type Span, type SpanOptions, type Tracer, trace } from '@opentelemetry/api';
 import type { SQSRecord } from 'aws-lambda';
-import { withTraces } from '../../../lambda/aws/traces.ts';
-import { createHandler } from '../../../lambda/hosts/createHandler.ts';
+import { createHandler, withTraces } from '../../../lambda/hosts/createHandler.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import {
   composed,
