@@ -1,3 +1,4 @@
+/// <reference path="./undici.d.ts" />
 import { createHmac, createSecretKey, hash, type KeyObject } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import {
