@@ -63,7 +63,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: 'transformer',
-    messages: 100,
+    messages: 60,
     encodeModel: () => encodeTransformer(MODEL_SEED),
     lengths: logNormal(32, SHORTEST_TEXT, LONGEST_TEXT),
     modelConfig: RAGGED_TEXT,

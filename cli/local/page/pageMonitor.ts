@@ -125,7 +125,9 @@ export function createMonitor(now: () => number = Date.now): Monitor {
     sent: timeline.sent,
     announced(announcements) {
       for (const one of announcements) {
-        keepNewest(kept.events, { at: now(), event: one.event, body: JSON.stringify(one) }, RESULTS_KEPT);
+        const what = one.event === 'job-ended' ? `${one.state}: ${one.input}` : `${one.code}: message ${one.messageId}`;
+        const title = `${one.event}, ${what}`;
+        keepNewest(kept.events, { at: now(), title, body: JSON.stringify(one) }, RESULTS_KEPT);
       }
     },
     seen: () => ({ totals, seconds: timeline.all(), ...kept }),

@@ -84,8 +84,8 @@ export interface ResultSeen {
 
 export interface EventSeen {
   readonly at: number;
-  /** What kind it is, such as `job-ended`. */
-  readonly event: string;
+  /** What happened, and to what. */
+  readonly title: string;
   /** The whole of it, as JSON text. */
   readonly body: string;
 }

@@ -24,6 +24,7 @@ const folder = mkdtempSync(join(tmpdir(), 'batchscore-pictures-'));
 try {
   await pictureOfOwnModels();
   const page = await open(dev);
+  await page.locator('#facts').getByText('0', { exact: true }).nth(4).waitFor();
   await page.screenshot({ path: pathOf('page-phone') });
   await page.setViewportSize({ width: WIDTH, height: 1_130 });
   await showLoad(page);

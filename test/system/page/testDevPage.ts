@@ -289,6 +289,9 @@ describe('the page of jobs', () => {
         .waitFor();
       await job('few.txt').locator('.error', { hasText: 'INVALID_JOB: ' }).waitFor();
       assert.equal(await page.getByText('aws --endpoint-url').isVisible(), false);
+      for (const told of [/job-ended, cancelled: s3:.*many\.jsonl$/, /job-ended, done: s3:.*few\.jsonl$/]) {
+        await page.locator('#event-list li summary').getByText(told).waitFor();
+      }
       assert.deepEqual(await violationsOf(page), []);
       for (const problems of [overflowing, illegible]) assert.deepEqual(await page.evaluate(problems), []);
     } finally {

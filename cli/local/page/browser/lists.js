@@ -176,9 +176,9 @@ function standing({ job, state, pieces, rows = 0, errors = {}, givenUp, code, me
 /** @param {HTMLElement} list @returns {Show} */
 export function createEvents(list) {
   /** @param {import('../wire.ts').EventSeen} event */
-  const item = ({ at, event, body }) => {
-    const lines = [make('span', {}, `${timeOf(at)} · ${event}`), make('span', { class: 'preview' }, body)];
-    return opening(lines, make('pre', { role: 'region', tabindex: 0, 'aria-label': 'Event' }, prettyOf(body)));
+  const item = ({ at, title, body }) => {
+    const line = [make('span', {}, `${timeOf(at)} · ${title}`)];
+    return opening(line, make('pre', { role: 'region', tabindex: 0, 'aria-label': 'Event' }, prettyOf(body)));
   };
   return ({ events }) => keepList(list, events, ({ at, body }) => `${at} ${body}`, item);
 }
