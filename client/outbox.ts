@@ -252,7 +252,7 @@ interface Refusal {
 type SendStatus = { readonly messageId: string } | Refusal;
 
 /**
- * Sends one batch request of at most 10 messages and 1 MiB. Verdicts align with `messages` by index. A 200 answer may name
+ * Sends one batch request of at most 10 messages and 1 MiB. Statuses align with `messages` by index. A 200 answer may name
  * messages that failed, and one that it does not mention failed too. An error of SQS is a status, never thrown.
  */
 async function sendCall(sqs: SQSClient, QueueUrl: string, messages: readonly Outgoing[]): Promise<SendStatus[]> {

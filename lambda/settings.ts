@@ -206,7 +206,7 @@ export const SETTINGS = {
     variable: 'BATCHSCORE_DEADLINE_MARGIN_MS',
     ...whole({ min: 1, max: 60_000 }),
     default: 1_000,
-    doc: 'milliseconds before the deadline in which no run may be under way',
+    doc: 'milliseconds before the deadline that are kept free: no run is started that is expected to end in them, and what still runs when half of them are left is given up',
   },
   checkPercent: {
     variable: 'BATCHSCORE_CHECK_PERCENT',

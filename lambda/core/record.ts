@@ -45,7 +45,7 @@ export interface Result {
 /** What became of one result: taken by the store, or refused and why. */
 export type WriteStatus = { readonly written: true } | Failure;
 
-/** A store of results. Verdicts align with `results` by index; a result that it refuses never makes it throw. */
+/** A store of results. Statuses align with `results` by index; a result that it refuses never makes it throw. */
 export interface ResultWriter {
   /** @param signal aborted when there is no time left to retry; what is not written by then is a failure */
   write(results: readonly Result[], signal: AbortSignal): Promise<readonly WriteStatus[]>;

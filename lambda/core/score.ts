@@ -134,7 +134,7 @@ function enterBodies(
       return refused;
     } catch (error) {
       deps.observer.problem(error);
-      return replies.handBack(index, failure('INTERNAL', 'expected the record to be planned; it threw'));
+      return replies.handBack(index, failure('INTERNAL', 'expected the body to be planned; it threw'));
     }
   };
   for (const { bodyIndex, body } of decoded) {
@@ -297,10 +297,10 @@ const CHARACTERS_WRITTEN_TOGETHER = 4 * 1024 * 1024;
 const CHARACTERS_A_TURN = 256 * 1024;
 
 /**
- * Answers every request whose last part this was.
+ * Answers every request whose last part this was. Yields the answers that are complete with it, as many at a time as are
+ * passed on together.
  *
  * @param outputs of the run, one tensor per model output, each `[paddedRows, …]`
- * Yields the answers that are complete with it, as many at a time as are passed on together.
  */
 async function* answerParts(
   batch: MicroBatch,

@@ -320,7 +320,7 @@ function resultSeen(
   return { messageId, body: body.slice(0, MAX_BODY_CHARACTERS).toWellFormed(), characters: body.length, ...how };
 }
 
-/** Writes some results through a writer of their own. Verdicts align with `results` by index. */
+/** Writes some results through a writer of their own. Statuses align with `results` by index. */
 async function writeApart(
   results: readonly Result[],
   isOwn: (result: Result) => boolean,
