@@ -1,7 +1,7 @@
 import type { SQSRecord } from 'aws-lambda';
 import { listSupportedBackends } from 'onnxruntime-node';
 import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { readNvidiaDevices } from '../lambda/aws/nvidiaDevices.ts';
+import { readNvidiaDevices } from '../lambda/onnx/nvidiaDevices.ts';
 import { describeNvidia, deviceOf, isNvidia } from '../lambda/onnx/provider.ts';
 import { CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
 import { createBareSession, stackMessages, sweep } from './contestants/bareSession.ts';

@@ -6,7 +6,7 @@ import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
 import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
 import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
-import { hasCode } from '../../lambda/aws/awsError.ts';
+import { hasCode } from '../../lambda/core/failure.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import type { Clients } from '../../lambda/hosts/compose.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';

@@ -108,6 +108,12 @@ export function messageOf(error: unknown): string {
   return 'message' in error && typeof error.message === 'string' ? error.message : 'an object that is no Error';
 }
 
+/** Whether an error of the system has one of these codes, such as `ENOENT`. */
+export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return false;
+  return typeof error.code === 'string' && codes.includes(error.code);
+}
+
 /** Whether a transform said of what it threw that it may pass, such as a store that does not answer. */
 export function isRetryable(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'retryable' in error && error.retryable === true;

@@ -132,6 +132,14 @@ export const METRIC_UNITS = {
   CaptureLost: 'Count',
 } as const satisfies Record<string, Unit>;
 
+/** What a device does at the moment. What it does not tell is undefined, as the use of one that is cut into parts (MIG). */
+export interface GpuReading {
+  /** Percent of the last sixth of a second to second in which it computed. */
+  readonly usedPercent: number | undefined;
+  readonly memoryUsedMib: number | undefined;
+  readonly memoryMib: number | undefined;
+}
+
 /** Those of workers with a GPU, a value for each device. */
 export const GPU_METRIC_UNITS = {
   GpuUtilization: 'Percent',

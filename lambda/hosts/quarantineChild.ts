@@ -1,7 +1,6 @@
 /** The process in which redelivered messages of one model are scored. `quarantine.ts` starts it and ends it. */
 
 import { Worker } from 'node:worker_threads';
-import { goFirstWhenMemoryEnds } from '../aws/endProcess.ts';
 import { deferred, timeoutSignal } from '../core/concurrency.ts';
 import { isFailure, messageOf } from '../core/failure.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
@@ -13,6 +12,7 @@ import { type ScoreDependencies, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
 import { openRepository } from '../onnx/repository.ts';
 import type { ScoringConfig } from './config.ts';
+import { goFirstWhenMemoryEnds } from './endProcess.ts';
 import { ASKING_TO_END, type FromChild, type Opening, type Work, type Written } from './quarantine.ts';
 
 // The host ends this process, once it has done its work.
