@@ -160,9 +160,7 @@ export function storesFrom(option: string | undefined, environment: NodeJS.Proce
   const stores = list.split(',').map((store) => store.trim());
   const known: readonly string[] = STORES;
   if (option !== undefined && !stores.every((store) => known.includes(store))) {
-    throw new UsageError(
-      `--results: expected queue, table or bucket, or several of them, comma-separated, got ${option}`,
-    );
+    throw new UsageError(`--results: expected one or several of ${STORES.join(', ')}, comma-separated, got ${option}`);
   }
   return stores;
 }

@@ -6,8 +6,9 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
-import { MAX_MESSAGE_BYTES, retryRemaining } from '../lambda/aws/sendBatches.ts';
+import { retryRemaining } from '../lambda/aws/sendBatches.ts';
 import { deferred } from '../lambda/core/concurrency.ts';
+import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
 import { POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/record.ts';
 import { RequestError, SendError } from './clientErrors.ts';
 import type { ScoreRequest } from './encodeRequest.ts';

@@ -3,6 +3,7 @@ import {
   FILL,
   JOB_RANGES,
   LOG_LEVELS,
+  MAX_MESSAGE_BYTES,
   type Range,
   STORES,
   type Store,
@@ -290,7 +291,7 @@ export const SETTINGS = {
     variable: 'BATCHSCORE_RESULTS',
     ...storesOf(`one or several of ${STORES.join(', ')}, comma-separated, each once`),
     default: ['queue'],
-    doc: 'where results go: `queue`, `table`, `bucket`, any of them, comma-separated',
+    doc: `where results go: ${STORES.map((store) => `\`${store}\``).join(', ')}, any of them, comma-separated`,
   },
   resultQueueUrl: {
     variable: 'BATCHSCORE_RESULT_QUEUE_URL',
@@ -306,7 +307,7 @@ export const SETTINGS = {
   },
   resultMessageBytes: {
     variable: 'BATCHSCORE_RESULT_MESSAGE_BYTES',
-    ...whole({ min: 1024, max: 1_048_576 }),
+    ...whole({ min: 1024, max: MAX_MESSAGE_BYTES }),
     default: 65_536,
     doc: 'most bytes of a message of several results, attributes included',
   },

@@ -6,7 +6,7 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { CfnOutput, Names, Stack } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
-import { BATCH_BYTES, MAX_EVENT_BYTES } from '../../lambda/core/limits.ts';
+import { BATCH_BYTES, MAX_EVENT_BYTES, MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../../lambda/settings.ts';
 import { type Compute, environmentOf, type FunctionCompute } from '../compute/compute.ts';
@@ -295,8 +295,6 @@ function clientOptionsOf(
     region: Stack.of(scope).region,
   };
 }
-
-const MAX_MESSAGE_BYTES = 1_048_576;
 
 /**
  * Lambda invokes the function as soon as 6 MB have gathered, and a worker scores 32 MiB, so a batch that would be larger

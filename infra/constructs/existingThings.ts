@@ -15,16 +15,9 @@ import {
   requestKeys,
   resultKeys,
 } from '../../lambda/core/places.ts';
+import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import type { Compute } from '../compute/compute.ts';
-import {
-  type Channels,
-  DEAD_LETTER_DAYS,
-  deadLettersOf,
-  MESSAGE_ID_KEY,
-  REQUEST_DAYS,
-  RESULT_DAYS,
-  redriveOf,
-} from './channels.ts';
+import { type Channels, DEAD_LETTER_DAYS, deadLettersOf, REQUEST_DAYS, RESULT_DAYS, redriveOf } from './channels.ts';
 import type { Plan } from './plan.ts';
 import { brokenOf, type Problem, type Rule, refuse, statementText, warn } from './problems.ts';
 import type { BatchScoringProps, EfsModels, Models } from './props.ts';
@@ -201,7 +194,7 @@ function deadLetterProblems({ requestQueue, maxReceiveCount }: BatchScoringProps
   return brokenOf(rules);
 }
 
-const TABLE_KEY = `${MESSAGE_ID_KEY} (S)`;
+const TABLE_KEY = `${MESSAGE_ID_ATTRIBUTE} (S)`;
 
 /** Existing stores must be named by `results`, and fit for them. */
 function storeProblems({ stores = {}, requestQueue }: BatchScoringProps<Compute>, { results }: Plan): Problem[] {

@@ -3,6 +3,7 @@ import { createMemoryBudget, type MaybePromise, type MemoryBudget, nextTurn } fr
 import { createEncoder, fewestCharacters, type ScoreEncoder } from './encode.ts';
 import { type Failure, failure, isFailure, isTransient, plural, reasonOf } from './failure.ts';
 import { createHookBatch } from './hookBatch.ts';
+import { BATCH_BYTES } from './limits.ts';
 import {
   type DecodedBody,
   type DecodedRequest,
@@ -97,13 +98,11 @@ export async function score(
 
 /** Bytes of payloads that are read and not scored yet, or one payload that is larger. */
 const PAYLOAD_BYTES = 16 * 1024 * 1024;
-/** Characters of inline bodies that are decoded and not scored yet: as many as the worker has in a batch, so that none is cut. */
-const BACKLOG_CHARACTERS = 32 * 1024 * 1024;
 
 /** Bounds the memory of a call: what is decoded and not scored yet, by body. */
 function createBounds(): { payloadMemory: MemoryBudget; backlog: MemoryBudget; release(body: number): void } {
   const payloadMemory = createMemoryBudget(PAYLOAD_BYTES);
-  const backlog = createMemoryBudget(BACKLOG_CHARACTERS);
+  const backlog = createMemoryBudget(BATCH_BYTES);
   return {
     payloadMemory,
     backlog,

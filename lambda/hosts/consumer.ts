@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { createPoller, createReceiver } from '../aws/requestQueue.ts';
-import type { SqsCaller } from '../aws/sendBatches.ts';
+import { MAX_BATCH_ENTRIES, type SqsCaller } from '../aws/sendBatches.ts';
 import { modelHint } from '../core/body.ts';
 import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
@@ -379,12 +379,9 @@ interface Pollers {
   abort(): void;
 }
 
-/** What SQS gives at most in one answer. */
-const RECORDS_A_POLL = 10;
-
 function createPollers({ settings, sqs, hasRoom, take, onError }: PollersOptions): Pollers {
   const { queueUrls, batchSize, maxPolls } = settings;
-  const recordsAPoll = Math.min(RECORDS_A_POLL, batchSize);
+  const recordsAPoll = Math.min(MAX_BATCH_ENTRIES, batchSize);
   const givenUp = new AbortController();
   const comingOf = queueUrls.map(() => 0);
   let bytesAPoll = 0;
