@@ -5,7 +5,8 @@ import { CreateTableCommand, type DynamoDBClient, waitUntilTableExists } from '@
 import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
 import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
-import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
+import { createDynamoDbClient, createS3Client } from '../../lambda/aws/awsClients.ts';
+import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import { hasCode } from '../../lambda/core/failure.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import type { Clients } from '../../lambda/hosts/compose.ts';

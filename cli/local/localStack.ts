@@ -1,7 +1,8 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { Announce } from '../../lambda/aws/announce.ts';
-import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
+import { createS3Client } from '../../lambda/aws/awsClients.ts';
 import { fetchModels } from '../../lambda/aws/fetchModels.ts';
+import { CLIENT_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import type { Telemetry } from '../../lambda/aws/telemetry.ts';
 import { isS3Uri } from '../../lambda/core/places.ts';
 import type { ResultWriter } from '../../lambda/core/record.ts';

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { createPoller, createReceiver } from '../aws/requestQueue.ts';
+import { createPoller, createReceiver, createVisibilityActions } from '../aws/requestQueue.ts';
 import { MAX_BATCH_ENTRIES, type SqsCaller } from '../aws/sendBatches.ts';
 import { modelHint } from '../core/body.ts';
 import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
@@ -9,7 +9,7 @@ import type { MessageRecord, Outcome } from '../core/record.ts';
 import { CONFIG_KEYS } from '../settings.ts';
 import type { Composition } from './compose.ts';
 import type { Config } from './config.ts';
-import { createVisibilityActions, createVisibilityLeases } from './leases.ts';
+import { createVisibilityLeases } from './leases.ts';
 import { createAdaptiveLimit, createModelQueues } from './modelQueues.ts';
 import { LONG_SUFFERING, outageIn, receivesOf, type ScoringDependencies, scoreRecords } from './records.ts';
 

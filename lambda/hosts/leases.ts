@@ -1,6 +1,4 @@
-import type { ActOnMessages } from '../aws/requestQueue.ts';
-import { createVisibilityChange, perQueue, type QueuedMessage } from '../aws/requestQueue.ts';
-import type { SqsCaller } from '../aws/sendBatches.ts';
+import type { ActOnMessages, Extension } from '../aws/requestQueue.ts';
 import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import type { MessageRecord } from '../core/record.ts';
 
@@ -84,38 +82,5 @@ export function createVisibilityLeases({
     },
     size: () => held.size,
     stop: () => cancel(),
-  };
-}
-
-/** A record that stays hidden from others. */
-export interface Extension extends QueuedMessage {
-  readonly record: MessageRecord;
-  /** Whole seconds from now. */
-  readonly seconds: number;
-}
-
-interface VisibilityActions {
-  readonly extend: ActOnMessages<Extension>;
-  /** Makes records visible to others at once. */
-  readonly handBack: ActOnMessages<MessageRecord>;
-}
-
-interface VisibilityActionsOptions {
-  readonly sqs: SqsCaller;
-  readonly queueUrls: readonly string[];
-  readonly onProblem: (error: Error) => void;
-}
-
-export function createVisibilityActions(options: VisibilityActionsOptions): VisibilityActions {
-  return {
-    extend: perQueue<Extension>({
-      ...options,
-      act: (queueUrl) =>
-        createVisibilityChange({ ...options, queueUrl, name: 'heartbeat', secondsOf: ({ seconds }) => seconds }),
-    }),
-    handBack: perQueue<MessageRecord>({
-      ...options,
-      act: (queueUrl) => createVisibilityChange({ ...options, queueUrl, name: 'handing back', secondsOf: () => 0 }),
-    }),
   };
 }

@@ -70,7 +70,8 @@ async function open({ config, directory, defaults, model = defaults?.model }: Op
 async function openPayloads(config: ScoringConfig): Promise<ScoreDependencies['payloads']> {
   const { payloadBucket: bucket, payloadPrefix: prefix, maxPayloadBytes: maxBytes } = config;
   if (bucket === undefined) return undefined;
-  const { createS3Client, HOST_PATIENCE } = await import('../aws/awsClients.ts');
+  const { createS3Client } = await import('../aws/awsClients.ts');
+  const { HOST_PATIENCE } = await import('../aws/sqsWire.ts');
   const { createPayloads } = await import('../aws/payloads.ts');
   return createPayloads({ s3: createS3Client(HOST_PATIENCE), bucket, prefix, maxBytes });
 }

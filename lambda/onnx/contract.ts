@@ -25,7 +25,7 @@ export interface ModelContract extends BakedRows {
 }
 
 /** What a model does not say of itself, and its config.json does. */
-export interface ContractSettings {
+interface ContractSettings {
   /** The outputs to compute, in that order. @default all */
   readonly outputs?: readonly string[] | undefined;
   /** By name of an input or output: which axis is its batch axis. @default 0 */

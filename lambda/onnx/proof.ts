@@ -96,7 +96,7 @@ export function proofPath(modelPath: string): string {
 }
 
 /** A proof under which all agrees but, until it is confirmed, the model. */
-export interface ProofAtHand {
+interface ProofAtHand {
   readonly found: Proved;
   /** Whether to confirm it takes longer than opening the model may. */
   readonly isLarge: boolean;

@@ -237,7 +237,7 @@ async function opensOnCpu(spec: SessionSpec): Promise<boolean> {
  * @param threads one for each device, at least one
  * @throws Error of the first device on which it cannot be opened; then it is open on none
  */
-export async function openAll(threads: readonly OpenThread[]): Promise<OpenMetadata> {
+async function openAll(threads: readonly OpenThread[]): Promise<OpenMetadata> {
   const [first, ...others] = threads as readonly [OpenThread, ...OpenThread[]];
   const { metadata } = await first.ready();
   const opened = await Promise.allSettled(others.map((thread) => thread.ready()));
@@ -248,7 +248,7 @@ export async function openAll(threads: readonly OpenThread[]): Promise<OpenMetad
 }
 
 /** The thread that has the session open. One that died, or was left behind, is replaced when it is needed next. */
-export interface OpenThread {
+interface OpenThread {
   /**
    * The thread, once its session is open. Opening goes on when the signal is aborted: whoever needs it next finds it.
    *
