@@ -6,7 +6,7 @@ import { type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { EXPIRES_AT_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import { createBucket, createQueue } from './created.ts';
-import type { Plan } from './plan.ts';
+import type { DeploymentPlan } from './plan.ts';
 import { acknowledge, handedOn } from './problems.ts';
 import {
   type ExistingQueue,
@@ -62,7 +62,7 @@ interface ChannelOptions {
   readonly payloadExpiryDays: number;
   /** Undefined: never. */
   readonly resultExpiryDays: number | undefined;
-  readonly capture: Plan['capture'];
+  readonly capture: DeploymentPlan['capture'];
 }
 
 /** The queues, stores and buckets of a deployment: the given ones, or new ones. */
