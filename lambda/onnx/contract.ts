@@ -12,7 +12,7 @@ import { nestingOf } from '../core/requestInputs.ts';
 import { datatypeOfOnnxType, elementCount, moveDim, type Tensor } from '../core/tensor.ts';
 import { decodeData, pathWithin } from '../core/values.ts';
 import type { RaggedConfig } from './modelConfig.ts';
-import type { SessionMetadata, ValueDescription } from './sessionJobs.ts';
+import type { SessionMetadata, ValueDescription } from './sessionOrders.ts';
 
 /** What a model takes and gives, as read from the model itself. */
 export interface ModelContract extends BakedRows {

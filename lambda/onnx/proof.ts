@@ -11,7 +11,7 @@ import { isNotThere, type ModelConfig, readJsonIfThere } from './modelConfig.ts'
 import { externalFilesOf } from './modelFile.ts';
 import { SAMPLES_FILE } from './probes.ts';
 import { runtimeVersion } from './profileFile.ts';
-import { sessionSettings } from './sessionJobs.ts';
+import { sessionSettings } from './sessionOrders.ts';
 import { type Prepared, whyNotAt, withinLimit } from './warmUp.ts';
 import { isLarge, modelDigest } from './weights.ts';
 
