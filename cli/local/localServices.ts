@@ -33,9 +33,9 @@ export interface LocalServices {
   stop(): Promise<void>;
 }
 
-export const FUNCTION_TIMEOUT_SECONDS = 30;
+export const LOCAL_TIMEOUT_SECONDS = 30;
 /** Six function timeouts, as AWS asks for. */
-const VISIBILITY_TIMEOUT_SECONDS = 6 * FUNCTION_TIMEOUT_SECONDS;
+const VISIBILITY_TIMEOUT_SECONDS = 6 * LOCAL_TIMEOUT_SECONDS;
 const MAX_RECEIVE_COUNT = 5;
 
 /** Remembers what undoes a step; steps are undone in reverse order. */

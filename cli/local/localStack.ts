@@ -19,7 +19,7 @@ import {
   startEventSourceMapping,
 } from './localMapping.ts';
 import {
-  FUNCTION_TIMEOUT_SECONDS,
+  LOCAL_TIMEOUT_SECONDS,
   type LocalServices,
   type LocalServicesOptions,
   startLocalServices,
@@ -116,7 +116,7 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
           sqs: clients.sqs,
           region: queues.region,
           maximumConcurrency,
-          functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
+          functionTimeoutSeconds: LOCAL_TIMEOUT_SECONDS,
           invoke: handler,
           onError: (error) => warn(error.message),
         }),
