@@ -12,11 +12,11 @@ import {
   isPacked,
   isRefused,
   isWhole,
+  loneMicroBatch,
   type MicroBatch,
   microBatchOf,
   type Part,
   type ScoringRequest,
-  wholeRun,
 } from './microBatch.ts';
 import type { Plan, Planner } from './plan.ts';
 import type { TimeLimit } from './record.ts';
@@ -237,7 +237,7 @@ async function scoreRequest(
   call: Call,
 ): Promise<readonly Tensor[] | undefined> {
   const { replies } = call;
-  const alone = wholeRun(request, closedBecause);
+  const alone = loneMicroBatch(request, closedBecause);
   const fit = fitTime(alone, call, false);
   const ran =
     refuseTooLarge(alone, call) ?? (fit.fits ? await runMicroBatch(alone, fit.expectedMs, call) : fit.failure);

@@ -29,7 +29,7 @@ interface WorkerOptions {
 interface Tally {
   /** Records that were answered. */
   readonly finished: number;
-  /** Records that were given back to the queue. */
+  /** Records that were handed back. */
   readonly handedBack: number;
 }
 
@@ -79,8 +79,8 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   };
   const handBack = async (records: readonly MessageRecord[]): Promise<void> => {
     await poller.stop();
-    const giveBack = probing.isOut() ? composition.sitOut : visibility.handBack;
-    if (records.length > 0) await giveBack(records, signal);
+    const act = probing.isOut() ? composition.sitOut : visibility.handBack;
+    if (records.length > 0) await act(records, signal);
   };
   const handBackUnscored = async (records: readonly MessageRecord[]): Promise<void> => {
     await handBack(records);
