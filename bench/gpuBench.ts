@@ -1,7 +1,8 @@
 import type { SQSRecord } from 'aws-lambda';
 import { listSupportedBackends } from 'onnxruntime-node';
 import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { readNvidiaDevices } from '../lambda/aws/nvidiaDevices.ts';
+import { BATCH_BYTES } from '../lambda/core/limits.ts';
+import { readNvidiaDevices } from '../lambda/onnx/nvidiaDevices.ts';
 import { describeNvidia, deviceOf, isNvidia } from '../lambda/onnx/provider.ts';
 import { CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
 import { createBareSession, stackMessages, sweep } from './contestants/bareSession.ts';
@@ -252,9 +253,8 @@ async function measureFirstSeen(
   return { rows, withoutWarmUp, withWarmUp: await measure() };
 }
 
-/** What the worker has in one batch, and how many batches it scores at the same time. */
+/** What the worker has in one batch besides `BATCH_BYTES`, and how many batches it scores at the same time. */
 const BATCH_RECORDS = 512;
-const BATCH_BYTES = 32 * 1024 * 1024;
 const DEPTH = 2;
 
 /**

@@ -15,7 +15,7 @@ import type { MicroBatchReport } from '../lambda/core/observer.ts';
 import { unknownVariables } from '../lambda/hosts/config.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
-import { BATCH_CLOSED, type InvocationReport } from './local/localMapping.ts';
+import { BATCH_ENDED, type InvocationReport } from './local/localMapping.ts';
 import { startLocalServices, type Whereabouts, whereabouts, workerCommand } from './local/localServices.ts';
 import { type Batching, type LocalStack, localModels } from './local/localStack.ts';
 import { servePage } from './local/page/devPage.ts';
@@ -116,9 +116,9 @@ async function run(args: readonly string[]): Promise<number> {
   return 0;
 }
 
-function sayInvocation({ records, closedBecause, failed, durationMs }: InvocationReport): void {
+function sayInvocation({ records, endedBecause, failed, durationMs }: InvocationReport): void {
   say(
-    `invocation: ${plural(records, 'message')} (closed: ${BATCH_CLOSED[closedBecause]}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
+    `invocation: ${plural(records, 'message')} (closed: ${BATCH_ENDED[endedBecause]}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
   );
 }
 
@@ -160,9 +160,7 @@ export function storesFrom(option: string | undefined, environment: NodeJS.Proce
   const stores = list.split(',').map((store) => store.trim());
   const known: readonly string[] = STORES;
   if (option !== undefined && !stores.every((store) => known.includes(store))) {
-    throw new UsageError(
-      `--results: expected queue, table or bucket, or several of them, comma-separated, got ${option}`,
-    );
+    throw new UsageError(`--results: expected one or several of ${STORES.join(', ')}, comma-separated, got ${option}`);
   }
   return stores;
 }

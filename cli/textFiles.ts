@@ -5,7 +5,7 @@ import { addAbortSignal, pipeline, type Readable } from 'node:stream';
 import { pipeline as pipelineDone } from 'node:stream/promises';
 import { getSystemErrorMessage } from 'node:util';
 import { createGunzip } from 'node:zlib';
-import { hasCode } from '../lambda/aws/awsError.ts';
+import { hasCode } from '../lambda/core/failure.ts';
 import { isBlankLine } from '../lambda/jobs/rowRequests.ts';
 import { UsageError } from './arguments.ts';
 

@@ -8,9 +8,9 @@ import {
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import type * as z from 'zod';
-import { hasCode } from '../lambda/aws/awsError.ts';
 import { createExecutions } from '../lambda/aws/jobExecutions.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';
+import { hasCode } from '../lambda/core/failure.ts';
 import {
   cancelledKey,
   dataKeys,

@@ -6,8 +6,9 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
-import { MAX_MESSAGE_BYTES, retryRemaining } from '../lambda/aws/sendBatches.ts';
+import { retryRemaining } from '../lambda/aws/sendBatches.ts';
 import { deferred } from '../lambda/core/concurrency.ts';
+import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
 import { POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/record.ts';
 import { RequestError, SendError } from './clientErrors.ts';
 import type { ScoreRequest } from './encodeRequest.ts';
@@ -252,7 +253,7 @@ interface Refusal {
 type SendStatus = { readonly messageId: string } | Refusal;
 
 /**
- * Sends one batch request of at most 10 messages and 1 MiB. Verdicts align with `messages` by index. A 200 answer may name
+ * Sends one batch request of at most 10 messages and 1 MiB. Statuses align with `messages` by index. A 200 answer may name
  * messages that failed, and one that it does not mention failed too. An error of SQS is a status, never thrown.
  */
 async function sendCall(sqs: SQSClient, QueueUrl: string, messages: readonly Outgoing[]): Promise<SendStatus[]> {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { MAX_BATCH_ENTRIES, MAX_MESSAGE_BYTES } from '../lambda/aws/sendBatches.ts';
+import { MAX_BATCH_ENTRIES } from '../lambda/aws/sendBatches.ts';
 import { escapeForSqs } from '../lambda/core/json.ts';
+import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
 import { FEW_CONTAINERS, MAX_LEVELS, outlineAt } from '../lambda/core/outline.ts';
 import { RequestError } from './clientErrors.ts';
 import { type Encoding, encodeRequest, type ScoreRequest } from './encodeRequest.ts';

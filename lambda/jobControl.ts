@@ -1,8 +1,9 @@
 import { createAnnounce } from './aws/announce.ts';
-import { createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
+import { createS3Client } from './aws/awsClients.ts';
 import { createExecutions, createSfnClient } from './aws/jobExecutions.ts';
 import { createJobStorage } from './aws/jobStorage.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
+import { HOST_PATIENCE } from './aws/sqsWire.ts';
 import { loadJobControlConfig } from './hosts/config.ts';
 import { type ControlHandler, createControlHandler } from './jobs/finishJob.ts';
 import { CONFIG_KEYS } from './settings.ts';

@@ -1,10 +1,11 @@
 import './onnx/firstThread.ts';
-import { createS3Client, HOST_PATIENCE } from './aws/awsClients.ts';
-import { endProcess } from './aws/endProcess.ts';
+import { createS3Client } from './aws/awsClients.ts';
 import { fetchModels } from './aws/fetchModels.ts';
 import { createJobStorage } from './aws/jobStorage.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
+import { HOST_PATIENCE } from './aws/sqsWire.ts';
 import { loadJobScoreConfig } from './hosts/config.ts';
+import { endProcess } from './hosts/endProcess.ts';
 import { createQuarantine } from './hosts/quarantine.ts';
 import { createScoreHandler, type ScoreHandler } from './jobs/scorePart.ts';
 import { openRepository } from './onnx/repository.ts';

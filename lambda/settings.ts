@@ -3,6 +3,7 @@ import {
   FILL,
   JOB_RANGES,
   LOG_LEVELS,
+  MAX_MESSAGE_BYTES,
   type Range,
   STORES,
   type Store,
@@ -206,7 +207,7 @@ export const SETTINGS = {
     variable: 'BATCHSCORE_DEADLINE_MARGIN_MS',
     ...whole({ min: 1, max: 60_000 }),
     default: 1_000,
-    doc: 'milliseconds before the deadline in which no run may be under way',
+    doc: 'milliseconds before the deadline that are kept free: no run is started that is expected to end in them, and what still runs when half of them are left is given up',
   },
   checkPercent: {
     variable: 'BATCHSCORE_CHECK_PERCENT',
@@ -290,7 +291,7 @@ export const SETTINGS = {
     variable: 'BATCHSCORE_RESULTS',
     ...storesOf(`one or several of ${STORES.join(', ')}, comma-separated, each once`),
     default: ['queue'],
-    doc: 'where results go: `queue`, `table`, `bucket`, any of them, comma-separated',
+    doc: `where results go: ${STORES.map((store) => `\`${store}\``).join(', ')}, any of them, comma-separated`,
   },
   resultQueueUrl: {
     variable: 'BATCHSCORE_RESULT_QUEUE_URL',
@@ -306,7 +307,7 @@ export const SETTINGS = {
   },
   resultMessageBytes: {
     variable: 'BATCHSCORE_RESULT_MESSAGE_BYTES',
-    ...whole({ min: 1024, max: 1_048_576 }),
+    ...whole({ min: 1024, max: MAX_MESSAGE_BYTES }),
     default: 65_536,
     doc: 'most bytes of a message of several results, attributes included',
   },

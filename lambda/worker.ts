@@ -1,11 +1,10 @@
 import './onnx/firstThread.ts';
-import { endProcess } from './aws/endProcess.ts';
-import { readGpus } from './aws/nvidiaDevices.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { createSqsCaller, HOST_PATIENCE } from './aws/sqsWire.ts';
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';
 import { startWorker, type Worker, workerSettings } from './hosts/consumer.ts';
+import { endProcess } from './hosts/endProcess.ts';
 import {
   createGpuWatch,
   drainOrGiveUp,
@@ -14,6 +13,7 @@ import {
   protectionAt,
   protectTask,
 } from './hosts/task.ts';
+import { readGpus } from './onnx/nvidiaDevices.ts';
 import { CONFIG_KEYS } from './settings.ts';
 
 const PUBLISH_MS = 10_000;

@@ -1,7 +1,6 @@
 /** Runs as a process: receives, sends results of a given size, and deletes, and nothing else; several loops at a time. */
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SendMessageBatchCommand } from '@aws-sdk/client-sqs';
-import { CLIENT_PATIENCE } from '../../lambda/aws/awsClients.ts';
-import { createSqsCaller } from '../../lambda/aws/sqsWire.ts';
+import { CLIENT_PATIENCE, createSqsCaller } from '../../lambda/aws/sqsWire.ts';
 
 /** What a bare loop does. */
 export interface BareSettings {
@@ -22,6 +21,7 @@ const result = 'x'.repeat(each.resultBytes);
 const MAX_ENTRIES = 10;
 const LOOPS = 8;
 
+/** Receives messages, sends their results and deletes them, for ever. */
 async function loop(): Promise<never> {
   for (;;) {
     const { Messages = [] } = await sqs.send(

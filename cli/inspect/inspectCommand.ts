@@ -1,7 +1,7 @@
 import { relative } from 'node:path';
-import { MAX_MESSAGE_BYTES } from '../../lambda/aws/sendBatches.ts';
 import { plural } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
+import { MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
 import { SAMPLES_FILE } from '../../lambda/onnx/probes.ts';
 import { proofPath } from '../../lambda/onnx/proof.ts';

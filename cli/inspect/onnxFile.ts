@@ -1,5 +1,6 @@
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import type { Datatype } from '../../lambda/core/tensor.ts';
 import { WORKS_ALONG_AN_AXIS } from '../../lambda/onnx/decideBatching.ts';
 import {
   createReader,
@@ -154,23 +155,28 @@ export interface FileValue {
   readonly shape: readonly (number | string)[] | undefined;
 }
 
-/** By the numbers of `TensorProto.DataType`. */
-const ELEMENT_TYPES: Readonly<Record<number, string>> = {
-  1: 'FP32',
-  2: 'UINT8',
-  3: 'INT8',
-  4: 'UINT16',
-  5: 'INT16',
-  6: 'INT32',
-  7: 'INT64',
-  8: 'BYTES',
-  9: 'BOOL',
-  10: 'FP16',
-  11: 'FP64',
-  12: 'UINT32',
-  13: 'UINT64',
-  ...TYPES_NOT_CARRIED,
+/** Their numbers in `TensorProto.DataType`. */
+const ELEMENT_TYPES: Readonly<Record<Datatype, number>> = {
+  FP32: 1,
+  UINT8: 2,
+  INT8: 3,
+  UINT16: 4,
+  INT16: 5,
+  INT32: 6,
+  INT64: 7,
+  BYTES: 8,
+  BOOL: 9,
+  FP16: 10,
+  FP64: 11,
+  UINT32: 12,
+  UINT64: 13,
 };
+
+function elementType(number: number | undefined): string {
+  if (number === undefined) return 'unknown';
+  const [datatype] = Object.entries(ELEMENT_TYPES).find(([, one]) => one === number) ?? [];
+  return datatype ?? TYPES_NOT_CARRIED[number] ?? `element type ${number}`;
+}
 
 function readValue(value: Message): FileValue {
   const name = value.text(VALUE.name);
@@ -180,8 +186,7 @@ function readValue(value: Message): FileValue {
     const kind = TYPE_KINDS.find(([number]) => (type?.messages(number) ?? []).length > 0);
     return { name, datatype: kind?.[1] ?? 'unknown', shape: undefined };
   }
-  const element = tensor.value(TENSOR.element);
-  const datatype = element === undefined ? 'unknown' : (ELEMENT_TYPES[element] ?? `element type ${element}`);
+  const datatype = elementType(tensor.value(TENSOR.element));
   const [shape] = tensor.messages(TENSOR.shape);
   const sizes = shape?.messages(SHAPE_DIM).map((dim) => dim.value(DIM.value) ?? (dim.text(DIM.symbol) || '?'));
   return { name, datatype, shape: sizes };

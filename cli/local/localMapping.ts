@@ -17,7 +17,7 @@ import { createLambdaContext } from './lambdaContext.ts';
 
 export interface InvocationReport {
   records: number;
-  closedBecause: ClosedBecause;
+  endedBecause: EndReason;
   /** Records that the handler failed; they come back when their visibility timeout ends. */
   failed: number;
   /** Time from the invocation's start to its answer. */
@@ -25,7 +25,7 @@ export interface InvocationReport {
 }
 
 /** Runs an invocation, knowing its batch: all that the function does happens within. */
-export type Around = (batch: Batch, invocation: () => Promise<Verdict>) => Promise<Verdict>;
+export type Around = (batch: Batch, invocation: () => Promise<BatchOutcome>) => Promise<BatchOutcome>;
 
 export interface EventSourceMappingOptions extends GatherLimits {
   sqs: SQSClient;
@@ -99,7 +99,7 @@ async function mapBatches(
   const { clock = SYSTEM_CLOCK, around = (_, invocation) => invocation() } = options;
   let acknowledged = Promise.resolve();
   for (let batch = await batches.next(); batch !== undefined; batch = await batches.next()) {
-    const { records, closedBecause } = batch;
+    const { records, endedBecause } = batch;
     // Taken now: the handler may change the event it is given.
     const handles = records.map(({ messageId, receiptHandle }) => ({ messageId, receiptHandle }));
 
@@ -113,7 +113,7 @@ async function mapBatches(
     const before = acknowledged;
     // The next batch does not wait for this one's deletes.
     acknowledged = acknowledge(handled, NEVER).then(() => {
-      options.onInvocation?.({ ...counts, closedBecause, durationMs });
+      options.onInvocation?.({ ...counts, endedBecause, durationMs });
       return before;
     });
   }
@@ -224,10 +224,10 @@ export function createBatchSource({ receive, onError, clock, ...limits }: BatchS
 }
 
 /** Why a batch was closed. */
-export type ClosedBecause = 'full' | 'window' | 'bytes' | 'poll' | 'stop';
+export type EndReason = 'full' | 'window' | 'bytes' | 'poll' | 'stop';
 
 /** Why a batch was handed over, as a person reads it. */
-export const BATCH_CLOSED: Readonly<Record<ClosedBecause, string>> = {
+export const BATCH_ENDED: Readonly<Record<EndReason, string>> = {
   full: 'the batch was full',
   window: 'its window ended',
   bytes: 'the next message did not fit',
@@ -237,7 +237,7 @@ export const BATCH_CLOSED: Readonly<Record<ClosedBecause, string>> = {
 
 export interface Batch {
   records: SQSRecord[];
-  closedBecause: ClosedBecause;
+  endedBecause: EndReason;
 }
 
 /** How batches are gathered. */
@@ -266,13 +266,13 @@ export function createGather(options: GatherOptions, handOver: (batch: Batch) =>
   let openBytes = ENVELOPE_BYTES;
   let cancelWindow = () => {};
 
-  function close(closedBecause: ClosedBecause): void {
+  function close(endedBecause: EndReason): void {
     if (open.length === 0) return;
     cancelWindow();
     const records = open;
     open = [];
     openBytes = ENVELOPE_BYTES;
-    handOver({ records, closedBecause });
+    handOver({ records, endedBecause });
   }
 
   function addOne(record: SQSRecord): void {
@@ -304,13 +304,13 @@ type InvocationOptions = Pick<EventSourceMappingOptions, 'invoke' | 'region' | '
 };
 
 /** What became of a batch: the message IDs to leave in the queue, and the error where all of them failed. */
-interface Verdict {
+interface BatchOutcome {
   failed: ReadonlySet<string>;
   error?: unknown;
 }
 
 /** Invokes the function once. Never rejects: a throw, a timeout or a malformed response fails the whole batch. */
-export async function invokeOnce(records: readonly SQSRecord[], options: InvocationOptions): Promise<Verdict> {
+export async function invokeOnce(records: readonly SQSRecord[], options: InvocationOptions): Promise<BatchOutcome> {
   const { invoke, region, functionTimeoutSeconds, clock } = options;
   const sentIds = new Set(records.map(({ messageId }) => messageId));
   const timeoutMs = functionTimeoutSeconds * 1000;

@@ -5,8 +5,9 @@ import { CreateTableCommand, type DynamoDBClient, waitUntilTableExists } from '@
 import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
 import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
-import { createDynamoDbClient, createS3Client, createSqsClient, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
-import { hasCode } from '../../lambda/aws/awsError.ts';
+import { createDynamoDbClient, createS3Client } from '../../lambda/aws/awsClients.ts';
+import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/sqsWire.ts';
+import { hasCode } from '../../lambda/core/failure.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import type { Clients } from '../../lambda/hosts/compose.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
@@ -32,9 +33,9 @@ export interface LocalServices {
   stop(): Promise<void>;
 }
 
-export const FUNCTION_TIMEOUT_SECONDS = 30;
+export const LOCAL_TIMEOUT_SECONDS = 30;
 /** Six function timeouts, as AWS asks for. */
-const VISIBILITY_TIMEOUT_SECONDS = 6 * FUNCTION_TIMEOUT_SECONDS;
+const VISIBILITY_TIMEOUT_SECONDS = 6 * LOCAL_TIMEOUT_SECONDS;
 const MAX_RECEIVE_COUNT = 5;
 
 /** Remembers what undoes a step; steps are undone in reverse order. */

@@ -1,7 +1,8 @@
 import type { SQSClient } from '@aws-sdk/client-sqs';
 import type { Announce } from '../../lambda/aws/announce.ts';
-import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
+import { createS3Client } from '../../lambda/aws/awsClients.ts';
 import { fetchModels } from '../../lambda/aws/fetchModels.ts';
+import { CLIENT_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import type { Telemetry } from '../../lambda/aws/telemetry.ts';
 import { isS3Uri } from '../../lambda/core/places.ts';
 import type { ResultWriter } from '../../lambda/core/record.ts';
@@ -18,7 +19,7 @@ import {
   startEventSourceMapping,
 } from './localMapping.ts';
 import {
-  FUNCTION_TIMEOUT_SECONDS,
+  LOCAL_TIMEOUT_SECONDS,
   type LocalServices,
   type LocalServicesOptions,
   startLocalServices,
@@ -115,7 +116,7 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
           sqs: clients.sqs,
           region: queues.region,
           maximumConcurrency,
-          functionTimeoutSeconds: FUNCTION_TIMEOUT_SECONDS,
+          functionTimeoutSeconds: LOCAL_TIMEOUT_SECONDS,
           invoke: handler,
           onError: (error) => warn(error.message),
         }),

@@ -1,8 +1,7 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import * as z from 'zod';
-import { hasCode } from '../../lambda/aws/awsError.ts';
-import { messageOf } from '../../lambda/core/failure.ts';
+import { hasCode, messageOf } from '../../lambda/core/failure.ts';
 import { linesOf, openOutput, systemReason } from '../textFiles.ts';
 
 export interface LineFile {

@@ -17,7 +17,7 @@ import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
 import { assertRegion } from '../../client/batchscore.ts';
 import { checkModelsFolder, deployedFiles } from '../../infra/image/modelsFolder.ts';
-import { CLIENT_PATIENCE, createS3Client } from '../../lambda/aws/awsClients.ts';
+import { createS3Client } from '../../lambda/aws/awsClients.ts';
 import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
 import {
   digestOf,
@@ -29,6 +29,7 @@ import {
   partsOf,
   writeManifest,
 } from '../../lambda/aws/fetchModels.ts';
+import { CLIENT_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
 import { isServed, parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
 import { findModels } from '../../lambda/onnx/findModels.ts';

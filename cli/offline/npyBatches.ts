@@ -170,21 +170,13 @@ function cutShort(expected: string): Error {
   return new Error(`expected ${expected} of a npy file, got fewer bytes; the file was cut short, copy it again`);
 }
 
-/** By NumPy's letter and the bytes of an element. */
-const DATATYPE_BY_TYPE: Readonly<Record<string, Datatype>> = {
-  b1: 'BOOL',
-  u1: 'UINT8',
-  u2: 'UINT16',
-  u4: 'UINT32',
-  u8: 'UINT64',
-  i1: 'INT8',
-  i2: 'INT16',
-  i4: 'INT32',
-  i8: 'INT64',
-  f2: 'FP16',
-  f4: 'FP32',
-  f8: 'FP64',
-};
+/** By NumPy's letter, with which our own names begin, and the bytes of an element: `u1` is UINT8, `f4` FP32. */
+const DATATYPE_BY_TYPE: ReadonlyMap<string, Datatype> = new Map(
+  (Object.keys(DATATYPES) as Datatype[]).flatMap((name) => {
+    const info = DATATYPES[name];
+    return info.kind === 'string' ? [] : [[name.charAt(0).toLowerCase() + info.array.BYTES_PER_ELEMENT, name]];
+  }),
+);
 
 /**
  * @param header all bytes that {@link npyHeaderBytes} counts
@@ -220,7 +212,7 @@ function typeOf(descr: string | undefined): Pick<NpyHeader, 'datatype' | 'itemBy
   const [, order = '', type = '', bytes = ''] = /^([<>=|]?)([a-zA-Z])(\d*)$/.exec(descr) ?? [];
   if (type === 'O') throw unreadable('Python objects, which only Python can read', 'save array.astype("float32")');
   if (type === 'U' || type === 'S') throw unreadable(`texts ('${descr}')`, 'give them as CSV or plain objects');
-  const datatype = DATATYPE_BY_TYPE[`${type}${bytes}`];
+  const datatype = DATATYPE_BY_TYPE.get(`${type}${bytes}`);
   if (datatype === undefined) throw unreadable(`'${descr}'`, 'save array.astype("float32")');
   if (order === '>' && bytes !== '1') {
     throw unreadable(`big-endian ones ('${descr}')`, `save array.astype("<${type}${bytes}")`);

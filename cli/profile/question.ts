@@ -2,13 +2,14 @@ import { readFile } from 'node:fs/promises';
 import * as z from 'zod';
 import { PRICES, type Prices, readPrices } from '../../infra/priceList.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
+import { MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
 import { MEASURED_RUNS } from '../../lambda/onnx/profileFile.ts';
 import { UsageError, wholeNumber } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
 import type { Measurement } from './measure/measureModel.ts';
 import type { GpuProfile, SettingsQuestion } from './settings/chooseSettings.ts';
-import { MAX_MESSAGE_BYTES, SECONDS_A_DAY, SECONDS_A_MONTH } from './settings/monthlyCosts.ts';
+import { SECONDS_A_DAY, SECONDS_A_MONTH } from './settings/monthlyCosts.ts';
 import { type Arrivals, traceArrivals } from './settings/simulate.ts';
 
 /** What the command takes where nothing is said; the architecture is the construct's. */

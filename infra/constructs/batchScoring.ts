@@ -6,7 +6,7 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { CfnOutput, Names, Stack } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
-import { BATCH_BYTES, MAX_EVENT_BYTES } from '../../lambda/core/limits.ts';
+import { BATCH_BYTES, MAX_EVENT_BYTES, MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../../lambda/settings.ts';
 import { type Compute, environmentOf, type FunctionCompute } from '../compute/compute.ts';
@@ -33,7 +33,7 @@ import {
   grantTell,
   type Keys,
 } from './permissions.ts';
-import { makePlan, type Plan } from './plan.ts';
+import { type DeploymentPlan, makePlan } from './plan.ts';
 import { acknowledge, acknowledgeStandards, ValidationError, warn } from './problems.ts';
 import type { BatchScoringProps } from './props.ts';
 
@@ -238,7 +238,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
 
 /** The environment variables of the host. What is left out keeps the runtime's own default. */
 function hostEnvironment(
-  plan: Plan,
+  plan: DeploymentPlan,
   channels: Channels,
   serviceName: string,
   { defaultModel, jobEvents }: Pick<BatchScoringProps, 'defaultModel' | 'jobEvents'>,
@@ -296,13 +296,11 @@ function clientOptionsOf(
   };
 }
 
-const MAX_MESSAGE_BYTES = 1_048_576;
-
 /**
  * Lambda invokes the function as soon as 6 MB have gathered, and a worker scores 32 MiB, so a batch that would be larger
  * never fills. That works, so it is only a warning.
  */
-function warnOfLargeMessages(scope: Construct, { batching, largestMessageBytes = 0, compute }: Plan): void {
+function warnOfLargeMessages(scope: Construct, { batching, largestMessageBytes = 0, compute }: DeploymentPlan): void {
   const { batchSize } = batching;
   const inlineBytes = Math.min(largestMessageBytes, MAX_MESSAGE_BYTES);
   const [max, where] = compute.feed === 'worker' ? [BATCH_BYTES, 'batch of a worker'] : [MAX_EVENT_BYTES, 'invocation'];

@@ -4,8 +4,9 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
+import { EXPIRES_AT_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import { createBucket, createQueue } from './created.ts';
-import type { Plan } from './plan.ts';
+import type { DeploymentPlan } from './plan.ts';
 import { acknowledge, handedOn } from './problems.ts';
 import {
   type ExistingQueue,
@@ -61,7 +62,7 @@ interface ChannelOptions {
   readonly payloadExpiryDays: number;
   /** Undefined: never. */
   readonly resultExpiryDays: number | undefined;
-  readonly capture: Plan['capture'];
+  readonly capture: DeploymentPlan['capture'];
 }
 
 /** The queues, stores and buckets of a deployment: the given ones, or new ones. */
@@ -144,10 +145,6 @@ function createRequestQueues(
   return { requestQueues: [first, ...others], deadLetterQueue: dead };
 }
 
-/** The table's key and time-to-live attribute, as the runtime writes them. */
-export const MESSAGE_ID_KEY = 'messageId';
-const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
-
 /** Every store that results go to: the given one, or a new one. */
 function resultStores(
   scope: Construct,
@@ -190,7 +187,7 @@ function createResultTable(
   more: MoreTableProps | undefined,
 ): ITable {
   return new Table(scope, 'ResultTable', {
-    partitionKey: { name: MESSAGE_ID_KEY, type: AttributeType.STRING },
+    partitionKey: { name: MESSAGE_ID_ATTRIBUTE, type: AttributeType.STRING },
     timeToLiveAttribute: EXPIRES_AT_ATTRIBUTE,
     billingMode: BillingMode.PAY_PER_REQUEST,
     pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },

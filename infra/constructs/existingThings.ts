@@ -15,17 +15,10 @@ import {
   requestKeys,
   resultKeys,
 } from '../../lambda/core/places.ts';
+import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import type { Compute } from '../compute/compute.ts';
-import {
-  type Channels,
-  DEAD_LETTER_DAYS,
-  deadLettersOf,
-  MESSAGE_ID_KEY,
-  REQUEST_DAYS,
-  RESULT_DAYS,
-  redriveOf,
-} from './channels.ts';
-import type { Plan } from './plan.ts';
+import { type Channels, DEAD_LETTER_DAYS, deadLettersOf, REQUEST_DAYS, RESULT_DAYS, redriveOf } from './channels.ts';
+import type { DeploymentPlan } from './plan.ts';
 import { brokenOf, type Problem, type Rule, refuse, statementText, warn } from './problems.ts';
 import type { BatchScoringProps, EfsModels, Models } from './props.ts';
 
@@ -76,7 +69,7 @@ export function isKeyUnknown(resource: IQueue | ITable | IBucket | undefined): b
 }
 
 /** Everything that does not fit: queues, stores and buckets that were given, and what was said of those that were not. */
-export function existingProblems(props: BatchScoringProps<Compute>, plan: Plan): Problem[] {
+export function existingProblems(props: BatchScoringProps<Compute>, plan: DeploymentPlan): Problem[] {
   return [
     ...queueProblems(props, plan),
     ...visibilityProblems(props.requestQueue?.queue, plan),
@@ -95,7 +88,7 @@ export function existingProblems(props: BatchScoringProps<Compute>, plan: Plan):
 const kindOf = (isFifo: boolean | undefined): string => (isFifo ? 'FIFO' : 'standard');
 
 /** Between queues of different kinds the order of a message group would be lost, or its name would be missing. */
-function queueProblems(props: BatchScoringProps<Compute>, { batching, results }: Plan): Problem[] {
+function queueProblems(props: BatchScoringProps<Compute>, { batching, results }: DeploymentPlan): Problem[] {
   const { requestQueue, fifo, stores, queueProps, deadLetterQueueProps, tableProps } = props;
   const { shards } = batching;
   const queue = requestQueue?.queue;
@@ -136,7 +129,7 @@ function queueProblems(props: BatchScoringProps<Compute>, { batching, results }:
 const MAX_VISIBILITY_SECONDS = 43_200;
 
 /** A message that becomes visible while it is still being scored is scored, and paid for, twice. */
-function visibilityProblems(queue: IQueue | undefined, plan: Plan): Problem[] {
+function visibilityProblems(queue: IQueue | undefined, plan: DeploymentPlan): Problem[] {
   const { visibilityTimeoutSeconds: got, batching, compute } = plan;
   const { seconds: recommended, sum } = compute.minVisibility(batching);
   const [min, why] = compute.feed === 'worker' ? [recommended, ` = ${sum}`] : [compute.timeoutSeconds, ', the timeout'];
@@ -201,10 +194,13 @@ function deadLetterProblems({ requestQueue, maxReceiveCount }: BatchScoringProps
   return brokenOf(rules);
 }
 
-const TABLE_KEY = `${MESSAGE_ID_KEY} (S)`;
+const TABLE_KEY = `${MESSAGE_ID_ATTRIBUTE} (S)`;
 
 /** Existing stores must be named by `results`, and fit for them. */
-function storeProblems({ stores = {}, requestQueue }: BatchScoringProps<Compute>, { results }: Plan): Problem[] {
+function storeProblems(
+  { stores = {}, requestQueue }: BatchScoringProps<Compute>,
+  { results }: DeploymentPlan,
+): Problem[] {
   const { resultQueue, resultTable, resultBucket } = stores;
   const key = keyOf(resultTable);
   const notNamed = Object.entries({ queue: resultQueue, table: resultTable, bucket: resultBucket }).map(
@@ -240,7 +236,7 @@ function storeProblems({ stores = {}, requestQueue }: BatchScoringProps<Compute>
 const DEFAULT_KEYS = 'batchscore/';
 
 /** Prefixes and expiry: each belongs to one kind of bucket, to those that exist already or to new ones. */
-function bucketProblems(props: BatchScoringProps<Compute>, plan: Plan): Problem[] {
+function bucketProblems(props: BatchScoringProps<Compute>, plan: DeploymentPlan): Problem[] {
   const { keyPrefix, payloadBucket, stores, payloadExpiry } = props;
   const { results, payloadExpiryDays, resultExpiryDays, capture, jobs } = plan;
   const resultBucket = stores?.resultBucket;
@@ -293,7 +289,7 @@ function bucketProblems(props: BatchScoringProps<Compute>, plan: Plan): Problem[
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
  */
-function expiresBeforeItsPointers({ requestQueue, stores }: BatchScoringProps<Compute>, plan: Plan): Rule[] {
+function expiresBeforeItsPointers({ requestQueue, stores }: BatchScoringProps<Compute>, plan: DeploymentPlan): Rule[] {
   const { batching, results, resultTtlSeconds, payloadExpiryDays: got } = plan;
   const requestDays = requestQueue === undefined ? REQUEST_DAYS : retentionDaysOf(requestQueue.queue);
   const deadDays = requestQueue === undefined ? DEAD_LETTER_DAYS : retentionDaysOf(deadLettersOf(requestQueue));
@@ -332,7 +328,7 @@ function expiresBeforeItsPointers({ requestQueue, stores }: BatchScoringProps<Co
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  * @throws Error naming everything that is elsewhere
  */
-export function refuseElsewhere(scope: Construct, given: BatchScoringProps<Compute>, plan: Plan): void {
+export function refuseElsewhere(scope: Construct, given: BatchScoringProps<Compute>, plan: DeploymentPlan): void {
   const { requestQueue, stores = {}, payloadBucket, encryptionKey, image, jobs } = given;
   const { region, account } = Stack.of(scope);
   const table = stores.resultTable && placeOf(stores.resultTable);
@@ -403,7 +399,7 @@ const OF_TABLE = ['kms:Decrypt', 'kms:DescribeKey', 'kms:Encrypt', 'kms:Generate
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
  */
-export function warnOfShortVisibility(scope: Construct, plan: Plan): void {
+export function warnOfShortVisibility(scope: Construct, plan: DeploymentPlan): void {
   const { seconds, sum } = plan.compute.minVisibility(plan.batching);
   if (plan.visibilityTimeoutSeconds >= seconds) return;
   warn(
@@ -478,7 +474,10 @@ const FOLDER = /^(?!\.{1,2}(?:\/|$))[\w.=+-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.=+-]+)*
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-filesystem.html
  */
-export function modelProblems({ s3, efs }: ModelPlace, { kind, hasNetwork = false }: Plan['compute']): Problem[] {
+export function modelProblems(
+  { s3, efs }: ModelPlace,
+  { kind, hasNetwork = false }: DeploymentPlan['compute'],
+): Problem[] {
   const bucket = s3?.bucketOfUri?.bucketName;
   return brokenOf([
     [

@@ -24,7 +24,7 @@ import type { AlarmThresholds, BatchScoringProps, ResultStore, Tuning } from './
 import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from './units.ts';
 
 /** The props, completed with defaults and checked to work together. */
-export interface Plan<Created extends Compute = Compute> {
+export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly compute: ComputeForm<Created>;
   readonly models: ModelPlace;
   readonly batching: Batching;
@@ -63,7 +63,7 @@ export interface TuningNumbers extends Omit<Tuning, 'deadlineMargin' | 'maxPaylo
 }
 
 /** @throws Error naming everything that would fail in production, with the numbers and the cure */
-export function makePlan<Created extends Compute>(props: BatchScoringProps<Created>): Plan<Created> {
+export function makePlan<Created extends Compute>(props: BatchScoringProps<Created>): DeploymentPlan<Created> {
   if (Token.isUnresolved(props.shards)) {
     throw new Error('shards: expected a number that is known at synth, as so many queues are made, got a token');
   }
@@ -78,7 +78,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
   const { deadlineMargin, maxPayloadSize, ...tuning } = props.tuning ?? {};
   const prices = handedOn('prices', props.prices, () => true);
   // What is derived is rounded up: a fraction is refused where it was given, and nowhere else.
-  const plan: Plan<Created> = {
+  const plan: DeploymentPlan<Created> = {
     compute,
     models: placeOfModels(props.models),
     batching,
@@ -152,7 +152,7 @@ const EXPIRY_DAYS = { min: 1, max: 3650 };
 const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE];
 
 /** Values that are out of their own range. */
-function rangeProblems(plan: Plan): Problem[] {
+function rangeProblems(plan: DeploymentPlan): Problem[] {
   const { resultsPerMessage, alarmThresholds, maxReceiveCount } = plan;
   const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
   const ofTuning = Object.entries(plan.tuning).map(([name, value]) => {
@@ -185,7 +185,7 @@ function rangeProblems(plan: Plan): Problem[] {
   ];
 }
 
-function captureProblems({ percent, expiryDays }: NonNullable<Plan['capture']>): Problem[] {
+function captureProblems({ percent, expiryDays }: NonNullable<DeploymentPlan['capture']>): Problem[] {
   const { min, max } = SETTINGS.capturePercent;
   return [
     ...brokenOf([
@@ -203,7 +203,7 @@ const GPU_PROVIDERS = ['cuda', 'tensorrt'];
 const PROVIDERS = ['cpu', 'webgpu', ...GPU_PROVIDERS];
 
 /** Values that do not go together. */
-function joinedProblems(plan: Plan): Problem[] {
+function joinedProblems(plan: DeploymentPlan): Problem[] {
   const { batching, compute, results, resultsPerMessage, resultMessageBytes, latencyTargetSeconds, tuning } = plan;
   const { kind, timeoutSeconds } = compute;
   const { windowSeconds } = batching;

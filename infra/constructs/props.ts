@@ -216,7 +216,10 @@ export interface Tuning {
   readonly maxRequestsPerMessage?: number;
   /** Most characters of the answer to one message. @default a 64th of the memory, in bytes */
   readonly maxAnswerCharacters?: number;
-  /** Before the deadline, after which nothing is started; whole milliseconds. @default 1 second */
+  /**
+   * Time before the deadline that is kept free: no run is started that is expected to end in it, and what still runs when
+   * half of it is left is given up. Whole milliseconds. @default 1 second
+   */
   readonly deadlineMargin?: Duration;
   /**
    * Percent of a model's run time that goes into running rows alone as well, to compare their answers. 0: nothing is

@@ -3,7 +3,7 @@ import type { Size } from 'aws-cdk-lib/core';
 import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES, outside, shareOfMemory } from '../../lambda/core/limits.ts';
 
 import type { FunctionNetwork } from '../compute/scoringFunction.ts';
-import type { Plan } from '../constructs/plan.ts';
+import type { DeploymentPlan } from '../constructs/plan.ts';
 import { brokenOf, networkProblems, type Problem, type Rule } from '../constructs/problems.ts';
 import { mebibytesOf } from '../constructs/units.ts';
 
@@ -56,7 +56,7 @@ const MAX_CHARACTERS = 512;
 const PREFIX = /^([A-Za-z0-9_-][A-Za-z0-9._-]*\/)+$/;
 
 /** What would start jobs without end, never start one, or fail at the first file. */
-export function jobProblems(jobs: JobSettings | undefined, { compute, models }: Plan): Problem[] {
+export function jobProblems(jobs: JobSettings | undefined, { compute, models }: DeploymentPlan): Problem[] {
   if (jobs === undefined) return [];
   const { inputPrefix, outputPrefix, concurrency, reservedConcurrency, memoryMb } = jobs;
   const { stage } = compute.imageTarget;

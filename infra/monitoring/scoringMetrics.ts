@@ -4,13 +4,13 @@ import { Duration } from 'aws-cdk-lib/core';
 import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName, SERVICE_DIMENSION } from '../../lambda/core/observer.ts';
 import type { AlarmCondition, Compute, Graph } from '../compute/compute.ts';
 import type { Channels, Queues } from '../constructs/channels.ts';
-import type { Plan } from '../constructs/plan.ts';
+import type { DeploymentPlan } from '../constructs/plan.ts';
 
 /** The deployment that alarms and dashboard watch. */
 export interface Subject
   extends Channels,
     Pick<
-      Plan,
+      DeploymentPlan,
       'batching' | 'latencyTargetSeconds' | 'resultsPerMessage' | 'resultMessageBytes' | 'alarmThresholds' | 'prices'
     > {
   readonly serviceName: string;

@@ -27,7 +27,7 @@ export interface JobEnded {
 }
 
 /** A message was handed back after its last receive: SQS moves it to the dead letters in place of another. */
-export interface DeadLetter {
+interface DeadLetter {
   readonly event: 'dead-letter';
   readonly messageId: string;
   /** ARN of the request queue. */
@@ -42,7 +42,7 @@ export interface DeadLetter {
 export type Announce = (announcements: readonly Announcement[]) => Promise<void>;
 
 /** The records that go to the dead letters: handed back, and received as often as their queue allows. */
-export function deadLettersIn(
+function deadLettersIn(
   outcomes: readonly Outcome[],
   records: readonly MessageRecord[],
   maxReceives: number,

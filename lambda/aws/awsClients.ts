@@ -2,8 +2,7 @@ import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynam
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { ATTEMPTS, answeredWithin, isTls, type Patience, progressingWithin } from './sqsWire.ts';
 
-// A function that writes to queues alone loads no more than that: the other two take a quarter of its imports.
-export { CLIENT_PATIENCE, createSqsClient, HOST_PATIENCE, type Patience } from './sqsWire.ts';
+// Apart from SQS: a function that writes to queues alone does not load these two, which take a quarter of its imports.
 
 export function createDynamoDbClient(patience: Patience, config: DynamoDBClientConfig = {}): DynamoDBClient {
   const requestHandler = answeredWithin(patience);

@@ -77,8 +77,8 @@ export function createCapture({ s3, bucket, prefix = '', percent, observer, warn
     const Key = `${capturedKeys(prefix)}${model}/${date}/${clock.slice(0, 8).replaceAll(':', '')}-${id}.jsonl.gz`;
     const object = { Bucket: bucket, Key, Body: await compressed(lines), ContentType: 'application/gzip' };
     const { signal, end } = sooner(over.signal, PUT_MS);
-    const verdict = await putObject(s3, object, { store: bucket, signal }).finally(end);
-    return isFailure(verdict) ? verdict.message : undefined;
+    const status = await putObject(s3, object, { store: bucket, signal }).finally(end);
+    return isFailure(status) ? status.message : undefined;
   };
   const putSome = async (messages: readonly AnsweredMessage[]): Promise<void> => {
     const byModel = new Map<string, { readonly lines: string[]; readonly messages: Set<AnsweredMessage> }>();

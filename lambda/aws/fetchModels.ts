@@ -19,9 +19,9 @@ import { threadId } from 'node:worker_threads';
 import { GetObjectCommand, type GetObjectCommandOutput, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
 import * as z from 'zod';
-import { messageOf } from '../core/failure.ts';
+import { hasCode, messageOf } from '../core/failure.ts';
 import { type ModelsUri, readModelsUri } from '../core/places.ts';
-import { describeError, hasCode, isCallersFault } from './awsError.ts';
+import { describeError, isCallersFault } from './awsError.ts';
 import { bodyOf } from './payloads.ts';
 import { type RetryOptions, untilAnswered } from './sendBatches.ts';
 

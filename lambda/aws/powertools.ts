@@ -6,12 +6,12 @@ import type { LogLevel } from '../core/limits.ts';
 import {
   ALL_METRIC_UNITS,
   type CloseReason,
+  type GpuReading,
   METRIC_NAMESPACE,
   type MetricName,
   type MicroBatchReport,
 } from '../core/observer.ts';
 import type { Outcome } from '../core/record.ts';
-import type { GpuReading } from './nvidiaDevices.ts';
 import type { Telemetry } from './telemetry.ts';
 import { retryReasons } from './telemetry.ts';
 

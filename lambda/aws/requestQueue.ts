@@ -295,7 +295,7 @@ function inTens<M>(messages: readonly M[]): M[][] {
 }
 
 /** What it takes to act on a message at the queue that it came from. */
-export type QueuedMessage = Pick<MessageRecord, 'receiptHandle' | 'eventSourceARN'>;
+type QueuedMessage = Pick<MessageRecord, 'receiptHandle' | 'eventSourceARN'>;
 
 interface RequestQueues<M> {
   /** The queues that records may come from, one for each shard. */
@@ -328,4 +328,37 @@ function unknownQueue(arn: string, records: number, queueUrls: readonly string[]
     `expected records of ${queueUrls.join(' or ')}, got ${records} of ${arn}, which stay until their visibility ` +
       'timeout ends; add the URL of that queue to the request queues of the configuration, or remove its event source mapping',
   );
+}
+
+/** A record that stays hidden from others. */
+export interface Extension extends QueuedMessage {
+  readonly record: MessageRecord;
+  /** Whole seconds from now. */
+  readonly seconds: number;
+}
+
+interface VisibilityActions {
+  readonly extend: ActOnMessages<Extension>;
+  /** Makes records visible to others at once. */
+  readonly handBack: ActOnMessages<MessageRecord>;
+}
+
+interface VisibilityActionsOptions {
+  readonly sqs: SqsCaller;
+  readonly queueUrls: readonly string[];
+  readonly onProblem: (error: Error) => void;
+}
+
+export function createVisibilityActions(options: VisibilityActionsOptions): VisibilityActions {
+  return {
+    extend: perQueue<Extension>({
+      ...options,
+      act: (queueUrl) =>
+        createVisibilityChange({ ...options, queueUrl, name: 'heartbeat', secondsOf: ({ seconds }) => seconds }),
+    }),
+    handBack: perQueue<MessageRecord>({
+      ...options,
+      act: (queueUrl) => createVisibilityChange({ ...options, queueUrl, name: 'handing back', secondsOf: () => 0 }),
+    }),
+  };
 }

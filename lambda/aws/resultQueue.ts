@@ -6,6 +6,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
 import { escapeForSqs } from '../core/json.ts';
+import { MAX_MESSAGE_BYTES } from '../core/limits.ts';
 import {
   MESSAGE_ID_ATTRIBUTE,
   type PayloadPointer,
@@ -21,7 +22,6 @@ import {
   CALLS_IN_FLIGHT,
   type Container,
   MAX_BATCH_ENTRIES,
-  MAX_MESSAGE_BYTES,
   type PayloadUploader,
   packBatches,
   type Refusal,

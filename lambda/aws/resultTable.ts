@@ -2,6 +2,7 @@ import { type AttributeValue, BatchWriteItemCommand, type DynamoDBClient } from 
 import pLimit from 'p-limit';
 import {
   BODY_ATTRIBUTE,
+  EXPIRES_AT_ATTRIBUTE,
   MESSAGE_ID_ATTRIBUTE,
   POINTER_ATTRIBUTE,
   pointerBody,
@@ -31,9 +32,6 @@ export interface TableWriterOptions {
   /** Milliseconds since the epoch. @default Date.now */
   readonly now?: () => number;
 }
-
-/** The attribute that the table's time to live goes by: epoch seconds. */
-const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 
 interface Entry {
   readonly result: Result;

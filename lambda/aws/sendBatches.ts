@@ -283,10 +283,8 @@ export const CALLS_IN_FLIGHT = 16;
 /** What makes calls of SQS: the SDK's client, or the host's own. */
 export type SqsCaller = Pick<SQSClient, 'send'>;
 
-/** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html */
+/** Messages of one call of SQS: sent, received or deleted. @see the page of `MAX_MESSAGE_BYTES` */
 export const MAX_BATCH_ENTRIES = 10;
-/** Bodies and attributes of one message, and of one batch request together. */
-export const MAX_MESSAGE_BYTES = 1_048_576;
 
 /** What SQS answers to any batch request; real answers hold both lists. */
 export interface BatchAnswer {

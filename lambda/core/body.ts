@@ -87,7 +87,7 @@ export async function* decodeBodies(
     reads,
     requestRoom,
   };
-  // A decoder that throws is a bug: the record is handed back.
+  // A decoder that throws is a bug: the body is handed back.
   const notDecoded = (error: unknown): DecodedBody => {
     deps.observer.problem(error);
     return NOT_DECODED;
@@ -197,7 +197,7 @@ const NOT_DECODED: DecodedBody = {
 };
 
 interface DecodeOptions {
-  /** Waits for memory for so many bytes of a record's payload. */
+  /** Waits for memory for so many bytes of a body's payload. */
   readonly admit: (bodyIndex: number, bytes: number) => Promise<void>;
   readonly signal: AbortSignal;
   /** What is being read. @default nobody asks */
@@ -207,7 +207,7 @@ interface DecodeOptions {
 }
 
 /**
- * A record's body, decoded and checked: at once where nothing has to be read or loaded first. What is wrong with
+ * A body, decoded and checked: at once where nothing has to be read or loaded first. What is wrong with
  * a request is in the answer, never thrown.
  *
  * @param bodyIndex which body of the call it is

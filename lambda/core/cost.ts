@@ -5,7 +5,7 @@ import type { Cost, MeasuredRun } from './model.ts';
  * The fixed cost of a run, counted in elements: entering the runtime, the kernel launches, the weights read from memory.
  * Small enough that a transformer's runs are cut by length, large enough that nothing is run row by row.
  */
-export const OVERHEAD_ELEMENTS = 512;
+const OVERHEAD_ELEMENTS = 512;
 
 /** The cost of a model that was not measured: overhead and padded elements. */
 export function affineCost(elementsPerRow: (paddedLength: number) => number): Cost {

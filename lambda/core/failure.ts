@@ -1,7 +1,7 @@
 /**
- * Every way a record can fail, and what follows from it. `permanent`: the record is answered with an error
- * result and acknowledged. `transient`: nothing is written and the record goes back to SQS.
- * Documented in docs/message-format.md.
+ * Every way in which a message can fail, and what follows. `permanent`: it is answered with an error. `transient`: it is
+ * handed back, and comes again; only the quarantine answers a body that takes all memory alone even there, with
+ * `OUT_OF_MEMORY`. Documented in docs/message-format.md.
  */
 export const ERROR_CODES = {
   INVALID_JSON: 'permanent',
@@ -38,7 +38,7 @@ export const ERROR_CODES = {
 export type ErrorCode = keyof typeof ERROR_CODES;
 export type TransientCode = { [C in ErrorCode]: (typeof ERROR_CODES)[C] extends 'transient' ? C : never }[ErrorCode];
 
-/** Something that records need and that cannot be reached: no record is to blame. */
+/** Something that bodies need and that cannot be reached: no body is to blame. */
 export interface Outage {
   /** `result queue`, `payload bucket`, `model 'digits'`. */
   readonly of: string;
@@ -54,7 +54,7 @@ export interface Failure<C extends ErrorCode = ErrorCode> {
   readonly failed: true;
   readonly code: C;
   readonly message: string;
-  /** What cannot be reached, for a transient failure. Undefined where the record itself may be at fault. */
+  /** What cannot be reached, for a transient failure. Undefined where the body itself may be at fault. */
   readonly outage?: Outage | undefined;
 }
 
@@ -80,7 +80,7 @@ export function isFailure(value: unknown): value is Failure {
   return value instanceof ExpectedFailure;
 }
 
-/** Whether the record of this failure goes back to SQS instead of being answered with an error. */
+/** Whether what failed is handed back instead of being answered with an error. */
 export function isTransient(failed: Failure): failed is Failure<TransientCode> {
   return ERROR_CODES[failed.code] === 'transient';
 }
@@ -106,6 +106,12 @@ export function reasonOf(error: unknown): string {
 export function messageOf(error: unknown): string {
   if (typeof error !== 'object' || error === null) return String(error);
   return 'message' in error && typeof error.message === 'string' ? error.message : 'an object that is no Error';
+}
+
+/** Whether an error of the system has one of these codes, such as `ENOENT`. */
+export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return false;
+  return typeof error.code === 'string' && codes.includes(error.code);
 }
 
 /** Whether a transform said of what it threw that it may pass, such as a store that does not answer. */

@@ -47,7 +47,7 @@ const MAX_RUNS = 15;
 /** A run of more than twice the rows or length that were measured is taken to be this many times slower. */
 const UNKNOWN_SIZE_FACTOR = 4;
 /** An overrun is forgotten if later runs of at least half its size were this many times faster: its input was at fault, not its size. */
-const HANG_FACTOR = 4;
+const FORGIVING_FACTOR = 4;
 /** The cost is fitted again after so many runs, or after some that took so long: fitting takes a millisecond. */
 const RUNS_TO_FIT = 8;
 const MS_TO_FIT = 100;
@@ -124,7 +124,7 @@ function observe(bucket: Bucket, run: MeasuredRun, ended: number): void {
 
 function forgetHang(bucket: Bucket, rows: number, length: number, msPerRow: number): void {
   const isHalfAsLarge = 2 * powerOfTwo(rows) >= bucket.rows && 2 * powerOfTwo(length) >= bucket.length;
-  if (isHalfAsLarge && (bucket.overrunMsPerRow ?? 0) > HANG_FACTOR * msPerRow) bucket.overrunMsPerRow = undefined;
+  if (isHalfAsLarge && (bucket.overrunMsPerRow ?? 0) > FORGIVING_FACTOR * msPerRow) bucket.overrunMsPerRow = undefined;
 }
 
 function msPerRowOf({ latest }: Bucket): number {

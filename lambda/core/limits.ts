@@ -46,8 +46,10 @@ export function outside(name: string, value: number | undefined, range: Range): 
 /** MB of a function's memory that come with one vCPU. @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html */
 export const MB_PER_VCPU = 1_769;
 
-/** Bytes of bodies that make a batch full. */
-export const BATCH_BYTES = 32 * 1024 * 1024;
+/** Bodies and attributes of one message of SQS, and of one batch request together. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html */
+export const MAX_MESSAGE_BYTES = MIB;
+/** Bytes of bodies that make a batch full. A call decodes as many ahead of its runs, so that no batch is cut. */
+export const BATCH_BYTES = 32 * MIB;
 /** Of the seconds from SIGTERM until the process is killed: after these, what is being scored is cut short. */
 export const DRAIN_SHARE = 0.75;
 /** Of the same: after these, the process ends in any case. */

@@ -34,7 +34,7 @@ export function microBatchOf(model: Model, parts: readonly Part[], closedBecause
 }
 
 /** One request with all its rows, padded by none where the model runs any number of rows. */
-export function wholeRun(request: ScoringRequest, closedBecause: CloseReason): MicroBatch {
+export function loneMicroBatch(request: ScoringRequest, closedBecause: CloseReason): MicroBatch {
   const { model, rows } = request;
   const batch = microBatchOf(model, [{ request, fromRow: 0, toRow: rows }], closedBecause);
   return (model.allowedSizes[0] ?? 1) > 1 ? batch : { ...batch, paddedRows: rows };

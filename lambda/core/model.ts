@@ -145,7 +145,7 @@ export function withDefaults(
   return { find: (name = model, asked) => models.find(name, asked ?? (name === model ? version : undefined)) };
 }
 
-/** The model is there but cannot be run now: its thread died, or loading it failed. Its records are handed back. */
+/** The model is there but cannot be run now: its thread died, or loading it failed. The bodies that ask for it are handed back. */
 export class ModelUnavailableError extends Error {
   override readonly name = 'ModelUnavailableError';
   /** Whether what it was asked to run may be why. */

@@ -55,8 +55,8 @@ type StageDetails = Readonly<Record<string, string | number>>;
 
 /** Hears what scoring does while it does it: sizes, times and names, never a message's content. */
 export interface Observer {
-  /** @param records gives the indexes of the bodies whose rows were in the run; a host translates them into those of its records */
-  microBatch(report: MicroBatchReport, records: () => readonly number[]): void;
+  /** @param bodies gives the indexes of those whose rows were in the run; a host makes those of its records of them */
+  microBatch(report: MicroBatchReport, bodies: () => readonly number[]): void;
   /** The bodies of a call of `score` were decoded in so many milliseconds, with the reading of payloads and `decodeBatch`. */
   decoded(decodeMs: number): void;
   /** A batch hook of a transform was called. @default nobody counts them */
@@ -76,7 +76,7 @@ export interface Observer {
    * nobody traces the stages
    */
   stage?(stage: Stage, from: number, to: number, details: StageDetails): void;
-  /** Something that is a bug or an outage rather than a record's fault; the records it met are handed back. */
+  /** Something that is a bug or an outage rather than a body's fault; the bodies it met are handed back. */
   problem(error: unknown): void;
 }
 
@@ -131,6 +131,14 @@ export const METRIC_UNITS = {
   Captured: 'Count',
   CaptureLost: 'Count',
 } as const satisfies Record<string, Unit>;
+
+/** What a device does at the moment. What it does not tell is undefined, as the use of one that is cut into parts (MIG). */
+export interface GpuReading {
+  /** Percent of the last sixth of a second to second in which it computed. */
+  readonly usedPercent: number | undefined;
+  readonly memoryUsedMib: number | undefined;
+  readonly memoryMib: number | undefined;
+}
 
 /** Those of workers with a GPU, a value for each device. */
 export const GPU_METRIC_UNITS = {

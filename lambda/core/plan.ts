@@ -1,13 +1,13 @@
 import { affineCost } from './cost.ts';
 import {
   elementsPerRowAt,
+  loneMicroBatch,
   type MicroBatch,
   microBatchOf,
   type Part,
   paddedLengthOf,
   paddedRowsOf,
   type ScoringRequest,
-  wholeRun,
 } from './microBatch.ts';
 import type { Cost, Model } from './model.ts';
 import type { CloseReason } from './observer.ts';
@@ -146,7 +146,7 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   };
   return {
     add(request) {
-      if (request.rows > max && !mayCut) return [wholeRun(request, reason)];
+      if (request.rows > max && !mayCut) return [loneMicroBatch(request, reason)];
       let closed = request.rows <= max && rows + request.rows > max ? close(reason) : NONE;
       for (let fromRow = 0; fromRow < request.rows; ) {
         const toRow = Math.min(request.rows, fromRow + max - rows);
@@ -203,7 +203,7 @@ function partition(requests: readonly ScoringRequest[], runLimits: RunLimits): M
     const { rows, reason } = limits(length);
     for (const request of alike) {
       if (request.rows > rows && !runLimits.mayCut) {
-        batches.push(wholeRun(request, reason));
+        batches.push(loneMicroBatch(request, reason));
         continue;
       }
       let fromRow = 0;

@@ -29,6 +29,8 @@ export function orderingGroup(record: MessageRecord): string | undefined {
 export const MESSAGE_ID_ATTRIBUTE = 'messageId';
 /** The attribute of an SQS message that holds several results: how many. It then has no message ID of its own. */
 export const RESULTS_ATTRIBUTE = 'results';
+/** The attribute that a table's time to live goes by: epoch seconds. */
+export const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 /** In a table: the result's JSON text, unless it lies in the payload bucket. */
 export const BODY_ATTRIBUTE = 'body';
 /** In place of the body: the text of a pointer to it. */
@@ -45,7 +47,7 @@ export interface Result {
 /** What became of one result: taken by the store, or refused and why. */
 export type WriteStatus = { readonly written: true } | Failure;
 
-/** A store of results. Verdicts align with `results` by index; a result that it refuses never makes it throw. */
+/** A store of results. Statuses align with `results` by index; a result that it refuses never makes it throw. */
 export interface ResultWriter {
   /** @param signal aborted when there is no time left to retry; what is not written by then is a failure */
   write(results: readonly Result[], signal: AbortSignal): Promise<readonly WriteStatus[]>;

@@ -21,7 +21,7 @@ const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
 /**
  * One input per model input, in the model's order, all with the same number of rows.
  *
- * @param at where the request stands
+ * @param path where the request stands
  * @param raw the request's `raw_input_contents`; undefined when the inputs carry `data`
  */
 export function decodeInputs(

@@ -13,7 +13,7 @@ import type { BatchingWatch } from './verify.ts';
 
 export interface RunDependencies {
   readonly limits: {
-    /** Milliseconds kept free before the deadline for encoding and writing what was run. */
+    /** Milliseconds before the deadline that are kept free for encoding and writing: see `deadlineMarginMs` in `settings.ts`. */
     readonly deadlineMarginMs: number;
     /** Most elements, padding included, that the inputs of one micro-batch hold together. */
     readonly maxBatchElements: number;

@@ -3,6 +3,7 @@ import { createMemoryBudget, type MaybePromise, type MemoryBudget, nextTurn } fr
 import { createEncoder, fewestCharacters, type ScoreEncoder } from './encode.ts';
 import { type Failure, failure, isFailure, isTransient, plural, reasonOf } from './failure.ts';
 import { createHookBatch } from './hookBatch.ts';
+import { BATCH_BYTES } from './limits.ts';
 import {
   type DecodedBody,
   type DecodedRequest,
@@ -11,11 +12,11 @@ import {
   isPacked,
   isRefused,
   isWhole,
+  loneMicroBatch,
   type MicroBatch,
   microBatchOf,
   type Part,
   type ScoringRequest,
-  wholeRun,
 } from './microBatch.ts';
 import type { Plan, Planner } from './plan.ts';
 import type { TimeLimit } from './record.ts';
@@ -97,13 +98,11 @@ export async function score(
 
 /** Bytes of payloads that are read and not scored yet, or one payload that is larger. */
 const PAYLOAD_BYTES = 16 * 1024 * 1024;
-/** Characters of inline bodies that are decoded and not scored yet: as many as the worker has in a batch, so that none is cut. */
-const BACKLOG_CHARACTERS = 32 * 1024 * 1024;
 
 /** Bounds the memory of a call: what is decoded and not scored yet, by body. */
 function createBounds(): { payloadMemory: MemoryBudget; backlog: MemoryBudget; release(body: number): void } {
   const payloadMemory = createMemoryBudget(PAYLOAD_BYTES);
-  const backlog = createMemoryBudget(BACKLOG_CHARACTERS);
+  const backlog = createMemoryBudget(BATCH_BYTES);
   return {
     payloadMemory,
     backlog,
@@ -134,7 +133,7 @@ function enterBodies(
       return refused;
     } catch (error) {
       deps.observer.problem(error);
-      return replies.handBack(index, failure('INTERNAL', 'expected the record to be planned; it threw'));
+      return replies.handBack(index, failure('INTERNAL', 'expected the body to be planned; it threw'));
     }
   };
   for (const { bodyIndex, body } of decoded) {
@@ -238,7 +237,7 @@ async function scoreRequest(
   call: Call,
 ): Promise<readonly Tensor[] | undefined> {
   const { replies } = call;
-  const alone = wholeRun(request, closedBecause);
+  const alone = loneMicroBatch(request, closedBecause);
   const fit = fitTime(alone, call, false);
   const ran =
     refuseTooLarge(alone, call) ?? (fit.fits ? await runMicroBatch(alone, fit.expectedMs, call) : fit.failure);
@@ -297,10 +296,10 @@ const CHARACTERS_WRITTEN_TOGETHER = 4 * 1024 * 1024;
 const CHARACTERS_A_TURN = 256 * 1024;
 
 /**
- * Answers every request whose last part this was.
+ * Answers every request whose last part this was. Yields the answers that are complete with it, as many at a time as are
+ * passed on together.
  *
  * @param outputs of the run, one tensor per model output, each `[paddedRows, …]`
- * Yields the answers that are complete with it, as many at a time as are passed on together.
  */
 async function* answerParts(
   batch: MicroBatch,

@@ -255,7 +255,7 @@ function* unitsToCheck(
 }
 
 /** Whether the requests of a micro-batch, which were all run alone, get the same outputs together. */
-export interface ShadowVerification {
+interface ShadowVerification {
   /** @param outputs of the request alone, cut back */
   add(request: ScoringRequest, outputs: readonly Tensor[]): void;
   /** Runs the requests that were added together, and compares; nothing of it is written. */

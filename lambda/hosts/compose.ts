@@ -27,7 +27,7 @@ export interface Clients {
 }
 
 /** The outside world a host runs in. */
-export interface HostDependencies {
+interface HostDependencies {
   readonly clients: Clients;
   readonly telemetry: Telemetry;
   /** Told what works but not as well as it should. */

@@ -1,5 +1,5 @@
 import { totalmem } from 'node:os';
-import { shareOfMemory } from '../core/limits.ts';
+import { STORES, shareOfMemory } from '../core/limits.ts';
 import { nearestName } from '../core/wrongValue.ts';
 import {
   type Catalogue,
@@ -102,7 +102,7 @@ const RULES: readonly Rule[] = [
     isBroken: (_, isGiven) => isGiven('modelsUri') && isGiven('modelsDirectory'),
     sentence: () => `expected it or ${CONFIG_KEYS.modelsDirectory}, got both; unset one of them`,
   },
-  ...(['queue', 'table', 'bucket'] as const).map((store): Rule => {
+  ...STORES.map((store): Rule => {
     const of = ({ queue: 'resultQueueUrl', table: 'resultTable', bucket: 'resultBucket' } as const)[store];
     return {
       of,

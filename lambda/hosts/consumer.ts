@@ -1,6 +1,12 @@
 import { availableParallelism } from 'node:os';
-import { createPoller, createReceiver } from '../aws/requestQueue.ts';
-import type { SqsCaller } from '../aws/sendBatches.ts';
+import {
+  type ActOnMessages,
+  createPoller,
+  createReceiver,
+  createVisibilityActions,
+  type Extension,
+} from '../aws/requestQueue.ts';
+import { MAX_BATCH_ENTRIES, type SqsCaller } from '../aws/sendBatches.ts';
 import { modelHint } from '../core/body.ts';
 import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
@@ -9,7 +15,6 @@ import type { MessageRecord, Outcome } from '../core/record.ts';
 import { CONFIG_KEYS } from '../settings.ts';
 import type { Composition } from './compose.ts';
 import type { Config } from './config.ts';
-import { createVisibilityActions, createVisibilityLeases } from './leases.ts';
 import { createAdaptiveLimit, createModelQueues } from './modelQueues.ts';
 import { LONG_SUFFERING, outageIn, receivesOf, type ScoringDependencies, scoreRecords } from './records.ts';
 
@@ -29,7 +34,7 @@ interface WorkerOptions {
 interface Tally {
   /** Records that were answered. */
   readonly finished: number;
-  /** Records that were given back to the queue. */
+  /** Records that were handed back. */
   readonly handedBack: number;
 }
 
@@ -79,8 +84,8 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   };
   const handBack = async (records: readonly MessageRecord[]): Promise<void> => {
     await poller.stop();
-    const giveBack = probing.isOut() ? composition.sitOut : visibility.handBack;
-    if (records.length > 0) await giveBack(records, signal);
+    const act = probing.isOut() ? composition.sitOut : visibility.handBack;
+    if (records.length > 0) await act(records, signal);
   };
   const handBackUnscored = async (records: readonly MessageRecord[]): Promise<void> => {
     await handBack(records);
@@ -379,12 +384,9 @@ interface Pollers {
   abort(): void;
 }
 
-/** What SQS gives at most in one answer. */
-const RECORDS_A_POLL = 10;
-
 function createPollers({ settings, sqs, hasRoom, take, onError }: PollersOptions): Pollers {
   const { queueUrls, batchSize, maxPolls } = settings;
-  const recordsAPoll = Math.min(RECORDS_A_POLL, batchSize);
+  const recordsAPoll = Math.min(MAX_BATCH_ENTRIES, batchSize);
   const givenUp = new AbortController();
   const comingOf = queueUrls.map(() => 0);
   let bytesAPoll = 0;
@@ -437,6 +439,89 @@ const MAX_BACKOFF_MS = 20_000;
 function backoffMs(failures: number): number {
   const longest = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (failures - 1));
   return longest / 2 + (Math.random() * longest) / 2;
+}
+
+interface VisibilityLeasesOptions {
+  /** How long a record stays hidden from others once it was received or extended. */
+  readonly visibilitySeconds: number;
+  readonly extend: ActOnMessages<Extension>;
+  /** Told of records whose time is over although they were to be extended: others may have received them by now. */
+  readonly onExpired: (records: ReadonlySet<MessageRecord>) => void;
+  /** @default the system's */
+  readonly clock?: Clock | undefined;
+}
+
+/** Every record that was received and has neither been deleted nor handed back. None of it becomes visible to others. */
+export interface VisibilityLeases {
+  add(records: readonly MessageRecord[]): void;
+  remove(records: readonly MessageRecord[]): void;
+  size(): number;
+  /** Ends the heartbeat. */
+  stop(): void;
+}
+
+/** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html */
+const MAX_HIDDEN_SECONDS = 43_200;
+/** A record is extended when a third of its time is over: two more tries are left. */
+const EXTEND_AT_SHARE_LEFT = 2 / 3;
+const LOOKS_PER_VISIBILITY = 12;
+
+interface Hold {
+  readonly receivedAt: number;
+  visibleAt: number;
+}
+
+export function createVisibilityLeases({
+  visibilitySeconds,
+  extend,
+  onExpired,
+  clock = SYSTEM_CLOCK,
+}: VisibilityLeasesOptions): VisibilityLeases {
+  const visibilityMs = 1000 * visibilitySeconds;
+  const held = new Map<MessageRecord, Hold>();
+  let extending = false;
+
+  const look = (): void => {
+    cancel = clock.after(visibilityMs / LOOKS_PER_VISIBILITY, look);
+    const now = clock.now();
+    const due: Extension[] = [];
+    const lost = new Set<MessageRecord>();
+    for (const [record, { receivedAt, visibleAt }] of held) {
+      const left = visibleAt - now;
+      const seconds = Math.min(visibilitySeconds, MAX_HIDDEN_SECONDS - Math.ceil((now - receivedAt) / 1000));
+      if (left <= 0) lost.add(record);
+      else if (left < visibilityMs * EXTEND_AT_SHARE_LEFT && seconds > 0) {
+        const { receiptHandle, eventSourceARN } = record;
+        due.push({ record, receiptHandle, eventSourceARN, seconds });
+      }
+    }
+    if (lost.size > 0) {
+      for (const record of lost) held.delete(record);
+      onExpired(lost);
+    }
+    if (due.length > 0 && !extending) void extendAll(due, now);
+  };
+  const extendAll = async (due: readonly Extension[], now: number): Promise<void> => {
+    extending = true;
+    const refused = new Set(await extend(due, AbortSignal.timeout(Math.ceil(visibilityMs / 3))));
+    for (const one of due) {
+      const hold = held.get(one.record);
+      if (hold !== undefined && !refused.has(one)) hold.visibleAt = now + 1000 * one.seconds;
+    }
+    extending = false;
+  };
+  let cancel = clock.after(visibilityMs / LOOKS_PER_VISIBILITY, look);
+  return {
+    add(records) {
+      const now = clock.now();
+      for (const record of records) held.set(record, { receivedAt: now, visibleAt: now + visibilityMs });
+    },
+    remove(records) {
+      for (const record of records) held.delete(record);
+    },
+    size: () => held.size,
+    stop: () => cancel(),
+  };
 }
 
 /** What a worker does when, from its configuration. */

@@ -1,7 +1,6 @@
 import middy from '@middy/core';
 import { context, type Link, type Span, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import { endProcess } from '../aws/endProcess.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from '../aws/powertools.ts';
 import { createSqsCaller, HOST_PATIENCE } from '../aws/sqsWire.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
@@ -12,6 +11,7 @@ import type { MessageRecord, Outcome, TimeLimit } from '../core/record.ts';
 import { CONFIG_KEYS } from '../settings.ts';
 import { compose } from './compose.ts';
 import { loadConfig } from './config.ts';
+import { endProcess } from './endProcess.ts';
 import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
 export interface HandlerDependencies {

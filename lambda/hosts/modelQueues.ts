@@ -18,7 +18,7 @@ export interface ModelQueuesOptions {
 }
 
 /** What is received and not dispatched yet, by model: a slow model does not hold up the batches of others. */
-export interface ModelQueues {
+interface ModelQueues {
   /** Takes what one poll returned, and dispatches what that makes due. */
   add(records: readonly MessageRecord[]): void;
   /** From now on no record waits for others: all that is pending is due. */
@@ -59,7 +59,7 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
   let windowMs = limits.windowMs;
   const underWay = (): number => sum(modelQueues.values(), (queue) => queue.underWay);
 
-  const isScoring = (name: string): boolean => modelQueues.get(name)?.underWay !== 0;
+  const isScoring = (name: string): boolean => (modelQueues.get(name)?.underWay ?? 0) > 0;
   /** Dispatches what is due, as long as there is room in the pipe, and looks again when the next window ends. */
   const consider = (queue: ModelQueue): void => {
     queue.cancelTimer();
@@ -71,9 +71,9 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
         oldestAgeMs: oldest === undefined ? 0 : clock.now() - oldest.receive.at,
       };
       const batchSize = limitOf(queue.name);
-      const decision = gather(pending, { ...limits, windowMs, batchSize });
-      if (!decision.dispatch) {
-        if (oldest !== undefined) queue.cancelTimer = clock.after(decision.waitMs, () => consider(queue));
+      const waitMs = gather(pending, { ...limits, windowMs, batchSize });
+      if (waitMs > 0) {
+        if (oldest !== undefined) queue.cancelTimer = clock.after(waitMs, () => consider(queue));
         return;
       }
       void start(queue, take(queue, batchSize));
@@ -136,7 +136,7 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
       bytes: sum(modelQueues.values(), (queue) => queue.bytes),
     }),
     isScoring,
-    isBusy: (name) => isScoring(name) || modelQueues.get(name)?.waiting.length !== 0,
+    isBusy: (name) => isScoring(name) || (modelQueues.get(name)?.waiting.length ?? 0) > 0,
     async idle() {
       if (underWay() === 0) return;
       const { promise, resolve } = deferred();
@@ -205,20 +205,14 @@ interface GatherLimits {
   readonly windowMs: number;
 }
 
-/** Dispatch, and why; or wait, and for how long if nothing else comes. */
-type GatherDecision =
-  | { readonly dispatch: true; readonly because: 'full' | 'bytes' | 'window' }
-  | { readonly dispatch: false; readonly waitMs: number };
-
 /**
  * Whether what is pending makes a batch: size or window, whichever comes first. A lone record is never kept for longer
  * than the window, and with a window of 0 not at all. Nothing pending waits for ever.
+ *
+ * @returns milliseconds to wait if nothing else comes; 0: it is a batch
  */
-export function gather({ records, bytes, oldestAgeMs }: Pending, limits: GatherLimits): GatherDecision {
+export function gather({ records, bytes, oldestAgeMs }: Pending, limits: GatherLimits): number {
   const { batchSize, batchBytes, windowMs } = limits;
-  if (records === 0) return { dispatch: false, waitMs: Number.POSITIVE_INFINITY };
-  if (records >= batchSize) return { dispatch: true, because: 'full' };
-  if (bytes >= batchBytes) return { dispatch: true, because: 'bytes' };
-  if (oldestAgeMs >= windowMs) return { dispatch: true, because: 'window' };
-  return { dispatch: false, waitMs: windowMs - oldestAgeMs };
+  if (records === 0) return Number.POSITIVE_INFINITY;
+  return records >= batchSize || bytes >= batchBytes ? 0 : Math.max(0, windowMs - oldestAgeMs);
 }

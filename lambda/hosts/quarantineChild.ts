@@ -1,7 +1,6 @@
 /** The process in which redelivered messages of one model are scored. `quarantine.ts` starts it and ends it. */
 
 import { Worker } from 'node:worker_threads';
-import { goFirstWhenMemoryEnds } from '../aws/endProcess.ts';
 import { deferred, timeoutSignal } from '../core/concurrency.ts';
 import { isFailure, messageOf } from '../core/failure.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
@@ -13,6 +12,7 @@ import { type ScoreDependencies, score } from '../core/score.ts';
 import { createBatchingWatch } from '../core/verify.ts';
 import { openRepository } from '../onnx/repository.ts';
 import type { ScoringConfig } from './config.ts';
+import { goFirstWhenMemoryEnds } from './endProcess.ts';
 import { ASKING_TO_END, type FromChild, type Opening, type Work, type Written } from './quarantine.ts';
 
 // The host ends this process, once it has done its work.
@@ -70,7 +70,8 @@ async function open({ config, directory, defaults, model = defaults?.model }: Op
 async function openPayloads(config: ScoringConfig): Promise<ScoreDependencies['payloads']> {
   const { payloadBucket: bucket, payloadPrefix: prefix, maxPayloadBytes: maxBytes } = config;
   if (bucket === undefined) return undefined;
-  const { createS3Client, HOST_PATIENCE } = await import('../aws/awsClients.ts');
+  const { createS3Client } = await import('../aws/awsClients.ts');
+  const { HOST_PATIENCE } = await import('../aws/sqsWire.ts');
   const { createPayloads } = await import('../aws/payloads.ts');
   return createPayloads({ s3: createS3Client(HOST_PATIENCE), bucket, prefix, maxBytes });
 }

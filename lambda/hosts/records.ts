@@ -76,20 +76,20 @@ async function scoreTiers(
   const isProbing = outages.current() !== undefined && !results.writesLater;
   const inOrder = tiersOf(records, deps.quarantine?.isOpen());
   const tiers = isProbing ? withProbeFirst(inOrder) : inOrder;
-  for (const [index, tier] of tiers.entries()) {
+  for (const [position, tier] of tiers.entries()) {
     if (time.signal.aborted) return;
-    const isLast = index === tiers.length - 1;
+    const isLast = position === tiers.length - 1;
     await scoreTier(tier, records, results, deps, {
       ...time,
       isShared: time.isShared || !isLast || results.writesLater,
     });
     if (isLast) break;
-    const outage = outages.saw(tier.map((record) => outcomes[record])) && outages.current();
+    const outage = outages.saw(tier.map((index) => outcomes[index])) && outages.current();
     if (outage) {
-      for (const record of tiers.slice(index + 1).flat()) outcomes[record] = { status: 'retry', failure: outage };
+      for (const index of tiers.slice(position + 1).flat()) outcomes[index] = { status: 'retry', failure: outage };
       break;
     }
-    const answered = tier.filter((record) => outcomes[record]?.status === 'answered');
+    const answered = tier.filter((index) => outcomes[index]?.status === 'answered');
     if (answered.length > 0) await acknowledge(pick(records, answered), deps, time);
   }
   await results.finish();
@@ -103,16 +103,16 @@ async function scoreTier(
   time: TimeLimit,
 ): Promise<void> {
   const { observer, quarantine } = deps;
-  const recordsAt = (some: readonly number[]) => (body: number) => some[body] as number;
+  const indexesOf = (some: readonly number[]) => (body: number) => some[body] as number;
   const bodiesOf = (some: readonly number[]): KeyedBody[] =>
     pick(records, some).map(({ messageId, body }) => ({ key: messageId, body }));
   const sinkOf =
     (some: readonly number[]): ReplySink =>
     (replies) =>
-      results.take(replies, recordsAt(some));
+      results.take(replies, indexesOf(some));
   const scoreHere = async (some: readonly number[]): Promise<void> => {
     const microBatch: typeof observer.microBatch = (report, bodies) =>
-      observer.microBatch(report, () => bodies().map(recordsAt(some)));
+      observer.microBatch(report, () => bodies().map(indexesOf(some)));
     await score(bodiesOf(some), { ...deps, observer: { ...observer, microBatch } }, time, sinkOf(some));
   };
   const redelivered = quarantine === undefined ? [] : tier.filter((index) => receivesAt(records, index) > 1);
@@ -120,7 +120,7 @@ async function scoreTier(
   else {
     const others = tier.filter((index) => receivesAt(records, index) === 1);
     const isolated = quarantine?.score(bodiesOf(redelivered), time, sinkOf(redelivered), (bodies) =>
-      scoreHere(bodies.map(recordsAt(redelivered))),
+      scoreHere(bodies.map(indexesOf(redelivered))),
     );
     await Promise.all([isolated, others.length > 0 && scoreHere(others)]);
   }
@@ -233,7 +233,7 @@ function withProbeFirst([first = [], ...others]: number[][]): number[][] {
 /** The results of one call on their way to the store. */
 interface ResultsOut {
   /** Takes replies. Resolves once there is memory for more of them. Never throws. */
-  take(replies: readonly Reply[], recordAt: (body: number) => number): Promise<void>;
+  take(replies: readonly Reply[], indexOf: (body: number) => number): Promise<void>;
   /** Resolves when what was taken so far is written, unless it is kept back, and its records have their outcomes. */
   settled(): Promise<void>;
   /** There are no more results: writes what was kept back. */
@@ -242,9 +242,9 @@ interface ResultsOut {
   readonly writesLater: boolean;
 }
 
-/** A result that waits to be written, and the record that it answers. */
+/** A result that waits to be written, and the index of the record that it answers. */
 interface PendingWrite {
-  readonly record: number;
+  readonly index: number;
   /** The record's body. */
   readonly request: string;
   readonly answer: Answer;
@@ -264,13 +264,13 @@ function createResults(
     : writeTogether(write, time.signal);
   return {
     ...rest,
-    async take(replies, recordAt) {
+    async take(replies, indexOf) {
       const pending: PendingWrite[] = [];
       for (const reply of replies) {
-        const record = recordAt(reply.of);
-        const message = records[record] as MessageRecord;
-        if (isHandedBack(reply)) outcomes[record] ??= { status: 'retry', failure: reply.failure };
-        else pending.push({ record, request: message.body, answer: reply, result: resultOf(message, reply.text) });
+        const index = indexOf(reply.of);
+        const record = records[index] as MessageRecord;
+        if (isHandedBack(reply)) outcomes[index] ??= { status: 'retry', failure: reply.failure };
+        else pending.push({ index, request: record.body, answer: reply, result: resultOf(record, reply.text) });
       }
       if (pending.length > 0) await take(pending);
     },
@@ -315,7 +315,7 @@ function writeTogether(write: Write, signal: AbortSignal): Writing {
     characters = 0;
     const writing = write(pending).then(() => {
       underWay.delete(writing);
-      for (const { record } of pending) room.release(record);
+      for (const { index } of pending) room.release(index);
       writeGathered();
     });
     underWay.add(writing);
@@ -327,7 +327,7 @@ function writeTogether(write: Write, signal: AbortSignal): Writing {
         const { length } = one.result.body;
         gathered.push(one);
         characters += length;
-        room.hold(one.record, length);
+        room.hold(one.index, length);
       }
       if (underWay.size === 0 || characters >= CHARACTERS_ENOUGH) writeGathered();
       else timer ??= setTimeout(writeGathered, MAX_GATHERING_MS);
@@ -361,19 +361,19 @@ function writeInGroupOrder(
   let groups: readonly (readonly number[])[] = messageGroups(records);
   let characters = 0;
   let writing = Promise.resolve();
-  const letGo = (record: number): void => {
-    characters -= keptBack.get(record)?.result.body.length ?? 0;
-    keptBack.delete(record);
+  const letGo = (index: number): void => {
+    characters -= keptBack.get(index)?.result.body.length ?? 0;
+    keptBack.delete(index);
   };
   /** The records of a group that still wait for theirs: none if the next one must be retried, as then all behind it must be. */
   const leftOf = (group: readonly number[]): readonly number[] => {
-    const firstOpen = group.findIndex((record) => outcomes[record]?.status !== 'answered');
+    const firstOpen = group.findIndex((index) => outcomes[index]?.status !== 'answered');
     const left = firstOpen < 0 ? [] : group.slice(firstOpen);
     const [next] = left;
     if (next === undefined || outcomes[next] === undefined) return left;
-    for (const record of left) {
-      outcomes[record] ??= BEHIND_RETRY;
-      letGo(record);
+    for (const index of left) {
+      outcomes[index] ??= BEHIND_RETRY;
+      letGo(index);
     }
     return [];
   };
@@ -383,7 +383,7 @@ function writeInGroupOrder(
       const ready = groups.flatMap((group) => firstTogether(group, keptBack, writer));
       if (ready.length === 0) return;
       await write(ready);
-      for (const { record } of ready) letGo(record);
+      for (const { index } of ready) letGo(index);
     }
   };
   const writeNext = (): Promise<void> => {
@@ -395,22 +395,22 @@ function writeInGroupOrder(
     async write(pending) {
       for (const one of pending) {
         // What is behind a record that must be retried is kept no more.
-        if (outcomes[one.record] !== undefined) continue;
-        keptBack.set(one.record, one);
+        if (outcomes[one.index] !== undefined) continue;
+        keptBack.set(one.index, one);
         characters += one.result.body.length;
       }
       if (characters > Math.min(UNWRITTEN_CHARACTERS, mostKept)) await writeNext();
-      for (const { record } of pending.toReversed()) {
+      for (const { index } of pending.toReversed()) {
         if (characters <= mostKept) break;
-        if (!keptBack.has(record)) continue;
-        outcomes[record] ??= TOO_EARLY;
-        letGo(record);
+        if (!keptBack.has(index)) continue;
+        outcomes[index] ??= TOO_EARLY;
+        letGo(index);
       }
     },
     settled: async () => {},
     async finish() {
       await writeNext();
-      for (const record of groups.flat()) outcomes[record] ??= BEHIND_RETRY;
+      for (const index of groups.flat()) outcomes[index] ??= BEHIND_RETRY;
     },
   };
 }
@@ -445,8 +445,8 @@ function firstTogether(
   { writtenAsOne = () => 1 }: ResultWriter,
 ): PendingWrite[] {
   const ready: PendingWrite[] = [];
-  for (const record of group) {
-    const one = keptBack.get(record);
+  for (const index of group) {
+    const one = keptBack.get(index);
     if (one === undefined) break;
     ready.push(one);
   }
@@ -467,20 +467,20 @@ async function writeAndSettle(
   const startedAt = deps.now();
   const replaced: PendingWrite[] = [];
   const refusals = await refusalsOf(pending, deps, time);
-  for (const [index, one] of pending.entries()) {
-    const failed = refusals[index];
+  for (const [position, one] of pending.entries()) {
+    const failed = refusals[position];
     if (failed === undefined) {
-      outcomes[one.record] ??= answered(one.answer);
+      outcomes[one.index] ??= outcomeOf(one.answer);
       deps.capture?.take({ messageId: one.result.messageId, body: one.request, answer: one.answer.text });
-    } else if (isTransient(failed)) outcomes[one.record] ??= { status: 'retry', failure: failed };
+    } else if (isTransient(failed)) outcomes[one.index] ??= { status: 'retry', failure: failed };
     else replaced.push(replacedBy(failed, one));
   }
   const refusalsOfErrors = await refusalsOf(replaced, deps, time);
-  for (const [index, { record, answer }] of replaced.entries()) {
-    const failed = refusalsOfErrors[index];
-    outcomes[record] ??=
+  for (const [position, { index, answer }] of replaced.entries()) {
+    const failed = refusalsOfErrors[position];
+    outcomes[index] ??=
       failed === undefined
-        ? answered(answer)
+        ? outcomeOf(answer)
         : { status: 'retry', failure: failure('WRITE_FAILED', failed.message, failed.outage) };
   }
   const endedAt = deps.now();
@@ -491,7 +491,7 @@ async function writeAndSettle(
 /** Nearly all records hold one request, which is scored. */
 const SCORED: Outcome = { status: 'answered', failures: [], requests: 1 };
 
-function answered({ failures, requests }: Answer): Outcome {
+function outcomeOf({ failures, requests }: Answer): Outcome {
   if (failures.length === 0 && requests === 1) return SCORED;
   return { status: 'answered', failures: failures.length > 1 ? oneOfEachCode(failures) : failures, requests };
 }

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { GpuReading } from '../aws/nvidiaDevices.ts';
 import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
+import type { GpuReading } from '../core/observer.ts';
 import { isNvidia } from '../onnx/provider.ts';
 import type { Worker } from './consumer.ts';
 

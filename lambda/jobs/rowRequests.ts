@@ -92,7 +92,7 @@ export function jsonValue(_: string, value: unknown): unknown {
 }
 
 /** The value of a cell in an input; undefined where it is none of its datatype. */
-export type CellReader = (cell: unknown) => number | bigint | string | undefined;
+type CellReader = (cell: unknown) => number | bigint | string | undefined;
 
 /**
  * Reads the cells of CSV, Parquet and plain objects. A text is what it says: a number, `nan`, `inf`, `true`. Booleans are 0

@@ -33,7 +33,7 @@ export interface RowScoringOptions {
   readonly checkPercent: number;
   /** Told of what it wants to know. */
   readonly observer: Partial<Observer>;
-  /** Where suspects are scored. @default in this process */
+  /** Where rows are scored that have ended a call. @default in this process */
   readonly openQuarantine?: ((host: QuarantineHost) => Quarantine | undefined) | undefined;
   /** Characters of answers that a call holds together, or one answer that is longer. @default all of them */
   readonly maxCharacters?: number | undefined;

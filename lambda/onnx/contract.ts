@@ -12,7 +12,7 @@ import { nestingOf } from '../core/requestInputs.ts';
 import { datatypeOfOnnxType, elementCount, moveDim, type Tensor } from '../core/tensor.ts';
 import { decodeData, pathWithin } from '../core/values.ts';
 import type { RaggedConfig } from './modelConfig.ts';
-import type { SessionMetadata, ValueDescription } from './sessionJobs.ts';
+import type { SessionMetadata, ValueDescription } from './sessionOrders.ts';
 
 /** What a model takes and gives, as read from the model itself. */
 export interface ModelContract extends BakedRows {
@@ -25,7 +25,7 @@ export interface ModelContract extends BakedRows {
 }
 
 /** What a model does not say of itself, and its config.json does. */
-export interface ContractSettings {
+interface ContractSettings {
   /** The outputs to compute, in that order. @default all */
   readonly outputs?: readonly string[] | undefined;
   /** By name of an input or output: which axis is its batch axis. @default 0 */

@@ -25,7 +25,7 @@ import { readCost } from './profileFile.ts';
 import { findProof, keepProof, type Proved, prepareAsProved, proofPath, stampOf, toProved } from './proof.ts';
 import { assignmentOf, type DeviceAssignment, hasDevices, nameOf, type Provider, runOnGpu } from './provider.ts';
 import { openSession, openWithProviders, type Session, withdrawn } from './session.ts';
-import { memoryOf, type RunReply, sessionSettings, type TaskInput } from './sessionJobs.ts';
+import { memoryOf, type RunReply, sessionSettings, type TaskInput } from './sessionOrders.ts';
 import { type Prepared, prepare, recordRuns, timingProbes } from './warmUp.ts';
 import { isLarge } from './weights.ts';
 

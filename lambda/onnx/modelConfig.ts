@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as z from 'zod';
-import { hasCode } from '../aws/awsError.ts';
-import { messageOf } from '../core/failure.ts';
+import { hasCode, messageOf } from '../core/failure.ts';
 import { type Range, wholeNumberIn } from '../core/limits.ts';
 import { CONFIG_FILE } from '../core/places.ts';
 import { IN_OUR_WORDS, nearestName, problemsIn } from '../core/wrongValue.ts';

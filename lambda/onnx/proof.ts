@@ -11,7 +11,7 @@ import { isNotThere, type ModelConfig, readJsonIfThere } from './modelConfig.ts'
 import { externalFilesOf } from './modelFile.ts';
 import { SAMPLES_FILE } from './probes.ts';
 import { runtimeVersion } from './profileFile.ts';
-import { sessionSettings } from './sessionJobs.ts';
+import { sessionSettings } from './sessionOrders.ts';
 import { type Prepared, whyNotAt, withinLimit } from './warmUp.ts';
 import { isLarge, modelDigest } from './weights.ts';
 
@@ -96,7 +96,7 @@ export function proofPath(modelPath: string): string {
 }
 
 /** A proof under which all agrees but, until it is confirmed, the model. */
-export interface ProofAtHand {
+interface ProofAtHand {
   readonly found: Proved;
   /** Whether to confirm it takes longer than opening the model may. */
   readonly isLarge: boolean;

@@ -1,4 +1,4 @@
-import { type NvidiaDevices, readNvidiaDevices } from '../aws/nvidiaDevices.ts';
+import { type NvidiaDevices, readNvidiaDevices } from './nvidiaDevices.ts';
 
 /** An ONNX Runtime execution provider, by its name, or with the device that it works on. */
 export type Provider = string | { readonly name: string; readonly deviceId?: number };

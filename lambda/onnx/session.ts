@@ -9,17 +9,17 @@ import { TYPES_NOT_CARRIED } from './modelFile.ts';
 
 import { describeDevices, listProviders, nameOf, onDevice, type Provider, runOnGpu } from './provider.ts';
 import {
-  type JobMessage,
-  type JobName,
-  type JobReply,
   memoryOf,
+  type OrderMessage,
+  type OrderName,
+  type OrderReply,
   type RunReply,
   type RunTask,
-  type SessionJobs,
   type SessionMetadata,
+  type SessionOrders,
   type SessionSpec,
   type ThreadData,
-} from './sessionJobs.ts';
+} from './sessionOrders.ts';
 
 /** A model's ONNX Runtime sessions, one for each device, each in a worker thread of its own. */
 export interface Session {
@@ -237,7 +237,7 @@ async function opensOnCpu(spec: SessionSpec): Promise<boolean> {
  * @param threads one for each device, at least one
  * @throws Error of the first device on which it cannot be opened; then it is open on none
  */
-export async function openAll(threads: readonly OpenThread[]): Promise<OpenMetadata> {
+async function openAll(threads: readonly OpenThread[]): Promise<OpenMetadata> {
   const [first, ...others] = threads as readonly [OpenThread, ...OpenThread[]];
   const { metadata } = await first.ready();
   const opened = await Promise.allSettled(others.map((thread) => thread.ready()));
@@ -248,7 +248,7 @@ export async function openAll(threads: readonly OpenThread[]): Promise<OpenMetad
 }
 
 /** The thread that has the session open. One that died, or was left behind, is replaced when it is needed next. */
-export interface OpenThread {
+interface OpenThread {
   /**
    * The thread, once its session is open. Opening goes on when the signal is aborted: whoever needs it next finds it.
    *
@@ -421,18 +421,18 @@ export function withdrawn(): RunAbandonedError {
   return new RunAbandonedError('expected the run to start in its time, got no turn until then; it was withdrawn');
 }
 
-/** A worker thread that holds one session and does one job after the other. */
+/** A worker thread that holds one session and follows one order after the other. */
 interface SessionThread {
-  /** @throws ThreadDiedError when the thread ends before it replies; anything else is the job's own failure */
-  call<J extends JobName>(
-    job: J,
-    argument: Parameters<SessionJobs[J]>[0],
+  /** @throws ThreadDiedError when the thread ends before it replies; anything else is the order's own failure */
+  call<O extends OrderName>(
+    order: O,
+    argument: Parameters<SessionOrders[O]>[0],
     transferred?: readonly ArrayBuffer[],
-  ): Promise<ReturnType<SessionJobs[J]>>;
-  /** Whether it takes no more jobs. */
+  ): Promise<ReturnType<SessionOrders[O]>>;
+  /** Whether it takes no more orders. */
   hasEnded(): boolean;
   /**
-   * Has the thread close its session and end, after the job under way. It is never terminated: inside of native code
+   * Has the thread close its session and end, after the order under way. It is never terminated: inside of native code
    * that would take the process with it.
    *
    * @returns when it has ended
@@ -440,7 +440,7 @@ interface SessionThread {
   close(): Promise<void>;
 }
 
-/** The thread is gone, and the job it had with it. */
+/** The thread is gone, and the order it had with it. */
 class ThreadDiedError extends Error {
   override readonly name = 'ThreadDiedError';
 }
@@ -465,8 +465,8 @@ function takeThread(): SessionThread {
 /** @throws Error in a worker thread, where ONNX Runtime's telemetry is not off */
 function startThread(): SessionThread {
   turnRuntimeTelemetryOff();
-  const jobsSent = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-  const workerData: ThreadData = { jobsSent };
+  const ordersSent = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  const workerData: ThreadData = { ordersSent };
   // It prints nothing. Streams that are joined to this process's own would make Node warn of the eleventh thread.
   const worker = new Worker(WORKER_FILE, { workerData, stdout: true, stderr: true });
   const exited = deferred();
@@ -475,45 +475,45 @@ function startThread(): SessionThread {
   let failed: unknown;
   let ended = false;
 
-  worker.on('message', (reply: JobReply) => {
-    const [job, ...others] = underWay;
+  worker.on('message', (reply: OrderReply) => {
+    const [order, ...others] = underWay;
     underWay = others;
     if (others.length === 0) worker.unref();
-    if ('error' in reply) job?.reject(new Error(reply.error));
-    else job?.resolve(reply.given);
+    if ('error' in reply) order?.reject(new Error(reply.error));
+    else order?.resolve(reply.given);
   });
-  // What it threw outside of any job; it ends next.
+  // What it threw outside of any order; it ends next.
   worker.on('error', (error) => {
     failed = error;
   });
   worker.on('exit', (code) => {
     ended = true;
     const reason = failed === undefined ? `with code ${code}` : `by an error: ${messageOf(failed)}`;
-    for (const job of underWay) job.reject(new ThreadDiedError(`the thread ended ${reason}`, { cause: failed }));
+    for (const order of underWay) order.reject(new ThreadDiedError(`the thread ended ${reason}`, { cause: failed }));
     underWay = [];
     exited.resolve();
   });
   // Nothing keeps the process alive for a thread that has nothing to do.
   worker.unref();
 
-  const send = (message: JobMessage, transferred: readonly ArrayBuffer[] = []): void => {
+  const send = (message: OrderMessage, transferred: readonly ArrayBuffer[] = []): void => {
     worker.postMessage(message, transferred);
-    Atomics.add(jobsSent, 0, 1);
-    Atomics.notify(jobsSent, 0);
+    Atomics.add(ordersSent, 0, 1);
+    Atomics.notify(ordersSent, 0);
   };
   return {
-    async call(job, argument, transferred) {
+    async call(order, argument, transferred) {
       if (ended) throw new ThreadDiedError('expected a thread to run in, got one that has ended');
-      send({ job, argument }, transferred);
+      send({ order, argument }, transferred);
       worker.ref();
       const replied = deferred<unknown>();
       underWay = [...underWay, replied];
-      return replied.promise as Promise<ReturnType<SessionJobs[typeof job]>>;
+      return replied.promise as Promise<ReturnType<SessionOrders[typeof order]>>;
     },
     hasEnded: () => ended,
     async close() {
       worker.ref();
-      if (!ended) send({ job: 'close', argument: undefined });
+      if (!ended) send({ order: 'close', argument: undefined });
       await exited.promise;
     },
   };

@@ -7,9 +7,9 @@ import { env, InferenceSession, listSupportedBackends, Tensor } from 'onnxruntim
 import { messageOf } from '../core/failure.ts';
 
 import {
-  type JobMessage,
-  type JobReply,
   memoryOf,
+  type OrderMessage,
+  type OrderReply,
   type RunReply,
   type RunTask,
   type SessionMetadata,
@@ -17,7 +17,7 @@ import {
   sessionSettings,
   type TaskInput,
   type ThreadData,
-} from './sessionJobs.ts';
+} from './sessionOrders.ts';
 
 // The native binding cannot read a Float16Array. In a thread without that class ONNX Runtime carries float16 as its
 // bits, in a Uint16Array.
@@ -28,30 +28,30 @@ const FATAL = 4;
 // A provider that cannot be loaded is thrown as well.
 env.logLevel = 'fatal';
 
-const { jobsSent } = workerData as ThreadData;
+const { ordersSent } = workerData as ThreadData;
 const port = parentPort as MessagePort;
 let session: InferenceSession | undefined;
 
-/** Does jobs as they come, and sleeps in between: to be woken takes far less than an event takes to arrive. */
-async function doJobs(): Promise<void> {
-  for (let seen = 0; ; seen = Atomics.load(jobsSent, 0)) {
+/** Follows orders as they come, and sleeps in between: to be woken takes far less than an event takes to arrive. */
+async function followOrders(): Promise<void> {
+  for (let seen = 0; ; seen = Atomics.load(ordersSent, 0)) {
     for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
-      const { job, argument }: JobMessage = next.message;
-      if (job === 'close') return session?.release();
-      await answer(job, argument);
+      const { order, argument }: OrderMessage = next.message;
+      if (order === 'close') return session?.release();
+      await answer(order, argument);
     }
-    Atomics.wait(jobsSent, 0, seen);
+    Atomics.wait(ordersSent, 0, seen);
   }
 }
 
-const JOBS = { listProviders, open, run };
+const ORDERS = { listProviders, open, run };
 
-async function answer(job: keyof typeof JOBS, argument: unknown): Promise<void> {
+async function answer(order: keyof typeof ORDERS, argument: unknown): Promise<void> {
   try {
-    const given = await JOBS[job](argument as never);
-    port.postMessage({ given } satisfies JobReply, job === 'run' ? memoryOfReply(given as RunReply) : []);
+    const given = await ORDERS[order](argument as never);
+    port.postMessage({ given } satisfies OrderReply, order === 'run' ? memoryOfReply(given as RunReply) : []);
   } catch (error) {
-    port.postMessage({ error: messageOf(error) } satisfies JobReply);
+    port.postMessage({ error: messageOf(error) } satisfies OrderReply);
   }
 }
 
@@ -111,4 +111,4 @@ function memoryOfReply({ outputs, inputs }: RunReply): ArrayBuffer[] {
 
 // ONNX Runtime sets itself up with its first session, which takes longer than most models: here while its host still loads.
 await InferenceSession.create(new Uint8Array()).catch(() => {});
-await doJobs();
+await followOrders();

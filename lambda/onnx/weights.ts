@@ -11,7 +11,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { basename } from 'node:path';
-import { hasCode } from '../aws/awsError.ts';
+import { hasCode } from '../core/failure.ts';
 import { createReader, externalFilesOf, type Field, fieldsOfFile, type Read } from './modelFile.ts';
 
 /*

@@ -3,7 +3,7 @@ import type { GetObjectCommandOutput, S3Client } from '@aws-sdk/client-s3';
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
 import { encodeModel } from '../../bench/workload/encodeModel.ts';
-import { CLIENT_PATIENCE } from '../../lambda/aws/awsClients.ts';
+import { CLIENT_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import type { Result } from '../../lambda/core/record.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import { scoreRecords } from '../../lambda/hosts/records.ts';

@@ -34,13 +34,7 @@ import {
 import { afterAll, beforeAll } from '@jest/globals';
 import dynalite from 'dynalite';
 import { buildApp, startFauxqs } from 'fauxqs';
-import {
-  createDynamoDbClient,
-  createS3Client,
-  createSqsClient,
-  HOST_PATIENCE,
-  type Patience,
-} from '../../lambda/aws/awsClients.ts';
+import { createDynamoDbClient, createS3Client } from '../../lambda/aws/awsClients.ts';
 import {
   digestOf,
   type FetchModelsOptions,
@@ -51,6 +45,7 @@ import {
   partsOf,
   writeManifest,
 } from '../../lambda/aws/fetchModels.ts';
+import { createSqsClient, HOST_PATIENCE, type Patience } from '../../lambda/aws/sqsWire.ts';
 import { type FrontServer, type Step, startFront } from './frontServer.ts';
 import { afterThisTest } from './openModels.ts';
 import { nameOf } from './strictSqs.ts';

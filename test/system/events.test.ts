@@ -1,6 +1,6 @@
 import { CreateQueueCommand, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
-import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/awsClients.ts';
+import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import { useS3Server } from '../helpers/awsServers.ts';
 import { answersJson, startFront } from '../helpers/frontServer.ts';
 import { lookupRequest } from '../helpers/handler.ts';

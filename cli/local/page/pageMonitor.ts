@@ -5,7 +5,7 @@ import type { Telemetry } from '../../../lambda/aws/telemetry.ts';
 import { failure, isFailure } from '../../../lambda/core/failure.ts';
 import type { CloseReason, MicroBatchReport } from '../../../lambda/core/observer.ts';
 import type { MessageRecord, Outcome, Result, ResultWriter, WriteStatus } from '../../../lambda/core/record.ts';
-import { type Around, BATCH_CLOSED, type Batch } from '../localMapping.ts';
+import { type Around, BATCH_ENDED, type Batch } from '../localMapping.ts';
 import type { AnswerSeen, EventSeen, InvocationSeen, MicroBatchSeen, ResultSeen, SecondSeen, State } from './wire.ts';
 
 /** Sees what the function does with messages, and keeps the newest of it: bounded, whatever comes. */
@@ -162,7 +162,7 @@ type OngoingInvocation = ReturnType<typeof createOngoingInvocation>;
 /** @param now milliseconds since 1970 */
 function createOngoingInvocation(
   number: number,
-  { records, closedBecause }: Batch,
+  { records, endedBecause }: Batch,
   batchSize: number,
   now: () => number,
 ) {
@@ -229,7 +229,7 @@ function createOngoingInvocation(
         at,
         records: records.length,
         batchSize,
-        closedBecause: BATCH_CLOSED[closedBecause],
+        endedBecause: BATCH_ENDED[endedBecause],
         waitedMs: at - oldest,
         durationMs: now() - at,
         cameBefore: records.filter(({ attributes }) => Number(attributes.ApproximateReceiveCount) > 1).length,
@@ -322,7 +322,7 @@ function resultSeen(
   return { messageId, body: body.slice(0, MAX_BODY_CHARACTERS).toWellFormed(), characters: body.length, ...how };
 }
 
-/** Writes some results through a writer of their own. Verdicts align with `results` by index. */
+/** Writes some results through a writer of their own. Statuses align with `results` by index. */
 async function writeApart(
   results: readonly Result[],
   isOwn: (result: Result) => boolean,

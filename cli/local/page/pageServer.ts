@@ -10,8 +10,7 @@ import {
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { extname } from 'node:path';
-import { hasCode } from '../../../lambda/aws/awsError.ts';
-import { messageOf } from '../../../lambda/core/failure.ts';
+import { hasCode, messageOf } from '../../../lambda/core/failure.ts';
 
 import { DARK, LIGHT, variablesOf } from '../../profile/page/markup.ts';
 import type { Events, State } from './wire.ts';

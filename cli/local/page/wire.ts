@@ -17,7 +17,7 @@ export interface InvocationSeen {
   /** What the batch size was. */
   readonly batchSize: number;
   /** As a person reads it. */
-  readonly closedBecause: string;
+  readonly endedBecause: string;
   /** From when the oldest record was sent until the function was called. */
   readonly waitedMs: number;
   readonly durationMs: number;

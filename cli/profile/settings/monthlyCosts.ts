@@ -2,7 +2,7 @@
  * What the rows of a month cost by each way that they can be sent: a message for each through the queue, many in a message,
  * to workers in place of the function, or as files to jobs.
  */
-import { JOB_MEMORY_MB, JOB_RANGES } from '../../../lambda/core/limits.ts';
+import { JOB_MEMORY_MB, JOB_RANGES, MAX_MESSAGE_BYTES } from '../../../lambda/core/limits.ts';
 import { estimate } from '../../job.ts';
 import { type Expectation, type SettingsQuestion, settingsOf } from './chooseSettings.ts';
 import { HOST_COSTS, instanceDollars, rowsPerSecond, runTimes, vcpusOf } from './invocationCosts.ts';
@@ -21,8 +21,6 @@ export interface MonthlyCost {
 const DAYS_A_MONTH = 730 / 24;
 export const SECONDS_A_DAY = 86_400;
 export const SECONDS_A_MONTH = DAYS_A_MONTH * SECONDS_A_DAY;
-/** What SQS takes as one message. */
-export const MAX_MESSAGE_BYTES = 1_048_576;
 /** Rows in a message where the question has one in each. */
 const PACKED_ROWS = 100;
 /** Of a task: what it may be used, and its size on Fargate. */

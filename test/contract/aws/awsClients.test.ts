@@ -6,13 +6,8 @@ import { ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { ListQueuesCommand, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  createDynamoDbClient,
-  createS3Client,
-  createSqsClient,
-  type Patience,
-} from '../../../lambda/aws/awsClients.ts';
-import { createSqsCaller } from '../../../lambda/aws/sqsWire.ts';
+import { createDynamoDbClient, createS3Client } from '../../../lambda/aws/awsClients.ts';
+import { createSqsCaller, createSqsClient, type Patience } from '../../../lambda/aws/sqsWire.ts';
 import { hangsUp, neverAnswers, type Step, stallsAfter, startFront } from '../../helpers/frontServer.ts';
 
 const IMPATIENT: Patience = { connectMs: 300, answerMs: 300 };

@@ -1,7 +1,8 @@
 import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { ReceiveMessageCommand, SendMessageBatchCommand } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { createS3Client, createSqsClient, HOST_PATIENCE } from '../../../lambda/aws/awsClients.ts';
+import { createS3Client } from '../../../lambda/aws/awsClients.ts';
+import { createSqsClient, HOST_PATIENCE } from '../../../lambda/aws/sqsWire.ts';
 import { answersJson, type Step, startFront } from '../../helpers/frontServer.ts';
 
 const REGION = 'eu-central-1';

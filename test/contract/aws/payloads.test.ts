@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Patience } from '../../../lambda/aws/awsClients.ts';
 import { createPayloads, type PayloadsOptions } from '../../../lambda/aws/payloads.ts';
 import type { RetryOptions } from '../../../lambda/aws/sendBatches.ts';
+import type { Patience } from '../../../lambda/aws/sqsWire.ts';
 import { isFailure } from '../../../lambda/core/failure.ts';
 import { useS3Server } from '../../helpers/awsServers.ts';
 import { hangsUp, meter, neverAnswers, refusesXml, type Step, stallsAfter } from '../../helpers/frontServer.ts';

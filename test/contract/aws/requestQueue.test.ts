@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Patience } from '../../../lambda/aws/awsClients.ts';
 import {
   backoffSeconds,
   createAcknowledger,
@@ -7,6 +6,7 @@ import {
   outageSeconds,
   perQueue,
 } from '../../../lambda/aws/requestQueue.ts';
+import type { Patience } from '../../../lambda/aws/sqsWire.ts';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import {

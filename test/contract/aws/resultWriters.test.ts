@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { HOST_PATIENCE, type Patience } from '../../../lambda/aws/awsClients.ts';
 import { createBucketWriter } from '../../../lambda/aws/resultBucket.ts';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import { createTableWriter } from '../../../lambda/aws/resultTable.ts';
 import { type RetryOptions, writeToEvery } from '../../../lambda/aws/sendBatches.ts';
-import { createSqsCaller } from '../../../lambda/aws/sqsWire.ts';
+import { createSqsCaller, HOST_PATIENCE, type Patience } from '../../../lambda/aws/sqsWire.ts';
 import type { Result, ResultWriter, WriteStatus } from '../../../lambda/core/record.ts';
 import { useDynamoDbServer, useS3Server, useSqsServer } from '../../helpers/awsServers.ts';
 import {

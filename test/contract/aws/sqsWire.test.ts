@@ -12,12 +12,11 @@ import {
 } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
-import { HOST_PATIENCE, type Patience } from '../../../lambda/aws/awsClients.ts';
 import { isCallersFault, outageKind } from '../../../lambda/aws/awsError.ts';
 import { createAcknowledger } from '../../../lambda/aws/requestQueue.ts';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import type { SqsCaller } from '../../../lambda/aws/sendBatches.ts';
-import { createSqsCaller } from '../../../lambda/aws/sqsWire.ts';
+import { createSqsCaller, HOST_PATIENCE, type Patience } from '../../../lambda/aws/sqsWire.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import {
   answersJson,

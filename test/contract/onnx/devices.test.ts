@@ -4,7 +4,7 @@ import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { onDevice } from '../../../lambda/onnx/provider.ts';
 import { openSession, type Session, type SessionReply } from '../../../lambda/onnx/session.ts';
-import type { RunTask } from '../../../lambda/onnx/sessionJobs.ts';
+import type { RunTask } from '../../../lambda/onnx/sessionOrders.ts';
 import { identityModel, turningModel } from '../../helpers/onnxModels.ts';
 import { afterThisTest, alive, counting, modelsDirectory, openOnly, watchThreads } from '../../helpers/openModels.ts';
 

@@ -1,6 +1,6 @@
 import type { SQSEvent } from 'aws-lambda';
 import { startEventSourceMapping } from '../../../cli/local/localMapping.ts';
-import { createSqsClient, HOST_PATIENCE } from '../../../lambda/aws/awsClients.ts';
+import { createSqsClient, HOST_PATIENCE } from '../../../lambda/aws/sqsWire.ts';
 import { deferred } from '../../../lambda/core/concurrency.ts';
 import { startHandler, startWorkerProcess } from '../../helpers/processes.ts';
 import { nameOf } from '../../helpers/strictSqs.ts';

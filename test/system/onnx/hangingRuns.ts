@@ -3,9 +3,9 @@
  * of the models `turns` and `other`; prints what became of the runs as JSON, and ends with code 7.
  */
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
-import { endProcess } from '../../../lambda/aws/endProcess.ts';
 import { isFailure } from '../../../lambda/core/failure.ts';
 import { type Model, RunAbandonedError } from '../../../lambda/core/model.ts';
+import { endProcess } from '../../../lambda/hosts/endProcess.ts';
 import { openRepository } from '../../../lambda/onnx/repository.ts';
 
 const FOR_EVER = 4e12;

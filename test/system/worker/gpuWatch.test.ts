@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { GpuReading } from '../../../lambda/aws/nvidiaDevices.ts';
+import type { GpuReading } from '../../../lambda/core/observer.ts';
 import { createGpuWatch } from '../../../lambda/hosts/task.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { deployment, nvidiaSmi } from '../../helpers/hosts.ts';

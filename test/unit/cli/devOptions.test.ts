@@ -28,7 +28,7 @@ describe('what npm run dev is told', () => {
 
   it('of results is refused where there is no such store', () => {
     expect(() => storesFrom('queue,shelf', {})).toThrow(
-      /^--results: expected queue, table or bucket, .* got queue,shelf/,
+      /^--results: expected one or several of queue, table, bucket, .* got queue,shelf/,
     );
   });
 });

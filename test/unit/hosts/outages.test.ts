@@ -56,7 +56,7 @@ describe('an outage of a result store', () => {
     expect(outages.current()).toBeUndefined();
   });
 
-  it('ends a call at the first wave that meets it: records that came often are not scored one by one', async () => {
+  it('ends a call at the first tier that meets it: records that came often are not scored one by one', async () => {
     const { state, deps } = store();
     const attributes = { ApproximateReceiveCount: '4', SentTimestamp: '0' };
     const records = Array.from({ length: 20 }, (_, index) => standardRecord(lineRequest([index]), { attributes }));

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Extension } from '../../../lambda/aws/requestQueue.ts';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
-import { createVisibilityLeases, type Extension, type VisibilityLeases } from '../../../lambda/hosts/leases.ts';
+import { createVisibilityLeases, type VisibilityLeases } from '../../../lambda/hosts/consumer.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 import { messageIdOf, standardRecord } from '../../helpers/scoring.ts';
 

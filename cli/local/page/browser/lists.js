@@ -57,9 +57,9 @@ function stagesOf({ microBatches, decodeMs, transformMs, writeMs }) {
 
 /** Why it was called with so many, and what became of them. @param {InvocationSeen} invocation */
 export function whyOf(invocation) {
-  const { batchSize, records, closedBecause, waitedMs, rows, paddedRows, errors, retried, cameBefore } = invocation;
+  const { batchSize, records, endedBecause, waitedMs, rows, paddedRows, errors, retried, cameBefore } = invocation;
   return [
-    `${percent(records / batchSize)} of the batch size, as ${closedBecause}`,
+    `${percent(records / batchSize)} of the batch size, as ${endedBecause}`,
     `oldest waited ${duration(waitedMs)}`,
     ...(paddedRows > rows ? [`${percent(1 - rows / paddedRows)} of the rows are padding`] : []),
     ...(errors > 0 ? [things(errors, 'error')] : []),

@@ -372,5 +372,5 @@ function total(reports: readonly InvocationReport[]): number {
 }
 
 function sizes(reports: readonly InvocationReport[]) {
-  return reports.map(({ records, closedBecause }) => [records, closedBecause]);
+  return reports.map(({ records, endedBecause }) => [records, endedBecause]);
 }

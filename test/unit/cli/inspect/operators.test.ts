@@ -2,10 +2,12 @@ import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { DataType, encodeModel, type Graph, type GraphNode } from '../../../../bench/workload/encodeModel.ts';
 import { notableOperators, type OnnxFile, readOnnxFile } from '../../../../cli/inspect/onnxFile.ts';
+import { DATATYPES, isDatatype } from '../../../../lambda/core/tensor.ts';
 import { readGraph } from '../../../../lambda/onnx/modelFile.ts';
 import { useFolder } from '../../../helpers/folders.ts';
 import { modelWithWeightsIn, turningModel } from '../../../helpers/onnxModels.ts';
 
+const DATATYPE_NAMES = Object.keys(DATATYPES).filter(isDatatype);
 const inFolder = useFolder();
 
 function put(bytes: Uint8Array): string {
@@ -43,6 +45,12 @@ describe('what an ONNX file says', () => {
       'ai.onnx Mul': 1,
       'ai.onnx ReduceMax': 1,
     });
+  });
+
+  it('is the datatype of each input', () => {
+    const inputs = DATATYPE_NAMES.map((datatype) => ({ name: datatype, datatype, shape: ['batch'] }));
+    const { inputs: found } = readOnnxFile(fileOf([node('Relu')], { inputs }));
+    expect(found.map(({ datatype }) => datatype)).toEqual(DATATYPE_NAMES);
   });
 
   it('is read behind weights that are larger than what is read at a time', () => {

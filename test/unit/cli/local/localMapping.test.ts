@@ -20,10 +20,10 @@ const records = (count: number, body = 'body'): SQSRecord[] =>
 
 describe('a batch', () => {
   function gathering(batchSize: number, windowSeconds: number) {
-    const closed: [number, Batch['closedBecause']][] = [];
+    const closed: [number, Batch['endedBecause']][] = [];
     const clock = createManualClock();
     const gather = createGather({ batchSize, windowSeconds, clock }, (batch) => {
-      closed.push([batch.records.length, batch.closedBecause]);
+      closed.push([batch.records.length, batch.endedBecause]);
     });
     return { gather, closed, clock };
   }

@@ -2,8 +2,8 @@ import { chmod, mkdir, readdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
-import type { Patience } from '../../../../../lambda/aws/awsClients.ts';
 import { PART_BYTES } from '../../../../../lambda/aws/fetchModels.ts';
+import type { Patience } from '../../../../../lambda/aws/sqsWire.ts';
 import {
   digests,
   emptyFolder,

@@ -91,7 +91,7 @@ describe('the page', () => {
     await stream.next<State>('state', ({ settings }) => settings.batchSize === 25 && settings.windowSeconds === 1);
     const messageId = await ask(ZEROS);
     const { invocation } = await stream.next<AnswerSeen>('answer', (one) => one.messageId === messageId);
-    expect(invocation).toMatchObject({ batchSize: 25, closedBecause: 'its window ended' });
+    expect(invocation).toMatchObject({ batchSize: 25, endedBecause: 'its window ended' });
     await post(url, '/batching', { batchSize: 10, windowSeconds: 0 });
   });
 

@@ -48,7 +48,7 @@ function result(messageId: string, body = `{"message_id":"${messageId}","outputs
 }
 
 function invoke(monitor: Monitor, records: readonly SQSRecord[], work: () => Promise<void>): Promise<unknown> {
-  const batch = { records: [...records], closedBecause: 'window' as const };
+  const batch = { records: [...records], endedBecause: 'window' as const };
   return monitor.around(10)(batch, async () => {
     await work();
     return { failed: new Set<string>() };
@@ -181,7 +181,7 @@ describe('the monitor', () => {
 });
 
 const INVOCATION: InvocationSeen = {
-  ...{ number: 1, at: 0, records: 40, batchSize: 50, closedBecause: 'window', waitedMs: 1, durationMs: 1 },
+  ...{ number: 1, at: 0, records: 40, batchSize: 50, endedBecause: 'window', waitedMs: 1, durationMs: 1 },
   ...{ decodeMs: 1, transformMs: 0, writeMs: 1, answered: 38, errors: 3, retried: 2, cameBefore: 0 },
   ...{ microBatches: [], runs: 2, rows: 60, paddedRows: 64 },
 };

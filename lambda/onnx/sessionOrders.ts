@@ -3,7 +3,7 @@ import type { TensorData } from '../core/tensor.ts';
 import type { Provider } from './provider.ts';
 
 /** What the thread of a session can be asked to do, and what it replies. */
-export interface SessionJobs {
+export interface SessionOrders {
   /** The execution providers that ONNX Runtime was built with. */
   listProviders(none: undefined): string[];
   /** Opens the session, in place of the one that is open. */
@@ -58,21 +58,21 @@ export interface RunReply {
   readonly inputs: readonly ArrayBuffer[];
 }
 
-export type JobName = keyof SessionJobs;
+export type OrderName = keyof SessionOrders;
 
-/** One job, as it is sent to the thread. */
-export interface JobMessage {
-  readonly job: JobName;
+/** One order, as it is sent to the thread. */
+export interface OrderMessage {
+  readonly order: OrderName;
   readonly argument: unknown;
 }
 
-/** What comes back: what the job gave, or what its error said. */
-export type JobReply = { readonly given: unknown } | { readonly error: string };
+/** What comes back: what it gave, or what its error said. */
+export type OrderReply = { readonly given: unknown } | { readonly error: string };
 
 /** What a thread is started with. */
 export interface ThreadData {
-  /** One number: how many jobs were sent so far. The thread sleeps until it changes. */
-  readonly jobsSent: Int32Array<SharedArrayBuffer>;
+  /** One number: how many orders were sent so far. The thread sleeps until it changes. */
+  readonly ordersSent: Int32Array<SharedArrayBuffer>;
 }
 
 /** The memory of arrays, each once. Strings have none that could be given away. */

@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { messageOf } from '../core/failure.ts';
+import { hasCode, messageOf } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
-import { hasCode } from './awsError.ts';
+import type { GpuReading } from '../core/observer.ts';
 
 export interface NvidiaDevices {
   /** The driver's version, such as `580.95.05`. */
@@ -44,14 +44,6 @@ async function readDriver(folder: string): Promise<NvidiaDevices> {
 async function askForDevices(environment: NodeJS.ProcessEnv): Promise<NvidiaDevices> {
   const devices = (await askNvidiaSmi('driver_version,name', environment)).map((line) => line.split(', '));
   return { driver: devices[0]?.[0] ?? '', names: devices.map(([, name = '']) => name) };
-}
-
-/** What a device does at the moment. What it does not tell is undefined, as the use of one that is cut into parts (MIG). */
-export interface GpuReading {
-  /** Percent of the last sixth of a second to second in which it computed. */
-  readonly usedPercent: number | undefined;
-  readonly memoryUsedMib: number | undefined;
-  readonly memoryMib: number | undefined;
 }
 
 const FIELDS = 'utilization.gpu,memory.used,memory.total';

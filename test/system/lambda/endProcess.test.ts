@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it } from '@jest/globals';
 
-const MODULE = new URL('../../../lambda/aws/endProcess.ts', import.meta.url).href;
+const MODULE = new URL('../../../lambda/hosts/endProcess.ts', import.meta.url).href;
 const IMPORT = `const { endProcess } = await import(${JSON.stringify(MODULE)});`;
 /** What keeps a process from ending, and what `process.exit` would wait for. */
 const NEVER_ENDS = "setInterval(() => {}, 1000); process.on('exit', () => { for (;;); });";
