@@ -77,11 +77,14 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     leases.remove(records);
     poller.poll();
   };
-  const handBack = async (records: readonly MessageRecord[]): Promise<void> => {
-    await poller.stop();
-    const giveBack = probing.isOut() ? composition.sitOut : visibility.handBack;
-    if (records.length > 0) await giveBack(records, signal);
+  /** Tells SQS when records are to come back: neither an open poll of a worker that ends nor a heartbeat undoes it. */
+  const comeBack = async (records: readonly MessageRecord[], tell: () => Composition['sitOut']): Promise<void> => {
+    if (draining !== undefined) await poller.stop();
+    await leases.endExtending(records);
+    if (records.length > 0) await tell()(records, signal);
   };
+  const handBack = (records: readonly MessageRecord[]): Promise<void> =>
+    comeBack(records, () => (probing.isOut() ? composition.sitOut : visibility.handBack));
   const handBackUnscored = async (records: readonly MessageRecord[]): Promise<void> => {
     await handBack(records);
     handedBack += records.length;
@@ -100,14 +103,8 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     scoring,
     timeoutMs,
     acknowledge: (records) => scoring.acknowledge(records, signal),
-    async delayRetries(records) {
-      if (draining !== undefined) await poller.stop();
-      await composition.delayRetries(records, signal);
-    },
-    async sitOut(records) {
-      if (draining !== undefined) await poller.stop();
-      await composition.sitOut(records, signal);
-    },
+    delayRetries: (records) => comeBack(records, () => composition.delayRetries),
+    sitOut: (records) => comeBack(records, () => composition.sitOut),
     handBack,
     onScored(outcomes, records) {
       telemetry.outcomes(outcomes, records);
