@@ -134,8 +134,8 @@ export async function* decodeBodies(
       yield take();
     }
   }
-  // What is still under way when time is over sees to it itself.
-  while (underWay.size > 0 && !signal.aborted) {
+  while (underWay.size > 0) {
+    if (signal.aborted) return;
     if (hooks.bodies.size > 0) {
       if (reads.size > 0) await withTimeout(Promise.race([Promise.allSettled(reads), room.nextWaiter()]), STALLED_MS);
       await hooks.gathered();
@@ -147,7 +147,7 @@ export async function* decodeBodies(
     await progress();
     yield take();
   }
-  if (decoded.length > 0 && !signal.aborted) yield take();
+  if (decoded.length > 0) yield take();
 }
 
 type DecodeBatch = HookBatch<TransformBody, readonly TransformInput[]>;

@@ -140,7 +140,8 @@ it('a heartbeat under way does not undo what SQS is told next: when a message is
   const calls: string[] = [];
   const { requestQueueUrl, start } = await deployment(server, {
     models: SLOW,
-    environment: { BATCHSCORE_VISIBILITY_SECONDS: '6' },
+    // The heartbeat begins after 3 to 3.75 s, and is given up 3 s later.
+    environment: { BATCHSCORE_VISIBILITY_SECONDS: '9' },
     async between(exchange) {
       if (callOf(exchange.body) !== 'change visibility') return await giveAnswer(exchange);
       calls.push('asked');
@@ -150,8 +151,9 @@ it('a heartbeat under way does not undo what SQS is told next: when a message is
     },
   });
   const other = start();
-  server.send(requestQueueUrl, [slow(3_000, true)]);
+  server.send(requestQueueUrl, [slow(3_900, true)]);
   await other.says('records go back to SQS');
+  expect(await server.receive(requestQueueUrl, { waitSeconds: 1 })).toEqual([]);
   expect(calls).toEqual(['asked']);
   answered.open();
   await until(() => calls.length === 4);
