@@ -7,6 +7,7 @@ import { isFailure, plural } from '../core/failure.ts';
 import type { Observer } from '../core/observer.ts';
 import { outlineAt } from '../core/outline.ts';
 import { capturedKeys } from '../core/places.ts';
+import { parsePointer } from '../core/record.ts';
 import { putObject } from './payloads.ts';
 
 /** A message that was answered. */
@@ -82,14 +83,18 @@ export function createCapture({ s3, bucket, prefix = '', percent, observer, warn
   };
   const putSome = async (messages: readonly AnsweredMessage[]): Promise<void> => {
     const byModel = new Map<string, { readonly lines: string[]; readonly messages: Set<AnsweredMessage> }>();
-    for (const [index, message] of messages.entries()) {
+    let charactersThisTurn = 0;
+    for (const message of messages) {
       for (const { model, line } of linesOf(message)) {
         const own = byModel.get(model) ?? { lines: [], messages: new Set() };
         byModel.set(model, own);
         own.lines.push(line);
         own.messages.add(message);
+        charactersThisTurn += line.length;
+        if (charactersThisTurn < CHARACTERS_A_TURN) continue;
+        charactersThisTurn = 0;
+        await nextTurn();
       }
-      if ((index + 1) % MESSAGES_A_TURN === 0) await nextTurn();
     }
     for (const [model, { lines, messages: own }] of byModel) {
       const why = await put(model, lines);
@@ -146,8 +151,8 @@ export function isChosen(messageId: string, percent: number): boolean {
   return ((hash ^ (hash >>> 13)) >>> 0) / 2 ** 32 < percent / 100;
 }
 
-/** Messages made into lines before the event loop has its turn. */
-const MESSAGES_A_TURN = 256;
+/** Characters of lines that are made before the event loop has its turn. */
+const CHARACTERS_A_TURN = 256 * 1024;
 /** Characters compressed at a time; gzip reads what is put one behind the other as one. */
 const CHARACTERS_A_CHUNK = 1024 * 1024;
 const gzipped = promisify(gzip);
@@ -171,12 +176,11 @@ interface CapturedLine {
   readonly line: string;
 }
 
-function linesOf({ body, answer }: AnsweredMessage): CapturedLine[] {
-  const [requests, answers] = [elementsOf(body), elementsOf(answer)];
+function* linesOf({ body, answer }: AnsweredMessage): Generator<CapturedLine> {
+  const [requests, answers] = [elementsOf(body) ?? [body], elementsOf(answer) ?? [answer]];
+  if (requests.length !== answers.length) return;
   const at = new Date().toISOString();
-  if (requests === undefined && answers === undefined) return lineOf(body, answer, at);
-  if (requests === undefined || requests.length !== answers?.length) return [];
-  return requests.flatMap((request, index) => lineOf(request, answers[index] as string, at));
+  for (const [index, request] of requests.entries()) yield* lineOf(request, answers[index] as string, at);
 }
 
 /** How a result with scores begins: `lambda/core/encode.ts` writes it. */
@@ -200,7 +204,7 @@ function withParameter(request: string, parameter: string): string {
   return JSON.stringify({ ...others, parameters: { ...parameters, ...JSON.parse(`{${parameter}}`) } });
 }
 
-/** The texts of the elements of a list, objects without parsing them; undefined where it is none. */
+/** The texts of the elements of a list, objects without parsing them, and none of a pointer; undefined where it is none. */
 function elementsOf(list: string): string[] | undefined {
   if (!/^\s*\[/.test(list)) return undefined;
   const elements: string[] = [];
@@ -210,7 +214,10 @@ function elementsOf(list: string): string[] | undefined {
     at += between.exec(list)?.[0].length ?? 0;
     if (list[at] === ']') return elements;
     const end = list[at] === '{' ? outlineAt(list, at).end : Number.POSITIVE_INFINITY;
-    if (end > list.length) return (JSON.parse(list) as unknown[]).map((one) => JSON.stringify(one));
+    if (end > list.length) {
+      const parsed: unknown[] = JSON.parse(list);
+      return parsePointer(parsed) === undefined ? parsed.map((one) => JSON.stringify(one)) : [];
+    }
     elements.push(list.slice(at, end));
     at = end;
   }

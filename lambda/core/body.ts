@@ -39,8 +39,10 @@ const CHARACTERS_A_TURN = 256 * 1024;
 const STALLED_MS = 250;
 /** Bodies that wait for S3 or a transform at the same time, unless none of them comes. */
 const BODIES_UNDER_WAY = 256;
-/** Requests of large packed bodies that are decoded and not taken yet: each may be an error a hundred times as long as it. */
+/** Requests of packed bodies that are decoded and not taken yet: each may be an error a hundred times as long as it. */
 const REQUESTS_UNTAKEN = 32 * 1024;
+/** No request is shorter, with the comma behind it. */
+const FEWEST_CHARACTERS = 2;
 
 /**
  * Decodes bodies, some at a time, and lets the event loop see to runs and writes in between. Bodies that wait for S3, a
@@ -82,7 +84,7 @@ export async function* decodeBodies(
     given = [];
   };
   const options = {
-    admit: (bodyIndex: number, bytes: number) => room.acquire(bodyIndex, bytes, signal),
+    admit: async (bodyIndex: number, bytes: number) => room.acquire(bodyIndex, bytes, signal),
     signal,
     reads,
     requestRoom,
@@ -133,6 +135,7 @@ export async function* decodeBodies(
     }
   }
   while (underWay.size > 0) {
+    if (signal.aborted) return;
     if (hooks.bodies.size > 0) {
       if (reads.size > 0) await withTimeout(Promise.race([Promise.allSettled(reads), room.nextWaiter()]), STALLED_MS);
       await hooks.gathered();
@@ -196,13 +199,18 @@ const NOT_DECODED: DecodedBody = {
   failure: failure('INTERNAL', 'expected the decoder to answer; it threw; the body is handed back'),
 };
 
+const OUT_OF_TIME: DecodedBody = {
+  id: undefined,
+  failure: failure('DEADLINE', 'expected the body to be decoded before the deadline, it was not; raise the timeout'),
+};
+
 interface DecodeOptions {
   /** Waits for memory for so many bytes of a body's payload. */
   readonly admit: (bodyIndex: number, bytes: number) => Promise<void>;
   readonly signal: AbortSignal;
   /** What is being read. @default nobody asks */
   readonly reads?: Set<Promise<unknown>>;
-  /** For requests of packed bodies, by body, while none of them waits for anything. @default there is no end of it */
+  /** For requests of packed bodies, by body: see {@link decodeText}. @default there is no end of it */
   readonly requestRoom?: MemoryBudget;
 }
 
@@ -224,17 +232,56 @@ export function decodeBody(
 ): MaybePromise<DecodedBody> {
   const read = templates?.read(body, bodyIndex);
   if (read !== undefined) return read;
-  const decoded = whenThere(readPacked(body, bodyIndex, deps, templates), (packed) => {
-    if (packed !== undefined) return packed;
-    const parsed = parseJson(body, WHOLE_BODY, deps.limits);
-    if (isFailure(parsed)) return refusedBody(parsed);
-    const pointer = parsePointer(parsed);
-    if (pointer === undefined) return decodeValue(parsed, bodyIndex, deps, options);
-    return isFailure(pointer) ? refusedBody(pointer) : decodePayload(pointer, bodyIndex, deps, options, templates);
-  });
+  const decoded = decodeText(body, WHOLE_BODY, bodyIndex, deps, options, templates);
   // What was there at once was in the body itself, not in an object that it points to.
   if (!(decoded instanceof Promise || isPacked(decoded) || isRefused(decoded))) templates?.learn(body, decoded);
   return decoded;
+}
+
+/**
+ * A text that may hold many requests takes its room before it is read, for as many as it may hold. Decoded, it holds its room
+ * for as many as there are, until they are taken; none while it waits for an object, a model or a transform.
+ *
+ * @param where the text is from: the whole body, or an object that it points to
+ */
+function decodeText(
+  text: string,
+  where: string,
+  bodyIndex: number,
+  deps: DecodeDependencies,
+  options: DecodeOptions,
+  templates: Templates | undefined,
+): MaybePromise<DecodedBody> {
+  const { requestRoom, signal } = options;
+  const decode = (): MaybePromise<DecodedBody> =>
+    whenThere(readPacked(text, bodyIndex, deps, signal, templates), (packed) => {
+      if (packed !== undefined) return packed;
+      const parsed = parseJson(text, where, deps.limits);
+      if (isFailure(parsed)) return refusedBody(parsed);
+      const pointer = parsePointer(parsed);
+      if (pointer === undefined) {
+        return Array.isArray(parsed)
+          ? decodePacked(parsed, bodyIndex, deps, options)
+          : decodeRequest(parsed, { path: WHOLE_BODY, bodyIndex, position: 0 }, deps);
+      }
+      if (where !== WHOLE_BODY) {
+        const wrong = 'expected a request, got another pointer; point to the request itself';
+        return refusedBody(failure('INVALID_POINTER', `${where}: ${wrong}`));
+      }
+      if (isFailure(pointer)) return refusedBody(pointer);
+      requestRoom?.release(bodyIndex);
+      return decodePayload(pointer, bodyIndex, deps, options, templates);
+    });
+  const most = Math.min(Math.ceil(text.length / FEWEST_CHARACTERS), deps.limits.maxRequestsPerMessage);
+  if (requestRoom === undefined || most <= REQUESTS_A_TURN || !isList(text)) return decode();
+  return whenThere(requestRoom.acquire(bodyIndex, most, signal), () => {
+    if (signal.aborted) return OUT_OF_TIME;
+    return whenThere(decode(), (decoded) => {
+      requestRoom.release(bodyIndex);
+      requestRoom.hold(bodyIndex, isPacked(decoded) ? decoded.length : 1);
+      return decoded;
+    });
+  });
 }
 
 function decodePayload(
@@ -253,28 +300,11 @@ function decodePayload(
   const options = { admit: (bytes: number) => admit(bodyIndex, bytes), signal };
   const reading = payloads.read(pointer, options).finally(() => reads?.delete(reading));
   reads?.add(reading);
-  return reading.then(async (text): Promise<DecodedBody> => {
-    if (isFailure(text)) return refusedBody(text);
-    const packed = await readPacked(text, bodyIndex, deps, templates);
-    if (packed !== undefined) return packed;
-    const where = `s3 object ${preview(pointer.key)}`;
-    const parsed = parseJson(text, where, deps.limits);
-    if (isFailure(parsed)) return refusedBody(parsed);
-    if (parsePointer(parsed) === undefined) return decodeValue(parsed, bodyIndex, deps, decodeOptions);
-    const wrong = 'expected a request, got another pointer; point to the request itself';
-    return refusedBody(failure('INVALID_POINTER', `${where}: ${wrong}`));
-  });
-}
-
-function decodeValue(
-  value: unknown,
-  bodyIndex: number,
-  deps: DecodeDependencies,
-  options: DecodeOptions,
-): MaybePromise<DecodedBody> {
-  return Array.isArray(value)
-    ? decodePacked(value, bodyIndex, deps, options)
-    : decodeRequest(value, { path: WHOLE_BODY, bodyIndex, position: 0 }, deps);
+  return reading.then((text) =>
+    isFailure(text)
+      ? refusedBody(text)
+      : decodeText(text, `s3 object ${preview(pointer.key)}`, bodyIndex, deps, decodeOptions, templates),
+  );
 }
 
 function refusedBody(failed: Failure): RefusedRequest {
@@ -288,7 +318,7 @@ function decodePacked(
   values: readonly unknown[],
   bodyIndex: number,
   deps: DecodeDependencies,
-  options: DecodeOptions,
+  { requestRoom, signal }: DecodeOptions,
 ): MaybePromise<DecodedBody> {
   if (values.length === 0) {
     const message = 'body: expected at least one request in a packed message, got none; put one into the array';
@@ -303,26 +333,22 @@ function decodePacked(
       .map((value, index) =>
         decodeRequest(value, { path: `[${from + index}]`, bodyIndex, position: from + index }, deps),
       );
-  return values.length <= REQUESTS_A_TURN
-    ? allThere(decodeSome(0))
-    : decodeByTurns(values.length, bodyIndex, options, decodeSome);
-}
-
-async function decodeByTurns(
-  requests: number,
-  bodyIndex: number,
-  { requestRoom, signal }: DecodeOptions,
-  decodeSome: (from: number) => MaybePromise<DecodedRequest>[],
-): Promise<DecodedBody> {
-  await requestRoom?.acquire(bodyIndex, requests, signal);
-  const decoded: MaybePromise<DecodedRequest>[] = [];
-  for (let from = 0; from < requests; from += REQUESTS_A_TURN) {
-    for (const request of decodeSome(from)) decoded.push(request);
-    await nextTurn();
-  }
-  // What waits for a model or a transform must not hold up what waits for none.
-  if (decoded.some((one) => one instanceof Promise)) requestRoom?.release(bodyIndex);
-  return allThere(decoded);
+  const allDecoded = (decoded: MaybePromise<DecodedRequest>[]): MaybePromise<DecodedBody> => {
+    const all = allThere(decoded);
+    // What waits for a model or a transform must not hold up what waits for none.
+    if (all instanceof Promise) requestRoom?.release(bodyIndex);
+    return all;
+  };
+  const decodeByTurns = async (): Promise<DecodedBody> => {
+    const decoded: MaybePromise<DecodedRequest>[] = [];
+    for (let from = 0; from < values.length; from += REQUESTS_A_TURN) {
+      for (const request of decodeSome(from)) decoded.push(request);
+      await nextTurn();
+      if (signal.aborted) return OUT_OF_TIME;
+    }
+    return allDecoded(decoded);
+  };
+  return values.length <= REQUESTS_A_TURN ? allDecoded(decodeSome(0)) : decodeByTurns();
 }
 
 /** The value of a JSON text, or why it was not parsed. */
@@ -371,11 +397,11 @@ function readPacked(
   body: string,
   bodyIndex: number,
   deps: RequestDependencies,
+  signal: AbortSignal,
   templates: Templates | undefined,
-): MaybePromise<readonly DecodedRequest[] | undefined> {
-  const start = afterSpace(body, 0);
-  if (templates === undefined || body.charCodeAt(start) !== OPEN_ARRAY) return undefined;
-  const cursor: Cursor = { bodyIndex, position: 0, at: afterSpace(body, start + 1), containers: 1 };
+): MaybePromise<DecodedBody | undefined> {
+  if (templates === undefined || !isList(body)) return undefined;
+  const cursor: Cursor = { bodyIndex, position: 0, at: afterSpace(body, body.indexOf('[') + 1), containers: 1 };
   const requests: DecodedRequest[] = [];
   /** Reads a turn's worth, from the beginning of a request to the beginning of another. */
   const readSome = (): Reached => {
@@ -397,10 +423,11 @@ function readPacked(
     const allowed = isShort(body) || cursor.containers <= maxContainers(body);
     return reached === 'end' && allowed ? requests : undefined;
   };
-  const readTheRest = async (): Promise<readonly DecodedRequest[] | undefined> => {
+  const readTheRest = async (): Promise<DecodedBody | undefined> => {
     let reached: Reached = 'more';
     while (reached === 'more') {
       await nextTurn();
+      if (signal.aborted) return OUT_OF_TIME;
       reached = readSome();
     }
     return given(reached);
@@ -430,6 +457,10 @@ function decodeNext(
   cursor.at = end;
   cursor.containers += containers;
   return request;
+}
+
+function isList(text: string): boolean {
+  return text.charCodeAt(afterSpace(text, 0)) === OPEN_ARRAY;
 }
 
 const SPACE = 32;

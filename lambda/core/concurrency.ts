@@ -109,10 +109,10 @@ export async function withTimeout(work: Promise<unknown>, ms: number): Promise<v
 /** Memory that is shared out among owners, which are numbered. Bytes of one owner add up. */
 export interface MemoryBudget {
   /**
-   * Waits for room for so many bytes, in the order of asking. What is larger than all there is gets it once nothing else
-   * is held. Waits no longer when `signal` is aborted.
+   * Waits for room for so many bytes, in the order of asking; not at all where there is some. What is larger than all there
+   * is gets it once nothing else is held. Waits no longer when `signal` is aborted.
    */
-  acquire(owner: number, bytes: number, signal: AbortSignal): Promise<void>;
+  acquire(owner: number, bytes: number, signal: AbortSignal): MaybePromise<void>;
   /** Takes what is in memory already, whether there is room or not. */
   hold(owner: number, bytes: number): void;
   release(owner: number): void;
@@ -153,20 +153,19 @@ export function createMemoryBudget(total: number): MemoryBudget {
     relief?.resolve();
     relief = undefined;
   };
+  const wait = async (asking: Waiter, signal: AbortSignal): Promise<void> => {
+    waiting.push(asking);
+    newWaiter.resolve();
+    await waitOrAbort(asking.admitted.promise, signal);
+    if (!waiting.includes(asking)) return;
+    waiting = waiting.filter((other) => other !== asking);
+    admitNext();
+  };
   return {
-    async acquire(owner, bytes, signal) {
-      if (signal.aborted) return;
-      if (waiting.length === 0 && hasRoom(bytes)) {
-        hold(owner, bytes);
-        return;
-      }
-      const asking: Waiter = { owner, bytes, admitted: deferred() };
-      waiting.push(asking);
-      newWaiter.resolve();
-      await waitOrAbort(asking.admitted.promise, signal);
-      if (!waiting.includes(asking)) return;
-      waiting = waiting.filter((other) => other !== asking);
-      admitNext();
+    acquire(owner, bytes, signal) {
+      if (signal.aborted) return undefined;
+      if (waiting.length > 0 || !hasRoom(bytes)) return wait({ owner, bytes, admitted: deferred() }, signal);
+      return hold(owner, bytes);
     },
     hold,
     release(owner) {

@@ -69,7 +69,7 @@ export function createHookBatch<In, Out>(
       end();
     }
   };
-  /** @returns why none of the requests has its result; undefined where each has */
+  /** @returns why the requests are to be asked for one by one; undefined where each has its result, or its error */
   const settle = async (entries: readonly Entry<In, Out>[]): Promise<unknown> => {
     try {
       const results = await ask(entries);
@@ -81,9 +81,10 @@ export function createHookBatch<In, Out>(
       }
       return undefined;
     } catch (error) {
-      if (entries.length === 1 || time.signal.aborted || isRetryable(error))
-        for (const { reject } of entries) reject(error);
-      return error ?? new Error('it threw nothing');
+      const isLast = entries.length === 1 || time.signal.aborted || isRetryable(error);
+      if (!isLast) return error ?? new Error('it threw nothing');
+      for (const { reject } of entries) reject(error);
+      return undefined;
     }
   };
   return {
@@ -95,8 +96,7 @@ export function createHookBatch<In, Out>(
       waiting = [];
       const startedAt = now();
       const failed = await settle(entries);
-      const isSplit = failed !== undefined && entries.length > 1 && !time.signal.aborted && !isRetryable(failed);
-      if (isSplit) {
+      if (failed !== undefined) {
         const each = entries.values();
         const settleSome = async (): Promise<void> => {
           for (const entry of each) await settle([entry]);
@@ -109,7 +109,7 @@ export function createHookBatch<In, Out>(
       observer?.transformed?.({
         ...details,
         transformMs: endedAt - startedAt,
-        ...(isSplit && { split: kindOf(failed) }),
+        ...(failed !== undefined && { split: kindOf(failed) }),
       });
     },
   };

@@ -127,10 +127,10 @@ function enterBodies(
   };
   const enter = (index: number, body: DecodedBody): Reply | undefined => {
     try {
-      const refused = replies.register(index, body);
-      if (isPacked(body)) body.forEach(add);
-      else add(body);
-      return refused;
+      const reply = replies.register(index, body);
+      // One that failed for now has its whole body come again.
+      if (!replies.isComplete(index)) (isPacked(body) ? body : [body]).forEach(add);
+      return reply;
     } catch (error) {
       deps.observer.problem(error);
       return replies.handBack(index, failure('INTERNAL', 'expected the body to be planned; it threw'));

@@ -82,11 +82,14 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     leases.remove(records);
     poller.poll();
   };
-  const handBack = async (records: readonly MessageRecord[]): Promise<void> => {
-    await poller.stop();
-    const act = probing.isOut() ? composition.sitOut : visibility.handBack;
-    if (records.length > 0) await act(records, signal);
+  /** Tells SQS when records are to come back: neither an open poll of a worker that ends nor a heartbeat undoes it. */
+  const comeBack = async (records: readonly MessageRecord[], tell: () => Composition['sitOut']): Promise<void> => {
+    if (draining !== undefined) await poller.stop();
+    await leases.endExtending(records);
+    if (records.length > 0) await tell()(records, signal);
   };
+  const handBack = (records: readonly MessageRecord[]): Promise<void> =>
+    comeBack(records, () => (probing.isOut() ? composition.sitOut : visibility.handBack));
   const handBackUnscored = async (records: readonly MessageRecord[]): Promise<void> => {
     await handBack(records);
     handedBack += records.length;
@@ -105,14 +108,8 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     scoring,
     timeoutMs,
     acknowledge: (records) => scoring.acknowledge(records, signal),
-    async delayRetries(records) {
-      if (draining !== undefined) await poller.stop();
-      await composition.delayRetries(records, signal);
-    },
-    async sitOut(records) {
-      if (draining !== undefined) await poller.stop();
-      await composition.sitOut(records, signal);
-    },
+    delayRetries: (records) => comeBack(records, () => composition.delayRetries),
+    sitOut: (records) => comeBack(records, () => composition.sitOut),
     handBack,
     onScored(outcomes, records) {
       telemetry.outcomes(outcomes, records);
@@ -454,6 +451,11 @@ interface VisibilityLeasesOptions {
 /** Every record that was received and has neither been deleted nor handed back. None of it becomes visible to others. */
 export interface VisibilityLeases {
   add(records: readonly MessageRecord[]): void;
+  /**
+   * Extends records no more, although they still count. Resolves when no extension is under way: what SQS is then told of
+   * how long they stay hidden holds.
+   */
+  endExtending(records: readonly MessageRecord[]): Promise<void>;
   remove(records: readonly MessageRecord[]): void;
   size(): number;
   /** Ends the heartbeat. */
@@ -469,6 +471,7 @@ const LOOKS_PER_VISIBILITY = 12;
 interface Hold {
   readonly receivedAt: number;
   visibleAt: number;
+  isExtended: boolean;
 }
 
 export function createVisibilityLeases({
@@ -479,14 +482,15 @@ export function createVisibilityLeases({
 }: VisibilityLeasesOptions): VisibilityLeases {
   const visibilityMs = 1000 * visibilitySeconds;
   const held = new Map<MessageRecord, Hold>();
-  let extending = false;
+  let extending: Promise<void> | undefined;
 
   const look = (): void => {
     cancel = clock.after(visibilityMs / LOOKS_PER_VISIBILITY, look);
     const now = clock.now();
     const due: Extension[] = [];
     const lost = new Set<MessageRecord>();
-    for (const [record, { receivedAt, visibleAt }] of held) {
+    for (const [record, { receivedAt, visibleAt, isExtended }] of held) {
+      if (!isExtended) continue;
       const left = visibleAt - now;
       const seconds = Math.min(visibilitySeconds, MAX_HIDDEN_SECONDS - Math.ceil((now - receivedAt) / 1000));
       if (left <= 0) lost.add(record);
@@ -499,22 +503,32 @@ export function createVisibilityLeases({
       for (const record of lost) held.delete(record);
       onExpired(lost);
     }
-    if (due.length > 0 && !extending) void extendAll(due, now);
+    if (due.length > 0) {
+      extending ??= extendAll(due, now).finally(() => {
+        extending = undefined;
+      });
+    }
   };
   const extendAll = async (due: readonly Extension[], now: number): Promise<void> => {
-    extending = true;
     const refused = new Set(await extend(due, AbortSignal.timeout(Math.ceil(visibilityMs / 3))));
     for (const one of due) {
       const hold = held.get(one.record);
       if (hold !== undefined && !refused.has(one)) hold.visibleAt = now + 1000 * one.seconds;
     }
-    extending = false;
   };
   let cancel = clock.after(visibilityMs / LOOKS_PER_VISIBILITY, look);
   return {
     add(records) {
-      const now = clock.now();
-      for (const record of records) held.set(record, { receivedAt: now, visibleAt: now + visibilityMs });
+      const receivedAt = clock.now();
+      const visibleAt = receivedAt + visibilityMs;
+      for (const record of records) held.set(record, { receivedAt, visibleAt, isExtended: true });
+    },
+    async endExtending(records) {
+      for (const record of records) {
+        const hold = held.get(record);
+        if (hold !== undefined) hold.isExtended = false;
+      }
+      await extending;
     },
     remove(records) {
       for (const record of records) held.delete(record);

@@ -51,8 +51,8 @@ async function write(replies: readonly Reply[]): Promise<void> {
 }
 
 async function open({ config, directory, defaults, model = defaults?.model }: Opening): Promise<ScoreDependencies> {
-  const warn = (): void => {};
-  const repository = await openRepository({ ...config, directory, warn, preload: false, first: model });
+  const own = { preload: false, first: model, isShortLived: true, warn: (): void => {} };
+  const repository = await openRepository({ ...config, directory, ...own });
   return {
     models: defaults === undefined ? repository : withDefaults(repository, defaults),
     payloads: await openPayloads(config),

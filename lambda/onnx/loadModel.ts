@@ -26,7 +26,7 @@ import { findProof, keepProof, type Proved, prepareAsProved, proofPath, stampOf,
 import { assignmentOf, type DeviceAssignment, hasDevices, nameOf, type Provider, runOnGpu } from './provider.ts';
 import { openSession, openWithProviders, type Session, withdrawn } from './session.ts';
 import { memoryOf, type RunReply, sessionSettings, type TaskInput } from './sessionOrders.ts';
-import { type Prepared, prepare, recordRuns, timingProbes } from './warmUp.ts';
+import { type Prepared, prepare, recordRuns, rowCountsOf, threeOf, timingProbes } from './warmUp.ts';
 import { isLarge } from './weights.ts';
 
 /** The deployment's settings for every model, of which a model's config.json comes first, and who is told of it. */
@@ -49,6 +49,8 @@ export interface LoadOptions {
   readonly believesProof?: boolean | undefined;
   /** Where no proof beside the model fits, prove it thoroughly and keep that; on processors alone. @default false */
   readonly keepsProof?: boolean | undefined;
+  /** Leave a model as it is opened: prepacking it later takes a core, and memory for its weights once more. @default false */
+  readonly isShortLived?: boolean | undefined;
   /** The clock by which checks at start end when they have taken as long as they may, in milliseconds. @default performance.now */
   readonly now?: (() => number) | undefined;
   /** Told what works but not as well as it should. */
@@ -181,7 +183,13 @@ async function openAndPrepare(
         model: prepared.model,
         loadMs,
         probes: timingProbes(prepared.model, await samples(), readGraph(location.path)),
+        maxElements: options.maxBatchElements,
         runOf: (other) => toModel(location, contract, other, config, model.maxBatchRows).run,
+      }).catch((error: unknown) => {
+        warn(
+          `${location.path}: its weights are prepacked at every start, as comparing runs failed: ${messageOf(error)}`,
+        );
+        return undefined;
       });
       await keepProof(location, config, { ...found, ...(prepacking !== undefined && { prepacking }) }, stamp);
     }
@@ -191,7 +199,7 @@ async function openAndPrepare(
     if (proof === undefined || isConfirmedFirst) return { model: ready, close };
     const isAsProved = proof.confirm();
     const prepack = async (): Promise<void> => {
-      if ((await isAsProved) && prepacking === 'later') await session.replace(sessionOptions);
+      if (prepacking === 'later' && !options.isShortLived && (await isAsProved)) await session.replace(sessionOptions);
     };
     void prepack().catch((error: unknown) =>
       warn(`${location.path}: its weights are not prepacked: ${messageOf(error)}`),
@@ -216,12 +224,13 @@ interface Prepacked {
   readonly loadMs: number;
   /** Requests to try it with. */
   readonly probes: readonly Part[];
+  readonly maxElements: number;
   /** Runs of the same model in another session. */
   readonly runOf: (session: Session) => Model['run'];
 }
 
-/** In copies of a request. */
-const ROWS_TO_COMPARE = [1, 8, 64];
+/** Of the numbers of copies of a request that a run may have, three are compared: up to this, if there are any. */
+const MAX_ROWS_TO_COMPARE = 64;
 const TIMES = 3;
 /** A run that takes longer by this factor is slower, and by so many milliseconds: less is not worth a second session. */
 const SLOWER = 1.1;
@@ -234,7 +243,7 @@ const SLOWER_MS = 1;
 async function prepackingOf(
   { path }: ModelLocation,
   sessionOptions: Readonly<Record<string, unknown>>,
-  { model, loadMs, probes, runOf }: Prepacked,
+  { model, loadMs, probes, maxElements, runOf }: Prepacked,
 ): Promise<Proved['prepacking']> {
   const isChosen = PREPACKING in sessionSettings(sessionOptions.extra);
   if (isChosen || probes.length === 0 || !isLarge(path) || externalFilesOf(path).length === 0) return undefined;
@@ -244,7 +253,8 @@ async function prepackingOf(
     if (performance.now() - startedAt - session.metadata.libraryMs > loadMs / 2) return undefined;
     const [packed, other] = [recordRuns(model), recordRuns({ ...model, run: runOf(session) })];
     for (const probe of probes) {
-      for (const rows of ROWS_TO_COMPARE.filter((count) => count <= model.maxBatchRows)) {
+      const [min = 1, ...counts] = rowCountsOf(model, probe, maxElements);
+      for (const rows of threeOf([min, ...counts.filter((count) => count <= MAX_ROWS_TO_COMPARE)])) {
         const parts = new Array<Part>(rows).fill(probe);
         for (let time = 0; time < TIMES; time++) {
           const [{ answers }, { answers: same }] = [

@@ -51,12 +51,8 @@ async function importModule(path: string): Promise<Readonly<Record<string, unkno
   try {
     return await import(pathToFileURL(path).href);
   } catch (cause) {
-    throw new Error(
-      `${path}: expected a module with the model's transform, got one that cannot be imported: ${messageOf(cause)}`,
-      {
-        cause,
-      },
-    );
+    const message = `expected a module with the model's transform, got one that cannot be imported: ${messageOf(cause)}`;
+    throw new Error(`${path}: ${message}`, { cause });
   }
 }
 

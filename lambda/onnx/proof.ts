@@ -360,11 +360,7 @@ export async function keepProof(
     renameSync(part, path);
   } catch (cause) {
     rmSync(part, { force: true });
-    throw new Error(
-      `${path}: expected to write the proof there, got: ${messageOf(cause)}; make room, or let this user write`,
-      {
-        cause,
-      },
-    );
+    const message = `expected to write the proof there, got: ${messageOf(cause)}; make room, or let this user write`;
+    throw new Error(`${path}: ${message}`, { cause });
   }
 }

@@ -81,7 +81,7 @@ async function openLocations(
   const load = (location: ModelLocation, believesProof = true): Promise<LoadedModel> => {
     const known = loading.get(location);
     if (known !== undefined) return known;
-    const started = loadModel(location, configOf(location), { ...options, believesProof }, stuckRuns);
+    const started = (async () => loadModel(location, configOf(location), { ...options, believesProof }, stuckRuns))();
     loading.set(location, started);
     // The next request tries a failed load again.
     started.then(loadAgainUnlessProved, () => loading.delete(location));
@@ -93,6 +93,7 @@ async function openLocations(
       for (const ofName of loaded.values()) {
         for (const [version, one] of ofName) if (one === model) ofName.delete(version);
       }
+      // Whoever asks next is told why it failed.
       void load(location, false);
       await close();
     }

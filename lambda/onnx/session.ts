@@ -6,7 +6,6 @@ import { ModelUnavailableError, RunAbandonedError } from '../core/model.ts';
 import { nearestName } from '../core/wrongValue.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../settings.ts';
 import { TYPES_NOT_CARRIED } from './modelFile.ts';
-
 import { describeDevices, listProviders, nameOf, onDevice, type Provider, runOnGpu } from './provider.ts';
 import {
   memoryOf,

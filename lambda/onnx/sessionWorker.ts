@@ -5,7 +5,6 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { env, InferenceSession, listSupportedBackends, Tensor } from 'onnxruntime-node';
 import { messageOf } from '../core/failure.ts';
-
 import {
   memoryOf,
   type OrderMessage,

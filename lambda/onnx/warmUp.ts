@@ -13,7 +13,6 @@ import {
 } from '../core/model.ts';
 import { capacityOf } from '../core/plan.ts';
 import { allocate, elementCount, type Tensor } from '../core/tensor.ts';
-
 import { checkPadding, paddingProbes } from './checkPadding.ts';
 import { type AxisSizes, elementsAt, shapesAt, sizesToTry, symbolicAxes } from './contract.ts';
 import {
@@ -482,7 +481,8 @@ async function timeSizes(
   }
 }
 
-function rowCountsOf(model: Model, { request }: Part, maxElements: number): number[] {
+/** The rows that runs of a model have, up to what it may be run with: its allowed sizes, else 1, 2, 4, … */
+export function rowCountsOf(model: Model, { request }: Part, maxElements: number): number[] {
   if (model.allowedSizes.length > 0) return [...model.allowedSizes];
   const { rows } = capacityOf(model, elementsPerRowAt(request, paddedLengthOf(model, request.length)), { maxElements });
   return Array.from({ length: Math.floor(Math.log2(rows)) + 1 }, (_, power) => 2 ** power);
@@ -528,7 +528,7 @@ function ofThreeLengths(probes: readonly Part[]): Part[] {
 }
 
 /** The first, the one in the middle and the last; fewer where there are no three. */
-function threeOf(sorted: readonly number[]): number[] {
+export function threeOf(sorted: readonly number[]): number[] {
   const places = [0, Math.floor((sorted.length - 1) / 2), sorted.length - 1];
   return [...new Set(places)].map((place) => sorted[place] as number);
 }

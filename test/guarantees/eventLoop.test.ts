@@ -1,9 +1,12 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
+import { createCapture } from '../../lambda/aws/capture.ts';
+import { useS3Server } from '../helpers/awsServers.ts';
 import { freePort } from '../helpers/command.ts';
 import { type Answer, ENDLESS, HOSTS, type Host, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { identityModel, turningModel } from '../helpers/onnxModels.ts';
 
 const hosts = useHosts();
+const s3 = useS3Server();
 
 const MODELS = {
   ...LOOKUP,
@@ -68,5 +71,39 @@ describe('5. The event loop stays free', () => {
     const clocks = await host.answers(ids.filter((_, index) => index % every === 0));
     // 256 messages a turn, and what is decoded while others wait.
     expect(maxInATurn(clocks)).toBeLessThanOrEqual(max);
+  });
+
+  it('pauses between large messages while it makes samples of them', async () => {
+    let turn = 0;
+    const readAt: number[] = [];
+    const body = JSON.stringify({ inputs: [], note: 'x'.repeat(64 * 1024) });
+    const message = (index: number) => ({
+      messageId: `${index}`,
+      get body() {
+        readAt.push(turn);
+        return body;
+      },
+      answer: `{"message_id":"${index}","model_name":"lookup","predictions":[1]}`,
+    });
+    const counts = { kept: 0, lost: 0 };
+    const capture = createCapture({
+      s3: s3.client(),
+      bucket: await s3.bucket(),
+      percent: 100,
+      observer: { captured: ({ kept, lost }) => void Object.assign(counts, { kept, lost }) },
+      warn: () => {},
+    });
+    for (let index = 0; index < 60; index++) capture.take(message(index));
+    readAt.length = 0;
+    const nextTurn = () => {
+      turn += 1;
+      if (counts.kept === 0) setImmediate(nextTurn);
+    };
+    nextTurn();
+    await capture.flush();
+
+    expect(counts).toEqual({ kept: 60, lost: 0 });
+    const inATurn = Map.groupBy(readAt, (at) => at);
+    expect(Math.max(...Array.from(inATurn.values(), ({ length }) => length))).toBeLessThanOrEqual(5);
   });
 });

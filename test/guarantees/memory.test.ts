@@ -4,7 +4,9 @@ import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
 import { encodeModel } from '../../bench/workload/encodeModel.ts';
 import { CLIENT_PATIENCE } from '../../lambda/aws/sqsWire.ts';
-import type { Result } from '../../lambda/core/record.ts';
+import { type MaybePromise, waitOrAbort } from '../../lambda/core/concurrency.ts';
+import type { Model } from '../../lambda/core/model.ts';
+import { type MessageRecord, pointerBody, type Result, type TimeLimit } from '../../lambda/core/record.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import { scoreRecords } from '../../lambda/hosts/records.ts';
 import { useS3Server, useSqsServer } from '../helpers/awsServers.ts';
@@ -12,7 +14,15 @@ import type { Step } from '../helpers/frontServer.ts';
 import { composed, failuresOf, invoke, lookupRequest, recordingTelemetry, sqsRecord } from '../helpers/handler.ts';
 import { HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { closedGate, whatCanHappen } from '../helpers/manualClock.ts';
-import { enoughTime, fifoRecords, memoryWriter, scoringDependencies, standardRecords } from '../helpers/scoring.ts';
+import {
+  enoughTime,
+  fifoRecords,
+  lineModel,
+  type MemoryWriterOptions,
+  memoryWriter,
+  scoringDependencies,
+  standardRecords,
+} from '../helpers/scoring.ts';
 
 const hosts = useHosts();
 const s3 = useS3Server();
@@ -40,6 +50,10 @@ const HOSTILE: Readonly<Record<string, (characters: number) => string>> = {
 
 function repeated(text: string, characters: number): string {
   return `${`${text},`.repeat(characters / (text.length + 1) - 50)}${text}`;
+}
+
+function repeatedTimes(text: string, times: number): string {
+  return Array(times).fill(text).join();
 }
 
 function lookupWith(data: string, rows: number): string {
@@ -143,42 +157,65 @@ describe('6. Memory is bounded, whatever the messages hold', () => {
     expect(Math.max(...later)).toBeLessThan(4);
   });
 
+  const NUMBERS = `[${repeatedTimes('1', 10_000)}]`;
+  const EMPTY = `[${repeatedTimes('{"inputs":[]}', 10_000)}]`;
+  const LISTS = `[${repeatedTimes(`{"x":[${repeatedTimes('[]', 17)},${repeatedTimes('1', 19)}]}`, 10_000)}]`;
+
   it.each([
-    ['on a standard queue', false],
-    ['on a FIFO queue', true],
-  ])('requests that are refused are errors no faster than these are written: %s', async (_, fifo) => {
-    const body = `[${'1,'.repeat(9_999)}1]`;
+    ['numbers, on a standard queue', NUMBERS, false],
+    ['numbers, on a FIFO queue', NUMBERS, true],
+    ['empty lists of inputs', EMPTY, false],
+    ['lists of lists', LISTS, false],
+  ])('requests that are refused are errors no faster than these are written: %s', async (_, body, fifo) => {
     const gate = closedGate();
     let offered = 0;
     const before = (results: readonly Result[]) => {
       for (const { body: errors } of results) offered += errors.length;
       return gate.opened;
     };
-    let decodedAll = false;
-    const deps = scoringDependencies({ writer: memoryWriter({ before }) });
-    const decoded = () => {
-      decodedAll = true;
-    };
-    const observer = { ...deps.observer, decoded };
     const records = fifo
       ? fifoRecords(Array.from({ length: 60 }, (__, index) => [`${index}`, body]))
       : standardRecords(Array(60).fill(body));
 
-    const heapBytes = process.memoryUsage().heapUsed;
-    let peakBytes = 0;
-    const watch = setInterval(() => {
-      peakBytes = Math.max(peakBytes, process.memoryUsage().heapUsed);
-    }, 5);
-    const scoring = scoreRecords(records, { ...deps, observer }, enoughTime());
-    for (let turn = 0; turn < 5_000; turn++) await whatCanHappen();
-    clearInterval(watch);
-    expect([offered > MIB, decodedAll]).toEqual([true, false]);
+    const { scoring, decodedAll, turns } = watchedScoring(records, before, enoughTime());
+    expect(await turns(5_000)).toBeLessThan(100 * MIB);
+    expect([offered > MIB, decodedAll()]).toEqual([true, false]);
     expect(offered).toBeLessThan(16 * MIB);
-    expect(peakBytes - heapBytes).toBeLessThan(100 * MIB);
     gate.open();
     const kept = (await scoring).map((outcome) => (outcome.status === 'answered' ? outcome.failures : []));
     expect(kept.map(({ length }) => length)).toEqual(Array(60).fill(10_000));
     expect(kept.map((failures) => new Set(failures).size)).toEqual(Array(60).fill(1));
+  });
+
+  it('bodies that point to others have no room that these wait for', async () => {
+    const payloads = { read: async () => NUMBERS };
+    const pointers = Array(60).fill(pointerBody({ bucket: 'payloads', key: 'k'.repeat(1_000) }));
+    const outcomes = await scoreRecords(standardRecords(pointers), scoringDependencies({ payloads }), enoughTime());
+    expect(outcomes.map((outcome) => outcome.status === 'answered' && outcome.requests)).toEqual(
+      Array(60).fill(10_000),
+    );
+  });
+
+  it.each([
+    ['wait to be decoded', NUMBERS, 1_000, undefined],
+    ['wait for a model', '{}', 10, new Promise<never>(() => {})],
+    ['are read', EMPTY, 10, undefined],
+    ['are decoded', LISTS, 10, undefined],
+  ])('bodies that %s when time is over are decoded no further', async (_, body, before, model) => {
+    const end = new AbortController();
+    const untilTheEnd = (_: readonly Result[], signal: AbortSignal) => waitOrAbort(new Promise(() => {}), signal);
+    const time = { remainingMs: () => 10_000, signal: end.signal };
+    const records = standardRecords(Array(250).fill(body));
+
+    const { scoring, decodedAll, decodedRequests, turns } = watchedScoring(records, untilTheEnd, time, model);
+    await turns(before);
+    const decoded = decodedRequests();
+    expect([decoded < 100_000, decodedAll()]).toEqual([true, false]);
+    end.abort();
+    await scoring;
+    expect(await turns(10)).toBeLessThan(100 * MIB);
+    while (!decodedAll()) await turns(10);
+    expect(decodedRequests()).toBe(decoded);
   });
 
   it.each([
@@ -242,6 +279,40 @@ describe('6. Memory is bounded, whatever the messages hold', () => {
     expect(requests.filter(({ path }) => path.includes('/slow-0'))).toHaveLength(reads);
   });
 });
+
+/** Scores with a writer that is held, and says how far decoding has come. */
+function watchedScoring(
+  records: readonly MessageRecord[],
+  before: MemoryWriterOptions['before'],
+  time: TimeLimit,
+  model: MaybePromise<Model> = lineModel(),
+) {
+  let decodedRequests = 0;
+  const find = () => {
+    decodedRequests += 1;
+    return model;
+  };
+  const deps = scoringDependencies({ writer: memoryWriter({ before }), models: { find } });
+  let decodedAll = false;
+  const decoded = () => {
+    decodedAll = true;
+  };
+  const heapBytes = process.memoryUsage().heapUsed;
+  return {
+    scoring: scoreRecords(records, { ...deps, observer: { ...deps.observer, decoded } }, time),
+    decodedAll: () => decodedAll,
+    decodedRequests: () => decodedRequests,
+    /** Lets the event loop take so many turns. @returns by how many bytes the heap was larger at most */
+    async turns(many: number): Promise<number> {
+      let peakBytes = 0;
+      for (let turn = 0; turn < many; turn++) {
+        await whatCanHappen();
+        peakBytes = Math.max(peakBytes, process.memoryUsage().heapUsed);
+      }
+      return peakBytes - heapBytes;
+    },
+  };
+}
 
 /** Tells of every payload whose first byte is read. */
 function watchReads(client: S3Client, onRead: () => void): void {

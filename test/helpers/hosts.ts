@@ -365,8 +365,9 @@ export function aMoment(): Promise<void> {
 export const SLOW = {
   'slow/1/model.onnx': lookupModel(),
   'slow/config.json': { transform: 'transform.mjs' },
-  'slow/transform.mjs': `export async function decode({ ms }) {
+  'slow/transform.mjs': `export async function decode({ ms, fails }) {
     await new Promise((resolve) => setTimeout(resolve, ms));
+    if (fails) throw Object.assign(new Error('not now'), { retryable: true });
     return [{ name: 'index', datatype: 'INT64', shape: [1], data: [0] }];
   }`,
 } satisfies RepositoryFiles;
@@ -378,8 +379,9 @@ export function lookup(index: number): string {
   return JSON.stringify({ id: String(index), ...lookupRequest(index % 3) });
 }
 
-export function slow(ms: number): string {
-  return JSON.stringify({ model_name: 'slow', ms });
+/** @param fails whether it is to come again. @default it is answered */
+export function slow(ms: number, fails = false): string {
+  return JSON.stringify({ model_name: 'slow', ms, fails });
 }
 
 /** A request that keeps its model, `turns`, busy for hours. */

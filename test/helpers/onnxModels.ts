@@ -290,12 +290,22 @@ function scalar(name: string, value: number): Constant {
 
 const WIDTH = 1024;
 
-/** `x` FP32 `[batch, 3]` → `y` FP32 `[batch, 1031]`: products of matrices that take 17 MB together, and of a small one. */
-export function largeModel(seed = 1): Uint8Array {
+/**
+ * `x` FP32 `[batch, 3]` → `y` FP32 `[batch, 1031]`: products of matrices that take 17 MB together, and of a small one.
+ *
+ * @param maxRows more fail. @default they do not
+ */
+export function largeModel(seed = 1, maxRows?: number): Uint8Array {
   const graph = buildGraph(seed);
   let value = graph.node('MatMul', ['x', graph.weights([3, WIDTH], 3)]);
   for (const width of [WIDTH, WIDTH, WIDTH, WIDTH + 7]) {
     value = graph.node('MatMul', [value, graph.weights([WIDTH, width], WIDTH)]);
+  }
+  if (maxRows !== undefined) {
+    const rows = graph.node('Shape', ['x'], { start: 0, end: 1 });
+    const last = graph.node('Sub', [rows, graph.integers([1])]);
+    const added = graph.node('Gather', [graph.floats([maxRows], new Array<number>(maxRows).fill(1)), last]);
+    value = graph.node('Add', [value, added]);
   }
   graph.node('Tanh', [value], {}, 'y');
   return graph.encode(

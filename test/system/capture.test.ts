@@ -2,6 +2,7 @@ import { gunzipSync } from 'node:zlib';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { describe, expect, it } from '@jest/globals';
 import { isChosen } from '../../lambda/aws/capture.ts';
+import { pointerBody } from '../../lambda/core/record.ts';
 import { useS3Server } from '../helpers/awsServers.ts';
 import { neverAnswers, refusesXml, type Step } from '../helpers/frontServer.ts';
 import { lookupRequest } from '../helpers/handler.ts';
@@ -26,7 +27,7 @@ interface Kept {
 
 /** Starts a host that keeps samples, with something in front of S3. */
 async function startCapturing(name: HostName, percent: number, step?: Step) {
-  const bucket = await s3.bucket();
+  const [bucket, payloads] = [await s3.bucket(), await s3.bucket()];
   const front = step && (await s3.front(...Array.from({ length: 500 }, () => step)));
   const host = await hosts.start(name, {
     models: MODELS,
@@ -36,6 +37,7 @@ async function startCapturing(name: HostName, percent: number, step?: Step) {
       BATCHSCORE_CAPTURE_PERCENT: String(percent),
       BATCHSCORE_CAPTURE_BUCKET: bucket,
       BATCHSCORE_CAPTURE_PREFIX: 'team/',
+      BATCHSCORE_PAYLOAD_BUCKET: payloads,
     },
   });
   /** @returns the message IDs of bodies, once they are answered */
@@ -67,7 +69,7 @@ async function startCapturing(name: HostName, percent: number, step?: Step) {
     while (Object.values(lines).flat().length < count) lines = await look();
     return lines;
   };
-  return { host, score, kept };
+  return { host, score, kept, payloads };
 }
 
 /** How many of a metric were counted. */
@@ -81,12 +83,14 @@ const withoutAnswer = ({ parameters: { captured: _, ...parameters }, ...request 
   Object.keys(parameters).length === 0 ? request : { ...request, parameters };
 
 describe.each(HOSTS)('%s', (name) => {
-  it('keeps requests as they came, with their answers, by model; what got an error is left out', async () => {
-    const { host, score, kept } = await startCapturing(name, 100);
+  it('keeps requests as they came, with their answers, by model; what got an error, or lies in S3, is left out', async () => {
+    const { host, score, kept, payloads } = await startCapturing(name, 100);
+    await s3.put(payloads, 'requests/two', JSON.stringify([lookupRequest(0), lookupRequest(1)]));
+    const pointer = pointerBody({ bucket: payloads, key: 'requests/two' });
     const asked = { ...lookupRequest(0), parameters: { binary_data_output: true, note: 'mine' } };
     const spread = JSON.stringify(lookupRequest(2), null, 2);
     const packed = [lookupRequest(1), 'no request', { model_name: 'other', at: 2 }, { model_name: 'other', at: 9 }];
-    const ids = await score([asked, spread, '{"no":', packed, { model_name: 'other', at: 0 }]);
+    const ids = await score([pointer, asked, spread, '{"no":', packed, { model_name: 'other', at: 0 }]);
     await host.stop();
     const lines = await kept(5);
     const requests = Object.entries(lines).map(([model, own]) => [model, new Set(own.map(withoutAnswer))]);

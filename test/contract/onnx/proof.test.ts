@@ -283,28 +283,58 @@ describe('a proof of a large model', () => {
     expect(warnings).toEqual([expect.stringContaining('expected a proof of this model')]);
   });
 
-  it('has it opened without prepacking, and another session take its place where the proof says so', async () => {
-    const whole = await modelsDirectory({ 'model/1/model.onnx': largeModel() });
-    const directory = await modelsDirectory({ 'model/1/.keep': '' });
+  it('that is of another one leaves a model unavailable whose config.json is broken by now, and ends its thread', async () => {
+    const files = { 'model/1/model.onnx': large(modelWithWeightsIn('w.bin')), 'model/1/w.bin': someFloats(1) };
+    const { proof } = await prove(files);
+    const directory = await modelsDirectory({ ...files, 'model/1/w.bin': someFloats(2), [PLACE]: { ...proof } });
+    const config = join(directory, 'model/config.json');
+    const threads = watchThreads();
+    const { repository } = await openModels({}, { directory, assigned: () => writeFileSync(config, '{') });
+    const model = await found(repository.find('model', undefined));
+
+    await expect(model.run(rows(2))).rejects.toThrow(ModelUnavailableError);
+    const message = expect.stringContaining(`${config}: `);
+    expect(await repository.find('model', undefined)).toMatchObject({ code: 'MODEL_UNAVAILABLE', message });
+    if (threads[0]?.threadId !== ENDED) await once(threads[0] as Worker, 'exit');
+  });
+
+  /** A model with its weights apart that fails with more than eight rows. */
+  const eightRowsApart = async (config: RepositoryFiles[string]): Promise<string> => {
+    const whole = await modelsDirectory({ 'model/1/model.onnx': largeModel(1, 8) });
+    const directory = await modelsDirectory({ 'model/1/.keep': '', 'model/config.json': config });
     storeApart(join(whole, 'model/1/model.onnx'), join(directory, 'model/1/model.onnx'));
-    const opened = async (options: Parameters<typeof openModels>[1]) => {
-      const { repository, warnings } = await openModels({}, { directory, ...options });
-      return { model: await found(repository.find('model', undefined)), warnings };
-    };
+    return directory;
+  };
+  /** Opens it as if that had taken an hour. */
+  const proved = async (directory: string) => {
     let looks = 0;
-    // As if opening it had taken an hour.
-    const { model: packed } = await opened({ keepsProof: true, now: () => (looks++ === 0 ? 0 : 3_600_000) });
-    const expected = (await packed.run(rows(2))).outputs;
+    const now = () => (looks++ === 0 ? 0 : 3_600_000);
+    const { repository, warnings } = await openModels({}, { directory, keepsProof: true, now });
     const proof: Proof = JSON.parse(await readFile(join(directory, PLACE), 'utf8'));
+    return { model: await found(repository.find('model', undefined)), warnings, proof };
+  };
+
+  it('is kept without a word of prepacking where sessions cannot be compared, which is a warning', async () => {
+    const { warnings, proof } = await proved(await eightRowsApart({ batching: 'trust' }));
+    expect(warnings).toContainEqual(expect.stringContaining('its weights are prepacked at every start, as comparing'));
+    expect(proof.found).not.toHaveProperty('prepacking');
+  });
+
+  it('has it opened without prepacking, and another session take its place where the proof says so', async () => {
+    const directory = await eightRowsApart({ allowedSizes: [1, 8] });
+    const { model: packed, proof } = await proved(directory);
+    const expected = (await packed.run(rows(2))).outputs;
     expect(['later', 'never']).toContain(proof.found.prepacking);
 
-    for (const [prepacking, sessions] of [
-      ['later', 2],
-      ['never', 1],
+    for (const [prepacking, sessions, isShortLived] of [
+      ['later', 2, false],
+      ['later', 1, true],
+      ['never', 1, false],
     ] as const) {
       await putFile(join(directory, PLACE), sealed({ ...proof, found: { ...proof.found, prepacking } }));
       const threads = watchThreads();
-      const { model, warnings } = await opened({});
+      const { repository, warnings } = await openModels({}, { directory, isShortLived });
+      const model = await found(repository.find('model', undefined));
       const answers = [(await model.run(rows(2))).outputs];
       expect(threads).toHaveLength(sessions);
       if (sessions === 2 && threads[0]?.threadId !== ENDED) await once(threads[0] as Worker, 'exit');

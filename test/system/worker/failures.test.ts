@@ -13,6 +13,7 @@ import {
   until,
   type WorkerProcess,
 } from '../../helpers/hosts.ts';
+import { closedGate } from '../../helpers/manualClock.ts';
 
 const server = useSqsServer();
 
@@ -132,6 +133,34 @@ describe('the heartbeat', () => {
     expect(new Set((await answers(2)).map(({ message_id }) => message_id)).size).toBe(1);
     await until(() => left() === 0);
   });
+});
+
+it('a heartbeat under way does not undo what SQS is told next: when a message is to come back', async () => {
+  const answered = closedGate();
+  const calls: string[] = [];
+  const { requestQueueUrl, start } = await deployment(server, {
+    models: SLOW,
+    // The heartbeat begins after 3 to 3.75 s, and is given up 3 s later.
+    environment: { BATCHSCORE_VISIBILITY_SECONDS: '9' },
+    async between(exchange) {
+      if (callOf(exchange.body) !== 'change visibility') return await giveAnswer(exchange);
+      calls.push('asked');
+      await answered.opened;
+      calls.push('answered');
+      await giveAnswer(exchange);
+    },
+  });
+  const other = start();
+  server.send(requestQueueUrl, [slow(3_900, true)]);
+  await other.says('records go back to SQS');
+  expect(await server.receive(requestQueueUrl, { waitSeconds: 1 })).toEqual([]);
+  expect(calls).toEqual(['asked']);
+  answered.open();
+  await until(() => calls.length === 4);
+
+  expect(calls).toEqual(['asked', 'answered', 'asked', 'answered']);
+  other.send('SIGTERM');
+  await other.ended;
 });
 
 it('the worker ends with 0 after all of this', async () => {

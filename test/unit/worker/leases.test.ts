@@ -2,14 +2,17 @@ import { describe, expect, it } from '@jest/globals';
 import type { Extension } from '../../../lambda/aws/requestQueue.ts';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
 import { createVisibilityLeases, type VisibilityLeases } from '../../../lambda/hosts/consumer.ts';
-import { createManualClock } from '../../helpers/manualClock.ts';
+import { closedGate, createManualClock } from '../../helpers/manualClock.ts';
 import { messageIdOf, standardRecord } from '../../helpers/scoring.ts';
 
 const VISIBILITY_SECONDS = 60;
 const TWELVE_HOURS = 43_200;
 
-/** @param refuses whether SQS does not extend a record */
-function holding({ refuses = (_: string): boolean => false } = {}) {
+/**
+ * @param refuses whether SQS does not extend a record
+ * @param answers when SQS does
+ */
+function holding({ refuses = (_: string): boolean => false, answers = Promise.resolve() } = {}) {
   const clock = createManualClock();
   const extensions: { readonly at: number; readonly seconds: Record<string, number> }[] = [];
   const lost: string[] = [];
@@ -18,6 +21,7 @@ function holding({ refuses = (_: string): boolean => false } = {}) {
     async extend(due: readonly Extension[]) {
       const seconds = due.map(({ record, seconds }) => [record.body, seconds]);
       extensions.push({ at: clock.now() / 1000, seconds: Object.fromEntries(seconds) });
+      await answers;
       return due.filter(({ record }) => refuses(record.body));
     },
     onExpired: (records) => void lost.push(...Array.from(records, ({ body }) => body)),
@@ -79,6 +83,25 @@ describe('what is held', () => {
     for (const { at, seconds } of extensions) expect(at + (seconds.one ?? 0)).toBeLessThanOrEqual(TWELVE_HOURS);
     expect(extensions.at(-1)?.seconds.one).toBeLessThan(VISIBILITY_SECONDS);
     expect(lost).toEqual(['one']);
+  });
+
+  it('is neither extended nor given up once SQS is told something else of it, after the extension under way', async () => {
+    const gate = closedGate();
+    const { held, extensions, lost, pass } = holding({ answers: gate.opened });
+    const one = record('one');
+
+    held.add([one]);
+    await pass(25);
+    let isOver = false;
+    void held.endExtending([one]).then(() => {
+      isOver = true;
+    });
+    await pass(1);
+    expect([extensions.length, isOver]).toEqual([1, false]);
+    gate.open();
+    await pass(120);
+
+    expect([extensions.length, isOver, lost, held.size()]).toEqual([1, true, [], 1]);
   });
 
   it('has no heartbeat any more once it is stopped', async () => {

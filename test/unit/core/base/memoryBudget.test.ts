@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createMemoryBudget } from '../../../../lambda/core/concurrency.ts';
+import { createMemoryBudget, whenThere } from '../../../../lambda/core/concurrency.ts';
 import { whatCanHappen } from '../../../helpers/manualClock.ts';
 
 const NEVER = new AbortController().signal;
@@ -9,7 +9,7 @@ function asking(total: number) {
   const room = createMemoryBudget(total);
   const admitted: number[] = [];
   const ask = (owner: number, bytes: number, signal = NEVER) =>
-    void room.acquire(owner, bytes, signal).then(() => admitted.push(owner));
+    void whenThere(room.acquire(owner, bytes, signal), () => admitted.push(owner));
   return { room, admitted, ask };
 }
 

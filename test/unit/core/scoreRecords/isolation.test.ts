@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type Model, ModelUnavailableError } from '../../../../lambda/core/model.ts';
+import { failure } from '../../../../lambda/core/failure.ts';
+import { type Model, type ModelRepository, ModelUnavailableError } from '../../../../lambda/core/model.ts';
 import { type Planner, plan } from '../../../../lambda/core/plan.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import {
@@ -121,6 +122,17 @@ describe('a model that cannot be run now', () => {
     expect(deps.writer.written.map(({ messageId }) => messageId)).toEqual([messageIdOf(0), messageIdOf(3)]);
     // Once: a run is not halved for it.
     expect(deps.problems).toEqual([new ModelUnavailableError('its thread died')]);
+  });
+
+  it('has a packed message handed back before another request of it is run', async () => {
+    const models: ModelRepository = {
+      find: (name) => (name === 'gone' ? failure('MODEL_UNAVAILABLE', 'it cannot be opened') : lineModel()),
+    };
+    const deps = scoringDependencies({ models });
+    const packed = [lineRequest([1], { model_name: 'gone' }), lineRequest([2])];
+
+    expect(statuses(await scoreRecords(standardRecords([packed]), deps, enoughTime()))).toEqual(['MODEL_UNAVAILABLE']);
+    expect(deps.reports).toEqual([]);
   });
 
   const failsOrIsGone = ([x]: readonly { data: ArrayLike<unknown> }[]) => {
