@@ -59,7 +59,7 @@ export function memoryStorage(chunkBytes = 7_001): MemoryStorage {
     objects,
     puts,
     readRange: async ({ key, etag }, { start, end }) => input(key, etag).subarray(start, end),
-    readAll: async ({ key, etag }) => inChunks(input(key, etag), chunkBytes),
+    readAll: ({ key, etag }) => inChunks(() => input(key, etag), chunkBytes),
     get: async (key) => objects.get(key)?.toString(),
     async put(key, body) {
       puts.push(key);
@@ -85,7 +85,8 @@ export function memoryStorage(chunkBytes = 7_001): MemoryStorage {
   };
 }
 
-async function* inChunks(bytes: Buffer, size: number): AsyncGenerator<Uint8Array> {
+async function* inChunks(open: () => Buffer, size: number): AsyncGenerator<Uint8Array> {
+  const bytes = open();
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
 }
 
