@@ -1,4 +1,4 @@
-import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
+import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import {
   type AsyncBuffer,
   type ColumnMetaData,
@@ -26,7 +26,7 @@ import {
   type RowPiece,
 } from './jobTypes.ts';
 import { cellReader, jsonValue, type PieceRow, refusal } from './rowRequests.ts';
-import { type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
+import { type PieceReader, type PieceRows, UnreadableError, zstdOfNode } from './textRows.ts';
 
 /** Where the bytes of a file lie: in the bucket of jobs, or on this machine. */
 export type RangeStorage = Pick<JobStorage, 'readRange'>;
@@ -187,7 +187,7 @@ async function decodeRows(
       if (values.length !== to - from) throw new Error(`${values.length} values`);
       return values;
     } catch (cause) {
-      if (file.hasMet(cause)) throw cause;
+      if (file.hasMet(cause) || cause instanceof JobError) throw cause;
       throw new UnreadableError(
         `${key}: expected column '${column}' in rows ${from} to ${to - 1}, got bytes that are not (${messageOf(cause)}); ` +
           'write the file anew',
@@ -426,7 +426,7 @@ function spanOf({ dictionary_page_offset, data_page_offset, total_compressed_siz
 /** Columns may be compressed with these; hyparquet itself reads SNAPPY. */
 const COMPRESSORS: Compressors = {
   GZIP: (bytes) => gunzipSync(bytes),
-  ZSTD: (bytes) => zstdDecompressSync(bytes),
+  ZSTD: (bytes) => zstdOfNode(zlib.zstdDecompressSync)(bytes),
   BROTLI: (bytes) => brotliDecompressSync(bytes),
 };
 export const CODECS: readonly string[] = ['UNCOMPRESSED', 'SNAPPY', ...Object.keys(COMPRESSORS)];
