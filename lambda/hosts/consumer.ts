@@ -138,8 +138,12 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   const modelQueues = createModelQueues({
     names: queues.flat(),
     queueOf: (record) => queueOf(record, names, !isFifo && scoring.quarantine?.isOpen() === true),
-    limits: { batchSize, batchBytes: BATCH_BYTES, windowMs: settings.windowMs },
-    limitOf: adaptiveLimit.limitOf,
+    limitsOf: (queue) => ({
+      batchSize: adaptiveLimit.limitOf(queue),
+      batchBytes: BATCH_BYTES,
+      // All others wait for these.
+      windowMs: aloneQueues.includes(queue) ? 0 : settings.windowMs,
+    }),
     depthOf,
     keepsTogether: isFifo,
     async dispatch(records, queue) {
