@@ -43,6 +43,10 @@ function isOfClock(error: Error): boolean {
 const PASSING =
   /Throttl|ThroughputExceeded|RequestLimitExceeded|TooManyRequests|RequestTimeout|TimeTooSkewed|InternalError/;
 
+export function isNamed(error: unknown, name: string): boolean {
+  return error instanceof Error && error.name === name;
+}
+
 /** Whether an error of the system has one of these codes, such as `ENOENT`. */
 export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
   if (typeof error !== 'object' || error === null || !('code' in error)) return false;

@@ -9,7 +9,7 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { type ByteRange, JobError, type JobInput, type JobStorage } from '../jobs/jobTypes.ts';
-import { describeError, isCallersFault } from './awsError.ts';
+import { describeError, isCallersFault, isNamed } from './awsError.ts';
 import { bodyOf, isMissing } from './payloads.ts';
 import { type RetryOptions, untilAnswered } from './sendBatches.ts';
 
@@ -125,10 +125,6 @@ function changed(error: unknown, key: string): JobError | undefined {
     return new JobError('INPUT_NOT_FOUND', `${key}: expected the job's input, got no object; put it back and resume`);
   }
   return undefined;
-}
-
-function isNamed(error: unknown, name: string): boolean {
-  return error instanceof Error && error.name === name;
 }
 
 /** Into one buffer of its own, of the size that is known: there is never a second copy. */
