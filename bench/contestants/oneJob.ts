@@ -53,7 +53,7 @@ async function main(model: string, file: string): Promise<void> {
   const time = { remainingMs: () => 900_000, signal: new AbortController().signal };
   const startedAt = performance.now();
   for (const part of await readParts(storage, planKey(FOLDER, 1))) {
-    const reader = openReader(storage, head, part, MAX_CHARACTERS);
+    const reader = openReader(storage, head, { part }, MAX_CHARACTERS);
     const event = { action: 'score' as const, bucket: 'disk', folder: FOLDER, part };
     await scorePart(event, { storage, head, reader, scoring }, time);
   }

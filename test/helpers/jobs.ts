@@ -144,7 +144,7 @@ export async function callScore(event: ScoreEvent, options: JobOptions): Promise
   if (head === undefined) throw new Error('expected a head');
   const maxCharacters = MAX_CHARACTERS_HELD;
   const scoring = createRowScoring({ models, limits, checkPercent: 0, observer: {}, maxCharacters });
-  const reader = openReader(storage, head, event.part, maxLineBytes);
+  const reader = openReader(storage, head, event, maxLineBytes);
   return scorePart(event, { storage, head, scoring, reader }, time());
 }
 
@@ -160,7 +160,8 @@ async function callOrSkip(event: ScoreEvent, options: JobOptions): Promise<Score
   const head = await readHead(options.storage, event.folder);
   if (head === undefined) throw new Error('expected a head');
   const error = { Error: 'Runtime.ExitError', Cause: 'the process ended' };
-  const skip = { ...event, action: 'skip', error, entered: randomUUID() } as const;
+  const { next: _, ...place } = event;
+  const skip = { ...place, action: 'skip', error, entered: randomUUID() } as const;
   // Its first answer is lost.
   await skipPiece(skip, options.storage, head);
   return skipPiece(skip, options.storage, head);
