@@ -7,7 +7,6 @@ import {
 } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
 import { MAX_MESSAGE_BYTES, retryRemaining } from '../lambda/aws/sendBatches.ts';
-import { deferred } from '../lambda/core/concurrency.ts';
 import { POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/record.ts';
 import { RequestError, SendError } from './clientErrors.ts';
 import type { ScoreRequest } from './encodeRequest.ts';
@@ -93,7 +92,7 @@ class QueueOutbox implements Outbox {
   #inFlight = 0;
   #lingered = false;
   #timer: NodeJS.Timeout | undefined;
-  #changed = deferred();
+  #changed = Promise.withResolvers<void>();
 
   constructor(queueUrls: readonly string[], options: OutboxOptions) {
     this.#queueUrls = queueUrls;
@@ -134,7 +133,7 @@ class QueueOutbox implements Outbox {
       this.#lingered = false;
     }
     this.#changed.resolve();
-    this.#changed = deferred();
+    this.#changed = Promise.withResolvers<void>();
   }
 
   /** Settles every request of a call, sending again what SQS did not take; or puts requests back to share other messages. */

@@ -13,7 +13,6 @@ import {
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { HttpRequest, SourceData } from '@smithy/types';
 import type { Agent, Dispatcher } from 'undici';
-import { deferred } from '../core/concurrency.ts';
 import { isObject } from '../core/json.ts';
 import type { SqsCaller } from './sendBatches.ts';
 
@@ -192,7 +191,7 @@ async function exchange(
 ): Promise<HttpAnswer> {
   // While it was signed.
   if (signal?.aborted) throw named('AbortError', 'Request aborted');
-  const { promise, resolve, reject } = deferred<HttpAnswer>();
+  const { promise, resolve, reject } = Promise.withResolvers<HttpAnswer>();
   const chunks: Buffer[] = [];
   let head: Omit<HttpAnswer, 'text'> = { status: 0, headers: {} };
   let controller: Dispatcher.DispatchController | undefined;

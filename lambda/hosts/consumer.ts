@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { createPoller, createReceiver } from '../aws/requestQueue.ts';
 import type { SqsCaller } from '../aws/sendBatches.ts';
 import { modelHint } from '../core/body.ts';
-import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
+import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
 import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';
 import type { MessageRecord, Outcome } from '../core/record.ts';
@@ -342,7 +342,7 @@ function createDispatcher(options: DispatcherOptions): Dispatcher {
     },
     endWithin(ms) {
       stopAt = scoring.now() + ms;
-      const cutShort = deferred();
+      const cutShort = Promise.withResolvers<void>();
       const endAll = (): void => {
         for (const outOfTime of running) outOfTime.abort();
         cutShort.resolve();

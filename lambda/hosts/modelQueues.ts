@@ -1,4 +1,4 @@
-import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
+import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { type MessageRecord, orderingGroup } from '../core/record.ts';
 
 export interface ModelQueuesOptions {
@@ -138,7 +138,7 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
     isBusy: (name) => isScoring(name) || modelQueues.get(name)?.waiting.length !== 0,
     async idle() {
       if (underWay() === 0) return;
-      const { promise, resolve } = deferred();
+      const { promise, resolve } = Promise.withResolvers<void>();
       allIdle.add(resolve);
       await promise;
     },

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { modelHint } from '../core/body.ts';
-import { deferred, raceAbort } from '../core/concurrency.ts';
+import { raceAbort } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, isFailure } from '../core/failure.ts';
 import { isObject, parseIfJson } from '../core/json.ts';
@@ -389,8 +389,8 @@ function startChild(opening: Opening, maxBytes: number, learn: (mismatch: BatchM
     serialization: 'advanced',
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
-  const opened = deferred<string | undefined>();
-  const ended = deferred<Lost>();
+  const opened = Promise.withResolvers<string | undefined>();
+  const ended = Promise.withResolvers<Lost>();
   let take = (message: FromChild): void => {
     if ('refusal' in message) opened.resolve(message.refusal);
   };
@@ -433,7 +433,7 @@ function startChild(opening: Opening, maxBytes: number, learn: (mismatch: BatchM
     async score(work, signal, sink) {
       isFresh = false;
       isBusy = true;
-      const done = deferred<Lost | undefined>();
+      const done = Promise.withResolvers<Lost | undefined>();
       const sinking: Promise<void>[] = [];
       take = (message) => {
         if ('replies' in message) {

@@ -11,7 +11,6 @@ import { localBucketClient } from '../../cli/local/localServices.ts';
 import { type LocalStack, startLocalStack } from '../../cli/local/localStack.ts';
 import { Batchscore } from '../../client/index.ts';
 import { PRICES } from '../../infra/priceList.ts';
-import { deferred } from '../../lambda/core/concurrency.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/core/limits.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { TimeLimit } from '../../lambda/core/record.ts';
@@ -219,7 +218,7 @@ const ARN = 'arn:aws:states:us-east-1:000000000000:stateMachine:jobs';
 export async function startJobsServer(storage: JobStorage, { waits = false } = {}) {
   const executions = new Map<string, Execution>();
   const started: string[] = [];
-  const begun = deferred();
+  const begun = Promise.withResolvers<void>();
   if (!waits) begun.resolve();
   const actions: Record<string, (body: Record<string, string>) => object> = {
     StartExecution({ name = '', input = '' }) {
