@@ -198,7 +198,7 @@ async function estimateOf(
       throw new Error(`expected ${uri} to be there, it cannot be read; check the key and the permissions`, { cause });
     });
   const storage = createJobStorage({ s3, bucket });
-  const { rows, textBytes } = await countRows(storage, { bucket, key, etag, bytes }, spec);
+  const { rows, textBytes, isCompressed } = await countRows(storage, { bucket, key, etag, bytes }, spec);
   const { partBytes, pieceBytes } = JOB_RANGES;
   return estimate(
     {
@@ -206,7 +206,7 @@ async function estimateOf(
       rows,
       bytes: textBytes,
       architecture: 'arm64',
-      partBytes: partBytes.default,
+      partBytes: isCompressed ? Math.max(1, textBytes) : partBytes.default,
       pieceBytes: pieceBytes.default,
     },
     PRICES,

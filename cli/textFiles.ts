@@ -35,7 +35,7 @@ export async function openOutput(path: string, flags: 'a' | 'w'): Promise<FileHa
  */
 export async function writeWhole(
   path: string,
-  chunks: AsyncIterable<string | Uint8Array>,
+  chunks: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>,
   signal?: AbortSignal,
 ): Promise<void> {
   const there = await stat(path).catch(() => undefined);

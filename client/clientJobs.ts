@@ -33,6 +33,7 @@ import {
   type Reasons,
   type Spec,
 } from '../lambda/jobs/jobTypes.ts';
+import { withSeparator } from '../lambda/jobs/rowRequests.ts';
 import { jobId, readSpec, settingsOf, startJob, startsByItself } from '../lambda/jobs/submitJob.ts';
 
 export interface JobOptions extends Spec {
@@ -238,10 +239,17 @@ async function startedByItself(
 }
 
 /** Whether a job that was planned is what is asked for. */
-function isAskedFor(
-  { model, version, format, compression, inputs = {}, keep = [], separator, missing }: Spec,
-  head: JobHead,
-): boolean {
+function isAskedFor(asked: Spec, head: JobHead): boolean {
+  const {
+    model,
+    version,
+    format,
+    compression,
+    inputs = {},
+    keep = [],
+    separator,
+    missing,
+  } = head.format === 'csv' ? withSeparator(head.key, asked) : asked;
   const columnsOf = new Map([
     ...(head.inputs ?? []).map(({ input, columns }) => [input, columns] as const),
     ...(head.objects ?? []).map(({ spec, columns }) => [spec.name, columns] as const),

@@ -1,4 +1,3 @@
-import { type Deferred, deferred } from '../lambda/core/concurrency.ts';
 import { type FailedResult, messageIdsOf, placeOf, resultOf, type ScoringResult } from './readResult.ts';
 
 export interface Arrival {
@@ -29,7 +28,7 @@ export class Inbox {
   readonly #claims = new Map<string, Map<string, Wait>>();
   readonly #finished = new Finished();
   readonly #listeners: ((messageIds: Iterable<string>) => void)[] = [];
-  #moreWanted = deferred();
+  #moreWanted = Promise.withResolvers<void>();
   #closed: { readonly reason: unknown } | undefined;
 
   /**
@@ -157,7 +156,7 @@ export class Inbox {
 
   #tellMoreWanted(): void {
     this.#moreWanted.resolve();
-    this.#moreWanted = deferred();
+    this.#moreWanted = Promise.withResolvers<void>();
   }
 }
 
@@ -166,7 +165,7 @@ class Wait {
   readonly missing: Set<string>;
   readonly held = new Map<string, Arrival>();
   #ended: { readonly reason: unknown } | undefined;
-  #news: Deferred<void> = deferred();
+  #news: PromiseWithResolvers<void> = Promise.withResolvers<void>();
 
   constructor(missing: Set<string>) {
     this.missing = missing;
@@ -202,7 +201,7 @@ class Wait {
 
   #tell(): void {
     this.#news.resolve();
-    this.#news = deferred();
+    this.#news = Promise.withResolvers<void>();
   }
 }
 

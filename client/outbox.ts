@@ -7,7 +7,6 @@ import {
 } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
 import { retryRemaining } from '../lambda/aws/sendBatches.ts';
-import { deferred } from '../lambda/core/concurrency.ts';
 import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
 import { POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/record.ts';
 import { RequestError, SendError } from './clientErrors.ts';
@@ -94,7 +93,7 @@ class QueueOutbox implements Outbox {
   #inFlight = 0;
   #lingered = false;
   #timer: NodeJS.Timeout | undefined;
-  #changed = deferred();
+  #changed = Promise.withResolvers<void>();
 
   constructor(queueUrls: readonly string[], options: OutboxOptions) {
     this.#queueUrls = queueUrls;
@@ -135,7 +134,7 @@ class QueueOutbox implements Outbox {
       this.#lingered = false;
     }
     this.#changed.resolve();
-    this.#changed = deferred();
+    this.#changed = Promise.withResolvers<void>();
   }
 
   /** Settles every request of a call, sending again what SQS did not take; or puts requests back to share other messages. */

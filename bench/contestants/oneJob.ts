@@ -2,7 +2,7 @@
  * Runs as a process: scores one file as a job does, one part after the other, and prints what that took: `node oneJob.ts
  * MODEL FILE`. The columns p0 to p63 of CSV and Parquet are the image of digits.
  */
-import { statSync } from 'node:fs';
+import { createReadStream, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { JOB_RANGES } from '../../lambda/core/limits.ts';
 import { finishJob } from '../../lambda/jobs/finishJob.ts';
@@ -53,7 +53,7 @@ async function main(model: string, file: string): Promise<void> {
   const time = { remainingMs: () => 900_000, signal: new AbortController().signal };
   const startedAt = performance.now();
   for (const part of await readParts(storage, planKey(FOLDER, 1))) {
-    const reader = openReader(storage, head, part, MAX_CHARACTERS);
+    const reader = openReader(storage, head, { part }, MAX_CHARACTERS);
     const event = { action: 'score' as const, bucket: 'disk', folder: FOLDER, part };
     await scorePart(event, { storage, head, reader, scoring }, time);
   }
@@ -78,7 +78,7 @@ function diskStorage(file: string): JobStorage {
         await handle.close();
       }
     },
-    readAll: async () => (await open(file)).createReadStream(),
+    readAll: () => createReadStream(file),
     get: async (key) => small.get(key),
     async put(key, body) {
       small.set(key, body.toString());

@@ -1,4 +1,4 @@
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
 import { messageOf } from '../../lambda/core/failure.ts';
@@ -7,7 +7,7 @@ import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts'
 import { SETTINGS } from '../../lambda/settings.ts';
 import { modelPath, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { progressBar, sayWhenInterrupted } from '../terminal.ts';
-import { systemReason } from '../textFiles.ts';
+import { systemReason, writeWhole } from '../textFiles.ts';
 import { type Measurement, type MeasureOptions, measureModel } from './measure/measureModel.ts';
 import { renderPage } from './page/profilePage.ts';
 import { createReport, type ProfileReport, printedOf, renderProfile } from './profileReport.ts';
@@ -129,11 +129,15 @@ async function keep(report: ProfileReport, warn: (message: string) => void): Pro
     [join(dirname(path), PAGE_FILE), renderPage],
   ] as const) {
     try {
-      await writeWhole(file, render(kept));
+      await writeWhole(file, [render(kept)]);
       warn(`wrote ${file}`);
     } catch (error) {
       const { measured } = kept;
-      kept = { ...kept, measured: { ...measured, findings: [...measured.findings, messageOf(error)] } };
+      const reason = systemReason(error instanceof Error ? (error.cause ?? error) : error) ?? messageOf(error);
+      const finding =
+        `${file}: expected a folder that can be written to, got: ${reason}; what was measured is not kept: copy the ` +
+        'model elsewhere, or give --no-write';
+      kept = { ...kept, measured: { ...measured, findings: [...measured.findings, finding] } };
     }
   }
   return kept;
@@ -146,27 +150,6 @@ function profileFileOf({ measured, recommendation }: ProfileReport): ProfileFile
   const { path: _, requestBytes: __, ...kept } = measured;
   const { context: ___, ...recommended } = recommendation;
   return { schemaVersion: 1, ...kept, recommendation: recommended };
-}
-
-/**
- * Writes a file in place of the one before: whole, or not at all.
- *
- * @throws Error saying why it cannot be written, and what to do
- */
-async function writeWhole(path: string, content: string): Promise<void> {
-  const partial = `${path}.${process.pid}`;
-  try {
-    await writeFile(partial, content);
-    await rename(partial, path);
-  } catch (cause) {
-    await rm(partial, { force: true }).catch(() => {});
-    const reason = systemReason(cause) ?? String(cause);
-    throw new Error(
-      `${path}: expected a folder that can be written to, got: ${reason}; what was measured is not kept: copy the model ` +
-        'elsewhere, or give --no-write',
-      { cause },
-    );
-  }
 }
 
 /** Keys of the CDK context and what they are to be. */

@@ -338,8 +338,8 @@ function grantJobs(scope: Construct, grantee: IGrantable, places: Places, keys: 
   }
 }
 
-/** What of a job is removed when it is resumed: what ended it, or pieces of it, before. */
-const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*'];
+/** What of a job is removed when it is resumed, or started anew: what ended it, or pieces of it, and plans of before. */
+const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*', 'resume-*.jsonl'];
 
 /** The right to resume jobs, which removes what ended them, and nothing that was scored. */
 function grantResume(scope: Construct, grantee: IGrantable, { bucket, outputPrefix }: Places): void {

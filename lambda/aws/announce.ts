@@ -1,5 +1,6 @@
 import { messageOf } from '../core/failure.ts';
 import type { MessageRecord, Outcome } from '../core/record.ts';
+import { retryRemaining } from './sendBatches.ts';
 import { ATTEMPTS, answeredWithin, HOST_PATIENCE } from './sqsWire.ts';
 import { withoutQuotations } from './telemetry.ts';
 
@@ -63,23 +64,35 @@ const ENTRIES = 10;
 /** Tells an EventBridge bus or an SNS topic, in the region of its ARN. Their clients are loaded with the first event. */
 export function createAnnounce(arn: string): Announce {
   const [, , service, region = ''] = arn.split(':');
-  let telling: Promise<(some: readonly Announcement[]) => Promise<readonly object[]>> | undefined;
+  let telling: Promise<(some: readonly Announcement[]) => Promise<readonly Refused[]>> | undefined;
   return async (announcements) => {
     telling ??= service === 'sns' ? toTopic(arn, region) : toBus(arn, region);
     const tell = await telling;
-    for (let from = 0; from < announcements.length; from += ENTRIES) {
-      const some = announcements.slice(from, from + ENTRIES);
-      const refused = await tell(some);
-      if (refused.length > 0)
-        throw new Error(`expected ${arn} to take ${some.length} events, it refused ${JSON.stringify(refused)}`);
-    }
+    let refused: Refused[] = [];
+    const attempt = async (left: readonly Announcement[]): Promise<Announcement[]> => {
+      refused = [];
+      for (let from = 0; from < left.length; from += ENTRIES) {
+        refused.push(...(await tell(left.slice(from, from + ENTRIES))));
+      }
+      return refused.map(({ one }) => one);
+    };
+    const left = await retryRemaining(announcements, attempt, new AbortController().signal, { attempts: 2 });
+    if (left.length === 0) return;
+    const why = JSON.stringify([...new Set(refused.map(({ code }) => code))]);
+    throw new Error(`expected ${arn} to take ${announcements.length} events, it refused ${left.length}: ${why}`);
   };
+}
+
+/** What a service did not take. */
+interface Refused {
+  readonly one: Announcement;
+  readonly code: string;
 }
 
 async function toBus(arn: string, region: string) {
   const { EventBridgeClient, PutEventsCommand } = await import('@aws-sdk/client-eventbridge');
   const client = new EventBridgeClient({ ...ATTEMPTS, region, requestHandler: answeredWithin(HOST_PATIENCE) });
-  return async (some: readonly Announcement[]): Promise<readonly object[]> => {
+  return async (some: readonly Announcement[]): Promise<readonly Refused[]> => {
     const Entries = some.map((one) => ({
       EventBusName: arn,
       Source: 'batchscore',
@@ -87,21 +100,28 @@ async function toBus(arn: string, region: string) {
       Detail: JSON.stringify(one),
     }));
     const { Entries: answers = [] } = await client.send(new PutEventsCommand({ Entries }));
-    return answers.filter(({ ErrorCode }) => ErrorCode !== undefined);
+    return some.flatMap((one, index) => {
+      const code = answers[index]?.ErrorCode;
+      return code === undefined ? [] : [{ one, code }];
+    });
   };
 }
 
 async function toTopic(arn: string, region: string) {
   const { PublishBatchCommand, SNSClient } = await import('@aws-sdk/client-sns');
   const client = new SNSClient({ ...ATTEMPTS, region, requestHandler: answeredWithin(HOST_PATIENCE) });
-  return async (some: readonly Announcement[]): Promise<readonly object[]> => {
+  return async (some: readonly Announcement[]): Promise<readonly Refused[]> => {
     const PublishBatchRequestEntries = some.map((one, index) => ({
       Id: String(index),
       Message: JSON.stringify(one),
       MessageAttributes: { event: { DataType: 'String', StringValue: one.event } },
     }));
     const { Failed = [] } = await client.send(new PublishBatchCommand({ TopicArn: arn, PublishBatchRequestEntries }));
-    return Failed;
+    const codes = new Map(Failed.map(({ Id, Code = 'unknown' }) => [Id, Code]));
+    return some.flatMap((one, index) => {
+      const code = codes.get(String(index));
+      return code === undefined ? [] : [{ one, code }];
+    });
   };
 }
 

@@ -7,13 +7,13 @@ export function describeError(error: unknown): string {
 
 /**
  * Whether trying again soon is of no use: waiting a little brings back no queue, table, bucket, credential or
- * permission. Throttling, which AWS counts as the caller's fault too, does pass. So does a clock that is wrong: the SDK
- * has set its own by the refusal.
+ * permission. Throttling, which AWS counts as the caller's fault too, does pass. So does a clock that is wrong, or is set
+ * right again: the client has set its own by the refusal.
  */
 export function isCallersFault(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error.name === 'CredentialsProviderError') return true;
-  return '$fault' in error && error.$fault === 'client' && !PASSING.test(error.name) && !isClockSetRight(error);
+  return '$fault' in error && error.$fault === 'client' && !PASSING.test(error.name) && !isOfClock(error);
 }
 
 /**
@@ -33,9 +33,16 @@ export function outageKind(error: unknown): Outage['kind'] | undefined {
 const REFUSED =
   /DoesNotExist|NonExistent|NotFound|NoSuchBucket|Redirect|Denied|Forbidden|Unauthorized|Disabled|Kms|KMS|Credential|Token|Signature|UnrecognizedClient|InvalidAccessKeyId|InvalidSecurity/;
 
-function isClockSetRight(error: object): boolean {
+/** The SDK tells of a clock that is wrong, and not of one that is right again. */
+function isOfClock(error: Error): boolean {
+  if (/^Signature (expired|not yet current)/.test(error.message)) return true;
   if (!('$metadata' in error) || typeof error.$metadata !== 'object' || error.$metadata === null) return false;
   return 'clockSkewCorrected' in error.$metadata && error.$metadata.clockSkewCorrected === true;
 }
 
-const PASSING = /Throttl|ThroughputExceeded|RequestLimitExceeded|TooManyRequests|RequestTimeout|InternalError/;
+const PASSING =
+  /Throttl|ThroughputExceeded|RequestLimitExceeded|TooManyRequests|RequestTimeout|TimeTooSkewed|InternalError/;
+
+export function isNamed(error: unknown, name: string): boolean {
+  return error instanceof Error && error.name === name;
+}

@@ -1,5 +1,6 @@
 import { DescribeExecutionCommand, SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import type { JobStart } from '../jobs/jobTypes.ts';
+import { isNamed } from './awsError.ts';
 
 interface ExecutionsOptions {
   readonly sfn: SFNClient;
@@ -34,8 +35,4 @@ export function createExecutions({ sfn, stateMachineArn }: ExecutionsOptions) {
     },
     describe: (executionArn: string) => sfn.send(new DescribeExecutionCommand({ executionArn })),
   };
-}
-
-function isNamed(error: unknown, name: string): boolean {
-  return error instanceof Error && error.name === name;
 }

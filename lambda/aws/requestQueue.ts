@@ -5,7 +5,7 @@ import {
   ReceiveMessageCommand,
 } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
+import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { isFailure } from '../core/failure.ts';
 import { type MessageRecord, POINTER_ATTRIBUTES } from '../core/record.ts';
 import {
@@ -105,7 +105,7 @@ interface PollerOptions<R> {
  */
 export function createPoller<R>(options: PollerOptions<R>) {
   const { receive, recordsAPoll, maxPolls, hasRoom, take, onError, pauseMs, clock = SYSTEM_CLOCK } = options;
-  const allReturned = deferred();
+  const allReturned = Promise.withResolvers<void>();
   let wanted = 1;
   let inFlight = 0;
   let failures = 0;

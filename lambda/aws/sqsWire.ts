@@ -13,7 +13,6 @@ import {
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { HttpRequest, SourceData } from '@smithy/types';
 import type { Agent, Dispatcher } from 'undici';
-import { deferred } from '../core/concurrency.ts';
 import { isObject } from '../core/json.ts';
 import type { SqsCaller } from './sendBatches.ts';
 
@@ -58,8 +57,7 @@ export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}
     const waitMs = 'WaitTimeSeconds' in input ? 1000 * Number(input.WaitTimeSeconds ?? 0) : 0;
     const answer = await exchange(agent, request, body, patience.answerMs + waitMs, signal);
     clockOffset = clockOffsetBy(answer.headers, startedAt) ?? clockOffset;
-    const isSkewed = Math.abs(clockOffset) >= SKEW_MS && clockOffset !== offset;
-    return readAnswer(answer, isSkewed);
+    return readAnswer(answer, Math.abs(clockOffset - offset) >= SKEW_MS);
   };
   const send = (command: ReceiveMessageCommand, options: { readonly abortSignal?: AbortSignal } = {}) => {
     const operation = OPERATIONS.get(command.constructor);
@@ -184,14 +182,16 @@ interface HttpAnswer {
 }
 
 /** Sends one request. @throws Error that says by its name or code what happened: time is up, aborted, no connection */
-function exchange(
+async function exchange(
   agent: Agent,
   { protocol, hostname, port, path, headers }: HttpRequest,
   body: string,
   answerMs: number,
   signal: AbortSignal | undefined,
 ): Promise<HttpAnswer> {
-  const { promise, resolve, reject } = deferred<HttpAnswer>();
+  // While it was signed.
+  if (signal?.aborted) throw named('AbortError', 'Request aborted');
+  const { promise, resolve, reject } = Promise.withResolvers<HttpAnswer>();
   const chunks: Buffer[] = [];
   let head: Omit<HttpAnswer, 'text'> = { status: 0, headers: {} };
   let controller: Dispatcher.DispatchController | undefined;

@@ -1,4 +1,4 @@
-import { deferred, sooner, withTimeout } from './concurrency.ts';
+import { sooner, withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import type { LatencyEstimator, MemoryCeiling } from './latency.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
@@ -204,7 +204,7 @@ interface DeviceRuns {
 
 export function createSchedule(now: () => number): Schedule {
   const models = new Map<Model, ModelRuns>();
-  let workEnded = deferred();
+  let workEnded = Promise.withResolvers<void>();
   const runsOf = (model: Model): ModelRuns => {
     const known = models.get(model) ?? newRuns(model);
     models.set(model, known);
@@ -219,7 +219,7 @@ export function createSchedule(now: () => number): Schedule {
         runs.underWay -= 1;
         start(runs);
         workEnded.resolve();
-        workEnded = deferred();
+        workEnded = Promise.withResolvers<void>();
       });
     }
   };

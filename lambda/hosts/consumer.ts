@@ -8,7 +8,7 @@ import {
 } from '../aws/requestQueue.ts';
 import { MAX_BATCH_ENTRIES, type SqsCaller } from '../aws/sendBatches.ts';
 import { modelHint } from '../core/body.ts';
-import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
+import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
 import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';
 import type { MessageRecord, Outcome } from '../core/record.ts';
@@ -140,8 +140,12 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   const modelQueues = createModelQueues({
     names: queues.flat(),
     queueOf: (record) => queueOf(record, names, !isFifo && scoring.quarantine?.isOpen() === true),
-    limits: { batchSize, batchBytes: BATCH_BYTES, windowMs: settings.windowMs },
-    limitOf: adaptiveLimit.limitOf,
+    limitsOf: (queue) => ({
+      batchSize: adaptiveLimit.limitOf(queue),
+      batchBytes: BATCH_BYTES,
+      // All others wait for these.
+      windowMs: aloneQueues.includes(queue) ? 0 : settings.windowMs,
+    }),
     depthOf,
     keepsTogether: isFifo,
     async dispatch(records, queue) {
@@ -340,7 +344,7 @@ function createDispatcher(options: DispatcherOptions): Dispatcher {
     },
     endWithin(ms) {
       stopAt = scoring.now() + ms;
-      const cutShort = deferred();
+      const cutShort = Promise.withResolvers<void>();
       const endAll = (): void => {
         for (const outOfTime of running) outOfTime.abort();
         cutShort.resolve();

@@ -1,12 +1,11 @@
-import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
+import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { type MessageRecord, orderingGroup } from '../core/record.ts';
 
 export interface ModelQueuesOptions {
   readonly names: readonly string[];
   readonly queueOf: (record: MessageRecord) => string;
-  readonly limits: GatherLimits;
-  /** Records that a batch of a queue may hold now, at most the batch size. */
-  readonly limitOf: (queue: string) => number;
+  /** What makes a batch of a queue now. */
+  readonly limitsOf: (queue: string) => GatherLimits;
   /** Batches of a queue that are scored at the same time at most, asked whenever one begins or ends. */
   readonly depthOf: (queue: string) => number;
   /** Whether records that were received together are dispatched together: on a FIFO queue they may be of one group. */
@@ -53,10 +52,10 @@ interface ModelQueue {
 }
 
 export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
-  const { names, queueOf, limits, limitOf, depthOf, keepsTogether, dispatch, clock = SYSTEM_CLOCK } = options;
+  const { names, queueOf, limitsOf, depthOf, keepsTogether, dispatch, clock = SYSTEM_CLOCK } = options;
   const modelQueues = new Map(names.map((name): [string, ModelQueue] => [name, emptyQueue(name)]));
   const allIdle = new Set<() => void>();
-  let windowMs = limits.windowMs;
+  let hasWindow = true;
   const underWay = (): number => sum(modelQueues.values(), (queue) => queue.underWay);
 
   const isScoring = (name: string): boolean => (modelQueues.get(name)?.underWay ?? 0) > 0;
@@ -70,19 +69,19 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
         bytes: queue.bytes,
         oldestAgeMs: oldest === undefined ? 0 : clock.now() - oldest.receive.at,
       };
-      const batchSize = limitOf(queue.name);
-      const waitMs = gather(pending, { ...limits, windowMs, batchSize });
+      const limits = limitsOf(queue.name);
+      const waitMs = gather(pending, hasWindow ? limits : { ...limits, windowMs: 0 });
       if (waitMs > 0) {
         if (oldest !== undefined) queue.cancelTimer = clock.after(waitMs, () => consider(queue));
         return;
       }
-      void start(queue, take(queue, batchSize));
+      void start(queue, take(queue, limits));
     }
   };
-  const take = (queue: ModelQueue, batchSize: number): MessageRecord[] => {
+  const take = (queue: ModelQueue, { batchSize, batchBytes }: GatherLimits): MessageRecord[] => {
     let [count, bytes] = [0, 0];
     for (const { record, receive } of queue.waiting) {
-      const isFull = count >= batchSize || bytes >= limits.batchBytes;
+      const isFull = count >= batchSize || bytes >= batchBytes;
       if (isFull && !(keepsTogether && queue.waiting[count - 1]?.receive === receive)) break;
       count += 1;
       bytes += record.body.length;
@@ -110,7 +109,7 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
       touched.forEach(consider);
     },
     endWindow() {
-      windowMs = 0;
+      hasWindow = false;
       for (const queue of modelQueues.values()) consider(queue);
     },
     drop(lost) {
@@ -139,7 +138,7 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
     isBusy: (name) => isScoring(name) || (modelQueues.get(name)?.waiting.length ?? 0) > 0,
     async idle() {
       if (underWay() === 0) return;
-      const { promise, resolve } = deferred();
+      const { promise, resolve } = Promise.withResolvers<void>();
       allIdle.add(resolve);
       await promise;
     },

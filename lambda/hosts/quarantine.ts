@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { modelHint } from '../core/body.ts';
-import { deferred, raceAbort } from '../core/concurrency.ts';
+import { raceAbort } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, isFailure } from '../core/failure.ts';
 import { isObject, parseIfJson } from '../core/json.ts';
@@ -66,7 +66,10 @@ export function createQuarantine(options: QuarantineOptions): Quarantine {
     wards.set(name, ward);
     return ward;
   };
-  const nameIn = (body: string): string | undefined => options.names.find((name) => name === modelHint(body));
+  const nameIn = (body: string): string | undefined => {
+    const hint = modelHint(body);
+    return options.names.find((name) => name === hint);
+  };
   return {
     async score(bodies, time, sink, inHost) {
       const byName = Map.groupBy(bodies.entries(), ([, { body }]) => nameIn(body));
@@ -100,6 +103,8 @@ const PAUSE_MS = 60_000;
 /** A run that hangs is given up after half of the time that is left: less than this share of all of it proves nothing. */
 const SHARE_THAT_PROVES = 1 / 8;
 const MIN_MS_THAT_PROVE = 1_000;
+/** A child that opens its model for longer never will. */
+const MAX_OPENING_MS = 60_000;
 
 /** @param name of the model; undefined for bodies that name none, or none that there is */
 function createWard(name: string | undefined, neededBytes: number, options: QuarantineOptions): Ward {
@@ -129,6 +134,10 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
     };
     // It may have been ended from outside while it was idle.
     if (child?.hasEnded()) child = undefined;
+    if (child?.isOverdue()) {
+      await endChild();
+      return refuse(`expected their own process to open the model within ${MAX_OPENING_MS / 1000} s, it did not`);
+    }
     if (child === undefined) {
       const freeBytes = freeMemory();
       if (freeBytes < neededBytes) {
@@ -204,7 +213,7 @@ function createWard(name: string | undefined, neededBytes: number, options: Quar
       const isProven = isHung || struck.has(first) || (wasFresh && lost.signal !== 'SIGKILL');
       if (!isAlone || !isProven) {
         // Nobody is to blame yet: it ran beside others, or once after them.
-        for (const index of pending.keys()) struck.add(index);
+        for (const [index] of tried) struck.add(index);
         isAlone = true;
       } else if (isHung && lost.ranMs < provingMs) {
         await settle([{ of: first, failure: TOO_SHORT }]);
@@ -333,6 +342,8 @@ interface Child {
   /** Why the model cannot be opened; undefined once it is. */
   readonly opened: Promise<string | undefined>;
   hasEnded(): boolean;
+  /** Whether it has been opening its model for too long. */
+  isOverdue(): boolean;
   /** Whether it has done nothing yet. */
   isFresh(): boolean;
   isBusy(): boolean;
@@ -378,11 +389,13 @@ function startChild(opening: Opening, maxBytes: number, learn: (mismatch: BatchM
     serialization: 'advanced',
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
-  const opened = deferred<string | undefined>();
-  const ended = deferred<Lost>();
+  const opened = Promise.withResolvers<string | undefined>();
+  const ended = Promise.withResolvers<Lost>();
   let take = (message: FromChild): void => {
     if ('refusal' in message) opened.resolve(message.refusal);
   };
+  const startedAt = performance.now();
+  let isOpening = true;
   let hasEnded = false;
   let isFresh = true;
   let isBusy = false;
@@ -406,17 +419,21 @@ function startChild(opening: Opening, maxBytes: number, learn: (mismatch: BatchM
     hasEnded = true;
     opened.resolve(`their own process ${how}`);
   });
-  void opened.promise.then(mayEndWithout);
+  void opened.promise.then(() => {
+    isOpening = false;
+    mayEndWithout();
+  });
   tell(opening);
   return {
     opened: opened.promise,
     hasEnded: () => hasEnded,
+    isOverdue: () => isOpening && performance.now() - startedAt > MAX_OPENING_MS,
     isFresh: () => isFresh,
     isBusy: () => isBusy,
     async score(work, signal, sink) {
       isFresh = false;
       isBusy = true;
-      const done = deferred<Lost | undefined>();
+      const done = Promise.withResolvers<Lost | undefined>();
       const sinking: Promise<void>[] = [];
       take = (message) => {
         if ('replies' in message) {

@@ -1,7 +1,7 @@
 /** The process in which redelivered messages of one model are scored. `quarantine.ts` starts it and ends it. */
 
 import { Worker } from 'node:worker_threads';
-import { deferred, timeoutSignal } from '../core/concurrency.ts';
+import { timeoutSignal } from '../core/concurrency.ts';
 import { isFailure, messageOf } from '../core/failure.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
 import { withDefaults } from '../core/model.ts';
@@ -43,7 +43,7 @@ let sent = 0;
 /** Waits until the host has written them: it need not hold more than that of a few runs. */
 async function write(replies: readonly Reply[]): Promise<void> {
   const number = sent++;
-  const { promise, resolve } = deferred();
+  const { promise, resolve } = Promise.withResolvers<void>();
   unwritten.set(number, resolve);
   tell({ replies, number });
   await promise;

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { type Clock, deferred, SYSTEM_CLOCK } from '../core/concurrency.ts';
+import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
 import type { GpuReading } from '../core/observer.ts';
 import { isNvidia } from '../onnx/provider.ts';
@@ -24,8 +24,8 @@ const SAME_PRESS_MS = 200;
 
 /** Listens for signals from now on; as the first process of a container, the worker would not hear them else. */
 export function listenForStop(): Stop {
-  const asked = deferred<EndCause>();
-  const forced = deferred<string>();
+  const asked = Promise.withResolvers<EndCause>();
+  const forced = Promise.withResolvers<string>();
   let isAsked = false;
   let firstSignalAt: number | undefined;
   const ask = (cause: EndCause): void => {
@@ -63,7 +63,7 @@ export async function drainOrGiveUp(
 ): Promise<WorkerEnd> {
   const startedAt = performance.now();
   const before = worker.tally();
-  const deadline = deferred<string>();
+  const deadline = Promise.withResolvers<string>();
   const timer = setTimeout(() => deadline.resolve('the time to stop is over'), endMs);
   const forced = await Promise.race([worker.drain(), stop.forced, deadline.promise]);
   clearTimeout(timer);

@@ -41,16 +41,15 @@ type ControlAnswer = FinishAnswer | JobFailure | JobEnded | readonly Started[];
 export type ControlHandler = (event: ControlEvent) => Promise<ControlAnswer>;
 
 interface ControlDependencies extends SubmitDependencies {
-  readonly storage: JobStorage;
   /** As Step Functions does it. */
   readonly describe: (executionArn: string) => Promise<EndedExecution>;
   /** Tells others. @default nobody is told */
   readonly announce?: Announce | undefined;
 }
 
-/** What EventBridge tells of an execution that has ended: of one whose key is the deployer's, only that. */
+/** What EventBridge tells of an execution that has ended, also of one whose key is the deployer's. */
 interface StatusChange {
-  readonly detail: { readonly executionArn: string };
+  readonly detail: { readonly executionArn: string; readonly status: string };
 }
 
 /** What of an execution `DescribeExecution` tells. */
@@ -65,17 +64,28 @@ export interface EndedExecution {
 const STATES: Readonly<Record<string, JobEnded['state']>> = { SUCCEEDED: 'done', ABORTED: 'cancelled' };
 const FINISHED = z.object({ rows: z.number(), errors: z.record(z.string(), z.number()), failedParts: z.number() });
 
-/** What others are told of a job that has ended, in whatever way. */
-async function jobEnded(execution: EndedExecution, storage: JobStorage): Promise<JobEnded> {
-  const { status = '', input = '', output = '', error, cause } = execution;
+/**
+ * What others are told of a job that has ended, in whatever way.
+ *
+ * @throws Error where Step Functions does not describe its end yet: Lambda makes the call again, after one minute and two
+ * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_DescribeExecution.html on its consistency
+ */
+async function jobEnded(
+  { status: ended }: StatusChange['detail'],
+  { status = 'nothing', input, output, error, cause }: EndedExecution,
+  storage: JobStorage,
+): Promise<JobEnded> {
+  const state = STATES[ended] ?? 'failed';
+  if (status !== ended || input === undefined || (state === 'done' && output === undefined)) {
+    throw new Error(`expected the description of an execution that has ended, got ${status} after it was ${ended}`);
+  }
   const { job, bucket, key, folder, spec } = JOB_START.parse(JSON.parse(input));
-  const state = STATES[status] ?? 'failed';
   const { model, version } = (await readHead(storage, folder)) ?? spec;
   const places = { input: `s3://${bucket}/${key}`, output: `s3://${bucket}/${folder}` };
   return {
     ...{ event: 'job-ended', job, state, ...places, model, version },
-    ...(state === 'done' && FINISHED.parse(JSON.parse(output))),
-    ...(state === 'failed' && { code: error ?? status, message: cause }),
+    ...(state === 'done' && output !== undefined && FINISHED.parse(JSON.parse(output))),
+    ...(state === 'failed' && { code: error ?? ended, message: cause }),
   };
 }
 
@@ -83,7 +93,7 @@ async function jobEnded(execution: EndedExecution, storage: JobStorage): Promise
 export function createControlHandler(deps: ControlDependencies): ControlHandler {
   return async (event) => {
     if ('detail' in event) {
-      const ended = await jobEnded(await deps.describe(event.detail.executionArn), deps.storage);
+      const ended = await jobEnded(event.detail, await deps.describe(event.detail.executionArn), deps.storage);
       await deps.announce?.([ended]);
       return ended;
     }

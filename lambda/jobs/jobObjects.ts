@@ -54,7 +54,11 @@ export function headKey(folder: string): string {
 }
 
 export function planKey(folder: string, run: number): string {
-  return run === 1 ? `${folder}plan.jsonl` : `${folder}resume-${run}.jsonl`;
+  return run === 1 ? `${folder}plan.jsonl` : `${resumedPlanKeys(folder)}${run}.jsonl`;
+}
+
+export function resumedPlanKeys(folder: string): string {
+  return `${folder}resume-`;
 }
 
 export function manifestKey(folder: string): string {

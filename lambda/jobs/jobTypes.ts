@@ -267,7 +267,7 @@ export interface JobStorage {
    */
   readRange(input: JobInput, span: ByteRange): Promise<Uint8Array>;
   /** All bytes of it, in order. @throws JobError as above */
-  readAll(input: JobInput): Promise<AsyncIterable<Uint8Array>>;
+  readAll(input: JobInput): AsyncIterable<Uint8Array>;
   /** An object's text; undefined when there is none. */
   get(key: string): Promise<string | undefined>;
   put(key: string, body: string | Uint8Array): Promise<void>;

@@ -1,4 +1,4 @@
-import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
+import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import {
   type AsyncBuffer,
   type ColumnMetaData,
@@ -26,7 +26,7 @@ import {
   type RowPiece,
 } from './jobTypes.ts';
 import { cellReader, jsonValue, type PieceRow, refusal } from './rowRequests.ts';
-import { type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
+import { type PieceReader, type PieceRows, UnreadableError, zstdOfNode } from './textRows.ts';
 
 /** Where the bytes of a file lie: in the bucket of jobs, or on this machine. */
 export type RangeStorage = Pick<JobStorage, 'readRange'>;
@@ -36,8 +36,15 @@ type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
 /**
  * The pieces of a part of Parquet: rows of a row group, or of several. Each row becomes a request with
  * `raw_input_contents`, so that one that fails fails alone. Its id is its number in the file, from 0.
+ *
+ * @param isSuspect whether calls have died of a piece: each is decoded alone
  */
-export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick<Part, 'rows'>): PieceReader {
+export function openParquet(
+  storage: RangeStorage,
+  head: ParquetHead,
+  part: Pick<Part, 'rows'>,
+  isSuspect = false,
+): PieceReader {
   const { rows: pieces = [] } = part;
   const names = new Set([...(head.inputs ?? []).flatMap(({ columns }) => columns), ...head.keep]);
   let opened: Promise<Contents> | undefined;
@@ -66,7 +73,7 @@ export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick
       const span = pieces[piece];
       if (span === undefined) return undefined;
       if (latest === undefined || !isWithin(span, latest.span)) {
-        const together = decodedTogether(pieces, piece);
+        const together = decodedTogether(pieces.slice(piece, piece + (isSuspect ? 1 : DECODED_TOGETHER)));
         latest = { span: together, decoded: decode(together) };
       }
       const decoded = await latest.decoded.catch((cause: unknown) => decodeAlone(span, cause));
@@ -86,9 +93,9 @@ export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick
  */
 const DECODED_TOGETHER = 4;
 
-/** A piece and those after it in its row group, as many as are decoded together. */
-function decodedTogether(pieces: readonly RowPiece[], first: number): RowPiece {
-  const [{ group, from, to } = { group: 0, from: 0, to: 0 }, ...others] = pieces.slice(first, first + DECODED_TOGETHER);
+/** The first piece and those after it in its row group. */
+function decodedTogether(pieces: readonly RowPiece[]): RowPiece {
+  const [{ group, from, to } = { group: 0, from: 0, to: 0 }, ...others] = pieces;
   return { group, from, to: others.findLast((other) => other.group === group)?.to ?? to };
 }
 
@@ -187,7 +194,7 @@ async function decodeRows(
       if (values.length !== to - from) throw new Error(`${values.length} values`);
       return values;
     } catch (cause) {
-      if (file.hasMet(cause)) throw cause;
+      if (file.hasMet(cause) || cause instanceof JobError) throw cause;
       throw new UnreadableError(
         `${key}: expected column '${column}' in rows ${from} to ${to - 1}, got bytes that are not (${messageOf(cause)}); ` +
           'write the file anew',
@@ -426,7 +433,7 @@ function spanOf({ dictionary_page_offset, data_page_offset, total_compressed_siz
 /** Columns may be compressed with these; hyparquet itself reads SNAPPY. */
 const COMPRESSORS: Compressors = {
   GZIP: (bytes) => gunzipSync(bytes),
-  ZSTD: (bytes) => zstdDecompressSync(bytes),
+  ZSTD: (bytes) => zstdOfNode(zlib.zstdDecompressSync)(bytes),
   BROTLI: (bytes) => brotliDecompressSync(bytes),
 };
 export const CODECS: readonly string[] = ['UNCOMPRESSED', 'SNAPPY', ...Object.keys(COMPRESSORS)];

@@ -22,6 +22,7 @@ import {
   readHead,
   readParts,
   reportKeys,
+  resumedPlanKeys,
   suspectKeys,
 } from './jobObjects.ts';
 import {
@@ -40,7 +41,7 @@ import {
   type Spec,
 } from './jobTypes.ts';
 import { CODECS, type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetRows.ts';
-import { arePlainObjects, columnOf, matchKeys } from './rowRequests.ts';
+import { arePlainObjects, columnOf, matchKeys, withSeparator } from './rowRequests.ts';
 import { readHeader, startOfText } from './textRows.ts';
 
 export interface PlanEvent {
@@ -376,11 +377,11 @@ async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobH
   await storage.put(key, linesOfPlan(missing.length > 0 ? missing : [{ part: 0, start: 0, end: 0, only: [] }]));
 }
 
-/** Removes what ended a job, or pieces of it, before. */
+/** Removes what ended a job, or pieces of it, before, and the plans of its resumed runs, whose numbers may begin anew. */
 async function removeEnd(storage: JobStorage, folder: string): Promise<void> {
   for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
-  for (const pieces of [suspectKeys, failedKeys]) {
-    for await (const { key } of storage.list(pieces(folder))) await storage.remove(key);
+  for (const those of [suspectKeys, failedKeys, resumedPlanKeys]) {
+    for await (const { key } of storage.list(those(folder))) await storage.remove(key);
   }
 }
 
@@ -409,6 +410,8 @@ async function placesUnder(storage: JobStorage, prefix: string): Promise<Map<num
 interface Count {
   readonly rows: number;
   readonly textBytes: number;
+  /** Whether it is one part, however large. */
+  readonly isCompressed: boolean;
 }
 
 const SAMPLE_BYTES = 1024 * 1024;
@@ -422,15 +425,16 @@ export async function countRows(storage: JobStorage, input: JobInput, spec: Spec
   if (format === 'parquet') {
     const footer = await readFooter(storage, input);
     const bytes = footer.row_groups.reduce((sum, { total_byte_size }) => sum + Number(total_byte_size), 0);
-    return { rows: Number(footer.num_rows), textBytes: bytes };
+    return { rows: Number(footer.num_rows), textBytes: bytes, isCompressed: false };
   }
   const sample = await startOfText(storage, input, compression, SAMPLE_BYTES);
-  if (sample.length === 0) return { rows: 0, textBytes: 0 };
+  const isCompressed = compression !== 'none';
+  if (sample.length === 0) return { rows: 0, textBytes: 0, isCompressed };
   const lines = sample.reduce((count, byte) => count + (byte === NEWLINE ? 1 : 0), 0);
   const isAll = sample.length < SAMPLE_BYTES;
-  const rest = compression === 'none' ? input.bytes : Math.round(input.bytes / SHRINKS_TO);
+  const rest = isCompressed ? Math.round(input.bytes / SHRINKS_TO) : input.bytes;
   const textBytes = isAll ? sample.length : rest;
-  return { rows: Math.round((Math.max(1, lines) / sample.length) * textBytes), textBytes };
+  return { rows: Math.round((Math.max(1, lines) / sample.length) * textBytes), textBytes, isCompressed };
 }
 
 const FORMAT_BY_ENDING: readonly (readonly [ending: RegExp, format: Format])[] = [
@@ -447,11 +451,6 @@ const COMPRESSION_BY_ENDING: readonly (readonly [ending: RegExp, compression: Co
 const KNOWN_ENDINGS = '.jsonl, .csv, .tsv or .parquet, of all but the last also with .gz or .zst';
 
 type FormatOfObject = Pick<JobHead, 'format' | 'compression'>;
-
-/** Of CSV, with what stands between its fields: a tab where its name says so. */
-export function withSeparator<S extends Pick<Spec, 'separator'>>(name: string, spec: S): S {
-  return spec.separator === undefined && /\.tsv(?:\.\w+)?$/i.test(name) ? { ...spec, separator: '\t' } : spec;
-}
 
 /** How rows lie in an object: as the spec says, else as its key ends. @throws JobError where neither tells */
 function formatOf(key: string, spec: Spec): FormatOfObject {

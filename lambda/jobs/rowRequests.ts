@@ -170,6 +170,11 @@ export function isBlankLine(line: string, separator = ','): boolean {
   return line.trim() === '' && !line.includes(separator);
 }
 
+/** Of CSV, with what stands between its fields: a tab where its name says so. */
+export function withSeparator<S extends Pick<Spec, 'separator'>>(name: string, spec: S): S {
+  return spec.separator === undefined && /\.tsv(?:\.\w+)?$/i.test(name) ? { ...spec, separator: '\t' } : spec;
+}
+
 /** Whether a text may stand between the fields of CSV. */
 export function isSeparator(text: string): boolean {
   return text.length === 1 && !/["\r\n]/.test(text);

@@ -87,7 +87,7 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
     if (event.action === 'skip') return skipPiece(event, storage, head);
     if (deps.stuckRuns().size > 0)
       await deps.exitProcess('a run that was left behind in an earlier call has not ended since');
-    const reader = openReader(storage, head, event.part, deps.maxLineBytes);
+    const reader = openReader(storage, head, event, deps.maxLineBytes);
     const time = { remainingMs: () => context.getRemainingTimeInMillis(), signal: new AbortController().signal };
     return scorePart(event, { storage, head, reader, scoring: scoringOf(head) }, time);
   };
@@ -103,8 +103,13 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
 }
 
 /** @param maxLineBytes of a line; longer ones are refused as rows */
-export function openReader(storage: JobStorage, head: JobHead, part: Part, maxLineBytes: number): PieceReader {
-  if (head.format === 'parquet') return openParquet(storage, head, part);
+export function openReader(
+  storage: JobStorage,
+  head: JobHead,
+  { part, next }: Pick<ScoreEvent, 'part' | 'next'>,
+  maxLineBytes: number,
+): PieceReader {
+  if (head.format === 'parquet') return openParquet(storage, head, part, next?.isSuspect);
   return openText(storage, head, part, maxLineBytes);
 }
 
@@ -183,10 +188,13 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     }
     const { rows, checkpoint } = read;
     if (rows === undefined) break;
-    reading = startReading(rows.isLast ? Number.POSITIVE_INFINITY : following);
+    const isSuspect = isFirst && begin.isSuspect === true;
+    const readOn = (): void => {
+      reading = startReading(rows.isLast ? Number.POSITIVE_INFINITY : following);
+    };
+    if (!isSuspect) readOn();
     const output = createOutput({ storage, place, checkpoint, objectBytes: OBJECT_PIECES * head.pieceBytes });
     const left = leftOf(rows, output.rows);
-    const isSuspect = isFirst && begin.isSuspect === true;
     const isWhole = await scorePiece(left, output, { scoring, steps, isSuspect, fruitless: isFirst ? fruitless : 0 });
     if (!(await written)) return { ...done, next: { piece: before } };
     if (!isWhole) {
@@ -200,7 +208,10 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     written = finishPiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last });
     written.catch(() => {});
     // What comes next may end the process: without its report, this piece would be taken for the culprit.
-    if (isSuspect) await written;
+    if (isSuspect) {
+      await written;
+      readOn();
+    }
     before = piece;
     piece = following;
   }
@@ -361,7 +372,7 @@ function refuse(rows: readonly PieceRow[], output: Output, failed: Failure): voi
 }
 
 /** What a call is given when others of its part have ended without an answer. */
-interface SkipEvent extends Omit<ScoreEvent, 'action'> {
+interface SkipEvent extends Omit<ScoreEvent, 'action' | 'next'> {
   readonly action: 'skip';
   /** As Step Functions tells it. */
   readonly error?: { readonly Error?: string | undefined; readonly Cause?: string | undefined } | undefined;
@@ -374,13 +385,13 @@ interface SkipEvent extends Omit<ScoreEvent, 'action'> {
  * of its own. If calls die of it again, it is named, and the job goes on after it.
  */
 export async function skipPiece(
-  { bucket, folder, part, next, error, entered }: SkipEvent,
+  { bucket, folder, part, error, entered }: SkipEvent,
   storage: JobStorage,
   { pieceBytes }: JobHead,
 ): Promise<ScoreEvent> {
   const goOn: ScoreEvent = { action: 'score', bucket, folder, part };
   const count = piecesOf(part, pieceBytes);
-  const piece = await firstOpen(storage, folder, part, next?.piece ?? 0, count);
+  const piece = await firstOpen(storage, folder, part, count);
   if (piece === undefined) return goOn;
   const failed: FailedPiece = {
     part: part.part,
@@ -405,19 +416,17 @@ export async function skipPiece(
 const MAX_CHARACTERS = 1000;
 
 /**
- * The first piece from `from` on that has neither a report nor was given up. Of compressed text the report before it tells
- * whether there is one: all that are left out have reports.
+ * The first piece that has neither a report nor was given up. Of compressed text the report before it tells whether there
+ * is one: all that are left out have reports.
  */
 async function firstOpen(
   storage: JobStorage,
   folder: string,
   part: Part,
-  from: number,
   count: number | undefined,
 ): Promise<number | undefined> {
   const next = (piece: number): number => (count === undefined ? piece : wantedFrom(part, piece));
-  const first = count === undefined ? Math.max(0, from - 1) : from;
-  for (let piece = next(first); piece < (count ?? Number.POSITIVE_INFINITY); piece = next(piece + 1)) {
+  for (let piece = next(0); piece < (count ?? Number.POSITIVE_INFINITY); piece = next(piece + 1)) {
     const key = reportKey(folder, part.part, piece);
     const report = await storage.get(key);
     if (report !== undefined && parseObject(REPORT, report, key).last) return undefined;

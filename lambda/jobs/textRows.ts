@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { pipeline, Readable } from 'node:stream';
-import { createGunzip, createZstdDecompress, type ZstdDecompress } from 'node:zlib';
+import zlib, { createGunzip, type ZstdDecompress } from 'node:zlib';
 import { type Failure, failure, messageOf } from '../core/failure.ts';
 import { MAX_PIECES } from './jobObjects.ts';
 import {
@@ -132,16 +132,16 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, maxLine
   const ofJson = head.objects === undefined ? requestOfLine : requestOfObject(head);
   const readLine = head.format === 'csv' ? requestOfFields(head) : ofJson;
   let stream: StreamWindow | undefined;
-  const streamFrom = async (place: number): Promise<StreamWindow> => {
+  const streamFrom = (place: number): StreamWindow => {
     if (stream !== undefined && stream.bytes().at <= place) return stream;
     stream?.close();
-    stream = await openStream(storage, head);
+    stream = openStream(storage, head);
     return stream;
   };
   const windowFrom = async (start: number, hasTime: () => boolean): Promise<Window> => {
     const place = Math.max(0, start - 1);
     if (isPlain) return rangeWindow(storage, head, place);
-    const window = await streamFrom(place);
+    const window = streamFrom(place);
     if (!(await window.dropUntil(place, hasTime))) throw tooFar(head, start);
     return window;
   };
@@ -213,7 +213,7 @@ export async function startOfText(
 ): Promise<Uint8Array> {
   if (input.bytes === 0) return new Uint8Array();
   if (compression === 'none') return storage.readRange(input, { start: 0, end: Math.min(max, input.bytes) });
-  const window = await openStream(storage, { ...input, compression });
+  const window = openStream(storage, { ...input, compression });
   try {
     await window.fillUntil(max);
     return window.bytes().bytes.subarray(0, max);
@@ -230,8 +230,8 @@ interface StreamWindow extends Window {
 
 type Compressed = Pick<JobHead, 'bucket' | 'key' | 'etag' | 'bytes' | 'compression'>;
 
-async function openStream(storage: JobStorage, head: Compressed): Promise<StreamWindow> {
-  const stream = decompressed(await storage.readAll(head), head.compression);
+function openStream(storage: JobStorage, head: Compressed): StreamWindow {
+  const stream = decompressed(storage.readAll(head), head.compression);
   const chunks = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   let held: Buffer[] = [];
   let at = 0;
@@ -304,7 +304,7 @@ async function* unzstd(compressed: AsyncIterable<Uint8Array>): AsyncGenerator<Bu
   const chunks = compressed[Symbol.asyncIterator]();
   try {
     for (let left: Uint8Array | undefined; ; ) {
-      const frames = createZstdDecompress();
+      const frames = zstdOfNode(zlib.createZstdDecompress)();
       const feeding = feed(frames, chunks, left);
       feeding.catch((error: Error) => frames.destroy(error));
       yield* frames;
@@ -314,6 +314,15 @@ async function* unzstd(compressed: AsyncIterable<Uint8Array>): AsyncGenerator<Bu
   } finally {
     await chunks.return?.();
   }
+}
+
+/** To import it by name would end a Node without it before anything is said. @throws JobError where there is none */
+export function zstdOfNode<T>(part: T | undefined): T {
+  if (part !== undefined) return part;
+  throw new JobError(
+    'INVALID_JOB',
+    `zstd: expected Node 22.15 or newer, got ${process.version}; install a newer Node, or compress the file otherwise`,
+  );
 }
 
 /** @returns what it did not take of the chunk in which a frame ended; undefined once there are no more */

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
-import { allThere, deferred } from '../core/concurrency.ts';
+import { allThere } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
 import { HOOK_LIMIT_MS } from '../core/hookBatch.ts';
 import type { Transform } from '../core/model.ts';
@@ -72,7 +72,7 @@ function guarded(hook: Hook, name: string, limitMs: number, warnOfStray: (error:
     };
     const asked = withStrayErrorsTo(onStrayError, () => settled(hook(...given)));
     if (!(asked instanceof Promise)) return asked;
-    const { promise, resolve, reject } = deferred<unknown>();
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     fail = reject;
     const late = () => reject(new Error(`expected the transform's ${name} to settle within ${limitMs} ms, it did not`));
     const timer = setTimeout(late, limitMs);

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker } from 'node:worker_threads';
-import { type Deferred, deferred, raceAbort } from '../core/concurrency.ts';
+import { raceAbort } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
 import { ModelUnavailableError, RunAbandonedError } from '../core/model.ts';
 import { nearestName } from '../core/wrongValue.ts';
@@ -381,7 +381,7 @@ function explainLoadError(message: string): string {
 /** Lets work be done at some places, numbered from 0, at each one after the other, first come, first served. */
 export function createTurns(places = 1) {
   const free = new Set(Array.from({ length: places }, (_, place) => place));
-  let waiting: { readonly turn: Deferred<number>; readonly wanted: number | undefined }[] = [];
+  let waiting: { readonly turn: PromiseWithResolvers<number>; readonly wanted: number | undefined }[] = [];
   const passOn = (place: number): void => {
     const next = waiting.find(({ wanted }) => wanted === undefined || wanted === place);
     if (next === undefined) free.add(place);
@@ -399,7 +399,7 @@ export function createTurns(places = 1) {
       if (signal?.aborted) throw withdrawn();
       let place = [...free].find((one) => wanted === undefined || one === wanted);
       if (place === undefined) {
-        const one = { turn: deferred<number>(), wanted };
+        const one = { turn: Promise.withResolvers<number>(), wanted };
         waiting.push(one);
         place = await raceAbort(one.turn.promise, signal, () => {
           // At once: a turn that is given to one who has gone would never be passed on.
@@ -468,9 +468,9 @@ function startThread(): SessionThread {
   const workerData: ThreadData = { ordersSent };
   // It prints nothing. Streams that are joined to this process's own would make Node warn of the eleventh thread.
   const worker = new Worker(WORKER_FILE, { workerData, stdout: true, stderr: true });
-  const exited = deferred();
+  const exited = Promise.withResolvers<void>();
   /** In the order in which the thread does them. */
-  let underWay: readonly Deferred<unknown>[] = [];
+  let underWay: readonly PromiseWithResolvers<unknown>[] = [];
   let failed: unknown;
   let ended = false;
 
@@ -505,7 +505,7 @@ function startThread(): SessionThread {
       if (ended) throw new ThreadDiedError('expected a thread to run in, got one that has ended');
       send({ order, argument }, transferred);
       worker.ref();
-      const replied = deferred<unknown>();
+      const replied = Promise.withResolvers<unknown>();
       underWay = [...underWay, replied];
       return replied.promise as Promise<ReturnType<SessionOrders[typeof order]>>;
     },

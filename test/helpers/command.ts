@@ -143,12 +143,26 @@ export const LOWEST_MAJOR = Number(/^>=(\d+)$/.exec(MANIFEST.engines.node)?.[1])
 export const LOWEST = `${LOWEST_MAJOR}.0.0`;
 export const TOO_LOW = `${LOWEST_MAJOR - 1}.9.0`;
 
+/** What Node 22.15 has brought: to import it by name ends a process on an older one. */
+const WITHOUT_ZSTD = `
+  const zlib = { ...process.getBuiltinModule('zlib') };
+  for (const name in zlib) if (/zstd/i.test(name)) delete zlib[name];
+  globalThis.olderZlib = zlib;
+  const names = Object.keys(zlib).filter((name) => name !== 'default');
+  const source = 'const zlib = globalThis.olderZlib; export default zlib; export const {' + names + '} = zlib;';
+  process.getBuiltinModule('module').registerHooks({
+    resolve: (name, context, next) =>
+      /^(node:)?zlib$/.test(name) && context.conditions.includes('import')
+        ? { url: 'data:text/javascript,' + encodeURIComponent(source), shortCircuit: true }
+        : next(name, context),
+  });`;
+
 /** The environment in which this Node, and npm with it, takes itself for another. */
 export function pretendingToBe(version: string): NodeJS.ProcessEnv {
   const pretend =
     `Object.defineProperty(process,'version',{value:'v${version}'});` +
-    `Object.defineProperty(process.versions,'node',{value:'${version}'})`;
-  return { ...process.env, NODE_OPTIONS: `--import data:text/javascript,${pretend}` };
+    `Object.defineProperty(process.versions,'node',{value:'${version}'});${WITHOUT_ZSTD}`;
+  return { ...process.env, NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(pretend)}` };
 }
 
 /** How a process ended, be it well or not. */

@@ -11,7 +11,6 @@ import { localBucketClient } from '../../cli/local/localServices.ts';
 import { type LocalStack, startLocalStack } from '../../cli/local/localStack.ts';
 import { Batchscore } from '../../client/index.ts';
 import { PRICES } from '../../infra/priceList.ts';
-import { deferred } from '../../lambda/core/concurrency.ts';
 import { JOB_MEMORY_MB, JOB_RANGES } from '../../lambda/core/limits.ts';
 import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { TimeLimit } from '../../lambda/core/record.ts';
@@ -59,7 +58,7 @@ export function memoryStorage(chunkBytes = 7_001): MemoryStorage {
     objects,
     puts,
     readRange: async ({ key, etag }, { start, end }) => input(key, etag).subarray(start, end),
-    readAll: async ({ key, etag }) => inChunks(input(key, etag), chunkBytes),
+    readAll: ({ key, etag }) => inChunks(() => input(key, etag), chunkBytes),
     get: async (key) => objects.get(key)?.toString(),
     async put(key, body) {
       puts.push(key);
@@ -85,7 +84,8 @@ export function memoryStorage(chunkBytes = 7_001): MemoryStorage {
   };
 }
 
-async function* inChunks(bytes: Buffer, size: number): AsyncGenerator<Uint8Array> {
+async function* inChunks(open: () => Buffer, size: number): AsyncGenerator<Uint8Array> {
+  const bytes = open();
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
 }
 
@@ -143,7 +143,7 @@ export async function callScore(event: ScoreEvent, options: JobOptions): Promise
   if (head === undefined) throw new Error('expected a head');
   const maxCharacters = MAX_CHARACTERS_HELD;
   const scoring = createRowScoring({ models, limits, checkPercent: 0, observer: {}, maxCharacters });
-  const reader = openReader(storage, head, event.part, maxLineBytes);
+  const reader = openReader(storage, head, event, maxLineBytes);
   return scorePart(event, { storage, head, scoring, reader }, time());
 }
 
@@ -159,7 +159,8 @@ async function callOrSkip(event: ScoreEvent, options: JobOptions): Promise<Score
   const head = await readHead(options.storage, event.folder);
   if (head === undefined) throw new Error('expected a head');
   const error = { Error: 'Runtime.ExitError', Cause: 'the process ended' };
-  const skip = { ...event, action: 'skip', error, entered: randomUUID() } as const;
+  const { next: _, ...place } = event;
+  const skip = { ...place, action: 'skip', error, entered: randomUUID() } as const;
   // Its first answer is lost.
   await skipPiece(skip, options.storage, head);
   return skipPiece(skip, options.storage, head);
@@ -217,7 +218,7 @@ const ARN = 'arn:aws:states:us-east-1:000000000000:stateMachine:jobs';
 export async function startJobsServer(storage: JobStorage, { waits = false } = {}) {
   const executions = new Map<string, Execution>();
   const started: string[] = [];
-  const begun = deferred();
+  const begun = Promise.withResolvers<void>();
   if (!waits) begun.resolve();
   const actions: Record<string, (body: Record<string, string>) => object> = {
     StartExecution({ name = '', input = '' }) {

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
-import { deferred } from '../../lambda/core/concurrency.ts';
 import { REPOSITORY } from './command.ts';
 import type { Invoked, Invoking } from './handlerEnvironment.ts';
 
@@ -23,12 +22,12 @@ export function startWorkerProcess(variables: Readonly<Record<string, string>>, 
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const lines: string[] = [];
-  let another = deferred();
+  let another = Promise.withResolvers<void>();
   for (const input of [child.stdout, child.stderr]) {
     createInterface({ input }).on('line', (line) => {
       lines.push(line);
       another.resolve();
-      another = deferred();
+      another = Promise.withResolvers<void>();
     });
   }
   const ended = once(child, 'close').then(

@@ -1,5 +1,6 @@
 import { CreateQueueCommand, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
+import { createAnnounce } from '../../lambda/aws/announce.ts';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import { useS3Server } from '../helpers/awsServers.ts';
 import { answersJson, startFront } from '../helpers/frontServer.ts';
@@ -49,6 +50,33 @@ async function callSns(parameters: Readonly<Record<string, string>>): Promise<vo
 
 const byId = (one: { readonly messageId: string }, other: { readonly messageId: string }) =>
   one.messageId < other.messageId ? -1 : 1;
+
+describe('a bus that refuses some events', () => {
+  it('is told of all others, asked once more to take those, and named with what is left', async () => {
+    const told: string[] = [];
+    const bus = await startFront(undefined, ({ body, response }) => {
+      const ids: string[] = JSON.parse(body).Entries.map(({ Detail = '' }) => JSON.parse(Detail).messageId);
+      const isRefused = (id: string) => id === '3' || (id === '4' && !told.includes(id));
+      const Entries = ids.map((id) => (isRefused(id) ? { ErrorCode: 'Busy' } : { EventId: id }));
+      told.push(...ids);
+      response.writeHead(200, { 'content-type': 'application/x-amz-json-1.1' }).end(JSON.stringify({ Entries }));
+    });
+    afterThisTest(bus.stop);
+    const before = { ...process.env };
+    afterThisTest(async () => {
+      process.env = before;
+    });
+    Object.assign(process.env, CREDENTIALS, { AWS_ENDPOINT_URL_EVENTBRIDGE: bus.endpoint });
+    const ids = Array.from({ length: 35 }, (_, index) => String(index));
+    const about = { event: 'dead-letter', queue: 'arn', receives: 5, code: 'DEADLINE', message: '' } as const;
+    const arn = 'arn:aws:events:eu-west-1:123456789012:event-bus/ends';
+
+    await expect(createAnnounce(arn)(ids.map((messageId) => ({ ...about, messageId })))).rejects.toThrow(
+      /expected arn:.* to take 35 events, it refused 1: \["Busy"\]/,
+    );
+    expect(told).toEqual([...ids, '3', '4']);
+  });
+});
 
 describe.each(HOSTS)('%s', (name) => {
   it('tells a bus of each message that goes to the dead letters, once', async () => {

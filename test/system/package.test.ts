@@ -242,12 +242,20 @@ describe('the packed package', () => {
   });
 
   it('runs on the lowest Node that its manifest allows, and refuses an older one', async () => {
-    const asNode = (version: string): Promise<Finished> =>
-      outcomeOf(
-        run(process.execPath, [join(installedBare, 'cli', 'bin.js'), '--help'], { env: pretendingToBe(version) }),
-      );
-    expect(await asNode(LOWEST)).toMatchObject({ code: 0, stderr: '' });
-    expect(await asNode(TOO_LOW)).toEqual(tooOld(TOO_LOW));
+    const asNode = (version: string, ...args: readonly string[]): Promise<Finished> => {
+      const command = [join(installed, 'cli', 'bin.js'), ...args];
+      return outcomeOf(run(process.execPath, command, { cwd: folder, env: pretendingToBe(version) }));
+    };
+    const { stdout: help, ...done } = await asNode(LOWEST, '--help');
+    const names = [...help.matchAll(/^ {2}(\w+) /gm)].map(([, name = '']) => name);
+    const helps = await Promise.all(names.map((name) => asNode(LOWEST, name, '--help')));
+
+    expect(done).toEqual({ code: 0, stderr: '' });
+    expect(helps).toEqual(
+      names.map((name) => ({ code: 0, stderr: '', stdout: expect.stringMatching(`Usage: batchscore ${name} `) })),
+    );
+    expect(names).toHaveLength(9);
+    expect(await asNode(TOO_LOW, '--help')).toEqual(tooOld(TOO_LOW));
   });
 });
 

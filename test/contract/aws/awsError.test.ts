@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { outageKind } from '../../../lambda/aws/awsError.ts';
+import { isCallersFault, outageKind } from '../../../lambda/aws/awsError.ts';
 import { sqsError } from '../../helpers/awsServers.ts';
 
 describe('what an error says of the service that it came from', () => {
@@ -23,9 +23,19 @@ describe('what an error says of the service that it came from', () => {
     ['RequestThrottled', 'client'],
     ['ProvisionedThroughputExceededException', 'client'],
     ['ServiceUnavailable', 'server'],
+    // The SDK has set its clock by the refusal.
+    ['RequestTimeTooSkewed', 'client'],
   ] as const)('%s: it is busy', (name, fault) => {
     expect(outageKind(sqsError(name, fault))).toBe('busy');
   });
+
+  it.each(['Signature expired: 20261124T000000Z is now earlier than', 'Signature not yet current: 20261124T000000Z'])(
+    '%s: its clock is another, which the SDK knows by now',
+    (message) => {
+      const error = Object.assign(sqsError('InvalidSignatureException', 'client'), { message });
+      expect([isCallersFault(error), outageKind(error)]).toEqual([false, 'busy']);
+    },
+  );
 
   it.each(['ECONNREFUSED', 'ENOTFOUND', 'ECONNRESET'])('%s: it does not answer', (code) => {
     expect(outageKind(Object.assign(new Error(code), { code }))).toBe('busy');

@@ -1,12 +1,16 @@
+import { setTimeout } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { HeadObjectCommand } from '@aws-sdk/client-s3';
 import { describe, expect, it } from '@jest/globals';
 import { createJobStorage } from '../../../lambda/aws/jobStorage.ts';
-import type { JobInput } from '../../../lambda/jobs/jobTypes.ts';
+import type { JobHead, JobInput } from '../../../lambda/jobs/jobTypes.ts';
+import { openText } from '../../../lambda/jobs/textRows.ts';
 import { useS3Server } from '../../helpers/awsServers.ts';
-import type { Step } from '../../helpers/frontServer.ts';
+import { hangsUp, type Step } from '../../helpers/frontServer.ts';
 
 const server = useS3Server();
 const RETRY = { baseMs: 1 };
+const MIB = 1024 * 1024;
 /** A pause that no test waits for: it would run into jest's time limit. */
 const IN_AN_HOUR = { baseMs: 3_600_000, capMs: 3_600_000, random: () => 1 };
 
@@ -24,9 +28,34 @@ describe('the storage of jobs', () => {
     await server.put(bucket, 'in/a.jsonl', 'one\ntwo\n');
     const input = await inputIn(bucket, 'in/a.jsonl');
     expect(Buffer.from(await storage.readRange(input, { start: 3, end: 8 })).toString()).toBe('\ntwo\n');
-    const chunks: Uint8Array[] = [];
-    for await (const chunk of await storage.readAll(input)) chunks.push(chunk);
+    const chunks = await Array.fromAsync(storage.readAll(input));
     expect(Buffer.concat(chunks).toString()).toBe('one\ntwo\n');
+  });
+
+  it('reads all of a compressed object, however long a piece of it takes in between, and through what fails', async () => {
+    const bucket = await server.bucket();
+    const lines = Array.from({ length: 10 }, (_, index) => `{"id":"${index}${'x'.repeat(MIB)}"}\n`);
+    await server.put(bucket, 'in/a.jsonl.gz', gzipSync(lines.join(''), { level: 0 }));
+    const input = await inputIn(bucket, 'in/a.jsonl.gz');
+    const front = await server.front(undefined, hangsUp);
+    const patience = { connectMs: 3_000, answerMs: 300 };
+    const storage = createJobStorage({ s3: server.client(front, patience), bucket, retry: RETRY });
+    const head: JobHead = {
+      ...{ ...input, job: 'job', model: 'line', version: '1', parts: 1, keep: [], plannedAt: '' },
+      ...{ format: 'jsonl', compression: 'gzip', partBytes: 6 * MIB, pieceBytes: MIB },
+    };
+    const reader = openText(storage, head, { part: 0, start: 0 }, 2 * MIB);
+    const read: string[] = [];
+    for (let piece = 0; ; piece++) {
+      const rows = await reader.read(piece, () => true);
+      for (const { text } of rows?.take(100) ?? []) read.push(`${text}\n`);
+      if (rows?.isLast !== false) break;
+      if (piece === 0) await setTimeout(3 * patience.answerMs);
+    }
+    reader.close();
+    expect(read.map((line) => line.length)).toEqual(lines.map((line) => line.length));
+    expect(read).toEqual(lines);
+    expect(new Set(front.requests.map(({ headers }) => headers['if-match']))).toEqual(new Set([input.etag]));
   });
 
   it('refuses to read another version, or none', async () => {
@@ -36,7 +65,7 @@ describe('the storage of jobs', () => {
     const input = await inputIn(bucket, 'in/a.jsonl');
     await server.put(bucket, 'in/a.jsonl', 'two\n');
     await expect(storage.readRange(input, { start: 0, end: 1 })).rejects.toMatchObject({ name: 'INPUT_CHANGED' });
-    await expect(storage.readAll(input)).rejects.toMatchObject({ name: 'INPUT_CHANGED' });
+    await expect(Array.fromAsync(storage.readAll(input))).rejects.toMatchObject({ name: 'INPUT_CHANGED' });
     const gone = { ...input, key: 'in/b.jsonl' };
     await expect(storage.readRange(gone, { start: 0, end: 1 })).rejects.toMatchObject({ name: 'INPUT_NOT_FOUND' });
   });

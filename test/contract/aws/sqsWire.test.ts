@@ -318,24 +318,28 @@ describe('an error of SQS', () => {
     expect([isCallersFault(ours), outageKind(ours)]).toEqual([isCallersFault(theirs), outageKind(theirs)]);
   });
 
-  it('because the clock of this machine is wrong sets it right for the next call, and is worth one', async () => {
+  it('because the clock of this machine is wrong, or is set right again, sets it for the next call, and is worth one', async () => {
     const hour = 3_600_000;
-    const late: Step = ({ response }) => {
-      response.writeHead(403, { date: new Date(Date.now() + hour).toUTCString() });
-      response.end(JSON.stringify({ __type: 'com.amazonaws.sqs#InvalidSignatureException', message: 'expired' }));
-    };
-    const front = await frontOf(late, ANSWERED);
+    const skewed =
+      (aheadMs: number): Step =>
+      ({ response }) => {
+        response.writeHead(403, { date: new Date(Date.now() + aheadMs).toUTCString() });
+        response.end(JSON.stringify({ __type: 'com.amazonaws.sqs#InvalidSignatureException', message: 'refused' }));
+      };
+    const front = await frontOf(skewed(hour), skewed(0), ANSWERED);
     const wire = wireTo(front);
 
-    const error = await errorOf(wire.send(SEND));
-    expect(isCallersFault(error)).toBe(false);
+    for (const what of ['is wrong', 'is right again']) {
+      expect([what, isCallersFault(await errorOf(wire.send(SEND)))]).toEqual([what, false]);
+    }
     await wire.send(SEND);
 
-    const [first = 0, second = 0] = front.requests.map(({ headers }) => {
+    const aheadMs = front.requests.map(({ headers }) => {
       const [, day, time] = /^(\d{8})T(\d{6})Z$/.exec(String(headers['x-amz-date'])) ?? [];
-      return Date.parse(`${day?.replace(/(....)(..)/, '$1-$2-')}T${time?.replace(/(..)(..)/, '$1:$2:')}Z`);
+      const signedAt = Date.parse(`${day?.replace(/(....)(..)/, '$1-$2-')}T${time?.replace(/(..)(..)/, '$1:$2:')}Z`);
+      return signedAt - Date.now();
     });
-    expect(second - first).toBeGreaterThan(hour - 5_000);
+    expect(aheadMs.map((ms) => ms > hour / 2)).toEqual([false, true, false]);
   });
 });
 
@@ -418,5 +422,18 @@ describe('the time of a call', () => {
     expect((await errorOf(wire.send(RECEIVE, { abortSignal: aborting.signal }))).name).toBe('AbortError');
     await wire.send(RECEIVE, { abortSignal: NEVER });
     expect(front.requests).toHaveLength(2);
+  });
+
+  it('ends with its signal while it waits for credentials, and asks nothing of SQS', async () => {
+    const front = await frontOf();
+    const aborting = new AbortController();
+    const credentials = async () => {
+      aborting.abort();
+      return CREDENTIALS;
+    };
+    const wire = wireTo(front, { credentials });
+
+    expect((await errorOf(wire.send(RECEIVE, { abortSignal: aborting.signal }))).name).toBe('AbortError');
+    expect(front.requests).toHaveLength(0);
   });
 });

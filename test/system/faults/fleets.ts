@@ -1,7 +1,6 @@
 import type { SQSEvent } from 'aws-lambda';
 import { startEventSourceMapping } from '../../../cli/local/localMapping.ts';
 import { createSqsClient, HOST_PATIENCE } from '../../../lambda/aws/sqsWire.ts';
-import { deferred } from '../../../lambda/core/concurrency.ts';
 import { startHandler, startWorkerProcess } from '../../helpers/processes.ts';
 import { nameOf } from '../../helpers/strictSqs.ts';
 
@@ -121,13 +120,13 @@ export async function startFunctions(variables: Variables, queueUrl: string, lim
   });
   const all = new Set<Environment>();
   const idle: Environment[] = [];
-  let wakeOne = deferred();
+  let wakeOne = Promise.withResolvers<void>();
   let isStopped = false;
   const offer = (mine: Environment): void => {
     if (!all.has(mine)) return;
     idle.push(mine);
     wakeOne.resolve();
-    wakeOne = deferred();
+    wakeOne = Promise.withResolvers<void>();
   };
   const start = async (): Promise<void> => {
     const mine = await startHandler(variables, { cleanUp: endAtExit });

@@ -4,7 +4,6 @@ import { fileEvent } from '../../../cli/local/localJobs.ts';
 import { type Ended, startLocalStates } from '../../../cli/local/localStates.ts';
 import { jobDefinition } from '../../../infra/jobs/jobDefinition.ts';
 import { createJobStorage } from '../../../lambda/aws/jobStorage.ts';
-import { deferred } from '../../../lambda/core/concurrency.ts';
 import { JOB_PREFIXES } from '../../../lambda/core/limits.ts';
 import { startHandler } from '../../helpers/processes.ts';
 import { type Account, emptyAccount } from './account.ts';
@@ -31,7 +30,7 @@ interface JobOptions {
 
 /** Puts a file, and has the functions score it, both as processes; the one that scores is killed once. Each row has its result. */
 export async function runJob({ rows, name, variables, models, s3, say }: JobOptions): Promise<Account> {
-  const ended = deferred<Ended>();
+  const ended = Promise.withResolvers<Ended>();
   const storage = createJobStorage({ s3, bucket: JOB_BUCKET });
   const environments = new Map<string, ReturnType<typeof startHandler>>();
   let calls = 0;

@@ -1,7 +1,9 @@
+import { ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { isFailure } from '../../../lambda/core/failure.ts';
 import type { Model } from '../../../lambda/core/model.ts';
 import { startWorker, type Worker, type WorkerSettings } from '../../../lambda/hosts/consumer.ts';
+import type { Quarantine } from '../../../lambda/hosts/quarantine.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { composed, recordingTelemetry } from '../../helpers/handler.ts';
 import { LOOKUP, lookup, until } from '../../helpers/hosts.ts';
@@ -76,4 +78,39 @@ describe('a worker', () => {
       expect(atTheSameTime).toBe(expected);
     },
   );
+
+  it('has what came for the third time, and is scored apart, wait for no others: first-timers wait for it', async () => {
+    const sqs = server.client();
+    const [requestQueueUrl, resultQueueUrl] = [server.queue(), server.queue()];
+    const composition = await composed({ sqs, requestQueueUrl, resultQueueUrl }, recordingTelemetry(), {
+      models: LOOKUP,
+    });
+    server.send(requestQueueUrl, [lookup(0)]);
+    const receive = { QueueUrl: requestQueueUrl, VisibilityTimeout: 0, WaitTimeSeconds: 1 };
+    for (let times = 0; times < 2; times++) await sqs.send(new ReceiveMessageCommand(receive));
+    const scoring = {
+      ...composition.scoring,
+      // As where there is no memory for another process.
+      quarantine: {
+        isOpen: () => true,
+        isBroken: () => false,
+        score: (bodies, _time, _sink, inHost) => inHost([...bodies.keys()]),
+      } satisfies Quarantine,
+    };
+    // These fill a batch.
+    server.send(
+      requestQueueUrl,
+      Array.from({ length: 9 }, (_, index) => lookup(index)),
+    );
+
+    worker = startWorker({
+      settings: { ...settingsFor(requestQueueUrl), batchSize: 9, windowMs: 3_600_000 },
+      composition: { ...composition, scoring },
+      sqs,
+      onProblem: () => {},
+      onOutage: () => {},
+      onStuck: () => {},
+    });
+    await until(() => server.counts(resultQueueUrl).ready === 10);
+  });
 });

@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { runScript } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
 import { HOSTS, type Host, lookup, until, useHosts } from '../../helpers/hosts.ts';
 import { lookupModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
@@ -33,7 +34,29 @@ const MODELS = {
     if (index < -3 && isFirst('killed')) process.kill(process.pid, 'SIGKILL');
     return [{ name: 'index', datatype: 'INT64', shape: [1], data: [index < 0 ? 0 : index] }];
   }`,
+  'sleeper/1/model.onnx': lookupModel(),
+  'sleeper/config.json': { transform: 'transform.mjs' },
+  // A process of its own never opens it; elsewhere all but the first message are answered.
+  'sleeper/transform.mjs': `import { writeFileSync } from 'node:fs';
+
+  if (process.argv[1].includes('quarantineChild')) {
+    writeFileSync(process.env.SIGNS + '/opening', '');
+    await new Promise(() => {});
+  }
+  let isFirst = true;
+  export function decode({ index }) {
+    if (isFirst) {
+      isFirst = false;
+      throw Object.assign(new Error('not yet'), { retryable: true });
+    }
+    return [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }];
+  }`,
 };
+/** A minute has passed as soon as there is a file. */
+const MINUTE = `
+  const now = performance.now.bind(performance);
+  const { existsSync } = process.getBuiltinModule('fs');
+  performance.now = () => now() + (existsSync(process.env.SIGNS + '/minute') ? 61_000 : 0);`;
 const hosts = useHosts(2);
 
 function killer(index: number): string {
@@ -54,6 +77,7 @@ function childrenOf({ requests }: Host): string[] {
 }
 
 describe.each(HOSTS)('the quarantine of %s', (name) => {
+  const inFolder = useFolder();
   it('starts no process for messages that come for the first time', async () => {
     const host = await hosts.start(name, { models: MODELS });
     const ids = host.send([lookup(0), killer(1)]);
@@ -82,6 +106,22 @@ describe.each(HOSTS)('the quarantine of %s', (name) => {
     await host.become('deleted', ids);
 
     expect(await host.answers(ids)).toMatchObject([{ outputs: [{ data: [10] }] }]);
+  });
+
+  it('is given up where it hangs while it opens its model: the host scores then', async () => {
+    const environment = {
+      SIGNS: inFolder(''),
+      NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(MINUTE)}`,
+      BATCHSCORE_DEADLINE_MARGIN_MS: '500',
+    };
+    const host = await hosts.start(name, { models: MODELS, environment, timeoutSeconds: 3 });
+    const ids = host.send([JSON.stringify({ model_name: 'sleeper', index: 0 })]);
+    await until(() => existsSync(inFolder('opening')));
+    writeFileSync(inFolder('minute'), '');
+    await host.become('deleted', ids);
+
+    expect(await host.answers(ids)).toMatchObject([{ outputs: [{ data: [10] }] }]);
+    expect(await host.says('to open the model within 60 s, it did not')).toBeDefined();
   });
 
   it('ends with a host that is killed while the main thread of its process hangs', async () => {

@@ -1,6 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../lambda/core/model.ts';
-import { FOLDER, jobOf, type MemoryStorage, manifestIn, ProcessEnded, planOf, runJob } from '../../helpers/jobs.ts';
+import { planKey, readParts } from '../../../lambda/jobs/jobObjects.ts';
+import {
+  callScore,
+  FOLDER,
+  jobOf,
+  type MemoryStorage,
+  manifestIn,
+  ProcessEnded,
+  planOf,
+  runJob,
+} from '../../helpers/jobs.ts';
 import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
 
 const ROWS = 400;
@@ -67,12 +77,36 @@ describe('a piece that ends the process', () => {
     expect(manifestIn(job.storage)).toMatchObject({ rows: ROWS, errors: {}, failedParts: [] });
   });
 
+  it('takes no blame for the next one: that is read once this one has its report', async () => {
+    const job = jobOf('in/rows.jsonl', CONTENT, { partBytes: 4_000, pieceBytes: 1_000 });
+    await planOf(job);
+    const [part] = await readParts(job.storage, planKey(FOLDER, 1));
+    if (part === undefined) throw new Error('expected a part');
+    const happened: string[] = [];
+    const storage: MemoryStorage = {
+      ...job.storage,
+      readRange(input, span) {
+        happened.push(`read ${Math.ceil(span.start / 1_000)}`);
+        return job.storage.readRange(input, span);
+      },
+      async put(key, body) {
+        await job.storage.put(key, body);
+        happened.push(key.replace(`${FOLDER}reports/000000-000`, ''));
+      },
+    };
+    const next = { piece: 1, isSuspect: true } as const;
+    await callScore({ action: 'score', bucket: 'bucket', folder: FOLDER, part, next }, { ...job, storage });
+
+    expect(happened.slice(0, 3)).toEqual(['read 1', '1.json', 'read 2']);
+  });
+
   it('has a second chance in a job that is started anew, of which Step Functions has forgotten the name', async () => {
     const job = deadlyJob(217);
     await runJob(job);
+    await planOf({ ...job, run: 2 });
     await job.storage.put(`${FOLDER}cancelled`, '');
     await planOf(job);
-    const left = [...job.storage.objects.keys()].filter((key) => /cancelled|failed|suspects|manifest/.test(key));
+    const left = [...job.storage.objects.keys()].filter((key) => /cancelled|failed|suspects|manifest|resume/.test(key));
     expect(left).toEqual([]);
     job.mend();
     expect(await runJob(job)).toHaveLength(ROWS);

@@ -115,15 +115,20 @@ describe('the functions of jobs', () => {
     const storage = memoryStorage();
     const { call, control, executions, told } = setUp(storage);
     const input = JSON.stringify(start(storage));
-    const tellOf = async (execution: EndedExecution) => {
+    const tellOf = async (execution: EndedExecution, ended = execution.status ?? '') => {
       executions.set('arn', { input, ...execution });
-      await control({ detail: { executionArn: 'arn' } });
+      await control({ detail: { executionArn: 'arn', status: ended } });
     };
     const places = { event: 'job-ended', job: 'job', input: 's3://bucket/in/a.jsonl', output: `s3://bucket/${FOLDER}` };
     await tellOf({ status: 'TIMED_OUT' });
     await call({ action: 'plan', start: start(storage) });
     const output = { job: 'job', rows: 3, errors: { INVALID_DATA: 1 }, reasons: {}, failedParts: 1, manifest: 'm' };
+    // What Step Functions describes may be older than what it has told: Lambda makes the call again.
+    for (const behind of [{}, { status: 'RUNNING' }, { status: 'SUCCEEDED' }]) {
+      await expect(tellOf(behind, 'SUCCEEDED')).rejects.toThrow(/expected .* of an execution that has ended, got/);
+    }
     await tellOf({ status: 'SUCCEEDED', output: JSON.stringify(output) });
+    await expect(tellOf({ status: 'RUNNING' }, 'FAILED')).rejects.toThrow(/got RUNNING/);
     await tellOf({ status: 'FAILED', error: 'INPUT_CHANGED', cause: 'another lies there' });
     await tellOf({ status: 'ABORTED' });
     const known = { ...places, model: 'line', version: '1' };

@@ -49,7 +49,7 @@ async function rowsIn(key: string, content: Buffer, cut: Cut, asked: Spec = {}) 
   if (head === undefined) throw new Error('expected a plan');
   const rows: PieceRow[] = [];
   for (const part of await readParts(storage, planKey)) {
-    let reader = openReader(storage, head, part, MAX_LINE_BYTES);
+    let reader = openReader(storage, head, { part }, MAX_LINE_BYTES);
     for (let piece = 0; ; piece++) {
       const read = await reader.read(piece, () => true);
       if (read === undefined) break;
@@ -60,7 +60,7 @@ async function rowsIn(key: string, content: Buffer, cut: Cut, asked: Spec = {}) 
       }
       if (!cut.reopens) continue;
       reader.close();
-      reader = openReader(storage, head, part, MAX_LINE_BYTES);
+      reader = openReader(storage, head, { part }, MAX_LINE_BYTES);
     }
     reader.close();
   }

@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { deferred } from '../../../lambda/core/concurrency.ts';
 import { createTurns } from '../../../lambda/onnx/session.ts';
 
 describe('turns', () => {
   it('come at several places at the same time, the first that is free', async () => {
     const turns = createTurns(2);
-    const [first, second] = [deferred<string>(), deferred<string>()];
+    const [first, second] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
     const places: number[] = [];
     const take = (work: Promise<string>, wanted?: number) =>
       turns.take(
@@ -43,7 +42,7 @@ describe('turns', () => {
     const turns = createTurns();
     const controller = new AbortController();
     const { signal } = controller;
-    const held = deferred<never>();
+    const held = Promise.withResolvers<never>();
     signal.addEventListener('abort', () => held.reject(new Error('given up')));
     const first = turns.take(() => held.promise, signal);
     const withdrawn = turns.take(async () => 'started', signal);

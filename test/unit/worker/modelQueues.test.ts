@@ -14,15 +14,16 @@ interface Dispatched {
 const LIMITS = { batchSize: 3, batchBytes: 1_000, windowMs: 100 };
 
 /** Lanes by the first letter of the body. */
-function gathering(options: Partial<ModelQueuesOptions> = {}) {
+function gathering({
+  limits = {},
+  ...options
+}: Partial<ModelQueuesOptions> & { limits?: Partial<typeof LIMITS> } = {}) {
   const clock = createManualClock();
   const dispatched: Dispatched[] = [];
-  const { limits = LIMITS } = options;
   const modelQueues = createModelQueues({
     names: ['a', 'b'],
     queueOf: ({ body }) => body[0] as string,
-    limits,
-    limitOf: () => limits.batchSize,
+    limitsOf: () => ({ ...LIMITS, ...limits }),
     depthOf: () => 1,
     keepsTogether: false,
     clock,
@@ -59,7 +60,7 @@ describe('queues', () => {
   });
 
   it('dispatch a lone record at once where there is no window', () => {
-    const { modelQueues, bodies } = gathering({ limits: { ...LIMITS, windowMs: 0 } });
+    const { modelQueues, bodies } = gathering({ limits: { windowMs: 0 } });
 
     modelQueues.add(records('a1'));
 
@@ -67,7 +68,7 @@ describe('queues', () => {
   });
 
   it('keep what comes while the pipe is full for one batch, which goes as soon as there is room', async () => {
-    const { modelQueues, dispatched, bodies } = gathering({ limits: { ...LIMITS, windowMs: 0 } });
+    const { modelQueues, dispatched, bodies } = gathering({ limits: { windowMs: 0 } });
 
     modelQueues.add(records('a1'));
     modelQueues.add(records('a2'));
@@ -79,7 +80,7 @@ describe('queues', () => {
   });
 
   it('have as many batches of one queue under way as the pipe is deep, and those of others beside them', () => {
-    const { modelQueues, dispatched } = gathering({ depthOf: () => 2, limits: { ...LIMITS, batchSize: 1 } });
+    const { modelQueues, dispatched } = gathering({ depthOf: () => 2, limits: { batchSize: 1 } });
 
     modelQueues.add(records('a1', 'a2', 'a3', 'b1'));
 
@@ -103,7 +104,7 @@ describe('queues', () => {
   });
 
   it('give a batch as many records as the pace of its queue allows', () => {
-    const { modelQueues, bodies } = gathering({ depthOf: () => 3, limitOf: () => 2 });
+    const { modelQueues, bodies } = gathering({ depthOf: () => 3, limits: { batchSize: 2 } });
 
     modelQueues.add(records('a1', 'a2', 'a3', 'a4', 'a5'));
 
@@ -137,7 +138,7 @@ describe('queues', () => {
   });
 
   it('forget with a record all others of its message group, and say which', () => {
-    const { modelQueues } = gathering({ limits: { ...LIMITS, batchSize: 4 } });
+    const { modelQueues } = gathering({ limits: { batchSize: 4 } });
     const [first, other, second] = fifoRecords([
       ['one', 'a1'],
       ['other', 'a2'],
@@ -150,7 +151,7 @@ describe('queues', () => {
   });
 
   it('are idle once nothing is being scored', async () => {
-    const { modelQueues, dispatched } = gathering({ limits: { ...LIMITS, windowMs: 0 } });
+    const { modelQueues, dispatched } = gathering({ limits: { windowMs: 0 } });
     let idle = 0;
 
     await modelQueues.idle();

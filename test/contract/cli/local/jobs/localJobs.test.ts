@@ -105,6 +105,16 @@ describe('a file that is put and then submitted', () => {
     expect(await stack.client.jobs.submit(uriOf(key), COLUMNS)).toMatchObject({ job, isNew: false });
   });
 
+  it('has the separator that its name tells, said or not', async () => {
+    await stack.put('jobs/in/tsv/_job.json', JSON.stringify({ inputs: { image: ['p0..p63'] }, keep: ['id'] }));
+    const key = 'jobs/in/tsv/rows.tsv';
+    await stack.put(key, CSV.replaceAll(',', '\t'));
+    const { id: job } = await jobOf(key);
+    for (const options of [COLUMNS, { model: 'digits' }, { model: 'digits', separator: '\t' }]) {
+      expect(await stack.client.jobs.submit(uriOf(key), options)).toMatchObject({ job, isNew: false });
+    }
+  });
+
   it('is scored as it is asked for where the job that it started could not be planned', async () => {
     const key = 'jobs/in/bare.csv';
     await stack.put(key, CSV);
