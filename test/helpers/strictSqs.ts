@@ -174,9 +174,10 @@ export async function startStrictSqs(pace: number | ((seconds: number) => number
         .map(({ messageId, body, group, attributes, sentAt, receives, fate, ownReceives }) => {
           return { messageId, body, group, attributes, sentAt, receives, fate, ownReceives };
         }),
-    /** Ends the visibility timeout of all that is in flight, as time does once its host has gone. */
+    /** Ends open polls, and the visibility timeout of all that is in flight, as time does once its host has gone. */
     expire(name: string): void {
-      const { messages, hide } = queueOf(name);
+      const { messages, hide, endPolls } = queueOf(name);
+      endPolls();
       for (const message of messages) if (message.fate === 'in flight') hide(message, 0);
     },
     /** Polls that wait for a message, those included whose client has gone. */
@@ -278,6 +279,8 @@ interface Queue {
   /** In flight for so many seconds from now, or visible at 0. */
   hide(message: Message, seconds: number): void;
   openPolls(): number;
+  /** They are answered with nothing. */
+  endPolls(): void;
   close(): void;
 }
 
@@ -296,7 +299,11 @@ function openQueue(
   const ready: Message[] = [];
   let over = 0;
   const inFlight = new Map<string, Message>();
-  const polls: { readonly serve: () => boolean; readonly refuse: (error: Error) => void }[] = [];
+  const polls: {
+    readonly serve: () => boolean;
+    readonly end: () => void;
+    readonly refuse: (error: Error) => void;
+  }[] = [];
   const isFifo = name.endsWith('.fifo');
 
   const show = (message: Message): void => {
@@ -370,6 +377,7 @@ function openQueue(
           if (taken.length > 0) resolve(taken);
           return taken.length > 0;
         },
+        end: () => resolve([]),
         refuse: reject,
       };
       polls.push(poll);
@@ -390,6 +398,9 @@ function openQueue(
     },
     hide,
     openPolls: () => polls.length,
+    endPolls() {
+      for (const { end } of polls.splice(0)) end();
+    },
     close() {
       for (const { timer } of messages) clearTimeout(timer);
       for (const { refuse } of polls.splice(0)) refuse(new Refused(FAULTS.missing));

@@ -30,7 +30,7 @@ describe('2. A message can only fail itself', () => {
       async (_, culprit, neighbour) => {
         // Too little to hold a model twice.
         const environment = { BATCHSCORE_DEADLINE_MARGIN_MS: '500', AWS_LAMBDA_FUNCTION_MEMORY_SIZE: '200' };
-        const host = await hosts.start(name, { models: MODELS, timeoutSeconds: 6, environment });
+        const host = await hosts.start(name, { models: MODELS, timeoutSeconds: 4, environment });
         const neighbours = Array.from({ length: 20 }, (__, index) => neighbour(index));
         const [bad = '', ...good] = host.send([culprit, ...neighbours, ...[0, 1, 2].map(lookup)]);
         await host.become('dead', [bad]);
