@@ -27,7 +27,7 @@ batchscore, of its handler with rows alone and of a bare session with rows alone
 lone message; and, where the models gain by batches, the limit of the machine and batchscore warmed up. The scenario
 hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed, and with features that are
 looked up in a table, all of an event together and each alone. A figure that misses its
-target is bold, with the target beside it. It takes some four minutes; run it while nothing else does.
+target is bold, with the target beside it. It takes some six minutes; run it while nothing else does.
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
   --quick           one round in place of ${ROUNDS.full}: a third of the time, and more noise
