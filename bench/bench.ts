@@ -15,7 +15,7 @@ const MAX_MESSAGES = 100_000;
 const MAX_ROUNDS = 1_000;
 const ROUNDS = { full: 3, quick: 1 };
 /** Turns of hops are short, so there are more by default. */
-const HOP_ROUNDS = { full: 5, quick: 3 };
+const HOP_ROUNDS = { full: 9, quick: 3 };
 const HOP_REQUESTS = 1_000;
 /** What Lambda hands over at most. */
 const MAX_HOP_REQUESTS = 10_000;
