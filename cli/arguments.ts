@@ -180,8 +180,15 @@ export function columnSpec({
       `--missing: expected what an empty cell becomes, nan, a number, true or false, got '${missing}'`,
     );
   }
+  const columns = inputs?.map(inputOf) ?? [];
+  const [twice] = columns.map(([name]) => name).filter((name, at, all) => all.indexOf(name) !== at);
+  if (twice !== undefined) {
+    throw new UsageError(
+      `--inputs: expected each input once, got ${twice} twice; name its columns in one ${twice}=A,B`,
+    );
+  }
   return {
-    ...(inputs !== undefined && { inputs: Object.fromEntries(inputs.map(inputOf)) }),
+    ...(inputs !== undefined && { inputs: Object.fromEntries(columns) }),
     ...(keep !== undefined && { keep: columnsOf('--keep', keep) }),
     ...(separator !== undefined && { separator: separatorOf(separator) }),
     ...(missing !== undefined && { missing }),

@@ -136,7 +136,8 @@ async function submitJob(args: readonly string[], telling: Telling): Promise<num
     const outputPrefix = options.out === undefined ? {} : { outputPrefix: prefixIn(bucket, options.out) };
     const submitted = await client.jobs.submit(uri, { ...spec, ...calls, ...outputPrefix, again });
     const { job, isNew, folder } = submitted;
-    const stands = isNew || options.wait ? '' : `; ${describe(await client.jobs.status(job))}`;
+    const before = isNew || options.wait ? undefined : await client.jobs.status(job);
+    const stands = before === undefined ? '' : `; ${describe(before)}`;
     const was = isNew ? 'is submitted' : 'was submitted before';
     const tell = (): void =>
       print(
@@ -146,7 +147,7 @@ async function submitJob(args: readonly string[], telling: Telling): Promise<num
       );
     if (options.wait) return await waitAndReport(client, job, options.json, telling, options.json ? undefined : tell);
     tell();
-    return 0;
+    return before === undefined || before.state === 'running' ? 0 : exitCodeOf(before);
   } finally {
     await close();
   }
@@ -315,6 +316,7 @@ async function fetchResults(args: readonly string[]): Promise<number> {
   const { signal, exitCode, finished } = listenForInterruption('nothing', () => {});
   try {
     const status = await client.jobs.status(job);
+    if (status.state !== 'done') throw new Error(`${describe(status)}; what is done can be fetched`);
     const lines = client.jobs.results(job);
     const results = format === 'jsonl' ? lines : tableOf(lines, format, await headOf({ s3, bucket }, status));
     await writeWhole(out, results, signal);
@@ -332,8 +334,7 @@ async function fetchResults(args: readonly string[]): Promise<number> {
 /** What its plan found out. @throws UsageError where its rows have no columns */
 async function headOf(where: { readonly s3: S3Client; readonly bucket: string }, { job, output }: JobStatus) {
   const head = await readHead(createJobStorage(where), output.slice(`s3://${where.bucket}/`.length));
-  if (head === undefined) throw new Error(`job ${job}: expected it to be done, it is not planned yet; wait`);
-  if (head.outputs === undefined || (head.inputs ?? head.objects) === undefined) {
+  if (head?.outputs === undefined || (head.inputs ?? head.objects) === undefined) {
     throw new UsageError(
       `--format: expected jsonl for ${job}, whose rows are requests: a table needs rows with columns`,
     );

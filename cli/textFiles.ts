@@ -31,12 +31,14 @@ export async function openOutput(path: string, flags: 'a' | 'w'): Promise<FileHa
  * Writes a file that has its name once it is whole: what lay there is left as it was where that fails. A pipe or a
  * device is written as it comes.
  *
+ * @param isWhole asked at the end: what is not stays at `unfinishedPath`
  * @throws Error saying why it cannot be written
  */
 export async function writeWhole(
   path: string,
   chunks: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>,
   signal?: AbortSignal,
+  isWhole: () => boolean = () => true,
 ): Promise<void> {
   const there = await stat(path).catch(() => undefined);
   if (there !== undefined && !there.isFile()) {
@@ -46,7 +48,7 @@ export async function writeWhole(
   const file = (await openOutput(unfinished, 'w')).createWriteStream();
   try {
     await pipelineDone(chunks, file, { signal });
-    await rename(unfinished, await targetOf(path));
+    if (isWhole()) await rename(unfinished, await targetOf(path));
   } catch (error) {
     await rm(unfinished, { force: true });
     throw error;

@@ -10,7 +10,7 @@ import { encodeData } from '../../lambda/core/encode.ts';
 import { plural } from '../../lambda/core/failure.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
-import { refuseFolder, refuseMissingFolder } from '../textFiles.ts';
+import { refuseFolder, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import { connectToCollect, connectToSubmit, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
 import { openLineFile, readIds } from './lineFile.ts';
 
@@ -48,6 +48,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const messageIds = (await readIds(idsPath)).map(({ messageId }) => messageId);
   await refuseMissingFolder(options.out);
   await refuseFolder(options.out);
+  await refuseOverwriting('--out', options.out, [idsPath]);
 
   const { client, close } = await connectToCollect(options);
   const results = await openResultsFile(options.out);

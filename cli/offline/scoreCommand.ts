@@ -121,14 +121,17 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
       ? JSON.stringify({ ...scoring.summary, seconds })
       : summaryText(scoring.summary, seconds, format === 'npy' || format === 'parquet' ? 'row' : 'line');
     (options.out === undefined ? streams.stderr : streams.stdout).write(`${summary}\n`);
-    if (exitCode !== undefined) streams.stderr.write('stopped; run again, it begins with the first line\n');
+    if (exitCode !== undefined) {
+      const where = options.out === undefined ? '' : ` what was scored is in ${await unfinishedPath(options.out)};`;
+      streams.stderr.write(`stopped;${where} run again, it begins with the first line\n`);
+    }
     return exitCode ?? (scoring.summary.scored === scoring.summary.lines ? 0 : SOME_LINES_FAILED);
   } finally {
     await models.close();
   }
 }
 
-/** @returns the exit code where SIGINT or SIGTERM stopped it; what was scored by then is written */
+/** @returns the exit code where SIGINT or SIGTERM stopped it; what was scored by then is kept, beside `out` */
 async function scoreAll(
   input: InputFile,
   options: RowOptions,
@@ -153,7 +156,9 @@ async function scoreAll(
     // A file that cannot be read leaves what lies at --out as it is.
     const first = await chunks.next();
     const all = startingWith([file.head, first.value ?? ''], chunks);
-    await (out === undefined ? pipeline(all, stdout, { end: false }) : writeWhole(out, all));
+    await (out === undefined
+      ? pipeline(all, stdout, { end: false })
+      : writeWhole(out, all, undefined, () => !signal.aborted));
   } finally {
     bar.stop();
     finished();

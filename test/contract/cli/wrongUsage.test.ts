@@ -70,6 +70,8 @@ describe('wrong usage', () => {
     ['score digits @customers.txt', 1, ['--format csv']],
     ['score digits @rows.jsonl', 1, ['--inputs image=', 'did you mean "imag"?']],
     ['score digits @rows.jsonl --inputs image=imag --keep customer', 1, ['keep', 'did you mean "customer_id"?']],
+    ['score digits @customers.csv --inputs image=a --inputs image=b', 2, ['--inputs', 'image twice', 'image=A,B']],
+    ['collect @sent.jsonl.ids --out @sent.jsonl.ids --stack @stopped.json', 2, ['--out', 'another file']],
     [`score models/digit ${REQUESTS}`, 1, ['did you mean models/digits?']],
     [`score digit ${REQUESTS}`, 1, ['did you mean digits?']],
     ['inspect models/digits/1/modle.onnx', 1, ['did you mean models/digits/1/model.onnx?']],

@@ -152,6 +152,7 @@ describe('in a terminal', () => {
     it('stops at Ctrl-C, and says that it begins again', async () => {
       const model = await putModel(inFolder(), 'turning', turningModel());
       writeLines('in.jsonl', 100, () => request(200_000));
+      writeLines('out.jsonl', 1, () => 'of before');
       const options = ['--batch-size', '1', '--out', inFolder('out.jsonl')];
       const { shows, press, ended, output } = start(['score', model, inFolder('in.jsonl'), ...options]);
       await shows(/scoring .* 100 %/);
@@ -159,8 +160,11 @@ describe('in a terminal', () => {
       expect(await ended()).toBe(130);
       const scored = Number(/(\d+) lines in .* scored/.exec(output())?.[1]);
       expect(scored).toBeLessThan(100);
-      expect(linesOf('out.jsonl')).toHaveLength(scored);
-      expect(output()).toContain('stopped; run again, it begins with the first line');
+      expect(linesOf('out.jsonl.part')).toHaveLength(scored);
+      expect(linesOf('out.jsonl')).toEqual(['of before']);
+      expect(output()).toMatch(
+        /stopped; what was scored is in .*out\.jsonl\.part; run again, it begins with the first line/,
+      );
       expect(isRestored(output())).toBe(true);
     });
 

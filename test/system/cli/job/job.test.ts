@@ -160,6 +160,11 @@ describe('batchscore job', () => {
     const again = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--inputs', 'y=x', '--wait');
     expect(again.stdout.match(/has failed/g)).toHaveLength(1);
     expect(again.stdout).toMatch(/was submitted before;.* --again scores the file anew\n/);
+    const unwaited = await run('submit', `s3://${bucket}/jobs/in/_mine/a.csv`, '--inputs', 'y=x');
+    expect([unwaited.code, again.code]).toEqual([1, 1]);
+    const [id = ''] = stdout.split(' ');
+    const fetched = await run('fetch', id, '--out', inFolder('results.csv'));
+    expect([fetched.code, fetched.stderr]).toEqual([1, expect.stringMatching(/has failed.*INVALID_JOB.*correct that/)]);
   });
 
   it.each([
