@@ -31,6 +31,7 @@ target is bold, with the target beside it. It takes some six minutes; run it whi
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
   --quick           one round in place of ${ROUNDS.full}: a third of the time, and more noise
+  --provider NAME   execution provider of ONNX Runtime, for all contestants (default cpu); targets are of cpu
   --messages N      at most N messages in one event (default: as in the scenario); of hops as many
   --rounds N        turns of each contestant (default ${ROUNDS.full}, of hops ${HOP_ROUNDS.full}); twice as many where they share a process
   --results PATH    where the JSON is written (default bench/results/latest.json)
@@ -50,6 +51,7 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
   const options = parseOptions(args, {
     scenario: { type: 'string', multiple: true, default: [] },
     quick: { type: 'boolean', default: false },
+    provider: { type: 'string', default: 'cpu' },
     messages: { type: 'string' },
     rounds: { type: 'string' },
     results: { type: 'string', default: RESULTS },
@@ -63,7 +65,7 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
   const say = (progress: string): void => void streams.stderr.write(`${progress}\n`);
   const results: BenchResults = {
     machine: describeMachine(),
-    ...(await measureScenarios(scenarios, { maxMessages: messages || MAX_MESSAGES, rounds }, say)),
+    ...(await measureScenarios(scenarios, { maxMessages: messages || MAX_MESSAGES, rounds, provider: options.provider }, say)),
     hops: hops
       ? await measureHops(Math.min(messages || HOP_REQUESTS, MAX_HOP_REQUESTS), given || HOP_ROUNDS[extent], say)
       : [],
