@@ -65,7 +65,11 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
   const say = (progress: string): void => void streams.stderr.write(`${progress}\n`);
   const results: BenchResults = {
     machine: describeMachine(),
-    ...(await measureScenarios(scenarios, { maxMessages: messages || MAX_MESSAGES, rounds, provider: options.provider }, say)),
+    ...(await measureScenarios(
+      scenarios,
+      { maxMessages: messages || MAX_MESSAGES, rounds, provider: options.provider },
+      say,
+    )),
     hops: hops
       ? await measureHops(Math.min(messages || HOP_REQUESTS, MAX_HOP_REQUESTS), given || HOP_ROUNDS[extent], say)
       : [],

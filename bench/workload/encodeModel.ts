@@ -146,7 +146,8 @@ export function buildGraph(seed: number): GraphBuilder {
     });
     return name;
   };
-  const addFloats = (shape: readonly number[], values: Float32Array): string => addConstant(DataType.FLOAT, shape, values);
+  const addFloats = (shape: readonly number[], values: Float32Array): string =>
+    addConstant(DataType.FLOAT, shape, values);
 
   return {
     node(op, inputs, attributes = {}, output = `${op}_${nodes.length}`) {
