@@ -51,13 +51,13 @@ const FEWEST_CHARACTERS = 2;
  *
  * Yields an empty list while it waits: the caller should score what it already has.
  *
- * @param room for payloads, by body. Once one has to wait for room, what was decoded is yielded, so that it can be scored
- *   and its room released
+ * @param payloadMemory held by payloads, by body. Once one has to wait for memory, what was decoded is yielded, so that it
+ *   can be scored and its memory released
  */
 export async function* decodeBodies(
   bodies: readonly KeyedBody[],
   deps: DecodeDependencies & { readonly observer: Observer; readonly now: () => number },
-  room: MemoryBudget,
+  payloadMemory: MemoryBudget,
   time: TimeLimit,
 ): AsyncGenerator<readonly IndexedBody[]> {
   const { signal } = time;
@@ -66,7 +66,7 @@ export async function* decodeBodies(
   const ownDeps = { ...deps, decodeTogether: hooks.decode };
   const templates = createTemplates();
   const underWay = new Set<Promise<void>>();
-  const requestRoom = createMemoryBudget(REQUESTS_UNTAKEN);
+  const requestMemory = createMemoryBudget(REQUESTS_UNTAKEN);
   let decoded: IndexedBody[] = [];
   let given: readonly IndexedBody[] = [];
   let bodiesThisTurn = 0;
@@ -80,14 +80,14 @@ export async function* decodeBodies(
   };
   /** Whoever comes back for more is done with what was given. */
   const release = (): void => {
-    for (const { bodyIndex } of given) requestRoom.release(bodyIndex);
+    for (const { bodyIndex } of given) requestMemory.release(bodyIndex);
     given = [];
   };
   const options = {
-    admit: async (bodyIndex: number, bytes: number) => room.acquire(bodyIndex, bytes, signal),
+    admit: async (bodyIndex: number, bytes: number) => payloadMemory.acquire(bodyIndex, bytes, signal),
     signal,
     reads,
-    requestRoom,
+    requestMemory,
   };
   // A decoder that throws is a bug: the body is handed back.
   const notDecoded = (error: unknown): DecodedBody => {
@@ -106,7 +106,7 @@ export async function* decodeBodies(
   const progress = async (): Promise<void> => {
     release();
     if (decoded.length > 0 || underWay.size === 0) return;
-    await withTimeout(Promise.race([...underWay, room.nextWaiter()]), STALLED_MS);
+    await withTimeout(Promise.race([...underWay, payloadMemory.nextWaiter()]), STALLED_MS);
   };
 
   for (const [bodyIndex, { body }] of bodies.entries()) {
@@ -137,7 +137,8 @@ export async function* decodeBodies(
   while (underWay.size > 0) {
     if (signal.aborted) return;
     if (hooks.bodies.size > 0) {
-      if (reads.size > 0) await withTimeout(Promise.race([Promise.allSettled(reads), room.nextWaiter()]), STALLED_MS);
+      if (reads.size > 0)
+        await withTimeout(Promise.race([Promise.allSettled(reads), payloadMemory.nextWaiter()]), STALLED_MS);
       await hooks.gathered();
       hooks.call();
       // Meanwhile the runs of other models begin.
@@ -211,7 +212,7 @@ interface DecodeOptions {
   /** What is being read. @default nobody asks */
   readonly reads?: Set<Promise<unknown>>;
   /** For requests of packed bodies, by body: see {@link decodeText}. @default there is no end of it */
-  readonly requestRoom?: MemoryBudget;
+  readonly requestMemory?: MemoryBudget;
 }
 
 /**
@@ -239,7 +240,7 @@ export function decodeBody(
 }
 
 /**
- * A text that may hold many requests takes its room before it is read, for as many as it may hold. Decoded, it holds its room
+ * A text that may hold many requests waits for memory before it is read, for as many as it may hold. Decoded, it holds memory
  * for as many as there are, until they are taken; none while it waits for an object, a model or a transform.
  *
  * @param where the text is from: the whole body, or an object that it points to
@@ -252,7 +253,7 @@ function decodeText(
   options: DecodeOptions,
   templates: Templates | undefined,
 ): MaybePromise<DecodedBody> {
-  const { requestRoom, signal } = options;
+  const { requestMemory, signal } = options;
   const decode = (): MaybePromise<DecodedBody> =>
     whenThere(readPacked(text, bodyIndex, deps, signal, templates), (packed) => {
       if (packed !== undefined) return packed;
@@ -269,16 +270,16 @@ function decodeText(
         return refusedBody(failure('INVALID_POINTER', `${where}: ${wrong}`));
       }
       if (isFailure(pointer)) return refusedBody(pointer);
-      requestRoom?.release(bodyIndex);
+      requestMemory?.release(bodyIndex);
       return decodePayload(pointer, bodyIndex, deps, options, templates);
     });
-  const most = Math.min(Math.ceil(text.length / FEWEST_CHARACTERS), deps.limits.maxRequestsPerMessage);
-  if (requestRoom === undefined || most <= REQUESTS_A_TURN || !isList(text)) return decode();
-  return whenThere(requestRoom.acquire(bodyIndex, most, signal), () => {
+  const max = Math.min(Math.ceil(text.length / FEWEST_CHARACTERS), deps.limits.maxRequestsPerMessage);
+  if (requestMemory === undefined || max <= REQUESTS_A_TURN || !isList(text)) return decode();
+  return whenThere(requestMemory.acquire(bodyIndex, max, signal), () => {
     if (signal.aborted) return OUT_OF_TIME;
     return whenThere(decode(), (decoded) => {
-      requestRoom.release(bodyIndex);
-      requestRoom.hold(bodyIndex, isPacked(decoded) ? decoded.length : 1);
+      requestMemory.release(bodyIndex);
+      requestMemory.hold(bodyIndex, isPacked(decoded) ? decoded.length : 1);
       return decoded;
     });
   });
@@ -318,7 +319,7 @@ function decodePacked(
   values: readonly unknown[],
   bodyIndex: number,
   deps: DecodeDependencies,
-  { requestRoom, signal }: DecodeOptions,
+  { requestMemory, signal }: DecodeOptions,
 ): MaybePromise<DecodedBody> {
   if (values.length === 0) {
     const message = 'body: expected at least one request in a packed message, got none; put one into the array';
@@ -336,7 +337,7 @@ function decodePacked(
   const allDecoded = (decoded: MaybePromise<DecodedRequest>[]): MaybePromise<DecodedBody> => {
     const all = allThere(decoded);
     // What waits for a model or a transform must not hold up what waits for none.
-    if (all instanceof Promise) requestRoom?.release(bodyIndex);
+    if (all instanceof Promise) requestMemory?.release(bodyIndex);
     return all;
   };
   const decodeByTurns = async (): Promise<DecodedBody> => {
