@@ -61,7 +61,7 @@ export interface Jobs {
 
 interface JobWiring extends FunctionWiring {
   readonly formerEncryptionKey: IKey | undefined;
-  /** What is told of jobs that have ended. */
+  /** Gets an event for each job that ends. */
   readonly events: IEventBus | ITopic | undefined;
   readonly serviceName: string;
   readonly architecture: Architecture;
