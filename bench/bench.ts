@@ -6,7 +6,7 @@ import { atLeast, atMost, type Columns, figure, table } from './harness/report.t
 import { describeMachine, type Machine } from './harness/turns.ts';
 import { type HopFigures, measureHops } from './measure/hops.ts';
 import { measureScenario, type ScenarioFigures } from './measure/scenario.ts';
-import { measureWorker, type WorkerFigures } from './measure/worker.ts';
+import { measureWorker, type WorkerFigures } from './measure/workerLoops.ts';
 import { createRepository } from './workload/modelRepository.ts';
 import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
 
