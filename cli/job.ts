@@ -31,7 +31,7 @@ order, under the output prefix of the deployment.
 
   submit s3://BUCKET/KEY  start the job of an object; the same version, asked for in the same
                           way, is one job. One that started a job as it was put is that job.
-                          Prints its ID
+                          Prints its ID, with --json as an object
   status JOB              how it stands
   wait JOB                wait until it has ended
   cancel JOB              end it; what is finished stays

@@ -142,7 +142,7 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
   if (path === '-') return { stream: stdin, bytes: undefined, bytesRead: () => 0, readRange };
   const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
   if (typeof found === 'string' || !(found.isFile() || found.isFIFO())) {
-    const got = typeof found === 'string' ? found : 'no file';
+    const got = typeof found === 'string' ? found : found.isDirectory() ? 'a folder' : 'no file';
     throw new Error(`${path}: expected a file of requests, got: ${got}; check the path`);
   }
   await access(path, constants.R_OK).catch((cause: unknown) => {

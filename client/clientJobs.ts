@@ -195,7 +195,7 @@ async function headOf({ s3, bucket, inputPrefix }: JobSettings, uri: string): Pr
   const [, asked, key] = /^s3:\/\/([^/]+)\/(.+)$/s.exec(uri) ?? [];
   if (asked !== bucket || !key?.startsWith(inputPrefix)) {
     throw new Error(
-      `input: expected an object where jobs read, s3://${bucket}/${inputPrefix}…, got '${uri}'; put it there`,
+      `input: expected an object where jobs read, s3://${bucket}/${inputPrefix}…, got '${uri}'; put it there, as aws s3 cp FILE does`,
     );
   }
   try {

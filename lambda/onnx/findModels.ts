@@ -36,9 +36,10 @@ export function findHighest(directory: string, name: string): ModelLocation {
 function locationsOf({ name, folder, versions }: ModelFolder): [highest: ModelLocation, ...ModelLocation[]] {
   const [highest, ...older] = versions.map(({ version, path }) => ({ name, version, path, folder }));
   if (highest !== undefined) return [highest, ...older];
-  throw new Error(
-    `${folder}: expected a version folder such as 1/ with ${MODEL_FILE} in it, got none; put the model in one`,
-  );
+  const within = walkModels(folder).filter(({ versions }) => versions.length > 0);
+  const named = within.map((model) => model.folder).join(', ');
+  const cure = named === '' ? 'put the model in one' : `name a model: ${named}`;
+  throw new Error(`${folder}: expected a version folder such as 1/ with ${MODEL_FILE} in it, got none; ${cure}`);
 }
 
 /** A model's folder in a model repository. Nothing says yet that its files are there. */

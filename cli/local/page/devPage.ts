@@ -289,8 +289,13 @@ function seenOf(model: Model, batching: ModelSeen['batching']): ModelSeen {
   };
 }
 
+/** An axis that the exporter gave no name has one here that repeats its tensor's: on the page it is short. */
 function tensorOf(spec: TensorSpec): TensorSeen {
-  return { name: spec.name, datatype: spec.datatype, shape: shapeInModel(spec, spec.shape) };
+  const shape = spec.shape.map((dim, axis) => {
+    if (!String(dim).startsWith(`${spec.name} axis `)) return dim;
+    return axis === 0 ? 'rows' : '?';
+  });
+  return { name: spec.name, datatype: spec.datatype, shape: shapeInModel(spec, shape) };
 }
 
 const QUEUE = 'batchscore-page-results';

@@ -75,6 +75,8 @@ describe('wrong usage', () => {
     [`score models/digit ${REQUESTS}`, 1, ['did you mean models/digits?']],
     [`score digit ${REQUESTS}`, 1, ['did you mean digits?']],
     ['inspect models/digits/1/modle.onnx', 1, ['did you mean models/digits/1/model.onnx?']],
+    ['inspect models', 1, ['version folder', 'models/digits']],
+    ['submit models --ids @ids --stack @stopped.json', 1, ['got: a folder']],
     ['inspect @pipeline.pkl', 1, ['pickle', 'skl2onnx', 'docs/recipes.md']],
     ['inspect @weights.pt', 1, ['zip', 'torch.onnx']],
     [`score digits ${REQUESTS} --out /proc/x`, 1, ['/proc/x', 'name another file']],

@@ -308,7 +308,8 @@ describe('the page of another repository', () => {
     folder = mkdtempSync(join(tmpdir(), 'batchscore-page-'));
     await putModel(folder, 'same', identityModel());
     await putModel(folder, 'words', identityModel('BYTES', ['batch', 1]));
-    await putModel(folder, 'ids', identityModel('INT64', ['batch', 1]));
+    // As skl2onnx has it: an axis without a name.
+    await putModel(folder, 'ids', identityModel('INT64', ['?', 1]));
     await putModel(folder, 'endless', endlessModel());
     other = await startDev(['--models', folder, '--window', '0', '--batch-size', '10']);
   });
@@ -333,11 +334,11 @@ describe('the page of another repository', () => {
     await send(page);
     await answered(page, /^a "word", or two$/);
     await choose(page, 'ids');
-    await page.getByLabel('x INT64 [batch, 1]').fill('9007199254740993');
+    await page.getByLabel('x INT64 [rows, 1]').fill('9007199254740993');
     await send(page);
     // A number beyond 2^53 is refused, not rounded.
     await answered(page, /^INVALID_DATA: .*INT64/);
-    await page.getByLabel('x INT64 [batch, 1]').fill('"9007199254740993"');
+    await page.getByLabel('x INT64 [rows, 1]').fill('"9007199254740993"');
     await send(page);
     await answered(page, /^9007199254740993$/);
     assert.equal(await page.getByLabel('endless', { exact: true }).count(), 0);
