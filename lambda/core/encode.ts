@@ -1,5 +1,5 @@
 import type { MaybePromise } from './concurrency.ts';
-import { type Failure, failure, isFailure, reasonOf, transformFailure } from './failure.ts';
+import { type Failure, failure, transformFailure } from './failure.ts';
 import { formatFloat32 } from './floatText.ts';
 import type { HookBatch } from './hookBatch.ts';
 import type { ScoringRequest } from './microBatch.ts';
