@@ -325,6 +325,7 @@ function plot(title: string, bars: readonly Bar[]): string {
   });
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">`,
+    `<title>${title}</title>`,
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
     `<text x="8" y="22" font-size="13" font-weight="bold">${title}</text>`,
     ...rows,
