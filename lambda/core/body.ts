@@ -162,8 +162,14 @@ function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer;
     const hook = model.transform?.decodeBatch;
     const batch = batches.get(model) ?? createHookBatch('decodeBatch', hook, model, time, deps);
     batches.set(model, batch);
+    // Now rather than when the hook is called, for all at once; and a body that cannot be copied fails alone.
+    let first: TransformBody | undefined = copyOf(body);
     bodies.add(bodyIndex);
-    return batch.add(() => copyOf(body));
+    return batch.add(() => {
+      const copy = first ?? copyOf(body);
+      first = undefined;
+      return copy;
+    });
   };
   return {
     bodies,
@@ -182,12 +188,20 @@ function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer;
   };
 }
 
-/** A copy of what was parsed from JSON. */
-function copyOf<T>(value: T): T {
+/**
+ * A copy of what was parsed from JSON.
+ *
+ * @throws Error where it has too many levels
+ */
+function copyOf<T>(value: T, level = 1): T {
   if (!isCompound(value)) return value;
-  if (Array.isArray(value)) return (value.some(isCompound) ? value.map(copyOf) : value.slice()) as T;
+  if (level > MAX_LEVELS) {
+    throw new Error(`expected at most ${MAX_LEVELS} levels of arrays and objects, got more; send elements flat`);
+  }
+  const deeper = <V>(one: V): V => copyOf(one, level + 1);
+  if (Array.isArray(value)) return (value.some(isCompound) ? value.map(deeper) : value.slice()) as T;
   const copy = { ...value };
-  for (const key in copy) copy[key] = copyOf(copy[key]);
+  for (const key in copy) copy[key] = deeper(copy[key]);
   return copy;
 }
 
