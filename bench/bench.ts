@@ -2,21 +2,26 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { atLeast, atMost, figure, table } from './harness/report.ts';
+import { atLeast, atMost, type Columns, figure, table } from './harness/report.ts';
 import { describeMachine, type Machine } from './harness/turns.ts';
 import { type HopFigures, measureHops } from './measure/hops.ts';
 import { measureScenario, type ScenarioFigures } from './measure/scenario.ts';
+import { measureWorker, type WorkerFigures } from './measure/workerLoops.ts';
 import { createRepository } from './workload/modelRepository.ts';
 import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
 
 const HOPS = 'hops';
-const NAMES = [...SCENARIOS.map(({ name }) => name), HOPS];
+const WORKER = 'worker';
+const BY_DEFAULT = [...SCENARIOS.map(({ name }) => name), HOPS];
+const NAMES = [...BY_DEFAULT, WORKER];
 const MAX_MESSAGES = 100_000;
 const MAX_ROUNDS = 1_000;
 const ROUNDS = { full: 3, quick: 1 };
 /** Turns of hops are short, so there are more by default. */
 const HOP_ROUNDS = { full: 9, quick: 3 };
 const HOP_REQUESTS = 1_000;
+const WORKER_ROUNDS = { full: 7, quick: 2 };
+const WORKER_REQUESTS = 5_000;
 /** What Lambda hands over at most. */
 const MAX_HOP_REQUESTS = 10_000;
 
@@ -26,13 +31,16 @@ Scores generated messages with generated models and compares, in turns: the firs
 batchscore, of its handler with rows alone and of a bare session with rows alone, and the fastest partition there is; a
 lone message; and, where the models gain by batches, the limit of the machine and batchscore warmed up. The scenario
 hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed, and with features that are
-looked up in a table, all of an event together and each alone. A figure that misses its
-target is bold, with the target beside it. It takes some six minutes; run it while nothing else does.
+looked up in a table, all of an event together and each alone. The scenario worker, which is left out
+unless it is named, does so for the worker, beside a loop that only receives, sends and deletes. A figure
+that misses its target is bold, with the target beside it. It takes some six minutes, and two for the
+worker; run it while nothing else does.
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
   --quick           one round in place of ${ROUNDS.full}: a third of the time, and more noise
-  --messages N      at most N messages in one event (default: as in the scenario); of hops as many
-  --rounds N        turns of each contestant (default ${ROUNDS.full}, of hops ${HOP_ROUNDS.full}); twice as many where they share a process
+  --provider NAME   execution provider of ONNX Runtime, for all contestants (default cpu); targets are of cpu
+  --messages N      at most N messages in one event (default: as in the scenario); of hops and worker as many
+  --rounds N        turns of each contestant (default ${ROUNDS.full}, of hops ${HOP_ROUNDS.full}, of worker ${WORKER_ROUNDS.full}); twice as many where they share a process
   --results PATH    where the JSON is written (default bench/results/latest.json)
   --json            print the JSON instead of Markdown tables
   --help            show this
@@ -44,12 +52,14 @@ const RESULTS = fileURLToPath(new URL('./results/latest.json', import.meta.url))
 export interface BenchResults extends ScenarioFigures {
   readonly machine: Machine;
   readonly hops: readonly HopFigures[];
+  readonly worker: readonly WorkerFigures[];
 }
 
 export async function bench(args: readonly string[], streams: Streams): Promise<number> {
   const options = parseOptions(args, {
     scenario: { type: 'string', multiple: true, default: [] },
     quick: { type: 'boolean', default: false },
+    provider: { type: 'string', default: 'cpu' },
     messages: { type: 'string' },
     rounds: { type: 'string' },
     results: { type: 'string', default: RESULTS },
@@ -59,14 +69,19 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
   const given = options.rounds && wholeNumber('--rounds', options.rounds, 1, MAX_ROUNDS);
   const extent = options.quick ? 'quick' : 'full';
   const rounds = given || ROUNDS[extent];
-  const { scenarios, hops } = chooseScenarios(options.scenario);
+  const { scenarios, hops, worker } = chooseScenarios(options.scenario);
   const say = (progress: string): void => void streams.stderr.write(`${progress}\n`);
   const results: BenchResults = {
     machine: describeMachine(),
-    ...(await measureScenarios(scenarios, { maxMessages: messages || MAX_MESSAGES, rounds }, say)),
+    ...(await measureScenarios(
+      scenarios,
+      { maxMessages: messages || MAX_MESSAGES, rounds, provider: options.provider },
+      say,
+    )),
     hops: hops
       ? await measureHops(Math.min(messages || HOP_REQUESTS, MAX_HOP_REQUESTS), given || HOP_ROUNDS[extent], say)
       : [],
+    worker: worker ? await measureWorker(messages || WORKER_REQUESTS, given || WORKER_ROUNDS[extent], say) : [],
   };
   const json = `${JSON.stringify(results)}\n`;
   await mkdir(dirname(options.results), { recursive: true });
@@ -79,13 +94,18 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
 function chooseScenarios(lists: readonly string[]): {
   readonly scenarios: readonly Scenario[];
   readonly hops: boolean;
+  readonly worker: boolean;
 } {
-  const names = lists.length === 0 ? NAMES : lists.flatMap((list) => list.split(','));
+  const names = lists.length === 0 ? BY_DEFAULT : lists.flatMap((list) => list.split(','));
   const unknown = names.find((name) => !NAMES.includes(name));
   if (unknown !== undefined) {
     throw new UsageError(`--scenario: expected one of ${NAMES.join(', ')}, got '${unknown}'`);
   }
-  return { scenarios: SCENARIOS.filter(({ name }) => names.includes(name)), hops: names.includes(HOPS) };
+  return {
+    scenarios: SCENARIOS.filter(({ name }) => names.includes(name)),
+    hops: names.includes(HOPS),
+    worker: names.includes(WORKER),
+  };
 }
 
 async function measureScenarios(
@@ -119,8 +139,9 @@ const MIN_OF_PARTITION = 0.95;
 const MIN_OF_ROWS_ALONE = 0.98;
 const MAX_OVER_BARE_MS = 0.3;
 const MAX_HOP_MICROSECONDS = { none: 75, results: 20, both: { json: 8, binary: 5 } };
+const MAX_TIMES_BARE_LOOP = 1.15;
 
-export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops }: BenchResults): string {
+export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops, worker }: BenchResults): string {
   const { cpu, cores, memoryBytes, platform, node, onnxruntime } = machine;
   const ms = (value: number): string => figure(value, ' ms');
   const both = (values: readonly number[]): string => values.map(ms).join(', ');
@@ -129,7 +150,7 @@ export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops }:
   const sections = [
     `${cpu}, ${cores} cores, ${figure(memoryBytes / 2 ** 30, ' GiB')}, ${platform}, Node ${node}, ONNX Runtime ${onnxruntime}. ` +
       'Medians of interleaved rounds. Bold: misses its target.',
-    `## Warmed up, all messages in one event\n\n${table(scenarios, {
+    ...section('Warmed up, all messages in one event', scenarios, {
       scenario: ({ scenario }) => scenario,
       encoding: ({ encoding }) => encoding,
       messages: ({ messages }) => String(messages),
@@ -142,8 +163,8 @@ export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops }:
         atLeast(scenario.startsWith('mlp') ? MIN_EFFICIENCY : undefined, efficiency),
       'over first come': ({ firstComeMs, batchscoreMs }) =>
         firstComeMs === undefined ? '' : atLeast(MIN_TIMES_FIRST_COME, firstComeMs / batchscoreMs),
-    })}`,
-    `## Calls of a fresh process, the first and the second\n\n${table(gains, {
+    }),
+    ...section('Calls of a fresh process, the first and the second', gains, {
       scenario: ({ scenario }) => scenario,
       messages: ({ messages }) => String(messages),
       batchscore: ({ batchscoreMs }) => both(batchscoreMs),
@@ -156,8 +177,8 @@ export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops }:
       'fastest partition': ({ partitionMs, partitionRuns }) => `${ms(partitionMs)} in ${partitionRuns} runs`,
       'of it': ({ scenario, partitionMs, batchscoreMs: [first, second] }) =>
         `${figure(partitionMs / first)}, ${atLeast(scenario === 'encoder' ? MIN_OF_PARTITION : undefined, partitionMs / second)}`,
-    })}`,
-    `## A lone message\n\n${table(loneMessage, {
+    }),
+    ...section('A lone message', loneMessage, {
       scenario: ({ scenario }) => scenario,
       encoding: ({ encoding }) => encoding,
       bare: ({ bareMicroseconds }) => ms(bareMicroseconds / 1000),
@@ -166,8 +187,8 @@ export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops }:
         atMost(MAX_OVER_BARE_MS, (batchscoreMicroseconds - bareMicroseconds) / 1000, ' ms'),
       'bare after a pause': ({ bareAfterPauseMicroseconds }) => ms(bareAfterPauseMicroseconds / 1000),
       'batchscore after a pause': ({ afterPauseMicroseconds }) => ms(afterPauseMicroseconds / 1000),
-    })}`,
-    `## Hops\n\n${table(hops, {
+    }),
+    ...section('Hops', hops, {
       'results to': ({ store }) => store,
       encoding: ({ encoding }) => encoding,
       'look-ups': ({ lookUps = 'none' }) => lookUps,
@@ -176,9 +197,28 @@ export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops }:
       'CPU a request': (row) => atMost(maxHopMicroseconds(row), row.cpuMicroseconds, ' µs'),
       'wall a request': ({ wallMicroseconds }) => figure(wallMicroseconds, ' µs'),
       'calls per thousand': ({ callsPerThousand }) => figure(callsPerThousand),
-    })}`,
+    }),
+    ...section('Worker', worker, {
+      encoding: ({ encoding }) => encoding,
+      'requests in a message': ({ requestsPerMessage }) => String(requestsPerMessage),
+      'results in a message': ({ resultsPerMessage }) => String(resultsPerMessage),
+      'CPU a request': (row) => atMost(maxWorkerMicroseconds(row), row.worker.cpuMicroseconds, ' µs'),
+      'bare loop': ({ bare }) => figure(bare.cpuMicroseconds, ' µs'),
+      'times the bare loop': ({ timesBare }) => atMost(MAX_TIMES_BARE_LOOP, timesBare),
+      'requests/s': ({ worker: { requestsPerSecond } }) => figure(requestsPerSecond),
+    }),
   ];
   return `${sections.join('\n\n')}\n`;
+}
+
+/** Nothing where nothing was measured. */
+function section<Row>(title: string, rows: readonly Row[], columns: Columns<Row>): string[] {
+  return rows.length === 0 ? [] : [`## ${title}\n\n${table(rows, columns)}`];
+}
+
+function maxWorkerMicroseconds({ requestsPerMessage, resultsPerMessage }: WorkerFigures): number | undefined {
+  if (requestsPerMessage > 1) return 12;
+  return resultsPerMessage === 1 ? 250 : undefined;
 }
 
 function maxHopMicroseconds(row: HopFigures): number | undefined {

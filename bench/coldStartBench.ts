@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { link, mkdir, mkdtemp, open, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, link, mkdir, mkdtemp, open, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { basename, dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import { buildSync } from 'esbuild';
 import { parseOptions, runCommand, type Streams, wholeNumber } from '../cli/arguments.ts';
 import { bundleHost } from '../infra/image/stageImage.ts';
 import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/fetchModels.ts';
@@ -15,13 +15,16 @@ import { openProcesses } from './harness/processes.ts';
 import { figure, table } from './harness/report.ts';
 import { median, takeTurns } from './harness/turns.ts';
 import { DataType, encodeModel } from './workload/encodeModel.ts';
+import { toRecord } from './workload/messages.ts';
+import { createRandom } from './workload/random.ts';
 
 const HELP = `Usage: npm run bench:cold-start -- [options]
 
-Starts the Lambda entry, bundled as in an image, with one large model: from a folder as it is,
-with a proof, and with its weights apart too; and from S3 over TLS, all on this machine: with one
-connection and with 16, as fast as the machine is, and with what AWS says one connection to S3
-brings. Each start is a process of its own; the table has medians.
+Starts the Lambda entry, bundled as in an image, and has it answer one message: with digits, and with one large model of
+matrix products, from a folder as it is, with a proof, and with its weights apart too; and from S3 over TLS, all on this
+machine. Beside them a process that does nothing but load ONNX Runtime, open the model and run one row. Each start is a
+process of its own; the table has medians, in seconds from the first line of the process. The file is in memory except
+where it says from disk. At rest is what a start has put off until after its first answers: digest and prepacking.
 
   --megabytes N   how large the model is (default 1000)
   --rounds N      starts of each kind (default 3)
@@ -40,18 +43,29 @@ export async function benchColdStart(args: readonly string[], streams: Streams):
     figure(median((starts[index] ?? []).map(pick)));
   const columns = {
     [`models of ${megabytes} MB`]: (index: number) => (WAYS[index] as Way).name,
-    seconds: (index: number) => medianOf(index, ({ seconds }) => seconds),
-    'CPU seconds': (index: number) => medianOf(index, ({ cpuSeconds }) => cpuSeconds),
-    'peak MB': (index: number) => medianOf(index, ({ peakRssBytes }) => peakRssBytes / 1e6),
+    'ready, s': (index: number) => medianOf(index, ({ readySeconds }) => readySeconds),
+    'answered, s': (index: number) => medianOf(index, ({ answeredSeconds }) => answeredSeconds),
+    'CPU until then, s': (index: number) => medianOf(index, ({ cpuSeconds }) => cpuSeconds),
+    'peak until then, MB': (index: number) => medianOf(index, ({ peakBytes }) => peakBytes / 1e6),
+    'peak until at rest, MB': (index: number) => medianOf(index, ({ restPeakBytes }) => restPeakBytes / 1e6),
+    '64 messages then, ms': (index: number) => medianOf(index, ({ eventMs }) => eventMs),
   };
   streams.stdout.write(`${table([...WAYS.keys()], columns)}\n`);
   return 0;
 }
 
+/** Seconds are those since the first line of the process. */
 export interface ColdStart {
-  readonly seconds: number;
+  /** Until it could be invoked. */
+  readonly readySeconds: number;
+  /** Until its first message was answered. */
+  readonly answeredSeconds: number;
   readonly cpuSeconds: number;
-  readonly peakRssBytes: number;
+  readonly peakBytes: number;
+  /** Once it does no more by itself. */
+  readonly restPeakBytes: number;
+  /** Of an event of 64 messages then. */
+  readonly eventMs: number;
 }
 
 export interface ServedObjects {
@@ -62,31 +76,38 @@ export interface ServedObjects {
   readonly bytesPerSecond?: number | undefined;
 }
 
-/** Where models are, and how they come from there. */
+/** Which model, and how it comes. */
 interface Way {
   readonly name: string;
-  /** Undefined: a folder, whose files the machine has in memory. */
-  readonly connections?: 1 | 16;
-  /** What is done to the model in the folder beforehand. @default nothing */
-  readonly folder?: 'proved' | 'apart';
-  readonly bytesPerSecond?: number;
+  /** `plain` is the large one as it is, `proved` with a proof, and `apart` with a proof and its weights apart. */
+  readonly model: 'digits' | 'digitsProved' | 'plain' | 'proved' | 'apart';
+  /** Without the host: ONNX Runtime alone. */
+  readonly isBare?: true;
+  /** The file is not in memory. */
+  readonly isFromDisk?: true;
+  /** From S3, over 16 connections, with the most that each may bring. @default from a folder */
+  readonly s3?: { readonly bytesPerSecond?: number };
 }
 
-/** What AWS says one connection to S3 brings. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-design-patterns.html */
-const BYTES_PER_SECOND_OF_S3 = 85e6;
-
 const WAYS: readonly Way[] = [
-  { name: 'folder' },
-  { name: 'folder, proved', folder: 'proved' },
-  { name: 'folder, proved, weights apart', folder: 'apart' },
-  { name: 'S3, as fast as this machine, 16 connections', connections: 16 },
-  { name: 'S3, as fast as this machine, 1 connection', connections: 1 },
-  { name: 'S3, 85 MB/s a connection, 16 connections', connections: 16, bytesPerSecond: BYTES_PER_SECOND_OF_S3 },
-  { name: 'S3, 85 MB/s a connection, 1 connection', connections: 1, bytesPerSecond: BYTES_PER_SECOND_OF_S3 },
+  { name: 'digits', model: 'digits' },
+  { name: 'digits, proved', model: 'digitsProved' },
+  { name: 'digits, ONNX Runtime alone', model: 'digits', isBare: true },
+  { name: 'folder', model: 'plain' },
+  { name: 'folder, proved', model: 'proved' },
+  { name: 'folder, ONNX Runtime alone', model: 'plain', isBare: true },
+  { name: 'folder, proved, weights apart', model: 'apart' },
+  { name: 'folder, weights apart, ONNX Runtime alone', model: 'apart', isBare: true },
+  { name: 'folder, proved, weights apart, from disk', model: 'apart', isFromDisk: true },
+  { name: 'folder, weights apart, from disk, ONNX Runtime alone', model: 'apart', isFromDisk: true, isBare: true },
+  { name: 'S3, as fast as this machine', model: 'plain', s3: {} },
+  { name: 'S3, as fast as this machine, proved, weights apart', model: 'apart', s3: {} },
+  { name: 'S3, 80 MB/s in all, proved, weights apart', model: 'apart', s3: { bytesPerSecond: 80e6 / 16 } },
 ];
 
 const START = new URL('./contestants/coldStartProcess.ts', import.meta.url);
-const SERVER = new URL('./contestants/objectServer.ts', import.meta.url);
+const OBJECTS = new URL('./contestants/objectServer.ts', import.meta.url);
+const QUEUES = new URL('./contestants/awsServer.ts', import.meta.url);
 
 /** Starts with one model of `megabytes`, by way: each in a process of its own with an empty folder for temporary files. */
 async function measureColdStarts(
@@ -94,29 +115,36 @@ async function measureColdStarts(
   rounds: number,
   say: (progress: string) => void,
 ): Promise<ColdStart[][]> {
-  const model = await writeLargeModel(megabytes);
+  const folders = await writeFolders(megabytes);
   const host = await bundle();
   const processes = await openProcesses();
   try {
-    await proveBoth(model);
+    const queues = await processes.startServer(QUEUES);
     const contestants: (() => Promise<ColdStart>)[] = [];
-    for (const { name, connections, bytesPerSecond, folder } of WAYS) {
-      const served: ServedObjects = { manifest: model.manifest, directory: model.directory, bytesPerSecond };
-      const { endpoint } = await processes.startServer(SERVER, served);
+    for (const { name, model, s3, isBare, isFromDisk } of WAYS) {
+      const { directory, files, body } = folders[model];
       const env = {
-        ...processes.environmentFor(endpoint),
-        [CONFIG_KEYS.requestQueueUrls]: 'https://127.0.0.1/123456789012/requests',
-        [CONFIG_KEYS.resultQueueUrl]: 'https://127.0.0.1/123456789012/results',
-        ENTRY: join(host, 'handler.js'),
-        ...(connections === undefined
-          ? { [CONFIG_KEYS.modelsDirectory]: folder === undefined ? model.directory : model[folder] }
-          : { [CONFIG_KEYS.modelsUri]: `s3://bench/${model.digest}` }),
-        ...(connections === 1 && { ONE_CONNECTION: 'true' }),
+        ...processes.environmentFor(queues.endpoint),
+        [CONFIG_KEYS.requestQueueUrls]: `${queues.endpoint}/123456789012/requests`,
+        [CONFIG_KEYS.resultQueueUrl]: `${queues.endpoint}/123456789012/results`,
+        ...(isBare ? { BARE: join(directory, files[0]) } : { ENTRY: join(host, 'handler.js') }),
+        [CONFIG_KEYS.modelsDirectory]: directory,
+        RECORD: JSON.stringify(toRecord(body, createRandom(1))),
       };
+      if (s3 !== undefined) {
+        const manifest = writeManifest(await Promise.all(files.map((file) => describe(directory, file))));
+        const { endpoint } = await processes.startServer(OBJECTS, { manifest, directory, ...s3 });
+        Object.assign(env, {
+          AWS_ENDPOINT_URL_S3: endpoint,
+          [CONFIG_KEYS.modelsDirectory]: undefined,
+          [CONFIG_KEYS.modelsUri]: `s3://bench/${digestOf(manifest)}`,
+        });
+      }
       contestants.push(async () => {
         say(name);
         const temporary = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
-        const child = processes.start(START, { env: { ...env, TMPDIR: temporary } });
+        if (isFromDisk) for (const file of files) await forget(join(directory, file));
+        const child = processes.start(pathToFileURL(join(host, 'start.js')), { env: { ...env, TMPDIR: temporary } });
         try {
           return await child.ask<ColdStart>('start');
         } finally {
@@ -128,76 +156,109 @@ async function measureColdStarts(
     return await takeTurns(contestants, rounds);
   } finally {
     await processes.stop();
-    for (const folder of [model.directory, model.proved, model.apart, host]) await rm(folder, { recursive: true });
+    for (const { directory } of Object.values(folders)) await rm(directory, { recursive: true });
+    await rm(host, { recursive: true });
   }
 }
 
-/** A model repository as a folder, and as it would be published. */
-interface LargeModel {
+/** A model repository, and what it is asked. */
+interface Folder {
   readonly directory: string;
-  /** The same, with a proof beside the model. */
-  readonly proved: string;
-  /** The same, its weights apart. */
-  readonly apart: string;
-  readonly manifest: string;
-  readonly digest: string;
+  /** The model's file first. */
+  readonly files: readonly [string, ...string[]];
+  readonly body: string;
 }
 
-const WIDTH = 64;
-const PATH = 'items/1/model.onnx';
-
-/**
- * A table of embeddings, as recommenders have them: `id` int64 `[batch]`, `embedding` float32 `[batch, 64]`. Its runs
- * take no time, so that a start takes what reading it takes.
- */
-async function writeLargeModel(megabytes: number): Promise<LargeModel> {
-  const directory = await folderFor();
-  const rows = Math.floor((megabytes * 1e6) / (4 * WIDTH));
-  const values = Float32Array.from({ length: rows * WIDTH }, (_, index) => ((index * 2_654_435_761) % 1009) / 1009);
-  const model = encodeModel({
-    inputs: [{ name: 'id', datatype: 'INT64', shape: ['batch'] }],
-    outputs: [{ name: 'embedding', datatype: 'FP32', shape: ['batch', WIDTH] }],
-    nodes: [{ op: 'Gather', inputs: ['table', 'id'], outputs: ['embedding'], attributes: { axis: 0 } }],
-    constants: [
-      { name: 'table', dataType: DataType.FLOAT, dims: [rows, WIDTH], rawData: new Uint8Array(values.buffer) },
-    ],
-  });
-  await writeFile(join(directory, PATH), model);
-  const manifest = writeManifest([await describe(join(directory, PATH))]);
-  const [proved, apart] = [await folderFor(), await folderFor()];
-  await link(join(directory, PATH), join(proved, PATH));
-  storeApart(join(directory, PATH), join(apart, PATH));
-  return { directory, proved, apart, manifest, digest: digestOf(manifest) };
-}
-
-async function folderFor(): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
-  await mkdir(dirname(join(directory, PATH)), { recursive: true });
-  return directory;
-}
-
-/** In another process: what proving takes of memory is not the starts'. A model that is too small stays in one file. */
-async function proveBoth({ directory, proved, apart }: LargeModel): Promise<void> {
-  if (!existsSync(join(apart, PATH))) await link(join(directory, PATH), join(apart, PATH));
-  for (const folder of [proved, apart]) {
-    const args = [fileURLToPath(CLI), 'inspect', join(folder, PATH), '--prove'];
-    await promisify(execFile)(process.execPath, args);
+async function writeFolders(megabytes: number): Promise<Record<Way['model'], Folder>> {
+  const folderFor = async (model: string, body: string): Promise<Folder> => {
+    const directory = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
+    await mkdir(join(directory, model, '1'), { recursive: true });
+    return { directory, files: [`${model}/1/model.onnx`], body };
+  };
+  const [line = ''] = (await readFile(new URL('samples.jsonl', DIGITS), 'utf8')).split('\n', 1);
+  const data = Array.from({ length: WIDTH }, (_, index) => (index % 7) / 7);
+  const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, WIDTH], data }] });
+  const [digits, digitsProved] = [await folderFor('digits', line), await folderFor('digits', line)];
+  const [plain, proved, apart] = [
+    await folderFor('layers', body),
+    await folderFor('layers', body),
+    await folderFor('layers', body),
+  ];
+  const fileOf = ({ directory, files }: Folder): string => join(directory, files[0]);
+  for (const folder of [digits, digitsProved]) {
+    await copyFile(new URL('1/model.onnx', DIGITS), fileOf(folder));
+    await copyFile(new URL('samples.jsonl', DIGITS), join(folder.directory, 'digits/samples.jsonl'));
   }
+  await writeFile(fileOf(plain), layersOf(megabytes));
+  await link(fileOf(plain), fileOf(proved));
+  // A model that is too small stays in one file.
+  const isApart = storeApart(fileOf(plain), fileOf(apart));
+  if (!isApart) await link(fileOf(plain), fileOf(apart));
+  // In another process: what proving takes of memory is not the starts'.
+  for (const folder of [digitsProved, proved, apart]) {
+    await promisify(execFile)(process.execPath, [fileURLToPath(CLI), 'inspect', fileOf(folder), '--prove']);
+  }
+  const filesOf = async (folder: Folder): Promise<Folder> => {
+    const [model] = folder.files;
+    const all = await readdir(dirname(join(folder.directory, model)));
+    const others = all.filter((name) => name !== basename(model)).map((name) => join(dirname(model), name));
+    return { ...folder, files: [model, ...others] };
+  };
+  return { digits, digitsProved, plain, proved, apart: await filesOf(apart) };
 }
 
 const CLI = new URL('../cli/batchscore.ts', import.meta.url);
+const DIGITS = new URL('../models/digits/', import.meta.url);
+const WIDTH = 2048;
 
-/** The entry as an image has it, with the packages that are not bundled. */
+/** `x` float32 `[batch, 2048]` through layers of 2048 × 2048 weights each, 16.8 MB, as in an encoder: `y` of the same shape. */
+function layersOf(megabytes: number): Uint8Array {
+  const layers = Math.max(1, Math.round((megabytes * 1e6) / (4 * WIDTH * WIDTH)));
+  const random = createRandom(1);
+  // Each layer has the same weights, a few places on: no two are alike, and what goes through stays of the same size.
+  const weights = Float32Array.from({ length: WIDTH * WIDTH + 7 * layers }, () => 0.108 * (random.next() - 0.5));
+  const names = Array.from({ length: layers }, (_, layer) => (layer === layers - 1 ? 'y' : `x${layer + 1}`));
+  return encodeModel({
+    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', WIDTH] }],
+    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', WIDTH] }],
+    nodes: names.flatMap((name, layer) => [
+      { op: 'MatMul', inputs: [names[layer - 1] ?? 'x', `w${layer}`], outputs: [`sum${layer}`] },
+      { op: 'Relu', inputs: [`sum${layer}`], outputs: [name] },
+    ]),
+    constants: names.map((_, layer) => ({
+      name: `w${layer}`,
+      dataType: DataType.FLOAT,
+      dims: [WIDTH, WIDTH],
+      rawData: new Uint8Array(weights.buffer, 28 * layer, 4 * WIDTH * WIDTH),
+    })),
+  });
+}
+
+/** Has the machine read a file from its disk the next time: by GNU dd, as Node has no way to. */
+async function forget(file: string): Promise<void> {
+  const args = [`of=${file}`, 'oflag=nocache', 'conv=notrunc,fdatasync', 'count=0', 'status=none'];
+  await promisify(execFile)('dd', args);
+}
+
+/** The entry as an image has it, with the packages that are not bundled, and what starts it: Node takes 40 ms to strip types. */
 async function bundle(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
   bundleHost('lambda', folder);
+  buildSync({
+    entryPoints: [fileURLToPath(START)],
+    outfile: join(folder, 'start.js'),
+    bundle: true,
+    packages: 'external',
+    platform: 'node',
+    format: 'esm',
+  });
   await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
   await symlink(fileURLToPath(new URL('../node_modules', import.meta.url)), join(folder, 'node_modules'));
   return folder;
 }
 
-async function describe(path: string): Promise<ModelFile> {
-  const file = await open(path);
+async function describe(directory: string, path: string): Promise<ModelFile> {
+  const file = await open(join(directory, path));
   const { size: bytes } = await file.stat();
   const parts: string[] = [];
   for (const { start, end } of partsOf(bytes)) {
@@ -205,7 +266,7 @@ async function describe(path: string): Promise<ModelFile> {
     parts.push(hash('sha256', buffer));
   }
   await file.close();
-  return { path: PATH, bytes, parts };
+  return { path, bytes, parts };
 }
 
 if (import.meta.main) await runCommand(benchColdStart, HELP);

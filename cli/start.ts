@@ -5,11 +5,10 @@ import {
   DeleteMessageBatchCommand,
   GetQueueAttributesCommand,
   ReceiveMessageCommand,
-  SendMessageBatchCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
-import pLimit from 'p-limit';
 import * as z from 'zod';
+import { Batchscore } from '../client/batchscore.ts';
 import { MAX_BATCH_ENTRIES } from '../lambda/aws/sendBatches.ts';
 import type { Telemetry } from '../lambda/aws/telemetry.ts';
 import { plural } from '../lambda/core/failure.ts';
@@ -146,7 +145,6 @@ interface Pass {
 /** Results that do not come within this time after the last one are missing. */
 const PATIENCE_MS = 20_000;
 const LOOK_EVERY_MS = 20;
-const SENDERS = 4;
 
 /** Sends every message, and receives the results once as many are written or no more come. */
 async function sendThrough(
@@ -161,7 +159,9 @@ async function sendThrough(
   const startedAt = Date.now();
   try {
     const waiting = untilWritten(sqs, queues.resultQueueUrl, messages.length, (written) => bar.update(written));
-    const [sent] = await Promise.all([sendAll(sqs, queues.requestQueueUrl, messages), waiting]);
+    const client = new Batchscore({ sqs, region: queues.region, requestQueueUrl: queues.requestQueueUrl });
+    const [ids] = await Promise.all([client.submit(messages), waiting]);
+    const sent = new Map(ids.map((id, index) => [id, messages[index] as DemoMessage]));
     await mapping.stop();
     const { results, lastWrittenAt } = await receiveAll(sqs, queues.resultQueueUrl);
     return { sent, results, seconds: Math.max(1, lastWrittenAt - startedAt) / 1000 };
@@ -169,28 +169,6 @@ async function sendThrough(
     bar.stop();
     await mapping.stop();
   }
-}
-
-/** @returns the messages by their IDs */
-async function sendAll(sqs: SQSClient, QueueUrl: string, messages: readonly DemoMessage[]) {
-  const limit = pLimit(SENDERS);
-  const sent = new Map<string, DemoMessage>();
-  const send = async (first: number): Promise<void> => {
-    const batch = messages.slice(first, first + MAX_BATCH_ENTRIES);
-    const Entries = batch.map(({ body }, index) => ({ Id: String(index), MessageBody: body }));
-    const { Successful = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
-    for (const { Id, MessageId = '' } of Successful) {
-      const message = batch[Number(Id)];
-      if (message !== undefined) sent.set(MessageId, message);
-    }
-  };
-  const batches = Math.ceil(messages.length / MAX_BATCH_ENTRIES);
-  await limit.map(
-    Array.from({ length: batches }, (_, batch) => batch * MAX_BATCH_ENTRIES),
-    send,
-  );
-  if (sent.size === messages.length) return sent;
-  throw new Error(`expected the request queue to take all of ${messages.length}, it took ${sent.size}; start again`);
 }
 
 async function untilWritten(

@@ -35,22 +35,22 @@ export function propsOf(scope: Construct, settings: Settings): BatchScoringProps
   return {
     ...settings,
     compute: computeOf(settings),
-    window: given(settings.windowSeconds, Duration.seconds),
-    latencyTarget: given(settings.latencyTargetSeconds, Duration.seconds),
-    largestMessage: given(settings.largestMessageBytes, Size.bytes),
-    resultMessageSize: given(settings.resultMessageBytes, Size.bytes),
-    resultTtl: given(settings.resultTtlSeconds, Duration.seconds),
-    resultExpiry: given(settings.resultExpiryDays, Duration.days),
-    payloadExpiry: given(settings.payloadExpiryDays, Duration.days),
-    capture: given(settings.capturePercent, (percent) => ({
+    window: mapDefined(settings.windowSeconds, Duration.seconds),
+    latencyTarget: mapDefined(settings.latencyTargetSeconds, Duration.seconds),
+    largestMessage: mapDefined(settings.largestMessageBytes, Size.bytes),
+    resultMessageSize: mapDefined(settings.resultMessageBytes, Size.bytes),
+    resultTtl: mapDefined(settings.resultTtlSeconds, Duration.seconds),
+    resultExpiry: mapDefined(settings.resultExpiryDays, Duration.days),
+    payloadExpiry: mapDefined(settings.payloadExpiryDays, Duration.days),
+    capture: mapDefined(settings.capturePercent, (percent) => ({
       percent,
-      expiry: given(settings.captureExpiryDays, Duration.days),
+      expiry: mapDefined(settings.captureExpiryDays, Duration.days),
     })),
     removalPolicy: settings.retainData === false ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
     logRetention: retentionOf(logRetentionDays),
     encryptionKey: encryption === 'kms' ? createKey(scope) : undefined,
-    formerEncryptionKey: given(formerKeyArn, (arn) => Key.fromKeyArn(scope, 'FormerKey', arn)),
-    jobEvents: given(settings.eventsArn, (arn) =>
+    formerEncryptionKey: mapDefined(formerKeyArn, (arn) => Key.fromKeyArn(scope, 'FormerKey', arn)),
+    jobEvents: mapDefined(settings.eventsArn, (arn) =>
       arn.includes(':sns:') ? Topic.fromTopicArn(scope, 'Events', arn) : EventBus.fromEventBusArn(scope, 'Events', arn),
     ),
     alarmActions: alarmTopicArn === undefined ? [] : [notify(scope, alarmTopicArn)],
@@ -66,12 +66,12 @@ function computeOf(settings: Settings): ComputeForm {
   const options = {
     ...settings,
     architecture: settings.architecture && ARCHITECTURES[settings.architecture],
-    memorySize: given(settings.memoryMb, Size.mebibytes),
-    timeout: given(settings.timeoutSeconds, Duration.seconds),
-    stopTimeout: given(settings.stopTimeoutSeconds, Duration.seconds),
-    ephemeralStorageSize: given(settings.ephemeralStorageMb, Size.mebibytes),
-    gpuMemory: given(settings.gpuMemoryGiB, Size.gibibytes),
-    trafficRouting: given(settings.canaryPercent, (percentage) => canary(percentage, settings.canaryMinutes)),
+    memorySize: mapDefined(settings.memoryMb, Size.mebibytes),
+    timeout: mapDefined(settings.timeoutSeconds, Duration.seconds),
+    stopTimeout: mapDefined(settings.stopTimeoutSeconds, Duration.seconds),
+    ephemeralStorageSize: mapDefined(settings.ephemeralStorageMb, Size.mebibytes),
+    gpuMemory: mapDefined(settings.gpuMemoryGiB, Size.gibibytes),
+    trafficRouting: mapDefined(settings.canaryPercent, (percentage) => canary(percentage, settings.canaryMinutes)),
   };
   switch (settings.compute) {
     case 'lambda':
@@ -87,13 +87,13 @@ function computeOf(settings: Settings): ComputeForm {
 
 function jobsOf(scope: Construct, settings: Settings): JobOptions {
   return {
-    bucket: given(settings.jobsBucket, (name) => Bucket.fromBucketName(scope, 'JobsBucket', name)),
+    bucket: mapDefined(settings.jobsBucket, (name) => Bucket.fromBucketName(scope, 'JobsBucket', name)),
     inputPrefix: settings.jobsInputPrefix,
     outputPrefix: settings.jobsOutputPrefix,
     concurrency: settings.jobsConcurrency,
     reservedConcurrency: settings.jobsReservedConcurrency,
-    memorySize: given(settings.jobsMemoryMb, Size.mebibytes),
-    partSize: given(settings.jobsPartMb, Size.mebibytes),
+    memorySize: mapDefined(settings.jobsMemoryMb, Size.mebibytes),
+    partSize: mapDefined(settings.jobsPartMb, Size.mebibytes),
   };
 }
 
@@ -102,7 +102,7 @@ function canary(percentage: number, minutes = DEFAULT_CANARY_MINUTES): TrafficRo
 }
 
 /** What the CDK makes of a value, if one was given. */
-function given<A, T>(value: A | undefined, toType: (value: A) => T): T | undefined {
+function mapDefined<A, T>(value: A | undefined, toType: (value: A) => T): T | undefined {
   return value === undefined ? undefined : toType(value);
 }
 

@@ -13,7 +13,7 @@ import {
   protectionAt,
   protectTask,
 } from './hosts/task.ts';
-import { readGpus } from './onnx/nvidiaDevices.ts';
+import { readGpus } from './onnx/provider.ts';
 import { CONFIG_KEYS } from './settings.ts';
 
 const PUBLISH_MS = 10_000;

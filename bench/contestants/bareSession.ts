@@ -7,17 +7,10 @@ import type { Parts } from './partitions.ts';
 
 export type Feeds = Readonly<Record<string, Tensor>>;
 
-/**
- * ONNX Runtime on this thread, with nothing around it.
- *
- * @param executionProviders as ONNX Runtime takes them. @default its processor
- */
-export function createBareSession(
-  path: string,
-  executionProviders: InferenceSession.SessionOptions['executionProviders'] = ['cpu'],
-): Promise<InferenceSession> {
+/** ONNX Runtime on this thread, with nothing around it. @param provider an execution provider of it */
+export function createBareSession(path: string, provider: string): Promise<InferenceSession> {
   turnRuntimeTelemetryOff();
-  return InferenceSession.create(path, { executionProviders });
+  return InferenceSession.create(path, { executionProviders: [provider] });
 }
 
 /** The tensors of one run over the messages, each padded with zeros to the longest. */
@@ -166,14 +159,10 @@ interface Trial {
   fastestMs: number;
 }
 
-/**
- * Runs the model at 1, 2, 4, … rows of typical length, in rounds one after the other.
- *
- * @param maxRows the largest size
- */
-export async function sweep(session: InferenceSession, scenario: Scenario, maxRows = 1024): Promise<Sweep> {
+/** Runs the model at 1, 2, 4, … rows of typical length, in rounds one after the other. */
+export async function sweep(session: InferenceSession, scenario: Scenario): Promise<Sweep> {
   const trials: Trial[] = [];
-  for (const rows of SIZES.filter((size) => size <= maxRows)) {
+  for (const rows of SIZES) {
     const feeds = stackMessages(drawTypicalMessages(scenario, rows));
     const trial = { rows, feeds, fastestMs: Number.POSITIVE_INFINITY };
     await session.run(feeds);

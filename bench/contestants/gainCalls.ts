@@ -13,11 +13,11 @@ import { openBatchscore } from './openBatchscore.ts';
 /** Batchscore has run its model when it takes the first message; so have the others. */
 const BARE_WARM_UP = 5;
 
-async function measure({ contestant, modelsDirectory, scenario, ...task }: CallTask): Promise<CallTimes> {
+async function measure({ contestant, modelsDirectory, scenario, provider, ...task }: CallTask): Promise<CallTimes> {
   const messages = [...drawMessages(scenarioNamed(scenario), task.messages)];
   const records = toRecords(messages, 'binary');
   if (contestant === 'bare') {
-    const session = await createBareSession(join(modelsDirectory, scenario, '1', 'model.onnx'));
+    const session = await createBareSession(join(modelsDirectory, scenario, '1', 'model.onnx'), provider);
     const scoreAll = async (some: readonly SQSRecord[]): Promise<void> => {
       for (const record of some) await scoreBare(record, 'binary', scenario, session);
     };
@@ -29,8 +29,10 @@ async function measure({ contestant, modelsDirectory, scenario, ...task }: CallT
     });
     return [...alone, ...partition];
   }
-  const variables: Record<string, string> = contestant === 'rowsAlone' ? { [CONFIG_KEYS.maxBatchRows]: '1' } : {};
-  const batchscore = await openBatchscore(modelsDirectory, scenario, variables);
+  const batchscore = await openBatchscore(modelsDirectory, scenario, {
+    [CONFIG_KEYS.providers]: provider,
+    ...(contestant === 'rowsAlone' && { [CONFIG_KEYS.maxBatchRows]: '1' }),
+  });
   return twice(() => batchscore.invoke(records));
 }
 

@@ -69,6 +69,10 @@ export const CONTESTANTS: readonly Contestant[] = [
     start: overHttp(() => [process.execPath, here('peers/plain.ts')]),
   },
   python('mosec', ['mosec==0.9.8', 'msgspec==0.20.0'], { path: '/inference' }),
+  {
+    ...python('mosec', ['mosec==0.9.8', 'msgspec==0.20.0'], { path: '/inference', environment: { FIELD_STAGES: '2' } }),
+    name: 'mosec, two stages',
+  },
   python('litserve', ['litserve==0.2.19'], { path: '/predict' }),
   python('bentoml', ['bentoml==1.4.39'], {
     command: (port) => [
@@ -89,6 +93,7 @@ export const CONTESTANTS: readonly Contestant[] = [
 
 interface Http {
   readonly command?: (port: string) => string[];
+  readonly environment?: Readonly<Record<string, string>>;
   readonly path?: string;
   readonly wrap?: (body: string) => string;
   readonly unwrap?: (answer: string) => string;
@@ -110,14 +115,15 @@ export async function install(some: readonly Contestant[], say: (line: string) =
   for (const { name, packages } of some) {
     const [first] = packages;
     const isPython = packages.includes(RUNTIME);
-    const folder = `${PACKAGES}/${isPython ? name : 'powertools'}`;
+    const environment = isPython ? (name.split(',')[0] as string) : 'powertools';
+    const folder = `${PACKAGES}/${environment}`;
     if (first === undefined || existsSync(`${folder}/installed`)) continue;
     say(`installing ${packages.join(', ')}`);
     try {
       await mkdir(folder, { recursive: true });
       if (isPython) {
         await run('python3', ['-m', 'venv', folder]);
-        await run(bin(name, 'python'), ['-m', 'pip', 'install', '--quiet', ...packages]);
+        await run(bin(environment, 'python'), ['-m', 'pip', 'install', '--quiet', ...packages]);
       } else await run('npm', ['install', '--prefix', folder, '--no-save', ...packages]);
       await run('touch', [`${folder}/installed`]);
     } catch (error) {
@@ -260,10 +266,13 @@ function environmentOf(setup: Setup, more: Readonly<Record<string, string>>): Re
 
 const MAX_CONNECTIONS = 256;
 
-function overHttp(command: (port: string) => string[], { path = '/', wrap, unwrap }: Http = {}): Contestant['start'] {
+function overHttp(
+  command: (port: string) => string[],
+  { path = '/', environment, wrap, unwrap }: Http = {},
+): Contestant['start'] {
   return async (setup) => {
     const port = String(await freePort());
-    const group = new Group(command(port), environmentOf(setup, { FIELD_PORT: port }));
+    const group = new Group(command(port), environmentOf(setup, { FIELD_PORT: port, ...environment }));
     const pool = new Pool(`http://127.0.0.1:${port}`, {
       connections: MAX_CONNECTIONS,
       headersTimeout: 0,

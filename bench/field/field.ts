@@ -1,4 +1,4 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -24,13 +24,20 @@ cannot be installed or started is named, with why. docs/comparison.md says how e
   --workload LIST   ${WORKLOADS.map(({ name }) => name).join(', ')} (default all)
   --only LIST       parts of names: ${NAMES.join('; ')}
   --rounds N        rounds of the speed part (default 3)
-  --into FILE       JSON of the figures, to which turns are added (default bench/results/field.json)
-  --page            only write the tables of docs/comparison.md, from --into
+  --into FILE       JSON of the figures (default bench/results/field.json), written after each contestant;
+                    what it has already is not measured again, so the same command goes on where it was ended
+  --page            only write the tables and plots of docs/comparison.md, from --into
   --help            show this
 `;
 
-/** What a turn of a second came to. Latencies are of requests, `cpuMicroseconds` of all processes, for a row. */
-type Turn = Record<'rowsPerSecond' | 'p50Ms' | 'p99Ms' | 'cpuMicroseconds' | 'memoryMb' | 'startMs', number>;
+/**
+ * What a turn came to. Latencies are of requests; `cpuMicroseconds` of all processes of the contestant, for a row;
+ * `clientMicroseconds` of the process that asks, in which the local queue is too, where there is one.
+ */
+type Turn = Record<
+  'rowsPerSecond' | 'p50Ms' | 'p99Ms' | 'cpuMicroseconds' | 'clientMicroseconds' | 'memoryMb' | 'startMs',
+  number
+>;
 
 export interface SpeedFigures {
   readonly workload: string;
@@ -114,18 +121,32 @@ export async function benchField(args: readonly string[], streams: Streams): Pro
     }
     const run: Run = { repository, say, leftOut };
     const held: Partial<FieldFigures> = await readFile(options.into, 'utf8').then(JSON.parse, () => ({}));
-    const keep = async (added: Partial<Added>): Promise<void> =>
-      await writeFile(options.into, `${JSON.stringify(merged(held, added, present, leftOut), rounded, 1)}\n`);
-    if (parts.includes('speed')) {
+    const keep = async (added: Partial<Added>): Promise<void> => {
+      const text = JSON.stringify(merged(held, added, present, leftOut), rounded, 1);
+      await writeFile(`${options.into}.part`, `${text}\n`);
+      await rename(`${options.into}.part`, options.into);
+    };
+    for (let round = 0; parts.includes('speed') && round < rounds; round++) {
       for (const workload of workloads) {
-        const floor = await measureFloor(run, workload);
-        const producers = quick || workload.name !== 'digits' ? [32] : [1, 32, 256];
-        await keep({ floor, speed: await measureSpeed(run, workload, present, rounds, producers) });
+        if (!held.floor?.some((one) => one.workload === workload.name)) {
+          await keep({ floor: await measureFloor(run, workload) });
+        }
+        for (let place = 0; place < present.length; place++) {
+          const first = Math.floor((round * present.length) / rounds);
+          const contestant = present[(place + first) % present.length] as Contestant;
+          const ways = waysOf(workload, contestant, quick);
+          if (ways.every((way) => turnsOf(held, workload, contestant, way) > round)) continue;
+          await keep({ speed: await measureSpeed(run, workload, contestant, ways) });
+        }
       }
     }
     if (parts.includes('faults')) {
-      const faults = FAULTS.filter(({ name }) => !quick || QUICK_FAULTS.includes(name));
-      for (const contestant of present) await keep({ faults: await measureFaults(run, contestant, faults) });
+      for (const contestant of present) {
+        const isHeld = (name: string) =>
+          held.faults?.some((one) => one.fault === name && one.contestant === contestant.name) ?? false;
+        const faults = FAULTS.filter(({ name }) => (!quick || QUICK_FAULTS.includes(name)) && !isHeld(name));
+        if (faults.length > 0) await keep({ faults: await measureFaults(run, contestant, faults) });
+      }
     }
   } finally {
     endAll();
@@ -188,7 +209,7 @@ function merged(
     date: new Date().toISOString().slice(0, 10),
     machine: describeMachine(),
     packages: { ...held.packages, ...Object.fromEntries(contestants.map(({ name, packages }) => [name, packages])) },
-    leftOut: { ...held.leftOut, ...Object.fromEntries(leftOut) },
+    leftOut: Object.fromEntries(leftOut),
     floor: merge(held.floor, floor, (one) => `${one.workload} ${one.batch}`),
     speed: merge(
       held.speed,
@@ -201,8 +222,10 @@ function merged(
   return Object.assign(held, figures);
 }
 
+/** After a start: V8 has optimized by then, and 64 requests of batchscore were run alone as well, as the first ones are. */
+const FIRST_WARM_UP_MS = 3_000;
 const WARM_UP_MS = 500;
-const MEASURED_MS = 1_000;
+const MEASURED_MS = 2_000;
 const BODIES = 128;
 const PACKED = 100;
 
@@ -241,37 +264,47 @@ interface Way {
   readonly producers: number;
 }
 
+function waysOf({ name }: Workload, { packs }: Contestant, quick: boolean): Way[] {
+  const producers = quick || name !== 'digits' ? [32] : [32, 1, 256];
+  const ways: Way[] = producers.map((count) => ({ rows: 1, requests: 1, producers: count }));
+  if (name === 'digits') ways.push({ rows: PACKED, requests: 1, producers: 32 });
+  if (name === 'digits' && packs) ways.push({ rows: 1, requests: PACKED, producers: 32 });
+  return ways;
+}
+
+/** How many rounds have been measured. */
+function turnsOf({ speed = [] }: Partial<FieldFigures>, workload: Workload, { name }: Contestant, way: Way): number {
+  const one = speed.find(
+    ({ contestant, rows, requests, producers, ...own }) =>
+      own.workload === workload.name &&
+      contestant === name &&
+      rows === way.rows &&
+      requests === way.requests &&
+      producers === way.producers,
+  );
+  return one?.turns.length ?? 0;
+}
+
+/** One round of a contestant, on one start. */
 async function measureSpeed(
   run: Run,
   workload: Workload,
-  contestants: readonly Contestant[],
-  rounds: number,
-  producers: readonly number[],
+  contestant: Contestant,
+  ways: readonly Way[],
 ): Promise<SpeedFigures[]> {
   const single = bodiesOf(workload, BODIES);
-  const many = workload.name === 'digits' ? bodiesOf(workload, BODIES, PACKED) : [];
-  const firstRound = Date.now() % contestants.length;
-  const turns = new Map<string, Turn[]>();
-  for (let round = 0; round < rounds; round++) {
-    for (let place = 0; place < contestants.length; place++) {
-      const contestant = contestants[(place + round + firstRound) % contestants.length] as Contestant;
-      const { name, packs } = contestant;
-      const ways: Way[] = producers.map((count) => ({ rows: 1, requests: 1, producers: count }));
-      if (many.length > 0) ways.push({ rows: PACKED, requests: 1, producers: 32 });
-      if (many.length > 0 && packs) ways.push({ rows: 1, requests: PACKED, producers: 32 });
-      await serving(run, contestant, workload, async (served) => {
-        for (const way of ways) {
-          const packed = () => Array.from({ length: PACKED }, (_, index) => single[index % single.length]).join(',');
-          const bodies = way.requests > 1 ? [`[${packed()}]`] : way.rows > 1 ? many : single;
-          const turn = await measureTurn(served, way, bodies);
-          const key = JSON.stringify({ workload: workload.name, contestant: name, ...way });
-          turns.set(key, [...(turns.get(key) ?? []), turn]);
-          run.say(`${workload.name}, ${name}, ${JSON.stringify(way)}: ${JSON.stringify(turn)}`);
-        }
-      });
+  const many = ways.some(({ rows }) => rows > 1) ? bodiesOf(workload, BODIES, PACKED) : [];
+  const packed = `[${Array.from({ length: PACKED }, (_, index) => single[index % single.length]).join(',')}]`;
+  const figures: SpeedFigures[] = [];
+  await serving(run, contestant, workload, async (served) => {
+    for (const way of ways) {
+      const bodies = way.requests > 1 ? [packed] : way.rows > 1 ? many : single;
+      const turn = await measureTurn(served, way, bodies, figures.length === 0 ? FIRST_WARM_UP_MS : WARM_UP_MS);
+      figures.push({ workload: workload.name, contestant: contestant.name, ...way, turns: [turn] });
+      run.say(`${workload.name}, ${contestant.name}, ${JSON.stringify(way)}: ${JSON.stringify(turn, rounded)}`);
     }
-  }
-  return [...turns].map(([key, ofWay]) => ({ ...JSON.parse(key), turns: ofWay }));
+  });
+  return figures;
 }
 
 /** Starts a contestant for a while; one that does not start is named, and left out. */
@@ -283,23 +316,20 @@ async function serving(
 ): Promise<void> {
   const { name: model, maxBatch } = workload;
   const [probe = ''] = bodiesOf(workload, 1);
-  let served: Served;
+  let served: Served | undefined;
   try {
     served = await contestant.start({ repository: repository.directory, model, maxBatch, probe });
+    await use(served);
   } catch (error) {
     leftOut.set(contestant.name, `${workload.name}: ${String(error).slice(0, 1000)}`);
     say(`${contestant.name} does not serve ${leftOut.get(contestant.name)}`);
-    return;
-  }
-  try {
-    await use(served);
   } finally {
-    await served.stop();
+    await served?.stop();
   }
 }
 
 /** Each producer asks again as soon as it is answered. @throws Error when one is answered with an error */
-async function measureTurn(served: Served, way: Way, bodies: readonly string[]): Promise<Turn> {
+async function measureTurn(served: Served, way: Way, bodies: readonly string[], warmUpMs: number): Promise<Turn> {
   let asked = 0;
   const drive = async (ms: number): Promise<number[]> => {
     const until = performance.now() + ms;
@@ -314,10 +344,10 @@ async function measureTurn(served: Served, way: Way, bodies: readonly string[]):
     await Promise.all(Array.from({ length: way.producers }, producer));
     return latencies.sort((a, b) => a - b);
   };
-  await drive(WARM_UP_MS);
-  const [startedAt, before] = [performance.now(), served.usage()];
+  await drive(warmUpMs);
+  const [startedAt, before, client] = [performance.now(), served.usage(), process.cpuUsage()];
   const latencies = await drive(MEASURED_MS);
-  const [wallMs, after] = [performance.now() - startedAt, served.usage()];
+  const [wallMs, after, { user, system }] = [performance.now() - startedAt, served.usage(), process.cpuUsage(client)];
   const done = latencies.length * way.rows * way.requests;
   const at = (share: number): number =>
     latencies[Math.min(latencies.length - 1, Math.floor(share * latencies.length))] ?? 0;
@@ -326,6 +356,7 @@ async function measureTurn(served: Served, way: Way, bodies: readonly string[]):
     p50Ms: at(0.5),
     p99Ms: at(0.99),
     cpuMicroseconds: (1000 * (after.cpuMs - before.cpuMs)) / done,
+    clientMicroseconds: (user + system) / done,
     memoryMb: after.memoryMb,
     startMs: served.startMs,
   };
@@ -347,11 +378,16 @@ async function measureFaults(run: Run, contestant: Contestant, faults: readonly 
     const expected = await Promise.all(messages.map(oracle.alone));
     await oracle.close();
     await serving(run, contestant, workload, async (served) => {
+      const found: Promise<void>[] = [];
       for (const fault of ofModel) {
-        const found = await measureFault(served, fault, messages.map(bodyOf), expected);
-        figures.push({ contestant: contestant.name, fault: fault.name, ...found });
-        run.say(`${contestant.name}, ${fault.name}: ${JSON.stringify(found)}`);
+        const { ended } = await measureFault(served, fault, messages.map(bodyOf), expected);
+        const said = ended.then((one) => {
+          figures.push({ contestant: contestant.name, fault: fault.name, ...one });
+          run.say(`${contestant.name}, ${fault.name}: ${JSON.stringify(one, rounded)}`);
+        });
+        found.push(said);
       }
+      await Promise.all(found);
     });
   }
   return figures;
@@ -359,12 +395,13 @@ async function measureFaults(run: Run, contestant: Contestant, faults: readonly 
 
 type Reply = 'right' | 'differs' | 'error' | 'lost';
 
+/** @returns once all but a culprit that is to fail has been seen: that one may lie on a queue while the next fault happens */
 async function measureFault(
   served: Served,
   { workload, culprit, right = 'answer', expected: own = [], happens }: Fault,
   bodies: readonly string[],
   expected: readonly number[][],
-): Promise<Omit<FaultFigures, 'contestant' | 'fault'>> {
+): Promise<{ ended: Promise<Omit<FaultFigures, 'contestant' | 'fault'>> }> {
   const reply = async (body: string, wanted: readonly number[], signal: AbortSignal): Promise<Reply> => {
     try {
       return agree(outputOf(await served.ask(body, signal), workload.output), wanted) ? 'right' : 'differs';
@@ -397,16 +434,17 @@ async function measureFault(
     if (got === 'right') recoverS = (performance.now() - startedAt) / 1000;
     else await sleep(PROBE_EVERY_MS);
   }
-  const replies = await Promise.all(asked);
-  const count = (which: Reply, some = replies): number => some.filter((one) => one === which).length;
-  return {
+  await Promise.all(asked.filter((_, index) => index !== CULPRIT || right !== 'error'));
+  const count = (which: Reply, some: readonly Reply[]): number => some.filter((one) => one === which).length;
+  const ended = Promise.all(asked).then((replies) => ({
     asked: bodies.length,
-    right: count('right'),
-    differ: count('differs'),
+    right: count('right', replies),
+    differ: count('differs', replies),
     harmed: count('error', culprit === undefined ? replies : replies.toSpliced(CULPRIT, 1)),
-    lost: count('lost'),
+    lost: count('lost', replies),
     recoverS,
-  };
+  }));
+  return { ended };
 }
 
 /** The numbers of an answer; JSON of Python has NaN in it. */

@@ -1,4 +1,4 @@
-/** Writes the tables of docs/comparison.md from the JSON of a run. */
+/** Writes the tables of docs/comparison.md, and its plots, from the JSON of a run. */
 
 import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -10,6 +10,7 @@ const PAGE = new URL('../../docs/comparison.md', import.meta.url);
 
 export async function writePage(figures: FieldFigures): Promise<void> {
   await writeFile(PAGE, pageWith(figures, await readFile(PAGE, 'utf8')));
+  for (const [name, plot] of Object.entries(PLOTS)) await writeFile(new URL(name, PAGE), plot(figures));
 }
 
 /** The page with each part between `<!-- begin NAME -->` and `<!-- end -->` written anew. @throws Error for another name */
@@ -93,6 +94,17 @@ const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
       'after a hang, s': ({ recovery }) => recovery('hang'),
       'after a kill, s': ({ recovery }) => recovery('server killed'),
     }),
+  client: ({ speed }) => {
+    const workloads = [...new Set(speed.map(({ workload }) => workload))];
+    const cell = (contestant: string, workload: string): string =>
+      range(found(speed, { workload, contestant, rows: 1, requests: 1, producers: 32 }), 'clientMicroseconds', 1000);
+    return table(namesIn(speed), {
+      '': (name) => name,
+      ...Object.fromEntries(workloads.map((workload) => [`${workload}, ms`, (name: string) => cell(name, workload)])),
+    });
+  },
+  prices: () =>
+    `A million rows of digits on processors that are always busy, at the prices of \`infra/prices.json\`. A function: CPU seconds × ${FUNCTION_GB.toFixed(4)} GB × ${price('lambdaArmGbSecond')} $ a GB-second on arm64, and ${price('lambdaMillionRequests')} $ for a million invocations, each of ${MESSAGES} messages. A worker or a server: CPU hours × (${price('fargateArmVcpuHour')} $ + ${TASK_GB} × ${price('fargateArmGbHour')} $), a vCPU and ${TASK_GB} GB of Fargate on arm64. A queue: ${price('sqsStandardMillionRequests')} $ for a million calls, three for ${MESSAGES} messages (send, receive, delete), ${RESULTS} results in a message where they are packed; each message is billed as one request of 64 KiB. Without load balancer, logs and idle time: a server that runs all month is ${HOURS} h × ${taskHour().toFixed(4)} $ = ${(HOURS * taskHour()).toFixed(2)} $ whatever it does; a function that waits costs nothing but [the polls of its queue](operations.md#what-it-costs).`,
   cost: (figures) => costs(figures),
   first: (figures) => firsts(figures),
 };
@@ -152,6 +164,7 @@ function middle({ turns }: SpeedFigures, measure: Measure): number {
 function range(one: SpeedFigures | undefined, measure: Measure, unit = 1): string {
   if (one === undefined) return '–';
   const values = one.turns.map((turn) => turn[measure] / unit);
+  if (!values.every(Number.isFinite)) return '–';
   if (values.length === 1) return figure(median(values));
   return `${figure(median(values))} (${figure(Math.min(...values))} to ${figure(Math.max(...values))})`;
 }
@@ -197,15 +210,24 @@ const PRICES: Readonly<Record<string, number>> = JSON.parse(
 );
 const FUNCTION_GB = 1769 / 1024;
 const TASK_GB = 2;
+const HOURS = 730;
 /** Messages of a call, and of an invocation. */
 const MESSAGES = 10;
 /** Results that share a message, as docs/operations.md has it. */
 const RESULTS = 112;
 
+function price(key: string): number {
+  const found = PRICES[key];
+  if (found === undefined) throw new Error(`infra/prices.json: expected ${key}, got ${Object.keys(PRICES)}`);
+  return found;
+}
+
+function taskHour(): number {
+  return price('fargateArmVcpuHour') + TASK_GB * price('fargateArmGbHour');
+}
+
 /** Dollars for a million rows of digits at 32 producers, on processors that are busy all the time. */
 function costs({ speed }: FieldFigures): string {
-  const price = (key: string): number => PRICES[key] ?? Number.NaN;
-  const taskHour = price('fargateArmVcpuHour') + TASK_GB * price('fargateArmGbHour');
   const rows = speed
     .filter(({ workload, producers }) => workload === 'digits' && producers === 32)
     .map((one) => {
@@ -216,7 +238,7 @@ function costs({ speed }: FieldFigures): string {
       // A million times so many microseconds are as many seconds.
       const compute = isFunction
         ? micros * FUNCTION_GB * price('lambdaArmGbSecond') + price('lambdaMillionRequests') / MESSAGES / perMessage
-        : (micros / 3600) * taskHour;
+        : (micros / 3600) * taskHour();
       const results = one.contestant.includes('Powertools') ? 2 + 1 / MESSAGES : (2 + 1 / MESSAGES) / RESULTS;
       const queue = isQueued
         ? price('sqsStandardMillionRequests') *
@@ -236,4 +258,77 @@ function costs({ speed }: FieldFigures): string {
     'queue, $': ({ queue }) => dollars(queue),
     'together, $': ({ compute, queue }) => dollars(compute + queue),
   });
+}
+
+interface Bar {
+  readonly name: string;
+  readonly note: string;
+  /** As shares of the width, from 0 to 1, with their colours. */
+  readonly pieces: readonly { readonly share: number; readonly colour: string }[];
+}
+
+/** The plots, by their files beside the page. */
+export const PLOTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
+  'comparison-cpu.svg': ({ speed }) => {
+    const some = speed
+      .filter(({ workload, rows, producers }) => workload === 'digits' && rows === 1 && producers === 32)
+      .map((one) => ({
+        name: `${one.contestant}${one.requests > 1 ? ', packed' : ''}`,
+        value: middle(one, 'cpuMicroseconds'),
+      }))
+      .sort((a, b) => a.value - b.value);
+    const most = Math.log10(Math.max(...some.map(({ value }) => value)));
+    const bars = some.map(({ name, value }) => ({
+      name,
+      note: figure(value),
+      pieces: [
+        { share: Math.log10(value) / most, colour: name.startsWith('batchscore') ? COLOURS.right : COLOURS.other },
+      ],
+    }));
+    return plot('CPU of a request with an answer of its own: digits, 32 producers, µs (logarithmic)', bars);
+  },
+  'comparison-faults.svg': ({ faults }) => {
+    const kinds = ['right', 'differ', 'harmed', 'lost'] as const;
+    const bars = totalsOf(faults)
+      .map(({ name, sum }) => ({
+        name,
+        counts: kinds.map((kind) => ({ kind, count: sum(kind) })),
+        asked: sum('asked'),
+      }))
+      .sort((a, b) => (b.counts[0]?.count ?? 0) / b.asked - (a.counts[0]?.count ?? 0) / a.asked)
+      .map(({ name, counts, asked }) => ({
+        name,
+        note: `${counts[0]?.count} of ${asked}`,
+        pieces: counts.map(({ kind, count }) => ({ share: count / asked, colour: COLOURS[kind] })),
+      }));
+    return plot('Requests under faults: right (green), differ (orange), harmed (violet), lost (grey)', bars);
+  },
+};
+
+const COLOURS = { right: '#2a7f4f', differ: '#e08a1e', harmed: '#7a5195', lost: '#9a9a9a', other: '#5b7fa6' };
+const [BAR, LABEL, WIDTH, NOTE, TOP] = [24, 190, 440, 90, 40];
+
+/** Bars that lie, the first on top. */
+function plot(title: string, bars: readonly Bar[]): string {
+  const [width, height] = [LABEL + WIDTH + NOTE, TOP + BAR * bars.length + 10];
+  const rows = bars.map(({ name, note, pieces }, row) => {
+    let x = LABEL;
+    const y = TOP + BAR * row;
+    const rects = pieces.map(({ share, colour }) => {
+      const rect = `<rect x="${x.toFixed(1)}" y="${y}" width="${(share * WIDTH).toFixed(1)}" height="${BAR - 6}" fill="${colour}"/>`;
+      x += share * WIDTH;
+      return rect;
+    });
+    const text = (at: number, anchor: string, what: string) =>
+      `<text x="${at.toFixed(1)}" y="${y + 13}" text-anchor="${anchor}">${what}</text>`;
+    return [text(LABEL - 8, 'end', name), ...rects, text(x + 6, 'start', note)].join('');
+  });
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">`,
+    `<title>${title}</title>`,
+    `<rect width="${width}" height="${height}" fill="#fff"/>`,
+    `<text x="8" y="22" font-size="13" font-weight="bold">${title}</text>`,
+    ...rows,
+    '</svg>\n',
+  ].join('\n');
 }

@@ -3,6 +3,7 @@ import type { SQSRecord } from 'aws-lambda';
 import type { InferenceSession } from 'onnxruntime-node';
 import { type MicroBatch, microBatchOf, type Part } from '../../lambda/core/microBatch.ts';
 import type { Planner } from '../../lambda/core/plan.ts';
+import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { createBareSession, prepareLimit, type Sweep, scoreBare, sweep } from '../contestants/bareSession.ts';
 import { type Batchscore, openBatchscore } from '../contestants/openBatchscore.ts';
 import { fastestPartition, type Parts, partsOf } from '../contestants/partitions.ts';
@@ -68,16 +69,23 @@ export interface ScenarioFigures {
   readonly loneMessage: readonly LoneMessageFigures[];
 }
 
-/** @param rounds of contestants that have processes of their own; others have twice as many */
+interface ScenarioTurns {
+  readonly maxMessages: number;
+  /** Of contestants that have processes of their own; others have twice as many. */
+  readonly rounds: number;
+  /** An execution provider of ONNX Runtime, for all contestants. */
+  readonly provider: string;
+}
+
 export async function measureScenario(
   scenario: Scenario,
-  { maxMessages, rounds }: { readonly maxMessages: number; readonly rounds: number },
+  { maxMessages, rounds, provider }: ScenarioTurns,
   repository: Repository,
   say: (progress: string) => void,
 ): Promise<ScenarioFigures> {
   const { name } = scenario;
   say(`${name}: looking for the best size and the fastest partition`);
-  const session = await createBareSession(await repository.addModel(scenario));
+  const session = await createBareSession(await repository.addModel(scenario), provider);
   const found = await sweep(session, scenario);
   const messages = [...drawMessages(scenario, Math.min(scenario.messages, maxMessages))];
   const parts = await fastestPartition(session, scenario, messages, found.bestRows);
@@ -86,10 +94,11 @@ export async function measureScenario(
   const fewer = messages.slice(0, scenario.gainMessages);
   const gainParts = fewer.length < messages.length ? partsOf(fewer, found.bestRows) : parts;
   say(`${name}: ${fewer.length} messages in fresh processes`);
-  const gains = await measureGains(scenario, fewer.length, repository.directory, gainParts, rounds);
+  const task = { modelsDirectory: repository.directory, scenario: name, provider, messages: fewer.length };
+  const gains = await measureGains({ ...task, parts: gainParts }, rounds);
 
   await repository.configure(scenario, found.bestRows);
-  const batchscore = await openBatchscore(repository.directory, name);
+  const batchscore = await openBatchscore(repository.directory, name, { [CONFIG_KEYS.providers]: provider });
   const scenarios: ContestFigures[] = [];
   const loneMessage: LoneMessageFigures[] = [];
   for (const encoding of ENCODINGS) {
@@ -111,6 +120,7 @@ export interface CallTask {
   /** Where the scenario's `config.json` says nothing of rows. */
   readonly modelsDirectory: string;
   readonly scenario: string;
+  readonly provider: string;
   readonly messages: number;
   readonly parts: Parts;
 }
@@ -120,18 +130,11 @@ export type CallTimes = readonly [number, number, number?, number?];
 
 const CALLS = new URL('../contestants/gainCalls.ts', import.meta.url);
 
-async function measureGains(
-  { name }: Scenario,
-  messages: number,
-  modelsDirectory: string,
-  parts: Parts,
-  rounds: number,
-): Promise<GainFigures> {
+async function measureGains(given: Omit<CallTask, 'contestant'>, rounds: number): Promise<GainFigures> {
   const processes = await openProcesses();
   const calls = (contestant: CallTask['contestant']) => async (): Promise<CallTimes> => {
     const child = processes.start(CALLS);
-    const task: CallTask = { contestant, modelsDirectory, scenario: name, messages, parts };
-    const taken = await child.ask<CallTimes>(task);
+    const taken = await child.ask<CallTimes>({ ...given, contestant } satisfies CallTask);
     await child.stop();
     return taken;
   };
@@ -145,13 +148,13 @@ async function measureGains(
       median(taken.map(([, second]) => second)),
     ];
     return {
-      scenario: name,
-      messages,
+      scenario: given.scenario,
+      messages: given.messages,
       batchscoreMs: both(batchscore),
       rowsAloneMs: both(rowsAlone),
       bareMs: both(bare),
       partitionMs: median(bare.map(([, , , again = Number.NaN]) => again)),
-      partitionRuns: parts.length,
+      partitionRuns: given.parts.length,
     };
   } finally {
     await processes.stop();

@@ -130,11 +130,8 @@ export interface GraphBuilder {
   encode(inputs: readonly GraphValue[], outputs: readonly GraphValue[]): Uint8Array;
 }
 
-/**
- * @param seed the same seed gives the same bytes
- * @param floats what weights and floats are
- */
-export function buildGraph(seed: number, floats: 'FP16' | 'FP32' = 'FP32'): GraphBuilder {
+/** @param seed the same seed gives the same bytes */
+export function buildGraph(seed: number): GraphBuilder {
   const random = createRandom(seed);
   const nodes: GraphNode[] = [];
   const constants: Constant[] = [];
@@ -150,9 +147,7 @@ export function buildGraph(seed: number, floats: 'FP16' | 'FP32' = 'FP32'): Grap
     return name;
   };
   const addFloats = (shape: readonly number[], values: Float32Array): string =>
-    floats === 'FP32'
-      ? addConstant(DataType.FLOAT, shape, values)
-      : addConstant(DataType.FLOAT16, shape, Float16Array.from(values));
+    addConstant(DataType.FLOAT, shape, values);
 
   return {
     node(op, inputs, attributes = {}, output = `${op}_${nodes.length}`) {

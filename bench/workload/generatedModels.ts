@@ -1,7 +1,7 @@
 import { buildGraph, type GraphBuilder } from './encodeModel.ts';
 
 /** Numbers of ONNX element types, for casts. */
-const CAST_TO = { FP32: 1, INT32: 6, BOOL: 9, FP16: 10 } as const;
+const CAST_TO = { FP32: 1, INT32: 6, BOOL: 9 } as const;
 
 /**
  * A multilayer perceptron: ReLU between the layers, softmax at the end. `features` float32 `[batch, widths[0]]`,
@@ -98,81 +98,18 @@ export function encodeBytes(seed: number): Uint8Array {
   );
 }
 
-/** What a picture is: channels, height, width. */
-export const PICTURE_SHAPE = [3, 224, 224] as const;
-
-const RESNET_CLASSES = 1000;
-
-/** Blocks, the channels within them, and the stride of the first. @see https://arxiv.org/abs/1512.03385, table 1 */
-const RESNET_STAGES = [
-  { blocks: 3, channels: 64, stride: 1 },
-  { blocks: 4, channels: 128, stride: 2 },
-  { blocks: 6, channels: 256, stride: 2 },
-  { blocks: 3, channels: 512, stride: 2 },
-] as const;
-/** A block gives so many times the channels that it works with. */
-const RESNET_EXPANSION = 4;
-/** The branch of a block is scaled down, or sixteen of them in a row would grow without bound. */
-const RESNET_BRANCH_FAN_IN = 16;
-
-/**
- * A convnet of the shape of ResNet-50, batch normalization folded into the convolutions as exporters do. `picture` uint8
- * `[batch, 3, 224, 224]`, as pictures are sent, `logits` float32 `[batch, 1000]`.
- */
-export function encodeResnet(seed: number): Uint8Array {
-  const graph = buildGraph(seed);
-  const pixels = graph.node('Cast', ['picture'], { to: CAST_TO.FP32 });
-  const scaled = graph.node('Sub', [graph.node('Div', [pixels, graph.floats([1], [127.5])]), graph.floats([1], [1])]);
-  const stem = relu(graph, convolve(graph, scaled, { from: PICTURE_SHAPE[0], to: 64, kernel: 7, stride: 2 }));
-  let value = graph.node('MaxPool', [stem], { kernel_shape: [3, 3], strides: [2, 2], pads: [1, 1, 1, 1] });
-  let from = 64;
-  for (const { blocks, channels, stride } of RESNET_STAGES) {
-    for (let block = 0; block < blocks; block++) {
-      value = bottleneck(graph, value, from, channels, block === 0 ? stride : 1);
-      from = RESNET_EXPANSION * channels;
-    }
-  }
-  const pooled = graph.node('Flatten', [graph.node('GlobalAveragePool', [value])], { axis: 1 });
-  graph.node(
-    'Gemm',
-    [pooled, graph.weights([from, RESNET_CLASSES], from), graph.weights([RESNET_CLASSES], 100)],
-    {},
-    'logits',
-  );
-  return graph.encode(
-    [{ name: 'picture', datatype: 'UINT8', shape: ['batch', ...PICTURE_SHAPE] }],
-    [{ name: 'logits', datatype: 'FP32', shape: ['batch', RESNET_CLASSES] }],
-  );
-}
-
 interface Convolution {
   readonly from: number;
   readonly to: number;
   readonly kernel: number;
-  readonly stride?: number;
-  /** Beside the weights of a kernel. @default 1: the output is as large as the input */
-  readonly fanIn?: number;
+  readonly stride: number;
 }
 
-function convolve(
-  graph: GraphBuilder,
-  value: string,
-  { from, to, kernel, stride = 1, fanIn = 1 }: Convolution,
-): string {
-  const weights = graph.weights([to, from, kernel, kernel], (fanIn * kernel ** 2 * from) / 2);
+function convolve(graph: GraphBuilder, value: string, { from, to, kernel, stride }: Convolution): string {
+  const weights = graph.weights([to, from, kernel, kernel], (kernel ** 2 * from) / 2);
   const pad = (kernel - 1) / 2;
   const attributes = { kernel_shape: [kernel, kernel], strides: [stride, stride], pads: [pad, pad, pad, pad] };
   return graph.node('Conv', [value, weights, graph.weights([to], 100)], attributes);
-}
-
-/** A block: to fewer channels, over the picture, and to more again, added to what came in. */
-function bottleneck(graph: GraphBuilder, value: string, from: number, channels: number, stride: number): string {
-  const to = RESNET_EXPANSION * channels;
-  const narrow = relu(graph, convolve(graph, value, { from, to: channels, kernel: 1 }));
-  const over = relu(graph, convolve(graph, narrow, { from: channels, to: channels, kernel: 3, stride }));
-  const branch = convolve(graph, over, { from: channels, to, kernel: 1, fanIn: RESNET_BRANCH_FAN_IN });
-  const straight = from === to ? value : convolve(graph, value, { from, to, kernel: 1, stride, fanIn: 2 });
-  return relu(graph, graph.node('Add', [branch, straight]));
 }
 
 function relu(graph: GraphBuilder, value: string): string {
@@ -191,24 +128,18 @@ const TRANSFORMER_POSITIONS = 512;
  * A sentence encoder. `input_ids` and `attention_mask` int64 `[batch, sequence]`, `embedding` float32 `[batch, 384]`:
  * the mean over the positions that the mask keeps. Positions that it leaves out change nothing.
  *
- * @param floats what it computes with; its output is float32 either way
  * @param layers of attention. @default as MiniLM-L6
  */
-export function encodeTransformer(
-  seed: number,
-  floats: 'FP16' | 'FP32' = 'FP32',
-  layers = TRANSFORMER_LAYERS,
-): Uint8Array {
-  const graph = buildGraph(seed, floats);
-  const mask = graph.node('Cast', ['attention_mask'], { to: CAST_TO[floats] });
+export function encodeTransformer(seed: number, layers = TRANSFORMER_LAYERS): Uint8Array {
+  const graph = buildGraph(seed);
+  const mask = graph.node('Cast', ['attention_mask'], { to: CAST_TO.FP32 });
   const bias = attentionBias(graph, mask);
   let hidden = embed(graph);
   for (let layer = 0; layer < layers; layer++) {
     hidden = normalize(graph, graph.node('Add', [hidden, attend(graph, hidden, bias)]));
     hidden = normalize(graph, graph.node('Add', [hidden, feedForward(graph, hidden)]));
   }
-  if (floats === 'FP32') meanOverMask(graph, hidden, mask, 'embedding');
-  else graph.node('Cast', [meanOverMask(graph, hidden, mask)], { to: CAST_TO.FP32 }, 'embedding');
+  meanOverMask(graph, hidden, mask, 'embedding');
   const tokens = ['batch', 'sequence'];
   return graph.encode(
     [
@@ -274,7 +205,7 @@ function normalize(graph: GraphBuilder, value: string): string {
   return graph.node('LayerNormalization', [value, scale, graph.weights([TRANSFORMER_HIDDEN], 100)]);
 }
 
-function meanOverMask(graph: GraphBuilder, hidden: string, mask: string, output?: string): string {
+function meanOverMask(graph: GraphBuilder, hidden: string, mask: string, output: string): string {
   const overPositions = graph.integers([1]);
   const kept = graph.node('Mul', [hidden, graph.node('Unsqueeze', [mask, graph.integers([2])])]);
   const sum = graph.node('ReduceSum', [kept, overPositions], { keepdims: 0 });

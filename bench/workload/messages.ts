@@ -61,7 +61,7 @@ export function toBase64(data: RowData): string {
 }
 
 /** As Lambda hands it over: parsed from the event's JSON. */
-function toRecord(body: string, random: Random): SQSRecord {
+export function toRecord(body: string, random: Random): SQSRecord {
   const record: SQSRecord = {
     messageId: random.uuid(),
     receiptHandle: Buffer.from(random.uuid() + random.uuid()).toString('base64'),

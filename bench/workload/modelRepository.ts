@@ -16,9 +16,9 @@ export interface Repository {
   remove(): Promise<void>;
 }
 
-/** @param directory an empty one. @default a temporary one */
-export async function createRepository(directory?: string): Promise<Repository> {
-  const root = directory ?? (await mkdtemp(join(tmpdir(), 'batchscore-bench-')));
+/** In a temporary folder. */
+export async function createRepository(): Promise<Repository> {
+  const root = await mkdtemp(join(tmpdir(), 'batchscore-bench-'));
   return {
     directory: root,
     async addModel({ name, encodeModel }) {

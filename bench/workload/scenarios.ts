@@ -2,10 +2,8 @@ import {
   encodeBytes,
   encodeConvnet,
   encodeMlp,
-  encodeResnet,
   encodeTransformer,
   IMAGE_SHAPE,
-  PICTURE_SHAPE,
   VOCABULARY,
 } from './generatedModels.ts';
 import type { Random } from './random.ts';
@@ -73,7 +71,7 @@ export const SCENARIOS: readonly Scenario[] = [
     // Half the layers: a run is so short that padding and one more run cost alike.
     name: 'encoder',
     messages: 300,
-    encodeModel: () => encodeTransformer(MODEL_SEED, 'FP32', 3),
+    encodeModel: () => encodeTransformer(MODEL_SEED, 3),
     // 34 tokens on average.
     lengths: logNormal(24, SHORTEST_TEXT, LONGEST_TEXT),
     modelConfig: RAGGED_TEXT,
@@ -134,33 +132,4 @@ function drawText(random: Random, length: number): InputTensor[] {
     { name: 'input_ids', datatype: 'INT64', shape: [1, length], data: tokens },
     { name: 'attention_mask', datatype: 'INT64', shape: [1, length], data: new BigInt64Array(length).fill(1n) },
   ];
-}
-
-/** What all texts are long, in tokens: of one length, so that a run of theirs has no padding. */
-const LENGTH = 32;
-
-const TRANSFORMER: Scenario = {
-  ...scenarioNamed('transformer'),
-  lengths: { typical: LENGTH, draw: () => LENGTH },
-  modelConfig: { ragged: { axis: 'sequence', pad: { input_ids: 0, attention_mask: 0 }, allowedSizes: [LENGTH] } },
-};
-
-/** The models that a GPU is measured with. */
-export const GPU_SCENARIOS: readonly Scenario[] = [
-  scenarioNamed('mlp-small'),
-  scenarioNamed('mlp-wide'),
-  TRANSFORMER,
-  { ...TRANSFORMER, name: 'transformer-fp16', encodeModel: () => encodeTransformer(MODEL_SEED, 'FP16') },
-  {
-    ...scenarioNamed('convnet'),
-    name: 'resnet-50',
-    encodeModel: () => encodeResnet(MODEL_SEED),
-    drawInputs: (random) => [drawPicture(random)],
-  },
-];
-
-function drawPicture(random: Random): InputTensor {
-  const data = new Uint8Array(PICTURE_SHAPE.reduce((product, dim) => product * dim, 1));
-  for (let i = 0; i < data.length; i++) data[i] = random.below(256);
-  return { name: 'picture', datatype: 'UINT8', shape: [1, ...PICTURE_SHAPE], data };
 }

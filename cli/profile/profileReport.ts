@@ -114,8 +114,8 @@ function recommendationOf(
 /** What `--json` prints. */
 export function printedOf({ measured, knee, recommendation, answer, monthly }: ProfileReport) {
   const { path: _, requestBytes: __, ...printed } = measured;
-  const { candidates, forms, breakEvens } = answer;
-  return { ...printed, knee, recommendation, monthly, candidates, forms, breakEvens };
+  const { candidates, forms } = answer;
+  return { ...printed, knee, recommendation, monthly, candidates, forms };
 }
 
 const MAX_CANDIDATES = 10;
@@ -124,7 +124,7 @@ const NOT_RECOMMENDED = 'Not recommended, as nothing keeps to the budget; the so
 /** What was found, for a terminal. */
 export function renderProfile(report: ProfileReport): string {
   const { measured, knee, question, answer, recommendation } = report;
-  const { candidates, chosen, breakEvens } = answer;
+  const { candidates, chosen } = answer;
   const cheapest = candidates.slice(0, MAX_CANDIDATES);
   const shown = cheapest.includes(chosen) ? cheapest : [...cheapest, chosen];
   const mark: Column<Expectation> = ['', (one) => (one === chosen ? '>' : '')];
@@ -139,7 +139,6 @@ export function renderProfile(report: ProfileReport): string {
     aligned(report.monthly, MONTH_COLUMNS),
     'US dollars for a million rows with these settings, marked >:',
     [aligned(pricedForms(answer), FORM_COLUMNS), describeUnmeasured(answer) ?? []].flat().join('\n'),
-    breakEvens.map(describeBreakEven).join('\n'),
     `${recommendation.withinBudget ? 'Recommended' : NOT_RECOMMENDED}: ${JSON.stringify(recommendation.context)}\n` +
       `Reason: ${recommendation.reason}.`,
     notesOf(report)
@@ -281,10 +280,6 @@ export function describeQuestion({ trace, messagesPerSecond, budgetMs, messages 
   const how = trace === undefined ? 'at random' : `as in the trace of ${trace.times.length}`;
   const packed = messages.requestsPerMessage === 1 ? '' : ` of ${plural(messages.requestsPerMessage, 'request')}`;
   return `${rate}${packed} ${how}, 99 % to be answered within ${count(budgetMs)} ms`;
-}
-
-export function describeBreakEven({ messagesPerSecond, cheaper, than }: SettingsAnswer['breakEvens'][number]): string {
-  return `From ${figures(messagesPerSecond, 2)} messages/s on, ${cheaper} is cheaper than ${than}.`;
 }
 
 /** What holds of all figures, a sentence each. */

@@ -4,7 +4,7 @@ import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
 import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type { RemovalPolicy } from 'aws-cdk-lib/core';
+import { type RemovalPolicy, Tokenization } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import type { LogLevel, MappingSettings } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
@@ -151,5 +151,10 @@ export function withDefaults(given: Partial<Batching>): Batching {
 /** The environment variables of the settings that are given, by their names in the catalogue. */
 export function environmentOf(values: Readonly<Record<string, unknown>>): Record<string, string> {
   const given = Object.entries(SETTINGS).filter(([name]) => values[name] !== undefined);
-  return Object.fromEntries(given.map(([name, { variable }]) => [variable, String(values[name])]));
+  return Object.fromEntries(given.map(([name, { variable }]) => [variable, textOf(values[name])]));
+}
+
+/** A number that is produced late would stay one, which the environment does not take. */
+function textOf(value: unknown): string {
+  return typeof value === 'number' ? Tokenization.stringifyNumber(value) : String(value);
 }

@@ -40,6 +40,7 @@ import {
   brokenOf,
   oneOf,
   type Problem,
+  unknownAtSynth,
 } from '../constructs/problems.ts';
 import { gibibytesOf, mebibytesOf } from '../constructs/units.ts';
 import { ARCHITECTURES } from '../image/containerImage.ts';
@@ -153,6 +154,7 @@ function fargateProblems(settings: FargateSettings): Problem[] {
   const { min, max, step } = memory ?? { min: 0, max: Number.POSITIVE_INFINITY, step: 1 };
   return [
     oneOf('architecture', architecture.name, ARCHITECTURES),
+    unknownAtSynth('vcpus', vcpus),
     oneOf('vcpus', vcpus, [...MEMORY.keys()]),
     outside('ephemeralStorageMb', ephemeralStorageMb, { min: 21 * GIB, max: 200 * GIB }),
     ...brokenOf([
@@ -262,6 +264,8 @@ type GpuCapacity = (typeof CAPACITIES)[number];
 function gpuTaskProblems(settings: Settings): Problem[] {
   const { capacity, architecture, gpuCount, instanceTypes } = settings;
   return [
+    unknownAtSynth('vcpus', settings.vcpus),
+    unknownAtSynth('gpuCount', gpuCount),
     outside('gpuCount', gpuCount, { min: 1, max: 16 }),
     ...(instanceTypes ?? []).map(withoutKernels),
     outside('gpuMemoryGiB', settings.gpuMemoryGiB, { min: 1, max: 1024 }),

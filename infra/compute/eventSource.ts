@@ -14,7 +14,7 @@ import {
   type Range,
 } from '../../lambda/core/limits.ts';
 
-import { brokenOf, exceeds, type Problem, resourceOf, warn } from '../constructs/problems.ts';
+import { brokenOf, exceeds, type Problem, resourceOf, unknownAtSynth, warn } from '../constructs/problems.ts';
 import { together } from '../monitoring/scoringMetrics.ts';
 import type { Batching, Graph, Wiring } from './compute.ts';
 
@@ -170,7 +170,12 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number, re
       min: shards * min,
       max: shards * max,
     });
+  const unknown =
+    shards === 1
+      ? []
+      : Object.entries({ [reserve.name]: reserved, maximumConcurrency: maximum, minimumPollers, maximumPollers });
   return [
+    ...unknown.map(([name, value]) => unknownAtSynth(name, value)),
     outside(reserve.name, reserved, reserve),
     ofAll('maximumConcurrency', maximum, MAXIMUM_CONCURRENCY),
     ofAll('minimumPollers', minimumPollers, { min: 2, max: 200 }),

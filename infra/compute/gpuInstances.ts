@@ -51,7 +51,7 @@ export interface DeviceAssignment {
  * @throws Error when no type fits
  */
 export function assignmentOf(environment: Environment, prices: Prices): DeviceAssignment {
-  const [cheapest] = placementsOf(environment, prices);
+  const [cheapest] = assignmentsOf(environment, prices);
   if (cheapest !== undefined) return cheapest;
   const { gpuMemoryGiB, memoryMb, vcpus, gpuCount = 1, instanceTypes } = environment;
   const gpus = gpuCount === 1 ? '' : `${gpuCount} GPUs, each with `;
@@ -64,10 +64,10 @@ export function assignmentOf(environment: Environment, prices: Prices): DeviceAs
 
 /** The types that an environment fits, the cheapest first, and last those without a price. */
 export function instanceTypesFor(environment: Environment, prices: Prices): string[] {
-  return placementsOf(environment, prices).map(({ instanceType }) => instanceType);
+  return assignmentsOf(environment, prices).map(({ instanceType }) => instanceType);
 }
 
-function placementsOf(environment: Environment, prices: Prices): DeviceAssignment[] {
+function assignmentsOf(environment: Environment, prices: Prices): DeviceAssignment[] {
   return (environment.instanceTypes ?? Object.keys(INSTANCES))
     .map((instanceType) => ({
       instanceType,

@@ -35,6 +35,7 @@ import {
   exceeds,
   handedOn,
   type Problem,
+  unknownAtSynth,
 } from '../constructs/problems.ts';
 import type { EfsModels } from '../constructs/props.ts';
 import { minutesOf } from '../constructs/units.ts';
@@ -370,6 +371,7 @@ export function rolloutProblems(
   const minutes = steps && (minutesOf('canaryMinutes', steps.interval) ?? 0) * stepsOf(steps);
   return [
     outside('provisionedConcurrency', provisioned, { min: 1, max: 100_000 }),
+    unknownAtSynth('canaryPercent', steps?.percentage),
     outside('canaryPercent', steps?.percentage, { min: 1, max: 99 }),
     ...brokenOf([
       [

@@ -5,7 +5,7 @@ import type { Duration } from 'aws-cdk-lib/core';
 import { BATCH_SIZE, DRAIN_SHARE, outside, SHARDS, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 
-import { brokenOf, networkProblems, type Problem } from '../constructs/problems.ts';
+import { brokenOf, networkProblems, type Problem, unknownAtSynth } from '../constructs/problems.ts';
 import { secondsOf } from '../constructs/units.ts';
 import type { Batching } from './compute.ts';
 
@@ -88,6 +88,8 @@ export function serviceProblems(settings: ServiceSettings, { batchSize, windowSe
   const minStopSeconds = Math.ceil(timeoutSeconds / DRAIN_SHARE);
   const maxShards = Math.floor((METRICS_OF_ALARM - 1) / METRICS_OF_QUEUE);
   return [
+    // The backlog of a task is ten batches, unless it is given.
+    settings.backlogPerTask === undefined ? unknownAtSynth('batchSize', batchSize) : undefined,
     outside('batchSize', batchSize, BATCH_SIZE),
     outside('timeoutSeconds', timeoutSeconds, SETTINGS.timeoutSeconds),
     outside('stopTimeoutSeconds', stopTimeoutSeconds, SETTINGS.stopSeconds),

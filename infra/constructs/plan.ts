@@ -1,6 +1,6 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { RemovalPolicy, Token } from 'aws-cdk-lib/core';
+import { RemovalPolicy } from 'aws-cdk-lib/core';
 import {
   FILL,
   LOG_LEVELS,
@@ -19,7 +19,7 @@ import { type JobSettings, jobProblems, jobSettings } from '../jobs/jobOptions.t
 import { PRICES, type Prices } from '../priceList.ts';
 import { redriveOf } from './channels.ts';
 import { existingProblems, type ModelPlace, modelProblems, placeOfModels } from './existingThings.ts';
-import { brokenOf, handedOn, oneOf, type Problem, propOf, refuse } from './problems.ts';
+import { brokenOf, handedOn, oneOf, type Problem, propOf, refuse, unknownAtSynth } from './problems.ts';
 import type { AlarmThresholds, BatchScoringProps, ResultStore, Tuning } from './props.ts';
 import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from './units.ts';
 
@@ -64,9 +64,6 @@ export interface TuningNumbers extends Omit<Tuning, 'deadlineMargin' | 'maxPaylo
 
 /** @throws Error naming everything that would fail in production, with the numbers and the cure */
 export function makePlan<Created extends Compute>(props: BatchScoringProps<Created>): DeploymentPlan<Created> {
-  if (Token.isUnresolved(props.shards)) {
-    throw new Error('shards: expected a number that is known at synth, as so many queues are made, got a token');
-  }
   const compute = props.compute ?? defaultCompute<Created>();
   const existing = props.requestQueue;
   const batching = withDefaults({
@@ -115,6 +112,9 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     jobs: props.jobs && jobSettings(props.jobs),
   };
   refuse([
+    unknownAtSynth('shards', props.shards),
+    unknownAtSynth('results', props.results, ...plan.results),
+    unknownAtSynth('inFlightPercent', plan.alarmThresholds.inFlightPercent),
     ...imageBuildProblems(props.imageBuild ?? {}, props.image !== undefined, compute.imageTarget.stage),
     ...(compute.feed === 'worker' ? [] : mappingProblems(batching)),
     ...compute.problems(batching),

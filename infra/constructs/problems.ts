@@ -5,16 +5,23 @@ import type { Construct, IConstruct } from 'constructs';
 /** What is wrong with a setting: what was expected, what came and what to do. Undefined if nothing is. */
 export type Problem = string | undefined;
 
-/** A number that is known at deployment alone stands in a text like this. */
-const NUMBER_TOKEN = /-1\.8881545\d*e\+289/;
+/** So a number that is known at deployment alone, what is computed from one, and a list stand in a text. */
+const TOKEN = /-\d[.\d]*e\+2[89]\d|#\{Token\[/;
 
 /** @throws Error with every problem, if there is one. Of a value that is known at deployment alone nothing is said */
 export function refuse(problems: readonly Problem[]): void {
   const found = problems.filter(
-    (problem) => problem !== undefined && !Token.isUnresolved(problem) && !NUMBER_TOKEN.test(problem),
+    (problem) => problem !== undefined && !Token.isUnresolved(problem) && !TOKEN.test(problem),
   );
   if (found.length > 0) throw new Error(found.join('; '));
 }
+
+/** What is wrong with a value that others are computed from, if it is a token: the deployment alone knows it. */
+export function unknownAtSynth(name: string, ...values: readonly unknown[]): Problem {
+  return values.some((value) => Token.isUnresolved(value)) ? `${name}: ${GOT_TOKEN}` : undefined;
+}
+export const GOT_TOKEN =
+  'expected a value that is known at synth, because others are computed from it, got a token; write it out';
 
 /** Settings whose prop has another name than the app's context key: the prop, as code that gives the same value. */
 const PROPS: Readonly<Record<string, string>> = {

@@ -58,7 +58,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly window?: Duration;
   /** The largest message sent inline; a warning says when full batches of it exceed 6 MB, or 32 MiB of a worker. @default none */
   readonly largestMessage?: Size;
-  /** Within which an alarm expects an answer, whole seconds; longer than the window. @default window + timeout, and what waking takes where nothing always runs */
+  /** The time in which a message should be answered, in whole seconds; an alarm goes off beyond it; longer than the window. @default window + timeout, and what waking takes where nothing always runs */
   readonly latencyTarget?: Duration;
 
   /** Whether the queues are FIFO queues. @default that of the given request queue, else false */
@@ -115,8 +115,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly jobs?: JobOptions;
 
   /**
-   * What is told of jobs that ended and of messages that go to the dead letters, as JSON: an EventBridge bus, or a standard
-   * topic of SNS. @default nobody
+   * Gets an event, as JSON, for each job that ends and each message that goes to the dead letters: an EventBridge bus, or a
+   * standard SNS topic. @default none
    */
   readonly jobEvents?: IEventBus | ITopic;
 

@@ -1,6 +1,6 @@
 import { type Duration, type Size, SizeRoundingBehavior } from 'aws-cdk-lib/core';
 
-import { propOf } from './problems.ts';
+import { GOT_TOKEN, propOf } from './problems.ts';
 
 /*
  * The plain numbers of CDK's types, which checks and arithmetic use. A number may be a fraction: the check of its range
@@ -60,8 +60,5 @@ function divide(amount: number | undefined, unit: number): number | undefined {
 }
 
 function refuseToken(name: string, amount: Duration | Size | undefined): void {
-  if (amount?.isUnresolved() !== true) return;
-  throw new Error(
-    `${propOf(name)}: expected an amount that is known at synth, because others are computed from it, got a token; give a number`,
-  );
+  if (amount?.isUnresolved() === true) throw new Error(`${propOf(name)}: ${GOT_TOKEN}`);
 }

@@ -14,7 +14,7 @@ import {
   LogLevel,
   StateMachine,
 } from 'aws-cdk-lib/aws-stepfunctions';
-import { ArnFormat, Duration, Names, Stack } from 'aws-cdk-lib/core';
+import { ArnFormat, Duration, Names, Stack, Tokenization } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
 import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';
@@ -61,7 +61,7 @@ export interface Jobs {
 
 interface JobWiring extends FunctionWiring {
   readonly formerEncryptionKey: IKey | undefined;
-  /** What is told of jobs that have ended. */
+  /** Gets an event for each job that ends. */
   readonly events: IEventBus | ITopic | undefined;
   readonly serviceName: string;
   readonly architecture: Architecture;
@@ -103,7 +103,7 @@ export function createJobs(scope: Construct, settings: JobSettings, wiring: JobW
       jobBucket: bucket.bucketName,
       jobInputPrefix: settings.inputPrefix,
       jobOutputPrefix: settings.outputPrefix,
-      jobConcurrency: String(settings.concurrency),
+      jobConcurrency: Tokenization.stringifyNumber(settings.concurrency),
     },
     grantSubmit: (grantee) => grantSubmitJobs(grantee, places, names, wiring),
   };
@@ -163,7 +163,7 @@ function createControl(
     [JOB_CONFIG_KEYS.jobsInputPrefix]: places.inputPrefix,
     [JOB_CONFIG_KEYS.jobsOutputPrefix]: places.outputPrefix,
     [JOB_CONFIG_KEYS.jobsStateMachine]: names.arn,
-    [JOB_CONFIG_KEYS.jobsConcurrency]: String(places.concurrency),
+    [JOB_CONFIG_KEYS.jobsConcurrency]: Tokenization.stringifyNumber(places.concurrency),
   };
   const control = createScoringFunction(
     scope,

@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { constants, gzip } from 'node:zlib';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { nextTurn, sooner } from '../core/concurrency.ts';
-import { isFailure, plural } from '../core/failure.ts';
+import { isFailure, plural, reasonOf } from '../core/failure.ts';
 import type { Observer } from '../core/observer.ts';
 import { outlineAt } from '../core/outline.ts';
 import { capturedKeys } from '../core/places.ts';
@@ -71,6 +71,14 @@ export function createCapture({ s3, bucket, prefix = '', percent, observer, warn
     warned.add(kind);
     warn(`capture: ${plural(lost, 'message')} lost: ${why}; further losses are counted by CaptureLost alone`);
   };
+  const linesIn = (message: AnsweredMessage): readonly CapturedLine[] => {
+    try {
+      return [...linesOf(message)];
+    } catch (error) {
+      lose(1, 'refused', reasonOf(error));
+      return [];
+    }
+  };
   const put = async (model: string, lines: readonly string[]): Promise<string | undefined> => {
     const [date = '', clock = ''] = new Date().toISOString().split('T');
     // An ID that was drawn before a snapshot of the process would come twice.
@@ -85,7 +93,8 @@ export function createCapture({ s3, bucket, prefix = '', percent, observer, warn
     const byModel = new Map<string, { readonly lines: string[]; readonly messages: Set<AnsweredMessage> }>();
     let charactersThisTurn = 0;
     for (const message of messages) {
-      for (const { model, line } of linesOf(message)) {
+      // One whose text cannot be read costs no other its sample.
+      for (const { model, line } of linesIn(message)) {
         const own = byModel.get(model) ?? { lines: [], messages: new Set() };
         byModel.set(model, own);
         own.lines.push(line);
@@ -190,18 +199,40 @@ const SCORED = /^\{"message_id":"(?:[^"\\]|\\.)*"(?:,"id":"(?:[^"\\]|\\.)*")?,"m
 function lineOf(request: string, answer: string, at: string): CapturedLine[] {
   const [, name] = SCORED.exec(answer) ?? [];
   if (name === undefined) return [];
-  const captured = `"captured":{"at":"${at}","answer":${answer}}`;
   const isOneLine = !request.includes('\n') && !request.includes('\r');
-  const line = withParameter((isOneLine ? request : request.replace(/[\r\n]/g, ' ')).trim(), captured);
+  const line = withCaptured((isOneLine ? request : request.replace(/[\r\n]/g, ' ')).trim(), at, answer);
   return [{ model: String(JSON.parse(name)), line }];
 }
 
-/** A request with one more parameter: put behind its last key, unless it has parameters already. */
-function withParameter(request: string, parameter: string): string {
-  const isEmpty = /^\{\s*\}$/.test(request);
-  if (!isEmpty && !request.includes('"parameters"')) return `${request.slice(0, -1)},"parameters":{${parameter}}}`;
-  const { parameters = {}, ...others } = JSON.parse(request);
-  return JSON.stringify({ ...others, parameters: { ...parameters, ...JSON.parse(`{${parameter}}`) } });
+/** A request with one more parameter, `captured`. Its text stays as it is: parsed and written again, -0 would be 0. */
+function withCaptured(request: string, at: string, answer: string): string {
+  const captured = `"captured":{"at":"${at}","answer":${answer}}`;
+  const end = request.includes('"parameters"') ? endOfParameters(request) : undefined;
+  if (end !== undefined) return withMember(request, end, captured);
+  return withMember(request, request.length - 1, `"parameters":{${captured}}`);
+}
+
+/** A key, and its value unless that is an array or an object. */
+const MEMBER = /[\s,]*"([^"\\]*(?:\\.[^"\\]*)*)"\s*:\s*(?:"[^"\\]*(?:\\.[^"\\]*)*"|[^\s,"[{}]+)?/y;
+
+/** Where the brace stands that ends the parameters of a request, those of its inputs left out; undefined where it has none. */
+function endOfParameters(request: string): number | undefined {
+  let end: number | undefined;
+  for (let at = 1; ; ) {
+    MEMBER.lastIndex = at;
+    const [member, key] = MEMBER.exec(request) ?? [];
+    if (member === undefined) return end;
+    at += member.length;
+    if (request[at] !== '{' && request[at] !== '[') continue;
+    at = outlineAt(request, at).end;
+    if (key === 'parameters') end = at - 1;
+  }
+}
+
+/** A text with one more member in the object that ends at `end`. */
+function withMember(text: string, end: number, member: string): string {
+  const before = text.slice(0, end);
+  return `${before}${before.trimEnd().endsWith('{') ? '' : ','}${member}${text.slice(end)}`;
 }
 
 /** The texts of the elements of a list, objects without parsing them, and none of a pointer; undefined where it is none. */

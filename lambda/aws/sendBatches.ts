@@ -312,8 +312,8 @@ export function refusalsIn<E>(batch: readonly E[], { Successful = [], Failed = [
   return refusals;
 }
 
-function describe({ Code, Message }: BatchResultErrorEntry): string {
-  return Message ? `${Code}: ${Message}` : String(Code);
+function describe({ Code = 'no code', Message }: Partial<BatchResultErrorEntry>): string {
+  return Message ? `${Code}: ${Message}` : Code;
 }
 
 /** Every entry of a batch request that failed as a whole. */

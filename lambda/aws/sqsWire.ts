@@ -6,6 +6,7 @@ import {
   DeleteMessageBatchCommand,
   ReceiveMessageCommand,
   SendMessageBatchCommand,
+  type SendMessageBatchCommandInput,
   SQSClient,
   type SQSClientConfig,
   SQSServiceException,
@@ -23,7 +24,7 @@ import type { SqsCaller } from './sendBatches.ts';
  *
  * Endpoint, region, credentials and user agent are those of the SDK's client. It takes less than half the CPU of the SDK,
  * which serializes, resolves and parses along schemas in some thirty asynchronous steps: ADR 41 has the figures. Returning
- * `client` alone is the way back. Attributes are texts: bytes are not encoded.
+ * `client` alone is the way back.
  *
  * @param patience how long a call may take; a receive as much longer as it waits for messages
  * @param config what the environment does not say
@@ -60,7 +61,7 @@ export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}
     return readAnswer(answer, Math.abs(clockOffset - offset) >= SKEW_MS);
   };
   const send = (command: ReceiveMessageCommand, options: { readonly abortSignal?: AbortSignal } = {}) => {
-    const operation = OPERATIONS.get(command.constructor);
+    const operation = hasBytes(command.input) ? undefined : OPERATIONS.get(command.constructor);
     return operation === undefined
       ? client.send(command, options)
       : call(operation, command.input, options.abortSignal);
@@ -83,6 +84,14 @@ const OPERATIONS = new Map<unknown, string>([
   [DeleteMessageBatchCommand, 'DeleteMessageBatch'],
   [ChangeMessageVisibilityBatchCommand, 'ChangeMessageVisibilityBatch'],
 ]);
+
+/** Attributes of hosts are texts. Bytes, which JSON has none of, are left to the SDK. */
+function hasBytes({ Entries = [] }: Partial<SendMessageBatchCommandInput>): boolean {
+  for (const { MessageAttributes } of Entries) {
+    for (const name in MessageAttributes) if (MessageAttributes[name]?.BinaryValue !== undefined) return true;
+  }
+  return false;
+}
 
 /** What the SDK would send before it is signed: its middleware for endpoints and headers runs once, and nothing is sent. */
 async function requestOf(client: SQSClient): Promise<HttpRequest> {

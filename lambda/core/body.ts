@@ -51,13 +51,13 @@ const FEWEST_CHARACTERS = 2;
  *
  * Yields an empty list while it waits: the caller should score what it already has.
  *
- * @param room for payloads, by body. Once one has to wait for room, what was decoded is yielded, so that it can be scored
- *   and its room released
+ * @param payloadMemory held by payloads, by body. Once one has to wait for memory, what was decoded is yielded, so that it
+ *   can be scored and its memory released
  */
 export async function* decodeBodies(
   bodies: readonly KeyedBody[],
   deps: DecodeDependencies & { readonly observer: Observer; readonly now: () => number },
-  room: MemoryBudget,
+  payloadMemory: MemoryBudget,
   time: TimeLimit,
 ): AsyncGenerator<readonly IndexedBody[]> {
   const { signal } = time;
@@ -66,7 +66,7 @@ export async function* decodeBodies(
   const ownDeps = { ...deps, decodeTogether: hooks.decode };
   const templates = createTemplates();
   const underWay = new Set<Promise<void>>();
-  const requestRoom = createMemoryBudget(REQUESTS_UNTAKEN);
+  const requestMemory = createMemoryBudget(REQUESTS_UNTAKEN);
   let decoded: IndexedBody[] = [];
   let given: readonly IndexedBody[] = [];
   let bodiesThisTurn = 0;
@@ -80,14 +80,14 @@ export async function* decodeBodies(
   };
   /** Whoever comes back for more is done with what was given. */
   const release = (): void => {
-    for (const { bodyIndex } of given) requestRoom.release(bodyIndex);
+    for (const { bodyIndex } of given) requestMemory.release(bodyIndex);
     given = [];
   };
   const options = {
-    admit: async (bodyIndex: number, bytes: number) => room.acquire(bodyIndex, bytes, signal),
+    admit: async (bodyIndex: number, bytes: number) => payloadMemory.acquire(bodyIndex, bytes, signal),
     signal,
     reads,
-    requestRoom,
+    requestMemory,
   };
   // A decoder that throws is a bug: the body is handed back.
   const notDecoded = (error: unknown): DecodedBody => {
@@ -106,7 +106,7 @@ export async function* decodeBodies(
   const progress = async (): Promise<void> => {
     release();
     if (decoded.length > 0 || underWay.size === 0) return;
-    await withTimeout(Promise.race([...underWay, room.nextWaiter()]), STALLED_MS);
+    await withTimeout(Promise.race([...underWay, payloadMemory.nextWaiter()]), STALLED_MS);
   };
 
   for (const [bodyIndex, { body }] of bodies.entries()) {
@@ -137,7 +137,8 @@ export async function* decodeBodies(
   while (underWay.size > 0) {
     if (signal.aborted) return;
     if (hooks.bodies.size > 0) {
-      if (reads.size > 0) await withTimeout(Promise.race([Promise.allSettled(reads), room.nextWaiter()]), STALLED_MS);
+      if (reads.size > 0)
+        await withTimeout(Promise.race([Promise.allSettled(reads), payloadMemory.nextWaiter()]), STALLED_MS);
       await hooks.gathered();
       hooks.call();
       // Meanwhile the runs of other models begin.
@@ -161,8 +162,14 @@ function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer;
     const hook = model.transform?.decodeBatch;
     const batch = batches.get(model) ?? createHookBatch('decodeBatch', hook, model, time, deps);
     batches.set(model, batch);
+    // Now rather than when the hook is called, for all at once; and a body that cannot be copied fails alone.
+    let first: TransformBody | undefined = copyOf(body);
     bodies.add(bodyIndex);
-    return batch.add(() => copyOf(body));
+    return batch.add(() => {
+      const copy = first ?? copyOf(body);
+      first = undefined;
+      return copy;
+    });
   };
   return {
     bodies,
@@ -181,12 +188,20 @@ function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer;
   };
 }
 
-/** A copy of what was parsed from JSON. */
-function copyOf<T>(value: T): T {
+/**
+ * A copy of what was parsed from JSON.
+ *
+ * @throws Error where it has too many levels
+ */
+function copyOf<T>(value: T, level = 1): T {
   if (!isCompound(value)) return value;
-  if (Array.isArray(value)) return (value.some(isCompound) ? value.map(copyOf) : value.slice()) as T;
+  if (level > MAX_LEVELS) {
+    throw new Error(`expected at most ${MAX_LEVELS} levels of arrays and objects, got more; send elements flat`);
+  }
+  const deeper = <V>(one: V): V => copyOf(one, level + 1);
+  if (Array.isArray(value)) return (value.some(isCompound) ? value.map(deeper) : value.slice()) as T;
   const copy = { ...value };
-  for (const key in copy) copy[key] = copyOf(copy[key]);
+  for (const key in copy) copy[key] = deeper(copy[key]);
   return copy;
 }
 
@@ -211,7 +226,7 @@ interface DecodeOptions {
   /** What is being read. @default nobody asks */
   readonly reads?: Set<Promise<unknown>>;
   /** For requests of packed bodies, by body: see {@link decodeText}. @default there is no end of it */
-  readonly requestRoom?: MemoryBudget;
+  readonly requestMemory?: MemoryBudget;
 }
 
 /**
@@ -239,7 +254,7 @@ export function decodeBody(
 }
 
 /**
- * A text that may hold many requests takes its room before it is read, for as many as it may hold. Decoded, it holds its room
+ * A text that may hold many requests waits for memory before it is read, for as many as it may hold. Decoded, it holds memory
  * for as many as there are, until they are taken; none while it waits for an object, a model or a transform.
  *
  * @param where the text is from: the whole body, or an object that it points to
@@ -252,7 +267,7 @@ function decodeText(
   options: DecodeOptions,
   templates: Templates | undefined,
 ): MaybePromise<DecodedBody> {
-  const { requestRoom, signal } = options;
+  const { requestMemory, signal } = options;
   const decode = (): MaybePromise<DecodedBody> =>
     whenThere(readPacked(text, bodyIndex, deps, signal, templates), (packed) => {
       if (packed !== undefined) return packed;
@@ -269,16 +284,16 @@ function decodeText(
         return refusedBody(failure('INVALID_POINTER', `${where}: ${wrong}`));
       }
       if (isFailure(pointer)) return refusedBody(pointer);
-      requestRoom?.release(bodyIndex);
+      requestMemory?.release(bodyIndex);
       return decodePayload(pointer, bodyIndex, deps, options, templates);
     });
-  const most = Math.min(Math.ceil(text.length / FEWEST_CHARACTERS), deps.limits.maxRequestsPerMessage);
-  if (requestRoom === undefined || most <= REQUESTS_A_TURN || !isList(text)) return decode();
-  return whenThere(requestRoom.acquire(bodyIndex, most, signal), () => {
+  const max = Math.min(Math.ceil(text.length / FEWEST_CHARACTERS), deps.limits.maxRequestsPerMessage);
+  if (requestMemory === undefined || max <= REQUESTS_A_TURN || !isList(text)) return decode();
+  return whenThere(requestMemory.acquire(bodyIndex, max, signal), () => {
     if (signal.aborted) return OUT_OF_TIME;
     return whenThere(decode(), (decoded) => {
-      requestRoom.release(bodyIndex);
-      requestRoom.hold(bodyIndex, isPacked(decoded) ? decoded.length : 1);
+      requestMemory.release(bodyIndex);
+      requestMemory.hold(bodyIndex, isPacked(decoded) ? decoded.length : 1);
       return decoded;
     });
   });
@@ -318,7 +333,7 @@ function decodePacked(
   values: readonly unknown[],
   bodyIndex: number,
   deps: DecodeDependencies,
-  { requestRoom, signal }: DecodeOptions,
+  { requestMemory, signal }: DecodeOptions,
 ): MaybePromise<DecodedBody> {
   if (values.length === 0) {
     const message = 'body: expected at least one request in a packed message, got none; put one into the array';
@@ -336,7 +351,7 @@ function decodePacked(
   const allDecoded = (decoded: MaybePromise<DecodedRequest>[]): MaybePromise<DecodedBody> => {
     const all = allThere(decoded);
     // What waits for a model or a transform must not hold up what waits for none.
-    if (all instanceof Promise) requestRoom?.release(bodyIndex);
+    if (all instanceof Promise) requestMemory?.release(bodyIndex);
     return all;
   };
   const decodeByTurns = async (): Promise<DecodedBody> => {

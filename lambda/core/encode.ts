@@ -1,5 +1,5 @@
 import type { MaybePromise } from './concurrency.ts';
-import { type Failure, failure, isFailure, reasonOf, transformFailure } from './failure.ts';
+import { type Failure, failure, transformFailure } from './failure.ts';
 import { formatFloat32 } from './floatText.ts';
 import type { HookBatch } from './hookBatch.ts';
 import type { ScoringRequest } from './microBatch.ts';
@@ -174,13 +174,13 @@ async function encodeOwnForm(
     const head = `${encodeIds(messageId, id)}${encodeModel(model)}`;
     const { encode } = model.transform ?? {};
     const own = (): TransformOutputs => ownOutputs(outputs);
-    const encoded = await (encode === undefined ? together?.add(own) : encode(own()));
-    const text = JSON.stringify(encoded, formatExactly);
+    const soon = encode === undefined ? together?.add(own) : encode(own());
+    // What is there at once is written at once: the transform may fill the same object for the next request.
+    const text = JSON.stringify(soon instanceof Promise ? await soon : soon, formatExactly);
     if (text !== undefined) return `{${head},"result":${text}}`;
     return failure('TRANSFORM_FAILED', "expected a value that JSON can hold from the transform's encode, got none");
   } catch (error) {
-    if (isFailure(error)) return error;
-    return transformFailure(model.name, error, `the transform's encode: ${reasonOf(error)}`);
+    return transformFailure(model.name, error, (reason) => `the transform's encode: ${reason}`);
   }
 }
 

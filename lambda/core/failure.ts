@@ -114,17 +114,31 @@ export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
   return typeof error.code === 'string' && codes.includes(error.code);
 }
 
+/** What foreign code threw, or an error in its place where a getter or a proxy throws at whoever reads it. */
+export function readable(thrown: unknown): unknown {
+  try {
+    isRetryable(thrown);
+    messageOf(thrown);
+    if (thrown instanceof Error) String(thrown.name);
+    return thrown;
+  } catch {
+    return new Error('it threw what cannot be read');
+  }
+}
+
 /** Whether a transform said of what it threw that it may pass, such as a store that does not answer. */
 export function isRetryable(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'retryable' in error && error.retryable === true;
 }
 
 /**
- * @param error what the transform of that model threw, or gave in the place of a request
- * @param message for the producer. It may quote the request: what goes back is told in a log, by the error's name alone
+ * @param thrown what the transform of that model threw, or gave in the place of a request
+ * @param tell says it to the producer. It may quote the request: what goes back is told in a log, by the error's name alone
  */
-export function transformFailure(model: string, error: unknown, message: string): Failure {
-  if (!isRetryable(error)) return failure('TRANSFORM_FAILED', message);
+export function transformFailure(model: string, thrown: unknown, tell: (reason: string) => string): Failure {
+  const error = readable(thrown);
+  if (isFailure(error)) return error;
+  if (!isRetryable(error)) return failure('TRANSFORM_FAILED', tell(reasonOf(error)));
   const of = `transform of model '${model}'`;
   const name = error instanceof Error ? error.name : 'what is no Error';
   return failure('TRANSFORM_UNAVAILABLE', `${of}: expected an answer, got ${name}, which it calls retryable`, {

@@ -1,5 +1,5 @@
 import { nextTurn, raceAbort, sooner } from './concurrency.ts';
-import { failure, isFailure, isRetryable, plural, preview } from './failure.ts';
+import { failure, isFailure, isRetryable, plural, preview, readable } from './failure.ts';
 import type { BatchHook, Model, TransformContext } from './model.ts';
 import type { Observer } from './observer.ts';
 import type { TimeLimit } from './record.ts';
@@ -75,12 +75,13 @@ export function createHookBatch<In, Out>(
       const results = await ask(entries);
       for (const [index, { resolve, reject }] of entries.entries()) {
         const result = results[index];
-        if (result instanceof Error) reject(result);
+        if (result instanceof Error) reject(readable(result));
         else resolve(result as Out);
         if ((index + 1) % RESULTS_A_TURN === 0) await nextTurn();
       }
       return undefined;
-    } catch (error) {
+    } catch (thrown) {
+      const error = readable(thrown);
       const isLast = entries.length === 1 || time.signal.aborted || isRetryable(error);
       if (!isLast) return error ?? new Error('it threw nothing');
       for (const { reject } of entries) reject(error);
@@ -99,7 +100,11 @@ export function createHookBatch<In, Out>(
       if (failed !== undefined) {
         const each = entries.values();
         const settleSome = async (): Promise<void> => {
-          for (const entry of each) await settle([entry]);
+          for (const entry of each) {
+            // What a hook gives at once is copied before the next call, which may fill the same array.
+            await nextTurn();
+            await settle([entry]);
+          }
         };
         await Promise.all(Array.from({ length: ALONE_AT_A_TIME }, settleSome));
       }

@@ -112,6 +112,8 @@ export interface Model {
   readonly maxSharedRows?: number | undefined;
   /** The largest difference that the checks at start took for rounding, as a share of the answer; undefined without checks. */
   readonly largestDifference?: number | undefined;
+  /** Whether FP32 may be rounded to 10 bits of mantissa, as on a GPU. @default false */
+  readonly isCoarse?: boolean | undefined;
   /** What a run costs, where it was measured. @default an overhead and the padded elements */
   readonly cost?: Cost | undefined;
   /** What its warm-up runs took. */

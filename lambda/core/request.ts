@@ -1,5 +1,5 @@
 import { type MaybePromise, whenThere } from './concurrency.ts';
-import { type Failure, failure, isFailure, preview, reasonOf, transformFailure } from './failure.ts';
+import { type Failure, failure, isFailure, preview, transformFailure } from './failure.ts';
 import { createHookBatch } from './hookBatch.ts';
 import { isObject, type JsonObject } from './json.ts';
 import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './microBatch.ts';
@@ -211,11 +211,11 @@ async function decodeOwnForm(
   let inputs: RequestInput[] | Failure;
   try {
     const { decode } = model.transform ?? {};
-    const decoded = await (decode === undefined ? decodeTogether(model, value, bodyIndex) : decode(value));
-    inputs = decodeInputs(decoded, WHOLE_BODY, model, undefined, limits);
+    const soon = decode === undefined ? decodeTogether(model, value, bodyIndex) : decode(value);
+    // What is there at once is copied at once: the transform may fill the same array for the next request.
+    inputs = decodeInputs(soon instanceof Promise ? await soon : soon, WHOLE_BODY, model, undefined, limits);
   } catch (error) {
-    if (isFailure(error)) return error;
-    return transformFailure(model.name, error, within(path, reasonOf(error)));
+    return transformFailure(model.name, error, (reason) => within(path, reason));
   }
   if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };
   return failure('TRANSFORM_FAILED', within(path, `what the transform of '${model.name}' decoded: ${inputs.message}`));

@@ -1,11 +1,19 @@
-import { type Difference, firstDifference, OTHER_SHAPE, SAME_SHAPE } from './difference.ts';
+import {
+  type Difference,
+  firstDifference,
+  gravestDifference,
+  isMoreThanRounding,
+  isRounding,
+  OTHER_SHAPE,
+  SAME_SHAPE,
+} from './difference.ts';
 import { isFailure } from './failure.ts';
 import { isWhole, type MicroBatch, microBatchOf, type Part, type ScoringRequest } from './microBatch.ts';
 import type { Model } from './model.ts';
 import type { Sharing } from './plan.ts';
 import { type Call, type Ran, runMicroBatch, startStopwatch } from './run.ts';
 import { stack, unstack } from './stack.ts';
-import type { Tensor } from './tensor.ts';
+import { DATATYPES, type Tensor, type TensorData } from './tensor.ts';
 
 /**
  * How the requests of a model are run: `together`; `alone`; or `proving`, alone as well, and then once more together, to
@@ -227,8 +235,8 @@ async function check(
     if (ran === undefined) break;
     known.push(inputs);
     const one: RunBothWays = { part, row, outputs: unstack(alone, part, 0, ran.outputs) };
-    [differing] = differingRequests(batch, outputs, [one]);
-    if (differing !== undefined) break;
+    differing = worstOf([...(differing ? [differing] : []), ...differingRequests(batch, outputs, [one])]);
+    if (differing !== undefined && isMoreThanRounding(differing.difference, OTHER_SHAPE)) break;
   }
   const comparison: Comparison =
     differing === undefined ? { status: 'agree' } : await explainDifference(batch, outputs, differing, checks);
@@ -301,7 +309,7 @@ async function compareTogether(
 ): Promise<Comparison> {
   const ran = await checks.run(together);
   if (ran === undefined) return { status: 'unclear' };
-  const [differing] = differingRequests(together, ran.outputs, compared);
+  const differing = worstOf(differingRequests(together, ran.outputs, compared));
   return differing === undefined ? { status: 'agree' } : explainDifference(together, ran.outputs, differing, checks);
 }
 
@@ -334,22 +342,28 @@ type Comparison =
 /** Copies of a request are compared at so many places of a run. */
 const MAX_PLACES = 32;
 
-/** The requests whose outputs in a micro-batch are not those that they get alone, by more than rounding. */
+/** The requests whose outputs in a micro-batch are not those that they get alone: by more than runs of one shape differ. */
 function differingRequests(
   batch: MicroBatch,
   outputs: readonly Tensor[],
   compared: readonly RunBothWays[],
 ): Differing[] {
   return compared.flatMap((one) => {
-    const difference = firstDifference(unstack(batch, one.part, one.row, outputs), one.outputs, OTHER_SHAPE);
+    const difference = gravestDifference(unstack(batch, one.part, one.row, outputs), one.outputs);
     return difference === undefined ? [] : [{ ...one, difference }];
   });
+}
+
+function worstOf(differing: readonly Differing[]): Differing | undefined {
+  const [first, ...others] = differing;
+  return others.reduce((worst, one) => (one.difference.share > (worst?.difference.share ?? 0) ? one : worst), first);
 }
 
 /**
  * Tells what neighbours change from what the number of rows alone changes. A request that differs is run in copies of
  * itself, in a run of the micro-batch's shape. Where it gets there what it got among others, its neighbours did nothing:
- * the model depends on the number of rows, and is run with no more than were seen to change nothing.
+ * what is no rounding then depends on the number of rows, and the model is run with no more than were seen to change
+ * nothing.
  */
 async function explainDifference(
   batch: MicroBatch,
@@ -359,17 +373,55 @@ async function explainDifference(
 ): Promise<Comparison> {
   const { part, row, difference } = one;
   const copies = await inCopies(one, batch, batch.rows, checks);
-  if (copies === undefined) return { status: 'unclear' };
+  if (copies === undefined) return { status: isMoreThanRounding(difference, OTHER_SHAPE) ? 'unclear' : 'agree' };
   const first = copies.at(0);
   const isOthersDoing =
     firstDifference(unstack(batch, part, row, outputs), first, SAME_SHAPE) !== undefined ||
     copies.places.some((place) => firstDifference(first, copies.at(place), SAME_SHAPE) !== undefined);
+  const whenRounded = async (): Promise<readonly (readonly Tensor[])[] | undefined> => {
+    const parts = roundedCopies(part);
+    const rounded = microBatchOf(batch.model, parts, batch.closedBecause);
+    const ran = parts.length < 2 ? undefined : await checks.run(rounded);
+    return ran && parts.map((copy, index) => unstack(rounded, copy, index * rowsOf(copy), ran.outputs));
+  };
+  if (!isOthersDoing && (await isRounding(difference, batch.model.isCoarse === true, whenRounded)))
+    return { status: 'agree' };
   let maxRows = isOthersDoing ? 1 : Math.floor(batch.rows / 2);
   for (; maxRows > 1; maxRows = Math.floor(maxRows / 2)) {
     const fewer = maxRows < 2 * rowsOf(part) ? undefined : await inCopies(one, batch, maxRows, checks);
-    if (fewer !== undefined && firstDifference(fewer.at(0), one.outputs, OTHER_SHAPE) === undefined) break;
+    if (fewer !== undefined && firstDifference(fewer.at(0), one.outputs, SAME_SHAPE) === undefined) break;
   }
   return { status: 'differ', part, difference, maxRows: Math.max(1, maxRows) };
+}
+
+/** Shares that floats of inputs are changed by: about what FP32 rounds to, and FP16. */
+const ROUNDINGS = [0, ...new Array<number>(4).fill(2 ** -20), ...new Array<number>(4).fill(2 ** -11)];
+
+/**
+ * The part, and then again with its floats changed by no more than rounding: a model whose answers differ as much by that
+ * may differ so between runs of different shapes.
+ *
+ * @returns as many as fit into a run
+ */
+export function roundedCopies(part: Part): Part[] {
+  const { request } = part;
+  const { model } = request;
+  const rows = rowsOf(part);
+  const lone = { ...microBatchOf(model, [part], 'end'), paddedRows: rows };
+  const inputs = stack(lone);
+  return ROUNDINGS.slice(0, Math.floor(model.maxBatchRows / rows)).map((share, copy) => {
+    const changed = inputs.map((input) => ({ ...input, data: rounded(input, share, copy) }));
+    return { request: { ...request, rows, length: lone.paddedLength, inputs: changed }, fromRow: 0, toRow: rows };
+  });
+}
+
+function rounded({ datatype, data }: Tensor, share: number, copy: number): TensorData {
+  if (DATATYPES[datatype].kind !== 'float') return data;
+  const changed = (data as Float32Array).slice();
+  for (const [index, value] of changed.entries()) {
+    changed[index] = value * (1 + share * (2 * (((copy + 1) * (index + 1) * GOLDEN_RATIO) % 1) - 1));
+  }
+  return changed;
 }
 
 /** What copies of a request got in one run. */

@@ -300,7 +300,7 @@ const MAX_GATHERING_MS = 20;
  * time does not cost a batch request for each. With nothing under way they are written at once.
  */
 function writeTogether(write: Write, signal: AbortSignal): Writing {
-  const room = createMemoryBudget(UNWRITTEN_CHARACTERS);
+  const unwritten = createMemoryBudget(UNWRITTEN_CHARACTERS);
   const underWay = new Set<Promise<void>>();
   let gathered: PendingWrite[] = [];
   let characters = 0;
@@ -315,7 +315,7 @@ function writeTogether(write: Write, signal: AbortSignal): Writing {
     characters = 0;
     const writing = write(pending).then(() => {
       underWay.delete(writing);
-      for (const { index } of pending) room.release(index);
+      for (const { index } of pending) unwritten.release(index);
       writeGathered();
     });
     underWay.add(writing);
@@ -327,11 +327,11 @@ function writeTogether(write: Write, signal: AbortSignal): Writing {
         const { length } = one.result.body;
         gathered.push(one);
         characters += length;
-        room.hold(one.index, length);
+        unwritten.hold(one.index, length);
       }
       if (underWay.size === 0 || characters >= CHARACTERS_ENOUGH) writeGathered();
       else timer ??= setTimeout(writeGathered, MAX_GATHERING_MS);
-      await room.available(signal);
+      await unwritten.available(signal);
     },
     async settled() {
       writeGathered();
@@ -357,7 +357,7 @@ function writeInGroupOrder(
   write: Write,
 ): Writing {
   const keptBack = new Map<number, PendingWrite>();
-  const mostKept = LARGEST_ANSWERS_KEPT * limits.maxAnswerCharacters;
+  const maxKept = LARGEST_ANSWERS_KEPT * limits.maxAnswerCharacters;
   let groups: readonly (readonly number[])[] = messageGroups(records);
   let characters = 0;
   let writing = Promise.resolve();
@@ -399,9 +399,9 @@ function writeInGroupOrder(
         keptBack.set(one.index, one);
         characters += one.result.body.length;
       }
-      if (characters > Math.min(UNWRITTEN_CHARACTERS, mostKept)) await writeNext();
+      if (characters > Math.min(UNWRITTEN_CHARACTERS, maxKept)) await writeNext();
       for (const { index } of pending.toReversed()) {
-        if (characters <= mostKept) break;
+        if (characters <= maxKept) break;
         if (!keptBack.has(index)) continue;
         outcomes[index] ??= TOO_EARLY;
         letGo(index);

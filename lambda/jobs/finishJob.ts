@@ -1,6 +1,7 @@
 import pLimit from 'p-limit';
 import * as z from 'zod';
 import type { Announce, JobEnded } from '../aws/announce.ts';
+import { isObject, parseIfJson } from '../core/json.ts';
 import {
   dataKey,
   dataKeys,
@@ -366,10 +367,6 @@ export async function noteFailure(storage: JobStorage, folder: string, error: un
 
 /** Lambda's errors come as JSON with the message in it. */
 function messageIn(cause: string): string {
-  try {
-    const { errorMessage } = JSON.parse(cause) as { readonly errorMessage?: unknown };
-    return typeof errorMessage === 'string' ? errorMessage : cause;
-  } catch {
-    return cause;
-  }
+  const thrown = parseIfJson(cause);
+  return isObject(thrown) && typeof thrown.errorMessage === 'string' ? thrown.errorMessage : cause;
 }

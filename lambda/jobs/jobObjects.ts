@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { parseIfJson } from '../core/json.ts';
 import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 import { JOB_HEAD, type JobHead, type JobStorage, PART, type Part } from './jobTypes.ts';
 
@@ -124,20 +125,11 @@ export async function readParts(storage: JobStorage, key: string): Promise<Part[
  * @throws Error when it is not as this version writes it
  */
 export function parseObject<T>(schema: z.ZodType<T>, text: string, what: string): T {
-  const value = jsonIn(text);
+  const value = parseIfJson(text);
   const parsed = schema.safeParse(value, IN_OUR_WORDS);
   if (parsed.success) return parsed.data;
   throw new Error(
     `${what}: expected what this version writes, got another (${problemsIn(parsed.error.issues, value).join('; ')}); ` +
       'go on with the version of the deployment that wrote it, or submit the job anew',
   );
-}
-
-/** Undefined when it is no JSON. */
-function jsonIn(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

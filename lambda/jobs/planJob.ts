@@ -1,13 +1,6 @@
 import type { FileMetaData } from 'hyparquet';
 import { isFailure, isTransient, preview } from '../core/failure.ts';
-import {
-  givesOwnForm,
-  type Model,
-  type ModelRepository,
-  shapeInModel,
-  type TensorSpec,
-  takesOwnForm,
-} from '../core/model.ts';
+import { givesOwnForm, type Model, type ModelRepository, shapeInModel, takesOwnForm } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
 import {
@@ -41,7 +34,7 @@ import {
   type Spec,
 } from './jobTypes.ts';
 import { CODECS, type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetRows.ts';
-import { arePlainObjects, columnOf, matchKeys, withSeparator } from './rowRequests.ts';
+import { arePlainObjects, columnOf, matchKeys, rowShape, withSeparator } from './rowRequests.ts';
 import { readHeader, startOfText } from './textRows.ts';
 
 export interface PlanEvent {
@@ -319,9 +312,15 @@ export function matchColumns(model: Model, columns: readonly string[], spec: Spe
   const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
     const wanted = given.get(input.name) ?? [columnOf(input.name, columns)];
-    if (missing(wanted).length === 0) problems.push(...problemsOf(input, wanted));
-    const shape = shapeInModel(input, rowShape(input, wanted.length));
-    return { input: input.name, datatype: input.datatype, shape, columns: wanted };
+    const { name, datatype } = input;
+    const shape = rowShape(input, wanted);
+    if (!isFailure(shape)) return { input: name, datatype, shape: shapeInModel(input, shape), columns: wanted };
+    if (missing(wanted).length === 0) {
+      const cure = `say which columns make it up: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
+      const row = input.shape.slice(1).join(', ');
+      problems.push(`input '${name}': expected columns for a row of the shape [${row}], got ${wanted.length}; ${cure}`);
+    }
+    return { input: name, datatype, shape: [], columns: wanted };
   });
   const lacking = inputs.filter((input) => missing(input.columns).length > 0).map(({ input }) => input);
   const hint = separatorHint(columns, spec);
@@ -342,24 +341,6 @@ function separatorHint(columns: readonly string[], { separator }: Spec): string 
   const found = [';', '\t', '|'].find((one) => columns.some((name) => name.includes(one)));
   if (found === undefined || separator !== undefined) return undefined;
   return `; where ${found === '\t' ? 'a tab' : found} stands between the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
-}
-
-function problemsOf({ name, shape }: TensorSpec, columns: readonly string[]): string[] {
-  const rest = shape.slice(1);
-  const open = rest.filter((size) => typeof size === 'string').length;
-  const elements = rest.reduce<number>((product, size) => product * (typeof size === 'string' ? 1 : size), 1);
-  const fits = open === 0 ? columns.length === elements : open === 1 && columns.length % elements === 0;
-  if (fits) return [];
-  const cure = `say which columns make it up: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
-  return [
-    `input '${name}': expected columns for a row of the shape [${rest.join(', ')}], got ${columns.length}; ${cure}`,
-  ];
-}
-
-/** The shape of one row of an input: a size that the model leaves open is what the columns come to. */
-function rowShape({ shape }: TensorSpec, columns: number): number[] {
-  const known = shape.slice(1).reduce<number>((product, size) => product * (typeof size === 'string' ? 1 : size), 1);
-  return [1, ...shape.slice(1).map((size) => (typeof size === 'string' ? columns / known : size))];
 }
 
 /**

@@ -371,7 +371,7 @@ function objectEntryOf({ spec, columns }: ObjectInput, missing: string | undefin
 }
 
 /** The shape `[1, …]` of a row: what its nesting says, or, where it is flat, what one open size comes to. */
-function rowShape({ name, shape }: TensorSpec, value: unknown): readonly number[] | Failure {
+export function rowShape({ name, shape }: TensorSpec, value: unknown): readonly number[] | Failure {
   const wanted = shape.slice(1);
   const nesting = nestingOf(value);
   if (nesting.length === wanted.length) {

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
 import { type Failure, failure, reasonOf } from '../core/failure.ts';
+import { parseIfJson } from '../core/json.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
 import type { ModelRepository } from '../core/model.ts';
 import { type Observer, SILENT } from '../core/observer.ts';
@@ -187,9 +188,5 @@ const WITH_ID = z.object({ id: z.string() });
 
 /** The id of a row's request, where it has one. */
 function idIn(text: string): string | undefined {
-  try {
-    return WITH_ID.safeParse(JSON.parse(text)).data?.id;
-  } catch {
-    return undefined;
-  }
+  return WITH_ID.safeParse(parseIfJson(text)).data?.id;
 }

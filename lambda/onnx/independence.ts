@@ -2,7 +2,8 @@ import {
   type Difference,
   differenceOf,
   firstDifference,
-  OTHER_SHAPE,
+  gravestDifference,
+  isRounding,
   SAME_PLACE,
   SAME_SHAPE,
   type Tolerance,
@@ -12,6 +13,7 @@ import { elementsPerRowAt, microBatchOf, type Part } from '../core/microBatch.ts
 import { type Model, ModelUnavailableError, OutOfMemoryError, RunAbandonedError } from '../core/model.ts';
 import { assertBatched, stack, unstack } from '../core/stack.ts';
 import type { Tensor } from '../core/tensor.ts';
+import { roundedCopies } from '../core/verify.ts';
 
 /** At start more rows tell no more: one probe among others, at several places. */
 export const MAX_PROBES = 4;
@@ -108,13 +110,19 @@ export async function checkRows(
       break;
     }
     if (dependent?.because !== undefined && tried.allowedSizes.length === 0) {
-      fewer = { rows: Math.max(...counts), tried: count, reason: dependent.finding, because: dependent.because };
+      // What was taken for rounding at fewer rows may have been the beginning of it.
+      const steady =
+        dependent.because === 'failed' ? counts : counts.filter((one) => one < observations.unsteadyFrom());
+      if (steady.length === 0) return { ...dependent, probes: observations.probes() };
+      fewer = { rows: Math.max(...steady), tried: count, reason: dependent.finding, because: dependent.because };
       break;
     }
     if (dependent !== undefined) return { ...dependent, probes: observations.probes() };
     counts.push(count);
     msPerRow = (now() - countStartedAt) / (count * neighbourSets.length);
   }
+  const unpadded = runsUnpadded(model) ? await compareUnpadded(pool, model, observations) : undefined;
+  if (unpadded !== undefined) return { ...unpadded, probes: observations.probes() };
   const unknown = (finding: string): RowCheck => ({ verdict: 'unknown', finding, probes: observations.probes() });
   if (usable.length === 0) return unknown(reason);
   const names = usable.map(({ name }) => name).join(', ');
@@ -135,11 +143,29 @@ export async function checkRows(
  * it is to be known whether a request of several rows may be cut.
  */
 function widened(model: Model): Model {
-  const isOpen = model.inputs.every(({ shape: [rows] }) => typeof rows === 'string');
-  return model.maxBatchRows > 1 || !isOpen ? model : { ...model, maxBatchRows: FEW_ROWS, allowedSizes: [] };
+  return model.maxBatchRows > 1 || !takesAnyCount(model)
+    ? model
+    : { ...model, maxBatchRows: FEW_ROWS, allowedSizes: [] };
 }
 
 const FEW_ROWS = 3;
+
+function takesAnyCount({ inputs }: Model): boolean {
+  return inputs.every(({ shape: [rows] }) => typeof rows === 'string');
+}
+
+/** Of a model with one allowed size runs of that size tell nothing of the number of rows. A GPU compiles for each. */
+function runsUnpadded(model: Model): boolean {
+  const [size = 1, ...others] = model.allowedSizes.filter((one) => one <= model.maxBatchRows);
+  return size > 1 && others.length === 0 && takesAnyCount(model) && model.isCoarse !== true;
+}
+
+/** What padding a row with others up to the only allowed size changes; undefined where that is nothing, or it runs at no other. */
+async function compareUnpadded(pool: readonly Part[], model: Model, observations: Observations) {
+  const alone = pool.slice(0, MAX_PROBES).map((probe) => [probe]);
+  const found = await compare(alone, { ...model, allowedSizes: [] }, observations);
+  return found === NO_MEMORY || found?.because === 'failed' ? undefined : found;
+}
 
 function describeLargest(observations: Observations): string {
   const largest = observations.largest();
@@ -162,7 +188,7 @@ async function firstThatRuns(
   let reason = 'there was nothing to run it with';
   for (const set of alternatives) {
     const [p, q = p] = set.probes as readonly [Part, ...Part[]];
-    const refused = await whyNotAlone(isFirst ? [p, q] : [p], model, observations);
+    const refused = await whyNotAlone([p, q], model, observations);
     if (refused === undefined) {
       const [amongOthers, ...more] = neighbourSetsOf(set.probes, count);
       const neighbourSets = isFirst ? [amongOthers, ...more] : [amongOthers];
@@ -213,9 +239,11 @@ async function compare(
       if (isNotTheRuns(error)) throw error;
       return failedAt(neighbours.length, messageOf(error));
     }
-    const mismatch = observations.see(neighbours, run);
-    if (mismatch === undefined) continue;
-    return await judge(mismatch, neighbours, run, model);
+    for (const mismatch of observations.see(neighbours, run)) {
+      const found = await judge(mismatch, neighbours, run, model);
+      if (found !== undefined) return found;
+      observations.accept(mismatch);
+    }
   }
   return undefined;
 }
@@ -307,13 +335,14 @@ export function powersOfTwoUpTo(max: number): number[] {
  * holds copies of the row tells: what it gets there its neighbours did not do.
  *
  * @param run of the neighbour set in which it was found
+ * @returns undefined where other kernels round otherwise at that number of rows, and nothing else
  */
 async function judge(
   mismatch: Mismatch,
   neighbours: readonly Part[],
   run: TogetherRun,
   model: Model,
-): Promise<RowCheck> {
+): Promise<RowCheck | undefined> {
   const again = await runTogether(model, neighbours);
   const isRandom = [...run.answers].some(([place, answer]) => differs(answer, again.answers.get(place)));
   if (isRandom) return { verdict: 'unknown', finding: 'it answers the same run differently each time' };
@@ -324,7 +353,13 @@ async function judge(
   const isOthersDoing =
     [...answers.values()].some((answer) => differs(answer, answers.get(0))) ||
     differs(answers.get(mismatch.place), run.answers.get(mismatch.place));
-  return isOthersDoing ? dependent : { ...dependent, because: 'row count' };
+  if (isOthersDoing) return dependent;
+  const whenRounded = async (): Promise<readonly Outputs[] | undefined> => {
+    const copies = roundedCopies(probe);
+    return copies.length < 2 ? undefined : [...(await runTogether(model, copies)).answers.values()];
+  };
+  const isSound = await isRounding(mismatch.difference, model.isCoarse === true, whenRounded);
+  return isSound ? undefined : { ...dependent, because: 'row count' };
 }
 
 function differs(a: Outputs | undefined, b: Outputs | undefined): boolean {
@@ -366,16 +401,23 @@ type Observations = ReturnType<typeof createObservations>;
 function createObservations({ outputs }: Model) {
   const ofProbe = new Map<Part, Observation[]>();
   let largest: Difference | undefined;
+  let unsteadyFrom = Number.POSITIVE_INFINITY;
+  const note = (small: Difference): void => {
+    if (small.share > (largest?.share ?? 0)) largest = small;
+  };
   const mismatchOf = (before: Observation, now: Observation): Mismatch | undefined => {
     const [changed, tolerance] = whatChanged(before, now);
-    const difference = firstDifference(before.answer, now.answer, tolerance, (small) => {
-      if (small.share > (largest?.share ?? 0)) largest = small;
-    });
+    const first = firstDifference(before.answer, now.answer, tolerance, note);
+    const difference = first && changed === 'row count' ? gravestDifference(before.answer, now.answer) : first;
     return difference && { difference, changed, rowCounts: [before.paddedRows, now.paddedRows], place: now.place };
   };
   return {
-    /** Enters the answers of a run. Gives one that differs by more than rounding, by more than the row count where there is one. */
-    see(parts: readonly Part[], { answers, paddedRows }: TogetherRun): Mismatch | undefined {
+    /**
+     * Enters the answers of a run.
+     *
+     * @returns one that differs by more than the row count, where there is one; else the worst that may differ by that
+     */
+    see(parts: readonly Part[], { answers, paddedRows }: TogetherRun): Mismatch[] {
       const mismatches: Mismatch[] = [];
       for (const [place, answer] of answers) {
         const probe = parts[place] as Part;
@@ -388,8 +430,17 @@ function createObservations({ outputs }: Model) {
         const mismatch = before && mismatchOf(before, now);
         if (mismatch !== undefined) mismatches.push(mismatch);
       }
-      return mismatches.find(({ changed }) => changed !== 'row count') ?? mismatches[0];
+      const ofNeighbours = mismatches.find(({ changed }) => changed !== 'row count');
+      if (ofNeighbours !== undefined) return [ofNeighbours];
+      return mismatches.toSorted((a, b) => b.difference.share - a.difference.share).slice(0, MAX_JUDGED);
     },
+    /** Takes a mismatch for rounding. */
+    accept({ difference, rowCounts }: Mismatch): void {
+      note(difference);
+      unsteadyFrom = Math.min(unsteadyFrom, Math.max(...rowCounts));
+    },
+    /** The fewest rows at which something had to be accepted. */
+    unsteadyFrom: () => unsteadyFrom,
     /** Forgets runs of so many rows: the next of them is compared with runs of other counts once more. */
     forget(paddedRows: number): void {
       for (const [probe, [first, ...later]] of ofProbe) {
@@ -411,8 +462,11 @@ function createObservations({ outputs }: Model) {
   };
 }
 
+/** Mismatches of one run that are looked at more closely, in three more runs each. */
+const MAX_JUDGED = 4;
+
 function whatChanged(before: Observation, now: Observation): [Mismatch['changed'], Tolerance] {
-  if (before.paddedRows !== now.paddedRows) return ['row count', OTHER_SHAPE];
+  if (before.paddedRows !== now.paddedRows) return ['row count', SAME_SHAPE];
   return before.place === now.place ? ['neighbours', SAME_PLACE] : ['place', SAME_SHAPE];
 }
 

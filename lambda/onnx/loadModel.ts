@@ -146,7 +146,9 @@ async function openAndPrepare(
   try {
     const contract = readContract(session.metadata, config);
     const cost = options.ignoreKept ? undefined : await costOf(location, config, providers, warn);
-    const model = { ...toModel(location, contract, session, config, options.maxBatchRows), cost, transform };
+    const onGpu = runOnGpu(providers);
+    const own = { cost, transform, ...(onGpu && { isCoarse: true }) };
+    const model = { ...toModel(location, contract, session, config, options.maxBatchRows), ...own };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
     const proved = proof === undefined ? undefined : await restore(model, proof.found, location, warn);
     if (proof !== undefined && (proved === undefined || (isConfirmedFirst && !(await proof.confirm())))) {
@@ -164,7 +166,7 @@ async function openAndPrepare(
         samples: await samples(),
         loadMs: now() - startedAt,
         now,
-        onGpu: runOnGpu(providers),
+        onGpu,
         maxElements: options.maxBatchElements,
         runLimitMs: RUN_LIMIT_MS,
         isThorough: keepsProof || options.isThorough === true,

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { allThere } from '../core/concurrency.ts';
-import { messageOf } from '../core/failure.ts';
+import { messageOf, readable } from '../core/failure.ts';
 import { HOOK_LIMIT_MS } from '../core/hookBatch.ts';
 import type { Transform } from '../core/model.ts';
 
@@ -98,9 +98,10 @@ function promised(asked: unknown): unknown {
  * What kind of error it is and where it was made, such as `TypeError at decode (transform.ts:12:5)`. Its message is left
  * out: it may quote a request, and goes to a log.
  */
-function describePlace(error: unknown): string {
+function describePlace(thrown: unknown): string {
+  const error = readable(thrown);
   if (!(error instanceof Error)) return `${error === null ? 'null' : typeof error}, which is no Error`;
-  const frames = (error.stack ?? '').replace(error.message, '').split('\n');
+  const frames = String(error.stack).replace(error.message, '').split('\n');
   const first = frames.find((line) => /^\s+at /.test(line)) ?? 'at a place that it does not name';
   return `${error.name} ${first.trim()}`;
 }

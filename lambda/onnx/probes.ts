@@ -21,6 +21,8 @@ const PLAIN: readonly Manner[] = ['positive', 'zeros', 'negative', 'positive'];
 const WITH_GAPS: readonly Manner[] = ['positive', 'zeros', 'negative', 'gaps'];
 /** Rows near the values at which the model's own operators decide. */
 const KNOWN: readonly Manner[] = ['known', 'known', 'known', 'known'];
+/** Rows of three of four values each: some lack the smallest there is, or the largest. */
+const NARROW: readonly Manner[] = ['narrow', 'narrow', 'narrow', 'narrow'];
 /** Infinities, integers and floats that no others are near; and the same as large as fewer models refuse. */
 const HUGE: readonly Manner[] = ['unit', 'huge', 'infinite', 'huge'];
 const LARGE: readonly Manner[] = ['unit', 'beyond', 'beyond', 'unit'];
@@ -69,6 +71,9 @@ export function probeSets(
   return [
     ...fromSamples,
     made(['ordinary probes', ORDINARY], ['probes of 0 and 1', CAUTIOUS]),
+    ...(model.inputs.every(({ datatype }) => DATATYPES[datatype].kind === 'float')
+      ? []
+      : [made(['probes of three values each', NARROW])]),
     made(['probes of one sign and NaN', WITH_GAPS], ['probes of one sign', PLAIN]),
     made(['probes of many scales', SIGNED], ['probes of many scales', WIDE]),
     ...(graph.words.length + graph.numbers.length === 0 ? [] : [made(["probes of the model's own values", KNOWN])]),
@@ -155,6 +160,7 @@ const RECIPES = {
   small: { float: around(0.01), integer: below(2) },
   ones: { float: around(1), integer: () => 1 },
   zeros: { float: around(0), integer: () => 0 },
+  narrow: { float: around(1) },
   positive: { float: (random) => random() },
   negative: { float: (random) => -random() },
   gaps: { float: (random) => (random() < 0.5 ? Number.NaN : random()) },
@@ -205,10 +211,14 @@ export function makeUp(
   known: KnownValues,
 ): Part[] {
   const random = createRandom(SEED);
-  return manners.map((manner) => {
+  return manners.map((manner, number) => {
     const inputs = model.inputs.map(({ datatype }, index): RequestInput => {
       const shape = shapes[index] as readonly number[];
-      const data = elementsOf(datatype, elementCount(shape), manner, known, random);
+      const count = elementCount(shape);
+      const data =
+        manner === 'narrow'
+          ? narrow(datatype, count, known, number)
+          : elementsOf(datatype, count, manner, known, random);
       return { datatype, shape, data };
     });
     return asProbe(model, inputs);
@@ -248,6 +258,20 @@ function elementsOf(datatype: Datatype, count: number, manner: Manner, known: Kn
     else if (kind === 'float') (data as Float32Array)[index] = floatOf(datatype, manner, known.numbers, random);
     else if (kind === 'bigint') (data as BigInt64Array)[index] = BigInt(integerOf(datatype, manner, known, random));
     else (data as Int32Array)[index] = integerOf(datatype, manner, known, random);
+  }
+  return data;
+}
+
+/** Of four words or whole numbers from 0 on, or as many as a model knows, three in turn: the first probes lack the first or the second. */
+function narrow(datatype: Datatype, count: number, { words }: KnownValues, number: number): TensorData {
+  const data = allocate(datatype, count);
+  const { kind } = DATATYPES[datatype];
+  const all = words.length === 0 ? WORDS : words;
+  for (let index = 0; index < count; index++) {
+    const which = number + 2 + (index % 3);
+    if (kind === 'string') (data as string[])[index] = all[which % all.length] as string;
+    else if (kind === 'bigint') (data as BigInt64Array)[index] = BigInt(which % 4);
+    else (data as Float32Array)[index] = which % (kind === 'boolean' ? 2 : 4);
   }
   return data;
 }

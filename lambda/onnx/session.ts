@@ -76,14 +76,14 @@ export function runsBetterOnOneCore({ providers }: Pick<SessionSpec, 'providers'
 export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = new Set()): Promise<Session> {
   const specs = specsOfDevices(spec);
   const threads = specs.map((ofDevice) => createOpenThread(ofDevice, stuckRuns));
-  const turns = createTurns(threads.length);
+  const pool = createPool(threads.length);
   const metadata = await openAll(threads);
   let fastestMs = Number.POSITIVE_INFINITY;
   let closed = false;
   let replacing: Promise<unknown> | undefined;
   const onEveryDevice = async (work: (thread: OpenThread, spec: SessionSpec) => Promise<void>): Promise<void> => {
     const working = threads.map((thread, device) =>
-      turns.take(() => work(thread, specs[device] as SessionSpec), undefined, device),
+      pool.run(() => work(thread, specs[device] as SessionSpec), undefined, device),
     );
     await Promise.all(working);
   };
@@ -97,7 +97,7 @@ export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = ne
         fastestMs = Math.min(fastestMs, reply.runMs);
         return { ...reply, device };
       };
-      return turns.take(runOn, signal, only);
+      return pool.run(runOn, signal, only);
     },
     async warmedUp() {
       const { intraOpNumThreads: given } = spec.sessionOptions;
@@ -114,7 +114,7 @@ export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = ne
       replacing = Promise.all(
         threads.map((thread, device) =>
           thread.replace({ ...(specs[device] as SessionSpec), sessionOptions }, (work) =>
-            turns.take(work, undefined, device),
+            pool.run(work, undefined, device),
           ),
         ),
       );
@@ -378,39 +378,39 @@ function explainLoadError(message: string): string {
   });
 }
 
-/** Lets work be done at some places, numbered from 0, at each one after the other, first come, first served. */
-export function createTurns(places = 1) {
-  const free = new Set(Array.from({ length: places }, (_, place) => place));
-  let waiting: { readonly turn: PromiseWithResolvers<number>; readonly wanted: number | undefined }[] = [];
-  const passOn = (place: number): void => {
-    const next = waiting.find(({ wanted }) => wanted === undefined || wanted === place);
-    if (next === undefined) free.add(place);
-    else next.turn.resolve(place);
+/** Slots, numbered from 0: each does one piece of work after the other, first come, first served. */
+export function createPool(slots = 1) {
+  const free = new Set(Array.from({ length: slots }, (_, slot) => slot));
+  let waiting: { readonly granted: PromiseWithResolvers<number>; readonly wanted: number | undefined }[] = [];
+  const passOn = (slot: number): void => {
+    const next = waiting.find(({ wanted }) => wanted === undefined || wanted === slot);
+    if (next === undefined) free.add(slot);
+    else next.granted.resolve(slot);
     waiting = waiting.filter((one) => one !== next);
   };
   return {
     /**
-     * Does `work` at the first place that is free.
+     * Does `work` in the first slot that is free.
      *
-     * @param wanted the only place that will do. @default any
-     * @throws RunAbandonedError when the signal is aborted before its turn comes: it is never started
+     * @param wanted the only slot that will do. @default any
+     * @throws RunAbandonedError when the signal is aborted before a slot is free: the work is never started
      */
-    async take<T>(work: (place: number) => Promise<T>, signal?: AbortSignal, wanted?: number): Promise<T> {
+    async run<T>(work: (slot: number) => Promise<T>, signal?: AbortSignal, wanted?: number): Promise<T> {
       if (signal?.aborted) throw withdrawn();
-      let place = [...free].find((one) => wanted === undefined || one === wanted);
-      if (place === undefined) {
-        const one = { turn: Promise.withResolvers<number>(), wanted };
+      let slot = [...free].find((one) => wanted === undefined || one === wanted);
+      if (slot === undefined) {
+        const one = { granted: Promise.withResolvers<number>(), wanted };
         waiting.push(one);
-        place = await raceAbort(one.turn.promise, signal, () => {
-          // At once: a turn that is given to one who has gone would never be passed on.
+        slot = await raceAbort(one.granted.promise, signal, () => {
+          // At once: a slot that is given to one who has gone would never be passed on.
           waiting = waiting.filter((other) => other !== one);
           return withdrawn();
         });
-      } else free.delete(place);
+      } else free.delete(slot);
       try {
-        return await work(place);
+        return await work(slot);
       } finally {
-        passOn(place);
+        passOn(slot);
       }
     },
   };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { CfnParameter, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { CfnParameter, Duration, Lazy, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/assertions';
 import { BillingMode } from 'aws-cdk-lib/aws-dynamodb';
 import { Port, SecurityGroup, Vpc } from 'aws-cdk-lib/aws-ec2';
@@ -18,7 +18,15 @@ import {
   type MoreTableProps,
   ValidationError,
 } from '../../infra/index.ts';
-import { createScoring, createStack, environmentIn, only, SCORING, templateOf } from '../helpers/stacks.ts';
+import {
+  containerIn,
+  createScoring,
+  createStack,
+  environmentIn,
+  only,
+  SCORING,
+  templateOf,
+} from '../helpers/stacks.ts';
 
 function errorOf(work: () => unknown): unknown {
   try {
@@ -79,10 +87,17 @@ describe('The construct as a library', () => {
     template.hasResourceProperties('AWS::S3::Bucket', {
       LifecycleConfiguration: { Rules: [Match.objectLike({ ExpirationInDays: { Ref: 'Expiry' } })] },
     });
-    const shards = errorOf(() => createScoring({ shards: number('Shards') }, createStack()));
-    expect(shards).toMatchObject({
-      message: expect.stringContaining('shards: expected a number that is known at synth'),
-    });
+  });
+
+  it('takes a number that is produced late, and writes it as text where the environment has it', () => {
+    const late = Lazy.number({ produce: () => 7 });
+    const compute = ecsCompute({ pipelineDepth: late });
+    const ofFunction = templateOf(
+      createScoring({ batchSize: late, tuning: { maxBatchRows: late }, jobs: { concurrency: late } }),
+    );
+    expect(environmentIn(ofFunction)).toMatchObject({ BATCHSCORE_BATCH_SIZE: '7', BATCHSCORE_MAX_BATCH_ROWS: '7' });
+    const worker = containerIn(templateOf(createScoring<Compute>({ compute })));
+    expect(worker.Environment).toContainEqual({ Name: 'BATCHSCORE_PIPELINE_DEPTH', Value: '7' });
   });
 
   it('hands on what no guarantee depends on, and keeps what one does', () => {

@@ -338,6 +338,28 @@ describe.each(Object.entries(REFUSED))('%s that would fail in production is refu
   });
 });
 
+it.each<[name: string, props: (token: number) => Props]>([
+  ['window.toSeconds()', (token) => ({ window: seconds(token) })],
+  ['largestMessage.toBytes()', (token) => ({ largestMessage: bytes(token) })],
+  ['shards', (shards) => ({ shards })],
+  ['results', (token) => ({ results: [Token.asString(token) as 'queue'] })],
+  ['results', () => ({ results: Token.asList({ Ref: 'Stores' }) as 'queue'[] })],
+  ['alarmThresholds.inFlightPercent', (inFlightPercent) => ({ alarmThresholds: { inFlightPercent } })],
+  ['trafficRouting.percentage', (token) => canary(token, 15)],
+  ['reservedConcurrency', (reservedConcurrency) => ({ shards: 2, ...on({ reservedConcurrency }) })],
+  ['maximumConcurrency', (maximumConcurrency) => ({ shards: 2, ...on({ maximumConcurrency }) })],
+  ['minimumPollers', (minimumPollers) => ({ shards: 2, ...on({ minimumPollers, maximumPollers: 9 }) })],
+  ['maximumPollers', (maximumPollers) => ({ shards: 2, ...on({ maximumPollers }) })],
+  ['batchSize', (batchSize) => onFargate({}, { batchSize })],
+  ['vcpus', (vcpus) => onFargate({ vcpus })],
+  ['vcpus', (vcpus) => onEcsGpu({ vcpus })],
+  ['gpuCount', (gpuCount) => onEcsGpu({ gpuCount, instanceTypes: ['g5.12xlarge'] })],
+])('what others are computed from is refused where only the deployment knows it: %s', (name, props) => {
+  expect(refusalOf(props(Token.asNumber({ Ref: 'Number' })))).toBe(
+    `Test/Scoring: ${name}: expected a value that is known at synth, because others are computed from it, got a token; write it out`,
+  );
+});
+
 it('everything is refused at once, each in a sentence with the cure', () => {
   expect(refusalOf({ batchSize: 0, maxReceiveCount: 1 })).toBe(
     'Test/Scoring: batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range; ' +
@@ -357,6 +379,11 @@ it.each<[string, Props]>([
     'a queue whose visibility only the deployment knows',
     from(own({ visibilityTimeout: seconds(Token.asNumber({ Ref: 'Seconds' })) })),
   ],
+  [
+    'a batch that only the deployment knows, with the backlog of a task',
+    onFargate({ backlogPerTask: 500 }, { batchSize: Token.asNumber({ Ref: 'Size' }) }),
+  ],
+  ['a limit of one queue that only the deployment knows', on({ maximumConcurrency: Token.asNumber({ Ref: 'Most' }) })],
   ['dead letters of a kind that is not known', from(imported('orders.fifo'), ofUnknownKind(false))],
   ['the dead letters that the redrive policy names', { ...from(redriven, dead), maxReceiveCount: 5 }],
   ['other receives than an imported queue may have', { ...from(imported()), maxReceiveCount: 7 }],
@@ -448,15 +475,5 @@ describe('an amount', () => {
     expect(sentence).toMatch(/^Test\/Scoring: [^;]*; choose one/);
     expect(sentence).toContain(`: ${name}: expected a whole number`);
     expect(sentence).toContain(`, got ${1.5005 / perUnit}; choose one`);
-  });
-
-  it.each([
-    ['window.toSeconds()', () => refusalOf({ window: seconds(Token.asNumber({ Ref: 'Amount' })) })],
-    ['largestMessage.toBytes()', () => refusalOf({ largestMessage: bytes(Token.asNumber({ Ref: 'Amount' })) })],
-  ] as const)('that others are computed from is refused where only the deployment knows it: %s', (name, refuse) => {
-    expect(refuse()).toBe(
-      `Test/Scoring: ${name}: expected an amount that is known at synth, because others are computed from it, got a ` +
-        'token; give a number',
-    );
   });
 });

@@ -89,6 +89,26 @@ export const MIXING: Readonly<Record<string, () => Uint8Array>> = {
       node('Cast', 'rows', 'count', { to: DataType.FLOAT }),
       node('Div', 'x count', 'y'),
     ]),
+  'a share of the row count, normalised': () =>
+    xToY(
+      [
+        node('Shape', 'x', 'rows', { start: 0, end: 1 }),
+        node('Cast', 'rows', 'count', { to: DataType.FLOAT }),
+        node('Div', 'x count', 'share'),
+        node('LayerNormalization', 'share factor', 'y'),
+      ],
+      [floats('factor', 0.3, -0.2, 0.1, 0.25)],
+    ),
+  'embedded tokens, quantised dynamically': () =>
+    xToY(
+      [
+        node('Gather', 'table x', 'vectors'),
+        node('DynamicQuantizeLinear', 'vectors', 'q scale zero'),
+        node('DequantizeLinear', 'q scale zero', 'y'),
+      ],
+      [floats('table', 0.9, -0.3, 0.11, 0.47)],
+      { x: 'INT64[batch,12]', y: 'FP32[batch,12]' },
+    ),
   'a trailing shape that is the row count': () =>
     xToY([node('Transpose', 'x', 'turned'), node('MatMul', 'x turned', 'y')], [], { y: 'FP32[batch,also_batch]' }),
   'a trailing shape as wide as the widest neighbour': () =>

@@ -90,15 +90,19 @@ describe.each(HOSTS)('%s', (name) => {
     const asked = { ...lookupRequest(0), parameters: { binary_data_output: true, note: 'mine' } };
     const spread = JSON.stringify(lookupRequest(2), null, 2);
     const packed = [lookupRequest(1), 'no request', { model_name: 'other', at: 2 }, { model_name: 'other', at: 9 }];
-    const ids = await score([pointer, asked, spread, '{"no":', packed, { model_name: 'other', at: 0 }]);
+    const exact = '{"parameters":{"note":-0.0},"model_name":"other","at":0,"note":-0.0}';
+    // Parsed and written again it would take more stack than there is.
+    const deep = `[{"model_name":"other","at":1,"deep":${'['.repeat(10_000)}${']'.repeat(10_000)}}]`;
+    const ids = await score([pointer, asked, spread, '{"no":', packed, { model_name: 'other', at: 0 }, exact, deep]);
     await host.stop();
-    const lines = await kept(5);
+    const lines = await kept(6);
     const requests = Object.entries(lines).map(([model, own]) => [model, new Set(own.map(withoutAnswer))]);
     expect(Object.fromEntries(requests)).toEqual({
       lookup: new Set([asked, lookupRequest(2), lookupRequest(1)]),
       other: new Set([
         { model_name: 'other', at: 0 },
         { model_name: 'other', at: 2 },
+        { model_name: 'other', at: 0, note: -0, parameters: { note: -0 } },
       ]),
     });
     const written = host.written().map((answer) => JSON.stringify(answer));
@@ -107,9 +111,8 @@ describe.each(HOSTS)('%s', (name) => {
       expect(ids).toContain(parameters.captured.answer.message_id);
       expect(Date.parse(parameters.captured.at)).not.toBeNaN();
     }
-    expect(sumOf('CaptureLost', host)).toBe(0);
     // What comes after the end of an invocation is counted with the next.
-    if (name === 'the worker') expect(sumOf('Captured', host)).toBe(5);
+    if (name === 'the worker') expect([sumOf('CaptureLost', host), sumOf('Captured', host)]).toEqual([1, 6]);
   });
 
   it('keeps a share of the messages, those whose IDs every host chooses', async () => {

@@ -1,6 +1,12 @@
-"""Ray Serve: `@serve.batch`, the HTTP proxy on this node; a request is checked before it joins a batch."""
+"""Ray Serve: `@serve.batch`, the HTTP proxy on this node; a request is checked before it joins a batch.
 
+Its guide to performance: `RAY_SERVE_THROUGHPUT_OPTIMIZED`, and no line in a log for each request.
+"""
+
+import os
 import signal
+
+os.environ["RAY_SERVE_THROUGHPUT_OPTIMIZED"] = "1"
 
 import ray
 from ray import serve
@@ -11,7 +17,12 @@ from scoring import MAX_BATCH, PORT, TIMEOUT_S, decode, open_session, score
 
 
 # Above the batch size, so that a next batch gathers while one runs, as the guide to performance says.
-@serve.deployment(num_replicas=1, max_ongoing_requests=4 * MAX_BATCH, ray_actor_options={"num_cpus": 1})
+@serve.deployment(
+    num_replicas=1,
+    max_ongoing_requests=4 * MAX_BATCH,
+    ray_actor_options={"num_cpus": 1},
+    logging_config={"enable_access_log": False},
+)
 class Scorer:
     def __init__(self):
         self.session = open_session()

@@ -3,7 +3,6 @@ import {
   CANDIDATE_COLUMNS,
   count,
   deployedRuns,
-  describeBreakEven,
   describeKnee,
   describeMonth,
   describeQuestion,
@@ -255,39 +254,10 @@ function costOf({ dollarsPerMillionRows }: Expectation): number {
   return dollarsPerMillionRows.total;
 }
 
-/** What forms of compute cost at other rates, and where one becomes cheaper than another. */
-function costs({ answer, question: { messagesPerSecond } }: ProfileReport): Markup {
-  const { curves, breakEvens } = answer;
-  const points = curves.flatMap((curve) => curve.points);
-  const [rare, busy] = [curves[0]?.points[0], curves[0]?.points.at(-1)];
-  const falls = [rare, busy].map((at) => `${dollars(at?.dollarsPerMillionRows ?? 0)} at ${at?.messagesPerSecond}`);
-  const none = `None: between 0.01 and 10,000 messages/s no form becomes cheaper than ${curves[0]?.name}, or dearer.`;
+/** What forms of compute cost. */
+function costs({ answer }: ProfileReport): Markup {
   const unmeasured = describeUnmeasured(answer);
-  return html`<div class="figures">
-${figure({
-  id: 'cost-by-rate',
-  title: 'Cost by arrival rate',
-  essence: `On ${curves[0]?.name} a million rows cost ${falls.join(' and ')} messages/s. Rings are break-even points.`,
-  x: roundAxis(
-    'messages a second',
-    points.map((point) => point.messagesPerSecond),
-  ),
-  y: roundAxis(
-    'US dollars for a million rows',
-    points.map((point) => point.dollarsPerMillionRows),
-    '$',
-  ),
-  series: curves.map((curve) => ({
-    name: curve.name,
-    points: curve.points.map((point) => [point.messagesPerSecond, point.dollarsPerMillionRows] as const),
-  })),
-  vertical: { at: messagesPerSecond, name: `asked: ${messagesPerSecond}/s` },
-  rings: breakEvens.map((point) => [point.messagesPerSecond, point.dollarsPerMillionRows] as const),
-})}<div>
-<h3>Break-even points</h3>
-${list(breakEvens.length === 0 ? [none] : breakEvens.map(describeBreakEven))}<p class="aside">Batch size, window and memory are the chosen ones at every rate; concurrency grows as it must, and no budget is looked at.</p>
-</div></div>
-<h3>US dollars for a million rows at the traffic that was asked for</h3>
+  return html`<p>US dollars for a million rows at the traffic that was asked for, with the chosen settings.</p>
 ${table('Forms of compute', pricedForms(answer), FORM_COLUMNS)}${unmeasured && html`<p class="aside">${unmeasured} <code>--gpu-profile</code> takes what was measured there.</p>`}
 `;
 }

@@ -37,9 +37,8 @@ export interface SettingsQuestion {
   readonly gpus?: readonly GpuProfile[] | undefined;
 }
 
-export interface SettingsAnswer extends FoundSettings, FormComparison {
-  /** Forms of compute; null where nothing was measured on one. */
-  readonly forms: readonly { readonly name: string; readonly dollarsPerMillionRows: Dollars | null }[];
+export interface SettingsAnswer extends FoundSettings {
+  readonly forms: readonly Form[];
 }
 
 interface FoundSettings extends Choice {
@@ -61,13 +60,7 @@ const SIMULATED = { seconds: 20, min: 4_000, max: 10_000 };
 export function settingsFor(question: SettingsQuestion): SettingsAnswer {
   const found = settingsOf(question);
   if (found === undefined) throw new Error(tooLarge(question));
-  const arrivals = arrivalsOf(question);
-  const forms = formsOf(found, question);
-  return {
-    ...found,
-    forms: forms.map(({ name, dollarsAt }) => ({ name, dollarsPerMillionRows: dollarsAt?.(arrivals) ?? null })),
-    ...compareForms(forms),
-  };
+  return { ...found, forms: formsOf(found, question) };
 }
 
 function arrivalsOf({ trace, messagesPerSecond }: SettingsQuestion): Arrivals {
@@ -361,12 +354,11 @@ export interface GpuProfile {
   readonly table: readonly RunCost[];
 }
 
-export interface Form {
+/** A form of compute. */
+interface Form {
   readonly name: string;
-  /** Whether it differs from the first by the price alone: no rate makes it the cheaper one. */
-  readonly isAlike?: boolean;
-  /** Undefined where nothing was measured on it. */
-  readonly dollarsAt: ((arrivals: Arrivals) => Dollars) | undefined;
+  /** Null where nothing was measured on it. */
+  readonly dollarsPerMillionRows: Dollars | null;
 }
 
 /** Of a device: beyond that, messages wait. */
@@ -379,24 +371,18 @@ const FAMILIES = ['g4dn', 'g5', 'g6', 'g6e'];
  */
 function formsOf({ chosen, oneByOne }: Choice, question: SettingsQuestion): Form[] {
   const { architecture: own, table, length, messages } = question;
-  const lambda =
-    ({ batchSize, windowSeconds, memoryMb, maximumConcurrency }: Expectation, architecture: Architecture) =>
-    (arrivals: Arrivals): Dollars => {
-      const invocation = invocationWith(memoryMb, table, length, messages);
-      const needed = Math.ceil(concurrencyFor(arrivals.perSecond, invocation.msOf(batchSize), batchSize));
-      const enough = Math.min(MAXIMUM_CONCURRENCY.max, Math.max(maximumConcurrency, needed));
-      const candidate = { batchSize, windowSeconds, maximumConcurrency: enough, invocation };
-      return expectationOf(candidate, arrivals, { ...question, architecture }).dollarsPerMillionRows;
-    };
   const other = own === 'arm64' ? 'x86_64' : 'arm64';
-  const singles = { name: `lambda ${own}, one by one`, dollarsAt: lambda(oneByOne, own) };
+  const invocation = invocationWith(chosen.memoryMb, table, length, messages);
+  const onOther = expectationOf({ ...chosen, invocation }, arrivalsOf(question), { ...question, architecture: other });
   const gpuTypes = Object.keys(question.prices.instanceHour).filter((type) =>
     FAMILIES.includes(type.split('.')[0] ?? ''),
   );
   return [
-    { name: `lambda ${own}`, dollarsAt: lambda(chosen, own) },
-    ...(chosen.batchSize > 1 ? [singles] : []),
-    { name: `lambda ${other}`, isAlike: true, dollarsAt: lambda(chosen, other) },
+    { name: `lambda ${own}`, dollarsPerMillionRows: chosen.dollarsPerMillionRows },
+    ...(chosen.batchSize > 1
+      ? [{ name: `lambda ${own}, one by one`, dollarsPerMillionRows: oneByOne.dollarsPerMillionRows }]
+      : []),
+    { name: `lambda ${other}`, dollarsPerMillionRows: onOther.dollarsPerMillionRows },
     ...gpuTypes.flatMap((type) => gpuForms(type, chosen.batchSize, question)),
   ];
 }
@@ -405,16 +391,14 @@ function gpuForms(type: string, batchSize: number, question: SettingsQuestion): 
   const { prices, gpus = [] } = question;
   const table = gpus.find(({ instanceType }) => instanceType === type)?.table;
   const hourly = (prices.instanceHour[type] as number) * (1 + prices.managedInstancesFeePercent / 100);
-  const dollarsAt =
-    (table: readonly RunCost[], perInvocation: number) =>
-    ({ perSecond }: Arrivals): Dollars => {
-      const bill = { ...question, messagesPerSecond: perSecond };
-      const instances = Math.max(1, Math.ceil(rowsPerSecond(bill) / gpuRowsPerSecond(table, question)));
-      return instanceDollars(instances * hourly, perInvocation, batchSize, bill);
-    };
+  const dollars = (perInvocation: number): Dollars | null => {
+    if (table === undefined) return null;
+    const instances = Math.max(1, Math.ceil(rowsPerSecond(question) / gpuRowsPerSecond(table, question)));
+    return instanceDollars(instances * hourly, perInvocation, batchSize, question);
+  };
   return [
-    { name: `lambda-gpu ${type}`, dollarsAt: table && dollarsAt(table, prices.lambdaMillionRequests / 1_000_000) },
-    { name: `ecs-gpu ${type}`, dollarsAt: table && dollarsAt(table, 0) },
+    { name: `lambda-gpu ${type}`, dollarsPerMillionRows: dollars(prices.lambdaMillionRequests / 1_000_000) },
+    { name: `ecs-gpu ${type}`, dollarsPerMillionRows: dollars(0) },
   ];
 }
 
@@ -424,81 +408,4 @@ function gpuRowsPerSecond(table: readonly RunCost[], { length, messages }: Setti
   const ofDevice = (1000 * rowsPerRun) / msOf(rowsPerRun);
   const ofHost = 1000 / (HOST_COSTS.messageMs / messages.requestsPerMessage + HOST_COSTS.requestMs);
   return BUSY_SHARE * Math.min(ofDevice, ofHost);
-}
-
-/** Forms of compute at other rates, with the settings that were chosen for one of them: concurrency grows as it must. */
-interface FormComparison {
-  /** Where the first form becomes cheaper or dearer than another, between 0.01 and 10,000 messages a second. */
-  readonly breakEvens: readonly BreakEven[];
-  /** What each form costs on which something was measured. */
-  readonly curves: readonly FormCurve[];
-}
-
-interface CostAtRate {
-  readonly messagesPerSecond: number;
-  readonly dollarsPerMillionRows: number;
-}
-
-/** From this rate on one form is cheaper than another that was cheaper before. */
-export interface BreakEven extends CostAtRate {
-  readonly cheaper: string;
-  readonly than: string;
-}
-
-interface FormCurve {
-  readonly name: string;
-  readonly points: readonly CostAtRate[];
-}
-
-/** Ten to each power of ten. */
-const RATES = Array.from({ length: 61 }, (_, step) => 10 ** (step / 10 - 2));
-const MESSAGES_A_RATE = 1_000;
-const BISECTIONS = 8;
-/** A smaller difference is none. */
-const SAME = 0.01;
-
-interface Priced extends FormCurve {
-  at(messagesPerSecond: number): CostAtRate;
-}
-
-export function compareForms(forms: readonly Form[]): FormComparison {
-  const priced = forms.flatMap(({ name, isAlike, dollarsAt }): Priced[] => {
-    if (dollarsAt === undefined || isAlike) return [];
-    const at = (messagesPerSecond: number): CostAtRate => ({
-      messagesPerSecond,
-      dollarsPerMillionRows: dollarsAt(poissonArrivals(messagesPerSecond, MESSAGES_A_RATE)).total,
-    });
-    return [{ name, at, points: RATES.map(at) }];
-  });
-  const first = priced.find(({ name }) => name === forms[0]?.name);
-  const breakEvens = priced.flatMap((other) => (first === undefined || other === first ? [] : crossings(first, other)));
-  return {
-    breakEvens: breakEvens.toSorted((a, b) => a.messagesPerSecond - b.messagesPerSecond),
-    curves: priced.map(({ name, points }) => ({ name, points })),
-  };
-}
-
-function crossings(one: Priced, other: Priced): BreakEven[] {
-  const cheaperOf = (ofOne: CostAtRate, ofOther: CostAtRate): Priced | undefined => {
-    const share = ofOne.dollarsPerMillionRows / ofOther.dollarsPerMillionRows;
-    if (Math.abs(share - 1) < SAME) return undefined;
-    return share < 1 ? one : other;
-  };
-  const found: BreakEven[] = [];
-  let before: Priced | undefined;
-  for (const [index, point] of one.points.entries()) {
-    const cheaper = cheaperOf(point, other.points[index] as CostAtRate);
-    if (cheaper === undefined || cheaper === before) continue;
-    before = cheaper;
-    const from = RATES[index - 1];
-    if (from === undefined) continue;
-    let [low, high] = [from, point.messagesPerSecond];
-    for (let step = 0; step < BISECTIONS; step++) {
-      const middle = Math.sqrt(low * high);
-      if (cheaperOf(one.at(middle), other.at(middle)) === cheaper) high = middle;
-      else low = middle;
-    }
-    found.push({ ...cheaper.at(high), cheaper: cheaper.name, than: (cheaper === one ? other : one).name });
-  }
-  return found;
 }

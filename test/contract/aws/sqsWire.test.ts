@@ -101,7 +101,10 @@ function meaningOf({ method, path, headers, body }: Exchange) {
 }
 
 const TEXT = fc.oneof(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'binary' }), fc.constant('"\\\n\u2028é😀'));
-const ATTRIBUTE = fc.record({ DataType: fc.constantFrom('String', 'Number'), StringValue: TEXT });
+const ATTRIBUTE = fc.oneof(
+  fc.record({ DataType: fc.constantFrom('String', 'Number'), StringValue: TEXT }),
+  fc.record({ DataType: fc.constant('Binary'), BinaryValue: fc.uint8Array({ minLength: 1, maxLength: 40 }) }),
+);
 const ENTRY = fc.record(
   {
     Id: fc.nat().map(String),
@@ -393,6 +396,30 @@ describe.each(Object.entries(BAD_ANSWERS))('an answer that %s', (what, step) => 
     expect(problems).toHaveLength(1);
     expect(problems.join()).not.toMatch(/<html|garbage|all of them/);
     expect(front.requests.length).toBeGreaterThanOrEqual(2);
+  });
+});
+
+describe('an entry of several that an answer', () => {
+  const [first, last] = [{ Id: '0' }, { Id: '2' }];
+  it.each<[string, object, string]>([
+    ['says failed, without a code', { Successful: [first, last], Failed: [{ Id: '1' }] }, 'no code'],
+    ['says done and failed', { Successful: [first, { Id: '1' }, last], Failed: [{ Id: '1', Code: 'Odd' }] }, 'Odd'],
+    ['does not name', { Successful: [first, last] }, 'no answer for this entry'],
+    ['names by a number', { Successful: [first, { Id: 1 }, last] }, 'no answer for this entry'],
+  ])('%s is not done, and the others are', async (_, answer, reason) => {
+    const front = await frontOf(...Array<Step>(2).fill(answersJson(200, answer)));
+    const problems: string[] = [];
+    const onProblem = ({ message }: Error) => void problems.push(message);
+    const options = { sqs: wireTo(front), queueUrl: QueueUrl, retry: { attempts: 1 }, onProblem };
+    const results = ['a', 'b', 'c'].map((messageId) => ({ messageId, body: '"a"', messageGroupId: undefined }));
+    const messages = ['a', 'b', 'c'].map((receiptHandle) => ({ receiptHandle }));
+
+    const written = await createQueueWriter(options).write(results, NEVER);
+    expect(written).toMatchObject([{ written: true }, { code: 'WRITE_FAILED' }, { written: true }]);
+    expect(written[1]).toHaveProperty('message', `result queue: ${reason}`);
+    expect(await createAcknowledger(options)(messages, NEVER)).toEqual([messages[1]]);
+
+    expect(problems).toEqual([expect.stringContaining(`acknowledgement: ${reason};`)]);
   });
 });
 

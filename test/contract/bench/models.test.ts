@@ -5,12 +5,7 @@ import { stackMessages } from '../../../bench/contestants/bareSession.ts';
 import { drawMessages, type Message } from '../../../bench/workload/messages.ts';
 import { createRepository } from '../../../bench/workload/modelRepository.ts';
 import { SCENARIOS } from '../../../bench/workload/scenarios.ts';
-import { writeModels } from '../../../bench/writeModels.ts';
-import { checkModelsFolder } from '../../../infra/image/modelsFolder.ts';
-import { readSampleLines } from '../../../lambda/onnx/probes.ts';
 import { openRepository } from '../../../lambda/onnx/repository.ts';
-import { runMain } from '../../helpers/batchscore.ts';
-import { useFolder } from '../../helpers/folders.ts';
 import { afterThisTest, found } from '../../helpers/openModels.ts';
 
 describe.each(SCENARIOS)('the model of $name', (scenario) => {
@@ -56,21 +51,6 @@ describe.each(SCENARIOS)('the model of $name', (scenario) => {
     const largest = Math.max(...batched.map(Math.abs));
     expect(difference(batched, alone.flat())).toBeLessThan(1e-5 * largest);
     for (const other of alone.slice(1)) expect(difference(other, alone[0] as number[])).toBeGreaterThan(0.01 * largest);
-  });
-});
-
-describe('bench:models', () => {
-  const inFolder = useFolder();
-
-  it('writes every model of the bench as a model repository, with samples where lengths differ', async () => {
-    const { code, stdout } = await runMain(writeModels, [inFolder()]);
-    expect(code).toBe(0);
-    expect(stdout.trim().split('\n')).toEqual(SCENARIOS.map(({ name }) => inFolder(name)));
-    expect(() => checkModelsFolder(inFolder(), undefined, 0)).not.toThrow();
-    for (const { name, lengths } of SCENARIOS) {
-      const { lines } = await readSampleLines(inFolder(name));
-      expect([name, lines.length]).toEqual([name, lengths === undefined ? 0 : 16]);
-    }
   });
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { renderMarkdown } from '../../../bench/bench.ts';
 import { takeTurns } from '../../../bench/harness/turns.ts';
-import { type WorkerFigures, workerTable } from '../../../bench/workerBench.ts';
+import type { WorkerFigures } from '../../../bench/measure/workerLoops.ts';
 
 const MACHINE = {
   cpu: 'Some CPU',
@@ -47,6 +47,7 @@ describe('the report of npm run bench', () => {
       gain('convnet', 100, 200, 96),
     ],
     loneMessage: [lone(300), lone(310)],
+    worker: [],
     hops: [hop('queue', 1, 75), hop('queue', 1, 76), hop('queue', 100, 5.1), hop('table', 1, 900)],
   });
 
@@ -66,7 +67,7 @@ describe('the report of npm run bench', () => {
   });
 });
 
-describe('the table of npm run bench:worker', () => {
+describe('the report of the worker', () => {
   const row = (overrides: Partial<WorkerFigures>, cpuMicroseconds: number, timesBare = 1.15): WorkerFigures => {
     const turn = { cpuMicroseconds, requestsPerSecond: 4_000 };
     return {
@@ -77,9 +78,12 @@ describe('the table of npm run bench:worker', () => {
 
   it('holds a request against its most, by packing, and against the bare loop', () => {
     const packed = { requestsPerMessage: 100, resultsPerMessage: 'fill' } as const;
-    const cells = workerTable([row({}, 250), row({}, 251), row(packed, 12.1), row(packed, 12, 1.16)])
+    const none = { scenarios: [], gains: [], loneMessage: [], hops: [] };
+    const worker = [row({}, 250), row({}, 251), row(packed, 12.1), row(packed, 12, 1.16)];
+    const cells = renderMarkdown({ machine: MACHINE, ...none, worker })
+      .trim()
       .split('\n')
-      .slice(2)
+      .slice(-4)
       .map((line) => line.split(' | '));
     expect(cells.map((line) => [line[3], line[5]])).toEqual([
       ['250 µs', '1.15'],

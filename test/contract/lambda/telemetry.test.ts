@@ -28,7 +28,7 @@ const MISMATCH = {
   model: 'few',
   version: '1',
   messageId: 'a message',
-  difference: { output: 'y', share: 0.5, detail: '1 and 0.5 at element 0' },
+  difference: { output: 'y', datatype: 'FP32' as const, share: 0.5, detail: '1 and 0.5 at element 0' },
   wasBatched: true,
   maxRows: 1,
 };
@@ -179,7 +179,12 @@ describe('the telemetry of a deployment', () => {
   it('names the row that a micro-batch changed by its message, without what was in it', () => {
     const printed = captureOutput();
     const { observer, hostEnds } = telemetryOf();
-    const ofText = { output: 'text', share: Number.POSITIVE_INFINITY, detail: `${SECRET} and other at element 0` };
+    const ofText = {
+      output: 'text',
+      datatype: 'BYTES' as const,
+      share: Number.POSITIVE_INFINITY,
+      detail: `${SECRET} and other at element 0`,
+    };
 
     observer.batchMismatch(MISMATCH);
     observer.batchMismatch({ ...MISMATCH, model: 'other', difference: ofText });

@@ -27,6 +27,30 @@ describe('a model that mixes rows', () => {
   });
 });
 
+describe('a model that depends on the number of rows', () => {
+  it('is found out where a normalisation hides most of it', async () => {
+    const { model } = await openOnly(MIXING['a share of the row count, normalised']?.() as Uint8Array);
+
+    expect(model.independence).toBe('dependent');
+  });
+
+  it('is refused where all its runs have the same number, more than one', async () => {
+    const opening = openOnly(MIXING['a share of the row count']?.() as Uint8Array, {
+      allowedSizes: [2, 8],
+      maxBatchRows: 4,
+    });
+
+    await expect(opening).rejects.toThrow(/runs with 2 rows or more, so that not even a row alone is answered rightly/);
+  });
+
+  it('is not taken for one that only pads up to one number', async () => {
+    const sound = SOUND['softmax over a row']?.() as Uint8Array;
+    const { model } = await openOnly(sound, { allowedSizes: [2, 8], maxBatchRows: 4 });
+
+    expect(model.independence).toBe('proved');
+  });
+});
+
 describe('the warning', () => {
   it.each([
     [

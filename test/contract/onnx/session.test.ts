@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { DATATYPES, type Datatype, type TensorData } from '../../../lambda/core/tensor.ts';
-import type { NvidiaDevices } from '../../../lambda/onnx/nvidiaDevices.ts';
-import { assignmentOf, type Provider } from '../../../lambda/onnx/provider.ts';
+import { assignmentOf, type NvidiaDevices, type Provider } from '../../../lambda/onnx/provider.ts';
 import { runsBetterOnOneCore } from '../../../lambda/onnx/session.ts';
 import { endlessModel, identityModel, lookupModel, sumAndDifferenceModel } from '../../helpers/onnxModels.ts';
 import { counting, openOnly, tensor } from '../../helpers/openModels.ts';

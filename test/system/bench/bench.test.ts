@@ -26,6 +26,7 @@ describe('npm run bench', () => {
         gains: [{ scenario: 'mlp-small', messages: 20, batchscoreMs: [ANY_NUMBER, ANY_NUMBER] }],
         loneMessage: ['json', 'binary'].map((encoding) => ({ ...of(encoding), batchscoreMicroseconds: ANY_NUMBER })),
         hops: [],
+        worker: [],
       });
     },
     LONG_TIMEOUT_MS,
@@ -48,6 +49,25 @@ describe('npm run bench', () => {
       // Ten results a call and more calls, where some are ready after the others.
       expect(single.callsPerThousand).toBeGreaterThanOrEqual(100);
       expect(packed).toMatchObject({ resultsPerMessage: 'fill', callsPerThousand: 5 });
+    },
+    LONG_TIMEOUT_MS,
+  );
+
+  it(
+    'measures the worker and a bare loop, single and packed, with every request scored, where that is named',
+    async () => {
+      const args = ['--scenario', 'worker', '--messages', '100', '--rounds', '1', '--json'];
+      const { code, stdout } = await runMain(bench, [...args, '--results', inFolder('worker.json')]);
+      expect(code).toBe(0);
+      const figures = { cpuMicroseconds: ANY_NUMBER, requestsPerSecond: ANY_NUMBER };
+      const { worker } = JSON.parse(stdout);
+      expect(worker).toHaveLength(6);
+      expect(worker.slice(-2)).toEqual(
+        ['json', 'binary'].map((encoding) => ({
+          ...{ encoding, requestsPerMessage: 100, resultsPerMessage: 'fill' },
+          ...{ worker: figures, bare: figures, timesBare: ANY_NUMBER },
+        })),
+      );
     },
     LONG_TIMEOUT_MS,
   );

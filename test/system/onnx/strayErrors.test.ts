@@ -27,6 +27,7 @@ const ways = {
   immediate: () => { setImmediate(goWrong); },
   tick: () => { process.nextTick(goWrong); },
   microtask: () => { queueMicrotask(goWrong); },
+  unreadable: () => { Promise.reject(Object.defineProperty(new TypeError(), 'message', { get: goWrong })); },
   event: () => { setTimeout(() => new EventEmitter().emit('error', new TypeError(secret)), 1); },
 };
 export const decode = ({ how, id }) => { ways[how](); return id; };
@@ -59,7 +60,7 @@ const WAYS = ['rejection', 'laterRejection', 'timer', 'immediate', 'tick', 'micr
 
 describe('an error of a transform that nobody waits for', () => {
   it('fails neither the process nor a neighbour, nor the request where that was done', async () => {
-    const hows = ['well', ...WAYS, 'well'];
+    const hows = ['well', ...WAYS, 'unreadable', 'well'];
 
     const { answers } = await told(`
       for (const how of ${JSON.stringify(hows)}) answers.push(decode({ how, id: how }));

@@ -1,5 +1,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { pointerBody } from '../../../lambda/core/record.ts';
+import { useS3Server } from '../../helpers/awsServers.ts';
 import { runScript } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
 import { HOSTS, type Host, lookup, until, useHosts } from '../../helpers/hosts.ts';
@@ -57,7 +59,12 @@ const MINUTE = `
   const now = performance.now.bind(performance);
   const { existsSync } = process.getBuiltinModule('fs');
   performance.now = () => now() + (existsSync(process.env.SIGNS + '/minute') ? 61_000 : 0);`;
+/** Whatever is to happen after a minute happens soon. */
+const SOON = `
+  const { setTimeout } = globalThis;
+  globalThis.setTimeout = (work, ms, ...given) => setTimeout(work, ms === 60_000 ? 50 : ms, ...given);`;
 const hosts = useHosts(2);
+const s3 = useS3Server();
 
 function killer(index: number): string {
   return JSON.stringify({ id: `request ${index}`, model_name: 'killer', index });
@@ -106,6 +113,55 @@ describe.each(HOSTS)('the quarantine of %s', (name) => {
     await host.become('deleted', ids);
 
     expect(await host.answers(ids)).toMatchObject([{ outputs: [{ data: [10] }] }]);
+  });
+
+  it('ends a minute after its last work', async () => {
+    const environment = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(SOON)}` };
+    const host = await hosts.start(name, { models: MODELS, environment });
+    const ids = host.send([killer(-4)]);
+    await host.become('deleted', ids);
+    await until(() => childrenOf(host).length === 0);
+    const others = host.send([lookup(0)]);
+    await host.become('deleted', others);
+  });
+
+  it('answers a culprit in a packed message, and one that lies in S3', async () => {
+    const bucket = await s3.bucket();
+    const environment = {
+      AWS_REGION: 'us-east-1',
+      AWS_ACCESS_KEY_ID: 'a',
+      AWS_SECRET_ACCESS_KEY: 'b',
+      AWS_ENDPOINT_URL_S3: s3.endpoint(),
+      BATCHSCORE_PAYLOAD_BUCKET: bucket,
+    };
+    const pointer = async (index: number): Promise<object> => {
+      const key = `requests/${index}`;
+      await s3.put(bucket, key, killer(index));
+      return JSON.parse(pointerBody({ bucket, key }));
+    };
+    const packed = (...indexes: number[]): string => `[${indexes.map(killer).join()}]`;
+    const host = await hosts.start(name, { models: MODELS, environment });
+    const ids = host.send([packed(0, -1), packed(0, 1), await pointer(-1), await pointer(1)]);
+    await host.become('deleted', ids);
+
+    const codes = ids.map((id) => host.written().flatMap((one) => (one.message_id === id ? [one.code] : [])));
+    expect(codes).toEqual([['OUT_OF_MEMORY'], [undefined, undefined], ['OUT_OF_MEMORY'], [undefined]]);
+    expect(Math.max(...host.receives(ids))).toBeLessThanOrEqual(3);
+  });
+
+  it('answers the culprits of message groups in their place, and what is behind them', async () => {
+    const host = await hosts.start(name, { models: MODELS, fifo: true });
+    const indexes = [0, -1, 1, 2, -1, 1];
+    const ids = host.send(indexes.map(killer), (at) => String(at % 2));
+    await host.become('deleted', ids);
+
+    const answers = await host.answers(ids);
+    expect(answers.map(({ code }) => code)).toEqual(indexes.map((index) => (index < 0 ? 'OUT_OF_MEMORY' : undefined)));
+    const inOrder = [...new Set(host.written().map(({ message_id }) => message_id))];
+    for (const group of [0, 1]) {
+      const own = ids.filter((_, at) => at % 2 === group);
+      expect(inOrder.filter((id) => own.includes(id))).toEqual(own);
+    }
   });
 
   it('is given up where it hangs while it opens its model: the host scores then', async () => {

@@ -49,7 +49,7 @@ function createFigure(place, chart) {
       for (const [index, { of }] of chart.lines.entries()) {
         const value = last === undefined ? null : of(last);
         const element = values[index];
-        if (element !== undefined) setText(element, value === null ? '–' : chart.spell(value));
+        if (element !== undefined) setText(element, value === null ? '–' : chart.format(value));
       }
       drawing.setAttribute('aria-label', `${chart.title}: ${wordsOf(chart, seconds)}`);
       plot.setData([seconds.map(({ at }) => at), ...chart.lines.map(({ of }) => seconds.map(of))]);
@@ -78,7 +78,7 @@ function plotOf(place, chart) {
       scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.1)] } },
       axes: [
         { ...axis, space: 90, size: 28, values: (_, ticks) => ticks.map((tick) => timeOf(tick * 1000)) },
-        { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => chart.spell(tick)) },
+        { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => chart.format(tick)) },
       ],
       series: [
         {},
@@ -104,26 +104,26 @@ function alone({ data }, line) {
 }
 
 /** The chart in words. @param {Chart} chart @param {readonly SecondSeen[]} seconds */
-function wordsOf({ lines, spell }, seconds) {
+function wordsOf({ lines, format }, seconds) {
   const parts = lines.map(({ name, of }) => {
     const values = seconds.map(of).filter((value) => value !== null);
     const last = values.at(-1);
     return last === undefined
       ? `${name}: nothing yet`
-      : `${name}: ${spell(last)}, at most ${spell(Math.max(...values))}`;
+      : `${name}: ${format(last)}, at most ${format(Math.max(...values))}`;
   });
   return parts.join('; ');
 }
 
 /** @typedef {import('../wire.ts').SecondSeen} SecondSeen */
 /** @typedef {{ readonly name: string, readonly of: (second: SecondSeen) => number | null }} Line */
-/** @typedef {{ readonly title: string, readonly lines: readonly Line[], readonly spell: (value: number) => string }} Chart */
+/** @typedef {{ readonly title: string, readonly lines: readonly Line[], readonly format: (value: number) => string }} Chart */
 
 /** A null is a gap in a line. @type {readonly Chart[]} */
 const CHARTS = [
   {
     title: 'Queue to result',
-    spell: duration,
+    format: duration,
     lines: [
       { name: 'p50', of: ({ p50Ms }) => p50Ms },
       { name: 'p99', of: ({ p99Ms }) => p99Ms },
@@ -131,7 +131,7 @@ const CHARTS = [
   },
   {
     title: 'Fill and padding',
-    spell: (value) => `${figure(value)} %`,
+    format: (value) => `${figure(value)} %`,
     lines: [
       { name: 'of the batch size', of: ({ records, room }) => (room === 0 ? null : (100 * records) / room) },
       {
@@ -142,7 +142,7 @@ const CHARTS = [
   },
   {
     title: 'Messages a second',
-    spell: (value) => `${figure(value)}/s`,
+    format: (value) => `${figure(value)}/s`,
     lines: [
       { name: 'answered', of: ({ answered }) => answered },
       { name: 'sent from here', of: ({ sent }) => sent },
@@ -151,7 +151,7 @@ const CHARTS = [
   },
   {
     title: 'Together',
-    spell: figure,
+    format: figure,
     lines: [
       {
         name: 'messages in an invocation',

@@ -106,7 +106,7 @@ export function essenceOf(body) {
     /** @type {[string, unknown][] | undefined} */
     const named = outputs?.map((/** @type {{ name: string, data: unknown }} */ { name, data }) => [name, data]);
     const first = predictions?.length === 1 ? predictions[0] : predictions;
-    return sureOf(named) ?? (named ? valuesOf(named) : spelled(result ?? first));
+    return sureOf(named) ?? (named ? valuesOf(named) : formatted(result ?? first));
   } catch {
     // A packed result, or one that was cut.
     return undefined;
@@ -124,11 +124,11 @@ function sureOf(outputs = []) {
 const MAX_VALUES = 8;
 
 /** @param {unknown} value @returns {string | undefined} */
-function spelled(value) {
+function formatted(value) {
   if (typeof value === 'number') return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4)));
   if (Array.isArray(value)) {
     const more = value.length > MAX_VALUES ? `, … ${count(value.length)} values` : '';
-    return value.length === 1 ? spelled(value[0]) : `${value.slice(0, MAX_VALUES).map(spelled).join(', ')}${more}`;
+    return value.length === 1 ? formatted(value[0]) : `${value.slice(0, MAX_VALUES).map(formatted).join(', ')}${more}`;
   }
   if (typeof value === 'object' && value !== null) return valuesOf(Object.entries(value));
   return value === undefined ? undefined : String(value);
@@ -136,6 +136,6 @@ function spelled(value) {
 
 /** One value needs no name. @param {[string, unknown][]} entries */
 function valuesOf(entries) {
-  if (entries.length === 1) return spelled(entries[0]?.[1]) ?? 'in binary';
-  return entries.map(([name, value]) => `${name} ${spelled(value) ?? 'in binary'}`).join(' · ');
+  if (entries.length === 1) return formatted(entries[0]?.[1]) ?? 'in binary';
+  return entries.map(([name, value]) => `${name} ${formatted(value) ?? 'in binary'}`).join(' · ');
 }

@@ -3,7 +3,7 @@ import { type Model, RunAbandonedError } from '../../../../lambda/core/model.ts'
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { enoughTime } from '../../../helpers/scoring.ts';
 import { statuses } from './answers.ts';
-import { DISTURBED_BY_LARGE, LINE, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
+import { DISTURBED_BY_LARGE, LINE, type OfRow, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
 import { again, answers, depsFor, oneRowEach, upTo } from './watched.ts';
 
 const PROVED = { independence: 'proved' } as const;
@@ -46,6 +46,34 @@ describe('later micro-batches', () => {
     await scoreRecords(oneRowEach([1, 2, 4]), deps, enoughTime());
     expect(runs).toEqual([[1, 2, 4]]);
     expect([answers(deps, 3), deps.checksMs]).toEqual([[0.25, 0.5, 1], []]);
+  });
+});
+
+describe('a small difference between a request alone and among others', () => {
+  const almostOne = Math.fround(1 - 2 ** -24);
+  const found = async (ofRow: OfRow) => {
+    const deps = depsFor(rowModel(ofRow, PROVED).model);
+    await scoreRecords(oneRowEach([0.25, almostOne, 0.5]), deps, enoughTime());
+    return {
+      differing: deps.mismatches.map(({ maxRows }) => maxRows),
+      second: Math.fround(Number(answers(deps, 3)[1])),
+    };
+  };
+
+  it('is rounding where the answer to inputs that are rounded differs as much', async () => {
+    const steps: OfRow = (values, row) =>
+      Math.floor(200 * (values[row] as number) * (values.length > 1 ? 1 + 2 ** -22 : 1)) / 200;
+    expect(await found(steps)).toEqual({ differing: [], second: 1 });
+  });
+
+  it('is the number of rows elsewhere: then no more share a run than were seen to change nothing', async () => {
+    const counted: OfRow = (values, row) => (values[row] as number) + (values.length > 1 ? 0.005 : 0);
+    expect(await found(counted)).toEqual({ differing: [1], second: almostOne });
+  });
+
+  it("is the neighbours' doing where copies of the request get another answer in such a run", async () => {
+    const mixed: OfRow = (values, row) => (values[row] as number) + 0.001 * Math.min(...values);
+    expect(await found(mixed)).toEqual({ differing: [1], second: Math.fround(almostOne * 1.001) });
   });
 });
 

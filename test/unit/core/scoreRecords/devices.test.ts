@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { createBatchingWatch } from '../../../../lambda/core/verify.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { createTurns } from '../../../../lambda/onnx/session.ts';
+import { createPool } from '../../../../lambda/onnx/session.ts';
 import { closedGate, whatCanHappen } from '../../../helpers/manualClock.ts';
 import {
   enoughTime,
@@ -30,7 +30,7 @@ function onDevices(
 ) {
   const runs: Run[] = [];
   const one = lineModel(options);
-  const turns = createTurns(devices);
+  const pool = createPool(devices);
   const run: Model['run'] = (inputs, signal, wanted) => {
     const values = Array.from(inputs[0]?.data as Float32Array);
     const onDevice = async (device: number) => {
@@ -43,7 +43,7 @@ function onDevices(
       }));
       return { outputs: rounded, runMs, device };
     };
-    return turns.take(onDevice, signal, wanted);
+    return pool.run(onDevice, signal, wanted);
   };
   return { model: { ...one, devices, run }, runs };
 }

@@ -21,7 +21,7 @@ describe('the first micro-batch of a model', () => {
         model: 'line',
         version: '1',
         messageId: expect.stringMatching(new RegExp(`^${messageIdOf(0).slice(0, -12)}`)),
-        difference: { output: 'y', share: expect.any(Number), detail: expect.any(String) },
+        difference: { output: 'y', datatype: 'FP32', share: expect.any(Number), detail: expect.any(String) },
         wasBatched: true,
         maxRows: 1,
       },

@@ -84,6 +84,87 @@ describe("a model's transform", () => {
     expect(answers).toMatchObject([{ result }]);
   });
 
+  it('that is not async may fill the same array and the same object for each request', async () => {
+    const [data, result] = [new Float32Array(1), { reading: 0 }];
+    const fill = (value: unknown): TransformInput[] => {
+      data[0] = Number(value);
+      return [{ name: 'x', datatype: 'FP32', shape: [1, 1], data }];
+    };
+    const encode = ({ y }: TransformOutputs) => Object.assign(result, { reading: y?.data[0] });
+    const ways: Transform[] = [
+      { decode: ({ celsius }) => fill(celsius), encode },
+      {
+        decodeBatch: (bodies) => {
+          if (bodies.length > 1) throw new Error('one at a time');
+          return bodies.map(({ celsius }) => fill(celsius));
+        },
+        encodeBatch: (all) => {
+          if (all.length > 1) throw new Error('one at a time');
+          return all.map(encode);
+        },
+      },
+    ];
+    for (const transform of ways) {
+      const { answers } = await score(transform, [{ celsius: 1 }, { celsius: 2 }, { celsius: 3 }]);
+      expect(answers.map((answer) => answer.result)).toEqual([{ reading: 3 }, { reading: 5 }, { reading: 7 }]);
+    }
+  });
+
+  const thrower = () => {
+    throw new Error('nobody may read it');
+  };
+  const UNREADABLE: readonly (readonly [string, () => unknown])[] = [
+    ['message', () => Object.defineProperty(new Error(), 'message', { get: thrower })],
+    ['name', () => Object.defineProperty(new Error(), 'name', { get: thrower })],
+    ['mark', () => Object.defineProperty(new Error(), 'retryable', { get: thrower })],
+    ['class', () => new Proxy({}, { getPrototypeOf: thrower, has: thrower })],
+  ];
+  it.each(UNREADABLE)('fails its request alone by an error whose %s throws when it is read', async (_, make) => {
+    const BAD = 6;
+    const failIf = (isBad: boolean) => {
+      if (isBad) throw make();
+    };
+    const inputs = (celsius: unknown): TransformInput[] => [
+      { name: 'x', datatype: 'FP32', shape: [1, 1], data: [Number(celsius)] },
+    ];
+    const isBadOutput = ({ y }: TransformOutputs) => y?.data[0] === 2 * BAD + 1;
+    const decode: Transform['decode'] = ({ celsius }) => inputs(celsius);
+    const ways: Transform[] = [
+      {
+        decode: ({ celsius }) => {
+          failIf(celsius === BAD);
+          return inputs(celsius);
+        },
+      },
+      {
+        decodeBatch: (bodies) => {
+          failIf(bodies.some(({ celsius }) => celsius === BAD));
+          return bodies.map(({ celsius }) => inputs(celsius));
+        },
+      },
+      { decodeBatch: (bodies) => bodies.map(({ celsius }) => (celsius === BAD ? make() : inputs(celsius)) as Error) },
+      {
+        decode,
+        encode: (outputs) => {
+          failIf(isBadOutput(outputs));
+          return 'well';
+        },
+      },
+      {
+        decode,
+        encodeBatch: (all) => {
+          failIf(all.some(isBadOutput));
+          return all.map(() => 'well');
+        },
+      },
+    ];
+    for (const transform of ways) {
+      const { answers, deps } = await score(transform, [{ celsius: 1 }, { celsius: BAD }, { celsius: 3 }]);
+      expect(answers.map(({ code }) => code)).toEqual([undefined, 'TRANSFORM_FAILED', undefined]);
+      expect(deps.problems).toEqual([]);
+    }
+  });
+
   it("cannot touch its neighbours' outputs", async () => {
     const encode = (outputs: TransformOutputs) => {
       const { y } = outputs;

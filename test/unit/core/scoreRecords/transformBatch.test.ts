@@ -168,6 +168,18 @@ describe('decodeBatch', () => {
     expect(told(answers)).toEqual([3, 'bad', 7]);
   });
 
+  it('is not called for a body that cannot be copied, which fails alone', async () => {
+    const calls: number[] = [];
+    const decodeBatch: DecodeBatch = (bodies) => {
+      calls.push(bodies.length);
+      return bodies.map(({ value }) => inputsOf(value));
+    };
+    const deep = JSON.stringify(own(2, { deep: '…' })).replace('"…"', `${'['.repeat(5_000)}${']'.repeat(5_000)}`);
+    const { answers } = await score({ decodeBatch }, [own(1), deep, own(3)]);
+    expect(told(answers)).toEqual([3, expect.stringContaining('at most 100 levels'), 7]);
+    expect(calls).toEqual([2]);
+  });
+
   it('may give one array to several requests, which then run together and alone', async () => {
     const shared = { name: 'x', datatype: 'FP32', shape: [1, 1], data: Float32Array.of(4) } as const;
     const decodeBatch: DecodeBatch = (bodies) => bodies.map(() => [shared]);

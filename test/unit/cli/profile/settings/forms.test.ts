@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { compareForms, type Form, settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
+import { settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
 import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
@@ -43,35 +43,5 @@ describe('forms of compute', () => {
     expect(hours(1)).toBeCloseTo(0.526 * 1.15, 6);
     expect(hours(6000)).toBeCloseTo(0.526 * 1.15, 6);
     expect(hours(6500)).toBeCloseTo(2 * 0.526 * 1.15, 6);
-  });
-});
-
-describe('break-even points', () => {
-  const breakEvens = (forms: readonly Form[]) => compareForms(forms).breakEvens;
-  const form = (name: string, dollars: (rate: number) => number): Form => ({
-    name,
-    dollarsAt: ({ perSecond }) => {
-      const total = dollars(perSecond);
-      return { compute: total, invocations: 0, requestQueue: 0, resultQueue: 0, idle: 0, total };
-    },
-  });
-
-  it('finds the rate at which what always runs is cheaper than what is paid by the message', () => {
-    // 2 $ a million, or 0.72 $ an hour: 200 $ a million at one a second, 2 $ at a hundred.
-    const [found, ...others] = breakEvens([form('by message', () => 2), form('always on', (rate) => 200 / rate)]);
-    expect(others).toEqual([]);
-    expect(found).toMatchObject({ cheaper: 'always on', than: 'by message' });
-    expect((found?.messagesPerSecond ?? 0) / 100).toBeCloseTo(1, 1);
-  });
-
-  it('finds each change, in the order of the rates', () => {
-    const between = form('between', (rate) => (rate > 10 && rate < 1000 ? 1 : 3));
-    expect(breakEvens([form('first', () => 2), between]).map(({ cheaper }) => cheaper)).toEqual(['between', 'first']);
-  });
-
-  it('finds none between equal ones, nor with what has no price', () => {
-    const first = form('first', () => 2);
-    expect(breakEvens([first, form('equal', () => 2.01), { name: 'blank', dollarsAt: undefined }])).toEqual([]);
-    expect(breakEvens([{ name: 'blank', dollarsAt: undefined }, first])).toEqual([]);
   });
 });

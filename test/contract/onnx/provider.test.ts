@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { readGpus, readNvidiaDevices } from '../../../lambda/onnx/nvidiaDevices.ts';
+import { readGpus, readNvidiaDevices } from '../../../lambda/onnx/provider.ts';
 import { emptyFolder } from '../../helpers/awsServers.ts';
 import { nvidiaSmi } from '../../helpers/hosts.ts';
 

@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import { createTurns } from '../../../lambda/onnx/session.ts';
+import { createPool } from '../../../lambda/onnx/session.ts';
 
-describe('turns', () => {
-  it('come at several places at the same time, the first that is free', async () => {
-    const turns = createTurns(2);
+describe('a pool of slots', () => {
+  it('does work in several slots at the same time, in the first that is free', async () => {
+    const pool = createPool(2);
     const [first, second] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
-    const places: number[] = [];
+    const slots: number[] = [];
     const take = (work: Promise<string>, wanted?: number) =>
-      turns.take(
-        (place) => {
-          places.push(place);
+      pool.run(
+        (slot) => {
+          slots.push(slot);
           return work;
         },
         undefined,
@@ -21,32 +21,32 @@ describe('turns', () => {
     second.resolve('second');
 
     expect(await Promise.all(all.slice(1))).toEqual(['second', 'third']);
-    expect(places).toEqual([0, 1, 1]);
+    expect(slots).toEqual([0, 1, 1]);
     first.resolve('first');
     expect(await onFirst).toBe('on the first');
-    expect(places).toEqual([0, 1, 1, 0]);
+    expect(slots).toEqual([0, 1, 1, 0]);
   });
 
-  it('pass on after work that fails', async () => {
-    const turns = createTurns();
-    const failing = turns.take(async () => {
+  it('passes a slot on after work that fails', async () => {
+    const pool = createPool();
+    const failing = pool.run(async () => {
       throw new Error('broken');
     });
-    const next = turns.take(async () => 'done');
+    const next = pool.run(async () => 'done');
 
     await expect(failing).rejects.toThrow('broken');
     expect(await next).toBe('done');
   });
 
   it('are not lost on those who withdraw in the very moment that the work before them is given up', async () => {
-    const turns = createTurns();
+    const pool = createPool();
     const controller = new AbortController();
     const { signal } = controller;
     const held = Promise.withResolvers<never>();
     signal.addEventListener('abort', () => held.reject(new Error('given up')));
-    const first = turns.take(() => held.promise, signal);
-    const withdrawn = turns.take(async () => 'started', signal);
-    const next = turns.take(async () => 'done');
+    const first = pool.run(() => held.promise, signal);
+    const withdrawn = pool.run(async () => 'started', signal);
+    const next = pool.run(async () => 'done');
 
     controller.abort();
 
