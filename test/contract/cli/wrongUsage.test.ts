@@ -102,8 +102,13 @@ describe('wrong usage', () => {
     const { stdout, stderr, ...rest } = await typed(line);
     expect({ ...rest, stdout }).toEqual({ code, stdout: '' });
     // One sentence: what was expected, what there is instead, and which way out.
-    expect(stderr).toMatch(/^batchscore: .*expected .*(got|nothing listens)/);
-    expect(stderr.trimEnd().split('\n')).toHaveLength(code === 2 ? 2 : 1);
+    // A busy machine may warn before it that a check was cut short.
+    const told = stderr
+      .trimEnd()
+      .split('\n')
+      .filter((line) => !line.includes('the check of its rows was cut short'));
+    expect(told[0]).toMatch(/^batchscore: .*expected .*(got|nothing listens)/);
+    expect(told).toHaveLength(code === 2 ? 2 : 1);
     for (const words of named) expect(stderr).toContain(words);
   });
 
