@@ -59,7 +59,8 @@ function checkExternalFiles(file: number, size: number, path: string): void {
           'the folder; export the model again, with them beside it',
       );
     }
-    const found = statSync(beside, { throwIfNoEntry: false });
+    const isName = !location.includes('\0');
+    const found = isName ? statSync(beside, { throwIfNoEntry: false }) : undefined;
     if (found?.isFile() !== true) {
       throw new Error(
         `${path}: expected its weights in the file '${location}' beside it, got none; put it there, or export the ` +

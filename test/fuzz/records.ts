@@ -305,20 +305,27 @@ async function differsAlone(one: Sent, answer: string | undefined, invoke: Invok
   const requests = parsed(one.body);
   const answers: unknown = JSON.parse(answer ?? 'null');
   if (!Array.isArray(requests) || !Array.isArray(answers) || parsePointer(requests) !== undefined) return undefined;
-  const singles = requests.map((single, index) => ({
-    ...one,
-    messageId: `${index}`,
-    // An array within a packed message is no request; alone it is a packed message, or a pointer.
-    body: Array.isArray(single) ? '0' : JSON.stringify(single),
-  }));
+  const texts = requests.map(textOf);
+  const singles = texts.map((text = '0', index) => ({ ...one, messageId: `${index}`, body: text }));
   const bySingle = (await invoke(singles)).answers;
   for (const [index, packed] of answers.entries()) {
     const [text = 'null'] = bySingle.get(`${index}`) ?? [];
-    if (Array.isArray(requests[index])) continue;
+    if (texts[index] === undefined) continue;
     const same = JSON.stringify(plain(JSON.parse(text))) === JSON.stringify(plain(packed));
     if (!same) return `request ${index} was answered ${JSON.stringify(packed)} in its message, and ${text} alone`;
   }
   return undefined;
+}
+
+/** Undefined of an array, which alone is a packed message or a pointer, and of what is nested too deeply to be written. */
+function textOf(request: unknown): string | undefined {
+  if (Array.isArray(request)) return undefined;
+  try {
+    return JSON.stringify(request);
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 /** Without what says where it came from. */

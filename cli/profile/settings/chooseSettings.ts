@@ -355,7 +355,7 @@ export interface GpuProfile {
 }
 
 /** A form of compute. */
-interface Form {
+export interface Form {
   readonly name: string;
   /** Null where nothing was measured on it. */
   readonly dollarsPerMillionRows: Dollars | null;

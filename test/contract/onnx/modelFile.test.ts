@@ -78,6 +78,11 @@ describe('weights in another file', () => {
     );
   });
 
+  it('are missed where their name is none that a file can have', async () => {
+    const directory = await inFolder(modelWithWeightsIn('w\0.bin'));
+    await expect(openModels({}, { directory })).rejects.toThrow('expected its weights in the file');
+  });
+
   it('are refused where they lie outside of the folder, as ONNX Runtime has it', async () => {
     const directory = await inFolder(modelWithWeightsIn('../w.bin'), { 'm/w.bin': WEIGHTS });
 
