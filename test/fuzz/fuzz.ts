@@ -127,7 +127,10 @@ export async function fuzz(args: readonly string[], streams: Streams): Promise<n
       `answered: ${listed(total.answers)}\n` +
       `slowest case ${total.slowestMs} ms of CPU, memory grew by ${total.grownMiB} MiB at most, ${findings.length} findings\n`,
   );
-  return findings.length > 0 ? 1 : 0;
+  const exitCode = findings.length > 0 ? 1 : 0;
+  // The models with which the case was made are still open.
+  if (alone !== undefined) process.exit(exitCode);
+  return exitCode;
 }
 
 function addTo(total: Counts, some: Counts): void {
