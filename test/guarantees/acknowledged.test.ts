@@ -96,7 +96,8 @@ describe.each(HOSTS)('what is acknowledged when, by %s', (name) => {
 describe('Acknowledged: could not be scored or written this time', () => {
   it('comes back after a backoff of up to 1, 2, 4 and 8 s, and is among the dead letters after five receives', async () => {
     // Less is left than is kept for writes.
-    const host = await hosts.start('the function', { models: LOOKUP, timeoutSeconds: 1 });
+    const environment = { BATCHSCORE_DEADLINE_MARGIN_MS: '10000' };
+    const host = await hosts.start('the function', { models: LOOKUP, timeoutSeconds: 5, environment });
     const delays = delaysAsked();
     const [id = ''] = host.send([lookup(0)]);
     await host.become('dead', [id]);
