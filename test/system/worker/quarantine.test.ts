@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { HOSTS, type Host, lookup, useHosts } from '../../helpers/hosts.ts';
 import { CULPRIT, culpritModel, lookupModel } from '../../helpers/onnxModels.ts';
 
-/** `npm run test:quarantine` sets it to 20, which takes about an hour, and print the table of docs/guarantees.md. */
+/** `npm run test:quarantine` sets it to 20, which takes about two hours, and print the table of docs/guarantees.md. */
 const SEEDS = Number(process.env.SEEDS ?? 1);
 const COUNTS = process.env.SEEDS === undefined ? [5] : [1, 2, 5, 10];
 const MESSAGES = 45;
