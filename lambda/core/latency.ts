@@ -48,8 +48,12 @@ const MAX_RUNS = 15;
 const UNKNOWN_SIZE_FACTOR = 4;
 /** An overrun is forgotten if later runs of at least half its size were this many times faster: its input was at fault, not its size. */
 const FORGIVING_FACTOR = 4;
-/** The cost is fitted again after so many runs, or after some that took so long: fitting takes a millisecond. */
+/**
+ * The cost is fitted again after so many runs, or an eighth of all there were up to the most, or after some that took so
+ * long: fitting takes as long as several short runs.
+ */
 const RUNS_TO_FIT = 8;
+const MOST_RUNS_TO_FIT = 64;
 const MS_TO_FIT = 100;
 
 export function createLatencyEstimator(): LatencyEstimator {
@@ -89,10 +93,14 @@ export function createLatencyEstimator(): LatencyEstimator {
     costOf(model) {
       if (!isSizedByRowsAndLength(model)) return undefined;
       const measured = measuredOf(model);
-      if (measured.newRuns >= RUNS_TO_FIT || measured.newMs >= MS_TO_FIT) fitAgain(measured);
+      if (measured.newRuns >= runsToFit(measured) || measured.newMs >= MS_TO_FIT) fitAgain(measured);
       return measured.fitted?.costOf;
     },
   };
+}
+
+function runsToFit({ runs }: Measured): number {
+  return Math.max(RUNS_TO_FIT, Math.min(MOST_RUNS_TO_FIT, runs / RUNS_TO_FIT));
 }
 
 function newMeasured({ measured: warmUp = [] }: Model): Measured {
