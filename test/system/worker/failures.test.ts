@@ -135,6 +135,27 @@ describe('the heartbeat', () => {
   });
 });
 
+it('what waits for a batch and was not extended in time is left to whoever receives it next: it has one answer', async () => {
+  let isDown = true;
+  const { requestQueueUrl, resultQueueUrl, start } = await deployment(server, {
+    models: LOOKUP,
+    environment: { BATCHSCORE_VISIBILITY_SECONDS: '2', BATCHSCORE_WINDOW_SECONDS: '4' },
+    async between(exchange) {
+      const isRefused = isDown && callOf(exchange.body) === 'change visibility';
+      await (isRefused ? refuses(exchange) : giveAnswer(exchange));
+    },
+  });
+  const other = start();
+  server.send(requestQueueUrl, [lookup(1)]);
+  await other.says('1 records were not extended in time');
+  isDown = false;
+  await until(() => server.counts(requestQueueUrl).inFlight + server.counts(requestQueueUrl).ready === 0);
+  other.send('SIGTERM');
+  await other.ended;
+
+  expect(server.counts(resultQueueUrl).ready).toBe(1);
+});
+
 it('a heartbeat under way does not undo what SQS is told next: when a message is to come back', async () => {
   const answered = closedGate();
   const calls: string[] = [];
