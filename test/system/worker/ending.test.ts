@@ -32,6 +32,21 @@ describe('a worker that is told to end', () => {
     expect(await worker.says('the worker has drained')).toMatchObject({ finished: 12 - ready, handedBack: 0 });
   });
 
+  it('hands back at once what waits when the time is over', async () => {
+    const { requestQueueUrl, start } = await deployment(server, {
+      models: SLOW,
+      environment: { ...TWO_AT_A_TIME, BATCHSCORE_STOP_SECONDS: '3' },
+    });
+    const worker = start();
+    await worker.says('the worker is ready');
+    server.send(requestQueueUrl, Array(12).fill(slow(4_000)));
+    await until(() => server.counts(requestQueueUrl).inFlight >= 4);
+    worker.send('SIGTERM');
+
+    expect(await worker.ended).toEqual({ code: 0, signal: null });
+    expect(server.counts(requestQueueUrl)).toMatchObject({ ready: 12, inFlight: 0 });
+  });
+
   it('ends at once by a second signal, not with 0, and says what is left', async () => {
     const { requestQueueUrl, start } = await deployment(server, {
       models: SLOW,
