@@ -10,7 +10,12 @@ import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { DeleteMessageBatchCommand, ReceiveMessageCommand, SendMessageBatchCommand } from '@aws-sdk/client-sqs';
+import {
+  DeleteMessageBatchCommand,
+  GetQueueAttributesCommand,
+  ReceiveMessageCommand,
+  SendMessageBatchCommand,
+} from '@aws-sdk/client-sqs';
 import { Pool } from 'undici';
 import { startEventSourceMapping } from '../../cli/local/localMapping.ts';
 import { localSqsClient, startLocalQueues } from '../../cli/local/localServices.ts';
@@ -32,6 +37,8 @@ export interface Served {
   /** @returns the answer to a body, an array for a packed one; rejects with an error, or the reason of the signal */
   ask(body: string, signal?: AbortSignal): Promise<string>;
   usage(): { cpuMs: number; memoryMb: number };
+  /** Resolves once it holds some of what it was asked, or soon. */
+  holdsSome(): Promise<void>;
   /** Ends all its processes at once. They are started again, as whoever runs them would have it. */
   kill(): void;
   stop(): Promise<void>;
@@ -231,6 +238,8 @@ function readOf(id: string, file: string): string {
   }
 }
 
+const STARTING_POLL_MS = 5;
+
 /** Asks until there is an answer. */
 async function untilStarted(group: Group, ask: Served['ask'], probe: string): Promise<number> {
   const startedAt = performance.now();
@@ -245,7 +254,7 @@ async function untilStarted(group: Group, ask: Served['ask'], probe: string): Pr
           `expected an answer within ${START_MS / 1000} s, got ${String(error)}; it printed ${group.printed()}`,
         );
       }
-      await sleep(50);
+      await sleep(STARTING_POLL_MS);
     }
   }
 }
@@ -298,6 +307,7 @@ function overHttp(
       startMs: await untilStarted(group, ask, setup.probe).catch(ending(group)),
       ask,
       usage: () => group.usage(),
+      holdsSome: async () => void (await sleep(1)),
       kill: () => group.kill(),
       async stop() {
         group.end();
@@ -327,6 +337,8 @@ async function freePort(): Promise<number> {
 /** Six times the timeout, as AWS asks for. */
 const VISIBILITY_S = 6 * TIMEOUT_S;
 const MAX_RECEIVES = 5;
+/** All 32 requests are answered by then. */
+const SOON_MS = 1_000;
 /** Of a mapping without a window. */
 const BATCH_SIZE = 10;
 const HANDLERS = {
@@ -412,6 +424,17 @@ function behindQueue(host: 'function' | 'worker' | 'powertools'): Contestant['st
       }),
       ask: producer.ask,
       usage: () => group.usage(),
+      async holdsSome() {
+        const soon = performance.now() + SOON_MS;
+        const command = new GetQueueAttributesCommand({
+          QueueUrl: queues.requestQueueUrl,
+          AttributeNames: ['ApproximateNumberOfMessagesNotVisible'],
+        });
+        let held = 0;
+        while (held === 0 && performance.now() < soon) {
+          held = Number((await sqs.send(command)).Attributes?.ApproximateNumberOfMessagesNotVisible);
+        }
+      },
       kill: () => group.kill(),
       stop: close,
     };

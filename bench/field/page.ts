@@ -5,6 +5,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { type Columns, figure, table } from '../harness/report.ts';
 import { median } from '../harness/turns.ts';
 import type { FaultFigures, FieldFigures, SpeedFigures } from './field.ts';
+import { bodiesOf, WORKLOADS, type Workload } from './workloads.ts';
 
 const PAGE = new URL('../../docs/comparison.md', import.meta.url);
 
@@ -104,7 +105,7 @@ const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
     });
   },
   prices: () =>
-    `A million rows of digits on processors that are always busy, at the prices of \`infra/prices.json\`. A function: CPU seconds × ${FUNCTION_GB.toFixed(4)} GB × ${price('lambdaArmGbSecond')} $ a GB-second on arm64, and ${price('lambdaMillionRequests')} $ for a million invocations, each of ${MESSAGES} messages. A worker or a server: CPU hours × (${price('fargateArmVcpuHour')} $ + ${TASK_GB} × ${price('fargateArmGbHour')} $), a vCPU and ${TASK_GB} GB of Fargate on arm64. A queue: ${price('sqsStandardMillionRequests')} $ for a million calls, three for ${MESSAGES} messages (send, receive, delete), ${RESULTS} results in a message where they are packed; each message is billed as one request of 64 KiB. Without load balancer, logs and idle time: a server that runs all month is ${HOURS} h × ${taskHour().toFixed(4)} $ = ${(HOURS * taskHour()).toFixed(2)} $ whatever it does; a function that waits costs nothing but [the polls of its queue](operations.md#what-it-costs).`,
+    `A million rows of digits on processors that are always busy, at the prices of \`infra/prices.json\`. A function: the seconds that one environment takes at that rate, while it waits too, × ${FUNCTION_GB.toFixed(4)} GB × ${price('lambdaArmGbSecond')} $ a GB-second on arm64, and ${price('lambdaMillionRequests')} $ for a million invocations, each of ${MESSAGES} messages. A worker or a server: CPU hours × (${price('fargateArmVcpuHour')} $ + ${TASK_GB} × ${price('fargateArmGbHour')} $), a vCPU and ${TASK_GB} GB of Fargate on arm64. A queue: ${price('sqsStandardMillionRequests')} $ for a million requests of 64 KiB or less: ${MESSAGES} messages, or as many as 64 KiB hold, are sent in one, received in one, and ${MESSAGES} deleted in one. A message of results is sent alone, and holds what is written together: ${MESSAGES} results of the function's ${MESSAGES} messages of a request, one of Powertools, and ${RESULTS} to 64 KiB otherwise. Without load balancer, logs and idle time: a server that runs all month is ${HOURS} h × ${taskHour().toFixed(4)} $ = ${(HOURS * taskHour()).toFixed(2)} $ whatever it does; a function that waits costs nothing but [the polls of its queue](operations.md#what-it-costs).`,
   cost: (figures) => costs(figures),
   first: (figures) => firsts(figures),
 };
@@ -213,8 +214,10 @@ const TASK_GB = 2;
 const HOURS = 730;
 /** Messages of a call, and of an invocation. */
 const MESSAGES = 10;
-/** Results that share a message, as docs/operations.md has it. */
+/** Results that share 64 KiB, as docs/operations.md has it. */
 const RESULTS = 112;
+/** What SQS bills as one request, at most. */
+const CHUNK_BYTES = 65_536;
 
 function price(key: string): number {
   const found = PRICES[key];
@@ -228,21 +231,28 @@ function taskHour(): number {
 
 /** Dollars for a million rows of digits at 32 producers, on processors that are busy all the time. */
 function costs({ speed }: FieldFigures): string {
+  const [digits] = WORKLOADS as readonly [Workload];
   const rows = speed
-    .filter(({ workload, producers }) => workload === 'digits' && producers === 32)
+    .filter(({ workload, producers }) => workload === digits.name && producers === 32)
     .map((one) => {
       const isFunction = /function|Powertools/.test(one.contestant);
       const isQueued = isFunction || one.contestant.includes('worker');
       const micros = middle(one, 'cpuMicroseconds');
       const perMessage = one.rows * one.requests;
-      // A million times so many microseconds are as many seconds.
+      // A million times so many microseconds are as many seconds. A function is billed while it waits for a call, too.
       const compute = isFunction
-        ? micros * FUNCTION_GB * price('lambdaArmGbSecond') + price('lambdaMillionRequests') / MESSAGES / perMessage
+        ? Math.max(micros, 1e6 / middle(one, 'rowsPerSecond')) * FUNCTION_GB * price('lambdaArmGbSecond') +
+          price('lambdaMillionRequests') / MESSAGES / perMessage
         : (micros / 3600) * taskHour();
-      const results = one.contestant.includes('Powertools') ? 2 + 1 / MESSAGES : (2 + 1 / MESSAGES) / RESULTS;
+      const [body = ''] = bodiesOf(digits, 1, one.rows);
+      const calls = callsFor(one.requests * body.length);
+      // Results are packed as far as they are written together.
+      const inMessage = one.contestant.includes('Powertools')
+        ? 1
+        : Math.min(RESULTS, isFunction ? MESSAGES * perMessage : RESULTS);
       const queue = isQueued
         ? price('sqsStandardMillionRequests') *
-          (3 / MESSAGES / perMessage + (perMessage > 1 ? (2 + 1 / MESSAGES) / RESULTS : results))
+          (calls / perMessage + callsForOne(inMessage * (CHUNK_BYTES / RESULTS)) / inMessage)
         : 0;
       return { ...one, micros, compute, queue };
     })
@@ -258,6 +268,16 @@ function costs({ speed }: FieldFigures): string {
     'queue, $': ({ queue }) => dollars(queue),
     'together, $': ({ compute, queue }) => dollars(compute + queue),
   });
+}
+
+/** To send a message with nine others, to receive and to delete it, in requests as SQS bills them. */
+function callsFor(bytes: number): number {
+  return 2 * Math.max(1 / MESSAGES, bytes / CHUNK_BYTES) + 1 / MESSAGES;
+}
+
+/** The same for one that is sent as soon as it is there. */
+function callsForOne(bytes: number): number {
+  return 1 + Math.max(1 / MESSAGES, bytes / CHUNK_BYTES) + 1 / MESSAGES;
 }
 
 interface Bar {

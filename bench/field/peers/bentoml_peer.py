@@ -8,7 +8,7 @@ import bentoml
 from scoring import MAX_BATCH, TIMEOUT_S, check, open_session, score_sound
 
 
-@bentoml.service(workers=1, traffic={"timeout": TIMEOUT_S}, metrics={"enabled": False})
+@bentoml.service(workers=1, traffic={"timeout": TIMEOUT_S}, metrics={"enabled": False}, logging={"access": {"enabled": False}})
 class Scorer:
     def __init__(self):
         self.session = open_session()

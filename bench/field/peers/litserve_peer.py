@@ -26,6 +26,6 @@ class Scorer(ls.LitAPI):
 
 
 if __name__ == "__main__":
-    api = Scorer(max_batch_size=MAX_BATCH, batch_timeout=0.01)
+    api = Scorer(max_batch_size=MAX_BATCH, batch_timeout=0.001)
     server = ls.LitServer(api, accelerator="cpu", workers_per_device=1, timeout=TIMEOUT_S, fast_queue=True)
     server.run(host="127.0.0.1", port=PORT, log_level="error", access_log=False, generate_client_file=False)

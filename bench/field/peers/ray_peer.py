@@ -3,6 +3,7 @@
 Its guide to performance: `RAY_SERVE_THROUGHPUT_OPTIMIZED`, and no line in a log for each request.
 """
 
+import asyncio
 import os
 import signal
 
@@ -27,9 +28,10 @@ class Scorer:
     def __init__(self):
         self.session = open_session()
 
-    @serve.batch(max_batch_size=MAX_BATCH, batch_wait_timeout_s=0.01)
+    @serve.batch(max_batch_size=MAX_BATCH, batch_wait_timeout_s=0.001)
     async def score(self, requests):
-        return score(self.session, requests)
+        # In that mode this loop has the HTTP requests too: nothing may block it.
+        return await asyncio.to_thread(score, self.session, requests)
 
     async def __call__(self, http: Request):
         try:

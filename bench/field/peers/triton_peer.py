@@ -7,10 +7,10 @@ import os
 import sysconfig
 
 from pytriton.decorators import batch
-from pytriton.model_config import DynamicBatcher, ModelConfig, Tensor
+from pytriton.model_config import DynamicBatcher, ModelConfig, QueuePolicy, Tensor
 from pytriton.triton import Triton, TritonConfig
 
-from scoring import DTYPES, MAX_BATCH, PORT, open_session
+from scoring import DTYPES, MAX_BATCH, PORT, TIMEOUT_S, open_session
 
 
 def tensors(values):
@@ -32,6 +32,7 @@ if __name__ == "__main__":
         values = session.run(names, {n: f[:, 0] if n in scalar else f for n, f in feeds.items()})
         return {n: v[:, None] if n in scalar else v for n, v in zip(names, values)}
 
+    limits = QueuePolicy(default_timeout_microseconds=1_000_000 * TIMEOUT_S)
     config = TritonConfig(http_address="127.0.0.1", http_port=PORT, allow_grpc=False, allow_metrics=False)
     with Triton(config=config) as triton:
         triton.bind(
@@ -39,6 +40,6 @@ if __name__ == "__main__":
             infer_func=infer,
             inputs=tensors(session.get_inputs()),
             outputs=tensors(session.get_outputs()),
-            config=ModelConfig(max_batch_size=MAX_BATCH, batcher=DynamicBatcher()),
+            config=ModelConfig(max_batch_size=MAX_BATCH, batcher=DynamicBatcher(default_queue_policy=limits)),
         )
         triton.serve()
