@@ -102,8 +102,10 @@ export async function measureScenario(
   const scenarios: ContestFigures[] = [];
   const loneMessage: LoneMessageFigures[] = [];
   for (const encoding of ENCODINGS) {
-    say(`${name} ${encoding}: a lone message`);
-    loneMessage.push(await measureLoneMessage(scenario, encoding, session, batchscore, rounds));
+    if (encoding === 'json') {
+      say(`${name} ${encoding}: a lone message`);
+      loneMessage.push(await measureLoneMessage(scenario, encoding, session, batchscore, rounds));
+    }
     // Where a run takes long, what decoding takes does not show.
     if (scenario.onlyFresh || (scenario.lengths !== undefined && encoding !== 'json')) continue;
     say(`${name} ${encoding}: ${messages.length} messages, at most ${found.bestRows} rows in a run`);

@@ -54,7 +54,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: 'mlp-wide',
-    messages: 4_000,
+    messages: 1_500,
     gainMessages: 500,
     encodeModel: () => encodeMlp([512, 2048, 2048, 1000], MODEL_SEED),
     drawInputs: (random) => [drawFloats(random, 'features', [1, 512])],
