@@ -189,10 +189,13 @@ export function* fieldsOfFile(read: Read, start: number, end: number): Generator
   }
 }
 
+/** What a damaged file says to lie beyond its end is not there. */
 export function createReader(file: number): Read {
+  const { size } = fstatSync(file);
   let window = Buffer.alloc(0);
   let windowStart = 0;
-  return (position, length) => {
+  return (position, wanted) => {
+    const length = Math.max(0, Math.min(wanted, size - position));
     if (position < windowStart || position + length > windowStart + window.length) {
       const buffer = Buffer.allocUnsafe(Math.max(length, WINDOW_BYTES));
       window = buffer.subarray(0, readSync(file, buffer, 0, buffer.length, position));

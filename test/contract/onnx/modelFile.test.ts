@@ -83,6 +83,21 @@ describe('weights in another file', () => {
     await expect(openModels({}, { directory })).rejects.toThrow('expected its weights in the file');
   });
 
+  it('of a model that is damaged are refused in a sentence, at whatever byte', async () => {
+    const { directory, path } = await repositoryAround(MODEL);
+    const model = modelWithWeightsIn('weights.bin');
+    const bugs: string[] = [];
+
+    for (let at = 0; at < model.length; at++) {
+      // Eight bytes of a number that goes on.
+      await putFile(path, Uint8Array.from(model).fill(0xff, at, at + 8));
+      const message = await messageOfOpening(directory);
+      if (message !== undefined && !message.startsWith(`${path}: expected`)) bugs.push(`${at}: ${message}`);
+    }
+
+    expect(bugs).toEqual([]);
+  });
+
   it('are refused where they lie outside of the folder, as ONNX Runtime has it', async () => {
     const directory = await inFolder(modelWithWeightsIn('../w.bin'), { 'm/w.bin': WEIGHTS });
 
