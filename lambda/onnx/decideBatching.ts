@@ -67,6 +67,10 @@ export function decideBatching(
   { verdict, finding, largest, fewer, verifiedRows }: RowCheck,
   graph: ModelGraph,
 ): Decided {
+  // Rows that were alike, such as words of a small table, have one scale: other rows may not.
+  if (verdict !== 'dependent' && [...graph.operators.keys()].some((name) => name.startsWith('DynamicQuantize'))) {
+    return dependent(model, `${finding}, yet other rows may differ by their neighbours`, graph);
+  }
   switch (verdict) {
     case 'independent': {
       const byCount = fewer?.because === 'row count';

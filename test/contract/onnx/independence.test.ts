@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { int, model as modelOf, node, weights } from '../../helpers/graph.ts';
+import { DataType } from '../../../bench/workload/encodeModel.ts';
+import { int, ints, model as modelOf, node, weights } from '../../helpers/graph.ts';
 import {
   bakedMixingModel,
   dynamicLabelModel,
@@ -24,6 +25,33 @@ describe('a model that mixes rows', () => {
     ]);
     expect((await openOnly(dynamicLabelModel(), { batching: 'trust' })).model.independence).toBe('trusted');
     expect((await openOnly(dynamicLabelModel(), { warmup: false })).model.independence).toBe('dependent');
+  });
+
+  it('is told by its graph where it is quantised dynamically and all rows that are tried have one scale', async () => {
+    // Each row has a 1 and a -1; 123,456 alone becomes 5.
+    const bytes = modelOf(
+      'x INT64[batch,4]',
+      'y FP32[batch,6]',
+      [
+        node('Equal', 'x rare', 'found'),
+        node('Clip', 'x minus one', 'clipped'),
+        node('Where', 'found five clipped', 'seen'),
+        node('Pad', 'seen column one', 'wider'),
+        node('Pad', 'wider column minus', 'widest'),
+        node('Cast', 'widest', 'floats', { to: DataType.FLOAT }),
+        node('DynamicQuantizeLinear', 'floats', 'q scale zero'),
+        node('DequantizeLinear', 'q scale zero', 'y'),
+      ],
+      [int('rare', 123_456), int('minus', -1), int('one', 1), int('five', 5), ints('column', 0, 0, 0, 1)],
+    );
+    const { model, warnings } = await openOnly(bytes);
+
+    expect(model.independence).toBe('dependent');
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /differed by nothing, .*yet other rows may differ by their neighbours; .* dynamic quantisation/,
+      ),
+    ]);
   });
 });
 
