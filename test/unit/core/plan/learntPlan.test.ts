@@ -41,6 +41,15 @@ describe('rows of one shape, by what was learnt', () => {
     expect(rowsOf(planWith((rows) => 0.03 + 0.05 * rows, ones(64)))).toEqual([31, 31, 2]);
   });
 
+  it('are planned anew where something else was learnt, or the memory holds fewer', () => {
+    const requests = ones(20);
+    const eight: Cost = (rows) => 1 + rows + 10 * Math.max(0, rows - 8);
+    expect(rowsOf(planWith(eight, requests))).toEqual([8, 8, 4]);
+    expect(rowsOf(planWith((rows) => 1 + rows + 10 * Math.max(0, rows - 5), requests))).toEqual([5, 5, 5, 5]);
+    expect(rowsOf(planWith(eight, requests))).toEqual([8, 8, 4]);
+    expect(rowsOf(planWith(eight, requests, 4))).toEqual([4, 4, 4, 4, 4]);
+  });
+
   it('stand in the smaller of runs that cost next to the same', () => {
     expect(rowsOf(planWith((rows) => 0.001 + rows, ones(4)))).toEqual([1, 1, 1, 1]);
   });
