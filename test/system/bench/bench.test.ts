@@ -24,7 +24,7 @@ describe('npm run bench', () => {
         machine: { node: process.version, onnxruntime: expect.stringMatching(/^\d+\.\d+\.\d+$/) },
         scenarios: ['json', 'binary'].map((encoding) => ({ ...of(encoding), messages: 20, efficiency: ANY_NUMBER })),
         gains: [{ scenario: 'mlp-small', messages: 20, batchscoreMs: [ANY_NUMBER, ANY_NUMBER] }],
-        loneMessage: ['json', 'binary'].map((encoding) => ({ ...of(encoding), batchscoreMicroseconds: ANY_NUMBER })),
+        loneMessage: [{ ...of('json'), batchscoreMicroseconds: ANY_NUMBER }],
         hops: [],
         worker: [],
       });
