@@ -17,7 +17,7 @@ export interface Fleet {
   replace(beforeTold?: () => Promise<void>, onTold?: () => Promise<void>): Promise<void>;
   /** Ends one at once. */
   kill(): Promise<void>;
-  /** How many have ended, by how: `SIGKILL`, `code 0`, `time limit`. */
+  /** How many have ended, by how: `SIGKILL`, `code 0`. */
   readonly ends: Readonly<Record<string, number>>;
   /** What they printed, the last lines of each. */
   readonly said: readonly string[];
@@ -110,9 +110,6 @@ interface Limits {
 
 type Environment = Awaited<ReturnType<typeof startHandler>>;
 
-/** A machine that has other work keeps a function from its cores, which Lambda does not: it is ended so much later than it is told. */
-const STARVED_MS = 6_000;
-
 /** The function behind the event source mapping of `npm run dev`. */
 export async function startFunctions(variables: Variables, queueUrl: string, limits: Limits): Promise<Fleet> {
   const { ends, said, ended } = ledger();
@@ -122,7 +119,6 @@ export async function startFunctions(variables: Variables, queueUrl: string, lim
     credentials: { accessKeyId: 'mapping', secretAccessKey: 'any' },
   });
   const all = new Set<Environment>();
-  const overdue = new Set<Environment>();
   const idle: Environment[] = [];
   let wakeOne = Promise.withResolvers<void>();
   let isStopped = false;
@@ -137,7 +133,7 @@ export async function startFunctions(variables: Variables, queueUrl: string, lim
     all.add(mine);
     void mine.ended.then(([code, signal]) => {
       all.delete(mine);
-      ended(code, overdue.has(mine) ? 'time limit' : signal, mine.printed());
+      ended(code, signal, mine.printed());
       if (!isStopped) void start();
     });
     offer(mine);
@@ -153,11 +149,7 @@ export async function startFunctions(variables: Variables, queueUrl: string, lim
   const invoke = async ({ Records }: SQSEvent) => {
     const mine = await takeIdle();
     // As Lambda does it with one that has not answered in its time.
-    const end = (): void => {
-      overdue.add(mine);
-      void mine.end();
-    };
-    const timer = setTimeout(end, 1000 * timeoutSeconds + STARVED_MS);
+    const timer = setTimeout(() => void mine.end(), 1000 * timeoutSeconds);
     try {
       return await mine.invoke(Records, undefined, 1000 * timeoutSeconds);
     } finally {
