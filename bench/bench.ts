@@ -33,7 +33,7 @@ lone message; and, where the models gain by batches, the limit of the machine an
 hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed, and with features that are
 looked up in a table, all of an event together and each alone. The scenario worker, which is left out
 unless it is named, does so for the worker, beside a loop that only receives, sends and deletes. A figure
-that misses its target is bold, with the target beside it. It takes five to six minutes, and two for the
+that misses its target is bold, with the target beside it. It takes minutes, some of them for the
 worker; run it while nothing else does.
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
