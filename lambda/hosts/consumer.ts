@@ -128,18 +128,22 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   });
   const queues = isFifo ? [names] : TIER_NAMES.map((tier) => names.map((name) => name + tier));
   const [, , aloneQueues = []] = queues;
-  /** A first-timer may end the process: records that were lost with one twice wait until none is scored, and none is then. */
+  /** Without a quarantine a suspect may end the worker, with all that it holds. */
+  const isExposed = (): boolean => scoring.quarantine?.isOpen() !== true;
+  /**
+   * A first-timer may end the process: records that were lost with one twice wait until none is scored, and none is then.
+   * Where they may end it too, they are all that is held: no poll is open.
+   */
   const depthOf = (queue: string): number => {
-    const isFirst = !isFifo && names.includes(queue);
-    const isAlone = aloneQueues.includes(queue);
-    const inWay = isAlone
-      ? queues.slice(0, 2).flat().some(modelQueues.isScoring)
+    if (isFifo) return depth;
+    const inWay = aloneQueues.includes(queue)
+      ? queues.slice(0, 2).flat().some(modelQueues.isScoring) || (isExposed() && !poller.isIdle())
       : aloneQueues.some(modelQueues.isBusy);
-    return inWay ? 0 : isFirst || isFifo ? depth : 1;
+    return inWay ? 0 : names.includes(queue) ? depth : 1;
   };
   const modelQueues = createModelQueues({
     names: queues.flat(),
-    queueOf: (record) => queueOf(record, names, !isFifo && scoring.quarantine?.isOpen() === true),
+    queueOf: (record) => queueOf(record, names, !isFifo, isExposed()),
     limitsOf: (queue) => ({
       batchSize: adaptiveLimit.limitOf(queue),
       batchBytes: BATCH_BYTES,
@@ -158,9 +162,13 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   const poller = createPollers({
     settings,
     sqs,
-    onError: onProblem,
+    onError(error) {
+      onProblem(error);
+      modelQueues.look();
+    },
     hasRoom(records, bytes, ofQueue) {
       if (probing.isOut() && (probing.isPausing() || ofQueue > 0 || leases.size() > 0)) return false;
+      if (isExposed() && aloneQueues.some(modelQueues.isBusy)) return false;
       const pending = modelQueues.pending();
       const max = names.reduce((sum, name) => sum + adaptiveLimit.limitOf(name), 0);
       return (
@@ -259,10 +267,13 @@ const OTHER = '';
  */
 const TIER_NAMES = ['', ' (redelivered)', ' (alone)'] as const;
 
-function queueOf(record: MessageRecord, names: readonly string[], hasTiers: boolean): string {
+/** @param isTogether whether suspects of all models share a queue, and so are never scored at the same time */
+function queueOf(record: MessageRecord, names: readonly string[], hasTiers: boolean, isTogether: boolean): string {
   const hint = names.length === 1 ? undefined : modelHint(record.body);
   const name = hint !== undefined && names.includes(hint) ? hint : OTHER;
-  return hasTiers ? name + TIER_NAMES[Math.min(receivesOf(record), LONG_SUFFERING) - 1] : name;
+  if (!hasTiers) return name;
+  const tier = Math.min(receivesOf(record), LONG_SUFFERING);
+  return (isTogether && tier === LONG_SUFFERING ? OTHER : name) + TIER_NAMES[tier - 1];
 }
 
 /** Something that is done to records at SQS. Never throws. */
@@ -376,6 +387,8 @@ interface PollersOptions {
 interface Pollers {
   /** To be called whenever room was made. */
   poll(): void;
+  /** Whether no poll is open. */
+  isIdle(): boolean;
   /**
    * Starts no more polls, and resolves when those in flight have returned. They are not aborted: SQS would go on handing
    * messages to them, which nobody would see until their visibility timeout ends.
@@ -420,6 +433,7 @@ function createPollers({ settings, sqs, hasRoom, take, onError }: PollersOptions
     poll() {
       for (const poller of pollers) poller.poll();
     },
+    isIdle: () => comingOf.every((coming) => coming === 0),
     stop: async () => void (await Promise.all(pollers.map((poller) => poller.stop()))),
     abort: () => givenUp.abort(),
   };

@@ -20,6 +20,8 @@ export interface ModelQueuesOptions {
 interface ModelQueues {
   /** Takes what one poll returned, and dispatches what that makes due. */
   add(records: readonly MessageRecord[]): void;
+  /** Dispatches what is due. To be called when `depthOf` may have changed. */
+  look(): void;
   /** From now on no record waits for others: all that is pending is due. */
   endWindow(): void;
   /**
@@ -93,24 +95,26 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
     queue.underWay += 1;
     await dispatch(records, queue.name);
     queue.underWay -= 1;
-    for (const one of modelQueues.values()) consider(one);
+    look();
     if (underWay() === 0) for (const resolve of allIdle) resolve();
+  };
+  const look = (): void => {
+    for (const queue of modelQueues.values()) consider(queue);
   };
   return {
     add(records) {
       const receive = { at: clock.now() };
-      const touched = new Set<ModelQueue>();
       for (const record of records) {
         const queue = modelQueues.get(queueOf(record)) as ModelQueue;
         queue.waiting.push({ record, receive });
         queue.bytes += record.body.length;
-        touched.add(queue);
       }
-      touched.forEach(consider);
+      look();
     },
+    look,
     endWindow() {
       hasWindow = false;
-      for (const queue of modelQueues.values()) consider(queue);
+      look();
     },
     drop(lost) {
       const groups = new Set(Array.from(lost, orderingGroup));

@@ -176,11 +176,12 @@ export function tierSize(triesBefore: number, count: number): number {
 
 /**
  * The records of a call in tiers, which are scored and acknowledged one after the other. A redelivered record may have
- * hung, or have ended the process. First-timers go first; redelivered records follow, in smaller tiers the more often
- * they came, alone at last.
+ * hung, or have ended the process. First-timers go first; redelivered records follow, those with the fewest receives left
+ * first, in smaller tiers the more often they came, alone at last.
  *
- * Redelivered records stand in the order of their message IDs, in the opposite one at every other receive: whoever stood
- * behind the culprit then stands before it now. So the culprit reaches the dead letters alone, after five receives.
+ * Those that came equally often stand in the order of their message IDs, in the opposite one at every other receive: whoever
+ * stood behind the culprit then stands before it now. Whoever came more often stands before it at once, and whoever came
+ * less often has receives left when it has none. So the culprit reaches the dead letters alone, after five receives.
  *
  * In a quarantine they can end no process but their own, and first-timers still can: so those that came for the third time
  * or more go first there.
@@ -192,10 +193,11 @@ export function tierSize(triesBefore: number, count: number): number {
 export function tiersOf(records: readonly MessageRecord[], hasQuarantine = false): number[][] {
   const all = records.map((_, index) => index);
   if (records.some((record) => orderingGroup(record) !== undefined)) return [all];
-  const goesFirst = (receives: number): boolean => hasQuarantine && receives >= LONG_SUFFERING;
+  const place = (receives: number): number =>
+    receives === 1 ? 1 : hasQuarantine && receives >= LONG_SUFFERING ? 0 : 2;
   const byReceives = Map.groupBy(all, (index) => receivesAt(records, index));
   return [...byReceives]
-    .toSorted(([a], [b]) => Number(goesFirst(b)) - Number(goesFirst(a)) || a - b)
+    .toSorted(([a], [b]) => place(a) - place(b) || b - a)
     .flatMap(([receives, indexes]) => {
       const ordered = receives === 1 ? indexes : inAlternatingOrder(receives, indexes, records);
       return chunked(ordered, tierSize(receives - 1, ordered.length));
