@@ -65,7 +65,9 @@ export async function* decodeBodies(
   const reads = new Set<Promise<unknown>>();
   const ownDeps = { ...deps, decodeTogether: hooks.decode };
   const templates = createTemplates();
-  const underWay = new Set<Promise<void>>();
+  let underWay = 0;
+  /** Made anew for each wait: a race of all that is under way would take each of them into the hand at every arrival. */
+  let arrival: PromiseWithResolvers<void> | undefined;
   const requestMemory = createMemoryBudget(REQUESTS_UNTAKEN);
   let decoded: IndexedBody[] = [];
   let given: readonly IndexedBody[] = [];
@@ -105,19 +107,21 @@ export async function* decodeBodies(
   // What was under way may have arrived while the caller was busy.
   const progress = async (): Promise<void> => {
     release();
-    if (decoded.length > 0 || underWay.size === 0) return;
-    await withTimeout(Promise.race([...underWay, payloadMemory.nextWaiter()]), STALLED_MS);
+    if (decoded.length > 0 || underWay === 0) return;
+    arrival = Promise.withResolvers();
+    await withTimeout(Promise.race([arrival.promise, payloadMemory.nextWaiter()]), STALLED_MS);
   };
 
   for (const [bodyIndex, { body }] of bodies.entries()) {
     if (signal.aborted) break;
     const one = decodeOne(body, bodyIndex);
     if (one instanceof Promise) {
-      const arrival = one.then((late) => {
+      underWay += 1;
+      void one.then((late) => {
         decoded.push({ bodyIndex, body: late });
-        underWay.delete(arrival);
+        underWay -= 1;
+        arrival?.resolve();
       });
-      underWay.add(arrival);
     } else decoded.push({ bodyIndex, body: one });
     bodiesThisTurn += 1;
     charactersThisTurn += body.length;
@@ -127,14 +131,14 @@ export async function* decodeBodies(
       bodiesThisTurn = 0;
       charactersThisTurn = 0;
     }
-    while (underWay.size - hooks.bodies.size >= BODIES_UNDER_WAY && !stalled) {
+    while (underWay - hooks.bodies.size >= BODIES_UNDER_WAY && !stalled) {
       await progress();
       stalled = decoded.length === 0;
       if (stalled) hooks.call();
       yield take();
     }
   }
-  while (underWay.size > 0) {
+  while (underWay > 0) {
     if (signal.aborted) return;
     if (hooks.bodies.size > 0) {
       if (reads.size > 0)
