@@ -37,10 +37,10 @@ that misses its target is bold, with the target beside it. It takes minutes, som
 worker; run it while nothing else does.
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
-  --quick           one round in place of ${ROUNDS.full}: a third of the time, and more noise
+  --quick           one round in place of ${ROUNDS.full}: less time, and more noise
   --provider NAME   execution provider of ONNX Runtime, for all contestants (default cpu); targets are of cpu
   --messages N      at most N messages in one event (default: as in the scenario); of hops and worker as many
-  --rounds N        turns of each contestant (default ${ROUNDS.full}, of hops ${HOP_ROUNDS.full}, of worker ${WORKER_ROUNDS.full}); twice as many where they share a process
+  --rounds N        turns of each contestant (default ${ROUNDS.full}, of hops ${HOP_ROUNDS.full}, of worker ${WORKER_ROUNDS.full}); twice as many where they share a process and runs are short
   --results PATH    where the JSON is written (default bench/results/latest.json)
   --json            print the JSON instead of Markdown tables
   --help            show this

@@ -61,7 +61,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: 'transformer',
-    messages: 60,
+    messages: 40,
     encodeModel: () => encodeTransformer(MODEL_SEED),
     lengths: logNormal(32, SHORTEST_TEXT, LONGEST_TEXT),
     modelConfig: RAGGED_TEXT,
@@ -70,7 +70,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     // Half the layers: a run is so short that padding and one more run cost alike.
     name: 'encoder',
-    messages: 300,
+    messages: 150,
     encodeModel: () => encodeTransformer(MODEL_SEED, 3),
     // 34 tokens on average.
     lengths: logNormal(24, SHORTEST_TEXT, LONGEST_TEXT),
