@@ -1,6 +1,5 @@
 import { plural } from '../core/failure.ts';
 import { listNames, type Model, type RaggedAxis } from '../core/model.ts';
-import { DATATYPES } from '../core/tensor.ts';
 import type { RowCheck } from './independence.ts';
 import type { ModelGraph, Operator } from './modelFile.ts';
 
@@ -32,19 +31,9 @@ const ALONE_UNTIL_PROVED = `${ALONE} until real ones have proved that their rows
 
 const UNCHECKED = '"warmup": false in config.json switches the checks at start off';
 
-/**
- * The verdict on a model that takes the scale of its activations from all rows of a run and answers with labels: two runs
- * may give a row equal labels and other values behind them, so that no comparison proves anything. Undefined for others.
- */
-export function judgeByGraph({ outputs }: Model, graph: ModelGraph): RowCheck | undefined {
-  const label = outputs.find(({ datatype }) => DATATYPES[datatype].kind !== 'float');
-  if (label === undefined || !isDynamicallyQuantised(graph)) return undefined;
-  const finding = `output '${label.name}' holds ${label.datatype}, whose values hide what neighbours change`;
-  return { verdict: 'dependent', finding };
-}
-
 /** The model of which nothing was checked: real requests have to prove that its rows are independent. */
-export function notChecked(model: Model): Decided {
+export function notChecked(model: Model, graph: ModelGraph): Decided {
+  if (scalesRowsTogether(graph)) return dependent(model, UNCHECKED, graph);
   return {
     model: { ...model, independence: 'unproven' },
     found: `${ALONE_UNTIL_PROVED}: ${UNCHECKED}`,
@@ -67,8 +56,7 @@ export function decideBatching(
   { verdict, finding, largest, fewer, verifiedRows }: RowCheck,
   graph: ModelGraph,
 ): Decided {
-  // Rows that were alike, such as words of a small table, have one scale: other rows may not.
-  if (verdict !== 'dependent' && [...graph.operators.keys()].some((name) => name.startsWith('DynamicQuantize'))) {
+  if (verdict !== 'dependent' && scalesRowsTogether(graph)) {
     return dependent(model, `${finding}, yet other rows may differ by their neighbours`, graph);
   }
   switch (verdict) {
@@ -186,6 +174,14 @@ const RECURRENT = ['LSTM', 'GRU', 'RNN'];
 /** Whether the scale of activations is taken over all rows of a run. */
 export function isDynamicallyQuantised({ operators }: ModelGraph): boolean {
   return DYNAMIC_QUANTISATION.some((name) => operators.has(name));
+}
+
+/**
+ * Whether no check proves that rows are independent: those that are alike, such as words of a small table, have one scale, and
+ * labels hide what neighbours change.
+ */
+function scalesRowsTogether({ operators }: ModelGraph): boolean {
+  return [...operators.keys()].some((name) => name.startsWith('DynamicQuantize'));
 }
 
 /** Whether a recurrent layer may have axis 0 for its time axis. */

@@ -19,7 +19,6 @@ import {
   type Batching,
   type Decided,
   decideBatching,
-  judgeByGraph,
   notChecked,
   overriddenBatching,
   paddingNotChecked,
@@ -128,9 +127,7 @@ async function warmUpAndCheck(
   let probes = 0;
   const decide = async (): Promise<Decided> => {
     if (batching !== undefined) return overriddenBatching(warm.model, batching);
-    const byGraph = judgeByGraph(warm.model, graph);
-    if (byGraph !== undefined) return decideBatching(warm.model, byGraph, graph);
-    if (sizes === false) return notChecked(warm.model);
+    if (sizes === false) return notChecked(warm.model, graph);
     const sets = probeSets(warm.model, samples, warm.sizes, given, graph, isThorough);
     const check = await checkRows(warm.model, sets, { limitMs, now, isThorough });
     probes = check.probes ?? 0;

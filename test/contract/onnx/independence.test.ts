@@ -18,11 +18,7 @@ describe('a model that mixes rows', () => {
     const { model, warnings } = await openOnly(dynamicLabelModel());
 
     expect(model.independence).toBe('dependent');
-    expect(warnings).toEqual([
-      expect.stringMatching(
-        /output 'y' holds INT64, whose values hide what neighbours change; .* dynamic quantisation/,
-      ),
-    ]);
+    expect(warnings).toEqual([expect.stringMatching(/probable cause: dynamic quantisation/)]);
     expect((await openOnly(dynamicLabelModel(), { batching: 'trust' })).model.independence).toBe('trusted');
     expect((await openOnly(dynamicLabelModel(), { warmup: false })).model.independence).toBe('dependent');
   });
@@ -48,9 +44,7 @@ describe('a model that mixes rows', () => {
 
     expect(model.independence).toBe('dependent');
     expect(warnings).toEqual([
-      expect.stringMatching(
-        /differed by nothing, .*yet other rows may differ by their neighbours; .* dynamic quantisation/,
-      ),
+      expect.stringMatching(/yet other rows may differ by their neighbours; .* dynamic quantisation/),
     ]);
   });
 });
