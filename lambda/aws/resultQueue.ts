@@ -81,7 +81,7 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
     write(results, signal) {
       // A retry may need more messages, and more calls, than before: the queue may have refused their size.
       const attempt = async (entries: readonly Entry[]): Promise<Refusal<Entry>[]> => {
-        const { now, behind } = inTurn(toMessages(entries), packing.results > 1);
+        const { now, behind } = firstOfEachGroup(toMessages(entries), packing.results > 1);
         const sends = toBatches(now).map((batch) => inFlight(() => send(sqs, queueUrl, batch, limits, signal)));
         return [...behind.map(notItsTurn), ...(await Promise.all(sends)).flat()].flatMap(ofEachEntry);
       };
@@ -101,8 +101,8 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
  * Results of a message group that were to share a message may need several once the queue has refused that one for its
  * size. In one batch request the second may be taken and the first not, so only the first is sent.
  */
-function inTurn(messages: readonly ResultMessage[], ordered: boolean) {
-  if (!ordered) return { now: messages, behind: [] };
+function firstOfEachGroup(messages: readonly ResultMessage[], sharesMessages: boolean) {
+  if (!sharesMessages) return { now: messages, behind: [] };
   const groups = new Set<string | undefined>();
   const [now, behind]: [ResultMessage[], ResultMessage[]] = [[], []];
   for (const message of messages) {

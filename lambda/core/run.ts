@@ -156,13 +156,14 @@ async function run(
 /** A run so many times over its expected time is taken to hang, and given up to leave time for what comes after it. */
 const HANG_FACTOR = 4;
 
-/** When the run is given up: at the deadline, or sooner where there is more to do after it. */
+/** When the run is given up: when the signal of its time aborts, or sooner where there is more to do after it. */
 function signalOf(expectedMs: number, { time }: Call): ReturnType<typeof sooner> {
   if (time.isShared !== true) return { signal: time.signal, end: () => {} };
   const limitMs = Math.max(time.remainingMs() / 2, HANG_FACTOR * expectedMs);
   return sooner(time.signal, limitMs);
 }
 
+/** Of a request alone: this failure of several is halved, and told to nobody. */
 function runFailed({ model }: MicroBatch, error: unknown): Failure {
   return failure('RUN_FAILED', `model '${model.name}' failed on this request alone: ${reasonOf(error)}`);
 }

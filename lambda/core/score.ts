@@ -173,7 +173,10 @@ async function scoreMicroBatch(batch: MicroBatch, call: Call): Promise<void> {
   }
 }
 
-/** Of a model whose requests must not be cut, one that is alone in its micro-batch, or was cut earlier, has to run whole. */
+/**
+ * Where requests may share no run, or not any more. And of a model whose requests must not be cut, one that is alone in its
+ * micro-batch, or was cut earlier, has to run whole.
+ */
 function mustRunAlone({ model, parts }: MicroBatch, { deps: { batching } }: Call): boolean {
   if (batching.batchingOf(model) !== 'together') return true;
   return !batching.sharingOf(model).mayCut && (parts.length === 1 || !parts.every(isWhole));

@@ -261,7 +261,7 @@ function createResults(
 ): ResultsOut {
   const ordered = records.some((record) => orderingGroup(record) !== undefined);
   const write: Write = (pending) => writeAndSettle(pending, outcomes, deps, time);
-  const { write: take, ...rest } = ordered
+  const { write: put, ...rest } = ordered
     ? writeInGroupOrder(records, outcomes, deps, write)
     : writeTogether(write, time.signal);
   return {
@@ -274,7 +274,7 @@ function createResults(
         if (isHandedBack(reply)) outcomes[index] ??= { status: 'retry', failure: reply.failure };
         else pending.push({ index, request: record.body, answer: reply, result: resultOf(record, reply.text) });
       }
-      if (pending.length > 0) await take(pending);
+      if (pending.length > 0) await put(pending);
     },
   };
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
 import { type Model, ModelUnavailableError } from '../../../lambda/core/model.ts';
+import { model as modelOf, node } from '../../helpers/graph.ts';
 import { identityModel } from '../../helpers/onnxModels.ts';
 import { alive, counting, openOnly, putFile, watchThreads } from '../../helpers/openModels.ts';
 
@@ -48,6 +49,18 @@ describe('the thread of a model that dies', () => {
     threads[0]?.emit('error', new Error('out of memory'));
 
     expect(await runOnce(model)).toEqual(ONE_TO_THREE);
+  });
+
+  it('and cannot open the model again for want of memory leaves it unavailable: fewer rows would not help', async () => {
+    const threads = watchThreads();
+    const { directory, model } = await openOnly(identityModel());
+    const unknown = modelOf('x FP32[batch,3]', 'y FP32[batch,3]', [node('out of memory', 'x', 'y')]);
+    await putFile(join(directory, 'model/1/model.onnx'), unknown);
+    await threads[0]?.terminate();
+
+    const failed = await runOnce(model).catch((error: unknown) => error);
+    expect(failed).toBeInstanceOf(ModelUnavailableError);
+    expect(failed).toMatchObject({ message: expect.stringContaining('out of memory') });
   });
 
   it('and cannot open the model again leaves it unavailable until it can: no record is at fault', async () => {
