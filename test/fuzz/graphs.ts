@@ -463,9 +463,10 @@ async function checkGraph(random: Random, count: (what: string) => void): Promis
 }
 
 /** A request that may not be cut, as its rows depend on each other, is refused where no run has so many rows. */
-function isTooMany(answer: string, [input]: readonly Input[], { outputs, inputs, config }: Generated): boolean {
+function isTooMany(answer: string, [input]: readonly Input[], { nodes, outputs, inputs, config }: Generated): boolean {
   const rows = input?.shape[inputs[0]?.dims.indexOf('batch') ?? 0] ?? 0;
-  const isMixed = outputs.some((one) => one.isMixed);
+  // Dynamic quantisation is told by the graph, even where no output comes from it.
+  const isMixed = outputs.some((one) => one.isMixed) || nodes.some(({ op }) => op.startsWith('DynamicQuantize'));
   return isMixed && rows > Number(config.maxBatchRows) && JSON.parse(answer).code === 'TOO_MANY_ROWS';
 }
 
