@@ -136,6 +136,27 @@ describe('the queue writer', () => {
     ]);
   });
 
+  it('share no message with others once the queue has refused theirs for good', async () => {
+    const failing = async () => ({
+      Successful: [],
+      Failed: [
+        { Id: '0', Code: 'InvalidMessageContents', SenderFault: true },
+        { Id: '1', Code: 'InternalError', SenderFault: false },
+      ],
+    });
+    const { sqs, calls } = intercepted(failing);
+    const packing = { results: 2, bytes: 64 * KIB };
+
+    expect(await writerOf({ sqs, packing }).write(results(4), NEVER)).toEqual(Array(4).fill(WRITTEN));
+    expect(calls).toEqual([
+      [
+        ['m0', 'm1'],
+        ['m2', 'm3'],
+      ],
+      [['m0'], ['m1'], ['m2', 'm3']],
+    ]);
+  });
+
   it('ends with its time even if a connection cannot be ended', async () => {
     const aborting = new AbortController();
     const { sqs } = intercepted(async () => {

@@ -1,11 +1,12 @@
-import { rm } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
 import { type Model, ModelUnavailableError } from '../../../lambda/core/model.ts';
+import { openSession } from '../../../lambda/onnx/session.ts';
 import { model as modelOf, node } from '../../helpers/graph.ts';
 import { identityModel } from '../../helpers/onnxModels.ts';
-import { alive, counting, openOnly, putFile, watchThreads } from '../../helpers/openModels.ts';
+import { alive, counting, modelsDirectory, openOnly, putFile, watchThreads } from '../../helpers/openModels.ts';
 
 const ONE_TO_THREE = Float32Array.of(1, 2, 3);
 
@@ -49,6 +50,26 @@ describe('the thread of a model that dies', () => {
     threads[0]?.emit('error', new Error('out of memory'));
 
     expect(await runOnce(model)).toEqual(ONE_TO_THREE);
+  });
+
+  it('opens the model with the options that replaced those it began with', async () => {
+    const directory = await modelsDirectory({ 'model.onnx': identityModel() });
+    const threads = watchThreads();
+    const session = await openSession({
+      path: join(directory, 'model.onnx'),
+      providers: ['cpu'],
+      sessionOptions: {},
+    });
+    // ONNX Runtime writes it whenever it opens the model.
+    const optimizedModelFilePath = join(directory, 'optimized.onnx');
+    await session.replace({ optimizedModelFilePath });
+    await rm(optimizedModelFilePath);
+    await alive(threads)[0]?.terminate();
+
+    await session.run({ inputs: [{ name: 'x', onnxType: 'float32', shape: [1, 3], data: ONE_TO_THREE.slice() }] });
+
+    expect((await stat(optimizedModelFilePath)).isFile()).toBe(true);
+    await session.close();
   });
 
   it('and cannot open the model again for want of memory leaves it unavailable: fewer rows would not help', async () => {

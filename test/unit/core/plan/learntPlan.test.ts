@@ -41,6 +41,12 @@ describe('rows of one shape, by what was learnt', () => {
     expect(rowsOf(planWith((rows) => 0.03 + 0.05 * rows, ones(64)))).toEqual([31, 31, 2]);
   });
 
+  it('are not filled up where the last rows are dear', () => {
+    const model = lineModel({ maxBatchRows: 10 });
+    const twenty = Array.from({ length: 20 }, () => zeros(model, 1));
+    expect(rowsOf(planWith((rows) => 0.5 + rows + 10 * Math.max(0, rows - 9), twenty))).toEqual([8, 8, 4]);
+  });
+
   it('are planned anew where something else was learnt, or the memory holds fewer', () => {
     const requests = ones(20);
     const eight: Cost = (rows) => 1 + rows + 10 * Math.max(0, rows - 8);
