@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import type { Worker } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
 import { type Model, ModelUnavailableError } from '../../../lambda/core/model.ts';
@@ -7,6 +9,8 @@ import { openSession } from '../../../lambda/onnx/session.ts';
 import { model as modelOf, node } from '../../helpers/graph.ts';
 import { identityModel } from '../../helpers/onnxModels.ts';
 import { alive, counting, modelsDirectory, openOnly, putFile, watchThreads } from '../../helpers/openModels.ts';
+
+const execFileAsync = promisify(execFile);
 
 const ONE_TO_THREE = Float32Array.of(1, 2, 3);
 
@@ -25,6 +29,38 @@ async function dieHolding(thread: Worker | undefined, startRuns: () => Promise<u
   await ended;
   return Promise.all(runs);
 }
+
+/** A look-up in a table of 100 MB, whose runs are so short that it is opened anew for one core; prints bytes, before and after. */
+const OPENED_ANEW = `
+import { readFile, writeFile } from 'node:fs/promises';
+const { encodeModel } = await import('${new URL('../../../bench/workload/encodeModel.ts', import.meta.url)}');
+const { openSession } = await import('${new URL('../../../lambda/onnx/session.ts', import.meta.url)}');
+const n = 25_000_000;
+const path = new URL('model.onnx', import.meta.url).pathname;
+await writeFile(path, encodeModel({
+  inputs: [{ name: 'index', datatype: 'INT64', shape: ['batch'] }],
+  outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch'] }],
+  nodes: [{ op: 'Gather', inputs: ['table', 'index'], outputs: ['y'] }],
+  constants: [{ name: 'table', dataType: 1, dims: [n], rawData: new Uint8Array(4 * n) }],
+}));
+const resident = async () => 1024 * Number(/^VmRSS:\\s+(\\d+)/m.exec(await readFile('/proc/self/status', 'utf8'))[1]);
+const session = await openSession({ path, providers: ['cpu'], sessionOptions: {} });
+const run = () => session.run({ inputs: [{ name: 'index', onnxType: 'int64', shape: [1], data: BigInt64Array.of(1n) }] });
+for (let count = 0; count < 100; count++) await run();
+const before = await resident();
+const threads = await session.warmedUp();
+await run();
+console.log(JSON.stringify({ threads, before, after: await resident(), weights: 4 * n }));
+await session.close();`;
+
+it('a model that is opened anew for one core is held once', async () => {
+  const directory = await modelsDirectory({ 'anew.mjs': OPENED_ANEW });
+  const { stdout } = await execFileAsync(process.execPath, [join(directory, 'anew.mjs')]);
+
+  const { threads, before, after, weights } = JSON.parse(stdout);
+  expect(threads).toBe(1);
+  expect(after - before).toBeLessThan(weights / 2);
+});
 
 describe('the thread of a model that dies', () => {
   it('makes the model unavailable for the run it held alone, saying so, and works again for the next', async () => {
