@@ -1,11 +1,11 @@
 import { constants, createReadStream, type ReadStream, type Stats } from 'node:fs';
 import { access, type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { addAbortSignal, pipeline, type Readable } from 'node:stream';
+import { addAbortSignal, pipeline, Readable } from 'node:stream';
 import { pipeline as pipelineDone } from 'node:stream/promises';
 import { getSystemErrorMessage } from 'node:util';
 import { createGunzip } from 'node:zlib';
-import { hasCode } from '../lambda/core/failure.ts';
+import { hasCode, messageOf } from '../lambda/core/failure.ts';
 import { isBlankLine } from '../lambda/jobs/rowRequests.ts';
 import { UsageError } from './arguments.ts';
 
@@ -155,7 +155,14 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
     get stream() {
       file ??= createReadStream(path);
       // An error of either ends the other; who reads is told.
-      stream ??= path.endsWith('.gz') ? pipeline(file, createGunzip(), () => {}) : file;
+      stream ??= path.endsWith('.gz')
+        ? Readable.from(
+            unpacked(
+              path,
+              pipeline(file, createGunzip(), () => {}),
+            ),
+          )
+        : file;
       return stream;
     },
     // A pipe, such as that of a shell's <(command), has no size.
@@ -163,6 +170,14 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
     bytesRead: () => bytesInRanges + (file?.bytesRead ?? 0),
     readRange,
   };
+}
+
+async function* unpacked(path: string, gunzip: Readable): AsyncGenerator<Buffer> {
+  try {
+    yield* gunzip;
+  } catch (cause) {
+    throw new Error(`${path}: expected a gzipped file, got: ${messageOf(cause)}; was it cut short?`, { cause });
+  }
 }
 
 const NEWLINE = 10;

@@ -43,7 +43,7 @@ export async function statusOf(id: string, deps: Dependencies): Promise<MessageS
   };
   if (table === undefined) {
     notTold.push(
-      'whether it was answered: only a result table can be asked for one message; collect reads a result queue',
+      'whether it was answered: only a result table can be asked for one message; collect reads a result queue, and Athena a result bucket',
     );
   } else {
     const result = await ask(`the result table ${table}`, resultIn(table, messageId, deps));

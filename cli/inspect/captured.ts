@@ -12,7 +12,7 @@ interface Column {
   readonly values: number;
   /** Elements that are null, NaN or an empty text, and requests without the column. */
   readonly missing: number;
-  /** Of the numbers. */
+  /** Of the finite numbers. */
   readonly min?: number;
   readonly mean?: number;
   readonly max?: number;
@@ -145,10 +145,12 @@ function createColumns() {
     column.values += 1;
     if (typeof element === 'number' || typeof element === 'bigint') {
       const number = Number(element);
-      column.numbers += 1;
-      column.sum += number;
-      column.min = Math.min(column.min, number);
-      column.max = Math.max(column.max, number);
+      if (Number.isFinite(number)) {
+        column.numbers += 1;
+        column.sum += number;
+        column.min = Math.min(column.min, number);
+        column.max = Math.max(column.max, number);
+      }
       column.isWhole &&= Number.isInteger(number);
     }
     const category = String(element);

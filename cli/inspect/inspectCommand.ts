@@ -32,8 +32,8 @@ and with boto3. The request is one of samples.jsonl, or made up, and was run fro
 
   --models DIR      the model repository (default models)
   --captured FILE   say only what came, per input and output: ranges, means, what is missing, categories,
-                    beside samples.jsonl. FILE has captured messages, or any requests, one a line;
-                    it may be gzipped, or - for stdin
+                    beside samples.jsonl. FILE has captured lines, or any requests, one a line;
+                    a file whose name ends in .gz is unpacked; - is stdin
   --samples FILE    also write the sample requests there, one a line
   --binary          in their binary form; the commands that are printed then send that
   --prove           prove the model thoroughly and keep that as proof.json beside it, unless one

@@ -206,17 +206,27 @@ async function runStatus(args: readonly string[], streams: Streams): Promise<num
   const { options, positionals } = parseCommand(args, ['MESSAGE_ID'], { ...DEPLOYMENT_OPTIONS, json });
   const { client, close } = await connectToSubmit(options);
   try {
-    const { result, ...known } = await client.status(positionals[0] ?? '');
+    const [id = ''] = positionals;
+    const { result, ...known } = await client.status(id).catch(asUsage);
     const { code, message: error } = (result !== undefined && 'error' in result && result.error) || {};
-    const lines = [`${known.messageId}: ${inWords(known)}${code === undefined ? '' : `, with ${code}: ${error}`}`];
+    const failed = result !== undefined && 'results' in result ? result.results.filter((one) => 'error' in one) : [];
+    const codes = [...new Set(failed.map((one) => ('error' in one ? one.error.code : '')))].join(', ');
+    const ofRequests = failed.length === 0 ? '' : `, ${plural(failed.length, 'request')} of it with ${codes}`;
+    const lines = [`${id}: ${inWords(known)}${code === undefined ? ofRequests : `, with ${code}: ${error}`}`];
     for (const one of known.notTold) lines.push(`not told: ${one}`);
-    streams.stdout.write(`${options.json ? JSON.stringify({ ...known, code, error }) : lines.join('\n')}\n`);
-    const hasFailed = result !== undefined && 'results' in result && result.results.some((one) => 'error' in one);
-    if (known.state === 'dead' || code !== undefined || hasFailed) return SOME_FAILED;
+    streams.stdout.write(
+      `${options.json ? JSON.stringify({ ...known, messageId: id, code: code ?? (codes || undefined), error }) : lines.join('\n')}\n`,
+    );
+    if (known.state === 'dead' || code !== undefined || failed.length > 0) return SOME_FAILED;
     return known.state === 'answered' ? 0 : SOME_MISSING;
   } finally {
     await close();
   }
+}
+
+/** An ID that `submit` never gives. */
+function asUsage(error: unknown): never {
+  throw error instanceof TypeError ? new UsageError(error.message) : error;
 }
 
 function inWords({ state, where, receives, sentAt }: MessageStatus): string {

@@ -131,6 +131,21 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   }
 }
 
+/** Characters of results that are made one text: V8 holds no more than some 500 million. */
+const PIECE_CHARACTERS = 64 * 1024 * 1024;
+
+function* inPieces(texts: readonly string[]): Generator<readonly string[]> {
+  let [from, characters] = [0, 0];
+  for (const [index, { length }] of texts.entries()) {
+    if (index > from && characters + length > PIECE_CHARACTERS) {
+      yield texts.slice(from, index);
+      [from, characters] = [index, 0];
+    }
+    characters += length;
+  }
+  yield texts.slice(from);
+}
+
 /** @returns the exit code where SIGINT or SIGTERM stopped it; what was scored by then is kept, beside `out` */
 async function scoreAll(
   input: InputFile,
@@ -145,7 +160,7 @@ async function scoreAll(
   const results = async function* (): AsyncGenerator<string | Uint8Array> {
     for await (const batch of rowBatches(input, options, signal)) {
       const found = await scoring.score(batch);
-      yield file.rows(found);
+      for (const some of inPieces(found)) yield file.rows(some);
       const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
       bar.update(input.bytesRead(), errors);
     }

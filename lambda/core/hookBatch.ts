@@ -75,7 +75,7 @@ export function createHookBatch<In, Out>(
       const results = await ask(entries);
       for (const [index, { resolve, reject }] of entries.entries()) {
         const result = results[index];
-        if (result instanceof Error) reject(readable(result));
+        if (Error.isError(result)) reject(readable(result));
         else resolve(result as Out);
         if ((index + 1) % RESULTS_A_TURN === 0) await nextTurn();
       }

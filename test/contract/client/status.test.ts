@@ -46,7 +46,11 @@ async function deployment() {
       while (left() > 0) await sqs.receive(requests, { visibilitySeconds: 0 });
     },
     async answer(messageId: string, answer: object): Promise<void> {
-      const body = { S: JSON.stringify({ message_id: messageId, ...answer }) };
+      const named = (one: object, position?: number) => ({
+        message_id: position === undefined ? messageId : `${messageId}/${position}`,
+        ...one,
+      });
+      const body = { S: JSON.stringify(Array.isArray(answer) ? answer.map(named) : named(answer)) };
       const Item = { messageId: { S: messageId }, body };
       await dynamodb.client().send(new PutItemCommand({ TableName: table, Item }));
     },
@@ -109,6 +113,7 @@ describe('the status of a message', () => {
     const [pending = ''] = await send();
     await answer('good', PREDICTIONS);
     await answer('bad', { code: 'INVALID_JSON', error: 'body: expected JSON' });
+    await answer('packed', [PREDICTIONS, { code: 'INVALID_DATA', error: 'x: expected a number' }]);
     const stack = inFolder('stack.json');
     const where = { endpoint: new URL(requests).origin, dynamodbEndpoint: dynamodb.endpoint() };
     writeFileSync(stack, JSON.stringify({ ...where, requestQueueUrl: requests, resultTable: table }));
@@ -121,6 +126,12 @@ describe('the status of a message', () => {
       3,
       `bad: answered, in the result table ${table}, with INVALID_JSON: body: expected JSON\n`,
     ]);
+    expect(await said('packed')).toEqual([
+      3,
+      `packed: answered, in the result table ${table}, 1 request of it with INVALID_DATA\n`,
+    ]);
+    expect(await said('packed/0')).toEqual([0, `packed/0: answered, in the result table ${table}\n`]);
+    expect((await batchscore(['status', '../x y', '--stack', stack])).code).toBe(2);
     expect(await said(dead)).toEqual([
       3,
       expect.stringMatching(/^\S+: in the dead letters http\S+, sent \S+Z, received \d+ times/),

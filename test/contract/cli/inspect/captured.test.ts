@@ -37,6 +37,22 @@ async function fileOf(lines: readonly unknown[]): Promise<{ readonly path: strin
 }
 
 describe('batchscore inspect --captured', () => {
+  it('names a file that was cut short', async () => {
+    const { path, model } = await fileOf(LINES);
+    writeFileSync(path, readFileSync(path).subarray(0, 100));
+    const { code, stderr } = await batchscore(['inspect', model, '--captured', path]);
+
+    expect(code).toBe(1);
+    expect(stderr).toContain(`${path}: expected a gzipped file, got: unexpected end of file; was it cut short?`);
+  });
+
+  it('leaves infinite values out of ranges and means', async () => {
+    const { path, model } = await fileOf([{ inputs: [tensor('x', [1, 3, 'Infinity'])] }]);
+    const { stdout } = await batchscore(['inspect', model, '--captured', path, '--json']);
+
+    expect(JSON.parse(stdout).captured.inputs[0]).toMatchObject({ values: 3, missing: 0, min: 1, mean: 2, max: 3 });
+  });
+
   it('says per input and output what came, in every form of a request, beside samples.jsonl', async () => {
     const { path, model } = await fileOf(LINES);
     writeFileSync(join(model, 'samples.jsonl'), '{"instances":[[0.5,1.5,2.5]]}\n');

@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import type {
   BatchHook,
@@ -298,7 +299,8 @@ describe('encodeBatch', () => {
     const encodeBatch: EncodeBatch = (all) => {
       if (all.some((outputs) => scoreOf(outputs) === 9)) throw new Error('unlucky');
       return all.map((outputs) => {
-        if (scoreOf(outputs) === 5) return new Error('too uncertain');
+        // As of a library that has a realm of its own.
+        if (scoreOf(outputs) === 5) return runInNewContext("new TypeError('too uncertain')");
         if (scoreOf(outputs) === 13) return Object.assign(new Error('no store'), { retryable: true });
         return scoreOf(outputs) === 7 ? undefined : { score: scoreOf(outputs) };
       });
