@@ -34,7 +34,7 @@ const PROPS: Readonly<Record<string, string>> = {
   resultExpiryDays: 'resultExpiry.toDays()',
   payloadExpiryDays: 'payloadExpiry.toDays()',
   capturePercent: 'capture.percent',
-  captureExpiryDays: 'capture.expiry',
+  captureExpiryDays: 'capture.expiry.toDays()',
   deadlineMarginMs: 'tuning.deadlineMargin.toMilliseconds()',
   maxPayloadBytes: 'tuning.maxPayloadSize.toBytes()',
   memoryMb: 'memorySize.toMebibytes()',
