@@ -128,12 +128,9 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   });
   const queues = isFifo ? [names] : TIER_NAMES.map((tier) => names.map((name) => name + tier));
   const [, , aloneQueues = []] = queues;
-  /** Without a quarantine a suspect may end the worker, with all that it holds. */
+  /** Without a quarantine a record that came again may end the worker, with all that it holds. */
   const isExposed = (): boolean => scoring.quarantine?.isOpen() !== true;
-  /**
-   * A first-timer may end the process: records that were lost with one twice wait until none is scored, and none is then.
-   * Where they may end it too, they are all that is held: no poll is open.
-   */
+  /** A first-timer may end the process: who was lost twice waits until none is scored, none is then, and, exposed, no poll is open. */
   const depthOf = (queue: string): number => {
     if (isFifo) return depth;
     const inWay = aloneQueues.includes(queue)
@@ -267,12 +264,11 @@ const OTHER = '';
  */
 const TIER_NAMES = ['', ' (redelivered)', ' (alone)'] as const;
 
-/** @param isTogether whether suspects of all models share a queue, and so are never scored at the same time */
+/** @param isTogether whether those of all models that were lost twice share a queue: they are never scored at the same time */
 function queueOf(record: MessageRecord, names: readonly string[], hasTiers: boolean, isTogether: boolean): string {
   const hint = names.length === 1 ? undefined : modelHint(record.body);
   const name = hint !== undefined && names.includes(hint) ? hint : OTHER;
-  if (!hasTiers) return name;
-  const tier = Math.min(receivesOf(record), LONG_SUFFERING);
+  const tier = hasTiers ? Math.min(receivesOf(record), LONG_SUFFERING) : 1;
   return (isTogether && tier === LONG_SUFFERING ? OTHER : name) + TIER_NAMES[tier - 1];
 }
 

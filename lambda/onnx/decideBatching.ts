@@ -33,7 +33,7 @@ const UNCHECKED = '"warmup": false in config.json switches the checks at start o
 
 /** The model of which nothing was checked: real requests have to prove that its rows are independent. */
 export function notChecked(model: Model, graph: ModelGraph): Decided {
-  if (scalesRowsTogether(graph)) return dependent(model, UNCHECKED, graph);
+  if (isDynamicallyQuantised(graph)) return dependent(model, UNCHECKED, graph);
   return {
     model: { ...model, independence: 'unproven' },
     found: `${ALONE_UNTIL_PROVED}: ${UNCHECKED}`,
@@ -56,7 +56,7 @@ export function decideBatching(
   { verdict, finding, largest, fewer, verifiedRows }: RowCheck,
   graph: ModelGraph,
 ): Decided {
-  if (verdict !== 'dependent' && scalesRowsTogether(graph)) {
+  if (verdict !== 'dependent' && isDynamicallyQuantised(graph)) {
     return dependent(model, `${finding}, yet other rows may differ by their neighbours`, graph);
   }
   switch (verdict) {
@@ -171,17 +171,12 @@ const DYNAMIC_QUANTISATION = [
 ];
 const RECURRENT = ['LSTM', 'GRU', 'RNN'];
 
-/** Whether the scale of activations is taken over all rows of a run. */
+/**
+ * Whether the scale of activations is taken over all rows of a run. No check proves the rows of such a model: those that are
+ * alike, such as words of a small table, have one scale, and labels hide what neighbours change.
+ */
 export function isDynamicallyQuantised({ operators }: ModelGraph): boolean {
   return DYNAMIC_QUANTISATION.some((name) => operators.has(name));
-}
-
-/**
- * Whether no check proves that rows are independent: those that are alike, such as words of a small table, have one scale, and
- * labels hide what neighbours change.
- */
-function scalesRowsTogether({ operators }: ModelGraph): boolean {
-  return [...operators.keys()].some((name) => name.startsWith('DynamicQuantize'));
 }
 
 /** Whether a recurrent layer may have axis 0 for its time axis. */
