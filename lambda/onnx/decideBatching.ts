@@ -56,7 +56,9 @@ export function decideBatching(
   { verdict, finding, largest, fewer, verifiedRows }: RowCheck,
   graph: ModelGraph,
 ): Decided {
-  if (verdict !== 'dependent' && isDynamicallyQuantised(graph)) {
+  // Where no row ever runs alone, no check of real requests finds what no probe has shown.
+  const isHidden = (model.allowedSizes[0] ?? 1) > 1 && worksOverBatch(model, graph);
+  if (verdict !== 'dependent' && (isHidden || isDynamicallyQuantised(graph))) {
     return dependent(model, `${finding}, yet other rows may differ by their neighbours`, graph);
   }
   switch (verdict) {
@@ -129,7 +131,8 @@ function dependent(model: Model, finding: string, graph: ModelGraph): Decided {
   if (bakedTo > 1) {
     throw new Error(
       `${finding}; ${cause}; the model runs with ${bakedTo} rows or more, so that not even a row alone is answered ` +
-        `rightly: export it with a dynamic batch axis, or correct the allowed sizes in config.json${cureOfOddInputs(model)}`,
+        `rightly: export it with a dynamic batch axis, or correct the allowed sizes in config.json${cureOfOddInputs(model)}` +
+        '; or, where its rows are independent all the same, set "batching": "trust" there',
     );
   }
   const found = `${ALONE}: ${finding}`;
@@ -198,7 +201,7 @@ function explainMixing(graph: ModelGraph): string {
   if (training !== '') {
     return `probable cause: ${training} in training mode; export the model for inference (PyTorch: model.eval() first)`;
   }
-  const overBatch = namesWhere(graph, ({ overBatch }, name) => overBatch && WORKS_ALONG_AN_AXIS.test(name));
+  const overBatch = operatorsOverBatch(graph);
   if (overBatch !== '') {
     return `probable cause: ${overBatch} along axis 0, the batch axis; have it work along another one, and export again`;
   }
@@ -207,6 +210,14 @@ function explainMixing(graph: ModelGraph): string {
 
 /** Others, such as Gather and Concat, do so too when they compute shapes. */
 export const WORKS_ALONG_AN_AXIS = /softmax|Hardmax|^Reduce|^Arg|^TopK|Normalization|^Unique|^Compress|^CumSum/i;
+
+function operatorsOverBatch(graph: ModelGraph): string {
+  return namesWhere(graph, ({ overBatch }, name) => overBatch && WORKS_ALONG_AN_AXIS.test(name));
+}
+
+function worksOverBatch({ inputs }: Model, graph: ModelGraph): boolean {
+  return inputs.every(({ batchAxis = 0 }) => batchAxis === 0) && operatorsOverBatch(graph) !== '';
+}
 
 function namesWhere({ operators }: ModelGraph, isMeant: (operator: Operator, name: string) => boolean): string {
   return [...operators].flatMap(([name, operator]) => (isMeant(operator, name) ? [name] : [])).join(', ');

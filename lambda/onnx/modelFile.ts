@@ -213,7 +213,7 @@ export interface KnownValues {
 
 /** What is remarkable of the nodes with one operator. */
 export interface Operator {
-  /** One of them works along axis 0. */
+  /** One of them works along axis 0, or is a reduction over all axes. */
   readonly overBatch: boolean;
   readonly training: boolean;
 }
@@ -227,7 +227,7 @@ export interface ModelGraph extends KnownValues {
 const MODEL = { graph: 7, functions: 25 } as const;
 const GRAPH_NODE = 1;
 const FUNCTION_NODE = 7;
-const NODE = { operator: 4, attribute: 5 } as const;
+const NODE = { input: 1, operator: 4, attribute: 5 } as const;
 const ATTRIBUTE = { name: 1, integer: 3, tensor: 5, graph: 6, floats: 7, integers: 8, strings: 9, graphs: 11 } as const;
 const TENSOR_STRINGS = 6;
 
@@ -275,13 +275,19 @@ interface Found {
 function readNode(node: Buffer, found: Found): void {
   let name = '';
   let seen: Operator = { overBatch: false, training: false };
+  let inputs = 0;
+  let namesAxes = false;
   for (const field of fieldsIn(node)) {
+    if (field.number === NODE.input) inputs += 1;
     if (field.number === NODE.operator) name = node.toString('utf8', field.start, field.end);
     if (field.number !== NODE.attribute) continue;
     const attribute = readAttribute(node.subarray(field.start, field.end), found);
     if (attribute.name === 'axis' && attribute.integer === 0) seen = { ...seen, overBatch: true };
     if (attribute.name === 'training_mode' && attribute.integer === 1) seen = { ...seen, training: true };
+    namesAxes ||= attribute.name === 'axes' || attribute.name === 'noop_with_empty_axes';
   }
+  // A reduction that names no axes, as an attribute or as its second input, is one over all of them.
+  if (name.startsWith('Reduce') && inputs === 1 && !namesAxes) seen = { ...seen, overBatch: true };
   const before = found.operators.get(name);
   found.operators.set(name, {
     overBatch: seen.overBatch || before?.overBatch === true,

@@ -73,6 +73,32 @@ describe('a model that depends on the number of rows', () => {
   });
 });
 
+describe('a model that is never to run one row', () => {
+  // Rows differ by their neighbours where one of them holds 123,456 alone, so that the answers of all probes agree.
+  const rarelyMixed = (axes: string): Uint8Array =>
+    modelOf(
+      'x INT64[batch,4]',
+      'y INT64[batch,4]',
+      [
+        node('Equal', 'x rare', 'found'),
+        node('Cast', 'found', 'counts', { to: DataType.INT64 }),
+        node('ReduceMax', `counts${axes}`, 'any', { keepdims: 1 }),
+        node('Add', 'x any', 'y'),
+      ],
+      [int('rare', 123_456), ...(axes === '' ? [] : [ints('row', 1)])],
+    );
+
+  it('is refused where its graph works over the batch, unless it is trusted', async () => {
+    const sizes = { allowedSizes: [2, 8], maxBatchRows: 8 };
+
+    await expect(openOnly(rarelyMixed(''), sizes)).rejects.toThrow(
+      /yet other rows may differ by their neighbours; probable cause: ReduceMax along axis 0, .* with 2 rows or more/,
+    );
+    expect((await openOnly(rarelyMixed(''), { ...sizes, batching: 'trust' })).model.independence).toBe('trusted');
+    expect((await openOnly(rarelyMixed(' row'), sizes)).model.independence).toBe('proved');
+  });
+});
+
 describe('the warning', () => {
   it.each([
     [

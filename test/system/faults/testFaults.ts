@@ -38,9 +38,10 @@ const HOUR_MS = 3_600 * SECOND_MS;
 const MAX_RECEIVES = 5;
 const ROUND_SECONDS = 40;
 /** Messages that wait or are held at one host: producers do not send more. */
-const BACKLOG = 600;
-/** After the last message: much longer than what was lost with its host stays hidden. */
+const BACKLOG = 6_000;
+/** In which nothing is settled any more: much longer than what was lost with its host stays hidden. */
 const SETTLING_MS = 120_000;
+const MAX_AT_ONCE = 1_000;
 
 /** Processes start often here: compiled once, a start takes a third of the time. */
 const NODE_COMPILE_CACHE = join('node_modules', '.cache', 'compiled');
@@ -181,7 +182,7 @@ async function send(to: Deployed, one: Sent, { sqs, s3 }: World): Promise<void> 
 async function produce(to: Deployed, max: number, world: World, signal: AbortSignal): Promise<void> {
   for (let n = 0; n < max && !signal.aborted; ) {
     const room = to.isLull ? 0 : BACKLOG - world.sqs.left(to.requests);
-    const end = n + Math.min(room, max - n, 200);
+    const end = n + Math.min(room, max - n, MAX_AT_ONCE);
     for (; n < end; n++) await send(to, message(n, world.faults.random), world);
     await sleep(20);
   }
@@ -272,8 +273,7 @@ async function playRound(round: number, seconds: number, max: number, world: Wor
   await sleep(1000 * seconds * 0.3);
   over.abort();
   await Promise.all(producing);
-  const patience = AbortSignal.timeout(SETTLING_MS);
-  while (all.some(({ requests }) => sqs.left(requests) > 0) && !patience.aborted) await sleep(50);
+  await settled(() => all.reduce((sum, { requests }) => sum + sqs.left(requests), 0));
   const jobAccount = await job;
   at('all sent');
   await Promise.all(all.map(({ fleet }) => fleet.stop()));
@@ -285,6 +285,17 @@ async function playRound(round: number, seconds: number, max: number, world: Wor
   });
   for (const { requests, results } of all) for (const queue of [requests, results]) sqs.deleteQueue(queue);
   return { accounts: [...accounts, { title: 'jobs', account: jobAccount, ends: {} }], outages };
+}
+
+/** Waits until none is left, or their number has stayed the same for `SETTLING_MS`. */
+async function settled(countLeft: () => number): Promise<void> {
+  let left = countLeft();
+  for (let since = performance.now(); left > 0 && performance.now() - since < SETTLING_MS; ) {
+    await sleep(50);
+    const now = countLeft();
+    if (now !== left) since = performance.now();
+    left = now;
+  }
 }
 
 const JOB_ROWS = 2_000;
