@@ -53,6 +53,12 @@ export async function summarizeCaptured(
   for await (const line of linesOf(lines)) {
     number += 1;
     if (line.trim() !== '') captured.add(line, `${name}:${number}`);
+    if (captured.models.size > 1) {
+      const [one, other] = captured.models;
+      throw new Error(
+        `${name}:${number}: expected answers of one model, got one of '${other}' after '${one}'; give a file of each`,
+      );
+    }
   }
   const samples = createSummary(input);
   const { path, lines: ofSamples } = await readSampleLines(folder);
@@ -83,8 +89,11 @@ function rowOf({ name, values, missing, min, mean, max, categories = [] }: Colum
 
 function createSummary(input: string) {
   const sides = { inputs: createColumns(), outputs: createColumns() };
+  const models = new Set<unknown>();
   let requests = 0;
   return {
+    /** Whose answers the lines carry. */
+    models,
     add(line: string, place: string): void {
       const parsed = parseIfJson(line);
       if (!isObject(parsed))
@@ -94,7 +103,9 @@ function createSummary(input: string) {
       sides.inputs.add(request, 'inputs', 'raw_input_contents', 'instances', input);
       const captured = isObject(parameters) ? parameters.captured : undefined;
       const answer = isObject(captured) ? captured.answer : undefined;
-      if (isObject(answer)) sides.outputs.add(answer, 'outputs', 'raw_output_contents', 'predictions', 'prediction');
+      if (!isObject(answer)) return;
+      if (answer.model_name !== undefined) models.add(answer.model_name);
+      sides.outputs.add(answer, 'outputs', 'raw_output_contents', 'predictions', 'prediction');
     },
     end: (): Summary => ({ requests, inputs: sides.inputs.end(), outputs: sides.outputs.end() }),
   };

@@ -214,9 +214,9 @@ async function runStatus(args: readonly string[], streams: Streams): Promise<num
     const ofRequests = failed.length === 0 ? '' : `, ${plural(failed.length, 'request')} of it with ${codes}`;
     const lines = [`${id}: ${inWords(known)}${code === undefined ? ofRequests : `, with ${code}: ${error}`}`];
     for (const one of known.notTold) lines.push(`not told: ${one}`);
-    streams.stdout.write(
-      `${options.json ? JSON.stringify({ ...known, messageId: id, code: code ?? (codes || undefined), error }) : lines.join('\n')}\n`,
-    );
+    const head = JSON.stringify({ ...known, messageId: id, code: code ?? (codes || undefined), error });
+    const whole = result === undefined ? head : `${head.slice(0, -1)},"result":${resultText(result)}}`;
+    streams.stdout.write(`${options.json ? whole : lines.join('\n')}\n`);
     if (known.state === 'dead' || code !== undefined || failed.length > 0) return SOME_FAILED;
     return known.state === 'answered' ? 0 : SOME_MISSING;
   } finally {

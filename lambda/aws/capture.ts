@@ -207,10 +207,12 @@ function lineOf(request: string, answer: string, at: string): CapturedLine[] {
 /** A request with one more parameter, `captured`. Its text stays as it is: parsed and written again, -0 would be 0. */
 function withCaptured(request: string, at: string, answer: string): string {
   const captured = `"captured":{"at":"${at}","answer":${answer}}`;
-  const end = request.includes('"parameters"') ? endOfParameters(request) : undefined;
+  const end = MAY_HAVE_PARAMETERS.test(request) ? endOfParameters(request) : undefined;
   if (end !== undefined) return withMember(request, end, captured);
   return withMember(request, request.length - 1, `"parameters":{${captured}}`);
 }
+
+const MAY_HAVE_PARAMETERS = /"parameters"|\\u/;
 
 /** A key, and its value unless that is an array or an object. */
 const MEMBER = /[\s,]*"([^"\\]*(?:\\.[^"\\]*)*)"\s*:\s*(?:"[^"\\]*(?:\\.[^"\\]*)*"|[^\s,"[{}]+)?/y;
@@ -225,7 +227,7 @@ function endOfParameters(request: string): number | undefined {
     at += member.length;
     if (request[at] !== '{' && request[at] !== '[') continue;
     at = outlineAt(request, at).end;
-    if (key === 'parameters') end = at - 1;
+    if (JSON.parse(`"${key}"`) === 'parameters') end = at - 1;
   }
 }
 

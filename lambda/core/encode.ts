@@ -170,17 +170,18 @@ async function encodeOwnForm(
   outputs: readonly Tensor[],
   together: EncodeTogether | undefined,
 ): Promise<string | Failure> {
+  const { encode } = model.transform ?? {};
+  const hook = encode === undefined ? 'encodeBatch' : 'encode';
   try {
     const head = `${encodeIds(messageId, id)}${encodeModel(model)}`;
-    const { encode } = model.transform ?? {};
     const own = (): TransformOutputs => ownOutputs(outputs);
     const soon = encode === undefined ? together?.add(own) : encode(own());
     // What is there at once is written at once: the transform may fill the same object for the next request.
     const text = JSON.stringify(soon instanceof Promise ? await soon : soon, formatExactly);
     if (text !== undefined) return `{${head},"result":${text}}`;
-    return failure('TRANSFORM_FAILED', "expected a value that JSON can hold from the transform's encode, got none");
+    return failure('TRANSFORM_FAILED', `expected a value that JSON can hold from the transform's ${hook}, got none`);
   } catch (error) {
-    return transformFailure(model.name, error, (reason) => `the transform's encode: ${reason}`);
+    return transformFailure(model.name, error, (reason) => `the transform's ${hook}: ${reason}`);
   }
 }
 

@@ -104,7 +104,8 @@ export function reasonOf(error: unknown): string {
 }
 
 export function messageOf(error: unknown): string {
-  if (typeof error !== 'object' || error === null) return String(error);
+  if (error === undefined || error === null) return `${error} was thrown`;
+  if (typeof error !== 'object') return String(error);
   return 'message' in error && typeof error.message === 'string' ? error.message : 'an object that is no Error';
 }
 

@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { nextTurn, raceAbort, sooner } from './concurrency.ts';
 import { failure, isFailure, isRetryable, plural, preview, readable } from './failure.ts';
 import type { BatchHook, Model, TransformContext } from './model.ts';
@@ -144,7 +145,7 @@ function onceOf({ transform = {} }: Model): TransformContext['once'] {
     const made = make();
     mine.set(name, made);
     // What failed to be made is made again the next time.
-    if (made instanceof Promise) made.catch(() => mine.delete(name));
+    if (types.isPromise(made)) made.catch(() => mine.delete(name));
     return made;
   };
 }

@@ -90,7 +90,7 @@ describe.each(HOSTS)('%s', (name) => {
     const asked = { ...lookupRequest(0), parameters: { binary_data_output: true, note: 'mine' } };
     const spread = JSON.stringify(lookupRequest(2), null, 2);
     const packed = [lookupRequest(1), 'no request', { model_name: 'other', at: 2 }, { model_name: 'other', at: 9 }];
-    const exact = '{"parameters":{"note":-0.0},"model_name":"other","at":0,"note":-0.0}';
+    const exact = '{"p\\u0061rameters":{"note":-0.0},"model_name":"other","at":0,"note":-0.0}';
     // Parsed and written again it would take more stack than there is.
     const deep = `[{"model_name":"other","at":1,"deep":${'['.repeat(10_000)}${']'.repeat(10_000)}}]`;
     const ids = await score([pointer, asked, spread, '{"no":', packed, { model_name: 'other', at: 0 }, exact, deep]);

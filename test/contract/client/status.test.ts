@@ -130,6 +130,11 @@ describe('the status of a message', () => {
       3,
       `packed: answered, in the result table ${table}, 1 request of it with INVALID_DATA\n`,
     ]);
+    const asJson = await batchscore(['status', 'good', '--stack', stack, '--json']);
+    expect(JSON.parse(asJson.stdout)).toMatchObject({
+      ...{ messageId: 'good', state: 'answered' },
+      result: { message_id: 'good', predictions: [7] },
+    });
     expect(await said('packed/0')).toEqual([0, `packed/0: answered, in the result table ${table}\n`]);
     expect((await batchscore(['status', '../x y', '--stack', stack])).code).toBe(2);
     expect(await said(dead)).toEqual([

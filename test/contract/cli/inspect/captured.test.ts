@@ -94,6 +94,15 @@ describe('batchscore inspect --captured', () => {
     expect(text).toMatch(/^ {2}label +captured +2 +2 +up 1×, down 1×$/m);
   });
 
+  it('refuses answers of several models', async () => {
+    const of = (model_name: string) => captured({ instances: [[1, 2, 3]] }, { model_name, predictions: [[1, 2, 3]] });
+    const { path, model } = await fileOf([of('a'), of('a'), of('b')]);
+    const { code, stderr } = await batchscore(['inspect', model, '--captured', path]);
+
+    expect(code).toBe(1);
+    expect(stderr).toContain(`${path}:3: expected answers of one model, got one of 'b' after 'a'; give a file of each`);
+  });
+
   it('names the line that is no request, and a file that is not gzipped', async () => {
     const { path, model } = await fileOf([LINES[0], '{"no":']);
     const { code, stderr } = await batchscore(['inspect', model, '--captured', path]);

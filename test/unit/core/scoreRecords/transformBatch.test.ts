@@ -207,6 +207,8 @@ describe('decodeBatch', () => {
       ).toThrow('no client');
       await expect(context.once('later', () => Promise.reject(new Error('not yet')))).rejects.toThrow('not yet');
       expect(await context.once('later', async () => 'made')).toBe('made');
+      await expect(context.once('foreign', () => runInNewContext('Promise.reject()'))).rejects.toBeUndefined();
+      expect(await context.once('foreign', async () => 'made')).toBe('made');
       return bodies.map(({ value }) => inputsOf(value));
     };
     const transform = { decodeBatch };
@@ -298,6 +300,7 @@ describe('encodeBatch', () => {
   it('fails a request alone by an Error in its place, by what JSON cannot hold, or when it throws', async () => {
     const encodeBatch: EncodeBatch = (all) => {
       if (all.some((outputs) => scoreOf(outputs) === 9)) throw new Error('unlucky');
+      if (all.some((outputs) => scoreOf(outputs) === 15)) return Promise.reject();
       return all.map((outputs) => {
         // As of a library that has a realm of its own.
         if (scoreOf(outputs) === 5) return runInNewContext("new TypeError('too uncertain')");
@@ -305,16 +308,17 @@ describe('encodeBatch', () => {
         return scoreOf(outputs) === 7 ? undefined : { score: scoreOf(outputs) };
       });
     };
-    const bodies = [1, 2, 3, 4, 5, 6].map((value) => lineRequest([value], { model_name: 'own', id: `${value}` }));
+    const bodies = [1, 2, 3, 4, 5, 7, 6].map((value) => lineRequest([value], { model_name: 'own', id: `${value}` }));
     const { answers, reports, outcomes } = await score({ encodeBatch }, bodies);
     expect(answers.map(({ result, error }) => result ?? error)).toEqual([
       { score: 3 },
-      "the transform's encode: too uncertain",
-      expect.stringContaining('expected a value that JSON can hold'),
-      "the transform's encode: unlucky",
+      "the transform's encodeBatch: too uncertain",
+      "expected a value that JSON can hold from the transform's encodeBatch, got none",
+      "the transform's encodeBatch: unlucky",
       { score: 11 },
+      "the transform's encodeBatch: undefined was thrown",
     ]);
-    expect(reports).toMatchObject([{ requests: 6, split: 'it threw Error' }]);
+    expect(reports).toMatchObject([{ requests: 7, split: 'it threw Error' }]);
     expect(statuses(outcomes).at(-1)).toBe('TRANSFORM_UNAVAILABLE');
   });
 });
