@@ -28,15 +28,18 @@ interface ReceiverOptions {
   readonly visibilitySeconds: number;
   /** Most messages of one poll. @default 10 */
   readonly max?: number | undefined;
+  /** Told of messages that lack what SQS always sends, among others that do not. */
+  readonly onProblem?: ((error: Error) => void) | undefined;
 }
 
 /**
  * Makes long polls, each for as many messages as SQS gives in one. The records have what scoring reads, no more.
  *
+ * @throws Error, also where of none of the messages a record can be made
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html
  */
 export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) => Promise<MessageRecord[]> {
-  const { sqs, queueUrl, waitSeconds, visibilitySeconds, max = MAX_BATCH_ENTRIES } = options;
+  const { sqs, queueUrl, waitSeconds, visibilitySeconds, max = MAX_BATCH_ENTRIES, onProblem } = options;
   const input = {
     QueueUrl: queueUrl,
     MaxNumberOfMessages: Math.min(max, MAX_BATCH_ENTRIES),
@@ -52,7 +55,19 @@ export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) 
   const eventSourceARN = arnOf(queueUrl);
   return async (signal) => {
     const { Messages = [] } = await sqs.send(new ReceiveMessageCommand(input), { abortSignal: signal });
-    return Messages.map((message) => toRecord(message, eventSourceARN));
+    const records = Messages.map((message) => toRecord(message, eventSourceARN)).filter(
+      (record) => record !== undefined,
+    );
+    const odd = Messages.length - records.length;
+    if (odd > 0) {
+      const error = new Error(
+        `expected messages with MessageId, ReceiptHandle and Body, which SQS always sends, got ${odd} of ` +
+          `${Messages.length} without one of them, which are left alone; check the SQS endpoint`,
+      );
+      if (records.length === 0) throw error;
+      onProblem?.(error);
+    }
+    return records;
   };
 }
 
@@ -61,24 +76,21 @@ function arnOf(queueUrl: string): string {
   return `arn:aws:sqs:::${queueUrl.slice(queueUrl.lastIndexOf('/') + 1)}`;
 }
 
-function toRecord(message: Message, eventSourceARN: string): MessageRecord {
-  const { Attributes = {}, MessageAttributes = {} } = message;
-  const { ApproximateReceiveCount = '1', SentTimestamp = '0', MessageGroupId } = Attributes;
+/** Undefined where it has no ID, no receipt handle or no body: nothing can be done with it. */
+function toRecord(message: Message | null, eventSourceARN: string): MessageRecord | undefined {
+  const { MessageId, ReceiptHandle, Body, Attributes, MessageAttributes } = message ?? {};
+  if (typeof MessageId !== 'string' || typeof ReceiptHandle !== 'string' || typeof Body !== 'string') return undefined;
+  const { ApproximateReceiveCount = '1', SentTimestamp = '0', MessageGroupId } = Attributes ?? {};
   const messageAttributes: Record<string, { readonly stringValue?: string | undefined }> = {};
   for (const name in MessageAttributes) messageAttributes[name] = { stringValue: MessageAttributes[name]?.StringValue };
   return {
-    messageId: sent(message.MessageId, 'MessageId'),
-    receiptHandle: sent(message.ReceiptHandle, 'ReceiptHandle'),
-    body: sent(message.Body, 'Body'),
+    messageId: MessageId,
+    receiptHandle: ReceiptHandle,
+    body: Body,
     attributes: { ApproximateReceiveCount, SentTimestamp, MessageGroupId },
     messageAttributes,
     eventSourceARN,
   };
-}
-
-function sent(value: string | undefined, name: string): string {
-  if (value !== undefined) return value;
-  throw new Error(`received message: expected ${name}, which SQS always sends, got none; check the SQS endpoint`);
 }
 
 interface PollerOptions<R> {
@@ -95,20 +107,36 @@ interface PollerOptions<R> {
   onError: (error: unknown) => void;
   /** Milliseconds of the pause after so many failures with no success between them, at least 1. */
   pauseMs: (failures: number) => number;
+  /** How long a poll waits for a first record. @default 0 */
+  waitMs?: number;
   /** @default the system's */
   clock?: Clock | undefined;
 }
 
+/** Polls in a row that may come back empty before half of their wait: SQS may have had its reasons. */
+const HASTY_POLLS = 10;
+
 /**
  * Keeps as many polls in flight as come back half full or fuller: an idle queue is asked by one, a long one by all. A
- * failed poll never ends the polling.
+ * failed poll never ends the polling, and whoever answers at once that there is nothing is not asked all the time.
  */
 export function createPoller<R>(options: PollerOptions<R>) {
-  const { receive, recordsAPoll, maxPolls, hasRoom, take, onError, pauseMs, clock = SYSTEM_CLOCK } = options;
+  const {
+    receive,
+    recordsAPoll,
+    maxPolls,
+    hasRoom,
+    take,
+    onError,
+    pauseMs,
+    waitMs = 0,
+    clock = SYSTEM_CLOCK,
+  } = options;
   const allReturned = Promise.withResolvers<void>();
   let wanted = 1;
   let inFlight = 0;
   let failures = 0;
+  let hasty = 0;
   let cancelPause: (() => void) | undefined;
   let stopping = false;
 
@@ -121,14 +149,18 @@ export function createPoller<R>(options: PollerOptions<R>) {
 
   async function pollOnce(): Promise<void> {
     inFlight += 1;
+    const startedAt = clock.now();
     try {
       const records = await receive();
       failures = 0;
+      hasty = records.length === 0 && clock.now() - startedAt < waitMs / 2 ? hasty + 1 : 0;
+      if (hasty > HASTY_POLLS) startPause(1);
       wanted = wantedAfter(records.length);
       take(records);
     } catch (error) {
       wanted = 1;
-      startPause();
+      if (cancelPause === undefined) failures += 1;
+      startPause(failures);
       onError(error);
     } finally {
       inFlight -= 1;
@@ -142,10 +174,9 @@ export function createPoller<R>(options: PollerOptions<R>) {
   }
 
   /** Polls that fail while there is a pause failed for the same reason. */
-  function startPause(): void {
+  function startPause(after: number): void {
     if (stopping || cancelPause !== undefined) return;
-    failures += 1;
-    cancelPause = clock.after(pauseMs(failures), endPause);
+    cancelPause = clock.after(pauseMs(after), endPause);
   }
 
   function endPause(): void {

@@ -309,9 +309,11 @@ function createSizeLimits() {
 }
 
 /** `Message must be shorter than 262144 bytes.`, `Batch requests cannot be longer than 262144 bytes. You have sent …` */
+/** SQS takes no queue whose messages are smaller. */
+const LEAST_LIMIT = 1_024;
 const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;
 
 function limitIn(reason: string): number | undefined {
   const max = SIZE_REFUSAL.exec(reason)?.[1];
-  return max === undefined ? undefined : Number(max);
+  return max === undefined || Number(max) < LEAST_LIMIT ? undefined : Number(max);
 }

@@ -298,22 +298,26 @@ export interface BatchAnswer {
  */
 export function refusalsIn<E>(batch: readonly E[], { Successful = [], Failed = [] }: BatchAnswer): Refusal<E>[] {
   const done = new Set(Successful.map(({ Id }) => Id));
-  const failed = new Map(Failed.map((one) => [one.Id, one]));
+  const failed = new Map(Failed.map((one) => [String(one.Id), one]));
+  // Whoever tells of entries that were not sent may mean any of those that were.
+  const isOdd = batch.filter((_, position) => failed.has(String(position))).length < failed.size;
   const refusals: Refusal<E>[] = [];
   for (const [position, entry] of batch.entries()) {
     const refused = failed.get(String(position));
     if (refused !== undefined) {
       const again = refused.SenderFault !== true;
       refusals.push({ entry, reason: describe(refused), again, outage: again ? 'busy' : undefined });
-    } else if (!done.has(String(position))) {
-      refusals.push({ entry, reason: 'no answer for this entry', again: true, outage: 'busy' });
+    } else if (isOdd || !done.has(String(position))) {
+      const reason = isOdd ? 'an answer that names entries that were not sent' : 'no answer for this entry';
+      refusals.push({ entry, reason, again: true, outage: 'busy' });
     }
   }
   return refusals;
 }
 
-function describe({ Code = 'no code', Message }: Partial<BatchResultErrorEntry>): string {
-  return Message ? `${Code}: ${Message}` : Code;
+function describe({ Code, Message }: { readonly Code?: unknown; readonly Message?: unknown }): string {
+  const code = typeof Code === 'string' ? Code : 'no code';
+  return typeof Message === 'string' && Message !== '' ? `${code}: ${Message}` : code;
 }
 
 /** Every entry of a batch request that failed as a whole. */

@@ -4,6 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import {
   ChangeMessageVisibilityBatchCommand,
   DeleteMessageBatchCommand,
+  type MessageAttributeValue,
   ReceiveMessageCommand,
   SendMessageBatchCommand,
   type SendMessageBatchCommandInput,
@@ -14,7 +15,7 @@ import {
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { HttpRequest, SourceData } from '@smithy/types';
 import type { Agent, Dispatcher } from 'undici';
-import { isObject } from '../core/json.ts';
+import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import type { SqsCaller } from './sendBatches.ts';
 
 /**
@@ -40,23 +41,27 @@ export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}
   /** How far SQS's clock is ahead of this machine's, in milliseconds. */
   let clockOffset = 0;
 
-  const call = async (operation: string, input: object, signal: AbortSignal | undefined): Promise<object> => {
-    if (signal?.aborted) throw named('AbortError', 'Request aborted');
+  const targetOf = (): Promise<HttpRequest> => {
     template ??= requestOf(client).catch((error) => {
       // Such as a region that is set later: it is asked for again.
       template = undefined;
       throw error;
     });
-    const [agent, { headers, ...target }] = await Promise.all([loading, template]);
+    return template;
+  };
+  const call = async (operation: string, input: object, signal: AbortSignal | undefined): Promise<object> => {
+    if (signal?.aborted) throw named('AbortError', 'Request aborted');
     const body = JSON.stringify(input);
     const offset = clockOffset;
-    const startedAt = Date.now();
-    const request = await signer.sign(
-      { ...target, headers: headersOf(headers, operation, body), body },
-      { signingDate: new Date(startedAt + offset) },
-    );
+    let startedAt = Date.now();
+    const sign = async (): Promise<Signed> => {
+      const [agent, { headers, ...target }] = await Promise.all([loading, targetOf()]);
+      startedAt = Date.now();
+      const request = { ...target, headers: headersOf(headers, operation, body), body };
+      return { agent, request: await signer.sign(request, { signingDate: new Date(startedAt + offset) }) };
+    };
     const waitMs = 'WaitTimeSeconds' in input ? 1000 * Number(input.WaitTimeSeconds ?? 0) : 0;
-    const answer = await exchange(agent, request, body, patience.answerMs + waitMs, signal);
+    const answer = await exchange(sign(), body, patience.answerMs + waitMs, signal);
     clockOffset = clockOffsetBy(answer.headers, startedAt) ?? clockOffset;
     return readAnswer(answer, Math.abs(clockOffset - offset) >= SKEW_MS);
   };
@@ -70,7 +75,7 @@ export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}
   return { send: send as SqsCaller['send'] };
 }
 
-/** Connections that are kept, as many as there are calls in flight. Only its agent: all of undici takes 80 ms to load. */
+/** Connections are kept. Only its agent: all of undici takes 80 ms to load. */
 async function createAgent(connectMs: number): Promise<Agent> {
   const { default: UndiciAgent } = await import('undici/lib/dispatcher/agent.js');
   // The time of an answer is the call's.
@@ -87,8 +92,12 @@ const OPERATIONS = new Map<unknown, string>([
 
 /** Attributes of hosts are texts. Bytes, which JSON has none of, are left to the SDK. */
 function hasBytes({ Entries = [] }: Partial<SendMessageBatchCommandInput>): boolean {
-  for (const { MessageAttributes } of Entries) {
-    for (const name in MessageAttributes) if (MessageAttributes[name]?.BinaryValue !== undefined) return true;
+  for (const { MessageAttributes, MessageSystemAttributes } of Entries) {
+    const attributes: Readonly<Record<string, MessageAttributeValue>> = {
+      ...MessageAttributes,
+      ...MessageSystemAttributes,
+    };
+    for (const name in attributes) if (attributes[name]?.BinaryValue !== undefined) return true;
   }
   return false;
 }
@@ -190,19 +199,31 @@ interface HttpAnswer {
   readonly text: string;
 }
 
-/** Sends one request. @throws Error that says by its name or code what happened: time is up, aborted, no connection */
-async function exchange(
-  agent: Agent,
-  { protocol, hostname, port, path, headers }: HttpRequest,
+/** A request, and what sends it. */
+interface Signed {
+  readonly agent: Agent;
+  readonly request: HttpRequest;
+}
+
+/** More than ten messages of 1 MiB, and what JSON escapes in them. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Sends one request, once it is signed.
+ *
+ * @throws Error that says by its name or code what happened: time is up, aborted, no connection
+ */
+function exchange(
+  signed: Promise<Signed>,
   body: string,
   answerMs: number,
   signal: AbortSignal | undefined,
 ): Promise<HttpAnswer> {
-  // While it was signed.
-  if (signal?.aborted) throw named('AbortError', 'Request aborted');
   const { promise, resolve, reject } = Promise.withResolvers<HttpAnswer>();
   const chunks: Buffer[] = [];
+  let bytes = 0;
   let head: Omit<HttpAnswer, 'text'> = { status: 0, headers: {} };
+  let waitsFor = 'was not signed: no credentials, or no endpoint,';
   let controller: Dispatcher.DispatchController | undefined;
   let isOver = false;
   const over = (): void => {
@@ -216,35 +237,49 @@ async function exchange(
     controller?.abort(error);
   };
   const onAbort = (): void => giveUp(named('AbortError', 'Request aborted'));
-  const timer = setTimeout(() => {
-    const what = controller === undefined ? 'did not establish a connection' : 'got no whole answer';
-    giveUp(named('TimeoutError', `SQS: the request ${what} within ${answerMs} ms`));
-  }, answerMs);
+  const onTimeout = (): void => giveUp(named('TimeoutError', `SQS: the request ${waitsFor} within ${answerMs} ms`));
+  const timer = setTimeout(onTimeout, answerMs);
   signal?.addEventListener('abort', onAbort);
-  const origin = `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}`;
-  agent.dispatch(
-    { origin, path, method: 'POST', headers, body },
-    {
-      onRequestStart(own) {
-        controller = own;
-        // Given up while it waited for a connection.
-        if (isOver) own.abort(named('AbortError', 'Request aborted'));
-      },
-      onResponseStart(_, status, received) {
-        head = { status, headers: received };
-      },
-      onResponseData: (_, chunk) => void chunks.push(chunk),
-      onResponseEnd() {
-        over();
-        resolve({ ...head, text: Buffer.concat(chunks).toString() });
-      },
-      onResponseError(_, error) {
-        over();
-        reject(error);
-      },
+  const handler: Dispatcher.DispatchHandler = {
+    onRequestStart(own) {
+      controller = own;
+      waitsFor = 'got no whole answer';
+      // Given up while it waited for a connection.
+      if (isOver) own.abort(named('AbortError', 'Request aborted'));
     },
-  );
+    onResponseStart(_, status, received) {
+      head = { status, headers: received };
+    },
+    onResponseData(_, chunk) {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes > MAX_ANSWER_BYTES)
+        giveUp(notHttp(`expected an answer of SQS, got more than ${MAX_ANSWER_BYTES} bytes`));
+    },
+    onResponseEnd() {
+      over();
+      resolve({ ...head, text: Buffer.concat(chunks).toString() });
+    },
+    onResponseError(_, error) {
+      over();
+      // What is no HTTP has no code.
+      reject('code' in error && error.code !== undefined ? error : notHttp(error.message, error));
+    },
+  };
+  const dispatch = ({ agent, request }: Signed): void => {
+    if (isOver) return;
+    const { protocol, hostname, port, path, headers } = request;
+    const origin = `${protocol}//${hostname}${port === undefined ? '' : `:${port}`}`;
+    waitsFor = 'did not establish a connection';
+    agent.dispatch({ origin, path, method: 'POST', headers, body }, handler);
+  };
+  signed.then(dispatch).catch(giveUp);
   return promise;
+}
+
+/** An error with the code by which a failed connection is told from a wrong request. */
+function notHttp(message: string, cause?: Error): Error {
+  return Object.assign(new Error(message, { cause }), { code: 'EPROTO' });
 }
 
 /** An error of a name by which the SDK tells it. */
@@ -255,12 +290,14 @@ function named(name: string, message: string): Error {
 /** A clock that is so far off is why a signature was refused; five minutes are what AWS takes. */
 const SKEW_MS = 240_000;
 const LONGEST_CALL_MS = 900_000;
+/** A century, as of a machine that begins its time with 1970. What is further off is no clock. */
+const FARTHEST_MS = 100 * 365 * 86_400_000;
 
 /** As the SDK does it: an answer of a cache, or one that took long, says nothing of the clock. */
 function clockOffsetBy({ date, age }: IncomingHttpHeaders, startedAt: number): number | undefined {
   const now = Date.now();
   const offset = Date.parse(date ?? '') - now;
-  return age !== undefined || Number.isNaN(offset) || now - startedAt > LONGEST_CALL_MS ? undefined : offset;
+  return age === undefined && Math.abs(offset) < FARTHEST_MS && now - startedAt <= LONGEST_CALL_MS ? offset : undefined;
 }
 
 /**
@@ -279,37 +316,39 @@ function readAnswer({ status, headers, text }: HttpAnswer, clockSkewCorrected: b
   const document = parse(text);
   const isError = status < 200 || status >= 300;
   if (document !== undefined && !isError && isWhole(document)) return Object.assign(document, { $metadata });
-  const name = isError && document !== undefined ? nameOf(document, headers) : undefined;
-  if (document === undefined || name === undefined) {
+  const name = isError ? nameOf(document, headers) : undefined;
+  if (name === undefined) {
     const message = `expected an answer of SQS, got status ${status} with ${text.length} characters of ${headers['content-type'] ?? 'no type'}; check the SQS endpoint`;
     throw new SQSServiceException({ name: 'UnreadableAnswer', $fault: 'server', $metadata, message });
   }
-  const message = String(document.message ?? document.Message ?? 'UnknownError');
+  const message = [document?.message, document?.Message].find((one) => typeof one === 'string') ?? 'UnknownError';
   throw new SQSServiceException({ name, $fault: status < 500 ? 'client' : 'server', $metadata, message });
 }
 
 function parse(text: string): Record<string, unknown> | undefined {
-  try {
-    const document: unknown = JSON.parse(text);
-    return isObject(document) && !Array.isArray(document) ? document : undefined;
-  } catch {
-    return undefined;
-  }
+  const document = parseIfJson(text);
+  return isObject(document) ? document : undefined;
 }
 
-/** Whether its lists are lists of objects, as callers read them. */
+/** Whether it tells of no error, and its lists are lists, those of what was done of objects. Null is none, as to the SDK. */
 function isWhole(document: Record<string, unknown>): boolean {
-  return ['Successful', 'Failed', 'Messages'].every((name) => {
-    const list = document[name];
-    return list === undefined || (Array.isArray(list) && list.every(isObject));
-  });
+  for (const name of ['Successful', 'Failed', 'Messages']) if (document[name] === null) delete document[name];
+  const { Messages = [], Successful = [], Failed = [], __type: type, message } = document;
+  if (type !== undefined || message !== undefined || !Array.isArray(Messages)) return false;
+  return [Successful, Failed].every((list) => Array.isArray(list) && list.every(isObject));
 }
 
-/** SQS names an error by its shape, and in a header as its older protocol did; the SDK prefers that, where it has no dot. */
-function nameOf({ __type: type }: Record<string, unknown>, headers: IncomingHttpHeaders): string | undefined {
-  const [code = ''] = String(headers['x-amzn-query-error'] ?? '').split(';');
-  if (code !== '' && !code.includes('.')) return code;
-  return typeof type === 'string' ? type.slice(type.indexOf('#') + 1) : undefined;
+/**
+ * An error is named by its shape, in a header or in the body, and by its older name in another header: the SDK prefers
+ * that, where it has no dot.
+ */
+function nameOf({ code, __type: type }: JsonObject = {}, headers: IncomingHttpHeaders): string | undefined {
+  const [older = ''] = String(headers['x-amzn-query-error'] ?? '').split(';');
+  if (older !== '' && !older.includes('.')) return older;
+  const name = [headers['x-amzn-errortype'], code, type].find((one) => typeof one === 'string');
+  const [beforeColon = ''] = name?.split(/[,:]/) ?? [];
+  const shape = beforeColon.split('#');
+  return (shape[1] ?? shape[0]) || undefined;
 }
 
 /** How long a client waits: no request goes without a time of its own, whatever becomes of the network. */

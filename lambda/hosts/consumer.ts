@@ -159,6 +159,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   const poller = createPollers({
     settings,
     sqs,
+    onProblem,
     onError(error) {
       onProblem(error);
       modelQueues.look();
@@ -377,6 +378,8 @@ interface PollersOptions {
   readonly take: (records: readonly MessageRecord[]) => void;
   /** Told of a receive that failed; it is made again after a pause. */
   readonly onError: (error: Error) => void;
+  /** Told of messages that are none. */
+  readonly onProblem: (error: Error) => void;
 }
 
 /** Receives from all request queues. */
@@ -394,14 +397,14 @@ interface Pollers {
   abort(): void;
 }
 
-function createPollers({ settings, sqs, hasRoom, take, onError }: PollersOptions): Pollers {
+function createPollers({ settings, sqs, hasRoom, take, onError, onProblem }: PollersOptions): Pollers {
   const { queueUrls, batchSize, maxPolls } = settings;
   const recordsAPoll = Math.min(MAX_BATCH_ENTRIES, batchSize);
   const givenUp = new AbortController();
   const comingOf = queueUrls.map(() => 0);
   let bytesAPoll = 0;
   const pollers = queueUrls.map((queueUrl, index) => {
-    const receive = createReceiver({ ...settings, queueUrl, sqs, max: recordsAPoll });
+    const receive = createReceiver({ ...settings, queueUrl, sqs, max: recordsAPoll, onProblem });
     return createPoller<MessageRecord>({
       async receive() {
         (comingOf[index] as number) += recordsAPoll;
@@ -423,6 +426,7 @@ function createPollers({ settings, sqs, hasRoom, take, onError }: PollersOptions
       },
       onError: (cause) => onError(failedReceive(queueUrl, cause, givenUp.signal.aborted)),
       pauseMs: backoffMs,
+      waitMs: 1000 * settings.waitSeconds,
     });
   });
   return {

@@ -210,7 +210,7 @@ function receivesAt(records: readonly MessageRecord[], index: number): number {
 
 export function receivesOf({ attributes }: MessageRecord): number {
   const receives = Number(attributes.ApproximateReceiveCount);
-  return receives >= 1 ? receives : 1;
+  return receives >= 1 ? Math.floor(receives) : 1;
 }
 
 function inAlternatingOrder(receives: number, indexes: readonly number[], records: readonly MessageRecord[]): number[] {

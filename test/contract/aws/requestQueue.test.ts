@@ -2,12 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 import {
   backoffSeconds,
   createAcknowledger,
+  createReceiver,
   createRetryDelay,
   outageSeconds,
   perQueue,
 } from '../../../lambda/aws/requestQueue.ts';
-import type { Patience } from '../../../lambda/aws/sqsWire.ts';
+import { createSqsCaller, HOST_PATIENCE, type Patience } from '../../../lambda/aws/sqsWire.ts';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
+import { receivesOf } from '../../../lambda/hosts/records.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import {
   answersJson,
@@ -227,5 +229,40 @@ describe('records of several queues', () => {
           'or remove its event source mapping',
       ),
     ]);
+  });
+});
+
+describe('a received message that lacks what SQS always sends', () => {
+  const good = (n: number, more: object = {}) => ({ MessageId: `m${n}`, ReceiptHandle: `h${n}`, Body: 'b', ...more });
+  const receiving = async (Messages: readonly unknown[]) => {
+    const front = await server.front(answersJson(200, { Messages }));
+    const { problems, options } = acting(server.queue(), front);
+    const credentials = { accessKeyId: 'any', secretAccessKey: 'any' };
+    const sqs = createSqsCaller(HOST_PATIENCE, { endpoint: front.endpoint, region: 'us-east-1', credentials });
+    return { problems, receive: createReceiver({ ...options, sqs, waitSeconds: 0, visibilitySeconds: 30 }) };
+  };
+
+  it('is left alone, and told of: its neighbours are received', async () => {
+    const { problems, receive } = await receiving([
+      good(0),
+      { ...good(1), Body: 5 },
+      null,
+      { ...good(2), ReceiptHandle: undefined },
+      { ...good(3), MessageId: null },
+      good(4, { Attributes: null, MessageAttributes: null }),
+      good(5, { Attributes: { ApproximateReceiveCount: '2.5' }, MessageAttributes: { a: null } }),
+    ]);
+    const records = await receive(NEVER);
+
+    expect(records.map(({ messageId }) => messageId)).toEqual(['m0', 'm4', 'm5']);
+    expect(records.map(receivesOf)).toEqual([1, 1, 2]);
+    expect(problems.map(({ message }) => message)).toEqual([expect.stringContaining('got 4 of 7 without one of them')]);
+  });
+
+  it('is a failed receive where there is no other', async () => {
+    const { problems, receive } = await receiving([null, {}]);
+
+    await expect(receive(NEVER)).rejects.toThrow('got 2 of 2 without one of them');
+    expect(problems).toEqual([]);
   });
 });

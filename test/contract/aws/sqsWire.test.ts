@@ -1,5 +1,6 @@
 import { createHash, createHmac } from 'node:crypto';
 import dns from 'node:dns';
+import { getEventListeners } from 'node:events';
 import {
   type BatchResultErrorEntry,
   ChangeMessageVisibilityBatchCommand,
@@ -185,9 +186,10 @@ describe('a request', () => {
   });
 
   it('names the invocation that it is of, by which Lambda stops loops', async () => {
-    const front = await frontOf(ANSWERED, ANSWERED, ANSWERED);
+    const front = await frontOf(...Array<Step>(6).fill(ANSWERED));
     const wire = wireTo(front);
     cleanups.push(() => {
+      Reflect.deleteProperty(globalThis, 'awslambda');
       delete process.env.AWS_LAMBDA_FUNCTION_NAME;
       delete process.env._X_AMZN_TRACE_ID;
     });
@@ -198,7 +200,16 @@ describe('a request', () => {
       await wire.send(SEND);
     }
 
-    expect(front.requests.map(({ headers }) => headers['x-amzn-trace-id'])).toEqual([undefined, 'Root=1', 'Root=2']);
+    const another = wireTo(front);
+    await another.send(SEND);
+    Object.assign(globalThis, { awslambda: { InvokeStore: { getXRayTraceId: () => 'Root=3' } } });
+    await another.send(SEND);
+    Reflect.deleteProperty(globalThis, 'awslambda');
+    delete process.env._X_AMZN_TRACE_ID;
+    await another.send(SEND);
+
+    const traces = front.requests.map(({ headers }) => headers['x-amzn-trace-id']);
+    expect(traces).toEqual([undefined, 'Root=1', 'Root=2', 'Root=2', 'Root=3', undefined]);
   });
 
   it.each<[string, SQSClientConfig]>([
@@ -294,6 +305,10 @@ function refuses(status: number, type: string, query?: string): Step {
   };
 }
 
+function refusesBy(headers: Readonly<Record<string, string>>, body: string): Step {
+  return ({ response }) => void response.writeHead(400, { 'x-amzn-requestid': 'request-1', ...headers }).end(body);
+}
+
 describe('an error of SQS', () => {
   it.each<[string, Step]>([
     ['a missing queue', refuses(400, 'QueueDoesNotExist', 'AWS.SimpleQueueService.NonExistentQueue;Sender')],
@@ -308,6 +323,11 @@ describe('an error of SQS', () => {
     ['a code that nobody knows', refuses(400, 'Surprise')],
     ['an outage', refuses(503, 'ServiceUnavailable', 'ServiceUnavailable;Receiver')],
     ['a fault of its own', refuses(500, 'InternalFailure')],
+    ['a name with an address', refuses(400, 'Throttling:http://internal.amazon.com/coral/')],
+    ['a name of two parts', refuses(400, 'ThrottlingException#more')],
+    ['a name in a header alone', refusesBy({ 'x-amzn-errortype': 'ThrottlingException:http://x' }, '')],
+    ['an older name in a header alone', refusesBy({ 'x-amzn-query-error': 'AccessDenied;Sender' }, '')],
+    ['a code', refusesBy({}, JSON.stringify({ code: 'ThrottlingException', Message: 'Slow down' }))],
   ])('has the name, message, fault and request ID that the SDK gives it: %s', async (_, step) => {
     const front = await frontOf(step, step);
     const [ours, theirs] = [await errorOf(wireTo(front).send(SEND)), await errorOf(sdkTo(front).send(SEND))];
@@ -362,7 +382,18 @@ const BAD_ANSWERS: Readonly<Record<string, Step>> = {
   'is an unknown error': refuses(400, 'Surprise'),
   'is an error page': ({ response }) => void response.writeHead(403, { 'content-type': 'text/html' }).end('<html>'),
   'is unavailable': refuses(503, 'ServiceUnavailable'),
-  'is a redirect': ({ response }) => void response.writeHead(302, { location: 'https://localhost:1/' }).end(),
+  'is a redirect': ({ response }) =>
+    void response.writeHead(302, { location: 'https://localhost:1/' }).end('{"Successful":[{"Id":"0"}]}'),
+  'tells of an error as if it were none': answersJson(200, {
+    __type: 'com.amazonaws.sqs#QueueDoesNotExist',
+    Successful: [{ Id: '0' }],
+  }),
+  'is not HTTP': ({ response }) => void response.socket?.end('SSH-2.0-OpenSSH_9.2\r\n'),
+  'has a code that is no text': answersJson(200, { Failed: [{ Id: '0', Code: { toString: 1 } }] }),
+  'names what failed by a number': answersJson(200, { Successful: [{ Id: '0' }], Failed: [{ Id: 0, Code: 'Odd' }] }),
+  'names what failed by nothing': answersJson(200, { Successful: [{ Id: '0' }], Failed: [{ Code: 'Odd' }] }),
+  'has an error whose message is no text': ({ response }) =>
+    void response.writeHead(500).end('{"__type":"InternalFailure","message":{"toString":1}}'),
   'never comes': neverAnswers,
   'never ends': stallsAfter('{"Successful":['),
   'is a connection that is closed': hangsUp,
@@ -423,7 +454,91 @@ describe('an entry of several that an answer', () => {
   });
 });
 
+describe('an answer', () => {
+  it('may have null for a list that it has not, as that of the SDK', async () => {
+    const front = await frontOf(
+      answersJson(200, { Successful: [{ Id: '0' }], Failed: null }),
+      answersJson(200, { Messages: null }),
+    );
+    const wire = wireTo(front);
+
+    expect((await wire.send(SEND)).Failed).toBeUndefined();
+    expect((await wire.send(RECEIVE)).Messages).toBeUndefined();
+  });
+
+  it('that does not end is left when it is larger than any', async () => {
+    const closed = Promise.withResolvers<void>();
+    const front = await frontOf(({ response }) => {
+      response.once('close', closed.resolve);
+      const more = (): void => void (response.destroyed || response.write(Buffer.alloc(2 ** 20, ' '), () => more()));
+      more();
+    });
+    const error = await errorOf(wireTo(front, {}, { ...HOST_PATIENCE, answerMs: 60_000 }).send(RECEIVE));
+    await closed.promise;
+
+    expect(error.message).toMatch(/got more than \d+ bytes/);
+    expect(outageKind(error)).toBe('busy');
+  });
+
+  it('of a cache, or of no time that there is, says nothing of the clock', async () => {
+    const dated =
+      (headers: Readonly<Record<string, string>>) =>
+      ({ response }: Exchange) =>
+        void response.writeHead(200, headers).end('{}');
+    const front = await frontOf(
+      dated({ date: new Date(Date.now() + 3_600_000).toUTCString(), age: '3600' }),
+      dated({ date: 'Sat, 13 Sep 275760 00:00:00 GMT' }),
+      ANSWERED,
+    );
+    const wire = wireTo(front);
+    for (let call = 0; call < 3; call++) await wire.send(SEND);
+
+    const year = new Date().toISOString().slice(0, 4);
+    for (const { headers } of front.requests) expect(headers['x-amz-date']).toMatch(new RegExp(`^${year}`));
+    expect(new Set(front.requests.map(({ headers }) => String(headers['x-amz-date']).slice(0, 11))).size).toBe(1);
+  });
+
+  it('leaves nothing behind: no listener, no timer', async () => {
+    const front = await frontOf(...Array<Step>(50).fill(ANSWERED));
+    const wire = wireTo(front);
+    const { signal } = new AbortController();
+    const timers = () => process.getActiveResourcesInfo().filter((what) => what === 'Timeout').length;
+    const before = timers();
+    for (let call = 0; call < 50; call++) await wire.send(SEND, { abortSignal: signal });
+
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+    expect(timers() - before).toBeLessThan(25);
+  });
+});
+
 describe('the time of a call', () => {
+  it('counts from the first: credentials that never come are given up, and so is their call', async () => {
+    const front = await frontOf();
+    const wire = wireTo(front, { credentials: () => new Promise(() => {}) }, IMPATIENT);
+    const aborting = new AbortController();
+    const aborted = errorOf(wire.send(SEND, { abortSignal: aborting.signal }));
+    const late = errorOf(wire.send(SEND));
+    aborting.abort();
+
+    expect((await aborted).name).toBe('AbortError');
+    expect(await late).toMatchObject({ name: 'TimeoutError', message: expect.stringContaining('no credentials') });
+    expect(outageKind(await late)).toBe('busy');
+    expect(front.requests).toHaveLength(0);
+  });
+
+  it('of a receive lasts as long as it waits, and the request ends with it', async () => {
+    const closed = Promise.withResolvers<void>();
+    const front = await frontOf(
+      ({ response }) => void setTimeout(() => response.end('{}'), 700),
+      ({ response }) => void response.once('close', closed.resolve),
+    );
+    const wire = wireTo(front, {}, IMPATIENT);
+
+    await wire.send(new ReceiveMessageCommand({ QueueUrl, WaitTimeSeconds: 20 }));
+    expect((await errorOf(wire.send(SEND))).name).toBe('TimeoutError');
+    await closed.promise;
+  });
+
   it('is as much longer for a receive as it waits for messages', async () => {
     const front = await frontOf(neverAnswers, neverAnswers);
     const wire = wireTo(front, {}, IMPATIENT);

@@ -9,7 +9,13 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-function polling({ hasRoom = () => true }: { hasRoom?: (expected: number) => boolean } = {}) {
+function polling({
+  hasRoom = () => true,
+  waitMs = 0,
+}: {
+  hasRoom?: (expected: number) => boolean;
+  waitMs?: number;
+} = {}) {
   const inFlight: PromiseWithResolvers<string[]>[] = [];
   const errors: unknown[] = [];
   const poller = createPoller({
@@ -24,6 +30,7 @@ function polling({ hasRoom = () => true }: { hasRoom?: (expected: number) => boo
     onError: (error) => errors.push(error),
     maxPolls: 8,
     pauseMs: (failures) => 1000 * failures,
+    waitMs,
   });
   async function settle(answer: (poll: PromiseWithResolvers<string[]>) => void): Promise<void> {
     for (const poll of inFlight.splice(0)) answer(poll);
@@ -93,6 +100,22 @@ describe('createPoller', () => {
     await jest.advanceTimersByTimeAsync(1);
 
     expect(inFlight).toHaveLength(1);
+  });
+
+  it('pauses where many polls in a row come back empty at once, though they were to wait', async () => {
+    const { poller, inFlight, answer } = polling({ waitMs: 20_000 });
+
+    poller.poll();
+    for (let round = 0; round < 5; round += 1) await answer(0);
+    await jest.advanceTimersByTimeAsync(15_000);
+    for (let round = 0; round < 11; round += 1) await answer(0);
+    expect(inFlight).toHaveLength(1);
+    await answer(0);
+    expect(inFlight).toHaveLength(0);
+    await jest.advanceTimersByTimeAsync(1_000);
+    expect(inFlight).toHaveLength(1);
+    await answer(2);
+    expect(inFlight).toHaveLength(2);
   });
 
   it('stops when the polls in flight have returned, be it with an error', async () => {
