@@ -159,7 +159,6 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   const poller = createPollers({
     settings,
     sqs,
-    onProblem,
     onError(error) {
       onProblem(error);
       modelQueues.look();
@@ -376,10 +375,8 @@ interface PollersOptions {
    */
   readonly hasRoom: (records: number, bytes: number, ofQueue: number) => boolean;
   readonly take: (records: readonly MessageRecord[]) => void;
-  /** Told of a receive that failed; it is made again after a pause. */
+  /** Told of a receive that failed and is made again after a pause, and of messages that are none. */
   readonly onError: (error: Error) => void;
-  /** Told of messages that are none. */
-  readonly onProblem: (error: Error) => void;
 }
 
 /** Receives from all request queues. */
@@ -397,14 +394,14 @@ interface Pollers {
   abort(): void;
 }
 
-function createPollers({ settings, sqs, hasRoom, take, onError, onProblem }: PollersOptions): Pollers {
+function createPollers({ settings, sqs, hasRoom, take, onError }: PollersOptions): Pollers {
   const { queueUrls, batchSize, maxPolls } = settings;
   const recordsAPoll = Math.min(MAX_BATCH_ENTRIES, batchSize);
   const givenUp = new AbortController();
   const comingOf = queueUrls.map(() => 0);
   let bytesAPoll = 0;
   const pollers = queueUrls.map((queueUrl, index) => {
-    const receive = createReceiver({ ...settings, queueUrl, sqs, max: recordsAPoll, onProblem });
+    const receive = createReceiver({ ...settings, queueUrl, sqs, max: recordsAPoll, onProblem: onError });
     return createPoller<MessageRecord>({
       async receive() {
         (comingOf[index] as number) += recordsAPoll;
