@@ -455,6 +455,12 @@ describe('an entry of several that an answer', () => {
 });
 
 describe('an answer', () => {
+  it('that has something else for a list is none', async () => {
+    const front = await frontOf(answersJson(200, { Messages: 'none' }));
+
+    expect((await errorOf(wireTo(front).send(RECEIVE))).name).toBe('UnreadableAnswer');
+  });
+
   it('may have null for a list that it has not, as that of the SDK', async () => {
     const front = await frontOf(
       answersJson(200, { Successful: [{ Id: '0' }], Failed: null }),

@@ -77,7 +77,10 @@ export async function runJob({ rows, name, variables, models, s3, say }: JobOpti
   const Key = `${JOB_PREFIXES.input}${name}.jsonl`;
   const lines = Array.from({ length: rows }, (_, row) => JSON.stringify({ id: String(row), ...echo(row) }));
   await s3.send(new PutObjectCommand({ Bucket: JOB_BUCKET, Key, Body: `${lines.join('\n')}\n` }));
-  await invoke('jobControl', await fileEvent(s3, JOB_BUCKET, Key));
+  const event = await fileEvent(s3, JOB_BUCKET, Key);
+  const tell = () => invoke('jobControl', event);
+  // As Lambda does it with an event that failed: two more times.
+  await tell().catch(tell).catch(tell);
   const how = await ended.promise;
   if (how.status !== 'SUCCEEDED') say(`job ${name}: ${JSON.stringify(how)}`);
 

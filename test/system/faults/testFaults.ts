@@ -24,11 +24,13 @@ import { type Fleet, startFunctions, startWorkers, type Variables } from './flee
 import { JOB_BUCKET, runJob } from './jobs.ts';
 import { culprit, message, putModels, type Sent } from './messages.ts';
 
-const USAGE = `usage: npm run test:faults -- [--seed N] [--minutes M] [--messages K] [--json]
+const USAGE = `usage: npm run test:faults -- [--seed N] [--minutes M] [--messages K] [--backlog B] [--json]
 
   --seed      of messages, faults and what is ended when; a whole number. Default 1
   --minutes   that producers go on sending. Default 2
   --messages  that are sent at most. Default as many as the hosts take
+  --backlog   that wait or are held at each host, at most. More are more messages in the same time, and fewer hosts that
+              are replaced while their polls wait. Default 600
   --json      the account as JSON`;
 
 /** More than any delay of a first retry, and unlike all of them. */
@@ -37,8 +39,6 @@ const SECOND_MS = 2;
 const HOUR_MS = 3_600 * SECOND_MS;
 const MAX_RECEIVES = 5;
 const ROUND_SECONDS = 40;
-/** Messages that wait or are held at one host: producers do not send more. */
-const BACKLOG = 6_000;
 /** In which nothing is settled any more: much longer than what was lost with its host stays hidden. */
 const SETTLING_MS = 120_000;
 const MAX_AT_ONCE = 1_000;
@@ -130,11 +130,18 @@ interface Deployed {
   readonly variant: Variant;
   readonly fleet: Fleet;
   readonly sent: Map<string, Sent>;
+  /** Messages that wait or are held: producers do not send more. */
+  readonly backlog: number;
   /** While it is so, no producer sends. */
   isLull: boolean;
 }
 
-async function deploy(host: HostName, variant: Variant, round: number, world: World): Promise<Deployed> {
+async function deploy(
+  host: HostName,
+  variant: Variant,
+  round: number,
+  world: World,
+): Promise<Omit<Deployed, 'backlog'>> {
   const { sqs, endpoints, credentials, models } = world;
   const suffix = `${host}-${round}${variant.isFifo ? '.fifo' : ''}`;
   const [requests, results, dead] = [`requests-${suffix}`, `results-${suffix}`, `dead-${suffix}`] as const;
@@ -181,7 +188,7 @@ async function send(to: Deployed, one: Sent, { sqs, s3 }: World): Promise<void> 
 /** Sends until it is told to stop, or has sent so many. */
 async function produce(to: Deployed, max: number, world: World, signal: AbortSignal): Promise<void> {
   for (let n = 0; n < max && !signal.aborted; ) {
-    const room = to.isLull ? 0 : BACKLOG - world.sqs.left(to.requests);
+    const room = to.isLull ? 0 : to.backlog - world.sqs.left(to.requests);
     const end = n + Math.min(room, max - n, MAX_AT_ONCE);
     for (; n < end; n++) await send(to, message(n, world.faults.random), world);
     await sleep(20);
@@ -243,13 +250,20 @@ interface Round {
   readonly outages: readonly string[];
 }
 
-async function playRound(round: number, seconds: number, max: number, world: World, say: Say): Promise<Round> {
+interface Limits {
+  readonly seconds: number;
+  /** Messages to each host. */
+  readonly max: number;
+  readonly backlog: number;
+}
+
+async function playRound(round: number, { seconds, max, backlog }: Limits, world: World, say: Say): Promise<Round> {
   const { sqs, faults, stores, seed } = world;
   for (const written of Object.values(stores)) written.clear();
   const all = await Promise.all(
-    HOSTS.map((host, index) => {
+    HOSTS.map(async (host, index) => {
       const variant = VARIANTS[(seed + round + 3 * index) % VARIANTS.length] as Variant;
-      return deploy(host, variant, round, world);
+      return { ...(await deploy(host, variant, round, world)), backlog };
     }),
   );
   const over = new AbortController();
@@ -316,7 +330,13 @@ const main: Main = async (args) => {
     return 0;
   }
   const text = { type: 'string' } as const;
-  const values = parseOptions(args, { seed: text, minutes: text, messages: text, json: { type: 'boolean' } });
+  const values = parseOptions(args, {
+    seed: text,
+    minutes: text,
+    messages: text,
+    backlog: text,
+    json: { type: 'boolean' },
+  });
   const seed = wholeNumber('--seed', values.seed ?? '1', 0, MAX_SEED);
   const minutes = Number(values.minutes ?? 2);
   if (!(minutes > 0 && minutes <= MAX_MINUTES))
@@ -324,13 +344,16 @@ const main: Main = async (args) => {
   const messages =
     values.messages === undefined ? Number.POSITIVE_INFINITY : wholeNumber('--messages', values.messages, 1, 1e9);
 
+  const backlog = wholeNumber('--backlog', values.backlog ?? '600', 1, 1e6);
+
   const say: Say = (line) => console.error(line);
   const startedAt = performance.now();
   const rounds = Math.max(1, Math.round((60 * minutes) / ROUND_SECONDS));
   const world = await startWorld(seed);
   const played: Round[] = [];
   for (let round = 0; round < rounds; round++) {
-    played.push(await playRound(round, (60 * minutes) / rounds, messages / rounds / HOSTS.length, world, say));
+    const limits = { seconds: (60 * minutes) / rounds, max: messages / rounds / HOSTS.length, backlog };
+    played.push(await playRound(round, limits, world, say));
     const { sent, answered } = sumOf(played.flatMap(({ accounts }) => accounts.map(({ account }) => account)));
     say(`round ${round + 1} of ${rounds}: ${sent} sent, ${answered} answered`);
   }
