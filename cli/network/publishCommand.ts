@@ -61,6 +61,7 @@ The URI goes to stdout, the summary to stderr.
 Exit code: 0 published, 1 not, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
 `;
 
+const STOPPED = 'stopped; run the same command again to go on\n';
 const ATTEMPTS = 6;
 const FILES_AT_A_TIME = 8;
 
@@ -73,9 +74,17 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const [folder = '', target = ''] = positionals;
   const { bucket, prefix } = targetOf(target);
   if (options.prove) await proveModels(folder, (message) => streams.stderr.write(`${message}\n`));
+  const stopping = new AbortController();
+  const interrupt = (): void => stopping.abort(new Error('interrupted'));
+  const { exitCode, finished } = listenForInterruption('the upload, by removing unfinished parts', interrupt);
   const apart = mkdtempSync(join(tmpdir(), 'batchscore-publish-'));
   process.once('exit', () => rmSync(apart, { recursive: true, force: true }));
-  const files = await readModels(folder, apart);
+  const files = await readModels(folder, apart, stopping.signal);
+  if (stopping.signal.aborted) {
+    finished();
+    streams.stderr.write(STOPPED);
+    return exitCode() ?? 1;
+  }
   const manifest = writeManifest(files);
   const digest = digestOf(manifest);
   const place = prefix === '' ? digest : `${prefix}/${digest}`;
@@ -90,9 +99,6 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     sent += more;
     bar.update(sent);
   };
-  const stopping = new AbortController();
-  const interrupt = (): void => stopping.abort(new Error('interrupted'));
-  const { exitCode, finished } = listenForInterruption('the upload, by removing unfinished parts', interrupt);
   const putFile = createPutFile({ s3, bucket, signal: stopping.signal, onBytes });
   try {
     const uploaded = await putFiles(putFile, place, files, stopping);
@@ -109,7 +115,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     report({ uri: `s3://${bucket}/${place}`, files: files.length, bytes, uploaded }, options.json, streams);
   } catch (error) {
     if (exitCode() === undefined) throw error;
-    streams.stderr.write('stopped; run the same command again to go on\n');
+    streams.stderr.write(STOPPED);
   } finally {
     bar.stop();
     s3.destroy();
@@ -207,12 +213,14 @@ interface SourceFile extends ModelFile {
  * The files of a model repository that is checked as a deployment checks it: those that an image would get.
  *
  * @param apart where large models go, with their weights apart
+ * @param signal aborted, it gives those that it has read
  * @throws Error naming what a host would refuse at start, or for what there is no room
  */
-async function readModels(folder: string, apart: string): Promise<SourceFile[]> {
+async function readModels(folder: string, apart: string, signal: AbortSignal): Promise<SourceFile[]> {
   checkModelsFolder(folder, undefined);
   const files: SourceFile[] = [];
   for (const path of deployedFiles(folder)) {
+    if (signal.aborted) break;
     const there = join(apart, path);
     const isModel = isServed(path);
     if (isModel) mkdirSync(dirname(there), { recursive: true });

@@ -444,7 +444,8 @@ export function shapesAt(model: Inputs, rows: number, sizes: AxisSizes, size: nu
   const axes = symbolicAxes(model);
   const sizeOf = (dim: number | string): number => {
     if (typeof dim === 'number') return dim;
-    return sizes[dim] ?? termsOf(dim, axes)?.reduce<number>((sum, term) => sum + sizeOf(term), 0) ?? size;
+    const given = Object.hasOwn(sizes, dim) ? sizes[dim] : undefined;
+    return given ?? termsOf(dim, axes)?.reduce<number>((sum, term) => sum + sizeOf(term), 0) ?? size;
   };
   return model.inputs.map(({ shape }) => [rows, ...shape.slice(1).map(sizeOf)]);
 }

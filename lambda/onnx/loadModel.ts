@@ -1,4 +1,6 @@
-import { resolve } from 'node:path';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { raceAbort } from '../core/concurrency.ts';
 import { firstDifference, OTHER_SHAPE } from '../core/difference.ts';
 import { messageOf, plural } from '../core/failure.ts';
@@ -27,7 +29,7 @@ import { assignmentOf, type DeviceAssignment, hasDevices, nameOf, type Provider,
 import { openSession, openWithProviders, type Session, withdrawn } from './session.ts';
 import { memoryOf, type RunReply, sessionSettings, type TaskInput } from './sessionOrders.ts';
 import { type Prepared, prepare, recordRuns, rowCountsOf, threeOf, timingProbes } from './warmUp.ts';
-import { isLarge } from './weights.ts';
+import { isLarge, storeApart } from './weights.ts';
 
 /** The deployment's settings for every model, of which a model's config.json comes first, and who is told of it. */
 export interface LoadOptions {
@@ -49,6 +51,8 @@ export interface LoadOptions {
   readonly believesProof?: boolean | undefined;
   /** Where no proof beside the model fits, prove it thoroughly and keep that; on processors alone. @default false */
   readonly keepsProof?: boolean | undefined;
+  /** Confirm a proof before the model is open, however long that takes: there is nobody who could ask again. @default false */
+  readonly confirmsFirst?: boolean | undefined;
   /** Leave a model as it is opened: prepacking it later takes a core, and memory for its weights once more. @default false */
   readonly isShortLived?: boolean | undefined;
   /** The clock by which checks at start end when they have taken as long as they may, in milliseconds. @default performance.now */
@@ -125,11 +129,13 @@ async function openAndPrepare(
   const atHand =
     provable && !ignoreKept && !isThorough && believesProof ? findProof(location, config, options) : undefined;
   // A large model is read for its digest once it is open.
-  const isConfirmedFirst = atHand?.isLarge === false || options.keepsProof === true;
+  const isConfirmedFirst = atHand?.isLarge === false || options.keepsProof === true || options.confirmsFirst === true;
   const proof = isConfirmedFirst && !(await atHand?.confirm()) ? undefined : atHand;
   const threads = proof?.found.threads;
   const sessionOptions = { ...(threads !== undefined && { intraOpNumThreads: threads }), ...config.sessionOptions };
-  const prepacking = proof?.found.prepacking;
+  // In one file its weights are not mapped, and opening it without prepacking gains little.
+  const isApart = externalFilesOf(location.path).length > 0;
+  const prepacking = isApart ? proof?.found.prepacking : undefined;
   const { session, providers, devices } = await openWithProviders(
     {
       path: location.path,
@@ -201,7 +207,8 @@ async function openAndPrepare(
     if (proof === undefined || isConfirmedFirst) return { model: ready, close };
     const isAsProved = proof.confirm();
     const prepack = async (): Promise<void> => {
-      if (prepacking === 'later' && !options.isShortLived && (await isAsProved)) await session.replace(sessionOptions);
+      if (prepacking === 'later' && !options.isShortLived && (await isAsProved))
+        await session.replace(sessionOptions, proof.isUnchanged);
     };
     void prepack().catch((error: unknown) =>
       warn(`${location.path}: its weights are not prepacked: ${messageOf(error)}`),
@@ -239,8 +246,8 @@ const SLOWER = 1.1;
 const SLOWER_MS = 1;
 
 /**
- * How a model is to be opened whose weights are apart: without prepacking where that takes less than half of the time and
- * gives the same answers, and with it later where its runs are faster then.
+ * How a large model is to be opened when its weights are apart, as publishing and images have them: without prepacking where
+ * that takes less than half of the time and gives the same answers, and with it later where its runs are faster then.
  */
 async function prepackingOf(
   { path }: ModelLocation,
@@ -248,10 +255,15 @@ async function prepackingOf(
   { model, loadMs, probes, maxElements, runOf }: Prepacked,
 ): Promise<Proved['prepacking']> {
   const isChosen = PREPACKING in sessionSettings(sessionOptions.extra);
-  if (isChosen || probes.length === 0 || !isLarge(path) || externalFilesOf(path).length === 0) return undefined;
-  const startedAt = performance.now();
-  const session = await openSession({ path, providers: ['cpu'], sessionOptions: unpacked(sessionOptions) });
+  if (isChosen || probes.length === 0 || !isLarge(path)) return undefined;
+  const copies = await mkdtemp(join(tmpdir(), 'batchscore-prove-'));
+  const copy = join(copies, 'model.onnx');
+  let session: Session | undefined;
   try {
+    const apart = externalFilesOf(path).length > 0 ? path : storeApart(path, copy) ? copy : undefined;
+    if (apart === undefined) return undefined;
+    const startedAt = performance.now();
+    session = await openSession({ path: apart, providers: ['cpu'], sessionOptions: unpacked(sessionOptions) });
     if (performance.now() - startedAt - session.metadata.libraryMs > loadMs / 2) return undefined;
     const [packed, other] = [recordRuns(model), recordRuns({ ...model, run: runOf(session) })];
     for (const probe of probes) {
@@ -276,7 +288,8 @@ async function prepackingOf(
     });
     return isSlower ? 'later' : 'never';
   } finally {
-    await session.close();
+    await session?.close();
+    await rm(copies, { recursive: true, force: true });
   }
 }
 

@@ -116,6 +116,9 @@ const WITHIN: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   sparse: { 1: 'tensor', 2: 'tensor' },
 };
 const TENSOR_EXTERNAL_DATA = 13;
+const TENSOR_DATA_LOCATION = 14;
+/** That its data is in another file. */
+export const EXTERNAL = 1;
 const LOCATION = 'location';
 const ENTRY = { key: 1, value: 2 } as const;
 
@@ -170,14 +173,17 @@ function mayNameFile(read: Read, { start, end }: Field): boolean {
 /** Of a tensor that has its data elsewhere, where; of any other nothing. */
 function entriesOf(read: Read, tensor: Field): { readonly [key: string]: string | undefined } {
   const entries: Record<string, string> = {};
-  for (const { number, start, end } of fieldsOfFile(read, tensor.start, tensor.end)) {
+  let location = 0;
+  for (const { number, start, end, value: place = 0 } of fieldsOfFile(read, tensor.start, tensor.end)) {
+    if (number === TENSOR_DATA_LOCATION) location = place;
     if (number !== TENSOR_EXTERNAL_DATA) continue;
     const entry = read(start, end - start);
     const texts = [...fieldsIn(entry)].map((text) => [text.number, entry.toString('utf8', text.start, text.end)]);
     const { [ENTRY.key]: key = '', [ENTRY.value]: value = '' } = Object.fromEntries(texts);
     entries[key] = value;
   }
-  return entries;
+  // Entries may be left of a tensor whose data was moved into the model.
+  return location === EXTERNAL ? entries : {};
 }
 
 export function* fieldsOfFile(read: Read, start: number, end: number): Generator<Field> {

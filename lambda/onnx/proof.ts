@@ -1,7 +1,17 @@
-import { hash } from 'node:crypto';
-import { closeSync, openSync, readFileSync, readSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { hash, randomUUID } from 'node:crypto';
+import {
+  closeSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { cpus } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative, sep } from 'node:path';
 import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
 import type { Model } from '../core/model.ts';
@@ -64,7 +74,7 @@ export type Proved = z.infer<typeof found>;
 
 const FORMAT = 1;
 /** To be raised with every change of what the checks try, compare or conclude: what older ones found is not believed. */
-const CHECKS = 1;
+const CHECKS = 2;
 
 const schema = z.strictObject({
   format: z.literal(FORMAT, { error: `expected ${FORMAT}, as this version of batchscore writes it` }),
@@ -72,7 +82,7 @@ const schema = z.strictObject({
   keys: z.strictObject({
     /** Of the model with all its weights, as `modelDigest` has it. */
     model: sha256,
-    /** Of config.json, of the transform that it names, and of the settings of the session. */
+    /** Of config.json, of the transform that it names with what lies beside it, and of the settings of the session. */
     settings: sha256,
     /** Of samples.jsonl; of nothing where there is none. */
     samples: sha256,
@@ -105,6 +115,8 @@ interface ProofAtHand {
    * found. Where it is not, that is warned of.
    */
   confirm(): Promise<boolean>;
+  /** Whether the files are those that were there when it was found. */
+  isUnchanged(): boolean;
 }
 
 interface ProofUse {
@@ -135,11 +147,11 @@ export function findProof(
     const differing = differenceOf(proof.keys, here);
     if (differing !== undefined) return void doubt(differing);
     const isStructure = proof.found.independence === 'dependent' && config.ragged === undefined;
-    if (proof.keys.instructions !== here.instructions && !isStructure) {
-      inform?.(
-        `${path}: proved with ${proof.keys.instructions}, and here is ${here.instructions}: how it rounds is proved at start`,
-      );
-      return undefined;
+    const isElsewhere = proof.keys.instructions !== here.instructions;
+    if (isElsewhere) {
+      const use = isStructure ? 'that requests run one at a time stays' : 'how it rounds is proved at start';
+      inform?.(`${path}: proved with ${proof.keys.instructions}, and here is ${here.instructions}: ${use}`);
+      if (!isStructure) return undefined;
     }
     const stamp = stampOf(location, config);
     let digesting: Promise<string> | undefined;
@@ -153,8 +165,10 @@ export function findProof(
       throw new Error('expected files that stay as they are while the model is opened, got others');
     };
     return {
-      found: proof.found,
+      // That prepacking changes no answer is about rounding too.
+      found: isElsewhere ? { ...proof.found, prepacking: undefined } : proof.found,
       isLarge: isLarge(location.path),
+      isUnchanged: () => stampOf(location, config) === stamp,
       confirm: () =>
         confirm().then(
           () => true,
@@ -173,7 +187,9 @@ export function findProof(
 
 /** @throws Error naming the file and what is wrong in it */
 function readProof(path: string): z.infer<typeof schema> | undefined {
-  const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  const there = statSync(path, { throwIfNoEntry: false });
+  if (there?.isFile() === false) throw new Error(`${path}: expected a file, got something else`);
+  const bytes = there?.size ?? 0;
   if (bytes > MAX_BYTES) throw new Error(`${path}: expected a proof of ${MAX_BYTES} bytes at most, got ${bytes}`);
   const proof = readJsonIfThere(path, schema, 'proof');
   if (proof === undefined || proof.checksum === checksumOf(proof)) return proof;
@@ -197,7 +213,7 @@ function differenceOf(proof: Keys, here: Keys): string | undefined {
 }
 
 function keysWithoutModel({ folder }: ModelLocation, config: ModelConfig): Omit<Keys, 'model'> {
-  const transform = config.transform === undefined ? undefined : digestOfFile(join(folder, config.transform));
+  const transform = filesOfTransform(folder, config).map((file) => [file, digestOfFile(join(folder, file))]);
   const session = Object.entries(sessionSettings(config.sessionOptions?.extra)).toSorted();
   return {
     settings: hash('sha256', JSON.stringify([CHECKS, config, transform, session])),
@@ -213,14 +229,25 @@ function keysWithoutModel({ folder }: ModelLocation, config: ModelConfig): Omit<
  *
  * @throws Error of the system when a file cannot be looked at
  */
-export function stampOf({ path, folder }: ModelLocation, { transform }: ModelConfig): string {
-  const beside = [CONFIG_FILE, SAMPLES_FILE, ...(transform === undefined ? [] : [transform])];
+export function stampOf({ path, folder }: ModelLocation, config: ModelConfig): string {
+  const beside = [CONFIG_FILE, SAMPLES_FILE, ...filesOfTransform(folder, config)];
   return [path, ...externalFilesOf(path), ...beside.map((name) => join(folder, name))]
     .map((file) => {
       const found = statSync(file, { bigint: true, throwIfNoEntry: false });
       return [file, found?.dev, found?.ino, found?.size, found?.mtimeNs, found?.ctimeNs].join();
     })
     .join('\n');
+}
+
+/** The transform, and what else lies in the model's folder beside its versions: it may import any of that. */
+function filesOfTransform(folder: string, { transform }: ModelConfig): string[] {
+  if (transform === undefined) return [];
+  const isOther = (file: string): boolean =>
+    file === CONFIG_FILE || file === SAMPLES_FILE || /^\d+$/.test(file.split(sep)[0] ?? '');
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => !entry.isDirectory())
+    .map(({ parentPath, name }) => relative(folder, join(parentPath, name)));
+  return files.filter((file) => !isOther(file)).toSorted();
 }
 
 /** Of nothing where it is not there. */
@@ -354,9 +381,10 @@ export async function keepProof(
   if (stampOf(location, config) !== stamp) {
     throw new Error('expected a model that stays as it is while it is proved, got files that changed; prove it again');
   }
-  const part = `${path}.part`;
+  const part = `${path}.${randomUUID()}.part`;
   try {
-    writeFileSync(part, `${JSON.stringify({ ...content, checksum: checksumOf(content) }, null, 1)}\n`);
+    const text = `${JSON.stringify({ ...content, checksum: checksumOf(content) }, null, 1)}\n`;
+    writeFileSync(part, text, { flag: 'wx' });
     renameSync(part, path);
   } catch (cause) {
     rmSync(part, { force: true });

@@ -58,7 +58,7 @@ export async function openModelAlone(
   },
 ): Promise<OnnxModelRepository> {
   const location = await locate(path);
-  return openLocations([location], location.name, options, options.adapt);
+  return openLocations([location], location.name, { ...options, confirmsFirst: true }, options.adapt);
 }
 
 async function openLocations(

@@ -42,11 +42,12 @@ export interface Session {
   warmedUp(): Promise<number | undefined>;
   /**
    * Opens the model with other options beside the session that it has, in a thread of its own, and has that take its place
-   * between two runs. Where it cannot be opened, the session stays that there is.
+   * between two runs. Where it cannot be opened, or is of another model, the session stays that there is.
    *
-   * @throws Error when it cannot be opened
+   * @param isSame whether the files are still those of the session that there is
+   * @throws Error when it stays
    */
-  replace(sessionOptions: SessionSpec['sessionOptions']): Promise<void>;
+  replace(sessionOptions: SessionSpec['sessionOptions'], isSame: () => boolean): Promise<void>;
   /** Ends the threads after the runs that were asked for. Runs that were left behind are not waited for. */
   close(): Promise<void>;
 }
@@ -109,11 +110,11 @@ export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = ne
       );
       return 1;
     },
-    async replace(sessionOptions) {
+    async replace(sessionOptions, isSame) {
       if (closed) return;
       replacing = Promise.all(
         threads.map((thread, device) =>
-          thread.replace({ ...(specs[device] as SessionSpec), sessionOptions }, (work) =>
+          thread.replace({ ...(specs[device] as SessionSpec), sessionOptions }, isSame, (work) =>
             pool.run(work, undefined, device),
           ),
         ),
@@ -261,7 +262,11 @@ interface OpenThread {
    *
    * @param between has the threads change places while no run is under way
    */
-  replace(spec: SessionSpec, between: (work: () => Promise<void>) => Promise<void>): Promise<void>;
+  replace(
+    spec: SessionSpec,
+    isSame: () => boolean,
+    between: (work: () => Promise<void>) => Promise<void>,
+  ): Promise<void>;
   /** Has the thread end with the run that it is in. Until then it is one of the stuck runs. */
   leaveBehind(): void;
   close(): Promise<void>;
@@ -311,11 +316,12 @@ function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread
       if (current !== undefined) openIn(current.thread);
       await ready();
     },
-    async replace(spec, between) {
+    async replace(spec, isSame, between) {
       const thread = startThread();
       const opened = open(thread, spec);
       try {
         await opened;
+        if (!isSame()) throw new Error('expected files that stay as they are while the model is open, got others');
       } catch (error) {
         await thread.close();
         throw error;

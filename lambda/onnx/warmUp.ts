@@ -66,7 +66,7 @@ const MIN_TIMING_MS = 100;
 /** The checks of a slow model may take as long as its loading took, and at least so long. */
 const MIN_CHECK_MS = 100;
 /** Of checks that are to be thorough. */
-const THOROUGH_CHECK_MS = 10_000;
+const THOROUGH_CHECK_MS = 60_000;
 
 /**
  * Runs the model as real requests will: warms it up, and checks that neither neighbours nor padding change answers.

@@ -10,9 +10,9 @@ import {
   statSync,
   writeSync,
 } from 'node:fs';
-import { basename } from 'node:path';
+import { basename, dirname, relative } from 'node:path';
 import { hasCode } from '../core/failure.ts';
-import { createReader, externalFilesOf, type Field, fieldsOfFile, type Read } from './modelFile.ts';
+import { createReader, EXTERNAL, externalFilesOf, type Field, fieldsOfFile, type Read } from './modelFile.ts';
 
 /*
  * Large models are published and put into images with their weights in a file of their own beside the graph, which ONNX
@@ -45,7 +45,6 @@ interface Apart {
 const MODEL_GRAPH = 7;
 const GRAPH_INITIALIZER = 5;
 const TENSOR = { rawData: 9, externalData: 13, dataLocation: 14 } as const;
-const EXTERNAL = 1;
 
 /** The file of a model's weights, beside its `.onnx` file. */
 export function weightsPath(modelPath: string): string {
@@ -173,9 +172,11 @@ export function storeApart(from: string, to: string): boolean {
   const apart = planApart(from);
   if (apart === undefined) return false;
   const source = openSync(from, 'r');
+  const before = statSync(from).mtimeMs;
   try {
     writeAll(to, [apart.graph]);
     writeAll(weightsPath(to), chunksOf(source, apart));
+    if (statSync(from).mtimeMs !== before) throw new Error(CHANGED);
     return true;
   } finally {
     closeSync(source);
@@ -183,6 +184,7 @@ export function storeApart(from: string, to: string): boolean {
 }
 
 const CHUNK_BYTES = 1024 * 1024;
+const CHANGED = 'expected the model to stay as it is while it is copied, got another one; try again';
 
 function* chunksOf(source: number, { weights }: Apart): Generator<Buffer> {
   let at = 0;
@@ -191,7 +193,7 @@ function* chunksOf(source: number, { weights }: Apart): Generator<Buffer> {
     for (let position = start; position < end; ) {
       const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, end - position));
       const bytes = readSync(source, chunk, 0, chunk.length, position);
-      if (bytes === 0) throw new Error('expected the model to stay as it is while it is copied, got a shorter one');
+      if (bytes === 0) throw new Error(CHANGED);
       yield chunk.subarray(0, bytes);
       position += bytes;
     }
@@ -218,8 +220,8 @@ function writeAll(path: string, chunks: Iterable<Buffer>): void {
 }
 
 /**
- * The SHA-256 of a model: of its `.onnx` file, followed by the files that it keeps weights in, by their names; of a large
- * one as if its weights lay apart. A gigabyte takes one to two seconds; whoever waits can do other work meanwhile.
+ * The SHA-256 of a model: of its `.onnx` file, followed by the files that it keeps weights in, each after its name and size;
+ * of a large one as if its weights lay apart. A gigabyte takes one to two seconds; whoever waits can do other work meanwhile.
  *
  * @param path of a whole ONNX model
  * @returns `sha256:` and 64 digits
@@ -228,13 +230,19 @@ function writeAll(path: string, chunks: Iterable<Buffer>): void {
 export async function modelDigest(path: string): Promise<string> {
   const sha256 = createHash('sha256');
   const apart = planApart(path);
-  if (!isLarge(path)) {
+  const begin = (name: string, bytes: number): void => void sha256.update(`\0${name}\0${bytes}\0`);
+  if (apart === undefined) {
     // At once: what else a start does would come between each step.
-    for (const file of [path, ...externalFilesOf(path)]) sha256.update(readFileSync(file));
-  } else if (apart === undefined) {
-    for (const file of [path, ...externalFilesOf(path)]) await add(file);
+    const addFile = isLarge(path) ? add : (file: string) => void sha256.update(readFileSync(file));
+    await addFile(path);
+    for (const file of externalFilesOf(path)) {
+      begin(relative(dirname(path), file), statSync(file).size);
+      await addFile(file);
+    }
   } else {
     sha256.update(apart.graph);
+    const last = apart.weights.at(-1);
+    begin(basename(weightsPath(path)), last === undefined ? 0 : last.offset + last.end - last.start);
     let at = 0;
     for (const { start, end, offset } of apart.weights) {
       sha256.update(Buffer.alloc(offset - at));

@@ -212,6 +212,31 @@ describe('a proof beside a model', () => {
     expect(warnings).toEqual([expect.stringContaining('this config.json and its transform')]);
   });
 
+  it('of another file beside the transform, which it may import, is a warning', async () => {
+    const withHelper = (factor: number): RepositoryFiles => ({
+      'model/1/model.onnx': identityModel(),
+      'model/config.json': { transform: 'transform.mjs' },
+      'model/transform.mjs': `import { factor } from './lib/helper.mjs';
+        export const encode = (outputs) => factor * outputs.y.data[0];`,
+      'model/lib/helper.mjs': `export const factor = ${factor};`,
+    });
+    const { proof } = await prove(withHelper(1));
+
+    expect((await start({ ...withHelper(1), [PLACE]: { ...proof } })).isAsProved).toBe(true);
+    const { warnings } = await start({ ...withHelper(2), [PLACE]: { ...proof } });
+
+    expect(warnings).toEqual([expect.stringContaining('this config.json and its transform')]);
+  });
+
+  it('that is no file is a warning, and holds up no start', async () => {
+    const directory = await modelsDirectory(SOUND_FILES);
+    execFileSync('mkfifo', [join(directory, PLACE)]);
+    const { repository, warnings } = await openModels({}, { directory });
+
+    expect((await found(repository.find('model', undefined))).independence).toBe('proved');
+    expect(warnings).toEqual([expect.stringContaining('proof.json: expected a file, got something else')]);
+  });
+
   it('after which the model does not run as it did is a warning, and the model is proved at start', async () => {
     const files = { 'model/1/model.onnx': rowsOnlyModel(4) };
     const { proof } = await prove(files);
@@ -234,6 +259,7 @@ describe('a proof beside a model', () => {
     expect([dependent.isAsProved, dependent.model.independence]).toEqual([true, 'dependent']);
     expect([sound.isAsProved, sound.model.independence, sound.warnings]).toEqual([false, 'proved', []]);
     expect(sound.log).toContainEqual(expect.stringMatching(/proved with z80, and here is .*: how it rounds is proved/));
+    expect(dependent.log).toContainEqual(expect.stringMatching(/proved with z80, .*: that requests run one at a time/));
   });
 });
 
@@ -313,6 +339,26 @@ describe('a proof of a large model', () => {
     const proof: Proof = JSON.parse(await readFile(join(directory, PLACE), 'utf8'));
     return { model: await found(repository.find('model', undefined)), warnings, proof };
   };
+
+  it('in one file is one of how it is opened where it is published, with its weights apart', async () => {
+    const files = { 'model/1/model.onnx': largeModel(1, 8), 'model/config.json': { allowedSizes: [1, 8] } };
+    const whole = await modelsDirectory(files);
+    const { proof } = await proved(whole);
+    expect(['later', 'never']).toContain(proof.found.prepacking);
+    const apart = await modelsDirectory({ ...files, 'model/1/model.onnx': '' });
+    storeApart(join(whole, 'model/1/model.onnx'), join(apart, 'model/1/model.onnx'));
+
+    for (const [directory, sessions] of [
+      [whole, 1],
+      [apart, 2],
+    ] as const) {
+      await putFile(join(directory, PLACE), sealed({ ...proof, found: { ...proof.found, prepacking: 'later' } }));
+      const threads = watchThreads();
+      const { repository, log } = await openModels({}, { directory });
+      await (await found(repository.find('model', undefined))).run(rows(2));
+      expect([threads.length, log.join()]).toEqual([sessions, expect.stringContaining('as proof.json says')]);
+    }
+  });
 
   it('is kept without a word of prepacking where sessions cannot be compared, which is a warning', async () => {
     const { warnings, proof } = await proved(await eightRowsApart({ batching: 'trust' }));

@@ -1,7 +1,7 @@
 import { readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { DataType, encodeModel } from '../../../bench/workload/encodeModel.ts';
+import { DataLocation, DataType, encodeModel } from '../../../bench/workload/encodeModel.ts';
 import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
 import { modelDigest, storeApart, weightsPath } from '../../../lambda/onnx/weights.ts';
 import { identityModel, largeModel } from '../../helpers/onnxModels.ts';
@@ -42,6 +42,38 @@ describe('a large model with its weights apart', () => {
     expect(Buffer.from(((await answerOf(to)) as Float32Array).buffer)).toEqual(
       Buffer.from(((await answerOf(from)) as Float32Array).buffer),
     );
+  });
+
+  it('has a digest by which files with weights are told apart, by their names and sizes', async () => {
+    const constant = (name: string, location: string) => ({
+      ...{ name, dataType: DataType.UINT8, dims: [2], dataLocation: DataLocation.EXTERNAL },
+      externalData: Object.entries({ location, offset: '0', length: '2' }).map(([key, value]) => ({ key, value })),
+    });
+    const bytes = encodeModel({
+      inputs: [{ name: 'x', datatype: 'UINT8', shape: ['batch', 2] }],
+      outputs: [{ name: 'y', datatype: 'UINT8', shape: ['batch', 2] }],
+      nodes: [
+        { op: 'BitwiseAnd', inputs: ['x', 'a'], outputs: ['z'] },
+        { op: 'BitwiseOr', inputs: ['z', 'b'], outputs: ['y'] },
+      ],
+      constants: [constant('a', 'a.bin'), constant('b', 'b.bin')],
+    });
+    const digests = [];
+    for (const [a, b] of [
+      [
+        [1, 2],
+        [3, 4, 5],
+      ],
+      [
+        [1, 2, 3],
+        [4, 5],
+      ],
+    ] as const) {
+      const files = { 'model.onnx': bytes, 'a.bin': Uint8Array.from(a), 'b.bin': Uint8Array.from(b) };
+      digests.push(await modelDigest(join(await modelsDirectory(files), 'model.onnx')));
+    }
+
+    expect(digests[0]).not.toBe(digests[1]);
   });
 
   it('is stored so once: one that is small, or has its weights apart already, is left as it is', async () => {

@@ -98,13 +98,25 @@ describe('the thread of a model that dies', () => {
     });
     // ONNX Runtime writes it whenever it opens the model.
     const optimizedModelFilePath = join(directory, 'optimized.onnx');
-    await session.replace({ optimizedModelFilePath });
+    await session.replace({ optimizedModelFilePath }, () => true);
     await rm(optimizedModelFilePath);
     await alive(threads)[0]?.terminate();
 
     await session.run({ inputs: [{ name: 'x', onnxType: 'float32', shape: [1, 3], data: ONE_TO_THREE.slice() }] });
 
     expect((await stat(optimizedModelFilePath)).isFile()).toBe(true);
+    await session.close();
+  });
+
+  it('stays with the model that it has where another lies in its place when it is opened with other options', async () => {
+    const directory = await modelsDirectory({ 'model.onnx': identityModel() });
+    const threads = watchThreads();
+    const session = await openSession({ path: join(directory, 'model.onnx'), providers: ['cpu'], sessionOptions: {} });
+
+    await expect(session.replace({}, () => false)).rejects.toThrow('expected files that stay as they are');
+
+    expect(alive(threads)).toEqual([threads[0]]);
+    await session.run({ inputs: [{ name: 'x', onnxType: 'float32', shape: [1, 3], data: ONE_TO_THREE.slice() }] });
     await session.close();
   });
 
