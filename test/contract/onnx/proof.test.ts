@@ -392,6 +392,23 @@ describe('a proof of a large model', () => {
   });
 });
 
+describe('batchscore inspect', () => {
+  it('says of a large model what holds, and not what a proof of another one says', async () => {
+    const files = { 'model/1/model.onnx': large(modelWithWeightsIn('w.bin')), 'model/1/w.bin': someFloats(1) };
+    const { proof } = await prove(files);
+    const stale = sealed({ ...proof, found: { ...proof.found, independence: 'dependent' } });
+    const directory = await modelsDirectory({ ...files, 'model/1/w.bin': someFloats(2), [PLACE]: stale });
+
+    const { code, stdout } = await batchscore(['inspect', join(directory, 'model'), '--json']);
+
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      verdict: 'independent',
+      warnings: [expect.stringContaining('expected a proof of this model')],
+    });
+  });
+});
+
 describe('batchscore inspect --prove', () => {
   it('writes a proof once, and anew where it does not fit any more', async () => {
     const directory = await modelsDirectory(SOUND_FILES);

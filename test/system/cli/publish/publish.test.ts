@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, rm } from 'node:fs/promises';
+import { appendFile, readdir, rm, watch } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
@@ -173,6 +173,22 @@ describe('batchscore publish', () => {
     expect(await once(child, 'close')).toEqual([130, null]);
     expect(front.requests.at(-1)).toMatchObject({ method: 'DELETE', path: expect.stringContaining('uploadId=') });
     expect((await publish([folder, `s3://${bucket}/m`])).code).toBe(0);
+  });
+
+  it('leaves no copy of a large model behind where it is ended while it makes one', async () => {
+    const folder = await modelsDirectory({ 'one/1/model.onnx': largeModel(), 'two/1/model.onnx': largeModel() });
+    const TMPDIR = await modelsDirectory({ 'kept/1/file': '' });
+    const front = await server.front(...Array<Step>(20).fill(neverAnswers));
+    const script = fileURLToPath(new URL('../../../../cli/batchscore.ts', import.meta.url));
+    const changes = watch(TMPDIR);
+    const child = spawn(process.execPath, [script, 'publish', folder, 's3://bucket/m'], {
+      env: { ...process.env, ...environment(front.endpoint), TMPDIR },
+    });
+    for await (const _ of changes) break;
+    child.kill('SIGINT');
+
+    expect(await once(child, 'close')).toEqual([130, null]);
+    expect(await readdir(TMPDIR)).toEqual(['kept']);
   });
 
   it.each([
