@@ -9,6 +9,7 @@ import { buildSync } from 'esbuild';
 import { parseOptions, runCommand, type Streams, wholeNumber } from '../cli/arguments.ts';
 import { bundleHost } from '../infra/image/stageImage.ts';
 import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/fetchModels.ts';
+import { proofPath } from '../lambda/onnx/proof.ts';
 import { storeApart } from '../lambda/onnx/weights.ts';
 import { CONFIG_KEYS } from '../lambda/settings.ts';
 import { openProcesses } from './harness/processes.ts';
@@ -191,13 +192,14 @@ async function writeFolders(megabytes: number): Promise<Record<Way['model'], Fol
   }
   await writeFile(fileOf(plain), layersOf(megabytes));
   await link(fileOf(plain), fileOf(proved));
-  // A model that is too small stays in one file.
-  const isApart = storeApart(fileOf(plain), fileOf(apart));
-  if (!isApart) await link(fileOf(plain), fileOf(apart));
   // In another process: what proving takes of memory is not the starts'.
-  for (const folder of [digitsProved, proved, apart]) {
+  for (const folder of [digitsProved, proved]) {
     await promisify(execFile)(process.execPath, [fileURLToPath(CLI), 'inspect', fileOf(folder), '--prove']);
   }
+  // As it is published: proved before its weights lie apart. A model that is too small stays in one file.
+  const isApart = storeApart(fileOf(proved), fileOf(apart));
+  if (!isApart) await link(fileOf(proved), fileOf(apart));
+  await copyFile(proofPath(fileOf(proved)), proofPath(fileOf(apart)));
   const filesOf = async (folder: Folder): Promise<Folder> => {
     const [model] = folder.files;
     const all = await readdir(dirname(join(folder.directory, model)));
