@@ -16,7 +16,7 @@ import {
 import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
 import { assertRegion } from '../../client/batchscore.ts';
-import { checkModelsFolder, deployedFiles } from '../../infra/image/modelsFolder.ts';
+import { checkModelsFolder } from '../../infra/image/modelsFolder.ts';
 import { createS3Client } from '../../lambda/aws/awsClients.ts';
 import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
 import {
@@ -32,7 +32,7 @@ import {
 import { CLIENT_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
 import { isServed, parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
-import { findModels } from '../../lambda/onnx/findModels.ts';
+import { deployedFiles, findModels } from '../../lambda/onnx/findModels.ts';
 import { openModelAlone } from '../../lambda/onnx/repository.ts';
 import { storeApart, weightsPath } from '../../lambda/onnx/weights.ts';
 import { SETTINGS } from '../../lambda/settings.ts';

@@ -17,10 +17,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isServed, MODEL_LAYOUT } from '../../lambda/core/places.ts';
-import { walkModels } from '../../lambda/onnx/findModels.ts';
+import { deployedFiles, walkModels } from '../../lambda/onnx/findModels.ts';
 import { storeApart } from '../../lambda/onnx/weights.ts';
-
-import { deployedFiles } from './modelsFolder.ts';
 
 export interface ImageOptions {
   /** The model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image holds no model */

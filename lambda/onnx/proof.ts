@@ -1,22 +1,12 @@
 import { hash, randomUUID } from 'node:crypto';
-import {
-  closeSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { closeSync, openSync, readFileSync, readSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { dirname, join, relative, sep } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import * as z from 'zod';
 import { messageOf } from '../core/failure.ts';
 import type { Model } from '../core/model.ts';
 import { CONFIG_FILE } from '../core/places.ts';
-import type { ModelLocation } from './findModels.ts';
+import { deployedFiles, type ModelLocation } from './findModels.ts';
 import { isNotThere, type ModelConfig, readJsonIfThere } from './modelConfig.ts';
 import { externalFilesOf } from './modelFile.ts';
 import { SAMPLES_FILE } from './probes.ts';
@@ -239,14 +229,12 @@ export function stampOf({ path, folder }: ModelLocation, config: ModelConfig): s
     .join('\n');
 }
 
-/** The transform, and what else lies in the model's folder beside its versions: it may import any of that. */
+/** The transform, and what else lies in the model's folder beside its versions and is deployed: it may import any of that. */
 function filesOfTransform(folder: string, { transform }: ModelConfig): string[] {
   if (transform === undefined) return [];
-  const isOther = (file: string): boolean =>
-    file === CONFIG_FILE || file === SAMPLES_FILE || /^\d+$/.test(file.split(sep)[0] ?? '');
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => !entry.isDirectory())
-    .map(({ parentPath, name }) => relative(folder, join(parentPath, name)));
+  const name = basename(folder);
+  const files = deployedFiles(dirname(folder), name).map((file) => file.slice(name.length + 1));
+  const isOther = (file: string): boolean => file === CONFIG_FILE || file === SAMPLES_FILE || /^\d+\//.test(file);
   return files.filter((file) => !isOther(file)).toSorted();
 }
 

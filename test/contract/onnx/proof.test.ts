@@ -220,7 +220,8 @@ describe('a proof beside a model', () => {
         export const encode = (outputs) => factor * outputs.y.data[0];`,
       'model/lib/helper.mjs': `export const factor = ${factor};`,
     });
-    const { proof } = await prove(withHelper(1));
+    // What only people read, or training needs, is not deployed.
+    const { proof } = await prove({ ...withHelper(1), 'model/train.py': 'pass', 'model/README.md': 'A model.' });
 
     expect((await start({ ...withHelper(1), [PLACE]: { ...proof } })).isAsProved).toBe(true);
     const { warnings } = await start({ ...withHelper(2), [PLACE]: { ...proof } });
