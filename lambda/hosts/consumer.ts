@@ -132,7 +132,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   const isExposed = (): boolean => scoring.quarantine?.isOpen() !== true;
   /** A first-timer may end the process: who was lost twice waits until none is scored, none is then, and, exposed, no poll is open. */
   const depthOf = (queue: string): number => {
-    if (isFifo) return depth;
+    if (isFifo) return leases.size((record) => receivesOf(record) >= LONG_SUFFERING) > 0 ? 1 : depth;
     const inWay = aloneQueues.includes(queue)
       ? queues.slice(0, 2).flat().some(modelQueues.isScoring) || (isExposed() && !poller.isIdle())
       : aloneQueues.some(modelQueues.isBusy);
@@ -472,7 +472,7 @@ export interface VisibilityLeases {
    */
   endExtending(records: readonly MessageRecord[]): Promise<void>;
   remove(records: readonly MessageRecord[]): void;
-  size(): number;
+  size(is?: (record: MessageRecord) => boolean): number;
   /** Ends the heartbeat. */
   stop(): void;
 }
@@ -548,7 +548,7 @@ export function createVisibilityLeases({
     remove(records) {
       for (const record of records) held.delete(record);
     },
-    size: () => held.size,
+    size: (is) => (is === undefined ? held.size : [...held.keys()].filter(is).length),
     stop: () => cancel(),
   };
 }

@@ -62,7 +62,8 @@ export async function scoreRecords(
 
 /**
  * Tier by tier. What was answered is acknowledged before redelivered records are scored: one may take the process with
- * it. During an outage a few records go first, and where none of a tier is answered, those behind it go back unscored.
+ * it. During an outage a few records go first. Where none of a tier is answered then, or because of a store of results, those
+ * behind it go back unscored.
  */
 async function scoreTiers(
   records: readonly MessageRecord[],
@@ -85,7 +86,8 @@ async function scoreTiers(
     });
     if (isLast) break;
     const outage = outages.saw(tier.map((index) => outcomes[index])) && outages.current();
-    if (outage) {
+    // Pointers that are denied may be those of one producer: others have none.
+    if (outage && (isProbing || concernsAll(outage))) {
       for (const index of tiers.slice(position + 1).flat()) outcomes[index] = { status: 'retry', failure: outage };
       break;
     }
@@ -186,13 +188,21 @@ export function tierSize(triesBefore: number, count: number): number {
  * In a quarantine they can end no process but their own, and first-timers still can: so those that came for the third time
  * or more go first there.
  *
- * FIFO records are one tier, as their order is not ours to choose. Entries are indexes into `records`.
+ * FIFO records are one tier, as their order is not ours to choose; in a quarantine two: what was redelivered of the groups in
+ * which some came for the third time, and all others. Entries are indexes into `records`.
  *
  * @param hasQuarantine whether redelivered records are scored in processes of their own. @default false
  */
 export function tiersOf(records: readonly MessageRecord[], hasQuarantine = false): number[][] {
   const all = records.map((_, index) => index);
-  if (records.some((record) => orderingGroup(record) !== undefined)) return [all];
+  if (records.some((record) => orderingGroup(record) !== undefined)) {
+    const isUrgent = (index: number): boolean => hasQuarantine && receivesAt(records, index) >= LONG_SUFFERING;
+    const urgent = messageGroups(records).filter((group) => group.some(isUrgent));
+    const first = new Set(urgent.flat().filter((index) => receivesAt(records, index) > 1));
+    return [all.filter((index) => first.has(index)), all.filter((index) => !first.has(index))].filter(
+      (tier) => tier.length > 0,
+    );
+  }
   const place = (receives: number): number =>
     receives === 1 ? 1 : hasQuarantine && receives >= LONG_SUFFERING ? 0 : 2;
   const byReceives = Map.groupBy(all, (index) => receivesAt(records, index));
@@ -236,7 +246,7 @@ function withProbeFirst([first = [], ...others]: number[][]): number[][] {
 interface ResultsOut {
   /** Takes replies. Resolves once there is memory for more of them. Never throws. */
   take(replies: readonly Reply[], indexOf: (body: number) => number): Promise<void>;
-  /** Resolves when what was taken so far is written, unless it is kept back, and its records have their outcomes. */
+  /** Resolves when what was taken so far is written, unless it has to be kept back, and its records have their outcomes. */
   settled(): Promise<void>;
   /** There are no more results: writes what was kept back. */
   finish(): Promise<void>;
@@ -409,7 +419,7 @@ function writeInGroupOrder(
         letGo(index);
       }
     },
-    settled: async () => {},
+    settled: writeNext,
     async finish() {
       await writeNext();
       for (const index of groups.flat()) outcomes[index] ??= BEHIND_RETRY;

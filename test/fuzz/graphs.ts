@@ -493,6 +493,7 @@ function differenceOf(answer: string, alone: ort.InferenceSession.OnnxValueMapTy
   const { outputs = [], code, error } = JSON.parse(answer);
   if (typeof alone === 'string') return code === 'RUN_FAILED' ? undefined : `expected ${alone}, got ${answer}`;
   if (code !== undefined) return `expected scores, got ${error}`;
+  if (outputs.length !== Object.keys(alone).length) return `expected ${Object.keys(alone)}, got ${answer}`;
   for (const { name, shape, data } of outputs) {
     const due = alone[name] as ort.Tensor;
     if (`${due.dims}` !== `${shape}`) return `${name}: expected the shape ${due.dims}, got ${shape}`;

@@ -26,7 +26,9 @@ export interface Account {
   jobRows: number;
 }
 
-export const FAULTY = ['innocent', 'lost', 'wrong', 'conflicting', 'outOfOrder', 'receivedAgain'] as const;
+export const FAULTY = [
+  ...(['ownFault', 'innocent', 'lost', 'wrong', 'conflicting', 'outOfOrder', 'receivedAgain'] as const),
+] as const;
 
 export function emptyAccount(): Account {
   return {
@@ -54,15 +56,21 @@ export type Written = Map<
 
 export function note(written: Written, body: string, at: number): void {
   const answer = JSON.parse(body);
-  const id: string = [answer].flat()[0].message_id;
+  const [id = '', ...others]: string[] = [answer].flat().map((one) => one.message_id);
   // As it is in every store: SQS takes some characters as escapes alone.
   const text = JSON.stringify(answer);
   const before = written.get(id);
-  if (before === undefined) written.set(id, { text, at, times: 1, isConflicting: false });
+  const isConflicting = others.some((other) => other !== id);
+  if (before === undefined) written.set(id, { text, at, times: 1, isConflicting });
   else {
     before.times += 1;
-    before.isConflicting ||= before.text !== text;
+    before.isConflicting ||= isConflicting || before.text !== text;
   }
+}
+
+/** Forgets what a store was seen to take and does not hold at the end: it is lost. */
+export function keepOnly(written: Written, held: ReadonlyMap<string, string>): void {
+  for (const [id, { text }] of written) if (held.get(id) !== text) written.delete(id);
 }
 
 /** Notes what the table, or the bucket of results, has taken. */
@@ -85,7 +93,8 @@ interface TableWrite {
 export function writtenTo(sqs: StrictSqs, queue: string): Written {
   const written: Written = new Map();
   for (const { body, attributes, sentAt } of sqs.history(queue)) {
-    const results: unknown[] = RESULTS_ATTRIBUTE in attributes ? JSON.parse(body) : [JSON.parse(body)];
+    const results: { readonly message_id?: string }[] =
+      RESULTS_ATTRIBUTE in attributes ? JSON.parse(body) : [JSON.parse(body)];
     for (const one of results) note(written, JSON.stringify(one), sentAt);
   }
   return written;
@@ -95,13 +104,15 @@ interface Settling {
   readonly sqs: StrictSqs;
   readonly queue: string;
   readonly sent: ReadonlyMap<string, Sent>;
+  /** Whether a message of this ID was sent to any queue. */
+  readonly isKnown: (messageId: string) => boolean;
   readonly stores: readonly Written[];
   /** Told of each message that is not as it should be. */
   readonly say: (line: string) => void;
 }
 
 /** Settles the account of one queue, once nobody works at it any more. */
-export function settle({ sqs, queue, sent, stores, say }: Settling): Account {
+export function settle({ sqs, queue, sent, isKnown, stores, say }: Settling): Account {
   const account = emptyAccount();
   const fault = (what: (typeof FAULTY)[number], id: string, details: unknown): void => {
     account[what] += 1;
@@ -129,6 +140,8 @@ export function settle({ sqs, queue, sent, stores, say }: Settling): Account {
     }
     if (isAnswered && there[0]?.text.includes('"code":')) account.errors += 1;
   }
+  for (const [id, { text }] of stores.flatMap((written) => [...written]))
+    if (!isKnown(id)) fault('wrong', id, { text });
   if (queue.endsWith('.fifo')) countOutOfOrder(sqs, queue, stores[0] ?? new Map(), fault);
   return account;
 }

@@ -80,7 +80,7 @@ export function createFaults(seed: number) {
       const isReceive = operation === 'ReceiveMessage';
       const ofMapping = accessKey === 'mapping';
       if (isExpired) return FAULTS.expired;
-      const kind = draw(queue, (one) => {
+      const kind = draw(ofMapping ? '' : queue, (one) => {
         if (one === 'duplicates') return isStormy && isReceive && !queue.endsWith('.fifo');
         if (ofMapping || (isReceive && one === 'some entries fail')) return false;
         return isStormy || !(COSTS_A_RECEIVE.has(one) || (isReceive && RECEIVES_LOST.has(one)));
@@ -98,7 +98,10 @@ export function createFaults(seed: number) {
      */
     front(service: 'dynamodb' | 's3', targetOf: (path: string) => string, took: (exchange: Exchange) => void): Step {
       return async (exchange) => {
-        const kind = draw(targetOf(exchange.path), (one) => isStormy || !COSTS_A_RECEIVE.has(one));
+        const kind = draw(targetOf(exchange.path), (one) => {
+          if (one === 'duplicates' || (one === 'some entries fail' && service === 's3')) return false;
+          return isStormy || !COSTS_A_RECEIVE.has(one);
+        });
         if (kind !== undefined && kind in ERRORS) {
           const { table, bucket } = ERRORS[kind as keyof typeof ERRORS];
           const refuse = service === 's3' ? refusesXml(bucket[0], bucket[1]) : answersJson(table[0], errorOf(table[1]));

@@ -99,7 +99,7 @@ export async function runJob({ rows, name, variables, models, s3, say }: JobOpti
     await storage.remove(key);
   }
   account.answered = seen.size;
-  account.lost = rows - seen.size;
+  account.lost = Math.max(rows - seen.size, how.status === 'SUCCEEDED' ? 0 : 1);
   account.conflicting = [...seen.values()].filter((times) => times > 1).length;
   await states.stop();
   for (const environment of environments.values()) await (await environment).end();

@@ -9,8 +9,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CreateTableCommand } from '@aws-sdk/client-dynamodb';
-import { CreateBucketCommand, PutObjectCommand } from '@aws-sdk/client-s3';
+import { BatchGetItemCommand, CreateTableCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import {
+  CreateBucketCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  PutObjectCommand,
+  paginateListObjectsV2,
+  type S3Client,
+} from '@aws-sdk/client-s3';
 import dynalite from 'dynalite';
 import { buildApp } from 'fauxqs';
 import { asksForHelp, type Main, parseOptions, runCommand, UsageError, wholeNumber } from '../../../cli/arguments.ts';
@@ -18,7 +25,17 @@ import { createDynamoDbClient, createS3Client } from '../../../lambda/aws/awsCli
 import { HOST_PATIENCE } from '../../../lambda/aws/sqsWire.ts';
 import { startFront } from '../../helpers/frontServer.ts';
 import { redrivePolicy, startStrictSqs } from '../../helpers/strictSqs.ts';
-import { type Account, emptyAccount, FAULTY, noteTaken, settle, sumOf, type Written, writtenTo } from './account.ts';
+import {
+  type Account,
+  emptyAccount,
+  FAULTY,
+  keepOnly,
+  noteTaken,
+  settle,
+  sumOf,
+  type Written,
+  writtenTo,
+} from './account.ts';
 import { createFaults, type FaultKind, MAX_SEED, startCredentials } from './faults.ts';
 import { type Fleet, startFunctions, startWorkers, type Variables } from './fleets.ts';
 import { JOB_BUCKET, runJob } from './jobs.ts';
@@ -109,7 +126,7 @@ async function startWorld(seed: number) {
   const models = await mkdtemp(join(tmpdir(), 'batchscore-faults-'));
   await putModels(models);
   return {
-    ...{ seed, faults, credentials, sqs, stores, models, s3 },
+    ...{ seed, faults, credentials, sqs, stores, models, s3, dynamodb },
     endpoints: { AWS_ENDPOINT_URL_DYNAMODB: tableFront.endpoint, AWS_ENDPOINT_URL_S3: bucketFront.endpoint },
     async stop() {
       await Promise.all([sqs.stop(), tableFront.stop(), bucketFront.stop(), rm(models, { recursive: true })]);
@@ -240,7 +257,9 @@ async function outage(on: Deployed, seconds: number, isStore: boolean, { faults 
   const target = oneOf(isStore ? targets : [...targets, on.requests, 'payloads']);
   const kind = oneOf(isStore ? REFUSALS : OUTAGES);
   faults.begin(target, kind);
-  await sleep(Math.min(HOUR_MS, 1000 * seconds * 0.2));
+  const ms = Math.min(HOUR_MS, 1000 * seconds * 0.2);
+  await sleep(ms / 3);
+  await Promise.all([on.fleet.replace(), sleep((2 * ms) / 3)]);
   faults.end(target);
   return `${target}: ${kind}`;
 }
@@ -291,14 +310,49 @@ async function playRound(round: number, { seconds, max, backlog }: Limits, world
   const jobAccount = await job;
   at('all sent');
   await Promise.all(all.map(({ fleet }) => fleet.stop()));
+  keepOnly(stores.table, await heldByTable(world.dynamodb, [...stores.table.keys()]));
+  keepOnly(stores.bucket, await heldByBucket(world.s3));
+  const isKnown = (id: string): boolean => all.some(({ sent }) => sent.has(id));
   const accounts = all.map(({ title, requests, results, variant, fleet, sent }) => {
     const written = variant.stores.map((store) => (store === 'queue' ? writtenTo(sqs, results) : stores[store]));
-    const account = settle({ sqs, queue: requests, sent, stores: written, say });
+    const account = settle({ sqs, queue: requests, sent, isKnown, stores: written, say });
     if (FAULTY.some((what) => account[what] > 0) && process.env.FAULTS_LOG) say(fleet.said.join('\n'));
     return { title, account, ends: fleet.ends };
   });
   for (const { requests, results } of all) for (const queue of [requests, results]) sqs.deleteQueue(queue);
   return { accounts: [...accounts, { title: 'jobs', account: jobAccount, ends: {} }], outages };
+}
+
+const KEYS_A_CALL = 100;
+
+/** What the table holds under the keys of messages, as `note` has it. What has expired by its time to live is not there. */
+async function heldByTable(dynamodb: DynamoDBClient, ids: readonly string[]): Promise<Map<string, string>> {
+  const held = new Map<string, string>();
+  for (let from = 0; from < ids.length; from += KEYS_A_CALL) {
+    const Keys = ids.slice(from, from + KEYS_A_CALL).map((id) => ({ messageId: { S: id } }));
+    const { Responses = {} } = await dynamodb.send(new BatchGetItemCommand({ RequestItems: { results: { Keys } } }));
+    for (const { messageId, body, expiresAt } of Responses.results ?? []) {
+      if (expiresAt !== undefined && 1000 * Number(expiresAt.N) <= Date.now()) continue;
+      held.set(messageId?.S ?? '', JSON.stringify(JSON.parse(body?.S ?? '')));
+    }
+  }
+  return held;
+}
+
+/** What the bucket of results holds, as `note` has it; of two results of one message the last. */
+async function heldByBucket(s3: S3Client): Promise<Map<string, string>> {
+  const held = new Map<string, string>();
+  for await (const { Contents = [] } of paginateListObjectsV2({ client: s3 }, { Bucket: 'results' })) {
+    for (const { Key } of Contents) {
+      const { Body } = await s3.send(new GetObjectCommand({ Bucket: 'results', Key }));
+      for (const line of ((await Body?.transformToString()) ?? '').trimEnd().split('\n')) {
+        const answer = JSON.parse(line);
+        held.set([answer].flat()[0].message_id, JSON.stringify(answer));
+      }
+      await s3.send(new DeleteObjectCommand({ Bucket: 'results', Key }));
+    }
+  }
+  return held;
 }
 
 /** Waits until none is left, or their number has stayed the same for `SETTLING_MS`. */

@@ -187,6 +187,9 @@ const main: Main = async (args) => {
     await sleep(1000);
     for (const host of hosts) await host.sample();
   }
+  const ended = hosts.flatMap(({ title, fleet }) =>
+    Object.entries(fleet.ends).map((how) => `${title}: ${how.join(' ')}`),
+  );
   await Promise.all(hosts.map(({ fleet }) => fleet.stop()));
   for (const host of hosts) await host.sample().catch(() => {});
   await sqs.stop();
@@ -208,8 +211,10 @@ const main: Main = async (args) => {
     }
     console.log(`${JSON.stringify(counts)}; drawn to ${values.svg ?? 'soak.svg'}`);
   }
+  // Another took its place, with its memory still to fill.
+  if (ended.length > 0) console.error(`expected hosts that live, got ends: ${ended.join(', ')}`);
   const isUnanswered = hosts.some(({ counts }) => counts().answered < counts().sent);
-  return isUnanswered || slopes.some(({ isBeyondNoise }) => isBeyondNoise) ? 1 : 0;
+  return isUnanswered || ended.length > 0 || slopes.some(({ isBeyondNoise }) => isBeyondNoise) ? 1 : 0;
 };
 
 await runCommand(main);

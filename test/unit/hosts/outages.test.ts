@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { failure, PAYLOAD_BUCKET } from '../../../lambda/core/failure.ts';
 import type { Result, WriteStatus } from '../../../lambda/core/record.ts';
+import type { Quarantine } from '../../../lambda/hosts/quarantine.ts';
 import { createOutageWatch, scoreRecords } from '../../../lambda/hosts/records.ts';
 import {
   enoughTime,
@@ -64,6 +65,22 @@ describe('an outage of a result store', () => {
 
     expect(state.offered).toBe(1);
     expect(outcomes).toEqual(Array(20).fill({ status: 'retry', failure: MISSING }));
+  });
+
+  it('is none for others where pointers of one producer are denied that go first', async () => {
+    const unread = failure('PAYLOAD_UNAVAILABLE', 'AccessDenied', { of: PAYLOAD_BUCKET, kind: 'refused' });
+    const { deps } = store(() => undefined);
+    const quarantine: Quarantine = {
+      score: (bodies, _, sink) => sink(bodies.map((__, of) => ({ of, failure: unread }))),
+      isOpen: () => true,
+      isBroken: () => false,
+    };
+    const attributes = { ApproximateReceiveCount: '3', SentTimestamp: '0' };
+    const denied = Array.from({ length: 8 }, () => standardRecord(lineRequest([0]), { attributes }));
+    const outcomes = await scoreRecords([...denied, ...many(3)], { ...deps, quarantine }, enoughTime());
+
+    expect(outcomes.slice(0, 8)).toEqual(Array(8).fill({ status: 'retry', failure: unread }));
+    expect(statuses(outcomes.slice(8))).toEqual(Array(3).fill('answered'));
   });
 
   it('is none where the store refuses one result for its own sake', async () => {

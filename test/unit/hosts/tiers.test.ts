@@ -1,10 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
+import type { Quarantine } from '../../../lambda/hosts/quarantine.ts';
 import { scoreRecords, tiersOf } from '../../../lambda/hosts/records.ts';
 import {
   enoughTime,
+  fifoRecords,
   lineModel,
   lineRequest,
+  memoryWriter,
   repositoryOf,
   scoringDependencies,
   standardRecord,
@@ -16,6 +19,13 @@ import { statuses } from '../core/scoreRecords/answers.ts';
 function received(receives: number, messageId: string): MessageRecord {
   const record = standardRecord({});
   return { ...record, messageId, attributes: { ...record.attributes, ApproximateReceiveCount: String(receives) } };
+}
+
+/** One of a message group that comes for the n-th time. */
+function fifo(receives: number, MessageGroupId: string): MessageRecord {
+  const record = received(receives, 'id');
+  const attributes = { ...record.attributes, MessageGroupId };
+  return { ...record, attributes, eventSourceARN: `${record.eventSourceARN}.fifo` };
 }
 
 const IDS = Array.from({ length: 100 }, (_, index) => `id-${String(index).padStart(3, '0')}`);
@@ -60,12 +70,15 @@ describe('tiers', () => {
   });
 
   it('are one on FIFO queues, whose order is not ours', () => {
-    const fifo = ['1', '3', '2'].map((count, index) => {
-      const record = received(Number(count), `id-${index}`);
-      const attributes = { ...record.attributes, MessageGroupId: 'group' };
-      return { ...record, attributes, eventSourceARN: `${record.eventSourceARN}.fifo` };
-    });
-    expect(tiersOf(fifo)).toEqual([[0, 1, 2]]);
+    expect(tiersOf([fifo(1, 'group'), fifo(3, 'group'), fifo(2, 'group')])).toEqual([[0, 1, 2]]);
+  });
+
+  it('begin on FIFO queues with what was redelivered of groups in which some came for the third time, in a quarantine', () => {
+    const records = [fifo(1, 'a'), fifo(2, 'b'), fifo(3, 'b'), fifo(1, 'b'), fifo(2, 'c'), fifo(5, 'd')];
+    expect(tiersOf(records, true)).toEqual([
+      [1, 2, 5],
+      [0, 3, 4],
+    ]);
   });
 
   const UP_TO_FOUR = [1, 2, 3, 4];
@@ -110,6 +123,34 @@ describe('records that came before', () => {
     const records = [...receivedRecords([1, 1, 2])];
     await scoreRecords(records, deps, enoughTime());
     expect(happened).toEqual(['run 0,1', 'acknowledge 0,1', 'run 2']);
+  });
+
+  it('for the third time on a FIFO queue are answered and acknowledged before first-timers of other groups run', async () => {
+    const happened: string[] = [];
+    const runs = (x: { readonly data: unknown } | undefined) => Array.from(x?.data as Float32Array).join();
+    const models = repositoryOf(lineModel({ before: ([x]) => void happened.push(`run ${runs(x)}`) }));
+    const writer = memoryWriter({ before: (results) => void happened.push(`write ${results.length}`) });
+    const acknowledge = async (records: readonly MessageRecord[]) =>
+      void happened.push(`acknowledge ${records.map(({ messageId }) => messageId.slice(-1))}`);
+    const quarantine: Quarantine = {
+      score: async (bodies, _, sink) => {
+        const replies = bodies.map((__, of) => ({ of, id: undefined, text: '{}', failures: [], requests: 1 }));
+        happened.push(`quarantine ${bodies.length}`);
+        await sink(replies);
+      },
+      isOpen: () => true,
+      isBroken: () => false,
+    };
+    const deps = { ...scoringDependencies({ models, acknowledge, writer }), quarantine };
+    const records = fifoRecords(['a', 'b', 'b'].map((group, index) => [group, lineRequest([index])])).map(
+      (record, index) => ({
+        ...record,
+        attributes: { ...record.attributes, ApproximateReceiveCount: index === 1 ? '3' : '1' },
+      }),
+    );
+    await scoreRecords(records, deps, enoughTime());
+
+    expect(happened).toEqual(['quarantine 1', 'write 1', 'acknowledge 1', 'run 0,2', 'write 2']);
   });
 
   it('cost nothing where there are none: nothing is acknowledged early', async () => {
