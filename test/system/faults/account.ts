@@ -26,9 +26,7 @@ export interface Account {
   jobRows: number;
 }
 
-export const FAULTY = [
-  ...(['ownFault', 'innocent', 'lost', 'wrong', 'conflicting', 'outOfOrder', 'receivedAgain'] as const),
-] as const;
+export const FAULTY = ['innocent', 'lost', 'wrong', 'conflicting', 'outOfOrder', 'receivedAgain'] as const;
 
 export function emptyAccount(): Account {
   return {

@@ -37,9 +37,11 @@ const FREQUENCIES = {
 } as const;
 export type FaultKind = keyof typeof FREQUENCIES;
 
-/** One of these in the wrong place costs a message one of its receives, as SQS counts. */
-const COSTS_A_RECEIVE: ReadonlySet<FaultKind> = new Set(['duplicates', 'denied', 'missing', 'expired']);
-const RECEIVES_LOST: ReadonlySet<FaultKind> = new Set(['cut after', 'half an answer', 'silence after']);
+/** One of these in the wrong place costs a message one of its receives, as SQS counts; a silent store half of a timeout. */
+const COSTS_A_RECEIVE: ReadonlySet<FaultKind> = new Set([
+  ...(['duplicates', 'denied', 'missing', 'expired', 'silence', 'silence after'] as const),
+]);
+const RECEIVES_LOST: ReadonlySet<FaultKind> = new Set(['cut after', 'half an answer']);
 
 export type Faults = ReturnType<typeof createFaults>;
 

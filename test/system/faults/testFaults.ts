@@ -227,22 +227,30 @@ async function storm(on: Deployed, seconds: number, world: World, turn: number):
 
 const LULL_MS = 8_000;
 const MANY_POLLS = 6;
+/** So many at once make a worker poll as often as it may: those polls then wait. */
+const BURST = 200;
+const BURST_MS = 1_000;
 const TRICKLE = 50;
 
 /** Replaces a host while its polls wait for messages, which come once it was told to end. */
 async function replaceInLull(on: Deployed, world: World): Promise<void> {
+  const sendPlain = (n: number): Promise<void> => {
+    const plain = message(n, () => 0);
+    return send(on, plain, world);
+  };
+  const wait = (): boolean => world.sqs.openPolls(on.requests) >= MANY_POLLS;
   const pollsWait = async (): Promise<void> => {
     on.isLull = true;
     const endsAt = performance.now() + LULL_MS;
-    while (world.sqs.openPolls(on.requests) < MANY_POLLS && performance.now() < endsAt) await sleep(5);
+    while (!wait() && performance.now() < endsAt) {
+      for (let n = 0; n < BURST; n++) await sendPlain(n);
+      const burstEndsAt = performance.now() + BURST_MS;
+      while (!wait() && performance.now() < burstEndsAt) await sleep(5);
+    }
   };
   const trickle = async (): Promise<void> => {
     for (let n = 0; n < TRICKLE; n++) {
-      await send(
-        on,
-        message(n, () => 0),
-        world,
-      );
+      await sendPlain(n);
       await sleep(10);
     }
   };
@@ -257,9 +265,7 @@ async function outage(on: Deployed, seconds: number, isStore: boolean, { faults 
   const target = oneOf(isStore ? targets : [...targets, on.requests, 'payloads']);
   const kind = oneOf(isStore ? REFUSALS : OUTAGES);
   faults.begin(target, kind);
-  const ms = Math.min(HOUR_MS, 1000 * seconds * 0.2);
-  await sleep(ms / 3);
-  await Promise.all([on.fleet.replace(), sleep((2 * ms) / 3)]);
+  await sleep(Math.min(HOUR_MS, 1000 * seconds * 0.2));
   faults.end(target);
   return `${target}: ${kind}`;
 }
