@@ -61,7 +61,6 @@ The URI goes to stdout, the summary to stderr.
 Exit code: 0 published, 1 not, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
 `;
 
-const STOPPED = 'stopped; run the same command again to go on\n';
 const ATTEMPTS = 6;
 const FILES_AT_A_TIME = 8;
 
@@ -79,28 +78,25 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { exitCode, finished } = listenForInterruption('the upload, by removing unfinished parts', interrupt);
   const apart = mkdtempSync(join(tmpdir(), 'batchscore-publish-'));
   process.once('exit', () => rmSync(apart, { recursive: true, force: true }));
-  const files = await readModels(folder, apart, stopping.signal);
-  if (stopping.signal.aborted) {
-    finished();
-    streams.stderr.write(STOPPED);
-    return exitCode() ?? 1;
-  }
-  const manifest = writeManifest(files);
-  const digest = digestOf(manifest);
-  const place = prefix === '' ? digest : `${prefix}/${digest}`;
-
   const s3 = createS3Client(CLIENT_PATIENCE, { region: options.region, maxAttempts: ATTEMPTS });
-  await assertCredentials(s3);
-  await assertRegion([s3]);
-  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-  const bar = progressBar('publishing', bytes);
-  let sent = 0;
-  const onBytes = (more: number): void => {
-    sent += more;
-    bar.update(sent);
-  };
-  const putFile = createPutFile({ s3, bucket, signal: stopping.signal, onBytes });
+  let bar: ReturnType<typeof progressBar> | undefined;
   try {
+    const files = await readModels(folder, apart, stopping.signal);
+    stopping.signal.throwIfAborted();
+    const manifest = writeManifest(files);
+    const digest = digestOf(manifest);
+    const place = prefix === '' ? digest : `${prefix}/${digest}`;
+
+    await assertCredentials(s3);
+    await assertRegion([s3]);
+    const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+    bar = progressBar('publishing', bytes);
+    let sent = 0;
+    const onBytes = (more: number): void => {
+      sent += more;
+      bar?.update(sent);
+    };
+    const putFile = createPutFile({ s3, bucket, signal: stopping.signal, onBytes });
     const uploaded = await putFiles(putFile, place, files, stopping);
     // Last: where the manifest is, all that it names is.
     const content = Buffer.from(manifest);
@@ -115,9 +111,9 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     report({ uri: `s3://${bucket}/${place}`, files: files.length, bytes, uploaded }, options.json, streams);
   } catch (error) {
     if (exitCode() === undefined) throw error;
-    streams.stderr.write(STOPPED);
+    streams.stderr.write('stopped; run the same command again to go on\n');
   } finally {
-    bar.stop();
+    bar?.stop();
     s3.destroy();
     finished();
   }

@@ -169,11 +169,16 @@ const REDELIVERED_A_TIER = [64, 8, 1] as const;
 export const LONG_SUFFERING = 3;
 /** Each tier costs batch requests of its own: of very many redelivered records more stand in one. */
 const MAX_TIERS = 256;
+/**
+ * In a quarantine a record takes no others with it, and those that outlasted an outage come back all at once, most for the last
+ * time: one after the other they would outlast the function.
+ */
+const MAX_ISOLATED_TIERS = 8;
 
 /** How many of `count` bodies are scored together, if each was tried `triesBefore` times without an answer. */
-export function tierSize(triesBefore: number, count: number): number {
+export function tierSize(triesBefore: number, count: number, maxTiers = MAX_TIERS): number {
   if (triesBefore === 0) return Math.max(1, count);
-  return Math.max(REDELIVERED_A_TIER[triesBefore - 1] ?? 1, Math.ceil(count / MAX_TIERS));
+  return Math.max(REDELIVERED_A_TIER[triesBefore - 1] ?? 1, Math.ceil(count / maxTiers));
 }
 
 /**
@@ -210,7 +215,8 @@ export function tiersOf(records: readonly MessageRecord[], hasQuarantine = false
     .toSorted(([a], [b]) => place(a) - place(b) || b - a)
     .flatMap(([receives, indexes]) => {
       const ordered = receives === 1 ? indexes : inAlternatingOrder(receives, indexes, records);
-      return chunked(ordered, tierSize(receives - 1, ordered.length));
+      const maxTiers = hasQuarantine ? MAX_ISOLATED_TIERS : MAX_TIERS;
+      return chunked(ordered, tierSize(receives - 1, ordered.length, maxTiers));
     });
 }
 

@@ -62,6 +62,12 @@ describe('tiers', () => {
     expect(tiersOf(records, true)).toEqual([[3], [2], [0, 4], [1]]);
   });
 
+  it('are few where they can end no process but their own: all that outlasted an outage comes back at once', () => {
+    const records = IDS.map((id) => received(5, id));
+    expect(tiersOf(records, true).map(({ length }) => length)).toEqual([13, 13, 13, 13, 13, 13, 13, 9]);
+    expect(tiersOf(records.slice(0, 8), true).map(({ length }) => length)).toEqual(Array(8).fill(1));
+  });
+
   it('are bounded in number, however many redelivered records there are', () => {
     const records = Array.from({ length: 10_000 }, (_, index) => received(4, `id-${index}`));
     const tiers = tiersOf(records);
