@@ -307,7 +307,9 @@ async function playRound(round: number, { seconds, max, backlog }: Limits, world
   for (const clock of clocks) clearTimeout(clock);
   sqs.setClock(0);
   faults.storm(false);
-  const outages = await Promise.all(all.map((one, index) => outage(one, seconds, (seed + round + index) % 2 === 1, world)));
+  const outages = await Promise.all(
+    all.map((one, index) => outage(one, seconds, (seed + round + index) % 2 === 1, world)),
+  );
   at(`after ${outages.join(' and ')}`);
   await sleep(1000 * seconds * 0.3);
   over.abort();
