@@ -92,13 +92,11 @@ const OPERATIONS = new Map<unknown, string>([
 
 /** Attributes of hosts are texts. Bytes, which JSON has none of, are left to the SDK. */
 function hasBytes({ Entries = [] }: Partial<SendMessageBatchCommandInput>): boolean {
-  for (const { MessageAttributes, MessageSystemAttributes } of Entries) {
-    const attributes: Readonly<Record<string, MessageAttributeValue>> = {
-      ...MessageAttributes,
-      ...MessageSystemAttributes,
-    };
-    for (const name in attributes) if (attributes[name]?.BinaryValue !== undefined) return true;
-  }
+  return Entries.some((entry) => isBinary(entry.MessageAttributes) || isBinary(entry.MessageSystemAttributes));
+}
+
+function isBinary(attributes: Readonly<Record<string, MessageAttributeValue>> | undefined): boolean {
+  for (const name in attributes) if (attributes[name]?.BinaryValue !== undefined) return true;
   return false;
 }
 
