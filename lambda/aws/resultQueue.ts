@@ -308,9 +308,9 @@ function createSizeLimits() {
   };
 }
 
-/** `Message must be shorter than 262144 bytes.`, `Batch requests cannot be longer than 262144 bytes. You have sent …` */
 /** SQS takes no queue whose messages are smaller. */
 const LEAST_LIMIT = 1_024;
+/** `Message must be shorter than 262144 bytes.`, `Batch requests cannot be longer than 262144 bytes. You have sent …` */
 const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;
 
 function limitIn(reason: string): number | undefined {
