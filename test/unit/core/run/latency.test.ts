@@ -128,6 +128,18 @@ describe('the cost of runs', () => {
     expect(costAt(latency, of, 8) / costAt(latency, of, 1)).toBeGreaterThan(2 * before);
   });
 
+  it('has no size that was not run again look dear or cheap because the warm-up, or a proof, was slower or faster than runs are', () => {
+    for (const pace of [1 / 4, 4]) {
+      const sizes = [1, 2, 4, 8, 16, 32, 64].map((rows) => ({ rows, length: 1, ms: pace * affine(rows) }));
+      const proved = lineModel({ measured: sizes });
+      const latency = createLatencyEstimator();
+      for (let run = 0; run < 20; run++)
+        latency.observed(proved, run % 2 === 0 ? 1 : 8, 1, affine(run % 2 === 0 ? 1 : 8));
+      expect(costAt(latency, proved, 64) / affine(64)).toBeCloseTo(1, 1);
+      expect((latency.predictMs(proved, 64, 1) as number) / affine(64)).toBeCloseTo(1, 1);
+    }
+  });
+
   it('forgets in the end how slow a size was that has not been run since', () => {
     const sizes = [1, 2, 4].map((rows) => ({ rows, length: 1, ms: affine(rows) }));
     const busy = lineModel({ measured: [...sizes, { rows: 16, length: 1, ms: 30 * affine(16) }] });
