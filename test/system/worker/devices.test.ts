@@ -113,4 +113,54 @@ describe('a worker', () => {
     });
     await until(() => server.counts(resultQueueUrl).ready === 10);
   });
+
+  it('scores one batch at a time on a FIFO queue while it holds what came for the third time', async () => {
+    const sqs = server.client();
+    const [requestQueueUrl, resultQueueUrl] = [server.fifoQueue(), server.fifoQueue()];
+    const composition = await composed({ sqs, requestQueueUrl, resultQueueUrl }, recordingTelemetry(), {
+      models: LOOKUP,
+    });
+    const [culprit = '', ...innocents] = [0, 1, 2, 3].map(lookup);
+    server.send(requestQueueUrl, [culprit], () => 'culprit');
+    const receive = { QueueUrl: requestQueueUrl, VisibilityTimeout: 0, WaitTimeSeconds: 1 };
+    for (let times = 0; times < 2; times++) await sqs.send(new ReceiveMessageCommand(receive));
+    const { models } = composition.scoring;
+    const found = await models.find(undefined, undefined);
+    if (isFailure(found)) throw new Error(found.message);
+    const happened: string[] = [];
+    const watched: Model = {
+      ...found,
+      run(...given) {
+        happened.push('run');
+        return found.run(...given);
+      },
+    };
+    const scoring = {
+      ...composition.scoring,
+      models: { find: () => watched },
+      quarantine: {
+        isOpen: () => true,
+        isBroken: () => false,
+        async score(bodies, _time, _sink, inHost) {
+          server.send(requestQueueUrl, innocents, (index) => `innocent-${index}`);
+          await until(() => (worker?.leased() ?? 0) > 1);
+          // What another batch would have run by now.
+          for (let answer = 0; answer < 5; answer++) await server.receive(server.queue());
+          happened.push('scored apart');
+          await inHost([...bodies.keys()]);
+        },
+      } satisfies Quarantine,
+    };
+    worker = startWorker({
+      settings: settingsFor(requestQueueUrl),
+      composition: { ...composition, scoring },
+      sqs,
+      onProblem: () => {},
+      onOutage: () => {},
+      onStuck: () => {},
+    });
+    await until(() => server.counts(resultQueueUrl).ready === 4);
+
+    expect(happened).toEqual(['scored apart', 'run', 'run', 'run', 'run']);
+  });
 });
