@@ -1,5 +1,6 @@
-import { ReceiveMessageCommand } from '@aws-sdk/client-sqs';
+import { ChangeMessageVisibilityBatchCommand, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import type { SqsCaller } from '../../../lambda/aws/sendBatches.ts';
 import { isFailure } from '../../../lambda/core/failure.ts';
 import type { Model } from '../../../lambda/core/model.ts';
 import { startWorker, type Worker, type WorkerSettings } from '../../../lambda/hosts/consumer.ts';
@@ -162,5 +163,43 @@ describe('a worker', () => {
     await until(() => server.counts(resultQueueUrl).ready === 4);
 
     expect(happened).toEqual(['scored apart', 'run', 'run', 'run', 'run']);
+  });
+
+  it('lets go of a whole message group on a FIFO queue once one of it may be with others: each has one answer', async () => {
+    const sqs = server.client();
+    const [requestQueueUrl, resultQueueUrl] = [server.fifoQueue({ VisibilityTimeout: '1' }), server.fifoQueue()];
+    const composition = await composed({ sqs, requestQueueUrl, resultQueueUrl }, recordingTelemetry(), {
+      models: LOOKUP,
+    });
+    const bodies = [lookup(0), lookup(1)];
+    server.send(requestQueueUrl, bodies, () => 'group');
+    const refuses: SqsCaller = {
+      // The heartbeat of the first is refused until it is over.
+      async send(command: never, ...others: never[]) {
+        const { input } = command as { input: { Entries?: { Id: string; ReceiptHandle: string }[] } };
+        const { Entries = [] } = input;
+        if (!((command as object) instanceof ChangeMessageVisibilityBatchCommand) || isLost)
+          return await sqs.send(command, ...others);
+        const [first, ...kept] = Entries;
+        input.Entries = kept;
+        const answer = kept.length === 0 ? {} : await sqs.send(command, ...others);
+        return { ...(answer as object), Failed: [{ Id: first?.Id, Code: 'InternalError', SenderFault: false }] };
+      },
+    } as SqsCaller;
+    let isLost = false;
+    worker = startWorker({
+      settings: { ...settingsFor(requestQueueUrl), batchSize: 100, visibilitySeconds: 1, windowMs: 1_500 },
+      composition,
+      sqs: refuses,
+      onProblem({ message }) {
+        if (message.includes('not extended in time')) isLost = true;
+      },
+      onOutage: () => {},
+      onStuck: () => {},
+    });
+    await until(() => isLost);
+    await until(() => server.counts(resultQueueUrl).ready === bodies.length && worker?.leased() === 0);
+
+    expect((await server.drain(resultQueueUrl)).map(({ Body = '' }) => JSON.parse(Body).message_id)).toHaveLength(2);
   });
 });
