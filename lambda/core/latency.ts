@@ -20,10 +20,11 @@ export interface LatencyEstimator {
 
 interface Measured {
   readonly buckets: Map<string, Bucket>;
-  /** How many times as long the latest runs took as those of their size before them: a proof is of another machine, or hour. */
+  /** What runs cost when the model was warmed up, or proved; undefined where nothing was measured. */
+  readonly before: FittedCost | undefined;
+  /** How many times that the latest runs took, and the one in the middle: a machine may be busy, and a proof is of another. */
   paces: readonly number[];
-  /** The one in the middle. */
-  pace: number;
+  pace: number | undefined;
   /** Whether a run has ended, or the warm-up measured some: the very first run also pays for what is done once. */
   isWarm: boolean;
   runs: number;
@@ -37,17 +38,22 @@ interface Measured {
 interface Bucket {
   readonly rows: number;
   readonly length: number;
-  /** Of the warm-up, or of the proof in its place. */
-  before: readonly MeasuredRun[];
-  latest: readonly MeasuredRun[];
+  latest: readonly PacedRun[];
   /** How many runs of the model had ended when the last of these did. */
   endedAt: number;
   /** Milliseconds a row that a run of this size was given up after. */
   overrunMsPerRow: number | undefined;
 }
 
+/** A run, and the pace of its time, where that was known. */
+interface PacedRun extends MeasuredRun {
+  readonly pace: number | undefined;
+}
+
 /** The median of so many runs says what a run takes: one that was slow for a reason of its own does not count. */
 const LATEST_RUNS = 7;
+/** Less of a change is noise. */
+const CLEARLY_OTHER_PACE = 1.5;
 /** The cost is fitted to more of them, so that plans repeat. */
 const MAX_RUNS = 15;
 /** A run of more than twice the rows or length that were measured is taken to be this many times slower. */
@@ -82,7 +88,8 @@ export function createLatencyEstimator(): LatencyEstimator {
       measured.newRuns += 1;
       measured.newMs += runMs;
       notePace(measured, rows, length, runMs);
-      observe(bucketFor(measured, rows, length), { rows, length, ms: runMs }, measured.runs);
+      const run = { rows, length, ms: runMs, pace: measured.pace };
+      observe(bucketFor(measured, rows, length), run, measured.runs);
       for (const bucket of measured.buckets.values()) forgetHang(bucket, rows, length, runMs / rows);
     },
     overran(model, rows, length, elapsedMs) {
@@ -94,11 +101,9 @@ export function createLatencyEstimator(): LatencyEstimator {
     predictMs(model, rows, length) {
       const measured = measuredOf(model);
       const buckets = [...measured.buckets.values()];
-      const known = buckets.filter(isMeasured);
+      const known = buckets.filter(({ latest }) => latest.length > 0);
       const overrunMs = overrunOf(buckets, rows, length);
-      if (known.length === 0) return overrunMs;
-      const ms = predict(known, rows, length, (bucket) => runsOf(bucket, measured.pace));
-      return Math.max(isUnknown(known, rows, length) ? UNKNOWN_SIZE_FACTOR * ms : ms, overrunMs ?? 0);
+      return known.length === 0 ? overrunMs : Math.max(predict(known, rows, length, measured.pace), overrunMs ?? 0);
     },
     costOf(model) {
       if (!isSizedByRowsAndLength(model)) return undefined;
@@ -116,52 +121,54 @@ function runsToFit({ runs }: Measured): number {
 function newMeasured({ measured: warmUp = [] }: Model): Measured {
   const measured: Measured = {
     buckets: new Map(),
+    before: costBefore(warmUp),
     paces: [],
-    pace: 1,
+    pace: undefined,
     isWarm: warmUp.length > 0,
     runs: 0,
     newRuns: RUNS_TO_FIT,
     newMs: 0,
     fitted: undefined,
   };
-  for (const run of warmUp) {
-    const bucket = bucketFor(measured, run.rows, run.length);
-    bucket.before = [...bucket.before, run];
-  }
+  for (const run of warmUp) observe(bucketFor(measured, run.rows, run.length), { ...run, pace: 1 }, 0);
   return measured;
 }
 
 function bucketFor({ buckets }: Measured, rows: number, length: number): Bucket {
   const size = { rows: powerOfTwo(rows), length: powerOfTwo(length) };
   const key = `${size.rows}x${size.length}`;
-  const bucket = buckets.get(key) ?? { ...size, before: [], latest: [], endedAt: 0, overrunMsPerRow: undefined };
+  const bucket = buckets.get(key) ?? { ...size, latest: [], endedAt: 0, overrunMsPerRow: undefined };
   buckets.set(key, bucket);
   return bucket;
 }
 
-function observe(bucket: Bucket, run: MeasuredRun, ended: number): void {
+function observe(bucket: Bucket, run: PacedRun, ended: number): void {
   bucket.endedAt = ended;
   bucket.latest = [...bucket.latest, run].slice(-MAX_RUNS);
   bucket.overrunMsPerRow = undefined;
 }
 
-/** The pace is that at which all runs of before would be taken now: those that were not run again since compare with those that were. */
+function costBefore(warmUp: readonly MeasuredRun[]): FittedCost | undefined {
+  const runs = warmUp.flatMap((run) => typicalOf([run]) ?? []);
+  return runs.length === 0 ? undefined : fitCost(runs);
+}
+
 function notePace(measured: Measured, rows: number, length: number, runMs: number): void {
-  const known = [...measured.buckets.values()].filter(({ before }) => before.length > 0);
-  if (known.length === 0 || isUnknown(known, rows, length)) return;
-  const pace = runMs / predict(known, rows, length, ({ before }) => before);
-  if (!(pace > 0 && pace < Number.POSITIVE_INFINITY)) return;
-  measured.paces = [...measured.paces, pace].slice(-MAX_RUNS);
-  measured.pace = middleOf(measured.paces);
+  const { before, paces } = measured;
+  if (before === undefined || runMs === 0 || rows * length > 2 * before.maxElements) return;
+  measured.paces = [...paces, runMs / before.costOf(rows, length)].slice(-MAX_RUNS);
+  if (measured.paces.length > 1) measured.pace = middleOf(measured.paces);
 }
 
-/** What runs took, and those of before would take now. */
-function runsOf({ before, latest }: Bucket, pace: number): readonly MeasuredRun[] {
-  return [...before.map((run) => ({ ...run, ms: pace * run.ms })), ...latest].slice(-MAX_RUNS);
-}
-
-function isMeasured({ before, latest }: Bucket): boolean {
-  return before.length + latest.length > 0;
+/**
+ * What runs would take now. Without it sizes that have not been run since the machine was busy, or since weights were read
+ * from the disk for the first time, would look dear beside those that have, and never be run again.
+ */
+function atPace(runs: readonly PacedRun[], pace: number | undefined): readonly PacedRun[] {
+  return runs.map((run) => {
+    const factor = pace === undefined || run.pace === undefined ? 1 : pace / run.pace;
+    return Math.max(factor, 1 / factor) > CLEARLY_OTHER_PACE ? { ...run, ms: factor * run.ms } : run;
+  });
 }
 
 /** Of an even number the smaller of the two. */
@@ -174,41 +181,29 @@ function forgetHang(bucket: Bucket, rows: number, length: number, msPerRow: numb
   if (isHalfAsLarge && (bucket.overrunMsPerRow ?? 0) > FORGIVING_FACTOR * msPerRow) bucket.overrunMsPerRow = undefined;
 }
 
-function msPerRowOf(runs: readonly MeasuredRun[]): number {
-  return middleOf(runs.slice(-LATEST_RUNS).map(({ rows, ms }) => ms / rows));
+function msPerRowOf({ latest }: Bucket, pace: number | undefined): number {
+  return middleOf(atPace(latest.slice(-LATEST_RUNS), pace).map(({ rows, ms }) => ms / rows));
 }
 
 /** What a run takes at least by the overruns of runs no larger; of smaller runs an overrun says nothing. */
 function overrunOf(buckets: readonly Bucket[], rows: number, length: number): number | undefined {
   const msPerRow = buckets
-    .filter((bucket) => !isMeasured(bucket) && bucket.rows <= powerOfTwo(rows) && bucket.length <= powerOfTwo(length))
+    .filter(
+      (bucket) => bucket.latest.length === 0 && bucket.rows <= powerOfTwo(rows) && bucket.length <= powerOfTwo(length),
+    )
     .map(({ overrunMsPerRow }) => overrunMsPerRow ?? 0);
   return msPerRow.length === 0 ? undefined : Math.max(...msPerRow) * rows;
 }
 
 /** On the line between the nearest sizes that were measured; in proportion beyond the largest of them. */
-function predict(
-  known: readonly Bucket[],
-  rows: number,
-  length: number,
-  runsIn: (bucket: Bucket) => readonly MeasuredRun[],
-): number {
+function predict(known: readonly Bucket[], rows: number, length: number, pace: number | undefined): number {
   const nearest = nearestLength(known, length);
   const buckets = known.filter((bucket) => bucket.length === nearest).toSorted((a, b) => a.rows - b.rows);
   const sizes = buckets.map((bucket) => bucket.rows);
-  const ms = interpolate(
-    sizes,
-    rows,
-    (index) => (sizes[index] as number) * msPerRowOf(runsIn(buckets[index] as Bucket)),
-  );
-  return ms * Math.max(1, powerOfTwo(length) / nearest);
-}
-
-/** Whether nothing of half the size at least was measured. */
-function isUnknown(known: readonly Bucket[], rows: number, length: number): boolean {
-  const nearest = nearestLength(known, length);
-  const most = Math.max(...known.filter((bucket) => bucket.length === nearest).map((bucket) => bucket.rows));
-  return rows > 2 * most || powerOfTwo(length) > 2 * nearest;
+  const ms = interpolate(sizes, rows, (index) => (sizes[index] as number) * msPerRowOf(buckets[index] as Bucket, pace));
+  const longer = Math.max(1, powerOfTwo(length) / nearest);
+  const isUnknown = rows > 2 * (sizes.at(-1) as number) || longer > 2;
+  return ms * longer * (isUnknown ? UNKNOWN_SIZE_FACTOR : 1);
 }
 
 /** The shortest length that was measured and is no shorter; else the longest there is. */
@@ -248,7 +243,7 @@ function isSizedByRowsAndLength({ inputs, ragged }: Model): boolean {
 function fitAgain(measured: Measured): void {
   measured.newRuns = 0;
   measured.newMs = 0;
-  const runs = remembered(measured).flatMap((bucket) => typicalOf(runsOf(bucket, measured.pace)) ?? []);
+  const runs = remembered(measured).flatMap(({ latest }) => typicalOf(atPace(latest, measured.pace)) ?? []);
   if (new Set(runs.map(({ rows }) => rows)).size < 2) return;
   const { maxElements, costOf } = fitCost(runs);
   const fitted: FittedCost = { maxElements, costOf: (rows, length) => OUTSIDE_MS + costOf(rows, length) };
@@ -259,16 +254,18 @@ function fitAgain(measured: Measured): void {
 /** The sizes that were run not long ago, and those of the fewest rows, without which there is nothing to compare. */
 function remembered({ buckets, runs }: Measured): Bucket[] {
   const sizes = [...buckets.values()];
-  const rowsOf = (bucket: Bucket): number => runsOf(bucket, 1)[0]?.rows ?? 0;
+  const rowsOf = ({ latest }: Bucket): number => latest[0]?.rows ?? 0;
   const [, few = 1] = [...new Set(sizes.map(rowsOf))].toSorted((a, b) => a - b);
   return sizes.filter((size) => runs - size.endedAt < FORGOTTEN_AFTER || rowsOf(size) <= few);
 }
 
 /** The run in the middle by its time for an element: what it took is taken for what runs of about its size take. */
-function typicalOf(runs: readonly MeasuredRun[]): ObservedRuns | undefined {
+function typicalOf(latest: readonly MeasuredRun[]): ObservedRuns | undefined {
   const perElement = ({ rows, length, ms }: MeasuredRun): number => ms / (rows * length);
-  const middle = runs.toSorted((a, b) => perElement(a) - perElement(b))[Math.floor((runs.length - 1) / 2)];
-  return middle === undefined || middle.ms <= 0 || middle.length === 0 ? undefined : { ...middle, times: runs.length };
+  const middle = latest.toSorted((a, b) => perElement(a) - perElement(b))[Math.floor((latest.length - 1) / 2)];
+  return middle === undefined || middle.ms <= 0 || middle.length === 0
+    ? undefined
+    : { ...middle, times: latest.length };
 }
 
 /** Only ratios between runs matter to a plan: a machine that is slower at everything changes nothing. */

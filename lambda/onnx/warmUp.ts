@@ -62,6 +62,9 @@ export interface Prepared extends Pick<WarmUpResult, 'model' | 'bakedRows' | 'si
 /** Runs that are only timed may take this share of the loading before, and at least so long. */
 const TIMING_SHARE = 1 / 4;
 const MIN_TIMING_MS = 100;
+/** What is kept as a proof serves all later starts: whatever else the machine did is not to stand in it. */
+const THOROUGH_TIMING_MS = 20_000;
+const THOROUGH_ROUNDS = 5;
 
 /** The checks of a slow model may take as long as its loading took, and at least so long. */
 const MIN_CHECK_MS = 100;
@@ -161,13 +164,14 @@ async function warmUpAndCheck(
 
 /** Times runs of several sizes, where rows may share runs and nothing else says what that costs. */
 async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Promise<void> {
-  const { sizes, samples, graph, loadMs, maxElements, onGpu, now } = options;
+  const { sizes, samples, graph, loadMs, maxElements, onGpu, now, isThorough = false } = options;
   const { model } = recorded;
   const { independence = 'trusted' } = model;
   const mayShare = model.maxBatchRows > 1 && (independence === 'proved' || independence === 'trusted');
   if (!mayShare || model.allowedSizes.length === 1 || model.cost !== undefined || onGpu || sizes === false) return;
-  const limitMs = Math.max(MIN_TIMING_MS, TIMING_SHARE * loadMs);
-  await timeSizes(recorded, { probes: timingProbes(model, samples, graph), maxElements, limitMs, now });
+  const limitMs = Math.max(isThorough ? THOROUGH_TIMING_MS : MIN_TIMING_MS, TIMING_SHARE * loadMs);
+  const rounds = isThorough ? THOROUGH_ROUNDS : 1;
+  await timeSizes(recorded, { probes: timingProbes(model, samples, graph), maxElements, limitMs, rounds, now });
 }
 
 /** The shapes that ran on the first device, on all the others at the same time. */
@@ -438,10 +442,12 @@ interface TimeSizesOptions {
   readonly maxElements: number;
   /** After so many milliseconds no further run is begun. */
   readonly limitMs: number;
+  /** How many times all sizes are gone through. */
+  readonly rounds: number;
   readonly now: () => number;
 }
 
-/** A size is run so often: the first run is slow, and others may be held up. */
+/** A size is run so often in a round: the first run is slow, and others may be held up. */
 const TIMES = 3;
 /** Where a row takes longer than in the best run by this factor, yet larger runs gain nothing. */
 const CLEARLY_WORSE = 1.5;
@@ -456,25 +462,28 @@ const CLEARLY_WORSE = 1.5;
  */
 async function timeSizes(
   { model, measured, timesAt }: RecordedRuns,
-  { probes, maxElements, limitMs, now }: TimeSizesOptions,
+  { probes, maxElements, limitMs, rounds, now }: TimeSizesOptions,
 ): Promise<void> {
   const endsAt = now() + limitMs;
   const sizes = probes
     .flatMap((probe) => rowCountsOf(model, probe, maxElements).map((rows) => ({ probe, rows })))
     .toSorted((a, b) => a.rows * a.probe.request.length - b.rows * b.probe.request.length);
   const ended = new Set<Part>();
-  for (const { probe, rows } of sizes) {
-    if (ended.has(probe)) continue;
-    const length = paddedLengthOf(model, probe.request.length);
-    try {
-      while (timesAt(rows, length) < TIMES && now() + expectedMs(measured(), rows, length) <= endsAt) {
-        await runTogether(model, new Array<Part>(rows).fill(probe));
+  for (let round = 1; round <= rounds; round++) {
+    for (const { probe, rows } of sizes) {
+      if (ended.has(probe)) continue;
+      const length = paddedLengthOf(model, probe.request.length);
+      try {
+        while (timesAt(rows, length) < round * TIMES && now() + expectedMs(measured(), rows, length) <= endsAt) {
+          await runTogether(model, new Array<Part>(rows).fill(probe));
+        }
+      } catch (error) {
+        if (isNotTheRuns(error)) throw error;
+        ended.add(probe);
       }
-    } catch (error) {
-      if (isNotTheRuns(error)) throw error;
-      ended.add(probe);
+      // In a later round, what was held up in one before may turn out to gain.
+      if (round === rounds && isClearlyWorse(measured(), rows, length)) ended.add(probe);
     }
-    if (isClearlyWorse(measured(), rows, length)) ended.add(probe);
   }
 }
 
