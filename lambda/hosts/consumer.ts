@@ -7,16 +7,15 @@ import {
   type Extension,
 } from '../aws/requestQueue.ts';
 import { MAX_BATCH_ENTRIES, type SqsCaller } from '../aws/sendBatches.ts';
-import { modelHint } from '../core/body.ts';
 import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
 import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';
-import type { MessageRecord, Outcome } from '../core/record.ts';
+import { type MessageRecord, type Outcome, orderingGroup } from '../core/record.ts';
 import { CONFIG_KEYS } from '../settings.ts';
 import type { Composition } from './compose.ts';
 import type { Config } from './config.ts';
-import { createAdaptiveLimit, createModelQueues } from './modelQueues.ts';
-import { LONG_SUFFERING, outageIn, receivesOf, type ScoringDependencies, scoreRecords } from './records.ts';
+import { createAdaptiveLimit, createModelQueues, queueNames, queueOf, TIER_NAMES } from './modelQueues.ts';
+import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
 interface WorkerOptions {
   readonly settings: WorkerSettings;
@@ -62,7 +61,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   const { queueUrls, batchSize, timeoutMs } = settings;
   const depth = settings.depth * composition.devices;
   const isFifo = queueUrls.some((url) => url.endsWith('.fifo'));
-  const names = queueNames(composition, isFifo);
+  const names = queueNames(composition.models, isFifo);
   const { signal } = new AbortController();
   const visibility = createVisibilityActions({ sqs, queueUrls, onProblem });
   const adaptiveLimit = createAdaptiveLimit(batchSize, timeoutMs);
@@ -126,13 +125,12 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     },
     onSettled: release,
   });
-  const queues = isFifo ? [names] : TIER_NAMES.map((tier) => names.map((name) => name + tier));
+  const queues = TIER_NAMES.map((tier) => names.map((name) => name + tier));
   const [, , aloneQueues = []] = queues;
   /** Without a quarantine a record that came again may end the worker, with all that it holds. */
   const isExposed = (): boolean => scoring.quarantine?.isOpen() !== true;
   /** A first-timer may end the process: who was lost twice waits until none is scored, none is then, and, exposed, no poll is open. */
   const depthOf = (queue: string): number => {
-    if (isFifo) return leases.size((record) => receivesOf(record) >= LONG_SUFFERING) > 0 ? 1 : depth;
     const inWay = aloneQueues.includes(queue)
       ? queues.slice(0, 2).flat().some(modelQueues.isScoring) || (isExposed() && !poller.isIdle())
       : aloneQueues.some(modelQueues.isBusy);
@@ -140,7 +138,11 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   };
   const modelQueues = createModelQueues({
     names: queues.flat(),
-    queueOf: (record) => queueOf(record, names, !isFifo, isExposed()),
+    queueOf(record, received) {
+      // What SQS has in flight of a message group came with one receive.
+      const isWith = (other: MessageRecord): boolean => orderingGroup(other) === orderingGroup(record);
+      return queueOf(record, names, isFifo ? received.filter(isWith) : [record], isExposed());
+    },
     limitsOf: (queue) => ({
       batchSize: adaptiveLimit.limitOf(queue),
       batchBytes: BATCH_BYTES,
@@ -248,28 +250,6 @@ export function createProbing({ isOut, poll, onChange, clock = SYSTEM_CLOCK }: P
       }
     },
   };
-}
-
-/** One queue for all where it would be of no use, or where the order of records matters. */
-function queueNames({ models }: Composition, isFifo: boolean): string[] {
-  const names = new Set(models.map(({ name }) => name));
-  return isFifo || names.size === 1 ? [OTHER] : [OTHER, ...names];
-}
-
-/** The queue of records that name no model that there is. */
-const OTHER = '';
-/**
- * What the names of a model's queues end with: that of first-timers, that of records that came again, which may take long
- * and hold up no others, and that of those that came for the third time or more.
- */
-const TIER_NAMES = ['', ' (redelivered)', ' (alone)'] as const;
-
-/** @param isTogether whether those of all models that were lost twice share a queue: they are never scored at the same time */
-function queueOf(record: MessageRecord, names: readonly string[], hasTiers: boolean, isTogether: boolean): string {
-  const hint = names.length === 1 ? undefined : modelHint(record.body);
-  const name = hint !== undefined && names.includes(hint) ? hint : OTHER;
-  const tier = hasTiers ? Math.min(receivesOf(record), LONG_SUFFERING) : 1;
-  return (isTogether && tier === LONG_SUFFERING ? OTHER : name) + TIER_NAMES[tier - 1];
 }
 
 /** Something that is done to records at SQS. Never throws. */
@@ -472,7 +452,7 @@ export interface VisibilityLeases {
    */
   endExtending(records: readonly MessageRecord[]): Promise<void>;
   remove(records: readonly MessageRecord[]): void;
-  size(is?: (record: MessageRecord) => boolean): number;
+  size(): number;
   /** Ends the heartbeat. */
   stop(): void;
 }
@@ -548,7 +528,7 @@ export function createVisibilityLeases({
     remove(records) {
       for (const record of records) held.delete(record);
     },
-    size: (is) => (is === undefined ? held.size : [...held.keys()].filter(is).length),
+    size: () => held.size,
     stop: () => cancel(),
   };
 }

@@ -1,9 +1,12 @@
+import { modelHint } from '../core/body.ts';
 import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { type MessageRecord, orderingGroup } from '../core/record.ts';
+import { LONG_SUFFERING, receivesOf } from './records.ts';
 
 export interface ModelQueuesOptions {
   readonly names: readonly string[];
-  readonly queueOf: (record: MessageRecord) => string;
+  /** @param received what came with the record */
+  readonly queueOf: (record: MessageRecord, received: readonly MessageRecord[]) => string;
   /** What makes a batch of a queue now. */
   readonly limitsOf: (queue: string) => GatherLimits;
   /** Batches of a queue that are scored at the same time at most, asked whenever one begins or ends. */
@@ -105,7 +108,7 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
     add(records) {
       const receive = { at: clock.now() };
       for (const record of records) {
-        const queue = modelQueues.get(queueOf(record)) as ModelQueue;
+        const queue = modelQueues.get(queueOf(record, records)) as ModelQueue;
         queue.waiting.push({ record, receive });
         queue.bytes += record.body.length;
       }
@@ -157,6 +160,36 @@ function sum<T>(items: Iterable<T>, value: (item: T) => number): number {
   let total = 0;
   for (const item of items) total += value(item);
   return total;
+}
+
+/** One queue for all where it would be of no use, or where the order of records matters. */
+export function queueNames(models: readonly { readonly name: string }[], isFifo: boolean): string[] {
+  const names = new Set(models.map(({ name }) => name));
+  return isFifo || names.size === 1 ? [OTHER] : [OTHER, ...names];
+}
+
+/** The queue of records that name no model that there is. */
+const OTHER = '';
+/**
+ * What the names of a model's queues end with: that of first-timers, that of records that came again, which may take long
+ * and hold up no others, and that of those that came for the third time or more.
+ */
+export const TIER_NAMES = ['', ' (redelivered)', ' (alone)'] as const;
+
+/**
+ * @param together the record, and those that are scored with it, whatever else there is
+ * @param isExposed whether those of all models that were lost twice share a queue: they are never scored at the same time
+ */
+export function queueOf(
+  record: MessageRecord,
+  names: readonly string[],
+  together: readonly MessageRecord[],
+  isExposed: boolean,
+): string {
+  const hint = names.length === 1 ? undefined : modelHint(record.body);
+  const name = hint !== undefined && names.includes(hint) ? hint : OTHER;
+  const tier = Math.min(Math.max(...together.map(receivesOf)), LONG_SUFFERING);
+  return (isExposed && tier === LONG_SUFFERING ? OTHER : name) + TIER_NAMES[tier - 1];
 }
 
 /** How many records a batch may hold, so that it ends well within its time. */

@@ -86,8 +86,8 @@ async function scoreTiers(
     });
     if (isLast) break;
     const outage = outages.saw(tier.map((index) => outcomes[index])) && outages.current();
-    // Pointers that are denied may be those of one producer: others have none.
-    if (outage && (isProbing || concernsAll(outage))) {
+    // A payload bucket or a model that is out of reach is not everybody's.
+    if (outage && (isProbing || recordsThatProve(outage) === 1)) {
       for (const index of tiers.slice(position + 1).flat()) outcomes[index] = { status: 'retry', failure: outage };
       break;
     }
@@ -117,10 +117,15 @@ async function scoreTier(
       observer.microBatch(report, () => bodies().map(indexesOf(some)));
     await score(bodiesOf(some), { ...deps, observer: { ...observer, microBatch } }, time, sinkOf(some));
   };
-  const redelivered = quarantine === undefined ? [] : tier.filter((index) => receivesAt(records, index) > 1);
+  // Of message groups that are urgent first-timers too: ended by one of them, the host would lose others that are.
+  const isWhole = tier.some(
+    (index) => groupAt(records, index) !== undefined && receivesAt(records, index) >= LONG_SUFFERING,
+  );
+  const isApart = (index: number): boolean => quarantine !== undefined && (isWhole || receivesAt(records, index) > 1);
+  const redelivered = tier.filter(isApart);
   if (redelivered.length === 0) await scoreHere(tier);
   else {
-    const others = tier.filter((index) => receivesAt(records, index) === 1);
+    const others = tier.filter((index) => !isApart(index));
     const isolated = quarantine?.score(bodiesOf(redelivered), time, sinkOf(redelivered), (bodies) =>
       scoreHere(bodies.map(indexesOf(redelivered))),
     );
@@ -193,17 +198,18 @@ export function tierSize(triesBefore: number, count: number, maxTiers = MAX_TIER
  * In a quarantine they can end no process but their own, and first-timers still can: so those that came for the third time
  * or more go first there.
  *
- * FIFO records are one tier, as their order is not ours to choose; in a quarantine two: what was redelivered of the groups in
- * which some came for the third time, and all others. Entries are indexes into `records`.
+ * FIFO records are one tier, as their order is not ours to choose; in a quarantine two: the groups in which some came
+ * for the third time, and all others. Entries are indexes into `records`.
  *
  * @param hasQuarantine whether redelivered records are scored in processes of their own. @default false
  */
 export function tiersOf(records: readonly MessageRecord[], hasQuarantine = false): number[][] {
   const all = records.map((_, index) => index);
   if (records.some((record) => orderingGroup(record) !== undefined)) {
-    const isUrgent = (index: number): boolean => hasQuarantine && receivesAt(records, index) >= LONG_SUFFERING;
-    const urgent = messageGroups(records).filter((group) => group.some(isUrgent));
-    const first = new Set(urgent.flat().filter((index) => receivesAt(records, index) > 1));
+    const groups = hasQuarantine ? messageGroups(records) : [];
+    const first = new Set(
+      groups.filter((group) => group.some((index) => receivesAt(records, index) >= LONG_SUFFERING)).flat(),
+    );
     return [all.filter((index) => first.has(index)), all.filter((index) => !first.has(index))].filter(
       (tier) => tier.length > 0,
     );
@@ -565,9 +571,6 @@ interface OutageWatch {
   saw(outcomes: readonly (Outcome | undefined)[]): boolean;
 }
 
-/** Fewer records than this prove no outage of the payload bucket or a model: they may be at fault themselves. */
-const RECORDS_THAT_PROVE = 8;
-
 /** One answer proves that there is no outage, or none that concerns all: where one of several models cannot be opened, the others go on. */
 export function createOutageWatch(): OutageWatch {
   let current: Failure<TransientCode> | undefined;
@@ -576,15 +579,17 @@ export function createOutageWatch(): OutageWatch {
     saw(outcomes) {
       const met = outageIn(outcomes);
       if (outcomes.some((outcome) => outcome?.status === 'answered')) current = undefined;
-      else if (met !== undefined && (concernsAll(met) || outcomes.length >= RECORDS_THAT_PROVE)) current = met;
+      else if (met !== undefined && outcomes.length >= recordsThatProve(met)) current = met;
       else return false;
       return current !== undefined;
     },
   };
 }
 
-function concernsAll({ code, outage }: Failure): boolean {
-  return code === 'WRITE_FAILED' && outage?.of !== PAYLOAD_BUCKET;
+/** Few may be at fault themselves; pointers that are denied may be one producer's, under a key of its own, however many there are. */
+function recordsThatProve({ code, outage }: Failure): number {
+  if (outage?.of === PAYLOAD_BUCKET) return outage.kind === 'refused' ? Number.POSITIVE_INFINITY : 8;
+  return code === 'WRITE_FAILED' ? 1 : 8;
 }
 
 /** Why records went back, where something could not be reached; undefined where each may be at fault itself. */

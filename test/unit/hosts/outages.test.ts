@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { failure, PAYLOAD_BUCKET } from '../../../lambda/core/failure.ts';
+import { type Failure, failure, PAYLOAD_BUCKET, type TransientCode } from '../../../lambda/core/failure.ts';
 import type { Result, WriteStatus } from '../../../lambda/core/record.ts';
 import type { Quarantine } from '../../../lambda/hosts/quarantine.ts';
 import { createOutageWatch, scoreRecords } from '../../../lambda/hosts/records.ts';
@@ -92,7 +92,7 @@ describe('an outage of a result store', () => {
 });
 
 describe('the outage watch', () => {
-  const back = (failed: typeof MISSING) => ({ status: 'retry' as const, failure: failed });
+  const back = (failed: Failure<TransientCode>) => ({ status: 'retry' as const, failure: failed });
   const unread = failure('PAYLOAD_UNAVAILABLE', 'AccessDenied', { of: PAYLOAD_BUCKET, kind: 'refused' });
   const ANSWERED = { status: 'answered' as const, failures: [], requests: 1 };
 
@@ -102,11 +102,15 @@ describe('the outage watch', () => {
     expect(watch.current()).toBeUndefined();
   });
 
-  it('is not led to believe in one by a single pointer that is denied', () => {
+  it("is not led to believe in one by pointers that are denied, however many: they may be one producer's", () => {
+    expect(createOutageWatch().saw(Array(1_000).fill(back(unread)))).toBe(false);
+  });
+
+  it('takes eight pointers whose objects cannot be had for proof, and no fewer', () => {
     const watch = createOutageWatch();
-    const denied = { status: 'retry' as const, failure: unread };
-    expect([watch.saw([denied]), watch.saw(Array(7).fill(denied))]).toEqual([false, false]);
-    expect(watch.saw(Array(8).fill(denied))).toBe(true);
+    const busy = back(failure('PAYLOAD_UNAVAILABLE', 'SlowDown', { of: PAYLOAD_BUCKET, kind: 'busy' }));
+    expect([watch.saw([busy]), watch.saw(Array(7).fill(busy))]).toEqual([false, false]);
+    expect(watch.saw(Array(8).fill(busy))).toBe(true);
   });
 
   it('keeps to what it knows where records fail for their own sake', () => {
