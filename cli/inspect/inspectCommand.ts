@@ -37,7 +37,8 @@ and with boto3. The request is one of samples.jsonl, or made up, and was run fro
   --samples FILE    also write the sample requests there, one a line
   --binary          in their binary form; the commands that are printed then send that
   --prove           prove the model thoroughly and keep that as proof.json beside it, unless one
-                    that fits is there: hosts then start without these checks
+                    that fits is there: hosts then start without these checks; on an idle machine
+                    with the instruction set of theirs
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print one JSON object, nothing in it cut
   --help            show this

@@ -52,7 +52,8 @@ published later, and a deployment has the models that it names.
   s3://BUCKET/PREFIX  where it goes; what is there already is not sent again
 
   --prove             first prove each model that has no proof.json beside it which fits, and keep
-                      that there: functions then start without these checks
+                      that there: functions then start without these checks; on an idle machine
+                      with the instruction set of theirs
   --region REGION     the bucket's region (default: that of the AWS profile)
   --json              print the summary as one JSON object
   --help              show this

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -85,8 +86,8 @@ const RUN_LIMIT_MS = 60_000;
 
 export interface LoadedModel {
   readonly model: Model;
-  /** Whether it is as its proof says. Where it is not, it has to be loaded without. @default it is what it is */
-  readonly isAsProved?: Promise<boolean> | undefined;
+  /** Resolves once it has to be loaded anew: its proof is not of it, or other files lie there when it has to be opened again. */
+  readonly outdated: Promise<void>;
   close(): Promise<void>;
 }
 
@@ -124,7 +125,13 @@ async function openAndPrepare(
       `${location.path}: expected the provider cpu alone, because others are proved at each start, got ${given}`,
     );
   }
-  const stamp = options.keepsProof === true ? stampOf(location, config) : '';
+  const stamp = stampOf(location, config);
+  const outdated = Promise.withResolvers<void>();
+  const isSame = (): boolean => {
+    const isSo = existsSync(location.path) && stampOf(location, config) === stamp;
+    if (!isSo) outdated.resolve();
+    return isSo;
+  };
   const { ignoreKept, isThorough, believesProof = true } = options;
   const atHand =
     provable && !ignoreKept && !isThorough && believesProof ? findProof(location, config, options) : undefined;
@@ -145,6 +152,7 @@ async function openAndPrepare(
     },
     { allowProviderFallback, takesDevices, warn },
     stuckRuns,
+    isSame,
   );
   const openedAt = now();
   const { libraryMs } = session.metadata;
@@ -204,7 +212,7 @@ async function openAndPrepare(
     options.loaded?.({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads: finalThreads });
     const ready = { ...prepared.model, measured: prepared.measured };
     const close = () => session.close();
-    if (proof === undefined || isConfirmedFirst) return { model: ready, close };
+    if (proof === undefined || isConfirmedFirst) return { model: ready, outdated: outdated.promise, close };
     const isAsProved = proof.confirm();
     const prepack = async (): Promise<void> => {
       if (prepacking === 'later' && !options.isShortLived && (await isAsProved))
@@ -213,7 +221,8 @@ async function openAndPrepare(
     void prepack().catch((error: unknown) =>
       warn(`${location.path}: its weights are not prepacked: ${messageOf(error)}`),
     );
-    return { model: untilConfirmed(ready, isAsProved), isAsProved, close };
+    void isAsProved.then((isSo) => isSo || outdated.resolve());
+    return { model: untilConfirmed(ready, isAsProved), outdated: outdated.promise, close };
   } catch (cause) {
     await session.close();
     throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });

@@ -84,11 +84,11 @@ async function openLocations(
     const started = (async () => loadModel(location, configOf(location), { ...options, believesProof }, stuckRuns))();
     loading.set(location, started);
     // The next request tries a failed load again.
-    started.then(loadAgainUnlessProved, () => loading.delete(location));
+    started.then(loadAnewOnceOutdated, () => loading.delete(location));
     return started;
 
-    async function loadAgainUnlessProved({ model, isAsProved, close }: LoadedModel): Promise<void> {
-      if ((await isAsProved) !== false) return;
+    async function loadAnewOnceOutdated({ model, outdated, close }: LoadedModel): Promise<void> {
+      await outdated;
       loading.delete(location);
       for (const ofName of loaded.values()) {
         for (const [version, one] of ofName) if (one === model) ofName.delete(version);

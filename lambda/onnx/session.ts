@@ -72,11 +72,16 @@ export function runsBetterOnOneCore({ providers }: Pick<SessionSpec, 'providers'
  * Starts a thread for each device, opens a session in it and reads its metadata.
  *
  * @param stuckRuns holds something for every run that was left behind, until it ends
+ * @param isSame whether the files are those that were opened first, asked before they are opened in place of a thread that ended
  * @throws Error when a provider is not known or the model cannot be loaded
  */
-export async function openSession(spec: SessionSpec, stuckRuns: Set<object> = new Set()): Promise<Session> {
+export async function openSession(
+  spec: SessionSpec,
+  stuckRuns: Set<object> = new Set(),
+  isSame: () => boolean = () => true,
+): Promise<Session> {
   const specs = specsOfDevices(spec);
-  const threads = specs.map((ofDevice) => createOpenThread(ofDevice, stuckRuns));
+  const threads = specs.map((ofDevice) => createOpenThread(ofDevice, stuckRuns, isSame));
   const pool = createPool(threads.length);
   const metadata = await openAll(threads);
   let fastestMs = Number.POSITIVE_INFINITY;
@@ -188,12 +193,13 @@ export async function openWithProviders(
   spec: SessionSpec,
   fallback: ProviderFallback,
   stuckRuns: Set<object>,
+  isSame: () => boolean,
 ): Promise<OpenedWithProviders> {
   const { path, providers } = spec;
   const [first = 'cpu', ...rest] = providers;
   try {
     const devices = fallback.takesDevices(first) ? spec.devices : undefined;
-    return { session: await openSession({ ...spec, devices }, stuckRuns), providers, devices };
+    return { session: await openSession({ ...spec, devices }, stuckRuns, isSame), providers, devices };
   } catch (cause) {
     if (messageOf(cause).includes("package 'onnxruntime-node'")) throw new Error(NO_RUNTIME, { cause });
     if (cause instanceof UnknownProviderError) throw new Error(`${path}: ${cause.message}`, { cause });
@@ -207,7 +213,7 @@ export async function openWithProviders(
       throw new Error(`${path}: ${reason}; or ${CHOOSE_OTHERS}`, { cause });
     }
     fallback.warn(`${path}: ${reason}; falling back to ${listProviders(rest)} as configured`);
-    return openWithProviders({ ...spec, providers: rest }, fallback, stuckRuns);
+    return openWithProviders({ ...spec, providers: rest }, fallback, stuckRuns, isSame);
   }
 }
 
@@ -287,10 +293,13 @@ interface Opening {
   readonly opened: Promise<OpenMetadata>;
 }
 
+const OTHER_FILES = 'expected files that stay as they are while the model is open, got others';
+
 /** @param stuckRuns holds a thread for every run that was left behind, until it ends */
-function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread {
+function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>, isSame: () => boolean): OpenThread {
   let latestSpec = spec;
   let current: Opening | undefined;
+  let wasOpen = false;
   const openIn = (thread: SessionThread): Opening => {
     current = { thread, opened: open(thread, latestSpec) };
     // Whoever waits for it is told; opening goes on when nobody does.
@@ -299,9 +308,12 @@ function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread
   };
   const ready = async (signal?: AbortSignal): Promise<ReadyThread> => {
     if (current?.thread.hasEnded()) current = undefined;
+    if (current === undefined && wasOpen && !isSame()) throw new Error(OTHER_FILES);
     const { thread, opened } = current ?? openIn(takeThread());
     try {
-      return { thread, metadata: await raceAbort(opened, signal, withdrawn) };
+      const metadata = await raceAbort(opened, signal, withdrawn);
+      wasOpen = true;
+      return { thread, metadata };
     } catch (error) {
       if (error instanceof RunAbandonedError) throw error;
       current = undefined;
@@ -321,7 +333,7 @@ function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>): OpenThread
       const opened = open(thread, spec);
       try {
         await opened;
-        if (!isSame()) throw new Error('expected files that stay as they are while the model is open, got others');
+        if (!isSame()) throw new Error(OTHER_FILES);
       } catch (error) {
         await thread.close();
         throw error;

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { rm, stat } from 'node:fs/promises';
+import { rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Worker } from 'node:worker_threads';
@@ -8,7 +8,7 @@ import { type Model, ModelUnavailableError } from '../../../lambda/core/model.ts
 import { openSession } from '../../../lambda/onnx/session.ts';
 import { model as modelOf, node } from '../../helpers/graph.ts';
 import { identityModel } from '../../helpers/onnxModels.ts';
-import { alive, counting, modelsDirectory, openOnly, putFile, watchThreads } from '../../helpers/openModels.ts';
+import { alive, counting, found, modelsDirectory, openOnly, putFile, watchThreads } from '../../helpers/openModels.ts';
 
 const execFileAsync = promisify(execFile);
 
@@ -121,29 +121,51 @@ describe('the thread of a model that dies', () => {
   });
 
   it('and cannot open the model again for want of memory leaves it unavailable: fewer rows would not help', async () => {
+    const directory = await modelsDirectory({ 'model.onnx': identityModel() });
     const threads = watchThreads();
-    const { directory, model } = await openOnly(identityModel());
+    const session = await openSession({ path: join(directory, 'model.onnx'), providers: ['cpu'], sessionOptions: {} });
     const unknown = modelOf('x FP32[batch,3]', 'y FP32[batch,3]', [node('out of memory', 'x', 'y')]);
-    await putFile(join(directory, 'model/1/model.onnx'), unknown);
+    await putFile(join(directory, 'model.onnx'), unknown);
     await threads[0]?.terminate();
 
-    const failed = await runOnce(model).catch((error: unknown) => error);
+    const inputs = [{ name: 'x', onnxType: 'float32' as const, shape: [1, 3], data: ONE_TO_THREE.slice() }];
+    const failed = await session.run({ inputs }).catch((error: unknown) => error);
     expect(failed).toBeInstanceOf(ModelUnavailableError);
     expect(failed).toMatchObject({ message: expect.stringContaining('out of memory') });
+    await session.close();
   });
 
   it('and cannot open the model again leaves it unavailable until it can: no record is at fault', async () => {
     const threads = watchThreads();
     const bytes = identityModel();
-    const { directory, model } = await openOnly(bytes);
+    const { directory, model, repository } = await openOnly(bytes);
     const path = join(directory, 'model/1/model.onnx');
     await rm(path);
     await threads[0]?.terminate();
 
     await expect(runOnce(model)).rejects.toBeInstanceOf(ModelUnavailableError);
+    expect(await repository.find(undefined, undefined)).toMatchObject({ code: 'MODEL_UNAVAILABLE' });
     await putFile(path, bytes);
 
-    expect(await runOnce(model)).toEqual(ONE_TO_THREE);
+    expect(await runOnce(await found(repository.find(undefined, undefined)))).toEqual(ONE_TO_THREE);
     expect(alive(threads)).toHaveLength(1);
+  });
+
+  it('while another model lies in its place has that one loaded as what it is, with the checks of any other', async () => {
+    const threads = watchThreads();
+    const { directory, model, repository } = await openOnly(identityModel());
+    expect(model).toMatchObject({ independence: 'proved' });
+    const path = join(directory, 'model/1/model.onnx');
+    const mixing = modelOf('x FP32[batch,3]', 'y FP32[batch,3]', [
+      node('ReduceMean', 'x', 'mean', { keepdims: 1 }),
+      node('Sub', 'x mean', 'y'),
+    ]);
+    await putFile(`${path}.new`, mixing);
+    await rename(`${path}.new`, path);
+    await threads[0]?.terminate();
+
+    await expect(runOnce(model)).rejects.toThrow('expected files that stay as they are');
+
+    expect(await found(repository.find(undefined, undefined))).toMatchObject({ independence: 'dependent' });
   });
 });
