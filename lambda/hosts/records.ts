@@ -117,15 +117,10 @@ async function scoreTier(
       observer.microBatch(report, () => bodies().map(indexesOf(some)));
     await score(bodiesOf(some), { ...deps, observer: { ...observer, microBatch } }, time, sinkOf(some));
   };
-  // Of message groups that are urgent first-timers too: ended by one of them, the host would lose others that are.
-  const isWhole = tier.some(
-    (index) => groupAt(records, index) !== undefined && receivesAt(records, index) >= LONG_SUFFERING,
-  );
-  const isApart = (index: number): boolean => quarantine !== undefined && (isWhole || receivesAt(records, index) > 1);
-  const redelivered = tier.filter(isApart);
+  const redelivered = quarantine === undefined ? [] : tier.filter((index) => receivesAt(records, index) > 1);
   if (redelivered.length === 0) await scoreHere(tier);
   else {
-    const others = tier.filter((index) => !isApart(index));
+    const others = tier.filter((index) => receivesAt(records, index) === 1);
     const isolated = quarantine?.score(bodiesOf(redelivered), time, sinkOf(redelivered), (bodies) =>
       scoreHere(bodies.map(indexesOf(redelivered))),
     );
@@ -198,18 +193,17 @@ export function tierSize(triesBefore: number, count: number, maxTiers = MAX_TIER
  * In a quarantine they can end no process but their own, and first-timers still can: so those that came for the third time
  * or more go first there.
  *
- * FIFO records are one tier, as their order is not ours to choose; in a quarantine two: the groups in which some came
- * for the third time, and all others. Entries are indexes into `records`.
+ * FIFO records are one tier, as their order is not ours to choose; in a quarantine two: what was redelivered of the groups in
+ * which some came for the third time, and all others. Entries are indexes into `records`.
  *
  * @param hasQuarantine whether redelivered records are scored in processes of their own. @default false
  */
 export function tiersOf(records: readonly MessageRecord[], hasQuarantine = false): number[][] {
   const all = records.map((_, index) => index);
   if (records.some((record) => orderingGroup(record) !== undefined)) {
-    const groups = hasQuarantine ? messageGroups(records) : [];
-    const first = new Set(
-      groups.filter((group) => group.some((index) => receivesAt(records, index) >= LONG_SUFFERING)).flat(),
-    );
+    const isUrgent = (index: number): boolean => hasQuarantine && receivesAt(records, index) >= LONG_SUFFERING;
+    const urgent = messageGroups(records).filter((group) => group.some(isUrgent));
+    const first = new Set(urgent.flat().filter((index) => receivesAt(records, index) > 1));
     return [all.filter((index) => first.has(index)), all.filter((index) => !first.has(index))].filter(
       (tier) => tier.length > 0,
     );
