@@ -14,7 +14,14 @@ import { type MessageRecord, type Outcome, orderingGroup } from '../core/record.
 import { CONFIG_KEYS } from '../settings.ts';
 import type { Composition } from './compose.ts';
 import type { Config } from './config.ts';
-import { createAdaptiveLimit, createModelQueues, queueNames, queueOf, TIER_NAMES } from './modelQueues.ts';
+import {
+  createAdaptiveLimit,
+  createModelQueues,
+  firstTimersBehind,
+  queueNames,
+  queueOf,
+  TIER_NAMES,
+} from './modelQueues.ts';
 import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
 interface WorkerOptions {
@@ -178,8 +185,12 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     },
     take(records) {
       leases.add(records);
-      if (isOutOfTime) late.add(handBackUnscored(records));
-      else modelQueues.add(records);
+      if (isOutOfTime) return void late.add(handBackUnscored(records));
+      // They would end the worker with those that it holds; when they come again, they are isolated. Of a group none comes before.
+      const behind = isFifo && !isExposed() ? firstTimersBehind(records) : [];
+      const back = handBackUnscored(behind).finally(() => late.delete(back));
+      late.add(back);
+      modelQueues.add(records.filter((record) => !behind.includes(record)));
     },
   });
   const drain = (): Promise<void> => {

@@ -192,6 +192,12 @@ export function queueOf(
   return (isExposed && tier === LONG_SUFFERING ? OTHER : name) + TIER_NAMES[tier - 1];
 }
 
+/** Those that came for the first time, in message groups in which one came for the third time or more. */
+export function firstTimersBehind(received: readonly MessageRecord[]): MessageRecord[] {
+  const urgent = new Set(received.filter((record) => receivesOf(record) >= LONG_SUFFERING).map(orderingGroup));
+  return received.filter((record) => receivesOf(record) === 1 && urgent.has(orderingGroup(record)));
+}
+
 /** How many records a batch may hold, so that it ends well within its time. */
 interface AdaptiveLimit {
   /** Records, from 1 to the batch size. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
-import { createModelQueues, type ModelQueuesOptions } from '../../../lambda/hosts/modelQueues.ts';
+import { createModelQueues, firstTimersBehind, type ModelQueuesOptions } from '../../../lambda/hosts/modelQueues.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 import { fifoRecords, messageIdOf, standardRecord } from '../../helpers/scoring.ts';
 
@@ -165,5 +165,16 @@ describe('queues', () => {
     await both;
 
     expect(idle).toBe(1);
+  });
+});
+
+describe('first-timers of message groups', () => {
+  it('are behind where one of theirs came for the third time, and are not in any other group', () => {
+    const received = ['a', 'a', 'a', 'b', 'b'].map((group, index): MessageRecord => {
+      const [record] = fifoRecords([[group, `${group}${index}`]]) as [MessageRecord];
+      const receives = [3, 2, 1, 2, 1][index];
+      return { ...record, attributes: { ...record.attributes, ApproximateReceiveCount: String(receives) } };
+    });
+    expect(firstTimersBehind(received).map(({ body }) => body)).toEqual(['a2']);
   });
 });
