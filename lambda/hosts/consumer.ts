@@ -185,12 +185,14 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     },
     take(records) {
       leases.add(records);
-      if (isOutOfTime) return void late.add(handBackUnscored(records));
-      // They would end the worker with those that it holds; when they come again, they are isolated. Of a group none comes before.
-      const behind = isFifo && !isExposed() ? firstTimersBehind(records) : [];
-      const back = handBackUnscored(behind).finally(() => late.delete(back));
-      late.add(back);
-      modelQueues.add(records.filter((record) => !behind.includes(record)));
+      // First-timers there would end the worker with all that it holds; when they come again, they are isolated.
+      const behind = isOutOfTime ? records : isFifo && !isExposed() ? firstTimersBehind(records) : [];
+      if (behind.length > 0) {
+        const back = handBackUnscored(behind).finally(() => late.delete(back));
+        late.add(back);
+      }
+      // Also where there is nothing: what waits for polls to end is looked at.
+      if (!isOutOfTime) modelQueues.add(records.filter((record) => !behind.includes(record)));
     },
   });
   const drain = (): Promise<void> => {
