@@ -3,7 +3,7 @@ import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { localBucketClient } from '../../../cli/local/localServices.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
-import { type Finished, jsonLines, type RunningDev, startDev } from '../../helpers/command.ts';
+import { type Finished, freePort, jsonLines, type RunningDev, startDev } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
 
 const PIXELS = Array.from({ length: 64 }, (_, index) => index % 17);
@@ -127,6 +127,22 @@ describe('batchscore submit and collect', () => {
     writeFileSync(out, results.slice(0, -20));
     expect((await run('collect', `${file}.ids`, '--out', out, '--timeout', '30')).code).toBe(3);
     expect(new Set(linesOf('results.jsonl').map((one) => (one as { message_id: string }).message_id)).size).toBe(4);
+  });
+
+  it('refuse the message IDs of a deployment that was started anew at the same address', async () => {
+    const port = ['--port', String(await freePort()), '--no-function'];
+    const first = await startDev(port);
+    writeFileSync(inFolder('stack.json'), first.firstLine);
+    expect(await run('submit', file)).toMatchObject({ code: 0 });
+    await first.interrupt();
+    const second = await startDev(port);
+    expect(second.stack.requestQueueUrl).toBe(first.stack.requestQueueUrl);
+    writeFileSync(inFolder('stack.json'), second.firstLine);
+    const refused = { code: 1, stdout: '', stderr: expect.stringContaining('expected message IDs of arn:aws:sqs:') };
+    expect(await run('submit', file)).toEqual(refused);
+    expect(await run('collect', `${file}.ids`, '--out', inFolder('results.jsonl'))).toEqual(refused);
+    expect(await run('submit', file, '--ids', inFolder('other.ids'))).toMatchObject({ code: 0 });
+    await second.interrupt();
   });
 
   it.each([

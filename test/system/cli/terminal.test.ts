@@ -18,8 +18,8 @@ import { turningModel } from '../../helpers/onnxModels.ts';
 jest.setTimeout(20_000);
 
 const CTRL_C = '\x03';
-/** Calls that take the 200 requests which submit sends between two notes in its ids file. */
-const CALLS_A_BATCH = 20;
+/** One asks the queue which it is, and twenty take the 200 requests that submit sends before it notes their IDs. */
+const CALLS_OF_FIRST_BATCH = 21;
 const REFUSAL = answersJson(400, { __type: 'com.amazonaws.sqs#InvalidSecurity', message: 'not over this line' });
 
 describe('in a terminal', () => {
@@ -74,7 +74,7 @@ describe('in a terminal', () => {
 
     it('stops at Ctrl-C once what is being sent is noted, and goes on from there when it runs again', async () => {
       const held = holding();
-      await deploymentThatAnswers(CALLS_A_BATCH, held.step);
+      await deploymentThatAnswers(CALLS_OF_FIRST_BATCH, held.step);
       const { shows, press, ended, output } = start(args());
       await shows(/submitting .* 33 %/);
       press(CTRL_C);
@@ -92,7 +92,7 @@ describe('in a terminal', () => {
     });
 
     it('ends with its sentence when the queue refuses', async () => {
-      await deploymentThatAnswers(CALLS_A_BATCH, REFUSAL);
+      await deploymentThatAnswers(CALLS_OF_FIRST_BATCH, REFUSAL);
       const { ended, output } = start(args());
       expect(await ended()).toBe(1);
       expect(output()).toMatch(
@@ -102,7 +102,7 @@ describe('in a terminal', () => {
     });
 
     it.each([200, 80, 30, 12, 3])('draws within %i columns', async (columns) => {
-      await deploymentThatAnswers(CALLS_A_BATCH, REFUSAL);
+      await deploymentThatAnswers(CALLS_OF_FIRST_BATCH, REFUSAL);
       const { ended, output } = start(args(), { columns });
       await ended();
       const drawn = output().slice(0, output().indexOf('batchscore: line'));
@@ -112,7 +112,7 @@ describe('in a terminal', () => {
 
     it('follows the width of a window that is made narrower', async () => {
       const held = holding();
-      await deploymentThatAnswers(CALLS_A_BATCH, held.step);
+      await deploymentThatAnswers(CALLS_OF_FIRST_BATCH, held.step);
       const { shows, resize, ended, output } = start(args());
       await shows(/submitting {2}=+-+ 33 %/);
       resize(35);
