@@ -82,7 +82,7 @@ export async function refuseFolder(path: string): Promise<void> {
   if (there?.isDirectory()) throw notWritable(path, 'a folder');
 }
 
-function notWritable(path: string, got: string, cause?: unknown): Error {
+export function notWritable(path: string, got: string, cause?: unknown): Error {
   return new Error(`${path}: expected a file that can be written, got: ${got}; name another file`, { cause });
 }
 

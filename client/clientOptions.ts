@@ -111,7 +111,7 @@ function clientOption<C>(name: string) {
 
 const ignore = (): void => {};
 /** Else the SDK warns on stderr, at every call, of a queue URL whose host it would not have guessed; it uses that host. */
-const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore };
+export const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore };
 
 /** @throws TypeError listing everything that is wrong with the options */
 export function readOptions(options: BatchscoreOptions) {

@@ -7,12 +7,13 @@ import {
   type SingleResult,
 } from '../../client/index.ts';
 import { encodeData } from '../../lambda/core/encode.ts';
-import { plural } from '../../lambda/core/failure.ts';
+import { messageOf, plural } from '../../lambda/core/failure.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { refuseFolder, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import { connectToCollect, connectToSubmit, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
-import { openLineFile, readIds } from './lineFile.ts';
+import { otherQueues, type Queue, readIds } from './idsFile.ts';
+import { openLineFile } from './lineFile.ts';
 
 const HELP = `Usage: batchscore collect IDS --out FILE [options]
 
@@ -45,13 +46,20 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const [idsPath = ''] = positionals;
   if (options.out === undefined) throw new UsageError('expected --out FILE, got none');
   const timeoutMs = 1000 * wholeNumber('--timeout', options.timeout, 1, 86_400);
-  const messageIds = (await readIds(idsPath)).map(({ messageId }) => messageId);
+  const { queues, messageIds } = await readIds(idsPath);
   await refuseMissingFolder(options.out);
   await refuseFolder(options.out);
   await refuseOverwriting('--out', options.out, [idsPath]);
 
-  const { client, close } = await connectToCollect(options);
-  const results = await openResultsFile(options.out);
+  const { client, requestQueues, close } = await connectToCollect(options);
+  const open = async (): Promise<ResultsFile> => {
+    if (queues.size > 0) await refuseOtherIds(idsPath, queues, requestQueues, streams);
+    return await openResultsFile(options.out ?? '', new Set(messageIds));
+  };
+  const results = await open().catch(async (error) => {
+    await close();
+    throw error;
+  });
   const bar = progressBar('collecting', messageIds.length);
   const { signal, exitCode, finished } = listenForInterruption('what was received', bar.stop);
   try {
@@ -68,7 +76,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
       } catch (error) {
         await arriving.throw(error);
       }
-      bar.update(results.messageIds.size, results.failed());
+      bar.update(results.collected(), results.failed());
     }
   } catch (error) {
     if (error instanceof CollectTimeoutError) {
@@ -89,9 +97,34 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const there = `${collected} of ${plural(messageIds.length, 'result')} ${are} in ${options.out}`;
   const sentence = `${there}, ${summary.failed} with an error${others}`;
   streams.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
+  if (results.others() > 0) {
+    streams.stderr.write(`${options.out} also holds ${plural(results.others(), 'result')} of other message IDs\n`);
+  }
   if (signal.aborted) streams.stderr.write('stopped; run the same command again to get the others\n');
   if (missing > 0) return exitCode() ?? SOME_MISSING;
   return summary.failed > 0 ? SOME_FAILED : 0;
+}
+
+/**
+ * Refuses message IDs of another deployment, or of one that was created anew. A consumer may lack the permission to ask
+ * the request queue; then results are collected all the same.
+ *
+ * @throws Error naming both
+ */
+async function refuseOtherIds(
+  path: string,
+  noted: ReadonlySet<string>,
+  requestQueues: () => Promise<Queue[]>,
+  { stderr }: Streams,
+): Promise<void> {
+  const queues = await requestQueues().catch((error) => {
+    stderr.write(`not checked: whether ${path} is of this deployment; ${messageOf(error)}\n`);
+    return [];
+  });
+  if (queues.length === 0) return;
+  const [other] = [...noted].flatMap((digest) => otherQueues(digest, queues) ?? []);
+  if (other === undefined) return;
+  throw new Error(`${path}: ${other}; name the deployment that it was submitted to, or submit the requests again`);
 }
 
 /**
@@ -147,8 +180,12 @@ function outputTexts(outputs: OutputTensors): string[] {
 /** The results collected so far, one JSON result a line, and room for more. */
 interface ResultsFile {
   readonly messageIds: ReadonlySet<string>;
-  /** How many of them are, or hold, an error. */
+  /** Number of the results that are collected. */
+  collected(): number;
+  /** How many of these are, or hold, an error. */
   failed(): number;
+  /** Number of results of other message IDs. */
+  others(): number;
   append(text: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -159,20 +196,28 @@ const RESULT = z.union([ANSWER.transform((answer) => [answer]), z.array(ANSWER).
 /**
  * Opens a results file, or makes one. The result of a last line that a crash cut short is still where it came from.
  *
+ * @param wanted message IDs whose results are collected
  * @throws Error naming the line that is no result
  */
-async function openResultsFile(path: string): Promise<ResultsFile> {
+async function openResultsFile(path: string, wanted: ReadonlySet<string>): Promise<ResultsFile> {
   const messageIds = new Set<string>();
-  let failed = 0;
+  let [collected, failed, others] = [0, 0, 0];
   const count = (text: string): void => {
     const answers = parseResult(text);
     for (const { message_id: messageId } of answers) messageIds.add(messageId);
+    if (!answers.some(({ message_id: messageId }) => wanted.has(messageId))) {
+      others += 1;
+      return;
+    }
+    collected += 1;
     if (answers.some(({ code }) => code !== undefined)) failed += 1;
   };
   const file = await openLineFile(path, ['{"message_id":', '[{"message_id":'], count);
   return {
     messageIds,
+    collected: () => collected,
     failed: () => failed,
+    others: () => others,
     async append(text) {
       await file.append(`${text}\n`);
       count(text);

@@ -2,9 +2,12 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createConnection } from 'node:net';
 import type { S3Client } from '@aws-sdk/client-s3';
+import { GetQueueAttributesCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import * as z from 'zod';
+import { SILENT } from '../../client/clientOptions.ts';
 import { Batchscore, type BatchscoreOptions } from '../../client/index.ts';
 import { createDynamoDbClient, createS3Client } from '../../lambda/aws/awsClients.ts';
+import { describeError } from '../../lambda/aws/awsError.ts';
 import { createSfnClient } from '../../lambda/aws/jobExecutions.ts';
 import { CLIENT_PATIENCE, createSqsClient } from '../../lambda/aws/sqsWire.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
@@ -13,6 +16,7 @@ import { JOB_RANGES } from '../../lambda/core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
 import { UsageError } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
+import type { Queue } from './idsFile.ts';
 
 /** The options that say which deployment a command talks to. */
 export const DEPLOYMENT_OPTIONS = {
@@ -73,6 +77,8 @@ const REPLACED = {
 
 interface Connection {
   readonly client: Batchscore;
+  /** Asks the request queues which they are; there are none if the deployment does not name any. */
+  requestQueues(): Promise<Queue[]>;
   close(): Promise<void>;
 }
 
@@ -134,12 +140,33 @@ async function connect(stack: Stack, values: DeploymentValues): Promise<Connecti
   });
   if (endpoint === undefined) await assertCredentials(clients.s3, NONE_FOR_DEV);
   else await assertListening(endpoint);
+  const urls = stack.requestQueueUrl?.split(',').map((url) => url.trim()) ?? [];
   const close = async (): Promise<void> => {
     await client.close();
     for (const own of Object.values(clients)) own.destroy();
   };
-  return { client, close, s3: clients.s3 };
+  const requestQueues = (): Promise<Queue[]> => Promise.all(urls.map((url) => identify(url, clients.sqs)));
+  return { client, requestQueues, close, s3: clients.s3 };
 }
+
+async function identify(QueueUrl: string, sqs: SQSClient): Promise<Queue> {
+  const AttributeNames = ['QueueArn', 'CreatedTimestamp'] as const;
+  try {
+    const { Attributes } = await sqs.send(
+      new GetQueueAttributesCommand({ QueueUrl, AttributeNames: [...AttributeNames] }),
+    );
+    const { QueueArn: arn, CreatedTimestamp: seconds } = QUEUE_ATTRIBUTES.parse(Attributes);
+    return { arn, created: new Date(1000 * seconds).toISOString() };
+  } catch (cause) {
+    throw new Error(
+      `expected the request queue ${QueueUrl} to say when it was created, got ${describeError(cause)}; ` +
+        'allow sqs:GetQueueAttributes, check the URL, or try again',
+      { cause },
+    );
+  }
+}
+
+const QUEUE_ATTRIBUTES = z.object({ QueueArn: z.string(), CreatedTimestamp: z.coerce.number().positive() });
 
 /** @throws UsageError naming the options, or the keys of the stack FILE, whose values are wrong */
 function clientWith(values: DeploymentValues, options: BatchscoreOptions): Batchscore {
@@ -185,8 +212,12 @@ async function assertListening(endpoint: string): Promise<void> {
   }
 }
 
-function clientsOnAws({ region }: Stack) {
-  return { s3: createS3Client(CLIENT_PATIENCE, { region, maxAttempts: 3 }) };
+function clientsOnAws({ region, requestQueueUrl, resultQueueUrl }: Stack) {
+  const urls = [requestQueueUrl, resultQueueUrl].flatMap((url) => url?.split(',') ?? []);
+  return {
+    sqs: createSqsClient(CLIENT_PATIENCE, { ...(region && { region }), logger: SILENT }, urls),
+    s3: createS3Client(CLIENT_PATIENCE, { region, maxAttempts: 3 }),
+  };
 }
 
 /** A stack that names its endpoint is a local one: any credentials do. */

@@ -1,8 +1,7 @@
-import { createReadStream, existsSync } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
-import * as z from 'zod';
 import { hasCode, messageOf } from '../../lambda/core/failure.ts';
-import { linesOf, openOutput, systemReason } from '../textFiles.ts';
+import { linesOf, openOutput } from '../textFiles.ts';
 
 export interface LineFile {
   append(text: string): Promise<void>;
@@ -91,49 +90,4 @@ async function splitTail(path: string, size: number): Promise<{ wholeBytes: numb
   } finally {
     await file.close();
   }
-}
-
-/** One line of an ids file: which line of the requests was taken, and under which message ID. */
-interface SubmittedLine {
-  readonly line: number;
-  readonly messageId: string;
-}
-
-const LINE = z.object({ line: z.int().min(1), message_id: z.string().min(1) });
-
-/** Opens an ids file to add to it, with what it holds already. @throws Error when the file is something else */
-export async function openIdsFile(path: string): Promise<{ before: readonly SubmittedLine[]; file: LineFile }> {
-  const before: SubmittedLine[] = [];
-  const file = await openLineFile(path, ['{"line":'], (text) => before.push(parseLine(text)));
-  return { before, file };
-}
-
-/** @throws Error naming the line that is no such line */
-export async function readIds(path: string): Promise<SubmittedLine[]> {
-  const submitted: SubmittedLine[] = [];
-  try {
-    for await (const text of linesOf(createReadStream(path))) submitted.push(parseLine(text));
-    return submitted;
-  } catch (cause) {
-    const reason = systemReason(cause);
-    if (reason !== undefined) {
-      throw new Error(`${path}: expected an ids file, got: ${reason}; check the path`, { cause });
-    }
-    const ids = `${path}.ids`;
-    const cure = existsSync(ids) ? `did you mean ${ids}?` : 'give the file that batchscore submit wrote, FILE.ids';
-    throw new Error(`${path}: expected an ids file, got another at line ${submitted.length + 1}; ${cure}`, { cause });
-  }
-}
-
-function parseLine(text: string): SubmittedLine {
-  try {
-    const { line, message_id: messageId } = LINE.parse(JSON.parse(text));
-    return { line, messageId };
-  } catch (cause) {
-    throw new Error('expected {"line": …, "message_id": …}, as batchscore submit writes it', { cause });
-  }
-}
-
-export function idsLine({ line, messageId }: SubmittedLine): string {
-  return `${JSON.stringify({ line, message_id: messageId })}\n`;
 }

@@ -6,14 +6,14 @@ import { parseCommand, type Streams, UsageError, wholeNumber } from '../argument
 import { listenForInterruption, progressBar } from '../terminal.ts';
 import { batchesOfLines, inputFile, type Line } from '../textFiles.ts';
 import { connectToSubmit, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
-import { idsLine, type LineFile, openIdsFile } from './lineFile.ts';
+import { type IdsFile, openIdsFile } from './idsFile.ts';
 
 const HELP = `Usage: batchscore submit FILE [options]
 
 Puts requests on the request queue, one JSON request a line, and writes the message ID of each
 to an ids file as it is taken. Run again after it was stopped, it goes on where the ids file
 ends; after a crash, or a second Ctrl-C, up to 200 requests may be sent twice, or 10,000 with
---pack.
+--pack. It refuses an ids file of another queue, or of requests that FILE no longer holds.
 
   FILE                    the requests, or - for stdin
 
@@ -51,7 +51,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     options.pack === 'fill' ? options.pack : wholeNumber('--pack', options.pack, 1, MAX_REQUESTS_PER_MESSAGE, 'fill');
   const groupOf = groupsOf(options.group, options['group-by']);
   const input = await inputFile(file, streams);
-  const { client, close, isFifo } = await connectToSubmit(options);
+  const { client, close, isFifo, requestQueues } = await connectToSubmit(options);
   if (isFifo && groupOf === undefined) {
     await close();
     throw new UsageError(
@@ -60,33 +60,34 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   }
   const bar = progressBar('submitting', input.bytes);
   const { signal, exitCode, finished } = listenForInterruption('the requests that are being sent', bar.stop);
-  let ids: LineFile | undefined;
-  const already = new Set<number>();
+  let ids: IdsFile | undefined;
   let submitted = 0;
   let bytesSubmitted = 0;
   try {
     for await (const batch of batchesOfLines(input.stream, requestsPerMessage === 1 ? BATCH : PACKED_BATCH, signal)) {
       if (ids === undefined) {
         refuseOtherFiles(file, batch[0]);
-        const opened = await openIdsFile(idsPath);
-        ids = opened.file;
-        for (const { line } of opened.before) already.add(line);
+        ids = await openIdsFile(idsPath, file === '-' ? 'stdin' : file, await requestQueues());
       }
-      const left = batch.filter(({ number }) => !already.has(number));
+      const left = ids.unsubmitted(batch);
       await submitBatch(client, left, { requestsPerMessage, groupOf }, ids);
       submitted += left.length;
       for (const { text } of batch) bytesSubmitted += Buffer.byteLength(text) + 1;
       bar.update(bytesSubmitted);
     }
-    if (ids === undefined && !signal.aborted) refuseOtherFiles(file, undefined);
+    if (!signal.aborted) {
+      if (ids === undefined) refuseOtherFiles(file, undefined);
+      else ids.refuseMissing();
+    }
   } finally {
     bar.stop();
     await ids?.close();
     await close();
     finished();
   }
-  const summary = { submitted, before: already.size, ids: idsPath };
-  const sentence = `${plural(submitted, 'request')} submitted (${already.size} before), their message IDs are in ${idsPath}`;
+  const before = ids?.before ?? 0;
+  const summary = { submitted, before, ids: idsPath };
+  const sentence = `${plural(submitted, 'request')} submitted (${before} before), their message IDs are in ${idsPath}`;
   streams.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
   if (signal.aborted) streams.stderr.write('stopped; run the same command again to go on\n');
   return exitCode() ?? 0;
@@ -165,21 +166,14 @@ async function submitBatch(
     requestsPerMessage,
     groupOf,
   }: { readonly requestsPerMessage: RequestsPerMessage; readonly groupOf: GroupOf | undefined },
-  ids: LineFile,
+  ids: IdsFile,
 ): Promise<void> {
-  const note = async (messageIds: readonly (string | undefined)[]): Promise<void> => {
-    const lines = batch.map(({ number }, index) => {
-      const messageId = messageIds[index];
-      return messageId === undefined ? '' : idsLine({ line: number, messageId });
-    });
-    await ids.append(lines.join(''));
-  };
   try {
     const requests = batch.map((line) => ({ body: line.text, group: groupOf?.(line) }));
-    await note(await client.submit(requests, { requestsPerMessage }));
+    await ids.append(batch, await client.submit(requests, { requestsPerMessage }));
   } catch (error) {
     if (!(error instanceof SubmitError)) throw error;
-    await note(error.accepted);
+    await ids.append(batch, error.accepted);
     const line = batch[error.index]?.number ?? batch[0]?.number;
     const reason = messageOf(error.cause).replace(/\.$/, '');
     const cure = error.retryable

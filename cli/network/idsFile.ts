@@ -1,0 +1,195 @@
+import { hash } from 'node:crypto';
+import { createReadStream, existsSync } from 'node:fs';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import * as z from 'zod';
+import { hasCode, plural } from '../../lambda/core/failure.ts';
+import { type Line, linesOf, notWritable, systemReason } from '../textFiles.ts';
+import { openLineFile } from './lineFile.ts';
+
+/** A request queue. A later queue of the same name has the same ARN and another time of creation. */
+export interface Queue {
+  readonly arn: string;
+  readonly created: string;
+}
+
+/** The message IDs of a file's requests, a line for each. */
+export interface IdsFile {
+  /** Number of requests that were submitted before. */
+  readonly before: number;
+  /** Returns the lines that were not submitted before. @throws Error if one of the others had another text then */
+  unsubmitted(lines: readonly Line[]): Line[];
+  /** @throws Error if a line that was submitted before was not among those asked about */
+  refuseMissing(): void;
+  /** Adds lines with their message IDs, undefined for a line that was not taken. */
+  append(lines: readonly Line[], messageIds: readonly (string | undefined)[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Older versions wrote neither a digest of the request nor the queues. */
+const ENTRY = z.object({
+  line: z.int().min(1),
+  message_id: z.string().min(1),
+  digest: z.string().optional(),
+  queues: z.string().optional(),
+});
+const BEGINNINGS = ['{"line":'];
+
+/**
+ * Opens the ids file of a file of requests. No other process can add to it until it is closed.
+ *
+ * @param file what errors call the file of requests
+ * @param queues that the requests are sent to
+ * @throws Error if it is something else, of other queues, or open in another process
+ */
+export async function openIdsFile(path: string, file: string, queues: readonly Queue[]): Promise<IdsFile> {
+  const unlock = await lock(path);
+  const cure = `to submit all requests anew, remove ${path} or give another --ids FILE`;
+  const digests = new Map<number, string>();
+  const read = (text: string): void => {
+    const entry = parseEntry(text);
+    const other = otherQueues(entry.queues, queues);
+    if (other !== undefined) throw new Error(`${other}; ${cure}`);
+    digests.set(entry.line, entry.digest ?? '');
+  };
+  const lines = await openLineFile(path, BEGINNINGS, read).catch(async (error) => {
+    await unlock();
+    throw error;
+  });
+  const before = digests.size;
+  const digestOfQueues = digestOf(namesOf(queues));
+  const missing = new Set(digests.keys());
+  return {
+    before,
+    unsubmitted: (batch) =>
+      batch.filter(({ number, text }) => {
+        const digest = digests.get(number);
+        if (digest === undefined) return true;
+        missing.delete(number);
+        if (digest === digestOf(text)) return false;
+        throw new Error(
+          `${file}: line ${number}: expected the request that was submitted from it, got another; ${cure}`,
+        );
+      }),
+    refuseMissing() {
+      const [first] = missing;
+      if (first === undefined) return;
+      throw new Error(
+        `${file}: expected the ${plural(before, 'request')} that were submitted from it, got ${before - missing.size}: ` +
+          `line ${first} is not there; ${cure}`,
+      );
+    },
+    async append(batch, messageIds) {
+      const entries = batch.flatMap(({ number: line, text }, index) => {
+        const message_id = messageIds[index];
+        return message_id === undefined ? [] : [{ line, message_id, digest: digestOf(text), queues: digestOfQueues }];
+      });
+      await lines.append(entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
+    },
+    async close() {
+      await lines.close();
+      await unlock();
+    },
+  };
+}
+
+/** 128 bits tell the requests of a file apart. */
+function digestOf(text: string): string {
+  return hash('sha256', text).slice(0, 32);
+}
+
+/**
+ * @param noted digest of the queues that message IDs are of; undefined in a file of an older version
+ * @returns what is wrong if that is not `expected`
+ */
+export function otherQueues(noted: string | undefined, expected: readonly Queue[]): string | undefined {
+  const names = namesOf(expected);
+  if (noted === digestOf(names)) return undefined;
+  const got =
+    noted === undefined
+      ? 'a file of an older version, which does not say its queue'
+      : 'those of another queue, or of one of that name that is gone';
+  return `expected message IDs of ${names}, got ${got}`;
+}
+
+function namesOf(queues: readonly Queue[]): string {
+  return queues
+    .map(({ arn, created }) => `${arn}, created ${created}`)
+    .toSorted()
+    .join(', ');
+}
+
+/** A file beside it names the process that adds to it. That of a process that was killed is taken over. @returns what ends it */
+async function lock(path: string): Promise<() => Promise<void>> {
+  const lockPath = `${path}.lock`;
+  const unlock = (): Promise<void> => rm(lockPath, { force: true });
+  try {
+    await writeFile(lockPath, `${process.pid}\n`, { flag: 'wx' });
+    return unlock;
+  } catch (cause) {
+    if (!hasCode(cause, 'EEXIST')) throw notWritable(path, systemReason(cause) ?? String(cause), cause);
+  }
+  const holder = Number(await readFile(lockPath, 'utf8'));
+  if (isRunning(holder)) {
+    throw new Error(
+      `${path}: expected no other submit to write to it, got process ${holder}; wait until it ends, or remove ${lockPath} if it is no submit`,
+    );
+  }
+  await unlock();
+  return lock(path);
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return !hasCode(error, 'ESRCH');
+  }
+}
+
+/** Contents of an ids file. */
+interface SubmittedIds {
+  readonly messageIds: readonly string[];
+  /** Digests of the queues that these are of; none in a file of an older version. */
+  readonly queues: ReadonlySet<string>;
+}
+
+/** @throws Error naming the line that does not belong */
+export async function readIds(path: string): Promise<SubmittedIds> {
+  const messageIds: string[] = [];
+  const queues = new Set<string>();
+  let text = '';
+  try {
+    for await (text of linesOf(createReadStream(path))) {
+      const entry = parseEntry(text);
+      messageIds.push(entry.message_id);
+      if (entry.queues !== undefined) queues.add(entry.queues);
+    }
+    return { messageIds, queues };
+  } catch (cause) {
+    const reason = systemReason(cause);
+    if (reason !== undefined) {
+      throw new Error(`${path}: expected an ids file, got: ${reason}; check the path`, { cause });
+    }
+    if (isCut(text)) {
+      throw new Error(
+        `${path}: expected whole lines, got line ${messageIds.length + 1} that was cut short; run batchscore submit again, which replaces that line`,
+        { cause },
+      );
+    }
+    const ids = `${path}.ids`;
+    const cure = existsSync(ids) ? `did you mean ${ids}?` : 'give the file that batchscore submit wrote, FILE.ids';
+    throw new Error(`${path}: expected an ids file, got another at line ${messageIds.length + 1}; ${cure}`, { cause });
+  }
+}
+
+function isCut(text: string): boolean {
+  return BEGINNINGS.some((beginning) => text.startsWith(beginning) || beginning.startsWith(text));
+}
+
+function parseEntry(text: string): z.infer<typeof ENTRY> {
+  try {
+    return ENTRY.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new Error('expected {"line": …, "message_id": …}, as batchscore submit writes it', { cause });
+  }
+}
