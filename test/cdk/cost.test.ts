@@ -119,7 +119,7 @@ describe('cost per thousand rows', () => {
   });
 
   it.each([
-    ['a function', lambdaGpuCompute({ instanceTypes: ['p9.huge'] })],
+    ['a function', lambdaGpuCompute({ instanceTypes: ['g7e.2xlarge'] })],
     ['a service', ecsGpuCompute({ instanceTypes: ['g5.12xlarge'], gpuCount: 4 })],
   ])('leaves out the instances of %s whose price is not known, and says so', (_, compute) => {
     const body = dashboardIn(templateOf(createScoring<Compute>({ compute })));

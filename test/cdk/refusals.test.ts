@@ -130,10 +130,6 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
   'a function on GPUs': [
     [onGpu({ architecture: Architecture.ARM_64 }), 'expected x86_64, because Lambda has no GPU with arm64'],
     [onGpu({ gpuMemory: gibibytes(32) }), 'gpuMemory.toGibibytes(): expected one of 3, 6, 12, 16, 24, 48, got 32'],
-    [
-      onGpu({ instanceTypes: ['g6.xlarge', 'p6-b200.48xlarge'] }),
-      'got p6-b200.48xlarge, for whose B200 or B300 it has',
-    ],
     [onGpu({ timeout: seconds(5401) }), 'timeout.toSeconds(): expected a whole number from 1 to 5400, got 5401'],
     [
       onGpu({ maximumEnvironments: 1 }),
@@ -173,7 +169,6 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [onEcsGpu({ spot: true, stopTimeout: seconds(300) }), 'stopTimeout.toSeconds(): expected at most 120 with spot'],
     [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected some with gpuCount above 1'],
     [onEcsGpu({ instanceTypes: [] }), 'instanceTypes: expected at least one, got none'],
-    [onEcsGpu({ instanceTypes: ['p6-b200.48xlarge'] }), 'got p6-b200.48xlarge, for whose B200 or B300 it has none'],
     [onEcsGpu({ vpc, subnets: publicSubnets }), 'subnets: expected private ones with managed-instances'],
   ],
   'what is stored': [
@@ -358,6 +353,57 @@ it.each<[name: string, props: (token: number) => Props]>([
   expect(refusalOf(props(Token.asNumber({ Ref: 'Number' })))).toBe(
     `Test/Scoring: ${name}: expected a value that is known at synth, because others are computed from it, got a token; write it out`,
   );
+});
+
+const WITHOUT_KERNELS = [
+  'p3.2xlarge',
+  'p3dn.24xlarge',
+  'p2.xlarge',
+  'g3s.xlarge',
+  'g4ad.xlarge',
+  'g5g.xlarge',
+  'p6-b200.48xlarge',
+  'p6-b300.48xlarge',
+  'p6e-gb200.36xlarge',
+  'inf2.xlarge',
+  'trn1.2xlarge',
+  'dl1.24xlarge',
+  'm5.large',
+  'g6',
+  'g*',
+  'G6.xlarge',
+  'xg6.xlarge',
+];
+
+describe.each<[string, (instanceTypes: string[]) => Props]>([
+  ['a function', (instanceTypes) => onGpu({ instanceTypes })],
+  ['a service on Managed Instances', (instanceTypes) => onEcsGpu({ instanceTypes })],
+  ['a service on a group of its own', (instanceTypes) => onEcsGpu({ instanceTypes, capacity: 'asg' })],
+])('of instance types, %s', (_, props) => {
+  it.each(WITHOUT_KERNELS)('refuses %s, and names the kernels', (type) => {
+    expect(refusalOf(props(['g6.xlarge', type]))).toBe(
+      'Test/Scoring: instanceTypes: expected types whose GPU the CUDA kernels of ONNX Runtime run on (sm_75, sm_80, sm_86, sm_89, ' +
+        'sm_90 and sm_120, x86_64), which those of g4dn, g5, g6, g6e, g6f, g7e, gr6, gr6f, p4d, p4de, p5, p5e and p5en have, ' +
+        `got ${type}; take one of those`,
+    );
+  });
+
+  it.each([
+    'g4dn.metal',
+    'g5.48xlarge',
+    'gr6.4xlarge',
+    'g6f.large',
+    'g7e.2xlarge',
+    'p4d.24xlarge',
+    'p5en.48xlarge',
+    'g6.*',
+  ])('takes %s', (type) => {
+    expect(refusalOf(props([type]))).toBe('not refused');
+  });
+
+  it('takes what only the deployment knows', () => {
+    expect(refusalOf(props([Token.asString({ Ref: 'Type' })]))).toBe('not refused');
+  });
 });
 
 it('everything is refused at once, each in a sentence with the cure', () => {
