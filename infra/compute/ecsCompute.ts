@@ -45,8 +45,7 @@ import {
 import { gibibytesOf, mebibytesOf } from '../constructs/units.ts';
 import { ARCHITECTURES } from '../image/containerImage.ts';
 import type { Batching, ComputeForm, Wiring } from './compute.ts';
-import { instanceTypesFor } from './gpuInstances.ts';
-import { withoutKernels } from './lambdaCompute.ts';
+import { instanceTypesFor, withoutKernels } from './gpuInstances.ts';
 import { createPrivateNetwork, ENDPOINTS_OF_INSTANCES, ENDPOINTS_OF_TASKS, type Network } from './privateNetwork.ts';
 import {
   minWorkerVisibility,

@@ -43,7 +43,7 @@ import { PERIOD } from '../monitoring/scoringMetrics.ts';
 import type { Prices } from '../priceList.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { type Concurrency, concurrencyProblems, feedFromQueues, grantSwitch, minVisibility } from './eventSource.ts';
-import { assignmentOf } from './gpuInstances.ts';
+import { assignmentOf, withoutKernels } from './gpuInstances.ts';
 import { createPrivateNetwork } from './privateNetwork.ts';
 import {
   createLiveAlias,
@@ -345,17 +345,6 @@ function gpuProblems(settings: Settings, given: LambdaGpuOptions): Problem[] {
       ],
     ]),
   ];
-}
-
-/** B200 and B300. ONNX Runtime has kernels for compute capabilities 7.5, 8.0, 8.6, 8.9, 9.0 and 12.0; these have 10. */
-const NO_KERNELS = /^p6/;
-
-export function withoutKernels(instanceType: string): Problem {
-  if (!NO_KERNELS.test(instanceType)) return undefined;
-  return (
-    'instanceTypes: expected GPUs that ONNX Runtime has kernels for, such as those of g4dn, g5, g6 and g6e, ' +
-    `got ${instanceType}, for whose B200 or B300 it has none; take one of those`
-  );
 }
 
 /** What starts and terminates the instances of one deployment, in the network that was given or a new one. */
