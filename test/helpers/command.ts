@@ -118,6 +118,8 @@ export async function startDev(
         await once(messages, 'line');
       }
     },
+    /** The lines on stderr so far. */
+    said: (): readonly string[] => said,
     send: (signal: NodeJS.Signals): void => void child.kill(signal),
     ended,
   };
