@@ -70,6 +70,14 @@ for (const [name, allowed] of Object.entries(PACKAGES)) {
   }
 }
 
+for (const file of files.filter((one) => /^cli\/.*\.ts$/.test(one) && one !== 'cli/terminal.ts')) {
+  if (/\bstd(out|err)\.write\(|\bconsole\./.test(text.get(file))) {
+    faults.push(
+      `${file} prints past writeLine and writeText of cli/terminal.ts, which make a text harmless to a terminal`,
+    );
+  }
+}
+
 const state = new Map();
 const visit = (file, way) => {
   if (state.get(file) === 'done') return;

@@ -10,6 +10,7 @@ import type { Spec } from '../lambda/jobs/jobTypes.ts';
 import { isSeparator, parseCell } from '../lambda/jobs/rowRequests.ts';
 import { expandColumns } from '../lambda/jobs/submitJob.ts';
 import { walkModels } from '../lambda/onnx/findModels.ts';
+import { writeLine, writeText } from './terminal.ts';
 
 /** What the user typed cannot be understood; the message says what would be. */
 export class UsageError extends Error {
@@ -99,7 +100,7 @@ function inOurWords(error: unknown, options: NonNullable<ParseArgsConfig['option
 /** What a command reads and writes: the process's own, or what a caller hands in. */
 export interface Streams {
   readonly stdin: Readable;
-  readonly stdout: Writable & { readonly columns?: number };
+  readonly stdout: Writable & { readonly columns?: number; readonly isTTY?: boolean };
   readonly stderr: Writable;
 }
 
@@ -111,7 +112,7 @@ export async function runCommand(main: Main, help?: string): Promise<void> {
   process.stdout.on('error', leaveWhenNobodyReads);
   process.once('uncaughtException', failUncaught);
   const args = process.argv.slice(2);
-  if (help !== undefined && asksForHelp(args)) process.stdout.write(help);
+  if (help !== undefined && asksForHelp(args)) writeText(process.stdout, help);
   else process.exitCode = await exitCodeOf(main, args, process);
 }
 
@@ -120,36 +121,23 @@ export async function exitCodeOf(main: Main, args: readonly string[], streams: S
   try {
     return await main(args, streams);
   } catch (error) {
-    streams.stderr.write(`batchscore: ${shown(error)}\n`);
+    writeLine(streams.stderr, `batchscore: ${messageOf(error).trimEnd()}`);
     if (!(error instanceof UsageError)) return 1;
-    streams.stderr.write('Run it with --help for the options.\n');
+    writeLine(streams.stderr, 'Run it with --help for the options.');
     return 2;
   }
 }
 
 /** What escapes a transform or a stream; a stack trace tells a user nothing. */
 function failUncaught(error: unknown): void {
-  process.stderr.write(`batchscore: ${shown(error)}\n`);
+  writeLine(process.stderr, `batchscore: ${messageOf(error).trimEnd()}`);
   process.exit(1);
-}
-
-/** A message may name what a file holds. */
-function shown(error: unknown): string {
-  return messageOf(error).split('\n').map(printable).join('\n');
 }
 
 /** `batchscore … | head`: the reader has seen enough. */
 function leaveWhenNobodyReads(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
   process.exit(0);
-}
-
-/**
- * A text with its control characters spelled as JSON has them, such as `\u001b`: names in a model file may hold what a
- * terminal takes for commands.
- */
-export function printable(text: string): string {
-  return text.replace(/\p{Cc}/gu, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** The options that say how columns are read. */

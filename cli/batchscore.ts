@@ -1,5 +1,6 @@
 import { messageOf } from '../lambda/core/failure.ts';
 import { asksForHelp, knownName, type Main, ownVersion, runCommand, type Streams } from './arguments.ts';
+import { writeText } from './terminal.ts';
 
 const HELP = `Usage: batchscore COMMAND [arguments]
 
@@ -48,7 +49,7 @@ const NAMES = Object.keys(COMMANDS) as (keyof typeof COMMANDS)[];
 /** The command `batchscore`. */
 export async function batchscore([name, ...args]: readonly string[], streams: Streams): Promise<number> {
   const print = (text: string, exitCode = 0): number => {
-    streams.stdout.write(text);
+    writeText(streams.stdout, text);
     return exitCode;
   };
   switch (name) {

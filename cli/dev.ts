@@ -20,7 +20,7 @@ import { startLocalServices, type Whereabouts, whereabouts, workerCommand } from
 import { type Batching, type LocalStack, localModels } from './local/localStack.ts';
 import { servePage } from './local/page/devPage.ts';
 import { MICRO_BATCH_CLOSED } from './local/page/pageMonitor.ts';
-import { listenForInterruption } from './terminal.ts';
+import { listenForInterruption, writeLine } from './terminal.ts';
 
 /** What of jobs is taken here: its values are checked where they are used. */
 const OF_JOBS: readonly string[] = [JOB_CONFIG_KEYS.jobsPartBytes, JOB_CONFIG_KEYS.jobsPieceBytes];
@@ -89,7 +89,7 @@ async function run(args: readonly string[]): Promise<number> {
   if (options['no-function']) {
     const services = await startLocalServices({ port, shards, stores });
     const environment = { ...services.environment, [CONFIG_KEYS.resultsPerMessage]: resultsPerMessage };
-    const message = `ready for a worker; Ctrl-C stops\n${workerCommand({ ...services, environment })}`;
+    const message = ['ready for a worker; Ctrl-C stops', workerCommand({ ...services, environment })];
     await untilInterrupted(() => announce(services, message), 'requests that are under way', services.stop);
     return 0;
   }
@@ -145,13 +145,13 @@ async function untilInterrupted(
 }
 
 /** Says on stdout where everything is, and on stderr what to do with it. */
-function announce(services: Whereabouts, message: string): void {
-  process.stdout.write(`${JSON.stringify(whereabouts(services))}\n`);
-  say(message);
+function announce(services: Whereabouts, message: readonly string[]): void {
+  writeLine(process.stdout, JSON.stringify(whereabouts(services)));
+  message.forEach(say);
 }
 
 function say(message: string): void {
-  process.stderr.write(`${message}\n`);
+  writeLine(process.stderr, message);
 }
 
 /** What the environment says is checked with the rest of it. @throws UsageError for an option that names no stores */
@@ -233,7 +233,7 @@ function describe(report: MicroBatchReport): string {
 }
 
 /** What a person wants to know of the local stack once it is up. */
-function greeting({ models, queues }: LocalStack, page: string, { batchSize, windowSeconds }: Batching): string {
+function greeting({ models, queues }: LocalStack, page: string, { batchSize, windowSeconds }: Batching): string[] {
   const names = models.map(({ name, version }) => `${name}/${version}`).join(', ');
   return [
     `ready for ${names}; Ctrl-C stops`,
@@ -241,7 +241,7 @@ function greeting({ models, queues }: LocalStack, page: string, { batchSize, win
     `  send   to ${queues.endpoint}, with any SQS client and any credentials`,
     '         npx batchscore submit FILE --stack stack.json: the line above, in a file',
     `  batch  up to ${plural(batchSize, 'message')}, or those of ${windowSeconds} s`,
-  ].join('\n');
+  ];
 }
 
 export const dev = { help: HELP, run };

@@ -21,7 +21,7 @@ import {
 } from './arguments.ts';
 import { connectToJobs, JOB_DEPLOYMENT_HELP, JOB_DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { createResultFile, formatOfResults } from './offline/resultFiles.ts';
-import { listenForInterruption, progressBar } from './terminal.ts';
+import { listenForInterruption, progressBar, writeLine } from './terminal.ts';
 import { refuseFolder, writeWhole } from './textFiles.ts';
 
 const HELP = `Usage: batchscore job ACTION [arguments] [options]
@@ -144,6 +144,7 @@ async function submitJob(args: readonly string[], telling: Telling): Promise<num
         options.json,
         submitted,
         `${job} ${was}; results go to s3://${bucket}/${folder}${stands}${isNew ? '' : '; --again scores the file anew'}`,
+        ...(before === undefined ? [] : firstErrors(before)),
       );
     if (options.wait) return await waitAndReport(client, job, options.json, telling, options.json ? undefined : tell);
     tell();
@@ -227,7 +228,7 @@ function describeEstimate({ rows, parts, pieces, minutes, dollars, dollarsPerMil
 async function showStatus(args: readonly string[]): Promise<number> {
   return withJob(args, async (client, job, json) => {
     const status = await client.jobs.status(job);
-    print(json, status, describe(status));
+    print(json, status, describe(status), ...firstErrors(status));
     return status.state === 'running' ? 0 : exitCodeOf(status);
   });
 }
@@ -265,7 +266,7 @@ async function waitAndReport(
         const now = clock.now();
         if (!(stderr instanceof WriteStream) && state === 'running' && now - saidAt >= SAY_EVERY_MS) {
           saidAt = now;
-          stderr.write(`${describe(status)}\n`);
+          writeLine(stderr, describe(status));
         }
         if (pieces?.all === undefined) return;
         bar ??= progressBar('scoring', pieces.all, 'count');
@@ -273,11 +274,11 @@ async function waitAndReport(
       },
     });
     stopBar();
-    print(json, status, describe(status));
+    print(json, status, describe(status), ...firstErrors(status));
     return exitCodeOf(status);
   } catch (error) {
     if (!signal.aborted) throw error;
-    stderr.write(`stopped waiting; the job goes on. batchscore job cancel ${job} ends it\n`);
+    writeLine(stderr, `stopped waiting; the job goes on. batchscore job cancel ${job} ends it`);
     return exitCode() ?? 1;
   } finally {
     stopBar();
@@ -320,7 +321,7 @@ async function fetchResults(args: readonly string[]): Promise<number> {
     const lines = client.jobs.results(job);
     const results = format === 'jsonl' ? lines : tableOf(lines, format, await headOf({ s3, bucket }, status));
     await writeWhole(out, results, signal);
-    print(options.json, { ...status, out }, `the results are in ${out}; ${describe(status)}`);
+    print(options.json, { ...status, out }, `the results are in ${out}; ${describe(status)}`, ...firstErrors(status));
     return exitCodeOf(status);
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -371,8 +372,8 @@ async function withJob(
   }
 }
 
-function print(json: boolean, value: object, sentence: string): void {
-  process.stdout.write(`${json ? JSON.stringify(value) : sentence}\n`);
+function print(json: boolean, value: object, ...lines: readonly string[]): void {
+  for (const line of json ? [JSON.stringify(value)] : lines) writeLine(process.stdout, line);
 }
 
 function exitCodeOf({ state, errors = {}, failedParts = [] }: JobStatus): number {
@@ -386,7 +387,6 @@ function describe({
   pieces,
   rows = 0,
   errors = {},
-  reasons = {},
   failedParts = [],
   output,
   code,
@@ -409,10 +409,14 @@ function describe({
   const failed = Object.entries(errors).map(([name, count]) => `, ${name} ${count}`);
   const given =
     failedParts.length > 0 ? `; given up: ${plural(failedParts.length, 'piece')}, see ${output}failed/` : '';
-  const first = Object.entries(reasons).map(
-    ([name, { message_id: id, error }]) => `\n${name}, first in the row with message_id ${id}: ${error}`,
+  return `${job} is done: ${plural(rows, 'row')} in ${output}data/${failed.join('')}${given}`;
+}
+
+/** Returns a line for each error code of a job. */
+function firstErrors({ reasons = {} }: JobStatus): string[] {
+  return Object.entries(reasons).map(
+    ([name, { message_id: id, error }]) => `${name}, first in the row with message_id ${id}: ${error}`,
   );
-  return `${job} is done: ${plural(rows, 'row')} in ${output}data/${failed.join('')}${given}${first.join('')}`;
 }
 
 interface EstimateInput {

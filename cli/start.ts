@@ -17,7 +17,7 @@ import { BATCH_SIZE } from '../lambda/core/limits.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../lambda/core/record.ts';
 import { parseOptions, runCommand, type Streams, wholeNumber } from './arguments.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/localStack.ts';
-import { progressBar, sayWhenInterrupted } from './terminal.ts';
+import { progressBar, sayWhenInterrupted, writeLine, writeText } from './terminal.ts';
 
 const HELP = `Usage: npm start -- [options]
 
@@ -45,21 +45,21 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
       : wholeNumber('--batch-size', options['batch-size'], BATCH_SIZE.min, BATCH_SIZE.max);
 
   const finished = sayWhenInterrupted('stopped; nothing is left running');
-  const telemetry = createTally((error) => void stderr.write(`${error}\n`));
+  const telemetry = createTally((error) => writeLine(stderr, String(error)));
   const stack = await startLocalStack({
     port: 0,
     modelsDirectory: MODELS.pathname,
     defaultModel: 'digits',
     environment: process.env,
     telemetry,
-    warn: (message) => void stderr.write(`${message}\n`),
+    warn: (message) => writeLine(stderr, message),
   });
   try {
     const batched = await sendThrough(stack, messages, { batchSize, windowSeconds: 1 }, 'in batches');
     const runs = { ...telemetry.runs };
     const oneByOne = await sendThrough(stack, messages, { batchSize: 1, windowSeconds: 0 }, 'one by one');
     const report = { batched: check(messages, batched), oneByOne: check(messages, oneByOne), batchSize, runs };
-    stdout.write(renderReport(messages, batched, report, stdout.columns));
+    writeText(stdout, renderReport(messages, batched, report, stdout.columns));
     return [report.batched, report.oneByOne].every(isComplete) ? 0 : 1;
   } finally {
     await stack.stop();

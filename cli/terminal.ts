@@ -1,5 +1,45 @@
+import type { Writable } from 'node:stream';
 import type { GenericFormatter } from 'cli-progress';
 import cliProgress from 'cli-progress';
+import { isObject } from '../lambda/core/json.ts';
+
+/**
+ * Writes one line to what may be a terminal. All that commands print goes through this function or the next one. A line
+ * feed in the text is spelled out too: whoever wrote a file name or a request cannot add a line.
+ */
+export function writeLine(stream: Writable, text: string): void {
+  stream.write(`${printable(text)}\n`);
+}
+
+/** Writes a text of several lines. What others wrote in it has passed `printable`, so that all of its lines are ours. */
+export function writeText(stream: Writable, text: string): void {
+  stream.write(printableLines(text));
+}
+
+/** The control characters of a terminal, what turns the direction of a text, and the separators of lines. */
+const COMMANDS = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
+
+/** Spells out what a terminal takes for a command as JSON does, such as `\u001b`. JSON keeps its meaning. */
+export function printable(text: string): string {
+  return text.replace(COMMANDS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** Does so in each line of a text. */
+export function printableLines(text: string): string {
+  return text.split('\n').map(printable).join('\n');
+}
+
+/** Does so in every text of a value, names of members included. */
+export function printableIn<T>(value: T): T {
+  return spelled(value) as T;
+}
+
+function spelled(value: unknown): unknown {
+  if (typeof value === 'string') return printable(value);
+  if (Array.isArray(value)) return value.map(spelled);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [printable(name), spelled(member)]));
+}
 
 interface ProgressBar {
   /** @param errors so far @default none */

@@ -6,7 +6,8 @@ import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
 import { SAMPLES_FILE } from '../../lambda/onnx/probes.ts';
 import { proofPath } from '../../lambda/onnx/proof.ts';
 import { locate } from '../../lambda/onnx/repository.ts';
-import { modelPath, parseCommand, printable, type Streams, UsageError } from '../arguments.ts';
+import { modelPath, parseCommand, type Streams, UsageError } from '../arguments.ts';
+import { printable, printableIn, writeLine, writeText } from '../terminal.ts';
 import { inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import { capturedRows, summarizeCaptured } from './captured.ts';
 import {
@@ -79,7 +80,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   if (options.samples !== undefined) await refuseMissingFolder(options.samples);
   const found = await inspectModel(path, providers, options.prove);
   if (options.prove && found.opened !== undefined) {
-    streams.stderr.write(`${proofPath(found.path)}: what the checks found is kept there\n`);
+    writeLine(streams.stderr, `${proofPath(found.path)}: what the checks found is kept there`);
   }
   if (options.samples !== undefined) await refuseOverwriting('--samples', options.samples, [found.path]);
   const samples = found.opened?.samples ?? [];
@@ -87,8 +88,9 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const samplesCommand = samplesCommandOf(name, options);
   const form: Form = options.binary ? 'binary' : 'json';
   if (options.samples !== undefined) await writeSamples(options.samples, found, form);
-  if (options.json) streams.stdout.write(`${JSON.stringify(printedOf(found, samplesCommand))}\n`);
-  else streams.stdout.write(describe(found, sendersFor(samples[0], form, samplesCommand, MAX_SHOWN), width(streams)));
+  if (options.json) writeLine(streams.stdout, JSON.stringify(printedOf(found, samplesCommand)));
+  else
+    writeText(streams.stdout, describe(found, sendersFor(samples[0], form, samplesCommand, MAX_SHOWN), width(streams)));
   if (found.error !== undefined) throw new Error(found.error);
   const failed = found.opened?.failed;
   if (failed !== undefined)
@@ -104,13 +106,15 @@ async function sayWhatCame(path: string, file: string, asJson: boolean, streams:
   const name = file === '-' ? 'stdin' : file;
   const found = await summarizeCaptured(stream, name, input?.name ?? 'input', location.folder);
   const table = (title: string, side: 'inputs' | 'outputs'): string =>
-    section(title, inColumns(printableIn(capturedRows(found, side)) as string[][], width(streams) - 2));
+    section(title, inColumns(printableIn(capturedRows(found, side)), width(streams) - 2));
   const { captured, samples } = found;
   const requests = `${plural(captured.requests, 'request')} of ${name}, and ${count(samples.requests)} of ${SAMPLES_FILE}`;
-  const text = [`${requests}, for ${location.name}`, table('Inputs', 'inputs'), table('Outputs', 'outputs')].join(
-    '\n\n',
-  );
-  streams.stdout.write(asJson ? `${JSON.stringify(found)}\n` : `${text}\n`);
+  const text = [
+    printable(`${requests}, for ${location.name}`),
+    table('Inputs', 'inputs'),
+    table('Outputs', 'outputs'),
+  ].join('\n\n');
+  writeText(streams.stdout, asJson ? `${JSON.stringify(found)}\n` : `${text}\n`);
   return 0;
 }
 
@@ -200,7 +204,7 @@ const MAX_ANSWER = 500;
 
 /** For a terminal of so many columns. What is to be copied, requests and commands, is not wrapped. */
 function describe(inspection: Inspection, senders: Senders | undefined, width: number): string {
-  const found = printableIn(inspection) as Inspection;
+  const found = printableIn(inspection);
   const { opened } = found;
   // Requests are to be copied: they stay as they are.
   const { samples = [], failed } = inspection.opened ?? {};
@@ -213,14 +217,6 @@ function describe(inspection: Inspection, senders: Senders | undefined, width: n
     ...(opened === undefined ? [] : requests({ ...opened, samples, failed }, senders, width)),
   ];
   return `${sections.join('\n\n')}\n`;
-}
-
-/** Whatever the file calls its inputs, operators and axes, all of it can be shown. */
-function printableIn(value: unknown): unknown {
-  if (typeof value === 'string') return printable(value);
-  if (Array.isArray(value)) return value.map(printableIn);
-  if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [printable(name), printableIn(member)]));
 }
 
 function section(title: string, body: string): string {

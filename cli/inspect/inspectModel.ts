@@ -19,8 +19,8 @@ import {
 } from '../../lambda/onnx/probes.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { printable } from '../arguments.ts';
 import { OFFLINE_LIMITS } from '../offline/scoreCommand.ts';
+import { printable } from '../terminal.ts';
 import { type FileValue, type NotableOperators, notableOperators, type OnnxFile, readOnnxFile } from './onnxFile.ts';
 
 /**

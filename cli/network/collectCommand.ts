@@ -9,7 +9,7 @@ import {
 import { encodeData } from '../../lambda/core/encode.ts';
 import { messageOf, plural } from '../../lambda/core/failure.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
-import { listenForInterruption, progressBar } from '../terminal.ts';
+import { listenForInterruption, progressBar, writeLine } from '../terminal.ts';
 import { refuseFolder, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import { connectToCollect, connectToSubmit, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
 import { otherQueues, type Queue, readIds } from './idsFile.ts';
@@ -81,7 +81,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   } catch (error) {
     if (error instanceof CollectTimeoutError) {
       bar.stop();
-      streams.stderr.write(`${error.message}\n`);
+      writeLine(streams.stderr, error.message);
     } else if (error !== signal.reason) throw error;
   } finally {
     bar.stop();
@@ -96,11 +96,11 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const are = messageIds.length === 1 ? 'is' : 'are';
   const there = `${collected} of ${plural(messageIds.length, 'result')} ${are} in ${options.out}`;
   const sentence = `${there}, ${summary.failed} with an error${others}`;
-  streams.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
+  writeLine(streams.stdout, options.json ? JSON.stringify(summary) : sentence);
   if (results.others() > 0) {
-    streams.stderr.write(`${options.out} also holds ${plural(results.others(), 'result')} of other message IDs\n`);
+    writeLine(streams.stderr, `${options.out} also holds ${plural(results.others(), 'result')} of other message IDs`);
   }
-  if (signal.aborted) streams.stderr.write('stopped; run the same command again to get the others\n');
+  if (signal.aborted) writeLine(streams.stderr, 'stopped; run the same command again to get the others');
   if (missing > 0) return exitCode() ?? SOME_MISSING;
   return summary.failed > 0 ? SOME_FAILED : 0;
 }
@@ -118,7 +118,7 @@ async function refuseOtherIds(
   { stderr }: Streams,
 ): Promise<void> {
   const queues = await requestQueues().catch((error) => {
-    stderr.write(`not checked: whether ${path} is of this deployment; ${messageOf(error)}\n`);
+    writeLine(stderr, `not checked: whether ${path} is of this deployment; ${messageOf(error)}`);
     return [];
   });
   if (queues.length === 0) return;
@@ -261,7 +261,7 @@ async function runStatus(args: readonly string[], streams: Streams): Promise<num
     for (const one of known.notTold) lines.push(`not told: ${one}`);
     const head = JSON.stringify({ ...known, messageId: id, code: code ?? (codes || undefined), error });
     const whole = result === undefined ? head : `${head.slice(0, -1)},"result":${resultText(result)}}`;
-    streams.stdout.write(`${options.json ? whole : lines.join('\n')}\n`);
+    for (const line of options.json ? [whole] : lines) writeLine(streams.stdout, line);
     if (known.state === 'dead' || code !== undefined || failed.length > 0) return SOME_FAILED;
     return known.state === 'answered' ? 0 : SOME_MISSING;
   } finally {

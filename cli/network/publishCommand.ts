@@ -37,7 +37,7 @@ import { openModelAlone } from '../../lambda/onnx/repository.ts';
 import { storeApart, weightsPath } from '../../lambda/onnx/weights.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { parseCommand, type Streams, UsageError } from '../arguments.ts';
-import { listenForInterruption, progressBar } from '../terminal.ts';
+import { listenForInterruption, progressBar, writeLine } from '../terminal.ts';
 import { assertCredentials } from './deployment.ts';
 
 const HELP = `Usage: batchscore publish FOLDER s3://BUCKET/PREFIX [options]
@@ -73,7 +73,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   });
   const [folder = '', target = ''] = positionals;
   const { bucket, prefix } = targetOf(target);
-  if (options.prove) await proveModels(folder, (message) => streams.stderr.write(`${message}\n`));
+  if (options.prove) await proveModels(folder, (message) => writeLine(streams.stderr, message));
   const stopping = new AbortController();
   const interrupt = (): void => stopping.abort(new Error('interrupted'));
   const { exitCode, finished } = listenForInterruption('the upload, by removing unfinished parts', interrupt);
@@ -112,7 +112,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     report({ uri: `s3://${bucket}/${place}`, files: files.length, bytes, uploaded }, options.json, streams);
   } catch (error) {
     if (exitCode() === undefined) throw error;
-    streams.stderr.write('stopped; run the same command again to go on\n');
+    writeLine(streams.stderr, 'stopped; run the same command again to go on');
   } finally {
     bar?.stop();
     s3.destroy();
@@ -190,13 +190,13 @@ interface Summary {
 function report({ uri, files, bytes, uploaded }: Summary, json: boolean, streams: Streams): void {
   const { minMb, advice } = storageFor(bytes);
   if (json) {
-    streams.stdout.write(`${JSON.stringify({ uri, files, bytes, uploaded, ephemeralStorageMb: minMb })}\n`);
+    writeLine(streams.stdout, JSON.stringify({ uri, files, bytes, uploaded, ephemeralStorageMb: minMb }));
     return;
   }
-  streams.stdout.write(`${uri}\n`);
+  writeLine(streams.stdout, uri);
   const size = `${files} ${files === 1 ? 'file' : 'files'}, ${(bytes / 1e6).toFixed(1)} MB`;
   const done = `${uploaded} uploaded, ${files - uploaded} there before`;
-  streams.stderr.write(`${size}: ${done}; set models to the URI in cdk.json, ${advice}and deploy\n`);
+  writeLine(streams.stderr, `${size}: ${done}; set models to the URI in cdk.json, ${advice}and deploy`);
 }
 
 export const publish = { help: HELP, run };

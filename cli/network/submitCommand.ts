@@ -3,7 +3,7 @@ import { messageOf, plural, preview } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
 import { isRequest } from '../../lambda/jobs/rowRequests.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
-import { listenForInterruption, progressBar } from '../terminal.ts';
+import { listenForInterruption, progressBar, writeLine } from '../terminal.ts';
 import { batchesOfLines, inputFile, type Line } from '../textFiles.ts';
 import { connectToSubmit, DEPLOYMENT_HELP, DEPLOYMENT_OPTIONS } from './deployment.ts';
 import { type IdsFile, openIdsFile } from './idsFile.ts';
@@ -88,8 +88,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const before = ids?.before ?? 0;
   const summary = { submitted, before, ids: idsPath };
   const sentence = `${plural(submitted, 'request')} submitted (${before} before), their message IDs are in ${idsPath}`;
-  streams.stdout.write(`${options.json ? JSON.stringify(summary) : sentence}\n`);
-  if (signal.aborted) streams.stderr.write('stopped; run the same command again to go on\n');
+  writeLine(streams.stdout, options.json ? JSON.stringify(summary) : sentence);
+  if (signal.aborted) writeLine(streams.stderr, 'stopped; run the same command again to go on');
   return exitCode() ?? 0;
 }
 

@@ -11,7 +11,7 @@ import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
 import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { COLUMN_OPTIONS, columnSpec, modelPath, oneOf, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
-import { listenForInterruption, progressBar } from '../terminal.ts';
+import { listenForInterruption, printableLines, progressBar, writeLine } from '../terminal.ts';
 import {
   type InputFile,
   inputFile,
@@ -97,7 +97,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   }
 
   const input = await inputFile(file, streams);
-  const warn = (message: string): void => void streams.stderr.write(`${message}\n`);
+  const warn = (message: string): void => writeLine(streams.stderr, message);
   const models = await openModelAlone(path, {
     maxBatchRows,
     maxBatchElements: SETTINGS.maxBatchElements.default,
@@ -118,12 +118,12 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     const exitCode = await scoreAll(input, rows, scoring, results, options.out, streams);
     const seconds = (performance.now() - startedAt) / 1000;
     const summary = options.json
-      ? JSON.stringify({ ...scoring.summary, seconds })
-      : summaryText(scoring.summary, seconds, format === 'npy' || format === 'parquet' ? 'row' : 'line');
-    (options.out === undefined ? streams.stderr : streams.stdout).write(`${summary}\n`);
+      ? [JSON.stringify({ ...scoring.summary, seconds })]
+      : summaryLines(scoring.summary, seconds, format === 'npy' || format === 'parquet' ? 'row' : 'line');
+    for (const line of summary) writeLine(options.out === undefined ? streams.stderr : streams.stdout, line);
     if (exitCode !== undefined) {
       const where = options.out === undefined ? '' : ` what was scored is in ${await unfinishedPath(options.out)};`;
-      streams.stderr.write(`stopped;${where} run again, it begins with the first line\n`);
+      writeLine(streams.stderr, `stopped;${where} run again, it begins with the first line`);
     }
     return exitCode ?? (scoring.summary.scored === scoring.summary.lines ? 0 : SOME_LINES_FAILED);
   } finally {
@@ -172,7 +172,7 @@ async function scoreAll(
     const first = await chunks.next();
     const all = startingWith([file.head, first.value ?? ''], chunks);
     await (out === undefined
-      ? pipeline(all, stdout, { end: false })
+      ? pipeline(stdout.isTTY === true ? shown(all) : all, stdout, { end: false })
       : writeWhole(out, all, undefined, () => !signal.aborted));
   } finally {
     bar.stop();
@@ -189,24 +189,30 @@ async function* startingWith(
   for await (const chunk of chunks) if (chunk.length > 0) yield chunk;
 }
 
+/** What a terminal shows of results. A file or another program gets them as they are. */
+async function* shown(chunks: AsyncGenerator<string | Uint8Array>): AsyncGenerator<string | Uint8Array> {
+  for await (const chunk of chunks) yield typeof chunk === 'string' ? printableLines(chunk) : chunk;
+}
+
 export const score = { help: HELP, run };
 
-function summaryText(
+function summaryLines(
   { lines, scored, errors, reasons, microBatches, rows }: OfflineSummary,
   seconds: number,
   place: 'line' | 'row',
-): string {
+): string[] {
   const failed = Object.entries(errors).map(([code, count]) => `, ${code} ${count}`);
   const first = Object.entries(reasons).map(
-    ([code, { line, error }]) => `\n${code}, first in ${place} ${line}: ${error}`,
+    ([code, { line, error }]) => `${code}, first in ${place} ${line}: ${error}`,
   );
   const many = microBatches === 1 ? 'micro-batch' : 'micro-batches';
   const runs =
     microBatches === 0 ? '' : `; ${microBatches} ${many} of ${(rows / microBatches).toFixed(1)} rows on average`;
-  return (
+  return [
     `${plural(lines, place)} in ${seconds.toFixed(2)} s (${Math.round(lines / seconds)}/s): ` +
-    `${scored} scored${failed.join('')}${runs}${first.join('')}`
-  );
+      `${scored} scored${failed.join('')}${runs}`,
+    ...first,
+  ];
 }
 
 interface OfflineSummary {

@@ -6,7 +6,7 @@ import { parseIfJson } from '../../lambda/core/json.ts';
 import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { modelPath, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
-import { progressBar, sayWhenInterrupted } from '../terminal.ts';
+import { printableIn, progressBar, sayWhenInterrupted, writeLine, writeText } from '../terminal.ts';
 import { systemReason, writeWhole } from '../textFiles.ts';
 import { type Measurement, type MeasureOptions, measureModel } from './measure/measureModel.ts';
 import { renderPage } from './page/profilePage.ts';
@@ -53,7 +53,7 @@ Exit code: 0, 1 where it cannot go on, or no settings keep to the budget, 2 wron
 
 async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parse(args);
-  const warn = (message: string): void => void streams.stderr.write(`${message}\n`);
+  const warn = (message: string): void => writeLine(streams.stderr, message);
   const ask = await questionOf(options, warn);
   if (options.apply) await checkContext('cdk.json');
   const { min, max } = SETTINGS.maxBatchRows;
@@ -67,7 +67,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const applies = options.apply && recommendation.withinBudget;
   if (applies) await applyContext('cdk.json', recommendation.context);
   const kept = options['no-write'] ? report : await keep(report, warn);
-  streams.stdout.write(options.json ? `${JSON.stringify(printedOf(kept))}\n` : renderProfile(kept));
+  if (options.json) writeLine(streams.stdout, JSON.stringify(printedOf(kept)));
+  else writeText(streams.stdout, renderProfile(printableIn(kept)));
   if (!recommendation.withinBudget) {
     throw new Error(
       `--latency-budget-ms: expected a time that some settings keep to, got ${options['latency-budget-ms']}; the soonest ` +

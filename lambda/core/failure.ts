@@ -100,7 +100,7 @@ const MAX_REASON_CHARACTERS = 500;
 
 /** The message of what foreign code threw, cut short for a producer. */
 export function reasonOf(error: unknown): string {
-  return messageOf(error).slice(0, MAX_REASON_CHARACTERS).toWellFormed();
+  return messageOf(error).trim().slice(0, MAX_REASON_CHARACTERS).toWellFormed();
 }
 
 export function messageOf(error: unknown): string {

@@ -475,7 +475,9 @@ async function orOutOfMemory<T>(running: Promise<T>): Promise<T> {
   } catch (error) {
     // A model that cannot be opened again for want of memory is not to be tried with fewer rows.
     if (error instanceof ModelUnavailableError || !OUT_OF_MEMORY.test(messageOf(error))) throw error;
-    throw new OutOfMemoryError(`the run needed more memory than there is: ${messageOf(error)}`, { cause: error });
+    throw new OutOfMemoryError(`the run needed more memory than there is: ${messageOf(error).trim()}`, {
+      cause: error,
+    });
   }
 }
 
