@@ -1,0 +1,50 @@
+import { describe, expect, it } from '@jest/globals';
+import { Tags } from 'aws-cdk-lib';
+import type { Template } from 'aws-cdk-lib/assertions';
+import { type Compute, type ComputeForm, ecsCompute, ecsGpuCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { createScoring, only, templateOf } from '../helpers/stacks.ts';
+
+const TAGS = [{ Key: 'team', Value: 'risk' }];
+
+/** Of a deployment whose team pays for it. */
+function taggedTemplate(compute: ComputeForm<Compute>): Template {
+  const scoring = createScoring({ compute });
+  Tags.of(scoring).add('team', 'risk');
+  return templateOf(scoring);
+}
+
+describe('tags of a deployment reach what its compute is billed for', () => {
+  it.each([
+    ['Fargate', ecsCompute()],
+    ['Managed Instances', ecsGpuCompute()],
+    ['a group of its own', ecsGpuCompute({ capacity: 'asg' })],
+  ])('tasks on %s', (_, compute) => {
+    expect(only(taggedTemplate(compute), 'AWS::ECS::Service')).toMatchObject({ PropagateTags: 'SERVICE', Tags: TAGS });
+  });
+
+  it('instances that ECS manages', () => {
+    expect(only(taggedTemplate(ecsGpuCompute()), 'AWS::ECS::CapacityProvider')).toMatchObject({
+      ManagedInstancesProvider: { PropagateTags: 'CAPACITY_PROVIDER' },
+      Tags: TAGS,
+    });
+  });
+
+  it('instances of an Auto Scaling group, and their disks', () => {
+    const template = taggedTemplate(ecsGpuCompute({ capacity: 'asg' }));
+    const { TagSpecifications } = only(template, 'AWS::EC2::LaunchTemplate').LaunchTemplateData as {
+      TagSpecifications: { ResourceType: string; Tags: unknown[] }[];
+    };
+    const tagged = TagSpecifications.filter(({ Tags }) => JSON.stringify(Tags).includes('risk'));
+    expect(tagged.map(({ ResourceType }) => ResourceType).toSorted()).toEqual(['instance', 'volume']);
+  });
+
+  it('instances that Lambda manages; without tags nothing is said of them', () => {
+    const PROVIDER = 'AWS::Lambda::CapacityProvider';
+    expect(only(taggedTemplate(lambdaGpuCompute()), PROVIDER)).toMatchObject({
+      PropagateTags: { Mode: 'Explicit', ExplicitTags: TAGS },
+      Tags: TAGS,
+    });
+    const untagged = templateOf(createScoring<Compute>({ compute: lambdaGpuCompute() }));
+    expect(only(untagged, PROVIDER)).not.toHaveProperty('PropagateTags');
+  });
+});
