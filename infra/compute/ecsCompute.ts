@@ -19,6 +19,7 @@ import {
   EcsOptimizedImage,
   FargateService,
   ManagedInstancesCapacityProvider,
+  PropagateManagedInstancesTags,
 } from 'aws-cdk-lib/aws-ecs';
 import {
   InstanceProfile,
@@ -311,6 +312,7 @@ function addManagedInstances(
     infrastructureRole: createInfrastructureRole(scope, instanceRole),
     ec2InstanceProfile: new InstanceProfile(scope, 'InstanceProfile', { role: instanceRole }),
     instanceRequirements: requirementsOf(settings),
+    propagateTags: PropagateManagedInstancesTags.CAPACITY_PROVIDER,
     capacityOptionType: settings.spot ? CapacityOptionType.SPOT : CapacityOptionType.ON_DEMAND,
   });
   cluster.addManagedInstancesCapacityProvider(provider);

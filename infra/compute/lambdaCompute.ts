@@ -22,7 +22,7 @@ import {
   Function as LambdaFunction,
 } from 'aws-cdk-lib/aws-lambda';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
-import { type Duration, type Size, Stack } from 'aws-cdk-lib/core';
+import { type Duration, Lazy, type Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU, outside } from '../../lambda/core/limits.ts';
 import { createLogGroup } from '../constructs/created.ts';
@@ -370,9 +370,25 @@ function createCapacity(scope: Construct, settings: Settings, wiring: Wiring) {
       instanceTypeFilter: InstanceTypeFilter.allow(settings.instanceTypes.map((type) => new InstanceType(type))),
     }),
   });
+  propagateTags(resourceOf(capacity, CfnCapacityProvider));
   // A version is published once its environments have started, which takes the disks' key and, for models, S3.
   capacity.node.addDependency(operatorRole, ...endpoints);
   return { capacityProvider: capacity, vpc, connections: securityGroup.connections };
+}
+
+/**
+ * Lambda gives instances the tags that it is told alone. The property is newer than the oldest aws-cdk-lib that is taken.
+ *
+ * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-lambda-capacityprovider-propagatetagsconfig.html
+ */
+function propagateTags(provider: CfnCapacityProvider): void {
+  const produce = () => {
+    const tags = Object.entries(provider.cdkTagManager.tagValues());
+    return tags.length === 0
+      ? undefined
+      : { Mode: 'Explicit', ExplicitTags: tags.map(([Key, Value]) => ({ Key, Value })) };
+  };
+  provider.addPropertyOverride('PropagateTags', Lazy.any({ produce }));
 }
 
 /** Two invocations must not share the GPU's memory. */

@@ -25,6 +25,7 @@ import {
   type Ec2Service,
   type FargateService,
   type FargateServiceProps,
+  PropagatedTagSource,
   type TaskDefinition,
 } from 'aws-cdk-lib/aws-ecs';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
@@ -60,6 +61,8 @@ export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEn
     circuitBreaker: { enable: true, rollback: true },
     // Nobody comes to a worker by its zone: a task in another one would only be started, and a busy one ended.
     availabilityZoneRebalancing: AvailabilityZoneRebalancing.DISABLED,
+    // Tasks are billed, and have no tags of their own.
+    propagateTags: PropagatedTagSource.SERVICE,
     ...(!eventSourceEnabled && { desiredCount: 0 }),
   } satisfies Partial<FargateServiceProps>;
 }
