@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration } from 'aws-cdk-lib';
+import { Duration, type Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { Topic } from 'aws-cdk-lib/aws-sns';
-import { Queue } from 'aws-cdk-lib/aws-sqs';
+import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { lambdaGpuCompute } from '../../infra/index.ts';
 import { METRIC_UNITS } from '../../lambda/core/observer.ts';
 import { createScoring, createStack, dashboardIn, synthesize, templateOf } from '../helpers/stacks.ts';
@@ -13,10 +13,11 @@ const NOT_SHOWN = ['MicroBatches'];
 const ALARM = 'AWS::CloudWatch::Alarm';
 
 describe('the alarms', () => {
-  it('watch dead letters, age, the quota in flight, retries, stores that are missing or denied, errors, runs left behind, processes lost, batched answers and the function', () => {
+  it('watch dead letters, results that nobody collects, age, the quota in flight, retries, stores that are missing or denied, errors, runs left behind, processes lost, batched answers and the function', () => {
     const template = synthesize({ latencyTarget: Duration.seconds(90) });
     expect(alarmsIn(template)).toEqual({
       DeadLetters: { metric: 'ApproximateNumberOfMessagesVisible', above: 0, periods: '1 of 1' },
+      UncollectedResults: { metric: 'ApproximateAgeOfOldestMessage', above: 86_400, periods: '1 of 1' },
       OldestMessage: { metric: 'ApproximateAgeOfOldestMessage', above: 90, periods: '1 of 1' },
       MessagesInFlight: { metric: 'ApproximateNumberOfMessagesNotVisible', above: 96_000, periods: '1 of 1' },
       Retries: { metric: '100 * retries / (answered + retries)', above: 5, periods: '2 of 3' },
@@ -50,11 +51,33 @@ describe('the alarms', () => {
     expect(alarmsIn(templateOf(scoring))).not.toHaveProperty('DeadLetters');
   });
 
+  it.each<[string, (scope: Stack) => IQueue, number]>([
+    [
+      'a day where it keeps them longer',
+      (scope) => new Queue(scope, 'Own', { retentionPeriod: Duration.days(3) }),
+      86_400,
+    ],
+    ['half of what it keeps them', (scope) => new Queue(scope, 'Own', { retentionPeriod: Duration.hours(6) }), 10_800],
+    [
+      'a day where that is not known',
+      (scope) => Queue.fromQueueArn(scope, 'Own', 'arn:aws:sqs:eu-central-1:123456789012:scores'),
+      86_400,
+    ],
+  ])('go off before a result queue drops results: after %s', (_, queueIn, above) => {
+    const stack = createStack();
+    const scoring = createScoring({ stores: { resultQueue: queueIn(stack) } }, stack);
+    expect(alarmsIn(templateOf(scoring))).toMatchObject({ UncollectedResults: { above } });
+  });
+
+  it('leave out results that are on no queue', () => {
+    expect(alarmsIn(synthesize({ results: ['table'] }))).not.toHaveProperty('UncollectedResults');
+  });
+
   it('all do what they are told to', () => {
     const stack = createStack();
     const topic = new Topic(stack, 'OnCall');
     const scoring = createScoring({ alarmActions: [new SnsAction(topic)] }, stack);
-    expect(Object.keys(scoring.alarms)).toHaveLength(11);
+    expect(Object.keys(scoring.alarms)).toHaveLength(12);
     const actions = [stack.resolve(topic.topicArn)];
     templateOf(scoring).allResourcesProperties(ALARM, { AlarmActions: actions, OKActions: actions });
   });
@@ -117,6 +140,14 @@ describe('the dashboard', () => {
       new Set(Object.keys(METRIC_UNITS).filter((name) => !NOT_SHOWN.includes(name))),
     );
     expect(new Set(metrics.map(({ service }) => service))).toEqual(new Set([scoring.serviceName]));
+  });
+
+  it('shows how many results wait on the result queue, and since when, if there is one', () => {
+    const withQueue = dashboardIn(synthesize());
+    for (const text of ['Results on the queue: messages', 'Age of the oldest result: seconds', '"value":86400']) {
+      expect(withQueue).toContain(text);
+    }
+    expect(dashboardIn(synthesize({ results: ['table'] }))).not.toContain('oldest result');
   });
 
   it('draws batch size, window and latency target as lines', () => {
