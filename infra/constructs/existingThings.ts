@@ -45,7 +45,8 @@ function knownNumber(queue: IQueue | undefined, pick: (resource: CfnQueue) => nu
   return Token.isUnresolved(value) ? undefined : value;
 }
 
-function retentionDaysOf(queue: IQueue | undefined): number | undefined {
+/** Days that a queue keeps messages; undefined where the CDK does not know it. */
+export function retentionDaysOf(queue: IQueue | undefined): number | undefined {
   const seconds = knownNumber(queue, (resource) => resource.messageRetentionPeriod ?? DEFAULT_RETENTION_SECONDS);
   return seconds && seconds / SECONDS_A_DAY;
 }

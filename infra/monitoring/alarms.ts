@@ -7,13 +7,22 @@ import {
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { TopicBase } from 'aws-cdk-lib/aws-sns';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Annotations } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import type { AlarmCondition } from '../compute/compute.ts';
 import { statementText, warn } from '../constructs/problems.ts';
-import { AT_MOST, oldestMessageAge, PERIOD, type Subject, scoringMetric, together } from './scoringMetrics.ts';
+import {
+  AT_MOST,
+  oldestMessageAge,
+  PERIOD,
+  type Subject,
+  scoringMetric,
+  together,
+  uncollectedAfterSeconds,
+} from './scoringMetrics.ts';
 
 /** What happens when an alarm goes off, and when it is over. */
 interface AlarmActions {
@@ -101,7 +110,8 @@ const LASTING = { periods: 3, periodsAbove: 2 };
 
 /** Every condition that a person has to look at. */
 function conditionsOf(subject: Subject): AlarmCondition[] {
-  const { requestQueues, deadLetterQueue, batching, latencyTargetSeconds, alarmThresholds, compute, jobs } = subject;
+  const { requestQueues, deadLetterQueue, stores, batching, latencyTargetSeconds, alarmThresholds, compute, jobs } =
+    subject;
   const { retriedPercent, errorPercent, inFlightPercent } = alarmThresholds;
   const metric = (name: MetricName) => scoringMetric(subject.serviceName, name);
   const once = { threshold: 0, periods: 1 };
@@ -120,6 +130,7 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
         ];
   return [
     ...deadLetters,
+    ...(stores.resultQueue === undefined ? [] : [uncollectedResults(stores.resultQueue)]),
     {
       id: 'OldestMessage',
       description:
@@ -208,4 +219,17 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
     ...compute.alarms,
     ...(jobs?.alarms ?? []),
   ];
+}
+
+function uncollectedResults(resultQueue: IQueue): AlarmCondition {
+  const threshold = uncollectedAfterSeconds(resultQueue);
+  return {
+    id: 'UncollectedResults',
+    description:
+      `A result has lain on the result queue for more than ${threshold / 3600} hours. Nobody collects it, and SQS deletes it when the ` +
+      'retention period of the queue ends. Look for the consumer that has stopped; docs/operations.md says what to do.',
+    metric: oldestMessageAge([resultQueue]),
+    threshold,
+    periods: 1,
+  };
 }

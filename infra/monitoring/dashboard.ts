@@ -14,7 +14,15 @@ import { Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { ALL_METRIC_UNITS, METRIC_UNITS, type MetricName } from '../../lambda/core/observer.ts';
 import type { Graph } from '../compute/compute.ts';
-import { AT_MOST, oldestMessageAge, PERIOD, type Subject, scoringMetric, together } from './scoringMetrics.ts';
+import {
+  AT_MOST,
+  oldestMessageAge,
+  PERIOD,
+  type Subject,
+  scoringMetric,
+  together,
+  uncollectedAfterSeconds,
+} from './scoringMetrics.ts';
 
 /** Answers an operator's questions, from top to bottom: is it late, does it batch, where do time and money go. */
 export function createDashboard(scope: Construct, subject: Subject, alarms: Alarm[]): Dashboard {
@@ -51,7 +59,13 @@ function graph({ left, right, ...props }: OwnGraph): GraphWidget {
 
 type OwnGraph = Graph & Pick<GraphWidgetProps, 'leftYAxis' | 'leftAnnotations' | 'stacked'>;
 
-function queueGraphs({ requestQueues, deadLetterQueue, batching, latencyTargetSeconds }: Subject): OwnGraph[][] {
+function queueGraphs({
+  requestQueues,
+  deadLetterQueue,
+  stores,
+  batching,
+  latencyTargetSeconds,
+}: Subject): OwnGraph[][] {
   const waiting = (queue: IQueue) => queue.metricApproximateNumberOfMessagesVisible(AT_MOST);
   const beingScored = (queue: IQueue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST);
   const dead = deadLetterQueue?.metricApproximateNumberOfMessagesVisible({ ...AT_MOST, label: 'dead letters' });
@@ -74,6 +88,25 @@ function queueGraphs({ requestQueues, deadLetterQueue, batching, latencyTargetSe
         ],
       },
     ],
+    ...(stores.resultQueue === undefined ? [] : [resultGraphs(stores.resultQueue)]),
+  ];
+}
+
+/** Whether somebody takes the results. */
+function resultGraphs(queue: IQueue): OwnGraph[] {
+  return [
+    {
+      title: 'Results on the queue: messages',
+      left: [
+        queue.metricApproximateNumberOfMessagesVisible({ ...AT_MOST, label: 'not collected' }),
+        queue.metricApproximateNumberOfMessagesNotVisible({ ...AT_MOST, label: 'being collected' }),
+      ],
+    },
+    {
+      title: 'Age of the oldest result: seconds',
+      left: [oldestMessageAge([queue], { label: 'oldest' })],
+      leftAnnotations: [{ value: uncollectedAfterSeconds(queue), label: 'alarm' }],
+    },
   ];
 }
 

@@ -4,6 +4,7 @@ import { Duration } from 'aws-cdk-lib/core';
 import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName, SERVICE_DIMENSION } from '../../lambda/core/observer.ts';
 import type { AlarmCondition, Compute, Graph } from '../compute/compute.ts';
 import type { Channels, Queues } from '../constructs/channels.ts';
+import { retentionDaysOf } from '../constructs/existingThings.ts';
 import type { DeploymentPlan } from '../constructs/plan.ts';
 
 /** The deployment that alarms and dashboard watch. */
@@ -43,6 +44,13 @@ export const AT_MOST = { statistic: Stats.MAXIMUM, period: PERIOD };
 export function oldestMessageAge(queues: Queues, options: MetricOptions = {}): Metric | MathExpression {
   const ageIn = (queue: IQueue) => queue.metricApproximateAgeOfOldestMessage({ ...AT_MOST, ...options });
   return together('MAX', queues, ageIn, options.label);
+}
+
+const SECONDS_A_DAY = 86_400;
+
+/** Seconds after which a result was forgotten rather than left for later. The queue drops it at twice that, or later. */
+export function uncollectedAfterSeconds(resultQueue: IQueue): number {
+  return SECONDS_A_DAY * Math.min(1, (retentionDaysOf(resultQueue) ?? Number.POSITIVE_INFINITY) / 2);
 }
 
 /**
