@@ -22,6 +22,7 @@ import {
   startDev,
   TOO_LOW,
 } from '../helpers/command.ts';
+import { LICENSE_TEXT, licensesIn, packagesBundledIn } from '../helpers/licenses.ts';
 import { blocksOf } from './recipes/blocks.ts';
 
 const run = promisify(execFile);
@@ -61,6 +62,19 @@ describe('the packed package', () => {
     );
     expect(entries.filter((name) => /\.ts$/.test(name) && !/\.d\.ts$/.test(name))).toEqual([]);
     expect(entries.filter((name) => /^(test|models|infra|bench)\b/.test(name))).toEqual([]);
+  });
+
+  it('holds the licence of each package whose code is bundled', async () => {
+    for (const part of ['infra/hosts/lambda', 'infra/hosts/worker', 'infra/image']) {
+      const folder = join(installed, 'dist', part);
+      const packages = packagesBundledIn(folder);
+      expect(packages).not.toEqual([]);
+      const licenses = licensesIn(folder);
+      expect([part, Object.keys(licenses)]).toEqual([part, packages]);
+      for (const [name, text] of Object.entries(licenses))
+        expect([name, text]).toEqual([name, expect.stringMatching(LICENSE_TEXT)]);
+    }
+    expect(await readdir(join(installed, 'dist/infra/image'))).toContain('onnxruntime-license.txt');
   });
 
   it('declares nothing that an older library of types does not know', async () => {

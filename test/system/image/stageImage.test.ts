@@ -7,6 +7,7 @@ import { describe, expect, it } from '@jest/globals';
 import { FileSystem } from 'aws-cdk-lib/core';
 import type { ImageStage } from '../../../infra/image/stageImage.ts';
 import { REPOSITORY } from '../../helpers/command.ts';
+import { LICENSE_TEXT, licensesIn, packagesBundledIn } from '../../helpers/licenses.ts';
 import { copySources, filesIn, folderWith, inOwnProcess, scratch, stageFor, stagingCode } from './staging.ts';
 
 const run = promisify(execFile);
@@ -27,6 +28,7 @@ describe('the folder of an image', () => {
     // A profile is measured by whoever likes to.
     expect(others?.filter((file) => !file.endsWith('/profile.json'))).toEqual([
       'Dockerfile',
+      'THIRD-PARTY-LICENSES',
       'handler.js',
       'jobControl.js',
       'jobScore.js',
@@ -76,6 +78,37 @@ describe('the folder of an image', () => {
       expect(threads).toContain('sessionWorker.js');
       expect(filesIn(folder)).toEqual(expect.arrayContaining(threads));
     }
+  });
+
+  it.each<ImageStage>(['lambda', 'worker'])(
+    'holds the licence of each package in it, and builds it in: %s',
+    (stage) => {
+      const folder = stageFor({ stage });
+      const packages = packagesBundledIn(folder);
+      expect(packages.length).toBeGreaterThan(20);
+      const licenses = licensesIn(folder);
+      expect(Object.keys(licenses)).toEqual(packages);
+      for (const [name, text] of Object.entries(licenses))
+        expect([name, text]).toEqual([name, expect.stringMatching(LICENSE_TEXT)]);
+      expect(Object.values(licenses).join()).not.toMatch(/<year>|<copyright holders?>|\[yyyy\]\[/);
+      const [stageOfFile = ''] = readFileSync(join(folder, 'Dockerfile'), 'utf8')
+        .split(new RegExp(` AS ${stage}\n`))
+        .slice(1);
+      expect(stageOfFile.split('\nFROM ')[0]).toMatch(/^COPY .*THIRD-PARTY-LICENSES/m);
+    },
+  );
+
+  it('holds the licence of ONNX Runtime of this version, and those of what is linked into it', () => {
+    const [runtime, common] = ['onnxruntime-node', 'onnxruntime-common'].map((name) =>
+      join(stageFor(), 'node_modules', name),
+    );
+    const text = readFileSync(join(runtime ?? '', 'LICENSE'), 'utf8');
+    expect(text).toContain(
+      `ONNX Runtime ${JSON.parse(readFileSync(join(runtime ?? '', 'package.json'), 'utf8')).version}`,
+    );
+    for (const part of ['Copyright (c) Microsoft Corporation', 'protocolbuffers', 'Eigen', 'abseil'])
+      expect(text).toContain(part);
+    expect(readFileSync(join(common ?? '', 'LICENSE'), 'utf8')).toBe(text);
   });
 
   it.each([
