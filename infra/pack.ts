@@ -2,9 +2,10 @@
 
 import { copyFileSync, cpSync, writeFileSync } from 'node:fs';
 import { buildSync } from 'esbuild';
+import { writeLicenses } from './image/licenses.ts';
 import { bundleHost } from './image/stageImage.ts';
 
-for (const file of ['Dockerfile', 'cuda.txt', 'cufft.txt']) {
+for (const file of ['Dockerfile', 'cuda.txt', 'cufft.txt', 'onnxruntime-license.txt']) {
   copyFileSync(`infra/image/${file}`, `dist/infra/image/${file}`);
 }
 cpSync('cli/local/page/browser', 'dist/cli/local/page/browser', { recursive: true });
@@ -12,7 +13,7 @@ for (const host of ['lambda', 'worker'] as const) bundleHost(host, `dist/infra/h
 
 // One file: Jest and older versions of Node cannot `require` those of our dependencies that are ES modules. It is where
 // the module of the same code is that looks for files beside it.
-buildSync({
+const { metafile } = buildSync({
   entryPoints: ['dist/infra/index.js'],
   outfile: 'dist/infra/image/construct.cjs',
   bundle: true,
@@ -23,7 +24,9 @@ buildSync({
   external: ['aws-cdk-lib', 'constructs'],
   define: { 'import.meta.url': 'moduleUrl' },
   banner: { js: "const moduleUrl = require('node:url').pathToFileURL(__filename).href;" },
+  metafile: true,
 });
+writeLicenses('dist/infra/image', '.', metafile);
 
 // TypeScript takes the format of a declaration from the package.json above it.
 for (const part of ['infra', 'lambda']) {

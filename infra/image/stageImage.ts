@@ -19,6 +19,7 @@ import { fileURLToPath } from 'node:url';
 import { isServed, MODEL_LAYOUT } from '../../lambda/core/places.ts';
 import { deployedFiles, walkModels } from '../../lambda/onnx/findModels.ts';
 import { storeApart } from '../../lambda/onnx/weights.ts';
+import { writeLicenses } from './licenses.ts';
 
 export interface ImageOptions {
   /** The model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image holds no model */
@@ -109,6 +110,9 @@ function copyRuntimePackages(architecture: keyof typeof BINARIES, nodeModules: s
   const common = packageFolder('onnxruntime-common', join(onnxRuntime, 'package.json'), INSTALL_ONNX_RUNTIME);
   copyPackage(onnxRuntime, join(nodeModules, 'onnxruntime-node'), ['dist', binaries]);
   copyPackage(common, join(nodeModules, 'onnxruntime-common'), ['dist']);
+  for (const name of ['onnxruntime-node', 'onnxruntime-common']) {
+    copyFileSync(source(LICENSE_OF_ONNX_RUNTIME), join(nodeModules, name, 'LICENSE'));
+  }
 }
 
 /** Where Node finds a package that the file `importer` imports. A package may hide its package.json from `resolve`. */
@@ -119,11 +123,14 @@ function packageFolder(name: string, importer: string, whatToDo: string): string
   return realpathSync(found);
 }
 
+/** Its packages on npm have none. */
+const LICENSE_OF_ONNX_RUNTIME = 'onnxruntime-license.txt';
+
 /** Types and source maps, which nothing runs. */
 const FOR_DEVELOPERS = /\.d\.[cm]?ts$|\.map$/;
 
 function copyPackage(from: string, to: string, folders: readonly string[]): void {
-  for (const kept of ['package.json', 'LICENSE', ...folders]) {
+  for (const kept of ['package.json', ...folders]) {
     if (!existsSync(join(from, kept))) continue;
     cpSync(join(from, kept), join(to, kept), {
       recursive: true,
@@ -220,8 +227,9 @@ function addHost(host: ImageHost, folder: string): void {
 export function bundleHost(host: ImageHost, folder: string): void {
   const { buildSync }: typeof import('esbuild') = createRequire(import.meta.url)('esbuild');
   const entryPoints = Object.entries(ENTRY_POINTS[host]).map(([out, file]) => ({ out, in: `${file}.ts` }));
-  buildSync({
-    absWorkingDir: fileURLToPath(new URL('../..', import.meta.url)),
+  const absWorkingDir = fileURLToPath(new URL('../..', import.meta.url));
+  const { metafile } = buildSync({
+    absWorkingDir,
     entryPoints,
     outdir: folder,
     bundle: true,
@@ -233,7 +241,9 @@ export function bundleHost(host: ImageHost, folder: string): void {
     mainFields: ['module', 'main'],
     external: [UNBUNDLED],
     banner: { js: REQUIRE },
+    metafile: true,
   });
+  writeLicenses(folder, absWorkingDir, metafile);
 }
 
 /** What runs in an image: the handler of a Lambda function, or the worker. */

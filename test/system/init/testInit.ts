@@ -41,6 +41,10 @@ const packed = execFileSync('npm', pack, { cwd: REPOSITORY, env, encoding: 'utf8
 const tarball = join(folder, packed.trim().split('\n').at(-1) ?? '');
 const page = readFileSync(join(REPOSITORY, 'docs/construct.md'), 'utf8');
 
+/** The package is packed once, above. */
+const PACK_AND_INSTALL = /^\(cd "\$BATCHSCORE".*\nnpm install .*\.tgz\n/m;
+if (!PACK_AND_INSTALL.test(page)) throw new Error('expected docs/construct.md to pack and install the package');
+
 const asked = process.argv[2] ?? '';
 const passed: string[] = [];
 const failed: string[] = [];
@@ -52,7 +56,7 @@ for (const { name, cli, change } of APPS) {
     const changed = page
       // One installation: npm loses parts of aws-cdk-lib that it bundles where another version of it was there before.
       .replace('aws-cdk@2 init', `aws-cdk@${cli} init --generate-only`)
-      .replace('npm install batchscore\n', `npm install --no-audit --no-fund ${tarball} ${library}\n`)
+      .replace(PACK_AND_INSTALL, `npm install --no-audit --no-fund ${tarball} ${library}\n`)
       .replace(CHECKS, change + NODES.map(checksOn).join(''));
     const steps = stepsOf(blocksOf(changed)).filter(({ block }) => block.language === 'sh' || block.name !== '');
     const cwd = join(folder, `${cli}${change && '-node10'}-${LIBRARIES.indexOf(library)}`);
