@@ -1,8 +1,7 @@
 // What `npm run build` adds to the compiled files: what images are made of, and the construct for apps that `require` it.
 
 import { copyFileSync, cpSync, writeFileSync } from 'node:fs';
-import { buildSync } from 'esbuild';
-import { writeLicenses } from './image/licenses.ts';
+import { bundle } from './image/bundle.ts';
 import { bundleHost } from './image/stageImage.ts';
 
 for (const file of ['Dockerfile', 'cuda.txt', 'cufft.txt', 'onnxruntime-license.txt']) {
@@ -13,20 +12,16 @@ for (const host of ['lambda', 'worker'] as const) bundleHost(host, `dist/infra/h
 
 // One file: Jest and older versions of Node cannot `require` those of our dependencies that are ES modules. It is where
 // the module of the same code is that looks for files beside it.
-const { metafile } = buildSync({
+bundle({
+  absWorkingDir: process.cwd(),
   entryPoints: ['dist/infra/index.js'],
   outfile: 'dist/infra/image/construct.cjs',
-  bundle: true,
-  platform: 'node',
   target: 'node22',
   format: 'cjs',
-  mainFields: ['module', 'main'],
   external: ['aws-cdk-lib', 'constructs'],
   define: { 'import.meta.url': 'moduleUrl' },
   banner: { js: "const moduleUrl = require('node:url').pathToFileURL(__filename).href;" },
-  metafile: true,
 });
-writeLicenses('dist/infra/image', '.', metafile);
 
 // TypeScript takes the format of a declaration from the package.json above it.
 for (const part of ['infra', 'lambda']) {

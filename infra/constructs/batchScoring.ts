@@ -16,6 +16,7 @@ import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
 import { oldestMessageAge, scoringMetric } from '../monitoring/scoringMetrics.ts';
 import { type Channels, createChannels, urlsOf } from './channels.ts';
+import { keepLogsOf } from './created.ts';
 import {
   MOUNT_PATH,
   refuseElsewhere,
@@ -85,6 +86,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   /** @throws ValidationError when the props cannot work together, or the folder is not a model repository */
   constructor(scope: Construct, id: string, props: BatchScoringProps<Created>) {
     super(scope, id);
+    const { children: before } = Stack.of(this).node;
     try {
       acknowledgePacks(this);
       const plan = makePlan(props);
@@ -116,6 +118,9 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const { alarmActions = [], okActions = alarmActions } = props;
       const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
       compute.shiftInSteps?.(alarms.ofVersions);
+      // The CDK has one of each in a stack. Where the app had it before, it is the app's.
+      const brought = Stack.of(this).node.children.filter((child) => !before.includes(child));
+      keepLogsOf(new Construct(this, 'CustomResourceLogs'), brought, common);
       this.dashboard =
         props.dashboard === false ? undefined : createDashboard(this, subject, Object.values(alarms.byName));
       warnOfLargeMessages(this, plan);

@@ -10,8 +10,8 @@ import {
   QueueEncryption,
   type QueueProps,
 } from 'aws-cdk-lib/aws-sqs';
-import { ArnFormat, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
-import type { Construct } from 'constructs';
+import { ArnFormat, CfnResource, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
+import type { Construct, IConstruct } from 'constructs';
 import { acknowledge, statementText, warn } from './problems.ts';
 
 interface QueueOptions {
@@ -105,6 +105,25 @@ export function createLogGroup(scope: Construct, id: string, options: LogGroupOp
     removalPolicy,
     ...(encryptionKey !== undefined && { encryptionKey }),
   });
+}
+
+/**
+ * Gives the functions of the CDK's own custom resources a log group: theirs would keep its logs for ever, and stay after
+ * the stack.
+ *
+ * @param parents of these functions
+ */
+export function keepLogsOf(scope: Construct, parents: readonly IConstruct[], options: LogGroupOptions): void {
+  for (const parent of parents) {
+    for (const resource of parent.node.findAll().filter(isFunction)) {
+      const { logGroupName } = createLogGroup(scope, parent.node.id, options);
+      resource.addPropertyOverride('LoggingConfig', { LogGroup: logGroupName });
+    }
+  }
+}
+
+function isFunction(construct: IConstruct): construct is CfnResource {
+  return CfnResource.isCfnResource(construct) && construct.cfnResourceType === 'AWS::Lambda::Function';
 }
 
 /**

@@ -19,7 +19,7 @@ import { fileURLToPath } from 'node:url';
 import { isServed, MODEL_LAYOUT } from '../../lambda/core/places.ts';
 import { deployedFiles, walkModels } from '../../lambda/onnx/findModels.ts';
 import { storeApart } from '../../lambda/onnx/weights.ts';
-import { writeLicenses } from './licenses.ts';
+import { bundle } from './bundle.ts';
 
 export interface ImageOptions {
   /** The model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image holds no model */
@@ -225,25 +225,18 @@ function addHost(host: ImageHost, folder: string): void {
 
 /** Writes what a host starts into a folder, a file each, bundled from the sources with everything that it imports. */
 export function bundleHost(host: ImageHost, folder: string): void {
-  const { buildSync }: typeof import('esbuild') = createRequire(import.meta.url)('esbuild');
   const entryPoints = Object.entries(ENTRY_POINTS[host]).map(([out, file]) => ({ out, in: `${file}.ts` }));
-  const absWorkingDir = fileURLToPath(new URL('../..', import.meta.url));
-  const { metafile } = buildSync({
-    absWorkingDir,
+  bundle({
+    absWorkingDir: fileURLToPath(new URL('../..', import.meta.url)),
     entryPoints,
     outdir: folder,
-    bundle: true,
     // What only some deployments need is a file of its own, which no other start reads.
     splitting: true,
-    platform: 'node',
     target: 'node24',
     format: 'esm',
-    mainFields: ['module', 'main'],
     external: [UNBUNDLED],
     banner: { js: REQUIRE },
-    metafile: true,
   });
-  writeLicenses(folder, absWorkingDir, metafile);
 }
 
 /** What runs in an image: the handler of a Lambda function, or the worker. */

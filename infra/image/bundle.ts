@@ -1,32 +1,43 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import type { Metafile } from 'esbuild';
+import { dirname, join } from 'node:path';
+import type { BuildOptions, Metafile } from 'esbuild';
 import * as z from 'zod';
 
 /** File beside a bundle with the licence texts of the packages in it. */
 const LICENSES = 'THIRD-PARTY-LICENSES';
 
+/**
+ * Bundles code for Node with everything that it imports, and writes the licence texts of the packages in it beside it.
+ *
+ * @throws Error naming a package that has no licence text, nor names a licence with a known one
+ */
+export function bundle({ absWorkingDir, ...options }: BuildOptions & { readonly absWorkingDir: string }): void {
+  const { buildSync }: typeof import('esbuild') = createRequire(import.meta.url)('esbuild');
+  const { metafile } = buildSync({
+    bundle: true,
+    platform: 'node',
+    mainFields: ['module', 'main'],
+    ...options,
+    absWorkingDir,
+    metafile: true,
+  });
+  const folder = options.outdir ?? dirname(options.outfile ?? '');
+  writeFileSync(join(folder, LICENSES), licensesOf(metafile, absWorkingDir));
+}
+
+const PACKAGE_FOLDER = /^.*node_modules\/(?:@[^/]+\/)?[^/]+/;
 const RULE = '='.repeat(80);
 
-/**
- * Writes the licence texts of all packages whose code is in a bundle.
- *
- * @param folder of the bundle
- * @param root that the paths in `metafile` begin at
- * @throws Error naming the first package that has no licence text and no licence with a known one
- */
-export function writeLicenses(folder: string, root: string, { outputs }: Metafile): void {
+/** @param root that the paths in `metafile` begin at */
+function licensesOf({ outputs }: Metafile, root: string): string {
   const files = Object.values(outputs).flatMap(({ inputs }) =>
     Object.entries(inputs).flatMap(([file, { bytesInOutput }]) => (bytesInOutput > 0 ? [file] : [])),
   );
   const packages = new Set(files.flatMap((file) => PACKAGE_FOLDER.exec(file)?.[0] ?? []));
-  const sections = Array.from(packages, (path) => sectionOf(join(root, path))).toSorted();
-  const head = 'The code beside this file holds parts of these packages, under these licences.\n';
-  writeFileSync(join(folder, LICENSES), [head, ...sections.map((section) => `${RULE}\n${section}`)].join('\n'));
+  const sections = Array.from(packages, (path) => `${RULE}\n${sectionOf(join(root, path))}`);
+  return ['The code beside this file holds parts of these packages.\n', ...sections.toSorted()].join('\n');
 }
-
-const PACKAGE_FOLDER = /^.*node_modules\/(?:@[^/]+\/)?[^/]+/;
 
 const MANIFEST = z.object({
   name: z.string(),
@@ -34,7 +45,6 @@ const MANIFEST = z.object({
   license: z.string().optional(),
   author: z.union([z.string(), z.object({ name: z.string() }).transform(({ name }) => name)]).optional(),
 });
-type Manifest = z.infer<typeof MANIFEST>;
 
 const LICENSE_FILE = /^(licen[cs]e|copying|notice)/i;
 
@@ -49,11 +59,11 @@ function sectionOf(folder: string): string {
 }
 
 /** Returns the text of the licence that a package only names, with those whom it names as its authors. */
-function standardText({ name, license = 'none', author = `the authors of ${name}` }: Manifest): string {
+function standardText({ name, license = 'none', author = `the authors of ${name}` }: z.infer<typeof MANIFEST>): string {
   const known: typeof import('spdx-license-list/full.js') = createRequire(import.meta.url)('spdx-license-list/full.js');
   const text = known[license]?.licenseText;
   if (text === undefined) {
     throw new Error(`${name}: expected a licence text or the SPDX name of one, got ${license}; leave the package out`);
   }
-  return text.replace(/<year> <copyright holders>/i, author).replace(/<year> <copyright holder>/i, author);
+  return text.replace(/<year> <copyright holders?>/i, author);
 }
