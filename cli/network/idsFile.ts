@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import * as z from 'zod';
 import { hasCode, plural } from '../../lambda/core/failure.ts';
-import { type Line, linesOf, notWritable, systemReason } from '../textFiles.ts';
+import { type Line, linesOf, notWritable, refuseMissingFolder, systemReason } from '../textFiles.ts';
 import { openLineFile } from './lineFile.ts';
 
 /** A request queue. A later queue of the same name has the same ARN and another time of creation. */
@@ -122,16 +122,20 @@ function namesOf(queues: readonly Queue[]): string {
 async function lock(path: string): Promise<() => Promise<void>> {
   const lockPath = `${path}.lock`;
   const unlock = (): Promise<void> => rm(lockPath, { force: true });
+  const there = await stat(path).catch(() => undefined);
+  // A pipe or a device is nobody's to keep.
+  if (there !== undefined && !there.isFile()) return async () => {};
+  await refuseMissingFolder(path);
   try {
     await writeFile(lockPath, `${process.pid}\n`, { flag: 'wx' });
     return unlock;
   } catch (cause) {
-    if (!hasCode(cause, 'EEXIST')) throw notWritable(path, systemReason(cause) ?? String(cause), cause);
+    if (!hasCode(cause, 'EEXIST')) throw notWritable(lockPath, systemReason(cause) ?? String(cause), cause);
   }
-  const holder = Number(await readFile(lockPath, 'utf8'));
-  if (isRunning(holder)) {
+  const holder = await readFile(lockPath, 'utf8').catch(() => undefined);
+  if (holder !== undefined && isRunning(Number(holder))) {
     throw new Error(
-      `${path}: expected no other submit to write to it, got process ${holder}; wait until it ends, or remove ${lockPath} if it is no submit`,
+      `${path}: expected no other submit to write to it, got process ${holder.trim()}; wait until it ends, or remove ${lockPath} if it is no submit`,
     );
   }
   await unlock();

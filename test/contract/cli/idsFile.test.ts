@@ -135,6 +135,16 @@ describe('the ids file of batchscore submit', () => {
     expect(await idsSentTo(queue)).toHaveLength(500);
   });
 
+  it('may be a device or a pipe, which nothing lies beside', async () => {
+    writeFileSync(file, requests('a', 2));
+    expect(await submit(queue, '--ids', '/dev/null')).toMatchObject({ code: 0, stderr: '' });
+    expect(existsSync('/dev/null.lock')).toBe(false);
+    expect(await submit(queue, '--ids', inFolder('none', 'ids'))).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/expected a folder for it, got none/),
+    });
+  });
+
   it('goes on after a submit that was killed', async () => {
     writeFileSync(file, requests('a', 2));
     // More than any process has: that of a process that is gone.
