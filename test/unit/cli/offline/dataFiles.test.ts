@@ -69,12 +69,9 @@ describe('a CSV file', () => {
     ]);
   });
 
-  it('may have a header alone', async () => {
-    expect(await scoreData(lineModel(), 'x\n', csv)).toEqual({ results: [], csv: ['message_id,y,code,error'] });
-  });
-
   it.each([
-    ['', /^file: expected the names of the columns in the first line of CSV, got nothing/],
+    ['', /^file: expected rows to score, got none; check what wrote it$/],
+    ['x\n', /^file: expected rows to score, got none; check what wrote it$/],
     ['"x\n1', /^file: expected the names of the columns in the first line of CSV, got a quoted name/],
     ['z\n1', /^input 'x': expected columns of the file \(.*\), got "x".*; say which columns make it up: --inputs x=/],
     ['x,x\n1,2', /^columns: expected each name once/],
