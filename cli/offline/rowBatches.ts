@@ -22,9 +22,27 @@ import { npyBatches } from './npyBatches.ts';
  * The rows of a file in batches, in order: a row's id is the number of its line, or of its place in the array, from 0.
  *
  * @param signal ends them after the batch that was asked for last
- * @throws Error when the file has no header, columns that do not fit, or is no array that can be read
+ * @throws Error when the file has no rows, no header, columns that do not fit, or is no array that can be read
  */
 export async function* rowBatches(
+  input: InputFile,
+  options: RowOptions,
+  signal: AbortSignal,
+): AsyncGenerator<readonly PieceRow[]> {
+  if (input.bytes === 0) throw noRows(options.name, 'an empty file');
+  let isEmpty = true;
+  for await (const batch of batchesIn(input, options, signal)) {
+    isEmpty = false;
+    yield batch;
+  }
+  if (isEmpty && !signal.aborted) throw noRows(options.name, 'none');
+}
+
+function noRows(name: string, got: string): Error {
+  return new Error(`${name}: expected rows to score, got ${got}; check what wrote it`);
+}
+
+async function* batchesIn(
   input: InputFile,
   options: RowOptions,
   signal: AbortSignal,
@@ -50,7 +68,6 @@ export async function* rowBatches(
     const rows = isFirst && lines.hasHeader ? batch.slice(1) : batch;
     if (rows.length > 0) yield rows.map(({ number, text }) => ({ id: String(number), ...read(text) }));
   }
-  if (lines === undefined && options.format === 'csv' && !signal.aborted) throw noHeader(options.name, 'nothing');
 }
 
 /** The rows of Parquet, as jobs read them: a piece at a time. */

@@ -1,35 +1,22 @@
-import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import {
-  type AsyncBuffer,
-  type ColumnMetaData,
-  type Compressors,
-  type DecodedArray,
-  type FileMetaData,
-  type ParquetParsers,
-  parquetMetadataAsync,
-  parquetScan,
-  parquetSchema,
-  type SchemaElement,
-} from 'hyparquet';
-import * as z from 'zod';
+import type { DecodedArray, FileMetaData, SchemaTree } from 'hyparquet';
+import { parquetSchema } from 'hyparquet';
+import { getTreePath } from 'hyparquet/src/schema.js';
 import { failure, messageOf } from '../core/failure.ts';
-import { DATATYPES } from '../core/tensor.ts';
-import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
+import { DATATYPES, type Datatype } from '../core/tensor.ts';
 import {
   type ByteRange,
   type InputColumns,
   JobError,
   type JobHead,
   type JobInput,
-  type JobStorage,
   type Part,
   type RowPiece,
 } from './jobTypes.ts';
+import { chunksOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
+import { type Chunk, readColumn } from './parquetPages.ts';
 import { cellReader, jsonValue, type PieceRow, refusal } from './rowRequests.ts';
-import { type PieceReader, type PieceRows, UnreadableError, zstdOfNode } from './textRows.ts';
+import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
 
-/** Where the bytes of a file lie: in the bucket of jobs, or on this machine. */
-export type RangeStorage = Pick<JobStorage, 'readRange'>;
 /** Which file it is, and which of its columns are read. */
 type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
 
@@ -108,8 +95,8 @@ interface Contents {
   readonly footer: FileMetaData;
   /** The row that each row group begins with, and how many there are in all. */
   readonly starts: readonly number[];
-  /** The schema of each column at the top: its element, and those below it. */
-  readonly schemas: ReadonlyMap<string, readonly SchemaElement[]>;
+  readonly schema: SchemaTree;
+  readonly columns: ReadonlyMap<string, SchemaTree>;
 }
 
 function contentsOf(footer: FileMetaData): Contents {
@@ -119,13 +106,8 @@ function contentsOf(footer: FileMetaData): Contents {
     end += Number(num_rows);
     starts.push(end);
   }
-  let at = 1;
-  const schemas = new Map<string, readonly SchemaElement[]>();
-  for (const { element, count } of parquetSchema(footer).children) {
-    schemas.set(element.name, footer.schema.slice(at, at + count));
-    at += count;
-  }
-  return { footer, starts, schemas };
+  const schema = parquetSchema(footer);
+  return { footer, starts, schema, columns: new Map(schema.children.map((column) => [column.element.name, column])) };
 }
 
 interface GroupRows extends RowPiece {
@@ -147,26 +129,6 @@ function byGroup({ starts }: Contents, { group: first, from, to }: RowPiece): Gr
   return spans;
 }
 
-/**
- * One column of one row group, as if the file had no other: a scan looks at all that it is told of, and to tell each of
- * them of the whole file would cost the square of its row groups.
- */
-function chunkAlone({ footer, schemas }: Contents, group: number, column: string): FileMetaData {
-  const [root] = footer.schema;
-  const rowGroup = footer.row_groups[group];
-  const schema = schemas.get(column);
-  if (root === undefined || rowGroup === undefined || schema === undefined) {
-    throw new Error(`expected column '${column}' in row group ${group}, got none`);
-  }
-  const columns = rowGroup.columns.filter(({ meta_data }) => meta_data?.path_in_schema[0] === column);
-  return {
-    ...footer,
-    schema: [{ ...root, num_children: 1 }, ...schema],
-    num_rows: rowGroup.num_rows,
-    row_groups: [{ ...rowGroup, columns }],
-  };
-}
-
 /** Rows of one row group that are decoded: the model's inputs as they are sent, and the values that are kept, by column. */
 interface Block {
   readonly span: GroupRows;
@@ -184,17 +146,15 @@ async function decodeRows(
   span: GroupRows,
 ): Promise<Block> {
   const { group, start, from, to } = span;
-  // A scan holds every column that it has read: of inputs, one is let go once its values are where they are sent from.
+  const rows = { from: from - start, to: to - start };
   const read = async (column: string): Promise<DecodedArray> => {
-    const metadata = chunkAlone(contents, group, column);
+    const chunks = await readChunks(file, contents, group, column);
     try {
-      const options = { columns: [column], parsers: timeFormatters(isUtc(metadata, column)), useOffsetIndex: false };
-      const scan = await parquetScan({ file, metadata, compressors: COMPRESSORS, ...options });
-      const values = await scan.readColumn({ column, rowStart: from - start, rowEnd: to - start });
+      const values = readColumn(chunks, rows);
       if (values.length !== to - from) throw new Error(`${values.length} values`);
       return values;
     } catch (cause) {
-      if (file.hasMet(cause) || cause instanceof JobError) throw cause;
+      if (cause instanceof JobError) throw cause;
       throw new UnreadableError(
         `${key}: expected column '${column}' in rows ${from} to ${to - 1}, got bytes that are not (${messageOf(cause)}); ` +
           'write the file anew',
@@ -207,6 +167,23 @@ async function decodeRows(
   const kept: [string, DecodedArray][] = [];
   for (const name of keep) kept.push([name, await read(name)]);
   return { span, filled, kept };
+}
+
+/** The leaves of a column in a row group. */
+async function readChunks(
+  file: GroupFile,
+  { footer, schema, columns }: Contents,
+  group: number,
+  column: string,
+): Promise<Chunk[]> {
+  const chunks: Chunk[] = [];
+  for (const about of chunksOf(footer, group, new Set([column]))) {
+    const top = columns.get(column);
+    if (top === undefined) break;
+    const path = [schema, ...getTreePath(top, about.path_in_schema.slice(1))];
+    chunks.push({ about, path, bytes: await file.read(spanOf(about)) });
+  }
+  return chunks;
 }
 
 function rowsOf(
@@ -242,9 +219,13 @@ function rowsOf(
     bytes: (to - from) * columns * VALUE_BYTES,
     isLast,
     take(max) {
-      const end = Math.min(to, next + max);
       const rows: PieceRow[] = [];
-      for (; next < end; next++) rows.push(rowOf(next));
+      // A dictionary has a long text once, and each row of it another.
+      for (let taken = 0; next < to && rows.length < max && taken < STEP_BYTES; next++) {
+        const row = rowOf(next);
+        rows.push(row);
+        taken += row.text.length + (row.kept?.length ?? 0);
+      }
       return rows;
     },
   };
@@ -288,15 +269,22 @@ async function fillNumbers(
   const read = cellReader(datatype, missing);
   for (const [place, name] of columns.entries()) {
     const column = await readColumn(name);
+    const refuse = refusalIn(name, datatype);
     for (let row = 0; row < rows; row++) {
       const value = read(column[row]);
       if (value !== undefined) values[row * width + place] = value as never;
-      else if (!problems.has(row)) problems.set(row, refusal(name, datatype, column[row]));
+      else if (!problems.has(row)) problems.set(row, refuse(column[row]));
     }
   }
   const bytes = Buffer.from(values.buffer, values.byteOffset, values.byteLength);
   const size = width * info.array.BYTES_PER_ELEMENT;
   return { problems, raw: (row) => bytes.toString('base64', row * size, (row + 1) * size) };
+}
+
+/** Says why a cell is refused: of all that are empty with one text. */
+function refusalIn(column: string, datatype: Datatype): (cell: unknown) => string {
+  const ofEmpty = refusal(column, datatype, null);
+  return (cell) => (cell === null ? ofEmpty : refusal(column, datatype, cell));
 }
 
 /** Each text stands after its length in bytes. @see docs/message-format.md */
@@ -311,9 +299,10 @@ async function fillTexts(
   const data: DecodedArray[] = [];
   for (const name of columns) {
     const column = await readColumn(name);
+    const refuse = refusalIn(name, datatype);
     data.push(column);
     for (let row = 0; row < rows; row++) {
-      if (read(column[row]) === undefined) problems.set(row, refusal(name, datatype, column[row]));
+      if (read(column[row]) === undefined) problems.set(row, refuse(column[row]));
     }
   }
   const raw = (row: number): string => {
@@ -333,168 +322,9 @@ function serializeKept(kept: readonly (readonly [name: string, values: DecodedAr
   return `{${kept.map(([name, values]) => `${JSON.stringify(name)}:${JSON.stringify(values[row] ?? null, jsonValue)}`).join(',')}}`;
 }
 
-type TimeParsers = Pick<
-  ParquetParsers,
-  'dateFromDays' | 'timestampFromMilliseconds' | 'timestampFromMicroseconds' | 'timestampFromNanoseconds'
->;
-
-/**
- * Dates and moments in ISO 8601, `2026-11-22` and `2026-11-22T13:22:09.000123Z`, with as many digits as a moment needs. One
- * that no calendar has is left as the number that it is.
- *
- * @param isUtc whether moments are UTC; those of no zone have no `Z`
- */
-function timeFormatters(isUtc: boolean): TimeParsers {
-  const end = isUtc ? 'Z' : '';
-  return {
-    dateFromDays: (days) => isoOf(BigInt(days) * MS_A_DAY)?.slice(0, -'T00:00:00.000Z'.length) ?? days,
-    timestampFromMilliseconds: (ms) => formatMoment(BigInt(ms), 0, end),
-    timestampFromMicroseconds: (us) => formatMoment(BigInt(us), 3, end),
-    timestampFromNanoseconds: (ns) => formatMoment(BigInt(ns), 6, end),
-  };
-}
-
-const MS_A_DAY = 86_400_000n;
-
-/** @param digits that a tick is smaller than a millisecond by */
-function formatMoment(ticks: bigint, digits: number, end: string): string | bigint {
-  const ticksAMs = 10n ** BigInt(digits);
-  const rest = ((ticks % ticksAMs) + ticksAMs) % ticksAMs;
-  const iso = isoOf((ticks - rest) / ticksAMs);
-  if (iso === undefined) return ticks;
-  const fraction = digits === 0 ? '' : String(rest).padStart(digits, '0');
-  return `${iso.slice(0, -1)}${fraction}`.replace(/\.?0+$/, '') + end;
-}
-
-function isoOf(ms: bigint): string | undefined {
-  const date = new Date(Number(ms));
-  return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
-}
-
-/** What a column holds, as far as requests go. */
-type ColumnKind = 'number' | 'text' | 'other';
-
-export interface ColumnType {
-  readonly kind: ColumnKind;
-  /** As Parquet calls it, for messages: `DATE`, `LIST`, `BYTE_ARRAY`. */
-  readonly name: string;
-}
-
-/** Name and type of each column at the top of the schema. */
-export function columnsOf(footer: FileMetaData): ReadonlyMap<string, ColumnType> {
-  const { children } = parquetSchema(footer);
-  return new Map(
-    children.map(({ element, children }) => {
-      const { name, logical_type: logical, converted_type: converted, type } = element;
-      const typeName = converted ?? logical?.type ?? type ?? 'STRUCT';
-      return [name, { kind: children.length > 0 ? 'other' : kindOf(element), name: typeName }];
-    }),
-  );
-}
-
-const NUMBERS: readonly (string | undefined)[] = ['BOOLEAN', 'INT32', 'INT64', 'FLOAT', 'DOUBLE'];
-const WHOLE = /^U?INT_\d+$/;
-
-function kindOf({ type, repetition_type, converted_type, logical_type }: SchemaElement): ColumnKind {
-  if (repetition_type === 'REPEATED') return 'other';
-  const logical = logical_type?.type;
-  if (logical === 'FLOAT16') return 'number';
-  if (type === 'BYTE_ARRAY') {
-    const isText = logical === undefined || logical === 'STRING' || logical === 'ENUM';
-    const wasText = converted_type === undefined || converted_type === 'UTF8' || converted_type === 'ENUM';
-    return isText && wasText ? 'text' : 'other';
-  }
-  const isPlain = logical === undefined || logical === 'INTEGER';
-  const wasPlain = converted_type === undefined || WHOLE.test(converted_type);
-  return NUMBERS.includes(type) && isPlain && wasPlain ? 'number' : 'other';
-}
-
-/** Whether the moments of a column are UTC, and not of no zone; of one that has none it means nothing. */
-function isUtc({ schema }: FileMetaData, name: string): boolean {
-  const { type, logical_type: logical } = schema.find((element) => element.name === name) ?? {};
-  return type !== 'INT96' && !(logical?.type === 'TIMESTAMP' && !logical.isAdjustedToUTC);
-}
-
-/** What a row group says of the columns that are needed. */
-export function chunksOf(footer: FileMetaData, group: number, names: ReadonlySet<string>): ColumnMetaData[] {
-  const { columns = [] } = footer.row_groups[group] ?? {};
-  return columns.flatMap(({ meta_data: about }) =>
-    about !== undefined && names.has(about.path_in_schema[0] ?? '') ? [about] : [],
-  );
-}
-
-/** Where a column of a row group lies. */
-function spanOf({ dictionary_page_offset, data_page_offset, total_compressed_size }: ColumnMetaData): ByteRange {
-  // Some writers say 0 where there is no dictionary.
-  const start = Number(dictionary_page_offset || data_page_offset);
-  return { start, end: start + Number(total_compressed_size) };
-}
-
-/** Columns may be compressed with these; hyparquet itself reads SNAPPY. */
-const COMPRESSORS: Compressors = {
-  GZIP: (bytes) => gunzipSync(bytes),
-  ZSTD: (bytes) => zstdOfNode(zlib.zstdDecompressSync)(bytes),
-  BROTLI: (bytes) => brotliDecompressSync(bytes),
-};
-export const CODECS: readonly string[] = ['UNCOMPRESSED', 'SNAPPY', ...Object.keys(COMPRESSORS)];
-
-/** The footer of Parquet: its columns and row groups. @throws JobError when the object has none */
-export async function readFooter(storage: RangeStorage, input: JobInput): Promise<FileMetaData> {
-  const reads: unknown[] = [];
-  const file: AsyncBuffer = {
-    byteLength: input.bytes,
-    async slice(start, end = input.bytes) {
-      try {
-        return await readBuffer(storage, input, { start, end });
-      } catch (error) {
-        reads.push(error);
-        throw error;
-      }
-    },
-  };
-  const notParquet = (why: string) =>
-    new JobError('INVALID_JOB', `${input.key}: expected Parquet, got bytes that are not (${why})`);
-  const footer = await parquetMetadataAsync(file, { geoparquet: false }).catch((cause: unknown) => {
-    throw reads.length > 0 ? reads[0] : notParquet(messageOf(cause));
-  });
-  // Numbers and lists are what the bytes say that they are.
-  const { error } = FOOTER.safeParse(footer, IN_OUR_WORDS);
-  if (error !== undefined) throw notParquet(problemsIn(error.issues.slice(0, 1), footer).join());
-  const rows = footer.row_groups.reduce((sum, { num_rows }) => sum + Number(num_rows), 0);
-  if (rows > MAX_ROWS) throw notParquet(`expected at most ${MAX_ROWS} rows, got ${rows}`);
-  return footer;
-}
-
-/** Rows of a file: a plan lists its pieces. */
-const MAX_ROWS = 1e10;
-
-const amount = z.bigint().min(0n).max(BigInt(Number.MAX_SAFE_INTEGER));
-
-/** What is read of a footer, apart from what hyparquet itself needs. */
-const FOOTER = z.looseObject({
-  row_groups: z.array(
-    z.looseObject({
-      num_rows: amount,
-      columns: z.array(
-        z.looseObject({
-          meta_data: z
-            .looseObject({
-              path_in_schema: z.array(z.string()),
-              total_compressed_size: amount,
-              total_uncompressed_size: amount,
-              data_page_offset: amount,
-              dictionary_page_offset: amount.optional(),
-            })
-            .optional(),
-        }),
-      ),
-    }),
-  ),
-});
-
-interface GroupFile extends AsyncBuffer {
-  /** Whether an error is of reading the object, and not of what lies in it. */
-  hasMet(error: unknown): boolean;
+interface GroupFile {
+  /** @param span of a column */
+  read(span: ByteRange): Promise<Uint8Array>;
 }
 
 /**
@@ -504,21 +334,15 @@ interface GroupFile extends AsyncBuffer {
  * @param chunks where the columns lie that are needed
  */
 function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly ByteRange[]): GroupFile {
-  const reads = new Map<ByteRange, Promise<ArrayBuffer>>();
+  const reads = new Map<ByteRange, Promise<Uint8Array>>();
   const runs = together(chunks);
-  const met = new Set<unknown>();
   return {
-    hasMet: (error) => met.has(error),
-    byteLength: input.bytes,
-    async slice(start, end = input.bytes) {
+    async read({ start, end }) {
       const run = runs.find((one) => one.start <= start && end <= one.end) ?? { start, end };
-      const reading = reads.get(run) ?? readBuffer(storage, input, run);
+      const reading = reads.get(run) ?? storage.readRange(input, run);
       reads.set(run, reading);
-      const bytes = await reading.catch((error: unknown) => {
-        met.add(error);
-        throw error;
-      });
-      return bytes.slice(start - run.start, end - run.start);
+      const bytes = await reading;
+      return bytes.subarray(start - run.start, end - run.start);
     },
   };
 }
@@ -534,10 +358,4 @@ function together(chunks: readonly ByteRange[]): ByteRange[] {
     else runs.push({ start, end });
   }
   return runs;
-}
-
-async function readBuffer(storage: RangeStorage, input: JobInput, span: ByteRange): Promise<ArrayBuffer> {
-  const { buffer, byteOffset, byteLength } = await storage.readRange(input, span);
-  if (byteOffset === 0 && byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) return buffer;
-  return buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;
 }

@@ -1,4 +1,4 @@
-import type { FileMetaData } from 'hyparquet';
+import type { ColumnMetaData, FileMetaData } from 'hyparquet';
 import { isFailure, isTransient, preview } from '../core/failure.ts';
 import { givesOwnForm, type Model, type ModelRepository, shapeInModel, takesOwnForm } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
@@ -33,7 +33,8 @@ import {
   type RowPiece,
   type Spec,
 } from './jobTypes.ts';
-import { CODECS, type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetRows.ts';
+import { type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetFooter.ts';
+import { CODECS, inflatedBytes } from './parquetPages.ts';
 import { arePlainObjects, columnOf, matchKeys, rowShape, withSeparator } from './rowRequests.ts';
 import { readHeader, startOfText } from './textRows.ts';
 
@@ -205,15 +206,15 @@ export async function layOutParquet(
   const inputs = matchColumns(model, [...columns.keys()], spec);
   refuseKinds(inputs, columns);
   const names = new Set([...inputs.flatMap((one) => one.columns), ...(spec.keep ?? [])]);
-  refuseGroups(input, footer, names);
-  const pieces = piecesIn(footer, names, inputs, pieceBytes);
+  refuseGroups(input, footer, columns, names);
+  const pieces = piecesIn(input, footer, names, inputs, pieceBytes);
   return { inputs, parts: inParts(pieces, partBytes, pieceBytes) };
 }
 
 function refuseKinds(inputs: readonly InputColumns[], columns: ReadonlyMap<string, ColumnType>): void {
   for (const { input, datatype, columns: wanted } of inputs) {
     const kind = DATATYPES[datatype].kind === 'string' ? 'text' : 'number';
-    const wrong = wanted.find((name) => columns.get(name)?.kind !== kind);
+    const wrong = wanted.find((name) => ![kind, 'none'].includes(columns.get(name)?.kind ?? 'other'));
     if (wrong === undefined) continue;
     const expected = kind === 'text' ? 'texts' : 'booleans, integers or floats, not dates, decimals or lists,';
     throw new JobError(
@@ -223,8 +224,14 @@ function refuseKinds(inputs: readonly InputColumns[], columns: ReadonlyMap<strin
   }
 }
 
-function refuseGroups({ key }: JobInput, footer: FileMetaData, names: ReadonlySet<string>): void {
-  for (const group of footer.row_groups.keys()) {
+function refuseGroups(
+  { key }: JobInput,
+  footer: FileMetaData,
+  columns: ReadonlyMap<string, ColumnType>,
+  names: ReadonlySet<string>,
+): void {
+  const leaves = [...names].reduce((sum, name) => sum + (columns.get(name)?.leaves ?? 0), 0);
+  for (const [group, { num_rows: rows }] of footer.row_groups.entries()) {
     const chunks = chunksOf(footer, group, names);
     const codec = chunks.find((chunk) => !CODECS.includes(chunk.codec))?.codec;
     if (codec !== undefined) {
@@ -233,18 +240,38 @@ function refuseGroups({ key }: JobInput, footer: FileMetaData, names: ReadonlySe
         `${key}: expected one of ${CODECS.join(', ')}, got ${codec}; write it with another`,
       );
     }
+    const lie = lieIn(chunks, rows, leaves);
+    if (lie !== undefined) {
+      throw new JobError('INVALID_JOB', `${key}: expected ${lie} (row group ${group}); write the file anew`);
+    }
     const bytes = chunks.reduce((sum, chunk) => sum + Number(chunk.total_compressed_size), 0);
     if (bytes <= MAX_GROUP_BYTES) continue;
-    const rows = Number(footer.row_groups[group]?.num_rows ?? 0);
     throw new JobError(
       'INVALID_JOB',
       `${key}: expected row groups of at most ${MAX_GROUP_BYTES} bytes in the columns that are read, got ${bytes} ` +
-        `(row group ${group}, ${rows} rows); write at most ${Math.floor((rows * MAX_GROUP_BYTES) / bytes)} rows into one`,
+        `(row group ${group}, ${rows} rows); write at most ${Math.floor((Number(rows) * MAX_GROUP_BYTES) / bytes)} rows into one`,
     );
   }
 }
 
+/** Says what a row group's columns cannot be, as "one, got another"; undefined where they may be all right. */
+function lieIn(chunks: readonly ColumnMetaData[], rows: bigint, leaves: number): string | undefined {
+  if (chunks.length !== leaves) return `${leaves} columns that are read, got ${chunks.length}`;
+  for (const { path_in_schema: path, num_values: values, ...sizes } of chunks) {
+    const column = `column '${path[0]}'`;
+    if (path.length === 1 && values < rows) return `${rows} values in ${column}, got ${values}`;
+    const max = inflatedBytes(Number(sizes.total_compressed_size));
+    const bytes = Number(sizes.total_uncompressed_size);
+    if (bytes > max) return `${column} to inflate to at most ${max} bytes, got ${bytes}`;
+  }
+  return undefined;
+}
+
+/** Pieces of a file of Parquet, which a plan lists one by one. */
+const MAX_PIECES = 100_000;
+
 function piecesIn(
+  { key }: JobInput,
   footer: FileMetaData,
   names: ReadonlySet<string>,
   inputs: readonly InputColumns[],
@@ -267,6 +294,12 @@ function piecesIn(
       bytesOfWhole += rows * rowBytes;
     } else {
       const step = Math.max(1, Math.floor(pieceBytes / rowBytes));
+      if (pieces.length + rows / step > MAX_PIECES) {
+        throw new JobError(
+          'INVALID_JOB',
+          `${key}: expected at most ${MAX_PIECES} pieces of ${pieceBytes} bytes, got more (row group ${group}); cut the file`,
+        );
+      }
       for (let at = 0; at < rows; at += step) {
         pieces.push({ group, from: start + at, to: start + Math.min(at + step, rows) });
       }

@@ -1,7 +1,7 @@
 import { type Failure, failure, plural, preview } from '../core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { type Model, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
-import { DATATYPES, type Datatype } from '../core/tensor.ts';
+import { DATATYPES, type Datatype, type NumericArray } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
 import { type InputColumns, JobError, type JobHead, type ObjectInput, type Spec } from './jobTypes.ts';
 import type { Row } from './scoreRows.ts';
@@ -104,7 +104,7 @@ export function cellReader(datatype: Datatype, missing: string | undefined): Cel
   if (info.kind === 'string') {
     return (cell) => (typeof cell === 'string' ? cell : isEmpty(cell) && missing !== undefined ? '' : undefined);
   }
-  const convert = info.kind === 'bigint' ? wholeIn(info.min, info.max) : numberIn(info);
+  const convert = converterTo(info);
   const ofMissing = missing === undefined ? undefined : parseCell(missing);
   return (cell) => convert(isEmpty(cell) ? ofMissing : typeof cell === 'string' ? parseCell(cell) : cell);
 }
@@ -113,21 +113,32 @@ function isEmpty(cell: unknown): boolean {
   return cell === null || cell === undefined || (typeof cell === 'string' && cell.trim() === '');
 }
 
-function numberIn({
-  kind,
-  min,
-  max,
-}: {
-  readonly kind: 'float' | 'integer' | 'boolean';
-  readonly min: number;
-  readonly max: number;
-}) {
+function converterTo(info: Exclude<(typeof DATATYPES)[Datatype], { readonly kind: 'string' }>) {
+  if (info.kind === 'bigint') return wholeIn(info.min, info.max);
+  return info.kind === 'float' ? floatIn(new info.array(1)) : numberIn(info);
+}
+
+/** Takes what `room` rounds to a number that is finite, as JSON is taken; and the infinities and NaN. */
+function floatIn(room: NumericArray) {
   return (value: unknown): number | undefined => {
-    const number = typeof value === 'bigint' || typeof value === 'boolean' ? Number(value) : value;
-    if (typeof number !== 'number') return undefined;
-    if (kind === 'float' && !Number.isFinite(number)) return number;
-    return number >= min && number <= max && (kind === 'float' || Number.isInteger(number)) ? number : undefined;
+    if (typeof value === 'number' && !Number.isFinite(value)) return value;
+    const number = plainNumber(value);
+    if (number === undefined) return undefined;
+    room[0] = number;
+    return Number.isFinite(room[0]) ? number : undefined;
   };
+}
+
+function numberIn({ min, max }: { readonly min: number; readonly max: number }) {
+  return (value: unknown): number | undefined => {
+    const number = plainNumber(value);
+    return Number.isInteger(number) && Number(number) >= min && Number(number) <= max ? number : undefined;
+  };
+}
+
+function plainNumber(value: unknown): number | undefined {
+  const number = typeof value === 'bigint' || typeof value === 'boolean' ? Number(value) : value;
+  return typeof number === 'number' ? number : undefined;
 }
 
 function wholeIn(min: bigint, max: bigint) {
@@ -160,6 +171,7 @@ export function parseCell(text: string): number | bigint | boolean | undefined {
 /** Why a cell is refused. */
 export function refusal(column: string, datatype: Datatype, cell: unknown): string {
   const expected = `column '${column}': expected a value of ${datatype}`;
+  if (cell instanceof Uint8Array) return `${expected}, got bytes that are not UTF-8; fix that row`;
   const cure = /^-?\d+,\d+$/.test(String(cell)) ? 'write decimals behind a point' : 'fix that row';
   if (!isEmpty(cell)) return `${expected}, got ${preview(cell)}; ${cure}`;
   return `${expected}, got an empty cell; fix that row, or say what empty cells become, as with --missing nan`;

@@ -57,8 +57,8 @@ export interface PieceReader {
   close(): void;
 }
 
-/** What is decoded at a time, so that a step of long lines takes no more memory than one of short ones. */
-const STEP_BYTES = 16 * 1024 * 1024;
+/** What is decoded at a time, so that a step of long rows takes no more memory than one of short ones. */
+export const STEP_BYTES = 16 * 1024 * 1024;
 const BYTE_ORDER_MARK = '\uFEFF';
 
 interface LineOptions {

@@ -1,0 +1,230 @@
+import {
+  type AsyncBuffer,
+  type ColumnMetaData,
+  type FileMetaData,
+  parquetMetadataAsync,
+  parquetSchema,
+  type SchemaElement,
+  type SchemaTree,
+} from 'hyparquet';
+import * as z from 'zod';
+import { messageOf } from '../core/failure.ts';
+import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
+import { type ByteRange, JobError, type JobInput, type JobStorage } from './jobTypes.ts';
+import { checkThrift } from './parquetPages.ts';
+
+/** Where the bytes of a file lie: in the bucket of jobs, or on this machine. */
+export type RangeStorage = Pick<JobStorage, 'readRange'>;
+
+/** Bytes of a footer: what is read of it takes some thirty times as much memory. */
+const MAX_FOOTER_BYTES = 32 * 1024 * 1024;
+/** Rows for each byte of a file. A column of one value comes to a third of it, with PyArrow's row groups. */
+const ROWS_A_BYTE = 1000;
+/** The length of the footer, and `PAR1`. */
+const END_BYTES = 8;
+
+/**
+ * Reads the footer of Parquet: its columns and row groups.
+ *
+ * @throws JobError when the object has none, or one that cannot be true of so many bytes
+ */
+export async function readFooter(storage: RangeStorage, input: JobInput): Promise<FileMetaData> {
+  const end = await readEnd(storage, input);
+  try {
+    checkThrift(new Uint8Array(end), end.byteLength - END_BYTES - footerBytesIn(end));
+    const footer = await parquetMetadataAsync(bufferOf(end), { geoparquet: false });
+    // Numbers and lists are what the bytes say that they are.
+    const { error } = FOOTER.safeParse(footer, IN_OUR_WORDS);
+    if (error !== undefined) throw new Error(problemsIn(error.issues.slice(0, 1), footer).join());
+    checkDepth(footer);
+    checkRows(footer, input.bytes);
+    checkExtents(footer, input.bytes - end.byteLength);
+    return footer;
+  } catch (cause) {
+    throw notParquet(input, messageOf(cause));
+  }
+}
+
+/** The footer, with its length after it. */
+async function readEnd(storage: RangeStorage, input: JobInput): Promise<ArrayBuffer> {
+  const { bytes } = input;
+  if (bytes === 0) throw notParquet(input, 'an empty file');
+  if (bytes < END_BYTES + 4) throw notParquet(input, `${bytes} bytes, which are too few`);
+  const first = await readBuffer(storage, input, { start: Math.max(0, bytes - FIRST_BYTES), end: bytes });
+  if (Buffer.from(first).toString('latin1', first.byteLength - 4) !== 'PAR1') {
+    throw notParquet(input, 'they do not end with PAR1');
+  }
+  const length = footerBytesIn(first) + END_BYTES;
+  if (length > bytes) throw notParquet(input, `a footer of ${length} bytes`);
+  if (length > MAX_FOOTER_BYTES) {
+    throw new JobError(
+      'INVALID_JOB',
+      `${input.key}: expected a footer of at most ${MAX_FOOTER_BYTES} bytes, got ${length}; write fewer, larger row groups`,
+    );
+  }
+  const start = bytes - length;
+  return length <= first.byteLength
+    ? first.slice(first.byteLength - length)
+    : readBuffer(storage, input, { start, end: bytes });
+}
+
+/** Most footers are shorter: one read is enough. */
+const FIRST_BYTES = 512 * 1024;
+
+function footerBytesIn(end: ArrayBuffer): number {
+  return new DataView(end).getUint32(end.byteLength - END_BYTES, true);
+}
+
+function bufferOf(bytes: ArrayBuffer): AsyncBuffer {
+  return { byteLength: bytes.byteLength, slice: (start, end) => bytes.slice(start, end) };
+}
+
+function notParquet({ key }: JobInput, why: string): JobError {
+  return new JobError('INVALID_JOB', `${key}: expected Parquet, got bytes that are not (${why}); write the file anew`);
+}
+
+const amount = z.bigint().min(0n).max(BigInt(Number.MAX_SAFE_INTEGER));
+
+/** What is read of a footer, apart from what hyparquet itself needs. */
+const FOOTER = z.looseObject({
+  num_rows: amount,
+  schema: z.array(z.looseObject({ name: z.string(), num_children: z.int().min(0).optional() })).min(1),
+  row_groups: z.array(
+    z.looseObject({
+      num_rows: amount,
+      columns: z.array(
+        z.looseObject({
+          file_path: z.undefined('expected columns in the file itself'),
+          meta_data: z
+            .looseObject({
+              path_in_schema: z.array(z.string()).min(1),
+              num_values: amount,
+              total_compressed_size: amount,
+              total_uncompressed_size: amount,
+              data_page_offset: amount,
+              dictionary_page_offset: amount.optional(),
+            })
+            .optional(),
+        }),
+      ),
+    }),
+  ),
+});
+
+const MAX_DEPTH = 32;
+
+/** Structs within structs, which hyparquet walks by calls within calls. */
+function checkDepth({ schema }: FileMetaData): void {
+  const left: number[] = [];
+  for (const [at, { num_children: children = 0 }] of schema.entries()) {
+    if (at > 0 && left.length === 0) throw new Error('columns outside the schema');
+    if (left.length > 0) left[left.length - 1] = (left.at(-1) as number) - 1;
+    if (children > 0) left.push(children);
+    while (left.at(-1) === 0) left.pop();
+    if (left.length > MAX_DEPTH) throw new Error(`columns nested more than ${MAX_DEPTH} deep`);
+  }
+  if (left.length > 0) throw new Error('a schema that ends too early');
+}
+
+function checkRows({ num_rows, row_groups }: FileMetaData, bytes: number): void {
+  const rows = row_groups.reduce((sum, group) => sum + Number(group.num_rows), 0);
+  if (rows !== Number(num_rows)) throw new Error(`${num_rows} rows, and ${rows} in its row groups`);
+  const chunks = row_groups.flatMap(({ columns }) => columns);
+  const most = chunks.reduce((max, { meta_data }) => Math.max(max, Number(meta_data?.num_values ?? 0)), rows);
+  if (most > ROWS_A_BYTE * bytes) throw new Error(`${most} rows or values in ${bytes} bytes`);
+}
+
+/** Each column of each row group lies in the file, before the footer, and no two in the same place. */
+function checkExtents({ row_groups }: FileMetaData, end: number): void {
+  let sum = 0;
+  for (const { meta_data } of row_groups.flatMap(({ columns }) => columns)) {
+    if (meta_data === undefined || meta_data.total_compressed_size === 0n) continue;
+    const span = spanOf(meta_data);
+    if (span.start < 4 || span.end > end) {
+      throw new Error(`column '${meta_data.path_in_schema[0]}' in bytes ${span.start} to ${span.end}, of ${end}`);
+    }
+    sum += span.end - span.start;
+  }
+  if (sum > end) throw new Error(`columns of ${sum} bytes in ${end}`);
+}
+
+/** Returns where a column of a row group lies. */
+export function spanOf({ dictionary_page_offset, data_page_offset, total_compressed_size }: ColumnMetaData): ByteRange {
+  // Some writers say 0 where there is no dictionary.
+  const start = Number(dictionary_page_offset || data_page_offset);
+  return { start, end: start + Number(total_compressed_size) };
+}
+
+/** What a row group says of the columns that are needed. */
+export function chunksOf(footer: FileMetaData, group: number, names: ReadonlySet<string>): ColumnMetaData[] {
+  const { columns = [] } = footer.row_groups[group] ?? {};
+  return columns.flatMap(({ meta_data: about }) =>
+    about !== undefined && names.has(about.path_in_schema[0] ?? '') ? [about] : [],
+  );
+}
+
+/** Reads bytes of an object as a buffer of its own. */
+export async function readBuffer(storage: RangeStorage, input: JobInput, span: ByteRange): Promise<ArrayBuffer> {
+  const { buffer, byteOffset, byteLength } = await storage.readRange(input, span);
+  if (byteOffset === 0 && byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) return buffer;
+  return buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;
+}
+
+/** What a column holds, as far as requests go; `none` fits all inputs. */
+type ColumnKind = 'number' | 'text' | 'none' | 'other';
+
+export interface ColumnType {
+  readonly kind: ColumnKind;
+  /** As Parquet calls it, for messages: `DATE`, `LIST`, `BYTE_ARRAY`. */
+  readonly name: string;
+  /** Leaves of the schema: one, unless it is nested. */
+  readonly leaves: number;
+}
+
+/** Name and type of each column at the top of the schema. */
+export function columnsOf(footer: FileMetaData): ReadonlyMap<string, ColumnType> {
+  const { children } = parquetSchema(footer);
+  const empty = emptyColumns(footer);
+  return new Map(
+    children.map((child) => {
+      const { name, logical_type: logical, converted_type: converted, type } = child.element;
+      const typeName = converted ?? logical?.type ?? type ?? 'STRUCT';
+      const kind = child.children.length > 0 ? 'other' : empty.has(name) ? 'none' : kindOf(child.element);
+      return [name, { kind, name: typeName, leaves: leavesOf(child) }];
+    }),
+  );
+}
+
+function leavesOf({ children }: SchemaTree): number {
+  return children.length === 0 ? 1 : children.reduce((sum, child) => sum + leavesOf(child), 0);
+}
+
+/** Columns in which, by their statistics, there is no value. */
+function emptyColumns({ row_groups }: FileMetaData): ReadonlySet<string> {
+  const names = new Set<string>();
+  const filled = new Set<string>();
+  for (const { meta_data } of row_groups.flatMap(({ columns }) => columns)) {
+    const name = meta_data?.path_in_schema[0] ?? '';
+    names.add(name);
+    if (Number(meta_data?.statistics?.null_count ?? -1) !== Number(meta_data?.num_values)) filled.add(name);
+  }
+  return new Set([...names].filter((name) => !filled.has(name)));
+}
+
+const NUMBERS: readonly (string | undefined)[] = ['BOOLEAN', 'INT32', 'INT64', 'FLOAT', 'DOUBLE'];
+const WHOLE = /^U?INT_\d+$/;
+
+function kindOf({ type, repetition_type, converted_type, logical_type }: SchemaElement): ColumnKind {
+  if (repetition_type === 'REPEATED') return 'other';
+  const logical = logical_type?.type;
+  if (logical === 'NULL') return 'none';
+  if (logical === 'FLOAT16') return 'number';
+  if (type === 'BYTE_ARRAY') {
+    const isText = logical === undefined || logical === 'STRING' || logical === 'ENUM';
+    const wasText = converted_type === undefined || converted_type === 'UTF8' || converted_type === 'ENUM';
+    return isText && wasText ? 'text' : 'other';
+  }
+  const isPlain = logical === undefined || logical === 'INTEGER';
+  const wasPlain = converted_type === undefined || WHOLE.test(converted_type);
+  return NUMBERS.includes(type) && isPlain && wasPlain ? 'number' : 'other';
+}

@@ -1,0 +1,599 @@
+import zlib, { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import {
+  type ColumnMetaData,
+  type DecodedArray,
+  type PageHeader,
+  type ParquetType,
+  type SchemaTree,
+  snappyUncompress,
+} from 'hyparquet';
+import { assembleLists, assembleNested } from 'hyparquet/src/assemble.js';
+import { parquetHeader } from 'hyparquet/src/column.js';
+import { getMaxDefinitionLevel, getMaxRepetitionLevel, isFlatColumn } from 'hyparquet/src/schema.js';
+import { convertValues, parsersOf } from './parquetValues.ts';
+import { zstdOfNode } from './textRows.ts';
+
+/*
+ * The pages of a column chunk. hyparquet has the footer, the headers and the nesting; what is here is what it takes on
+ * trust: how many values a page has, how long a run is, what a page inflates to, and differences of more bits than a value.
+ */
+
+/** A leaf of the schema in one row group. */
+export interface Chunk {
+  readonly about: ColumnMetaData;
+  /** From the root of the schema to the leaf. */
+  readonly path: readonly SchemaTree[];
+  /** From the first header to the end of the last page. */
+  readonly bytes: Uint8Array;
+}
+
+/** Rows of a row group, from `from` until before `to`. */
+interface Rows {
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Returns the values of a column in some rows of a row group, null where there is none.
+ *
+ * @param chunks its leaves: one, unless it is nested
+ * @throws Error when the pages are not what their headers, and the footer, say
+ */
+export function readColumn(chunks: readonly Chunk[], rows: Rows): DecodedArray {
+  const [first] = chunks;
+  const top = first?.path[1];
+  if (first === undefined || top === undefined) throw new Error('no such column');
+  if (isFlatColumn([...first.path])) return readFlat(first, leafOf(first.path), rows);
+  const leaves = new Map<string, DecodedArray>();
+  for (const chunk of chunks) {
+    leaves.set(chunk.about.path_in_schema.join('.'), readNested(chunk, leafOf(chunk.path)).slice(rows.from, rows.to));
+  }
+  assembleNested(leaves, top, parsersOf(top.element));
+  return leaves.get(top.element.name) ?? [];
+}
+
+interface Leaf {
+  readonly path: readonly SchemaTree[];
+  readonly type: ParquetType;
+  /** Bytes of a value of FIXED_LEN_BYTE_ARRAY. */
+  readonly length: number;
+  readonly definition: number;
+  readonly repetition: number;
+}
+
+function leafOf(path: readonly SchemaTree[]): Leaf {
+  const { type, type_length: length = 0 } = path.at(-1)?.element ?? {};
+  if (type === undefined) throw new Error('a column without a type');
+  const [definition, repetition] = [getMaxDefinitionLevel([...path]), getMaxRepetitionLevel([...path])];
+  return { path, type, length, definition, repetition };
+}
+
+function readFlat(chunk: Chunk, leaf: Leaf, { from, to }: Rows): DecodedArray {
+  const found: DecodedArray[] = [];
+  for (const page of pagesOf(chunk, leaf)) {
+    const [first, end] = [Math.max(0, from - page.start), Math.min(page.values, to - page.start)];
+    if (first < end) found.push(flatValues(page, leaf, first, end));
+    if (page.start + page.values >= to) break;
+  }
+  return joined(found);
+}
+
+/** The values from `first` until before `end`, counted within the page. */
+function flatValues(page: Page, leaf: Leaf, first: number, end: number): DecodedArray {
+  const { levels, body } = bodyOf(page, leaf);
+  const { definition } = levels;
+  if (definition === undefined) return valuesOf(page, leaf, body, page.values, first, end - first);
+  const count = (start: number, stop: number): number => {
+    let sum = 0;
+    for (let at = start; at < stop; at++) if (definition[at] === leaf.definition) sum += 1;
+    return sum;
+  };
+  const before = count(0, first);
+  const within = count(first, end);
+  const all = before + within + count(end, page.values);
+  const values = valuesOf(page, leaf, body, all, before, within);
+  if (within === end - first) return values;
+  const filled: unknown[] = new Array(end - first).fill(null);
+  for (let at = first, next = 0; at < end; at++) {
+    if (definition[at] === leaf.definition) filled[at - first] = values[next++];
+  }
+  return filled;
+}
+
+function joined(parts: readonly DecodedArray[]): DecodedArray {
+  const [only, ...others] = parts;
+  if (only === undefined || others.length === 0) return only ?? [];
+  const all: unknown[] = [];
+  for (const part of parts) for (let at = 0; at < part.length; at++) all.push(part[at]);
+  return all;
+}
+
+function readNested(chunk: Chunk, leaf: Leaf): DecodedArray {
+  const rows: unknown[] = [];
+  for (const page of pagesOf(chunk, leaf)) {
+    const { levels, body } = bodyOf(page, leaf);
+    const definition = Array.from(levels.definition ?? []);
+    const nulls = definition.filter((level) => level !== leaf.definition).length;
+    const values = valuesOf(page, leaf, body, page.values - nulls, 0, page.values - nulls);
+    const some = assembleLists(rows, definition, Array.from(levels.repetition ?? []), values, [...leaf.path]);
+    if (some !== rows) for (let at = 0; at < some.length; at++) rows.push(some[at]);
+  }
+  return rows;
+}
+
+/** A page of data. */
+interface Page {
+  readonly header: PageHeader;
+  /** How many values come before it in the chunk. */
+  readonly start: number;
+  /** Nulls counted. */
+  readonly values: number;
+  readonly encoding: string;
+  /** As it lies in the file. */
+  readonly stored: Uint8Array;
+  readonly inflate: Inflate;
+  readonly dictionary: DecodedArray | undefined;
+}
+
+/** Its data pages, in order, until they have as many values as the footer says. */
+function* pagesOf({ about, bytes: given }: Chunk, leaf: Leaf): Generator<Page> {
+  const bytes = asPlain(given);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const reader = { view, offset: 0 };
+  const inflate = inflaterOf(about, bytes.length);
+  const total = Number(about.num_values);
+  let dictionary: DecodedArray | undefined;
+  for (let start = 0; start < total; ) {
+    checkThrift(bytes, reader.offset);
+    const header = parquetHeader(reader);
+    const stored = sliceOf(bytes, reader.offset, header.compressed_page_size);
+    reader.offset += stored.length;
+    if (header.type === 'DICTIONARY_PAGE') {
+      const count = countOf(header.dictionary_page_header?.num_values, Number.MAX_SAFE_INTEGER);
+      const body = inflate(stored, header.uncompressed_page_size);
+      dictionary = convertValues(plainValues({ bytes: body, at: 0 }, leaf, 0, count), leaf.path);
+    }
+    const data = header.data_page_header ?? header.data_page_header_v2;
+    if (header.type === 'DICTIONARY_PAGE' || data === undefined) continue;
+    const values = countOf(data.num_values, total - start);
+    yield { header, start, values, encoding: data.encoding, stored, inflate, dictionary };
+    start += values;
+  }
+}
+
+function countOf(count: unknown, max: number): number {
+  if (Number.isSafeInteger(count) && (count as number) >= 0 && (count as number) <= max) return count as number;
+  throw new Error(`a page of ${count} values where at most ${max} are left`);
+}
+
+function sliceOf(bytes: Uint8Array, at: number, length: unknown): Uint8Array {
+  const end = at + Number(length);
+  if (Number.isSafeInteger(length) && (length as number) >= 0 && end <= bytes.length) return bytes.subarray(at, end);
+  throw new Error(`${length} bytes where ${bytes.length - at} are left`);
+}
+
+/** @param size bytes that the page has once it is inflated, as its header says */
+type Inflate = (stored: Uint8Array, size: unknown) => Uint8Array;
+
+/** Returns what a column of a row group may inflate to: 8 MiB, and for each byte the most that deflate makes of one. */
+export function inflatedBytes(stored: number): number {
+  return 8 * 1024 * 1024 + 1032 * stored;
+}
+
+type Codec = (stored: Uint8Array, size: number) => Uint8Array;
+
+/** Ends within a page that has more than `size` bytes. */
+const upTo = (size: number) => ({
+  maxOutputLength: Math.max(1, size),
+  chunkSize: Math.max(64, Math.min(size, 2 ** 20)),
+});
+
+const CODEC_BY_NAME: Readonly<Record<string, Codec>> = {
+  UNCOMPRESSED: (stored) => stored,
+  SNAPPY(stored, size) {
+    const page = new Uint8Array(size);
+    snappyUncompress(stored, page);
+    return page;
+  },
+  GZIP: (stored, size) => gunzipSync(stored, upTo(size)),
+  ZSTD: (stored, size) => zstdOfNode(zlib.zstdDecompressSync)(stored, upTo(size)),
+  BROTLI: (stored, size) => brotliDecompressSync(stored, upTo(size)),
+};
+export const CODECS: readonly string[] = Object.keys(CODEC_BY_NAME);
+
+function inflaterOf({ codec }: ColumnMetaData, storedBytes: number): Inflate {
+  const decompress = CODEC_BY_NAME[codec];
+  if (decompress === undefined) throw new Error(`${codec}`);
+  let left = inflatedBytes(storedBytes);
+  return (stored, size) => {
+    if (!Number.isSafeInteger(size) || (size as number) < 0 || (size as number) > left) {
+      throw new Error(`a page of ${size} bytes where at most ${left} are taken`);
+    }
+    left -= size as number;
+    // Pages of nothing but nulls may have no bytes, which are no stream of any codec.
+    const page = size === 0 ? new Uint8Array() : decompress(stored, size as number);
+    if (page.length !== size) throw new Error(`a page of ${page.length} bytes, not ${size}`);
+    return asPlain(page);
+  };
+}
+
+/** Not as a Buffer, whose slices are no copies, and which JSON has a form of its own for. */
+function asPlain({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+/** One for each value; undefined where there is but one level. */
+type Levels = Uint8Array | Uint32Array | undefined;
+
+interface Body {
+  readonly levels: { readonly repetition: Levels; readonly definition: Levels };
+  readonly body: Source;
+}
+
+/** Bytes, and how far they are read. */
+interface Source {
+  readonly bytes: Uint8Array;
+  at: number;
+}
+
+function bodyOf({ header, values, stored, inflate }: Page, leaf: Leaf): Body {
+  const v2 = header.data_page_header_v2;
+  const levelsOf = (max: number, bytes: Source): Levels => hybrid(bytes, 32 - Math.clz32(max), 0, values);
+  if (v2 === undefined) {
+    const body = { bytes: inflate(stored, header.uncompressed_page_size), at: 0 };
+    const levels = (max: number) => (max === 0 ? undefined : levelsOf(max, sized(body)));
+    return { levels: { repetition: levels(leaf.repetition), definition: levels(leaf.definition) }, body };
+  }
+  const repetition = sliceOf(stored, 0, v2.repetition_levels_byte_length);
+  const definition = sliceOf(stored, repetition.length, v2.definition_levels_byte_length);
+  const levelBytes = repetition.length + definition.length;
+  const rest = stored.subarray(levelBytes);
+  const size = Number(header.uncompressed_page_size) - levelBytes;
+  return {
+    levels: {
+      repetition: leaf.repetition === 0 ? undefined : levelsOf(leaf.repetition, { bytes: repetition, at: 0 }),
+      definition: leaf.definition === 0 ? undefined : levelsOf(leaf.definition, { bytes: definition, at: 0 }),
+    },
+    body: { bytes: v2.is_compressed === false ? rest : inflate(rest, size), at: 0 },
+  };
+}
+
+/** What stands after its length in four bytes. */
+function sized(source: Source): Source {
+  const length = u32(source);
+  const bytes = sliceOf(source.bytes, source.at, length);
+  source.at += length;
+  return { bytes, at: 0 };
+}
+
+function u32(source: Source): number {
+  const { bytes, at } = source;
+  if (at + 4 > bytes.length) throw new Error('a page that ends too early');
+  source.at += 4;
+  return bitsAt(bytes, 8 * at, 32) >>> 0;
+}
+
+/**
+ * Values `skip` until before `skip + take` of a page, converted.
+ *
+ * @param all how many there are in the page, without nulls
+ */
+function valuesOf(
+  { encoding, dictionary }: Page,
+  leaf: Leaf,
+  body: Source,
+  all: number,
+  skip: number,
+  take: number,
+): DecodedArray {
+  if (take === 0) return [];
+  if (encoding === 'PLAIN_DICTIONARY' || encoding === 'RLE_DICTIONARY') {
+    if (dictionary === undefined) throw new Error('a page without its dictionary');
+    const width = sliceOf(body.bytes, body.at, 1)[0] ?? 0;
+    body.at += 1;
+    if (width > 32) throw new Error(`indices of ${width} bits`);
+    return lookedUp(dictionary, width === 0 ? new Uint8Array(take) : hybrid(body, width, skip, take));
+  }
+  return convertValues(rawValues(encoding, leaf, body, all, skip, take), leaf.path);
+}
+
+function lookedUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array): DecodedArray {
+  const values: unknown[] = new Array(indices.length);
+  for (let at = 0; at < indices.length; at++) {
+    const index = indices[at] as number;
+    if (index >= dictionary.length) throw new Error(`value ${index} of a dictionary of ${dictionary.length}`);
+    values[at] = dictionary[index];
+  }
+  return values;
+}
+
+function rawValues(encoding: string, leaf: Leaf, body: Source, all: number, skip: number, take: number): DecodedArray {
+  switch (encoding) {
+    case 'PLAIN':
+      return plainValues(body, leaf, skip, take);
+    case 'RLE':
+      return Array.from(hybrid(sized(body), 1, skip, take), (bit) => bit === 1);
+    case 'BYTE_STREAM_SPLIT':
+      return splitValues(body, leaf, all, skip, take);
+    case 'DELTA_BINARY_PACKED':
+      return differences(body, all, skip, take, leaf.type !== 'INT32');
+    case 'DELTA_LENGTH_BYTE_ARRAY':
+      return textsAfterLengths(body, all).slice(skip, skip + take);
+    case 'DELTA_BYTE_ARRAY':
+      return textsWithPrefixes(body, all, skip, take);
+    default:
+      throw new Error(`the encoding ${encoding}`);
+  }
+}
+
+function plainValues(source: Source, leaf: Leaf, skip: number, take: number): DecodedArray {
+  if (take === 0) return [];
+  if (leaf.type === 'BYTE_ARRAY') {
+    const texts: Uint8Array[] = [];
+    for (let at = 0; at < skip + take; at++) {
+      const { bytes } = sized(source);
+      if (at >= skip) texts.push(bytes);
+    }
+    return texts;
+  }
+  if (leaf.type === 'BOOLEAN') {
+    sliceOf(source.bytes, source.at, Math.ceil((skip + take) / 8));
+    return Array.from({ length: take }, (_, at) => bitsAt(source.bytes, 8 * source.at + skip + at, 1) === 1);
+  }
+  const width = widthOf(leaf);
+  return asTyped(leaf, sliceOf(source.bytes, source.at + skip * width, take * width), width);
+}
+
+function widthOf({ type, length }: Leaf): number {
+  if (type === 'INT32' || type === 'FLOAT') return 4;
+  if (type === 'INT64' || type === 'DOUBLE') return 8;
+  const width = type === 'INT96' ? 12 : length;
+  if (width > 0) return width;
+  throw new Error(`values of ${length} bytes`);
+}
+
+/** Values of one width, one after the other. */
+function asTyped({ type }: Leaf, bytes: Uint8Array, width: number): DecodedArray {
+  // Of its own memory: a page begins anywhere.
+  if (type === 'INT32') return new Int32Array(bytes.slice().buffer);
+  if (type === 'INT64') return new BigInt64Array(bytes.slice().buffer);
+  if (type === 'FLOAT') return new Float32Array(bytes.slice().buffer);
+  if (type === 'DOUBLE') return new Float64Array(bytes.slice().buffer);
+  const values = Array.from({ length: bytes.length / width }, (_, at) => bytes.subarray(at * width, (at + 1) * width));
+  if (type !== 'INT96') return values;
+  return values.map(({ buffer, byteOffset }) => {
+    const view = new DataView(buffer, byteOffset, width);
+    return (BigInt(view.getInt32(8, true)) << 64n) | view.getBigUint64(0, true);
+  });
+}
+
+/** The first bytes of all values, then the second ones, and so on. */
+function splitValues({ bytes, at }: Source, leaf: Leaf, all: number, skip: number, take: number): DecodedArray {
+  const width = widthOf(leaf);
+  sliceOf(bytes, at, all * width);
+  const own = new Uint8Array(take * width);
+  for (let byte = 0; byte < width; byte++) {
+    const from = at + byte * all + skip;
+    for (let value = 0; value < take; value++) own[value * width + byte] = bytes[from + value] as number;
+  }
+  return asTyped(leaf, own, width);
+}
+
+/**
+ * The numbers `skip` until before `skip + take` of runs of one number, and of numbers that lie bit by bit. A run is taken
+ * no further than that, however long it says that it is.
+ *
+ * @see https://parquet.apache.org/docs/file-format/data-pages/encodings/#RLE
+ */
+function hybrid(source: Source, width: number, skip: number, take: number): Uint8Array | Uint32Array {
+  const { bytes } = source;
+  const numbers = width <= 8 ? new Uint8Array(take) : new Uint32Array(take);
+  for (let place = -skip; place < take; ) {
+    const header = varint(source);
+    const isPacked = (header & 1) === 1;
+    const count = (header >>> 1) * (isPacked ? 8 : 1);
+    const [from, to] = [Math.max(0, -place), Math.min(count, take - place)];
+    if (isPacked) {
+      if (from < to) sliceOf(bytes, source.at, Math.ceil((to * width) / 8));
+      for (let at = from; at < to; at++) numbers[place + at] = bitsAt(bytes, 8 * source.at + at * width, width);
+      source.at += (count / 8) * width;
+    } else {
+      const size = Math.ceil(width / 8);
+      sliceOf(bytes, source.at, size);
+      if (from < to) numbers.fill(bitsAt(bytes, 8 * source.at, width), place + from, place + to);
+      source.at += size;
+    }
+    place += count;
+  }
+  return numbers;
+}
+
+/** The `width` bits from a bit on, 32 at the most; where bytes end, they are 0. */
+function bitsAt(bytes: Uint8Array, bit: number, width: number): number {
+  const at = Math.floor(bit / 8);
+  const shift = bit % 8;
+  const low =
+    byteAt(bytes, at) | (byteAt(bytes, at + 1) << 8) | (byteAt(bytes, at + 2) << 16) | (byteAt(bytes, at + 3) << 24);
+  const all = shift === 0 ? low : (low >>> shift) | (byteAt(bytes, at + 4) << (32 - shift));
+  return width === 32 ? all : all & ((1 << width) - 1);
+}
+
+function byteAt(bytes: Uint8Array, at: number): number {
+  return at < bytes.length ? (bytes[at] as number) : 0;
+}
+
+/** @returns its low 32 bits */
+function varint(source: Source): number {
+  const end = endOfVarint(source.bytes, source.at);
+  let value = 0;
+  for (let shift = 0; source.at < end; source.at++, shift += 7) {
+    if (shift < 32) value |= ((source.bytes[source.at] as number) & 0x7f) << shift;
+  }
+  return value >>> 0;
+}
+
+const MAX_VARINT_BYTES = 10;
+
+function endOfVarint(bytes: { readonly length: number; readonly [at: number]: number }, at: number): number {
+  for (let end = at; end < bytes.length && end < at + MAX_VARINT_BYTES; end++) {
+    if ((bytes[end] as number) < 0x80) return end + 1;
+  }
+  throw new Error('a number that does not end');
+}
+
+/** A number of 64 bits, as a low and a high half. */
+function zigzag(source: Source): readonly [low: number, high: number] {
+  const end = endOfVarint(source.bytes, source.at);
+  let value = 0n;
+  for (let shift = 0n; source.at < end; source.at++, shift += 7n) {
+    value |= BigInt((source.bytes[source.at] as number) & 0x7f) << shift;
+  }
+  const signed = BigInt.asIntN(64, (value >> 1n) ^ -(value & 1n));
+  return [Number(BigInt.asIntN(32, signed)), Number(BigInt.asIntN(32, signed >> 32n))];
+}
+
+/**
+ * Integers as differences from one to the next. They wrap around, so for 32 bits the low halves are enough, of however
+ * many bits the differences are.
+ *
+ * @param all how many there are: at the end `source` is behind them
+ * @see https://parquet.apache.org/docs/file-format/data-pages/encodings/#delta-encoding-delta_binary_packed--5
+ */
+function differences(source: Source, all: number, skip: number, take: number, isWide: boolean): DecodedArray {
+  const { bytes } = source;
+  const [blockSize, miniblocks, count] = [varint(source), varint(source), varint(source)];
+  const perMiniblock = blockSize / miniblocks;
+  if (count !== all) throw new Error(`${count} differences for ${all} values`);
+  if (miniblocks > 4096 || !(perMiniblock > 0) || perMiniblock % 8 !== 0) {
+    throw new Error(`blocks of ${blockSize} differences in ${miniblocks}`);
+  }
+  const halves = new Int32Array(take * (isWide ? 2 : 1));
+  let [low, high] = zigzag(source);
+  const put = (at: number): void => {
+    if (at < skip || at >= skip + take) return;
+    if (!isWide) halves[at - skip] = low;
+    else {
+      halves[2 * (at - skip)] = low;
+      halves[2 * (at - skip) + 1] = high;
+    }
+  };
+  if (all > 0) put(0);
+  for (let at = 1; at < all; ) {
+    const [minLow, minHigh] = zigzag(source);
+    const widths = sliceOf(bytes, source.at, miniblocks);
+    source.at += miniblocks;
+    for (const width of widths) {
+      if (at >= all) break;
+      if (width > 64) throw new Error(`differences of ${width} bits`);
+      const values = Math.min(perMiniblock, all - at);
+      sliceOf(bytes, source.at, Math.ceil((values * width) / 8));
+      const [lowWidth, highWidth] = [Math.min(width, 32), Math.max(0, width - 32)];
+      for (let value = 0, bit = 8 * source.at; value < values; value++, bit += width) {
+        const restLow = lowWidth === 0 ? 0 : bitsAt(bytes, bit, lowWidth);
+        const restHigh = highWidth === 0 ? 0 : bitsAt(bytes, bit + 32, highWidth);
+        const sum = (low >>> 0) + (minLow >>> 0) + (restLow >>> 0);
+        low = sum | 0;
+        high = (high + minHigh + restHigh + Math.floor(sum / 2 ** 32)) | 0;
+        put(at++);
+      }
+      source.at += (perMiniblock * width) / 8;
+    }
+  }
+  return isWide ? new BigInt64Array(halves.buffer) : halves;
+}
+
+function textsAfterLengths(source: Source, all: number): Uint8Array[] {
+  const lengths = differences(source, all, 0, all, false);
+  return Array.from({ length: all }, (_, at) => {
+    const length = Number(lengths[at]);
+    const text = sliceOf(source.bytes, source.at, length);
+    source.at += length;
+    return text;
+  });
+}
+
+/** Bytes of texts that begin like the one before, of one page. */
+const MAX_PREFIX_BYTES = 64 * 1024 * 1024;
+
+/** Each text begins like the one before. */
+function textsWithPrefixes(source: Source, all: number, skip: number, take: number): Uint8Array[] {
+  const prefixes = differences(source, all, 0, all, false);
+  const suffixes = textsAfterLengths(source, all);
+  const texts: Uint8Array[] = [];
+  let [last, left] = [new Uint8Array(), MAX_PREFIX_BYTES];
+  for (const [at, suffix] of suffixes.slice(0, skip + take).entries()) {
+    const prefix = sliceOf(last, 0, prefixes[at]);
+    if (suffix.length > 0 || prefix.length < last.length) {
+      left -= prefix.length + suffix.length;
+      if (left < 0) throw new Error(`texts of more than ${MAX_PREFIX_BYTES} bytes in a page`);
+      last = new Uint8Array(prefix.length + suffix.length);
+      last.set(prefix);
+      last.set(suffix, prefix.length);
+    }
+    if (at >= skip) texts.push(last);
+  }
+  return texts;
+}
+
+/** Levels of structs within each other; Parquet itself has six. */
+const MAX_LEVELS = 32;
+
+/**
+ * Checks a struct of Thrift before it is read: hyparquet makes a list as long as it says that it is, and a number as large.
+ *
+ * @throws Error when it is none
+ * @see https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+ */
+export function checkThrift(bytes: Uint8Array, start: number): void {
+  endOfStruct(bytes, start, 0);
+}
+
+function endOfStruct(bytes: Uint8Array, start: number, levels: number): number {
+  if (levels > MAX_LEVELS) throw new Error('structs within structs');
+  for (let at = start; ; ) {
+    const [head] = sliceOf(bytes, at, 1);
+    at += 1;
+    const type = (head as number) & 0x0f;
+    if (type === 0) return at;
+    if ((head as number) >> 4 === 0) at = endOfVarint(bytes, at);
+    at = endOfElement(bytes, at, type, levels);
+  }
+}
+
+function endOfElement(bytes: Uint8Array, at: number, type: number, levels: number): number {
+  switch (type) {
+    case 1:
+    case 2:
+      return at;
+    case 3:
+      return at + sliceOf(bytes, at, 1).length;
+    case 4:
+    case 5:
+    case 6:
+      return endOfVarint(bytes, at);
+    case 7:
+      return at + sliceOf(bytes, at, 8).length;
+    case 8: {
+      const source = { bytes, at };
+      const length = varint(source);
+      return source.at + sliceOf(bytes, source.at, length).length;
+    }
+    case 9: {
+      const source = { bytes, at: at + 1 };
+      const [head] = sliceOf(bytes, at, 1);
+      const size = (head as number) >> 4 === 15 ? varint(source) : (head as number) >> 4;
+      // Each element takes a byte or more.
+      sliceOf(bytes, source.at, size);
+      const elements = (head as number) & 0x0f;
+      let end = source.at;
+      for (let index = 0; index < size; index++) {
+        end = elements < 3 ? end + 1 : endOfElement(bytes, end, elements, levels + 1);
+      }
+      return end;
+    }
+    case 12:
+      return endOfStruct(bytes, at, levels + 1);
+    default:
+      throw new Error(`the type ${type} of Thrift`);
+  }
+}

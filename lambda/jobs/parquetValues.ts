@@ -1,0 +1,149 @@
+import { isUtf8 } from 'node:buffer';
+import type { DecodedArray, ParquetParsers, SchemaElement, SchemaTree } from 'hyparquet';
+import { convert, DEFAULT_PARSERS } from 'hyparquet/src/convert.js';
+
+/**
+ * Returns values of Parquet as requests and results have them: numbers, booleans and texts. Decimals are their digits; dates,
+ * times and moments are ISO 8601; bytes that are not UTF-8 stay bytes.
+ *
+ * @param path from the root of the schema to the leaf
+ */
+export function convertValues(values: DecodedArray, path: readonly SchemaTree[]): DecodedArray {
+  const element = path.at(-1)?.element;
+  if (element?.type === undefined) throw new Error('a column without a type');
+  const read = readerOf(element);
+  if (read !== undefined) return Array.from(values as ArrayLike<unknown>, read);
+  return convert(values, {
+    pathInSchema: [],
+    element: withOlderName(element),
+    type: element.type,
+    codec: 'UNCOMPRESSED',
+    schemaPath: [...path],
+    parsers: parsersOf(element),
+  });
+}
+
+/** Returns what hyparquet makes values with. */
+export function parsersOf(element: SchemaElement): ParquetParsers {
+  return { ...DEFAULT_PARSERS, ...TEXT_PARSERS, ...momentParsers(isUtc(element)) };
+}
+
+/** Reads what hyparquet rounds or refuses; undefined where it reads the values as they are. */
+function readerOf({ converted_type: converted, logical_type: logical, scale = 0 }: SchemaElement) {
+  if (converted === 'DECIMAL' || logical?.type === 'DECIMAL') {
+    const decimals = logical?.type === 'DECIMAL' ? logical.scale : scale;
+    return (value: unknown) => decimalText(value, decimals);
+  }
+  if (logical?.type === 'TIME') return timeReader(logical.unit);
+  if (converted === 'TIME_MILLIS') return timeReader('MILLIS');
+  if (converted === 'TIME_MICROS') return timeReader('MICROS');
+  const areBytes = converted === 'BSON' || converted === 'INTERVAL' || logical?.type === 'BSON';
+  return areBytes ? (value: unknown) => value : undefined;
+}
+
+/** hyparquet knows a date by its older name alone. */
+function withOlderName(element: SchemaElement): SchemaElement {
+  return element.logical_type?.type === 'DATE' ? { ...element, converted_type: 'DATE' } : element;
+}
+
+/** Decimal places, and bytes, of a number that is written out. More are no table's. */
+const MAX_PLACES = 1000;
+
+/** The digits of an unscaled whole number with so many of them behind the point. */
+function decimalText(value: unknown, places: number): unknown {
+  if (value instanceof Uint8Array && value.length > MAX_PLACES) return value;
+  const unscaled = value instanceof Uint8Array ? wholeOf(value) : BigInt(value as number | bigint);
+  if (!(Math.abs(places) <= MAX_PLACES)) return `${unscaled}e${-places}`;
+  if (places <= 0) return String(unscaled * 10n ** BigInt(-places));
+  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(places + 1, '0');
+  return `${unscaled < 0n ? '-' : ''}${digits.slice(0, -places)}.${digits.slice(-places)}`;
+}
+
+/** Two's complement, the high byte first. */
+function wholeOf(bytes: Uint8Array): bigint {
+  const hex = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
+  return BigInt.asIntN(8 * bytes.length, BigInt(`0x0${hex}`));
+}
+
+/** Digits of a fraction of a second, in ticks of each unit. */
+const DIGITS = { MILLIS: 3, MICROS: 6, NANOS: 9 } as const;
+const SECONDS_A_DAY = 86_400n;
+
+/** Reads `13:22:09` and `13:22:09.000123`; a time that no clock shows is left as the number that it is. */
+function timeReader(unit: keyof typeof DIGITS) {
+  const digits = DIGITS[unit];
+  const ticks = 10n ** BigInt(digits);
+  return (value: unknown): unknown => {
+    const time = BigInt(value as number | bigint);
+    if (time < 0n || time > SECONDS_A_DAY * ticks) return value;
+    const seconds = Number(time / ticks);
+    const clock = [seconds / 3600, (seconds / 60) % 60, seconds % 60].map((part) =>
+      String(Math.floor(part)).padStart(2, '0'),
+    );
+    return withFraction(clock.join(':'), String(time % ticks).padStart(digits, '0'));
+  };
+}
+
+/** A time with as many digits behind the second as it needs. */
+function withFraction(time: string, fraction: string): string {
+  return `${time}.${fraction}`.replace(/\.?0+$/, '');
+}
+
+/** Whether the moments of a column are UTC, and not of no zone; of one that has none it means nothing. */
+function isUtc({ type, logical_type: logical }: SchemaElement): boolean {
+  return type !== 'INT96' && !(logical?.type === 'TIMESTAMP' && !logical.isAdjustedToUTC);
+}
+
+const TEXT_PARSERS = {
+  stringFromBytes: textOrBytes,
+  /** What JSON says; its text where that is none, or is too deep to be written again. */
+  jsonFromBytes(bytes: Uint8Array): unknown {
+    const text = textOrBytes(bytes);
+    try {
+      const value: unknown = JSON.parse(String(text));
+      JSON.stringify(value);
+      return value;
+    } catch {
+      return text;
+    }
+  },
+};
+
+function textOrBytes(bytes: Uint8Array): string | Uint8Array {
+  return isUtf8(bytes) ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString() : bytes;
+}
+
+type MomentParsers = Pick<
+  ParquetParsers,
+  'dateFromDays' | 'timestampFromMilliseconds' | 'timestampFromMicroseconds' | 'timestampFromNanoseconds'
+>;
+
+/**
+ * Dates and moments in ISO 8601, `2026-11-22` and `2026-11-22T13:22:09.000123Z`, with as many digits as a moment needs. One
+ * that no calendar has is left as the number that it is.
+ *
+ * @param isUtc whether moments are UTC; those of no zone have no `Z`
+ */
+function momentParsers(isUtc: boolean): MomentParsers {
+  const end = isUtc ? 'Z' : '';
+  return {
+    dateFromDays: (days) => isoOf(BigInt(days) * SECONDS_A_DAY)?.slice(0, -'T00:00:00'.length) ?? days,
+    timestampFromMilliseconds: (ms) => momentText(BigInt(ms), DIGITS.MILLIS, end),
+    timestampFromMicroseconds: (us) => momentText(BigInt(us), DIGITS.MICROS, end),
+    timestampFromNanoseconds: (ns) => momentText(BigInt(ns), DIGITS.NANOS, end),
+  };
+}
+
+/** @param digits of a fraction of a second */
+function momentText(time: bigint, digits: number, end: string): string | bigint {
+  const ticks = 10n ** BigInt(digits);
+  const rest = ((time % ticks) + ticks) % ticks;
+  const iso = isoOf((time - rest) / ticks);
+  return iso === undefined ? time : withFraction(iso, String(rest).padStart(digits, '0')) + end;
+}
+
+/** Without a zone, to the second. */
+function isoOf(seconds: bigint): string | undefined {
+  const date = new Date(Number(seconds) * 1000);
+  return Number.isNaN(date.getTime()) ? undefined : date.toISOString().slice(0, -'.000Z'.length);
+}
