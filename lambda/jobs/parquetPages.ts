@@ -132,6 +132,7 @@ interface Page {
   /** As it lies in the file. */
   readonly stored: Uint8Array;
   readonly inflate: Inflate;
+  readonly spend: Spend;
   readonly dictionary: DecodedArray | undefined;
 }
 
@@ -140,7 +141,8 @@ function* pagesOf({ about, bytes: given }: Chunk, leaf: Leaf): Generator<Page> {
   const bytes = asPlain(given);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const reader = { view, offset: 0 };
-  const inflate = inflaterOf(about, bytes.length);
+  const spend = budgetOf(inflatedBytes(bytes.length));
+  const inflate = inflaterOf(about, spend);
   const total = Number(about.num_values);
   let dictionary: DecodedArray | undefined;
   for (let start = 0; start < total; ) {
@@ -156,7 +158,7 @@ function* pagesOf({ about, bytes: given }: Chunk, leaf: Leaf): Generator<Page> {
     const data = header.data_page_header ?? header.data_page_header_v2;
     if (header.type === 'DICTIONARY_PAGE' || data === undefined) continue;
     const values = countOf(data.num_values, total - start);
-    yield { header, start, values, encoding: data.encoding, stored, inflate, dictionary };
+    yield { header, start, values, encoding: data.encoding, stored, inflate, spend, dictionary };
     start += values;
   }
 }
@@ -201,15 +203,23 @@ const CODEC_BY_NAME: Readonly<Record<string, Codec>> = {
 };
 export const CODECS: readonly string[] = Object.keys(CODEC_BY_NAME);
 
-function inflaterOf({ codec }: ColumnMetaData, storedBytes: number): Inflate {
+/** Takes bytes from what a column may inflate to. @throws Error once there are none left */
+type Spend = (bytes: number) => void;
+
+function budgetOf(max: number): Spend {
+  let left = max;
+  return (bytes) => {
+    left -= bytes;
+    if (!(left >= 0)) throw new Error(`more than ${max} bytes of so few`);
+  };
+}
+
+function inflaterOf({ codec }: ColumnMetaData, spend: Spend): Inflate {
   const decompress = CODEC_BY_NAME[codec];
   if (decompress === undefined) throw new Error(`${codec}`);
-  let left = inflatedBytes(storedBytes);
   return (stored, size) => {
-    if (!Number.isSafeInteger(size) || (size as number) < 0 || (size as number) > left) {
-      throw new Error(`a page of ${size} bytes where at most ${left} are taken`);
-    }
-    left -= size as number;
+    if (!Number.isSafeInteger(size) || (size as number) < 0) throw new Error(`a page of ${size} bytes`);
+    spend(size as number);
     // Pages of nothing but nulls may have no bytes, which are no stream of any codec.
     const page = size === 0 ? new Uint8Array() : decompress(stored, size as number);
     if (page.length !== size) throw new Error(`a page of ${page.length} bytes, not ${size}`);
@@ -279,7 +289,7 @@ function u32(source: Source): number {
  * @param all how many there are in the page, without nulls
  */
 function valuesOf(
-  { encoding, dictionary }: Page,
+  { encoding, dictionary, spend }: Page,
   leaf: Leaf,
   body: Source,
   all: number,
@@ -292,22 +302,35 @@ function valuesOf(
     const width = sliceOf(body.bytes, body.at, 1)[0] ?? 0;
     body.at += 1;
     if (width > 32) throw new Error(`indices of ${width} bits`);
-    return lookedUp(dictionary, width === 0 ? new Uint8Array(take) : hybrid(body, width, skip, take));
+    return lookedUp(dictionary, width === 0 ? new Uint8Array(take) : hybrid(body, width, skip, take), spend);
   }
-  return convertValues(rawValues(encoding, leaf, body, all, skip, take), leaf.path);
+  return convertValues(rawValues(encoding, leaf, body, { all, skip, take, spend }), leaf.path);
 }
 
-function lookedUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array): DecodedArray {
+/** Texts of so many bytes may be repeated by a dictionary without end. */
+const SHORT_BYTES = 1024;
+
+function lookedUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array, spend: Spend): DecodedArray {
   const values: unknown[] = new Array(indices.length);
   for (let at = 0; at < indices.length; at++) {
     const index = indices[at] as number;
     if (index >= dictionary.length) throw new Error(`value ${index} of a dictionary of ${dictionary.length}`);
-    values[at] = dictionary[index];
+    const value = dictionary[index];
+    if (value?.length > SHORT_BYTES) spend(value.length);
+    values[at] = value;
   }
   return values;
 }
 
-function rawValues(encoding: string, leaf: Leaf, body: Source, all: number, skip: number, take: number): DecodedArray {
+/** Which values of a page are read, of how many. */
+interface Wanted {
+  readonly all: number;
+  readonly skip: number;
+  readonly take: number;
+  readonly spend: Spend;
+}
+
+function rawValues(encoding: string, leaf: Leaf, body: Source, { all, skip, take, spend }: Wanted): DecodedArray {
   switch (encoding) {
     case 'PLAIN':
       return plainValues(body, leaf, skip, take);
@@ -320,7 +343,7 @@ function rawValues(encoding: string, leaf: Leaf, body: Source, all: number, skip
     case 'DELTA_LENGTH_BYTE_ARRAY':
       return textsAfterLengths(body, all).slice(skip, skip + take);
     case 'DELTA_BYTE_ARRAY':
-      return textsWithPrefixes(body, all, skip, take);
+      return textsWithPrefixes(body, { all, skip, take, spend });
     default:
       throw new Error(`the encoding ${encoding}`);
   }
@@ -512,20 +535,16 @@ function textsAfterLengths(source: Source, all: number): Uint8Array[] {
   });
 }
 
-/** Bytes of texts that begin like the one before, of one page. */
-const MAX_PREFIX_BYTES = 64 * 1024 * 1024;
-
 /** Each text begins like the one before. */
-function textsWithPrefixes(source: Source, all: number, skip: number, take: number): Uint8Array[] {
+function textsWithPrefixes(source: Source, { all, skip, take, spend }: Wanted): Uint8Array[] {
   const prefixes = differences(source, all, 0, all, false);
   const suffixes = textsAfterLengths(source, all);
   const texts: Uint8Array[] = [];
-  let [last, left] = [new Uint8Array(), MAX_PREFIX_BYTES];
+  let last = new Uint8Array();
   for (const [at, suffix] of suffixes.slice(0, skip + take).entries()) {
     const prefix = sliceOf(last, 0, prefixes[at]);
     if (suffix.length > 0 || prefix.length < last.length) {
-      left -= prefix.length + suffix.length;
-      if (left < 0) throw new Error(`texts of more than ${MAX_PREFIX_BYTES} bytes in a page`);
+      spend(prefix.length);
       last = new Uint8Array(prefix.length + suffix.length);
       last.set(prefix);
       last.set(suffix, prefix.length);

@@ -1,0 +1,230 @@
+import { writeFileSync } from 'node:fs';
+import { brotliCompressSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import type { FileMetaData } from 'hyparquet';
+import { runScript } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
+import { identityModel } from '../../helpers/onnxModels.ts';
+import {
+  dataPage,
+  dictionaryPage,
+  type FileColumn,
+  parquetFile,
+  plain,
+  plainTexts,
+  run,
+  varint,
+  withFooter,
+} from '../../helpers/parquetFile.ts';
+
+const MIB = 1024 * 1024;
+const MAX_FILE_BYTES = 10_000;
+/** More than a sound file of three rows takes. */
+const MAX = { cpuMs: 1_000, mib: 200 };
+const BILLIONS = 10_000_000_000;
+
+/** What a process says of itself when it ends. */
+const ACCOUNT = `data:text/javascript,
+  import { isMainThread } from 'node:worker_threads';
+  if (isMainThread) process.on('exit', () => process.stderr.write(JSON.stringify(process.resourceUsage())));`;
+
+const column = (name: string, file: Partial<FileColumn>): FileColumn => ({ name, pages: [], ...file });
+const sound = dataPage(3, plain(new Float32Array([1, 2, 3])));
+const SOUND = parquetFile(3, [column('x', { pages: [sound] })]);
+
+/** A footer that says something else of a sound file. */
+const lie = (change: (footer: FileMetaData) => void): Buffer => withFooter(SOUND, change);
+const chunkIn = ({ row_groups: [group] }: FileMetaData) => Object(group?.columns[0]?.meta_data);
+const rowsOf = (footer: FileMetaData, rows: number): void => {
+  footer.num_rows = BigInt(rows);
+  Object(footer.row_groups[0]).num_rows = BigInt(rows);
+  chunkIn(footer).num_values = BigInt(rows);
+};
+/** Pages in place of the sound one. */
+const pages = (rows: number, ...given: readonly Uint8Array[]) => parquetFile(rows, [column('x', { pages: given })]);
+const nullable = (rows: number, ...given: readonly Uint8Array[]) =>
+  parquetFile(rows, [column('x', { repetition_type: 'OPTIONAL', pages: given })]);
+/** A page that is zeros for so many bytes. */
+const packed = (codec: FileColumn['codec'], body: Uint8Array, inflated: number) =>
+  parquetFile(3, [column('x', { codec, pages: [dataPage(3, body, { inflated })] })]);
+const texts = (rows: number, ...given: readonly Uint8Array[]) =>
+  parquetFile(rows, [column('x', { type: 'BYTE_ARRAY', codec: 'ZSTD', pages: given })]);
+const zeros = Buffer.alloc(64 * MIB);
+const thrift = (...bytes: readonly Uint8Array[]): Buffer => {
+  const footer = Buffer.concat(bytes);
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(footer.length);
+  return Buffer.concat([Buffer.from('PAR1'), footer, length, Buffer.from('PAR1')]);
+};
+const nested = (levels: number) =>
+  withFooter(SOUND, ({ schema }) => {
+    schema.splice(1, 1, ...Array.from({ length: levels }, () => ({ name: 'x', num_children: 1 })), Object(schema[1]));
+  });
+/** `2 * 64` differences of zero, said to be so many. */
+const differences = (rows: number) =>
+  Buffer.concat([varint(128), varint(4), varint(rows), varint(0), varint(0), Buffer.alloc(4)]);
+
+const FOOTERS: Readonly<Record<string, Buffer>> = {
+  'ten billion rows': lie((footer) => rowsOf(footer, BILLIONS)),
+  'ten billion rows in all, three in its row group': lie((footer) => {
+    footer.num_rows = BigInt(BILLIONS);
+  }),
+  'two million rows in a group': lie((footer) => rowsOf(footer, 2_000_000)),
+  'rows by the thousand without a value each': lie((footer) => {
+    rowsOf(footer, 200_000);
+    chunkIn(footer).num_values = 3n;
+  }),
+  'a column that inflates to a petabyte': lie((footer) => {
+    chunkIn(footer).total_uncompressed_size = 2n ** 50n;
+  }),
+  'a column that ends behind the file': lie((footer) => {
+    chunkIn(footer).total_compressed_size = 2n ** 40n;
+  }),
+  'a column that begins behind the file': lie((footer) => {
+    chunkIn(footer).data_page_offset = 2n ** 40n;
+  }),
+  'row groups that lie in one place': lie((footer) => {
+    const { row_groups: groups } = footer;
+    while (groups.length < 100) groups.push(Object(groups[0]));
+    footer.num_rows = 300n;
+  }),
+  'columns in another file': lie((footer) => {
+    Object(footer.row_groups[0]?.columns[0]).file_path = '/etc/passwd';
+  }),
+  'two billion columns': thrift(
+    Buffer.from(
+      SOUND.toString('latin1')
+        .slice(4 + sound.length, -8)
+        .replace('root\x15\x02', 'root\x15\xfe\xff\xff\xff\x0f'),
+      'latin1',
+    ),
+  ),
+  'many structs within each other': nested(1_500),
+  'a list of two billion': thrift(Buffer.from([0x29, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07])),
+  'lists within lists': thrift(Buffer.from([0x29]), Buffer.alloc(9_000, 0x19)),
+  'a number of nine thousand bytes': thrift(Buffer.from([0x16]), Buffer.alloc(9_000, 0x80), Buffer.from([0])),
+};
+
+/** A text of a mebibyte in each row. */
+const repeated = (rows: number): Buffer => {
+  const [text, indices] = [plainTexts([Buffer.alloc(MIB, 'a')]), Buffer.concat([Buffer.from([1]), run(rows, 0)])];
+  return texts(
+    rows,
+    dictionaryPage(1, zstdCompressSync(text), { inflated: text.length }),
+    dataPage(rows, zstdCompressSync(indices), { encoding: 8, inflated: indices.length }),
+  );
+};
+
+const PAGES: Readonly<Record<string, Buffer>> = {
+  'two billion values': pages(3, dataPage(2 ** 31 - 1, plain(new Float32Array(3)))),
+  'a run of a billion nulls': nullable(3, dataPage(3, Buffer.concat([Buffer.from([6, 0, 0, 0]), run(2 ** 30, 1)]))),
+  'a run that is too short': nullable(3, dataPage(3, Buffer.concat([Buffer.from([2, 0, 0, 0]), run(1, 1)]))),
+  'too few values': pages(3, dataPage(2, plain(new Float32Array(2)))),
+  'a dictionary of two billion values': pages(
+    3,
+    dictionaryPage(2 ** 31 - 1, plain(new Float32Array(3))),
+    dataPage(3, Buffer.concat([Buffer.from([1]), run(3, 0)]), { encoding: 8 }),
+  ),
+  'an index behind its dictionary': pages(
+    3,
+    dictionaryPage(1, plain(new Float32Array(1))),
+    dataPage(3, Buffer.concat([Buffer.from([8]), run(3, 200)]), { encoding: 8 }),
+  ),
+  'differences for two billion values': parquetFile(3, [
+    column('x', { type: 'INT32', pages: [dataPage(3, differences(2 ** 31 - 1), { encoding: 5 })] }),
+  ]),
+  'differences in no blocks': parquetFile(3, [
+    column('x', { type: 'INT32', pages: [dataPage(3, Buffer.from([0, 0, 3, 0, 0, 0]), { encoding: 5 })] }),
+  ]),
+  'more snappy than it says': packed(
+    'SNAPPY',
+    Buffer.concat([varint(12), Buffer.from([0, 7]), ...Array(2_000).fill(Buffer.from([0xfe, 1, 0]))]),
+    12,
+  ),
+  'more gzip than it says': packed('GZIP', gzipSync(zeros.subarray(0, 8 * MIB)), 12),
+  'more zstd than it says': packed('ZSTD', zstdCompressSync(zeros), 12),
+  'more brotli than it says': packed('BROTLI', brotliCompressSync(zeros), 12),
+  'as much zstd as it says, which is too much': packed('ZSTD', zstdCompressSync(zeros), zeros.length),
+  'less than it says': packed('ZSTD', zstdCompressSync(zeros.subarray(0, 12)), 2 ** 31 - 1),
+  'no page at all': pages(3, Buffer.alloc(5_000, 0x15)),
+  'texts of a mebibyte that a dictionary repeats': repeated(50),
+  'texts that repeat the one before': texts(
+    400,
+    ((body) => dataPage(400, zstdCompressSync(body), { encoding: 7, inflated: body.length }))(
+      Buffer.concat([
+        // The first has a mebibyte, and each other one begins like it, and has a byte more.
+        ...[varint(128), varint(4), varint(400), varint(0), varint(2 * MIB)],
+        ...[
+          Buffer.from([0, 0, 0, 0]),
+          varint(2),
+          Buffer.from([0, 0, 0, 0]),
+          varint(2),
+          Buffer.from([0, 0, 0, 0]),
+          varint(2),
+          Buffer.from([0, 0, 0, 0]),
+        ],
+        Buffer.alloc(2 * MIB),
+      ]),
+    ),
+  ),
+};
+
+/** What is true of it, however little it is. */
+const TRUE: Readonly<Record<string, Buffer>> = {
+  'a text of a mebibyte in each of seven rows': repeated(7),
+};
+
+describe('a hostile file of less than 10 kB', () => {
+  const inFolder = useFolder();
+  const most = { cpuMs: 0, mib: 0 };
+  let base: typeof most | undefined;
+  const score = async (name: string, file: Uint8Array | string) => {
+    const type = /texts/.test(name) ? 'BYTES' : /whole/.test(name) ? 'INT64' : 'FP32';
+    writeFileSync(inFolder('model.onnx'), identityModel(type, ['batch']));
+    writeFileSync(inFolder(name), file);
+    expect(file.length).toBeLessThan(MAX_FILE_BYTES);
+    const args = ['score', inFolder('model.onnx'), inFolder(name), '--out', inFolder('out.jsonl')];
+    const env = { NODE_OPTIONS: `--import ${JSON.stringify(ACCOUNT.replaceAll('\n', ''))}` };
+    const { code, stdout, stderr } = await runScript('cli/batchscore.ts', args, { env });
+    const [, said = '', account = ''] = /^(.*?)(\{"userCPUTime".*)$/s.exec(stderr) ?? [];
+    const { userCPUTime, systemCPUTime, maxRSS } = JSON.parse(account);
+    return { code, stdout, said, taken: { cpuMs: (userCPUTime + systemCPUTime) / 1000, mib: maxRSS / 1024 } };
+  };
+  const expectCheap = async ({ taken }: Awaited<ReturnType<typeof score>>): Promise<void> => {
+    base ??= (await score('sound.parquet', SOUND)).taken;
+    const more = { cpuMs: taken.cpuMs - base.cpuMs, mib: taken.mib - base.mib };
+    most.cpuMs = Math.max(most.cpuMs, more.cpuMs);
+    most.mib = Math.max(most.mib, more.mib);
+    expect(more.cpuMs).toBeLessThan(MAX.cpuMs);
+    expect(more.mib).toBeLessThan(MAX.mib);
+  };
+  afterAll(() =>
+    console.log(`at most ${most.cpuMs.toFixed(0)} ms and ${most.mib.toFixed(0)} MiB more than a sound file`),
+  );
+
+  it.each(Object.entries(FOOTERS))('is refused before anything is scored: a footer with %s', async (_, file) => {
+    const scored = await score('in.parquet', file);
+    expect(scored).toMatchObject({ code: 1, said: expect.stringMatching(/in\.parquet: expected .*, got .*\n$/) });
+    await expectCheap(scored);
+  });
+
+  it.each(Object.entries(PAGES))('is refused as it is read: a page with %s', async (what, file) => {
+    const scored = await score(
+      `${what.startsWith('texts') ? 'texts' : what.startsWith('differences') ? 'whole' : 'in'}.parquet`,
+      file,
+    );
+    expect(scored).toMatchObject({
+      code: 1,
+      said: expect.stringMatching(
+        /\.parquet: expected column 'x' in rows 0 to \d+, got bytes that are not \(.*\); write the file anew\n$/,
+      ),
+    });
+    await expectCheap(scored);
+  });
+
+  it.each(Object.entries(TRUE))('is scored: %s', async (_, file) => {
+    const scored = await score('texts.parquet', file);
+    expect(scored).toMatchObject({ code: 0, said: '' });
+    await expectCheap(scored);
+  });
+});
