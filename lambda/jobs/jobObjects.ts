@@ -76,6 +76,21 @@ export function cancelledKey(folder: string): string {
   return `${folder}cancelled`;
 }
 
+/** How often it is asked whether the job was cancelled. */
+const CANCEL_MS = 2_000;
+
+/** Cancelling stops the state machine at once; this ends the calls that are at work. */
+export function cancelWatch(storage: JobStorage, folder: string): () => Promise<boolean> {
+  let askedAt = performance.now();
+  let isCancelled = false;
+  return async () => {
+    if (isCancelled || performance.now() - askedAt < CANCEL_MS) return isCancelled;
+    askedAt = performance.now();
+    isCancelled = (await storage.get(cancelledKey(folder))) !== undefined;
+    return isCancelled;
+  };
+}
+
 /** Part and piece of a key that {@link dataKey} gave, and the row that its object begins with. */
 export function dataPlaceIn(key: string) {
   const [, part, piece, row] = /\/part-(\d+)-(\d+)-(\d+)\.jsonl$/.exec(key) ?? [];

@@ -5,6 +5,7 @@ import { DATATYPES } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
 import {
   cancelledKey,
+  cancelWatch,
   failedKeys,
   failureKey,
   headKey,
@@ -56,6 +57,8 @@ interface PlanDependencies {
   readonly models: ModelRepository;
   readonly partBytes: number;
   readonly pieceBytes: number;
+  /** Whether there is time to read on. @default always */
+  readonly hasTime?: (() => boolean) | undefined;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
@@ -155,9 +158,14 @@ async function layOutText(
   start: JobStart,
   { format, compression }: FormatOfObject,
   model: Model,
-  { storage, partBytes }: PlanDependencies,
+  { storage, partBytes, hasTime = () => true }: PlanDependencies,
 ): Promise<Layout> {
   const { key, bytes, spec } = start;
+  const isCancelled = cancelWatch(storage, start.folder);
+  const goesOn = async (): Promise<boolean> => {
+    if (await isCancelled()) throw new Error(`${key}: the job was cancelled`);
+    return hasTime();
+  };
   const isPlain = compression === 'none';
   if (!isPlain && bytes > MAX_COMPRESSED_BYTES) {
     throw new JobError(
@@ -168,10 +176,10 @@ async function layOutText(
   }
   const partsFrom = (at: number): Part[] => (isPlain ? partsOf(bytes, partBytes, at) : [{ part: 0, start: at }]);
   if (format === 'csv') {
-    const { columns, end } = await readHeader(storage, start, compression, spec.separator);
+    const { columns, end } = await readHeader(storage, start, compression, spec.separator, goesOn);
     return { columns, inputs: matchColumns(model, columns, spec), parts: partsFrom(end) };
   }
-  const begin = Buffer.from(await startOfText(storage, start, compression, SAMPLE_BYTES)).toString();
+  const begin = Buffer.from(await startOfText(storage, start, compression, SAMPLE_BYTES, goesOn)).toString();
   const lines = begin.replace(/^\uFEFF/, '').split('\n');
   if (arePlainObjects(lines, model)) return { objects: matchKeys(model, lines, spec), parts: partsFrom(0) };
   const option = (['inputs', 'keep', 'missing'] as const).find((name) => spec[name] !== undefined);

@@ -6,7 +6,7 @@ import type { TimeLimit } from '../core/record.ts';
 import type { ScoringLimits } from '../core/score.ts';
 import type { Quarantine, QuarantineHost } from '../hosts/quarantine.ts';
 import { noteFailure } from './finishJob.ts';
-import { cancelledKey, failedKey, parseObject, readHead, reportKey, suspectKey } from './jobObjects.ts';
+import { cancelWatch, failedKey, parseObject, readHead, reportKey, suspectKey } from './jobObjects.ts';
 import {
   type FailedPiece,
   type JobHead,
@@ -30,7 +30,7 @@ import {
   type RowScoring,
   type RowScoringOptions,
 } from './scoreRows.ts';
-import { openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
+import { type GoesOn, openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
   readonly storage: (bucket: string) => JobStorage;
@@ -79,7 +79,9 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
   const answer = async (event: JobEvent, context: CallTime): Promise<PlanAnswer | ScoreEvent> => {
     if (event.action === 'plan') {
       const storage = deps.storage(event.start.bucket);
-      return planJob(event, { storage, models, partBytes, pieceBytes, now: Date.now });
+      const totalMs = context.getRemainingTimeInMillis();
+      const hasTime = (): boolean => context.getRemainingTimeInMillis() > totalMs * READING_SHARE;
+      return planJob(event, { storage, models, partBytes, pieceBytes, hasTime, now: Date.now });
     }
     const storage = deps.storage(event.bucket);
     const head = await readHead(storage, event.folder);
@@ -134,8 +136,6 @@ const WRITING_SHARE = 0.1;
 const WRITING_MS = { min: 300, max: 10_000 };
 /** Of a call's time so much is left for scoring when what comes before its first piece is passed over. */
 const READING_SHARE = 0.5;
-/** How often it is asked whether the job was cancelled. */
-const CANCEL_MS = 2_000;
 
 /** An object of results has at most so many times the bytes of a piece: mostly, a piece has one. */
 const OBJECT_PIECES = 2;
@@ -163,13 +163,16 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
   const steps = createSteps(time, reserveMs, fruitless);
   const isCancelled = cancelWatch(storage, folder);
   const placeOf = (piece: number): Place => ({ folder, part: part.part, piece });
-  const hasTime = (): boolean => !Number.isFinite(totalMs) || time.remainingMs() > totalMs * READING_SHARE;
-  const startReading = (piece: number) => readPiece(reader, storage, placeOf(piece), hasTime);
+  /** @param leftMs of the call's time that is kept */
+  const startReading = (piece: number, leftMs = reserveMs) => {
+    const hasTime = (): boolean => !Number.isFinite(totalMs) || time.remainingMs() > leftMs;
+    return readPiece(reader, storage, placeOf(piece), async () => hasTime() && !(await isCancelled()));
+  };
   let written = Promise.resolve(true);
   let before = begin.piece;
   let longestMs = 0;
   let piece = wantedFrom(part, begin.piece);
-  let reading = startReading(piece);
+  let reading = startReading(piece, totalMs * READING_SHARE);
   for (let isFirst = true; ; isFirst = false) {
     if (!isFirst && (steps.hasNoTimeFor(longestMs) || (await isCancelled()))) {
       return { ...done, next: { piece: (await written) ? piece : before } };
@@ -179,7 +182,9 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     const place = placeOf(piece);
     const following = wantedFrom(part, piece + 1);
     if (read instanceof UnreadableError) {
-      if (read.isOutOfTime && !isFirst) return { ...done, next: { piece: (await written) ? piece : before } };
+      if (read.isOutOfTime && (!isFirst || (await isCancelled()))) {
+        return { ...done, next: { piece: (await written) ? piece : before } };
+      }
       await giveUpPiece(storage, place, read);
       if (read.isOutOfTime) break;
       piece = following;
@@ -253,10 +258,10 @@ function readPiece(
   reader: PieceReader,
   storage: JobStorage,
   place: Place,
-  hasTime: () => boolean,
+  goesOn: GoesOn,
 ): Promise<ReadPiece | UnreadableError> {
   if (!Number.isFinite(place.piece)) return Promise.resolve({ rows: undefined, checkpoint: NOTHING });
-  const reading = Promise.all([reader.read(place.piece, hasTime), readCheckpoint(storage, place)]).then(
+  const reading = Promise.all([reader.read(place.piece, goesOn), readCheckpoint(storage, place)]).then(
     ([rows, checkpoint]) => ({ rows, checkpoint }),
     (error: unknown) => {
       if (error instanceof UnreadableError) return error;
@@ -265,16 +270,6 @@ function readPiece(
   );
   reading.catch(() => {});
   return reading;
-}
-
-/** Cancelling stops the state machine at once; this ends the calls that are at work. */
-function cancelWatch(storage: JobStorage, folder: string): () => Promise<boolean> {
-  let askedAt = performance.now();
-  return async () => {
-    if (performance.now() - askedAt < CANCEL_MS) return false;
-    askedAt = performance.now();
-    return (await storage.get(cancelledKey(folder))) !== undefined;
-  };
 }
 
 interface PieceOptions {

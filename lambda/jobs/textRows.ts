@@ -44,15 +44,18 @@ export class UnreadableError extends Error {
   }
 }
 
+/** Says whether there is time to read on, and the job is still wanted. Asked at each chunk of what is compressed. */
+export type GoesOn = () => boolean | Promise<boolean>;
+
 /** Reads pieces of one part, in any order; those that follow each other are read at least cost. */
 export interface PieceReader {
   /**
-   * @param hasTime whether to go on passing over what comes before the piece, where it must be
+   * @param goesOn asked while what comes before the piece, and the piece itself, is decompressed
    * @returns undefined past the last one
    * @throws JobError when the input is not what the job was started for
    * @throws UnreadableError when the piece cannot be read, however often it is tried
    */
-  read(piece: number, hasTime: () => boolean): Promise<PieceRows | undefined>;
+  read(piece: number, goesOn: GoesOn): Promise<PieceRows | undefined>;
   /** Lets go of what it reads from. */
   close(): void;
 }
@@ -138,35 +141,43 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, maxLine
     stream = openStream(storage, head);
     return stream;
   };
-  const windowFrom = async (start: number, hasTime: () => boolean): Promise<Window> => {
+  const windowFrom = async (start: number, goesOn: GoesOn): Promise<Window> => {
     const place = Math.max(0, start - 1);
     if (isPlain) return rangeWindow(storage, head, place);
     const window = streamFrom(place);
-    if (!(await window.dropUntil(place, hasTime))) throw tooFar(head, start);
+    window.ask(goesOn);
+    await window.dropUntil(place);
     return window;
   };
+  const readPiece = async (piece: number, goesOn: GoesOn): Promise<PieceRows | undefined> => {
+    if (end === undefined && piece >= MAX_PIECES) throw tooLarge(head);
+    const start = part.start + piece * head.pieceBytes;
+    if (end !== undefined && start >= end) return undefined;
+    const window = await windowFrom(start, goesOn);
+    let span = { start, end: Math.min(start + head.pieceBytes, end ?? Number.POSITIVE_INFINITY) };
+    for (let past = Math.min(PAST_BYTES, maxLineBytes); ; past *= 4) {
+      await window.fillUntil(span.end + past);
+      if (window.hasEnded() || past > maxLineBytes || endsWithin(span, window.bytes())) break;
+    }
+    const source = window.bytes();
+    const isLast = end === undefined ? window.hasEnded() && endOf(source) <= span.end : span.end === end;
+    if (end === undefined && isLast) {
+      if (endOf(source) <= start && piece > 0) return undefined;
+      span = { start, end: Math.max(start, endOf(source)) };
+    }
+    return rowsOfLines(span, source, { isLast, maxLineBytes, readLine, separator: head.separator });
+  };
   return {
-    async read(piece, hasTime) {
-      if (end === undefined && piece >= MAX_PIECES) throw tooLarge(head);
-      const start = part.start + piece * head.pieceBytes;
-      if (end !== undefined && start >= end) return undefined;
-      const window = await windowFrom(start, hasTime);
-      let span = { start, end: Math.min(start + head.pieceBytes, end ?? Number.POSITIVE_INFINITY) };
-      for (let past = Math.min(PAST_BYTES, maxLineBytes); ; past *= 4) {
-        await window.fillUntil(span.end + past);
-        if (window.hasEnded() || past > maxLineBytes || endsWithin(span, window.bytes())) break;
-      }
-      const source = window.bytes();
-      const isLast = end === undefined ? window.hasEnded() && endOf(source) <= span.end : span.end === end;
-      if (end === undefined && isLast) {
-        if (endOf(source) <= start && piece > 0) return undefined;
-        span = { start, end: Math.max(start, endOf(source)) };
-      }
-      return rowsOfLines(span, source, { isLast, maxLineBytes, readLine, separator: head.separator });
-    },
+    read: (piece, goesOn) =>
+      readPiece(piece, goesOn).catch((error: unknown) => {
+        throw error instanceof StoppedError ? tooFar(head, part.start + piece * head.pieceBytes) : error;
+      }),
     close: () => stream?.close(),
   };
 }
+
+/** Reading was not to go on. */
+class StoppedError extends Error {}
 
 function tooFar({ key, compression }: JobHead, start: number): UnreadableError {
   return new UnreadableError(
@@ -204,40 +215,60 @@ function rangeWindow(storage: JobStorage, head: JobHead, at: number): Window {
   };
 }
 
-/** The first bytes of a text, as it is decompressed: at most so many, and fewer where it ends before. */
+/**
+ * The first bytes of a text, as it is decompressed: at most so many, and fewer where it ends before.
+ *
+ * @throws JobError where they were not to be had while reading was to go on
+ */
 export async function startOfText(
   storage: JobStorage,
   input: JobInput,
   compression: Compression,
   max: number,
+  goesOn: GoesOn = () => true,
 ): Promise<Uint8Array> {
   if (input.bytes === 0) return new Uint8Array();
   if (compression === 'none') return storage.readRange(input, { start: 0, end: Math.min(max, input.bytes) });
   const window = openStream(storage, { ...input, compression });
+  window.ask(goesOn);
   try {
     await window.fillUntil(max);
     return window.bytes().bytes.subarray(0, max);
+  } catch (error) {
+    if (!(error instanceof StoppedError)) throw error;
+    throw new JobError(
+      'INVALID_JOB',
+      `${input.key}: expected the first ${max} bytes of text within half of a call's time, got fewer; put the file ` +
+        `without ${compression}`,
+    );
   } finally {
     window.close();
   }
 }
 
+/** @throws StoppedError from its methods when reading is not to go on */
 interface StreamWindow extends Window {
-  /** @returns false when it was stopped before */
-  dropUntil(place: number, goesOn: () => boolean): Promise<boolean>;
+  /** From here on. */
+  ask(goesOn: GoesOn): void;
+  dropUntil(place: number): Promise<void>;
   close(): void;
 }
 
 type Compressed = Pick<JobHead, 'bucket' | 'key' | 'etag' | 'bytes' | 'compression'>;
 
 function openStream(storage: JobStorage, head: Compressed): StreamWindow {
-  const stream = decompressed(storage.readAll(head), head.compression);
+  let asked: GoesOn = () => true;
+  const goOn = async (): Promise<void> => {
+    if (!(await asked())) throw new StoppedError();
+  };
+  const stream = decompressed(watched(storage.readAll(head), goOn), head);
   const chunks = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   let held: Buffer[] = [];
   let at = 0;
   let size = 0;
   let ended = false;
   const more = async (): Promise<void> => {
+    await goOn();
     try {
       const next = await chunks.next();
       if (next.done === true) ended = true;
@@ -265,21 +296,27 @@ function openStream(storage: JobStorage, head: Compressed): StreamWindow {
     async fillUntil(place) {
       while (!ended && at + size < place) await more();
     },
-    async dropUntil(place, goesOn) {
-      for (;;) {
-        dropTo(place);
-        if (ended || at + size > place) return true;
-        if (!goesOn()) return false;
-        await more();
-      }
+    ask(goesOn) {
+      asked = goesOn;
+    },
+    async dropUntil(place) {
+      for (dropTo(place); !ended && at + size <= place; dropTo(place)) await more();
     },
     close: () => void stream.destroy(),
   };
 }
 
-function decompressed(bytes: AsyncIterable<Uint8Array>, compression: Compression): Readable {
+/** What decompresses to nothing is never handed out: it is asked for each chunk as well. */
+async function* watched(chunks: AsyncIterable<Uint8Array>, goOn: () => Promise<void>): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    await goOn();
+    yield chunk;
+  }
+}
+
+function decompressed(bytes: AsyncIterable<Uint8Array>, head: Compressed): Readable {
   // What breaks is met by whoever reads on.
-  return compression === 'gzip' ? pipeline(bytes, createGunzip(), () => {}) : Readable.from(unzstd(bytes));
+  return head.compression === 'gzip' ? pipeline(bytes, createGunzip(), () => {}) : Readable.from(unzstd(bytes, head));
 }
 
 /** What S3 met stays what it is, and is tried again; the rest is the file's fault. */
@@ -296,20 +333,40 @@ function broken({ key, compression }: Compressed, cause: unknown): Error {
   return new JobError('INVALID_JOB', `${key}: expected ${compression}, got bytes that are not (${messageOf(cause)})`);
 }
 
+/** Each frame takes a sixth of a millisecond, however little it holds. Parallel compressors put a note before each. */
+const SMALL_FRAME_BYTES = 16;
+/** Small frames that there may be more than others. */
+const MAX_SMALL_FRAMES = 1_000;
+
+function smallFrames(key: string): JobError {
+  return new JobError(
+    'INVALID_JOB',
+    `${key}: expected zstd frames of ${SMALL_FRAME_BYTES} bytes of text or more, got over ${MAX_SMALL_FRAMES} smaller ones; ` +
+      'compress the file as a whole',
+  );
+}
+
 /**
  * What zstd decompresses to. A file may be several frames, as parallel compressors and `cat` make them. Node's decompressor
  * ends with a frame that ends within a chunk, without a word of the bytes that follow: another one takes those.
  */
-async function* unzstd(compressed: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+async function* unzstd(compressed: AsyncIterable<Uint8Array>, { key }: Compressed): AsyncGenerator<Buffer> {
   const chunks = compressed[Symbol.asyncIterator]();
+  let smaller = 0;
   try {
     for (let left: Uint8Array | undefined; ; ) {
       const frames = zstdOfNode(zlib.createZstdDecompress)();
       const feeding = feed(frames, chunks, left);
       feeding.catch((error: Error) => frames.destroy(error));
-      yield* frames;
+      let bytes = 0;
+      for await (const chunk of frames) {
+        bytes += chunk.length;
+        yield chunk;
+      }
       left = await feeding;
       if (left === undefined) return;
+      smaller += bytes < SMALL_FRAME_BYTES ? 1 : -1;
+      if (smaller > MAX_SMALL_FRAMES) throw smallFrames(key);
     }
   } finally {
     await chunks.return?.();
@@ -403,8 +460,9 @@ export async function readHeader(
   input: JobInput,
   compression: Compression,
   separator: string | undefined,
+  goesOn?: GoesOn,
 ): Promise<Header> {
-  const bytes = Buffer.from(await startOfText(storage, input, compression, MAX_BYTES));
+  const bytes = Buffer.from(await startOfText(storage, input, compression, MAX_BYTES, goesOn));
   const newline = bytes.indexOf(NEWLINE);
   const line = newline < 0 ? bytes : bytes.subarray(0, newline);
   if (newline < 0 && bytes.length >= MAX_BYTES) throw noHeader(input, `a first line of more than ${MAX_BYTES} bytes`);

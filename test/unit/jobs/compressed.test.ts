@@ -127,4 +127,108 @@ describe('compressed text', () => {
       message: expect.stringMatching(/expected at most 1073741824 bytes of gzip, .* got 1073741825; cut the file/),
     });
   });
+
+  describe.each([
+    ['empty frames', zstdCompressSync(Buffer.alloc(0))],
+    ['frames that are skipped', Buffer.from('502a4d1800000000', 'hex')],
+    ['frames of a byte', zstdCompressSync(Buffer.from('\n'))],
+  ])('of 20,000 %s', (_, frame) => {
+    const many = Buffer.concat(Array<Buffer>(20_000).fill(frame));
+    const refusal = {
+      name: 'INVALID_JOB',
+      message: expect.stringMatching(
+        /^in\/a\.jsonl\.zst: expected zstd frames of 16 bytes of text or more, got over 1000 smaller ones; compress/,
+      ),
+    };
+
+    it('is refused as it is planned', async () => {
+      const before = process.cpuUsage();
+      await expect(planOf(jobOf('in/a.jsonl.zst', many, SIZES))).rejects.toMatchObject(refusal);
+      const { user, system } = process.cpuUsage(before);
+      expect(user + system).toBeLessThan(1_000_000);
+    });
+
+    it('is refused as it is scored, where rows come first', async () => {
+      // So long that a plan does not see what follows.
+      const rows = Buffer.alloc(2 ** 20, LINES.join('\n'));
+      const job = jobOf('in/a.jsonl.zst', Buffer.concat([zstdCompressSync(rows), many]), {
+        ...SIZES,
+        pieceBytes: 2 ** 20,
+      });
+      await expect(runJob(job)).rejects.toMatchObject(refusal);
+    });
+  });
+
+  it('of many small frames is scored', async () => {
+    const frames = LINES.flatMap((line) => [
+      Buffer.from('502a4d1800000000', 'hex'),
+      zstdCompressSync(Buffer.from(`${line}\n`)),
+    ]);
+    const rows = await runJob(jobOf('in/a.jsonl.zst', Buffer.concat(frames), SIZES));
+    expect(rows.map(({ id }) => id)).toEqual(LINES.map((_, x) => `${x}`));
+  });
+
+  describe.each([
+    ['gz', gzipSync(Buffer.alloc(0))],
+    ['zst', zstdCompressSync(Buffer.alloc(0))],
+  ])('that goes on and on without a row: %s', (ending, empty) => {
+    /** A bucket that has no end of what is empty, and counts what is read of it. */
+    const endless = (content: Buffer) => {
+      const job = jobOf(`in/a.jsonl.${ending}`, content, { ...SIZES, pieceBytes: 2 ** 20 });
+      const counted = { reads: 0 };
+      const storage: typeof job.storage = {
+        ...job.storage,
+        async *readAll() {
+          yield content;
+          for (; ; counted.reads += 1) yield counted.reads % 4 === 0 ? empty : new Uint8Array();
+        },
+      };
+      return { ...job, storage, counted };
+    };
+    const deps = (job: ReturnType<typeof endless>, hasTime: () => boolean) => {
+      const { storage, models } = job;
+      return { storage, models, partBytes: 50_000, pieceBytes: 10_000, hasTime, now: () => 0 };
+    };
+    const plan = (job: ReturnType<typeof endless>, hasTime: () => boolean) =>
+      planJob({ action: 'plan', start: startOf(job) }, deps(job, hasTime));
+
+    it('is refused as it is planned, once half of the time is gone', async () => {
+      const job = endless(empty);
+      await expect(plan(job, () => job.counted.reads < 100)).rejects.toMatchObject({
+        name: 'INVALID_JOB',
+        message: expect.stringMatching(
+          /^in\/a\.jsonl\.\w+: expected the first 1048576 bytes of text within half of a call's time/,
+        ),
+      });
+    });
+
+    it('ends when the job is cancelled, as it is planned and as it is scored', async () => {
+      const clock = performance.now;
+      const job = endless(empty);
+      const cancelAfter = (reads: number): void => {
+        performance.now = () => {
+          if (job.counted.reads >= reads) void job.storage.put(`${FOLDER}cancelled`, '');
+          return job.counted.reads * 1_000;
+        };
+      };
+      try {
+        cancelAfter(10);
+        await expect(plan(job, () => true)).rejects.toThrow(/^in\/a\.jsonl\.\w+: the job was cancelled$/);
+        const scored = endless(ending === 'gz' ? gzipSync(TEXT) : zstdCompressSync(TEXT));
+        await planOf({
+          ...scored,
+          storage: { ...scored.storage, readAll: jobOf(scored.key, scored.content).storage.readAll },
+        });
+        performance.now = () => {
+          if (scored.counted.reads >= 10) void scored.storage.put(`${FOLDER}cancelled`, '');
+          return scored.counted.reads * 1_000;
+        };
+        const event = { action: 'score' as const, bucket: 'bucket', folder: FOLDER, part: { part: 0, start: 0 } };
+        expect(await callScore(event, scored)).toMatchObject({ next: { piece: 0 } });
+        expect([...scored.storage.objects.keys()].filter((key) => key.includes('/failed/'))).toEqual([]);
+      } finally {
+        performance.now = clock;
+      }
+    });
+  });
 });
