@@ -182,6 +182,9 @@ async function* unpacked(path: string, gunzip: Readable): AsyncGenerator<Buffer>
 
 const NEWLINE = 10;
 const CARRIAGE_RETURN = 13;
+const NOTHING = Buffer.alloc(0);
+/** A line, or a row of an array, is in memory as a whole. */
+export const MAX_LINE_BYTES = 256 * 1024 * 1024;
 const BYTE_ORDER_MARK = '\uFEFF';
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -189,29 +192,50 @@ const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
  * The lines of a stream of UTF-8, without their ends. Only \\n and \\r\\n end a line: JSON may hold the other
  * separators, U+2028 and U+2029, as they are. A byte order mark at the start is left out.
  *
- * @throws Error naming the line that is not UTF-8
+ * @throws Error naming the line that is not UTF-8, or is too long
  */
 export async function* linesOf(stream: AsyncIterable<Buffer | string>): AsyncGenerator<string> {
+  for await (const lines of linesTogether(stream)) yield* lines;
+}
+
+/** The same, those together that end in one chunk: a mebibyte of line breaks is a million of them. */
+export async function* linesTogether(stream: AsyncIterable<Buffer | string>): AsyncGenerator<readonly string[]> {
   let pending: Buffer[] = [];
+  let pendingBytes = 0;
   let number = 0;
-  const take = (): string => {
-    const bytes = pending.length === 1 ? (pending[0] as Buffer) : Buffer.concat(pending);
-    pending = [];
+  const take = (end: Buffer): string => {
     number += 1;
+    const bytes = pending.length === 0 ? end : Buffer.concat([...pending, end]);
+    pending = [];
+    pendingBytes = 0;
     const text = decode(bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes, number);
     return number === 1 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
   };
   for await (const chunk of stream) {
     const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk);
+    const lines: string[] = [];
     let start = 0;
-    for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, start)) {
-      pending.push(bytes.subarray(start, end));
-      yield take();
+    for (;;) {
+      if (bytes[start] === NEWLINE && pending.length === 0) {
+        number += 1;
+        start += 1;
+        lines.push('');
+        continue;
+      }
+      const end = bytes.indexOf(NEWLINE, start);
+      if (end < 0) break;
+      lines.push(take(bytes.subarray(start, end)));
       start = end + 1;
     }
-    if (start < bytes.length) pending.push(bytes.subarray(start));
+    if (lines.length > 0) yield lines;
+    if (start === bytes.length) continue;
+    pending.push(bytes.subarray(start));
+    pendingBytes += bytes.length - start;
+    if (pendingBytes > MAX_LINE_BYTES) {
+      throw new Error(`line ${number + 1}: expected at most ${MAX_LINE_BYTES} bytes, got more; cut it into several`);
+    }
   }
-  if (pending.length > 0) yield take();
+  if (pending.length > 0) yield [take(NOTHING)];
 }
 
 function decode(bytes: Buffer, number: number): string {
@@ -281,17 +305,19 @@ async function* gathered(
   let batch: Line[] = [];
   let characters = 0;
   let number = 0;
-  for await (const text of linesOf(input)) {
-    number += 1;
-    if (isBlankLine(text, separator)) continue;
-    const full = batch.length === limits.lines || characters + text.length > limits.characters;
-    if (full && batch.length > 0) {
-      yield batch;
-      batch = [];
-      characters = 0;
+  for await (const lines of linesTogether(input)) {
+    for (const text of lines) {
+      number += 1;
+      if (text === '' || isBlankLine(text, separator)) continue;
+      const full = batch.length === limits.lines || characters + text.length > limits.characters;
+      if (full && batch.length > 0) {
+        yield batch;
+        batch = [];
+        characters = 0;
+      }
+      batch.push({ number, text });
+      characters += text.length;
     }
-    batch.push({ number, text });
-    characters += text.length;
   }
   if (batch.length > 0) yield batch;
 }

@@ -1,9 +1,10 @@
 import { isFailure, plural } from '../../lambda/core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../../lambda/core/json.ts';
+import { isShallow } from '../../lambda/core/outline.ts';
 import { DATATYPES, decodeAll, isBase64Data, isDatatype } from '../../lambda/core/tensor.ts';
 import { decodeRaw } from '../../lambda/core/values.ts';
 import { readSampleLines, SAMPLES_FILE } from '../../lambda/onnx/probes.ts';
-import { linesOf } from '../textFiles.ts';
+import { linesTogether } from '../textFiles.ts';
 
 /** What came in one input or output, or in one key of a transform's requests and results. */
 interface Column {
@@ -50,14 +51,16 @@ export async function summarizeCaptured(
 ): Promise<Captured> {
   const captured = createSummary(input);
   let number = 0;
-  for await (const line of linesOf(lines)) {
-    number += 1;
-    if (line.trim() !== '') captured.add(line, `${name}:${number}`);
-    if (captured.models.size > 1) {
-      const [one, other] = captured.models;
-      throw new Error(
-        `${name}:${number}: expected answers of one model, got one of '${other}' after '${one}'; give a file of each`,
-      );
+  for await (const some of linesTogether(lines)) {
+    for (const line of some) {
+      number += 1;
+      if (line !== '' && line.trim() !== '') captured.add(line, `${name}:${number}`);
+      if (captured.models.size > 1) {
+        const [one, other] = captured.models;
+        throw new Error(
+          `${name}:${number}: expected answers of one model, got one of '${other}' after '${one}'; give a file of each`,
+        );
+      }
     }
   }
   const samples = createSummary(input);
@@ -95,7 +98,7 @@ function createSummary(input: string) {
     /** Whose answers the lines carry. */
     models,
     add(line: string, place: string): void {
-      const parsed = parseIfJson(line);
+      const parsed = isShallow(line) ? parseIfJson(line) : undefined;
       if (!isObject(parsed))
         throw new Error(`${place}: expected a request as JSON, got something else; delete the line`);
       const { parameters, ...request } = parsed;

@@ -1,6 +1,7 @@
 import { type Batchscore, MAX_REQUESTS_PER_MESSAGE, type RequestsPerMessage, SubmitError } from '../../client/index.ts';
 import { messageOf, plural, preview } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
+import { isShallow } from '../../lambda/core/outline.ts';
 import { isRequest } from '../../lambda/jobs/rowRequests.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar, writeLine } from '../terminal.ts';
@@ -111,7 +112,7 @@ const SCORE_DATA =
 
 /** @returns what a line is that is no request and no array of them, and what to do with such lines */
 function otherThanRequest(text: string, name: string): string | undefined {
-  const value = parseIfJson(text);
+  const value = isShallow(text) ? parseIfJson(text) : undefined;
   if (value === undefined) return otherThanJson(text, name);
   if (Array.isArray(value) && value.every(isObject)) return undefined;
   if (Array.isArray(value)) return `an array; ${SCORE_DATA}`;

@@ -4,13 +4,11 @@ import { messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { allocate, DATATYPES, type Datatype, elementCount, type TypedArray } from '../../lambda/core/tensor.ts';
 import type { PieceRow } from '../../lambda/jobs/rowRequests.ts';
-import type { InputFile } from '../textFiles.ts';
+import { type InputFile, MAX_LINE_BYTES } from '../textFiles.ts';
 import type { RowOptions } from './rowBatches.ts';
 
 /** Bytes of elements become so many characters of base64, or, as numbers, at most some more. */
 const CHARACTERS_A_BYTE = 4;
-/** What a header says is not believed without end. */
-const MAX_ROW_BYTES = 256 * 1024 * 1024;
 
 /**
  * The rows of a NumPy array, those along its first axis, for a model with one input. Elements of another type than the
@@ -34,7 +32,7 @@ export async function* npyBatches(
     const { shape, itemBytes } = header;
     const requestOf = requestsOf(spec, header);
     const rowBytes = elementCount(shape.slice(1)) * itemBytes;
-    if (rowBytes > MAX_ROW_BYTES) throw new Error(`expected rows of at most ${MAX_ROW_BYTES} bytes, got ${rowBytes}`);
+    if (rowBytes > MAX_LINE_BYTES) throw new Error(`expected rows of at most ${MAX_LINE_BYTES} bytes, got ${rowBytes}`);
     const rows = shape[0] as number;
     const max = Math.max(1, Math.min(limits.lines, Math.floor(limits.characters / (CHARACTERS_A_BYTE * rowBytes))));
     for (let row = 0; row < rows && !signal.aborted; row += max) {
@@ -145,7 +143,8 @@ const MAGIC = Buffer.from('\x93NUMPY', 'latin1');
 const ZIP_MAGIC = Buffer.from('PK');
 /** Magic, version, and the length of the rest in 2 bytes; from version 2 on in 4. */
 const MIN_NPY_BYTES = 10;
-const MAX_HEADER_BYTES = 1024 * 1024;
+/** As NumPy itself reads at most, unless it is told otherwise. @see https://numpy.org/doc/stable/reference/generated/numpy.load.html */
+const MAX_HEADER_BYTES = 10_000 + 12;
 
 /** How many bytes come before the array. @throws Error when a file does not begin as a .npy file */
 function npyHeaderBytes(start: Buffer): number {
@@ -162,7 +161,11 @@ function npyHeaderBytes(start: Buffer): number {
     throw new Error(`expected version 1, 2 or 3 of the npy format, got ${version}; save it with a current NumPy`);
   }
   const bytes = version === 1 ? 10 + start.readUInt16LE(8) : 12 + start.readUInt32LE(8);
-  if (bytes > MAX_HEADER_BYTES) throw new Error(`expected a header of at most ${MAX_HEADER_BYTES} bytes, got ${bytes}`);
+  if (bytes > MAX_HEADER_BYTES) {
+    throw new Error(
+      `expected a header of at most ${MAX_HEADER_BYTES} bytes, got ${bytes}; save the array with numpy.save`,
+    );
+  }
   return bytes;
 }
 
@@ -193,7 +196,7 @@ function readNpyHeader(header: Buffer): NpyHeader {
     .split(',')
     .map((size) => size.trim().replace(/L$/, ''))
     .filter((size) => size !== '')
-    .map(Number);
+    .map((size) => (/^\d+$/.test(size) ? Number(size) : Number.NaN));
   if (!shape.every((size) => Number.isSafeInteger(size) && size >= 0)) {
     throw new Error(`expected the shape of an array, got (${sizes})`);
   }

@@ -1,6 +1,7 @@
 import { type Failure, failure, plural, preview } from '../core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { type Model, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
+import { isShallow } from '../core/outline.ts';
 import { DATATYPES, type Datatype, type NumericArray } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
 import { type InputColumns, JobError, type JobHead, type ObjectInput, type Spec } from './jobTypes.ts';
@@ -252,7 +253,7 @@ export function isRequest(object: JsonObject): boolean {
 /** The first line that is an object with a key. */
 function firstObject(lines: Iterable<string>): JsonObject | undefined {
   for (const line of lines) {
-    const value = parseIfJson(line);
+    const value = isShallow(line) ? parseIfJson(line) : undefined;
     if (isObject(value) && Object.keys(value).length > 0) return value;
   }
   return undefined;
@@ -269,6 +270,7 @@ export function requestOfObject({
 }: Pick<JobHead, 'objects' | 'keep' | 'missing'>): LineReader {
   const entries = objects.map((input) => objectEntryOf(input, missing));
   return (line) => {
+    if (!isShallow(line)) return { text: '', failed: TOO_DEEP };
     const row = parseIfJson(line);
     if (!isObject(row)) return { text: '', failed: noObject(line, row) };
     try {
@@ -279,10 +281,12 @@ export function requestOfObject({
       return { ...request, kept: `{${kept.join(',')}}` };
     } catch {
       // The one thing that cannot be written as JSON after it was read from it.
-      return { text: '', failed: failure('INVALID_REQUEST', 'line: expected a few nested levels, got thousands') };
+      return { text: '', failed: TOO_DEEP };
     }
   };
 }
+
+const TOO_DEEP = failure('INVALID_REQUEST', 'line: expected a few nested levels, got thousands');
 
 /**
  * The keys of plain objects that make up each input: those that were asked for, else the one of its name.

@@ -424,6 +424,11 @@ function endOf({ at, bytes }: Bytes): number {
 function* ownedLines(span: ByteRange, { at, bytes }: Bytes): Generator<ByteRange> {
   let start = firstLine(span, { at, bytes });
   while (start < span.end && start - at < bytes.length) {
+    // A mebibyte of line breaks would be a million blank lines.
+    if (bytes[start - at] === NEWLINE) {
+      start += 1;
+      continue;
+    }
     const found = bytes.indexOf(NEWLINE, start - at);
     const end = found < 0 ? bytes.length : found;
     const returns = end > start - at && bytes[end - 1] === CARRIAGE_RETURN;

@@ -174,22 +174,70 @@ const TRUE: Readonly<Record<string, Buffer>> = {
   'a text of a mebibyte in each of seven rows': repeated(7),
 };
 
+const gz = (text: string): Buffer => gzipSync(text, { level: 9 });
+const npy = (header: string, version = 1): Buffer => {
+  const length = Buffer.alloc(version === 1 ? 2 : 4);
+  if (version === 1) length.writeUInt16LE(header.length);
+  else length.writeUInt32LE(header.length);
+  return Buffer.concat([
+    Buffer.from(`\x93NUMPY${String.fromCharCode(version)}\0`, 'latin1'),
+    length,
+    Buffer.from(header),
+  ]);
+};
+const shaped = (shape: string): Buffer => npy(`{'descr': '<f4', 'fortran_order': False, 'shape': (${shape}), }\n`);
+
+/** By name, what is in a file of another kind, and what is said of it. */
+const OTHERS: readonly (readonly [what: string, name: string, file: Buffer, said: RegExp])[] = [
+  ['nine million blank lines', 'in.jsonl.gz', gz('\n'.repeat(9_500_000)), /expected rows to score, got none/],
+  ['nine million brackets', 'in.jsonl.gz', gz(`{"x":${'['.repeat(9_000_000)}`), /scored, INVALID_REQUEST 1/],
+  ['a million objects', 'in.jsonl.gz', gz('{"x":'.repeat(1_000_000)), /scored, INVALID_REQUEST 1/],
+  ['four million elements', 'in.jsonl.gz', gz(`{"x":[${'1,'.repeat(4_000_000)}1]}`), /scored, INVALID_SHAPE 1/],
+  ['a line of nine million digits', 'in.jsonl.gz', gz(`{"x":1}\n${'9'.repeat(9_000_000)}`), /1 scored, INVALID_/],
+  ['brackets', 'in.jsonl', Buffer.from(`{"x":${'['.repeat(9_000)}`), /scored, INVALID_JSON 1/],
+  ['thousands of columns', 'in.csv', Buffer.from(`${','.repeat(9_000)}x`), /columns: expected each name once/],
+  ['quotes', 'in.csv', Buffer.from(`x\n${'"'.repeat(9_000)}1`), /scored, INVALID_REQUEST 1/],
+  ['thousands of digits', 'in.csv', Buffer.from(`x\n${'9'.repeat(9_000)}`), /scored, INVALID_DATA 1/],
+  ['an array of petabytes', 'in.npy', shaped('1000000000000000,'), /expected 40000000000000\d\d bytes of a npy file/],
+  [
+    'an array of rows of petabytes',
+    'in.npy',
+    shaped('1, 1000000000000000'),
+    /expected 40000000000000\d\d bytes of a npy/,
+  ],
+  ['an array of rows of nothing', 'in.npy', shaped('1000000000000000, 0'), /expected an array of \(rows\), got/],
+  [
+    'an array of sizes that are none',
+    'in.npy',
+    shaped('1e9, 0x10'),
+    /expected the shape of an array, got \(1e9, 0x10\)/,
+  ],
+  [
+    'a header of brackets',
+    'in.npy',
+    npy("'shape': (".repeat(980)),
+    /expected the header of a npy file, got another text/,
+  ],
+  ['a header that is too long', 'in.npy', npy(' '.repeat(10_100)).subarray(0, 9_000), /expected a header of at most/],
+];
+
 describe('a hostile file of less than 10 kB', () => {
   const inFolder = useFolder();
   const most = { cpuMs: 0, mib: 0 };
   let base: typeof most | undefined;
-  const score = async (name: string, file: Uint8Array | string) => {
+  const command = async (args: readonly string[], name: string, file: Uint8Array | string) => {
     const type = /texts/.test(name) ? 'BYTES' : /whole/.test(name) ? 'INT64' : 'FP32';
     writeFileSync(inFolder('model.onnx'), identityModel(type, ['batch']));
     writeFileSync(inFolder(name), file);
     expect(file.length).toBeLessThan(MAX_FILE_BYTES);
-    const args = ['score', inFolder('model.onnx'), inFolder(name), '--out', inFolder('out.jsonl')];
     const env = { NODE_OPTIONS: `--import ${JSON.stringify(ACCOUNT.replaceAll('\n', ''))}` };
     const { code, stdout, stderr } = await runScript('cli/batchscore.ts', args, { env });
     const [, said = '', account = ''] = /^(.*?)(\{"userCPUTime".*)$/s.exec(stderr) ?? [];
     const { userCPUTime, systemCPUTime, maxRSS } = JSON.parse(account);
     return { code, stdout, said, taken: { cpuMs: (userCPUTime + systemCPUTime) / 1000, mib: maxRSS / 1024 } };
   };
+  const score = (name: string, file: Uint8Array | string) =>
+    command(['score', inFolder('model.onnx'), inFolder(name), '--out', inFolder('out.jsonl')], name, file);
   const expectCheap = async ({ taken }: Awaited<ReturnType<typeof score>>): Promise<void> => {
     base ??= (await score('sound.parquet', SOUND)).taken;
     const more = { cpuMs: taken.cpuMs - base.cpuMs, mib: taken.mib - base.mib };
@@ -220,6 +268,17 @@ describe('a hostile file of less than 10 kB', () => {
       ),
     });
     await expectCheap(scored);
+  });
+
+  it.each(OTHERS)('is answered: one of %s, %s', async (_, name, file, expected) => {
+    const scored = await score(name, file);
+    expect(scored.code).not.toBe(0);
+    expect(scored.stdout + scored.said).toMatch(expected);
+    await expectCheap(scored);
+  });
+
+  it.each(OTHERS.filter(([, name]) => name.includes('jsonl')))('is summed up: one of %s, %s', async (_, name, file) => {
+    await expectCheap(await command(['inspect', inFolder('model.onnx'), '--captured', inFolder(name)], name, file));
   });
 
   it.each(Object.entries(TRUE))('is scored: %s', async (_, file) => {
