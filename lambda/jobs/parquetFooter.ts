@@ -151,7 +151,8 @@ function checkExtents({ row_groups }: FileMetaData, end: number): void {
 /** Returns where a column of a row group lies. */
 export function spanOf({ dictionary_page_offset, data_page_offset, total_compressed_size }: ColumnMetaData): ByteRange {
   // Some writers say 0 where there is no dictionary.
-  const start = Number(dictionary_page_offset || data_page_offset);
+  const isFirst = dictionary_page_offset && dictionary_page_offset < data_page_offset;
+  const start = Number(isFirst ? dictionary_page_offset : data_page_offset);
   return { start, end: start + Number(total_compressed_size) };
 }
 
@@ -206,7 +207,8 @@ function emptyColumns({ row_groups }: FileMetaData): ReadonlySet<string> {
   for (const { meta_data } of row_groups.flatMap(({ columns }) => columns)) {
     const name = meta_data?.path_in_schema[0] ?? '';
     names.add(name);
-    if (Number(meta_data?.statistics?.null_count ?? -1) !== Number(meta_data?.num_values)) filled.add(name);
+    const { statistics, num_values: values = 0n } = meta_data ?? {};
+    if (values > 0n && statistics?.null_count !== values) filled.add(name);
   }
   return new Set([...names].filter((name) => !filled.has(name)));
 }

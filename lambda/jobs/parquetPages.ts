@@ -486,7 +486,7 @@ function differences(source: Source, all: number, skip: number, take: number, is
   const { bytes } = source;
   const [blockSize, miniblocks, count] = [varint(source), varint(source), varint(source)];
   const perMiniblock = blockSize / miniblocks;
-  if (count !== all) throw new Error(`${count} differences for ${all} values`);
+  if (count < all) throw new Error(`${count} differences for ${all} values`);
   if (miniblocks > 4096 || !(perMiniblock > 0) || perMiniblock % 8 !== 0) {
     throw new Error(`blocks of ${blockSize} differences in ${miniblocks}`);
   }

@@ -264,7 +264,7 @@ function refuseGroups(
 
 /** Says what a row group's columns cannot be, as "one, got another"; undefined where they may be all right. */
 function lieIn(chunks: readonly ColumnMetaData[], rows: bigint, leaves: number): string | undefined {
-  if (chunks.length !== leaves) return `${leaves} columns that are read, got ${chunks.length}`;
+  if (rows > 0n && chunks.length !== leaves) return `${leaves} columns that are read, got ${chunks.length}`;
   for (const { path_in_schema: path, num_values: values, ...sizes } of chunks) {
     const column = `column '${path[0]}'`;
     if (path.length === 1 && values < rows) return `${rows} values in ${column}, got ${values}`;

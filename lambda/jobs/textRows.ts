@@ -336,7 +336,7 @@ function broken({ key, compression }: Compressed, cause: unknown): Error {
 /** Each frame takes a sixth of a millisecond, however little it holds. Parallel compressors put a note before each. */
 const SMALL_FRAME_BYTES = 16;
 /** Small frames that there may be more than others. */
-const MAX_SMALL_FRAMES = 1_000;
+const MAX_SMALL_FRAMES = 250;
 
 function smallFrames(key: string): JobError {
   return new JobError(

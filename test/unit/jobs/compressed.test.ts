@@ -137,7 +137,7 @@ describe('compressed text', () => {
     const refusal = {
       name: 'INVALID_JOB',
       message: expect.stringMatching(
-        /^in\/a\.jsonl\.zst: expected zstd frames of 16 bytes of text or more, got over 1000 smaller ones; compress/,
+        /^in\/a\.jsonl\.zst: expected zstd frames of 16 bytes of text or more, got over 250 smaller ones; compress/,
       ),
     };
 
