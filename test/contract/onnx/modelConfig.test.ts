@@ -1,8 +1,9 @@
-import { readFile } from 'node:fs/promises';
+import { rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { InferenceSession } from 'onnxruntime-node';
-import { IGNORED_OPTIONS, SESSION_OPTIONS } from '../../../lambda/onnx/modelConfig.ts';
+import { FILE_OPTIONS, IGNORED_OPTIONS, SESSION_OPTIONS } from '../../../lambda/onnx/modelConfig.ts';
+import { batchscore } from '../../helpers/batchscore.ts';
 import { identityModel, multipleOfFourModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory, openModels, openOnly } from '../../helpers/openModels.ts';
 
@@ -172,7 +173,9 @@ describe('sessionOptions in config.json', () => {
       profileFilePrefix: true,
     };
 
-    expect(['executionProviders', ...SESSION_OPTIONS, ...IGNORED_OPTIONS].toSorted()).toEqual(Object.keys(options));
+    expect(['executionProviders', ...SESSION_OPTIONS, ...IGNORED_OPTIONS, ...FILE_OPTIONS].toSorted()).toEqual(
+      Object.keys(options),
+    );
   });
 
   it.each(IGNORED_OPTIONS)('are refused with %s, which ONNX Runtime for Node would ignore', async (option) => {
@@ -186,13 +189,53 @@ describe('sessionOptions in config.json', () => {
   });
 
   it.each([
-    ['nested', { session: { save_model_format: 'ORT' } }],
-    ['written out', { 'session.save_model_format': 'ORT' }],
+    ['optimizedModelFilePath', { optimizedModelFilePath: '/tmp/optimized.onnx' }],
+    ['externalData', { externalData: [{ path: 'w.bin', data: '/tmp/w.bin' }] }],
+    [
+      'session.model_external_initializers_file_folder_path',
+      { extra: { session: { model_external_initializers_file_folder_path: '/tmp' } } },
+    ],
+    ['session.optimized_model_filepath', { extra: { 'session.optimized_model_filepath': '/tmp/optimized.onnx' } }],
+    ['ep.context_file_path', { extra: { ep: { context_file_path: '/tmp/context.onnx' } } }],
+  ])('are refused with %s, which names a file elsewhere', async (option, options) => {
+    expect(await refusalOfOptions(options)).toContain(
+      `${option}: expected a model that lies in its folder with all its weights, got ${option}, which names another file; remove it`,
+    );
+  });
+
+  it.each([
+    ['nested', { session: { intra_op_thread_affinities: 'x' } }],
+    ['written out', { 'session.intra_op_thread_affinities': 'x' }],
   ])('reach its session settings as extra, %s', async (_, extra) => {
-    const optimizedModelFilePath = join(await modelsDirectory({}), 'optimized');
+    expect(await refusalOfOptions({ logSeverityLevel: 4, intraOpNumThreads: 3, extra })).toContain(
+      'Processor id must consist of only digits: x',
+    );
+  });
+});
 
-    await openOnly(MODEL, { sessionOptions: { optimizedModelFilePath, extra } });
+describe('the transform that config.json names', () => {
+  const files = { 'm/1/model.onnx': MODEL, 'm/config.json': { transform: 'transform.mjs' } };
+  const code = 'export const encode = () => 1;';
 
-    expect((await readFile(optimizedModelFilePath)).toString('latin1', 4, 8)).toBe('ORTM');
+  it('may be a link within the folder, and is refused where it leads out of it, by hosts and by publish', async () => {
+    const directory = await modelsDirectory({ ...files, 'm/src/transform.mjs': code });
+    const elsewhere = join(await modelsDirectory({ 'transform.mjs': code }), 'transform.mjs');
+    const link = join(directory, 'm/transform.mjs');
+    await symlink('src/transform.mjs', link);
+    await expect(openModels({}, { directory })).resolves.toBeDefined();
+
+    await rm(link);
+    await symlink(elsewhere, link);
+    const said = `${link}: expected the module that config.json names in the model's folder, got a link to ${elsewhere}; put the file there`;
+    await expect(openModels({}, { directory, defaultModel: 'm' })).rejects.toThrow(said);
+    const { code: exitCode, stderr } = await batchscore(['publish', directory, 's3://bucket']);
+    expect([exitCode, stderr]).toEqual([1, expect.stringContaining(said)]);
+  });
+
+  it('has to be there', async () => {
+    const directory = await modelsDirectory(files);
+    await expect(openModels({}, { directory })).rejects.toThrow(
+      `${directory}/m/transform.mjs: expected the module that config.json names, got none; add it`,
+    );
   });
 });
