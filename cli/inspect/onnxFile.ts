@@ -2,15 +2,8 @@ import { closeSync, fstatSync, openSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Datatype } from '../../lambda/core/tensor.ts';
 import { WORKS_ALONG_AN_AXIS } from '../../lambda/onnx/decideBatching.ts';
-import {
-  createReader,
-  externalFiles,
-  type Field,
-  fieldsOfFile,
-  type ModelGraph,
-  type Read,
-  TYPES_NOT_CARRIED,
-} from '../../lambda/onnx/modelFile.ts';
+import { externalFiles, type ModelGraph, TYPES_NOT_CARRIED } from '../../lambda/onnx/modelFile.ts';
+import { createReader, Message } from '../../lambda/onnx/protobuf.ts';
 
 /** What an ONNX file says of itself, read without ONNX Runtime. */
 export interface OnnxFile {
@@ -62,31 +55,6 @@ const TENSOR = { element: 1, shape: 2 } as const;
 const SHAPE_DIM = 1;
 const DIM = { value: 1, symbol: 2 } as const;
 
-/** A message of protobuf in a file. Only what is asked for is read, not the weights between it. */
-class Message {
-  readonly #read: Read;
-  readonly #fields: ReadonlyMap<number, readonly Field[]>;
-
-  constructor(read: Read, start: number, end: number) {
-    this.#read = read;
-    this.#fields = Map.groupBy(fieldsOfFile(read, start, end), ({ number }) => number);
-  }
-
-  messages(number: number): Message[] {
-    return (this.#fields.get(number) ?? []).map(({ start, end }) => new Message(this.#read, start, end));
-  }
-
-  /** Empty where there is none. */
-  text(number: number): string {
-    const [field] = this.#fields.get(number) ?? [];
-    return field === undefined ? '' : this.#read(field.start, field.end - field.start).toString('utf8');
-  }
-
-  value(number: number): number | undefined {
-    return this.#fields.get(number)?.[0]?.value;
-  }
-}
-
 /** @param path of a file that is known to be ONNX */
 export function readOnnxFile(path: string): OnnxFile {
   const file = openSync(path, 'r');
@@ -96,23 +64,18 @@ export function readOnnxFile(path: string): OnnxFile {
       const found = statSync(resolve(dirname(path), name), { throwIfNoEntry: false });
       return { file: name, bytes: found?.size ?? min };
     });
-    return { bytes, weights, ...readModel(new Message(createReader(file), 0, bytes)) };
+    return { bytes, weights, ...readModel(new Message(createReader(file), { start: 0, end: bytes })) };
   } finally {
     closeSync(file);
   }
 }
 
 function readModel(model: Message): Omit<OnnxFile, 'bytes' | 'weights'> {
-  const graphs = model.messages(MODEL.graph);
+  const graph = model.message(MODEL.graph);
   const functions = model.messages(MODEL.functions);
-  const values = (number: number) => graphs.flatMap((graph) => graph.messages(number)).map(readValue);
-  const weights = graphs
-    .flatMap((graph) => graph.messages(GRAPH.initializer))
-    .map((tensor) => tensor.text(TENSOR_NAME));
-  const nodes = [
-    ...graphs.flatMap((graph) => nodesIn(graph, GRAPH.node)),
-    ...functions.flatMap((one) => nodesIn(one, FUNCTION.node)),
-  ];
+  const values = (number: number) => graph.messages(number).map(readValue);
+  const weights = new Set(graph.messages(GRAPH.initializer).map((tensor) => tensor.text(TENSOR_NAME)));
+  const nodes = [...nodesIn(graph, GRAPH.node), ...functions.flatMap((one) => nodesIn(one, FUNCTION.node))];
   const own = new Set(functions.map((one) => keyOf(one.text(FUNCTION.domain), one.text(FUNCTION.name))));
   const uses = Map.groupBy(nodes, (node) => keyOf(node.text(NODE.domain), node.text(NODE.operator)));
   const operators = Array.from(uses, ([key, { length: count }]): OperatorUse => {
@@ -122,11 +85,11 @@ function readModel(model: Message): Omit<OnnxFile, 'bytes' | 'weights'> {
   return {
     producer: `${model.text(MODEL.producer)} ${model.text(MODEL.producerVersion)}`.trim() || undefined,
     opsets: Object.fromEntries(
-      model.messages(MODEL.opset).map((set) => [set.text(OPSET.domain) || ONNX_DOMAIN, set.value(OPSET.version) ?? 0]),
+      model.messages(MODEL.opset).map((set) => [set.text(OPSET.domain) || ONNX_DOMAIN, set.int64(OPSET.version) ?? 0]),
     ),
     operators: operators.toSorted((a, b) => b.count - a.count || a.name.localeCompare(b.name)),
     // Older exporters list weights among the inputs.
-    inputs: values(GRAPH.input).filter(({ name }) => !weights.includes(name)),
+    inputs: values(GRAPH.input).filter(({ name }) => !weights.has(name)),
     outputs: values(GRAPH.output),
   };
 }
@@ -139,9 +102,7 @@ function keyOf(domain: string, name: string): string {
 function nodesIn(holder: Message, nodeField: number): Message[] {
   return holder.messages(nodeField).flatMap((node) => {
     const attributes = node.messages(NODE.attribute);
-    const bodies = attributes.flatMap((one) =>
-      [ATTRIBUTE.graph, ATTRIBUTE.graphs].flatMap((body) => one.messages(body)),
-    );
+    const bodies = attributes.flatMap((one) => [one.message(ATTRIBUTE.graph), ...one.messages(ATTRIBUTE.graphs)]);
     return [node, ...bodies.flatMap((body) => nodesIn(body, GRAPH.node))];
   });
 }
@@ -180,16 +141,22 @@ function elementType(number: number | undefined): string {
 
 function readValue(value: Message): FileValue {
   const name = value.text(VALUE.name);
-  const [type] = value.messages(VALUE.type);
-  const [tensor] = type?.messages(TYPE_TENSOR) ?? [];
-  if (tensor === undefined) {
-    const kind = TYPE_KINDS.find(([number]) => (type?.messages(number) ?? []).length > 0);
+  const type = value.message(VALUE.type);
+  if (type.messages(TYPE_TENSOR).length === 0) {
+    const kind = TYPE_KINDS.find(([number]) => type.messages(number).length > 0);
     return { name, datatype: kind?.[1] ?? 'unknown', shape: undefined };
   }
-  const datatype = elementType(tensor.value(TENSOR.element));
-  const [shape] = tensor.messages(TENSOR.shape);
-  const sizes = shape?.messages(SHAPE_DIM).map((dim) => dim.value(DIM.value) ?? (dim.text(DIM.symbol) || '?'));
-  return { name, datatype, shape: sizes };
+  const tensor = type.message(TYPE_TENSOR);
+  const datatype = elementType(tensor.int32s(TENSOR.element).at(-1));
+  if (tensor.messages(TENSOR.shape).length === 0) return { name, datatype, shape: undefined };
+  return { name, datatype, shape: tensor.message(TENSOR.shape).messages(SHAPE_DIM).map(sizeOf) };
+}
+
+/** Of a size and a name the later one counts. */
+function sizeOf(dim: Message): number | string {
+  const last = [...dim.fields()].findLast(({ number }) => number === DIM.value || number === DIM.symbol);
+  const size = last?.number === DIM.value ? (dim.int64(DIM.value) ?? -1) : -1;
+  return size >= 0 ? size : dim.text(DIM.symbol) || '?';
 }
 
 /** An operator, or several of one kind, that decide how a model may be batched, padded or deployed. */

@@ -1,9 +1,8 @@
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { CONFIG_FILE, MODEL_FILE, MODEL_LAYOUT } from '../../lambda/core/places.ts';
 import { type ModelFolder, walkModels } from '../../lambda/onnx/findModels.ts';
-import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
+import { readModelConfig, transformPath } from '../../lambda/onnx/modelConfig.ts';
 import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
 
 import { type Problem, refuse } from '../constructs/problems.ts';
@@ -47,7 +46,9 @@ function problemsOfModel({ name, folder, versions }: ModelFolder, devices: numbe
 }
 
 function checkConfig(folder: string, deviceCount: number): void {
-  const { transform, devices, providers = [] } = readModelConfig(folder);
+  const config = readModelConfig(folder);
+  transformPath(folder, config);
+  const { devices, providers = [] } = config;
   const chosen = devices ?? providers.flatMap(({ deviceId }) => deviceId ?? []);
   if (chosen.some((device) => device >= deviceCount)) {
     const [expected, cure] =
@@ -59,8 +60,6 @@ function checkConfig(folder: string, deviceCount: number): void {
           ];
     throw new Error(`${join(folder, CONFIG_FILE)}: expected ${expected}, got ${chosen.join(', ')}; ${cure}`);
   }
-  if (transform === undefined || existsSync(join(folder, transform))) return;
-  throw new Error(`${join(folder, transform)}: expected the module that config.json names, got none; add it`);
 }
 
 /** What a check of files throws, as a problem of the setting. */

@@ -21,7 +21,7 @@ import { CURES, type ModelContract, readConstants, readContract, readRagged } fr
 import type { ModelLocation } from './findModels.ts';
 import { runTogether } from './independence.ts';
 import { loadTransform } from './loadTransform.ts';
-import type { ModelConfig } from './modelConfig.ts';
+import { type ModelConfig, transformPath } from './modelConfig.ts';
 import { externalFilesOf, readGraph } from './modelFile.ts';
 import { decodeSamples, readSampleLines } from './probes.ts';
 import { readCost } from './profileFile.ts';
@@ -356,10 +356,11 @@ function threadsOf(sessionOptions: ModelConfig['sessionOptions']): number | unde
 
 async function transformOf(
   { folder }: ModelLocation,
-  { transform }: ModelConfig,
+  config: ModelConfig,
   warn: (message: string) => void,
 ): Promise<Transform | undefined> {
-  return transform === undefined ? undefined : loadTransform(resolve(folder, transform), warn);
+  const path = transformPath(folder, config);
+  return path === undefined ? undefined : loadTransform(resolve(path), warn);
 }
 
 function bakedAxisWarning({ path }: ModelLocation, rows: number, by: readonly TensorSpec[] = []): string {

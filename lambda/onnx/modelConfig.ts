@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync, realpathSync } from 'node:fs';
+import { join, sep } from 'node:path';
 import * as z from 'zod';
 import { hasCode, messageOf } from '../core/failure.ts';
 import { type Range, wholeNumberIn } from '../core/limits.ts';
@@ -7,6 +7,7 @@ import { CONFIG_FILE } from '../core/places.ts';
 import { IN_OUR_WORDS, nearestName, problemsIn } from '../core/wrongValue.ts';
 import { SETTINGS } from '../settings.ts';
 import { hasDevices } from './provider.ts';
+import { sessionSettings } from './sessionOrders.ts';
 
 /* Numbers of a JSON file, which say in plain words what is expected. */
 
@@ -59,20 +60,24 @@ export const SESSION_OPTIONS = [
   'enableMemPattern',
   'enableProfiling',
   'executionMode',
-  'externalData',
   'extra',
   'graphOptimizationLevel',
   'interOpNumThreads',
   'intraOpNumThreads',
   'logId',
   'logSeverityLevel',
-  'optimizedModelFilePath',
   'preferredOutputLocation',
   'profileFilePrefix',
 ];
 
 /** Options that ONNX Runtime for Node takes for the sake of browsers, and does not read. */
 export const IGNORED_OPTIONS = ['enableGraphCapture', 'freeDimensionOverrides', 'logVerbosityLevel'];
+
+/** Options that name files besides the model and those beside it, which nobody publishes or takes a digest of. */
+export const FILE_OPTIONS = ['externalData', 'optimizedModelFilePath'];
+
+/** The same among its session settings, such as `session.model_external_initializers_file_folder_path`. */
+const FILE_SETTING = /(?<!pro)file|path/;
 
 /**
  * Their values are ONNX Runtime's to check; keys that it does not know it ignores, the misspelt ones with them. `extra`
@@ -94,6 +99,9 @@ const sessionOptions = z
       const message = whyNot(key);
       if (message !== undefined) context.addIssue({ code: 'custom', path: [key], message });
     }
+    for (const key of Object.keys(sessionSettings(options.extra)).filter((name) => FILE_SETTING.test(name))) {
+      context.addIssue({ code: 'custom', path: ['extra', key], message: namesFile(key) });
+    }
   });
 
 function whyNot(key: string): string | undefined {
@@ -104,9 +112,14 @@ function whyNot(key: string): string | undefined {
   if (IGNORED_OPTIONS.includes(key)) {
     return `expected an option that ONNX Runtime for Node reads, got ${key}, which it would ignore; remove it`;
   }
+  if (FILE_OPTIONS.includes(key)) return namesFile(key);
   const nearest = nearestName(key, SESSION_OPTIONS);
   const cure = nearest === undefined ? 'correct or remove it' : `did you mean ${nearest}?`;
   return `expected keys among ${SESSION_OPTIONS.join(', ')}, got ${key}; ${cure}`;
+}
+
+function namesFile(key: string): string {
+  return `expected a model that lies in its folder with all its weights, got ${key}, which names another file; remove it`;
 }
 
 const rows = whole(SETTINGS.maxBatchRows);
@@ -190,6 +203,31 @@ export type ModelConfig = z.infer<typeof schema>;
  */
 export function readModelConfig(folder: string): ModelConfig {
   return readJsonIfThere(join(folder, CONFIG_FILE), schema, 'model configuration') ?? {};
+}
+
+/**
+ * The module that config.json names as the model's transform, if it names one.
+ *
+ * @throws Error naming the file if it is missing, or a link to a file outside of the model's folder
+ */
+export function transformPath(folder: string, { transform }: ModelConfig): string | undefined {
+  if (transform === undefined) return undefined;
+  const path = join(folder, transform);
+  const real = realPath(path);
+  if (real === undefined) throw new Error(`${path}: expected the module that config.json names, got none; add it`);
+  if (real.startsWith(`${realPath(folder)}${sep}`)) return path;
+  throw new Error(
+    `${path}: expected the module that config.json names in the model's folder, got a link to ${real}; put the file there`,
+  );
+}
+
+function realPath(path: string): string | undefined {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if (isNotThere(error)) return undefined;
+    throw error;
+  }
 }
 
 const MAX_WRONG = 10;

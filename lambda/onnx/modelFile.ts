@@ -1,9 +1,9 @@
 import { closeSync, fstatSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
+import { createReader, fieldsOf, LENGTH_DELIMITED, Message, type Read, WINDOW_BYTES } from './protobuf.ts';
 
-/** Fields of a `ModelProto`. */
-const GRAPH_FIELD = 7;
-const OPSET_FIELD = 8;
+/** Fields of a `ModelProto`. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
+const MODEL = { graph: 7, opset: 8, functions: 25 } as const;
 
 /**
  * Checks cheaply, without loading it, that a file is a whole ONNX model: reads the outermost fields of the
@@ -40,12 +40,12 @@ function openModel(path: string): number {
 function checkFields(file: number, size: number, path: string): void {
   const found = new Set<number>();
   let end = 0;
-  for (const field of fieldsOfFile(createReader(file), 0, size)) {
+  for (const field of fieldsOf(createReader(file), { start: 0, end: size })) {
     if (field.wireType === LENGTH_DELIMITED) found.add(field.number);
     end = field.end;
   }
-  if (end < size || !found.has(GRAPH_FIELD)) throw notOnnx(file, path);
-  if (end === size && found.has(OPSET_FIELD)) return;
+  if (end < size || !found.has(MODEL.graph)) throw notOnnx(file, path);
+  if (end === size && found.has(MODEL.opset)) return;
   const whole = Math.max(end, size + 1);
   throw new Error(`${path}: expected at least ${whole} bytes, got ${size}; the file was cut short, copy it again`);
 }
@@ -103,30 +103,33 @@ const OTHER_MODELS = [
 ] as const;
 
 /**
- * By kind of message, the numbers of the fields that lead to tensors, and the kind of what they hold.
+ * By kind of message, the numbers of the fields that lead to tensors, and the kind of what they hold. Those that occur once
+ * are merged where a file has them twice.
  *
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
-const WITHIN: Readonly<Record<string, Readonly<Record<number, string>>>> = {
-  model: { 7: 'graph', 25: 'function' },
-  graph: { 1: 'node', 5: 'tensor', 15: 'sparse' },
-  function: { 7: 'node' },
-  node: { 5: 'attribute' },
-  attribute: { 5: 'tensor', 6: 'graph', 10: 'tensor', 11: 'graph', 22: 'sparse', 23: 'sparse' },
-  sparse: { 1: 'tensor', 2: 'tensor' },
+const WITHIN: Readonly<Record<string, Readonly<Record<number, { readonly kind: string; readonly isOne?: true }>>>> = {
+  model: { 7: { kind: 'graph', isOne: true }, 25: { kind: 'function' } },
+  graph: { 1: { kind: 'node' }, 5: { kind: 'tensor' }, 15: { kind: 'sparse' } },
+  function: { 7: { kind: 'node' }, 11: { kind: 'attribute' } },
+  node: { 5: { kind: 'attribute' } },
+  attribute: {
+    5: { kind: 'tensor', isOne: true },
+    6: { kind: 'graph', isOne: true },
+    10: { kind: 'tensor' },
+    11: { kind: 'graph' },
+    22: { kind: 'sparse', isOne: true },
+    23: { kind: 'sparse' },
+  },
+  sparse: { 1: { kind: 'tensor', isOne: true }, 2: { kind: 'tensor', isOne: true } },
 };
-const TENSOR_EXTERNAL_DATA = 13;
-const TENSOR_DATA_LOCATION = 14;
-/** That its data is in another file. */
+const TENSOR = { externalData: 13, dataLocation: 14 } as const;
+/** Values of `data_location`. */
+const DEFAULT = 0;
+/** The data is in another file. */
 export const EXTERNAL = 1;
 const LOCATION = 'location';
 const ENTRY = { key: 1, value: 2 } as const;
-
-/** Headers lie close together where there are no weights between them. */
-const WINDOW_BYTES = 2 * 1024;
-
-/** @returns the bytes from `position`, as many as there are */
-export type Read = (position: number, length: number) => Buffer;
 
 /**
  * The files in which a model keeps weights, as it names them, each with the bytes that it must have at least. Weights are
@@ -138,8 +141,8 @@ export type Read = (position: number, length: number) => Buffer;
 export function externalFiles(file: number, size: number): ReadonlyMap<string, number> {
   const read = createReader(file);
   const files = new Map<string, number>();
-  for (const tensor of tensorsIn(read, 'model', 0, size)) {
-    const { [LOCATION]: location, offset = '0', length = '0' } = entriesOf(read, tensor);
+  for (const tensor of tensorsIn(read, 'model', new Message(read, { start: 0, end: size }))) {
+    const { [LOCATION]: location, offset = '0', length = '0' } = entriesOf(tensor);
     if (location === undefined) continue;
     files.set(location, Math.max(files.get(location) ?? 0, Number(offset) + Number(length)));
   }
@@ -156,59 +159,32 @@ export function externalFilesOf(path: string): string[] {
   }
 }
 
-function* tensorsIn(read: Read, kind: string, start: number, end: number): Generator<Field> {
-  for (const field of fieldsOfFile(read, start, end)) {
-    const inner = field.wireType === LENGTH_DELIMITED ? WITHIN[kind]?.[field.number] : undefined;
-    if (inner === undefined || !mayNameFile(read, field)) continue;
-    if (inner === 'tensor') yield field;
-    else yield* tensorsIn(read, inner, field.start, field.end);
+function* tensorsIn(read: Read, kind: string, message: Message): Generator<Message> {
+  const within = WITHIN[kind] ?? {};
+  const leading = message.fields().filter((field) => field.wireType === LENGTH_DELIMITED && field.number in within);
+  for (const [number, fields] of Map.groupBy(leading, (field) => field.number)) {
+    const { kind: inner = '', isOne } = within[number] ?? {};
+    for (const ranges of isOne ? [fields] : fields.map((field) => [field])) {
+      if (!ranges.some((range) => mayNameFile(read, range))) continue;
+      const found = new Message(read, ...ranges);
+      if (inner === 'tensor') yield found;
+      else yield* tensorsIn(read, inner, found);
+    }
   }
 }
 
 /** Most nodes and small tensors name none, which one look tells. */
-function mayNameFile(read: Read, { start, end }: Field): boolean {
+function mayNameFile(read: Read, { start, end }: { readonly start: number; readonly end: number }): boolean {
   return end - start > WINDOW_BYTES || read(start, end - start).includes(LOCATION);
 }
 
-/** Of a tensor that has its data elsewhere, where; of any other nothing. */
-function entriesOf(read: Read, tensor: Field): { readonly [key: string]: string | undefined } {
-  const entries: Record<string, string> = {};
-  let location = 0;
-  for (const { number, start, end, value: place = 0 } of fieldsOfFile(read, tensor.start, tensor.end)) {
-    if (number === TENSOR_DATA_LOCATION) location = place;
-    if (number !== TENSOR_EXTERNAL_DATA) continue;
-    const entry = read(start, end - start);
-    const texts = [...fieldsIn(entry)].map((text) => [text.number, entry.toString('utf8', text.start, text.end)]);
-    const { [ENTRY.key]: key = '', [ENTRY.value]: value = '' } = Object.fromEntries(texts);
-    entries[key] = value;
-  }
+/** Where the data of a tensor is, if it is elsewhere; nothing of any other tensor. */
+function entriesOf(tensor: Message): { readonly [key: string]: string | undefined } {
+  const place = tensor.int32s(TENSOR.dataLocation).findLast((value) => value === DEFAULT || value === EXTERNAL);
   // Entries may be left of a tensor whose data was moved into the model.
-  return location === EXTERNAL ? entries : {};
-}
-
-export function* fieldsOfFile(read: Read, start: number, end: number): Generator<Field> {
-  for (let position = start; position < end; ) {
-    const header = readField(read(position, Math.min(MAX_HEADER_BYTES, end - position)), 0);
-    if (header === undefined) return;
-    yield { ...header, start: position + header.start, end: position + header.end };
-    position += header.end;
-  }
-}
-
-/** What a damaged file says to lie beyond its end is not there. */
-export function createReader(file: number): Read {
-  const { size } = fstatSync(file);
-  let window = Buffer.alloc(0);
-  let windowStart = 0;
-  return (position, wanted) => {
-    const length = Math.max(0, Math.min(wanted, size - position));
-    if (position < windowStart || position + length > windowStart + window.length) {
-      const buffer = Buffer.allocUnsafe(Math.max(length, WINDOW_BYTES));
-      window = buffer.subarray(0, readSync(file, buffer, 0, buffer.length, position));
-      windowStart = position;
-    }
-    return window.subarray(position - windowStart, position - windowStart + length);
-  };
+  if (place !== EXTERNAL) return {};
+  const entries = tensor.messages(TENSOR.externalData).map((entry) => [entry.text(ENTRY.key), entry.text(ENTRY.value)]);
+  return Object.fromEntries(entries.filter(([, value]) => value !== ''));
 }
 
 /** Values that a model's operators know: the words of its vocabularies, the thresholds of its trees. */
@@ -229,8 +205,6 @@ export interface ModelGraph extends KnownValues {
   readonly operators: ReadonlyMap<string, Operator>;
 }
 
-/** Fields of the messages of onnx.proto. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
-const MODEL = { graph: 7, functions: 25 } as const;
 const GRAPH_NODE = 1;
 const FUNCTION_NODE = 7;
 const NODE = { input: 1, operator: 4, attribute: 5 } as const;
@@ -259,12 +233,14 @@ export function readGraph(path: string): ModelGraph {
   try {
     const found = { operators: new Map<string, Operator>(), words: new Set<string>(), numbers: new Set<number>() };
     const read = createReader(file);
-    for (const field of fieldsOfFile(read, 0, fstatSync(file).size)) {
-      const nodes = { [MODEL.graph]: GRAPH_NODE, [MODEL.functions]: FUNCTION_NODE }[field.number];
-      if (nodes === undefined) continue;
-      for (const { number, start, end } of fieldsOfFile(read, field.start, field.end)) {
-        if (number === nodes) readNode(read(start, Math.min(end - start, MAX_NODE_BYTES)), found);
-      }
+    const model = new Message(read, { start: 0, end: fstatSync(file).size });
+    const nodes = [
+      ...model.message(MODEL.graph).messages(GRAPH_NODE),
+      ...model.messages(MODEL.functions).flatMap((one) => one.messages(FUNCTION_NODE)),
+    ];
+    for (const { ranges } of nodes) {
+      const starts = ranges.map(({ start, end }) => ({ start, end: Math.min(end, start + MAX_NODE_BYTES) }));
+      readNode(new Message(read, ...starts), found);
     }
     return { operators: found.operators, words: [...found.words], numbers: [...found.numbers] };
   } finally {
@@ -278,134 +254,46 @@ interface Found {
   readonly numbers: Set<number>;
 }
 
-function readNode(node: Buffer, found: Found): void {
-  let name = '';
-  let seen: Operator = { overBatch: false, training: false };
-  let inputs = 0;
-  let namesAxes = false;
-  for (const field of fieldsIn(node)) {
-    if (field.number === NODE.input) inputs += 1;
-    if (field.number === NODE.operator) name = node.toString('utf8', field.start, field.end);
-    if (field.number !== NODE.attribute) continue;
-    const attribute = readAttribute(node.subarray(field.start, field.end), found);
-    if (attribute.name === 'axis' && attribute.integer === 0) seen = { ...seen, overBatch: true };
-    if (attribute.name === 'training_mode' && attribute.integer === 1) seen = { ...seen, training: true };
-    namesAxes ||= attribute.name === 'axes' || attribute.name === 'noop_with_empty_axes';
-  }
+function readNode(node: Message, found: Found): void {
+  const name = node.text(NODE.operator);
+  const attributes = node.messages(NODE.attribute).map((attribute) => readAttribute(attribute, found));
+  const isSet = (wanted: string, value: number): boolean =>
+    attributes.some((attribute) => attribute.name === wanted && attribute.integer === value);
+  const namesAxes = attributes.some(({ name }) => name === 'axes' || name === 'noop_with_empty_axes');
+  const inputs = [...node.texts(NODE.input)].length;
   // A reduction that names no axes, as an attribute or as its second input, is one over all of them.
-  if (name.startsWith('Reduce') && inputs === 1 && !namesAxes) seen = { ...seen, overBatch: true };
+  const isOverAll = name.startsWith('Reduce') && inputs === 1 && !namesAxes;
   const before = found.operators.get(name);
   found.operators.set(name, {
-    overBatch: seen.overBatch || before?.overBatch === true,
-    training: seen.training || before?.training === true,
+    overBatch: isOverAll || isSet('axis', 0) || before?.overBatch === true,
+    training: isSet('training_mode', 1) || before?.training === true,
   });
 }
 
-function readAttribute(bytes: Buffer, found: Found): { readonly name: string; readonly integer: number | undefined } {
-  let name = '';
-  let integer: number | undefined;
-  for (const field of fieldsIn(bytes)) {
-    if (field.number === ATTRIBUTE.name) name = bytes.toString('utf8', field.start, field.end);
-    else if (field.number === ATTRIBUTE.integer) integer = field.value;
-    else if (field.number === ATTRIBUTE.strings && name !== MODES_OF_TREES) addWord(bytes, field, found);
-    else if (field.number === ATTRIBUTE.tensor) readTensor(bytes, field, found);
-    else if (field.number === ATTRIBUTE.graph || field.number === ATTRIBUTE.graphs) readBody(bytes, field, found);
-    else if (NUMBERS_THAT_TELL.has(name)) addNumbers(bytes, field, found.numbers);
+function readAttribute(
+  attribute: Message,
+  found: Found,
+): { readonly name: string; readonly integer: number | undefined } {
+  const name = attribute.text(ATTRIBUTE.name);
+  if (name !== MODES_OF_TREES) addAll(attribute.texts(ATTRIBUTE.strings), found.words);
+  addAll(attribute.message(ATTRIBUTE.tensor).texts(TENSOR_STRINGS), found.words);
+  const bodies = [attribute.message(ATTRIBUTE.graph), ...attribute.messages(ATTRIBUTE.graphs)];
+  // The graph of a loop or a branch.
+  for (const body of bodies) for (const node of body.messages(GRAPH_NODE)) readNode(node, found);
+  if (NUMBERS_THAT_TELL.has(name)) {
+    // Leaves of trees have 0 for a threshold.
+    const tells = (value: number): boolean => value !== 0 && Number.isFinite(value);
+    addAll(attribute.floats(ATTRIBUTE.floats).filter(tells), found.numbers);
+    addAll(attribute.int64s(ATTRIBUTE.integers).filter(tells), found.numbers);
   }
-  return { name, integer };
+  return { name, integer: attribute.int64(ATTRIBUTE.integer) };
 }
 
-function readTensor(bytes: Buffer, { start, end }: Field, found: Found): void {
-  for (const field of fieldsIn(bytes, start, end)) if (field.number === TENSOR_STRINGS) addWord(bytes, field, found);
-}
-
-function addWord(bytes: Buffer, { start, end }: Field, { words }: Found): void {
-  if (words.size < MAX_VALUES) words.add(bytes.toString('utf8', start, end));
-}
-
-/** The graph of a loop or a branch. */
-function readBody(bytes: Buffer, { start, end }: Field, found: Found): void {
-  for (const field of fieldsIn(bytes, start, end)) {
-    if (field.number === GRAPH_NODE) readNode(bytes.subarray(field.start, field.end), found);
+function addAll<T>(values: Iterable<T>, to: Set<T>): void {
+  for (const value of values) {
+    if (to.size >= MAX_VALUES) return;
+    to.add(value);
   }
-}
-
-/** One element in a field of its own, or all of them packed in one: writers do either. */
-function addNumbers(bytes: Buffer, { number, start, end, value }: Field, numbers: Set<number>): void {
-  const last = Math.min(end, bytes.length);
-  if (number === ATTRIBUTE.integers) {
-    if (end - start <= 10) addNumber(value, numbers);
-    return;
-  }
-  if (number !== ATTRIBUTE.floats) return;
-  for (let at = start; at + 4 <= last; at += 4) addNumber(bytes.readFloatLE(at), numbers);
-}
-
-/** Leaves of trees have 0 for a threshold. */
-function addNumber(value: number, numbers: Set<number>): void {
-  if (value !== 0 && Number.isFinite(value) && numbers.size < MAX_VALUES) numbers.add(value);
-}
-
-/** Wire types. @see https://protobuf.dev/programming-guides/encoding/ */
-const VARINT = 0;
-const FIXED64 = 1;
-const LENGTH_DELIMITED = 2;
-const FIXED32 = 5;
-
-/** The most bytes of a tag and the length or number after it. */
-const MAX_HEADER_BYTES = 20;
-
-/** One field of a message: its number, and where its contents lie. A number is its own contents. */
-export interface Field {
-  readonly number: number;
-  readonly wireType: number;
-  /** Where the contents begin; of a number, the number itself. */
-  readonly start: number;
-  readonly end: number;
-  /** A varint's value, as far as a double holds it; 0 for other fields. */
-  readonly value: number;
-}
-
-/** The field that begins at `position`; undefined where there is none. Its contents may end beyond the bytes. */
-function readField(bytes: Buffer, position: number, end = bytes.length): Field | undefined {
-  const tag = readVarint(bytes, position, end);
-  if (tag === undefined || tag.value >> 3 === 0) return undefined;
-  const number = tag.value >> 3;
-  const wireType = tag.value & 7;
-  const after = position + tag.bytes;
-  if (wireType === FIXED64) return { number, wireType, start: after, end: after + 8, value: 0 };
-  if (wireType === FIXED32) return { number, wireType, start: after, end: after + 4, value: 0 };
-  const varint = readVarint(bytes, after, end);
-  if (varint === undefined) return undefined;
-  if (wireType === VARINT) return { number, wireType, start: after, end: after + varint.bytes, value: varint.value };
-  if (wireType !== LENGTH_DELIMITED) return undefined;
-  const start = after + varint.bytes;
-  return { number, wireType, start, end: start + varint.value, value: 0 };
-}
-
-/** The fields from `start` to `end`, as far as they lie within the bytes. */
-function* fieldsIn(bytes: Buffer, start = 0, end = bytes.length): Generator<Field> {
-  const last = Math.min(end, bytes.length);
-  for (let position = start; position < last; ) {
-    const field = readField(bytes, position, last);
-    if (field === undefined) return;
-    yield field;
-    position = field.end;
-  }
-}
-
-function readVarint(
-  bytes: Buffer,
-  start: number,
-  end: number,
-): { readonly value: number; readonly bytes: number } | undefined {
-  let value = 0;
-  for (let index = start; index < end && index < start + 10; index++) {
-    const byte = bytes[index] as number;
-    value += (byte & 0x7f) * 2 ** (7 * (index - start));
-    if (byte < 0x80) return { value, bytes: index - start + 1 };
-  }
-  return undefined;
 }
 
 /** Element types that ONNX Runtime for Node cannot carry, by number. @see onnx.proto, TensorProto.DataType */

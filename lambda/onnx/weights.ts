@@ -12,7 +12,8 @@ import {
 } from 'node:fs';
 import { basename, dirname, relative } from 'node:path';
 import { hasCode } from '../core/failure.ts';
-import { createReader, EXTERNAL, externalFilesOf, type Field, fieldsOfFile, type Read } from './modelFile.ts';
+import { EXTERNAL, externalFilesOf } from './modelFile.ts';
+import { createReader, type Field, fieldsOf, LENGTH_DELIMITED, type Read } from './protobuf.ts';
 
 /*
  * Large models are published and put into images with their weights in a file of their own beside the graph, which ONNX
@@ -78,10 +79,8 @@ function planApart(path: string): Apart | undefined {
       return tensorApart(read, tensor, basename(weightsPath(path)), offset, raw.end - raw.start);
     };
     const graph = rewritten(read, 0, size, (field) =>
-      field.number === MODEL_GRAPH
-        ? rewritten(read, field.start, field.end, (inner) =>
-            inner.number === GRAPH_INITIALIZER ? move(inner) : undefined,
-          )
+      isAt(field, MODEL_GRAPH)
+        ? rewritten(read, field.start, field.end, (inner) => (isAt(inner, GRAPH_INITIALIZER) ? move(inner) : undefined))
         : undefined,
     );
     return { graph, weights };
@@ -92,16 +91,20 @@ function planApart(path: string): Apart | undefined {
 
 /** Where the bytes are that would move; undefined where none would. */
 function rawDataOf(read: Read, tensor: Field): Field | undefined {
-  const raw = [...fieldsOfFile(read, tensor.start, tensor.end)].findLast(({ number }) => number === TENSOR.rawData);
+  const raw = [...fieldsOf(read, tensor)].findLast((field) => isAt(field, TENSOR.rawData));
   return raw === undefined || raw.end - raw.start < MIN_TENSOR_BYTES ? undefined : raw;
+}
+
+function isAt(field: Field, number: number): boolean {
+  return field.number === number && field.wireType === LENGTH_DELIMITED;
 }
 
 function rawBytes(read: Read, size: number): number {
   let bytes = 0;
-  for (const graph of fieldsOfFile(read, 0, size)) {
-    if (graph.number !== MODEL_GRAPH) continue;
-    for (const field of fieldsOfFile(read, graph.start, graph.end)) {
-      const raw = field.number === GRAPH_INITIALIZER ? rawDataOf(read, field) : undefined;
+  for (const graph of fieldsOf(read, { start: 0, end: size })) {
+    if (!isAt(graph, MODEL_GRAPH)) continue;
+    for (const field of fieldsOf(read, graph)) {
+      const raw = isAt(field, GRAPH_INITIALIZER) ? rawDataOf(read, field) : undefined;
       if (raw !== undefined) bytes += raw.end - raw.start;
     }
   }
@@ -113,7 +116,7 @@ function rewritten(read: Read, from: number, to: number, replace: (field: Field)
   const parts: Buffer[] = [];
   let copiedTo = from;
   let at = from;
-  for (const field of fieldsOfFile(read, from, to)) {
+  for (const field of fieldsOf(read, { start: from, end: to })) {
     const fieldStart = at;
     at = field.end;
     const content = replace(field);
@@ -138,7 +141,7 @@ function tensorApart(read: Read, tensor: Field, location: string, offset: number
 function without(read: Read, { start, end }: Field, numbers: readonly number[]): Buffer {
   const kept: Buffer[] = [];
   let at = start;
-  for (const field of fieldsOfFile(read, start, end)) {
+  for (const field of fieldsOf(read, { start, end })) {
     if (!numbers.includes(field.number)) kept.push(copyOf(read, at, field.end));
     at = field.end;
   }

@@ -1,0 +1,221 @@
+import { fstatSync, readSync } from 'node:fs';
+
+/*
+ * Messages of protobuf in a file, read as the parser of ONNX Runtime reads them, so that nothing is in a model for one of
+ * the two alone. Only headers and what is asked for are read, not the weights between them.
+ *
+ * @see https://protobuf.dev/programming-guides/encoding/
+ */
+
+/** Returns the bytes from `position`, up to `length` of them. */
+export type Read = (position: number, length: number) => Buffer;
+
+/** Bytes of a file, the end exclusive. */
+interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** One field of a message, and where its contents lie. A number is its own contents. */
+export interface Field extends Range {
+  readonly number: number;
+  readonly wireType: number;
+}
+
+/** Wire types. */
+const VARINT = 0;
+const FIXED64 = 1;
+export const LENGTH_DELIMITED = 2;
+const GROUP_START = 3;
+const GROUP_END = 4;
+const FIXED32 = 5;
+
+const MAX_VARINT_BYTES = 10;
+/** The parser refuses a longer tag or length. */
+const MAX_SHORT_VARINT_BYTES = 5;
+
+/** Headers lie close together where there are no weights between them. */
+export const WINDOW_BYTES = 2 * 1024;
+
+/** Returns a reader that knows no bytes beyond the end of the file, whatever a damaged file says. */
+export function createReader(file: number): Read {
+  const { size } = fstatSync(file);
+  let window = Buffer.alloc(0);
+  let windowStart = 0;
+  return (position, wanted) => {
+    const length = Math.max(0, Math.min(wanted, size - position));
+    if (position < windowStart || position + length > windowStart + window.length) {
+      const buffer = Buffer.allocUnsafe(Math.max(length, WINDOW_BYTES));
+      window = buffer.subarray(0, readSync(file, buffer, 0, buffer.length, position));
+      windowStart = position;
+    }
+    return window.subarray(position - windowStart, position - windowStart + length);
+  };
+}
+
+/**
+ * The fields of a message, up to the first that cannot be read. Groups, which ONNX does not use, are skipped with all that
+ * is in them. Contents may end beyond `end` in a damaged file.
+ */
+export function* fieldsOf(read: Read, { start, end }: Range): Generator<Field> {
+  let depth = 0;
+  for (let position = start; position < end; ) {
+    const field = readField(read, position, end);
+    if (field === undefined) return;
+    position = field.end;
+    if (field.wireType === GROUP_START) depth += 1;
+    else if (field.wireType === GROUP_END) depth -= 1;
+    else if (depth === 0) yield field;
+  }
+}
+
+function readField(read: Read, position: number, end: number): Field | undefined {
+  const tag = readVarint(read, { start: position, end }, MAX_SHORT_VARINT_BYTES);
+  if (tag === undefined || tag.low >>> 3 === 0) return undefined;
+  const field = { number: tag.low >>> 3, wireType: tag.low & 7, start: tag.end, end: tag.end };
+  switch (field.wireType) {
+    case GROUP_START:
+    case GROUP_END:
+      return field;
+    case FIXED64:
+      return { ...field, end: tag.end + 8 };
+    case FIXED32:
+      return { ...field, end: tag.end + 4 };
+    case VARINT: {
+      const value = readVarint(read, { start: tag.end, end }, MAX_VARINT_BYTES);
+      return value && { ...field, end: value.end };
+    }
+    case LENGTH_DELIMITED: {
+      const length = readVarint(read, { start: tag.end, end }, MAX_SHORT_VARINT_BYTES);
+      return length && { ...field, start: length.end, end: length.end + length.value };
+    }
+  }
+  return undefined;
+}
+
+interface Varint {
+  /** As an `int64`, as far as a double holds it. */
+  readonly value: number;
+  /** As an `int32`: the lower half. */
+  readonly low: number;
+  readonly end: number;
+}
+
+/** Bytes of a varint whose bits a double holds. */
+const EXACT_BYTES = 7;
+
+function readVarint(read: Read, { start, end }: Range, maxBytes: number): Varint | undefined {
+  const bytes = read(start, Math.min(maxBytes, end - start));
+  let last = 0;
+  while (last < bytes.length && (bytes[last] as number) >= 0x80) last++;
+  if (last === bytes.length) return undefined;
+  let value = 0;
+  let low = 0;
+  for (let index = last; index >= 0; index--) {
+    const bits = (bytes[index] as number) & 0x7f;
+    value = value * 0x80 + bits;
+    if (index < MAX_SHORT_VARINT_BYTES) low |= bits << (7 * index);
+  }
+  return { value: last < EXACT_BYTES ? value : int64Of(bytes.subarray(0, last + 1)), low, end: start + last + 1 };
+}
+
+function int64Of(bytes: Buffer): number {
+  const bits = bytes.reduceRight((sum, byte) => (sum << 7n) | BigInt(byte & 0x7f), 0n);
+  return Number(BigInt.asIntN(64, bits));
+}
+
+const MAX_KEPT_BYTES = 1024 * 1024;
+
+/** A message, in one range of a file or in several, which the parser merges. Of a field that occurs once the last one counts. */
+export class Message {
+  readonly #read: Read;
+  readonly ranges: readonly Range[];
+  #kept: ReadonlyMap<number, readonly Field[]> | undefined;
+
+  constructor(read: Read, ...ranges: readonly Range[]) {
+    this.#read = read;
+    this.ranges = ranges;
+  }
+
+  /** Contents end with the message. */
+  *fields(): Generator<Field> {
+    for (const range of this.ranges) {
+      for (const field of fieldsOf(this.#read, range)) {
+        yield field.end <= range.end ? field : { ...field, end: range.end };
+      }
+    }
+  }
+
+  *#fieldsWith(number: number, ...wireTypes: readonly number[]): Generator<Field> {
+    for (const field of this.#fieldsNumbered(number)) {
+      if (field.number === number && wireTypes.includes(field.wireType)) yield field;
+    }
+  }
+
+  /** Those of a small message are read once, those of a large one, which may be millions, each time. */
+  #fieldsNumbered(number: number): Iterable<Field> {
+    const bytes = this.ranges.reduce((sum, { start, end }) => sum + end - start, 0);
+    if (bytes > MAX_KEPT_BYTES) return this.fields();
+    this.#kept ??= Map.groupBy(this.fields(), (field) => field.number);
+    return this.#kept.get(number) ?? [];
+  }
+
+  /** Those of a repeated field. */
+  messages(number: number): Message[] {
+    return [...this.#fieldsWith(number, LENGTH_DELIMITED)].map((field) => new Message(this.#read, field));
+  }
+
+  /** That of a field that occurs once; an empty one if there is none. */
+  message(number: number): Message {
+    return new Message(this.#read, ...this.#fieldsWith(number, LENGTH_DELIMITED));
+  }
+
+  /** Those of a repeated field. */
+  *texts(number: number): Generator<string> {
+    for (const field of this.#fieldsWith(number, LENGTH_DELIMITED)) yield this.#bytesOf(field).toString('utf8');
+  }
+
+  /** Empty if there is none. */
+  text(number: number): string {
+    return [...this.texts(number)].at(-1) ?? '';
+  }
+
+  /** Of an `int64`, as far as a double holds it. */
+  int64(number: number): number | undefined {
+    return [...this.#varints(number, VARINT)].at(-1)?.value;
+  }
+
+  /** All values that an `int32` or an enumeration is given: the parser keeps the last one that the enumeration knows. */
+  int32s(number: number): number[] {
+    return [...this.#varints(number, VARINT)].map(({ low }) => low);
+  }
+
+  /** Those of a repeated `int64`, as far as doubles hold them: each in a field of its own or all packed in one. */
+  *int64s(number: number): Generator<number> {
+    for (const { value } of this.#varints(number, VARINT, LENGTH_DELIMITED)) yield value;
+  }
+
+  /** Those of a repeated `float`: each in a field of its own or all packed in one. */
+  *floats(number: number): Generator<number> {
+    for (const field of this.#fieldsWith(number, FIXED32, LENGTH_DELIMITED)) {
+      const bytes = this.#bytesOf(field);
+      for (let at = 0; at + 4 <= bytes.length; at += 4) yield bytes.readFloatLE(at);
+    }
+  }
+
+  *#varints(number: number, ...wireTypes: readonly number[]): Generator<Varint> {
+    for (const { start, end } of this.#fieldsWith(number, ...wireTypes)) {
+      for (let position = start; position < end; ) {
+        const varint = readVarint(this.#read, { start: position, end }, MAX_VARINT_BYTES);
+        if (varint === undefined) break;
+        yield varint;
+        position = varint.end;
+      }
+    }
+  }
+
+  #bytesOf({ start, end }: Range): Buffer {
+    // The reader uses its memory again.
+    return Buffer.from(this.#read(start, end - start));
+  }
+}
