@@ -1,13 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { GetQueueAttributesCommand } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
+import { CULPRIT, culpritModel, identityModel } from '../../helpers/onnxModels.ts';
 
 describe('SIGTERM', () => {
   const sqs = useSqsServer();
@@ -46,6 +47,66 @@ describe('SIGTERM', () => {
     ]);
     expect((await readFile(ids, 'utf8')).trimEnd().split('\n')).toHaveLength(200);
     expect(await messagesOn(requestQueueUrl)).toBe('200');
+  });
+});
+
+describe('a command whose model is in a run that does not end', () => {
+  const inFolder = useFolder();
+
+  function scoring() {
+    mkdirSync(inFolder('culprit/1'), { recursive: true });
+    writeFileSync(inFolder('culprit/1/model.onnx'), culpritModel());
+    const child = spawn(process.execPath, ['cli/batchscore.ts', 'score', inFolder('culprit'), '-'], {
+      cwd: REPOSITORY,
+    });
+    const [closed, said, scored] = [once(child, 'close'), text(child.stderr), once(child.stdout, 'data')];
+    const rows = [...Array<number>(2_000).fill(1), CULPRIT.hangs, ...Array<number>(2_000).fill(1)];
+    child.stdin.on('error', () => {});
+    child.stdin.write(rows.map((index) => `${JSON.stringify({ instances: [index] })}\n`).join(''));
+    return { child, closed, said, scored };
+  }
+
+  it('ends by one SIGTERM, after it had time to finish', async () => {
+    const { child, closed, said } = scoring();
+    await untilBusy(child.pid);
+
+    child.kill('SIGTERM');
+
+    expect(await closed).toEqual([143, null]);
+    expect(await said).toMatch(/stopped after 10 s without finishing the lines that are being scored\n$/);
+  });
+
+  /** Until a thread of the process has run for seconds: no other does here. */
+  async function untilBusy(pid: number | undefined): Promise<void> {
+    const ticksOf = (task: string): number => Number(readFileSync(task, 'utf8').split(' ')[13]);
+    for (let busiest = 0; busiest < 300; ) {
+      const tasks = await readdir(`/proc/${pid}/task`);
+      busiest = Math.max(
+        ...tasks.filter((task) => task !== String(pid)).map((task) => ticksOf(`/proc/${pid}/task/${task}/stat`)),
+      );
+    }
+  }
+});
+
+describe('a model whose batch axis is fixed at 0', () => {
+  const inFolder = useFolder();
+
+  it.each([
+    ['inspect', ['inspect', 'm']],
+    ['score', ['score', 'm', 'rows.jsonl']],
+    ['dev', ['dev', '--models', '.', '--port', '0']],
+    ['profile', ['profile', 'm']],
+  ])('is refused at once by %s', async (_, args) => {
+    mkdirSync(inFolder('m/1'), { recursive: true });
+    writeFileSync(inFolder('m/1/model.onnx'), identityModel('FP32', [0, 3]));
+    writeFileSync(inFolder('rows.jsonl'), '{"instances":[[1,2,3]]}\n');
+
+    const { code, stdout, stderr } = await runScript('cli/batchscore.ts', args, { cwd: inFolder('.') });
+
+    expect(code).toBe(1);
+    expect(`${stdout}${stderr}`).toContain(
+      "input 'x': expected a batch axis with room for rows, but the batch axis is fixed at 0; export the model with a dynamic batch axis",
+    );
   });
 });
 
