@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import type { GenericFormatter } from 'cli-progress';
 import cliProgress from 'cli-progress';
 import { isObject } from '../lambda/core/json.ts';
+import { endProcess } from '../lambda/hosts/endProcess.ts';
 
 /**
  * Writes one line to what may be a terminal. All that commands print goes through this function or the next one. A line
@@ -110,6 +111,9 @@ const SIGNALS: readonly SignalName[] = ['SIGINT', 'SIGTERM'];
 /** `npm run` passes Ctrl-C on to a process that the terminal has told already: the two come as one. */
 const SAME_PRESS_MS = 200;
 
+/** As long as a service manager usually waits before it kills: a run of a model may have no end. */
+const FINISH_LIMIT_MS = 10_000;
+
 /** That a command was told to end. */
 interface Interruption {
   /** Aborted by the first SIGINT or SIGTERM. */
@@ -121,8 +125,9 @@ interface Interruption {
 }
 
 /**
- * Lets a command finish what is under way on the first SIGINT or SIGTERM. The next one has its default effect: the
- * kernel ends the process, even when a thread is busy in native code, for which `process.exit` would wait.
+ * Lets a command finish what is under way on the first SIGINT or SIGTERM, for `FINISH_LIMIT_MS` at most. The next one has
+ * its default effect: the kernel ends the process, even when a thread is busy in native code, for which `process.exit`
+ * would wait.
  *
  * @param finishing what is being finished, said when that takes a moment
  */
@@ -130,10 +135,16 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
   const interrupted = new AbortController();
   let exitCode: number | undefined;
   let samePress: NodeJS.Timeout | undefined;
+  let outOfTime: NodeJS.Timeout | undefined;
   const listener = (name: SignalName): void => {
     if (exitCode !== undefined) return;
-    exitCode = EXIT_CODES[name];
+    const code = EXIT_CODES[name];
+    exitCode = code;
     samePress = setTimeout(letNextOneEnd, SAME_PRESS_MS).unref();
+    outOfTime = setTimeout(() => {
+      process.stderr.write(`stopped after ${FINISH_LIMIT_MS / 1000} s without finishing ${finishing}\n`);
+      void endProcess(code);
+    }, FINISH_LIMIT_MS).unref();
     onInterrupt();
     interrupted.abort();
   };
@@ -147,6 +158,7 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
   for (const name of SIGNALS) process.on(name, listener);
   const finished = (): void => {
     clearTimeout(samePress);
+    clearTimeout(outOfTime);
     // The second of one press may be on its way: its default effect would come before the exit code.
     if (exitCode === undefined) stopListening();
   };

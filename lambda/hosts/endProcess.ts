@@ -15,6 +15,11 @@ const FLUSH_LIMIT_MS = 2_000;
 export async function endProcess(code: number): Promise<never> {
   const outOfTime = new Promise((resolve) => setTimeout(resolve, FLUSH_LIMIT_MS));
   await Promise.race([Promise.all([flushed(process.stdout), flushed(process.stderr)]), outOfTime]);
+  return endProcessNow(code);
+}
+
+/** The same without waiting for what is still to be written. */
+export function endProcessNow(code: number): Promise<never> {
   try {
     // Nothing but the end is to happen in the new process.
     const { NODE_OPTIONS: _, ...env } = process.env;

@@ -79,12 +79,27 @@ export function readContract(metadata: SessionMetadata, settings: ContractSettin
     throw new Error(`${problems.join('; ')}; add to config.json${toFill}: ${JSON.stringify(block)}`);
   }
   const rowsFirst = inputs.map((spec) => withBatchAxis(spec, batchAxis));
+  refuseNoRows(rowsFirst);
   return {
     inputs: rowsFirst,
     outputs: outputs.map((spec) => withBatchAxis(spec, batchAxis)),
     constants: all.filter(isConstant),
     ...readBakedRows(rowsFirst),
   };
+}
+
+/** What to do with a model whose batch axis has a fixed size. */
+export const EXPORT_DYNAMIC =
+  'export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes or dynamic_shapes with axis 0)';
+
+/** Exporters write 0 for a size that they do not know, and ONNX Runtime takes it for the size. */
+function refuseNoRows(inputs: readonly TensorSpec[]): void {
+  const empty = inputs.filter(({ shape }) => shape[0] === 0);
+  if (empty.length === 0) return;
+  throw new Error(
+    `${empty.length === 1 ? 'input' : 'inputs'} ${listNames(empty)}: expected a batch axis with room for rows, but the batch ` +
+      `axis is fixed at 0; ${EXPORT_DYNAMIC}; ${CURES}`,
+  );
 }
 
 const NOT_CARRIED = 'expected a tensor of a type that ONNX Runtime for Node carries';

@@ -17,7 +17,7 @@ import {
   type Transform,
 } from '../core/model.ts';
 import { allocate, DATATYPES, type Datatype, moveAxis, type Tensor, type TensorData } from '../core/tensor.ts';
-import { CURES, type ModelContract, readConstants, readContract, readRagged } from './contract.ts';
+import { CURES, EXPORT_DYNAMIC, type ModelContract, readConstants, readContract, readRagged } from './contract.ts';
 import type { ModelLocation } from './findModels.ts';
 import { runTogether } from './independence.ts';
 import { loadTransform } from './loadTransform.ts';
@@ -367,7 +367,7 @@ function bakedAxisWarning({ path }: ModelLocation, rows: number, by: readonly Te
   const cure = by.length === 0 ? '' : `; only ${listNames(by)} says so: ${CURES}`;
   return (
     `${path}: the batch axis is baked to ${rows}: every run takes exactly ${plural(rows, 'row')}, padded where they are fewer; ` +
-    'export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes or dynamic_shapes with axis 0)' +
+    EXPORT_DYNAMIC +
     cure
   );
 }
