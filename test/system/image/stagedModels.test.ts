@@ -1,45 +1,50 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { rm, symlink } from 'node:fs/promises';
+import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import { modelWithWeightsIn } from '../../helpers/onnxModels.ts';
 import { filesIn, folderWith, stageFor } from './staging.ts';
 
 describe('the models in it', () => {
-  it('come without what their training left, and with all that a transform or a version may need', async () => {
+  it('come with their settings, samples, proofs and profiles, and without what nobody reads', async () => {
     const needed = [
-      'a/1/.weights',
-      'a/1/README.md',
       'a/1/model.onnx',
-      'a/1/samples.jsonl',
+      'a/1/profile.json',
+      'a/1/proof.json',
       'a/2/model.onnx',
-      'a/2/model.onnx.data',
       'a/config.json',
-      'a/node_modules/tool/README.md',
-      'a/node_modules/tool/index.js',
       'a/samples.jsonl',
-      'a/tables/words.jsonl',
-      'a/transform.mjs',
-      'a/vocabulary.txt',
       'b.py/1/model.onnx',
-      'shared.ts',
     ];
-    const left = [
-      '.gitignore',
-      'README.md',
-      '__pycache__/shared.pyc',
-      'a/.venv/bin/python',
-      'a/README.md',
+    const hidden = ['.gitignore', 'README.md', '__pycache__/shared.pyc', 'a/.venv/bin/python', 'a/README.md'];
+    const silent = [
       'a/__pycache__/train.pyc',
-      'a/requirements-dev.txt',
       'a/requirements.txt',
       'a/held-out.jsonl',
       'a/train.py',
       'a/1/profile.html',
     ];
+    const told = ['a/1/optimizer.bin', 'a/1/samples.jsonl', 'a/node_modules/tool/index.js', 'a/old.onnx', 'train.csv'];
+    const modelsDirectory = await folderWith(...needed, ...hidden, ...silent, ...told);
+    await writeFile(join(modelsDirectory, 'a/config.json'), '{}');
+    const said: string[] = [];
 
-    const folder = stageFor({ modelsDirectory: await folderWith(...needed, ...left) });
+    const folder = stageFor({ modelsDirectory, inform: (message) => void said.push(message) });
 
     expect(filesIn(join(folder, 'models'))).toEqual(needed);
+    expect(said).toEqual([
+      'left out, because no host needs it: a/1/optimizer.bin, a/1/samples.jsonl, a/node_modules/, a/old.onnx, train.csv; ' +
+        'what a transform reads is taken if its code names the file',
+    ]);
+  });
+
+  it('come with the weights that they keep in other files', async () => {
+    const modelsDirectory = await folderWith('a/1/model.onnx', 'a/1/w.bin', 'a/1/parts/w.bin', 'a/1/other.bin');
+    await writeFile(join(modelsDirectory, 'a/1/model.onnx'), modelWithWeightsIn('parts/w.bin'));
+
+    const folder = stageFor({ modelsDirectory });
+
+    expect(filesIn(join(folder, 'models'))).toEqual(['a/1/model.onnx', 'a/1/parts/w.bin']);
   });
 
   it('are there whatever the names of their folders, which may look like what training left', async () => {
