@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import {
   AbortMultipartUploadCommand,
   type CompletedPart,
@@ -16,6 +16,7 @@ import {
 import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
 import { assertRegion } from '../../client/batchscore.ts';
+import { describeLeftOut, gatherModels } from '../../infra/image/gatherModels.ts';
 import { checkModelsFolder } from '../../infra/image/modelsFolder.ts';
 import { createS3Client } from '../../lambda/aws/awsClients.ts';
 import { describeError, isCallersFault } from '../../lambda/aws/awsError.ts';
@@ -31,10 +32,9 @@ import {
 } from '../../lambda/aws/fetchModels.ts';
 import { CLIENT_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
-import { isServed, parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
-import { deployedFiles, findModels } from '../../lambda/onnx/findModels.ts';
+import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
+import { findModels } from '../../lambda/onnx/findModels.ts';
 import { openModelAlone } from '../../lambda/onnx/repository.ts';
-import { storeApart, weightsPath } from '../../lambda/onnx/weights.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { parseCommand, type Streams, UsageError } from '../arguments.ts';
 import { listenForInterruption, progressBar, writeLine } from '../terminal.ts';
@@ -47,8 +47,8 @@ having them in their image, and prints its URI, s3://BUCKET/PREFIX/<digest>, for
 cdk.json. The digest is that of the content: what was published stays as it is beside what is
 published later, and a deployment has the models that it names.
 
-  FOLDER              the model repository, FOLDER/<name>/<version>/model.onnx; the files of
-                      training are left out, as they are of images
+  FOLDER              the model repository, FOLDER/<name>/<version>/model.onnx; files that no
+                      host needs are left out, as they are of images, and named
   s3://BUCKET/PREFIX  where it goes; what is there already is not sent again
 
   --prove             first prove each model that has no proof.json beside it which fits, and keep
@@ -73,7 +73,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   });
   const [folder = '', target = ''] = positionals;
   const { bucket, prefix } = targetOf(target);
-  if (options.prove) await proveModels(folder, (message) => writeLine(streams.stderr, message));
+  const say = (message: string): void => writeLine(streams.stderr, message);
+  if (options.prove) await proveModels(folder, say);
   const stopping = new AbortController();
   const interrupt = (): void => stopping.abort(new Error('interrupted'));
   const { exitCode, finished } = listenForInterruption('the upload, by removing unfinished parts', interrupt);
@@ -82,7 +83,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const s3 = createS3Client(CLIENT_PATIENCE, { region: options.region, maxAttempts: ATTEMPTS });
   let bar: ReturnType<typeof progressBar> | undefined;
   try {
-    const files = await readModels(folder, apart, stopping.signal);
+    const files = await readModels(folder, apart, stopping.signal, say);
     stopping.signal.throwIfAborted();
     const manifest = writeManifest(files);
     const digest = digestOf(manifest);
@@ -209,35 +210,36 @@ interface SourceFile extends ModelFile {
 /**
  * The files of a model repository that is checked as a deployment checks it: those that an image would get.
  *
- * @param apart where large models go, with their weights apart
+ * @param apart folder for files that differ from the repository's
  * @param signal aborted, it gives those that it has read
  * @throws Error naming what a host would refuse at start, or for what there is no room
  */
-async function readModels(folder: string, apart: string, signal: AbortSignal): Promise<SourceFile[]> {
+async function readModels(
+  folder: string,
+  apart: string,
+  signal: AbortSignal,
+  say: (message: string) => void,
+): Promise<SourceFile[]> {
   checkModelsFolder(folder, undefined);
-  const files: SourceFile[] = [];
-  for (const path of deployedFiles(folder)) {
+  const { files, leftOut } = gatherModels(folder, apart, undefined);
+  const said = describeLeftOut(leftOut);
+  if (said !== undefined) say(said);
+  const read: SourceFile[] = [];
+  for (const [path, source] of files) {
     if (signal.aborted) break;
-    const there = join(apart, path);
-    const isModel = isServed(path);
-    if (isModel) mkdirSync(dirname(there), { recursive: true });
-    if (isModel && storeApart(join(folder, path), there)) {
-      for (const part of [path, weightsPath(path)]) files.push(await readModelFile(apart, part));
-    } else files.push(await readModelFile(folder, path));
+    read.push(await readModelFile(path, source));
   }
-  return files;
+  return read;
 }
 
-async function readModelFile(folder: string, path: string): Promise<SourceFile> {
+async function readModelFile(path: string, source: string): Promise<SourceFile> {
   if (!isSafePath(path)) {
-    throw new Error(
-      `${join(folder, path)}: expected a name without backslashes and control characters; rename or remove it`,
-    );
+    throw new Error(`${source}: expected a name without backslashes and control characters; rename or remove it`);
   }
-  const { size: bytes } = await stat(join(folder, path));
+  const { size: bytes } = await stat(source);
   const parts: string[] = [];
-  for (const part of partsOf(bytes)) parts.push(hash('sha256', await readPart(join(folder, path), part)));
-  return { path, name: join(folder, path), bytes, parts };
+  for (const part of partsOf(bytes)) parts.push(hash('sha256', await readPart(source, part)));
+  return { path, name: source, bytes, parts };
 }
 
 /** A part of a file, or what there is of it. */

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import type { IRepository } from 'aws-cdk-lib/aws-ecr';
 import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
-import { type AssetStaging, Stack } from 'aws-cdk-lib/core';
+import { Annotations, type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { brokenOf, type Problem } from '../constructs/problems.ts';
 import { checkModelsFolder } from './modelsFolder.ts';
@@ -63,7 +63,8 @@ function buildImage(
   const name = nameOf(architecture);
   // As with the CDK's own bundling, `cdk list`, `cdk destroy` and tests with `aws:cdk:bundling-stacks: []` stage nothing.
   const isStaged = Stack.of(scope).bundlingRequired;
-  const directory = isStaged ? stageImage({ modelsDirectory, architecture: name, stage }) : UNSTAGED;
+  const inform = (message: string): void => Annotations.of(scope).addInfoV2('batchscore:leftOut', `models: ${message}`);
+  const directory = isStaged ? stageImage({ modelsDirectory, architecture: name, stage, inform }) : UNSTAGED;
   const platform = Platform.custom(architecture.dockerPlatform);
   const asset = new DockerImageAsset(scope, 'Image', {
     directory,

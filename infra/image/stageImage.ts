@@ -7,7 +7,6 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  realpathSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -16,18 +15,20 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { isServed, MODEL_LAYOUT } from '../../lambda/core/places.ts';
-import { deployedFiles, walkModels } from '../../lambda/onnx/findModels.ts';
-import { storeApart } from '../../lambda/onnx/weights.ts';
+import { MODEL_LAYOUT } from '../../lambda/core/places.ts';
+import { walkModels } from '../../lambda/onnx/findModels.ts';
 import { bundle } from './bundle.ts';
+import { describeLeftOut, FOR_DEVELOPERS, findPackage, gatherModels, type ProcessorName } from './gatherModels.ts';
 
 export interface ImageOptions {
   /** The model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image holds no model */
   readonly modelsDirectory?: string;
   /** The processor that the image is for. */
-  readonly architecture: 'x86_64' | 'arm64';
+  readonly architecture: ProcessorName;
   /** The stage of the Dockerfile that is built. One with a GPU needs x86_64. */
   readonly stage: ImageStage;
+  /** Told what of the repository is not in the image, in a sentence. @default nobody is told */
+  readonly inform?: (message: string) => void;
 }
 
 /** A folder with a Dockerfile, and nothing that it could copy. */
@@ -43,7 +44,7 @@ export const UNSTAGED = fileURLToPath(new URL('.', import.meta.url));
  * @returns the folder's path
  * @throws Error when the repository holds no model, or there is no ONNX Runtime, or no GPU for the processor
  */
-export function stageImage({ modelsDirectory, architecture, stage }: ImageOptions): string {
+export function stageImage({ modelsDirectory, architecture, stage, inform }: ImageOptions): string {
   const { host, hasGpu } = IMAGE_STAGES[stage];
   if (hasGpu && architecture !== 'x86_64') {
     throw new Error(
@@ -52,8 +53,8 @@ export function stageImage({ modelsDirectory, architecture, stage }: ImageOption
   }
   const folder = temporaryFolder();
   try {
-    if (modelsDirectory === undefined) mkdirSync(join(folder, 'models'));
-    else copyModels(modelsDirectory, join(folder, 'models'));
+    mkdirSync(join(folder, 'models'));
+    if (modelsDirectory !== undefined) copyModels(modelsDirectory, join(folder, 'models'), architecture, inform);
     copyRuntimePackages(architecture, join(folder, 'node_modules'));
     if (hasGpu) copyCudaPins(folder);
     addHost(host, folder);
@@ -115,19 +116,14 @@ function copyRuntimePackages(architecture: keyof typeof BINARIES, nodeModules: s
   }
 }
 
-/** Where Node finds a package that the file `importer` imports. A package may hide its package.json from `resolve`. */
 function packageFolder(name: string, importer: string, whatToDo: string): string {
-  const folders = createRequire(importer).resolve.paths(name) ?? [];
-  const found = folders.map((folder) => join(folder, name)).find((folder) => existsSync(join(folder, 'package.json')));
+  const found = findPackage(name, importer);
   if (found === undefined) throw new Error(`${name}: expected the package to be installed, got none; ${whatToDo}`);
-  return realpathSync(found);
+  return found;
 }
 
 /** Its packages on npm have none. */
 const LICENSE_OF_ONNX_RUNTIME = 'onnxruntime-license.txt';
-
-/** Types and source maps, which nothing runs. */
-const FOR_DEVELOPERS = /\.d\.[cm]?ts$|\.map$/;
 
 function copyPackage(from: string, to: string, folders: readonly string[]): void {
   for (const kept of ['package.json', ...folders]) {
@@ -167,22 +163,31 @@ function source(file: string): string {
 }
 
 /**
- * Copies a model repository without the files that only training needs, large models with their weights apart.
+ * Copies what hosts need of a model repository.
  *
  * @throws Error when it holds no model
  */
-function copyModels(from: string, to: string): void {
+function copyModels(
+  from: string,
+  to: string,
+  architecture: ProcessorName,
+  inform: (message: string) => void = () => {},
+): void {
   if (!holdsModel(from)) {
     throw new Error(
       `${from}: expected a model repository with ${MODEL_LAYOUT}, such as digits/1/model.onnx, got none; ` +
         'add a model, or check the path',
     );
   }
-  for (const file of deployedFiles(from)) {
-    mkdirSync(dirname(join(to, file)), { recursive: true });
-    const isApart = isServed(file) && storeApart(join(from, file), join(to, file));
-    if (!isApart) copyFileSync(join(from, file), join(to, file));
+  const { files, leftOut } = gatherModels(from, to, architecture);
+  for (const [path, source] of files) {
+    const target = join(to, path);
+    if (source === target) continue;
+    mkdirSync(dirname(target), { recursive: true });
+    copyFileSync(source, target);
   }
+  const said = describeLeftOut(leftOut);
+  if (said !== undefined) inform(said);
 }
 
 function holdsModel(directory: string): boolean {

@@ -7,7 +7,7 @@ import { messageOf } from '../core/failure.ts';
 import type { Model } from '../core/model.ts';
 import { CONFIG_FILE } from '../core/places.ts';
 import { deployedFiles, type ModelLocation } from './findModels.ts';
-import { isNotThere, type ModelConfig, readJsonIfThere } from './modelConfig.ts';
+import { isNotThere, type ModelConfig, readJsonIfThere, readModelConfig } from './modelConfig.ts';
 import { externalFilesOf } from './modelFile.ts';
 import { SAMPLES_FILE } from './probes.ts';
 import { runtimeVersion } from './profileFile.ts';
@@ -369,14 +369,41 @@ export async function keepProof(
   if (stampOf(location, config) !== stamp) {
     throw new Error('expected a model that stays as it is while it is proved, got files that changed; prove it again');
   }
+  writeProof(path, content);
+}
+
+function writeProof(path: string, content: Omit<z.infer<typeof schema>, 'checksum'>): void {
   const part = `${path}.${randomUUID()}.part`;
   try {
-    const text = `${JSON.stringify({ ...content, checksum: checksumOf(content) }, null, 1)}\n`;
+    const { format, keys, found } = content;
+    const text = `${JSON.stringify({ format, keys, found, checksum: checksumOf(content) }, null, 1)}\n`;
     writeFileSync(part, text, { flag: 'wx' });
     renameSync(part, path);
   } catch (cause) {
     rmSync(part, { force: true });
     const message = `expected to write the proof there, got: ${messageOf(cause)}; make room, or let this user write`;
     throw new Error(`${path}: ${message}`, { cause });
+  }
+}
+
+/**
+ * Writes the proof of a model beside its copy, whose config.json names a bundle of the same transform. There is none to
+ * write if it does not hold.
+ */
+export function moveProof(from: ModelLocation, to: ModelLocation): void {
+  const proof = soundProof(proofPath(from.path));
+  if (proof === undefined) return;
+  const settingsOf = (location: ModelLocation): string =>
+    keysWithoutModel(location, readModelConfig(location.folder)).settings;
+  if (proof.keys.settings !== settingsOf(from)) return;
+  writeProof(proofPath(to.path), { ...proof, keys: { ...proof.keys, settings: settingsOf(to) } });
+}
+
+/** Undefined if there is none, or a start would doubt it. */
+function soundProof(path: string): z.infer<typeof schema> | undefined {
+  try {
+    return readProof(path);
+  } catch {
+    return undefined;
   }
 }

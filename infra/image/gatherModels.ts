@@ -1,0 +1,277 @@
+import { execFileSync } from 'node:child_process';
+import {
+  closeSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  realpathSync,
+  writeFileSync,
+} from 'node:fs';
+import { createRequire } from 'node:module';
+import { basename, dirname, extname, join, relative, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { messageOf } from '../../lambda/core/failure.ts';
+import { CONFIG_FILE, isServed } from '../../lambda/core/places.ts';
+import { deployedFiles, type ModelFolder, walkModels } from '../../lambda/onnx/findModels.ts';
+import { readModelConfig, transformPath } from '../../lambda/onnx/modelConfig.ts';
+import { externalFilesOf } from '../../lambda/onnx/modelFile.ts';
+import { SAMPLES_FILE } from '../../lambda/onnx/probes.ts';
+import { profilePath } from '../../lambda/onnx/profileFile.ts';
+import { moveProof, proofPath } from '../../lambda/onnx/proof.ts';
+import { storeApart } from '../../lambda/onnx/weights.ts';
+import type { BundledTransform } from './bundleTransform.ts';
+
+/** A processor, as the CDK calls it. */
+export type ProcessorName = 'x86_64' | 'arm64';
+
+/** The files of a model repository that its hosts need. */
+interface GatheredModels {
+  /** Where each file is, by its path from the repository's folder, with slashes. */
+  readonly files: ReadonlyMap<string, string>;
+  /** Paths of files that no host needs, or of a folder if that is true of all that is in it. */
+  readonly leftOut: readonly string[];
+}
+
+/**
+ * Gathers the files of a model repository that its hosts need: models with their weights, what is kept beside them, and
+ * transforms with what they import and read. Large models get their weights apart, and transforms are bundled.
+ *
+ * @param to empty folder for files that are not as they are in the repository
+ * @param architecture processor of the hosts. Undefined if it is not known, so that native code is refused
+ * @throws Error naming the transform that cannot be bundled, or the package that does not run on the hosts
+ */
+export function gatherModels(from: string, to: string, architecture: ProcessorName | undefined): GatheredModels {
+  const found = deployedFiles(from);
+  const kept = new Set<string>();
+  const modules = new Set<string>();
+  for (const model of walkModels(from)) {
+    const own = filesOfModel(from, model).filter((file) => found.includes(file));
+    for (const file of own) kept.add(file);
+    const transform = transformPath(model.folder, readModelConfig(model.folder));
+    if (transform === undefined) continue;
+    const beside = found.filter((file) => !own.includes(file) && isBeside(file, model));
+    const gathered = gatherTransform(transform, model, { from, to, architecture, beside });
+    for (const file of gathered.modules) modules.add(file);
+    for (const file of gathered.read) kept.add(file);
+  }
+  for (const file of kept) {
+    if (!isServed(file)) continue;
+    mkdirSync(dirname(join(to, file)), { recursive: true });
+    storeApart(join(from, file), join(to, file));
+  }
+  const written = filesIn(to);
+  const files = new Map([...kept].map((file) => [file, join(from, file)]));
+  for (const file of written) files.set(file, join(to, file));
+  const needed = [...kept, ...modules];
+  const leftOut = found.filter((file) => !needed.includes(file)).map((file) => topmostWithout(file, needed));
+  return { files, leftOut: [...new Set(leftOut)] };
+}
+
+const MAX_NAMED = 10;
+
+/** Says what was left out; undefined if that is nothing. */
+export function describeLeftOut(leftOut: readonly string[]): string | undefined {
+  if (leftOut.length === 0) return undefined;
+  const more = leftOut.length > MAX_NAMED ? ` and ${leftOut.length - MAX_NAMED} more` : '';
+  return (
+    `left out, because no host needs it: ${leftOut.slice(0, MAX_NAMED).join(', ')}${more}; what a transform reads is taken ` +
+    'if its code names the file'
+  );
+}
+
+/** What hosts read of a model besides its transform. */
+function filesOfModel(from: string, { folder, versions }: ModelFolder): string[] {
+  const ofVersions = versions.flatMap(({ path }) =>
+    existsSync(path) ? [path, ...externalFilesOf(path), proofPath(path), profilePath(path)] : [],
+  );
+  return [...ofVersions, join(folder, CONFIG_FILE), join(folder, SAMPLES_FILE)].map((file) => slashed(from, file));
+}
+
+function slashed(from: string, file: string): string {
+  return relative(from, file).replaceAll(sep, '/');
+}
+
+/** Whether a file is in the model's folder, outside of its versions, or beside all models. */
+function isBeside(file: string, { name, versions }: ModelFolder): boolean {
+  const [first = '', second] = file.split('/');
+  return second === undefined || (first === name && !versions.some(({ version }) => version === second));
+}
+
+/** The path of a file, or of the first folder on it that holds nothing needed. */
+function topmostWithout(file: string, needed: readonly string[]): string {
+  const steps = file.split('/');
+  const folders = steps.slice(0, -1).map((_, index) => `${steps.slice(0, index + 1).join('/')}/`);
+  return folders.find((folder) => !needed.some((path) => path.startsWith(folder))) ?? file;
+}
+
+interface TransformFiles {
+  readonly from: string;
+  readonly to: string;
+  readonly architecture: ProcessorName | undefined;
+  /** What it may read. */
+  readonly beside: readonly string[];
+}
+
+/** Writes a transform's bundle with what it reads, and the settings and proofs that name it. */
+function gatherTransform(
+  transform: string,
+  model: ModelFolder,
+  { from, to, architecture, beside }: TransformFiles,
+): { readonly modules: readonly string[]; readonly read: readonly string[] } {
+  const folder = join(to, model.name);
+  const bundle = `${basename(transform, extname(transform))}.mjs`;
+  mkdirSync(folder, { recursive: true });
+  const bundled = bundleTransform(transform, join(folder, bundle));
+  const modules = bundled.modules.map((module) => slashed(realpathSync(from), module));
+  const read = beside.filter((file) => !modules.includes(file) && isNamed(file, model.name, bundled.code));
+  for (const file of read) {
+    if (file.endsWith('.node')) refuseOtherProcessor(join(from, file), [join(from, file)], architecture);
+    mkdirSync(dirname(join(to, file)), { recursive: true });
+    copyFileSync(join(from, file), join(to, file));
+  }
+  copyPackages(bundled.packages, join(folder, 'node_modules'), architecture);
+  const config = JSON.parse(readFileSync(join(model.folder, CONFIG_FILE), 'utf8').replace(/^\uFEFF/, ''));
+  writeFileSync(join(folder, CONFIG_FILE), `${JSON.stringify({ ...config, transform: bundle })}\n`);
+  for (const { version, path } of model.versions) {
+    const location = { name: model.name, version, path, folder: model.folder };
+    mkdirSync(join(folder, version), { recursive: true });
+    moveProof(location, { ...location, path: join(to, slashed(from, path)), folder });
+  }
+  return { modules, read };
+}
+
+/** Beside this file there is its source in the repository, and what was compiled of it in the package. */
+const BUNDLER = fileURLToPath(
+  new URL(`./bundleTransform.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url),
+);
+
+/** @throws Error naming the transform, and what cannot be bundled */
+function bundleTransform(transform: string, bundle: string): BundledTransform {
+  try {
+    const printed = execFileSync(process.execPath, [BUNDLER, realpathSync(transform), bundle], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    return JSON.parse(printed);
+  } catch (cause) {
+    const said = Object(cause).stderr?.trim() || messageOf(cause);
+    throw new Error(
+      `${transform}: expected a module whose imports are there, got: ${said}; correct them, or run npm install for packages`,
+      { cause },
+    );
+  }
+}
+
+/** Whether code names a file, or a folder on its path as one. */
+function isNamed(file: string, model: string, code: string): boolean {
+  const steps = file.split('/').filter((step, index) => index > 0 || step !== model);
+  const isIn = (pattern: string): boolean => new RegExp(pattern).test(code);
+  return steps.some((step, index) => {
+    const name = step.replaceAll(/[$()*+.?[\\\]^{|}]/g, '\\$&');
+    if (index === steps.length - 1) return isIn(`(?<![\\w.-])${name}(?![\\w-]|\\.\\w)`);
+    return isIn(`(?<![\\w.-])${name}/|(?:dirname,\\s*|['"\`]\\./)['"\`]?${name}['"\`]`);
+  });
+}
+
+/** Types and source maps, which nothing runs. */
+export const FOR_DEVELOPERS = /\.d\.[cm]?ts$|\.map$/;
+
+/**
+ * Copies packages with all that they depend on. Of their native code only that for the processor is copied.
+ *
+ * @throws Error naming a package that has native code, and none for the processor
+ */
+function copyPackages(folders: readonly string[], nodeModules: string, architecture: ProcessorName | undefined): void {
+  const placed = new Map<string, string>();
+  const place = (folder: string, within: string): readonly string[] => {
+    const name = packageName(folder);
+    const known = placed.get(join(nodeModules, name));
+    if (known === folder) return [];
+    const target = known === undefined ? join(nodeModules, name) : join(within, 'node_modules', name);
+    if (placed.has(target)) return [];
+    placed.set(target, folder);
+    const native = filesIn(folder).filter((file) => file.endsWith('.node'));
+    const isForOthers = (file: string): boolean => file.endsWith('.node') && processorOf(file) !== architecture;
+    cpSync(folder, target, {
+      recursive: true,
+      dereference: true,
+      filter: (file) => !FOR_DEVELOPERS.test(file) && !isForOthers(file),
+    });
+    return [
+      ...native.map((file) => join(folder, file)),
+      ...dependenciesOf(folder).flatMap((dependency) => place(dependency, target)),
+    ];
+  };
+  for (const folder of folders) refuseOtherProcessor(packageName(folder), place(folder, nodeModules), architecture);
+}
+
+function packageName(folder: string): string {
+  return (
+    folder
+      .split(/[\\/]node_modules[\\/]/)
+      .at(-1)
+      ?.replaceAll(sep, '/') ?? ''
+  );
+}
+
+/** Folders of those that are installed: some are for other platforms. */
+function dependenciesOf(folder: string): string[] {
+  const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  const names = Object.keys({
+    ...manifest.dependencies,
+    ...manifest.optionalDependencies,
+    ...manifest.peerDependencies,
+  });
+  return names.flatMap((name) => findPackage(name, join(folder, 'package.json')) ?? []);
+}
+
+/** Where Node finds a package that the file `importer` imports. A package may hide its package.json from `resolve`. */
+export function findPackage(name: string, importer: string): string | undefined {
+  const folders = createRequire(importer).resolve.paths(name) ?? [];
+  const found = folders.map((folder) => join(folder, name)).find((folder) => existsSync(join(folder, 'package.json')));
+  return found === undefined ? undefined : realpathSync(found);
+}
+
+function filesIn(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => slashed(folder, join(entry.parentPath, entry.name)));
+}
+
+const NPM_NAMES = { x86_64: 'x64', arm64: 'arm64' } as const;
+
+/** @throws Error saying what to do, if there are native files and none of them is for the processor */
+function refuseOtherProcessor(name: string, native: readonly string[], architecture: ProcessorName | undefined): void {
+  if (native.length === 0) return;
+  if (architecture === undefined) {
+    throw new Error(
+      `${name}: expected a package without native code in a transform that is published, because hosts of any processor ` +
+        `may fetch it, got ${basename(native[0] ?? '')}; build the models into the image instead, or replace the package`,
+    );
+  }
+  if (native.some((file) => processorOf(file) === architecture)) return;
+  throw new Error(
+    `${name}: expected native code for Linux on ${architecture}, got ${basename(native[0] ?? '')} for another platform; run ` +
+      `npm install --os=linux --cpu=${NPM_NAMES[architecture]} --libc=glibc ${name}, or choose the architecture that it is built for`,
+  );
+}
+
+/** Processors, as ELF files number them at byte 18. */
+const MACHINES: Readonly<Record<number, ProcessorName>> = { 62: 'x86_64', 183: 'arm64' };
+const ELF = '\x7fELF';
+
+function processorOf(path: string): ProcessorName | undefined {
+  const file = openSync(path, 'r');
+  try {
+    const head = Buffer.alloc(20);
+    readSync(file, head);
+    return head.toString('latin1', 0, 4) === ELF ? MACHINES[head.readUInt16LE(18)] : undefined;
+  } finally {
+    closeSync(file);
+  }
+}
