@@ -1,3 +1,4 @@
+import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { Size } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
@@ -5,8 +6,10 @@ import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { AccessPoint, FileSystem } from 'aws-cdk-lib/aws-efs';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
-import { type EfsModels, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { createScoring, createStack, environmentIn, only, SCORING, templateOf } from '../helpers/stacks.ts';
+import { type EfsModels, ecsCompute, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import { useFolder } from '../helpers/folders.ts';
+import { modelWithWeightsIn } from '../helpers/onnxModels.ts';
+import { createApp, createScoring, createStack, environmentIn, only, SCORING, templateOf } from '../helpers/stacks.ts';
 import { rightsOf } from './policies.ts';
 
 const FUNCTION = 'AWS::Lambda::Function';
@@ -83,5 +86,57 @@ describe('models in a file system', () => {
     const [scoringFunction] = Object.values(template.findResources(FUNCTION, { Properties: SCORING }));
     const targets = Object.keys(template.findResources('AWS::EFS::MountTarget'));
     expect(scoringFunction?.DependsOn).toEqual(expect.arrayContaining(targets));
+  });
+});
+
+describe('models in a folder', () => {
+  const inFolder = useFolder();
+
+  /** Their weights take no room on the disk. */
+  function modelsOf(megabytes: Readonly<Record<string, number>>): string {
+    for (const [version, mb] of Object.entries(megabytes)) {
+      mkdirSync(inFolder(version), { recursive: true });
+      writeFileSync(inFolder(version, 'model.onnx'), modelWithWeightsIn('w.bin'));
+      writeFileSync(inFolder(version, 'w.bin'), '');
+      truncateSync(inFolder(version, 'w.bin'), mb * 2 ** 20 - 500);
+    }
+    return inFolder();
+  }
+  const unbundled = () => createStack(createApp({ context: { 'aws:cdk:bundling-stacks': [] } }));
+  const creating = (props: Parameters<typeof createScoring>[0]) => () =>
+    createScoring({ image: undefined, ...props }, unbundled());
+
+  it('are refused where the memory of the function does not hold them, with the sum', () => {
+    const models = modelsOf({ 'a/1': 1000, 'a/2': 900, 'b/1': 200 });
+    expect(creating({ models })).toThrow(
+      'models: expected at most the 1769 MiB that there are as memorySize.toMebibytes(), got 2250: 900 of a/2 + 1000 of ' +
+        'a/1 + 200 of b/1 + 150 of the runtime; raise',
+    );
+    expect(creating({ models, compute: lambdaCompute({ memorySize: Size.mebibytes(2250) }) })).not.toThrow();
+  });
+
+  it('are weighed one by one where they are not preloaded', () => {
+    const models = modelsOf({ 'a/1': 1000, 'b/1': 900 });
+    expect(creating({ models, tuning: { preload: false } })).not.toThrow();
+    expect(creating({ models: modelsOf({ 'c/1': 1700 }), tuning: { preload: false } })).toThrow(
+      'got 1850: 1700 of c/1 + 150',
+    );
+  });
+
+  it('are refused where no image of a function holds them, or no disk of a task', () => {
+    const models = modelsOf({ 'large/1': 12_000 });
+    const memorySize = Size.mebibytes(10_240);
+    expect(creating({ models, compute: lambdaCompute({ memorySize }) })).toThrow(
+      'models: expected at most the 10240 MiB that there are for the image of a function, unpacked, got 12300: 12000 of ' +
+        'large/1 + 300 of the runtime; publish the models with batchscore publish',
+    );
+    const onTasks = { vcpus: 4, memorySize: Size.gibibytes(24) };
+    expect(creating({ models, compute: ecsCompute(onTasks) })).not.toThrow();
+    expect(creating({ models: modelsOf({ 'large/2': 9_000 }), compute: ecsCompute(onTasks) })).toThrow('got 21300: ');
+  });
+
+  it('are weighed against the memory of functions that score jobs', () => {
+    const compute = lambdaCompute({ memorySize: Size.mebibytes(4096) });
+    expect(creating({ models: modelsOf({ 'a/1': 2000 }), compute, jobs: {} })).toThrow('got 2150: 2000 of a/1 + 150');
   });
 });

@@ -314,3 +314,9 @@ export function largeModel(seed = 1, maxRows?: number): Uint8Array {
     [{ name: 'y', datatype: 'FP32', shape: ['batch', WIDTH + 7] }],
   );
 }
+
+/** The words of `x`, BYTES `[batch]`, in small letters. @param locale whose letters these are. @default ONNX Runtime's own */
+export function lowerCaseModel(locale?: string): Uint8Array {
+  const attributes = { case_change_action: 'LOWER', ...(locale !== undefined && { locale }) };
+  return model('x BYTES[batch]', 'y BYTES[batch]', [node('StringNormalizer', 'x', 'y', attributes)]);
+}

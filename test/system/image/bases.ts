@@ -53,14 +53,14 @@ async function buildBases(bases: Bases): Promise<void> {
 }
 
 /**
- * An image with nothing in it, of any platform.
+ * An image with nothing in it but a folder for the locale, of any platform.
  *
  * @returns its tag
  */
 export async function emptyBase(platform: string): Promise<string> {
   const context = temporaryFolder();
   const tag = ownTag('empty');
-  writeFileSync(join(context, 'Dockerfile'), 'FROM scratch\nCOPY Dockerfile /\n');
+  writeFileSync(join(context, 'Dockerfile'), 'FROM scratch\nCOPY Dockerfile /usr/lib/locale/C.utf8/\n');
   await buildImage({ context, tag, platform });
   removeImageAtExit(tag);
   return tag;

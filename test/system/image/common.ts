@@ -1,18 +1,31 @@
 import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { IMAGE_STAGES, type ImageOptions, type ImageStage, stageImage } from '../../../infra/image/stageImage.ts';
+import { lowerCaseModel } from '../../helpers/onnxModels.ts';
 import { type Bases, makeBases } from './bases.ts';
 import { secondsOf, secondsSince } from './command.ts';
 import { type Build, buildImage, megabytesOf, removeImageAtExit } from './images.ts';
-import { ownTag } from './ownNames.ts';
+import { ownTag, temporaryFolder } from './ownNames.ts';
 import { type ImageQueues, startImageQueues } from './queues.ts';
 import { startFunction } from './scoringFunction.ts';
 
 /** `cuda`: whether the real CUDA libraries are downloaded. */
 export const { cuda } = parseArgs({ options: { cuda: { type: 'boolean', default: false } } }).values;
 
-export const MODELS = fileURLToPath(new URL('../../../models', import.meta.url));
+/** The repository's models, and one that opens the default locale of ONNX Runtime. */
+export const MODELS = modelsWithWords();
+
+function modelsWithWords(): string {
+  const folder = temporaryFolder();
+  cpSync(fileURLToPath(new URL('../../../models', import.meta.url)), folder, { recursive: true });
+  mkdirSync(join(folder, 'words/1'), { recursive: true });
+  writeFileSync(join(folder, 'words/1/model.onnx'), lowerCaseModel());
+  return folder;
+}
+
 export const ARCHITECTURE = process.arch === 'arm64' ? 'arm64' : 'x86_64';
 
 /** What all suites use. */

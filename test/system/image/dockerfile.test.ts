@@ -27,7 +27,7 @@ describe('the Dockerfile', () => {
   });
 
   it('takes bases that a build may replace', () => {
-    for (const stage of stages) expect(stage).toMatch(/^(\$\{[A-Z]+_BASE\}|lambda|worker) AS /);
+    for (const stage of stages) expect(stage).toMatch(/^(\$\{[A-Z]+_BASE\}|(lambda|worker)(-base)?) AS /);
   });
 
   it('leaves it to the host which GPUs a container sees', () => {

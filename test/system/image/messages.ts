@@ -36,6 +36,7 @@ export function imageMessages(): ImageMessage[] {
     ...digits.map(inBinary),
     ...digits.map(inShortForm),
     ...tickets.map(ofTicket),
+    { body: '{"model_name":"words","instances":["The ÄÖÜ"]}', expected: { predictions: ['the äöü'] } },
     {
       body: `[${inJson(digit).body},${unknownModel(digit).body},${inJson(digit).body}]`,
       expected: packedAnswers(digit),

@@ -12,6 +12,7 @@ import {
   endlessModel,
   identityModel,
   lookupModel,
+  lowerCaseModel,
   maskedMeanModel,
   sequenceModel,
   turningModel,
@@ -216,5 +217,27 @@ describe('batchscore inspect', () => {
     [['tickets', '--binary'], /--binary: expected a model without a transform/],
   ])('refuses %j in one sentence', async (args, message) => {
     expect((await inspect(args)).error).toMatch(message);
+  });
+});
+
+describe('a model that needs a locale', () => {
+  it('says which, and what to do where the machine has none', async () => {
+    const path = await putModel(inFolder(), 'words', lowerCaseModel('xx_XX.UTF-8'));
+    const { code, stdout, error } = await inspect([path]);
+    expect(code).toBe(1);
+    expect(stdout).toContain(
+      'StringNormalizer: needs its locale on the machine, en_US.UTF-8 unless the graph names another',
+    );
+    expect(`${stdout}${error}`).toContain('install xx_XX.UTF-8 here, or set locale="C.UTF-8" in the graph');
+  });
+
+  it('is refused by publish where no image has it', async () => {
+    await putModel(inFolder(), 'words', lowerCaseModel('de_DE.UTF-8'));
+    const { code, stderr } = await batchscore(['publish', inFolder(), 's3://bucket']);
+    expect(code).toBe(1);
+    expect(stderr).toContain(
+      "expected a StringNormalizer with a locale that images have (C.UTF-8, en_US.UTF-8), got 'de_DE.UTF-8'; set " +
+        'locale="C.UTF-8" in the graph',
+    );
   });
 });
