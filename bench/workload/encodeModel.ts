@@ -25,7 +25,10 @@ export interface GraphNode {
 
 /** A graph is the body of a loop or a branch. */
 type Attributes = Readonly<
-  Record<string, number | readonly number[] | readonly string[] | Graph | { readonly floats: readonly number[] }>
+  Record<
+    string,
+    number | string | readonly number[] | readonly string[] | Graph | { readonly floats: readonly number[] }
+  >
 >;
 
 /** A constant of the graph. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
@@ -106,8 +109,9 @@ function toDimension(axis: Axis): onnx.TensorShapeProto.IDimension {
 }
 
 function toAttribute(name: string, value: Attributes[string]): onnx.IAttributeProto {
-  const { INT, INTS, FLOATS, STRINGS, GRAPH } = AttributeProto.AttributeType;
+  const { INT, INTS, FLOATS, STRING, STRINGS, GRAPH } = AttributeProto.AttributeType;
   if (typeof value === 'number') return { name, type: INT, i: value };
+  if (typeof value === 'string') return { name, type: STRING, s: Buffer.from(value) };
   if ('nodes' in value) return { name, type: GRAPH, g: toGraph(value) };
   if ('floats' in value) return { name, type: FLOATS, floats: [...value.floats] };
   if (isStrings(value)) return { name, type: STRINGS, strings: value.map((text) => Buffer.from(text)) };

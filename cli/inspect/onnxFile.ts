@@ -245,9 +245,11 @@ const KINDS: readonly Kind[] = [
     why: 'on a GPU needs cuFFT, which the image leaves out unless cufft is set',
   },
   {
-    is: named(
-      /^(StringNormalizer|StringConcat|StringSplit|TfIdfVectorizer|LabelEncoder|RegexFullMatch|Tokenizer|CategoryMapper)$/,
-    ),
+    is: named(/^StringNormalizer$/),
+    why: 'needs its locale on the machine, en_US.UTF-8 unless the graph names another: images have it and C.UTF-8, which is everywhere',
+  },
+  {
+    is: named(/^(StringConcat|StringSplit|TfIdfVectorizer|LabelEncoder|RegexFullMatch|Tokenizer|CategoryMapper)$/),
     why: 'works on strings or words, on the CPU alone',
   },
 ];

@@ -93,7 +93,11 @@ export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute
   return {
     ...workerForm(settings),
     kind: 'ecs',
-    imageTarget: { stage: 'worker', architecture: settings.architecture },
+    imageTarget: {
+      stage: 'worker',
+      architecture: settings.architecture,
+      room: { memoryMb: settings.memoryMb, ephemeralStorageMb: settings.ephemeralStorageMb ?? FARGATE_STORAGE_MB },
+    },
     problems: (batching) => [...serviceProblems(settings, batching), ...fargateProblems(settings)],
     create(scope, wiring) {
       const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_TASKS);
@@ -133,6 +137,8 @@ interface FargateSettings extends ServiceSettings {
 }
 
 const GIB = 1024;
+/** What a task has without asking. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-task-storage.html */
+const FARGATE_STORAGE_MB = 20 * GIB;
 
 /** In MiB, by vCPUs. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-cpu-memory-error.html */
 const MEMORY = new Map([
@@ -201,7 +207,12 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
   return {
     ...workerForm(settings),
     kind: 'ecs-gpu',
-    imageTarget: { stage: 'worker-gpu', architecture: settings.architecture, devices: settings.gpuCount },
+    imageTarget: {
+      stage: 'worker-gpu',
+      architecture: settings.architecture,
+      devices: settings.gpuCount,
+      room: { memoryMb: settings.memoryMb },
+    },
     providers: 'cuda',
     problems: (batching) => [...serviceProblems(settings, batching), ...gpuTaskProblems(settings)],
     create(scope, wiring) {

@@ -114,7 +114,7 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
   const settings = { ...options, architecture, memoryMb, ephemeralStorageMb, timeoutSeconds };
   return {
     kind: 'lambda',
-    imageTarget: { stage: 'lambda', architecture },
+    imageTarget: { stage: 'lambda', architecture, room: { memoryMb } },
     timeoutSeconds,
     hasNetwork: options.vpc !== undefined,
     firstStepPercent: firstStepPercent(options),
@@ -236,7 +236,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
   const { timeoutSeconds, minimumEnvironments } = settings;
   return {
     kind: 'lambda-gpu',
-    imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture },
+    imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, room: { memoryMb: settings.memoryMb } },
     providers: 'cuda',
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,

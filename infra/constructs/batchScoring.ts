@@ -97,7 +97,12 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const { requestQueues, deadLetterQueue, stores, payloadBucket } = channels;
 
       const environment = hostEnvironment(plan, channels, serviceName, props);
-      const image = createImage(this, { ...props, models: plan.models }, plan.compute.imageTarget);
+      const { room, ...target } = plan.compute.imageTarget;
+      const image = createImage(
+        this,
+        { ...props, models: plan.models },
+        { ...target, room: { ...room, jobsMemoryMb: plan.jobs?.memoryMb } },
+      );
       // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
       const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
       const run = { ...common, image, environment: { ...environment, ...props.environment } };

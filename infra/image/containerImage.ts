@@ -4,8 +4,8 @@ import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Annotations, type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { brokenOf, type Problem } from '../constructs/problems.ts';
-import { checkModelsFolder } from './modelsFolder.ts';
+import { brokenOf, type Problem, refuse } from '../constructs/problems.ts';
+import { checkModelsFolder, type Room, weightProblems } from './modelsFolder.ts';
 import { IMAGE_STAGES, type ImageStage, stageImage, UNSTAGED } from './stageImage.ts';
 
 /** A container image in ECR. */
@@ -21,6 +21,8 @@ export interface ImageTarget {
   readonly architecture: Architecture;
   /** The devices of what runs in it. @default one with a GPU, else none */
   readonly devices?: number;
+  /** What a host has for its models. @default unknown: they are not compared with it */
+  readonly room?: Room;
 }
 
 export const ARCHITECTURES = ['arm64', 'x86_64'] as const;
@@ -30,6 +32,7 @@ interface ImageSource {
   readonly models: { readonly folder?: string; readonly s3?: unknown; readonly efs?: unknown };
   readonly defaultModel?: string;
   readonly imageBuild?: ImageBuild;
+  readonly tuning?: { readonly preload?: boolean };
 }
 
 /**
@@ -39,7 +42,7 @@ interface ImageSource {
  */
 export function createImage(
   scope: Construct,
-  { image, models: { folder, s3, efs }, defaultModel, imageBuild = {} }: ImageSource,
+  { image, models: { folder, s3, efs }, defaultModel, imageBuild = {}, tuning = {} }: ImageSource,
   target: ImageTarget,
 ): ContainerImage {
   if ([image, folder, s3, efs].every((given) => given === undefined)) {
@@ -49,8 +52,10 @@ export function createImage(
     throw new Error('models: expected a folder of models or an image, got both; give one of them');
   }
   if (image !== undefined) return image;
-  if (folder !== undefined)
+  if (folder !== undefined) {
     checkModelsFolder(folder, defaultModel, target.devices ?? (target.stage.endsWith('-gpu') ? 1 : 0));
+    refuse(weightProblems(folder, { ...target.room, stage: target.stage, preload: tuning.preload }));
+  }
   return buildImage(scope, folder, imageBuild, target);
 }
 

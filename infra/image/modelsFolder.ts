@@ -1,11 +1,12 @@
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { CONFIG_FILE, MODEL_FILE, MODEL_LAYOUT } from '../../lambda/core/places.ts';
 import { type ModelFolder, walkModels } from '../../lambda/onnx/findModels.ts';
 import { readModelConfig, transformPath } from '../../lambda/onnx/modelConfig.ts';
-import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
+import { checkModelFile, externalFilesOf, readGraph } from '../../lambda/onnx/modelFile.ts';
 
-import { type Problem, refuse } from '../constructs/problems.ts';
+import type { Problem } from '../constructs/problems.ts';
 
 const LAYOUT = `${MODEL_LAYOUT}, such as digits/1/${MODEL_FILE}`;
 
@@ -24,7 +25,12 @@ export function checkModelsFolder(
   const models = readModels(folder);
   if (models.length === 0) throw new Error(`models: expected ${LAYOUT} in ${folder}, got no model folder; add a model`);
   const names = models.map(({ name }) => name);
-  refuse([...models.flatMap((model) => problemsOfModel(model, devices)), problemOfDefault(names, defaultModel)]);
+  const problems = [
+    ...models.flatMap((model) => problemsOfModel(model, devices)),
+    problemOfDefault(names, defaultModel),
+  ];
+  const found = problems.filter((problem) => problem !== undefined);
+  if (found.length > 0) throw new Error(found.join('; '));
 }
 
 function readModels(folder: string): ModelFolder[] {
@@ -41,8 +47,21 @@ function problemsOfModel({ name, folder, versions }: ModelFolder, devices: numbe
   }
   return [
     problemOf(() => checkConfig(folder, devices)),
-    ...versions.map(({ path }) => problemOf(() => checkModelFile(path))),
+    ...versions.map(({ path }) => problemOf(() => checkModel(path))),
   ];
+}
+
+/** Locales of the images, as glibc takes their names. */
+const LOCALES = /^(C|POSIX|(C|en_US)\.utf-?8)$/i;
+
+function checkModel(path: string): void {
+  checkModelFile(path);
+  const other = [...readGraph(path).locales].find((locale) => !LOCALES.test(locale));
+  if (other === undefined) return;
+  throw new Error(
+    `${path}: expected a StringNormalizer with a locale that images have (C.UTF-8, en_US.UTF-8), got '${other}'; set ` +
+      'locale="C.UTF-8" in the graph',
+  );
 }
 
 function checkConfig(folder: string, deviceCount: number): void {
@@ -60,6 +79,89 @@ function checkConfig(folder: string, deviceCount: number): void {
           ];
     throw new Error(`${join(folder, CONFIG_FILE)}: expected ${expected}, got ${chosen.join(', ')}; ${cure}`);
   }
+}
+
+/** What a host has for its models and their image, in MiB, by the setting that gives it. */
+export interface Room {
+  readonly memoryMb?: number | undefined;
+  /** Memory of the functions that score jobs. */
+  readonly jobsMemoryMb?: number | undefined;
+  /** Disk that holds the image too, as that of a Fargate task does. */
+  readonly ephemeralStorageMb?: number | undefined;
+}
+
+/** Most MiB of a function's image, unpacked. @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
+const FUNCTION_IMAGE_MB = 10_240;
+/** What an image holds besides models, in MiB: at least this, with a base, Node and ONNX Runtime; with CUDA, its libraries. */
+const IMAGE_MB = { cpu: 300, gpu: 2_500 };
+/** What Node and ONNX Runtime take of the memory before a model is open, in MiB. */
+const HOST_MB = 150;
+const MIB = 1024 * 1024;
+
+/**
+ * Compares the sizes of models with what their hosts have. Each host has all models open, or one at least if they are not
+ * preloaded.
+ *
+ * @returns each sum that does not fit, with the setting to raise
+ */
+export function weightProblems(
+  folder: string,
+  { stage, preload = true, ...room }: Room & { readonly stage: string; readonly preload?: boolean | undefined },
+): Problem[] {
+  const models = walkModels(folder).flatMap(({ name, versions }) =>
+    versions.map(({ version, path }) => ({ name: `${name}/${version}`, mb: megabytesOf(path) })),
+  );
+  const largest = models.toSorted((a, b) => b.mb - a.mb).slice(0, 1);
+  const imageMb = stage.endsWith('-gpu') ? IMAGE_MB.gpu : IMAGE_MB.cpu;
+  const ofFunction = stage.startsWith('lambda') ? FUNCTION_IMAGE_MB : undefined;
+  const { memoryMb, jobsMemoryMb, ephemeralStorageMb } = room;
+  const opened = preload ? models : largest;
+  const others = preload && models.length > 1 ? ', set preload to false' : '';
+  return [
+    tooHeavy(
+      models,
+      imageMb,
+      ofFunction,
+      'for the image of a function, unpacked',
+      'publish the models with batchscore publish',
+    ),
+    tooHeavy(
+      models,
+      imageMb,
+      ephemeralStorageMb,
+      'as ephemeralStorageMb, which holds the image',
+      raise('ephemeralStorageMb'),
+    ),
+    tooHeavy(opened, HOST_MB, memoryMb, 'as memoryMb', (needed) => `${raise('memoryMb')(needed)}${others}`),
+    tooHeavy(opened, HOST_MB, jobsMemoryMb, 'as jobsMemoryMb', (needed) => `${raise('jobsMemoryMb')(needed)}${others}`),
+  ];
+}
+
+const raise =
+  (setting: string) =>
+  (neededMb: number): string =>
+    `raise ${setting} to at least ${neededMb}`;
+
+/** @param limitMb undefined if there is none */
+function tooHeavy(
+  models: readonly { readonly name: string; readonly mb: number }[],
+  besidesMb: number,
+  limitMb: number | undefined,
+  place: string,
+  cure: string | ((neededMb: number) => string),
+): Problem {
+  const neededMb = Math.ceil(models.reduce((sum, { mb }) => sum + mb, besidesMb));
+  if (limitMb === undefined || neededMb <= limitMb) return undefined;
+  const terms = models.map(({ name, mb }) => `${Math.ceil(mb)} of ${name}`).join(' + ');
+  return (
+    `models: expected at most the ${limitMb} MiB that there are ${place}, got ${neededMb}: ${terms} + ${besidesMb} of the ` +
+    `runtime; ${typeof cure === 'string' ? cure : cure(neededMb)}`
+  );
+}
+
+/** Of a model with the files that it keeps weights in. */
+function megabytesOf(path: string): number {
+  return [path, ...externalFilesOf(path)].reduce((sum, file) => sum + statSync(file).size, 0) / MIB;
 }
 
 /** What a check of files throws, as a problem of the setting. */

@@ -153,7 +153,7 @@ async function openAndPrepare(
     { allowProviderFallback, takesDevices, warn },
     stuckRuns,
     isSame,
-  );
+  ).catch(sayHowToGetLocale);
   const openedAt = now();
   const { libraryMs } = session.metadata;
   const loadMs = openedAt - startedAt - libraryMs;
@@ -227,6 +227,18 @@ async function openAndPrepare(
     await session.close();
     throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });
   }
+}
+
+const NO_LOCALE = /Failed to construct locale with name:\s*([\w.@-]+)/;
+
+function sayHowToGetLocale(error: unknown): never {
+  const [, locale] = NO_LOCALE.exec(messageOf(error)) ?? [];
+  if (locale === undefined) throw error;
+  throw new Error(
+    `${messageOf(error)}; images have the locales C.UTF-8 and en_US.UTF-8: install ${locale} here, or set locale="C.UTF-8" in ` +
+      'the graph',
+    { cause: error },
+  );
 }
 
 /** Weights are used where they are mapped, and not copied in the order in which a processor reads them best. */

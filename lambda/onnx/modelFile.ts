@@ -205,10 +205,26 @@ export interface ModelGraph extends KnownValues {
   readonly operators: ReadonlyMap<string, Operator>;
 }
 
+/** What a model's file says of its graph. */
+interface GraphInFile extends ModelGraph {
+  /** Names of the locales that the machine must have. */
+  readonly locales: ReadonlySet<string>;
+}
+
 const GRAPH_NODE = 1;
 const FUNCTION_NODE = 7;
 const NODE = { input: 1, operator: 4, attribute: 5 } as const;
-const ATTRIBUTE = { name: 1, integer: 3, tensor: 5, graph: 6, floats: 7, integers: 8, strings: 9, graphs: 11 } as const;
+const ATTRIBUTE = {
+  name: 1,
+  integer: 3,
+  text: 4,
+  tensor: 5,
+  graph: 6,
+  floats: 7,
+  integers: 8,
+  strings: 9,
+  graphs: 11,
+} as const;
 const TENSOR_STRINGS = 6;
 
 /** What a node holds beyond is its weights. */
@@ -228,10 +244,15 @@ const MODES_OF_TREES = 'nodes_modes';
  *
  * @param path of a file that is known to be ONNX
  */
-export function readGraph(path: string): ModelGraph {
+export function readGraph(path: string): GraphInFile {
   const file = openSync(path, 'r');
   try {
-    const found = { operators: new Map<string, Operator>(), words: new Set<string>(), numbers: new Set<number>() };
+    const found = {
+      operators: new Map<string, Operator>(),
+      locales: new Set<string>(),
+      words: new Set<string>(),
+      numbers: new Set<number>(),
+    };
     const read = createReader(file);
     const model = new Message(read, { start: 0, end: fstatSync(file).size });
     const nodes = [
@@ -242,7 +263,7 @@ export function readGraph(path: string): ModelGraph {
       const starts = ranges.map(({ start, end }) => ({ start, end: Math.min(end, start + MAX_NODE_BYTES) }));
       readNode(new Message(read, ...starts), found);
     }
-    return { operators: found.operators, words: [...found.words], numbers: [...found.numbers] };
+    return { ...found, words: [...found.words], numbers: [...found.numbers] };
   } finally {
     closeSync(file);
   }
@@ -250,6 +271,7 @@ export function readGraph(path: string): ModelGraph {
 
 interface Found {
   readonly operators: Map<string, Operator>;
+  readonly locales: Set<string>;
   readonly words: Set<string>;
   readonly numbers: Set<number>;
 }
@@ -261,6 +283,8 @@ function readNode(node: Message, found: Found): void {
     attributes.some((attribute) => attribute.name === wanted && attribute.integer === value);
   const namesAxes = attributes.some(({ name }) => name === 'axes' || name === 'noop_with_empty_axes');
   const inputs = [...node.texts(NODE.input)].length;
+  const locale = name === 'StringNormalizer' ? localeOf(attributes) : undefined;
+  if (locale !== undefined) found.locales.add(locale);
   // A reduction that names no axes, as an attribute or as its second input, is one over all of them.
   const isOverAll = name.startsWith('Reduce') && inputs === 1 && !namesAxes;
   const before = found.operators.get(name);
@@ -270,10 +294,24 @@ function readNode(node: Message, found: Found): void {
   });
 }
 
-function readAttribute(
-  attribute: Message,
-  found: Found,
-): { readonly name: string; readonly integer: number | undefined } {
+interface Attribute {
+  readonly name: string;
+  readonly integer: number | undefined;
+  readonly text: string;
+}
+
+/** ONNX Runtime's own on Linux. @see https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/text/string_normalizer.cc */
+const DEFAULT_LOCALE = 'en_US.UTF-8';
+
+/** The locale that a StringNormalizer opens, if it changes or ignores the case of letters. */
+function localeOf(attributes: readonly Attribute[]): string | undefined {
+  const given = (name: string): Attribute | undefined => attributes.find((attribute) => attribute.name === name);
+  const changesCase = !['', 'NONE'].includes(given('case_change_action')?.text ?? '');
+  const ignoresCase = given('stopwords') !== undefined && given('is_case_sensitive')?.integer !== 1;
+  return changesCase || ignoresCase ? given('locale')?.text || DEFAULT_LOCALE : undefined;
+}
+
+function readAttribute(attribute: Message, found: Found): Attribute {
   const name = attribute.text(ATTRIBUTE.name);
   if (name !== MODES_OF_TREES) addAll(attribute.texts(ATTRIBUTE.strings), found.words);
   addAll(attribute.message(ATTRIBUTE.tensor).texts(TENSOR_STRINGS), found.words);
@@ -286,7 +324,7 @@ function readAttribute(
     addAll(attribute.floats(ATTRIBUTE.floats).filter(tells), found.numbers);
     addAll(attribute.int64s(ATTRIBUTE.integers).filter(tells), found.numbers);
   }
-  return { name, integer: attribute.int64(ATTRIBUTE.integer) };
+  return { name, integer: attribute.int64(ATTRIBUTE.integer), text: attribute.text(ATTRIBUTE.text) };
 }
 
 function addAll<T>(values: Iterable<T>, to: Set<T>): void {
