@@ -52,6 +52,19 @@ describe('docs/recipes.md', () => {
     expect(scored.map(outlineOf)).toEqual(printed.map((line) => outlineOf(JSON.parse(withoutDots(line)))));
   });
 
+  it('has exporters that end by comparing the file with the original', () => {
+    const exporters = BLOCKS.filter(({ text }) => /\b(to_onnx|onnx\.export|quantize_static)\(/.test(text));
+    expect(exporters.map(({ name }) => name)).toEqual([
+      'export.py',
+      'export_table.py',
+      'torch_iris.py',
+      'voice.py',
+      'bert.py',
+      'int8.py',
+    ]);
+    expect(exporters.filter(({ text }) => !/^compare\(/m.test(text))).toEqual([]);
+  });
+
   it('has in its command lines bodies that are scored', async () => {
     const bodies = [...PAGE.matchAll(/--message-body '([^']+)'/g)].map(([, body = '']) => body);
     expect(bodies.length).toBeGreaterThan(0);
