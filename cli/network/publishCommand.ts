@@ -83,7 +83,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const s3 = createS3Client(CLIENT_PATIENCE, { region: options.region, maxAttempts: ATTEMPTS });
   let bar: ReturnType<typeof progressBar> | undefined;
   try {
-    const files = await readModels(folder, apart, stopping.signal, say);
+    const { files, leftOut } = await readModels(folder, apart, stopping.signal);
     stopping.signal.throwIfAborted();
     const manifest = writeManifest(files);
     const digest = digestOf(manifest);
@@ -110,6 +110,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
       read: async () => content,
     });
     bar.stop();
+    const said = describeLeftOut(leftOut);
+    if (said !== undefined) say(said);
     report({ uri: `s3://${bucket}/${place}`, files: files.length, bytes, uploaded }, options.json, streams);
   } catch (error) {
     if (exitCode() === undefined) throw error;
@@ -218,18 +220,15 @@ async function readModels(
   folder: string,
   apart: string,
   signal: AbortSignal,
-  say: (message: string) => void,
-): Promise<SourceFile[]> {
+): Promise<{ readonly files: readonly SourceFile[]; readonly leftOut: readonly string[] }> {
   checkModelsFolder(folder, undefined);
   const { files, leftOut } = gatherModels(folder, apart, undefined);
-  const said = describeLeftOut(leftOut);
-  if (said !== undefined) say(said);
   const read: SourceFile[] = [];
   for (const [path, source] of files) {
     if (signal.aborted) break;
     read.push(await readModelFile(path, source));
   }
-  return read;
+  return { files: read, leftOut };
 }
 
 async function readModelFile(path: string, source: string): Promise<SourceFile> {
