@@ -12,6 +12,7 @@ const LAYERS = [
   ['lambda/core'],
   ['lambda/jobs/jobTypes.ts', 'lambda/settings.ts'],
   ['lambda/onnx', 'lambda/aws'],
+  ['lambda/scorer'],
   ['lambda/hosts'],
   ['lambda/jobs'],
   ['lambda'],

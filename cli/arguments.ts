@@ -6,7 +6,6 @@ import * as z from 'zod';
 import { hasCode, messageOf } from '../lambda/core/failure.ts';
 import { wholeNumberIn } from '../lambda/core/limits.ts';
 import { nearestName } from '../lambda/core/wrongValue.ts';
-import { endProcess, endProcessNow } from '../lambda/hosts/endProcess.ts';
 import type { Spec } from '../lambda/jobs/jobTypes.ts';
 import { isSeparator, parseCell } from '../lambda/jobs/rowRequests.ts';
 import { expandColumns } from '../lambda/jobs/submitJob.ts';
@@ -114,15 +113,8 @@ export async function runCommand(main: Main, help?: string): Promise<void> {
   process.once('uncaughtException', failUncaught);
   const args = process.argv.slice(2);
   if (help !== undefined && asksForHelp(args)) writeText(process.stdout, help);
-  else {
-    const exitCode = await exitCodeOf(main, args, process);
-    process.exitCode = exitCode;
-    setTimeout(() => void endProcess(exitCode), LINGER_MS).unref();
-  }
+  else process.exitCode = await exitCodeOf(main, args, process);
 }
-
-/** A process that has not ended by itself by then has a thread in a run that does not end. */
-const LINGER_MS = 2_000;
 
 /** What a command throws is one readable message and the exit code: 2 for wrong usage, 1 for the rest. */
 export async function exitCodeOf(main: Main, args: readonly string[], streams: Streams): Promise<number> {
@@ -139,13 +131,13 @@ export async function exitCodeOf(main: Main, args: readonly string[], streams: S
 /** What escapes a transform or a stream; a stack trace tells a user nothing. */
 function failUncaught(error: unknown): void {
   writeLine(process.stderr, `batchscore: ${messageOf(error).trimEnd()}`);
-  void endProcessNow(1);
+  process.exit(1);
 }
 
 /** `batchscore … | head`: the reader has seen enough. */
 function leaveWhenNobodyReads(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
-  void endProcessNow(0);
+  process.exit(0);
 }
 
 /** The options that say how columns are read. */

@@ -205,7 +205,7 @@ export function createDevTelemetry(say: (message: string) => void): Telemetry {
         say(`  ${code} ${met}×, to be retried: ${reason}`);
       }
     },
-    hostEnds: () => {},
+    scorerLost: (error) => say(`  ${error.message}; another one goes on, with requests that may be to blame alone`),
     observer: {
       microBatch: (report) => say(`  micro-batch: ${describe(report)}`),
       decoded: () => {},
@@ -216,8 +216,6 @@ export function createDevTelemetry(say: (message: string) => void): Telemetry {
             `'${difference.output}' of ${messageId} differs alone`,
         ),
       written: (writeMs) => say(`  written in ${writeMs.toFixed(1)} ms`),
-      runAbandoned: ({ name, version }, ranMs) =>
-        say(`  a run of ${name}/${version} was left behind after ${Math.round(ranMs)} ms`),
       problem: (error) => say(`  problem: ${messageOf(error)}`),
     },
   };

@@ -118,7 +118,6 @@ function createTally(
     runs,
     middlewares: [],
     outcomes: () => {},
-    hostEnds: () => {},
     observer: {
       microBatch({ rows }) {
         runs.count += 1;
@@ -128,7 +127,6 @@ function createTally(
       checked: () => {},
       batchMismatch: () => {},
       written: () => {},
-      runAbandoned: () => {},
       problem,
     },
   };

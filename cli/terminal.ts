@@ -2,7 +2,6 @@ import type { Writable } from 'node:stream';
 import type { GenericFormatter } from 'cli-progress';
 import cliProgress from 'cli-progress';
 import { isObject } from '../lambda/core/json.ts';
-import { endProcess } from '../lambda/hosts/endProcess.ts';
 
 /**
  * Writes one line to what may be a terminal. All that commands print goes through this function or the next one. A line
@@ -126,8 +125,7 @@ interface Interruption {
 
 /**
  * Lets a command finish what is under way on the first SIGINT or SIGTERM, for `FINISH_LIMIT_MS` at most. The next one has
- * its default effect: the kernel ends the process, even when a thread is busy in native code, for which `process.exit`
- * would wait.
+ * its default effect: the kernel ends the process.
  *
  * @param finishing what is being finished, said when that takes a moment
  */
@@ -143,7 +141,7 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
     samePress = setTimeout(letNextOneEnd, SAME_PRESS_MS).unref();
     outOfTime = setTimeout(() => {
       process.stderr.write(`stopped after ${FINISH_LIMIT_MS / 1000} s without finishing ${finishing}\n`);
-      void endProcess(code);
+      process.exit(code);
     }, FINISH_LIMIT_MS).unref();
     onInterrupt();
     interrupted.abort();

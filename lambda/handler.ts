@@ -1,4 +1,4 @@
-import './onnx/firstThread.ts';
+import './scorer/early.ts';
 
 // All that a module imports is compiled before any of it runs: the rest is imported now, and loads beside that thread.
 const { startFunction } = await import('./hosts/createHandler.ts');

@@ -1,14 +1,12 @@
-import './onnx/firstThread.ts';
+import './scorer/early.ts';
 import { createS3Client } from './aws/awsClients.ts';
 import { fetchModels } from './aws/fetchModels.ts';
 import { createJobStorage } from './aws/jobStorage.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { HOST_PATIENCE } from './aws/sqsWire.ts';
 import { loadJobScoreConfig } from './hosts/config.ts';
-import { endProcess } from './hosts/endProcess.ts';
-import { createQuarantine } from './hosts/quarantine.ts';
 import { createScoreHandler, type ScoreHandler } from './jobs/scorePart.ts';
-import { openRepository } from './onnx/repository.ts';
+import { openScorer } from './scorer/scorer.ts';
 import { CONFIG_KEYS } from './settings.ts';
 
 /** The Lambda entry of the function that scores jobs. A wrong configuration or a broken model fails here, at cold start. */
@@ -28,31 +26,23 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoreHandler> {
   const inform = (message: string) => logger.info(message);
   const { modelsUri: uri } = config;
   const directory = uri === undefined ? config.modelsDirectory : await fetchModels({ s3, uri, inform });
-  const models = await openRepository({ ...config, directory, warn, inform, assigned: telemetry.assigned });
-  const score = createScoreHandler({
-    storage: (bucket) => createJobStorage({ s3, bucket }),
-    models,
+  const scorer = await openScorer({
+    repository: { directory, defaultModel: config.defaultModel, preload: config.preload },
+    load: config,
     limits: config,
     checkPercent: config.checkPercent,
+    warn,
+    inform,
+    assigned: telemetry.assigned,
+    onLost: telemetry.scorerLost,
+  });
+  const score = createScoreHandler({
+    storage: (bucket) => createJobStorage({ s3, bucket }),
+    scorer,
     partBytes: config.jobsPartBytes,
     pieceBytes: config.jobsPieceBytes,
     maxLineBytes: config.maxPayloadBytes,
     observer,
-    openQuarantine: (host, defaults) =>
-      createQuarantine({
-        config,
-        directory,
-        names: [],
-        defaults,
-        warn,
-        onLost: (error) => telemetry.processLost?.(error),
-        ...host,
-      }),
-    stuckRuns: models.stuckRuns,
-    async exitProcess(reason) {
-      telemetry.hostEnds(reason);
-      return endProcess(1);
-    },
   });
   return async (event, context) => {
     try {

@@ -1,10 +1,9 @@
-import './onnx/firstThread.ts';
+import './scorer/early.ts';
 import { createPowertoolsTelemetry, logFatal, logWarnings } from './aws/powertools.ts';
 import { createSqsCaller, HOST_PATIENCE } from './aws/sqsWire.ts';
 import { compose } from './hosts/compose.ts';
 import { loadConfig } from './hosts/config.ts';
 import { startWorker, type Worker, workerSettings } from './hosts/consumer.ts';
-import { endProcess } from './hosts/endProcess.ts';
 import {
   createGpuWatch,
   drainOrGiveUp,
@@ -23,25 +22,23 @@ const CAPTURE_MS = 1_000;
 let worker: Worker | undefined;
 
 const stop = listenForStop();
-// Of a start that fails, too. Node itself would wait for threads that are stuck.
 process.on('uncaughtException', (error) => {
   const what = worker === undefined ? 'the worker cannot start' : 'the worker cannot go on; what it holds comes back';
   logFatal(what, error, process.env[CONFIG_KEYS.serviceName]);
-  void endProcess(1);
+  process.exit(1);
 });
 const config = loadConfig(process.env);
 const settings = workerSettings(config);
 const telemetry = createPowertoolsTelemetry({ ...config, batchSize: settings.batchSize, logsBatches: false });
 const { logger } = telemetry;
 logWarnings(logger);
-let isStuck = false;
 // Nothing is held while models are loaded.
-void stop.asked.then(() => worker ?? endProcess(0));
+void stop.asked.then(() => worker ?? process.exit(0));
 
 const closeHealth =
   config.healthPort > 0 &&
   (await openHealthPort(config.healthPort, {
-    isLive: () => !isStuck,
+    isLive: () => true,
     isReady: () => worker !== undefined && !stop.isAsked(),
   }));
 
@@ -68,7 +65,6 @@ const composition = await compose(config, {
   },
   warn: (message) => logger.warn(message),
   inform: (message) => logger.info(message),
-  hasQuarantine: true,
 });
 worker = startWorker({
   settings,
@@ -78,12 +74,6 @@ worker = startWorker({
   onOutage(outage) {
     if (outage === undefined) logger.info('the outage is over: messages are received as ever');
     else logger.error('an outage: messages are received only to find out when it is over', { ...outage });
-  },
-  onStuck() {
-    if (isStuck) return;
-    isStuck = true;
-    telemetry.hostEnds('runs that were left behind hold more than half of its cores');
-    stop.ask('stuck run');
   },
 });
 const { ECS_AGENT_URI } = process.env;
@@ -95,7 +85,7 @@ const unprotect =
     onProblem: (error) => logger.warn(String(error)),
   });
 setInterval(telemetry.publish, PUBLISH_MS).unref();
-logger.info('the worker is ready', { models: composition.models, ...settings });
+logger.info('the worker is ready', { models: composition.scorer.models, ...settings });
 
 const cause = await stop.asked;
 logger.info('the worker was told to end', { cause, held: worker.leased() });
@@ -106,4 +96,4 @@ if (unprotect && exitCode === 0) await unprotect();
 telemetry.publish();
 logger[exitCode === 0 ? 'info' : 'error'](message, details);
 if (closeHealth) closeHealth();
-await endProcess(exitCode);
+process.exit(exitCode);

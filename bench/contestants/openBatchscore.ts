@@ -1,20 +1,22 @@
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
+import { createLatencyEstimator, createMemoryCeiling } from '../../lambda/core/latency.ts';
 import type { Planner } from '../../lambda/core/plan.ts';
 import type { Outcome, ResultWriter } from '../../lambda/core/record.ts';
+import { score } from '../../lambda/core/score.ts';
+import { createBatchingWatch } from '../../lambda/core/verify.ts';
 import { compose } from '../../lambda/hosts/compose.ts';
-import { loadConfig } from '../../lambda/hosts/config.ts';
+import { type Config, loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
+import { openRepository } from '../../lambda/onnx/repository.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 
-/** Batchscore as it is deployed, without the queues: results go to memory, telemetry nowhere. */
+/** Batchscore without the queues: results go to memory, telemetry nowhere. */
 export interface Batchscore {
   /** One invocation. @throws Error when a record is not answered with scores */
   invoke(records: SQSRecord[]): Promise<void>;
-  /** The same with another plan. */
-  with(plan: Planner): Batchscore;
   close(): Promise<void>;
 }
 
@@ -30,7 +32,17 @@ export async function openBatchscore(
   model: string,
   variables: Readonly<Record<string, string>> = {},
 ): Promise<Batchscore> {
-  const config = loadConfig({
+  const config = configOf(directory, model, variables);
+  const { scoring, close } = await compose(config, {
+    clients: { sqs: new SQSClient({ region: 'eu-central-1' }), dynamodb: refuse, s3: refuse },
+    telemetry: { observer: SILENT, outcomes: refuseUnscored, middlewares: [] },
+    warn,
+  });
+  return toBatchscore({ ...scoring, writer: createConsumingWriter() }, close);
+}
+
+function configOf(directory: string, model: string, variables: Readonly<Record<string, string>>): Config {
+  return loadConfig({
     [CONFIG_KEYS.modelsDirectory]: directory,
     [CONFIG_KEYS.defaultModel]: model,
     [CONFIG_KEYS.preload]: 'false',
@@ -38,12 +50,35 @@ export async function openBatchscore(
     [CONFIG_KEYS.resultQueueUrl]: `${NO_QUEUE}-of-results`,
     ...variables,
   });
-  const { scoring, close } = await compose(config, {
-    clients: { sqs: new SQSClient({ region: 'eu-central-1' }), dynamodb: refuse, s3: refuse },
-    telemetry: { observer: SILENT, outcomes: refuseUnscored, hostEnds() {}, middlewares: [] },
-    warn: (message) => void process.stderr.write(`${message}\n`),
-  });
-  return toBatchscore({ ...scoring, writer: createConsumingWriter() }, close);
+}
+
+/** With another plan, which only the core in this process can be given. */
+export async function openWithPlan(
+  directory: string,
+  model: string,
+  planner: Planner,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<Batchscore> {
+  const config = configOf(directory, model, variables);
+  const models = await openRepository({ ...config, directory, warn });
+  const deps = {
+    models,
+    limits: config,
+    plan: planner,
+    latency: createLatencyEstimator(),
+    memory: createMemoryCeiling(),
+    batching: createBatchingWatch(config.checkPercent / 100),
+    now: () => performance.now(),
+  };
+  const scoring: ScoringDependencies = {
+    ...{ limits: config, observer: SILENT, now: deps.now, writer: createConsumingWriter() },
+    score: (bodies, time, sink, { observer }) => score(bodies, { ...deps, observer }, time, sink),
+  };
+  return toBatchscore(scoring, models.close);
+}
+
+function warn(message: string): void {
+  process.stderr.write(`${message}\n`);
 }
 
 function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>): Batchscore {
@@ -51,8 +86,7 @@ function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>):
     scoring,
     delayRetries: async () => {},
     sitOut: async () => {},
-    stuckRuns: () => new Set(),
-    telemetry: { observer: scoring.observer, outcomes: refuseUnscored, hostEnds() {}, middlewares: [] },
+    telemetry: { observer: scoring.observer, outcomes: refuseUnscored, middlewares: [] },
   });
   // Lambda hands contexts over; what it takes to make one up is not the handler's.
   const context = createLambdaContext(0);
@@ -61,7 +95,6 @@ function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>):
       const deadlineMs = Date.now() + LONGEST_INVOCATION_MS;
       await handler({ Records }, { ...context, getRemainingTimeInMillis: () => deadlineMs - Date.now() });
     },
-    with: (plan) => toBatchscore({ ...scoring, plan }, close),
     close,
   };
 }
@@ -81,7 +114,6 @@ const SILENT = {
   checked() {},
   batchMismatch() {},
   written() {},
-  runAbandoned() {},
   problem: raise,
 };
 

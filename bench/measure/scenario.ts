@@ -5,7 +5,7 @@ import { type MicroBatch, microBatchOf, type Part } from '../../lambda/core/micr
 import type { Planner } from '../../lambda/core/plan.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { createBareSession, prepareLimit, type Sweep, scoreBare, sweep } from '../contestants/bareSession.ts';
-import { type Batchscore, openBatchscore } from '../contestants/openBatchscore.ts';
+import { type Batchscore, openBatchscore, openWithPlan } from '../contestants/openBatchscore.ts';
 import { fastestPartition, type Parts, partsOf } from '../contestants/partitions.ts';
 import { openProcesses } from '../harness/processes.ts';
 import { median, takeTurns, timed } from '../harness/turns.ts';
@@ -99,6 +99,9 @@ export async function measureScenario(
 
   await repository.configure(scenario, found.bestRows);
   const batchscore = await openBatchscore(repository.directory, name, { [CONFIG_KEYS.providers]: provider });
+  const firstCome = await openWithPlan(repository.directory, name, planFirstCome, {
+    [CONFIG_KEYS.providers]: provider,
+  });
   const scenarios: ContestFigures[] = [];
   const loneMessage: LoneMessageFigures[] = [];
   for (const encoding of ENCODINGS) {
@@ -109,9 +112,12 @@ export async function measureScenario(
     // Where a run takes long, what decoding takes does not show.
     if (scenario.onlyFresh || (scenario.lengths !== undefined && encoding !== 'json')) continue;
     say(`${name} ${encoding}: ${messages.length} messages, at most ${found.bestRows} rows in a run`);
-    scenarios.push(await measureContest(scenario, encoding, messages, session, found, parts, batchscore, rounds));
+    scenarios.push(
+      await measureContest(scenario, encoding, messages, session, found, parts, batchscore, firstCome, rounds),
+    );
   }
   await batchscore.close();
+  await firstCome.close();
   await session.release();
   return { scenarios, gains: [gains], loneMessage };
 }
@@ -163,7 +169,10 @@ async function measureGains(given: Omit<CallTask, 'contestant'>, rounds: number)
   }
 }
 
-/** @param batchscore serves the scenario's model at the size that the sweep found best */
+/**
+ * @param batchscore serves the scenario's model at the size that the sweep found best
+ * @param firstCome the same, but for its plan
+ */
 async function measureContest(
   scenario: Scenario,
   encoding: Encoding,
@@ -172,16 +181,14 @@ async function measureContest(
   { bestRows, gain }: Sweep,
   parts: Parts,
   batchscore: Batchscore,
+  firstCome: Batchscore,
   rounds: number,
 ): Promise<ContestFigures> {
   const { name, lengths } = scenario;
   const records = toRecords(messages, encoding);
   const limit = await prepareLimit(session, name, messages, records, encoding, parts);
   const contestants = [limit, () => batchscore.invoke(records)];
-  if (lengths !== undefined) {
-    const firstCome = batchscore.with(planFirstCome);
-    contestants.push(() => firstCome.invoke(records));
-  }
+  if (lengths !== undefined) contestants.push(() => firstCome.invoke(records));
   // Runs of long texts take seconds: fewer turns show them.
   const turns = lengths === undefined ? 2 * rounds : rounds;
   const [limitMs = 0, batchscoreMs = 0, firstComeMs] = (await takeTurns(contestants.map(timed), turns, 0)).map(median);

@@ -2,7 +2,15 @@ import { encodeRequest } from '../../client/encodeRequest.ts';
 import { isFailure, messageOf } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
 import type { RequestInput } from '../../lambda/core/microBatch.ts';
-import { axisInModel, type Model, shapeInModel, type TensorSpec, takesOwnForm } from '../../lambda/core/model.ts';
+import {
+  axisInModel,
+  type Model,
+  type ModelDescription,
+  shapeInModel,
+  type TensorSpec,
+  takesOwnForm,
+} from '../../lambda/core/model.ts';
+import type { ScoreBodies } from '../../lambda/core/score.ts';
 import { DATATYPES, decodeAll, isBase64Data, moveAxis } from '../../lambda/core/tensor.ts';
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
@@ -17,7 +25,8 @@ import {
   rowShapes,
   type SampleLines,
 } from '../../lambda/onnx/probes.ts';
-import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
+import { locate } from '../../lambda/onnx/repository.ts';
+import { openScorer } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { OFFLINE_LIMITS } from '../offline/scoreCommand.ts';
 import { printable } from '../terminal.ts';
@@ -67,21 +76,26 @@ async function open(
 ) {
   const warnings: string[] = [];
   let probes = 0;
-  const models = await openModelAlone(path, {
-    maxBatchRows: SETTINGS.maxBatchRows.default,
-    maxBatchElements: SETTINGS.maxBatchElements.default,
-    ...how,
-    allowProviderFallback: false,
+  const scorer = await openScorer({
+    repository: { path },
+    load: {
+      maxBatchRows: SETTINGS.maxBatchRows.default,
+      maxBatchElements: SETTINGS.maxBatchElements.default,
+      allowProviderFallback: false,
+      ...how,
+    },
+    limits: OFFLINE_LIMITS,
+    checkPercent: 0,
     warn: (warning) => warnings.push(warning.replace(`${filePath}: `, '')),
-    loaded: (start) => {
-      probes = start.probes;
+    loaded: (rows) => {
+      probes = rows;
     },
   });
   try {
-    const model = await models.find(undefined, undefined);
+    const model = await scorer.find(undefined, undefined);
     if (isFailure(model)) throw new Error(model.message);
     const config = readModelConfig(folder);
-    const samples = await sampleRequests(model, await readSampleLines(folder), graph, config.warmup);
+    const samples = await sampleRequests(model, scorer.score, await readSampleLines(folder), graph, config.warmup);
     const { ragged } = model;
     const computed = new Set(model.outputs.map(({ name }) => name));
     const leftOut = offered.map(({ name }) => name).filter((name) => !computed.has(name));
@@ -92,11 +106,11 @@ async function open(
       opened: { ...aboutModel(model, config), leftOut, probes, warnings, ...samples },
     };
   } finally {
-    await models.close();
+    await scorer.close();
   }
 }
 
-function aboutModel(model: Model, config: ModelConfig) {
+function aboutModel(model: ModelDescription, config: ModelConfig) {
   const { ragged, inputs, constants = [], maxBatchRows, allowedSizes, largestDifference = null } = model;
   const raggedInputs = inputs.filter((_, index) => ragged?.inputs[index] !== undefined).map(({ name }) => name);
   return {
@@ -111,7 +125,7 @@ function aboutModel(model: Model, config: ModelConfig) {
   };
 }
 
-function verdictOf({ independence = 'trusted' }: Model, { batching }: ModelConfig): Verdict {
+function verdictOf({ independence = 'trusted' }: ModelDescription, { batching }: ModelConfig): Verdict {
   return independence === 'dependent' && batching === 'alone' ? 'alone' : VERDICTS[independence];
 }
 
@@ -219,25 +233,24 @@ interface Texts {
  * Requests that the model has answered, in both forms, from their text to the text of the answer: those of
  * `samples.jsonl`, else made-up ones.
  *
+ * @param score scores requests of the model
  * @param lines of `samples.jsonl`
  */
 export async function sampleRequests(
-  model: Model,
+  description: ModelDescription,
+  score: ScoreBodies,
   lines: SampleLines,
   graph: ModelGraph,
   warmUp: ModelConfig['warmup'],
 ): Promise<Samples> {
-  const scoring = createRowScoring({
-    models: { find: () => model },
-    limits: OFFLINE_LIMITS,
-    checkPercent: 0,
-    observer: {},
-  });
+  const { name, version } = description;
+  const scoring = createRowScoring({ score, observer: {}, defaults: { model: name, version } });
+  const model = notRunHere(description);
   if (lines.lines.length > 0) {
-    const { samples, failed } = await answered(await realTexts(model, lines), scoring);
+    const { samples, failed } = await answered(await realTexts(model, takesOwnForm(description), lines), scoring);
     return { samples, isMadeUp: false, failed, ...(samples.length === 0 && { noSample: failed?.reason }) };
   }
-  if (takesOwnForm(model)) {
+  if (takesOwnForm(description)) {
     return none(
       'the model has a transform, which takes requests of its own: put one into samples.jsonl beside config.json',
     );
@@ -258,6 +271,11 @@ export async function sampleRequests(
     ...none('it answers none that was made up: put a request into samples.jsonl beside config.json'),
     failed: first,
   };
+}
+
+/** A model of which requests are made here, and run elsewhere. */
+function notRunHere({ transform: _, ...description }: ModelDescription): Model {
+  return { ...description, run: () => Promise.reject(new Error('model is open in another process')) };
 }
 
 function none(noSample: string): Samples {
@@ -285,9 +303,9 @@ function withoutMessageId(text: string): SampleResult {
 }
 
 /** As producers send them where the model has a transform; else in the canonical form, whatever form they have. */
-async function realTexts(model: Model, lines: SampleLines): Promise<Texts[]> {
+async function realTexts(model: Model, hasOwnForm: boolean, lines: SampleLines): Promise<Texts[]> {
   const placeOf = (index: number): string => `${lines.path}:${lines.lines[index]?.number}`;
-  if (takesOwnForm(model)) {
+  if (hasOwnForm) {
     return lines.lines.map(({ line }, index) => {
       return { place: placeOf(index), json: ownForm(model, line, index), binary: undefined };
     });

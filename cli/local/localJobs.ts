@@ -125,25 +125,18 @@ export async function fileEvent(s3: S3Client, bucket: string, key: string) {
   return { Records: [{ s3: { bucket: { name: bucket }, object } }] };
 }
 
-function createScore({ s3, composition, config, environment, say }: LocalJobsOptions): ScoreHandler {
+function createScore({ s3, composition, config, environment }: LocalJobsOptions): ScoreHandler {
   const sizes = Object.entries(SIZES).map(([key, bytes]) => [key, environment[key] ?? String(bytes)]);
   const { jobsPartBytes, jobsPieceBytes } = loadJobScoreConfig(Object.fromEntries(sizes));
-  const { scoring, stuckRuns, telemetry } = composition;
+  const { scorer, telemetry } = composition;
   return createScoreHandler({
     storage: (bucket) => createJobStorage({ s3, bucket }),
-    models: scoring.models,
-    limits: { ...config, deadlineMarginMs: 1 },
-    checkPercent: config.checkPercent,
+    scorer,
     partBytes: jobsPartBytes,
     pieceBytes: jobsPieceBytes,
     maxLineBytes: config.maxPayloadBytes,
     // Its beginning and its end are told, and the page shows how far it is.
     observer: { ...telemetry.observer, microBatch: () => {} },
-    stuckRuns,
-    exitProcess: async (reason) => {
-      say(`a call of a job is given up: ${reason}`);
-      throw new Error(reason);
-    },
   });
 }
 

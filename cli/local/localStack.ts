@@ -9,7 +9,7 @@ import type { ResultWriter } from '../../lambda/core/record.ts';
 import { compose } from '../../lambda/hosts/compose.ts';
 import { type Config, loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
-import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
+import type { Scorer } from '../../lambda/scorer/scorer.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS } from '../../lambda/settings.ts';
 import { type LocalJobs, startLocalJobs } from './localJobs.ts';
 import {
@@ -59,8 +59,8 @@ export interface LocalStack extends Omit<LocalServices, 'clients'> {
   readonly sqs: SQSClient;
   readonly config: Config;
   /** What the function scores with. */
-  readonly scoring: ScoringDependencies;
-  readonly models: readonly { readonly name: string; readonly version: string }[];
+  readonly scorer: Scorer;
+  readonly models: Scorer['models'];
   /** Where jobs are, by the names of the client's options; undefined where there are none. */
   readonly jobs: Readonly<Record<string, string>> | undefined;
   readonly jobControl: Pick<LocalJobs, 'newest' | 'cancel'> | undefined;
@@ -95,7 +95,7 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
     await composition.close();
     throw error;
   }
-  const { scoring, models } = composition;
+  const { scoring, scorer } = composition;
   // Jobs write elsewhere.
   const writer = through?.(scoring.writer) ?? scoring.writer;
   const handler = createHandler({ ...composition, scoring: { ...scoring, writer } });
@@ -104,8 +104,8 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
     queues,
     sqs: clients.sqs,
     config,
-    scoring,
-    models,
+    scorer,
+    models: scorer.models,
     jobs: jobs?.whereabouts,
     jobControl: jobs,
     startMapping({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) {

@@ -34,9 +34,10 @@ import { CLIENT_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
 import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
 import { findModels } from '../../lambda/onnx/findModels.ts';
-import { openModelAlone } from '../../lambda/onnx/repository.ts';
+import { openScorer } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { parseCommand, type Streams, UsageError } from '../arguments.ts';
+import { OFFLINE_LIMITS } from '../offline/scoreCommand.ts';
 import { listenForInterruption, progressBar, writeLine } from '../terminal.ts';
 import { assertCredentials } from './deployment.ts';
 
@@ -132,16 +133,21 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
 async function proveModels(folder: string, say: (message: string) => void): Promise<void> {
   checkModelsFolder(folder, undefined);
   for (const { path } of findModels(folder)) {
-    const models = await openModelAlone(path, {
-      maxBatchRows: SETTINGS.maxBatchRows.default,
-      maxBatchElements: SETTINGS.maxBatchElements.default,
-      providers: SETTINGS.providers.default,
-      allowProviderFallback: false,
-      keepsProof: true,
+    const scorer = await openScorer({
+      repository: { path },
+      load: {
+        maxBatchRows: SETTINGS.maxBatchRows.default,
+        maxBatchElements: SETTINGS.maxBatchElements.default,
+        providers: SETTINGS.providers.default,
+        allowProviderFallback: false,
+        keepsProof: true,
+      },
+      limits: OFFLINE_LIMITS,
+      checkPercent: 0,
       warn: say,
       inform: say,
     });
-    await models.close();
+    await scorer.close();
   }
 }
 

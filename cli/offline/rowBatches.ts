@@ -1,6 +1,6 @@
 import { preview } from '../../lambda/core/failure.ts';
 import { JOB_RANGES } from '../../lambda/core/limits.ts';
-import type { Model } from '../../lambda/core/model.ts';
+import type { ModelDescription } from '../../lambda/core/model.ts';
 import type { ByteRange, Spec } from '../../lambda/jobs/jobTypes.ts';
 import { openParquet } from '../../lambda/jobs/parquetRows.ts';
 import { layOutParquet, matchColumns } from '../../lambda/jobs/planJob.ts';
@@ -151,7 +151,7 @@ export type ColumnSpec = Pick<Spec, 'inputs' | 'keep' | 'separator' | 'missing'>
 
 /** What is known of a file of rows before it is read. */
 export interface RowOptions {
-  readonly model: Model;
+  readonly model: ModelDescription;
   /** Of the file, for messages. */
   readonly name: string;
   /** @default what the first line tells */

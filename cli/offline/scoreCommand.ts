@@ -1,14 +1,14 @@
 import { pipeline } from 'node:stream/promises';
 import { isFailure, plural } from '../../lambda/core/failure.ts';
-import type { ModelRepository } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
-import type { ScoringLimits } from '../../lambda/core/score.ts';
+import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
 import { outputsOf } from '../../lambda/jobs/planJob.ts';
 import type { PieceRow } from '../../lambda/jobs/rowRequests.ts';
 import { withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
-import { locate, openModelAlone } from '../../lambda/onnx/repository.ts';
+import { locate } from '../../lambda/onnx/repository.ts';
+import { openScorer } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { COLUMN_OPTIONS, columnSpec, modelPath, oneOf, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, printableLines, progressBar, writeLine } from '../terminal.ts';
@@ -98,18 +98,24 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
 
   const input = await inputFile(file, streams);
   const warn = (message: string): void => writeLine(streams.stderr, message);
-  const models = await openModelAlone(path, {
-    maxBatchRows,
-    maxBatchElements: SETTINGS.maxBatchElements.default,
-    providers: options.providers.split(','),
-    allowProviderFallback: false,
+  const scorer = await openScorer({
+    repository: { path },
+    load: {
+      maxBatchRows,
+      maxBatchElements: SETTINGS.maxBatchElements.default,
+      providers: options.providers.split(','),
+      allowProviderFallback: false,
+    },
+    limits: OFFLINE_LIMITS,
+    checkPercent: SETTINGS.checkPercent.default,
     warn,
+    onLost: ({ message }) => warn(message),
   });
   try {
-    const opened = await models.find(undefined, undefined);
+    const opened = await scorer.find(undefined, undefined);
     if (isFailure(opened)) throw new Error(opened.message);
     const startedAt = performance.now();
-    const scoring = createOfflineScoring(models, OFFLINE_LIMITS, warn);
+    const scoring = createOfflineScoring(scorer.score, warn);
     const limits = { lines, characters: CHARACTERS_A_BATCH };
     const takesRequests = outFormat === 'jsonl';
     const name = file === '-' ? 'stdin' : file;
@@ -127,7 +133,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     }
     return exitCode ?? (scoring.summary.scored === scoring.summary.lines ? 0 : SOME_LINES_FAILED);
   } finally {
-    await models.close();
+    await scorer.close();
   }
 }
 
@@ -238,16 +244,10 @@ interface OfflineScoring {
  *
  * @param warn told once of a model whose rows were found to depend on each other
  */
-export function createOfflineScoring(
-  models: ModelRepository,
-  limits: ScoringLimits,
-  warn: (message: string) => void,
-): OfflineScoring {
+export function createOfflineScoring(score: ScoreBodies, warn: (message: string) => void): OfflineScoring {
   const summary: OfflineSummary = { lines: 0, scored: 0, errors: {}, reasons: {}, microBatches: 0, rows: 0 };
   const scoring = createRowScoring({
-    models,
-    limits,
-    checkPercent: SETTINGS.checkPercent.default,
+    score,
     observer: {
       batchMismatch: (mismatch) => warn(describe(mismatch)),
       microBatch: ({ rows }) => {

@@ -203,13 +203,13 @@ const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>
     handler: 'lambda/handler',
     jobScore: 'lambda/jobScore',
     jobControl: 'lambda/jobControl',
-    quarantineChild: 'lambda/hosts/quarantineChild',
+    scorerProcess: 'lambda/scorer/scorerProcess',
     sessionWorker: 'lambda/onnx/sessionWorker',
   },
   worker: {
     worker: 'lambda/worker',
     healthCheck: 'lambda/hosts/healthCheck',
-    quarantineChild: 'lambda/hosts/quarantineChild',
+    scorerProcess: 'lambda/scorer/scorerProcess',
     sessionWorker: 'lambda/onnx/sessionWorker',
   },
 };

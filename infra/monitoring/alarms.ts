@@ -190,20 +190,11 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
       blamesVersion: true,
     },
     {
-      id: 'AbandonedRuns',
+      id: 'ScorersLost',
       description:
-        'A run of a model did not end in its time and was left behind. The log names the model; the message that makes ' +
-        'it hang is answered with RUN_TIMED_OUT when it comes again. docs/operations.md says what to do.',
-      metric: metric('AbandonedRuns'),
-      ...once,
-      blamesVersion: true,
-    },
-    {
-      id: 'QuarantineLosses',
-      description:
-        'A message that came again crashed or hung the process that it was scored in. The log names the model; the ' +
-        'message is answered with an error that says how. docs/operations.md says what to do.',
-      metric: metric('QuarantineLosses'),
+        'A request crashed or hung the process that holds the models. Another process goes on, and the request is ' +
+        'answered with an error that says how. docs/operations.md says what to do.',
+      metric: metric('ScorersLost'),
       ...once,
       blamesVersion: true,
     },

@@ -183,12 +183,8 @@ function hostGraphs(subject: Subject): OwnGraph[][] {
     ],
     [
       {
-        title: 'Runs left behind, and hosts that ended themselves',
-        left: [
-          emitted('AbandonedRuns', 'runs left behind'),
-          emitted('HostsEnded', 'hosts ended'),
-          emitted('QuarantineLosses', 'processes of the quarantine lost'),
-        ],
+        title: 'Scorers lost: processes that a request crashed or hung',
+        left: [emitted('ScorersLost', 'scorers lost')],
       },
       {
         title: 'Models whose rows depend on each other, and time of checks: ms',

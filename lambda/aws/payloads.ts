@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   GetObjectCommand,
   type GetObjectCommandOutput,
@@ -9,7 +10,7 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
-import { nextTurn, waitOrAbort } from '../core/concurrency.ts';
+import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview } from '../core/failure.ts';
 import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
 import type { PayloadPointer, PayloadReader, PayloadReadOptions, WriteStatus } from '../core/record.ts';
@@ -73,6 +74,9 @@ export function createPayloads(options: PayloadsOptions): Payloads {
   };
 }
 
+/** Another process says whether there is memory. */
+const ADMISSION_MS = 20;
+
 /** The memory for a body: who waits for it keeps neither a place among those that are read nor a connection meanwhile. */
 function createAdmission(admit: PayloadReadOptions['admit']) {
   let admitted: Promise<void> | undefined;
@@ -80,7 +84,7 @@ function createAdmission(admit: PayloadReadOptions['admit']) {
     /** Asks for so many bytes, the first time. @returns whether they are there */
     isNow(bytes: number): Promise<boolean> {
       admitted ??= admit(bytes);
-      return Promise.race([admitted.then(() => true), nextTurn().then(() => false)]);
+      return Promise.race([admitted.then(() => true), sleep(ADMISSION_MS, false)]);
     },
     wait: async (): Promise<void> => admitted,
   };

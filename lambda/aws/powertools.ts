@@ -41,9 +41,6 @@ interface TelemetryOptions {
   readonly logsBatches?: boolean | undefined;
 }
 
-const ABANDONED =
-  'a run did not end in its time and was left behind; its records go back to SQS, and the model is opened anew';
-
 const MISMATCH =
   'a request got another answer in a micro-batch than alone: the model is not batched any more in this process; ' +
   'docs/operations.md says what to do';
@@ -117,10 +114,6 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
         if (kept > 0) add('Captured', kept);
         if (lost > 0) add('CaptureLost', lost);
       },
-      runAbandoned({ name, version }, ranMs) {
-        add('AbandonedRuns', 1);
-        logger.error(ABANDONED, { model: name, version, ranMs });
-      },
       problem(error) {
         logger.error('records are handed back', error instanceof Error ? error : new Error(String(error)));
       },
@@ -154,14 +147,12 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
       }
       logger.debug('GPUs', { gpus: readings });
     },
-    processLost(error) {
-      add('QuarantineLosses', 1);
-      logger.error('a process of the quarantine was lost; messages that had no answer in it are scored alone', error);
-    },
-    hostEnds(reason) {
-      add('HostsEnded', 1);
-      logger.error('the host ends itself; SQS hands over again what it had not answered, to another', { reason });
-      metrics.publishStoredMetrics();
+    scorerLost(error) {
+      add('ScorersLost', 1);
+      logger.error(
+        'the scorer was lost; another one scores what has no answer, requests that may be to blame alone',
+        error,
+      );
     },
     publish() {
       if (metrics.hasStoredMetrics()) metrics.publishStoredMetrics();

@@ -11,10 +11,8 @@ export interface Telemetry {
   readonly observer: Observer;
   /** Told the outcome of every record of an invocation, once. Outcomes align with `records` by index. */
   outcomes(outcomes: readonly Outcome[], records: readonly MessageRecord[]): void;
-  /** The process is about to end by its own will: what is measured so far must be out when this returns. */
-  hostEnds(reason: string): void;
-  /** Told that a process in which redelivered messages are scored died or hung. @default nobody counts them */
-  readonly processLost?: ((error: Error) => void) | undefined;
+  /** Told that the process that holds the models died, or was ended because a run did not end. @default nobody counts them */
+  readonly scorerLost?: ((error: Error) => void) | undefined;
   /** Told where the runs of a model go, once it is loaded. @default nobody asks */
   readonly assigned?:
     | ((assignment: { readonly provider: string; readonly devices: readonly string[] }) => void)

@@ -17,7 +17,7 @@ import type { Observer } from './observer.ts';
 import { isShort, MAX_KEYS, MAX_LEVELS, maxContainers, outlineAt, outlineOf } from './outline.ts';
 import { type PayloadPointer, type PayloadReader, parsePointer, type TimeLimit } from './record.ts';
 import type { KeyedBody } from './replies.ts';
-import { type DecodeTogether, decodeRequest, mayHaveOwnForm, type RequestDependencies } from './request.ts';
+import { type DecodeTogether, decodeRequest, idOf, mayHaveOwnForm, type RequestDependencies } from './request.ts';
 import { type DecodeLimits, tooManyRequests } from './requestInputs.ts';
 import { WHOLE_BODY } from './values.ts';
 
@@ -96,9 +96,12 @@ export async function* decodeBodies(
     deps.observer.problem(error);
     return NOT_DECODED;
   };
-  const decodeOne = (body: string, bodyIndex: number): MaybePromise<DecodedBody> => {
+  const decodeOne = ({ body, refused }: KeyedBody, bodyIndex: number): MaybePromise<DecodedBody> => {
     try {
-      const one = decodeBody(body, bodyIndex, ownDeps, options, templates);
+      const one =
+        refused === undefined
+          ? decodeBody(body, bodyIndex, ownDeps, options, templates)
+          : decodeBody(body, bodyIndex, ownDeps, { ...options, refused });
       return one instanceof Promise ? one.catch(notDecoded) : one;
     } catch (error) {
       return notDecoded(error);
@@ -112,9 +115,10 @@ export async function* decodeBodies(
     await withTimeout(Promise.race([arrival.promise, payloadMemory.nextWaiter()]), STALLED_MS);
   };
 
-  for (const [bodyIndex, { body }] of bodies.entries()) {
+  for (const [bodyIndex, keyed] of bodies.entries()) {
     if (signal.aborted) break;
-    const one = decodeOne(body, bodyIndex);
+    const { body } = keyed;
+    const one = decodeOne(keyed, bodyIndex);
     if (one instanceof Promise) {
       underWay += 1;
       void one.then((late) => {
@@ -162,18 +166,18 @@ function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer;
   const batches = new Map<Model, DecodeBatch>();
   const bodies = new Set<number>();
   const size = (): number => batches.values().reduce((sum, batch) => sum + batch.size(), 0);
-  const decode: DecodeTogether = (model, body, bodyIndex) => {
+  const decode: DecodeTogether = (model, body, place) => {
     const hook = model.transform?.decodeBatch;
     const batch = batches.get(model) ?? createHookBatch('decodeBatch', hook, model, time, deps);
     batches.set(model, batch);
     // Now rather than when the hook is called, for all at once; and a body that cannot be copied fails alone.
     let first: TransformBody | undefined = copyOf(body);
-    bodies.add(bodyIndex);
+    bodies.add(place.bodyIndex);
     return batch.add(() => {
       const copy = first ?? copyOf(body);
       first = undefined;
       return copy;
-    });
+    }, place);
   };
   return {
     bodies,
@@ -231,6 +235,8 @@ interface DecodeOptions {
   readonly reads?: Set<Promise<unknown>>;
   /** For requests of packed bodies, by body: see {@link decodeText}. @default there is no end of it */
   readonly requestMemory?: MemoryBudget;
+  /** Requests of a packed body that are not decoded, by position. @default none */
+  readonly refused?: ReadonlyMap<number, Failure>;
 }
 
 /**
@@ -337,7 +343,7 @@ function decodePacked(
   values: readonly unknown[],
   bodyIndex: number,
   deps: DecodeDependencies,
-  { requestMemory, signal }: DecodeOptions,
+  { requestMemory, signal, refused }: DecodeOptions,
 ): MaybePromise<DecodedBody> {
   if (values.length === 0) {
     const message = 'body: expected at least one request in a packed message, got none; put one into the array';
@@ -347,11 +353,12 @@ function decodePacked(
     return refusedBody(tooManyRequests(values.length, WHOLE_BODY, deps.limits));
   }
   const decodeSome = (from: number): MaybePromise<DecodedRequest>[] =>
-    values
-      .slice(from, from + REQUESTS_A_TURN)
-      .map((value, index) =>
-        decodeRequest(value, { path: `[${from + index}]`, bodyIndex, position: from + index }, deps),
-      );
+    values.slice(from, from + REQUESTS_A_TURN).map((value, index) => {
+      const position = from + index;
+      const failed = refused?.get(position);
+      if (failed !== undefined) return { id: idOf(value), failure: failed };
+      return decodeRequest(value, { path: `[${position}]`, bodyIndex, position }, deps);
+    });
   const allDecoded = (decoded: MaybePromise<DecodedRequest>[]): MaybePromise<DecodedBody> => {
     const all = allThere(decoded);
     // What waits for a model or a transform must not hold up what waits for none.

@@ -4,6 +4,7 @@ import { formatFloat32 } from './floatText.ts';
 import type { HookBatch } from './hookBatch.ts';
 import type { ScoringRequest } from './microBatch.ts';
 import { givesOwnForm, type Model, type TransformOutputs } from './model.ts';
+import type { Observer } from './observer.ts';
 import {
   type BigIntArray,
   DATATYPES,
@@ -35,13 +36,21 @@ export interface ScoreEncoder {
 
 type EncodeTogether = HookBatch<TransformOutputs, unknown>;
 
-export function createEncoder(outputs: readonly Tensor[], together?: EncodeTogether): ScoreEncoder {
+/**
+ * @param together calls the batch hook of the model's transform
+ * @param observer told of calls of a transform. @default nobody is
+ */
+export function createEncoder(
+  outputs: readonly Tensor[],
+  together?: EncodeTogether,
+  observer?: Pick<Observer, 'begins'>,
+): ScoreEncoder {
   let sample: ScoringRequest | undefined;
   let frame: Frame = { fields: [], tail: '' };
   return {
     encode(messageId, request, fromRow) {
       if (givesOwnForm(request.model)) {
-        return encodeOwnForm(messageId, request, chosenOf(request, outputs, fromRow), together);
+        return encodeOwnForm(messageId, request, chosenOf(request, outputs, fromRow), together, observer);
       }
       if (sample === undefined || !isFramedAlike(sample, request)) frame = frameOf(request, outputs);
       sample = request;
@@ -133,6 +142,14 @@ export function encodeError(messageId: string, id: string | undefined, failed: F
   return `{${encodeIds(messageId, id)},"code":"${failed.code}","error":${JSON.stringify(failed.message)}}`;
 }
 
+const IDS = /^{"message_id":"(?:[^"\\]|\\.)*","id":(?<id>"(?:[^"\\]|\\.)*")/;
+
+/** The id that an answer repeats; undefined for one without, or for several in an array. */
+export function idInAnswer(text: string): string | undefined {
+  const id = IDS.exec(text)?.groups?.id;
+  return id === undefined ? undefined : String(JSON.parse(id));
+}
+
 function encodeIds(messageId: string, id: string | undefined): string {
   const head = `"message_id":${quote(messageId)}`;
   return id === undefined ? head : `${head},"id":${quote(id)}`;
@@ -166,22 +183,27 @@ function answerOf({ name, datatype, shape, data }: Tensor, fromRow: number, rows
 
 async function encodeOwnForm(
   messageId: string,
-  { id, model }: ScoringRequest,
+  request: ScoringRequest,
   outputs: readonly Tensor[],
   together: EncodeTogether | undefined,
+  observer: Pick<Observer, 'begins'> | undefined,
 ): Promise<string | Failure> {
+  const { id, model } = request;
   const { encode } = model.transform ?? {};
   const hook = encode === undefined ? 'encodeBatch' : 'encode';
+  const end = encode && observer?.begins?.({ isRun: false, model: model.name, expectedMs: 0, requests: [request] });
   try {
     const head = `${encodeIds(messageId, id)}${encodeModel(model)}`;
     const own = (): TransformOutputs => ownOutputs(outputs);
-    const soon = encode === undefined ? together?.add(own) : encode(own());
+    const soon = encode === undefined ? together?.add(own, request) : encode(own());
     // What is there at once is written at once: the transform may fill the same object for the next request.
     const text = JSON.stringify(soon instanceof Promise ? await soon : soon, formatExactly);
     if (text !== undefined) return `{${head},"result":${text}}`;
     return failure('TRANSFORM_FAILED', `expected a value that JSON can hold from the transform's ${hook}, got none`);
   } catch (error) {
     return transformFailure(model.name, error, (reason) => `the transform's ${hook}: ${reason}`);
+  } finally {
+    end?.();
   }
 }
 

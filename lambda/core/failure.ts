@@ -1,7 +1,7 @@
 /**
  * Every way in which a message can fail, and what follows. `permanent`: it is answered with an error. `transient`: it is
- * handed back, and comes again; only the quarantine answers a body that takes all memory alone even there, with
- * `OUT_OF_MEMORY`. Documented in docs/message-format.md.
+ * handed back, and comes again; a body that takes all memory when it runs alone is answered with
+ * `OUT_OF_MEMORY` all the same. Documented in docs/message-format.md.
  */
 export const ERROR_CODES = {
   INVALID_JSON: 'permanent',

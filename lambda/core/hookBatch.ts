@@ -2,7 +2,7 @@ import { types } from 'node:util';
 import { nextTurn, raceAbort, sooner } from './concurrency.ts';
 import { failure, isFailure, isRetryable, plural, preview, readable } from './failure.ts';
 import type { BatchHook, Model, TransformContext } from './model.ts';
-import type { Observer } from './observer.ts';
+import type { Observer, RequestPlace } from './observer.ts';
 import type { TimeLimit } from './record.ts';
 
 /** Requests that go to a batch hook of a transform together. */
@@ -11,9 +11,10 @@ export interface HookBatch<In, Out> {
    * Lets a request wait for the next call.
    *
    * @param fresh gives what the hook is given: each call has a copy of its own, so that none sees what another has changed
+   * @param place of the request. @default nobody is told
    * @throws what the hook threw of this request alone, or gave in its place; a `DEADLINE` failure where time ran out
    */
-  add(fresh: () => In): Promise<Out>;
+  add(fresh: () => In, place?: RequestPlace): Promise<Out>;
   /** Calls the hook for all that wait. Never throws. */
   call(): Promise<void>;
   size(): number;
@@ -30,6 +31,7 @@ const RESULTS_A_TURN = 256;
 
 interface Entry<In, Out> {
   readonly fresh: () => In;
+  readonly place: RequestPlace | undefined;
   readonly resolve: (value: Out) => void;
   readonly reject: (reason: unknown) => void;
 }
@@ -54,6 +56,8 @@ export function createHookBatch<In, Out>(
     const { signal, end } = sooner(time.signal, limitMs, late);
     const endsAt = now() + limitMs;
     const context = { signal, remainingMs: () => Math.max(0, endsAt - now()), once: onceOf(model) };
+    const requests = entries.flatMap(({ place }) => place ?? []);
+    const hasEnded = observer?.begins?.({ isRun: false, model: model.name, expectedMs: 0, requests });
     try {
       const asked = hook?.(
         entries.map(({ fresh }) => fresh()),
@@ -67,6 +71,7 @@ export function createHookBatch<In, Out>(
       if (!signal.aborted) throw error;
       throw time.signal.aborted ? OUT_OF_TIME : late;
     } finally {
+      hasEnded?.();
       end();
     }
   };
@@ -90,7 +95,7 @@ export function createHookBatch<In, Out>(
     }
   };
   return {
-    add: (fresh) => new Promise((resolve, reject) => waiting.push({ fresh, resolve, reject })),
+    add: (fresh, place) => new Promise((resolve, reject) => waiting.push({ fresh, place, resolve, reject })),
     size: () => waiting.length,
     async call() {
       if (waiting.length === 0) return;

@@ -4,8 +4,6 @@ import type { Cost, MeasuredRun, Model } from './model.ts';
 /** How long the runs of each model take, by what this process has measured, its warm-up included. */
 export interface LatencyEstimator {
   observed(model: Model, rows: number, length: number, runMs: number): void;
-  /** A run was given up after so many milliseconds: it would have taken longer. */
-  overran(model: Model, rows: number, length: number, elapsedMs: number): void;
   /**
    * Milliseconds that a run of `rows` rows of `length` takes; more than that where it is much larger than any that was
    * measured, because nothing says that time grows in proportion. Undefined while nothing was measured.
@@ -41,8 +39,6 @@ interface Bucket {
   latest: readonly PacedRun[];
   /** How many runs of the model had ended when the last of these did. */
   endedAt: number;
-  /** Milliseconds a row that a run of this size was given up after. */
-  overrunMsPerRow: number | undefined;
 }
 
 /** A run, and the pace of its time, where that was known. */
@@ -58,8 +54,6 @@ const CLEARLY_OTHER_PACE = 1.5;
 const MAX_RUNS = 15;
 /** A run of more than twice the rows or length that were measured is taken to be this many times slower. */
 const UNKNOWN_SIZE_FACTOR = 4;
-/** An overrun is forgotten if later runs of at least half its size were this many times faster: its input was at fault, not its size. */
-const FORGIVING_FACTOR = 4;
 /**
  * The cost is fitted again after so many runs, or an eighth of all there were up to the most, or after some that took so
  * long: fitting takes as long as several short runs.
@@ -90,20 +84,11 @@ export function createLatencyEstimator(): LatencyEstimator {
       notePace(measured, rows, length, runMs);
       const run = { rows, length, ms: runMs, pace: measured.pace };
       observe(bucketFor(measured, rows, length), run, measured.runs);
-      for (const bucket of measured.buckets.values()) forgetHang(bucket, rows, length, runMs / rows);
-    },
-    overran(model, rows, length, elapsedMs) {
-      const measured = measuredOf(model);
-      measured.isWarm = true;
-      // One row that does not end says nothing of rows: it would keep all others from ever being run.
-      if (rows > 1) bucketFor(measured, rows, length).overrunMsPerRow = elapsedMs / rows;
     },
     predictMs(model, rows, length) {
       const measured = measuredOf(model);
       const buckets = [...measured.buckets.values()];
-      const known = buckets.filter(({ latest }) => latest.length > 0);
-      const overrunMs = overrunOf(buckets, rows, length);
-      return known.length === 0 ? overrunMs : Math.max(predict(known, rows, length, measured.pace), overrunMs ?? 0);
+      return buckets.length === 0 ? undefined : predict(buckets, rows, length, measured.pace);
     },
     costOf(model) {
       if (!isSizedByRowsAndLength(model)) return undefined;
@@ -137,7 +122,7 @@ function newMeasured({ measured: warmUp = [] }: Model): Measured {
 function bucketFor({ buckets }: Measured, rows: number, length: number): Bucket {
   const size = { rows: powerOfTwo(rows), length: powerOfTwo(length) };
   const key = `${size.rows}x${size.length}`;
-  const bucket = buckets.get(key) ?? { ...size, latest: [], endedAt: 0, overrunMsPerRow: undefined };
+  const bucket = buckets.get(key) ?? { ...size, latest: [], endedAt: 0 };
   buckets.set(key, bucket);
   return bucket;
 }
@@ -145,7 +130,6 @@ function bucketFor({ buckets }: Measured, rows: number, length: number): Bucket 
 function observe(bucket: Bucket, run: PacedRun, ended: number): void {
   bucket.endedAt = ended;
   bucket.latest = [...bucket.latest, run].slice(-MAX_RUNS);
-  bucket.overrunMsPerRow = undefined;
 }
 
 function costBefore(warmUp: readonly MeasuredRun[]): FittedCost | undefined {
@@ -176,23 +160,8 @@ function middleOf(numbers: readonly number[]): number {
   return numbers.toSorted((a, b) => a - b)[Math.floor((numbers.length - 1) / 2)] as number;
 }
 
-function forgetHang(bucket: Bucket, rows: number, length: number, msPerRow: number): void {
-  const isHalfAsLarge = 2 * powerOfTwo(rows) >= bucket.rows && 2 * powerOfTwo(length) >= bucket.length;
-  if (isHalfAsLarge && (bucket.overrunMsPerRow ?? 0) > FORGIVING_FACTOR * msPerRow) bucket.overrunMsPerRow = undefined;
-}
-
 function msPerRowOf({ latest }: Bucket, pace: number | undefined): number {
   return middleOf(atPace(latest.slice(-LATEST_RUNS), pace).map(({ rows, ms }) => ms / rows));
-}
-
-/** What a run takes at least by the overruns of runs no larger; of smaller runs an overrun says nothing. */
-function overrunOf(buckets: readonly Bucket[], rows: number, length: number): number | undefined {
-  const msPerRow = buckets
-    .filter(
-      (bucket) => bucket.latest.length === 0 && bucket.rows <= powerOfTwo(rows) && bucket.length <= powerOfTwo(length),
-    )
-    .map(({ overrunMsPerRow }) => overrunMsPerRow ?? 0);
-  return msPerRow.length === 0 ? undefined : Math.max(...msPerRow) * rows;
 }
 
 /** On the line between the nearest sizes that were measured; in proportion beyond the largest of them. */

@@ -124,19 +124,35 @@ export interface Model {
    * Runs the model. `inputs` are in the model's order, all with the same number of rows; their buffers are
    * given away and must not be read afterwards.
    *
-   * @param signal aborted when the run is past its time. A run cannot be stopped: it is left behind, and the next one
-   *   has a fresh thread
+   * @param signal aborted when the run must not start any more. A run that has started cannot be stopped
    * @param device the only one to run on: devices round differently. @default the first that is free
+   * @param onStart called just before ONNX Runtime is given the inputs
    * @throws ModelUnavailableError when the model could not be run at all, OutOfMemoryError when the run was too large,
-   *   RunAbandonedError when the signal was aborted first; anything else is the run's own failure
+   *   RunWithdrawnError when the signal was aborted before the run started; anything else is the run's own failure
    */
-  run(inputs: readonly Tensor[], signal?: AbortSignal, device?: number): Promise<RunResult>;
+  run(inputs: readonly Tensor[], signal?: AbortSignal, device?: number, onStart?: () => void): Promise<RunResult>;
+}
+
+/** What is known of a model without the means to run it: a value that may cross processes. */
+export type ModelDescription = Omit<Model, 'run' | 'allocate' | 'cost' | 'transform'> & {
+  /** Which hooks its transform has. */
+  readonly transform?: { readonly [K in keyof Transform]?: unknown } | undefined;
+};
+
+export function describeModel({ run: _, allocate: __, cost: ___, transform, ...rest }: Model): ModelDescription {
+  const hooks = transform && Object.fromEntries(Object.keys(transform).map((hook) => [hook, true]));
+  return { ...rest, transform: hooks };
 }
 
 /** Finds models by name and version. */
 export interface ModelRepository {
   /** The model a request means; without a name or version, the default one. Loads it where that is still to do. */
   find(name: string | undefined, version: string | undefined): MaybePromise<Model | Failure>;
+}
+
+/** Says what models are, by name and version. */
+export interface ModelFinder {
+  find(name: string | undefined, version: string | undefined): MaybePromise<ModelDescription | Failure>;
 }
 
 /** The models of a repository, where requests that name none mean the given one, in the given version. */
@@ -147,28 +163,19 @@ export function withDefaults(
   return { find: (name = model, asked) => models.find(name, asked ?? (name === model ? version : undefined)) };
 }
 
-/** The model is there but cannot be run now: its thread died, or loading it failed. The bodies that ask for it are handed back. */
+/** The model is there but cannot be run now, because loading it failed. The bodies that ask for it are handed back. */
 export class ModelUnavailableError extends Error {
   override readonly name = 'ModelUnavailableError';
-  /** Whether what it was asked to run may be why. */
-  readonly mayBeTheRuns: boolean;
-
-  constructor(message: string, { mayBeTheRuns = false, ...options }: ErrorOptions & { mayBeTheRuns?: boolean } = {}) {
-    super(message, options);
-    this.mayBeTheRuns = mayBeTheRuns;
-  }
 }
 
-/** The run did not end in its time: it was left behind, or withdrawn when it had not been started. */
-export class RunAbandonedError extends Error {
-  override readonly name = 'RunAbandonedError';
-  /** Milliseconds it had been under way; undefined when it had not been started. */
-  readonly ranMs: number | undefined;
+/** The run had no turn before its time was over, and was not started. */
+export class RunWithdrawnError extends Error {
+  override readonly name = 'RunWithdrawnError';
+}
 
-  constructor(message: string, ranMs?: number) {
-    super(message);
-    this.ranMs = ranMs;
-  }
+/** A run at start did not end in its time. It goes on, and with it its thread. */
+export class RunOverdueError extends Error {
+  override readonly name = 'RunOverdueError';
 }
 
 /** The run needed more memory than there is: a smaller one may do. */
@@ -226,10 +233,10 @@ export interface Transform {
   encodeBatch?: BatchHook<TransformOutputs, unknown>;
 }
 
-export function takesOwnForm({ transform }: Pick<Model, 'transform'>): boolean {
+export function takesOwnForm({ transform }: Pick<ModelDescription, 'transform'>): boolean {
   return transform?.decode !== undefined || transform?.decodeBatch !== undefined;
 }
 
-export function givesOwnForm({ transform }: Pick<Model, 'transform'>): boolean {
+export function givesOwnForm({ transform }: Pick<ModelDescription, 'transform'>): boolean {
   return transform?.encode !== undefined || transform?.encodeBatch !== undefined;
 }

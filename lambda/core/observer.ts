@@ -53,6 +53,22 @@ type Stage = 'decode' | 'transform' | 'stack' | 'run' | 'encode' | 'write' | 'ac
 /** What a stage worked on: sizes and names, never a message's content. */
 type StageDetails = Readonly<Record<string, string | number>>;
 
+/** A request, by its body in the call and its place in that body. */
+export interface RequestPlace {
+  readonly bodyIndex: number;
+  readonly position: number;
+}
+
+/** Code that is not ours, at work on requests: a model's run or its transform. */
+export interface WorkUnderWay {
+  /** Whether it is a run; else a call of a transform. */
+  readonly isRun: boolean;
+  readonly model: string;
+  /** Milliseconds that it is expected to take; 0 if nothing is known. */
+  readonly expectedMs: number;
+  readonly requests: readonly RequestPlace[];
+}
+
 /** Hears what scoring does while it does it: sizes, times and names, never a message's content. */
 export interface Observer {
   /** @param bodies gives the indexes of those whose rows were in the run; a host makes those of its records of them */
@@ -69,8 +85,13 @@ export interface Observer {
   written(writeMs: number): void;
   /** So many messages were kept as samples, or should have been and were lost. @default nobody counts them */
   captured?(messages: { readonly kept: number; readonly lost: number }): void;
-  /** A run did not end in its time and was left behind. */
-  runAbandoned(model: { readonly name: string; readonly version: string }, ranMs: number): void;
+  /**
+   * A run, or a call of a transform, begins now. Either may end the process, so that nothing tells of it later.
+   *
+   * @returns to be called when it has ended
+   * @default nobody asks
+   */
+  begins?(work: WorkUnderWay): () => void;
   /**
    * A stage has ended, once for each call, run or write. `from` and `to` are readings of the scoring's clock. @default
    * nobody traces the stages
@@ -87,7 +108,6 @@ export const SILENT: Observer = {
   checked: () => {},
   batchMismatch: () => {},
   written: () => {},
-  runAbandoned: () => {},
   problem: () => {},
 };
 
@@ -125,9 +145,7 @@ export const METRIC_UNITS = {
   Retries: 'Count',
   MissingOrDenied: 'Count',
   BatchMismatch: 'Count',
-  AbandonedRuns: 'Count',
-  HostsEnded: 'Count',
-  QuarantineLosses: 'Count',
+  ScorersLost: 'Count',
   Captured: 'Count',
   CaptureLost: 'Count',
 } as const satisfies Record<string, Unit>;

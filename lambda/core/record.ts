@@ -69,9 +69,16 @@ export interface TimeLimit {
   readonly remainingMs: () => number;
   /** Aborted when all work of the call must stop, in time for the answer to SQS. */
   readonly signal: AbortSignal;
-  /** Whether other work must still fit before the deadline: then no run may take all the time that is left. @default false */
-  readonly isShared?: boolean | undefined;
+  /**
+   * Starts the time anew, for a request that runs alone because a run with others was lost.
+   *
+   * @default the time is fixed, as that of a Lambda invocation
+   */
+  readonly renew?: (() => void) | undefined;
 }
+
+/** After the deadline, work that has ended gets this long to report what became of it. */
+export const GRACE_MS = 100;
 
 export const NO_DEADLINE: TimeLimit = {
   remainingMs: () => Number.POSITIVE_INFINITY,

@@ -7,6 +7,8 @@ export interface KeyedBody {
   /** What its answer carries as `message_id`. */
   readonly key: string;
   readonly body: string;
+  /** Requests of a packed body that are answered with an error and never decoded, by their position. @default none */
+  readonly refused?: ReadonlyMap<number, Failure> | undefined;
 }
 
 /** What became of one body. Each body has exactly one. */
@@ -15,8 +17,6 @@ export type Reply = Answer | HandedBack;
 /** A body was answered, be it with scores or with errors. */
 export interface Answer {
   readonly of: number;
-  /** The id of its request; undefined for a packed body. */
-  readonly id: string | undefined;
   /** The JSON text of the answer, or of the array of answers to a packed body. */
   readonly text: string;
   readonly failures: readonly Failure[];
@@ -89,10 +89,10 @@ export function createReplies(
     state.unanswered = 0;
     onComplete(body);
   };
-  const reply = (of: number, state: BodyState, id: string | undefined, text: string): Answer => {
+  const reply = (of: number, state: BodyState, text: string): Answer => {
     const { failures = NO_FAILURES, requests } = state;
     complete(of, state);
-    return { of, id, text, failures, requests };
+    return { of, text, failures, requests };
   };
   const handBack = (of: number, failed: Failure<TransientCode>): HandedBack | undefined => {
     const state = stateOf(of);
@@ -115,13 +115,13 @@ export function createReplies(
       state.failures = [tooLarge];
       // It was never held.
       state.characters -= text.length;
-      return reply(body, state, idOfAll, encodeError(keyOf(body), idOfAll, tooLarge));
+      return reply(body, state, encodeError(keyOf(body), idOfAll, tooLarge));
     }
-    if (state.answers === undefined) return reply(body, state, id, text);
+    if (state.answers === undefined) return reply(body, state, text);
     state.unanswered -= 1;
     state.answers[position] = text;
     heldCharacters += text.length;
-    if (state.unanswered === 0) return reply(body, state, undefined, `[${state.answers.join(',')}]`);
+    if (state.unanswered === 0) return reply(body, state, `[${state.answers.join(',')}]`);
     return heldCharacters > LARGEST_ANSWERS_HELD * maxAnswerCharacters ? handBack(body, TOO_MANY_ANSWERS) : undefined;
   };
   const fail = (body: number, position: number, id: string | undefined, failed: Failure): Reply | undefined => {

@@ -11,6 +11,7 @@ import {
   type TransformInput,
   takesOwnForm,
 } from './model.ts';
+import type { Observer, RequestPlace } from './observer.ts';
 import { NO_DEADLINE } from './record.ts';
 import {
   type DecodeLimits,
@@ -31,11 +32,9 @@ function keysOfBothForms(): string {
   return `${COMMON_KEYS.join(', ')} and either ${LONG_FORM_KEYS.join(', ')} or instances`;
 }
 
-interface Place {
+interface Place extends RequestPlace {
   /** For messages: `body`, or `[3]` inside a packed message. */
   readonly path: string;
-  readonly bodyIndex: number;
-  readonly position: number;
 }
 
 export interface RequestDependencies {
@@ -43,9 +42,15 @@ export interface RequestDependencies {
   readonly limits: DecodeLimits;
   /** Has requests decoded with others by the batch hook of their model. @default each alone */
   readonly decodeTogether?: DecodeTogether | undefined;
+  /** Told of calls of a transform. @default nobody is */
+  readonly observer?: Observer | undefined;
 }
 
-export type DecodeTogether = (model: Model, body: TransformBody, at: number) => Promise<readonly TransformInput[]>;
+export type DecodeTogether = (
+  model: Model,
+  body: TransformBody,
+  place: RequestPlace,
+) => Promise<readonly TransformInput[]>;
 
 /** As for samples, which are decoded when a model is loaded. */
 const decodeAlone: DecodeTogether = (model, body) => {
@@ -201,24 +206,33 @@ function decodeShortForm(value: JsonObject, path: string, model: Model, limits: 
 /** A transform's inputs are checked like any others; what is wrong with them is the transform's failure. */
 async function decodeOwnForm(
   value: JsonObject,
-  { path, bodyIndex }: Place,
+  { path, bodyIndex, position }: Place,
   model: Model,
   binaryOutput: boolean | undefined,
-  { limits, decodeTogether = decodeAlone }: RequestDependencies,
+  { limits, decodeTogether = decodeAlone, observer }: RequestDependencies,
 ): Promise<DecodedForm | Failure> {
   const outputs = decodeOutputs(value.outputs, path, model);
   if (isFailure(outputs)) return outputs;
   let inputs: RequestInput[] | Failure;
+  const { decode } = model.transform ?? {};
+  const place = { bodyIndex, position };
+  const end = decode && observer?.begins?.({ isRun: false, model: model.name, expectedMs: 0, requests: [place] });
   try {
-    const { decode } = model.transform ?? {};
-    const soon = decode === undefined ? decodeTogether(model, value, bodyIndex) : decode(value);
+    const soon = decode === undefined ? decodeTogether(model, value, place) : decode(value);
     // What is there at once is copied at once: the transform may fill the same array for the next request.
     inputs = decodeInputs(soon instanceof Promise ? await soon : soon, WHOLE_BODY, model, undefined, limits);
   } catch (error) {
     return transformFailure(model.name, error, (reason) => within(path, reason));
+  } finally {
+    end?.();
   }
   if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };
   return failure('TRANSFORM_FAILED', within(path, `what the transform of '${model.name}' decoded: ${inputs.message}`));
+}
+
+/** The id of a request that is not decoded, if it has one. */
+export function idOf(value: unknown): string | undefined {
+  return isObject(value) && typeof value.id === 'string' ? value.id : undefined;
 }
 
 const MAX_ID_CHARACTERS = 1024;

@@ -1,8 +1,8 @@
-import { sooner, withTimeout } from './concurrency.ts';
+import { withTimeout } from './concurrency.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
 import type { LatencyEstimator, MemoryCeiling } from './latency.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
-import { type Model, ModelUnavailableError, OutOfMemoryError, RunAbandonedError, type RunResult } from './model.ts';
+import { type Model, ModelUnavailableError, OutOfMemoryError, type RunResult, RunWithdrawnError } from './model.ts';
 import type { MicroBatchReport, Observer } from './observer.ts';
 import type { TimeLimit } from './record.ts';
 import type { Replies } from './replies.ts';
@@ -123,23 +123,24 @@ async function run(
   call: Call,
   device: number | undefined,
 ): Promise<RunResult | Failure> {
-  const { observer, memory, latency } = call.deps;
-  const { model, parts, paddedRows, paddedLength } = batch;
-  const { signal, end } = signalOf(expectedMs, call);
+  const { observer, memory } = call.deps;
+  const { model, parts } = batch;
+  let end: (() => void) | undefined;
+  const onStart = (): void => {
+    end = observer.begins?.({
+      isRun: true,
+      model: model.name,
+      expectedMs,
+      requests: parts.map(({ request }) => request),
+    });
+  };
   try {
-    return await model.run(inputs, signal, device);
+    return await model.run(inputs, call.time.signal, device, onStart);
   } catch (error) {
-    if (error instanceof RunAbandonedError) {
-      if (error.ranMs !== undefined) {
-        latency.overran(model, paddedRows, paddedLength, error.ranMs);
-        observer.runAbandoned(model, error.ranMs);
-      }
-      return failure('DEADLINE', error.message);
-    }
+    if (error instanceof RunWithdrawnError) return failure('DEADLINE', error.message);
     if (error instanceof ModelUnavailableError) {
       observer.problem(error);
-      const outage = error.mayBeTheRuns ? undefined : ({ of: `model '${model.name}'`, kind: 'refused' } as const);
-      return failure('MODEL_UNAVAILABLE', error.message, outage);
+      return failure('MODEL_UNAVAILABLE', error.message, { of: `model '${model.name}'`, kind: 'refused' });
     }
     if (error instanceof OutOfMemoryError) {
       observer.problem(error);
@@ -149,18 +150,8 @@ async function run(
     }
     return runFailed(batch, error);
   } finally {
-    end();
+    end?.();
   }
-}
-
-/** A run so many times over its expected time is taken to hang, and given up to leave time for what comes after it. */
-const HANG_FACTOR = 4;
-
-/** When the run is given up: when the signal of its time aborts, or sooner where there is more to do after it. */
-function signalOf(expectedMs: number, { time }: Call): ReturnType<typeof sooner> {
-  if (time.isShared !== true) return { signal: time.signal, end: () => {} };
-  const limitMs = Math.max(time.remainingMs() / 2, HANG_FACTOR * expectedMs);
-  return sooner(time.signal, limitMs);
 }
 
 /** Of a request alone: this failure of several is halved, and told to nobody. */

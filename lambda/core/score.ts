@@ -18,6 +18,7 @@ import {
   type Part,
   type ScoringRequest,
 } from './microBatch.ts';
+import type { Observer } from './observer.ts';
 import type { Plan, Planner } from './plan.ts';
 import type { TimeLimit } from './record.ts';
 import { answerTooLarge, createReplies, type KeyedBody, type Replies, type Reply } from './replies.ts';
@@ -43,6 +44,7 @@ export type ScoringLimits = DecodeLimits & RunDependencies['limits'];
 export interface ScoreDependencies extends DecodeDependencies, RunDependencies {
   readonly plan: Planner;
   readonly limits: ScoringLimits;
+  readonly observer: Observer;
 }
 
 /**
@@ -50,6 +52,23 @@ export interface ScoreDependencies extends DecodeDependencies, RunDependencies {
  * It must not reject.
  */
 export type ReplySink = (replies: readonly Reply[]) => Promise<void>;
+
+export interface CallOptions {
+  readonly observer: Observer;
+  /** The model of bodies that name none, in that version. @default that of the repository */
+  readonly defaults?: { readonly model: string; readonly version: string } | undefined;
+}
+
+/**
+ * Scores bodies, and gives each one reply: {@link score} in this process, or a scorer, which calls it in another.
+ * Never throws for a body's sake.
+ */
+export type ScoreBodies = (
+  bodies: readonly KeyedBody[],
+  time: TimeLimit,
+  sink: ReplySink,
+  options: CallOptions,
+) => Promise<void>;
 
 /**
  * Scores bodies: decodes and plans them while the micro-batches that are complete run, and gives each body one reply. What
@@ -311,7 +330,7 @@ async function* answerParts(
 ): AsyncGenerator<readonly Reply[]> {
   const { model } = batch;
   const together = createHookBatch('encodeBatch', model.transform?.encodeBatch, model, time, deps);
-  const encoderOfRun = createEncoder(outputs, together);
+  const encoderOfRun = createEncoder(outputs, together, deps.observer);
   let pending: Reply[] = [];
   let later: Promise<void>[] = [];
   let characters = 0;
@@ -340,7 +359,7 @@ async function* answerParts(
     else {
       const own = splits.collectPart(part, unstack(batch, part, fromRow, outputs));
       if (own === undefined) continue;
-      answer = isFailure(own) ? own : encode(createEncoder(own, together), request, 0, replies);
+      answer = isFailure(own) ? own : encode(createEncoder(own, together, deps.observer), request, 0, replies);
     }
     if (answer instanceof Promise) later.push(answer.then((encoded) => record(request, encoded)));
     else record(request, answer);

@@ -19,7 +19,7 @@ import { DATATYPES, type Tensor, type TensorData } from './tensor.ts';
  * How the requests of a model are run: `together`; `alone`; or `proving`, alone as well, and then once more together, to
  * be compared.
  */
-type BatchingState = 'together' | 'proving' | 'alone';
+export type BatchingState = 'together' | 'proving' | 'alone';
 
 /** How models may be batched, by what is known of them and what real requests have shown since the process began. */
 export interface BatchingWatch {
@@ -509,8 +509,6 @@ interface CheckRuns {
  * @param device where they all run: no two devices are compared, as they may round differently
  */
 function createCheckRuns(call: Call, device = 0): CheckRuns {
-  // A run that hangs leaves half of the time to the answers that wait behind it.
-  const leavingTime: Call = { ...call, time: { ...call.time, isShared: true } };
   const checks: CheckRuns = {
     runs: 0,
     spentMs: 0,
@@ -519,7 +517,7 @@ function createCheckRuns(call: Call, device = 0): CheckRuns {
       if (!fits(expectedMs, batch, call)) return undefined;
       checks.runs += 1;
       const stopwatch = startStopwatch(call.deps.now);
-      const ran = await runMicroBatch(batch, expectedMs, leavingTime, device);
+      const ran = await runMicroBatch(batch, expectedMs, call, device);
       checks.spentMs += isFailure(ran) ? stopwatch.lap() : ran.runMs;
       return isFailure(ran) ? undefined : ran;
     },

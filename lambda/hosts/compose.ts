@@ -8,15 +8,11 @@ import { createQueueWriter } from '../aws/resultQueue.ts';
 import { type SqsCaller, writeToEvery } from '../aws/sendBatches.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
 import type { MaybePromise } from '../core/concurrency.ts';
-import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
 import { FILL, type Store } from '../core/limits.ts';
-import { plan } from '../core/plan.ts';
-import type { ResultWriter } from '../core/record.ts';
-import { createBatchingWatch } from '../core/verify.ts';
-import { openRepository } from '../onnx/repository.ts';
+import type { MessageRecord, ResultWriter } from '../core/record.ts';
+import { openScorer, type Scorer } from '../scorer/scorer.ts';
 import type { Config } from './config.ts';
 import type { HandlerDependencies } from './createHandler.ts';
-import { createQuarantine } from './quarantine.ts';
 import { createOutageWatch } from './records.ts';
 
 /** AWS clients; those that only some deployments need are made, and their code is loaded, when they do. */
@@ -36,26 +32,23 @@ interface HostDependencies {
   readonly inform?: ((message: string) => void) | undefined;
   /** What is told of dead letters. @default the bus or topic of the configuration, if there is one */
   readonly announce?: Announce | undefined;
-  /** Whether redelivered records are scored in processes of their own. @default false */
-  readonly hasQuarantine?: boolean;
 }
 
 export interface Composition extends HandlerDependencies {
-  /** Name and version of every model, the default version of each first. */
-  readonly models: readonly { readonly name: string; readonly version: string }[];
-  /** The most devices that one of them is opened on. */
-  readonly devices: number;
-  /** Ends the threads that hold the models; stuck runs are not waited for. */
+  readonly scorer: Scorer;
+  /** Deletes records that are answered. Never throws. */
+  acknowledge(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
+  /** Ends the processes that hold the models. */
   close(): Promise<void>;
 }
 
 /** About eight minutes of attempts, up to 5 s apart. In a function the deadline comes first. */
 const DELETE_ATTEMPTS = 200;
 
-/** Loads the models and connects everything that a host needs to score records. */
+/** Has the models opened, and connects everything that a host needs to score records. */
 export async function compose(
   config: Config,
-  { clients, telemetry, warn, inform, announce, hasQuarantine = false }: HostDependencies,
+  { clients, telemetry, warn, inform, announce }: HostDependencies,
 ): Promise<Composition> {
   const { observer } = telemetry;
   const payloads = await payloadsOf(config, clients);
@@ -71,51 +64,43 @@ export async function compose(
     });
   const { modelsUri: uri } = config;
   const directory = uri === undefined ? config.modelsDirectory : await fetchPublished(uri, clients, inform);
-  const repository = await openRepository({ ...config, directory, warn, inform, assigned: telemetry.assigned });
-  const batching = createBatchingWatch(config.checkPercent / 100);
-  const names = repository.models.map(({ name }) => name);
-  const writers = await Promise.all(config.results.map((store) => storeOf(store, config, clients, payloads)));
-  const onLost = (error: Error): void => telemetry.processLost?.(error);
+  const opening = openScorer({
+    repository: { directory, defaultModel: config.defaultModel, preload: config.preload },
+    load: config,
+    limits: config,
+    checkPercent: config.checkPercent,
+    payloads,
+    hasStages: observer.stage !== undefined,
+    warn,
+    inform,
+    assigned: telemetry.assigned,
+    onLost: telemetry.scorerLost,
+  });
+  const [scorer, ...writers] = await Promise.all([
+    opening,
+    ...config.results.map((store) => storeOf(store, config, clients, payloads)),
+  ]);
   return {
+    scorer,
     scoring: {
-      models: repository,
-      payloads,
+      score: scorer.score,
       writer: writeToEvery(writers),
-      plan,
       limits: config,
-      latency: createLatencyEstimator(),
-      memory: createMemoryCeiling(),
-      batching,
-      acknowledge: perQueue({
-        ...requestQueues,
-        // Through minutes of throttling: what is not deleted is scored once more, and costs a receive.
-        act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: { attempts: DELETE_ATTEMPTS } }),
-      }),
       outages: createOutageWatch(),
       capture: await captureOf(config, clients, telemetry, warn),
-      ...(hasQuarantine && {
-        quarantine: createQuarantine({
-          config,
-          directory,
-          models: repository,
-          names,
-          batching,
-          observer,
-          warn,
-          onLost,
-        }),
-      }),
       observer,
       now: () => performance.now(),
     },
+    acknowledge: perQueue({
+      ...requestQueues,
+      // Through minutes of throttling: what is not deleted is scored once more, and costs a receive.
+      act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: { attempts: DELETE_ATTEMPTS } }),
+    }),
     delayRetries: delay(),
     sitOut: delay(outageSeconds),
     telemetry,
     tellOfDeadLetters: await deadLettersOf(config, announce, warn),
-    models: repository.models,
-    devices: repository.maxDevices,
-    stuckRuns: repository.stuckRuns,
-    close: repository.close,
+    close: scorer.close,
   };
 }
 

@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os';
 import {
   type ActOnMessages,
   createPoller,
@@ -10,18 +9,11 @@ import { MAX_BATCH_ENTRIES, type SqsCaller } from '../aws/sendBatches.ts';
 import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
 import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';
-import { type MessageRecord, type Outcome, orderingGroup } from '../core/record.ts';
+import type { MessageRecord, Outcome } from '../core/record.ts';
 import { CONFIG_KEYS } from '../settings.ts';
 import type { Composition } from './compose.ts';
 import type { Config } from './config.ts';
-import {
-  createAdaptiveLimit,
-  createModelQueues,
-  firstTimersBehind,
-  queueNames,
-  queueOf,
-  TIER_NAMES,
-} from './modelQueues.ts';
+import { createAdaptiveLimit, createModelQueues, queueNames, queueOf } from './modelQueues.ts';
 import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
 interface WorkerOptions {
@@ -32,8 +24,6 @@ interface WorkerOptions {
   readonly onProblem: (error: Error) => void;
   /** Told of the beginning of an outage, of what cannot be reached, and of its end, with undefined. */
   readonly onOutage: (outage: Outage | undefined) => void;
-  /** Told when runs that were left behind hold too many cores: the worker should end, and another take its place. */
-  readonly onStuck: () => void;
 }
 
 /** What a worker did since its start. */
@@ -52,23 +42,20 @@ export interface Worker {
   /**
    * Starts no more polls, scores what it holds and what open polls still bring within `drainMs`, and hands back the
    * rest. Nothing is made visible while a poll is open, which would receive it again. Resolves when SQS was told of
-   * everything. A run that was left behind starts it as well.
+   * everything.
    */
   drain(): Promise<void>;
 }
 
-/** Each run that was left behind holds a core. */
-const MAX_STUCK_SHARE = 1 / 2;
-
 /** Bytes of bodies in one batch, and in all that wait for one. */
 const MAX_PENDING_BYTES = 2 * BATCH_BYTES;
 
-export function startWorker({ settings, composition, sqs, onProblem, onOutage, onStuck }: WorkerOptions): Worker {
-  const { scoring, telemetry, stuckRuns } = composition;
+export function startWorker({ settings, composition, sqs, onProblem, onOutage }: WorkerOptions): Worker {
+  const { scoring, telemetry, scorer } = composition;
   const { queueUrls, batchSize, timeoutMs } = settings;
-  const depth = settings.depth * composition.devices;
+  const depth = settings.depth * scorer.devices;
   const isFifo = queueUrls.some((url) => url.endsWith('.fifo'));
-  const names = queueNames(composition.models, isFifo);
+  const names = queueNames(scorer.models, isFifo);
   const { signal } = new AbortController();
   const visibility = createVisibilityActions({ sqs, queueUrls, onProblem });
   const adaptiveLimit = createAdaptiveLimit(batchSize, timeoutMs);
@@ -113,7 +100,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   const dispatcher = createDispatcher({
     scoring,
     timeoutMs,
-    acknowledge: (records) => scoring.acknowledge(records, signal),
+    acknowledge: (records) => composition.acknowledge(records, signal),
     delayRetries: (records) => comeBack(records, () => composition.delayRetries),
     sitOut: (records) => comeBack(records, () => composition.sitOut),
     handBack,
@@ -125,38 +112,18 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
       finished += answered;
       handedBack += outcomes.length - answered;
       probing.look();
-      if (stuckRuns().size <= MAX_STUCK_SHARE * availableParallelism()) return;
-      // Before SQS is told of these records: an open poll would receive them again.
-      void drain();
-      onStuck();
     },
     onSettled: release,
   });
-  const queues = TIER_NAMES.map((tier) => names.map((name) => name + tier));
-  const [, , aloneQueues = []] = queues;
-  /** Without a quarantine a record that came again may end the worker, with all that it holds. */
-  const isExposed = (): boolean => scoring.quarantine?.isOpen() !== true;
-  /** A first-timer may end the process: who was lost twice waits until none is scored, none is then, and, exposed, no poll is open. */
-  const depthOf = (queue: string): number => {
-    const inWay = aloneQueues.includes(queue)
-      ? queues.slice(0, 2).flat().some(modelQueues.isScoring) || (isExposed() && !poller.isIdle())
-      : aloneQueues.some(modelQueues.isBusy);
-    return inWay ? 0 : names.includes(queue) ? depth : 1;
-  };
   const modelQueues = createModelQueues({
-    names: queues.flat(),
-    queueOf(record, received) {
-      // What SQS has in flight of a message group came with one receive.
-      const isWith = (other: MessageRecord): boolean => orderingGroup(other) === orderingGroup(record);
-      return queueOf(record, names, isFifo ? received.filter(isWith) : [record], isExposed());
-    },
+    names,
+    queueOf: (record) => queueOf(record, names),
     limitsOf: (queue) => ({
       batchSize: adaptiveLimit.limitOf(queue),
       batchBytes: BATCH_BYTES,
-      // All others wait for these.
-      windowMs: aloneQueues.includes(queue) ? 0 : settings.windowMs,
+      windowMs: settings.windowMs,
     }),
-    depthOf,
+    depth,
     keepsTogether: isFifo,
     async dispatch(records, queue) {
       const startedAt = scoring.now();
@@ -168,13 +135,9 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
   const poller = createPollers({
     settings,
     sqs,
-    onError(error) {
-      onProblem(error);
-      modelQueues.look();
-    },
+    onError: onProblem,
     hasRoom(records, bytes, ofQueue) {
       if (probing.isOut() && (probing.isPausing() || ofQueue > 0 || leases.size() > 0)) return false;
-      if (isExposed() && aloneQueues.some(modelQueues.isBusy)) return false;
       const pending = modelQueues.pending();
       const max = names.reduce((sum, name) => sum + adaptiveLimit.limitOf(name), 0);
       return (
@@ -185,14 +148,9 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage, o
     },
     take(records) {
       leases.add(records);
-      // First-timers there would end the worker with all that it holds; when they come again, they are isolated.
-      const behind = isOutOfTime ? records : isFifo && !isExposed() ? firstTimersBehind(records) : [];
-      if (behind.length > 0) {
-        const back = handBackUnscored(behind).finally(() => late.delete(back));
-        late.add(back);
-      }
-      // Also where there is nothing: what waits for polls to end is looked at.
-      if (!isOutOfTime) modelQueues.add(records.filter((record) => !behind.includes(record)));
+      if (!isOutOfTime) return modelQueues.add(records);
+      const back = handBackUnscored(records).finally(() => late.delete(back));
+      late.add(back);
     },
   });
   const drain = (): Promise<void> => {
@@ -288,7 +246,10 @@ interface DispatcherOptions {
 
 /** Scores batches, and tells SQS what became of their records. */
 interface Dispatcher {
-  /** Scores a batch. Resolves when its results are written; its deletes go on. Never throws. */
+  /**
+   * Scores a batch. Resolves when its results are written, while its deletes go on; or when what is left of it runs alone,
+   * which may take long. Never throws.
+   */
   dispatch(records: readonly MessageRecord[]): Promise<void>;
   /**
    * From now on what does not end within so many milliseconds is handed back. Resolves when what runs is cut short:
@@ -329,18 +290,34 @@ function createDispatcher(options: DispatcherOptions): Dispatcher {
   };
   return {
     async dispatch(records) {
-      const endsAt = scoring.now() + timeoutMs;
       const outOfTime = new AbortController();
-      const timer = setTimeout(() => outOfTime.abort(), Math.max(0, timeoutMs - writingMs));
+      const isLong = Promise.withResolvers<void>();
+      let endsAt = 0;
+      let timer: NodeJS.Timeout | undefined;
+      const start = (): void => {
+        endsAt = scoring.now() + timeoutMs;
+        clearTimeout(timer);
+        timer = setTimeout(() => outOfTime.abort(), Math.max(0, timeoutMs - writingMs));
+      };
+      const renew = (): void => {
+        if (!outOfTime.signal.aborted) start();
+        isLong.resolve();
+      };
+      start();
       running.add(outOfTime);
       const remainingMs = (): number => Math.min(endsAt, stopAt) - scoring.now();
-      const time = { remainingMs, signal: outOfTime.signal, isShared: records.length > 1 };
-      const outcomes = await scoreRecords(records, scoring, time);
-      clearTimeout(timer);
-      running.delete(outOfTime);
-      onScored(outcomes, records);
-      const settled = settle(records, outcomes).finally(() => settling.delete(settled));
-      settling.add(settled);
+      const scored = scoreRecords(records, scoring, { remainingMs, signal: outOfTime.signal, renew }).then(
+        (outcomes) => {
+          clearTimeout(timer);
+          running.delete(outOfTime);
+          onScored(outcomes, records);
+          const settled = settle(records, outcomes).finally(() => settling.delete(settled));
+          settling.add(settled);
+        },
+      );
+      const ended = scored.finally(() => settling.delete(ended));
+      settling.add(ended);
+      await Promise.race([scored, isLong.promise]);
     },
     endWithin(ms) {
       stopAt = scoring.now() + ms;

@@ -11,7 +11,6 @@ import type { MessageRecord, Outcome, TimeLimit } from '../core/record.ts';
 import { CONFIG_KEYS } from '../settings.ts';
 import { compose } from './compose.ts';
 import { loadConfig } from './config.ts';
-import { endProcess } from './endProcess.ts';
 import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
 
 export interface HandlerDependencies {
@@ -25,10 +24,6 @@ export interface HandlerDependencies {
   readonly tellOfDeadLetters?:
     | ((outcomes: readonly Outcome[], records: readonly MessageRecord[]) => Promise<void>)
     | undefined;
-  /** The runs that were left behind and have not ended. */
-  stuckRuns(): ReadonlySet<object>;
-  /** Ends the process whatever its threads are doing. @default the process lives on with its stuck runs */
-  readonly exitProcess?: (() => Promise<never>) | undefined;
 }
 
 export type ScoringHandler = (event: SQSEvent, context: Context) => Promise<SQSBatchResponse>;
@@ -60,9 +55,8 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoringHandler> {
     telemetry: withTraces(telemetry),
     warn,
     inform: (message) => logger.info(message),
-    hasQuarantine: true,
   });
-  return createHandler({ ...composition, exitProcess: () => endProcess(1) });
+  return createHandler(composition);
 }
 
 /**
@@ -71,14 +65,13 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoringHandler> {
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
  */
 export function createHandler(deps: HandlerDependencies): ScoringHandler {
-  const { scoring, telemetry, stuckRuns } = deps;
+  const { scoring, telemetry } = deps;
   const { deadlineMarginMs } = scoring.limits;
   return middy<SQSEvent, SQSBatchResponse>({ timeoutEarlyInMillis: 0 })
     .use([...telemetry.middlewares])
     .handler(async (event, context): Promise<SQSBatchResponse> => {
       refuseOtherEvents(event);
       const { Records } = event;
-      const stuckBefore = [...stuckRuns()];
       const outcomes = await scoreRecords(Records, scoring, timeLimitOf(context, deadlineMarginMs / 2));
       telemetry.outcomes(outcomes, Records);
       const isAnswered = (index: number) => outcomes[index]?.status === 'answered';
@@ -90,10 +83,6 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       // What S3 has not taken by then goes on in the next invocation.
       if (capturing) await waitOrAbort(withTimeout(capturing, CAPTURE_MS), signal);
       if (told) await waitOrAbort(told, signal);
-      if (stuckBefore.some((run) => stuckRuns().has(run))) {
-        const answered = Records.filter((_, index) => isAnswered(index));
-        await endStuckHost(answered, signal, deps);
-      }
       return { batchItemFailures: retried.map(({ messageId }) => ({ itemIdentifier: messageId })) };
     });
 }
@@ -136,22 +125,6 @@ async function handBack(
   observer.stage?.('acknowledge', startedAt, now(), { retried: retried.length });
 }
 
-/**
- * A run that was left behind in an earlier invocation and has not ended since takes a core and its memory for good: the
- * host ends itself, and Lambda starts another. The answer to Lambda would get lost, so what was answered is acknowledged
- * first; the rest has its time to come back already.
- */
-async function endStuckHost(
-  answered: readonly MessageRecord[],
-  signal: AbortSignal,
-  { scoring, telemetry, exitProcess }: HandlerDependencies,
-): Promise<void> {
-  if (exitProcess === undefined) return;
-  await scoring.acknowledge(answered, signal);
-  telemetry.hostEnds('a run that was left behind in an earlier invocation has not ended since');
-  await exitProcess();
-}
-
 /** The signal aborts when so much time is left: half of the margin for scoring, a quarter for handing back. */
 function timeLimitOf(context: Context, leftMs: number): TimeLimit {
   const workingMs = Math.floor(Math.max(0, context.getRemainingTimeInMillis() - leftMs));
@@ -191,10 +164,6 @@ export function withTraces(telemetry: Telemetry, tracer: Tracer = trace.getTrace
       const retried = outcomes.filter(({ status }) => status === 'retry').length;
       invocation?.span.setAttributes({ answered: outcomes.length - retried, retried });
       if (retried > 0) invocation?.span.setStatus({ code: SpanStatusCode.ERROR });
-    },
-    hostEnds(reason) {
-      end();
-      telemetry.hostEnds(reason);
     },
     middlewares: [
       {

@@ -1,16 +1,14 @@
 import { modelHint } from '../core/body.ts';
 import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { type MessageRecord, orderingGroup } from '../core/record.ts';
-import { LONG_SUFFERING, receivesOf } from './records.ts';
 
 export interface ModelQueuesOptions {
   readonly names: readonly string[];
-  /** @param received what came with the record */
-  readonly queueOf: (record: MessageRecord, received: readonly MessageRecord[]) => string;
+  readonly queueOf: (record: MessageRecord) => string;
   /** What makes a batch of a queue now. */
   readonly limitsOf: (queue: string) => GatherLimits;
-  /** Batches of a queue that are scored at the same time at most, asked whenever one begins or ends. */
-  readonly depthOf: (queue: string) => number;
+  /** Batches of a queue that are scored at the same time at most. */
+  readonly depth: number;
   /** Whether records that were received together are dispatched together: on a FIFO queue they may be of one group. */
   readonly keepsTogether: boolean;
   /** Scores a batch. Resolves when its queue has room for another; must not throw. */
@@ -23,8 +21,6 @@ export interface ModelQueuesOptions {
 interface ModelQueues {
   /** Takes what one poll returned, and dispatches what that makes due. */
   add(records: readonly MessageRecord[]): void;
-  /** Dispatches what is due. To be called when `depthOf` may have changed. */
-  look(): void;
   /** From now on no record waits for others: all that is pending is due. */
   endWindow(): void;
   /**
@@ -35,10 +31,6 @@ interface ModelQueues {
   /** Empties the queues: none of what they held is dispatched. */
   takeAll(): MessageRecord[];
   pending(): { readonly records: number; readonly bytes: number };
-  /** Whether a batch of the queue is being scored. */
-  isScoring(queue: string): boolean;
-  /** Whether one is, or waits for it. */
-  isBusy(queue: string): boolean;
   /** Resolves when no batch is being scored. */
   idle(): Promise<void>;
 }
@@ -57,17 +49,16 @@ interface ModelQueue {
 }
 
 export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
-  const { names, queueOf, limitsOf, depthOf, keepsTogether, dispatch, clock = SYSTEM_CLOCK } = options;
+  const { names, queueOf, limitsOf, depth, keepsTogether, dispatch, clock = SYSTEM_CLOCK } = options;
   const modelQueues = new Map(names.map((name): [string, ModelQueue] => [name, emptyQueue(name)]));
   const allIdle = new Set<() => void>();
   let hasWindow = true;
   const underWay = (): number => sum(modelQueues.values(), (queue) => queue.underWay);
 
-  const isScoring = (name: string): boolean => (modelQueues.get(name)?.underWay ?? 0) > 0;
   /** Dispatches what is due, as long as there is room in the pipe, and looks again when the next window ends. */
   const consider = (queue: ModelQueue): void => {
     queue.cancelTimer();
-    while (queue.underWay < depthOf(queue.name)) {
+    while (queue.underWay < depth) {
       const [oldest] = queue.waiting;
       const pending = {
         records: queue.waiting.length,
@@ -108,13 +99,12 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
     add(records) {
       const receive = { at: clock.now() };
       for (const record of records) {
-        const queue = modelQueues.get(queueOf(record, records)) as ModelQueue;
+        const queue = modelQueues.get(queueOf(record)) as ModelQueue;
         queue.waiting.push({ record, receive });
         queue.bytes += record.body.length;
       }
       look();
     },
-    look,
     endWindow() {
       hasWindow = false;
       look();
@@ -141,8 +131,6 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
       records: sum(modelQueues.values(), (queue) => queue.waiting.length),
       bytes: sum(modelQueues.values(), (queue) => queue.bytes),
     }),
-    isScoring,
-    isBusy: (name) => isScoring(name) || (modelQueues.get(name)?.waiting.length ?? 0) > 0,
     async idle() {
       if (underWay() === 0) return;
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -170,32 +158,9 @@ export function queueNames(models: readonly { readonly name: string }[], isFifo:
 
 /** The queue of records that name no model that there is. */
 const OTHER = '';
-/**
- * What the names of a model's queues end with: that of first-timers, that of records that came again, which may take long
- * and hold up no others, and that of those that came for the third time or more.
- */
-export const TIER_NAMES = ['', ' (redelivered)', ' (alone)'] as const;
-
-/**
- * @param together the record, and those that are scored with it, whatever else there is
- * @param isExposed whether those of all models that were lost twice share a queue: they are never scored at the same time
- */
-export function queueOf(
-  record: MessageRecord,
-  names: readonly string[],
-  together: readonly MessageRecord[],
-  isExposed: boolean,
-): string {
-  const hint = names.length === 1 ? undefined : modelHint(record.body);
-  const name = hint !== undefined && names.includes(hint) ? hint : OTHER;
-  const tier = Math.min(Math.max(...together.map(receivesOf)), LONG_SUFFERING);
-  return (isExposed && tier === LONG_SUFFERING ? OTHER : name) + TIER_NAMES[tier - 1];
-}
-
-/** Those that came for the first time, in message groups in which one came for the third time or more. */
-export function firstTimersBehind(received: readonly MessageRecord[]): MessageRecord[] {
-  const urgent = new Set(received.filter((record) => receivesOf(record) >= LONG_SUFFERING).map(orderingGroup));
-  return received.filter((record) => receivesOf(record) === 1 && urgent.has(orderingGroup(record)));
+export function queueOf({ body }: MessageRecord, names: readonly string[]): string {
+  const hint = names.length === 1 ? undefined : modelHint(body);
+  return hint !== undefined && names.includes(hint) ? hint : OTHER;
 }
 
 /** How many records a batch may hold, so that it ends well within its time. */

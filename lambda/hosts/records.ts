@@ -1,8 +1,10 @@
 import type { Capture } from '../aws/capture.ts';
-import { createMemoryBudget, waitOrAbort, withTimeout } from '../core/concurrency.ts';
-import { encodeError } from '../core/encode.ts';
+import { createMemoryBudget, waitOrAbort } from '../core/concurrency.ts';
+import { encodeError, idInAnswer } from '../core/encode.ts';
 import { type Failure, failure, isFailure, isTransient, PAYLOAD_BUCKET, type TransientCode } from '../core/failure.ts';
+import type { Observer } from '../core/observer.ts';
 import {
+  GRACE_MS,
   type MessageRecord,
   type Outcome,
   orderingGroup,
@@ -11,28 +13,25 @@ import {
   type TimeLimit,
   type WriteStatus,
 } from '../core/record.ts';
-import { type Answer, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
-import { type ReplySink, type ScoreDependencies, score } from '../core/score.ts';
-import type { Quarantine } from './quarantine.ts';
+import { type Answer, isHandedBack, type Reply } from '../core/replies.ts';
+import type { ScoreBodies } from '../core/score.ts';
 
 /** What scoring records needs, from reading them to acknowledging them. Lives as long as the process. */
-export interface ScoringDependencies extends ScoreDependencies {
+export interface ScoringDependencies {
+  readonly score: ScoreBodies;
   readonly writer: ResultWriter;
-  /**
-   * Acknowledges records that were answered, before others of the call are scored. Never throws: what it does not
-   * acknowledge is acknowledged by the outcome.
-   */
-  acknowledge(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
+  readonly limits: {
+    /** Milliseconds before the deadline that are kept free for encoding and writing: see `deadlineMarginMs` in `settings.ts`. */
+    readonly deadlineMarginMs: number;
+    readonly maxAnswerCharacters: number;
+  };
+  readonly observer: Observer;
+  readonly now: () => number;
   /** Where calls tell each other of outages. @default each call finds out for itself */
   readonly outages?: OutageWatch | undefined;
   /** What keeps samples. @default nothing does */
   readonly capture?: Capture | undefined;
-  /** Where redelivered records are scored. @default in this process */
-  readonly quarantine?: Quarantine | undefined;
 }
-
-/** After the deadline, writes that have ended get this long to report their outcomes. */
-export const GRACE_MS = 100;
 
 /**
  * Scores records and writes one result per message ID.
@@ -50,7 +49,7 @@ export async function scoreRecords(
   let unsettled = UNSETTLED;
   try {
     if (!time.signal.aborted)
-      await waitOrAbort(scoreTiers(records, outcomes, outages, deps, time), time.signal, GRACE_MS);
+      await waitOrAbort(scoreAndWrite(records, outcomes, outages, deps, time), time.signal, GRACE_MS);
     outages.saw(outcomes);
   } catch (error) {
     // A throw would lose what is known of the others.
@@ -60,12 +59,8 @@ export async function scoreRecords(
   return outcomes.map((outcome) => outcome ?? (time.signal.aborted ? OUT_OF_TIME : unsettled));
 }
 
-/**
- * Tier by tier. What was answered is acknowledged before redelivered records are scored: one may take the process with
- * it. During an outage a few records go first. Where none of a tier is answered then, or because of a store of results, those
- * behind it go back unscored.
- */
-async function scoreTiers(
+/** During an outage a few records go first. If they prove that it goes on, the others go back unscored. */
+async function scoreAndWrite(
   records: readonly MessageRecord[],
   outcomes: (Outcome | undefined)[],
   outages: OutageWatch,
@@ -73,77 +68,31 @@ async function scoreTiers(
   time: TimeLimit,
 ): Promise<void> {
   const results = createResults(records, outcomes, deps, time);
+  const scoreSome = async (indexes: readonly number[]): Promise<void> => {
+    const indexOf = (body: number): number => indexes[body] as number;
+    const bodies = pick(records, indexes).map(({ messageId, body }) => ({ key: messageId, body }));
+    const microBatch: Observer['microBatch'] = (report, those) =>
+      deps.observer.microBatch(report, () => those().map(indexOf));
+    const observer = { ...deps.observer, microBatch };
+    await deps.score(bodies, time, (replies) => results.take(replies, indexOf), { observer });
+    await results.settled();
+  };
+  const all = records.map((_, index) => index);
   // On FIFO queues results are kept back, most of them until the end, so a probe would tell nothing.
-  const isProbing = outages.current() !== undefined && !results.writesLater;
-  const inOrder = tiersOf(records, deps.quarantine?.isOpen());
-  const tiers = isProbing ? withProbeFirst(inOrder) : inOrder;
-  for (const [position, tier] of tiers.entries()) {
-    if (time.signal.aborted) return;
-    const isLast = position === tiers.length - 1;
-    await scoreTier(tier, records, results, deps, {
-      ...time,
-      isShared: time.isShared || !isLast || results.writesLater,
-    });
-    if (isLast) break;
-    const outage = outages.saw(tier.map((index) => outcomes[index])) && outages.current();
-    // A payload bucket or a model that is out of reach is not everybody's.
-    if (outage && (isProbing || recordsThatProve(outage) === 1)) {
-      for (const index of tiers.slice(position + 1).flat()) outcomes[index] = { status: 'retry', failure: outage };
-      break;
-    }
-    const answered = tier.filter((index) => outcomes[index]?.status === 'answered');
-    if (answered.length > 0) await acknowledge(pick(records, answered), deps, time);
-  }
+  const probe = outages.current() === undefined || results.writesLater ? [] : all.slice(0, PROBE_RECORDS);
+  if (probe.length > 0) await scoreSome(probe);
+  const outage = probe.length > 0 && outages.saw(pick(outcomes, probe)) && outages.current();
+  const others = all.slice(probe.length);
+  if (outage) for (const index of others) outcomes[index] = { status: 'retry', failure: outage };
+  else if (others.length > 0) await scoreSome(others);
   await results.finish();
 }
 
-async function scoreTier(
-  tier: readonly number[],
-  records: readonly MessageRecord[],
-  results: ResultsOut,
-  deps: ScoringDependencies,
-  time: TimeLimit,
-): Promise<void> {
-  const { observer, quarantine } = deps;
-  const indexesOf = (some: readonly number[]) => (body: number) => some[body] as number;
-  const bodiesOf = (some: readonly number[]): KeyedBody[] =>
-    pick(records, some).map(({ messageId, body }) => ({ key: messageId, body }));
-  const sinkOf =
-    (some: readonly number[]): ReplySink =>
-    (replies) =>
-      results.take(replies, indexesOf(some));
-  const scoreHere = async (some: readonly number[]): Promise<void> => {
-    const microBatch: typeof observer.microBatch = (report, bodies) =>
-      observer.microBatch(report, () => bodies().map(indexesOf(some)));
-    await score(bodiesOf(some), { ...deps, observer: { ...observer, microBatch } }, time, sinkOf(some));
-  };
-  const redelivered = quarantine === undefined ? [] : tier.filter((index) => receivesAt(records, index) > 1);
-  if (redelivered.length === 0) await scoreHere(tier);
-  else {
-    const others = tier.filter((index) => receivesAt(records, index) === 1);
-    const isolated = quarantine?.score(bodiesOf(redelivered), time, sinkOf(redelivered), (bodies) =>
-      scoreHere(bodies.map(indexesOf(redelivered))),
-    );
-    await Promise.all([isolated, others.length > 0 && scoreHere(others)]);
-  }
-  await results.settled();
-}
+/** Records that find out whether an outage is over, before all others are scored. */
+const PROBE_RECORDS = 10;
 
-function pick(records: readonly MessageRecord[], indexes: readonly number[]): MessageRecord[] {
-  return indexes.map((index) => records[index] as MessageRecord);
-}
-
-/** A tier does not wait longer than this for the acknowledgement of the one before; it goes on meanwhile. */
-const ACKNOWLEDGING_MS = 1_000;
-
-async function acknowledge(
-  answered: readonly MessageRecord[],
-  deps: ScoringDependencies,
-  { signal }: TimeLimit,
-): Promise<void> {
-  const startedAt = deps.now();
-  await withTimeout(deps.acknowledge(answered, signal), ACKNOWLEDGING_MS);
-  deps.observer.stage?.('acknowledge', startedAt, deps.now(), { answered: answered.length });
+function pick<T>(all: readonly T[], indexes: readonly number[]): T[] {
+  return indexes.map((index) => all[index] as T);
 }
 
 /** What is still at work when the signal is aborted is handed back; nothing more is written of it. */
@@ -162,91 +111,6 @@ const UNSETTLED: Outcome = {
 };
 
 const SCORING_THREW: Outcome = { status: 'retry', failure: failure('INTERNAL', 'scoring the records threw') };
-
-/** Sizes of the tiers of records on their second, third and any later delivery. */
-const REDELIVERED_A_TIER = [64, 8, 1] as const;
-/** Received so often, a record was lost twice at least with the host, perhaps through no fault of its own. */
-export const LONG_SUFFERING = 3;
-/** Each tier costs batch requests of its own: of very many redelivered records more stand in one. */
-const MAX_TIERS = 256;
-/**
- * In a quarantine a record takes no others with it, and those that outlasted an outage come back all at once, most for the last
- * time: one after the other they would outlast the function.
- */
-const MAX_ISOLATED_TIERS = 8;
-
-/** How many of `count` bodies are scored together, if each was tried `triesBefore` times without an answer. */
-export function tierSize(triesBefore: number, count: number, maxTiers = MAX_TIERS): number {
-  if (triesBefore === 0) return Math.max(1, count);
-  return Math.max(REDELIVERED_A_TIER[triesBefore - 1] ?? 1, Math.ceil(count / maxTiers));
-}
-
-/**
- * The records of a call in tiers, which are scored and acknowledged one after the other. A redelivered record may have
- * hung, or have ended the process. First-timers go first; redelivered records follow, those with the fewest receives left
- * first, in smaller tiers the more often they came, alone at last.
- *
- * Those that came equally often stand in the order of their message IDs, in the opposite one at every other receive: whoever
- * stood behind the culprit then stands before it now. Whoever came more often stands before it at once, and whoever came
- * less often has receives left when it has none. So the culprit reaches the dead letters alone, after five receives.
- *
- * In a quarantine they can end no process but their own, and first-timers still can: so those that came for the third time
- * or more go first there.
- *
- * FIFO records are one tier, as their order is not ours to choose; in a quarantine two: what was redelivered of the groups in
- * which some came for the third time, and all others. Entries are indexes into `records`.
- *
- * @param hasQuarantine whether redelivered records are scored in processes of their own. @default false
- */
-export function tiersOf(records: readonly MessageRecord[], hasQuarantine = false): number[][] {
-  const all = records.map((_, index) => index);
-  if (records.some((record) => orderingGroup(record) !== undefined)) {
-    const isUrgent = (index: number): boolean => hasQuarantine && receivesAt(records, index) >= LONG_SUFFERING;
-    const urgent = messageGroups(records).filter((group) => group.some(isUrgent));
-    const first = new Set(urgent.flat().filter((index) => receivesAt(records, index) > 1));
-    return [all.filter((index) => first.has(index)), all.filter((index) => !first.has(index))].filter(
-      (tier) => tier.length > 0,
-    );
-  }
-  const place = (receives: number): number =>
-    receives === 1 ? 1 : hasQuarantine && receives >= LONG_SUFFERING ? 0 : 2;
-  const byReceives = Map.groupBy(all, (index) => receivesAt(records, index));
-  return [...byReceives]
-    .toSorted(([a], [b]) => place(a) - place(b) || b - a)
-    .flatMap(([receives, indexes]) => {
-      const ordered = receives === 1 ? indexes : inAlternatingOrder(receives, indexes, records);
-      const maxTiers = hasQuarantine ? MAX_ISOLATED_TIERS : MAX_TIERS;
-      return chunked(ordered, tierSize(receives - 1, ordered.length, maxTiers));
-    });
-}
-
-function receivesAt(records: readonly MessageRecord[], index: number): number {
-  return receivesOf(records[index] as MessageRecord);
-}
-
-export function receivesOf({ attributes }: MessageRecord): number {
-  const receives = Number(attributes.ApproximateReceiveCount);
-  return receives >= 1 ? Math.floor(receives) : 1;
-}
-
-function inAlternatingOrder(receives: number, indexes: readonly number[], records: readonly MessageRecord[]): number[] {
-  const idOf = (index: number) => (records[index] as MessageRecord).messageId;
-  const ascending = indexes.toSorted((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
-  return receives % 2 === 0 ? ascending : ascending.toReversed();
-}
-
-function chunked<T>(items: readonly T[], size: number): T[][] {
-  return Array.from({ length: Math.ceil(items.length / size) }, (_, chunk) =>
-    items.slice(chunk * size, (chunk + 1) * size),
-  );
-}
-
-/** Records that find out whether an outage is over, before all others are scored. */
-const PROBE_RECORDS = 10;
-
-function withProbeFirst([first = [], ...others]: number[][]): number[][] {
-  return [first.slice(0, PROBE_RECORDS), first.slice(PROBE_RECORDS), ...others].filter((tier) => tier.length > 0);
-}
 
 /** The results of one call on their way to the store. */
 interface ResultsOut {
@@ -522,7 +386,7 @@ function oneOfEachCode(failures: readonly Failure[]): Failure[] {
 }
 
 function replacedBy(refusal: Failure, { answer, result, ...pending }: PendingWrite): PendingWrite {
-  const text = encodeError(result.messageId, answer.id, refusal);
+  const text = encodeError(result.messageId, idInAnswer(answer.text), refusal);
   return { ...pending, answer: { ...answer, text, failures: [refusal] }, result: { ...result, body: text } };
 }
 

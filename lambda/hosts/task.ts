@@ -7,7 +7,7 @@ import { isNvidia } from '../onnx/provider.ts';
 import type { Worker } from './consumer.ts';
 
 /** Why a worker ends. */
-type EndCause = 'SIGTERM' | 'SIGINT' | 'stuck run';
+type EndCause = 'SIGTERM' | 'SIGINT';
 
 /** Tells when the worker must end, and when it must end at once. */
 interface Stop {
@@ -16,7 +16,6 @@ interface Stop {
   /** Resolves when there is no more waiting, with the reason. */
   readonly forced: Promise<string>;
   isAsked(): boolean;
-  ask(cause: EndCause): void;
 }
 
 /** `npm run` passes Ctrl-C on to a process that the terminal has told already: the two come as one. */
@@ -40,7 +39,7 @@ export function listenForStop(): Stop {
       ask(name);
     });
   }
-  return { asked: asked.promise, forced: forced.promise, isAsked: () => isAsked, ask };
+  return { asked: asked.promise, forced: forced.promise, isAsked: () => isAsked };
 }
 
 interface WorkerEnd {
@@ -75,8 +74,7 @@ export async function drainOrGiveUp(
     ms: Math.round(performance.now() - startedAt),
   };
   if (forced === undefined) {
-    const exitCode = cause === 'stuck run' ? 1 : 0;
-    return { exitCode, message: 'the worker has drained', details };
+    return { exitCode: 0, message: 'the worker has drained', details };
   }
   const message = 'the worker ends before it has drained; what is left comes back when its visibility timeout ends';
   return { exitCode: 1, message, details: { ...details, because: forced, left: worker.leased() } };

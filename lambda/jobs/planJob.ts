@@ -1,6 +1,6 @@
 import type { ColumnMetaData, FileMetaData } from 'hyparquet';
 import { isFailure, isTransient, preview } from '../core/failure.ts';
-import { givesOwnForm, type Model, type ModelRepository, shapeInModel, takesOwnForm } from '../core/model.ts';
+import { givesOwnForm, type ModelDescription, type ModelFinder, shapeInModel, takesOwnForm } from '../core/model.ts';
 import { DATATYPES } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
 import {
@@ -54,7 +54,7 @@ export interface PlanAnswer {
 
 interface PlanDependencies {
   readonly storage: JobStorage;
-  readonly models: ModelRepository;
+  readonly models: ModelFinder;
   readonly partBytes: number;
   readonly pieceBytes: number;
   /** Whether there is time to read on. @default always */
@@ -115,7 +115,7 @@ async function createHead(asked: JobStart, deps: PlanDependencies): Promise<JobH
 }
 
 /** What a result of the model holds; `own` where its transform makes it. */
-export function outputsOf(model: Model): NonNullable<JobHead['outputs']> {
+export function outputsOf(model: ModelDescription): NonNullable<JobHead['outputs']> {
   if (givesOwnForm(model)) return 'own';
   return model.outputs.map(({ name, datatype, shape, batchAxis }) => ({ name, datatype, shape, batchAxis }));
 }
@@ -125,7 +125,7 @@ function refuseSeparator(key: string, format: Format, { separator }: Spec): void
   throw new JobError('INVALID_JOB', `${key}: expected separator only with CSV, got it with ${format}; leave it out`);
 }
 
-async function findModel(models: ModelRepository, { spec }: JobStart): Promise<Model> {
+async function findModel(models: ModelFinder, { spec }: JobStart): Promise<ModelDescription> {
   const model = await models.find(spec.model, spec.version);
   if (!isFailure(model)) return model;
   if (isTransient(model)) throw new Error(model.message);
@@ -157,7 +157,7 @@ const MAX_COMPRESSED_BYTES = 1024 * 1024 * 1024;
 async function layOutText(
   start: JobStart,
   { format, compression }: FormatOfObject,
-  model: Model,
+  model: ModelDescription,
   { storage, partBytes, hasTime = () => true }: PlanDependencies,
 ): Promise<Layout> {
   const { key, bytes, spec } = start;
@@ -202,7 +202,7 @@ const ROW_BYTES = 64;
 export async function layOutParquet(
   input: JobInput,
   spec: Spec,
-  model: Model,
+  model: ModelDescription,
   {
     storage,
     partBytes,
@@ -334,7 +334,7 @@ function inParts(pieces: readonly RowPiece[], partBytes: number, pieceBytes: num
  * @param columns that there are
  * @throws JobError naming everything that does not fit
  */
-export function matchColumns(model: Model, columns: readonly string[], spec: Spec): readonly InputColumns[] {
+export function matchColumns(model: ModelDescription, columns: readonly string[], spec: Spec): readonly InputColumns[] {
   if (takesOwnForm(model)) {
     throw new JobError(
       'INVALID_JOB',

@@ -1,6 +1,6 @@
 import { type Failure, failure, plural, preview } from '../core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
-import { type Model, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
+import { type ModelDescription, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
 import { isShallow } from '../core/outline.ts';
 import { DATATYPES, type Datatype, type NumericArray } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
@@ -238,7 +238,7 @@ const OTHER_KEYS_OF_REQUESTS = ['id', 'model_version', 'parameters', 'outputs', 
  * Whether lines are plain objects, and not requests: as the first of them tells that is an object. Of a model with a
  * transform all are requests: it knows its own keys.
  */
-export function arePlainObjects(lines: Iterable<string>, model: Model): boolean {
+export function arePlainObjects(lines: Iterable<string>, model: ModelDescription): boolean {
   const first = takesOwnForm(model) ? undefined : firstObject(lines);
   return first !== undefined && !isRequest(first);
 }
@@ -294,7 +294,7 @@ const TOO_DEEP = failure('INVALID_REQUEST', 'line: expected a few nested levels,
  * @throws JobError where the first object does not have them, and so the others will not either
  */
 export function matchKeys(
-  { inputs }: Model,
+  { inputs }: ModelDescription,
   lines: Iterable<string>,
   { inputs: given = {}, keep = [] }: Pick<Spec, 'inputs' | 'keep'>,
 ): readonly ObjectInput[] {

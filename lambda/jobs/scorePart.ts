@@ -1,10 +1,9 @@
 import { timeoutSignal } from '../core/concurrency.ts';
 import { type Failure, failure } from '../core/failure.ts';
-import { type ModelRepository, withDefaults } from '../core/model.ts';
+import type { ModelFinder } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
-import type { ScoringLimits } from '../core/score.ts';
-import type { Quarantine, QuarantineHost } from '../hosts/quarantine.ts';
+import type { Scorer } from '../scorer/scorer.ts';
 import { noteFailure } from './finishJob.ts';
 import { cancelWatch, failedKey, parseObject, readHead, reportKey, suspectKey } from './jobObjects.ts';
 import {
@@ -22,35 +21,17 @@ import { openParquet } from './parquetRows.ts';
 import { type Checkpoint, createOutput, NOTHING, type Output, type Place, readCheckpoint } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
 import type { PieceRow } from './rowRequests.ts';
-import {
-  createRowScoring,
-  errorRow,
-  MAX_CHARACTERS_HELD,
-  type RowResult,
-  type RowScoring,
-  type RowScoringOptions,
-} from './scoreRows.ts';
+import { createRowScoring, errorRow, MAX_CHARACTERS_HELD, type RowResult, type RowScoring } from './scoreRows.ts';
 import { type GoesOn, openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
   readonly storage: (bucket: string) => JobStorage;
-  readonly models: ModelRepository;
-  readonly limits: ScoringLimits;
-  readonly checkPercent: number;
+  readonly scorer: Pick<Scorer, 'score'> & ModelFinder;
   readonly partBytes: number;
   readonly pieceBytes: number;
   /** A line of more bytes is refused as a row. */
   readonly maxLineBytes: number;
   readonly observer: Partial<Observer>;
-  /** Where pieces are scored that calls have died of. @default in this process */
-  readonly openQuarantine?: (
-    host: QuarantineHost,
-    defaults: { readonly model: string; readonly version: string },
-  ) => Quarantine;
-  /** The runs that were left behind and have not ended. */
-  readonly stuckRuns: () => ReadonlySet<object>;
-  /** Ends the process: its call fails, and is made again by another. */
-  readonly exitProcess: (reason: string) => Promise<never>;
 }
 
 export type JobEvent = PlanEvent | ScoreEvent | SkipEvent;
@@ -60,38 +41,24 @@ export type ScoreHandler = (event: JobEvent, context: CallTime) => Promise<PlanA
 
 /** The function that has the models: it plans jobs, scores their parts, and passes over pieces that end it. */
 export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler {
-  const { models, limits, checkPercent, partBytes, pieceBytes, observer, openQuarantine } = deps;
-  const scorings = new Map<string, RowScoring>();
-  /** Requests that name no model mean the job's, in its version. What is learnt of a model's runs is kept from call to call. */
-  const scoringOf = ({ model, version }: JobHead): RowScoring => {
-    const options = {
-      models: withDefaults(models, { model, version }),
-      limits,
-      checkPercent,
-      observer,
-      maxCharacters: MAX_CHARACTERS_HELD,
-    };
-    const quarantine: RowScoringOptions['openQuarantine'] = (host) => openQuarantine?.(host, { model, version });
-    const scoring = scorings.get(`${model}/${version}`) ?? createRowScoring({ ...options, openQuarantine: quarantine });
-    scorings.set(`${model}/${version}`, scoring);
-    return scoring;
-  };
+  const { scorer, partBytes, pieceBytes, observer } = deps;
+  const options = { score: scorer.score, observer, maxCharacters: MAX_CHARACTERS_HELD };
   const answer = async (event: JobEvent, context: CallTime): Promise<PlanAnswer | ScoreEvent> => {
     if (event.action === 'plan') {
       const storage = deps.storage(event.start.bucket);
       const totalMs = context.getRemainingTimeInMillis();
       const hasTime = (): boolean => context.getRemainingTimeInMillis() > totalMs * READING_SHARE;
-      return planJob(event, { storage, models, partBytes, pieceBytes, hasTime, now: Date.now });
+      return planJob(event, { storage, models: scorer, partBytes, pieceBytes, hasTime, now: Date.now });
     }
     const storage = deps.storage(event.bucket);
     const head = await readHead(storage, event.folder);
     if (head === undefined) throw new Error(`${event.folder}: expected a job that was planned, got no plan`);
     if (event.action === 'skip') return skipPiece(event, storage, head);
-    if (deps.stuckRuns().size > 0)
-      await deps.exitProcess('a run that was left behind in an earlier call has not ended since');
     const reader = openReader(storage, head, event, deps.maxLineBytes);
     const time = { remainingMs: () => context.getRemainingTimeInMillis(), signal: new AbortController().signal };
-    return scorePart(event, { storage, head, reader, scoring: scoringOf(head) }, time);
+    // Requests that name no model mean the job's, in its version.
+    const scoring = createRowScoring({ ...options, defaults: head });
+    return scorePart(event, { storage, head, reader, scoring }, time);
   };
   return async (event, context) => {
     try {
@@ -200,7 +167,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     if (!isSuspect) readOn();
     const output = createOutput({ storage, place, checkpoint, objectBytes: OBJECT_PIECES * head.pieceBytes });
     const left = leftOf(rows, output.rows);
-    const isWhole = await scorePiece(left, output, { scoring, steps, isSuspect, fruitless: isFirst ? fruitless : 0 });
+    const isWhole = await scorePiece(left, output, { scoring, steps, fruitless: isFirst ? fruitless : 0 });
     if (!(await written)) return { ...done, next: { piece: before } };
     if (!isWhole) {
       const isFruitless = (await output.finish()).rows === checkpoint.rows && !output.isOvertaken;
@@ -275,8 +242,6 @@ function readPiece(
 interface PieceOptions {
   readonly scoring: RowScoring;
   readonly steps: Steps;
-  /** Whether calls have died of the piece. */
-  readonly isSuspect: boolean;
   /** How many calls before ended without an answer to any of these rows. */
   readonly fruitless: number;
 }
@@ -333,11 +298,11 @@ function leftOf(rows: PieceRows, answered: number) {
 async function scoreStep(
   step: readonly PieceRow[],
   output: Output,
-  { scoring, steps, isSuspect, fruitless }: PieceOptions,
+  { scoring, steps }: PieceOptions,
 ): Promise<{ readonly count: number; readonly isTooMuch: boolean }> {
   const startedAt = performance.now();
   const good = step.filter(({ failed }) => failed === undefined);
-  const { answers: scored, isTooMuch } = await scoring.score(good, steps.time, { tries: fruitless, isSuspect });
+  const { answers: scored, isTooMuch } = await scoring.score(good, steps.time);
   let next = 0;
   const answers = step.map((row) => (row.failed === undefined ? scored[next++] : refusalOf(row, row.failed)));
   const unsettled = answers.indexOf(undefined);
@@ -376,8 +341,8 @@ interface SkipEvent extends Omit<ScoreEvent, 'action' | 'next'> {
 }
 
 /**
- * Calls have died of a piece, the first that has neither a report nor was given up: it is scored once more, in a process
- * of its own. If calls die of it again, it is named, and the job goes on after it.
+ * Calls have died of a piece, the first that has neither a report nor was given up: it is read once more, with no other
+ * beside it. If calls die of it again, it is named, and the job goes on after it.
  */
 export async function skipPiece(
   { bucket, folder, part, error, entered }: SkipEvent,

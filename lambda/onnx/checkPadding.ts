@@ -36,7 +36,7 @@ export interface PaddingCheck {
  * Runs rows unpadded and padded, and compares: a model that does not mask its padding would give other answers whenever
  * requests differ in length.
  *
- * @throws Error naming the output and what padding does to it; RunAbandonedError when a run did not end in its time
+ * @throws Error naming the output and what padding does to it; RunOverdueError when a run did not end in its time
  */
 export async function checkPadding(
   model: Model,

@@ -10,7 +10,7 @@ import {
 } from '../core/difference.ts';
 import { messageOf } from '../core/failure.ts';
 import { elementsPerRowAt, microBatchOf, type Part } from '../core/microBatch.ts';
-import { type Model, ModelUnavailableError, OutOfMemoryError, RunAbandonedError } from '../core/model.ts';
+import { type Model, ModelUnavailableError, OutOfMemoryError, RunOverdueError } from '../core/model.ts';
 import { assertBatched, stack, unstack } from '../core/stack.ts';
 import type { Tensor } from '../core/tensor.ts';
 import { roundedCopies } from '../core/verify.ts';
@@ -62,7 +62,7 @@ interface RowCheckOptions {
  * change is the neighbours' doing; what the row count alone changes by rounding is told from it by runs of copies.
  *
  * @param sets alternatives: of each list the first whose probes run is taken
- * @throws ModelUnavailableError, RunAbandonedError
+ * @throws ModelUnavailableError, RunOverdueError
  * @see docs/adr/0015-rows-are-proved-independent.md
  */
 export async function checkRows(
@@ -505,5 +505,5 @@ export async function runTogether(model: Model, parts: readonly Part[], lengthOf
 
 /** Whether a run failed because there was no model to run it, or it was given up: that says nothing of the rows. */
 export function isNotTheRuns(error: unknown): boolean {
-  return error instanceof RunAbandonedError || error instanceof ModelUnavailableError;
+  return error instanceof RunOverdueError || error instanceof ModelUnavailableError;
 }

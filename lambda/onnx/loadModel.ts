@@ -1,8 +1,7 @@
-import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { raceAbort } from '../core/concurrency.ts';
+import { raceAbort, withTimeout } from '../core/concurrency.ts';
 import { firstDifference, OTHER_SHAPE } from '../core/difference.ts';
 import { messageOf, plural } from '../core/failure.ts';
 import type { Part } from '../core/microBatch.ts';
@@ -58,6 +57,8 @@ export interface LoadOptions {
   readonly isShortLived?: boolean | undefined;
   /** The clock by which checks at start end when they have taken as long as they may, in milliseconds. @default performance.now */
   readonly now?: (() => number) | undefined;
+  /** Told before a model is opened, which may end the process. @returns to be called once it is open, or was refused */
+  readonly opens?: ((model: string) => () => void) | undefined;
   /** Told what works but not as well as it should. */
   readonly warn: (message: string) => void;
   /** Told what was found of a model, for the start log. @default nobody is told */
@@ -83,10 +84,11 @@ export interface ModelStart {
 
 /** A run at start that takes longer than this is taken for one that never ends. */
 const RUN_LIMIT_MS = 60_000;
+const CLOSING_MS = 1_000;
 
 export interface LoadedModel {
   readonly model: Model;
-  /** Resolves once it has to be loaded anew: its proof is not of it, or other files lie there when it has to be opened again. */
+  /** Resolves once it has to be loaded anew, because its proof is not of it. */
   readonly outdated: Promise<void>;
   close(): Promise<void>;
 }
@@ -94,17 +96,15 @@ export interface LoadedModel {
 /**
  * Opens a model in a thread of its own, reads its contract and warms up every allowed size.
  *
- * @param stuckRuns holds something for every run that was left behind, until it ends
  * @throws Error naming the file, and what to do
  */
 export async function loadModel(
   location: ModelLocation,
   config: ModelConfig,
   options: LoadOptions,
-  stuckRuns: Set<object>,
 ): Promise<LoadedModel> {
-  const loaded = await openAndPrepare(location, config, options, stuckRuns);
-  return loaded ?? loadModel(location, config, { ...options, believesProof: false }, stuckRuns);
+  const loaded = await openAndPrepare(location, config, options);
+  return loaded ?? loadModel(location, config, { ...options, believesProof: false });
 }
 
 /** @returns undefined where the proof beside the model turned out not to be of it */
@@ -112,7 +112,6 @@ async function openAndPrepare(
   location: ModelLocation,
   config: ModelConfig,
   options: LoadOptions,
-  stuckRuns: Set<object>,
 ): Promise<LoadedModel | undefined> {
   const { warn, now = () => performance.now() } = options;
   const startedAt = now();
@@ -127,11 +126,6 @@ async function openAndPrepare(
   }
   const stamp = stampOf(location, config);
   const outdated = Promise.withResolvers<void>();
-  const isSame = (): boolean => {
-    const isSo = existsSync(location.path) && stampOf(location, config) === stamp;
-    if (!isSo) outdated.resolve();
-    return isSo;
-  };
   const { ignoreKept, isThorough, believesProof = true } = options;
   const atHand =
     provable && !ignoreKept && !isThorough && believesProof ? findProof(location, config, options) : undefined;
@@ -151,8 +145,6 @@ async function openAndPrepare(
       sessionOptions: prepacking === undefined ? sessionOptions : unpacked(sessionOptions),
     },
     { allowProviderFallback, takesDevices, warn },
-    stuckRuns,
-    isSame,
   ).catch(sayHowToGetLocale);
   const openedAt = now();
   const { libraryMs } = session.metadata;
@@ -224,7 +216,8 @@ async function openAndPrepare(
     void isAsProved.then((isSo) => isSo || outdated.resolve());
     return { model: untilConfirmed(ready, isAsProved), outdated: outdated.promise, close };
   } catch (cause) {
-    await session.close();
+    // A run that does not end keeps its thread.
+    await withTimeout(session.close(), CLOSING_MS);
     throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });
   }
 }
@@ -325,14 +318,14 @@ function untilConfirmed(model: Model, isAsProved: Promise<boolean>): Model {
   });
   return {
     ...model,
-    async run(inputs, signal, device) {
+    async run(inputs, signal, device, onStart) {
       const isByItself = inputs[0]?.shape[0] === 1 && model.ragged === undefined;
       if (!isConfirmed && !isByItself && !(await raceAbort(isAsProved, signal, withdrawn))) {
         throw new ModelUnavailableError(
           'the proof beside the model is not of it: the model is opened again, and proved',
         );
       }
-      return model.run(inputs, signal, device);
+      return model.run(inputs, signal, device, onStart);
     },
   };
 }
@@ -418,8 +411,7 @@ function toModel(
     ragged: config.ragged === undefined ? undefined : readRagged(config.ragged, contract),
     allocate: pool.allocate,
     devices: session.devices,
-    run: (tensors, signal, device) =>
-      runInSession(session, { inputs, outputs, constants }, tensors, pool, signal, device),
+    run: (tensors, ...how) => runInSession(session, { inputs, outputs, constants }, tensors, pool, ...how),
   };
 }
 
@@ -433,6 +425,9 @@ interface RunContract {
   readonly constants: readonly Tensor[];
 }
 
+/** Those of `Model.run` behind the inputs. */
+type RunArguments = Parameters<Model['run']> extends [unknown, ...infer Rest] ? Rest : never;
+
 /**
  * Runs tensors in a session, and gives the memory of its inputs back to the pool they came from. The batch axis is where
  * the model has it in the session, and first on this side.
@@ -444,8 +439,7 @@ async function runInSession(
   { inputs: specs, outputs, constants }: RunContract,
   inputs: readonly Tensor[],
   pool: BufferPool,
-  signal?: AbortSignal,
-  device?: number,
+  ...how: RunArguments
 ): Promise<RunResult> {
   const laidOut = inModelLayout(specs, inputs, pool);
   const task = {
@@ -453,7 +447,7 @@ async function runInSession(
     constants: constants.map(toTaskInput),
     outputs: outputs.map(({ name }) => name),
   };
-  const reply = await orOutOfMemory(session.run(task, signal, device));
+  const reply = await orOutOfMemory(session.run(task, ...how));
   // An output that is an input as it is shares its memory.
   pool.giveBack(memoryNotIn(reply.outputs, reply.inputs));
   if (reply.outputs.length !== outputs.length) {

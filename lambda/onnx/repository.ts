@@ -23,14 +23,11 @@ export interface RepositoryOptions extends LoadOptions {
 export interface OnnxModelRepository extends ModelRepository {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly ModelLocation[];
+  /** The model that requests mean that name none; undefined if they must name one. */
+  readonly defaultName: string | undefined;
   /** The most devices that one of the models is opened on. */
   readonly maxDevices: number;
-  /** The runs that were given up and have not ended: each keeps its thread and a session of its model. */
-  stuckRuns(): ReadonlySet<object>;
-  /**
-   * Ends the threads of the models after the runs under way. Stuck runs are not waited for, and keep the process from
-   * ending by itself: see `endProcess`.
-   */
+  /** Ends the threads of the models after the runs under way. */
   close(): Promise<void>;
 }
 
@@ -74,14 +71,20 @@ async function openLocations(
     refuseStrayDevices(location, config, options);
     return config;
   });
-  const stuckRuns = new Set<object>();
   const loading = new Map<ModelLocation, Promise<LoadedModel>>();
   /** Loaded models by the name and version that requests give, so that nearly every request finds its own at once. */
   const loaded = new Map<string | undefined, Map<string | undefined, Model>>();
   const load = (location: ModelLocation, believesProof = true): Promise<LoadedModel> => {
     const known = loading.get(location);
     if (known !== undefined) return known;
-    const started = (async () => loadModel(location, configOf(location), { ...options, believesProof }, stuckRuns))();
+    const started = (async () => {
+      const end = options.opens?.(location.name);
+      try {
+        return await loadModel(location, configOf(location), { ...options, believesProof });
+      } finally {
+        end?.();
+      }
+    })();
     loading.set(location, started);
     // The next request tries a failed load again.
     started.then(loadAnewOnceOutdated, () => loading.delete(location));
@@ -119,9 +122,9 @@ async function openLocations(
 
   return {
     models: locations,
+    defaultName,
     maxDevices: Math.max(...configs.map(({ devices }) => devices?.length ?? 1)),
     find: (name, version) => loaded.get(name)?.get(version) ?? findAndLoad(name, version),
-    stuckRuns: () => stuckRuns,
     close: async () => {
       for (const load of await Promise.allSettled(loading.values())) {
         if (load.status === 'fulfilled') await load.value.close();

@@ -1,8 +1,9 @@
+import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker } from 'node:worker_threads';
 import { raceAbort } from '../core/concurrency.ts';
 import { messageOf } from '../core/failure.ts';
-import { ModelUnavailableError, RunAbandonedError } from '../core/model.ts';
+import { ModelUnavailableError, RunWithdrawnError } from '../core/model.ts';
 import { nearestName } from '../core/wrongValue.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../settings.ts';
 import { TYPES_NOT_CARRIED } from './modelFile.ts';
@@ -26,14 +27,15 @@ export interface Session {
   /** How many runs are under way at the same time at most. */
   readonly devices: number;
   /**
-   * Runs on the first device that is free. A run that is given up is left behind with its thread; the next one there has
-   * the model opened anew in a fresh thread.
+   * Runs on the first device that is free.
    *
+   * @param signal aborted when the run must not start any more. A run that has started cannot be stopped
    * @param device the only one that will do, from 0 to below `devices`. @default any
-   * @throws ModelUnavailableError when the thread died or the model cannot be opened, RunAbandonedError when the signal
-   *   is aborted first; anything else is the run's own failure
+   * @param onStart called just before the thread is given the inputs
+   * @throws ModelUnavailableError when the model was closed, RunWithdrawnError when the signal is aborted before the run
+   *   starts; anything else is the run's own failure
    */
-  run(task: RunTask, signal?: AbortSignal, device?: number): Promise<SessionReply>;
+  run(task: RunTask, signal?: AbortSignal, device?: number, onStart?: () => void): Promise<SessionReply>;
   /**
    * To be called after the warm-up: from then on short runs are not shared among the cores.
    *
@@ -48,7 +50,7 @@ export interface Session {
    * @throws Error when it stays
    */
   replace(sessionOptions: SessionSpec['sessionOptions'], isSame: () => boolean): Promise<void>;
-  /** Ends the threads after the runs that were asked for. Runs that were left behind are not waited for. */
+  /** Ends the threads after the runs that were asked for. */
   close(): Promise<void>;
 }
 
@@ -71,17 +73,11 @@ export function runsBetterOnOneCore({ providers }: Pick<SessionSpec, 'providers'
 /**
  * Starts a thread for each device, opens a session in it and reads its metadata.
  *
- * @param stuckRuns holds something for every run that was left behind, until it ends
- * @param isSame whether the files are those that were opened first, asked before they are opened in place of a thread that ended
  * @throws Error when a provider is not known or the model cannot be loaded
  */
-export async function openSession(
-  spec: SessionSpec,
-  stuckRuns: Set<object> = new Set(),
-  isSame: () => boolean = () => true,
-): Promise<Session> {
+export async function openSession(spec: SessionSpec): Promise<Session> {
   const specs = specsOfDevices(spec);
-  const threads = specs.map((ofDevice) => createOpenThread(ofDevice, stuckRuns, isSame));
+  const threads = specs.map(createOpenThread);
   const pool = createPool(threads.length);
   const metadata = await openAll(threads);
   let fastestMs = Number.POSITIVE_INFINITY;
@@ -96,10 +92,12 @@ export async function openSession(
   return {
     metadata,
     devices: threads.length,
-    async run(task, signal, only) {
+    async run(task, signal, only, onStart) {
       if (closed) throw new ModelUnavailableError('expected a model that is open, got one that was closed');
       const runOn = async (device: number): Promise<SessionReply> => {
-        const reply = await runIn(threads[device] as OpenThread, task, signal);
+        const { thread } = await (threads[device] as OpenThread).ready();
+        onStart?.();
+        const reply = await thread.call('run', task, memoryOf(task.inputs));
         fastestMs = Math.min(fastestMs, reply.runMs);
         return { ...reply, device };
       };
@@ -139,33 +137,6 @@ function specsOfDevices({ devices, ...spec }: SessionSpec): SessionSpec[] {
   return devices.map((device) => ({ ...spec, providers: spec.providers.map((one) => onDevice(one, device)) }));
 }
 
-async function runIn(openThread: OpenThread, task: RunTask, signal: AbortSignal | undefined): Promise<RunReply> {
-  const { thread } = await openThread.ready(signal).catch(explainNotOpen);
-  const startedAt = performance.now();
-  const abandon = (): RunAbandonedError => {
-    openThread.leaveBehind();
-    const ranMs = performance.now() - startedAt;
-    return new RunAbandonedError(
-      `expected the run to end in its time, got none after ${Math.round(ranMs)} ms; it was left behind`,
-      ranMs,
-    );
-  };
-  try {
-    return await raceAbort(thread.call('run', task, memoryOf(task.inputs)), signal, abandon);
-  } catch (cause) {
-    if (!(cause instanceof ThreadDiedError)) throw cause;
-    throw new ModelUnavailableError('the thread that runs the model died; it is started again', {
-      cause,
-      mayBeTheRuns: true,
-    });
-  }
-}
-
-function explainNotOpen(cause: unknown): ReadyThread {
-  if (cause instanceof RunAbandonedError) throw cause;
-  throw new ModelUnavailableError(`the model cannot be opened: ${messageOf(cause)}`, { cause });
-}
-
 interface ProviderFallback {
   /** Go on with the next provider, with a warning, when one cannot be loaded. */
   readonly allowProviderFallback: boolean;
@@ -186,20 +157,14 @@ interface OpenedWithProviders {
 /**
  * Opens a session on the first of its providers, or on a later one where that is allowed.
  *
- * @param stuckRuns holds something for every run that was left behind, until it ends
  * @throws Error naming the model file, and the provider or what is wrong with the model
  */
-export async function openWithProviders(
-  spec: SessionSpec,
-  fallback: ProviderFallback,
-  stuckRuns: Set<object>,
-  isSame: () => boolean,
-): Promise<OpenedWithProviders> {
+export async function openWithProviders(spec: SessionSpec, fallback: ProviderFallback): Promise<OpenedWithProviders> {
   const { path, providers } = spec;
   const [first = 'cpu', ...rest] = providers;
   try {
     const devices = fallback.takesDevices(first) ? spec.devices : undefined;
-    return { session: await openSession({ ...spec, devices }, stuckRuns, isSame), providers, devices };
+    return { session: await openSession({ ...spec, devices }), providers, devices };
   } catch (cause) {
     if (messageOf(cause).includes("package 'onnxruntime-node'")) throw new Error(NO_RUNTIME, { cause });
     if (cause instanceof UnknownProviderError) throw new Error(`${path}: ${cause.message}`, { cause });
@@ -213,7 +178,7 @@ export async function openWithProviders(
       throw new Error(`${path}: ${reason}; or ${CHOOSE_OTHERS}`, { cause });
     }
     fallback.warn(`${path}: ${reason}; falling back to ${listProviders(rest)} as configured`);
-    return openWithProviders({ ...spec, providers: rest }, fallback, stuckRuns, isSame);
+    return openWithProviders({ ...spec, providers: rest }, fallback);
   }
 }
 
@@ -253,18 +218,14 @@ async function openAll(threads: readonly OpenThread[]): Promise<OpenMetadata> {
   throw failed.reason;
 }
 
-/** The thread that has the session open. One that died, or was left behind, is replaced when it is needed next. */
+/** The thread that has the session open. */
 interface OpenThread {
-  /**
-   * The thread, once its session is open. Opening goes on when the signal is aborted: whoever needs it next finds it.
-   *
-   * @throws RunAbandonedError when the signal is aborted first; anything else is why the session cannot be opened
-   */
-  ready(signal?: AbortSignal): Promise<ReadyThread>;
-  /** Opens the session again as `spec` says, in the same thread. Later threads open it so too. */
+  /** The thread, once its session is open. @throws Error if the session cannot be opened */
+  ready(): Promise<ReadyThread>;
+  /** Opens the session again as `spec` says, in the same thread. */
   reopen(spec: SessionSpec): Promise<void>;
   /**
-   * Opens the session as `spec` says in another thread, which then takes the place of this one. Later threads open it so too.
+   * Opens the session as `spec` says in another thread, which then takes the place of this one.
    *
    * @param between has the threads change places while no run is under way
    */
@@ -273,8 +234,6 @@ interface OpenThread {
     isSame: () => boolean,
     between: (work: () => Promise<void>) => Promise<void>,
   ): Promise<void>;
-  /** Has the thread end with the run that it is in. Until then it is one of the stuck runs. */
-  leaveBehind(): void;
   close(): Promise<void>;
 }
 
@@ -295,37 +254,27 @@ interface Opening {
 
 const OTHER_FILES = 'expected files that stay as they are while the model is open, got others';
 
-/** @param stuckRuns holds a thread for every run that was left behind, until it ends */
-function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>, isSame: () => boolean): OpenThread {
-  let latestSpec = spec;
-  let current: Opening | undefined;
-  let wasOpen = false;
-  const openIn = (thread: SessionThread): Opening => {
-    current = { thread, opened: open(thread, latestSpec) };
-    // Whoever waits for it is told; opening goes on when nobody does.
-    current.opened.catch(() => {});
-    return current;
+function createOpenThread(spec: SessionSpec): OpenThread {
+  const openIn = (thread: SessionThread, latest: SessionSpec): Opening => {
+    const opened = open(thread, latest);
+    // Whoever waits for it is told.
+    opened.catch(() => {});
+    return { thread, opened };
   };
-  const ready = async (signal?: AbortSignal): Promise<ReadyThread> => {
-    if (current?.thread.hasEnded()) current = undefined;
-    if (current === undefined && wasOpen && !isSame()) throw new Error(OTHER_FILES);
-    const { thread, opened } = current ?? openIn(takeThread());
+  let current = openIn(takeThread(), spec);
+  const ready = async (): Promise<ReadyThread> => {
+    const { thread, opened } = current;
     try {
-      const metadata = await raceAbort(opened, signal, withdrawn);
-      wasOpen = true;
-      return { thread, metadata };
+      return { thread, metadata: await opened };
     } catch (error) {
-      if (error instanceof RunAbandonedError) throw error;
-      current = undefined;
       await thread.close();
       throw error;
     }
   };
   return {
     ready,
-    async reopen(spec) {
-      latestSpec = spec;
-      if (current !== undefined) openIn(current.thread);
+    async reopen(latest) {
+      current = openIn(current.thread, latest);
       await ready();
     },
     async replace(spec, isSame, between) {
@@ -338,24 +287,13 @@ function createOpenThread(spec: SessionSpec, stuckRuns: Set<object>, isSame: () 
         await thread.close();
         throw error;
       }
-      let before: Opening | undefined;
+      const before = current;
       await between(async () => {
-        latestSpec = spec;
-        before = current;
         current = { thread, opened };
       });
-      await before?.thread.close();
+      await before.thread.close();
     },
-    leaveBehind() {
-      if (current === undefined) return;
-      const { thread } = current;
-      current = undefined;
-      stuckRuns.add(thread);
-      void thread.close().then(() => stuckRuns.delete(thread));
-    },
-    async close() {
-      await current?.thread.close();
-    },
+    close: () => current.thread.close(),
   };
 }
 
@@ -411,7 +349,7 @@ export function createPool(slots = 1) {
      * Does `work` in the first slot that is free.
      *
      * @param wanted the only slot that will do. @default any
-     * @throws RunAbandonedError when the signal is aborted before a slot is free: the work is never started
+     * @throws RunWithdrawnError when the signal is aborted before a slot is free: the work is never started
      */
     async run<T>(work: (slot: number) => Promise<T>, signal?: AbortSignal, wanted?: number): Promise<T> {
       if (signal?.aborted) throw withdrawn();
@@ -434,13 +372,13 @@ export function createPool(slots = 1) {
   };
 }
 
-export function withdrawn(): RunAbandonedError {
-  return new RunAbandonedError('expected the run to start in its time, got no turn until then; it was withdrawn');
+export function withdrawn(): RunWithdrawnError {
+  return new RunWithdrawnError('expected the run to start in its time, got no turn until then; it was withdrawn');
 }
 
 /** A worker thread that holds one session and follows one order after the other. */
 interface SessionThread {
-  /** @throws ThreadDiedError when the thread ends before it replies; anything else is the order's own failure */
+  /** @throws Error when the thread ends before it replies; anything else is the order's own failure */
   call<O extends OrderName>(
     order: O,
     argument: Parameters<SessionOrders[O]>[0],
@@ -457,19 +395,16 @@ interface SessionThread {
   close(): Promise<void>;
 }
 
-/** The thread is gone, and the order it had with it. */
-class ThreadDiedError extends Error {
-  override readonly name = 'ThreadDiedError';
-}
-
 const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
 const WORKER_FILE = fileURLToPath(new URL(`./sessionWorker.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
 
 /** Started before there is a model for it. */
 let early: SessionThread | undefined;
+let parent: number | undefined;
 
-/** Starts the thread of the session that is opened next. */
+/** Starts the thread of the session that is opened next. The process ends with its parent from now on. */
 export function startThreadEarly(): void {
+  parent = process.ppid;
   early ??= startThread();
 }
 
@@ -483,7 +418,7 @@ function takeThread(): SessionThread {
 function startThread(): SessionThread {
   turnRuntimeTelemetryOff();
   const ordersSent = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-  const workerData: ThreadData = { ordersSent };
+  const workerData: ThreadData = { ordersSent, parent };
   // It prints nothing. Streams that are joined to this process's own would make Node warn of the eleventh thread.
   const worker = new Worker(WORKER_FILE, { workerData, stdout: true, stderr: true });
   const exited = Promise.withResolvers<void>();
@@ -491,10 +426,14 @@ function startThread(): SessionThread {
   let underWay: readonly PromiseWithResolvers<unknown>[] = [];
   let failed: unknown;
   let ended = false;
+  let isClosing = false;
+  /** A thread that cannot load ONNX Runtime never replies. */
+  let hasReplied = false;
 
   worker.on('message', (reply: OrderReply) => {
     const [order, ...others] = underWay;
     underWay = others;
+    hasReplied = true;
     if (others.length === 0) worker.unref();
     if ('error' in reply) order?.reject(new Error(reply.error));
     else order?.resolve(reply.given);
@@ -506,9 +445,12 @@ function startThread(): SessionThread {
   worker.on('exit', (code) => {
     ended = true;
     const reason = failed === undefined ? `with code ${code}` : `by an error: ${messageOf(failed)}`;
-    for (const order of underWay) order.reject(new ThreadDiedError(`the thread ended ${reason}`, { cause: failed }));
-    underWay = [];
+    const lost = new Error(`session thread ended ${reason}`, { cause: failed });
+    for (const order of underWay) order.reject(lost);
     exited.resolve();
+    // What it was running is as lost as after a crash in native code: the process ends with it.
+    if (hasReplied && !isClosing && underWay.length > 0) queueMicrotask(() => rethrow(lost));
+    underWay = [];
   });
   // Nothing keeps the process alive for a thread that has nothing to do.
   worker.unref();
@@ -520,7 +462,7 @@ function startThread(): SessionThread {
   };
   return {
     async call(order, argument, transferred) {
-      if (ended) throw new ThreadDiedError('expected a thread to run in, got one that has ended');
+      if (ended) throw new Error('session thread has exited');
       send({ order, argument }, transferred);
       worker.ref();
       const replied = Promise.withResolvers<unknown>();
@@ -529,11 +471,16 @@ function startThread(): SessionThread {
     },
     hasEnded: () => ended,
     async close() {
+      isClosing = true;
       worker.ref();
       if (!ended) send({ order: 'close', argument: undefined });
       await exited.promise;
     },
   };
+}
+
+function rethrow(error: Error): never {
+  throw error;
 }
 
 /**
@@ -551,4 +498,17 @@ export function turnRuntimeTelemetryOff(): void {
     `expected ${RUNTIME_TELEMETRY_OFF}=1 in the environment of a process that opens models in worker threads, ` +
       `got ${value ?? 'none'}; set it before the process starts: else ONNX Runtime sends its maker the model's name and hashes`,
   );
+}
+
+/**
+ * Has the kernel end this process before others when memory ends.
+ *
+ * @see https://man7.org/linux/man-pages/man5/proc_pid_oom_score_adj.5.html
+ */
+export function goFirstWhenMemoryEnds(): void {
+  try {
+    writeFileSync('/proc/self/oom_score_adj', '1000');
+  } catch {
+    // Not every system has it.
+  }
 }

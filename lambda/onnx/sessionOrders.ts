@@ -73,6 +73,8 @@ export type OrderReply = { readonly given: unknown } | { readonly error: string 
 export interface ThreadData {
   /** One number: how many orders were sent so far. The thread sleeps until it changes. */
   readonly ordersSent: Int32Array<SharedArrayBuffer>;
+  /** The process ends with this one, its parent. @default it does not */
+  readonly parent?: number | undefined;
 }
 
 /** The memory of arrays, each once. Strings have none that could be given away. */

@@ -27,7 +27,7 @@ const FATAL = 4;
 // A provider that cannot be loaded is thrown as well.
 env.logLevel = 'fatal';
 
-const { ordersSent } = workerData as ThreadData;
+const { ordersSent, parent } = workerData as ThreadData;
 const port = parentPort as MessagePort;
 let session: InferenceSession | undefined;
 
@@ -39,8 +39,15 @@ async function followOrders(): Promise<void> {
       if (order === 'close') return session?.release();
       await answer(order, argument);
     }
-    Atomics.wait(ordersSent, 0, seen);
+    while (Atomics.wait(ordersSent, 0, seen, PARENT_LOOK_MS) === 'timed-out') endWithParent();
   }
+}
+
+/** How often an idle thread looks for the parent. A main thread that hangs does not see it end. */
+const PARENT_LOOK_MS = 1_000;
+
+function endWithParent(): void {
+  if (parent !== undefined && process.ppid !== parent) process.kill(process.pid, 'SIGKILL');
 }
 
 const ORDERS = { listProviders, open, run };

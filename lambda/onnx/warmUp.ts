@@ -1,3 +1,4 @@
+import { raceAbort, timeoutSignal } from '../core/concurrency.ts';
 import { tableCost } from '../core/cost.ts';
 import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../core/difference.ts';
 import { messageOf, plural } from '../core/failure.ts';
@@ -6,7 +7,7 @@ import {
   axisInModel,
   type MeasuredRun,
   type Model,
-  RunAbandonedError,
+  RunOverdueError,
   type RunResult,
   shapeInModel,
   type TensorSpec,
@@ -96,12 +97,13 @@ export async function withinLimit<T>(
 ): Promise<T> {
   const limitedTo = (device: number): Model => ({
     ...model,
-    run: (inputs) => model.run(inputs, AbortSignal.timeout(runLimitMs), device),
+    run: (inputs) =>
+      raceAbort(model.run(inputs, undefined, device), timeoutSignal(runLimitMs), () => new RunOverdueError()),
   });
   try {
     return await work(recordRuns(limitedTo(0)), limitedTo);
   } catch (error) {
-    if (!(error instanceof RunAbandonedError)) throw error;
+    if (!(error instanceof RunOverdueError)) throw error;
     throw new Error(
       `expected a run of the warm-up to end within ${runLimitMs / 1000} s, it did not; give other sizes of its ` +
         'symbolic axes as "warmup" in config.json, or "warmup": false',
@@ -396,7 +398,7 @@ async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise
   try {
     return await model.run(inputs);
   } catch (error) {
-    if (error instanceof RunAbandonedError) throw error;
+    if (error instanceof RunOverdueError) throw error;
     return messageOf(error);
   }
 }
@@ -458,7 +460,7 @@ const CLEARLY_WORSE = 1.5;
  * smaller runs.
  *
  * @param recorded the model, and what was measured of it until now
- * @throws ModelUnavailableError, RunAbandonedError
+ * @throws ModelUnavailableError, RunOverdueError
  */
 async function timeSizes(
   { model, measured, timesAt }: RecordedRuns,

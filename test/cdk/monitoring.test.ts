@@ -13,7 +13,7 @@ const NOT_SHOWN = ['MicroBatches'];
 const ALARM = 'AWS::CloudWatch::Alarm';
 
 describe('the alarms', () => {
-  it('watch dead letters, results that nobody collects, age, the quota in flight, retries, stores that are missing or denied, errors, runs left behind, processes lost, batched answers and the function', () => {
+  it('watch dead letters, results that nobody collects, age, the quota in flight, retries, stores that are missing or denied, errors, scorers lost, batched answers and the function', () => {
     const template = synthesize({ latencyTarget: Duration.seconds(90) });
     expect(alarmsIn(template)).toEqual({
       DeadLetters: { metric: 'ApproximateNumberOfMessagesVisible', above: 0, periods: '1 of 1' },
@@ -23,8 +23,7 @@ describe('the alarms', () => {
       Retries: { metric: '100 * retries / (answered + retries)', above: 5, periods: '2 of 3' },
       MissingOrDenied: { metric: 'MissingOrDenied', above: 0, periods: '1 of 1' },
       Errors: { metric: '100 * errors / requests', above: 50, periods: '2 of 3' },
-      AbandonedRuns: { metric: 'AbandonedRuns', above: 0, periods: '1 of 1' },
-      QuarantineLosses: { metric: 'QuarantineLosses', above: 0, periods: '1 of 1' },
+      ScorersLost: { metric: 'ScorersLost', above: 0, periods: '1 of 1' },
       BatchMismatch: { metric: 'BatchMismatch', above: 0, periods: '1 of 1' },
       FunctionErrors: { metric: 'Errors', above: 0, periods: '1 of 1' },
       FunctionThrottles: { metric: 'Throttles', above: 0, periods: '3 of 3' },

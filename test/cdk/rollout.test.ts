@@ -102,7 +102,7 @@ describe('a canary', () => {
   it('is undone by the alarms on what runs, and by none on traffic or on what is left from before', () => {
     const { AlarmConfiguration, AutoRollbackConfiguration } = only(template, GROUP);
     const ids = alarmIdsOf(template);
-    const undoing = ['FunctionErrors', 'Retries', 'Errors', 'AbandonedRuns', 'QuarantineLosses', 'BatchMismatch'];
+    const undoing = ['FunctionErrors', 'Retries', 'Errors', 'ScorersLost', 'BatchMismatch'];
     expect(Object.keys(ids).length).toBeGreaterThan(undoing.length);
     expect(AlarmConfiguration).toEqual({
       Enabled: true,

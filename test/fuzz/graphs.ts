@@ -9,6 +9,7 @@ import type { Datatype } from '../../lambda/core/tensor.ts';
 import { createRowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { openRepository } from '../../lambda/onnx/repository.ts';
 import { float, floats, ints, ml, node, weights } from '../helpers/graph.ts';
+import { scoreModels } from '../helpers/scoring.ts';
 import { pick, rarely } from './mutate.ts';
 import { putFiles, type Target } from './target.ts';
 
@@ -431,7 +432,7 @@ async function checkGraph(random: Random, count: (what: string) => void): Promis
     }
     let shared = 0;
     const observer = { microBatch: ({ requests }: { requests: number }) => void (requests > 1 && shared++) };
-    const scoring = createRowScoring({ models: repository, limits: LIMITS, checkPercent: 1, observer });
+    const scoring = createRowScoring({ score: scoreModels(repository, LIMITS, 1), observer });
     let wrong: string | undefined;
     // Some answer the same request differently each time, such as those that change what they hold when they are run.
     const isSteady = async (): Promise<boolean> => {

@@ -201,7 +201,6 @@ export async function openRecords(): Promise<Target> {
         outcomes: (outcomes) => {
           for (const outcome of outcomes) if (outcome.status === 'retry') problems.push(outcome.failure.message);
         },
-        hostEnds: () => {},
         middlewares: [],
       },
       warn: () => {},

@@ -44,7 +44,6 @@ export function recordingTelemetry() {
     problems,
     outcomesOfInvocations,
     observer: { ...SILENT, problem: (error: unknown) => void problems.push(error) },
-    hostEnds: () => {},
     outcomes: (outcomes: readonly Outcome[]) => void outcomesOfInvocations.push(outcomes),
     middlewares: [],
   };

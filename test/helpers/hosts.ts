@@ -1,6 +1,6 @@
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, rm, writeFile } from 'node:fs/promises';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
@@ -67,9 +67,9 @@ export interface Host {
   receives(ids: readonly string[]): number[];
   /** Waits until the host, or a predecessor, has printed this. @returns the last line that has it, parsed */
   says(text: string): Promise<Record<string, unknown>>;
-  /** The most memory that the host that runs now has had resident. */
+  /** The most memory that the host that runs now, and its scorers, have had resident. */
   peakBytes(): number;
-  /** The names of the threads of the host that runs now, sorted. */
+  /** The names of the threads of the host that runs now, and of its scorers, sorted. */
   threads(): string[];
   /** All that was printed, by its predecessors too. */
   printed(): string;
@@ -344,16 +344,20 @@ async function startWorker({ variables, expire }: Starting): Promise<Running> {
   };
 }
 
-/** Linux tells it of the process alone; `maxRSS` there also counts what its parent held when it was started. */
-function peakBytesOf(pid: number | undefined): number {
-  const [, kibibytes = Number.NaN] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-  return 1024 * Number(kibibytes);
+/** Of the host and its scorers. Linux tells it; `maxRSS` also counts what a parent held when the process was started. */
+function peakBytesOf(host = 0): number {
+  const peaks = [host, ...processes.scorersOf(host)].map((pid) => {
+    const [, kibibytes = Number.NaN] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+    return 1024 * Number(kibibytes);
+  });
+  return peaks.reduce((sum, bytes) => sum + bytes, 0);
 }
 
-function threadsOf(pid: number | undefined): string[] {
-  const tasks = `/proc/${pid}/task`;
-  return readdirSync(tasks)
-    .map((id) => readFileSync(`${tasks}/${id}/comm`, 'utf8').trim())
+/** Of the host and its scorers. */
+function threadsOf(host = 0): string[] {
+  return [host, ...processes.scorersOf(host)]
+    .map((pid) => `/proc/${pid}/task`)
+    .flatMap((tasks) => readdirSync(tasks).map((id) => readFileSync(`${tasks}/${id}/comm`, 'utf8').trim()))
     .toSorted();
 }
 
@@ -389,9 +393,6 @@ export const ENDLESS = JSON.stringify({
   model_name: 'turns',
   inputs: [{ name: 'turns', datatype: 'INT64', shape: [1], data: [4e12] }],
 });
-
-/** So many that a worker, which leaves each of their runs behind, has less than half of its cores left. */
-export const TOO_MANY_ENDLESS = Array.from({ length: Math.floor(availableParallelism() / 2) + 1 }, () => ENDLESS);
 
 export interface DeploymentOptions {
   /** @default lookup */

@@ -21,7 +21,7 @@ import { type PlanAnswer, planJob } from '../../lambda/jobs/planJob.ts';
 import { openReader, type ScoreEvent, scorePart, skipPiece } from '../../lambda/jobs/scorePart.ts';
 import { createRowScoring, MAX_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
 import { REPOSITORY } from './command.ts';
-import { lineModel, repositoryOf } from './scoring.ts';
+import { lineModel, repositoryOf, scoreModels } from './scoring.ts';
 
 export const LIMITS = {
   maxRequestRows: 100,
@@ -142,7 +142,7 @@ export async function callScore(event: ScoreEvent, options: JobOptions): Promise
   const head = await readHead(storage, event.folder);
   if (head === undefined) throw new Error('expected a head');
   const maxCharacters = MAX_CHARACTERS_HELD;
-  const scoring = createRowScoring({ models, limits, checkPercent: 0, observer: {}, maxCharacters });
+  const scoring = createRowScoring({ score: scoreModels(models, limits), observer: {}, maxCharacters });
   const reader = openReader(storage, head, event, maxLineBytes);
   return scorePart(event, { storage, head, scoring, reader }, time());
 }

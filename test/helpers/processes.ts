@@ -1,5 +1,6 @@
 import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { SQSBatchResponse, SQSRecord } from 'aws-lambda';
@@ -134,4 +135,19 @@ export async function startHandler(
     printed: () => printed,
     end,
   };
+}
+
+/** The scorers that a process has started, by their process IDs. */
+export function scorersOf(parent: number): number[] {
+  const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return processes.map(Number).filter((pid) => {
+    try {
+      const [state, ppid] = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
+      const command = readFileSync(`/proc/${pid}/cmdline`, 'latin1');
+      return state !== 'Z' && Number(ppid) === parent && command.includes('scorerProcess');
+    } catch {
+      // It has ended meanwhile.
+      return false;
+    }
+  });
 }

@@ -10,10 +10,11 @@ import type {
   TensorSpec,
   Transform,
 } from '../../lambda/core/model.ts';
+import { withDefaults } from '../../lambda/core/model.ts';
 import type { BatchMismatch, MicroBatchReport } from '../../lambda/core/observer.ts';
 import { plan } from '../../lambda/core/plan.ts';
 import type { MessageRecord, Result, ResultWriter, TimeLimit, WriteStatus } from '../../lambda/core/record.ts';
-import type { ScoringLimits } from '../../lambda/core/score.ts';
+import { type ScoreBodies, type ScoreDependencies, type ScoringLimits, score } from '../../lambda/core/score.ts';
 import { type Datatype, elementCount, type Tensor } from '../../lambda/core/tensor.ts';
 import { createBatchingWatch } from '../../lambda/core/verify.ts';
 import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
@@ -53,12 +54,37 @@ export function memoryWriter({ asOne, refuse, before }: MemoryWriterOptions = {}
 /** How payloads are read where neither memory nor time is short. */
 export const UNHINDERED = { admit: async (): Promise<void> => {}, signal: new AbortController().signal };
 
-export interface ScoringOptions extends Partial<Omit<ScoringDependencies, 'limits' | 'writer'>> {
+/** What the core needs, and what hosts add to it. */
+type CoreAndHost = Omit<ScoreDependencies, 'limits'> & Omit<ScoringDependencies, 'limits' | 'writer' | 'score'>;
+
+export interface ScoringOptions extends Partial<CoreAndHost> {
   readonly limits?: Partial<ScoringLimits>;
+}
+
+/** The core in this process, as a scorer has it in another. */
+export function scoreHere(deps: Omit<ScoreDependencies, 'observer'>): ScoreBodies {
+  return (bodies, time, sink, { observer, defaults }) => {
+    const models = defaults === undefined ? deps.models : withDefaults(deps.models, defaults);
+    return score(bodies, { ...deps, models, observer }, time, sink);
+  };
+}
+
+/** The core over models of a test, with what else it needs. */
+export function scoreModels(models: ModelRepository, limits: ScoringLimits, checkPercent = 0): ScoreBodies {
+  return scoreHere({
+    models,
+    limits,
+    plan,
+    latency: createLatencyEstimator(),
+    memory: createMemoryCeiling(),
+    batching: createBatchingWatch(checkPercent / 100),
+    now: () => performance.now(),
+  });
 }
 
 /** Everything that `scoreRecords` is given, and what its observer was told. */
 interface ObservedDependencies<W extends ResultWriter> extends ScoringDependencies {
+  readonly limits: ScoringLimits;
   readonly writer: W;
   readonly reports: readonly MicroBatchReport[];
   readonly problems: readonly unknown[];
@@ -83,22 +109,20 @@ export function scoringDependencies(
   const problems: unknown[] = [];
   const mismatches: BatchMismatch[] = [];
   const checksMs: number[] = [];
-  return {
+  const deps = {
     models: repositoryOf(lineModel()),
     writer: memoryWriter(),
     plan,
     latency: createLatencyEstimator(),
-    acknowledge: async () => {},
     memory: createMemoryCeiling(),
     batching: createBatchingWatch(0.01),
     observer: {
-      microBatch: (report) => void reports.push(report),
+      microBatch: (report: MicroBatchReport) => void reports.push(report),
       decoded: () => {},
-      checked: (checkMs) => void checksMs.push(checkMs),
-      batchMismatch: (mismatch) => void mismatches.push(mismatch),
+      checked: (checkMs: number) => void checksMs.push(checkMs),
+      batchMismatch: (mismatch: BatchMismatch) => void mismatches.push(mismatch),
       written: () => {},
-      runAbandoned: () => {},
-      problem: (error) => void problems.push(error),
+      problem: (error: unknown) => void problems.push(error),
     },
     now: () => performance.now(),
     reports,
@@ -115,6 +139,7 @@ export function scoringDependencies(
       ...options.limits,
     },
   };
+  return { ...deps, score: scoreHere(deps) };
 }
 
 /** The time of a call that is far from its deadline. */

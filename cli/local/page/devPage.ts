@@ -12,11 +12,13 @@ import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
 import { MAX_BATCH_ENTRIES } from '../../../lambda/aws/sendBatches.ts';
 import { isFailure, messageOf } from '../../../lambda/core/failure.ts';
 import { FILL, mappingProblems, outside, type Range } from '../../../lambda/core/limits.ts';
-import { type Model, shapeInModel, type TensorSpec } from '../../../lambda/core/model.ts';
+import { shapeInModel, type TensorSpec } from '../../../lambda/core/model.ts';
 import { findModels, type ModelLocation } from '../../../lambda/onnx/findModels.ts';
 import { readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
 import { readGraph } from '../../../lambda/onnx/modelFile.ts';
 import { readSampleLines } from '../../../lambda/onnx/probes.ts';
+import type { DescribedModel } from '../../../lambda/scorer/frames.ts';
+import type { Scorer } from '../../../lambda/scorer/scorer.ts';
 import { sampleRequests } from '../../inspect/inspectModel.ts';
 import type { EventSourceMapping, GatherLimits } from '../localMapping.ts';
 import { type LocalQueues, localSqsClient } from '../localServices.ts';
@@ -240,16 +242,16 @@ function parsed<T>(schema: z.ZodType<T>, body: unknown, expected: string): T {
 const MAX_SAMPLE_CHARACTERS = 32_768;
 
 /** The models of a stack as a page shows them, from the repository that the function has opened: none is loaded twice. */
-async function lookAtModels({ models, scoring }: Pick<LocalStack, 'models' | 'scoring'>, modelsDirectory: string) {
+async function lookAtModels({ models, scorer }: Pick<LocalStack, 'models' | 'scorer'>, modelsDirectory: string) {
   const samples = new Map<string, Samples>();
-  const found: Model[] = [];
+  const found: DescribedModel[] = [];
   const locations = findModels(modelsDirectory);
   for (const { name, version } of models) {
-    const model = await scoring.models.find(name, version);
+    const model = await scorer.find(name, version);
     if (isFailure(model)) continue;
     found.push(model);
     const location = locations.find((one) => one.name === name && one.version === version);
-    if (location !== undefined && !samples.has(name)) samples.set(name, await samplesFor(model, location));
+    if (location !== undefined && !samples.has(name)) samples.set(name, await samplesFor(model, location, scorer));
   }
   const samplesOf = (name: string): readonly string[] => samples.get(name)?.texts ?? [];
   return {
@@ -257,7 +259,7 @@ async function lookAtModels({ models, scoring }: Pick<LocalStack, 'models' | 'sc
     samplesOf,
     all: (): ModelSeen[] =>
       found.map((model) => ({
-        ...seenOf(model, scoring.batching.batchingOf(model)),
+        ...seenOf(model),
         sample: samplesOf(model.name)[0],
         noSample: samples.get(model.name)?.none,
       })),
@@ -271,15 +273,16 @@ interface Samples {
 }
 
 /** Requests that the model answers: those of its `samples.jsonl`, else made-up ones. */
-async function samplesFor(model: Model, { path, folder }: ModelLocation): Promise<Samples> {
+async function samplesFor(model: DescribedModel, { path, folder }: ModelLocation, { score }: Scorer): Promise<Samples> {
   const { warmup } = readModelConfig(folder);
-  const { samples, noSample } = await sampleRequests(model, await readSampleLines(folder), readGraph(path), warmup);
+  const lines = await readSampleLines(folder);
+  const { samples, noSample } = await sampleRequests(model, score, lines, readGraph(path), warmup);
   const texts = samples.map(({ json }) => json).filter((text) => text.length <= MAX_SAMPLE_CHARACTERS);
   return { texts, none: texts.length > 0 ? undefined : (noSample ?? 'its samples are too long for a message') };
 }
 
-function seenOf(model: Model, batching: ModelSeen['batching']): ModelSeen {
-  const { name, version, maxBatchRows, allowedSizes, independence = 'trusted' } = model;
+function seenOf(model: DescribedModel): ModelSeen {
+  const { name, version, batching, maxBatchRows, allowedSizes, independence = 'trusted' } = model;
   return {
     ...{ name, version, independence, batching, maxBatchRows, allowedSizes },
     inputs: model.inputs.map(tensorOf),

@@ -1,6 +1,6 @@
 /** A process of its own that does one thing with a model: what ends it ends nothing else. */
 import { enableCompileCache } from 'node:module';
-import { goFirstWhenMemoryEnds } from '../../../lambda/hosts/endProcess.ts';
+import { goFirstWhenMemoryEnds } from '../../../lambda/onnx/session.ts';
 import type { Task, Told } from './measureTasks.ts';
 
 const beganAt = performance.timeOrigin + performance.now();

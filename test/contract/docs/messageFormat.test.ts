@@ -54,7 +54,7 @@ describe('docs/message-format.md', () => {
     const payloads = createPayloads({ s3: s3.client(), bucket: 'payload-bucket', maxBytes: 1000 });
     if (payload !== undefined) await s3.put('payload-bucket', 'requests/1', payload);
     const writer = memoryWriter();
-    const deps = { ...scoringDependencies({ models, writer }), payloads };
+    const deps = scoringDependencies({ models, writer, payloads });
     await scoreRecords([standardRecord(request, { messageId: 'm-1' })], deps, enoughTime());
     expect(writer.documentsOf('m-1')).toEqual([result]);
   });

@@ -15,7 +15,8 @@ import {
   sqsEvent,
   sqsRecord,
 } from '../../helpers/handler.ts';
-import { afterThisTest, ENDED, watchThreads } from '../../helpers/openModels.ts';
+import { afterThisTest } from '../../helpers/openModels.ts';
+import { scorersOf } from '../../helpers/processes.ts';
 
 const server = useSqsServer();
 /** Longer than the default, so that what else the machine does makes no difference. */
@@ -66,14 +67,14 @@ describe('the deadline of an invocation', () => {
 });
 
 describe('a composition', () => {
-  it('ends the threads of its models when it is closed', async () => {
-    const threads = watchThreads();
+  it('ends the process of its models when it is closed', async () => {
     const where = { sqs: server.client(), requestQueueUrl: server.queue(), resultQueueUrl: server.queue() };
     const { composition, handler } = await deployed(where);
     await invoke(handler, [sqsRecord(lookupRequest(0))]);
+    expect(scorersOf(process.pid)).toHaveLength(1);
 
     await composition.close();
 
-    expect(threads.map(({ threadId }) => threadId)).toEqual([ENDED, ENDED]);
+    expect(scorersOf(process.pid)).toEqual([]);
   });
 });

@@ -80,11 +80,9 @@ describe('the handler', () => {
 
   it('reports all, tells of the problem and does not throw when scoring itself has a bug', async () => {
     const { composition, telemetry } = await deployed(deployment());
-    const bug = new Error('a bug in the planner');
-    const plan = () => {
-      throw bug;
-    };
-    const handler = createHandler({ ...composition, scoring: { ...composition.scoring, plan } });
+    const bug = new Error('a bug in the scorer');
+    const score = () => Promise.reject(bug);
+    const handler = createHandler({ ...composition, scoring: { ...composition.scoring, score } });
     const records = [0, 1].map((index) => sqsRecord(lookupRequest(index)));
 
     expect(await invoke(handler, records)).toEqual(failuresOf(...records));

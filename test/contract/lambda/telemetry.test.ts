@@ -126,14 +126,13 @@ describe('the telemetry of a deployment', () => {
     );
 
     await invoke(createHandler(composition), records);
-    telemetry.observer.runAbandoned({ name: 'few', version: '1' }, 1);
     telemetry.observer.microBatch(DEARER, () => []);
     telemetry.observer.checked(1);
     telemetry.observer.transformed?.({ model: 'few', hook: 'decodeBatch', requests: 2, transformMs: 1 });
     telemetry.observer.captured?.({ kept: 2, lost: 1 });
     telemetry.observer.batchMismatch(MISMATCH);
-    telemetry.processLost?.(new Error('a test'));
-    telemetry.hostEnds('a test');
+    telemetry.scorerLost?.(new Error('a test'));
+    telemetry.publish();
 
     const emitted = emfOf(printed).flatMap(({ _aws }) => _aws.CloudWatchMetrics.flatMap(({ Metrics }) => Metrics));
     expect(Object.fromEntries(emitted.map(({ Name, Unit }) => [Name, Unit]))).toEqual(METRIC_UNITS);
@@ -162,23 +161,21 @@ describe('the telemetry of a deployment', () => {
     expect(emfOf(printed)).toMatchObject([{ Answered: 0, Errors: 0, Retries: 2, MissingOrDenied: 2 }]);
   });
 
-  it('says which model left a run behind, and why the host ends, whose metrics are out by then', () => {
+  it('says how the scorer was lost, and counts it', () => {
     const printed = captureOutput();
     const telemetry = telemetryOf();
 
-    telemetry.observer.runAbandoned({ name: 'digits', version: '2' }, 20_000);
-    telemetry.hostEnds('no thread is left');
+    telemetry.scorerLost?.(new Error('the scorer was ended by SIGSEGV'));
+    telemetry.publish();
 
-    const [line] = linesOf(printed, 'left behind');
-    expect(line).toMatchObject({ level: 'ERROR', model: 'digits', version: '2', ranMs: 20_000 });
-    expect(line?.message).toMatch(/go back to SQS.*opened anew/);
-    expect(linesOf(printed, 'the host ends itself')).toMatchObject([{ level: 'ERROR', reason: 'no thread is left' }]);
-    expect(emfOf(printed)).toMatchObject([{ AbandonedRuns: 1, HostsEnded: 1 }]);
+    const error = { message: 'the scorer was ended by SIGSEGV' };
+    expect(linesOf(printed, 'the scorer was lost')).toMatchObject([{ level: 'ERROR', error }]);
+    expect(emfOf(printed)).toMatchObject([{ ScorersLost: 1 }]);
   });
 
   it('names the row that a micro-batch changed by its message, without what was in it', () => {
     const printed = captureOutput();
-    const { observer, hostEnds } = telemetryOf();
+    const { observer, publish } = telemetryOf();
     const ofText = {
       output: 'text',
       datatype: 'BYTES' as const,
@@ -188,7 +185,7 @@ describe('the telemetry of a deployment', () => {
 
     observer.batchMismatch(MISMATCH);
     observer.batchMismatch({ ...MISMATCH, model: 'other', difference: ofText });
-    hostEnds('a test');
+    publish();
 
     expect(linesOf(printed, 'not batched any more')).toMatchObject([
       { level: 'ERROR', model: 'few', version: '1', output: 'y', difference: 0.5, messageId: 'a message' },
@@ -200,13 +197,13 @@ describe('the telemetry of a deployment', () => {
 
   it('warns of a model that is never batched, which is no alarm: nothing wrong was written', () => {
     const printed = captureOutput();
-    const { observer, hostEnds } = telemetryOf();
+    const { observer, publish } = telemetryOf();
 
     observer.batchMismatch({ ...MISMATCH, wasBatched: false, maxRows: 1 });
-    hostEnds('a test');
+    publish();
 
     expect(linesOf(printed, 'stays unbatched')).toMatchObject([{ level: 'WARN', messageId: 'a message' }]);
-    expect(emfOf(printed)[0]).not.toHaveProperty('BatchMismatch');
+    expect(printed.join('')).not.toContain('BatchMismatch":');
   });
 
   it('has the providers and the devices of its models as properties of every line', () => {
@@ -258,13 +255,11 @@ describe('the telemetry of a deployment', () => {
     await invoke(handler, records);
     server.deleteQueue(where.resultQueueUrl);
     await invoke(handler, records);
-    const plan = () => {
-      throw new Error('a bug in the planner');
-    };
-    await invoke(createHandler({ ...composition, scoring: { ...composition.scoring, plan } }), records);
+    const score = () => Promise.reject(new Error('a bug in the scorer'));
+    await invoke(createHandler({ ...composition, scoring: { ...composition.scoring, score } }), records);
 
     expect(emfOf(printed)).toMatchObject([{ Answered: 8 }, { Retries: 8 }, { Retries: 8 }]);
-    expect(printed.join('')).toContain('a bug in the planner');
+    expect(printed.join('')).toContain('a bug in the scorer');
     expect(printed.join('')).not.toContain(SECRET);
   });
 });

@@ -1,6 +1,4 @@
-import { once } from 'node:events';
 import { join } from 'node:path';
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { onDevice } from '../../../lambda/onnx/provider.ts';
 import { openSession, type Session, type SessionReply } from '../../../lambda/onnx/session.ts';
@@ -13,10 +11,10 @@ const SEAM = { takesDevices: () => true };
 /** About a second. */
 const LONG = 500_000;
 
-async function onTwoDevices(stuckRuns = new Set<object>()): Promise<Session> {
+async function onTwoDevices(): Promise<Session> {
   const directory = await modelsDirectory({ 'model.onnx': turningModel() });
   const path = join(directory, 'model.onnx');
-  const session = await openSession({ path, providers: ['cpu'], devices: [0, 1], sessionOptions: {} }, stuckRuns);
+  const session = await openSession({ path, providers: ['cpu'], devices: [0, 1], sessionOptions: {} });
   afterThisTest(() => session.close());
   return session;
 }
@@ -53,38 +51,6 @@ describe('a model on several devices', () => {
     expect(short.map(countOf)).toEqual([2, 3, 4]);
     expect((await long).device).toBe(0);
     expect(ended).toEqual(['short', 'long']);
-  });
-
-  it('runs on the others while a run on one is left behind, and there in a fresh thread again', async () => {
-    const threads = watchThreads();
-    const stuckRuns = new Set<object>();
-    const session = await onTwoDevices(stuckRuns);
-    const controller = new AbortController();
-    const hanging = session.run(turns(LONG), controller.signal);
-    await turnOfTheLoop();
-    const other = session.run(turns(2));
-
-    controller.abort();
-
-    await expect(hanging).rejects.toMatchObject({ name: 'RunAbandonedError', ranMs: expect.any(Number) });
-    expect(stuckRuns.size).toBe(1);
-    expect(await other).toMatchObject({ device: 1 });
-    expect(countOf(await session.run(turns(3), undefined, 0))).toBe(3);
-    expect(threads).toHaveLength(3);
-    if (stuckRuns.size > 0) await once(threads[0] as never, 'exit');
-    expect(alive(threads)).toEqual(threads.slice(1));
-  });
-
-  it('has a fresh thread on a device whose thread died, and keeps the others', async () => {
-    const threads = watchThreads();
-    const session = await onTwoDevices();
-
-    await threads[0]?.terminate();
-    const replies = await Promise.all([0, 1].map((device) => session.run(turns(2), undefined, device)));
-
-    expect(replies.map(({ device }) => device)).toEqual([0, 1]);
-    expect(threads).toHaveLength(3);
-    expect(alive(threads)).toEqual(threads.slice(1));
   });
 
   it('ends all its threads when it is closed, after the runs that were asked for', async () => {

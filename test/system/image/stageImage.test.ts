@@ -39,7 +39,7 @@ describe('the folder of an image', () => {
       'models/tickets/samples.jsonl',
       'models/tickets/transform.mjs',
       'package.json',
-      'quarantineChild.js',
+      'scorerProcess.js',
       'sessionWorker.js',
     ]);
     expect(new Set(packages?.map((file) => file.split('/')[1]))).toEqual(
@@ -56,10 +56,10 @@ describe('the folder of an image', () => {
       'handler.js',
       'jobControl.js',
       'jobScore.js',
-      'quarantineChild.js',
+      'scorerProcess.js',
       'sessionWorker.js',
     ]);
-    expect(code('worker')).toEqual(['healthCheck.js', 'quarantineChild.js', 'sessionWorker.js', 'worker.js']);
+    expect(code('worker')).toEqual(['healthCheck.js', 'scorerProcess.js', 'sessionWorker.js', 'worker.js']);
     expect(code('worker-gpu')).toEqual(code('worker'));
   });
 
@@ -71,7 +71,7 @@ describe('the folder of an image', () => {
 
       const threads = [...code.matchAll(/new URL\(`\.\/(\w+)\.\$/g)].map(([, name]) => `${name}.js`);
 
-      expect(threads).toContain('sessionWorker.js');
+      expect(threads).toEqual(expect.arrayContaining(['scorerProcess.js', 'sessionWorker.js']));
       expect(filesIn(folder)).toEqual(expect.arrayContaining(threads));
     }
   });

@@ -15,7 +15,7 @@ const HANGING = {
 
 /** `AWS_LAMBDA_NODEJS_WORKER_COUNT` is 1 on Managed Instances: one thread has the handler, and the process is not its own. */
 describe('4. No run is started that is not expected to finish', () => {
-  it('the handler in a worker thread ends the whole environment when a run that it left behind does not end, and says why', async () => {
+  it('the handler in a worker thread hands back a run that does not end in too short a time, and goes on', async () => {
     const [requestQueueUrl, resultQueueUrl] = [server.queue(), server.queue()];
     const variables = {
       ORT_DISABLE_TELEMETRY: '1',
@@ -38,16 +38,10 @@ describe('4. No run is started that is not expected to finish', () => {
     expect(await host.invoke(hanging, undefined, TIMEOUT_MS)).toEqual(failuresOf(...hanging));
 
     const [next] = await receive({ ...lookupRequest(2), model_name: 'lookup' });
-    await expect(host.invoke(next === undefined ? [] : [next], undefined, TIMEOUT_MS)).rejects.toThrow();
-    expect(await host.ended).toEqual([null, 'SIGKILL']);
-    const printed = await host.end();
-    expect(printed).toContain('a run that was left behind in an earlier invocation has not ended since');
-    expect(printed).toContain('"HostsEnded":1');
-    expect(printed).not.toContain('the thread ended alone');
+    expect(await host.invoke(next === undefined ? [] : [next], undefined, TIMEOUT_MS)).toEqual(failuresOf());
+    expect(await host.end()).toContain('"ScorersLost":[1,1]');
 
-    // What it answered is written and acknowledged before; what hangs is left.
     const results = (await server.drain(resultQueueUrl)).map(({ Body = '' }) => JSON.parse(Body));
     expect(results).toMatchObject([{ message_id: next?.messageId, outputs: [{ data: [30] }] }]);
-    expect(Object.keys(server.secondsInFlight(requestQueueUrl))).toHaveLength(1);
   });
 });

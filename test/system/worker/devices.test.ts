@@ -1,10 +1,8 @@
-import { ChangeMessageVisibilityBatchCommand, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
+import { ChangeMessageVisibilityBatchCommand } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { SqsCaller } from '../../../lambda/aws/sendBatches.ts';
-import { isFailure } from '../../../lambda/core/failure.ts';
-import type { Model } from '../../../lambda/core/model.ts';
+import type { ScoreBodies } from '../../../lambda/core/score.ts';
 import { startWorker, type Worker, type WorkerSettings } from '../../../lambda/hosts/consumer.ts';
-import type { Quarantine } from '../../../lambda/hosts/quarantine.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { composed, recordingTelemetry } from '../../helpers/handler.ts';
 import { LOOKUP, lookup, until } from '../../helpers/hosts.ts';
@@ -43,21 +41,15 @@ describe('a worker', () => {
       const composition = await composed({ sqs, requestQueueUrl, resultQueueUrl }, recordingTelemetry(), {
         models: LOOKUP,
       });
-      const { models } = composition.scoring;
-      const found = await models.find(undefined, undefined);
-      if (isFailure(found)) throw new Error(found.message);
       const gate = closedGate();
       let waiting = 0;
-      const held: Model = {
-        ...found,
-        devices,
-        async run(...given) {
-          waiting += 1;
-          await gate.opened;
-          return found.run(...given);
-        },
+      const score: ScoreBodies = async (...call) => {
+        waiting += 1;
+        await gate.opened;
+        await composition.scoring.score(...call);
       };
-      const scoring = { ...composition.scoring, models: { find: () => held } };
+      const scoring = { ...composition.scoring, score };
+      const scorer = { ...composition.scorer, devices };
       server.send(
         requestQueueUrl,
         Array.from({ length: MESSAGES }, (_, index) => lookup(index)),
@@ -65,11 +57,10 @@ describe('a worker', () => {
 
       worker = startWorker({
         settings: settingsFor(requestQueueUrl),
-        composition: { ...composition, scoring, devices },
+        composition: { ...composition, scoring, scorer },
         sqs,
         onProblem: () => {},
         onOutage: () => {},
-        onStuck: () => {},
       });
       await until(() => waiting >= expected && (worker?.leased() ?? 0) > expected);
       const atTheSameTime = waiting;
@@ -79,91 +70,6 @@ describe('a worker', () => {
       expect(atTheSameTime).toBe(expected);
     },
   );
-
-  it('has what came for the third time, and is scored apart, wait for no others: first-timers wait for it', async () => {
-    const sqs = server.client();
-    const [requestQueueUrl, resultQueueUrl] = [server.queue(), server.queue()];
-    const composition = await composed({ sqs, requestQueueUrl, resultQueueUrl }, recordingTelemetry(), {
-      models: LOOKUP,
-    });
-    server.send(requestQueueUrl, [lookup(0)]);
-    const receive = { QueueUrl: requestQueueUrl, VisibilityTimeout: 0, WaitTimeSeconds: 1 };
-    for (let times = 0; times < 2; times++) await sqs.send(new ReceiveMessageCommand(receive));
-    const scoring = {
-      ...composition.scoring,
-      // As where there is no memory for another process.
-      quarantine: {
-        isOpen: () => true,
-        isBroken: () => false,
-        score: (bodies, _time, _sink, inHost) => inHost([...bodies.keys()]),
-      } satisfies Quarantine,
-    };
-    // These fill a batch.
-    server.send(
-      requestQueueUrl,
-      Array.from({ length: 9 }, (_, index) => lookup(index)),
-    );
-
-    worker = startWorker({
-      settings: { ...settingsFor(requestQueueUrl), batchSize: 9, windowMs: 3_600_000 },
-      composition: { ...composition, scoring },
-      sqs,
-      onProblem: () => {},
-      onOutage: () => {},
-      onStuck: () => {},
-    });
-    await until(() => server.counts(resultQueueUrl).ready === 10);
-  });
-
-  it('scores one batch at a time on a FIFO queue while it holds what came for the third time', async () => {
-    const sqs = server.client();
-    const [requestQueueUrl, resultQueueUrl] = [server.fifoQueue(), server.fifoQueue()];
-    const composition = await composed({ sqs, requestQueueUrl, resultQueueUrl }, recordingTelemetry(), {
-      models: LOOKUP,
-    });
-    const [culprit = '', ...innocents] = [0, 1, 2, 3].map(lookup);
-    server.send(requestQueueUrl, [culprit], () => 'culprit');
-    const receive = { QueueUrl: requestQueueUrl, VisibilityTimeout: 0, WaitTimeSeconds: 1 };
-    for (let times = 0; times < 2; times++) await sqs.send(new ReceiveMessageCommand(receive));
-    const { models } = composition.scoring;
-    const found = await models.find(undefined, undefined);
-    if (isFailure(found)) throw new Error(found.message);
-    const happened: string[] = [];
-    const watched: Model = {
-      ...found,
-      run(...given) {
-        happened.push('run');
-        return found.run(...given);
-      },
-    };
-    const scoring = {
-      ...composition.scoring,
-      models: { find: () => watched },
-      quarantine: {
-        isOpen: () => true,
-        isBroken: () => false,
-        async score(bodies, _time, _sink, inHost) {
-          server.send(requestQueueUrl, innocents, (index) => `innocent-${index}`);
-          await until(() => (worker?.leased() ?? 0) > 1);
-          // What another batch would have run by now.
-          for (let answer = 0; answer < 5; answer++) await server.receive(server.queue());
-          happened.push('scored apart');
-          await inHost([...bodies.keys()]);
-        },
-      } satisfies Quarantine,
-    };
-    worker = startWorker({
-      settings: settingsFor(requestQueueUrl),
-      composition: { ...composition, scoring },
-      sqs,
-      onProblem: () => {},
-      onOutage: () => {},
-      onStuck: () => {},
-    });
-    await until(() => server.counts(resultQueueUrl).ready === 4);
-
-    expect(happened).toEqual(['scored apart', 'run', 'run', 'run', 'run']);
-  });
 
   it('lets go of a whole message group on a FIFO queue once one of it may be with others: each has one answer', async () => {
     const sqs = server.client();
@@ -195,7 +101,6 @@ describe('a worker', () => {
         if (message.includes('not extended in time')) isLost = true;
       },
       onOutage: () => {},
-      onStuck: () => {},
     });
     await until(() => isLost);
     await until(() => server.counts(resultQueueUrl).ready === bodies.length && worker?.leased() === 0);

@@ -3,18 +3,15 @@ import { useSqsServer } from '../../helpers/awsServers.ts';
 import {
   type DeploymentOptions,
   deployment,
-  ENDLESS,
   type Host,
   LOOKUP,
   lookup,
   type Result,
   SLOW,
   slow,
-  TOO_MANY_ENDLESS,
   until,
   useHosts,
 } from '../../helpers/hosts.ts';
-import { turningModel } from '../../helpers/onnxModels.ts';
 import { nameOf, redrivePolicy, type StrictSqs, startStrictSqs } from '../../helpers/strictSqs.ts';
 
 const hosts = useHosts();
@@ -170,44 +167,6 @@ describe('a poll that does not return', () => {
     expect(await worker.ended).toEqual({ code: 0, signal: null });
     expect(messages()).toMatchObject([{ receives: 1, fate: 'ready' }]);
   });
-});
-
-describe('a worker that ends after a hang', () => {
-  it('spends no receive on what comes meanwhile, nor a second one on what hung it', async () => {
-    const { start, requestQueueUrl, openPolls, messages, left, deadLetters, results } = await deployed({
-      models: { ...LOOKUP, 'turns/1/model.onnx': turningModel() },
-      environment: {
-        BATCHSCORE_MAX_POLLS: '8',
-        BATCHSCORE_TIMEOUT_SECONDS: '8',
-        BATCHSCORE_STOP_SECONDS: '4',
-      },
-    });
-    const worker = start();
-    await worker.says('the worker is ready');
-    const earlier = TOO_MANY_ENDLESS.length - 1;
-    for (const one of TOO_MANY_ENDLESS.slice(1)) {
-      server.send(requestQueueUrl, [one]);
-      await until(() => left() === 0);
-    }
-    server.send(requestQueueUrl, lookups(0, 300));
-    await until(() => openPolls() >= 5);
-    server.send(requestQueueUrl, [ENDLESS]);
-    const producer = setInterval(() => server.send(requestQueueUrl, lookups(0, 1)), 50);
-    expect(await worker.ended).toEqual({ code: 1, signal: null });
-    clearInterval(producer);
-
-    expect(await worker.says('the worker has drained')).toMatchObject({ cause: 'stuck run' });
-    expect(deadLetters()).toBe(0);
-    expect(
-      messages()
-        .slice(earlier)
-        .filter(({ receives }) => receives > 1),
-    ).toEqual([]);
-    expect(messages().filter(({ fate }) => fate === 'in flight')).toEqual([]);
-    expect(messages()[earlier + 300]).toMatchObject({ body: ENDLESS, fate: 'ready' });
-    const answered = messages().filter(({ fate }) => fate === 'deleted').length;
-    expectOneAnswerEach(await results(answered), answered);
-  }, 180_000);
 });
 
 function lookups(first: number, count: number): string[] {

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import { freePort } from '../../helpers/command.ts';
-import { deployment, ENDLESS, LOOKUP, lookup, SLOW, slow, TOO_MANY_ENDLESS, until } from '../../helpers/hosts.ts';
-import { turningModel } from '../../helpers/onnxModels.ts';
+import { deployment, SLOW, slow, until } from '../../helpers/hosts.ts';
 
 const server = useSqsServer();
 
@@ -78,33 +77,6 @@ describe('a worker that is told to end', () => {
     worker.send('SIGTERM');
 
     expect(await worker.ended).toEqual({ code: 0, signal: null });
-  });
-});
-
-describe('a run that does not end', () => {
-  it('has its record handed back and the worker replaced: it is not live any more, and ends with 1', async () => {
-    const port = await freePort();
-    const { requestQueueUrl, start, results } = await deployment(server, {
-      models: { ...LOOKUP, ...SLOW, 'turns/1/model.onnx': turningModel() },
-      environment: {
-        BATCHSCORE_HEALTH_PORT: String(port),
-        BATCHSCORE_TIMEOUT_SECONDS: '8',
-        BATCHSCORE_STOP_SECONDS: '8',
-      },
-    });
-    const worker = start();
-    await worker.says('the worker is ready');
-    expect(await statusOf(port, 'live')).toBe(200);
-    server.send(requestQueueUrl, [...TOO_MANY_ENDLESS, lookup(0)]);
-    await results(1);
-    await worker.says('the host ends itself');
-    // Is scored while the worker ends.
-    server.send(requestQueueUrl, [slow(900)]);
-    expect(await statusOf(port, 'live')).toBe(503);
-
-    expect(await worker.ended).toEqual({ code: 1, signal: null });
-    expect(await worker.says('the worker has drained')).toMatchObject({ level: 'ERROR', cause: 'stuck run' });
-    await until(async () => (await server.receive(requestQueueUrl)).some(({ Body }) => Body === ENDLESS));
   });
 });
 

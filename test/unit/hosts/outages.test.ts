@@ -1,16 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Failure, failure, PAYLOAD_BUCKET, type TransientCode } from '../../../lambda/core/failure.ts';
 import type { Result, WriteStatus } from '../../../lambda/core/record.ts';
-import type { Quarantine } from '../../../lambda/hosts/quarantine.ts';
 import { createOutageWatch, scoreRecords } from '../../../lambda/hosts/records.ts';
-import {
-  enoughTime,
-  lineRequest,
-  memoryWriter,
-  scoringDependencies,
-  standardRecord,
-  standardRecords,
-} from '../../helpers/scoring.ts';
+import { enoughTime, lineRequest, memoryWriter, scoringDependencies, standardRecords } from '../../helpers/scoring.ts';
 import { statuses } from '../core/scoreRecords/answers.ts';
 
 const MISSING = failure('WRITE_FAILED', 'result queue: QueueDoesNotExist', { of: 'result queue', kind: 'refused' });
@@ -55,32 +47,6 @@ describe('an outage of a result store', () => {
 
     expect(statuses(await scoreRecords(many(50), deps, enoughTime()))).toEqual(Array(50).fill('answered'));
     expect(outages.current()).toBeUndefined();
-  });
-
-  it('ends a call at the first tier that meets it: records that came often are not scored one by one', async () => {
-    const { state, deps } = store();
-    const attributes = { ApproximateReceiveCount: '4', SentTimestamp: '0' };
-    const records = Array.from({ length: 20 }, (_, index) => standardRecord(lineRequest([index]), { attributes }));
-    const outcomes = await scoreRecords(records, deps, enoughTime());
-
-    expect(state.offered).toBe(1);
-    expect(outcomes).toEqual(Array(20).fill({ status: 'retry', failure: MISSING }));
-  });
-
-  it('is none for others where pointers of one producer are denied that go first', async () => {
-    const unread = failure('PAYLOAD_UNAVAILABLE', 'AccessDenied', { of: PAYLOAD_BUCKET, kind: 'refused' });
-    const { deps } = store(() => undefined);
-    const quarantine: Quarantine = {
-      score: (bodies, _, sink) => sink(bodies.map((__, of) => ({ of, failure: unread }))),
-      isOpen: () => true,
-      isBroken: () => false,
-    };
-    const attributes = { ApproximateReceiveCount: '3', SentTimestamp: '0' };
-    const denied = Array.from({ length: 8 }, () => standardRecord(lineRequest([0]), { attributes }));
-    const outcomes = await scoreRecords([...denied, ...many(3)], { ...deps, quarantine }, enoughTime());
-
-    expect(outcomes.slice(0, 8)).toEqual(Array(8).fill({ status: 'retry', failure: unread }));
-    expect(statuses(outcomes.slice(8))).toEqual(Array(3).fill('answered'));
   });
 
   it('is none where the store refuses one result for its own sake', async () => {

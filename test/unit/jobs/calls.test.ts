@@ -15,7 +15,7 @@ import {
   rowsOf,
   runJob,
 } from '../../helpers/jobs.ts';
-import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
+import { lineModel, repositoryOf, scoreModels } from '../../helpers/scoring.ts';
 
 const MODELS = repositoryOf(lineModel());
 const KEY = 'in/rows.jsonl';
@@ -67,7 +67,7 @@ describe('the calls of a job', () => {
   });
 
   it('keep their answers apart, of one scoring and at the same time', async () => {
-    const scoring = createRowScoring({ models: MODELS, limits: LIMITS, checkPercent: 0, observer: {} });
+    const scoring = createRowScoring({ score: scoreModels(MODELS, LIMITS), observer: {} });
     const counts = [3_000, 700, 1, 2_000];
     const calls = counts.map((count, call) =>
       Array.from({ length: count }, (_, x) => ({

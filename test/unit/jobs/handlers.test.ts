@@ -11,7 +11,7 @@ import {
   type ScoreHandlerDependencies,
 } from '../../../lambda/jobs/scorePart.ts';
 import { FOLDER, LIMITS, type MemoryStorage, memoryStorage, rowsOf, startOf } from '../../helpers/jobs.ts';
-import { lineModel, repositoryOf } from '../../helpers/scoring.ts';
+import { lineModel, repositoryOf, scoreModels } from '../../helpers/scoring.ts';
 
 const CALL = { getRemainingTimeInMillis: () => 900_000 };
 const CONTENT = Buffer.from('{"instances":[[1]]}\n{"model_version":"2","instances":[[1]]}\n{"instances":[[3]]}\n');
@@ -19,19 +19,14 @@ const KEY = 'in/a.jsonl';
 
 function setUp(storage: MemoryStorage, other: Partial<ScoreHandlerDependencies> = {}) {
   storage.objects.set(KEY, CONTENT);
+  const models = repositoryOf(lineModel(), lineModel({ version: '2' }));
   const score = createScoreHandler({
     storage: () => storage,
-    models: repositoryOf(lineModel(), lineModel({ version: '2' })),
-    limits: LIMITS,
-    checkPercent: 0,
+    scorer: { score: scoreModels(models, LIMITS), find: async (name, version) => models.find(name, version) },
     partBytes: 50,
     pieceBytes: 25,
     maxLineBytes: 1_000,
     observer: {},
-    stuckRuns: () => new Set(),
-    exitProcess: () => {
-      throw new Error('the host has ended');
-    },
     ...other,
   });
   const submit = { executions: { start: async () => true }, inputPrefix: 'in/', outputPrefix: 'out/' };
@@ -166,15 +161,5 @@ describe('the functions of jobs', () => {
     const planned = call({ action: 'plan', start: { ...start(storage), key, spec } });
     await expect(planned).rejects.toMatchObject({ name: 'INVALID_JOB', message: expect.stringMatching(message) });
     expect(storage.puts).toEqual([failureKey(FOLDER)]);
-  });
-
-  it('end a host in which a run of an earlier call has not ended', async () => {
-    const storage = memoryStorage();
-    const { call } = setUp(storage, { stuckRuns: () => new Set([{}]) });
-    const { planKey: key } = await call<PlanAnswer>({ action: 'plan', start: start(storage) });
-    const [part] = await readParts(storage, key);
-    const event = { action: 'score', bucket: 'bucket', folder: FOLDER, part };
-    await expect(call(event)).rejects.toThrow('the host has ended');
-    expect(await rowsOf(storage)).toEqual([]);
   });
 });

@@ -51,7 +51,7 @@ describe('a pool of slots', () => {
     controller.abort();
 
     await expect(first).rejects.toThrow('given up');
-    await expect(withdrawn).rejects.toMatchObject({ name: 'RunAbandonedError', ranMs: undefined });
+    await expect(withdrawn).rejects.toMatchObject({ name: 'RunWithdrawnError' });
     expect(await next).toBe('done');
   });
 });

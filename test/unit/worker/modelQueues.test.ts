@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MessageRecord } from '../../../lambda/core/record.ts';
-import { createModelQueues, firstTimersBehind, type ModelQueuesOptions } from '../../../lambda/hosts/modelQueues.ts';
+import { createModelQueues, type ModelQueuesOptions } from '../../../lambda/hosts/modelQueues.ts';
 import { createManualClock } from '../../helpers/manualClock.ts';
 import { fifoRecords, messageIdOf, standardRecord } from '../../helpers/scoring.ts';
 
@@ -24,7 +24,7 @@ function gathering({
     names: ['a', 'b'],
     queueOf: ({ body }) => body[0] as string,
     limitsOf: () => ({ ...LIMITS, ...limits }),
-    depthOf: () => 1,
+    depth: 1,
     keepsTogether: false,
     clock,
     dispatch: (records, queue) =>
@@ -46,7 +46,7 @@ function records(...bodies: readonly string[]): MessageRecord[] {
 
 describe('queues', () => {
   it('dispatch a full batch at once, and what is left when its own window ends', () => {
-    const { modelQueues, clock, bodies } = gathering({ depthOf: () => 2 });
+    const { modelQueues, clock, bodies } = gathering({ depth: 2 });
 
     modelQueues.add(records('a1', 'a2'));
     clock.advance(60);
@@ -80,7 +80,7 @@ describe('queues', () => {
   });
 
   it('have as many batches of one queue under way as the pipe is deep, and those of others beside them', () => {
-    const { modelQueues, dispatched } = gathering({ depthOf: () => 2, limits: { batchSize: 1 } });
+    const { modelQueues, dispatched } = gathering({ depth: 2, limits: { batchSize: 1 } });
 
     modelQueues.add(records('a1', 'a2', 'a3', 'b1'));
 
@@ -94,7 +94,7 @@ describe('queues', () => {
 
   it('close a batch at the most bytes', () => {
     const { modelQueues, bodies } = gathering({
-      depthOf: () => 2,
+      depth: 2,
       limits: { batchSize: 9, batchBytes: 6, windowMs: 100 },
     });
 
@@ -104,7 +104,7 @@ describe('queues', () => {
   });
 
   it('give a batch as many records as the pace of its queue allows', () => {
-    const { modelQueues, bodies } = gathering({ depthOf: () => 3, limits: { batchSize: 2 } });
+    const { modelQueues, bodies } = gathering({ depth: 3, limits: { batchSize: 2 } });
 
     modelQueues.add(records('a1', 'a2', 'a3', 'a4', 'a5'));
 
@@ -115,7 +115,7 @@ describe('queues', () => {
   });
 
   it('keep what one receive brought together where order matters', () => {
-    const { modelQueues, bodies } = gathering({ keepsTogether: true, depthOf: () => 2 });
+    const { modelQueues, bodies } = gathering({ keepsTogether: true, depth: 2 });
 
     modelQueues.add(records('a1', 'a2'));
     modelQueues.add(records('a3', 'a4', 'a5'));
@@ -165,16 +165,5 @@ describe('queues', () => {
     await both;
 
     expect(idle).toBe(1);
-  });
-});
-
-describe('first-timers of message groups', () => {
-  it('are behind where one of theirs came for the third time, and are not in any other group', () => {
-    const received = ['a', 'a', 'a', 'b', 'b'].map((group, index): MessageRecord => {
-      const [record] = fifoRecords([[group, `${group}${index}`]]) as [MessageRecord];
-      const receives = [3, 2, 1, 2, 1][index];
-      return { ...record, attributes: { ...record.attributes, ApproximateReceiveCount: String(receives) } };
-    });
-    expect(firstTimersBehind(received).map(({ body }) => body)).toEqual(['a2']);
   });
 });

@@ -18,6 +18,7 @@ import {
   turningModel,
   unloadableModel,
 } from '../../../helpers/onnxModels.ts';
+import { scoreModels } from '../../../helpers/scoring.ts';
 import { putModel } from '../models.ts';
 
 const inFolder = useFolder();
@@ -56,7 +57,7 @@ async function scored(path: string, lines: readonly string[]): Promise<object[]>
   const warn = (): void => {};
   const options = { maxBatchRows: 8, maxBatchElements: 4096, providers: ['cpu'], allowProviderFallback: false, warn };
   const models = await openModelAlone(path, options);
-  const scoring = createOfflineScoring(models, OFFLINE_LIMITS, warn);
+  const scoring = createOfflineScoring(scoreModels(models, OFFLINE_LIMITS), warn);
   const answers = await scoring.score(lines.map((text, index) => ({ id: String(index + 1), text })));
   await models.close();
   return answers.map((text) => JSON.parse(text));

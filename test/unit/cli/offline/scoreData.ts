@@ -4,7 +4,7 @@ import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { outputsOf } from '../../../../lambda/jobs/planJob.ts';
-import { repositoryOf } from '../../../helpers/scoring.ts';
+import { repositoryOf, scoreModels } from '../../../helpers/scoring.ts';
 
 export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests'>> {
   /** Of the file, where it is known. */
@@ -18,7 +18,7 @@ export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' 
 /** What `batchscore score` writes of a file, in both forms. */
 export async function scoreData(model: Model, file: Buffer | string, options: DataOptions = {}) {
   const { chunk = 7, rows = 2, spec = {}, format, takesRequests = true, bytes } = options;
-  const scoring = createOfflineScoring(repositoryOf(model), OFFLINE_LIMITS, () => {});
+  const scoring = createOfflineScoring(scoreModels(repositoryOf(model), OFFLINE_LIMITS), () => {});
   const csv = createResultFile('csv', outputsOf(model), spec.keep ?? []);
   const limits = { lines: rows, characters: 1_000_000 };
   const texts: string[] = [];

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { createOfflineScoring } from '../../../../cli/offline/scoreCommand.ts';
 import { type Model, ModelUnavailableError, OutOfMemoryError } from '../../../../lambda/core/model.ts';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
-import { lineModel, repositoryOf } from '../../../helpers/scoring.ts';
+import { lineModel, repositoryOf, scoreModels } from '../../../helpers/scoring.ts';
 import { rowModel, SHARE_OF_LARGEST } from '../../core/scoreRecords/mixingModels.ts';
 
 const LIMITS = {
@@ -38,7 +38,7 @@ function failOnWarning(message: string): never {
 
 describe('scoring lines without a queue', () => {
   it('answers a line that fails alone too with its code, and scores the next', async () => {
-    const scoring = createOfflineScoring(repositoryOf(dyingModel(2)), LIMITS, failOnWarning);
+    const scoring = createOfflineScoring(scoreModels(repositoryOf(dyingModel(2)), LIMITS), failOnWarning);
     const [first, ...others] = (await scoring.score(LINES)).map((text) => JSON.parse(text));
     expect(first).toEqual({ message_id: '1', id: '1', code: 'MODEL_UNAVAILABLE', error: 'the thread died' });
     expect(others.map(({ predictions }) => predictions)).toEqual([[[5]], [[7]]]);
@@ -46,7 +46,7 @@ describe('scoring lines without a queue', () => {
   });
 
   it('scores lines in smaller runs where there is no memory for all of them at once', async () => {
-    const scoring = createOfflineScoring(repositoryOf(tightModel(2)), LIMITS, failOnWarning);
+    const scoring = createOfflineScoring(scoreModels(repositoryOf(tightModel(2)), LIMITS), failOnWarning);
     const results = (await scoring.score(LINES)).map((text) => JSON.parse(text).predictions);
     expect(results).toEqual([[[3]], [[5]], [[7]]]);
     expect(scoring.summary).toMatchObject({ lines: 3, scored: 3, errors: {} });
@@ -55,7 +55,10 @@ describe('scoring lines without a queue', () => {
   it('warns of a model whose rows depend on each other, and scores them one by one', async () => {
     const warnings: string[] = [];
     const { model } = rowModel(SHARE_OF_LARGEST, { independence: 'proved' });
-    const scoring = createOfflineScoring(repositoryOf(model), LIMITS, (message) => void warnings.push(message));
+    const scoring = createOfflineScoring(
+      scoreModels(repositoryOf(model), LIMITS, 1),
+      (message) => void warnings.push(message),
+    );
     const results = (await scoring.score(LINES)).map((text) => JSON.parse(text).predictions);
     expect(results).toEqual([[[1]], [[1]], [[1]]]);
     expect(warnings).toEqual([
@@ -69,7 +72,7 @@ describe('scoring lines without a queue', () => {
         throw new Error('the repository is broken');
       },
     };
-    const scoring = createOfflineScoring(models, LIMITS, failOnWarning);
+    const scoring = createOfflineScoring(scoreModels(models, LIMITS), failOnWarning);
     const results = await scoring.score([{ id: '4', text: '{"instances":[[1]]}' }]);
     expect(results.map((text) => JSON.parse(text))).toEqual([
       {

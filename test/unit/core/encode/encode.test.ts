@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { createEncoder, encodeError } from '../../../../lambda/core/encode.ts';
+import { createEncoder, encodeError, idInAnswer } from '../../../../lambda/core/encode.ts';
 import { failure, isFailure } from '../../../../lambda/core/failure.ts';
 import type { ScoringRequest } from '../../../../lambda/core/microBatch.ts';
 import type { Datatype, Tensor, TensorData } from '../../../../lambda/core/tensor.ts';
@@ -137,4 +137,16 @@ describe('encodeError', () => {
       `{"message_id":"m1","id":"order-42","code":"INVALID_SHAPE","error":"input 'image': expected [rows, 64], got \\"x\\""}`,
     );
   });
+});
+
+it('the id of an answer is what the request had, whatever it holds', () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: 'binary' }),
+      fc.option(fc.string({ unit: 'binary' }), { nil: undefined }),
+      (key, id) => {
+        expect(idInAnswer(encodeError(key, id, failure('INVALID_DATA', '","id":"other"')))).toBe(id);
+      },
+    ),
+  );
 });

@@ -56,27 +56,6 @@ describe('the estimate of a run', () => {
   });
 });
 
-describe('a run that was given up', () => {
-  it('teaches that runs of its size take at least as long', () => {
-    const latency = estimatorOf([[1, 1, 1]]);
-    latency.overran(model, 64, 1, 6_400);
-    expect(latency.predictMs(model, 64, 1)).toBe(6_400);
-  });
-
-  it('teaches nothing when it was one row: that one hung', () => {
-    const latency = estimatorOf([[1, 1, 1]]);
-    latency.overran(model, 1, 1, 30_000);
-    expect(latency.predictMs(model, 1, 1)).toBe(1);
-  });
-
-  it('is forgotten when half as many rows are far quicker: what it ran was at fault, not its size', () => {
-    const latency = estimatorOf([[1, 1, 1]]);
-    latency.overran(model, 64, 1, 30_000);
-    latency.observed(model, 32, 1, 3);
-    expect(latency.predictMs(model, 64, 1)).toBe(6);
-  });
-});
-
 describe('the cost of runs', () => {
   const costAt = (latency: ReturnType<typeof createLatencyEstimator>, of: Model, rows: number): number => {
     const cost = latency.costOf(of);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Model, RunAbandonedError } from '../../../../lambda/core/model.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import { enoughTime } from '../../../helpers/scoring.ts';
 import { statuses } from './answers.ts';
@@ -109,23 +109,6 @@ describe('a check', () => {
     expect(runs).toHaveLength(1);
     await score(1000);
     expect(runs).toHaveLength(1 + 1 + 4);
-  });
-
-  it('that hangs leaves half of the time to the answer that waits for it', async () => {
-    const { model } = rowModel(LINE, PROVED);
-    const hanging: Model = {
-      ...model,
-      run: (inputs, signal) => {
-        if (inputs[0]?.shape[0] !== 1) return model.run(inputs, signal);
-        return new Promise((_, reject) => {
-          signal?.addEventListener('abort', () => reject(new RunAbandonedError('it hangs', 50)));
-        });
-      },
-    };
-    const deps = depsFor(hanging, 0.01, { limits: { deadlineMarginMs: 1 } });
-    const outcomes = await scoreRecords(oneRowEach([1, 2, 3]), deps, { ...enoughTime(), remainingMs: () => 100 });
-    expect(statuses(outcomes)).toEqual(['answered', 'answered', 'answered']);
-    expect(answers(deps, 3)).toEqual([3, 5, 7]);
   });
 
   it('that fails is no fault of its record, and says nothing', async () => {

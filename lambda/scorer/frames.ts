@@ -1,0 +1,207 @@
+import { deserialize, serialize } from 'node:v8';
+import { type Failure, failure, type TransientCode } from '../core/failure.ts';
+import type { ModelDescription } from '../core/model.ts';
+import type { BatchMismatch, Observer } from '../core/observer.ts';
+import type { PayloadPointer } from '../core/record.ts';
+import type { CallOptions, ScoringLimits } from '../core/score.ts';
+import type { BatchingState } from '../core/verify.ts';
+
+/*
+ * What a host and its scorer tell each other. A frame is a value, serialized by V8, and beside it texts, which are many and
+ * may be long: bodies on the way there, answers on the way back.
+ */
+
+/** What a scorer opens, and how it scores. Sent once, first. */
+export interface Opening {
+  readonly repository: Repository;
+  readonly load: LoadSettings;
+  readonly limits: ScoringLimits;
+  /** Percent of the run time that goes into checks of real requests. */
+  readonly checkPercent: number;
+  /** Whether bodies may be pointers to the payload bucket, which the host reads. */
+  readonly hasPayloads: boolean;
+  /** What earlier scorers of the host found of models whose requests get other answers together. */
+  readonly mismatches: readonly Pick<BatchMismatch, 'model' | 'version' | 'maxRows'>[];
+  /** Models that are left alone for so many milliseconds, because they end processes. */
+  readonly broken: readonly BrokenModel[];
+  /** Whether stages of the work are reported. */
+  readonly hasStages: boolean;
+  /** What `process.hrtime` was when the host's `performance.now` was 0, in milliseconds: both processes then read one clock. */
+  readonly clockStart: number;
+}
+
+export interface BrokenModel {
+  readonly model: string;
+  readonly forMs: number;
+}
+
+export type Repository =
+  | { readonly directory: string; readonly defaultModel?: string | undefined; readonly preload: boolean }
+  /** One model: its folder or file. */
+  | { readonly path: string };
+
+/** How models are loaded. See `LoadOptions` in `onnx/loadModel.ts`. */
+export interface LoadSettings {
+  readonly maxBatchRows: number;
+  readonly maxBatchElements: number;
+  readonly providers: readonly string[];
+  readonly allowProviderFallback: boolean;
+  /** Prove a model thoroughly and keep that beside it, if no proof that fits is there. @default false */
+  readonly keepsProof?: boolean | undefined;
+}
+
+/** What is known of a model, and how its requests are run now. */
+export type DescribedModel = ModelDescription & { readonly batching: BatchingState };
+
+export interface OpenedModels {
+  /** Name and version of every model, the default version of each first. */
+  readonly models: readonly { readonly name: string; readonly version: string }[];
+  /** Most devices that one of them is opened on. */
+  readonly devices: number;
+}
+
+/** Where the runs of a model go. */
+export interface Assignment {
+  readonly provider: string;
+  readonly devices: readonly string[];
+}
+
+/** From the host. The texts of `score` are key and body of each body, that of `payload` is the object's. */
+export type ToScorer =
+  | { readonly is: 'open'; readonly opening: Opening }
+  | {
+      readonly is: 'score';
+      readonly call: number;
+      readonly remainingMs: number;
+      /** Whether one request runs at a time, with nothing beside it. */
+      readonly isAlone: boolean;
+      readonly defaults: CallOptions['defaults'];
+      /** Requests of packed bodies that are answered with an error, and never decoded. */
+      readonly refusals: readonly { readonly body: number; readonly position: number; readonly failure: Failure }[];
+    }
+  | { readonly is: 'abort'; readonly call: number }
+  | { readonly is: 'broken'; readonly broken: BrokenModel }
+  /** Replies of so many characters are written. */
+  | { readonly is: 'written'; readonly call: number; readonly characters: number }
+  | {
+      readonly is: 'describe';
+      readonly ask: number;
+      readonly name: string | undefined;
+      readonly version: string | undefined;
+    }
+  | { readonly is: 'size'; readonly ask: number; readonly bytes: number }
+  | { readonly is: 'payload'; readonly ask: number; readonly failure: Failure | undefined };
+
+/** What an observer of a call is told. */
+export type Told =
+  | {
+      readonly is: 'microBatch';
+      readonly report: Parameters<Observer['microBatch']>[0];
+      readonly bodies: readonly number[];
+    }
+  | { readonly is: 'decoded' | 'checked'; readonly ms: number }
+  | { readonly is: 'transformed'; readonly report: Parameters<NonNullable<Observer['transformed']>>[0] }
+  | { readonly is: 'batchMismatch'; readonly mismatch: BatchMismatch }
+  | { readonly is: 'stage'; readonly stage: Parameters<NonNullable<Observer['stage']>> }
+  | { readonly is: 'problem'; readonly error: unknown };
+
+/** Replies by the bodies that they are of: answers, whose texts stand beside the frame, then those that are handed back. */
+export interface PlainReplies {
+  readonly of: readonly number[];
+  /** About answers, by their place in `of`. One without is the scores of one request. */
+  readonly notes: readonly { readonly at: number; readonly failures: readonly Failure[]; readonly requests: number }[];
+  readonly handedBack: readonly Failure<TransientCode>[];
+}
+
+export type FromScorer =
+  | { readonly is: 'opened'; readonly opened: OpenedModels }
+  | { readonly is: 'refused'; readonly error: string }
+  | { readonly is: 'replies'; readonly call: number; readonly replies: PlainReplies; readonly told: readonly Told[] }
+  | { readonly is: 'done'; readonly call: number; readonly told: readonly Told[] }
+  | { readonly is: 'described'; readonly ask: number; readonly model: DescribedModel | Failure }
+  /** Asks for an object of the payload bucket. The host says its size, and reads it once the scorer has room. */
+  | { readonly is: 'read'; readonly ask: number; readonly call: number; readonly pointer: PayloadPointer }
+  | { readonly is: 'room'; readonly ask: number }
+  | { readonly is: 'warn' | 'inform'; readonly message: string }
+  /** A warning of Node, or of a package that a transform imports. */
+  | { readonly is: 'warning'; readonly name: string; readonly message: string }
+  | { readonly is: 'assigned'; readonly assignment: Assignment }
+  /** A model was loaded, and so many rows were compared. */
+  | { readonly is: 'loaded'; readonly probes: number }
+  /** The main thread has its turn while a transform is at work. */
+  | { readonly is: 'alive' };
+
+/** Told before work begins, by a write that has ended when the work begins: a process that dies of it has told. */
+export type Blame =
+  | {
+      readonly is: 'begins';
+      readonly work: number;
+      readonly call: number;
+      readonly isRun: boolean;
+      readonly model: string;
+      readonly expectedMs: number;
+      /** Body and position of each request, one after the other. */
+      readonly places: Int32Array;
+    }
+  | { readonly is: 'ends'; readonly work: number }
+  /** From now on a call works on this body alone. */
+  | { readonly is: 'body'; readonly call: number; readonly body: number }
+  | { readonly is: 'opens'; readonly work: number; readonly model: string };
+
+/** A failure again, after its way between processes, on which it has lost its class. */
+export function revived<C extends Failure['code']>({ code, message, outage }: Failure<C>): Failure<C> {
+  return failure(code, message, outage);
+}
+
+const LENGTH_BYTES = 4;
+
+/** One frame as bytes: its length, that of the head, the head, the number of texts, their lengths and the texts in UTF-8. */
+export function encodeFrame(head: ToScorer | FromScorer | Blame, texts: readonly string[] = []): Buffer {
+  const headBytes = serialize(head);
+  const lengths = texts.map((text) => Buffer.byteLength(text));
+  const size = lengths.reduce((sum, length) => sum + length, 0) + headBytes.length + LENGTH_BYTES * (2 + texts.length);
+  const frame = Buffer.allocUnsafe(LENGTH_BYTES + size);
+  let at = frame.writeUInt32LE(size);
+  at = frame.writeUInt32LE(headBytes.length, at);
+  at += headBytes.copy(frame, at);
+  at = frame.writeUInt32LE(texts.length, at);
+  for (const length of lengths) at = frame.writeUInt32LE(length, at);
+  for (const text of texts) at += frame.write(text, at);
+  return frame;
+}
+
+/** Takes bytes as they come, and gives each frame once it is whole. What is cut short is never given. */
+export function createFrameReader<Head>(take: (head: Head, texts: readonly string[]) => void): (bytes: Buffer) => void {
+  let chunks: Buffer[] = [];
+  let held = 0;
+  let wanted = LENGTH_BYTES;
+  return (bytes) => {
+    chunks.push(bytes);
+    held += bytes.length;
+    if (held < wanted) return;
+    const all = chunks.length === 1 ? bytes : Buffer.concat(chunks, held);
+    let at = 0;
+    for (;;) {
+      const left = all.length - at;
+      wanted = left < LENGTH_BYTES ? LENGTH_BYTES : LENGTH_BYTES + all.readUInt32LE(at);
+      if (left < wanted) break;
+      const frame = all.subarray(at + LENGTH_BYTES, at + wanted);
+      at += wanted;
+      take(deserialize(frame.subarray(LENGTH_BYTES, LENGTH_BYTES + frame.readUInt32LE(0))), textsOf(frame));
+    }
+    chunks = at === all.length ? [] : [all.subarray(at)];
+    held = all.length - at;
+  };
+}
+
+function textsOf(frame: Buffer): string[] {
+  let at = LENGTH_BYTES + frame.readUInt32LE(0);
+  const count = frame.readUInt32LE(at);
+  at += LENGTH_BYTES;
+  let textAt = at + LENGTH_BYTES * count;
+  return Array.from({ length: count }, (_, index) => {
+    const from = textAt;
+    textAt += frame.readUInt32LE(at + LENGTH_BYTES * index);
+    return frame.toString('utf8', from, textAt);
+  });
+}

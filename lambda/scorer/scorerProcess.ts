@@ -1,0 +1,355 @@
+import '../onnx/firstThread.ts';
+import { writeSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { waitOrAbort } from '../core/concurrency.ts';
+import { failure, isFailure, messageOf } from '../core/failure.ts';
+import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
+import { describeModel, withDefaults } from '../core/model.ts';
+import type { Observer, WorkUnderWay } from '../core/observer.ts';
+import { type Planner, plan } from '../core/plan.ts';
+import type { PayloadReader, PayloadReadOptions, TimeLimit } from '../core/record.ts';
+import { type Answer, isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
+import { type ReplySink, type ScoreDependencies, score } from '../core/score.ts';
+import { createBatchingWatch } from '../core/verify.ts';
+import { type OnnxModelRepository, openModelAlone, openRepository } from '../onnx/repository.ts';
+import { goFirstWhenMemoryEnds } from '../onnx/session.ts';
+import {
+  type Blame,
+  type BrokenModel,
+  createFrameReader,
+  encodeFrame,
+  type FromScorer,
+  type Opening,
+  revived,
+  type Told,
+  type ToScorer,
+} from './frames.ts';
+
+/*
+ * The process that has the models: it decodes bodies, runs them and writes their answers. `scorerChild.ts` starts it, feeds it and
+ * ends it. Whatever a request does to it, its host goes on.
+ */
+
+/** File descriptors that the host opens: frames both ways, and what is said before work begins. */
+const FRAMES_FD = 3;
+const BLAME_FD = 4;
+
+// A terminal and a service manager send these to a host and all its processes; the host ends this one, once it is done.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+// The host says it in the form of its log.
+process.removeAllListeners('warning');
+process.on('warning', ({ name, message }) => tell({ is: 'warning', name, message }));
+goFirstWhenMemoryEnds();
+
+const host = new Socket({ fd: FRAMES_FD, readable: true, writable: true });
+host.on('end', end);
+host.on('error', end);
+host.on(
+  'data',
+  createFrameReader<ToScorer>((frame, texts) => take(frame, texts)),
+);
+
+/** The host has gone. What a thread is doing must not outlive it. */
+function end(): void {
+  process.kill(process.pid, 'SIGKILL');
+}
+
+function tell(frame: FromScorer, texts?: readonly string[]): void {
+  host.write(encodeFrame(frame, texts));
+}
+
+/** Returns once the kernel has it. */
+function blame(frame: Blame): void {
+  const bytes = encodeFrame(frame);
+  for (let at = 0; at < bytes.length; ) at += writeSync(BLAME_FD, bytes, at);
+}
+
+let works = 0;
+
+interface Scoring {
+  readonly repository: OnnxModelRepository;
+  readonly deps: Omit<ScoreDependencies, 'models' | 'payloads' | 'observer' | 'plan'>;
+  readonly hasPayloads: boolean;
+  readonly hasStages: boolean;
+}
+
+/** Set before the host is told that the models are open: it asks for nothing earlier. */
+let scoring: Scoring | undefined;
+const calls = new Map<number, Call>();
+/** What waits for an answer of the host: by number, what takes it. */
+const asked = new Map<number, (frame: ToScorer, text: string | undefined) => void>();
+let asks = 0;
+
+interface Call {
+  abort(): void;
+  written(characters: number): void;
+}
+
+function take(frame: ToScorer, texts: readonly string[]): void {
+  switch (frame.is) {
+    case 'open':
+      void open(frame.opening);
+      break;
+    case 'score':
+      void startCall(frame, texts);
+      break;
+    case 'abort':
+      calls.get(frame.call)?.abort();
+      break;
+    case 'broken':
+      setBroken(frame.broken);
+      break;
+    case 'written':
+      calls.get(frame.call)?.written(frame.characters);
+      break;
+    case 'describe':
+      void describe(frame);
+      break;
+    default:
+      asked.get(frame.ask)?.(frame, texts[0]);
+      break;
+  }
+}
+
+/** Until when models are left alone that end processes, by name, as `performance.now` says it. */
+const brokenUntil = new Map<string, number>();
+
+function setBroken({ model, forMs }: BrokenModel): void {
+  brokenUntil.set(model, performance.now() + forMs);
+}
+
+function withoutBroken(repository: OnnxModelRepository): OnnxModelRepository {
+  const find: OnnxModelRepository['find'] = (name = repository.defaultName, version) => {
+    const isBroken = brokenUntil.size > 0 && (brokenUntil.get(name ?? '') ?? 0) > performance.now();
+    if (!isBroken) return repository.find(name, version);
+    const of = `model '${name}'`;
+    const message = `${of}: expected it to score requests, but it ended its processes, one after the other`;
+    return failure('MODEL_UNAVAILABLE', `${message}; see the log, and mend the model`, { of, kind: 'refused' });
+  };
+  return { ...repository, find };
+}
+
+async function open({ repository: from, load, limits, checkPercent, ...rest }: Opening): Promise<void> {
+  const options = {
+    ...load,
+    warn: (message: string) => tell({ is: 'warn', message }),
+    inform: (message: string) => tell({ is: 'inform', message }),
+    assigned: ({ provider, devices }: { provider: string; devices: readonly string[] }) =>
+      tell({ is: 'assigned', assignment: { provider, devices } }),
+    loaded: ({ probes }: { probes: number }) => tell({ is: 'loaded', probes }),
+    opens(model: string) {
+      const work = works++;
+      blame({ is: 'opens', work, model });
+      return () => blame({ is: 'ends', work });
+    },
+  };
+  rest.broken.forEach(setBroken);
+  try {
+    const repository = withoutBroken(
+      await ('path' in from ? openModelAlone(from.path, options) : openRepository({ ...options, ...from })),
+    );
+    const batching = createBatchingWatch(checkPercent / 100);
+    for (const { model, version, maxRows } of rest.mismatches) {
+      const found = await repository.find(model, version);
+      if (!isFailure(found)) batching.stop(found, maxRows);
+    }
+    const skewMs = Number(process.hrtime.bigint()) / 1e6 - performance.now() - rest.clockStart;
+    scoring = {
+      repository,
+      deps: {
+        limits,
+        latency: createLatencyEstimator(),
+        memory: createMemoryCeiling(),
+        batching,
+        now: () => performance.now() + skewMs,
+      },
+      hasPayloads: rest.hasPayloads,
+      hasStages: rest.hasStages,
+    };
+    tell({ is: 'opened', opened: { models: repository.models, devices: repository.maxDevices } });
+  } catch (error) {
+    tell({ is: 'refused', error: messageOf(error) });
+  }
+}
+
+async function describe({ ask, name, version }: Extract<ToScorer, { is: 'describe' }>): Promise<void> {
+  const { repository, deps } = scoring as Scoring;
+  const model = await repository.find(name, version);
+  const described = isFailure(model) ? model : { ...describeModel(model), batching: deps.batching.batchingOf(model) };
+  tell({ is: 'described', ask, model: described });
+}
+
+/** Characters of replies that the host has not written yet. With more, no further runs are started. */
+const UNWRITTEN_CHARACTERS = 4 * 1024 * 1024;
+
+async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: readonly string[]): Promise<void> {
+  const { call, remainingMs, isAlone, defaults, refusals } = frame;
+  const { repository, deps, hasPayloads, hasStages } = scoring as Scoring;
+  const over = new AbortController();
+  const endsAt = deps.now() + remainingMs;
+  const time: TimeLimit = { remainingMs: () => endsAt - deps.now(), signal: over.signal };
+  let unwritten = 0;
+  let relief = Promise.withResolvers<void>();
+  calls.set(call, {
+    abort: () => over.abort(),
+    written(characters) {
+      unwritten -= characters;
+      relief.resolve();
+    },
+  });
+  let told: Told[] = [];
+  const takeTold = (): readonly Told[] => {
+    const all = told;
+    told = [];
+    return all;
+  };
+  const observer = createObserver(call, (one) => told.push(one), hasStages);
+  const sink: ReplySink = async (replies) => {
+    unwritten += tellReplies(call, replies, takeTold());
+    while (unwritten > UNWRITTEN_CHARACTERS && !over.signal.aborted) {
+      relief = Promise.withResolvers();
+      await waitOrAbort(relief.promise, over.signal);
+    }
+  };
+  const ownDeps: ScoreDependencies = {
+    ...deps,
+    models: defaults === undefined ? repository : withDefaults(repository, defaults),
+    payloads: hasPayloads ? createPayloadReader(call) : undefined,
+    plan: isAlone ? planAlone : plan,
+    observer,
+  };
+  const bodies = bodiesOf(texts, refusals);
+  if (isAlone) {
+    for (const [index, body] of bodies.entries()) {
+      if (over.signal.aborted) break;
+      blame({ is: 'body', call, body: index });
+      await score([body], withBody(index, ownDeps, observer), time, (replies) =>
+        sink(replies.map((reply) => ({ ...reply, of: index }))),
+      );
+    }
+  } else await score(bodies, ownDeps, time, sink);
+  calls.delete(call);
+  tell({ is: 'done', call, told: takeTold() });
+}
+
+function bodiesOf(
+  texts: readonly string[],
+  refusals: Extract<ToScorer, { is: 'score' }>['refusals'],
+): readonly KeyedBody[] {
+  const bodies = Array.from({ length: texts.length / 2 }, (_, index): KeyedBody => {
+    return { key: texts[2 * index] as string, body: texts[2 * index + 1] as string };
+  });
+  for (const [index, those] of Map.groupBy(refusals, ({ body }) => body)) {
+    const refused = new Map(those.map(({ position, failure }) => [position, revived(failure)]));
+    bodies[index] = { ...(bodies[index] as KeyedBody), refused };
+  }
+  return bodies;
+}
+
+/** Each request is a plan of its own: it shares no run. */
+const planAlone: Planner = (...how) => ({
+  add(request) {
+    const own = plan(...how);
+    return [...own.add(request), ...own.finish()];
+  },
+  finish: () => [],
+});
+
+/** The dependencies of a body that is scored by itself, as the only one of its call to the core. */
+function withBody(index: number, deps: ScoreDependencies, observer: Observer): ScoreDependencies {
+  return {
+    ...deps,
+    observer: {
+      ...observer,
+      begins: (work) =>
+        observer.begins?.({ ...work, requests: work.requests.map((request) => ({ ...request, bodyIndex: index })) }) ??
+        (() => {}),
+      microBatch: (report) => observer.microBatch(report, () => [index]),
+    },
+  };
+}
+
+/** @returns the characters of the answers */
+function tellReplies(call: number, replies: readonly Reply[], told: readonly Told[]): number {
+  const answers = replies.filter(isAnswer);
+  const back = replies.filter(isHandedBack);
+  const notes = answers.flatMap(({ failures, requests }, at) =>
+    failures.length === 0 && requests === 1 ? [] : [{ at, failures, requests }],
+  );
+  const of = [...answers, ...back].map((reply) => reply.of);
+  const texts = answers.map(({ text }) => text);
+  tell({ is: 'replies', call, replies: { of, notes, handedBack: back.map(({ failure }) => failure) }, told }, texts);
+  return texts.reduce((sum, { length }) => sum + length, 0);
+}
+
+function isAnswer(reply: Reply): reply is Answer {
+  return !isHandedBack(reply);
+}
+
+function createObserver(call: number, say: (told: Told) => void, hasStages: boolean): Observer {
+  return {
+    microBatch: (report, bodies) => say({ is: 'microBatch', report, bodies: bodies() }),
+    decoded: (ms) => say({ is: 'decoded', ms }),
+    transformed: (report) => say({ is: 'transformed', report }),
+    checked: (ms) => say({ is: 'checked', ms }),
+    batchMismatch: (mismatch) => say({ is: 'batchMismatch', mismatch }),
+    written: () => {},
+    begins: (work) => begin(call, work),
+    ...(hasStages && { stage: (...stage) => say({ is: 'stage', stage }) }),
+    problem: (error) => say({ is: 'problem', error: plainError(error) }),
+  };
+}
+
+/** An error without anything that cannot be sent. */
+function plainError(error: unknown): Error {
+  const plain = new Error(messageOf(error));
+  if (error instanceof Error) Object.assign(plain, { name: error.name, stack: error.stack });
+  return plain;
+}
+
+const ALIVE_MS = 100;
+let transforms = 0;
+let beat: NodeJS.Timeout | undefined;
+
+/** While a transform is at work the host is told that the event loop turns: one that blocks it is told from one that waits. */
+function begin(call: number, { model, expectedMs, requests, isRun }: WorkUnderWay): () => void {
+  const work = works++;
+  const places = new Int32Array(2 * requests.length);
+  for (const [index, { bodyIndex, position }] of requests.entries()) {
+    places[2 * index] = bodyIndex;
+    places[2 * index + 1] = position;
+  }
+  blame({ is: 'begins', work, call, isRun, model, expectedMs, places });
+  if (!isRun) {
+    transforms += 1;
+    beat ??= setInterval(() => tell({ is: 'alive' }), ALIVE_MS).unref();
+  }
+  return () => {
+    blame({ is: 'ends', work });
+    if (isRun) return;
+    transforms -= 1;
+    if (transforms > 0) return;
+    clearInterval(beat);
+    beat = undefined;
+  };
+}
+
+/** Has the host read objects: it has the credentials. */
+function createPayloadReader(call: number): PayloadReader {
+  return {
+    async read(pointer, { admit }: PayloadReadOptions) {
+      const ask = asks++;
+      const read = Promise.withResolvers<Awaited<ReturnType<PayloadReader['read']>>>();
+      asked.set(ask, (frame, text = '') => {
+        if (frame.is === 'size') void admit(frame.bytes).then(() => tell({ is: 'room', ask }));
+        else if (frame.is === 'payload') read.resolve(frame.failure === undefined ? text : revived(frame.failure));
+      });
+      tell({ is: 'read', ask, call, pointer });
+      try {
+        return await read.promise;
+      } finally {
+        asked.delete(ask);
+      }
+    },
+  };
+}
