@@ -1,7 +1,4 @@
-/** Loaded into a process before its script: says what CPU time all its threads have taken so far, in microseconds. */
-import { answerParent } from '../harness/child.ts';
+/** Loaded into a process before its script: says what CPU time it and its scorers have taken so far, in microseconds. */
+import { answerParent, cpuMicroseconds } from '../harness/child.ts';
 
-answerParent(() => {
-  const { user, system } = process.cpuUsage();
-  return user + system;
-});
+answerParent(cpuMicroseconds);

@@ -66,9 +66,11 @@ export interface Assignment {
   readonly devices: readonly string[];
 }
 
-/** From the host. The texts of `score` are key and body of each body, that of `payload` is the object's. */
+/** From the host. The texts of `bodies` and `score` are key and body of each body, that of `payload` is the object's. */
 export type ToScorer =
   | { readonly is: 'open'; readonly opening: Opening }
+  /** The first bodies of a call, which is made once the others are there. */
+  | { readonly is: 'bodies'; readonly call: number }
   | {
       readonly is: 'score';
       readonly call: number;
@@ -118,6 +120,8 @@ export type FromScorer =
   | { readonly is: 'refused'; readonly error: string }
   | { readonly is: 'replies'; readonly call: number; readonly replies: PlainReplies; readonly told: readonly Told[] }
   | { readonly is: 'done'; readonly call: number; readonly told: readonly Told[] }
+  /** What was told to begin has ended. */
+  | { readonly is: 'ended'; readonly work: number }
   | { readonly is: 'described'; readonly ask: number; readonly model: DescribedModel | Failure }
   /** Asks for an object of the payload bucket. The host says its size, and reads it once the scorer has room. */
   | { readonly is: 'read'; readonly ask: number; readonly call: number; readonly pointer: PayloadPointer }
@@ -143,7 +147,6 @@ export type Blame =
       /** Body and position of each request, one after the other. */
       readonly places: Int32Array;
     }
-  | { readonly is: 'ends'; readonly work: number }
   /** From now on a call works on this body alone. */
   | { readonly is: 'body'; readonly call: number; readonly body: number }
   | { readonly is: 'opens'; readonly work: number; readonly model: string };
@@ -155,7 +158,10 @@ export function revived<C extends Failure['code']>({ code, message, outage }: Fa
 
 const LENGTH_BYTES = 4;
 
-/** One frame as bytes: its length, that of the head, the head, the number of texts, their lengths and the texts in UTF-8. */
+/**
+ * One frame as bytes: its length, that of the head, the head, the number of texts, their lengths and the texts in UTF-8. The
+ * length of a text of ASCII alone is written as its complement: such a text is copied, and not decoded.
+ */
 export function encodeFrame(head: ToScorer | FromScorer | Blame, texts: readonly string[] = []): Buffer {
   const headBytes = serialize(head);
   const lengths = texts.map((text) => Buffer.byteLength(text));
@@ -165,8 +171,12 @@ export function encodeFrame(head: ToScorer | FromScorer | Blame, texts: readonly
   at = frame.writeUInt32LE(headBytes.length, at);
   at += headBytes.copy(frame, at);
   at = frame.writeUInt32LE(texts.length, at);
-  for (const length of lengths) at = frame.writeUInt32LE(length, at);
-  for (const text of texts) at += frame.write(text, at);
+  for (const [index, length] of lengths.entries()) {
+    at = frame.writeInt32LE(length === texts[index]?.length ? ~length : length, at);
+  }
+  for (const [index, text] of texts.entries()) {
+    at += frame.write(text, at, lengths[index] === text.length ? 'latin1' : 'utf8');
+  }
   return frame;
 }
 
@@ -201,7 +211,8 @@ function textsOf(frame: Buffer): string[] {
   let textAt = at + LENGTH_BYTES * count;
   return Array.from({ length: count }, (_, index) => {
     const from = textAt;
-    textAt += frame.readUInt32LE(at + LENGTH_BYTES * index);
-    return frame.toString('utf8', from, textAt);
+    const length = frame.readInt32LE(at + LENGTH_BYTES * index);
+    textAt += length < 0 ? ~length : length;
+    return frame.toString(length < 0 ? 'latin1' : 'utf8', from, textAt);
   });
 }

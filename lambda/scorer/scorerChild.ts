@@ -93,6 +93,8 @@ export interface ChildOptions {
 
 interface ActiveCall extends ChildCall {
   readonly lost: PromiseWithResolvers<Loss | undefined>;
+  /** Characters of answers that are written, and that the scorer was not told of. */
+  written: number;
   /** Body that the call works on alone. */
   body: number | undefined;
   /** Milliseconds since the call was aborted; undefined before. */
@@ -109,6 +111,10 @@ interface Work {
   ageMs: number;
 }
 
+/** Bodies are sent so many characters at a time: what is copied then is still in the cache of the processor. */
+const FRAME_CHARACTERS = 128 * 1024;
+/** The scorer may have four times as many that are not written. */
+const CHARACTERS_TO_TELL = 1024 * 1024;
 /** How often it is looked at how long work takes. */
 const LOOK_MS = 100;
 /** More time between two looks is time in which this process stood still. */
@@ -234,6 +240,9 @@ function serve(child: ChildProcess, { opening, warn, inform, assigned, loaded, o
         settled();
         break;
       }
+      case 'ended':
+        works.delete(frame.work);
+        break;
       case 'replies':
         takeReplies(frame, texts);
         break;
@@ -255,7 +264,12 @@ function serve(child: ChildProcess, { opening, warn, inform, assigned, loaded, o
     if (call === undefined) return;
     for (const told of frame.told) call.tell(told);
     const characters = texts.reduce((sum, { length }) => sum + length, 0);
-    void call.take(repliesOf(frame.replies, texts)).then(() => tell({ is: 'written', call: frame.call, characters }));
+    void call.take(repliesOf(frame.replies, texts)).then(() => {
+      call.written += characters;
+      if (call.written < CHARACTERS_TO_TELL) return;
+      tell({ is: 'written', call: frame.call, characters: call.written });
+      call.written = 0;
+    });
   };
   const takeDone = ({ call: number, told }: Extract<FromScorer, { is: 'done' }>): void => {
     const call = calls.get(number);
@@ -280,7 +294,6 @@ function serve(child: ChildProcess, { opening, warn, inform, assigned, loaded, o
     else tell({ is: 'payload', ask, failure: undefined }, [text]);
   };
   const takeBlame = (frame: Blame): void => {
-    if (frame.is === 'ends') return void works.delete(frame.work);
     if (frame.is === 'body') {
       const call = calls.get(frame.call);
       if (call !== undefined) call.body = frame.body;
@@ -330,7 +343,13 @@ function serve(child: ChildProcess, { opening, warn, inform, assigned, loaded, o
     },
     score(call) {
       const number = numbers++;
-      const active: ActiveCall = { ...call, lost: Promise.withResolvers(), body: undefined, abortedMs: undefined };
+      const active: ActiveCall = {
+        ...call,
+        lost: Promise.withResolvers(),
+        written: 0,
+        body: undefined,
+        abortedMs: undefined,
+      };
       if (isEnded) active.lost.resolve({ how: 'had ended', blamed: [], model: undefined, isOpening: false });
       else {
         calls.set(number, active);
@@ -340,8 +359,16 @@ function serve(child: ChildProcess, { opening, warn, inform, assigned, loaded, o
       const refusals = bodies.flatMap(({ refused = [] }, body) =>
         Array.from(refused, ([position, failure]) => ({ body, position, failure })),
       );
-      const texts: string[] = [];
-      for (const { key, body } of bodies) texts.push(key, body);
+      let texts: string[] = [];
+      let characters = 0;
+      for (const { key, body } of bodies) {
+        texts.push(key, body);
+        characters += body.length;
+        if (characters < FRAME_CHARACTERS) continue;
+        tell({ is: 'bodies', call: number }, texts);
+        texts = [];
+        characters = 0;
+      }
       tell({ is: 'score', call: number, remainingMs, isAlone, defaults, refusals }, texts);
       return {
         lost: active.lost.promise,

@@ -54,7 +54,12 @@ function end(): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
+/** What is told in one turn of the event loop is one write, and wakes the host once. */
 function tell(frame: FromScorer, texts?: readonly string[]): void {
+  if (host.writableCorked === 0) {
+    host.cork();
+    process.nextTick(() => host.uncork());
+  }
   host.write(encodeFrame(frame, texts));
 }
 
@@ -76,6 +81,8 @@ interface Scoring {
 /** Set before the host is told that the models are open: it asks for nothing earlier. */
 let scoring: Scoring | undefined;
 const calls = new Map<number, Call>();
+/** Of calls that have more to come. */
+const firstTexts = new Map<number, readonly (readonly string[])[]>();
 /** What waits for an answer of the host: by number, what takes it. */
 const asked = new Map<number, (frame: ToScorer, text: string | undefined) => void>();
 let asks = 0;
@@ -90,8 +97,12 @@ function take(frame: ToScorer, texts: readonly string[]): void {
     case 'open':
       void open(frame.opening);
       break;
+    case 'bodies':
+      firstTexts.set(frame.call, [...(firstTexts.get(frame.call) ?? []), texts]);
+      break;
     case 'score':
-      void startCall(frame, texts);
+      void startCall(frame, [...(firstTexts.get(frame.call) ?? []), texts].flat());
+      firstTexts.delete(frame.call);
       break;
     case 'abort':
       calls.get(frame.call)?.abort();
@@ -140,7 +151,7 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
     opens(model: string) {
       const work = works++;
       blame({ is: 'opens', work, model });
-      return () => blame({ is: 'ends', work });
+      return () => tell({ is: 'ended', work });
     },
   };
   rest.broken.forEach(setBroken);
@@ -325,7 +336,7 @@ function begin(call: number, { model, expectedMs, requests, isRun }: WorkUnderWa
     beat ??= setInterval(() => tell({ is: 'alive' }), ALIVE_MS).unref();
   }
   return () => {
-    blame({ is: 'ends', work });
+    tell({ is: 'ended', work });
     if (isRun) return;
     transforms -= 1;
     if (transforms > 0) return;
