@@ -20,6 +20,8 @@ function childrenOf(pid: string): string[] {
 /** @see https://docs.kernel.org/scheduler/sched-stats.html */
 function cpuOfThreads(pid: string): number {
   const tasks = `/proc/${pid}/task`;
-  const nanoseconds = readdirSync(tasks).map((id) => Number(readFileSync(`${tasks}/${id}/schedstat`, 'utf8').split(' ')[0]));
+  const nanoseconds = readdirSync(tasks).map((id) =>
+    Number(readFileSync(`${tasks}/${id}/schedstat`, 'utf8').split(' ')[0]),
+  );
   return nanoseconds.reduce((sum, one) => sum + one, 0) / 1000;
 }

@@ -294,6 +294,10 @@ function serve(child: ChildProcess, { opening, warn, inform, assigned, loaded, o
     else tell({ is: 'payload', ask, failure: undefined }, [text]);
   };
   const takeBlame = (frame: Blame): void => {
+    if (frame.is === 'opened') {
+      works.delete(frame.work);
+      return;
+    }
     if (frame.is === 'body') {
       const call = calls.get(frame.call);
       if (call !== undefined) call.body = frame.body;
@@ -409,6 +413,7 @@ function lossOf(
 ): Loss {
   const guilty = hung?.work === undefined ? works : [hung.work];
   const mine = guilty.filter((work) => work.call === call);
+  const names = new Set((mine.length > 0 ? mine : guilty).map(({ model }) => model));
   const places = mine.flatMap(({ places }) =>
     Array.from({ length: places.length / 2 }, (_, index) => ({
       body: places[2 * index] as number,
@@ -420,7 +425,7 @@ function lossOf(
   return {
     ...end,
     blamed: alone ?? (isUnknown ? 'all' : places),
-    model: guilty.length === 1 ? guilty[0]?.model : undefined,
+    model: names.size === 1 ? [...names][0] : undefined,
     isOpening: guilty.length === 1 && guilty[0]?.isOpening === true,
     ...(hung && { hungMs: hung.ms }),
   };

@@ -151,7 +151,7 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
     opens(model: string) {
       const work = works++;
       blame({ is: 'opens', work, model });
-      return () => tell({ is: 'ended', work });
+      return () => blame({ is: 'opened', work });
     },
   };
   rest.broken.forEach(setBroken);

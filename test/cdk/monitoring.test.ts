@@ -76,7 +76,7 @@ describe('the alarms', () => {
     const stack = createStack();
     const topic = new Topic(stack, 'OnCall');
     const scoring = createScoring({ alarmActions: [new SnsAction(topic)] }, stack);
-    expect(Object.keys(scoring.alarms)).toHaveLength(12);
+    expect(Object.keys(scoring.alarms)).toHaveLength(11);
     const actions = [stack.resolve(topic.topicArn)];
     templateOf(scoring).allResourcesProperties(ALARM, { AlarmActions: actions, OKActions: actions });
   });
