@@ -150,7 +150,8 @@ export type Blame =
   /** From now on a call works on this body alone. */
   | { readonly is: 'body'; readonly call: number; readonly body: number }
   | { readonly is: 'opens'; readonly work: number; readonly model: string }
-  | { readonly is: 'opened'; readonly work: number };
+  /** A model is open, or a request that runs alone has ended. */
+  | { readonly is: 'ends'; readonly work: number };
 
 /** A failure again, after its way between processes, on which it has lost its class. */
 export function revived<C extends Failure['code']>({ code, message, outage }: Failure<C>): Failure<C> {

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { encodeError } from '../core/encode.ts';
-import { type Failure, failure, PAYLOAD_BUCKET } from '../core/failure.ts';
+import { type Failure, failure, messageOf, PAYLOAD_BUCKET } from '../core/failure.ts';
 import { parseIfJson } from '../core/json.ts';
 import type { BatchMismatch, Observer } from '../core/observer.ts';
 import { GRACE_MS, type PayloadReader, type TimeLimit } from '../core/record.ts';
@@ -120,12 +120,12 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
       assigned,
       loaded,
       // Other models go on in the meantime.
-      onHang: lane && opened.models.length > 1 && fitsTwice() ? lane.replace : undefined,
+      onHang: lane && (async () => (opened.models.length > 1 && fitsTwice() ? lane.replace() : undefined)),
     });
   };
-  const shared: Lane = createLane((isFirst) => start(isFirst ? undefined : shared, own.heldBytes(), isFirst));
+  const shared: Lane = createLane((isFirst) => start(shared, own.heldBytes(), isFirst), warn);
   /** Processes for requests that run alone; one at a time, and none while nothing is to run alone. */
-  const own: Lane = createLane(() => start(undefined, shared.heldBytes(), false), IDLE_MS);
+  const own: Lane = createLane(() => start(undefined, shared.heldBytes(), false), warn, IDLE_MS);
   const fitsTwice = (): boolean => freeBytes(shared.heldBytes()) > shared.heldBytes();
   const opened = await shared.first();
   const turns = createTurns();
@@ -483,16 +483,19 @@ interface Lane {
 
 /**
  * @param start starts a process
+ * @param warn told why a process cannot be started, but for the first one
  * @param idleMs after which a process ends that nobody needs. @default it never does, and the next is started when it is lost
  */
-function createLane(start: (isFirst: boolean) => ScorerChild, idleMs?: number): Lane {
+function createLane(start: (isFirst: boolean) => ScorerChild, warn: (message: string) => void, idleMs?: number): Lane {
   let current: ScorerChild | undefined;
   let isClosed = false;
+  let wasOpen = idleMs !== undefined;
   let held = 0;
   let failures = 0;
   let retryAt = 0;
   let idle: NodeJS.Timeout | undefined;
-  const failed = (): void => {
+  const failed = (error: unknown): void => {
+    warn(`${messageOf(error)}; it is tried again`);
     failures += 1;
     retryAt = performance.now() + Math.min(RETRY_MS.longest, RETRY_MS.first * 2 ** (failures - 1));
   };
@@ -503,6 +506,7 @@ function createLane(start: (isFirst: boolean) => ScorerChild, idleMs?: number): 
     };
     child.opened.then(
       () => {
+        wasOpen = true;
         failures = 0;
         held = child.heldBytes();
         void child.ended.then(() => {
@@ -511,17 +515,17 @@ function createLane(start: (isFirst: boolean) => ScorerChild, idleMs?: number): 
           if (wasCurrent && !isClosed && idleMs === undefined) tryNext();
         });
       },
-      () => {
-        failed();
+      (error: unknown) => {
         forget();
+        if (wasOpen) failed(error);
       },
     );
   };
   const tryNext = (): void => {
     try {
       take(start(false));
-    } catch {
-      failed();
+    } catch (error) {
+      failed(error);
     }
   };
   return {

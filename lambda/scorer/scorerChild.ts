@@ -117,7 +117,7 @@ const FRAME_CHARACTERS = 128 * 1024;
 const CHARACTERS_TO_TELL = 1024 * 1024;
 /** How often it is looked at how long work takes. */
 const LOOK_MS = 100;
-/** More time between two looks is time in which this process stood still. */
+/** If two looks are further apart, this process stood still in between: that time is nobody's. */
 const LONGEST_LOOK_MS = 1_000;
 /** An aborted call in which nothing is at work must end within this time. */
 const ABORTED_MS = 5_000;
@@ -182,7 +182,7 @@ function serve(child: ChildProcess, { opening, warn, inform, assigned, loaded, o
   /** Time in which this process or the scorer stood still is nobody's. */
   const look = (): void => {
     const now = performance.now();
-    const passedMs = Math.min(now - lookedAt, LONGEST_LOOK_MS);
+    const passedMs = now - lookedAt > LONGEST_LOOK_MS ? LOOK_MS : now - lookedAt;
     lookedAt = now;
     const isOld =
       [...works.values()].some(({ ageMs }) => ageMs > LOOK_MS) ||
@@ -294,7 +294,7 @@ function serve(child: ChildProcess, { opening, warn, inform, assigned, loaded, o
     else tell({ is: 'payload', ask, failure: undefined }, [text]);
   };
   const takeBlame = (frame: Blame): void => {
-    if (frame.is === 'opened') {
+    if (frame.is === 'ends') {
       works.delete(frame.work);
       return;
     }
@@ -420,15 +420,18 @@ function lossOf(
       position: places[2 * index + 1] as number,
     })),
   );
-  const isUnknown = guilty.length === 0;
-  const alone = isUnknown && call.body !== undefined ? [{ body: call.body, position: WHOLE_BODY }] : undefined;
   return {
     ...end,
-    blamed: alone ?? (isUnknown ? 'all' : places),
+    blamed: call.body === undefined ? (guilty.length === 0 ? 'all' : places) : blamedAlone(call.body, places),
     model: names.size === 1 ? [...names][0] : undefined,
     isOpening: guilty.length === 1 && guilty[0]?.isOpening === true,
     ...(hung && { hungMs: hung.ms }),
   };
+}
+
+/** Of requests that run one after the other the last one that began; all of the body if none had. */
+function blamedAlone(body: number, places: readonly { readonly body: number; readonly position: number }[]) {
+  return [places.findLast((place) => place.body === body) ?? { body, position: WHOLE_BODY }];
 }
 
 function whileOpening({ how }: Ended, works: readonly Work[]): string {

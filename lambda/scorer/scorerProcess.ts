@@ -151,7 +151,7 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
     opens(model: string) {
       const work = works++;
       blame({ is: 'opens', work, model });
-      return () => blame({ is: 'opened', work });
+      return () => blame({ is: 'ends', work });
     },
   };
   rest.broken.forEach(setBroken);
@@ -214,7 +214,7 @@ async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: reado
     told = [];
     return all;
   };
-  const observer = createObserver(call, (one) => told.push(one), hasStages);
+  const observer = createObserver(call, isAlone, (one) => told.push(one), hasStages);
   const sink: ReplySink = async (replies) => {
     unwritten += tellReplies(call, replies, takeTold());
     while (unwritten > UNWRITTEN_CHARACTERS && !over.signal.aborted) {
@@ -297,7 +297,7 @@ function isAnswer(reply: Reply): reply is Answer {
   return !isHandedBack(reply);
 }
 
-function createObserver(call: number, say: (told: Told) => void, hasStages: boolean): Observer {
+function createObserver(call: number, isAlone: boolean, say: (told: Told) => void, hasStages: boolean): Observer {
   return {
     microBatch: (report, bodies) => say({ is: 'microBatch', report, bodies: bodies() }),
     decoded: (ms) => say({ is: 'decoded', ms }),
@@ -305,7 +305,7 @@ function createObserver(call: number, say: (told: Told) => void, hasStages: bool
     checked: (ms) => say({ is: 'checked', ms }),
     batchMismatch: (mismatch) => say({ is: 'batchMismatch', mismatch }),
     written: () => {},
-    begins: (work) => begin(call, work),
+    begins: (work) => begin(call, isAlone, work),
     ...(hasStages && { stage: (...stage) => say({ is: 'stage', stage }) }),
     problem: (error) => say({ is: 'problem', error: plainError(error) }),
   };
@@ -323,7 +323,7 @@ let transforms = 0;
 let beat: NodeJS.Timeout | undefined;
 
 /** While a transform is at work the host is told that the event loop turns: one that blocks it is told from one that waits. */
-function begin(call: number, { model, expectedMs, requests, isRun }: WorkUnderWay): () => void {
+function begin(call: number, isAlone: boolean, { model, expectedMs, requests, isRun }: WorkUnderWay): () => void {
   const work = works++;
   const places = new Int32Array(2 * requests.length);
   for (const [index, { bodyIndex, position }] of requests.entries()) {
@@ -336,7 +336,9 @@ function begin(call: number, { model, expectedMs, requests, isRun }: WorkUnderWa
     beat ??= setInterval(() => tell({ is: 'alive' }), ALIVE_MS).unref();
   }
   return () => {
-    tell({ is: 'ended', work });
+    // Of requests that run alone one after the other only the one at work may be to blame.
+    if (isAlone) blame({ is: 'ends', work });
+    else tell({ is: 'ended', work });
     if (isRun) return;
     transforms -= 1;
     if (transforms > 0) return;

@@ -9,6 +9,7 @@ import { useSqsServer } from '../../helpers/awsServers.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
 import { CULPRIT, culpritModel, identityModel } from '../../helpers/onnxModels.ts';
+import { scorersOf } from '../../helpers/processes.ts';
 
 describe('SIGTERM', () => {
   const sqs = useSqsServer();
@@ -76,14 +77,13 @@ describe('a command whose model is in a run that does not end', () => {
     expect(await said).toMatch(/stopped after 10 s without finishing the lines that are being scored\n$/);
   });
 
-  /** Until a thread of the process has run for seconds: no other does here. */
-  async function untilBusy(pid: number | undefined): Promise<void> {
+  /** Until a thread of its scorer has run for seconds: no other does here. */
+  async function untilBusy(pid = 0): Promise<void> {
     const ticksOf = (task: string): number => Number(readFileSync(task, 'utf8').split(' ')[13]);
     for (let busiest = 0; busiest < 300; ) {
-      const tasks = await readdir(`/proc/${pid}/task`);
-      busiest = Math.max(
-        ...tasks.filter((task) => task !== String(pid)).map((task) => ticksOf(`/proc/${pid}/task/${task}/stat`)),
-      );
+      const [scorer] = scorersOf(pid);
+      const tasks = scorer === undefined ? [] : await readdir(`/proc/${scorer}/task`);
+      busiest = Math.max(0, ...tasks.map((task) => ticksOf(`/proc/${scorer}/task/${task}/stat`)));
     }
   }
 });
