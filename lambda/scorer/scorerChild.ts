@@ -473,7 +473,10 @@ const NO_SHELL = `${SHELL}: expected a shell that limits the memory of the score
 
 /** @throws Error when the system cannot start a process */
 function spawnScorer(maxBytes: number): ChildProcess {
-  const flags = process.execArgv.filter((flag) => !flag.startsWith('--inspect'));
+  // Of a script on the command line, and of a debugger, the scorer must not be another one.
+  const flags = process.execArgv.filter(
+    (flag, index, all) => !OF_THIS_PROCESS.test(flag) && !SCRIPT.test(all[index - 1] ?? ''),
+  );
   const node = [process.execPath, ...flags, SCORER_FILE];
   const limit = String(Math.round((maxBytes + RESERVED_BYTES) / 1024));
   const [command = '', ...args] = Number.isFinite(maxBytes) ? [SHELL, '-c', LIMITED, limit, ...node] : node;
@@ -488,6 +491,10 @@ function spawnScorer(maxBytes: number): ChildProcess {
 }
 
 const STDERR = 2;
+/** Flags of Node that have a script behind them, and those that make sense for one process alone. */
+const SCRIPT = /^(-e|--eval|-p|--print|-pe)$/;
+const OF_THIS_PROCESS =
+  /^(-e|--eval(=.*)?|-p|--print|-pe|-i|--interactive|--input-type.*|--inspect.*|--watch.*|--test.*)$/;
 
 /** Whether the system has stopped the process, as by SIGSTOP or a freezer. */
 function isStopped(pid: number | undefined): boolean {
