@@ -56,7 +56,8 @@ function asItIs(): void {
 
   it('answers 500 requests of boto3, in every form', async () => {
     stack = await deploy('Batchscore');
-    const messages = imageMessages();
+    // The app deploys the models of this repository; `words` is of the image tests alone.
+    const messages = imageMessages().filter(({ body }) => !body.includes('"words"'));
     const expected = Array.from({ length: 500 }, (_, index) => messages[index % messages.length]);
     const ids = await send(
       stack.requestQueueUrl,
