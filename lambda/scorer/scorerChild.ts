@@ -466,8 +466,8 @@ const SCORER_FILE = fileURLToPath(new URL(`./scorerProcess.${RUNS_FROM_SOURCE ? 
 const SHELL = '/bin/sh';
 /** A process cannot limit its own memory from Node: a shell does, and becomes Node. Some have no such limit. */
 const LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"';
-/** What threads and allocators reserve and never touch. */
-const RESERVED_BYTES = 512 * 1024 * 1024;
+/** What is reserved and never touched counts as data: about 0.6 GiB for each thread with V8, of which each model has one. */
+const RESERVED_BYTES = 32 * 1024 ** 3;
 
 const NO_SHELL = `${SHELL}: expected a shell that limits the memory of the scorer, got none; a run that takes all memory may end others too`;
 
