@@ -118,7 +118,7 @@ const CHARACTERS_TO_TELL = 1024 * 1024;
 /** How often it is looked at how long work takes. */
 const LOOK_MS = 100;
 /** If two looks are further apart, this process stood still in between: that time is nobody's. */
-const LONGEST_LOOK_MS = 1_000;
+const LONGEST_LOOK_MS = 3_000;
 /** An aborted call in which nothing is at work must end within this time. */
 const ABORTED_MS = 5_000;
 /** After the process has ended, what it wrote last is read for so long at most: one of its own children may hold the pipes. */
