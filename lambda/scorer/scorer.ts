@@ -19,6 +19,10 @@ import type {
 } from './frames.ts';
 import { type Loss, type ScorerChild, startChild, WHOLE_BODY } from './scorerChild.ts';
 
+/*
+ * The host's side of scoring. It is long because the two ways of a call, together and alone, share what is still pending.
+ */
+
 /** The models of a host, in a process of their own: whatever a request does to it, the host goes on. */
 export interface Scorer extends OpenedModels {
   /**

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import type { Readable, Writable } from 'node:stream';
+import { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { type Failure, isFailure } from '../core/failure.ts';
 import type { PayloadReader } from '../core/record.ts';
@@ -143,7 +144,8 @@ export function startChild(maxBytes: number): (options: ChildOptions) => ScorerC
 }
 
 function serve(child: ChildProcess, { opening, warn, inform, assigned, loaded, onHang }: ChildOptions): ScorerChild {
-  const { 3: frames, 4: blames } = child.stdio as unknown as { readonly 3: Socket; readonly 4: Socket };
+  const [, , , frames, blames] = child.stdio;
+  if (!(frames instanceof Socket && blames instanceof Socket)) throw new Error('scorer has no pipes');
   const opened = Promise.withResolvers<OpenedModels>();
   const ended = Promise.withResolvers<Ended>();
   const calls = new Map<number, ActiveCall>();
@@ -390,8 +392,6 @@ function serve(child: ChildProcess, { opening, warn, inform, assigned, loaded, o
     },
   };
 }
-
-type Socket = Readable & Writable & { ref(): void; unref(): void };
 
 function repliesOf({ of, notes, handedBack }: PlainReplies, texts: readonly string[]): Reply[] {
   const answers = texts.map((text, at): Reply => ({ of: of[at] as number, text, failures: [], requests: 1 }));
