@@ -16,6 +16,8 @@ import { zstdOfNode } from './textRows.ts';
 /*
  * The pages of a column chunk. hyparquet has the footer, the headers and the nesting; what is here is what it takes on
  * trust: how many values a page has, how long a run is, what a page inflates to, and differences of more bits than a value.
+ *
+ * The file is long because each encoding needs the same bounds checks, and they stay beside each other here.
  */
 
 /** A leaf of the schema in one row group. */

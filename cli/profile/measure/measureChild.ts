@@ -17,7 +17,7 @@ async function work(task: Task): Promise<void> {
   }
   process.removeAllListeners('disconnect');
   process.disconnect();
-  // Runs that were left behind are not waited for.
+  // Handles that are still open do not hold the process.
   process.exit();
 }
 
