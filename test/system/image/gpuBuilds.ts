@@ -39,7 +39,8 @@ async function buildCuda(context: string): Promise<string> {
 async function buildWithoutCuda(target: GpuStage, base: string): Promise<string> {
   console.log(`*** ${target}: BUILT WITHOUT CUDA, 1.2 GB from PyPI; npm run test:image -- --cuda builds it with. ***`);
   const noCuda = temporaryFolder();
-  for (const folder of ['cuda/lib', 'cuda/providers', 'cuda/licenses']) mkdirSync(join(noCuda, folder), { recursive: true });
+  for (const folder of ['cuda/lib', 'cuda/providers', 'cuda/licenses'])
+    mkdirSync(join(noCuda, folder), { recursive: true });
   return build(target, base, stage(target), { stages: { cuda: noCuda } });
 }
 
