@@ -203,6 +203,20 @@ export class Message {
     }
   }
 
+  /** Those of a repeated `double`: each in a field of its own or all packed in one. */
+  *doubles(number: number): Generator<number> {
+    for (const field of this.#fieldsWith(number, FIXED64, LENGTH_DELIMITED)) {
+      const bytes = this.#bytesOf(field);
+      for (let at = 0; at + 8 <= bytes.length; at += 8) yield bytes.readDoubleLE(at);
+    }
+  }
+
+  /** Of a field that occurs once; none if it is not there. */
+  bytes(number: number): Buffer {
+    const field = [...this.#fieldsWith(number, LENGTH_DELIMITED)].at(-1);
+    return field === undefined ? Buffer.alloc(0) : this.#bytesOf(field);
+  }
+
   *#varints(number: number, ...wireTypes: readonly number[]): Generator<Varint> {
     for (const { start, end } of this.#fieldsWith(number, ...wireTypes)) {
       for (let position = start; position < end; ) {

@@ -1,0 +1,208 @@
+import type { Model } from '../core/model.ts';
+import { axisInModel, shapeInModel } from '../core/model.ts';
+import { type Graph, type GraphNode, type ModelGraph, nodesOfCall } from './graph.ts';
+import { ruleOf, type Step } from './operatorRules.ts';
+import {
+  constantSize,
+  hasRows,
+  isEqual,
+  LENGTH,
+  openSize,
+  ROWS,
+  type Size,
+  Stop,
+  same,
+  type Traced,
+} from './traced.ts';
+
+/** What a graph says of the rows of a model. */
+export interface Proof {
+  /** `independent`: no row changes another's answer; `mixes`: one may; `unknown`: the graph does not tell. */
+  readonly verdict: 'independent' | 'mixes' | 'unknown';
+  /** The node and why, as `Softmax 'probabilities' works along axis 0, the rows`. Empty if rows are independent. */
+  readonly why: string;
+  /** The node where the padded length enters the data as a number, and why that is so; undefined if it does not. */
+  readonly byLength?: string | undefined;
+}
+
+type Contract = Pick<Model, 'inputs' | 'outputs' | 'ragged'>;
+
+/** Reads from a graph, without running it, which rows of its inputs an output depends on. */
+export function proveRows(graph: ModelGraph, model: Contract): Proof {
+  const walk = new Walk(graph, model);
+  try {
+    walk.follow();
+    return { verdict: 'independent', why: '', byLength: walk.byLength };
+  } catch (error) {
+    if (!(error instanceof Stop)) throw error;
+    return { verdict: error.verdict, why: `${walk.at}: ${error.message}`, byLength: walk.byLength };
+  }
+}
+
+/** Values by name, in a graph within another one. */
+class Scope {
+  readonly #values = new Map<string, Traced>();
+  readonly #outer: Scope | undefined;
+
+  constructor(outer?: Scope) {
+    this.#outer = outer;
+  }
+
+  get(name: string): Traced | undefined {
+    return this.#values.get(name) ?? this.#outer?.get(name);
+  }
+
+  set(name: string, traced: Traced): void {
+    this.#values.set(name, traced);
+  }
+}
+
+class Walk {
+  readonly #graph: ModelGraph;
+  readonly #model: Contract;
+  #opened = 0;
+  /** The node that is being looked at. */
+  at = 'the model';
+  byLength: string | undefined;
+
+  constructor(graph: ModelGraph, model: Contract) {
+    this.#graph = graph;
+    this.#model = model;
+  }
+
+  follow(): void {
+    const scope = new Scope();
+    const names = new Map<string, Size>();
+    for (const spec of this.#model.inputs) scope.set(spec.name, this.#inputOf(spec, names));
+    this.#followGraph(this.#graph, scope, this.#graph.opsets, this.#model.outputs.map(({ name }) => name));
+    for (const spec of this.#model.outputs) {
+      const { name, batchAxis = 0 } = spec;
+      this.at = `output '${name}'`;
+      const traced = scope.get(name);
+      if (traced === undefined) throw new Stop('unknown', 'no node makes it');
+      if (traced.kind === 'places' || traced.kind === 'count') throw new Stop('mixes', 'it depends on how many rows there are');
+      if (!hasRows(traced)) throw new Stop('unknown', 'it has no row for each row of the inputs');
+      const rows = traced.shape?.[traced.axis];
+      if (traced.axis !== batchAxis) throw new Stop('mixes', `its rows are on axis ${traced.axis}, not on axis ${batchAxis}`);
+      if (rows !== undefined && !isEqual(rows, ROWS)) throw new Stop('mixes', 'it has another number of rows than the inputs');
+    }
+  }
+
+  #open(): Size {
+    return openSize(this.#opened++);
+  }
+
+  #inputOf(spec: Model['inputs'][number], names: Map<string, Size>): Traced {
+    const { ragged } = this.#model;
+    const rowsName = spec.shape[0];
+    const shape = shapeInModel(spec, spec.shape.map((dim, axis): Size => {
+      if (axis === 0) return ROWS;
+      if (typeof dim === 'number') return constantSize(dim);
+      if (dim === ragged?.name) return LENGTH;
+      // Some exporters give one name to all axes.
+      const size = (dim === rowsName ? undefined : names.get(dim)) ?? this.#open();
+      names.set(dim, size);
+      return size;
+    }));
+    return { kind: 'rows', axis: axisInModel(spec, 0), shape };
+  }
+
+  #followGraph(graph: Pick<Graph, 'nodes'> & Partial<Graph>, scope: Scope, opsets: ReadonlyMap<string, number>, wanted: readonly string[]): void {
+    for (const [name, { dims, values, isReal }] of graph.constants ?? []) {
+      if (scope.get(name) === undefined) {
+        const entries = dims.length <= 1 && (dims[0] ?? 1) <= MAX_ENTRIES ? values?.map(constantSize) : undefined;
+        scope.set(name, { ...same(dims.map(constantSize), entries), isReal });
+      }
+    }
+    for (const node of neededFor(graph.nodes, wanted)) this.#followNode(node, scope, opsets);
+  }
+
+  #followNode(node: GraphNode, scope: Scope, opsets: ReadonlyMap<string, number>): void {
+    const inputs = node.inputs.map((name) => (name === '' ? undefined : (scope.get(name) ?? same())));
+    this.at = `${node.operator} '${node.name}'`;
+    const outputs = this.#outputsOf(node, inputs, scope, opsets);
+    this.at = `${node.operator} '${node.name}'`;
+    for (const [index, name] of node.outputs.entries()) {
+      const traced = outputs[index] ?? (outputs.length === 0 ? same() : undefined);
+      if (name === '') continue;
+      if (traced === undefined) throw new Stop('unknown', `output ${index} is not followed`);
+      if (traced.byLength && hasRows(traced)) this.byLength ??= this.at;
+      scope.set(name, traced);
+    }
+  }
+
+  #outputsOf(node: GraphNode, inputs: readonly (Traced | undefined)[], scope: Scope, opsets: ReadonlyMap<string, number>): readonly Traced[] {
+    if (node.operator === 'Constant' && node.domain === '') return [constantOfNode(node)];
+    const called = this.#graph.functions.get(`${node.domain}:${node.operator}`);
+    if (called !== undefined) {
+      const inner = new Scope();
+      for (const [index, name] of called.inputs.entries()) {
+        const traced = inputs[index];
+        if (traced !== undefined) inner.set(name, traced);
+      }
+      this.#followGraph({ nodes: nodesOfCall(called, node) }, inner, called.opsets, called.outputs);
+      return called.outputs.map((name) => inner.get(name) ?? same());
+    }
+    const kinds = inputs.map((input) => input?.kind ?? 'same');
+    const isFixed = kinds.every((kind) => kind === 'same' || kind === 'count');
+    const ofUnknownShape = (): Traced[] =>
+      node.outputs.map(() => ({
+        kind: kinds.includes('count') ? 'count' : 'same',
+        axis: -1,
+        byLength: inputs.some((input) => input?.byLength),
+      }));
+    const rule = ruleOf(node);
+    if (rule === undefined) {
+      if (isFixed && !node.hasGraphs) return ofUnknownShape();
+      throw new Stop('unknown', `operator ${node.operator} is not in the table`);
+    }
+    const step: Step = {
+      node,
+      inputs,
+      opset: opsets.get(node.domain) ?? 1,
+      open: () => this.#open(),
+      within: (graph, given = []) => {
+        const inner = new Scope(scope);
+        for (const [index, traced] of given.entries()) inner.set(graph.inputs[index] ?? '', traced);
+        this.#followGraph(graph, inner, opsets, graph.outputs);
+        return graph.outputs.map((name) => inner.get(name) ?? same());
+      },
+    };
+    try {
+      const followed = rule(step);
+      return Array.isArray(followed) ? followed : [followed as Traced];
+    } catch (error) {
+      // Of what no row decides, nothing more is needed as long as nobody asks for its shape.
+      if (error instanceof Stop && error.verdict === 'unknown' && isFixed && !node.hasGraphs) return ofUnknownShape();
+      throw error;
+    }
+  }
+}
+
+const MAX_ENTRIES = 64;
+
+function constantOfNode(node: GraphNode): Traced {
+  const tensor = node.tensor('value');
+  if (tensor !== undefined) {
+    const isShort = tensor.dims.length <= 1 && (tensor.dims[0] ?? 1) <= MAX_ENTRIES;
+    return { ...same(tensor.dims.map(constantSize), isShort ? tensor.values?.map(constantSize) : undefined), isReal: tensor.isReal };
+  }
+  const scalar = node.int('value_int') ?? node.float('value_float');
+  if (scalar !== undefined) return { ...same([], [constantSize(scalar)]), isReal: node.has('value_float') };
+  const list = node.ints('value_ints') ?? node.floats('value_floats');
+  if (list !== undefined) return { ...same([constantSize(list.length)], list.length <= MAX_ENTRIES ? list.map(constantSize) : undefined), isReal: node.has('value_floats') };
+  return node.has('value_strings') ? same([constantSize(node.texts('value_strings').length)]) : same(node.has('value_string') ? [] : undefined);
+}
+
+/** The nodes, in their order, that outputs are made by. */
+function neededFor(nodes: readonly GraphNode[], outputs: readonly string[]): GraphNode[] {
+  const wanted = new Set(outputs);
+  const needed: GraphNode[] = [];
+  for (const node of nodes.toReversed()) {
+    if (!node.outputs.some((name) => wanted.has(name))) continue;
+    needed.push(node);
+    for (const name of node.inputs) wanted.add(name);
+    for (const name of node.namesWithin()) wanted.add(name);
+  }
+  return needed.reverse();
+}

@@ -1,0 +1,206 @@
+/*
+ * What a prover knows of a tensor without running the model: its shape, and how its elements depend on the rows of a batch.
+ *
+ * Sizes are not algebra. A size is what it would be in six imagined batches at once, so that any arithmetic of a graph on
+ * shapes is done on numbers. The first four differ in the number of rows alone, the fifth in every other open size, the
+ * sixth in the padded length alone.
+ */
+
+/** A size in each of the imagined batches. */
+export type Size = readonly number[];
+
+/** Rows: large and prime, and the small numbers at which a model may do something else. */
+export const ROWS: Size = [1021, 1, 2, 13, 1021, 1021];
+/** Size of the ragged axis. */
+export const LENGTH: Size = [1009, 1009, 1009, 1009, 757, 1511];
+export const ONE: Size = constantSize(1);
+
+export function constantSize(value: number): Size {
+  return ROWS.map(() => value);
+}
+
+const OPEN_PRIMES = [811, 821, 823, 827, 829, 839, 853, 857, 859, 863, 877, 881, 883, 887, 907, 911, 919, 929, 937, 941];
+const OTHER_PRIMES = [503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631];
+
+/** Returns a size of which nothing is known but that rows do not decide it. */
+export function openSize(number: number): Size {
+  const index = number % OPEN_PRIMES.length;
+  const [usual, other] = [OPEN_PRIMES[index] as number, OTHER_PRIMES[index] as number];
+  return [usual, usual, usual, usual, other, usual];
+}
+
+export function sizes(combine: (...values: number[]) => number, ...given: readonly Size[]): Size {
+  return ROWS.map((_, batch) => combine(...given.map((size) => size[batch] as number)));
+}
+
+export function productOf(all: readonly Size[]): Size {
+  return all.reduce((product, size) => sizes((a, b) => a * b, product, size), ONE);
+}
+
+export function isEqual(a: Size, b: Size): boolean {
+  return a.every((value, batch) => value === b[batch]);
+}
+
+/** The number that a size is whatever the batch; undefined if it varies. */
+export function constantOf([first, ...others]: Size): number | undefined {
+  return others.every((value) => value === first) ? first : undefined;
+}
+
+export function variesWithRows([first, ...others]: Size): boolean {
+  return others.slice(0, 3).some((value) => value !== first);
+}
+
+export function variesWithLength(size: Size): boolean {
+  return size[5] !== size[0];
+}
+
+/** True for the number of rows times anything that rows do not decide. */
+export function isMultipleOfRows(size: Size): boolean {
+  const [first = 0, ...others] = size.slice(0, 4);
+  return (
+    first > 0 && others.every((value, index) => value * (ROWS[0] as number) === first * (ROWS[index + 1] as number))
+  );
+}
+
+/**
+ * How elements depend on the rows of a batch.
+ *
+ * - `same`: not at all, not even on how many there are.
+ * - `rows`: those of a row depend on that row.
+ * - `equal`: the same for each row.
+ * - `places`: on where the row is in the batch.
+ * - `count`: on the number of rows.
+ */
+export type Kind = 'same' | 'rows' | 'equal' | 'places' | 'count';
+
+export interface Traced {
+  readonly kind: Kind;
+  /** Axis of `rows`, `equal` and `places`; the row is its slowest part if it holds more. -1 without one. */
+  readonly axis: number;
+  /** Undefined if not even the number of axes is known. */
+  readonly shape?: readonly Size[] | undefined;
+  /** Values of a scalar or a short vector of numbers. */
+  readonly entries?: readonly Size[] | undefined;
+  /** Those may be fractions. */
+  readonly isReal?: boolean | undefined;
+  /** The element of row 7 is 7. */
+  readonly isOwnPlace?: boolean | undefined;
+  /** False for every row, as the mask of indexes below 0. */
+  readonly isNever?: boolean | undefined;
+  /** Word that fills up rows along the last axis. */
+  readonly padding?: string | undefined;
+  /** Along the last axis stand indexes, of which the first is the row's own place. */
+  readonly isTuple?: boolean | undefined;
+  /** Values depend on the padded length as a number. */
+  readonly byLength?: boolean | undefined;
+}
+
+/** Ends the walk over a graph. */
+export class Stop extends Error {
+  readonly verdict: 'mixes' | 'unknown';
+
+  constructor(verdict: 'mixes' | 'unknown', why: string) {
+    super(why);
+    this.verdict = verdict;
+  }
+}
+
+export function mixes(why: string): never {
+  throw new Stop('mixes', why);
+}
+
+export function unknown(why: string): never {
+  throw new Stop('unknown', why);
+}
+
+export function same(shape?: readonly Size[], entries?: readonly Size[]): Traced {
+  const isCount = entries?.some(variesWithRows) === true;
+  return { kind: isCount ? 'count' : 'same', axis: -1, shape, entries, byLength: entries?.some(variesWithLength) };
+}
+
+/** True for tensors with an axis of rows. */
+export function hasRows({ kind }: Traced): boolean {
+  return kind === 'rows' || kind === 'equal' || kind === 'places';
+}
+
+export function shapeOf({ shape }: Traced): readonly Size[] {
+  return shape ?? unknown('the shape of its input is not known');
+}
+
+export function sizeAt(traced: Traced, axis: number): Size {
+  return shapeOf(traced)[axis] ?? unknown(`its input has no axis ${axis}`);
+}
+
+/** An axis that may be counted from the end. */
+export function axisOf(axis: number, rank: number): number {
+  return axis < 0 ? axis + rank : axis;
+}
+
+/** The values of a constant vector or scalar; undefined if they are not known or vary. */
+export function constantsOf(traced: Traced | undefined): number[] | undefined {
+  const values = traced?.entries?.map(constantOf);
+  return values?.every((value) => value !== undefined) ? values : undefined;
+}
+
+/** The kind of what is computed from several tensors, element by element, and the axis of its rows. */
+export interface Met {
+  readonly kind: Kind;
+  readonly axis: number;
+  readonly byLength: boolean;
+}
+
+/**
+ * How what is computed from several tensors depends on rows.
+ *
+ * @param axes for each of them where its axis of rows stands in the result
+ */
+export function meet(inputs: readonly Traced[], axes: readonly number[]): Met {
+  const kinds = new Set(inputs.map(({ kind }) => kind));
+  const byLength = inputs.some((input) => input.byLength);
+  const axis = axes[inputs.findIndex(hasRows)] ?? -1;
+  if (inputs.some((input, index) => hasRows(input) && axes[index] !== axis)) mixes('its inputs have rows on different axes');
+  if (kinds.has('rows')) {
+    if (kinds.has('places')) mixes("a row's place in the batch enters the data");
+    if (kinds.has('count')) mixes('the number of rows enters the data');
+    return { kind: 'rows', axis, byLength };
+  }
+  const isPlaced = kinds.has('places') || (kinds.has('count') && kinds.has('equal'));
+  if (isPlaced) return { kind: 'places', axis, byLength };
+  if (kinds.has('equal')) return { kind: 'equal', axis, byLength };
+  return { kind: kinds.has('count') ? 'count' : 'same', axis: -1, byLength };
+}
+
+/** The shape of several broadcast together. */
+export function broadcast(shapes: readonly (readonly Size[])[]): Size[] {
+  const rank = Math.max(0, ...shapes.map(({ length }) => length));
+  return Array.from({ length: rank }, (_, axis) => {
+    const given = shapes.map((shape) => shape[axis - rank + shape.length] ?? ONE);
+    // One that is constant tells more than one that is open.
+    const wide = given.filter((size) => constantOf(size) !== 1);
+    return wide.find((size) => constantOf(size) !== undefined) ?? wide[0] ?? ONE;
+  });
+}
+
+/**
+ * Meets tensors that are broadcast together.
+ *
+ * @returns how the result depends on rows, and its shape
+ */
+export function meetBroadcast(inputs: readonly Traced[]): Met & { readonly shape: readonly Size[] } {
+  const shape = broadcast(inputs.map(shapeOf));
+  const axes = inputs.map((input) => input.axis + shape.length - shapeOf(input).length);
+  const met = meet(inputs, axes);
+  if (met.axis >= 0) refuseOwnRows(inputs, met.axis, shape.length);
+  return { ...met, shape };
+}
+
+/** What is the same for all batches may not vary along the rows. */
+export function refuseOwnRows(inputs: readonly Traced[], axis: number, rank: number): void {
+  for (const input of inputs) {
+    const size = hasRows(input) ? ONE : (shapeOf(input)[axis - rank + shapeOf(input).length] ?? ONE);
+    const rows = constantOf(size);
+    if (rows === 1) continue;
+    if (rows === undefined) unknown('a constant of unknown size meets the rows');
+    else mixes(`a constant of ${rows} rows meets the rows`);
+  }
+}
