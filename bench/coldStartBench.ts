@@ -9,7 +9,6 @@ import { buildSync } from 'esbuild';
 import { parseOptions, runCommand, type Streams, wholeNumber } from '../cli/arguments.ts';
 import { bundleHost } from '../infra/image/stageImage.ts';
 import { digestOf, type ModelFile, partsOf, writeManifest } from '../lambda/aws/fetchModels.ts';
-import { proofPath } from '../lambda/onnx/proof.ts';
 import { storeApart } from '../lambda/onnx/weights.ts';
 import { CONFIG_KEYS } from '../lambda/settings.ts';
 import { openProcesses } from './harness/processes.ts';
@@ -22,7 +21,7 @@ import { createRandom } from './workload/random.ts';
 const HELP = `Usage: npm run bench:cold-start -- [options]
 
 Starts the Lambda entry, bundled as in an image, and has it answer one message: with digits, and with one large model of
-matrix products, from a folder as it is, with a proof, and with its weights apart too; and from S3 over TLS, all on this
+matrix products, from a folder as it is, and with its weights apart; and from S3 over TLS, all on this
 machine. Beside them a process that does nothing but load ONNX Runtime, open the model and run one row. Each start is a
 process of its own; the table has medians, in seconds from the first line of the process. The file is in memory except
 where it says from disk. At rest is what a start has put off until after its first answers: digest and prepacking.
@@ -80,8 +79,8 @@ export interface ServedObjects {
 /** Which model, and how it comes. */
 interface Way {
   readonly name: string;
-  /** `plain` is the large one as it is, `proved` with a proof, and `apart` with a proof and its weights apart. */
-  readonly model: 'digits' | 'digitsProved' | 'plain' | 'proved' | 'apart';
+  /** `plain` is the large one in one file, `apart` has its weights in another one. */
+  readonly model: 'digits' | 'plain' | 'apart';
   /** Without the host: ONNX Runtime alone. */
   readonly isBare?: true;
   /** The file is not in memory. */
@@ -92,18 +91,16 @@ interface Way {
 
 const WAYS: readonly Way[] = [
   { name: 'digits', model: 'digits' },
-  { name: 'digits, proved', model: 'digitsProved' },
   { name: 'digits, ONNX Runtime alone', model: 'digits', isBare: true },
   { name: 'folder', model: 'plain' },
-  { name: 'folder, proved', model: 'proved' },
   { name: 'folder, ONNX Runtime alone', model: 'plain', isBare: true },
-  { name: 'folder, proved, weights apart', model: 'apart' },
+  { name: 'folder, weights apart', model: 'apart' },
   { name: 'folder, weights apart, ONNX Runtime alone', model: 'apart', isBare: true },
-  { name: 'folder, proved, weights apart, from disk', model: 'apart', isFromDisk: true },
+  { name: 'folder, weights apart, from disk', model: 'apart', isFromDisk: true },
   { name: 'folder, weights apart, from disk, ONNX Runtime alone', model: 'apart', isFromDisk: true, isBare: true },
   { name: 'S3, as fast as this machine', model: 'plain', s3: {} },
-  { name: 'S3, as fast as this machine, proved, weights apart', model: 'apart', s3: {} },
-  { name: 'S3, 80 MB/s in all, proved, weights apart', model: 'apart', s3: { bytesPerSecond: 80e6 / 16 } },
+  { name: 'S3, as fast as this machine, weights apart', model: 'apart', s3: {} },
+  { name: 'S3, 80 MB/s in all, weights apart', model: 'apart', s3: { bytesPerSecond: 80e6 / 16 } },
 ];
 
 const START = new URL('./contestants/coldStartProcess.ts', import.meta.url);
@@ -179,37 +176,25 @@ async function writeFolders(megabytes: number): Promise<Record<Way['model'], Fol
   const [line = ''] = (await readFile(new URL('samples.jsonl', DIGITS), 'utf8')).split('\n', 1);
   const data = Array.from({ length: WIDTH }, (_, index) => (index % 7) / 7);
   const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, WIDTH], data }] });
-  const [digits, digitsProved] = [await folderFor('digits', line), await folderFor('digits', line)];
-  const [plain, proved, apart] = [
-    await folderFor('layers', body),
-    await folderFor('layers', body),
-    await folderFor('layers', body),
-  ];
+  const digits = await folderFor('digits', line);
+  const [plain, apart] = [await folderFor('layers', body), await folderFor('layers', body)];
   const fileOf = ({ directory, files }: Folder): string => join(directory, files[0]);
-  for (const folder of [digits, digitsProved]) {
-    await copyFile(new URL('1/model.onnx', DIGITS), fileOf(folder));
-    await copyFile(new URL('samples.jsonl', DIGITS), join(folder.directory, 'digits/samples.jsonl'));
-  }
+  await copyFile(new URL('1/model.onnx', DIGITS), fileOf(digits));
+  await copyFile(new URL('samples.jsonl', DIGITS), join(digits.directory, 'digits/samples.jsonl'));
   await writeFile(fileOf(plain), layersOf(megabytes));
-  await link(fileOf(plain), fileOf(proved));
-  // In another process: what proving takes of memory is not the starts'.
-  for (const folder of [digitsProved, proved]) {
-    await promisify(execFile)(process.execPath, [fileURLToPath(CLI), 'inspect', fileOf(folder), '--prove']);
-  }
-  // As it is published: proved before its weights lie apart. A model that is too small stays in one file.
-  const isApart = storeApart(fileOf(proved), fileOf(apart));
-  if (!isApart) await link(fileOf(proved), fileOf(apart));
-  await copyFile(proofPath(fileOf(proved)), proofPath(fileOf(apart)));
+  // As it is published. A model that is too small stays in one file.
+  const isApart = storeApart(fileOf(plain), fileOf(apart));
+  if (!isApart) await link(fileOf(plain), fileOf(apart));
   const filesOf = async (folder: Folder): Promise<Folder> => {
     const [model] = folder.files;
     const all = await readdir(dirname(join(folder.directory, model)));
     const others = all.filter((name) => name !== basename(model)).map((name) => join(dirname(model), name));
     return { ...folder, files: [model, ...others] };
   };
-  return { digits, digitsProved, plain, proved, apart: await filesOf(apart) };
+  return { digits, plain, apart: await filesOf(apart) };
 }
 
-const CLI = new URL('../cli/batchscore.ts', import.meta.url);
+const _CLI = new URL('../cli/batchscore.ts', import.meta.url);
 const DIGITS = new URL('../models/digits/', import.meta.url);
 const WIDTH = 2048;
 

@@ -210,11 +210,8 @@ export function createDevTelemetry(say: (message: string) => void): Telemetry {
       microBatch: (report) => say(`  micro-batch: ${describe(report)}`),
       decoded: () => {},
       checked: () => {},
-      batchMismatch: ({ model, version, messageId, difference, maxRows }) =>
-        say(
-          `  ${model}/${version} is ${maxRows === 1 ? 'not batched' : `run with ${plural(maxRows, 'row')} at most`} from now on: ` +
-            `'${difference.output}' of ${messageId} differs alone`,
-        ),
+      batchMismatch: ({ model, version, messageId, difference }) =>
+        say(`  ${model}/${version} is not batched from now on: '${difference.output}' of ${messageId} differs alone`),
       written: (writeMs) => say(`  written in ${writeMs.toFixed(1)} ms`),
       problem: (error) => say(`  problem: ${messageOf(error)}`),
     },

@@ -4,7 +4,6 @@ import { isObject } from '../../lambda/core/json.ts';
 import { MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
 import { SAMPLES_FILE } from '../../lambda/onnx/probes.ts';
-import { proofPath } from '../../lambda/onnx/proof.ts';
 import { locate } from '../../lambda/onnx/repository.ts';
 import { modelPath, parseCommand, type Streams, UsageError } from '../arguments.ts';
 import { printable, printableIn, writeLine, writeText } from '../terminal.ts';
@@ -18,7 +17,6 @@ import {
   type Sample,
   type SampleResult,
   type Value,
-  type Verdict,
 } from './inspectModel.ts';
 import { ONNX_DOMAIN, readOnnxFile } from './onnxFile.ts';
 
@@ -37,9 +35,6 @@ and with boto3. The request is one of samples.jsonl, or made up, and was run fro
                     a file whose name ends in .gz is unpacked; - is stdin
   --samples FILE    also write the sample requests there, one a line
   --binary          in their binary form; the commands that are printed then send that
-  --prove           prove the model thoroughly and keep that as proof.json beside it, unless one
-                    that fits is there: hosts then start without these checks; on an idle machine
-                    with the instruction set of theirs
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print one JSON object, nothing in it cut
   --help            show this
@@ -61,7 +56,6 @@ const OPTIONS = {
   captured: { type: 'string' },
   samples: { type: 'string' },
   binary: { type: 'boolean', default: false },
-  prove: { type: 'boolean', default: false },
   providers: { type: 'string', default: 'cpu' },
   json: { type: 'boolean', default: false },
 } as const;
@@ -72,16 +66,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const path = modelPath(name, options.models);
   if (options.captured !== undefined) return await sayWhatCame(path, options.captured, options.json, streams);
   const providers = options.providers.split(',');
-  if (options.prove && providers[0] !== 'cpu') {
-    throw new UsageError(
-      `--prove: expected the provider 'cpu', because others are proved at each start, got '${providers[0]}'`,
-    );
-  }
   if (options.samples !== undefined) await refuseMissingFolder(options.samples);
-  const found = await inspectModel(path, providers, options.prove);
-  if (options.prove && found.opened !== undefined) {
-    writeLine(streams.stderr, `${proofPath(found.path)}: what the checks found is kept there`);
-  }
+  const found = await inspectModel(path, providers);
   if (options.samples !== undefined) await refuseOverwriting('--samples', options.samples, [found.path]);
   const samples = found.opened?.samples ?? [];
   if (options.binary) refuseWithoutBinary(samples);
@@ -240,9 +226,9 @@ function aboutModel(found: Inspection, width: number): string {
 }
 
 function aboutRows(opened: Opened, inputs: readonly Value[]): string[][] {
-  const { verdict, constants, leftOut, samples, hasTransform } = opened;
+  const { constants, leftOut, samples, hasTransform } = opened;
   const rows: readonly (readonly [title: string, text: string | false])[] = [
-    ['rows', `${VERDICTS[verdict]}${evidence(opened)}`],
+    ['rows', opened.evidence],
     ['runs', runs(opened, inputs)],
     ['ran', samples.length > 0 && ran(opened)],
     ['ragged', ragged(opened)],
@@ -253,28 +239,13 @@ function aboutRows(opened: Opened, inputs: readonly Value[]): string[][] {
   return rows.flatMap(([title, text]) => (text === false ? [] : [[title, text]]));
 }
 
-const VERDICTS: Readonly<Record<Verdict, string>> = {
-  independent: 'independent of each other',
-  trusted: 'share runs unchecked, as "batching": "trust" in config.json says',
-  unknown: 'not known to be independent: requests run alone until they have proved it',
-  dependent: 'depend on each other, so a run holds one request with all its rows',
-  alone: 'a run holds one request with all its rows, as "batching": "alone" in config.json says',
-};
-
-function evidence({ verdict, probes, largestDifference }: Opened): string {
-  if (verdict !== 'independent' || probes === 0) return '';
-  const differed = largestDifference ? `differed by ${largestDifference.toExponential(0)} at most` : 'were the same';
-  return ` (${plural(probes, 'probe')}, alone and in company; their answers ${differed})`;
-}
-
-function runs({ maxBatchRows, allowedSizes, verdict }: Opened, inputs: readonly Value[]): string {
+function runs({ maxBatchRows, allowedSizes, sharesRuns }: Opened, inputs: readonly Value[]): string {
   const [first] = inputs;
   const batch = first?.batchAxis === undefined ? undefined : first.shape?.[first.batchAxis];
   const fixed = typeof batch === 'number' && allowedSizes.length === 1;
   if (fixed && batch > 1) return `of ${batch} rows each, a fixed batch: fewer are padded`;
   if (maxBatchRows === 1) return 'of 1 row';
-  if (verdict === 'dependent' || verdict === 'alone') return `of 1 request of up to ${count(maxBatchRows)} rows`;
-  if (verdict === 'unknown') return `of 1 request, and of up to ${count(maxBatchRows)} rows once that is proved`;
+  if (!sharesRuns) return `of 1 request of up to ${count(maxBatchRows)} rows`;
   return allowedSizes.length > 0
     ? `of ${allowedSizes.map(count).join(', ')} rows`
     : `of up to ${count(maxBatchRows)} rows`;

@@ -4,6 +4,7 @@ import { isObject } from '../../lambda/core/json.ts';
 import type { RequestInput } from '../../lambda/core/microBatch.ts';
 import {
   axisInModel,
+  type Independence,
   type Model,
   type ModelDescription,
   shapeInModel,
@@ -15,8 +16,9 @@ import { DATATYPES, decodeAll, isBase64Data, moveAxis } from '../../lambda/core/
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
 import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
+import { hasLoop } from '../../lambda/onnx/graph.ts';
 import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
-import { checkModelFile, type ModelGraph, readGraph } from '../../lambda/onnx/modelFile.ts';
+import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
 import {
   decodeSamples,
   type Manner,
@@ -37,18 +39,12 @@ import { type FileValue, type NotableOperators, notableOperators, type OnnxFile,
  *
  * @param path a model folder or a `.onnx` file
  * @param providers execution providers, first choice first
- * @param keepsProof whether to prove it thoroughly and keep that beside it, where no proof that fits is there
  * @throws Error when there is no whole ONNX file; of one that does not open, the error is in the answer
  */
-export async function inspectModel(
-  path: string,
-  providers: readonly string[],
-  keepsProof = false,
-): Promise<Inspection> {
+export async function inspectModel(path: string, providers: readonly string[]): Promise<Inspection> {
   const location = await locate(path);
   checkModelFile(location.path);
   const { inputs, outputs, operators, ...file } = readOnnxFile(location.path);
-  const graph = readGraph(location.path);
   const found = {
     model: location.name,
     version: location.version,
@@ -60,18 +56,17 @@ export async function inspectModel(
     outputs,
   };
   try {
-    const { hasLengths, ...opened } = await open(location, path, { providers, keepsProof }, graph, outputs);
-    return { ...found, ...opened, notableOperators: notableOperators(operators, graph, hasLengths) };
+    const { hasLengths, ...opened } = await open(location, path, providers, outputs);
+    return { ...found, ...opened, notableOperators: notableOperators(operators, hasLengths) };
   } catch (error) {
-    return { ...found, error: messageOf(error), notableOperators: notableOperators(operators, graph, true) };
+    return { ...found, error: messageOf(error), notableOperators: notableOperators(operators, true) };
   }
 }
 
 async function open(
   { path: filePath, folder }: ModelLocation,
   path: string,
-  how: { readonly providers: readonly string[]; readonly keepsProof: boolean },
-  graph: ModelGraph,
+  providers: readonly string[],
   offered: readonly FileValue[],
 ) {
   const warnings: string[] = [];
@@ -82,7 +77,7 @@ async function open(
       maxBatchRows: SETTINGS.maxBatchRows.default,
       maxBatchElements: SETTINGS.maxBatchElements.default,
       allowProviderFallback: false,
-      ...how,
+      providers,
     },
     limits: OFFLINE_LIMITS,
     checkPercent: 0,
@@ -95,7 +90,7 @@ async function open(
     const model = await scorer.find(undefined, undefined);
     if (isFailure(model)) throw new Error(model.message);
     const config = readModelConfig(folder);
-    const samples = await sampleRequests(model, scorer.score, await readSampleLines(folder), graph, config.warmup);
+    const samples = await sampleRequests(model, scorer.score, await readSampleLines(folder), filePath, config.warmup);
     const { ragged } = model;
     const computed = new Set(model.outputs.map(({ name }) => name));
     const leftOut = offered.map(({ name }) => name).filter((name) => !computed.has(name));
@@ -103,19 +98,21 @@ async function open(
       hasLengths: symbolicAxes(model).length > 0,
       inputs: model.inputs.map((spec, index) => valueFrom(spec, ragged?.inputs[index]?.axis)),
       outputs: model.outputs.map((spec, index) => valueFrom(spec, ragged?.outputs[index])),
-      opened: { ...aboutModel(model, config), leftOut, probes, warnings, ...samples },
+      opened: { ...aboutModel(model), leftOut, probes, warnings, ...samples },
     };
   } finally {
     await scorer.close();
   }
 }
 
-function aboutModel(model: ModelDescription, config: ModelConfig) {
-  const { ragged, inputs, constants = [], maxBatchRows, allowedSizes, largestDifference = null } = model;
+function aboutModel(model: ModelDescription) {
+  const { ragged, inputs, constants = [], maxBatchRows, allowedSizes } = model;
+  const { independence = 'unknown', sharing, evidence = '' } = model;
   const raggedInputs = inputs.filter((_, index) => ragged?.inputs[index] !== undefined).map(({ name }) => name);
   return {
-    verdict: verdictOf(model, config),
-    largestDifference,
+    verdict: independence,
+    sharesRuns: sharing !== 'never',
+    evidence,
     maxBatchRows,
     allowedSizes,
     ragged: ragged ? { axis: ragged.name, inputs: raggedInputs, allowedSizes: ragged.allowedSizes } : null,
@@ -124,12 +121,6 @@ function aboutModel(model: ModelDescription, config: ModelConfig) {
     hasTransform: takesOwnForm(model),
   };
 }
-
-function verdictOf({ independence = 'trusted' }: ModelDescription, { batching }: ModelConfig): Verdict {
-  return independence === 'dependent' && batching === 'alone' ? 'alone' : VERDICTS[independence];
-}
-
-const VERDICTS = { proved: 'independent', unproven: 'unknown', trusted: 'trusted', dependent: 'dependent' } as const;
 
 /** Its shape is empty where the model does not say it, as that of some outputs. */
 function valueFrom(spec: TensorSpec, raggedAxis: number | undefined): Value {
@@ -169,15 +160,15 @@ export interface Value extends FileValue {
   readonly raggedAxis?: number;
 }
 
-export type Verdict = 'independent' | 'trusted' | 'unknown' | 'dependent' | 'alone';
-
 export interface Opened {
-  /** Whether rows depend on each other. */
-  readonly verdict: Verdict;
-  /** Rows that were run alone and in company at start. */
+  /** Whether rows depend on each other, by the graph. */
+  readonly verdict: Independence;
+  /** Whether requests share runs. */
+  readonly sharesRuns: boolean;
+  /** How that is known, with the node that tells. */
+  readonly evidence: string;
+  /** Rows that were run alone and together at start, if the graph does not tell. */
   readonly probes: number;
-  /** The most that answers of the same row differed by, as a share; null where none were compared. */
-  readonly largestDifference: number | null;
   readonly maxBatchRows: number;
   /** The row counts that it is run at; empty: any. */
   readonly allowedSizes: readonly number[];
@@ -235,12 +226,13 @@ interface Texts {
  *
  * @param score scores requests of the model
  * @param lines of `samples.jsonl`
+ * @param path of the model's file
  */
 export async function sampleRequests(
   description: ModelDescription,
   score: ScoreBodies,
   lines: SampleLines,
-  graph: ModelGraph,
+  path: string,
   warmUp: ModelConfig['warmup'],
 ): Promise<Samples> {
   const { name, version } = description;
@@ -255,13 +247,13 @@ export async function sampleRequests(
       'the model has a transform, which takes requests of its own: put one into samples.jsonl beside config.json',
     );
   }
-  if (graph.operators.has('Loop')) {
+  if (hasLoop(path)) {
     return none(
       'the model has a loop, which may never end with made-up values: put a request into samples.jsonl beside config.json',
     );
   }
   let first: FailedRequest | undefined;
-  for (const rows of madeUpInputs(model, graph, warmUp)) {
+  for (const rows of madeUpInputs(model, warmUp)) {
     const texts = rows.map((inputs, index) => textsOf(model, inputs, `sample-${index + 1}`, 'a made-up request'));
     const { samples, failed } = await answered(texts, scoring);
     if (samples.length > 0) return { samples, isMadeUp: true };
@@ -344,11 +336,7 @@ const REQUESTS = 4;
 const DIGITS = 3;
 
 /** Inputs of a few requests of one row each: what the model may take, the likeliest first. */
-function* madeUpInputs(
-  model: Model,
-  graph: ModelGraph,
-  warmUp: ModelConfig['warmup'],
-): Generator<readonly (readonly RequestInput[])[]> {
+function* madeUpInputs(model: Model, warmUp: ModelConfig['warmup']): Generator<readonly (readonly RequestInput[])[]> {
   const given = typeof warmUp === 'object' ? warmUp : {};
   const ragged = model.ragged?.name;
   const sizes = Object.fromEntries(Object.entries(given).filter(([axis]) => axis !== ragged));
@@ -361,7 +349,7 @@ function* madeUpInputs(
     const manners = Array.from({ length: REQUESTS }, () => manner);
     for (const length of lengths) {
       for (const choice of choices) {
-        const rows = makeUp(model, rowShapes(model, choice, length), manners, graph);
+        const rows = makeUp(model, rowShapes(model, choice, length), manners);
         yield rows.map(({ request }) => request.inputs.map(rounded));
       }
     }

@@ -1,8 +1,8 @@
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Datatype } from '../../lambda/core/tensor.ts';
-import { WORKS_ALONG_AN_AXIS } from '../../lambda/onnx/decideBatching.ts';
-import { externalFiles, type ModelGraph, TYPES_NOT_CARRIED } from '../../lambda/onnx/modelFile.ts';
+import { type GraphNode, withGraph } from '../../lambda/onnx/graph.ts';
+import { externalFiles, TYPES_NOT_CARRIED } from '../../lambda/onnx/modelFile.ts';
 import { createReader, Message } from '../../lambda/onnx/protobuf.ts';
 
 /** What an ONNX file says of itself, read without ONNX Runtime. */
@@ -36,13 +36,8 @@ export const ONNX_DOMAIN = 'ai.onnx';
  *
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
-const MODEL = { producer: 2, producerVersion: 3, graph: 7, opset: 8, functions: 25 } as const;
-const OPSET = { domain: 1, version: 2 } as const;
-const GRAPH = { node: 1, initializer: 5, input: 11, output: 12 } as const;
-const TENSOR_NAME = 8;
-const FUNCTION = { name: 1, node: 7, domain: 10 } as const;
-const NODE = { operator: 4, attribute: 5, domain: 7 } as const;
-const ATTRIBUTE = { graph: 6, graphs: 11 } as const;
+const MODEL = { producer: 2, producerVersion: 3, graph: 7 } as const;
+const GRAPH = { input: 11, output: 12 } as const;
 const VALUE = { name: 1, type: 2 } as const;
 const TYPE_TENSOR = 1;
 const TYPE_KINDS = [
@@ -64,46 +59,33 @@ export function readOnnxFile(path: string): OnnxFile {
       const found = statSync(resolve(dirname(path), name), { throwIfNoEntry: false });
       return { file: name, bytes: found?.size ?? min };
     });
-    return { bytes, weights, ...readModel(new Message(createReader(file), { start: 0, end: bytes })) };
+    const model = new Message(createReader(file), { start: 0, end: bytes });
+    return { bytes, weights, ...readValues(model), ...readOperators(path) };
   } finally {
     closeSync(file);
   }
 }
 
-function readModel(model: Message): Omit<OnnxFile, 'bytes' | 'weights'> {
+function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'outputs'> {
   const graph = model.message(MODEL.graph);
-  const functions = model.messages(MODEL.functions);
-  const values = (number: number) => graph.messages(number).map(readValue);
-  const weights = new Set(graph.messages(GRAPH.initializer).map((tensor) => tensor.text(TENSOR_NAME)));
-  const nodes = [...nodesIn(graph, GRAPH.node), ...functions.flatMap((one) => nodesIn(one, FUNCTION.node))];
-  const own = new Set(functions.map((one) => keyOf(one.text(FUNCTION.domain), one.text(FUNCTION.name))));
-  const uses = Map.groupBy(nodes, (node) => keyOf(node.text(NODE.domain), node.text(NODE.operator)));
-  const operators = Array.from(uses, ([key, { length: count }]): OperatorUse => {
-    const [domain = '', name = ''] = key.split('\n');
-    return { name, domain, count, isFunction: own.has(key) };
-  });
   return {
     producer: `${model.text(MODEL.producer)} ${model.text(MODEL.producerVersion)}`.trim() || undefined,
-    opsets: Object.fromEntries(
-      model.messages(MODEL.opset).map((set) => [set.text(OPSET.domain) || ONNX_DOMAIN, set.int64(OPSET.version) ?? 0]),
-    ),
-    operators: operators.toSorted((a, b) => b.count - a.count || a.name.localeCompare(b.name)),
-    // Older exporters list weights among the inputs.
-    inputs: values(GRAPH.input).filter(({ name }) => !weights.has(name)),
-    outputs: values(GRAPH.output),
+    inputs: graph.messages(GRAPH.input).map(readValue),
+    outputs: graph.messages(GRAPH.output).map(readValue),
   };
 }
 
-function keyOf(domain: string, name: string): string {
-  return `${domain || ONNX_DOMAIN}\n${name}`;
-}
-
-/** The nodes of a graph or a function, and those of the graphs within them. */
-function nodesIn(holder: Message, nodeField: number): Message[] {
-  return holder.messages(nodeField).flatMap((node) => {
-    const attributes = node.messages(NODE.attribute);
-    const bodies = attributes.flatMap((one) => [one.message(ATTRIBUTE.graph), ...one.messages(ATTRIBUTE.graphs)]);
-    return [node, ...bodies.flatMap((body) => nodesIn(body, GRAPH.node))];
+function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators'> {
+  return withGraph(path, ({ opsets, functions, allNodes }) => {
+    const uses = Map.groupBy(allNodes(), ({ domain, operator }) => `${domain}:${operator}`);
+    const operators = Array.from(uses, ([key, [node, ...others]]): OperatorUse => {
+      const { operator: name, domain } = node as GraphNode;
+      return { name, domain: domain || ONNX_DOMAIN, count: 1 + others.length, isFunction: functions.has(key) };
+    });
+    return {
+      opsets: Object.fromEntries(Array.from(opsets, ([domain, version]) => [domain || ONNX_DOMAIN, version])),
+      operators: operators.toSorted((a, b) => b.count - a.count || a.name.localeCompare(b.name)),
+    };
   });
 }
 
@@ -167,10 +149,8 @@ export interface NotableOperators {
   readonly why: string;
 }
 
-type FoundOperator = OperatorUse & { readonly overBatch: boolean; readonly training: boolean };
-
 interface Kind {
-  readonly is: (operator: FoundOperator) => boolean;
+  readonly is: (operator: OperatorUse) => boolean;
   readonly why: string;
   /** Whether it matters only where an axis other than the batch axis is open. */
   readonly ofLengths?: true;
@@ -189,19 +169,6 @@ const KINDS: readonly Kind[] = [
   {
     is: ({ domain, isFunction }) => !isFunction && !KNOWN_DOMAINS.includes(domain),
     why: 'of a domain that ONNX Runtime has no operators of: the model does not open',
-  },
-  {
-    is: named(/^(DynamicQuantizeLinear|DynamicQuantizeMatMul|DynamicQuantizeLSTM|MatMulIntegerToFloat)$/),
-    why: 'dynamic quantisation: the scale is taken over all rows of a run, so rows depend on each other',
-  },
-  { is: ({ training }) => training, why: 'in training mode: takes its figures from all rows of a run' },
-  {
-    is: ({ overBatch, name }) => overBatch && WORKS_ALONG_AN_AXIS.test(name),
-    why: 'along axis 0, which is the batch axis unless config.json says otherwise: may mix rows',
-  },
-  {
-    is: named(/^(RandomNormal|RandomUniform|Multinomial|Bernoulli)/),
-    why: 'random: the same row is answered differently, so nothing can be proved of it',
   },
   {
     is: named(/^(LSTM|GRU|RNN|Scan)$/),
@@ -259,19 +226,11 @@ const KINDS: readonly Kind[] = [
  *
  * @param hasLengths whether requests may differ in size along another axis than that of the batch
  */
-export function notableOperators(
-  operators: OnnxFile['operators'],
-  graph: ModelGraph,
-  hasLengths: boolean,
-): readonly NotableOperators[] {
+export function notableOperators(operators: OnnxFile['operators'], hasLengths: boolean): readonly NotableOperators[] {
   const kinds = KINDS.filter(({ ofLengths }) => ofLengths !== true || hasLengths);
-  const found = operators.map((operator): FoundOperator => {
-    const { overBatch = false, training = false } = graph.operators.get(operator.name) ?? {};
-    return { ...operator, overBatch, training };
-  });
-  const kindOf = new Map(found.map((operator) => [operator, kinds.find(({ is }) => is(operator))]));
+  const kindOf = new Map(operators.map((operator) => [operator, kinds.find(({ is }) => is(operator))]));
   return kinds.flatMap((kind) => {
-    const own = found.filter((operator) => kindOf.get(operator) === kind);
+    const own = operators.filter((operator) => kindOf.get(operator) === kind);
     if (own.length === 0) return [];
     return [{ names: own.map(fullName), count: own.reduce((sum, { count }) => sum + count, 0), why: kind.why }];
   });

@@ -33,11 +33,7 @@ import {
 import { CLIENT_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
 import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
-import { findModels } from '../../lambda/onnx/findModels.ts';
-import { openScorer } from '../../lambda/scorer/scorer.ts';
-import { SETTINGS } from '../../lambda/settings.ts';
 import { parseCommand, type Streams, UsageError } from '../arguments.ts';
-import { OFFLINE_LIMITS } from '../offline/scoreCommand.ts';
 import { listenForInterruption, progressBar, writeLine } from '../terminal.ts';
 import { assertCredentials } from './deployment.ts';
 
@@ -52,9 +48,6 @@ published later, and a deployment has the models that it names.
                       host needs are left out, as they are of images, and named
   s3://BUCKET/PREFIX  where it goes; what is there already is not sent again
 
-  --prove             first prove each model that has no proof.json beside it which fits, and keep
-                      that there: functions then start without these checks; on an idle machine
-                      with the instruction set of theirs
   --region REGION     the bucket's region (default: that of the AWS profile)
   --json              print the summary as one JSON object
   --help              show this
@@ -69,13 +62,11 @@ const FILES_AT_A_TIME = 8;
 async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['FOLDER', 's3://BUCKET/PREFIX'], {
     region: { type: 'string' },
-    prove: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   });
   const [folder = '', target = ''] = positionals;
   const { bucket, prefix } = targetOf(target);
   const say = (message: string): void => writeLine(streams.stderr, message);
-  if (options.prove) await proveModels(folder, say);
   const stopping = new AbortController();
   const interrupt = (): void => stopping.abort(new Error('interrupted'));
   const { exitCode, finished } = listenForInterruption('the upload, by removing unfinished parts', interrupt);
@@ -123,32 +114,6 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     finished();
   }
   return exitCode() ?? 0;
-}
-
-/**
- * Opens each model alone, as a host on a processor does, and keeps what its checks found beside it.
- *
- * @throws Error naming the first model that cannot be proved, or whose proof cannot be written
- */
-async function proveModels(folder: string, say: (message: string) => void): Promise<void> {
-  checkModelsFolder(folder, undefined);
-  for (const { path } of findModels(folder)) {
-    const scorer = await openScorer({
-      repository: { path },
-      load: {
-        maxBatchRows: SETTINGS.maxBatchRows.default,
-        maxBatchElements: SETTINGS.maxBatchElements.default,
-        providers: SETTINGS.providers.default,
-        allowProviderFallback: false,
-        keepsProof: true,
-      },
-      limits: OFFLINE_LIMITS,
-      checkPercent: 0,
-      warn: say,
-      inform: say,
-    });
-    await scorer.close();
-  }
 }
 
 /** @throws UsageError for what is no place, or one that holds a published repository */

@@ -278,10 +278,8 @@ export function createOfflineScoring(score: ScoreBodies, warn: (message: string)
   };
 }
 
-function describe({ model, version, messageId, difference: { output }, wasBatched, maxRows }: BatchMismatch): string {
+function describe({ model, version, messageId, difference: { output } }: BatchMismatch): string {
   const found = `model '${model}/${version}': '${output}' of line ${messageId} is another when the request is run alone`;
-  if (!wasBatched) return `${found}; all requests are run alone`;
-  if (maxRows > 1) return `${found}, as the number of rows changes it; from here on runs have ${maxRows} rows at most`;
   return `${found}; from here on all requests are. To be sure of the lines before, score again with --max-rows 1`;
 }
 

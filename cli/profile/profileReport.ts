@@ -233,24 +233,10 @@ function aligned<One>(ones: readonly One[], columns: readonly Column<One>[]): st
   return lines.map((line) => line.trimEnd()).join('\n');
 }
 
-/** Whether rows may share runs. */
-export function describeSafety({ safety: { verdict, maxDifference, probes } }: Measurement): string {
-  const difference =
-    maxDifference === null
-      ? ''
-      : maxDifference === 0
-        ? ', answered alike'
-        : `, whose answers differed by ${maxDifference.toExponential(0)} at most`;
-  return `${VERDICTS[verdict]}${probes === 0 ? '' : ` (${plural(probes, 'probe')}${difference})`}`;
+/** Whether rows may share runs, and why. */
+export function describeSafety({ safety: { evidence } }: Measurement): string {
+  return evidence;
 }
-
-const VERDICTS: Readonly<Record<Measurement['safety']['verdict'], string>> = {
-  independent: 'rows are independent',
-  trusted: 'rows share runs unchecked, as config.json says',
-  unknown: 'whether rows are independent is unknown, so they run alone until requests have proved it',
-  dependent: 'rows depend on each other, so they run alone',
-  alone: 'rows run alone, as config.json says',
-};
 
 export function describeStart({ coldStart }: Measurement): string {
   const { processMs, libraryMs, loadMs, warmUpMs } = coldStart;

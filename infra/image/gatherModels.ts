@@ -22,7 +22,6 @@ import { readModelConfig, transformPath } from '../../lambda/onnx/modelConfig.ts
 import { externalFilesOf } from '../../lambda/onnx/modelFile.ts';
 import { SAMPLES_FILE } from '../../lambda/onnx/probes.ts';
 import { profilePath } from '../../lambda/onnx/profileFile.ts';
-import { moveProof, proofPath } from '../../lambda/onnx/proof.ts';
 import { storeApart } from '../../lambda/onnx/weights.ts';
 import type { BundledTransform } from './bundleTransform.ts';
 
@@ -87,7 +86,7 @@ export function describeLeftOut(leftOut: readonly string[]): string | undefined 
 /** What hosts read of a model besides its transform. */
 function filesOfModel(from: string, { folder, versions }: ModelFolder): string[] {
   const ofVersions = versions.flatMap(({ path }) =>
-    existsSync(path) ? [path, ...externalFilesOf(path), proofPath(path), profilePath(path)] : [],
+    existsSync(path) ? [path, ...externalFilesOf(path), profilePath(path)] : [],
   );
   return [...ofVersions, join(folder, CONFIG_FILE), join(folder, SAMPLES_FILE)].map((file) => slashed(from, file));
 }
@@ -117,7 +116,7 @@ interface TransformFiles {
   readonly beside: readonly string[];
 }
 
-/** Writes a transform's bundle with what it reads, and the settings and proofs that name it. */
+/** Writes a transform's bundle with what it reads, and the settings that name it. */
 function gatherTransform(
   transform: string,
   model: ModelFolder,
@@ -137,11 +136,6 @@ function gatherTransform(
   copyPackages(bundled.packages, join(folder, 'node_modules'), architecture);
   const config = JSON.parse(readFileSync(join(model.folder, CONFIG_FILE), 'utf8').replace(/^\uFEFF/, ''));
   writeFileSync(join(folder, CONFIG_FILE), `${JSON.stringify({ ...config, transform: bundle })}\n`);
-  for (const { version, path } of model.versions) {
-    const location = { name: model.name, version, path, folder: model.folder };
-    mkdirSync(join(folder, version), { recursive: true });
-    moveProof(location, { ...location, path: join(to, slashed(from, path)), folder });
-  }
   return { modules, read };
 }
 

@@ -4,7 +4,7 @@ import { messageOf } from '../../lambda/core/failure.ts';
 import { CONFIG_FILE, MODEL_FILE, MODEL_LAYOUT } from '../../lambda/core/places.ts';
 import { type ModelFolder, walkModels } from '../../lambda/onnx/findModels.ts';
 import { readModelConfig, transformPath } from '../../lambda/onnx/modelConfig.ts';
-import { checkModelFile, externalFilesOf, readGraph } from '../../lambda/onnx/modelFile.ts';
+import { checkModelFile, externalFilesOf, localesOf } from '../../lambda/onnx/modelFile.ts';
 
 import type { Problem } from '../constructs/problems.ts';
 
@@ -56,7 +56,7 @@ const LOCALES = /^(C|POSIX|(C|en_US)\.utf-?8)$/i;
 
 function checkModel(path: string): void {
   checkModelFile(path);
-  const other = [...readGraph(path).locales].find((locale) => !LOCALES.test(locale));
+  const other = localesOf(path).find((locale) => !LOCALES.test(locale));
   if (other === undefined) return;
   throw new Error(
     `${path}: expected a StringNormalizer with a locale that images have (C.UTF-8, en_US.UTF-8), got '${other}'; set ` +

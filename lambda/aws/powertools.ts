@@ -44,12 +44,6 @@ interface TelemetryOptions {
 const MISMATCH =
   'a request got another answer in a micro-batch than alone: the model is not batched any more in this process; ' +
   'docs/operations.md says what to do';
-const FEWER_ROWS =
-  'a request got another answer in a run of many rows than alone, whatever the other rows: runs are no larger than one ' +
-  'that changed nothing from now on; docs/operations.md says what to do';
-const NEVER_BATCHED =
-  'a request got another answer in a micro-batch than alone, which was not written: the model stays unbatched in this ' +
-  'process; docs/operations.md says what to do';
 
 /** Structured logs and CloudWatch metrics (EMF on stdout, namespace `batchscore`). */
 export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry & {
@@ -98,13 +92,9 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
       checked(checkMs) {
         add('CheckTime', checkMs);
       },
-      batchMismatch({ model, version, messageId, difference: { output, share }, wasBatched, maxRows }) {
-        const difference = Number.isFinite(share) ? share : 'another shape, text or truth value, or no number';
-        const details = { model, version, output, difference, messageId };
-        if (wasBatched) {
-          add('BatchMismatch', 1);
-          logger.error(maxRows === 1 ? MISMATCH : FEWER_ROWS, maxRows === 1 ? details : { ...details, maxRows });
-        } else logger.warn(NEVER_BATCHED, details);
+      batchMismatch({ model, version, messageId, difference: { output } }) {
+        add('BatchMismatch', 1);
+        logger.error(MISMATCH, { model, version, output, messageId });
       },
       written(writeMs) {
         add('WriteTime', writeMs);

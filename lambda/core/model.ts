@@ -74,11 +74,10 @@ export interface RunResult {
 }
 
 /**
- * Whether a request's answer is the same whatever rows it shares a run with: `proved` by probes when the model was
- * loaded; `trusted` because its config.json says so; `unproven`: each request runs alone until real requests have proved
- * it; `dependent`: each request always runs alone, with all its rows, and is never split.
+ * Whether a row's answer depends on the rows beside it, by the model's graph: it does not (`independent`), it may (`mixes`),
+ * or the graph does not tell (`unknown`).
  */
-export type Independence = 'proved' | 'trusted' | 'unproven' | 'dependent';
+export type Independence = 'independent' | 'mixes' | 'unknown';
 
 /** A loaded model: its contract, its limits and one way to run it. */
 export interface Model {
@@ -98,20 +97,15 @@ export interface Model {
   readonly allowedSizes: readonly number[];
   /** The axis along which requests may differ in size; undefined where all of a micro-batch must agree. */
   readonly ragged?: RaggedAxis | undefined;
-  /** Whether its rows are independent of each other, and how that is known. @default trusted */
+  /** @default unknown */
   readonly independence?: Independence | undefined;
   /**
-   * The most rows of a run in which requests were seen to get the answers that they get alone; larger runs are compared
-   * before they are written. @default maxBatchRows
+   * Whether requests share runs: `compared` with runs of requests alone now and then, `trusted` never to differ, or `never`:
+   * each runs alone, with all its rows. @default trusted
    */
-  readonly verifiedRows?: number | undefined;
-  /**
-   * The most rows of a run that several requests share, where the number of rows alone changes answers: then no request is
-   * cut either. @default maxBatchRows
-   */
-  readonly maxSharedRows?: number | undefined;
-  /** The largest difference that the checks at start took for rounding, as a share of the answer; undefined without checks. */
-  readonly largestDifference?: number | undefined;
+  readonly sharing?: 'compared' | 'trusted' | 'never' | undefined;
+  /** How its rows are known to be so, in words. */
+  readonly evidence?: string | undefined;
   /** Whether FP32 may be rounded to 10 bits of mantissa, as on a GPU. @default false */
   readonly isCoarse?: boolean | undefined;
   /** What a run costs, where it was measured. @default an overhead and the padded elements */

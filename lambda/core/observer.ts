@@ -32,10 +32,6 @@ export interface BatchMismatch {
   /** The message that the request came in. */
   readonly messageId: string;
   readonly difference: Difference;
-  /** Whether the model's answers came from micro-batches until now; else its requests were run alone, and still are. */
-  readonly wasBatched: boolean;
-  /** The most rows of a run from now on; 1: its requests run alone. */
-  readonly maxRows: number;
 }
 
 /** What the call of a transform's batch hook was, with the calls for each request alone that followed where it failed. */
@@ -79,7 +75,7 @@ export interface Observer {
   transformed?(report: TransformReport): void;
   /** Runs took so many milliseconds whose answers were compared, and not written. */
   checked(checkMs: number): void;
-  /** Requests of a model get other answers together than alone: runs are smaller, or hold one request, from now on. */
+  /** A request got another answer among others than alone: requests of its model run alone from now on. */
   batchMismatch(mismatch: BatchMismatch): void;
   /** Results of one or more micro-batches were written together in so many milliseconds. */
   written(writeMs: number): void;

@@ -19,29 +19,23 @@ export interface Plan {
   finish(): readonly MicroBatch[];
 }
 
-/** What runs of a model may hold, by what is known of its rows. */
-export interface Sharing {
-  /** Most rows of a run, beside what the model itself allows. */
-  readonly maxRows: number;
-  readonly mayCut: boolean;
-}
-
 /**
  * Begins a plan.
  *
  * @param maxElementsOf most elements, padding included, that the inputs of one micro-batch of a model hold together
  * @param learntCostOf what this process has learnt of the cost of a model's runs, for those that bring none of their own.
  *   @default nothing
- * @param sharingOf how the rows of a model may share runs. @default as the model allows
+ * @param mayCutOf false if a request's rows must stay together. @default they need not
  */
 export type Planner = (
   maxElementsOf: (model: Model) => number,
   learntCostOf?: (model: Model) => Cost | undefined,
-  sharingOf?: (model: Model) => Sharing,
+  mayCutOf?: (model: Model) => boolean,
 ) => Plan;
 
 /** What bounds the micro-batches of one model. */
-interface RunLimits extends Sharing {
+interface RunLimits {
+  readonly mayCut: boolean;
   readonly maxElements: number;
   /** What runs cost by what was learnt; undefined where nothing was. */
   readonly learnt: Cost | undefined;
@@ -51,7 +45,7 @@ interface RunLimits extends Sharing {
  * Groups requests by model and signature. Where all rows have one shape, micro-batches are filled as requests come;
  * where they differ in length, nothing is cut before all requests are known, or no more may wait.
  */
-export const plan: Planner = (maxElementsOf, learntCostOf, sharingOf) => {
+export const plan: Planner = (maxElementsOf, learntCostOf, mayCutOf) => {
   const groupsByModel = new Map<Model, ModelGroups>();
   let last: ModelGroups | undefined;
   const groupsOf = (model: Model): ModelGroups => {
@@ -61,8 +55,11 @@ export const plan: Planner = (maxElementsOf, learntCostOf, sharingOf) => {
   };
   const createGroup = (request: ScoringRequest): Plan => {
     const { model } = request;
-    const sharing = sharingOf?.(model) ?? { maxRows: model.maxBatchRows, mayCut: true };
-    const runLimits = { ...sharing, maxElements: maxElementsOf(model), learnt: learntCostOf?.(model) };
+    const runLimits = {
+      mayCut: mayCutOf?.(model) ?? true,
+      maxElements: maxElementsOf(model),
+      learnt: learntCostOf?.(model),
+    };
     return model.ragged === undefined ? createFill(request, runLimits) : createGathering(runLimits);
   };
   return {
@@ -368,12 +365,11 @@ function computeCosts(model: Model, cost: Cost, rows: number, paddedLength: numb
 export function capacityOf(
   { maxBatchRows, allowedSizes }: Model,
   elementsPerRow: number,
-  { maxElements, maxRows = maxBatchRows }: { readonly maxElements: number; readonly maxRows?: number },
+  { maxElements }: { readonly maxElements: number },
 ): { readonly rows: number; readonly reason: 'full' | 'budget' } {
   const affordable = Math.max(1, Math.floor(maxElements / elementsPerRow));
-  const max = Math.min(maxBatchRows, maxRows);
-  const reason = affordable < max ? 'budget' : 'full';
-  const rows = Math.min(max, affordable);
+  const reason = affordable < maxBatchRows ? 'budget' : 'full';
+  const rows = Math.min(maxBatchRows, affordable);
   if (allowedSizes.length === 0) return { rows, reason };
   return { rows: allowedSizes.findLast((size) => size <= rows) ?? (allowedSizes[0] as number), reason };
 }

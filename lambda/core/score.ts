@@ -36,7 +36,7 @@ import {
 } from './run.ts';
 import { join, unstack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
-import { createShadowVerification, mayBeAnswered } from './verify.ts';
+import { mayBeAnswered, orWhole } from './verify.ts';
 
 export type ScoringLimits = DecodeLimits & RunDependencies['limits'];
 
@@ -88,7 +88,11 @@ export async function score(
     for (const batch of batches) schedule.add(batch.model, () => scoreMicroBatch(batch, call));
   };
   const newPlan = (): Plan =>
-    deps.plan((model) => maxElements(deps, model), deps.latency.costOf, deps.batching.sharingOf);
+    deps.plan(
+      (model) => maxElements(deps, model),
+      deps.latency.costOf,
+      (model) => deps.batching.batchingOf(model) === 'together',
+    );
   let plan = newPlan();
   let decodeMs = 0;
   const startedAt = deps.now();
@@ -192,13 +196,9 @@ async function scoreMicroBatch(batch: MicroBatch, call: Call): Promise<void> {
   }
 }
 
-/**
- * Where requests may share no run, or not any more. And of a model whose requests must not be cut, one that is alone in its
- * micro-batch, or was cut earlier, has to run whole.
- */
-function mustRunAlone({ model, parts }: MicroBatch, { deps: { batching } }: Call): boolean {
-  if (batching.batchingOf(model) !== 'together') return true;
-  return !batching.sharingOf(model).mayCut && (parts.length === 1 || !parts.every(isWhole));
+/** Requests of a model that is not batched run alone, each with all its rows. */
+function mustRunAlone({ model }: MicroBatch, { deps: { batching } }: Call): boolean {
+  return batching.batchingOf(model) === 'alone';
 }
 
 async function scoreBoth([first, second]: Halves, call: Call): Promise<void> {
@@ -235,29 +235,19 @@ async function failAll({ parts }: MicroBatch, failed: Failure, { replies, sink }
   if (pending.length > 0) await sink(pending);
 }
 
-/**
- * Runs each request of a micro-batch alone, with all its rows, for a model that may not be batched. Where the model may yet
- * prove itself, requests are run together afterwards, to be compared.
- */
+/** Runs each request of a micro-batch alone, with all its rows, for a model that may not be batched. */
 async function scoreAlone(batch: MicroBatch, call: Call): Promise<void> {
-  const verification = createShadowVerification(batch, call);
   for (const part of batch.parts) {
     const { request } = part;
     if (call.replies.isComplete(request.bodyIndex)) continue;
     // A request that was cut before its model was found out is run once, whole.
     if (!isWhole(part) && !call.splits.takeWhole(request)) continue;
-    const outputs = await scoreRequest(request, batch, call);
-    if (outputs !== undefined) verification.add(request, outputs);
+    await scoreRequest(request, batch, call);
   }
-  await verification.compare();
 }
 
-/** Answers one request, or says why it could not be run. Gives its outputs, cut back. */
-async function scoreRequest(
-  request: ScoringRequest,
-  { closedBecause }: MicroBatch,
-  call: Call,
-): Promise<readonly Tensor[] | undefined> {
+/** Answers one request, or says why it could not be run. */
+async function scoreRequest(request: ScoringRequest, { closedBecause }: MicroBatch, call: Call): Promise<void> {
   const { replies } = call;
   const alone = loneMicroBatch(request, closedBecause);
   const fit = fitTime(alone, call, false);
@@ -266,10 +256,9 @@ async function scoreRequest(
   if (isFailure(ran)) {
     const failed = replies.recordFailure(request, ran);
     if (failed !== undefined) await call.sink([failed]);
-    return undefined;
+    return;
   }
   await answerMicroBatch(alone, ran, call);
-  return unstack(alone, alone.parts[0] as Part, 0, ran.outputs);
 }
 
 /** Why a request that must not be split cannot be run; undefined where it can. */
@@ -284,14 +273,10 @@ function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
           `at most ${plural(limits.maxBatchElements, 'element')} in a request, got ${elements}`,
           'raise BATCHSCORE_MAX_BATCH_ELEMENTS',
         ];
-  const why =
-    model.independence === 'unproven'
-      ? 'splits no request until real ones have proved that its rows are independent'
-      : 'splits no request, as its rows depend on each other or on their number';
-  const orSamples = model.independence === 'unproven' ? ', put requests into samples.jsonl beside it' : '';
   return failure(
     'TOO_MANY_ROWS',
-    `model '${model.name}' ${why}: expected ${max}, got ${plural(rows, 'row')}; send fewer${orSamples}, or ${cure}`,
+    `model '${model.name}' splits no request, as its rows depend on each other: expected ${max}, got ${plural(rows, 'row')}; ` +
+      `send fewer, or ${cure}`,
   );
 }
 
@@ -326,9 +311,10 @@ const CHARACTERS_A_TURN = 256 * 1024;
 async function* answerParts(
   batch: MicroBatch,
   outputs: readonly Tensor[],
-  { replies, splits, deps, time }: Call,
+  call: Call,
 ): AsyncGenerator<readonly Reply[]> {
   const { model } = batch;
+  const { replies, splits, deps, time } = call;
   const together = createHookBatch('encodeBatch', model.transform?.encodeBatch, model, time, deps);
   const encoderOfRun = createEncoder(outputs, together, deps.observer);
   let pending: Reply[] = [];
@@ -357,8 +343,9 @@ async function* answerParts(
       answer = answerTooLarge(deps.limits.maxAnswerCharacters);
     } else if (liesInOutputs(part, batch)) answer = encode(encoderOfRun, request, fromRow, replies);
     else {
-      const own = splits.collectPart(part, unstack(batch, part, fromRow, outputs));
-      if (own === undefined) continue;
+      const joined = splits.collectPart(part, unstack(batch, part, fromRow, outputs));
+      if (joined === undefined) continue;
+      const own = isFailure(joined) || isWhole(part) ? joined : await orWhole(request, joined, call);
       answer = isFailure(own) ? own : encode(createEncoder(own, together, deps.observer), request, 0, replies);
     }
     if (answer instanceof Promise) later.push(answer.then((encoded) => record(request, encoded)));

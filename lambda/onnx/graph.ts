@@ -11,8 +11,30 @@ const OPSET = { domain: 1, version: 2 } as const;
 const GRAPH = { node: 1, initializer: 5, input: 11, output: 12, sparse: 15 } as const;
 const FUNCTION = { name: 1, input: 4, output: 5, node: 7, opset: 9, domain: 10, attributeWithDefault: 11 } as const;
 const NODE = { input: 1, output: 2, name: 3, operator: 4, attribute: 5, domain: 7 } as const;
-const ATTRIBUTE = { name: 1, float: 2, integer: 3, text: 4, tensor: 5, graph: 6, floats: 7, integers: 8, strings: 9, reference: 21 };
-const TENSOR = { dims: 1, type: 2, floats: 4, int32s: 5, strings: 6, int64s: 7, name: 8, raw: 9, doubles: 10, location: 14 } as const;
+const ATTRIBUTE = {
+  name: 1,
+  float: 2,
+  integer: 3,
+  text: 4,
+  tensor: 5,
+  graph: 6,
+  floats: 7,
+  integers: 8,
+  strings: 9,
+  reference: 21,
+};
+const TENSOR = {
+  dims: 1,
+  type: 2,
+  floats: 4,
+  int32s: 5,
+  strings: 6,
+  int64s: 7,
+  name: 8,
+  raw: 9,
+  doubles: 10,
+  location: 14,
+} as const;
 const SPARSE = { values: 1, dims: 3 } as const;
 const VALUE = { name: 1 } as const;
 
@@ -47,6 +69,8 @@ export interface ModelGraph extends Graph {
   readonly functions: ReadonlyMap<string, GraphFunction>;
   /** Versions of the operator sets by domain. */
   readonly opsets: ReadonlyMap<string, number>;
+  /** Returns the nodes of the graph, of its functions and of the graphs within them. */
+  readonly allNodes: () => readonly GraphNode[];
 }
 
 /** Operators with graphs of their own. */
@@ -94,11 +118,16 @@ export class GraphNode {
     return CONTAINERS.has(this.operator);
   }
 
+  graphsWithin(): Graph[] {
+    return this.hasGraphs ? [...this.attributes.keys()].flatMap((name) => this.graph(name) ?? []) : [];
+  }
+
   /** Names of values that graphs within it use. */
   namesWithin(): string[] {
-    if (!this.hasGraphs) return [];
-    const graphs = [...this.attributes.keys()].flatMap((name) => this.graph(name) ?? []);
-    return graphs.flatMap(({ nodes, outputs }) => [...outputs, ...nodes.flatMap((node) => [...node.inputs, ...node.namesWithin()])]);
+    return this.graphsWithin().flatMap(({ nodes, outputs }) => [
+      ...outputs,
+      ...nodes.flatMap((node) => [...node.inputs, ...node.namesWithin()]),
+    ]);
   }
 
   /** The same node in a function that is given these attributes. */
@@ -171,14 +200,22 @@ export function withGraph<T>(path: string, work: (graph: ModelGraph) => T): T {
       const key = `${domainOf(message.text(FUNCTION.domain))}:${message.text(FUNCTION.name)}`;
       return [key, readFunction(message)] as const;
     });
+    const graph = readGraphMessage(model.message(MODEL.graph));
+    const nodes = () => [graph, ...functions.map(([, one]) => one)].flatMap(allNodes);
     return work({
-      ...readGraphMessage(model.message(MODEL.graph)),
+      ...graph,
       functions: new Map(functions),
       opsets: opsetsOf(model.messages(MODEL.opset)),
+      allNodes: nodes,
     });
   } finally {
     closeSync(file);
   }
+}
+
+/** Whether a model has a loop, which made-up values may keep from ending. */
+export function hasLoop(path: string): boolean {
+  return withGraph(path, (graph) => graph.allNodes().some(({ operator }) => operator === 'Loop'));
 }
 
 function readGraphMessage(graph: Message, given?: ReadonlyMap<string, Message>): Graph {
@@ -193,6 +230,10 @@ function readGraphMessage(graph: Message, given?: ReadonlyMap<string, Message>):
     inputs: graph.messages(GRAPH.input).map((value) => value.text(VALUE.name)),
     outputs: graph.messages(GRAPH.output).map((value) => value.text(VALUE.name)),
   };
+}
+
+function allNodes({ nodes }: Pick<Graph, 'nodes'>): GraphNode[] {
+  return nodes.flatMap((node) => [node, ...node.graphsWithin().flatMap(allNodes)]);
 }
 
 function readFunction(message: Message): GraphFunction {
@@ -253,7 +294,9 @@ function valuesOf(tensor: Message): number[] | undefined {
   const raw = tensor.bytes(TENSOR.raw);
   if (raw.length > 0) {
     const Elements = RAW[tensor.int64(TENSOR.type) ?? 0];
-    const isWhole = Elements !== undefined && raw.length % (Elements as unknown as { BYTES_PER_ELEMENT: number }).BYTES_PER_ELEMENT === 0;
+    const isWhole =
+      Elements !== undefined &&
+      raw.length % (Elements as unknown as { BYTES_PER_ELEMENT: number }).BYTES_PER_ELEMENT === 0;
     return isWhole ? Array.from(new Elements(new Uint8Array(raw).buffer), Number) : undefined;
   }
   const lists = [

@@ -1,10 +1,7 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { raceAbort, withTimeout } from '../core/concurrency.ts';
-import { firstDifference, OTHER_SHAPE } from '../core/difference.ts';
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { withTimeout } from '../core/concurrency.ts';
 import { messageOf, plural } from '../core/failure.ts';
-import type { Part } from '../core/microBatch.ts';
 import {
   type Cost,
   listNames,
@@ -18,18 +15,18 @@ import {
 import { allocate, DATATYPES, type Datatype, moveAxis, type Tensor, type TensorData } from '../core/tensor.ts';
 import { CURES, EXPORT_DYNAMIC, type ModelContract, readConstants, readContract, readRagged } from './contract.ts';
 import type { ModelLocation } from './findModels.ts';
-import { runTogether } from './independence.ts';
+import { hasLoop, withGraph } from './graph.ts';
 import { loadTransform } from './loadTransform.ts';
 import { type ModelConfig, transformPath } from './modelConfig.ts';
-import { externalFilesOf, readGraph } from './modelFile.ts';
+import { externalFilesOf } from './modelFile.ts';
 import { decodeSamples, readSampleLines } from './probes.ts';
 import { readCost } from './profileFile.ts';
-import { findProof, keepProof, type Proved, prepareAsProved, proofPath, stampOf, toProved } from './proof.ts';
+import { proveRows } from './proveRows.ts';
 import { assignmentOf, type DeviceAssignment, hasDevices, nameOf, type Provider, runOnGpu } from './provider.ts';
-import { openSession, openWithProviders, type Session, withdrawn } from './session.ts';
+import { openWithProviders, type Session } from './session.ts';
 import { memoryOf, type RunReply, sessionSettings, type TaskInput } from './sessionOrders.ts';
-import { type Prepared, prepare, recordRuns, rowCountsOf, threeOf, timingProbes } from './warmUp.ts';
-import { isLarge, storeApart } from './weights.ts';
+import { prepare } from './warmUp.ts';
+import { isLarge } from './weights.ts';
 
 /** The deployment's settings for every model, of which a model's config.json comes first, and who is told of it. */
 export interface LoadOptions {
@@ -43,16 +40,8 @@ export interface LoadOptions {
   readonly allowProviderFallback: boolean;
   /** Whether a provider can open a model on several devices. @default for those that ONNX Runtime tells of devices */
   readonly takesDevices?: ((provider: Provider) => boolean) | undefined;
-  /** Leave what lies beside a model alone: its profile and its proof. @default false */
+  /** Leave the profile beside a model alone. @default false */
   readonly ignoreKept?: boolean | undefined;
-  /** Try more probes for longer than a start may take, whatever a proof says. @default false */
-  readonly isThorough?: boolean | undefined;
-  /** Whether what a proof says counts once it is known to be of the model. @default true */
-  readonly believesProof?: boolean | undefined;
-  /** Where no proof beside the model fits, prove it thoroughly and keep that; on processors alone. @default false */
-  readonly keepsProof?: boolean | undefined;
-  /** Confirm a proof before the model is open, however long that takes: there is nobody who could ask again. @default false */
-  readonly confirmsFirst?: boolean | undefined;
   /** Leave a model as it is opened: prepacking it later takes a core, and memory for its weights once more. @default false */
   readonly isShortLived?: boolean | undefined;
   /** The clock by which checks at start end when they have taken as long as they may, in milliseconds. @default performance.now */
@@ -88,13 +77,11 @@ const CLOSING_MS = 1_000;
 
 export interface LoadedModel {
   readonly model: Model;
-  /** Resolves once it has to be loaded anew, because its proof is not of it. */
-  readonly outdated: Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Opens a model in a thread of its own, reads its contract and warms up every allowed size.
+ * Opens a model in a thread of its own, reads its contract, and warms up every allowed size.
  *
  * @throws Error naming the file, and what to do
  */
@@ -103,52 +90,20 @@ export async function loadModel(
   config: ModelConfig,
   options: LoadOptions,
 ): Promise<LoadedModel> {
-  const loaded = await openAndPrepare(location, config, options);
-  return loaded ?? loadModel(location, config, { ...options, believesProof: false });
-}
-
-/** @returns undefined where the proof beside the model turned out not to be of it */
-async function openAndPrepare(
-  location: ModelLocation,
-  config: ModelConfig,
-  options: LoadOptions,
-): Promise<LoadedModel | undefined> {
-  const { warn, now = () => performance.now() } = options;
+  const { path } = location;
+  const { warn, allowProviderFallback, takesDevices = hasDevices, now = () => performance.now() } = options;
   const startedAt = now();
   const transform = await transformOf(location, config, warn);
-  const { allowProviderFallback, takesDevices = hasDevices } = options;
-  const provable = !runOnGpu(config.providers ?? options.providers);
-  if (options.keepsProof === true && !provable) {
-    const given = (config.providers ?? options.providers).map(nameOf).join(', ');
-    throw new Error(
-      `${location.path}: expected the provider cpu alone, because others are proved at each start, got ${given}`,
-    );
-  }
-  const stamp = stampOf(location, config);
-  const outdated = Promise.withResolvers<void>();
-  const { ignoreKept, isThorough, believesProof = true } = options;
-  const atHand =
-    provable && !ignoreKept && !isThorough && believesProof ? findProof(location, config, options) : undefined;
-  // A large model is read for its digest once it is open.
-  const isConfirmedFirst = atHand?.isLarge === false || options.keepsProof === true || options.confirmsFirst === true;
-  const proof = isConfirmedFirst && !(await atHand?.confirm()) ? undefined : atHand;
-  const threads = proof?.found.threads;
-  const sessionOptions = { ...(threads !== undefined && { intraOpNumThreads: threads }), ...config.sessionOptions };
-  // In one file its weights are not mapped, and opening it without prepacking gains little.
-  const isApart = externalFilesOf(location.path).length > 0;
-  const prepacking = isApart ? proof?.found.prepacking : undefined;
+  const sessionOptions = config.sessionOptions ?? {};
+  const spec = { path, providers: config.providers ?? options.providers, devices: config.devices };
+  const isUnchanged = unchangedSince(path);
+  const packsLater = isPackedLater(path, spec.providers, sessionOptions);
   const { session, providers, devices } = await openWithProviders(
-    {
-      path: location.path,
-      providers: config.providers ?? options.providers,
-      devices: config.devices,
-      sessionOptions: prepacking === undefined ? sessionOptions : unpacked(sessionOptions),
-    },
+    { ...spec, sessionOptions: packsLater ? unpacked(sessionOptions) : sessionOptions },
     { allowProviderFallback, takesDevices, warn },
   ).catch(sayHowToGetLocale);
   const openedAt = now();
   const { libraryMs } = session.metadata;
-  const loadMs = openedAt - startedAt - libraryMs;
   try {
     const contract = readContract(session.metadata, config);
     const cost = options.ignoreKept ? undefined : await costOf(location, config, providers, warn);
@@ -156,70 +111,61 @@ async function openAndPrepare(
     const own = { cost, transform, ...(onGpu && { isCoarse: true }) };
     const model = { ...toModel(location, contract, session, config, options.maxBatchRows), ...own };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
-    const proved = proof === undefined ? undefined : await restore(model, proof.found, location, warn);
-    if (proof !== undefined && (proved === undefined || (isConfirmedFirst && !(await proof.confirm())))) {
-      await session.close();
-      return undefined;
-    }
-    const keepsProof = provable && proved === undefined && options.keepsProof === true;
-    const samples = async () => decodeSamples(await readSampleLines(location.folder), model);
-    const prepared =
-      proved ??
-      (await prepare(model, {
-        sizes: config.warmup ?? true,
-        batching: config.batching,
-        graph: readGraph(location.path),
-        samples: await samples(),
-        loadMs: now() - startedAt,
-        now,
-        onGpu,
-        maxElements: options.maxBatchElements,
-        runLimitMs: RUN_LIMIT_MS,
-        isThorough: keepsProof || options.isThorough === true,
-      }));
+    const prepared = await prepare(model, {
+      sizes: config.warmup ?? true,
+      batching: config.batching,
+      proof: withGraph(path, (graph) => proveRows(graph, model)),
+      hasLoop: hasLoop(path),
+      samples: await decodeSamples(await readSampleLines(location.folder), model),
+      loadMs: now() - startedAt,
+      now,
+      onGpu,
+      maxElements: options.maxBatchElements,
+      runLimitMs: RUN_LIMIT_MS,
+    });
     if (prepared.bakedRows !== undefined) warn(bakedAxisWarning(location, prepared.bakedRows));
-    for (const warning of prepared.warnings) warn(`${location.path}: ${warning}`);
+    for (const warning of prepared.warnings) warn(`${path}: ${warning}`);
     const assignment = await assignmentOf(providers, devices);
-    options.inform?.(`${location.path}: ${prepared.found}; it runs on ${assignment.description}`);
+    options.inform?.(`${path}: ${prepared.found}; it runs on ${assignment.description}`);
     options.assigned?.(assignment);
-    const finalThreads =
-      proved === undefined ? await session.warmedUp() : (threads ?? threadsOf(config.sessionOptions));
-    if (keepsProof) {
-      const found = toProved(model, prepared, finalThreads);
-      const given = { ...sessionOptions, ...(finalThreads !== undefined && { intraOpNumThreads: finalThreads }) };
-      const prepacking = await prepackingOf(location, given, {
-        model: prepared.model,
-        loadMs,
-        probes: timingProbes(prepared.model, await samples(), readGraph(location.path)),
-        maxElements: options.maxBatchElements,
-        runOf: (other) => toModel(location, contract, other, config, model.maxBatchRows).run,
-      }).catch((error: unknown) => {
-        warn(
-          `${location.path}: its weights are prepacked at every start, as comparing runs failed: ${messageOf(error)}`,
-        );
-        return undefined;
-      });
-      await keepProof(location, config, { ...found, ...(prepacking !== undefined && { prepacking }) }, stamp);
+    const threads = await session.warmedUp();
+    const loadMs = openedAt - startedAt - libraryMs;
+    options.loaded?.({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads });
+    if (packsLater && !options.isShortLived) {
+      const withThreads = { ...(threads !== undefined && { intraOpNumThreads: threads }), ...sessionOptions };
+      session
+        .replace(withThreads, isUnchanged)
+        .catch((error: unknown) => warn(`${path}: its weights are not prepacked: ${messageOf(error)}`));
     }
-    options.loaded?.({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads: finalThreads });
-    const ready = { ...prepared.model, measured: prepared.measured };
-    const close = () => session.close();
-    if (proof === undefined || isConfirmedFirst) return { model: ready, outdated: outdated.promise, close };
-    const isAsProved = proof.confirm();
-    const prepack = async (): Promise<void> => {
-      if (prepacking === 'later' && !options.isShortLived && (await isAsProved))
-        await session.replace(sessionOptions, proof.isUnchanged);
-    };
-    void prepack().catch((error: unknown) =>
-      warn(`${location.path}: its weights are not prepacked: ${messageOf(error)}`),
-    );
-    void isAsProved.then((isSo) => isSo || outdated.resolve());
-    return { model: untilConfirmed(ready, isAsProved), outdated: outdated.promise, close };
+    return { model: { ...prepared.model, measured: prepared.measured }, close: () => session.close() };
   } catch (cause) {
     // A run that does not end keeps its thread.
     await withTimeout(session.close(), CLOSING_MS);
-    throw new Error(`${location.path}: ${messageOf(cause)}`, { cause });
+    throw new Error(`${path}: ${messageOf(cause)}`, { cause });
   }
+}
+
+/** Returns a function that says whether the files of a model are still those that they are now. */
+function unchangedSince(path: string): () => boolean {
+  const stamp = (): string => {
+    const files = [path, ...externalFilesOf(path)].map((file) => statSync(file));
+    return files.map(({ ino, size, mtimeMs, ctimeMs }) => [ino, size, mtimeMs, ctimeMs].join()).join(';');
+  };
+  const before = stamp();
+  return () => stamp() === before;
+}
+
+/**
+ * Whether a model is opened without prepacking its weights, which takes next to no time if they are mapped, and with that
+ * later, beside its runs.
+ */
+function isPackedLater(
+  path: string,
+  [first]: readonly Provider[],
+  options: Readonly<Record<string, unknown>>,
+): boolean {
+  const isChosen = PREPACKING in sessionSettings(options.extra);
+  return !isChosen && nameOf(first ?? 'cpu') === 'cpu' && externalFilesOf(path).length > 0 && isLarge(path);
 }
 
 const NO_LOCALE = /Failed to construct locale with name:\s*([\w.@-]+)/;
@@ -240,108 +186,6 @@ function unpacked(sessionOptions: Readonly<Record<string, unknown>>): Readonly<R
 }
 
 const PREPACKING = 'session.disable_prepacking';
-
-interface Prepacked {
-  readonly model: Model;
-  /** What opening it took. */
-  readonly loadMs: number;
-  /** Requests to try it with. */
-  readonly probes: readonly Part[];
-  readonly maxElements: number;
-  /** Runs of the same model in another session. */
-  readonly runOf: (session: Session) => Model['run'];
-}
-
-/** Of the numbers of copies of a request that a run may have, three are compared: up to this, if there are any. */
-const MAX_ROWS_TO_COMPARE = 64;
-const TIMES = 3;
-/** A run that takes longer by this factor is slower, and by so many milliseconds: less is not worth a second session. */
-const SLOWER = 1.1;
-const SLOWER_MS = 1;
-
-/**
- * How a large model is to be opened when its weights are apart, as publishing and images have them: without prepacking where
- * that takes less than half of the time and gives the same answers, and with it later where its runs are faster then.
- */
-async function prepackingOf(
-  { path }: ModelLocation,
-  sessionOptions: Readonly<Record<string, unknown>>,
-  { model, loadMs, probes, maxElements, runOf }: Prepacked,
-): Promise<Proved['prepacking']> {
-  const isChosen = PREPACKING in sessionSettings(sessionOptions.extra);
-  if (isChosen || probes.length === 0 || !isLarge(path)) return undefined;
-  const copies = await mkdtemp(join(tmpdir(), 'batchscore-prove-'));
-  const copy = join(copies, 'model.onnx');
-  let session: Session | undefined;
-  try {
-    const apart = externalFilesOf(path).length > 0 ? path : storeApart(path, copy) ? copy : undefined;
-    if (apart === undefined) return undefined;
-    const startedAt = performance.now();
-    session = await openSession({ path: apart, providers: ['cpu'], sessionOptions: unpacked(sessionOptions) });
-    if (performance.now() - startedAt - session.metadata.libraryMs > loadMs / 2) return undefined;
-    const [packed, other] = [recordRuns(model), recordRuns({ ...model, run: runOf(session) })];
-    for (const probe of probes) {
-      const [min = 1, ...counts] = rowCountsOf(model, probe, maxElements);
-      for (const rows of threeOf([min, ...counts.filter((count) => count <= MAX_ROWS_TO_COMPARE)])) {
-        const parts = new Array<Part>(rows).fill(probe);
-        for (let time = 0; time < TIMES; time++) {
-          const [{ answers }, { answers: same }] = [
-            await runTogether(packed.model, parts),
-            await runTogether(other.model, parts),
-          ];
-          const isSame = [...answers].every(
-            ([place, outputs]) => firstDifference(outputs, same.get(place) ?? [], OTHER_SHAPE) === undefined,
-          );
-          if (!isSame) return undefined;
-        }
-      }
-    }
-    const isSlower = other.measured().some(({ ms }, index) => {
-      const packedMs = packed.measured()[index]?.ms ?? ms;
-      return ms > SLOWER * packedMs && ms > packedMs + SLOWER_MS;
-    });
-    return isSlower ? 'later' : 'never';
-  } finally {
-    await session?.close();
-    await rm(copies, { recursive: true, force: true });
-  }
-}
-
-/**
- * A model of which it is not known yet whether it is as its proof says: a row by itself is right whatever that says, and
- * what shares a run or is padded waits.
- */
-function untilConfirmed(model: Model, isAsProved: Promise<boolean>): Model {
-  let isConfirmed = false;
-  void isAsProved.then((isSo) => {
-    isConfirmed = isSo;
-  });
-  return {
-    ...model,
-    async run(inputs, signal, device, onStart) {
-      const isByItself = inputs[0]?.shape[0] === 1 && model.ragged === undefined;
-      if (!isConfirmed && !isByItself && !(await raceAbort(isAsProved, signal, withdrawn))) {
-        throw new ModelUnavailableError(
-          'the proof beside the model is not of it: the model is opened again, and proved',
-        );
-      }
-      return model.run(inputs, signal, device, onStart);
-    },
-  };
-}
-
-/** The model as its proof says; undefined, with a warning, where it does not run so. */
-async function restore(
-  model: Model,
-  proved: Proved,
-  { path }: ModelLocation,
-  warn: (message: string) => void,
-): Promise<Prepared | undefined> {
-  const prepared = await prepareAsProved(model, proved, RUN_LIMIT_MS);
-  if (typeof prepared !== 'string') return prepared;
-  warn(`${proofPath(path)}: expected a model that runs as it did, got: ${prepared}; it is proved at start`);
-  return undefined;
-}
 
 async function costOf(
   { path }: ModelLocation,

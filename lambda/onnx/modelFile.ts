@@ -1,5 +1,6 @@
 import { closeSync, fstatSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
+import { type GraphNode, withGraph } from './graph.ts';
 import { createReader, fieldsOf, LENGTH_DELIMITED, Message, type Read, WINDOW_BYTES } from './protobuf.ts';
 
 /** Fields of a `ModelProto`. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
@@ -187,151 +188,19 @@ function entriesOf(tensor: Message): { readonly [key: string]: string | undefine
   return Object.fromEntries(entries.filter(([, value]) => value !== ''));
 }
 
-/** Values that a model's operators know: the words of its vocabularies, the thresholds of its trees. */
-export interface KnownValues {
-  readonly words: readonly string[];
-  readonly numbers: readonly number[];
-}
-
-/** What is remarkable of the nodes with one operator. */
-export interface Operator {
-  /** One of them works along axis 0, or is a reduction over all axes. */
-  readonly overBatch: boolean;
-  readonly training: boolean;
-}
-
-/** What a model is made of, as far as its rows' independence is concerned. */
-export interface ModelGraph extends KnownValues {
-  readonly operators: ReadonlyMap<string, Operator>;
-}
-
-/** What a model's file says of its graph. */
-interface GraphInFile extends ModelGraph {
-  /** Names of the locales that the machine must have. */
-  readonly locales: ReadonlySet<string>;
-}
-
-const GRAPH_NODE = 1;
-const FUNCTION_NODE = 7;
-const NODE = { input: 1, operator: 4, attribute: 5 } as const;
-const ATTRIBUTE = {
-  name: 1,
-  integer: 3,
-  text: 4,
-  tensor: 5,
-  graph: 6,
-  floats: 7,
-  integers: 8,
-  strings: 9,
-  graphs: 11,
-} as const;
-const TENSOR_STRINGS = 6;
-
-/** What a node holds beyond is its weights. */
-const MAX_NODE_BYTES = 1024 * 1024;
-/** More of them make no better probes. */
-const MAX_VALUES = 2048;
-
-/** Attributes with the values at which an operator decides, or which it knows. */
-const NUMBERS_THAT_TELL = new Set(['nodes_values', 'keys_floats', 'keys_int64s', 'cats_int64s']);
-
-/** Its words, such as BRANCH_LEQ, are no values of rows. */
-const MODES_OF_TREES = 'nodes_modes';
-
-/**
- * The operators of a model, those of its functions, loops and branches among them, and the values that they know. Weights
- * are skipped, not read: 300 MB take 2 ms as one tensor, 150 as 2,000 of them.
- *
- * @param path of a file that is known to be ONNX
- */
-export function readGraph(path: string): GraphInFile {
-  const file = openSync(path, 'r');
-  try {
-    const found = {
-      operators: new Map<string, Operator>(),
-      locales: new Set<string>(),
-      words: new Set<string>(),
-      numbers: new Set<number>(),
-    };
-    const read = createReader(file);
-    const model = new Message(read, { start: 0, end: fstatSync(file).size });
-    const nodes = [
-      ...model.message(MODEL.graph).messages(GRAPH_NODE),
-      ...model.messages(MODEL.functions).flatMap((one) => one.messages(FUNCTION_NODE)),
-    ];
-    for (const { ranges } of nodes) {
-      const starts = ranges.map(({ start, end }) => ({ start, end: Math.min(end, start + MAX_NODE_BYTES) }));
-      readNode(new Message(read, ...starts), found);
-    }
-    return { ...found, words: [...found.words], numbers: [...found.numbers] };
-  } finally {
-    closeSync(file);
-  }
-}
-
-interface Found {
-  readonly operators: Map<string, Operator>;
-  readonly locales: Set<string>;
-  readonly words: Set<string>;
-  readonly numbers: Set<number>;
-}
-
-function readNode(node: Message, found: Found): void {
-  const name = node.text(NODE.operator);
-  const attributes = node.messages(NODE.attribute).map((attribute) => readAttribute(attribute, found));
-  const isSet = (wanted: string, value: number): boolean =>
-    attributes.some((attribute) => attribute.name === wanted && attribute.integer === value);
-  const namesAxes = attributes.some(({ name }) => name === 'axes' || name === 'noop_with_empty_axes');
-  const inputs = [...node.texts(NODE.input)].length;
-  const locale = name === 'StringNormalizer' ? localeOf(attributes) : undefined;
-  if (locale !== undefined) found.locales.add(locale);
-  // A reduction that names no axes, as an attribute or as its second input, is one over all of them.
-  const isOverAll = name.startsWith('Reduce') && inputs === 1 && !namesAxes;
-  const before = found.operators.get(name);
-  found.operators.set(name, {
-    overBatch: isOverAll || isSet('axis', 0) || before?.overBatch === true,
-    training: isSet('training_mode', 1) || before?.training === true,
-  });
-}
-
-interface Attribute {
-  readonly name: string;
-  readonly integer: number | undefined;
-  readonly text: string;
-}
-
 /** ONNX Runtime's own on Linux. @see https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/text/string_normalizer.cc */
 const DEFAULT_LOCALE = 'en_US.UTF-8';
 
-/** The locale that a StringNormalizer opens, if it changes or ignores the case of letters. */
-function localeOf(attributes: readonly Attribute[]): string | undefined {
-  const given = (name: string): Attribute | undefined => attributes.find((attribute) => attribute.name === name);
-  const changesCase = !['', 'NONE'].includes(given('case_change_action')?.text ?? '');
-  const ignoresCase = given('stopwords') !== undefined && given('is_case_sensitive')?.integer !== 1;
-  return changesCase || ignoresCase ? given('locale')?.text || DEFAULT_LOCALE : undefined;
-}
-
-function readAttribute(attribute: Message, found: Found): Attribute {
-  const name = attribute.text(ATTRIBUTE.name);
-  if (name !== MODES_OF_TREES) addAll(attribute.texts(ATTRIBUTE.strings), found.words);
-  addAll(attribute.message(ATTRIBUTE.tensor).texts(TENSOR_STRINGS), found.words);
-  const bodies = [attribute.message(ATTRIBUTE.graph), ...attribute.messages(ATTRIBUTE.graphs)];
-  // The graph of a loop or a branch.
-  for (const body of bodies) for (const node of body.messages(GRAPH_NODE)) readNode(node, found);
-  if (NUMBERS_THAT_TELL.has(name)) {
-    // Leaves of trees have 0 for a threshold.
-    const tells = (value: number): boolean => value !== 0 && Number.isFinite(value);
-    addAll(attribute.floats(ATTRIBUTE.floats).filter(tells), found.numbers);
-    addAll(attribute.int64s(ATTRIBUTE.integers).filter(tells), found.numbers);
-  }
-  return { name, integer: attribute.int64(ATTRIBUTE.integer), text: attribute.text(ATTRIBUTE.text) };
-}
-
-function addAll<T>(values: Iterable<T>, to: Set<T>): void {
-  for (const value of values) {
-    if (to.size >= MAX_VALUES) return;
-    to.add(value);
-  }
+/** The locales that the machine must have: a StringNormalizer opens one if it changes or ignores the case of letters. */
+export function localesOf(path: string): string[] {
+  const localeOf = (node: GraphNode): string[] => {
+    const changesCase = !['', 'NONE'].includes(node.text('case_change_action'));
+    const ignoresCase = node.has('stopwords') && node.int('is_case_sensitive', 0) !== 1;
+    return changesCase || ignoresCase ? [node.text('locale') || DEFAULT_LOCALE] : [];
+  };
+  return withGraph(path, (graph) =>
+    graph.allNodes().flatMap((node) => (node.operator === 'StringNormalizer' ? localeOf(node) : [])),
+  );
 }
 
 /** Element types that ONNX Runtime for Node cannot carry, by number. @see onnx.proto, TensorProto.DataType */

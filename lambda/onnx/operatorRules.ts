@@ -121,7 +121,8 @@ const elementwise: Rule = (step) => {
 function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Size[], isReal: boolean) {
   const count = shape.length > 1 ? undefined : constantOf(productOf(shape));
   const calculate = ARITHMETIC[node.operator];
-  if (calculate === undefined || count === undefined || inputs.some(({ entries }) => entries === undefined)) return undefined;
+  if (calculate === undefined || count === undefined || inputs.some(({ entries }) => entries === undefined))
+    return undefined;
   return Array.from({ length: count }, (_, index) => {
     const given = inputs.map(({ entries = [] }) => (entries.length === 1 ? entries[0] : entries[index]) ?? ONE);
     const result = sizes(calculate, ...given);
@@ -202,11 +203,17 @@ const normalised: Rule = (step) => {
   const rank = shapeOf(data).length;
   refuseAlong(step, data, fromAxis(axisOf(step.node.int('axis', -1), rank), rank));
   const others = givenOf(step).slice(1);
-  const met = meet([data, ...others], [data, ...others].map((one) => one.axis + rank - shapeOf(one).length));
+  const met = meet(
+    [data, ...others],
+    [data, ...others].map((one) => one.axis + rank - shapeOf(one).length),
+  );
   if (met.axis >= 0) refuseOwnRows(others, met.axis, rank);
   const sums = shapeOf(data).map((size, axis) => (axis >= axisOf(step.node.int('axis', -1), rank) ? ONE : size));
   const skipsAdded = step.node.operator.startsWith('Skip');
-  return [0, 1, 2, 3].map((output) => ({ ...met, shape: output === 0 || (skipsAdded && output === 3) ? shapeOf(data) : sums }));
+  return [0, 1, 2, 3].map((output) => ({
+    ...met,
+    shape: output === 0 || (skipsAdded && output === 3) ? shapeOf(data) : sums,
+  }));
 };
 
 const reduction: Rule = (step) => {
@@ -221,7 +228,8 @@ const reduction: Rule = (step) => {
   const keeps = node.int('keepdims', 1) === 1;
   const shape = shapeOf(data).flatMap((size, axis) => (axes.includes(axis) ? (keeps ? [ONE] : []) : [size]));
   if (hasRows(data) && axes.includes(data.axis)) {
-    if (data.kind !== 'equal') mixes(isNone ? 'it reduces all axes, the rows among them' : `it reduces axis ${data.axis}, the rows`);
+    if (data.kind !== 'equal')
+      mixes(isNone ? 'it reduces all axes, the rows among them' : `it reduces axis ${data.axis}, the rows`);
     return { kind: 'count', axis: -1, shape };
   }
   const before = keeps ? 0 : axes.filter((axis) => axis < data.axis).length;
@@ -243,7 +251,8 @@ const topK: Rule = (step) => {
 const cumulative: Rule = (step) => {
   const data = inputAt(step, 0);
   const [axis] = constantsOf(inputAt(step, 1)) ?? unknown('its axis is not constant');
-  if (data.kind === 'equal' && axisOf(axis ?? 0, shapeOf(data).length) === data.axis) return { ...plain(data), kind: 'places' };
+  if (data.kind === 'equal' && axisOf(axis ?? 0, shapeOf(data).length) === data.axis)
+    return { ...plain(data), kind: 'places' };
   refuseAlong(step, data, [axisOf(axis ?? 0, shapeOf(data).length)]);
   return plain(data);
 };
@@ -251,8 +260,13 @@ const cumulative: Rule = (step) => {
 // Products
 
 const matMul: Rule = (step) => {
-  const [a, b] = step.node.operator.startsWith('QLinear') ? [inputAt(step, 0), inputAt(step, 3)] : [inputAt(step, 0), inputAt(step, 1)];
-  return productOfMatrices(transposed(a, step.node.int('transA', 0) === 1), transposed(b, step.node.int('transB', 0) === 1));
+  const [a, b] = step.node.operator.startsWith('QLinear')
+    ? [inputAt(step, 0), inputAt(step, 3)]
+    : [inputAt(step, 0), inputAt(step, 1)];
+  return productOfMatrices(
+    transposed(a, step.node.int('transA', 0) === 1),
+    transposed(b, step.node.int('transB', 0) === 1),
+  );
 };
 
 function transposed(matrix: Traced, is: boolean): Traced {
@@ -287,7 +301,11 @@ function asMatrix(vector: Traced, as: 'row' | 'column'): Traced {
   const shape = shapeOf(vector);
   if (shape.length !== 1) return vector;
   const isRow = as === 'row';
-  return { ...vector, shape: isRow ? [ONE, ...shape] : [...shape, ONE], axis: hasRows(vector) && isRow ? 1 : vector.axis };
+  return {
+    ...vector,
+    shape: isRow ? [ONE, ...shape] : [...shape, ONE],
+    axis: hasRows(vector) && isRow ? 1 : vector.axis,
+  };
 }
 
 const gemm: Rule = (step) => {
@@ -300,7 +318,10 @@ const gemm: Rule = (step) => {
 
 /** Statically quantised, with scales between its matrices. */
 const quantisedGemm: Rule = (step) =>
-  productOfMatrices(transposed(inputAt(step, 0), step.node.int('transA', 0) === 1), transposed(inputAt(step, 3), step.node.int('transB', 0) === 1));
+  productOfMatrices(
+    transposed(inputAt(step, 0), step.node.int('transA', 0) === 1),
+    transposed(inputAt(step, 3), step.node.int('transB', 0) === 1),
+  );
 
 const packedWeights: Rule = (step) => {
   const data = inputAt(step, 0);
@@ -312,7 +333,8 @@ const packedWeights: Rule = (step) => {
 
 /** Weights are the same for all rows. */
 function refuseRowsIn({ inputs }: Step, from: number): void {
-  if (inputs.slice(from).some((input) => input !== undefined && input.kind !== 'same')) unknown('its weights depend on the batch');
+  if (inputs.slice(from).some((input) => input !== undefined && input.kind !== 'same'))
+    unknown('its weights depend on the batch');
 }
 
 const einsum: Rule = (step) => {
@@ -331,10 +353,14 @@ const einsum: Rule = (step) => {
   const rowLetters = inputs.map((input, index) => (hasRows(input) ? letters[index]?.[input.axis] : undefined));
   const letter = rowLetters.find((one) => one !== undefined);
   if (letter !== undefined && !result.includes(letter)) mixes(`its equation ${equation} sums over the rows`);
-  const met = meet(inputs, rowLetters.map((one) => (one === undefined ? -1 : result.indexOf(one))));
+  const met = meet(
+    inputs,
+    rowLetters.map((one) => (one === undefined ? -1 : result.indexOf(one))),
+  );
   for (const [index, input] of inputs.entries()) {
     const at = letter === undefined ? -1 : (letters[index] ?? '').indexOf(letter);
-    if (!hasRows(input) && at >= 0 && constantOf(sizeAt(input, at)) !== 1) mixes('a constant of its own for each row meets the rows');
+    if (!hasRows(input) && at >= 0 && constantOf(sizeAt(input, at)) !== 1)
+      mixes('a constant of its own for each row meets the rows');
   }
   return { ...met, shape: [...result].map((one) => sizeOf.get(one) ?? ONE) };
 };
@@ -363,7 +389,9 @@ const image =
   (shapeOfResult: (step: Step, data: Traced) => readonly Size[], weightsFrom = 1): Rule =>
   (step) => {
     if (hasRows(inputAt(step, 0))) refuseRowsIn(step, weightsFrom);
-    return rowsFirst(shapeOfResult, 2)(step);
+    const [made] = rowsFirst(shapeOfResult)(step) as [Traced];
+    // Indexes of a pool count through all rows.
+    return [made, { ...made, kind: hasRows(made) ? 'places' : made.kind }];
   };
 
 interface Window {
@@ -386,7 +414,8 @@ function slid(step: Step, spatial: readonly Size[], { kernel, isTransposed = fal
     const padding = (pads[axis] ?? 0) + (pads[axis + spatial.length] ?? 0);
     const isSame = automatic.startsWith('SAME');
     if (isTransposed && given !== undefined) return constantSize(given[axis] ?? 1);
-    if (isTransposed) return sizes((one) => (isSame ? one * stride : stride * (one - 1) + (more[axis] ?? 0) + reach - padding), size);
+    if (isTransposed)
+      return sizes((one) => (isSame ? one * stride : stride * (one - 1) + (more[axis] ?? 0) + reach - padding), size);
     return sizes((one) => (isSame ? Math.ceil(one / stride) : round((one + padding - reach) / stride) + 1), size);
   });
 }
@@ -425,7 +454,8 @@ const resized: Rule = (step) => {
     return scale === undefined ? open() : sizes((one, by) => Math.floor(one * by), size, scale);
   });
   const wanted = result[data.axis];
-  if (hasRows(data) && (wanted === undefined || !isEqual(wanted, sizeAt(data, data.axis)))) mixes('it resizes the rows');
+  if (hasRows(data) && (wanted === undefined || !isEqual(wanted, sizeAt(data, data.axis))))
+    mixes('it resizes the rows');
   return { ...plain(data), shape: result };
 };
 
@@ -443,7 +473,8 @@ const blocks: Rule = (step) => {
 const batchNormalised: Rule = (step) => {
   const { node, opset } = step;
   const data = inputAt(step, 0);
-  const isTraining = node.int('training_mode', 0) === 1 || (opset < 14 && node.outputs.filter((name) => name !== '').length > 1);
+  const isTraining =
+    node.int('training_mode', 0) === 1 || (opset < 14 && node.outputs.filter((name) => name !== '').length > 1);
   if (isTraining && hasRows(data)) mixes('it has training_mode=1: it normalises by the whole batch');
   if (hasRows(data) && data.axis === 1) mixes('it takes axis 1 for channels, and the rows are there');
   if (hasRows(data)) refuseRowsIn(step, 1);
@@ -460,7 +491,14 @@ const permute: Rule = (step) => {
 
 function permuted(data: Traced, order: readonly number[]): Traced {
   const { isOwnPlace, entries, isReal } = data;
-  return { ...plain(data), isOwnPlace, entries, isReal, axis: hasRows(data) ? order.indexOf(data.axis) : -1, shape: order.map((axis) => sizeAt(data, axis)) };
+  return {
+    ...plain(data),
+    isOwnPlace,
+    entries,
+    isReal,
+    axis: hasRows(data) ? order.indexOf(data.axis) : -1,
+    shape: order.map((axis) => sizeAt(data, axis)),
+  };
 }
 
 const reshape: Rule = (step) => {
@@ -468,10 +506,20 @@ const reshape: Rule = (step) => {
   const given = step.inputs[1]?.entries ?? step.node.ints('shape')?.map(constantSize);
   if (given === undefined) unknown('its new shape is not followed');
   const shape = shapeOf(data);
-  const copied = step.node.int('allowzero', 0) === 1 ? given : given.map((size, axis) => (constantOf(size) === 0 ? (shape[axis] ?? size) : size));
+  const copied =
+    step.node.int('allowzero', 0) === 1
+      ? given
+      : given.map((size, axis) => (constantOf(size) === 0 ? (shape[axis] ?? size) : size));
   const open = copied.findIndex((size) => constantOf(size) === -1);
   const rest = productOf(copied.filter((_, axis) => axis !== open));
-  const filled = open < 0 ? copied : replaced(copied, open, sizes((all, others) => all / others, productOf(shape), rest));
+  const filled =
+    open < 0
+      ? copied
+      : replaced(
+          copied,
+          open,
+          sizes((all, others) => all / others, productOf(shape), rest),
+        );
   return reshaped(data, filled);
 };
 
@@ -480,7 +528,9 @@ function reshaped(data: Traced, shape: readonly Size[]): Traced {
   const entries = shape.length <= 1 ? data.entries : undefined;
   if (!hasRows(data)) return { ...data, shape, entries };
   const before = productOf(shapeOf(data).slice(0, data.axis));
-  const axis = shape.findIndex((size, index) => isMultipleOfRows(size) && isEqual(productOf(shape.slice(0, index)), before));
+  const axis = shape.findIndex(
+    (size, index) => isMultipleOfRows(size) && isEqual(productOf(shape.slice(0, index)), before),
+  );
   if (axis < 0) mixes('its new shape does not keep rows apart');
   const isOwnPlace = data.isOwnPlace && isEqual(shape[axis] as Size, ROWS);
   return { ...plain(data), axis, shape, isOwnPlace, isNever: data.isNever };
@@ -498,7 +548,12 @@ const squeeze: Rule = (step) => {
   const shape = shapeOf(data);
   const axes = axesOf(step, shape.length) ?? shape.flatMap((size, axis) => (constantOf(size) === 1 ? [axis] : []));
   if (hasRows(data) && axes.includes(data.axis)) mixes('it removes the axis of the rows');
-  return { ...data, axis: data.axis - axes.filter((axis) => axis < data.axis).length, shape: shape.filter((_, axis) => !axes.includes(axis)), isTuple: false };
+  return {
+    ...data,
+    axis: data.axis - axes.filter((axis) => axis < data.axis).length,
+    shape: shape.filter((_, axis) => !axes.includes(axis)),
+    isTuple: false,
+  };
 };
 
 const unsqueeze: Rule = (step) => {
@@ -508,7 +563,12 @@ const unsqueeze: Rule = (step) => {
   const axes = given.map((axis) => axisOf(axis, rank));
   const left = fromAxis(0, rank).filter((axis) => !axes.includes(axis));
   const shape = fromAxis(0, rank).map((axis) => (axes.includes(axis) ? ONE : sizeAt(data, left.indexOf(axis))));
-  return { ...data, axis: hasRows(data) ? (left[data.axis] ?? -1) : -1, shape, entries: rank <= 1 ? data.entries : undefined };
+  return {
+    ...data,
+    axis: hasRows(data) ? (left[data.axis] ?? -1) : -1,
+    shape,
+    entries: rank <= 1 ? data.entries : undefined,
+  };
 };
 
 const expand: Rule = (step) => {
@@ -522,9 +582,18 @@ function spread(data: Traced, shape: readonly Size[]): Traced {
   const own = hasRows(data) ? data.axis + shape.length - shapeOf(data).length : -1;
   const axes = shape.flatMap((size, axis) => (variesWithRows(size) ? [axis] : []));
   const other = axes.find((axis) => axis !== own);
-  if (other === undefined) return { ...plain(data), axis: own, shape, entries: entriesSpread(data, shape), isReal: data.isReal, isOwnPlace: data.isOwnPlace };
+  if (other === undefined)
+    return {
+      ...plain(data),
+      axis: own,
+      shape,
+      entries: entriesSpread(data, shape),
+      isReal: data.isReal,
+      isOwnPlace: data.isOwnPlace,
+    };
   if (own >= 0 || axes.length > 1) mixes('it repeats rows by the number of rows');
-  if (!isMultipleOfRows(shape[other] as Size)) unknown('a size is computed from the number of rows in a way that is not followed');
+  if (!isMultipleOfRows(shape[other] as Size))
+    unknown('a size is computed from the number of rows in a way that is not followed');
   return { kind: data.kind === 'count' ? 'places' : 'equal', axis: other, byLength: data.byLength, shape };
 }
 
@@ -549,7 +618,10 @@ const filled: Rule = (step) => {
   const constant = step.node.tensor('value');
   const value = step.node.has('value') ? constant?.values?.[0] : 0;
   const count = shape.length > 1 ? undefined : constantOf(productOf(shape));
-  const entries = count === undefined || count > MAX_ENTRIES || value === undefined ? undefined : new Array<Size>(count).fill(constantSize(value));
+  const entries =
+    count === undefined || count > MAX_ENTRIES || value === undefined
+      ? undefined
+      : new Array<Size>(count).fill(constantSize(value));
   return spread({ ...same([], undefined), shape: [] }, shape).kind === 'same'
     ? { ...same(shape, entries), isReal: constant?.isReal ?? true }
     : spread({ ...same([]), shape: [] }, shape);
@@ -575,7 +647,10 @@ const range: Rule = (step) => {
   const byLength = inputAt(step, 0).byLength === true || inputAt(step, 2).byLength === true;
   if (isFixed) {
     const fixed = constantOf(count);
-    const entries = fixed === undefined || fixed > MAX_ENTRIES ? undefined : Array.from({ length: fixed }, (_, index) => sizes((from, by) => from + index * by, start, delta));
+    const entries =
+      fixed === undefined || fixed > MAX_ENTRIES
+        ? undefined
+        : Array.from({ length: fixed }, (_, index) => sizes((from, by) => from + index * by, start, delta));
     return { ...same([count], entries), byLength };
   }
   if (!isMultipleOfRows(count)) unknown('a size is computed from the number of rows in a way that is not followed');
@@ -606,12 +681,16 @@ const slice: Rule = (step) => {
     result[axis] = isWhole ? size : taken;
   }
   const [start, end, by] = [starts, ends, steps].map((list) => constantOf(list?.[0] ?? ONE));
-  const entries = data.entries && start !== undefined && end !== undefined && by !== undefined && starts && ends ? slicedEntries(data.entries, start, end, steps ? by : 1) : undefined;
+  const entries =
+    data.entries && start !== undefined && end !== undefined && by !== undefined && starts && ends
+      ? slicedEntries(data.entries, start, end, steps ? by : 1)
+      : undefined;
   return { ...(entries ? same(result, entries) : plain(data)), isReal: data.isReal, shape: result };
 };
 
 function takenBy(size: number, start: number, end: number, by: number): number {
-  const clamp = (value: number): number => Math.max(by < 0 ? -1 : 0, Math.min(size - (by < 0 ? 1 : 0), value < 0 ? value + size : value));
+  const clamp = (value: number): number =>
+    Math.max(by < 0 ? -1 : 0, Math.min(size - (by < 0 ? 1 : 0), value < 0 ? value + size : value));
   return Math.max(0, Math.ceil((clamp(end) - clamp(start)) / by));
 }
 
@@ -623,7 +702,8 @@ function slicedEntries(entries: readonly Size[], start: number, end: number, by:
 /** Some rows by their places: those of equal ones are the same. */
 function takenRows(data: Traced, shape: readonly Size[], axis: number, taken: Size): Traced {
   if (data.kind !== 'equal') mixes('it takes rows by their places');
-  if (!variesWithRows(taken)) return { kind: 'same', axis: -1, byLength: data.byLength, shape: replaced(shape, axis, taken) };
+  if (!variesWithRows(taken))
+    return { kind: 'same', axis: -1, byLength: data.byLength, shape: replaced(shape, axis, taken) };
   return { ...plain(data), shape: replaced(shape, axis, taken) };
 }
 
@@ -640,9 +720,14 @@ const split: Rule = (step) => {
     const last = sizes((size, one) => size - one * (count - 1), whole, each);
     const part = given === undefined ? (index === count - 1 ? last : each) : (given[index] ?? step.open());
     const from = given?.slice(0, index).map(constantOf) ?? [];
-    const start = given === undefined ? index * (constantOf(each) ?? 0) : from.reduce<number>((sum, one) => sum + (one ?? 0), 0);
+    const start =
+      given === undefined ? index * (constantOf(each) ?? 0) : from.reduce<number>((sum, one) => sum + (one ?? 0), 0);
     const entries = data.entries?.slice(start, start + (constantOf(part) ?? 0));
-    return { ...(entries ? same(undefined, entries) : plain(data)), isReal: data.isReal, shape: replaced(shapeOf(data), axis, part) };
+    return {
+      ...(entries ? same(undefined, entries) : plain(data)),
+      isReal: data.isReal,
+      shape: replaced(shapeOf(data), axis, part),
+    };
   });
 };
 
@@ -652,24 +737,40 @@ const concat: Rule = (step) => {
   const axis = axisOf(step.node.int('axis', 0), rank);
   const shape = shapeOf(inputs[0] as Traced).map((size, at) => {
     const all = inputs.map((input) => sizeAt(input, at));
-    return at === axis ? sizes((...values) => values.reduce((sum, one) => sum + one, 0), ...all) : (all.find((one) => constantOf(one) !== undefined && constantOf(one) !== 1) ?? size);
+    return at === axis
+      ? sizes((...values) => values.reduce((sum, one) => sum + one, 0), ...all)
+      : (all.find((one) => constantOf(one) !== undefined && constantOf(one) !== 1) ?? size);
   });
   if (inputs.every(({ entries }) => entries !== undefined) && rank === 1) {
-    return { ...same(shape, inputs.flatMap(({ entries = [] }) => entries)), isReal: inputs.some(({ isReal }) => isReal) };
+    return {
+      ...same(
+        shape,
+        inputs.flatMap(({ entries = [] }) => entries),
+      ),
+      isReal: inputs.some(({ isReal }) => isReal),
+    };
   }
   const leads = inputs[0]?.isOwnPlace === true && axis === rank - 1 && inputs[0].axis !== axis;
   const others = leads ? inputs.slice(1) : inputs;
-  const met = meet(leads ? [{ ...(inputs[0] as Traced), kind: 'equal' }, ...others] : others, inputs.map((input) => input.axis));
+  const met = meet(
+    leads ? [{ ...(inputs[0] as Traced), kind: 'equal' }, ...others] : others,
+    inputs.map((input) => input.axis),
+  );
   if (met.axis === axis) mixes('it joins rows of several tensors');
-  if (met.axis >= 0) refuseOwnRows(others, met.axis, rank);
-  return { ...met, shape: met.axis < 0 ? shape : replaced(shape, met.axis, sizeAt(inputs.find(hasRows) as Traced, met.axis)), isTuple: leads };
+  if (met.axis >= 0 && !others.every(hasRows)) mixes(CONSTANT_ROWS);
+  return {
+    ...met,
+    shape: met.axis < 0 ? shape : replaced(shape, met.axis, sizeAt(inputs.find(hasRows) as Traced, met.axis)),
+    isTuple: leads,
+  };
 };
 
 const pad: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   const given = step.inputs[1]?.entries ?? (step.node.ints('pads') ?? step.node.ints('paddings'))?.map(constantSize);
-  const axes = step.inputs[3] === undefined ? fromAxis(0, rank) : constantsOf(step.inputs[3])?.map((axis) => axisOf(axis, rank));
+  const axes =
+    step.inputs[3] === undefined ? fromAxis(0, rank) : constantsOf(step.inputs[3])?.map((axis) => axisOf(axis, rank));
   if (given === undefined || axes === undefined) unknown('how much it pads is not followed');
   const shape = shapeOf(data).map((size, axis) => {
     const at = axes.indexOf(axis);
@@ -677,7 +778,8 @@ const pad: Rule = (step) => {
     return sizes((one, before, after) => one + before + after, size, given[at] ?? ONE, given[at + axes.length] ?? ONE);
   });
   const at = axes.indexOf(data.axis);
-  if (hasRows(data) && at >= 0 && [given[at], given[at + axes.length]].some((size) => constantOf(size ?? ONE) !== 0)) mixes('it adds rows');
+  if (hasRows(data) && at >= 0 && [given[at], given[at + axes.length]].some((size) => constantOf(size ?? ONE) !== 0))
+    mixes('it adds rows');
   return { ...plain(data), shape };
 };
 
@@ -708,25 +810,36 @@ const gather: Rule = (step) => {
   return { ...meet([data, indices], [moved, -1]), axis: moved, shape };
 };
 
+const CONSTANT_ROWS = 'a constant number of rows meets the rows';
+
+/** Meets tensors of one shape, none of which is broadcast. */
+function meetWhole(inputs: readonly Traced[]): Met {
+  const met = meet(
+    inputs,
+    inputs.map(({ axis }) => axis),
+  );
+  if (met.axis >= 0 && !inputs.every(hasRows)) mixes(CONSTANT_ROWS);
+  return met;
+}
+
 const gatherElements: Rule = (step) => {
   const [data, indices] = [inputAt(step, 0), inputAt(step, 1)];
-  const rank = shapeOf(data).length;
-  const axis = axisOf(step.node.int('axis', 0), rank);
-  const met = meet([data, indices], [data.axis, indices.axis]);
-  if (met.axis === axis) mixes('it takes rows by their places');
-  if (met.axis >= 0) refuseOwnRows([data, indices], met.axis, rank);
+  const met = meetWhole([data, indices]);
+  if (met.axis === axisOf(step.node.int('axis', 0), shapeOf(data).length)) mixes('it takes rows by their places');
   return { ...met, shape: shapeOf(indices) };
 };
 
 const gatherTuples: Rule = (step) => {
   const [data, indices] = [inputAt(step, 0), inputAt(step, 1)];
   const batchDims = step.node.int('batch_dims', 0);
-  const depth = constantOf(sizeAt(indices, shapeOf(indices).length - 1)) ?? unknown('how deep it looks up is not followed');
+  const depth =
+    constantOf(sizeAt(indices, shapeOf(indices).length - 1)) ?? unknown('how deep it looks up is not followed');
   const shape = [...shapeOf(indices).slice(0, -1), ...shapeOf(data).slice(batchDims + depth)];
   if (hasRows(indices) && indices.axis === shapeOf(indices).length - 1) mixes('rows make its indexes');
   if (!hasRows(data)) return { ...meet([data, indices], [-1, indices.axis]), axis: indices.axis, shape };
   if (data.axis < batchDims) return { ...meet([data, indices], [data.axis, indices.axis]), shape };
-  if (data.axis === batchDims && indices.isTuple) return { ...meet([data, indices], [indices.axis, indices.axis]), axis: indices.axis, shape };
+  if (data.axis === batchDims && indices.isTuple)
+    return { ...meet([data, indices], [indices.axis, indices.axis]), axis: indices.axis, shape };
   if (data.axis >= batchDims + depth && !hasRows(indices)) {
     return { ...plain(data), axis: data.axis - batchDims - depth + shapeOf(indices).length - 1, shape };
   }
@@ -735,17 +848,16 @@ const gatherTuples: Rule = (step) => {
 
 const scatterElements: Rule = (step) => {
   const inputs = [inputAt(step, 0), inputAt(step, 1), inputAt(step, 2)];
-  const [data] = inputs as [Traced];
-  const rank = shapeOf(data).length;
-  const met = meet(inputs, inputs.map((input) => input.axis));
-  if (met.axis === axisOf(step.node.int('axis', 0), rank)) mixes('it writes rows by their places');
-  if (met.axis >= 0) refuseOwnRows(inputs, met.axis, rank);
-  return { ...met, shape: shapeOf(data) };
+  const shape = shapeOf(inputAt(step, 0));
+  const met = meetWhole(inputs);
+  if (met.axis === axisOf(step.node.int('axis', 0), shape.length)) mixes('it writes rows by their places');
+  return { ...met, shape };
 };
 
 const scatterTuples: Rule = (step) => {
   const [data, indices, updates] = [inputAt(step, 0), inputAt(step, 1), inputAt(step, 2)];
-  const depth = constantOf(sizeAt(indices, shapeOf(indices).length - 1)) ?? unknown('how deep it writes is not followed');
+  const depth =
+    constantOf(sizeAt(indices, shapeOf(indices).length - 1)) ?? unknown('how deep it writes is not followed');
   const shape = shapeOf(data);
   if (!hasRows(data)) {
     if ([data, indices, updates].some(hasRows)) mixes('rows write to what all share');
@@ -756,7 +868,7 @@ const scatterTuples: Rule = (step) => {
   if (!isOwn && (data.axis < depth || hasRows(indices))) mixes('it writes rows by their places');
   const at = isOwn ? indices.axis : data.axis - depth + inTuples;
   const met = meet([data, updates], [data.axis, hasRows(updates) && updates.axis === at ? data.axis : -2]);
-  if (!hasRows(updates)) refuseOwnRows([updates], at, shapeOf(updates).length);
+  if (!hasRows(updates)) mixes(CONSTANT_ROWS);
   return { ...met, axis: data.axis, shape };
 };
 
@@ -765,15 +877,31 @@ const oneHot: Rule = (step) => {
   const shape = shapeOf(indices);
   const axis = axisOf(step.node.int('axis', -1), shape.length + 1);
   const depth = step.inputs[1]?.entries?.[0] ?? step.open();
-  if (givenOf(step).slice(1).some(({ kind }) => kind !== 'same')) mixes('rows decide how wide it is');
-  return { ...plain(indices), axis: hasRows(indices) && indices.axis >= axis ? indices.axis + 1 : indices.axis, shape: [...shape.slice(0, axis), depth, ...shape.slice(axis)] };
+  if (
+    givenOf(step)
+      .slice(1)
+      .some(({ kind }) => kind !== 'same')
+  )
+    mixes('rows decide how wide it is');
+  return {
+    ...plain(indices),
+    axis: hasRows(indices) && indices.axis >= axis ? indices.axis + 1 : indices.axis,
+    shape: [...shape.slice(0, axis), depth, ...shape.slice(axis)],
+  };
 };
 
 const triangle: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   if (hasRows(data) && data.axis >= rank - 2) mixes("a row's place in the batch decides what it keeps");
-  return { ...meet(givenOf(step), givenOf(step).map((one, index) => (index === 0 ? one.axis : -1))), axis: data.axis, shape: shapeOf(data) };
+  return {
+    ...meet(
+      givenOf(step),
+      givenOf(step).map((one, index) => (index === 0 ? one.axis : -1)),
+    ),
+    axis: data.axis,
+    shape: shapeOf(data),
+  };
 };
 
 // Layers with a state
@@ -784,24 +912,43 @@ const recurrent: Rule = (step) => {
   const isRowsFirst = node.int('layout', 0) === 1;
   const axis = isRowsFirst ? 0 : 1;
   if (hasRows(data) && data.axis !== axis) mixes(`it takes axis ${1 - axis} for time, and the rows are there`);
-  if (hasRows(data) && [1, 2, 3, 7].some((index) => inputs[index] !== undefined && inputs[index].kind !== 'same')) unknown('its weights depend on the batch');
+  if (hasRows(data) && [1, 2, 3, 7].some((index) => inputs[index] !== undefined && inputs[index].kind !== 'same'))
+    unknown('its weights depend on the batch');
   const isLstm = node.operator === 'LSTM';
   const states = [4, 5, ...(isLstm ? [6] : [])].flatMap((index) => inputs[index] ?? []);
-  const met = meet([data, ...states], [axis, ...states.map((state) => (shapeOf(state).length === 1 || isRowsFirst ? state.axis + axis : state.axis))].map((one, index) => ([data, ...states][index] && hasRows([data, ...states][index] as Traced) ? one : -1)));
-  for (const state of states) if (hasRows(data)) refuseOwnRows([state], shapeOf(state).length === 1 || isRowsFirst ? 0 : 1, shapeOf(state).length);
+  const met = meet(
+    [data, ...states],
+    [axis, ...states.map((state) => (shapeOf(state).length === 1 || isRowsFirst ? state.axis + axis : state.axis))].map(
+      (one, index) => ([data, ...states][index] && hasRows([data, ...states][index] as Traced) ? one : -1),
+    ),
+  );
+  if (hasRows(data) && !states.every(hasRows)) mixes(CONSTANT_ROWS);
   const [a = ONE, b = ONE] = shapeOf(data);
   const [time, rows] = isRowsFirst ? [b, a] : [a, b];
   const directions = sizeAt(inputAt(step, 1), 0);
   const hidden = constantSize(node.int('hidden_size', 1));
-  const [all, last] = isRowsFirst ? [[rows, time, directions, hidden], [rows, directions, hidden]] : [[time, directions, rows, hidden], [directions, rows, hidden]];
+  const [all, last] = isRowsFirst
+    ? [
+        [rows, time, directions, hidden],
+        [rows, directions, hidden],
+      ]
+    : [
+        [time, directions, rows, hidden],
+        [directions, rows, hidden],
+      ];
   const at = (axisOfRows: number): number => (met.axis < 0 ? -1 : axisOfRows);
-  return [{ ...met, axis: at(isRowsFirst ? 0 : 2), shape: all }, ...[1, 2].map(() => ({ ...met, axis: at(isRowsFirst ? 0 : 1), shape: last }))];
+  return [
+    { ...met, axis: at(isRowsFirst ? 0 : 2), shape: all },
+    ...[1, 2].map(() => ({ ...met, axis: at(isRowsFirst ? 0 : 1), shape: last })),
+  ];
 };
 
 const branch: Rule = (step) => {
   const condition = inputAt(step, 0);
   const [taken] = constantsOf(condition) ?? [];
-  const graphs = [step.node.graph('then_branch'), step.node.graph('else_branch')].filter((graph) => graph !== undefined);
+  const graphs = [step.node.graph('then_branch'), step.node.graph('else_branch')].filter(
+    (graph) => graph !== undefined,
+  );
   if (taken !== undefined) return step.within(graphs[taken === 0 ? 1 : 0] as Graph);
   if (condition.kind === 'count') mixes('the number of rows decides which branch it takes');
   if (condition.kind !== 'same') unknown('rows decide which branch it takes');
@@ -812,7 +959,13 @@ const branch: Rule = (step) => {
 function either(one: Traced, other: Traced, { open }: Step): Traced {
   const isAlike = one.kind === other.kind && one.axis === other.axis && one.shape?.length === other.shape?.length;
   if (!isAlike) unknown('its branches treat rows differently');
-  const shape = one.shape?.map((size, axis) => (isEqual(size, other.shape?.[axis] ?? ONE) ? size : axis === one.axis ? unknown('its branches treat rows differently') : open()));
+  const shape = one.shape?.map((size, axis) =>
+    isEqual(size, other.shape?.[axis] ?? ONE)
+      ? size
+      : axis === one.axis
+        ? unknown('its branches treat rows differently')
+        : open(),
+  );
   return { ...plain(one), shape, byLength: one.byLength || other.byLength };
 }
 
@@ -832,11 +985,16 @@ const scan: Rule = (step) => {
     return name === body.inputs[index] || (maker?.operator === 'Identity' && maker.inputs[0] === body.inputs[index]);
   });
   const overRows = slices.every((slice) => hasRows(slice) && slice.axis === 0);
-  if (isTurned || !isKept || !(overRows || slices.every(({ kind }) => kind === 'same'))) unknown('what it carries on is not followed');
+  if (isTurned || !isKept || !(overRows || slices.every(({ kind }) => kind === 'same')))
+    unknown('what it carries on is not followed');
   const made = step.within(body, [...kept, ...slices.map((slice) => same(shapeOf(slice).slice(1)))]);
   const count = sizeAt(slices[0] as Traced, 0);
-  if (overRows && [...kept, ...made].some(({ kind }) => kind !== 'same')) unknown('its body uses the rows of the batch');
-  const { kind } = meet(slices, slices.map(({ axis }) => axis));
+  if (overRows && [...kept, ...made].some(({ kind }) => kind !== 'same'))
+    unknown('its body uses the rows of the batch');
+  const { kind } = meet(
+    slices,
+    slices.map(({ axis }) => axis),
+  );
   return [
     ...kept,
     ...made.slice(states).map((one) => ({
@@ -875,16 +1033,28 @@ const attention: Rule = (step) => {
   const hidden = step.node.ints('qkv_hidden_sizes')?.[2];
   const bias = step.inputs[2];
   const third = bias?.shape?.[0] === undefined ? undefined : sizes((one) => one / 3, bias.shape[0]);
-  const wide = isSeparate ? sizeAt(value, 2) : isPacked ? (hidden === undefined ? (third ?? width) : constantSize(hidden)) : width;
+  const wide = isSeparate
+    ? sizeAt(value, 2)
+    : isPacked
+      ? hidden === undefined
+        ? (third ?? width)
+        : constantSize(hidden)
+      : width;
   const byLength = [data, ...others].some((one) => one.byLength);
   const kept = { ...plain(data), byLength };
-  return [{ ...kept, shape: [rows, length, wide] }, ...[1, 2].map(() => ({ ...kept, axis: isPacked && hasRows(data) ? 1 : data.axis, shape: undefined }))];
+  return [
+    { ...kept, shape: [rows, length, wide] },
+    ...[1, 2].map(() => ({ ...kept, axis: isPacked && hasRows(data) ? 1 : data.axis, shape: undefined })),
+  ];
 };
 
 const embedded: Rule = (step) => {
   const data = inputAt(step, 0);
   const others = [1, 7, 8].flatMap((index) => step.inputs[index] ?? []);
-  const met = meet([data, ...others], [data, ...others].map((one) => one.axis));
+  const met = meet(
+    [data, ...others],
+    [data, ...others].map((one) => one.axis),
+  );
   if (met.axis > 0) mixes(`it takes axis 0 for the rows, and they are on axis ${met.axis}`);
   const [rows = ONE, length = ONE] = shapeOf(data);
   const width = sizeAt(inputAt(step, 2), 1);
@@ -898,7 +1068,11 @@ const embedded: Rule = (step) => {
 const rotated: Rule = (step) => {
   const data = inputAt(step, 0);
   const others = givenOf(step).slice(1);
-  return { ...meet([data, ...others], [data.axis, ...others.map((one) => one.axis)]), axis: data.axis, shape: shapeOf(data) };
+  return {
+    ...meet([data, ...others], [data.axis, ...others.map((one) => one.axis)]),
+    axis: data.axis,
+    shape: shapeOf(data),
+  };
 };
 
 // Classic models
@@ -948,7 +1122,10 @@ const extracted: Rule = (step) => {
 
 const joined: Rule = (step) => {
   const inputs = givenOf(step);
-  const met = meet(inputs, inputs.map((input) => input.axis));
+  const met = meet(
+    inputs,
+    inputs.map((input) => input.axis),
+  );
   if (met.axis > 0) mixes('it joins along the rows');
   const widths = inputs.map((input) => (shapeOf(input).length > 1 ? sizeAt(input, 1) : ONE));
   const [rows = ONE] = shapeOf(inputs[0] as Traced);
@@ -967,7 +1144,8 @@ const counted: Rule = (step) => {
   const shape = shapeOf(data);
   const width = step.node.ints('ngram_indexes')?.reduce((max, one) => Math.max(max, one + 1), 0);
   if (shape.length === 1 && hasRows(data)) mixes('it counts over all rows');
-  if (data.padding !== undefined && step.node.texts('pool_strings').includes(data.padding)) mixes('it counts the padding, which rows decide');
+  if (data.padding !== undefined && step.node.texts('pool_strings').includes(data.padding))
+    mixes('it counts the padding, which rows decide');
   return { ...plain(data), shape: [...shape.slice(0, -1), width === undefined ? step.open() : constantSize(width)] };
 };
 
@@ -1002,7 +1180,8 @@ export const FAMILIES: readonly Family[] = [
   {
     name: 'Element by element',
     apart: 'always; the number of rows, a row number or a constant for each row must not enter',
-    operators: words(`Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip
+    operators:
+      words(`Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip
       Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less
       LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh
       Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor BiasGelu FastGelu QuickGelu BiasAdd BiasSplitGelu
@@ -1013,7 +1192,8 @@ export const FAMILIES: readonly Family[] = [
   {
     name: 'Quantisation with constant scales',
     apart: 'always, unless each row has a scale',
-    operators: words(`QuantizeLinear DequantizeLinear QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearSoftmax
+    operators:
+      words(`QuantizeLinear DequantizeLinear QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearSoftmax
       QLinearWhere StringNormalizer`),
     rule: withFixed,
   },
@@ -1056,15 +1236,30 @@ export const FAMILIES: readonly Family[] = [
     rule: reduction,
   },
   { name: 'Largest', apart: 'along another axis than the rows', operators: words('TopK'), rule: topK },
-  { name: 'Running sums', apart: 'along another axis than the rows', operators: words('CumSum CumProd'), rule: cumulative },
+  {
+    name: 'Running sums',
+    apart: 'along another axis than the rows',
+    operators: words('CumSum CumProd'),
+    rule: cumulative,
+  },
   {
     name: 'Products of matrices',
     apart: 'if neither sums over rows nor multiplies rows with rows',
     operators: words('MatMul MatMulInteger QLinearMatMul FusedMatMul Gemm FusedGemm TransposeMatMul'),
     rule: gemm,
   },
-  { name: 'Quantised products', apart: 'as products of matrices', operators: words('QGemm MatMulIntegerToFloat'), rule: quantisedGemm },
-  { name: 'Packed weights', apart: 'if they are the same for all rows', operators: words('MatMulNBits MatMulBnb4'), rule: packedWeights },
+  {
+    name: 'Quantised products',
+    apart: 'as products of matrices',
+    operators: words('QGemm MatMulIntegerToFloat'),
+    rule: quantisedGemm,
+  },
+  {
+    name: 'Packed weights',
+    apart: 'if they are the same for all rows',
+    operators: words('MatMulNBits MatMulBnb4'),
+    rule: packedWeights,
+  },
   { name: 'Einsum', apart: 'if the letter of the rows is in the result', operators: words('Einsum'), rule: einsum },
   {
     name: 'Convolutions',
@@ -1084,8 +1279,19 @@ export const FAMILIES: readonly Family[] = [
     operators: words('GlobalAveragePool GlobalMaxPool GlobalLpPool QLinearGlobalAveragePool'),
     rule: image(pooledWhole),
   },
+  {
+    name: 'Sampling at places of a grid',
+    apart: 'if the rows are on axis 0',
+    operators: words('GridSample'),
+    rule: rowsFirst((step, data) => [...shapeOf(data).slice(0, 2), ...shapeOf(inputAt(step, 1)).slice(1, -1)]),
+  },
   { name: 'Resizing', apart: 'unless the rows are resized', operators: words('Resize Upsample'), rule: resized },
-  { name: 'Depth and space', apart: 'if the rows are on axis 0', operators: words('DepthToSpace SpaceToDepth'), rule: blocks },
+  {
+    name: 'Depth and space',
+    apart: 'if the rows are on axis 0',
+    operators: words('DepthToSpace SpaceToDepth'),
+    rule: blocks,
+  },
   { name: 'Transposition', apart: 'always', operators: words('Transpose'), rule: permute },
   { name: 'New shapes', apart: 'if rows stay the slowest part of an axis', operators: words('Reshape'), rule: reshape },
   { name: 'Flattening', apart: 'if rows stay the slowest part of an axis', operators: words('Flatten'), rule: flatten },
@@ -1094,21 +1300,56 @@ export const FAMILIES: readonly Family[] = [
   { name: 'Expansion', apart: 'unless rows are repeated', operators: words('Expand'), rule: expand },
   { name: 'Tiling', apart: 'unless rows are repeated', operators: words('Tile'), rule: tile },
   { name: 'Constants of a shape', apart: 'always', operators: words('ConstantOfShape'), rule: filled },
-  { name: 'Shapes', apart: 'if the number of rows does not enter the data', operators: words('Shape'), rule: shapeRule },
+  {
+    name: 'Shapes',
+    apart: 'if the number of rows does not enter the data',
+    operators: words('Shape'),
+    rule: shapeRule,
+  },
   { name: 'Sizes', apart: 'if the number of rows does not enter the data', operators: words('Size'), rule: sizeRule },
   { name: 'Ranges', apart: 'if row numbers do not enter the data', operators: words('Range'), rule: range },
   { name: 'Slices', apart: 'along other axes than the rows', operators: words('Slice'), rule: slice },
   { name: 'Splits', apart: 'along another axis than the rows', operators: words('Split'), rule: split },
   { name: 'Joins', apart: 'along another axis than the rows', operators: words('Concat QLinearConcat'), rule: concat },
   { name: 'Padding', apart: 'along other axes than the rows', operators: words('Pad'), rule: pad },
-  { name: 'Look-ups', apart: 'in what all rows share, or along another axis', operators: words('Gather'), rule: gather },
-  { name: 'Look-ups by element', apart: 'along another axis than the rows', operators: words('GatherElements'), rule: gatherElements },
-  { name: 'Look-ups by tuple', apart: "in what all rows share, or in each row's own", operators: words('GatherND'), rule: gatherTuples },
-  { name: 'Writes by element', apart: 'along another axis than the rows', operators: words('ScatterElements Scatter'), rule: scatterElements },
-  { name: 'Writes by tuple', apart: "into each row's own, or along other axes", operators: words('ScatterND'), rule: scatterTuples },
+  {
+    name: 'Look-ups',
+    apart: 'in what all rows share, or along another axis',
+    operators: words('Gather'),
+    rule: gather,
+  },
+  {
+    name: 'Look-ups by element',
+    apart: 'along another axis than the rows',
+    operators: words('GatherElements'),
+    rule: gatherElements,
+  },
+  {
+    name: 'Look-ups by tuple',
+    apart: "in what all rows share, or in each row's own",
+    operators: words('GatherND'),
+    rule: gatherTuples,
+  },
+  {
+    name: 'Writes by element',
+    apart: 'along another axis than the rows',
+    operators: words('ScatterElements Scatter'),
+    rule: scatterElements,
+  },
+  {
+    name: 'Writes by tuple',
+    apart: "into each row's own, or along other axes",
+    operators: words('ScatterND'),
+    rule: scatterTuples,
+  },
   { name: 'One of many', apart: 'if the width is constant', operators: words('OneHot'), rule: oneHot },
   { name: 'Triangles', apart: 'if rows are not on the last two axes', operators: words('Trilu'), rule: triangle },
-  { name: 'Recurrent layers', apart: 'if the rows are not on the axis of time', operators: words('LSTM GRU RNN'), rule: recurrent },
+  {
+    name: 'Recurrent layers',
+    apart: 'if the rows are not on the axis of time',
+    operators: words('LSTM GRU RNN'),
+    rule: recurrent,
+  },
   { name: 'Scans', apart: 'if they carry nothing on', operators: words('Scan'), rule: scan },
   { name: 'Distances', apart: 'from what all rows share', operators: words('CDist'), rule: distances },
   { name: 'Branches', apart: 'if rows do not decide which is taken', operators: words('If'), rule: branch },
@@ -1118,7 +1359,12 @@ export const FAMILIES: readonly Family[] = [
     operators: words('Attention QAttention MultiHeadAttention GroupQueryAttention DecoderMaskedMultiHeadAttention'),
     rule: attention,
   },
-  { name: 'Fused embedding', apart: 'if the rows are on axis 0', operators: words('EmbedLayerNormalization'), rule: embedded },
+  {
+    name: 'Fused embedding',
+    apart: 'if the rows are on axis 0',
+    operators: words('EmbedLayerNormalization'),
+    rule: embedded,
+  },
   { name: 'Rotary positions', apart: 'always', operators: words('RotaryEmbedding'), rule: rotated },
   {
     name: 'Trees, linear models and support vectors',
@@ -1132,13 +1378,33 @@ export const FAMILIES: readonly Family[] = [
     operators: words('TreeEnsembleRegressor TreeEnsemble LinearRegressor SVMRegressor'),
     rule: classic((step) => [targetsOf(step)]),
   },
-  { name: 'Normaliser', apart: 'if the rows are on axis 0', operators: words('Normalizer'), rule: classic((_, data) => [sizeAt(data, 1)]) },
+  {
+    name: 'Normaliser',
+    apart: 'if the rows are on axis 0',
+    operators: words('Normalizer'),
+    rule: classic((_, data) => [sizeAt(data, 1)]),
+  },
   { name: 'Maps of classes', apart: 'always', operators: words('ZipMap'), rule: classic(() => [undefined]) },
-  { name: 'Features', apart: 'along another axis than the rows', operators: words('ArrayFeatureExtractor'), rule: extracted },
+  {
+    name: 'Features',
+    apart: 'along another axis than the rows',
+    operators: words('ArrayFeatureExtractor'),
+    rule: extracted,
+  },
   { name: 'Feature vectors', apart: 'if the rows are on axis 0', operators: words('FeatureVectorizer'), rule: joined },
   { name: 'Categories', apart: 'always', operators: words('OneHotEncoder'), rule: encodedCategories },
-  { name: 'Words', apart: 'if what counts them passes over the padding', operators: words('Tokenizer'), rule: tokenised },
-  { name: 'Counts of words', apart: 'if the padding is none of its words', operators: words('TfIdfVectorizer'), rule: counted },
+  {
+    name: 'Words',
+    apart: 'if what counts them passes over the padding',
+    operators: words('Tokenizer'),
+    rule: tokenised,
+  },
+  {
+    name: 'Counts of words',
+    apart: 'if the padding is none of its words',
+    operators: words('TfIdfVectorizer'),
+    rule: counted,
+  },
   {
     name: 'Dynamic quantisation',
     apart: 'never',

@@ -135,12 +135,11 @@ const schema = z
     threads: size,
     /** Of ordinary rows; 1 where no axis is open. */
     length: size,
-    /** Whether rows may share a run. `maxDifference`: of answers that were taken to be the same, as a share; null where none were compared. */
+    /** Whether rows depend on each other, by the graph; whether requests share runs; and how that is known. */
     safety: z.object({
-      verdict: z.enum(['independent', 'trusted', 'unknown', 'dependent', 'alone']),
-      maxDifference: z.number().min(0).nullable(),
-      /** Rows that were run alone and together. */
-      probes: z.int().min(0),
+      verdict: z.enum(['independent', 'mixes', 'unknown']),
+      sharesRuns: z.boolean(),
+      evidence: z.string(),
     }),
     /** Of a fresh process: until its code begins, with its code and ONNX Runtime, with the model, with warm-up and checks. */
     coldStart: z.object({

@@ -6,6 +6,7 @@ import {
   constantSize,
   hasRows,
   isEqual,
+  isMultipleOfRows,
   LENGTH,
   openSize,
   ROWS,
@@ -13,12 +14,15 @@ import {
   Stop,
   same,
   type Traced,
+  variesWithRows,
 } from './traced.ts';
 
 /** What a graph says of the rows of a model. */
-export interface Proof {
+export interface RowProof {
   /** `independent`: no row changes another's answer; `mixes`: one may; `unknown`: the graph does not tell. */
   readonly verdict: 'independent' | 'mixes' | 'unknown';
+  /** The operator of the node that tells. Empty if rows are independent. */
+  readonly operator: string;
   /** The node and why, as `Softmax 'probabilities' works along axis 0, the rows`. Empty if rows are independent. */
   readonly why: string;
   /** The node where the padded length enters the data as a number, and why that is so; undefined if it does not. */
@@ -28,14 +32,19 @@ export interface Proof {
 type Contract = Pick<Model, 'inputs' | 'outputs' | 'ragged'>;
 
 /** Reads from a graph, without running it, which rows of its inputs an output depends on. */
-export function proveRows(graph: ModelGraph, model: Contract): Proof {
+export function proveRows(graph: ModelGraph, model: Contract): RowProof {
   const walk = new Walk(graph, model);
   try {
     walk.follow();
-    return { verdict: 'independent', why: '', byLength: walk.byLength };
+    return { verdict: 'independent', operator: '', why: '', byLength: walk.byLength };
   } catch (error) {
     if (!(error instanceof Stop)) throw error;
-    return { verdict: error.verdict, why: `${walk.at}: ${error.message}`, byLength: walk.byLength };
+    return {
+      verdict: error.verdict,
+      operator: walk.operator,
+      why: `${walk.at}: ${error.message}`,
+      byLength: walk.byLength,
+    };
   }
 }
 
@@ -63,6 +72,7 @@ class Walk {
   #opened = 0;
   /** The node that is being looked at. */
   at = 'the model';
+  operator = '';
   byLength: string | undefined;
 
   constructor(graph: ModelGraph, model: Contract) {
@@ -74,17 +84,26 @@ class Walk {
     const scope = new Scope();
     const names = new Map<string, Size>();
     for (const spec of this.#model.inputs) scope.set(spec.name, this.#inputOf(spec, names));
-    this.#followGraph(this.#graph, scope, this.#graph.opsets, this.#model.outputs.map(({ name }) => name));
+    this.#followGraph(
+      this.#graph,
+      scope,
+      this.#graph.opsets,
+      this.#model.outputs.map(({ name }) => name),
+    );
     for (const spec of this.#model.outputs) {
       const { name, batchAxis = 0 } = spec;
       this.at = `output '${name}'`;
+      this.operator = '';
       const traced = scope.get(name);
       if (traced === undefined) throw new Stop('unknown', 'no node makes it');
-      if (traced.kind === 'places' || traced.kind === 'count') throw new Stop('mixes', 'it depends on how many rows there are');
+      if (traced.kind === 'places' || traced.kind === 'count')
+        throw new Stop('mixes', 'it depends on how many rows there are');
       if (!hasRows(traced)) throw new Stop('unknown', 'it has no row for each row of the inputs');
       const rows = traced.shape?.[traced.axis];
-      if (traced.axis !== batchAxis) throw new Stop('mixes', `its rows are on axis ${traced.axis}, not on axis ${batchAxis}`);
-      if (rows !== undefined && !isEqual(rows, ROWS)) throw new Stop('mixes', 'it has another number of rows than the inputs');
+      if (traced.axis !== batchAxis)
+        throw new Stop('mixes', `its rows are on axis ${traced.axis}, not on axis ${batchAxis}`);
+      if (rows !== undefined && !isEqual(rows, ROWS))
+        throw new Stop('mixes', 'it has another number of rows than the inputs');
     }
   }
 
@@ -95,19 +114,27 @@ class Walk {
   #inputOf(spec: Model['inputs'][number], names: Map<string, Size>): Traced {
     const { ragged } = this.#model;
     const rowsName = spec.shape[0];
-    const shape = shapeInModel(spec, spec.shape.map((dim, axis): Size => {
-      if (axis === 0) return ROWS;
-      if (typeof dim === 'number') return constantSize(dim);
-      if (dim === ragged?.name) return LENGTH;
-      // Some exporters give one name to all axes.
-      const size = (dim === rowsName ? undefined : names.get(dim)) ?? this.#open();
-      names.set(dim, size);
-      return size;
-    }));
+    const shape = shapeInModel(
+      spec,
+      spec.shape.map((dim, axis): Size => {
+        if (axis === 0) return ROWS;
+        if (typeof dim === 'number') return constantSize(dim);
+        if (dim === ragged?.name) return LENGTH;
+        // Some exporters give one name to all axes.
+        const size = (dim === rowsName ? undefined : names.get(dim)) ?? this.#open();
+        names.set(dim, size);
+        return size;
+      }),
+    );
     return { kind: 'rows', axis: axisInModel(spec, 0), shape };
   }
 
-  #followGraph(graph: Pick<Graph, 'nodes'> & Partial<Graph>, scope: Scope, opsets: ReadonlyMap<string, number>, wanted: readonly string[]): void {
+  #followGraph(
+    graph: Pick<Graph, 'nodes'> & Partial<Graph>,
+    scope: Scope,
+    opsets: ReadonlyMap<string, number>,
+    wanted: readonly string[],
+  ): void {
     for (const [name, { dims, values, isReal }] of graph.constants ?? []) {
       if (scope.get(name) === undefined) {
         const entries = dims.length <= 1 && (dims[0] ?? 1) <= MAX_ENTRIES ? values?.map(constantSize) : undefined;
@@ -119,19 +146,30 @@ class Walk {
 
   #followNode(node: GraphNode, scope: Scope, opsets: ReadonlyMap<string, number>): void {
     const inputs = node.inputs.map((name) => (name === '' ? undefined : (scope.get(name) ?? same())));
-    this.at = `${node.operator} '${node.name}'`;
+    this.#look(node);
     const outputs = this.#outputsOf(node, inputs, scope, opsets);
-    this.at = `${node.operator} '${node.name}'`;
+    this.#look(node);
     for (const [index, name] of node.outputs.entries()) {
       const traced = outputs[index] ?? (outputs.length === 0 ? same() : undefined);
       if (name === '') continue;
       if (traced === undefined) throw new Stop('unknown', `output ${index} is not followed`);
+      refuseOwnShape(traced);
       if (traced.byLength && hasRows(traced)) this.byLength ??= this.at;
       scope.set(name, traced);
     }
   }
 
-  #outputsOf(node: GraphNode, inputs: readonly (Traced | undefined)[], scope: Scope, opsets: ReadonlyMap<string, number>): readonly Traced[] {
+  #look({ operator, name }: GraphNode): void {
+    this.at = `${operator} '${name}'`;
+    this.operator = operator;
+  }
+
+  #outputsOf(
+    node: GraphNode,
+    inputs: readonly (Traced | undefined)[],
+    scope: Scope,
+    opsets: ReadonlyMap<string, number>,
+  ): readonly Traced[] {
     if (node.operator === 'Constant' && node.domain === '') return [constantOfNode(node)];
     const called = this.#graph.functions.get(`${node.domain}:${node.operator}`);
     if (called !== undefined) {
@@ -179,19 +217,38 @@ class Walk {
   }
 }
 
+/** The number of rows may decide the size of no axis but that of the rows. */
+function refuseOwnShape({ kind, axis, shape = [] }: Traced): void {
+  if (kind === 'count') return;
+  if (shape.some((size, index) => index !== axis && variesWithRows(size)))
+    throw new Stop('mixes', 'the number of rows decides its shape');
+  const rows = shape[axis];
+  if (rows !== undefined && !isMultipleOfRows(rows))
+    throw new Stop('mixes', 'it has another number of rows than the inputs');
+}
+
 const MAX_ENTRIES = 64;
 
 function constantOfNode(node: GraphNode): Traced {
   const tensor = node.tensor('value');
   if (tensor !== undefined) {
     const isShort = tensor.dims.length <= 1 && (tensor.dims[0] ?? 1) <= MAX_ENTRIES;
-    return { ...same(tensor.dims.map(constantSize), isShort ? tensor.values?.map(constantSize) : undefined), isReal: tensor.isReal };
+    return {
+      ...same(tensor.dims.map(constantSize), isShort ? tensor.values?.map(constantSize) : undefined),
+      isReal: tensor.isReal,
+    };
   }
   const scalar = node.int('value_int') ?? node.float('value_float');
   if (scalar !== undefined) return { ...same([], [constantSize(scalar)]), isReal: node.has('value_float') };
   const list = node.ints('value_ints') ?? node.floats('value_floats');
-  if (list !== undefined) return { ...same([constantSize(list.length)], list.length <= MAX_ENTRIES ? list.map(constantSize) : undefined), isReal: node.has('value_floats') };
-  return node.has('value_strings') ? same([constantSize(node.texts('value_strings').length)]) : same(node.has('value_string') ? [] : undefined);
+  if (list !== undefined)
+    return {
+      ...same([constantSize(list.length)], list.length <= MAX_ENTRIES ? list.map(constantSize) : undefined),
+      isReal: node.has('value_floats'),
+    };
+  return node.has('value_strings')
+    ? same([constantSize(node.texts('value_strings').length)])
+    : same(node.has('value_string') ? [] : undefined);
 }
 
 /** The nodes, in their order, that outputs are made by. */

@@ -55,7 +55,7 @@ export async function openModelAlone(
   },
 ): Promise<OnnxModelRepository> {
   const location = await locate(path);
-  return openLocations([location], location.name, { ...options, confirmsFirst: true }, options.adapt);
+  return openLocations([location], location.name, options, options.adapt);
 }
 
 async function openLocations(
@@ -74,32 +74,21 @@ async function openLocations(
   const loading = new Map<ModelLocation, Promise<LoadedModel>>();
   /** Loaded models by the name and version that requests give, so that nearly every request finds its own at once. */
   const loaded = new Map<string | undefined, Map<string | undefined, Model>>();
-  const load = (location: ModelLocation, believesProof = true): Promise<LoadedModel> => {
+  const load = (location: ModelLocation): Promise<LoadedModel> => {
     const known = loading.get(location);
     if (known !== undefined) return known;
     const started = (async () => {
       const end = options.opens?.(location.name);
       try {
-        return await loadModel(location, configOf(location), { ...options, believesProof });
+        return await loadModel(location, configOf(location), options);
       } finally {
         end?.();
       }
     })();
     loading.set(location, started);
     // The next request tries a failed load again.
-    started.then(loadAnewOnceOutdated, () => loading.delete(location));
+    started.catch(() => loading.delete(location));
     return started;
-
-    async function loadAnewOnceOutdated({ model, outdated, close }: LoadedModel): Promise<void> {
-      await outdated;
-      loading.delete(location);
-      for (const ofName of loaded.values()) {
-        for (const [version, one] of ofName) if (one === model) ofName.delete(version);
-      }
-      // Whoever asks next is told why it failed.
-      void load(location, false);
-      await close();
-    }
   };
 
   const findAndLoad = async (name: string | undefined, version: string | undefined): Promise<Model | Failure> => {

@@ -19,8 +19,12 @@ export function constantSize(value: number): Size {
   return ROWS.map(() => value);
 }
 
-const OPEN_PRIMES = [811, 821, 823, 827, 829, 839, 853, 857, 859, 863, 877, 881, 883, 887, 907, 911, 919, 929, 937, 941];
-const OTHER_PRIMES = [503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631];
+const OPEN_PRIMES = [
+  811, 821, 823, 827, 829, 839, 853, 857, 859, 863, 877, 881, 883, 887, 907, 911, 919, 929, 937, 941,
+];
+const OTHER_PRIMES = [
+  503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631,
+];
 
 /** Returns a size of which nothing is known but that rows do not decide it. */
 export function openSize(number: number): Size {
@@ -158,7 +162,8 @@ export function meet(inputs: readonly Traced[], axes: readonly number[]): Met {
   const kinds = new Set(inputs.map(({ kind }) => kind));
   const byLength = inputs.some((input) => input.byLength);
   const axis = axes[inputs.findIndex(hasRows)] ?? -1;
-  if (inputs.some((input, index) => hasRows(input) && axes[index] !== axis)) mixes('its inputs have rows on different axes');
+  if (inputs.some((input, index) => hasRows(input) && axes[index] !== axis))
+    mixes('its inputs have rows on different axes');
   if (kinds.has('rows')) {
     if (kinds.has('places')) mixes("a row's place in the batch enters the data");
     if (kinds.has('count')) mixes('the number of rows enters the data');

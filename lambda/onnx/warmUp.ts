@@ -1,6 +1,5 @@
 import { raceAbort, timeoutSignal } from '../core/concurrency.ts';
 import { tableCost } from '../core/cost.ts';
-import { OTHER_LENGTH, OTHER_LENGTH_ON_GPU } from '../core/difference.ts';
 import { messageOf, plural } from '../core/failure.ts';
 import { elementsPerRowAt, type Part, paddedLengthOf, type ScoringRequest } from '../core/microBatch.ts';
 import {
@@ -14,26 +13,22 @@ import {
 } from '../core/model.ts';
 import { capacityOf } from '../core/plan.ts';
 import { allocate, elementCount, type Tensor } from '../core/tensor.ts';
-import { checkPadding, paddingProbes } from './checkPadding.ts';
 import { type AxisSizes, elementsAt, shapesAt, sizesToTry, symbolicAxes } from './contract.ts';
-import {
-  type Batching,
-  type Decided,
-  decideBatching,
-  notChecked,
-  overriddenBatching,
-  paddingNotChecked,
-} from './decideBatching.ts';
-import { checkRows, isNotTheRuns, powersOfTwoUpTo, runTogether } from './independence.ts';
-import type { ModelGraph } from './modelFile.ts';
-import { makeUp, probeSets, realProbes, rowShapes } from './probes.ts';
+import { type Batching, decideBatching } from './decideBatching.ts';
+import { type Manner, makeUp, realProbes, rowShapes } from './probes.ts';
+import type { RowProof } from './proveRows.ts';
+import { CURE_OF_PADDING, type PaddingTrial, paddingProbes, tryPadding } from './tryPadding.ts';
+import { isNotTheRuns, runTogether, tryRows } from './tryRows.ts';
 
 export interface PrepareOptions {
   /** What config.json says of the warm-up. */
   readonly sizes: WarmUpSizes;
-  /** What config.json says of batching; undefined where the checks decide. */
+  /** What config.json says of batching; undefined if the graph decides. */
   readonly batching: Batching | undefined;
-  readonly graph: ModelGraph;
+  /** What the graph says of the model's rows. */
+  readonly proof: RowProof;
+  /** Whether made-up values may keep a loop of the model from ending. */
+  readonly hasLoop: boolean;
   /** Real requests of the model. */
   readonly samples: readonly ScoringRequest[];
   /** Milliseconds that loading has taken until now: the checks may take a share of it. */
@@ -45,16 +40,14 @@ export interface PrepareOptions {
   readonly maxElements: number;
   /** A run that takes longer is taken for one that never ends. */
   readonly runLimitMs: number;
-  /** Whether to try more probes for longer than a start may take. @default false */
-  readonly isThorough?: boolean;
 }
 
 export interface Prepared extends Pick<WarmUpResult, 'model' | 'bakedRows' | 'sizes'> {
   /** The least that runs of each size took. */
   readonly measured: readonly MeasuredRun[];
-  /** Rows that were run alone and in company. */
+  /** Rows that were run alone and together. */
   readonly probes: number;
-  /** What the checks found, for the start log. */
+  /** What was found of its rows, for the start log. */
   readonly found: string;
   /** What works but not as well as it should, and what to do. */
   readonly warnings: readonly string[];
@@ -63,17 +56,12 @@ export interface Prepared extends Pick<WarmUpResult, 'model' | 'bakedRows' | 'si
 /** Runs that are only timed may take this share of the loading before, and at least so long. */
 const TIMING_SHARE = 1 / 4;
 const MIN_TIMING_MS = 100;
-/** What is kept as a proof serves all later starts: whatever else the machine did is not to stand in it. */
-const THOROUGH_TIMING_MS = 20_000;
-const THOROUGH_ROUNDS = 5;
 
-/** The checks of a slow model may take as long as its loading took, and at least so long. */
-const MIN_CHECK_MS = 100;
-/** Of checks that are to be thorough. */
-const THOROUGH_CHECK_MS = 60_000;
+/** Trying the padding of a slow model may take as long as its loading took, and at least this time. */
+const MIN_TRIAL_MS = 100;
 
 /**
- * Runs the model as real requests will: warms it up, and checks that neither neighbours nor padding change answers.
+ * Runs the model as real requests will: warms it up, and tries what its graph does not tell of neighbours and padding.
  *
  * @returns the model as it can really be run
  * @throws Error when rows have no answers of their own, padding changes answers, or a run does not end
@@ -90,7 +78,7 @@ export async function prepare(model: Model, options: PrepareOptions): Promise<Pr
  * @param work is given the model with its runs limited and remembered, and the same on another of its devices
  * @throws Error when a run does not end
  */
-export async function withinLimit<T>(
+async function withinLimit<T>(
   model: Model,
   runLimitMs: number,
   work: (recorded: RecordedRuns, limitedTo: (device: number) => Model) => Promise<T>,
@@ -112,68 +100,82 @@ export async function withinLimit<T>(
   }
 }
 
-/** @param modelOn the model on another of its devices: on the first it is checked, and on all of them warm */
+/** @param modelOn the model on another of its devices: on the first it is tried, and on all of them warm */
 async function warmUpAndCheck(
   recorded: RecordedRuns,
   modelOn: (device: number) => Model,
   options: PrepareOptions,
 ): Promise<Omit<Prepared, 'measured'>> {
-  const { sizes, batching, graph, samples, now, onGpu, maxElements, isThorough = false } = options;
+  const { sizes, batching, proof, now, onGpu, maxElements } = options;
   const startedAt = now();
   const fixesSizes = onGpu && batching !== 'alone';
   const warmed = await warmUp(recorded.model, sizes, { onGpu, fixesSizes, maxElements });
   const warm = fixesSizes ? { ...warmed, model: costed(warmed.model, recorded.measured()) } : warmed;
   await warmOtherDevices(warm, recorded.measured(), modelOn, maxElements);
-  const { bakedRows } = warm;
   const problems = [warm.problem, onGpu ? openLengths(warm.model) : undefined].filter((one) => one !== undefined);
-  const given = typeof sizes === 'boolean' ? {} : sizes;
-  const loadMs = options.loadMs + now() - startedAt;
-  const limitMs = Math.max(isThorough ? THOROUGH_CHECK_MS : MIN_CHECK_MS, loadMs);
-  let probes = 0;
-  const decide = async (): Promise<Decided> => {
-    if (batching !== undefined) return overriddenBatching(warm.model, batching);
-    if (sizes === false) return notChecked(warm.model, graph);
-    const sets = probeSets(warm.model, samples, warm.sizes, given, graph, isThorough);
-    const check = await checkRows(warm.model, sets, { limitMs, now, isThorough });
-    probes = check.probes ?? 0;
-    return decideBatching(warm.model, check, graph);
+  const isTried = batching === undefined && proof.verdict === 'unknown' && sizes !== false;
+  const tried = isTried ? await tryRows(warm.model, rowsToTry(warm, options)) : undefined;
+  const { found, warnings, ...decided } = decideBatching(warm.model, proof, batching, tried);
+  const model = { ...decided.model, evidence: found };
+  const padding = await padded(model, { ...warm, loadMs: options.loadMs + now() - startedAt }, options);
+  const sizesOfRuns = model.allowedSizes.length < 2 ? [] : [`its allowed sizes are ${model.allowedSizes.join(', ')}`];
+  return {
+    model,
+    bakedRows: warm.bakedRows,
+    sizes: warm.sizes,
+    probes: tried?.rows ?? 0,
+    found: [...sizesOfRuns, found, ...(padding === undefined ? [] : [padding.seen])].join('; '),
+    warnings: [...problems, ...warnings, ...(padding?.problem === undefined ? [] : [padding.problem])],
   };
-  const decided = withAllowedSizes(await decide());
-  const prepared = { model: decided.model, bakedRows, sizes: warm.sizes, probes };
-  const { ragged } = decided.model;
-  if (ragged === undefined || (decided.model.independence === 'dependent' && ragged.allowedSizes.length === 0)) {
-    return { ...prepared, found: decided.found, warnings: [...problems, ...decided.warnings] };
-  }
-  if (sizes === false) {
-    return { ...prepared, found: decided.found, warnings: [...decided.warnings, paddingNotChecked(ragged)] };
-  }
-  const padding = await checkPadding(decided.model, ragged, {
-    probesOf(length) {
-      const shapes = rowShapes(decided.model, { ...warm.sizes, ...given, [ragged.name]: length }, 4);
-      return graph.operators.has('Loop') ? [] : paddingProbes(decided.model, shapes, graph);
-    },
-    size: warm.sizes?.[ragged.name] ?? 1,
-    samples: realProbes(samples),
-    graph,
-    tolerance: onGpu ? OTHER_LENGTH_ON_GPU : OTHER_LENGTH,
-    limitMs,
-    now,
-  });
-  const unchecked = padding.problem === undefined ? [] : [padding.problem];
-  const found = `${decided.found}; ${padding.finding}`;
-  return { ...prepared, found, warnings: [...problems, ...decided.warnings, ...unchecked] };
 }
 
-/** Times runs of several sizes, where rows may share runs and nothing else says what that costs. */
+const MANNERS: readonly Manner[] = ['unit', 'large', 'small', 'wide', 'ones', 'unit', 'zeros', 'unit'];
+
+/** Real rows, or made-up ones at the sizes at which it ran. */
+function rowsToTry({ model, sizes }: WarmUpResult, { samples, hasLoop }: PrepareOptions): readonly Part[] {
+  const real = realProbes(samples, MANNERS.length);
+  const length = real[0]?.request.length;
+  if (real.length > 1) return real.filter(({ request }) => request.length === length);
+  return hasLoop || sizes === undefined ? [] : makeUp(model, rowShapes(model, sizes, 1), MANNERS);
+}
+
+/** Tries what padding does where requests of different lengths share runs; undefined if none do. */
+async function padded(
+  model: Model,
+  { sizes: ranAt, loadMs }: Pick<WarmUpResult, 'sizes'> & { readonly loadMs: number },
+  { sizes, proof, samples, hasLoop, now }: PrepareOptions,
+): Promise<PaddingTrial | undefined> {
+  const { ragged } = model;
+  if (ragged === undefined || (model.sharing === 'never' && ragged.allowedSizes.length === 0)) return undefined;
+  const { name } = ragged;
+  if (proof.byLength !== undefined) {
+    throw new Error(
+      `the padded length of '${name}' enters the data at ${proof.byLength}, so that padding changes answers; ${CURE_OF_PADDING}`,
+    );
+  }
+  if (sizes === false) {
+    const seen = `whether padding '${name}' changes answers is not tried, because of "warmup": false in config.json`;
+    return { seen, problem: seen };
+  }
+  const given = sizes === true ? {} : sizes;
+  return tryPadding(model, ragged, {
+    probesOf: (length) =>
+      hasLoop ? [] : paddingProbes(model, rowShapes(model, { ...ranAt, ...given, [name]: length }, 4)),
+    size: ranAt?.[name] ?? 1,
+    samples: realProbes(samples, MANNERS.length),
+    limitMs: Math.max(MIN_TRIAL_MS, loadMs),
+    now,
+  });
+}
+
+/** Times runs of several sizes, if rows may share runs and nothing else says what that costs. */
 async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Promise<void> {
-  const { sizes, samples, graph, loadMs, maxElements, onGpu, now, isThorough = false } = options;
+  const { sizes, samples, hasLoop, loadMs, maxElements, onGpu, now } = options;
   const { model } = recorded;
-  const { independence = 'trusted' } = model;
-  const mayShare = model.maxBatchRows > 1 && (independence === 'proved' || independence === 'trusted');
+  const mayShare = model.maxBatchRows > 1 && model.sharing !== 'never';
   if (!mayShare || model.allowedSizes.length === 1 || model.cost !== undefined || onGpu || sizes === false) return;
-  const limitMs = Math.max(isThorough ? THOROUGH_TIMING_MS : MIN_TIMING_MS, TIMING_SHARE * loadMs);
-  const rounds = isThorough ? THOROUGH_ROUNDS : 1;
-  await timeSizes(recorded, { probes: timingProbes(model, samples, graph), maxElements, limitMs, rounds, now });
+  const limitMs = Math.max(MIN_TIMING_MS, TIMING_SHARE * loadMs);
+  await timeSizes(recorded, { probes: timingProbes(model, samples, hasLoop), maxElements, limitMs, now });
 }
 
 /** The shapes that ran on the first device, on all the others at the same time. */
@@ -206,13 +208,6 @@ function openLengths({ ragged }: Model): string | undefined {
   );
 }
 
-function withAllowedSizes(decided: Decided): Decided {
-  const { allowedSizes } = decided.model;
-  return allowedSizes.length < 2
-    ? decided
-    : { ...decided, found: `its allowed sizes are ${allowedSizes.join(', ')}; ${decided.found}` };
-}
-
 /** Sizes of symbolic axes by name; `true` is 1 for each, `false` is no warm-up. */
 export type WarmUpSizes = boolean | Readonly<Record<string, number>>;
 
@@ -225,6 +220,12 @@ interface WarmUpResult {
   readonly bakedRows?: number;
   /** What kept the warm-up from being complete, and what to do. */
   readonly problem?: string;
+}
+
+/** Returns 1, 2, 4, … below `max`, and `max`. */
+export function powersOfTwoUpTo(max: number): number[] {
+  const powers = Array.from({ length: Math.ceil(Math.log2(max)) }, (_, power) => 2 ** power);
+  return [...powers, max];
 }
 
 /** What axes without a size are tried at, one after the other, until the model runs. */
@@ -444,12 +445,10 @@ interface TimeSizesOptions {
   readonly maxElements: number;
   /** After so many milliseconds no further run is begun. */
   readonly limitMs: number;
-  /** How many times all sizes are gone through. */
-  readonly rounds: number;
   readonly now: () => number;
 }
 
-/** A size is run so often in a round: the first run is slow, and others may be held up. */
+/** Runs of a size: the first is slow, and others may be held up. */
 const TIMES = 3;
 /** Where a row takes longer than in the best run by this factor, yet larger runs gain nothing. */
 const CLEARLY_WORSE = 1.5;
@@ -464,33 +463,30 @@ const CLEARLY_WORSE = 1.5;
  */
 async function timeSizes(
   { model, measured, timesAt }: RecordedRuns,
-  { probes, maxElements, limitMs, rounds, now }: TimeSizesOptions,
+  { probes, maxElements, limitMs, now }: TimeSizesOptions,
 ): Promise<void> {
   const endsAt = now() + limitMs;
   const sizes = probes
     .flatMap((probe) => rowCountsOf(model, probe, maxElements).map((rows) => ({ probe, rows })))
     .toSorted((a, b) => a.rows * a.probe.request.length - b.rows * b.probe.request.length);
   const ended = new Set<Part>();
-  for (let round = 1; round <= rounds; round++) {
-    for (const { probe, rows } of sizes) {
-      if (ended.has(probe)) continue;
-      const length = paddedLengthOf(model, probe.request.length);
-      try {
-        while (timesAt(rows, length) < round * TIMES && now() + expectedMs(measured(), rows, length) <= endsAt) {
-          await runTogether(model, new Array<Part>(rows).fill(probe));
-        }
-      } catch (error) {
-        if (isNotTheRuns(error)) throw error;
-        ended.add(probe);
+  for (const { probe, rows } of sizes) {
+    if (ended.has(probe)) continue;
+    const length = paddedLengthOf(model, probe.request.length);
+    try {
+      while (timesAt(rows, length) < TIMES && now() + expectedMs(measured(), rows, length) <= endsAt) {
+        await runTogether(model, new Array<Part>(rows).fill(probe));
       }
-      // In a later round, what was held up in one before may turn out to gain.
-      if (round === rounds && isClearlyWorse(measured(), rows, length)) ended.add(probe);
+    } catch (error) {
+      if (isNotTheRuns(error)) throw error;
+      ended.add(probe);
     }
+    if (isClearlyWorse(measured(), rows, length)) ended.add(probe);
   }
 }
 
 /** The rows that runs of a model have, up to what it may be run with: its allowed sizes, else 1, 2, 4, … */
-export function rowCountsOf(model: Model, { request }: Part, maxElements: number): number[] {
+function rowCountsOf(model: Model, { request }: Part, maxElements: number): number[] {
   if (model.allowedSizes.length > 0) return [...model.allowedSizes];
   const { rows } = capacityOf(model, elementsPerRowAt(request, paddedLengthOf(model, request.length)), { maxElements });
   return Array.from({ length: Math.floor(Math.log2(rows)) + 1 }, (_, power) => 2 ** power);
@@ -517,17 +513,15 @@ const LENGTHS = [8, 32, 128];
  * differ. None where runs of as many rows and the same length may differ in size all the same, or made-up values might
  * keep a loop from ending.
  */
-export function timingProbes(model: Model, samples: readonly ScoringRequest[], graph: ModelGraph): Part[] {
+export function timingProbes(model: Model, samples: readonly ScoringRequest[], hasLoop: boolean): Part[] {
   const { ragged } = model;
   if (symbolicAxes(model).some((name) => name !== ragged?.name)) return [];
   const real = realProbes(samples, Number.POSITIVE_INFINITY);
   if (real.length > 0) return ofThreeLengths(real);
-  if (graph.operators.has('Loop')) return [];
-  if (ragged === undefined) return makeUp(model, rowShapes(model, {}, 1), ['unit'], graph);
+  if (hasLoop) return [];
+  if (ragged === undefined) return makeUp(model, rowShapes(model, {}, 1), ['unit']);
   const lengths = ragged.allowedSizes.length === 0 ? LENGTHS : threeOf(ragged.allowedSizes);
-  return lengths.flatMap((length) =>
-    paddingProbes(model, rowShapes(model, { [ragged.name]: length }, 1), graph).slice(0, 1),
-  );
+  return lengths.flatMap((length) => paddingProbes(model, rowShapes(model, { [ragged.name]: length }, 1)).slice(0, 1));
 }
 
 function ofThreeLengths(probes: readonly Part[]): Part[] {
@@ -536,7 +530,7 @@ function ofThreeLengths(probes: readonly Part[]): Part[] {
 }
 
 /** The first, the one in the middle and the last; fewer where there are no three. */
-export function threeOf(sorted: readonly number[]): number[] {
+function threeOf(sorted: readonly number[]): number[] {
   const places = [0, Math.floor((sorted.length - 1) / 2), sorted.length - 1];
   return [...new Set(places)].map((place) => sorted[place] as number);
 }

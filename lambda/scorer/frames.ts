@@ -20,8 +20,8 @@ export interface Opening {
   readonly checkPercent: number;
   /** Whether bodies may be pointers to the payload bucket, which the host reads. */
   readonly hasPayloads: boolean;
-  /** What earlier scorers of the host found of models whose requests get other answers together. */
-  readonly mismatches: readonly Pick<BatchMismatch, 'model' | 'version' | 'maxRows'>[];
+  /** Models whose requests got other answers together, as earlier scorers of the host found. */
+  readonly mismatches: readonly Pick<BatchMismatch, 'model' | 'version'>[];
   /** Models that are left alone for so many milliseconds, because they end processes. */
   readonly broken: readonly BrokenModel[];
   /** Whether stages of the work are reported. */
@@ -46,8 +46,6 @@ export interface LoadSettings {
   readonly maxBatchElements: number;
   readonly providers: readonly string[];
   readonly allowProviderFallback: boolean;
-  /** Prove a model thoroughly and keep that beside it, if no proof that fits is there. @default false */
-  readonly keepsProof?: boolean | undefined;
 }
 
 /** What is known of a model, and how its requests are run now. */

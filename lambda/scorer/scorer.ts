@@ -99,7 +99,7 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
   const { limits, warn, payloads, onLost } = options;
   const isOnCpu = options.load.providers[0] === 'cpu';
   const shares = isOnCpu ? ON_CPU : ON_GPU;
-  const mismatches: Pick<BatchMismatch, 'model' | 'version' | 'maxRows'>[] = [];
+  const mismatches: Pick<BatchMismatch, 'model' | 'version'>[] = [];
   const slow = createKeySet(MAX_SLOW_KEYS);
   const health = createHealth((broken) => {
     for (const lane of [shared, own]) lane.current()?.leaveAlone(broken);

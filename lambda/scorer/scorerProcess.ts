@@ -160,9 +160,9 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
       await ('path' in from ? openModelAlone(from.path, options) : openRepository({ ...options, ...from })),
     );
     const batching = createBatchingWatch(checkPercent / 100);
-    for (const { model, version, maxRows } of rest.mismatches) {
+    for (const { model, version } of rest.mismatches) {
       const found = await repository.find(model, version);
-      if (!isFailure(found)) batching.stop(found, maxRows);
+      if (!isFailure(found)) batching.stop(found);
     }
     const skewMs = Number(process.hrtime.bigint()) / 1e6 - performance.now() - rest.clockStart;
     scoring = {

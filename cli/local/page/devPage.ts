@@ -15,7 +15,6 @@ import { FILL, mappingProblems, outside, type Range } from '../../../lambda/core
 import { shapeInModel, type TensorSpec } from '../../../lambda/core/model.ts';
 import { findModels, type ModelLocation } from '../../../lambda/onnx/findModels.ts';
 import { readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
-import { readGraph } from '../../../lambda/onnx/modelFile.ts';
 import { readSampleLines } from '../../../lambda/onnx/probes.ts';
 import type { DescribedModel } from '../../../lambda/scorer/frames.ts';
 import type { Scorer } from '../../../lambda/scorer/scorer.ts';
@@ -276,13 +275,13 @@ interface Samples {
 async function samplesFor(model: DescribedModel, { path, folder }: ModelLocation, { score }: Scorer): Promise<Samples> {
   const { warmup } = readModelConfig(folder);
   const lines = await readSampleLines(folder);
-  const { samples, noSample } = await sampleRequests(model, score, lines, readGraph(path), warmup);
+  const { samples, noSample } = await sampleRequests(model, score, lines, path, warmup);
   const texts = samples.map(({ json }) => json).filter((text) => text.length <= MAX_SAMPLE_CHARACTERS);
   return { texts, none: texts.length > 0 ? undefined : (noSample ?? 'its samples are too long for a message') };
 }
 
 function seenOf(model: DescribedModel): ModelSeen {
-  const { name, version, batching, maxBatchRows, allowedSizes, independence = 'trusted' } = model;
+  const { name, version, batching, maxBatchRows, allowedSizes, independence = 'unknown' } = model;
   return {
     ...{ name, version, independence, batching, maxBatchRows, allowedSizes },
     inputs: model.inputs.map(tensorOf),

@@ -116,7 +116,7 @@ export interface ModelSeen {
   readonly outputs: readonly TensorSeen[];
   readonly independence: Independence;
   /** How its rows are run, by what was seen until now. */
-  readonly batching: 'together' | 'proving' | 'alone';
+  readonly batching: 'together' | 'alone';
   readonly maxBatchRows: number;
   readonly allowedSizes: readonly number[];
   readonly raggedAxis?: string | undefined;

@@ -15,7 +15,6 @@ import { symbolicAxes } from '../../../lambda/onnx/contract.ts';
 import type { ModelLocation } from '../../../lambda/onnx/findModels.ts';
 import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
 import { type ModelConfig, readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
-import { type ModelGraph, readGraph } from '../../../lambda/onnx/modelFile.ts';
 import {
   asProbe,
   decodeSamples,
@@ -50,7 +49,6 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
   const codeMs = performance.timeOrigin + performance.now() - beganAt;
   let start: ModelStart | undefined;
   const { model, location, config, rows, requestBytes, close } = await openForTask(task, tell, {
-    isThorough: task.isThorough,
     ...(task.isLimited ? { adapt: limitedTo(task.maxBatchRows) } : {}),
     loaded: (took) => {
       start = took;
@@ -65,7 +63,7 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
     path: location.path,
     allowedSizes: model.allowedSizes,
     maxRows: maxRowsOf(model, config, task.maxBatchRows),
-    ...safetyOf(model, config.batching),
+    safety: safetyOf(model),
     start: { ...took, libraryMs: codeMs + took.libraryMs, processMs: beganAt - task.askedAt },
     threads: threads ?? availableParallelism(),
     hasGivenThreads: config.sessionOptions?.intraOpNumThreads !== undefined,
@@ -85,14 +83,8 @@ function maxRowsOf({ maxBatchRows, allowedSizes }: Model, config: ModelConfig, a
   return config.maxBatchRows ?? asked;
 }
 
-function safetyOf(
-  { independence, largestDifference }: Model,
-  batching: string | undefined,
-): Pick<Started, 'verdict' | 'maxDifference'> {
-  if (independence === 'proved') return { verdict: 'independent', maxDifference: largestDifference ?? null };
-  if (independence === 'unproven') return { verdict: 'unknown', maxDifference: null };
-  if (independence !== 'dependent') return { verdict: 'trusted', maxDifference: null };
-  return { verdict: batching === 'alone' ? 'alone' : 'dependent', maxDifference: null };
+function safetyOf({ independence = 'unknown', sharing, evidence = '' }: Model): Started['safety'] {
+  return { verdict: independence, sharesRuns: sharing !== 'never', evidence };
 }
 
 /** A run may take its memory in the second one only, and the first of a shape is slow. */
@@ -255,7 +247,6 @@ interface OpenModel {
 }
 
 interface OpenOptions {
-  readonly isThorough?: boolean;
   /** What is to hold in place of config.json. */
   readonly adapt?: (config: ModelConfig) => ModelConfig;
   readonly loaded?: (start: ModelStart) => void;
@@ -281,7 +272,7 @@ async function openForTask(
   const config = readModelConfig(location.folder);
   const lines = await readSampleLines(location.folder);
   const samples = await decodeSamples(lines, model);
-  const rows = createRowMaker(model, samples, await readGraph(location.path), config.warmup);
+  const rows = createRowMaker(model, samples, config.warmup);
   const [first] = lines.lines;
   return { model, location, config, rows, requestBytes: first && Buffer.byteLength(first.line), close: models.close };
 }
@@ -330,12 +321,7 @@ const MAX_SAMPLES = 16;
 const ONE_LENGTH: Lengths = { lengths: [1], ordinary: 1 };
 
 /** @param warmUp what config.json says of it: sizes of open axes */
-function createRowMaker(
-  model: Model,
-  samples: readonly ScoringRequest[],
-  graph: ModelGraph,
-  warmUp: WarmUpSizes | undefined,
-): RowMaker {
+function createRowMaker(model: Model, samples: readonly ScoringRequest[], warmUp: WarmUpSizes | undefined): RowMaker {
   const { ragged } = model;
   const real = realProbes(samples, MAX_SAMPLES);
   if (real.length > 0) {
@@ -352,7 +338,7 @@ function createRowMaker(
   const lengths = open.length === 0 ? ONE_LENGTH : (ofAllowedSizes(ragged, undefined) ?? ofWarmUp(warmedUp));
   // The ragged axis has the length whatever config.json gives for the warm-up.
   const sizesAt = (length: number) => (ragged === undefined ? given : { ...given, [ragged.name]: length });
-  return { ...lengths, of: (length) => madeUpRows(model, rowShapes(model, sizesAt(length), length), graph) };
+  return { ...lengths, of: (length) => madeUpRows(model, rowShapes(model, sizesAt(length), length)) };
 }
 
 /** The ends and the middle of a ragged axis' allowed sizes, and the one of ordinary rows; undefined where it has none. */
@@ -387,10 +373,10 @@ const MANNERS: readonly (readonly Manner[])[] = [
   ['ones', 'small', 'ones', 'small'],
 ];
 
-async function madeUpRows(model: Model, shapes: number[][], graph: ModelGraph): Promise<readonly Part[]> {
+async function madeUpRows(model: Model, shapes: number[][]): Promise<readonly Part[]> {
   let reason = '';
   for (const manners of MANNERS) {
-    const rows = makeUp(model, shapes, manners, graph);
+    const rows = makeUp(model, shapes, manners);
     try {
       for (const row of rows) await model.run(stack(microBatchOf(model, [row], 'end')));
       return rows;

@@ -23,7 +23,7 @@ async function work(task: Task): Promise<void> {
 
 async function doTask(task: Task): Promise<void> {
   // Of a start, what it takes is measured; the others are only to begin soon.
-  if (task.do !== 'start' || task.isThorough) enableCompileCache();
+  if (task.do !== 'start') enableCompileCache();
   if (task.do === 'start') {
     const { startModel } = await import('./childTasks.ts');
     return startModel(task, beganAt, tell);

@@ -2,11 +2,10 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { messageOf } from '../../../lambda/core/failure.ts';
-import { powersOfTwoUpTo } from '../../../lambda/onnx/independence.ts';
 import { checkModelFile } from '../../../lambda/onnx/modelFile.ts';
 import { type ProfileFile, runtimeVersion, thisMachine } from '../../../lambda/onnx/profileFile.ts';
 import { locate } from '../../../lambda/onnx/repository.ts';
+import { powersOfTwoUpTo } from '../../../lambda/onnx/warmUp.ts';
 import { modelDigest } from '../../../lambda/onnx/weights.ts';
 import { ownVersion } from '../../arguments.ts';
 import type { Limits, Size, Started, StartTask, Target, Task, Timed, Told } from './measureTasks.ts';
@@ -32,7 +31,6 @@ export interface MeasureOptions {
 /** Shares of the progress. */
 const STARTED = 0.1;
 const REACHED = 0.45;
-const CHECKED = 0.5;
 /** A start that takes more of the time is not repeated. */
 const STARTS_OF_TIME = 7;
 /** Of each size; sizes double, so that all up to one take twice its time. */
@@ -59,11 +57,9 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
   const slowMs = (1000 * seconds) / (threads.length * ROUNDS * 2 * started.lengths.length);
   const limits = { allowedSizes: started.allowedSizes, slowMs: Math.max(MIN_SLOW_MS, slowMs) };
   const reached = await reachOf(target, started, limits, find, within(STARTED, REACHED));
-  const max = Math.max(...reached.map(({ rows }) => rows));
-  const safety = await check({ ...target, maxBatchRows: max }, started, find);
-  onProgress(CHECKED);
-  const sizes = RUN_ALONE.includes(safety.verdict) ? reached.filter(({ rows }) => rows === 1) : reached;
-  const timed = await timeAll(target, sizes, threads, limits, 1000 * seconds, find, within(CHECKED, 1));
+  const { safety } = started;
+  const sizes = !safety.sharesRuns ? reached.filter(({ rows }) => rows === 1) : reached;
+  const timed = await timeAll(target, sizes, threads, limits, 1000 * seconds, find, within(REACHED, 1));
 
   const table = timed.map(({ rows, length, threads, medianMs, spread }) => {
     const size = reached.find((one) => one.rows === rows && one.length === length) as Reached;
@@ -94,38 +90,13 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
 /** Told a sentence on what a host would warn of, what failed, or what could not be measured. */
 type Find = (finding: string) => void;
 
-const RUN_ALONE: readonly string[] = ['dependent', 'alone'] satisfies ProfileFile['safety']['verdict'][];
-
-/** Whether rows are independent, with more probes than at a start, and in runs of no more rows than it survives. */
-async function check(
-  target: Target,
-  { verdict, maxDifference, start }: Started,
-  find: Find,
-): Promise<ProfileFile['safety']> {
-  const safety = { verdict, maxDifference, probes: start.probes };
-  try {
-    const found = await startOnce({ ...target, isLimited: true, isThorough: true });
-    if ('by' in found) {
-      find(`checks with more probes ended their process (${describeCrash(found)})`);
-      return safety;
-    }
-    if (found.verdict === 'dependent' && verdict !== 'dependent') {
-      find('more probes than at start find that rows depend on each other: set "batching": "alone" in config.json');
-    }
-    return { verdict: found.verdict, maxDifference: found.maxDifference, probes: found.start.probes };
-  } catch (error) {
-    find(`checks with more probes failed: ${messageOf(error)}`);
-    return safety;
-  }
-}
-
 interface Starts {
   readonly started: Started;
   /** Medians of the parts. */
   readonly coldStart: ProfileFile['coldStart'];
 }
 
-const AS_DEPLOYED = { isLimited: false, isThorough: false };
+const AS_DEPLOYED = { isLimited: false };
 const STARTS = 3;
 
 /**
@@ -175,7 +146,7 @@ async function startOnce(
 }
 
 async function startedWithOneRow(target: Target, crash: Crash, find: Find): Promise<Starts> {
-  const started = await startOnce({ ...target, maxBatchRows: 1, isLimited: true, isThorough: false });
+  const started = await startOnce({ ...target, maxBatchRows: 1, isLimited: true });
   if ('by' in started) {
     throw new Error(`${target.path}: expected the model to start, its process ended (${describeCrash(started)})`);
   }

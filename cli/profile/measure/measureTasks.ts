@@ -20,8 +20,6 @@ export interface StartTask extends Target {
   readonly askedAt: number;
   /** Whether no run may have more than `maxBatchRows`, whatever config.json says. */
   readonly isLimited: boolean;
-  /** Whether to check rows with more probes than a start does. */
-  readonly isThorough: boolean;
 }
 
 /** Runs of so many rows, shorter ones first: how much memory they take, and whether they can be run at all. */
@@ -64,8 +62,7 @@ export interface Started {
   readonly allowedSizes: readonly number[];
   /** The most rows of a run that config.json and the option allow. */
   readonly maxRows: number;
-  readonly verdict: ProfileFile['safety']['verdict'];
-  readonly maxDifference: number | null;
+  readonly safety: ProfileFile['safety'];
   readonly start: Omit<ModelStart, 'threads'> & { readonly processMs: number };
   /** Of a session as it is deployed. */
   readonly threads: number;

@@ -103,7 +103,7 @@ ${facts.map(
 `,
 )}</dl>
 <div class="pair">
-<div class="verdict"><span class="sign" aria-hidden="true">${SIGNS[measured.safety.verdict]}</span><p>${sentence(describeSafety(measured))}</p></div>
+<div class="verdict"><span class="sign" aria-hidden="true">${measured.safety.sharesRuns ? '✓' : '✕'}</span><p>${sentence(describeSafety(measured))}</p></div>
 <div><h3>For cdk.json</h3>
 <pre tabindex="0" role="region" aria-label="Fragment for cdk.json"><code>${JSON.stringify({ context: recommended.context }, null, 2)}</code></pre>
 <p class="aside"><code>batchscore profile --apply</code> writes it there.</p></div>
@@ -119,14 +119,6 @@ function headline({ batchSize, windowSeconds, withinBudget }: ProfileReport['rec
     windowSeconds === 0 ? 'without waiting for them' : `wait ${duration(1000 * windowSeconds)} for them at most`;
   return `Hand over up to ${plural(batchSize, 'message')} at a time; ${wait}.`;
 }
-
-const SIGNS: Readonly<Record<ProfileReport['measured']['safety']['verdict'], string>> = {
-  independent: '✓',
-  trusted: '!',
-  unknown: '?',
-  dependent: '✕',
-  alone: '!',
-};
 
 /** What runs give and take by their rows, what padding and memory cost, and what a start takes. */
 function runs(report: ProfileReport): Markup {

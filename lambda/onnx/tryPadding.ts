@@ -1,76 +1,64 @@
-import { type Difference, firstDifference, type Tolerance } from '../core/difference.ts';
+import { type Difference, firstDifference } from '../core/difference.ts';
 import { messageOf } from '../core/failure.ts';
 import { elementsPerRowAt, type Part } from '../core/microBatch.ts';
 import { axisInModel, type Model, type RaggedAxis } from '../core/model.ts';
-import { DATATYPES, type Datatype, type TensorData } from '../core/tensor.ts';
-import { CURE_OF_DYNAMIC_QUANTISATION, isDynamicallyQuantised } from './decideBatching.ts';
-import { isNotTheRuns, MANY_ELEMENTS, type Outputs, runTogether } from './independence.ts';
-import type { KnownValues, ModelGraph } from './modelFile.ts';
+import { DATATYPES, type Datatype, type Tensor, type TensorData } from '../core/tensor.ts';
 import { asProbe, type Manner, makeUp } from './probes.ts';
+import { isNotTheRuns, runTogether } from './tryRows.ts';
 
-/** Makes requests of one row whose ragged axis has so many elements; their values lie on both sides of the padding. */
-type ProbesOfLength = (length: number) => readonly Part[];
-
-interface PaddingCheckOptions {
-  readonly probesOf: ProbesOfLength;
-  /** Of the ragged axis, at which the model runs. */
+interface PaddingOptions {
+  /** Makes requests of one row whose ragged axis has this length; their values lie on both sides of the padding. */
+  readonly probesOf: (length: number) => readonly Part[];
+  /** Size of the ragged axis at which the model runs. */
   readonly size: number;
   /** Real rows, of any lengths. */
   readonly samples: readonly Part[];
-  readonly graph: ModelGraph;
-  /** Runs of other lengths add up in another order. */
-  readonly tolerance: Tolerance;
-  /** After so many milliseconds no further row is looked at, once one was. */
+  /** After this time no further row is tried, once one was. */
   readonly limitMs: number;
   readonly now: () => number;
 }
 
-export interface PaddingCheck {
-  /** Why nothing could be checked, and what to do. */
+export interface PaddingTrial {
+  /** Why nothing could be tried, and what to do. */
   readonly problem?: string;
-  /** What was looked at, for the start log. */
-  readonly finding: string;
+  /** What was seen, for the start log. */
+  readonly seen: string;
 }
 
+/** Elements of the inputs of one run: as many float32 take 4 MiB. */
+const MANY_ELEMENTS = 1_048_576;
+
 /**
- * Runs rows unpadded and padded, and compares: a model that does not mask its padding would give other answers whenever
- * requests differ in length.
+ * Runs rows unpadded and padded, and compares: a model that does not mask its padding gives other answers whenever requests
+ * differ in length.
  *
- * @throws Error naming the output and what padding does to it; RunOverdueError when a run did not end in its time
+ * @throws Error naming the output and what padding does to it; RunOverdueError if a run did not end in its time
  */
-export async function checkPadding(
+export async function tryPadding(
   model: Model,
   ragged: RaggedAxis,
-  { probesOf, size, samples, graph, tolerance, limitMs, now }: PaddingCheckOptions,
-): Promise<PaddingCheck> {
+  { probesOf, size, samples, limitMs, now }: PaddingOptions,
+): Promise<PaddingTrial> {
   const startedAt = now();
   let reason = 'there was nothing to run it with';
-  let checked = 0;
-  let skipped = 0;
+  let tried = 0;
   for (const { probe, padded } of casesOf(ragged, probesOf, size, samples)) {
-    if (checked > 0 && (now() - startedAt > limitMs || elementsPerRowAt(probe.request, padded) > MANY_ELEMENTS)) {
-      skipped += 1;
-      continue;
-    }
+    const isEnough = now() - startedAt > limitMs || elementsPerRowAt(probe.request, padded) > MANY_ELEMENTS;
+    if (tried > 0 && isEnough) continue;
     try {
-      const difference = await differenceByPadding(model, probe, padded, tolerance);
-      checked += 1;
+      const difference = await differenceByPadding(model, probe, padded);
+      tried += 1;
       if (difference === undefined) continue;
-      throw new PaddingChangesAnswers(inModel(difference, model), ragged, probe.request.length, padded, graph);
+      throw new PaddingChangesAnswers(inModel(difference, model), ragged, probe.request.length, padded);
     } catch (error) {
       if (error instanceof PaddingChangesAnswers || isNotTheRuns(error)) throw error;
       reason = messageOf(error);
     }
   }
-  if (checked > 0) {
-    const cut = skipped === 0 ? '' : `; cut short before ${skipped} more`;
-    return {
-      finding: `padding '${ragged.name}' changed none of ${checked} rows, ${Math.ceil(now() - startedAt)} ms${cut}`,
-    };
-  }
-  const problem = `whether padding '${ragged.name}' changes answers could not be checked: ${reason}`;
+  if (tried > 0) return { seen: `padding '${ragged.name}' changed none of ${tried} rows` };
+  const problem = `whether padding '${ragged.name}' changes answers could not be tried: ${reason}`;
   const cure = 'give the sizes that it runs at as "warmup" in config.json, or requests in samples.jsonl';
-  return { problem: `${problem}; ${cure}`, finding: problem };
+  return { problem: `${problem}; ${cure}`, seen: problem };
 }
 
 interface PaddingCase {
@@ -79,7 +67,12 @@ interface PaddingCase {
 }
 
 /** Real rows first, then one made-up row of each length, then another of each. */
-function casesOf(ragged: RaggedAxis, probesOf: ProbesOfLength, size: number, samples: readonly Part[]): PaddingCase[] {
+function casesOf(
+  ragged: RaggedAxis,
+  probesOf: PaddingOptions['probesOf'],
+  size: number,
+  samples: readonly Part[],
+): PaddingCase[] {
   const lengths = samples.map(({ request }) => request.length);
   const longest = Math.max(...lengths);
   const real = samples.map((probe) => ({ probe, padded: paddedLengthOf(ragged, probe.request.length, longest) }));
@@ -119,23 +112,13 @@ function paddedLengthOf({ allowedSizes }: RaggedAxis, length: number, longest: n
   return Math.max(longest, length + 1);
 }
 
-/** What padding does to a row's answer; undefined where it does nothing, or the model is random anyway. */
-async function differenceByPadding(
-  model: Model,
-  probe: Part,
-  padded: number,
-  tolerance: Tolerance,
-): Promise<Difference | undefined> {
+async function differenceByPadding(model: Model, probe: Part, padded: number): Promise<Difference | undefined> {
   const unpadded = await answerAt(model, probe, probe.request.length);
-  const difference = firstDifference(unpadded, await answerAt(model, probe, padded), tolerance);
-  if (difference === undefined) return undefined;
-  const again = await answerAt(model, probe, probe.request.length);
-  return firstDifference(unpadded, again, tolerance) === undefined ? difference : undefined;
+  return firstDifference(unpadded, await answerAt(model, probe, padded), model.isCoarse);
 }
 
-async function answerAt(model: Model, probe: Part, length: number): Promise<Outputs> {
-  const { answers } = await runTogether(model, [probe], length);
-  return answers.get(0) as Outputs;
+async function answerAt(model: Model, probe: Part, length: number): Promise<readonly Tensor[]> {
+  return (await runTogether(model, [probe], length)).get(0) as readonly Tensor[];
 }
 
 /** The difference, its axis as config.json counts it. */
@@ -147,33 +130,25 @@ function inModel(difference: Difference, { outputs }: Model): Difference {
 }
 
 class PaddingChangesAnswers extends Error {
-  constructor(difference: Difference, { name }: RaggedAxis, length: number, padded: number, graph: ModelGraph) {
+  constructor(difference: Difference, { name }: RaggedAxis, length: number, padded: number) {
     const { output, detail } = difference;
     super(
       `output '${output}': expected the same answer with '${name}' padded from ${length} to ${padded}, got ${detail}; ` +
-        cureOf(difference, length, padded, graph),
+        cureOf(difference, length, padded),
     );
   }
 }
 
-function cureOf({ output, axis }: Difference, length: number, padded: number, graph: ModelGraph): string {
-  if (axis === undefined) return explainPadding(graph);
+function cureOf({ output, axis }: Difference, length: number, padded: number): string {
+  if (axis === undefined) return CURE_OF_PADDING;
   if (axis.sizes[0] === length && axis.sizes[1] === padded) {
     return `it keeps the padded length: say where, as "cut": {"${output}": ${axis.index}} within "ragged" in config.json`;
   }
   return 'the shape of its rows must not depend on the padding: export it so, or remove "ragged" from config.json';
 }
 
-/** Why padding probably changes answers, and what to do. */
-function explainPadding(graph: ModelGraph): string {
-  if (isDynamicallyQuantised(graph)) {
-    return (
-      'probable cause: dynamic quantisation, which takes the scale of its activations from the padding too; ' +
-      `${CURE_OF_DYNAMIC_QUANTISATION}, or remove "ragged" from config.json`
-    );
-  }
-  return 'mask the padding in the model, choose other pad values, or remove "ragged" from config.json';
-}
+export const CURE_OF_PADDING =
+  'mask the padding in the model, choose other pad values, or remove "ragged" from config.json';
 
 type Pad = number | bigint | string;
 type Side = 'any' | 'above' | 'below';
@@ -193,9 +168,9 @@ const ROWS: readonly (readonly [Manner, Side])[] = [
  *
  * @param shapes of one row of each input, `[1, …]`
  */
-export function paddingProbes(model: Model, shapes: readonly (readonly number[])[], known: KnownValues): Part[] {
+export function paddingProbes(model: Model, shapes: readonly (readonly number[])[]): Part[] {
   const manners = ROWS.map(([manner]) => manner);
-  return makeUp(model, shapes, manners, known).map(({ request }, row) => {
+  return makeUp(model, shapes, manners).map(({ request }, row) => {
     const [, side] = ROWS[row] as (typeof ROWS)[number];
     const inputs = request.inputs.map((input, index) => {
       const pad = model.ragged?.inputs[index]?.pad;
