@@ -261,22 +261,16 @@ async function scoreRequest(request: ScoringRequest, { closedBecause }: MicroBat
   await answerMicroBatch(alone, ran, call);
 }
 
-/** Why a request that must not be split cannot be run; undefined where it can. */
+/** Why a request that must not be split cannot be run; undefined if it can. */
 function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
   const { model, rows } = alone;
   const elements = elementsIn(alone);
-  if (rows === 1 || (rows <= model.maxBatchRows && elements <= limits.maxBatchElements)) return undefined;
-  const [max, cure] =
-    rows > model.maxBatchRows
-      ? [`at most ${plural(model.maxBatchRows, 'row')} in a request`, 'raise "maxBatchRows" in its config.json']
-      : [
-          `at most ${plural(limits.maxBatchElements, 'element')} in a request, got ${elements}`,
-          'raise BATCHSCORE_MAX_BATCH_ELEMENTS',
-        ];
+  if (rows === 1 || elements <= limits.maxBatchElements) return undefined;
   return failure(
     'TOO_MANY_ROWS',
-    `model '${model.name}' splits no request, as its rows depend on each other: expected ${max}, got ${plural(rows, 'row')}; ` +
-      `send fewer, or ${cure}`,
+    `model '${model.name}' splits no request, as its rows depend on each other: expected at most ` +
+      `${plural(limits.maxBatchElements, 'element')} in a request, got ${elements}; send fewer rows, or raise ` +
+      'BATCHSCORE_MAX_BATCH_ELEMENTS',
   );
 }
 
