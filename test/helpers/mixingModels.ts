@@ -256,34 +256,6 @@ export function bakedMixingModel(): Uint8Array {
   });
 }
 
-/** `y` is `x`, but in runs of 16 rows `x` and the mean of all of them. */
-export function mixingAtSixteenModel(): Uint8Array {
-  return xToY(
-    [
-      node('Shape', 'x', 'rows', { start: 0, end: 1 }),
-      node('Equal', 'rows sixteen', 'is_sixteen'),
-      node('ReduceMean', 'x axis_0', 'mean'),
-      node('Where', 'is_sixteen mean zero', 'added'),
-      node('Add', 'x added', 'y'),
-    ],
-    [ints('sixteen', 16), ints('axis_0', 0), float('zero', 0)],
-  );
-}
-
-/** `y` is `x` plus 1, up to 100 rows: it looks the 1 up by the number of rows. */
-export function hundredRowsModel(): Uint8Array {
-  return xToY(
-    [
-      node('Shape', 'x', 'shape', { start: 0, end: 1 }),
-      node('Squeeze', 'shape', 'rows'),
-      node('Sub', 'rows one', 'last'),
-      node('Gather', 'table last', 'added'),
-      node('Add', 'x added', 'y'),
-    ],
-    [int('one', 1), floats('table', ...new Array<number>(100).fill(1))],
-  );
-}
-
 /** Adds noise to each element. */
 export function noisyModel(): Uint8Array {
   return xToY([node('RandomNormalLike', 'x', 'noise'), node('Add', 'x noise', 'y')]);
