@@ -9,6 +9,7 @@ import {
   reducingModel,
   renamedLengthModel,
 } from '../../helpers/axisModels.ts';
+import { model as graphModel, graphOf } from '../../helpers/graph.ts';
 import { maskedMeanModel, plainMeanModel } from '../../helpers/onnxModels.ts';
 import { openOnly } from '../../helpers/openModels.ts';
 import { modelOf, spec } from '../../helpers/scoring.ts';
@@ -38,6 +39,13 @@ describe('a model whose answers padding changes', () => {
     ]);
   });
 
+  it('stops the start at the node where the padded length enters the data, whatever is tried', async () => {
+    const { nodes, constants } = graphOf('n = Shape x start=1; f = Cast n to=1; s = Log f; y = Mul x s');
+    const bytes = graphModel('x FP32[batch,length]', 'y FP32[batch,length]', nodes, constants);
+    const opening = openOnly(bytes, { ragged: { axis: 'length', pad: { x: 0 }, cut: { y: 1 } } });
+    await expect(opening).rejects.toThrow("the padded length of 'length' enters the data at Mul 'y'");
+  });
+
   it('is told of the key "cut" where an output keeps the padded length', async () => {
     const opening = openOnly(renamedLengthModel(), { ragged: { axis: 'length', pad: { x: 0 } } });
     await expect(opening).rejects.toThrow('it keeps the padded length: say where, as "cut": {"y": 1} within "ragged"');
@@ -46,13 +54,12 @@ describe('a model whose answers padding changes', () => {
     expect((await openOnly(renamedLengthModel(), { ragged: cut })).warnings).toEqual([]);
   });
 
-  it('is told of dynamic quantisation where that is how padding changes values', async () => {
+  it('stops the start where requests run alone too, if they are padded to allowed lengths', async () => {
     const ragged = { axis: 'length', pad: { x: 50 } };
     const opening = openOnly(quantisedInPlaceModel(), { ragged: { ...ragged, allowedSizes: [8] } });
-    await expect(opening).rejects.toThrow(/padded from 4 to 8, .*; probable cause: dynamic quantisation/);
+    await expect(opening).rejects.toThrow(/padded from 4 to 8/);
 
-    // Without allowed sizes of lengths its requests, which run one at a time, are not padded.
-    expect((await openOnly(quantisedInPlaceModel(), { ragged })).model.independence).toBe('dependent');
+    expect((await openOnly(quantisedInPlaceModel(), { ragged })).model.sharing).toBe('never');
   });
 
   it.each([
