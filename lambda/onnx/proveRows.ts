@@ -4,15 +4,18 @@ import { type Graph, type GraphNode, type ModelGraph, nodesOfCall } from './grap
 import { ruleOf, type Step } from './operatorRules.ts';
 import {
   constantSize,
+  constants,
   hasRows,
   isEqual,
   isMultipleOfRows,
   LENGTH,
+  ONE,
   openSize,
   ROWS,
   type Size,
   Stop,
   same,
+  seriesOf,
   type Traced,
   variesWithRows,
 } from './traced.ts';
@@ -104,6 +107,7 @@ class Walk {
         throw new Stop('mixes', `its rows are on axis ${traced.axis}, not on axis ${batchAxis}`);
       if (rows !== undefined && !isEqual(rows, ROWS))
         throw new Stop('mixes', 'it has another number of rows than the inputs');
+      if (!isEqual(seriesOf(traced), ONE)) throw new Stop('mixes', 'its rows are in another order');
     }
   }
 
@@ -137,8 +141,7 @@ class Walk {
   ): void {
     for (const [name, { dims, values, isReal }] of graph.constants ?? []) {
       if (scope.get(name) === undefined) {
-        const entries = dims.length <= 1 && (dims[0] ?? 1) <= MAX_ENTRIES ? values?.map(constantSize) : undefined;
-        scope.set(name, { ...same(dims.map(constantSize), entries), isReal });
+        scope.set(name, constants(dims, values, isReal));
       }
     }
     for (const node of neededFor(graph.nodes, wanted)) this.#followNode(node, scope, opsets);
@@ -227,25 +230,13 @@ function refuseOwnShape({ kind, axis, shape = [] }: Traced): void {
     throw new Stop('mixes', 'it has another number of rows than the inputs');
 }
 
-const MAX_ENTRIES = 64;
-
 function constantOfNode(node: GraphNode): Traced {
   const tensor = node.tensor('value');
-  if (tensor !== undefined) {
-    const isShort = tensor.dims.length <= 1 && (tensor.dims[0] ?? 1) <= MAX_ENTRIES;
-    return {
-      ...same(tensor.dims.map(constantSize), isShort ? tensor.values?.map(constantSize) : undefined),
-      isReal: tensor.isReal,
-    };
-  }
+  if (tensor !== undefined) return constants(tensor.dims, tensor.values, tensor.isReal);
   const scalar = node.int('value_int') ?? node.float('value_float');
-  if (scalar !== undefined) return { ...same([], [constantSize(scalar)]), isReal: node.has('value_float') };
+  if (scalar !== undefined) return constants([], [scalar], node.has('value_float'));
   const list = node.ints('value_ints') ?? node.floats('value_floats');
-  if (list !== undefined)
-    return {
-      ...same([constantSize(list.length)], list.length <= MAX_ENTRIES ? list.map(constantSize) : undefined),
-      isReal: node.has('value_floats'),
-    };
+  if (list !== undefined) return constants([list.length], list, node.has('value_floats'));
   return node.has('value_strings')
     ? same([constantSize(node.texts('value_strings').length)])
     : same(node.has('value_string') ? [] : undefined);
