@@ -8,10 +8,11 @@ import {
   hasRows,
   isEqual,
   isMultipleOfRows,
-  LENGTH,
+  lengthSize,
   ONE,
   openSize,
   ROWS,
+  type Scale,
   type Size,
   Stop,
   same,
@@ -36,18 +37,21 @@ type Contract = Pick<Model, 'inputs' | 'outputs' | 'ragged'>;
 
 /** Reads from a graph, without running it, which rows of its inputs an output depends on. */
 export function proveRows(graph: ModelGraph, model: Contract): RowProof {
-  const walk = new Walk(graph, model);
+  const proof = proveAt('small', graph, model);
+  if (proof.verdict === 'independent') return proof;
+  const atLargeSizes = proveAt('large', graph, model);
+  return atLargeSizes.verdict === 'independent' ? atLargeSizes : proof;
+}
+
+function proveAt(scale: Scale, graph: ModelGraph, model: Contract): RowProof {
+  const walk = new Walk(graph, model, scale);
   try {
     walk.follow();
     return { verdict: 'independent', operator: '', why: '', byLength: walk.byLength };
   } catch (error) {
     if (!(error instanceof Stop)) throw error;
-    return {
-      verdict: error.verdict,
-      operator: walk.operator,
-      why: `${walk.at}: ${error.message}`,
-      byLength: walk.byLength,
-    };
+    const why = `${walk.at}: ${error.message}`;
+    return { verdict: error.verdict, operator: walk.operator, why, byLength: walk.byLength };
   }
 }
 
@@ -72,15 +76,17 @@ class Scope {
 class Walk {
   readonly #graph: ModelGraph;
   readonly #model: Contract;
+  readonly #scale: Scale;
   #opened = 0;
   /** The node that is being looked at. */
   at = 'the model';
   operator = '';
   byLength: string | undefined;
 
-  constructor(graph: ModelGraph, model: Contract) {
+  constructor(graph: ModelGraph, model: Contract, scale: Scale) {
     this.#graph = graph;
     this.#model = model;
+    this.#scale = scale;
   }
 
   follow(): void {
@@ -112,7 +118,7 @@ class Walk {
   }
 
   #open(): Size {
-    return openSize(this.#opened++);
+    return openSize(this.#opened++, this.#scale);
   }
 
   #inputOf(spec: Model['inputs'][number], names: Map<string, Size>): Traced {
@@ -123,7 +129,7 @@ class Walk {
       spec.shape.map((dim, axis): Size => {
         if (axis === 0) return ROWS;
         if (typeof dim === 'number') return constantSize(dim);
-        if (dim === ragged?.name) return LENGTH;
+        if (dim === ragged?.name) return lengthSize(this.#scale);
         // Some exporters give one name to all axes.
         const size = (dim === rowsName ? undefined : names.get(dim)) ?? this.#open();
         names.set(dim, size);

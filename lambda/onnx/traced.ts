@@ -11,26 +11,40 @@ export type Size = readonly number[];
 
 /** Rows: large and prime, and the small numbers at which a model may do something else. */
 export const ROWS: Size = [1021, 1, 2, 13, 1021, 1021];
-/** Size of the ragged axis. */
-export const LENGTH: Size = [1009, 1009, 1009, 1009, 757, 1511];
 export const ONE: Size = constantSize(1);
 
 export function constantSize(value: number): Size {
   return ROWS.map(() => value);
 }
 
-const OPEN_PRIMES = [
-  811, 821, 823, 827, 829, 839, 853, 857, 859, 863, 877, 881, 883, 887, 907, 911, 919, 929, 937, 941,
-];
-const OTHER_PRIMES = [
-  503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631,
-];
+/** Sizes of open axes: usually, and in the fifth batch. Exporters bake in the longest text, and the least image. */
+const OPEN = {
+  small: [
+    [37, 41, 47, 53, 59, 67, 73, 79],
+    [17, 19, 23, 29, 31, 43, 61, 71],
+  ],
+  large: [
+    [811, 821, 823, 827, 829, 839, 853, 857],
+    [503, 509, 521, 523, 541, 547, 557, 563],
+  ],
+} as const;
+
+export type Scale = keyof typeof OPEN;
 
 /** Returns a size of which nothing is known but that rows do not decide it. */
-export function openSize(number: number): Size {
-  const index = number % OPEN_PRIMES.length;
-  const [usual, other] = [OPEN_PRIMES[index] as number, OTHER_PRIMES[index] as number];
+export function openSize(number: number, scale: Scale): Size {
+  const [usually, otherwise] = OPEN[scale];
+  const [usual, other] = [usually, otherwise].map((primes) => primes[number % primes.length] as number) as [
+    number,
+    number,
+  ];
   return [usual, usual, usual, usual, other, usual];
+}
+
+/** Returns the size of the ragged axis. */
+export function lengthSize(scale: Scale): Size {
+  const [length, other, longer] = scale === 'small' ? [61, 43, 71] : [1009, 757, 1511];
+  return [length, length, length, length, other, longer];
 }
 
 export function sizes(combine: (...values: number[]) => number, ...given: readonly Size[]): Size {
