@@ -286,6 +286,8 @@ const matMul: Rule = (step) => {
   const [a, b] = step.node.operator.startsWith('QLinear')
     ? [inputAt(step, 0), inputAt(step, 3)]
     : [inputAt(step, 0), inputAt(step, 1)];
+  if (step.node.int('transBatchA', 0) === 1 || step.node.int('transBatchB', 0) === 1)
+    unknown('its batches are transposed');
   return productOfMatrices(
     transposed(a, step.node.int('transA', 0) === 1),
     transposed(b, step.node.int('transB', 0) === 1),
@@ -569,7 +571,9 @@ function reshaped(data: Traced, shape: readonly Size[]): Traced {
     if (!quotient(quotient(size, series), ROWS).every(Number.isInteger)) continue;
     // A row keeps its places as long as each row is one element of its axis.
     const place = isEqual(size, sizeAt(data, data.axis)) ? data.place : undefined;
-    return { ...plain(data), axis, series, shape, place, isNever: data.isNever };
+    const isAsWide = isEqual(shape.at(-1) ?? ONE, shapeOf(data).at(-1) ?? ONE);
+    if (data.padding !== undefined && !isAsWide) mixes('its rows decide how wide its input is');
+    return { ...plain(data), axis, series, shape, place, isNever: data.isNever, padding: data.padding };
   }
   return mixes('its new shape does not keep rows apart');
 }
@@ -788,6 +792,10 @@ const split: Rule = (step) => {
     };
   });
 };
+
+/** With scale and zero point behind each tensor, and those of the result in front. */
+const quantisedConcat: Rule = (step) =>
+  concat({ ...step, inputs: step.inputs.filter((_, index) => index >= 2 && index % 3 === 2) });
 
 const concat: Rule = (step) => {
   const inputs = givenOf(step);
@@ -1105,27 +1113,23 @@ const attention: Rule = (step) => {
     if (other.kind === 'rows' && data.kind !== 'rows') unknown('its weights depend on rows');
     if (hasRows(other) && other.axis > 1) unknown('rows are on an axis that is not followed');
   }
-  const { operator } = step.node;
-  const value = step.inputs[2];
-  const isSeparate = operator === 'MultiHeadAttention' && value !== undefined && value.shape?.length === 3;
-  const isPacked = operator === 'Attention' || operator === 'QAttention';
-  const hidden = step.node.ints('qkv_hidden_sizes')?.[2];
-  const bias = step.inputs[2];
-  const third = bias?.shape?.[0] === undefined ? undefined : sizes((one) => one / 3, bias.shape[0]);
-  const wide = isSeparate
-    ? sizeAt(value, 2)
-    : isPacked
-      ? hidden === undefined
-        ? (third ?? width)
-        : constantSize(hidden)
-      : width;
-  const byLength = [data, ...others].some((one) => one.byLength);
-  const kept = { ...plain(data), byLength };
-  return [
-    { ...kept, shape: [rows, length, wide] },
-    ...[1, 2].map(() => ({ ...kept, axis: isPacked && hasRows(data) ? 1 : data.axis, shape: undefined })),
-  ];
+  const kept = { ...plain(data), byLength: [data, ...others].some((one) => one.byLength) };
+  // ONNX's own operator has another layout.
+  const shape = step.node.domain === '' ? undefined : [rows, length, attentionWidth(step) ?? width];
+  const isPacked = step.node.operator === 'Attention' || step.node.operator === 'QAttention';
+  const past = { ...kept, axis: isPacked && hasRows(data) ? 1 : data.axis, shape: undefined };
+  return [{ ...kept, shape }, past, past];
 };
+
+/** Width of the values, if it is not that of the query. */
+function attentionWidth({ node, inputs: [, , third] }: Step): Size | undefined {
+  if (node.operator === 'MultiHeadAttention') return third?.shape?.[2];
+  if (node.operator !== 'Attention' && node.operator !== 'QAttention') return undefined;
+  const hidden = node.ints('qkv_hidden_sizes')?.[2];
+  // The bias is one of query, key and value together.
+  const bias = third?.shape?.[0];
+  return hidden === undefined ? bias && sizes((one) => one / 3, bias) : constantSize(hidden);
+}
 
 const embedded: Rule = (step) => {
   const data = inputAt(step, 0);
@@ -1395,7 +1399,13 @@ export const FAMILIES: readonly Family[] = [
   { name: 'Ranges', apart: 'if row numbers do not enter the data', operators: words('Range'), rule: range },
   { name: 'Slices', apart: 'along other axes than the rows', operators: words('Slice'), rule: slice },
   { name: 'Splits', apart: 'along another axis than the rows', operators: words('Split'), rule: split },
-  { name: 'Joins', apart: 'along another axis than the rows', operators: words('Concat QLinearConcat'), rule: concat },
+  { name: 'Joins', apart: 'along another axis than the rows', operators: words('Concat'), rule: concat },
+  {
+    name: 'Quantised joins',
+    apart: 'along another axis than the rows',
+    operators: words('QLinearConcat'),
+    rule: quantisedConcat,
+  },
   { name: 'Padding', apart: 'along other axes than the rows', operators: words('Pad'), rule: pad },
   {
     name: 'Look-ups',
@@ -1447,7 +1457,7 @@ export const FAMILIES: readonly Family[] = [
   {
     name: 'Fused embedding',
     apart: 'if the rows are on axis 0',
-    operators: words('EmbedLayerNormalization'),
+    operators: words('EmbedLayerNormalization QEmbedLayerNormalization'),
     rule: embedded,
   },
   { name: 'Rotary positions', apart: 'always', operators: words('RotaryEmbedding'), rule: rotated },
@@ -1523,6 +1533,23 @@ const RULES: ReadonlyMap<string, Rule> = new Map(
 
 /** Domains whose operators are those of the table; any others are custom. */
 const DOMAINS = new Set(['', 'ai.onnx.ml', 'com.microsoft', 'com.ms.internal.nhwc', 'ai.onnx.preview']);
+
+/** Operators that take sizes, places or padding, and look at how these depend on the batch. Any other input is data. */
+const TAKES_SIZES = new Set(
+  words(`Concat Reshape Flatten Squeeze Unsqueeze Expand Tile ConstantOfShape Range Slice Split Pad Gather GatherND
+    ScatterND OneHot Resize Upsample TopK Trilu GatherElements`),
+);
+
+const TAKES_PADDING = new Set(words('TfIdfVectorizer Reshape Flatten'));
+
+/** What rows decide of the batch may not enter the data, by whatever input. */
+export function refuseByBatch({ operator }: GraphNode, inputs: readonly Traced[], outputs: readonly Traced[]): void {
+  if (!TAKES_PADDING.has(operator) && inputs.some(({ padding }) => padding !== undefined))
+    mixes('its rows decide how wide its input is');
+  const isRows = outputs.some(({ kind }) => kind === 'rows');
+  if (isRows && !TAKES_SIZES.has(operator) && inputs.some(({ kind }) => kind === 'count'))
+    mixes('the number of rows enters the data');
+}
 
 export function ruleOf({ domain, operator }: GraphNode): Rule | undefined {
   return DOMAINS.has(domain) ? RULES.get(operator) : undefined;

@@ -1,7 +1,7 @@
 import type { Model } from '../core/model.ts';
 import { axisInModel, shapeInModel } from '../core/model.ts';
 import { type Graph, type GraphNode, type ModelGraph, nodesOfCall } from './graph.ts';
-import { ruleOf, type Step } from './operatorRules.ts';
+import { refuseByBatch, ruleOf, type Step } from './operatorRules.ts';
 import {
   constantSize,
   constants,
@@ -107,6 +107,7 @@ class Walk {
       if (traced === undefined) throw new Stop('unknown', 'no node makes it');
       if (traced.kind === 'places' || traced.kind === 'count')
         throw new Stop('mixes', 'it depends on how many rows there are');
+      if (traced.padding !== undefined) throw new Stop('mixes', 'its rows decide how wide it is');
       if (!hasRows(traced)) throw new Stop('unknown', 'it has no row for each row of the inputs');
       const rows = traced.shape?.[traced.axis];
       if (traced.axis !== batchAxis)
@@ -216,8 +217,13 @@ class Walk {
       },
     };
     try {
-      const followed = rule(step);
-      return Array.isArray(followed) ? followed : [followed as Traced];
+      const outputs = [rule(step)].flat();
+      refuseByBatch(
+        node,
+        inputs.filter((input) => input !== undefined),
+        outputs,
+      );
+      return outputs;
     } catch (error) {
       // Of what no row decides, nothing more is needed as long as nobody asks for its shape.
       if (error instanceof Stop && error.verdict === 'unknown' && isFixed && !node.hasGraphs) return ofUnknownShape();
@@ -248,15 +254,21 @@ function constantOfNode(node: GraphNode): Traced {
     : same(node.has('value_string') ? [] : undefined);
 }
 
-/** The nodes, in their order, that outputs are made by. */
-function neededFor(nodes: readonly GraphNode[], outputs: readonly string[]): GraphNode[] {
-  const wanted = new Set(outputs);
-  const needed: GraphNode[] = [];
-  for (const node of nodes.toReversed()) {
-    if (!node.outputs.some((name) => wanted.has(name))) continue;
-    needed.push(node);
-    for (const name of node.inputs) wanted.add(name);
-    for (const name of node.namesWithin()) wanted.add(name);
+/** The nodes that outputs are made by, each after those that make its inputs: a file may have them in any order. */
+function neededFor(nodes: readonly GraphNode[], outputs: readonly string[]): ReadonlySet<GraphNode> {
+  const makers = new Map(nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
+  const makersOf = (names: readonly string[]): GraphNode[] => names.flatMap((name) => makers.get(name) ?? []);
+  const inOrder = new Set<GraphNode>();
+  const begun = new Set<GraphNode>();
+  const pending = makersOf(outputs);
+  for (let node = pending.at(-1); node !== undefined; node = pending.at(-1)) {
+    if (begun.has(node)) {
+      inOrder.add(node);
+      pending.pop();
+      continue;
+    }
+    begun.add(node);
+    pending.push(...makersOf([...node.inputs, ...node.namesWithin()]).filter((maker) => !begun.has(maker)));
   }
-  return needed.reverse();
+  return inOrder;
 }
