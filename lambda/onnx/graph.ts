@@ -179,8 +179,8 @@ export class GraphNode {
 
   /** An attribute of a node in a function may be one of the function's own. */
   #resolved(attribute: Message): [string, Message][] {
-    const name = attribute.text(ATTRIBUTE.name);
-    const reference = attribute.text(ATTRIBUTE.reference);
+    const name = attribute.leadingText(ATTRIBUTE.name);
+    const reference = this.#given.size === 0 ? '' : attribute.text(ATTRIBUTE.reference);
     const meant = reference === '' ? attribute : this.#given.get(reference);
     return meant === undefined ? [] : [[name, meant]];
   }

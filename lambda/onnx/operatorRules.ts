@@ -5,9 +5,11 @@ import {
   constantOf,
   constantSize,
   constantsOf,
+  fewOf,
   hasRows,
   isEqual,
   isMultipleOfRows,
+  isOwnPlace,
   type Met,
   meet,
   meetBroadcast,
@@ -18,6 +20,7 @@ import {
   refuseOwnRows,
   type Size,
   same,
+  seriesOf,
   shapeOf,
   sizeAt,
   sizes,
@@ -111,18 +114,19 @@ const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
 
 const elementwise: Rule = (step) => {
   const inputs = givenOf(step);
-  const own = ownPlaceOf(step, inputs);
-  if (own !== undefined) return own;
+  const [first, , third] = inputs;
+  // Indexes below 0 are wrapped; a place has none.
+  if (step.node.operator === 'Where' && first?.isNever && third?.place) return third;
   const { shape, ...met } = meetBroadcast(inputs);
   const isReal = inputs.some((input) => input.isReal);
-  return { ...met, shape, isReal, entries: entriesOf(step, inputs, shape, isReal) };
+  return { ...met, shape, isReal, entries: entriesOf(step, inputs, shape, isReal), ...placeOf(step, inputs) };
 };
 
 function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Size[], isReal: boolean) {
-  const count = shape.length > 1 ? undefined : constantOf(productOf(shape));
+  const count = fewOf(shape);
   const calculate = ARITHMETIC[node.operator];
-  if (calculate === undefined || count === undefined || inputs.some(({ entries }) => entries === undefined))
-    return undefined;
+  const isAligned = inputs.every(({ entries }) => entries?.length === 1 || entries?.length === count);
+  if (calculate === undefined || count === undefined || !isAligned) return undefined;
   return Array.from({ length: count }, (_, index) => {
     const given = inputs.map(({ entries = [] }) => (entries.length === 1 ? entries[0] : entries[index]) ?? ONE);
     const result = sizes(calculate, ...given);
@@ -130,19 +134,38 @@ function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Si
   });
 }
 
-/** Exporters wrap indexes below 0, and make masks of them: a row's own place stays what it is. */
-function ownPlaceOf({ node }: Step, inputs: readonly Traced[]): Traced | undefined {
-  const [first, second, third] = inputs;
-  if (node.operator === 'Where') return first?.isNever && third?.isOwnPlace ? third : undefined;
-  if (first?.isOwnPlace !== true) return undefined;
-  if (node.operator === 'Identity') return first;
-  if (node.operator === 'Less' && constantsOf(second)?.every((value) => value === 0)) {
-    return { ...first, kind: 'equal', isOwnPlace: false, isNever: true };
+/** Sums and products of constants, and of places in the batch: exporters compute indexes of them. */
+function placeOf(
+  { node: { operator } }: Step,
+  inputs: readonly Traced[],
+): Pick<Traced, 'bounds' | 'place' | 'isNever'> {
+  const [first, second] = inputs;
+  if (first === undefined) return {};
+  if (operator === 'Identity') return { bounds: first.bounds, place: first.place };
+  const [place, other] = first.place === undefined ? [second?.place, first.bounds] : [first.place, second?.bounds];
+  if (operator === 'Less' && place !== undefined && place === first.place) {
+    return { isNever: place.offset[0] >= 0 && other !== undefined && other[1] <= 0 };
   }
-  const isNeutral = (value: number): boolean => value === (node.operator === 'Mul' ? 1 : 0);
-  const isNeutralStep = (node.operator === 'Add' || node.operator === 'Mul') && constantsOf(second)?.every(isNeutral);
-  return isNeutralStep && shapeOf(second as Traced).length <= shapeOf(first).length ? first : undefined;
+  if (other === undefined || !(operator === 'Add' || operator === 'Mul')) return {};
+  const [calculate, isSum] = operator === 'Add' ? [ARITHMETIC.Add, true] : [ARITHMETIC.Mul, false];
+  if (calculate === undefined || other[0] < 0) return {};
+  const combined = ([least, most]: readonly [number, number]) =>
+    [calculate(least, other[0]), calculate(most, other[1])] as const;
+  if (place !== undefined) {
+    if (!isSum && other[0] !== other[1]) return {};
+    return { place: { step: isSum ? place.step : place.step * other[0], offset: combined(place.offset) } };
+  }
+  return first.bounds && second?.bounds && first.bounds[0] >= 0
+    ? { bounds: combined(first.bounds === other ? second.bounds : first.bounds) }
+    : {};
 }
+
+/** Stop words are left out. */
+const normalisedText: Rule = (step) => {
+  const data = inputAt(step, 0);
+  if (step.node.has('stopwords') && data.kind !== 'same') mixes('its rows decide the shape of its output');
+  return plain(data);
+};
 
 const cast: Rule = (step) => {
   const [data] = givenOf(step) as [Traced];
@@ -163,8 +186,8 @@ const withFixed: Rule = (step) => {
 };
 
 /** What is computed from a tensor, place for place. */
-function plain({ kind, axis, byLength, shape }: Traced): Traced {
-  return { kind, axis, byLength, shape };
+function plain({ kind, axis, series, byLength, shape }: Traced): Traced {
+  return { kind, axis, series, byLength, shape };
 }
 
 // Axes
@@ -233,7 +256,7 @@ const reduction: Rule = (step) => {
     return { kind: 'count', axis: -1, shape };
   }
   const before = keeps ? 0 : axes.filter((axis) => axis < data.axis).length;
-  const total = node.operator === 'ReduceProd' && data.entries ? [productOf(data.entries)] : undefined;
+  const total = node.operator === 'ReduceProd' && rank === 1 && data.entries ? [productOf(data.entries)] : undefined;
   if (total !== undefined && inputs.length > 0) return { ...same(shape, total), isReal: data.isReal };
   return { ...plain(data), axis: data.axis < 0 ? -1 : data.axis - before, shape };
 };
@@ -263,6 +286,8 @@ const matMul: Rule = (step) => {
   const [a, b] = step.node.operator.startsWith('QLinear')
     ? [inputAt(step, 0), inputAt(step, 3)]
     : [inputAt(step, 0), inputAt(step, 1)];
+  if (step.node.int('transBatchA', 0) === 1 || step.node.int('transBatchB', 0) === 1)
+    unknown('its batches are transposed');
   return productOfMatrices(
     transposed(a, step.node.int('transA', 0) === 1),
     transposed(b, step.node.int('transB', 0) === 1),
@@ -489,13 +514,24 @@ const permute: Rule = (step) => {
   return permuted(data, step.node.ints('perm') ?? fromAxis(0, rank).reverse());
 };
 
+function entriesPermuted({ entries, shape = [] }: Traced, order: readonly number[]): readonly Size[] | undefined {
+  if (entries === undefined || order.every((axis, index) => axis === index)) return entries;
+  const [rows, columns] = shape.map(constantOf);
+  if (shape.length !== 2 || rows === undefined || columns === undefined) return undefined;
+  return Array.from(
+    { length: entries.length },
+    (_, at) => entries[(at % rows) * columns + Math.floor(at / rows)] as Size,
+  );
+}
+
 function permuted(data: Traced, order: readonly number[]): Traced {
-  const { isOwnPlace, entries, isReal } = data;
+  const { place, isReal, bounds } = data;
   return {
     ...plain(data),
-    isOwnPlace,
-    entries,
+    place,
+    bounds,
     isReal,
+    entries: entriesPermuted(data, order),
     axis: hasRows(data) ? order.indexOf(data.axis) : -1,
     shape: order.map((axis) => sizeAt(data, axis)),
   };
@@ -520,20 +556,30 @@ const reshape: Rule = (step) => {
           open,
           sizes((all, others) => all / others, productOf(shape), rest),
         );
+  if (!isEqual(productOf(filled), productOf(shape)))
+    unknown('it runs at fewer sizes than the open axes of the inputs may have');
   return reshaped(data, filled);
 };
 
-/** Rows stay on the axis before which there is as much as before theirs, if it is as many of them. */
+/** Rows stay on the axis where as much is before them as was, if it holds all of them. */
 function reshaped(data: Traced, shape: readonly Size[]): Traced {
-  const entries = shape.length <= 1 ? data.entries : undefined;
-  if (!hasRows(data)) return { ...data, shape, entries };
-  const before = productOf(shapeOf(data).slice(0, data.axis));
-  const axis = shape.findIndex(
-    (size, index) => isMultipleOfRows(size) && isEqual(productOf(shape.slice(0, index)), before),
-  );
-  if (axis < 0) mixes('its new shape does not keep rows apart');
-  const isOwnPlace = data.isOwnPlace && isEqual(shape[axis] as Size, ROWS);
-  return { ...plain(data), axis, shape, isOwnPlace, isNever: data.isNever };
+  if (!hasRows(data)) return { ...data, shape };
+  const before = productOf([...shapeOf(data).slice(0, data.axis), seriesOf(data)]);
+  for (const [axis, size] of shape.entries()) {
+    const series = quotient(before, productOf(shape.slice(0, axis)));
+    if (!series.every((count) => count >= 1 && Number.isInteger(count)) || !isMultipleOfRows(size)) continue;
+    if (!quotient(quotient(size, series), ROWS).every(Number.isInteger)) continue;
+    // A row keeps its places as long as each row is one element of its axis.
+    const place = isEqual(size, sizeAt(data, data.axis)) ? data.place : undefined;
+    const isAsWide = isEqual(shape.at(-1) ?? ONE, shapeOf(data).at(-1) ?? ONE);
+    if (data.padding !== undefined && !isAsWide) mixes('its rows decide how wide its input is');
+    return { ...plain(data), axis, series, shape, place, isNever: data.isNever, padding: data.padding };
+  }
+  return mixes('its new shape does not keep rows apart');
+}
+
+function quotient(size: Size, by: Size): Size {
+  return sizes((a, b) => a / b, size, by);
 }
 
 const flatten: Rule = (step) => {
@@ -567,7 +613,6 @@ const unsqueeze: Rule = (step) => {
     ...data,
     axis: hasRows(data) ? (left[data.axis] ?? -1) : -1,
     shape,
-    entries: rank <= 1 ? data.entries : undefined,
   };
 };
 
@@ -589,7 +634,8 @@ function spread(data: Traced, shape: readonly Size[]): Traced {
       shape,
       entries: entriesSpread(data, shape),
       isReal: data.isReal,
-      isOwnPlace: data.isOwnPlace,
+      place: data.place,
+      bounds: data.bounds,
     };
   if (own >= 0 || axes.length > 1) mixes('it repeats rows by the number of rows');
   if (!isMultipleOfRows(shape[other] as Size))
@@ -597,34 +643,35 @@ function spread(data: Traced, shape: readonly Size[]): Traced {
   return { kind: data.kind === 'count' ? 'places' : 'equal', axis: other, byLength: data.byLength, shape };
 }
 
-const MAX_ENTRIES = 64;
-
 function entriesSpread({ entries }: Traced, shape: readonly Size[]): readonly Size[] | undefined {
-  const count = shape.length > 1 ? undefined : constantOf(productOf(shape));
-  if (entries === undefined || count === undefined || count > MAX_ENTRIES) return undefined;
-  return entries.length === count ? entries : new Array<Size>(count).fill(entries[0] ?? ONE);
+  const count = fewOf(shape);
+  if (entries === undefined || count === undefined) return undefined;
+  if (entries.length === count) return entries;
+  return entries.length === 1 ? new Array<Size>(count).fill(entries[0] as Size) : undefined;
 }
 
 const tile: Rule = (step) => {
   const data = inputAt(step, 0);
   const repeats = inputAt(step, 1).entries ?? unknown('how often it repeats is not followed');
   const shape = shapeOf(data).map((size, axis) => sizes((a, b) => a * b, size, repeats[axis] ?? ONE));
-  if (hasRows(data) && constantOf(repeats[data.axis] ?? ONE) !== 1) mixes('it repeats the rows');
-  return spread(data, shape);
+  const again = repeats[data.axis] ?? ONE;
+  return {
+    ...spread({ ...data, shape: shapeOf(data) }, shape),
+    ...(hasRows(data) && { series: productOf([again, seriesOf(data)]) }),
+  };
 };
 
 const filled: Rule = (step) => {
   const shape = inputAt(step, 0).entries ?? unknown('its shape is not followed');
   const constant = step.node.tensor('value');
   const value = step.node.has('value') ? constant?.values?.[0] : 0;
-  const count = shape.length > 1 ? undefined : constantOf(productOf(shape));
-  const entries =
-    count === undefined || count > MAX_ENTRIES || value === undefined
-      ? undefined
-      : new Array<Size>(count).fill(constantSize(value));
-  return spread({ ...same([], undefined), shape: [] }, shape).kind === 'same'
-    ? { ...same(shape, entries), isReal: constant?.isReal ?? true }
-    : spread({ ...same([]), shape: [] }, shape);
+  const few = fewOf(shape);
+  const entries = few === undefined || value === undefined ? undefined : new Array<Size>(few).fill(constantSize(value));
+  const filledWith = spread({ ...same([]), isReal: constant?.isReal ?? true }, shape);
+  return {
+    ...filledWith,
+    ...(filledWith.kind === 'same' && { ...same(shape, entries), isReal: constant?.isReal ?? true }),
+  };
 };
 
 const shapeRule: Rule = ({ node, inputs: [data] }) => {
@@ -635,6 +682,8 @@ const shapeRule: Rule = ({ node, inputs: [data] }) => {
 };
 
 const sizeRule: Rule = (step) => same([], [productOf(shapeOf(inputAt(step, 0)))]);
+
+const isOne = (size: Size): boolean => constantOf(size) === 1;
 
 const range: Rule = (step) => {
   const [start, limit, delta] = [0, 1, 2].map((index) => inputAt(step, index).entries?.[0]);
@@ -648,14 +697,15 @@ const range: Rule = (step) => {
   if (isFixed) {
     const fixed = constantOf(count);
     const entries =
-      fixed === undefined || fixed > MAX_ENTRIES
+      fewOf([count]) === undefined || fixed === undefined
         ? undefined
         : Array.from({ length: fixed }, (_, index) => sizes((from, by) => from + index * by, start, delta));
-    return { ...same([count], entries), byLength };
+    const bounds = isOne(delta) && constantOf(start) === 0 && fixed ? ([0, fixed - 1] as const) : undefined;
+    return { ...same([count], entries), bounds, byLength };
   }
   if (!isMultipleOfRows(count)) unknown('a size is computed from the number of rows in a way that is not followed');
-  const isOwnPlace = constantOf(start) === 0 && constantOf(delta) === 1 && isEqual(count, ROWS);
-  return { kind: 'places', axis: 0, shape: [count], isOwnPlace };
+  const isCounted = constantOf(start) === 0 && isOne(delta) && isEqual(count, ROWS);
+  return { kind: 'places', axis: 0, shape: [count], place: isCounted ? { step: 1, offset: [0, 0] } : undefined };
 };
 
 const slice: Rule = (step) => {
@@ -681,10 +731,8 @@ const slice: Rule = (step) => {
     result[axis] = isWhole ? size : taken;
   }
   const [start, end, by] = [starts, ends, steps].map((list) => constantOf(list?.[0] ?? ONE));
-  const entries =
-    data.entries && start !== undefined && end !== undefined && by !== undefined && starts && ends
-      ? slicedEntries(data.entries, start, end, steps ? by : 1)
-      : undefined;
+  const isFront = axes.length === 1 && axes[0] === 0 && starts !== undefined && ends !== undefined;
+  const entries = isFront ? slicedEntries(data, start, end, steps === undefined ? 1 : by) : undefined;
   return { ...(entries ? same(result, entries) : plain(data)), isReal: data.isReal, shape: result };
 };
 
@@ -694,9 +742,18 @@ function takenBy(size: number, start: number, end: number, by: number): number {
   return Math.max(0, Math.ceil((clamp(end) - clamp(start)) / by));
 }
 
-function slicedEntries(entries: readonly Size[], start: number, end: number, by: number): Size[] | undefined {
-  if (by === 1) return entries.slice(start, end);
-  return by === -1 && start === -1 ? entries.toReversed() : undefined;
+/** Entries of a slice along the first axis: some of them, or all from the last on. */
+function slicedEntries(
+  { entries, shape = [] }: Traced,
+  start: number | undefined,
+  end: number | undefined,
+  by: number | undefined,
+): Size[] | undefined {
+  const width = constantOf(productOf(shape.slice(1)));
+  if (entries === undefined || width === undefined || start === undefined || end === undefined) return undefined;
+  const blocks = Array.from({ length: entries.length / width }, (_, at) => entries.slice(at * width, (at + 1) * width));
+  if (by === 1) return blocks.slice(start, end).flat();
+  return by === -1 && start === -1 && end < -blocks.length ? blocks.toReversed().flat() : undefined;
 }
 
 /** Some rows by their places: those of equal ones are the same. */
@@ -711,7 +768,6 @@ const split: Rule = (step) => {
   const { node, inputs } = step;
   const data = inputAt(step, 0);
   const axis = axisOf(node.int('axis', 0), shapeOf(data).length);
-  if (hasRows(data) && axis === data.axis) mixes('it splits the rows');
   const count = node.outputs.length;
   const given = inputs[1]?.entries ?? node.ints('split')?.map(constantSize);
   const whole = sizeAt(data, axis);
@@ -722,7 +778,13 @@ const split: Rule = (step) => {
     const from = given?.slice(0, index).map(constantOf) ?? [];
     const start =
       given === undefined ? index * (constantOf(each) ?? 0) : from.reduce<number>((sum, one) => sum + (one ?? 0), 0);
-    const entries = data.entries?.slice(start, start + (constantOf(part) ?? 0));
+    const isSeries = isEqual(quotient(whole, part), seriesOf(data));
+    if (hasRows(data) && axis === data.axis) {
+      if (!isSeries) mixes('it splits the rows');
+      return { ...plain(data), series: ONE, shape: replaced(shapeOf(data), axis, part) };
+    }
+    const isVector = shapeOf(data).length === 1;
+    const entries = isVector ? data.entries?.slice(start, start + (constantOf(part) ?? 0)) : undefined;
     return {
       ...(entries ? same(undefined, entries) : plain(data)),
       isReal: data.isReal,
@@ -730,6 +792,10 @@ const split: Rule = (step) => {
     };
   });
 };
+
+/** With scale and zero point behind each tensor, and those of the result in front. */
+const quantisedConcat: Rule = (step) =>
+  concat({ ...step, inputs: step.inputs.filter((_, index) => index >= 2 && index % 3 === 2) });
 
 const concat: Rule = (step) => {
   const inputs = givenOf(step);
@@ -750,13 +816,20 @@ const concat: Rule = (step) => {
       isReal: inputs.some(({ isReal }) => isReal),
     };
   }
-  const leads = inputs[0]?.isOwnPlace === true && axis === rank - 1 && inputs[0].axis !== axis;
+  const leads = inputs[0] !== undefined && isOwnPlace(inputs[0]) && axis === rank - 1 && inputs[0].axis !== axis;
   const others = leads ? inputs.slice(1) : inputs;
   const met = meet(
     leads ? [{ ...(inputs[0] as Traced), kind: 'equal' }, ...others] : others,
     inputs.map((input) => input.axis),
   );
-  if (met.axis === axis) mixes('it joins rows of several tensors');
+  const rowsOf = sizeAt(inputs.find(hasRows) ?? (inputs[0] as Traced), Math.max(0, met.axis));
+  if (met.axis === axis) {
+    const isSeries = inputs.every(
+      (input) => hasRows(input) && isEqual(sizeAt(input, axis), rowsOf) && isEqual(seriesOf(input), ONE),
+    );
+    if (!isSeries) mixes('it joins rows of several tensors');
+    return { ...met, series: constantSize(inputs.length), shape };
+  }
   if (met.axis >= 0 && !others.every(hasRows)) mixes(CONSTANT_ROWS);
   return {
     ...met,
@@ -785,6 +858,20 @@ const pad: Rule = (step) => {
 
 // Look-ups
 
+/** True if indexes of each row are of its own elements, along an axis that holds all rows. */
+function isWithinRow(data: Traced, { place }: Traced): boolean {
+  const size = sizeAt(data, data.axis);
+  const width = (size[0] as number) / (ROWS[0] as number);
+  return (
+    place !== undefined &&
+    isMultipleOfRows(size) &&
+    place.step === width &&
+    place.offset[0] >= 0 &&
+    place.offset[1] < width &&
+    isEqual(seriesOf(data), ONE)
+  );
+}
+
 const gather: Rule = (step) => {
   const [data, indices] = [inputAt(step, 0), inputAt(step, 1)];
   const rank = shapeOf(data).length;
@@ -801,7 +888,7 @@ const gather: Rule = (step) => {
     return { ...met, shape, axis: hasRows(indices) ? indices.axis + axis : -1 };
   }
   if (axis === data.axis) {
-    if (indices.isOwnPlace) return { ...plain(data), axis: indices.axis + axis, shape };
+    if (isWithinRow(data, indices)) return { ...plain(data), axis: indices.axis + axis, shape };
     if (data.kind === 'equal' && !hasRows(indices)) return { kind: 'same', axis: -1, byLength: data.byLength, shape };
     mixes('it takes rows by their places');
   }
@@ -838,7 +925,7 @@ const gatherTuples: Rule = (step) => {
   if (hasRows(indices) && indices.axis === shapeOf(indices).length - 1) mixes('rows make its indexes');
   if (!hasRows(data)) return { ...meet([data, indices], [-1, indices.axis]), axis: indices.axis, shape };
   if (data.axis < batchDims) return { ...meet([data, indices], [data.axis, indices.axis]), shape };
-  if (data.axis === batchDims && indices.isTuple)
+  if (data.axis === batchDims && indices.isTuple && isEqual(seriesOf(data), ONE))
     return { ...meet([data, indices], [indices.axis, indices.axis]), axis: indices.axis, shape };
   if (data.axis >= batchDims + depth && !hasRows(indices)) {
     return { ...plain(data), axis: data.axis - batchDims - depth + shapeOf(indices).length - 1, shape };
@@ -864,7 +951,7 @@ const scatterTuples: Rule = (step) => {
     return { ...meet([data, indices, updates], [-1, -1, -1]), shape };
   }
   const inTuples = shapeOf(indices).length - 1;
-  const isOwn = data.axis === 0 && indices.isTuple === true;
+  const isOwn = data.axis === 0 && indices.isTuple === true && isEqual(seriesOf(data), ONE);
   if (!isOwn && (data.axis < depth || hasRows(indices))) mixes('it writes rows by their places');
   const at = isOwn ? indices.axis : data.axis - depth + inTuples;
   const met = meet([data, updates], [data.axis, hasRows(updates) && updates.axis === at ? data.axis : -2]);
@@ -1026,27 +1113,23 @@ const attention: Rule = (step) => {
     if (other.kind === 'rows' && data.kind !== 'rows') unknown('its weights depend on rows');
     if (hasRows(other) && other.axis > 1) unknown('rows are on an axis that is not followed');
   }
-  const { operator } = step.node;
-  const value = step.inputs[2];
-  const isSeparate = operator === 'MultiHeadAttention' && value !== undefined && value.shape?.length === 3;
-  const isPacked = operator === 'Attention' || operator === 'QAttention';
-  const hidden = step.node.ints('qkv_hidden_sizes')?.[2];
-  const bias = step.inputs[2];
-  const third = bias?.shape?.[0] === undefined ? undefined : sizes((one) => one / 3, bias.shape[0]);
-  const wide = isSeparate
-    ? sizeAt(value, 2)
-    : isPacked
-      ? hidden === undefined
-        ? (third ?? width)
-        : constantSize(hidden)
-      : width;
-  const byLength = [data, ...others].some((one) => one.byLength);
-  const kept = { ...plain(data), byLength };
-  return [
-    { ...kept, shape: [rows, length, wide] },
-    ...[1, 2].map(() => ({ ...kept, axis: isPacked && hasRows(data) ? 1 : data.axis, shape: undefined })),
-  ];
+  const kept = { ...plain(data), byLength: [data, ...others].some((one) => one.byLength) };
+  // ONNX's own operator has another layout.
+  const shape = step.node.domain === '' ? undefined : [rows, length, attentionWidth(step) ?? width];
+  const isPacked = step.node.operator === 'Attention' || step.node.operator === 'QAttention';
+  const past = { ...kept, axis: isPacked && hasRows(data) ? 1 : data.axis, shape: undefined };
+  return [{ ...kept, shape }, past, past];
 };
+
+/** Width of the values, if it is not that of the query. */
+function attentionWidth({ node, inputs: [, , third] }: Step): Size | undefined {
+  if (node.operator === 'MultiHeadAttention') return third?.shape?.[2];
+  if (node.operator !== 'Attention' && node.operator !== 'QAttention') return undefined;
+  const hidden = node.ints('qkv_hidden_sizes')?.[2];
+  // The bias is one of query, key and value together.
+  const bias = third?.shape?.[0];
+  return hidden === undefined ? bias && sizes((one) => one / 3, bias) : constantSize(hidden);
+}
 
 const embedded: Rule = (step) => {
   const data = inputAt(step, 0);
@@ -1188,13 +1271,19 @@ export const FAMILIES: readonly Family[] = [
       StringConcat RegexFullMatch Binarizer Imputer Scaler CategoryMapper LabelEncoder`),
     rule: elementwise,
   },
+  {
+    name: 'Normalisation of text',
+    apart: 'without stop words',
+    operators: words('StringNormalizer'),
+    rule: normalisedText,
+  },
   { name: 'Casts', apart: 'always', operators: words('Cast CastLike'), rule: cast },
   {
     name: 'Quantisation with constant scales',
     apart: 'always, unless each row has a scale',
     operators:
       words(`QuantizeLinear DequantizeLinear QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearSoftmax
-      QLinearWhere StringNormalizer`),
+      QLinearWhere`),
     rule: withFixed,
   },
   {
@@ -1310,7 +1399,13 @@ export const FAMILIES: readonly Family[] = [
   { name: 'Ranges', apart: 'if row numbers do not enter the data', operators: words('Range'), rule: range },
   { name: 'Slices', apart: 'along other axes than the rows', operators: words('Slice'), rule: slice },
   { name: 'Splits', apart: 'along another axis than the rows', operators: words('Split'), rule: split },
-  { name: 'Joins', apart: 'along another axis than the rows', operators: words('Concat QLinearConcat'), rule: concat },
+  { name: 'Joins', apart: 'along another axis than the rows', operators: words('Concat'), rule: concat },
+  {
+    name: 'Quantised joins',
+    apart: 'along another axis than the rows',
+    operators: words('QLinearConcat'),
+    rule: quantisedConcat,
+  },
   { name: 'Padding', apart: 'along other axes than the rows', operators: words('Pad'), rule: pad },
   {
     name: 'Look-ups',
@@ -1362,7 +1457,7 @@ export const FAMILIES: readonly Family[] = [
   {
     name: 'Fused embedding',
     apart: 'if the rows are on axis 0',
-    operators: words('EmbedLayerNormalization'),
+    operators: words('EmbedLayerNormalization QEmbedLayerNormalization'),
     rule: embedded,
   },
   { name: 'Rotary positions', apart: 'always', operators: words('RotaryEmbedding'), rule: rotated },
@@ -1438,6 +1533,23 @@ const RULES: ReadonlyMap<string, Rule> = new Map(
 
 /** Domains whose operators are those of the table; any others are custom. */
 const DOMAINS = new Set(['', 'ai.onnx.ml', 'com.microsoft', 'com.ms.internal.nhwc', 'ai.onnx.preview']);
+
+/** Operators that take sizes, places or padding, and look at how these depend on the batch. Any other input is data. */
+const TAKES_SIZES = new Set(
+  words(`Concat Reshape Flatten Squeeze Unsqueeze Expand Tile ConstantOfShape Range Slice Split Pad Gather GatherND
+    ScatterND OneHot Resize Upsample TopK Trilu GatherElements`),
+);
+
+const TAKES_PADDING = new Set(words('TfIdfVectorizer Reshape Flatten'));
+
+/** What rows decide of the batch may not enter the data, by whatever input. */
+export function refuseByBatch({ operator }: GraphNode, inputs: readonly Traced[], outputs: readonly Traced[]): void {
+  if (!TAKES_PADDING.has(operator) && inputs.some(({ padding }) => padding !== undefined))
+    mixes('its rows decide how wide its input is');
+  const isRows = outputs.some(({ kind }) => kind === 'rows');
+  if (isRows && !TAKES_SIZES.has(operator) && inputs.some(({ kind }) => kind === 'count'))
+    mixes('the number of rows enters the data');
+}
 
 export function ruleOf({ domain, operator }: GraphNode): Rule | undefined {
   return DOMAINS.has(domain) ? RULES.get(operator) : undefined;

@@ -180,6 +180,13 @@ export class Message {
     return [...this.texts(number)].at(-1) ?? '';
   }
 
+  /** The text of a field that writers put first, without a look at what may be millions of fields behind it. */
+  leadingText(number: number): string {
+    const [first] = this.fields();
+    const isText = first?.number === number && first.wireType === LENGTH_DELIMITED;
+    return isText ? this.#bytesOf(first).toString('utf8') : this.text(number);
+  }
+
   /** Of an `int64`, as far as a double holds it. */
   int64(number: number): number | undefined {
     return [...this.#varints(number, VARINT)].at(-1)?.value;

@@ -1,18 +1,22 @@
 import type { Model } from '../core/model.ts';
 import { axisInModel, shapeInModel } from '../core/model.ts';
 import { type Graph, type GraphNode, type ModelGraph, nodesOfCall } from './graph.ts';
-import { ruleOf, type Step } from './operatorRules.ts';
+import { refuseByBatch, ruleOf, type Step } from './operatorRules.ts';
 import {
   constantSize,
+  constants,
   hasRows,
   isEqual,
   isMultipleOfRows,
-  LENGTH,
+  lengthSize,
+  ONE,
   openSize,
   ROWS,
+  type Scale,
   type Size,
   Stop,
   same,
+  seriesOf,
   type Traced,
   variesWithRows,
 } from './traced.ts';
@@ -33,18 +37,21 @@ type Contract = Pick<Model, 'inputs' | 'outputs' | 'ragged'>;
 
 /** Reads from a graph, without running it, which rows of its inputs an output depends on. */
 export function proveRows(graph: ModelGraph, model: Contract): RowProof {
-  const walk = new Walk(graph, model);
+  const proof = proveAt('small', graph, model);
+  if (proof.verdict === 'independent') return proof;
+  const atLargeSizes = proveAt('large', graph, model);
+  return atLargeSizes.verdict === 'independent' ? atLargeSizes : proof;
+}
+
+function proveAt(scale: Scale, graph: ModelGraph, model: Contract): RowProof {
+  const walk = new Walk(graph, model, scale);
   try {
     walk.follow();
     return { verdict: 'independent', operator: '', why: '', byLength: walk.byLength };
   } catch (error) {
     if (!(error instanceof Stop)) throw error;
-    return {
-      verdict: error.verdict,
-      operator: walk.operator,
-      why: `${walk.at}: ${error.message}`,
-      byLength: walk.byLength,
-    };
+    const why = `${walk.at}: ${error.message}`;
+    return { verdict: error.verdict, operator: walk.operator, why, byLength: walk.byLength };
   }
 }
 
@@ -69,15 +76,17 @@ class Scope {
 class Walk {
   readonly #graph: ModelGraph;
   readonly #model: Contract;
+  readonly #scale: Scale;
   #opened = 0;
   /** The node that is being looked at. */
   at = 'the model';
   operator = '';
   byLength: string | undefined;
 
-  constructor(graph: ModelGraph, model: Contract) {
+  constructor(graph: ModelGraph, model: Contract, scale: Scale) {
     this.#graph = graph;
     this.#model = model;
+    this.#scale = scale;
   }
 
   follow(): void {
@@ -98,17 +107,19 @@ class Walk {
       if (traced === undefined) throw new Stop('unknown', 'no node makes it');
       if (traced.kind === 'places' || traced.kind === 'count')
         throw new Stop('mixes', 'it depends on how many rows there are');
+      if (traced.padding !== undefined) throw new Stop('mixes', 'its rows decide how wide it is');
       if (!hasRows(traced)) throw new Stop('unknown', 'it has no row for each row of the inputs');
       const rows = traced.shape?.[traced.axis];
       if (traced.axis !== batchAxis)
         throw new Stop('mixes', `its rows are on axis ${traced.axis}, not on axis ${batchAxis}`);
       if (rows !== undefined && !isEqual(rows, ROWS))
         throw new Stop('mixes', 'it has another number of rows than the inputs');
+      if (!isEqual(seriesOf(traced), ONE)) throw new Stop('mixes', 'its rows are in another order');
     }
   }
 
   #open(): Size {
-    return openSize(this.#opened++);
+    return openSize(this.#opened++, this.#scale);
   }
 
   #inputOf(spec: Model['inputs'][number], names: Map<string, Size>): Traced {
@@ -119,7 +130,7 @@ class Walk {
       spec.shape.map((dim, axis): Size => {
         if (axis === 0) return ROWS;
         if (typeof dim === 'number') return constantSize(dim);
-        if (dim === ragged?.name) return LENGTH;
+        if (dim === ragged?.name) return lengthSize(this.#scale);
         // Some exporters give one name to all axes.
         const size = (dim === rowsName ? undefined : names.get(dim)) ?? this.#open();
         names.set(dim, size);
@@ -137,8 +148,7 @@ class Walk {
   ): void {
     for (const [name, { dims, values, isReal }] of graph.constants ?? []) {
       if (scope.get(name) === undefined) {
-        const entries = dims.length <= 1 && (dims[0] ?? 1) <= MAX_ENTRIES ? values?.map(constantSize) : undefined;
-        scope.set(name, { ...same(dims.map(constantSize), entries), isReal });
+        scope.set(name, constants(dims, values, isReal));
       }
     }
     for (const node of neededFor(graph.nodes, wanted)) this.#followNode(node, scope, opsets);
@@ -207,8 +217,13 @@ class Walk {
       },
     };
     try {
-      const followed = rule(step);
-      return Array.isArray(followed) ? followed : [followed as Traced];
+      const outputs = [rule(step)].flat();
+      refuseByBatch(
+        node,
+        inputs.filter((input) => input !== undefined),
+        outputs,
+      );
+      return outputs;
     } catch (error) {
       // Of what no row decides, nothing more is needed as long as nobody asks for its shape.
       if (error instanceof Stop && error.verdict === 'unknown' && isFixed && !node.hasGraphs) return ofUnknownShape();
@@ -227,39 +242,33 @@ function refuseOwnShape({ kind, axis, shape = [] }: Traced): void {
     throw new Stop('mixes', 'it has another number of rows than the inputs');
 }
 
-const MAX_ENTRIES = 64;
-
 function constantOfNode(node: GraphNode): Traced {
   const tensor = node.tensor('value');
-  if (tensor !== undefined) {
-    const isShort = tensor.dims.length <= 1 && (tensor.dims[0] ?? 1) <= MAX_ENTRIES;
-    return {
-      ...same(tensor.dims.map(constantSize), isShort ? tensor.values?.map(constantSize) : undefined),
-      isReal: tensor.isReal,
-    };
-  }
+  if (tensor !== undefined) return constants(tensor.dims, tensor.values, tensor.isReal);
   const scalar = node.int('value_int') ?? node.float('value_float');
-  if (scalar !== undefined) return { ...same([], [constantSize(scalar)]), isReal: node.has('value_float') };
+  if (scalar !== undefined) return constants([], [scalar], node.has('value_float'));
   const list = node.ints('value_ints') ?? node.floats('value_floats');
-  if (list !== undefined)
-    return {
-      ...same([constantSize(list.length)], list.length <= MAX_ENTRIES ? list.map(constantSize) : undefined),
-      isReal: node.has('value_floats'),
-    };
+  if (list !== undefined) return constants([list.length], list, node.has('value_floats'));
   return node.has('value_strings')
     ? same([constantSize(node.texts('value_strings').length)])
     : same(node.has('value_string') ? [] : undefined);
 }
 
-/** The nodes, in their order, that outputs are made by. */
-function neededFor(nodes: readonly GraphNode[], outputs: readonly string[]): GraphNode[] {
-  const wanted = new Set(outputs);
-  const needed: GraphNode[] = [];
-  for (const node of nodes.toReversed()) {
-    if (!node.outputs.some((name) => wanted.has(name))) continue;
-    needed.push(node);
-    for (const name of node.inputs) wanted.add(name);
-    for (const name of node.namesWithin()) wanted.add(name);
+/** The nodes that outputs are made by, each after those that make its inputs: a file may have them in any order. */
+function neededFor(nodes: readonly GraphNode[], outputs: readonly string[]): ReadonlySet<GraphNode> {
+  const makers = new Map(nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
+  const makersOf = (names: readonly string[]): GraphNode[] => names.flatMap((name) => makers.get(name) ?? []);
+  const inOrder = new Set<GraphNode>();
+  const begun = new Set<GraphNode>();
+  const pending = makersOf(outputs);
+  for (let node = pending.at(-1); node !== undefined; node = pending.at(-1)) {
+    if (begun.has(node)) {
+      inOrder.add(node);
+      pending.pop();
+      continue;
+    }
+    begun.add(node);
+    pending.push(...makersOf([...node.inputs, ...node.namesWithin()]).filter((maker) => !begun.has(maker)));
   }
-  return needed.reverse();
+  return inOrder;
 }

@@ -11,26 +11,40 @@ export type Size = readonly number[];
 
 /** Rows: large and prime, and the small numbers at which a model may do something else. */
 export const ROWS: Size = [1021, 1, 2, 13, 1021, 1021];
-/** Size of the ragged axis. */
-export const LENGTH: Size = [1009, 1009, 1009, 1009, 757, 1511];
 export const ONE: Size = constantSize(1);
 
 export function constantSize(value: number): Size {
   return ROWS.map(() => value);
 }
 
-const OPEN_PRIMES = [
-  811, 821, 823, 827, 829, 839, 853, 857, 859, 863, 877, 881, 883, 887, 907, 911, 919, 929, 937, 941,
-];
-const OTHER_PRIMES = [
-  503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631,
-];
+/** Sizes of open axes: usually, and in the fifth batch. Exporters bake in the longest text, and the least image. */
+const OPEN = {
+  small: [
+    [37, 41, 47, 53, 59, 67, 73, 79],
+    [17, 19, 23, 29, 31, 43, 61, 71],
+  ],
+  large: [
+    [811, 821, 823, 827, 829, 839, 853, 857],
+    [503, 509, 521, 523, 541, 547, 557, 563],
+  ],
+} as const;
+
+export type Scale = keyof typeof OPEN;
 
 /** Returns a size of which nothing is known but that rows do not decide it. */
-export function openSize(number: number): Size {
-  const index = number % OPEN_PRIMES.length;
-  const [usual, other] = [OPEN_PRIMES[index] as number, OTHER_PRIMES[index] as number];
+export function openSize(number: number, scale: Scale): Size {
+  const [usually, otherwise] = OPEN[scale];
+  const [usual, other] = [usually, otherwise].map((primes) => primes[number % primes.length] as number) as [
+    number,
+    number,
+  ];
   return [usual, usual, usual, usual, other, usual];
+}
+
+/** Returns the size of the ragged axis. */
+export function lengthSize(scale: Scale): Size {
+  const [length, other, longer] = scale === 'small' ? [61, 43, 71] : [1009, 757, 1511];
+  return [length, length, length, length, other, longer];
 }
 
 export function sizes(combine: (...values: number[]) => number, ...given: readonly Size[]): Size {
@@ -77,18 +91,24 @@ export function isMultipleOfRows(size: Size): boolean {
  */
 export type Kind = 'same' | 'rows' | 'equal' | 'places' | 'count';
 
+type Bounds = readonly [least: number, most: number];
+
 export interface Traced {
   readonly kind: Kind;
-  /** Axis of `rows`, `equal` and `places`; the row is its slowest part if it holds more. -1 without one. */
+  /** Axis of `rows`, `equal` and `places`. -1 without one. */
   readonly axis: number;
+  /** How often all rows stand on that axis, one series behind the other. @default 1 */
+  readonly series?: Size | undefined;
   /** Undefined if not even the number of axes is known. */
   readonly shape?: readonly Size[] | undefined;
-  /** Values of a scalar or a short vector of numbers. */
+  /** Values of few numbers, row-major. */
   readonly entries?: readonly Size[] | undefined;
   /** Those may be fractions. */
   readonly isReal?: boolean | undefined;
-  /** The element of row 7 is 7. */
-  readonly isOwnPlace?: boolean | undefined;
+  /** Least and largest of constant numbers. */
+  readonly bounds?: Bounds | undefined;
+  /** Elements of row 7 are 7 steps, and between the two offsets more. */
+  readonly place?: { readonly step: number; readonly offset: Bounds } | undefined;
   /** False for every row, as the mask of indexes below 0. */
   readonly isNever?: boolean | undefined;
   /** Word that fills up rows along the last axis. */
@@ -122,6 +142,28 @@ export function same(shape?: readonly Size[], entries?: readonly Size[]): Traced
   return { kind: isCount ? 'count' : 'same', axis: -1, shape, entries, byLength: entries?.some(variesWithLength) };
 }
 
+/** Most values of a tensor that are followed. */
+const MAX_ENTRIES = 64;
+
+/** What is known of constant numbers. */
+export function constants(dims: readonly number[], values: readonly number[] | undefined, isReal: boolean): Traced {
+  const entries = values !== undefined && values.length <= MAX_ENTRIES ? values.map(constantSize) : undefined;
+  const bounds =
+    values === undefined || values.length === 0 ? undefined : ([Math.min(...values), Math.max(...values)] as const);
+  return { ...same(dims.map(constantSize), entries), bounds, isReal };
+}
+
+/** How many elements a tensor of few has; undefined if they are many, or that varies. */
+export function fewOf(shape: readonly Size[]): number | undefined {
+  const count = constantOf(productOf(shape));
+  return count !== undefined && count <= MAX_ENTRIES ? count : undefined;
+}
+
+/** True for the place of a row in the batch itself. */
+export function isOwnPlace({ place }: Traced): boolean {
+  return place?.step === 1 && place.offset[1] === 0;
+}
+
 /** True for tensors with an axis of rows. */
 export function hasRows({ kind }: Traced): boolean {
   return kind === 'rows' || kind === 'equal' || kind === 'places';
@@ -150,6 +192,7 @@ export function constantsOf(traced: Traced | undefined): number[] | undefined {
 export interface Met {
   readonly kind: Kind;
   readonly axis: number;
+  readonly series: Size | undefined;
   readonly byLength: boolean;
 }
 
@@ -164,15 +207,21 @@ export function meet(inputs: readonly Traced[], axes: readonly number[]): Met {
   const axis = axes[inputs.findIndex(hasRows)] ?? -1;
   if (inputs.some((input, index) => hasRows(input) && axes[index] !== axis))
     mixes('its inputs have rows on different axes');
+  const [series = ONE, ...others] = inputs.filter(({ kind }) => kind === 'rows' || kind === 'places').map(seriesOf);
+  if (others.some((other) => !isEqual(other, series))) mixes('its inputs have rows in another order');
+  const met = { axis, series, byLength };
   if (kinds.has('rows')) {
     if (kinds.has('places')) mixes("a row's place in the batch enters the data");
     if (kinds.has('count')) mixes('the number of rows enters the data');
-    return { kind: 'rows', axis, byLength };
+    return { ...met, kind: 'rows' };
   }
-  const isPlaced = kinds.has('places') || (kinds.has('count') && kinds.has('equal'));
-  if (isPlaced) return { kind: 'places', axis, byLength };
-  if (kinds.has('equal')) return { kind: 'equal', axis, byLength };
-  return { kind: kinds.has('count') ? 'count' : 'same', axis: -1, byLength };
+  if (kinds.has('places') || (kinds.has('count') && kinds.has('equal'))) return { ...met, kind: 'places' };
+  if (kinds.has('equal')) return { ...met, kind: 'equal' };
+  return { ...met, kind: kinds.has('count') ? 'count' : 'same' };
+}
+
+export function seriesOf({ series = ONE }: Traced): Size {
+  return series;
 }
 
 /** The shape of several broadcast together. */

@@ -109,7 +109,11 @@ async function warmUpAndCheck(
   const { sizes, batching, proof, now, onGpu, maxElements } = options;
   const startedAt = now();
   const fixesSizes = onGpu && batching !== 'alone';
-  const warmed = await warmUp(recorded.model, sizes, { onGpu, fixesSizes, maxElements });
+  const warmed = await warmUp(recorded.model, sizes, { onGpu, fixesSizes, maxElements }).catch((error: unknown) => {
+    if (error instanceof UnbatchedOutput && proof.verdict === 'mixes')
+      throw new Error(`${error.message}; in its graph, ${proof.why}`);
+    throw error;
+  });
   const warm = fixesSizes ? { ...warmed, model: costed(warmed.model, recorded.measured()) } : warmed;
   await warmOtherDevices(warm, recorded.measured(), modelOn, maxElements);
   const problems = [warm.problem, onGpu ? openLengths(warm.model) : undefined].filter((one) => one !== undefined);
@@ -384,11 +388,13 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
     ({ name, axis, shape }) =>
       `output '${name}': expected axis ${axis} to be the batch axis, ${plural(rows, 'row')}, got shape [${shape.join(', ')}]`,
   );
-  throw new Error(
+  throw new UnbatchedOutput(
     `${problems.join('; ')}; name the outputs that have one as "outputs" in config.json, or the axis that it is as ` +
       `"batchAxis": {"${wrong[0]?.name}": …}`,
   );
 }
+
+class UnbatchedOutput extends Error {}
 
 /** What the run gave, or why it failed. */
 async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise<RunResult | string> {
