@@ -82,7 +82,8 @@ export function weights(name: string, ...dims: number[]): Constant {
   return { name, dataType: DataType.FLOAT, dims, floatData };
 }
 
-const MICROSOFT = /^(QGemm|MatMulNBits|CDist|MultiHeadAttention|EmbedLayerNormalization|RotaryEmbedding|Tokenizer)$/;
+const MICROSOFT =
+  /^(QGemm|QLinearConcat|MatMulNBits|CDist|MultiHeadAttention|EmbedLayerNormalization|RotaryEmbedding|Tokenizer)$/;
 const CLASSIC =
   /^(Linear\w+|TreeEnsemble\w+|Normalizer|ArrayFeatureExtractor|FeatureVectorizer|OneHotEncoder|LabelEncoder|ZipMap)$/;
 

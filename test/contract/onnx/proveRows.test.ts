@@ -151,6 +151,14 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     apart('q = QuantizeLinear x [0.1,0.2] u8[9,99] axis=1; y = DequantizeLinear q [0.1,0.2] u8[9,99] axis=1', CUBE),
     mixed("'y': a constant of 2 rows", 'y = QuantizeLinear x [0.1,0.2] u8[9,99] axis=0', CUBE, 'UINT8[batch,2,4]'),
   ],
+  'Normalisation of text': [apart('y = StringNormalizer x case_change_action=UPPER locale=C.UTF-8', 'BYTES[batch]')],
+  'Quantised joins': [
+    apart(
+      `${QUANTISED}; j = QLinearConcat 0.1 u8(128) q 0.1 u8(128) q 0.2 u8(0) axis=1; y = Cast j to=1`,
+      'FP32[batch,4]',
+      'FP32[batch,8]',
+    ),
+  ],
   Softmax: [
     apart('z = LogSoftmax x axis=1; y = Softmax z'),
     mixed("Softmax 'y': it works along axis 0, the rows", 'y = Softmax x axis=0'),
@@ -247,7 +255,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   ],
   Tiling: [
     apart('y = Tile x [1,2]', 'FP32[batch,4]', 'FP32[batch,8]'),
-    mixed("Tile 'y': it repeats the rows", 'y = Tile x [2,1]'),
+    mixed("'y': it has another number of rows than the inputs", 'y = Tile x [2,1]'),
   ],
   'Constants of a shape': [apart('shape = Shape x; zeros = ConstantOfShape shape; y = Max x zeros')],
   Shapes: [apart('shape = Shape x; flat = Flatten x; y = Reshape flat shape', CUBE)],
@@ -267,7 +275,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   ],
   Joins: [
     apart('y = Concat x x axis=-1', 'FP32[batch,4]', 'FP32[batch,8]'),
-    mixed("Concat 'y': it joins rows of several tensors", 'y = Concat x x axis=0'),
+    mixed("'y': it has another number of rows than the inputs", 'y = Concat x x axis=0'),
     mixed("Concat 'z': ", 'z = Concat w(1,4) x axis=0; y = Softmax z axis=1'),
     mixed(
       "'y': a constant number of rows meets the rows",
