@@ -121,7 +121,9 @@ export const flatten: Rule = (step) => {
 export const squeeze: Rule = (step) => {
   const data = inputAt(step, 0);
   const shape = shapeOf(data);
-  const axes = axesOf(step, shape.length) ?? shape.flatMap((size, axis) => (constantOf(size) === 1 ? [axis] : []));
+  const given = axesOf(step, shape.length);
+  if (given === undefined && hasRows(data)) unknown('it removes the rows too if there is one');
+  const axes = given ?? shape.flatMap((size, axis) => (constantOf(size) === 1 ? [axis] : []));
   if (hasRows(data) && axes.includes(data.axis)) mixes('it removes the axis of the rows');
   return {
     ...data,
