@@ -5,6 +5,9 @@ import { HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { FAULTS } from '../helpers/strictSqs.ts';
 
 const hosts = useHosts();
+const TENTH_MS = 100;
+/** A second of visibility takes a tenth of one here. */
+const slowHosts = useHosts(TENTH_MS);
 const dynamodb = useDynamoDbServer();
 const s3 = useS3Server();
 
@@ -104,6 +107,29 @@ describe('Acknowledged: met an outage', () => {
       60_000,
     );
   });
+
+  it.each(HOSTS)(
+    '45 seconds without a result queue leave no message of %s hidden for more than 30 seconds after them',
+    async (name) => {
+      const host = await slowHosts.start(name, { models: LOOKUP });
+      const startedAt = performance.now();
+      const seconds = (): number => (performance.now() - startedAt) / TENTH_MS;
+      let hiddenUntil = 0;
+      slowHosts.intercept(({ operation, queue, body }) => {
+        if (operation === 'ChangeMessageVisibilityBatch') {
+          for (const [, delay] of body.matchAll(/"VisibilityTimeout":\s?(\d+)/g))
+            hiddenUntil = Math.max(hiddenUntil, seconds() + Number(delay));
+        }
+        return queue === host.results && seconds() < 45 ? FAULTS.missing : undefined;
+      });
+      const ids = host.send(BODIES);
+
+      await host.become('deleted', ids);
+      expect(hiddenUntil).toBeGreaterThan(0);
+      expect(hiddenUntil).toBeLessThan(45 + 30);
+    },
+    60_000,
+  );
 
   it('a worker without its result queue receives no more than it had room for, until a probe finds the queue', async () => {
     const host = await hosts.start('the worker', { models: LOOKUP });
