@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
+import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import type { SqsServer } from './awsServers.ts';
 import type { Step } from './frontServer.ts';
 import { lookupRequest, recordOfMessage } from './handler.ts';
@@ -50,7 +51,7 @@ export interface Answer {
 }
 
 export interface Host {
-  /** Names of its queues; `requests` sends its messages to `dead` after five receives. */
+  /** Names of its queues; `requests` sends its messages to `dead` after `MAX_RECEIVES`. */
   readonly requests: string;
   readonly results: string;
   readonly dead: string;
@@ -84,7 +85,6 @@ export interface Host {
 const SECOND_MS = 0.5;
 /** Longer than any test, even so. */
 const VISIBILITY_SECONDS = '43200';
-const MAX_RECEIVES = 5;
 
 /**
  * Hosts that tests drive from outside: messages in, answers and the fates of messages out. A second of visibility takes half a

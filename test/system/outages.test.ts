@@ -88,7 +88,7 @@ const OUTAGES: readonly (readonly [what: string, take: (isOut: () => boolean) =>
   ],
 ];
 
-describe('Acknowledged: met an outage', () => {
+describe('Acknowledged: could not be scored or written this time', () => {
   describe.each(HOSTS)('an hour in which %s finds that', (name) => {
     it.each(OUTAGES)(
       '%s costs no message',
