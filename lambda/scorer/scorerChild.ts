@@ -314,8 +314,6 @@ function serve(child: ChildProcess, { opening, warn, inform, assigned, loaded, o
 
   frames.on('data', createFrameReader<FromScorer>(take));
   blames.on('data', createFrameReader<Blame>(takeBlame));
-  // What goes wrong with a pipe is told by the end of the process.
-  for (const pipe of [frames, blames]) pipe.on('error', () => {});
   const overdue = setTimeout(() => child.kill('SIGKILL'), MAX_OPENING_MS).unref();
   void opened.promise.then(
     () => clearTimeout(overdue),
@@ -424,7 +422,8 @@ function lossOf(
     ...end,
     blamed: call.body === undefined ? (guilty.length === 0 ? 'all' : places) : blamedAlone(call.body, places),
     model: names.size === 1 ? [...names][0] : undefined,
-    isOpening: guilty.length === 1 && guilty[0]?.isOpening === true,
+    // A process that its host ended may have opened a model meanwhile, which is not why.
+    isOpening: hung === undefined && guilty.length === 1 && guilty[0]?.isOpening === true,
     ...(hung && { hungMs: hung.ms }),
   };
 }
@@ -486,6 +485,8 @@ function spawnScorer(maxBytes: number): ChildProcess {
     env: { ...process.env, [RUNTIME_TELEMETRY_OFF]: '1' },
   });
   child.on('error', () => {});
+  // What goes wrong with a pipe is told by the end of the process, or by its pid if it was never started.
+  for (const pipe of child.stdio ?? []) pipe?.on('error', () => {});
   if (child.pid === undefined) throw new Error('expected the system to start a process for the models, it did not');
   return child;
 }

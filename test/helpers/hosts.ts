@@ -68,6 +68,8 @@ export interface Host {
   receives(ids: readonly string[]): number[];
   /** Waits until the host, or a predecessor, has printed this. @returns the last line that has it, parsed */
   says(text: string): Promise<Record<string, unknown>>;
+  /** Process ID of the host that runs now. */
+  pid(): number;
   /** The most memory that the host that runs now, and its scorers, have had resident. */
   peakBytes(): number;
   /** The names of the threads of the host that runs now, and of its scorers, sorted. */
@@ -211,7 +213,7 @@ interface Starting {
   expire(): void;
 }
 
-type Running = Pick<Host, 'printed' | 'peakBytes' | 'threads' | 'stop' | 'replace' | 'kill'> & {
+type Running = Pick<Host, 'pid' | 'printed' | 'peakBytes' | 'threads' | 'stop' | 'replace' | 'kill'> & {
   readonly end: () => Promise<void>;
 };
 
@@ -261,6 +263,7 @@ async function startFunction(starting: Starting): Promise<Running> {
   })();
   return {
     printed: () => printedBefore + (handler?.printed() ?? ''),
+    pid: () => handler?.pid ?? 0,
     peakBytes: () => peakBytesOf(handler?.pid),
     threads: () => threadsOf(handler?.pid),
     async stop() {
@@ -327,6 +330,7 @@ async function startWorker({ variables, expire }: Starting): Promise<Running> {
   };
   return {
     printed: () => `${printedBefore}${worker.printed()}`,
+    pid: () => worker.pid ?? 0,
     peakBytes: () => peakBytesOf(worker.pid),
     threads: () => threadsOf(worker.pid),
     stop: () => end('SIGTERM'),
