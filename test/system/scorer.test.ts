@@ -118,6 +118,8 @@ describe('2. A message can only fail itself', () => {
         expect(existsSync(isRefused)).toBe(false);
         expect(answers.map(({ code: failed }) => failed)).toEqual(['MODEL_CRASHED', undefined, undefined, undefined]);
         expect(host.receives(ids)).toEqual([1, 1, 1, 1]);
+        // Once for each process, however many calls it had.
+        expect(host.printed().match(/the scorer was lost/g)).toHaveLength(2);
       },
       60_000,
     );
