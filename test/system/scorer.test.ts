@@ -34,14 +34,6 @@ const CULPRIT_REQUEST = (index: number) => ({
   model_name: 'culprit',
   inputs: [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }],
 });
-/** Longer than a batch of two seconds, and what an aborted call may take to end. */
-const SLOW_TO_OPEN = {
-  ...CULPRITS,
-  'slow/1/model.onnx': lookupModel(),
-  'slow/config.json': { transform: 'transform.mjs' },
-  'slow/transform.mjs': `await new Promise((resolve) => setTimeout(resolve, 9_000));
-  export const decode = ({ index }) => [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }];`,
-};
 const { NODE_COMPILE_CACHE = '' } = process.env;
 
 /** What comes back does so a hundred times as fast. */
@@ -86,17 +78,6 @@ describe('2. A message can only fail itself', () => {
       },
       60_000,
     );
-
-    it('gives a model that takes longer to open than a batch has the time it needs, once its scorer was lost', async () => {
-      const host = await hosts.start(name, { models: SLOW_TO_OPEN, timeoutSeconds: 2 });
-      const [warm = '', culprit = '', other = ''] = host.send([lookup(0), CULPRIT_REQUEST(CULPRIT.traps), lookup(1)]);
-      await host.become('deleted', [warm, culprit, other]);
-      const ids = host.send([{ model_name: 'slow', index: 0 }]);
-      await host.become('deleted', ids);
-
-      expect(host.written().filter(({ code }) => code !== undefined)).toMatchObject([{ message_id: culprit }]);
-      expect(host.printed()).not.toContain('MODEL_UNAVAILABLE');
-    }, 90_000);
 
     it.each(['EMFILE', 'EAGAIN', 'ENOMEM'] as const)(
       'answers at the first receive once a scorer can be started again that could not by %s',
