@@ -374,7 +374,8 @@ export const SETTINGS = {
   maxReceiveCount: {
     variable: 'BATCHSCORE_MAX_RECEIVE_COUNT',
     ...whole({ min: 1, max: 1_000 }),
-    doc: 'receives after which the request queue has a message go to the dead letters',
+    doc: 'receives after which the request queue has a message go to the dead letters; delays of retries follow from it',
+    stated: '20 for the delays',
   },
   maxPayloadBytes: {
     variable: 'BATCHSCORE_MAX_PAYLOAD_BYTES',

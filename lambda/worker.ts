@@ -71,10 +71,6 @@ worker = startWorker({
   composition,
   sqs,
   onProblem: (error) => logger.error('a call of SQS failed', error),
-  onOutage(outage) {
-    if (outage === undefined) logger.info('the outage is over: messages are received as ever');
-    else logger.error('an outage: messages are received only to find out when it is over', { ...outage });
-  },
 });
 const { ECS_AGENT_URI } = process.env;
 const unprotect =

@@ -85,7 +85,6 @@ function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>):
   const handler = createHandler({
     scoring,
     delayRetries: async () => {},
-    sitOut: async () => {},
     telemetry: { observer: scoring.observer, outcomes: refuseUnscored, middlewares: [] },
   });
   // Lambda hands contexts over; what it takes to make one up is not the handler's.

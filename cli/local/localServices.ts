@@ -8,6 +8,7 @@ import { buildApp } from 'fauxqs';
 import { createDynamoDbClient, createS3Client } from '../../lambda/aws/awsClients.ts';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import { hasCode } from '../../lambda/core/failure.ts';
+import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import type { Clients } from '../../lambda/hosts/compose.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
@@ -36,7 +37,6 @@ export interface LocalServices {
 export const LOCAL_TIMEOUT_SECONDS = 30;
 /** Six function timeouts, as AWS asks for. */
 const VISIBILITY_TIMEOUT_SECONDS = 6 * LOCAL_TIMEOUT_SECONDS;
-const MAX_RECEIVE_COUNT = 5;
 
 /** Remembers what undoes a step; steps are undone in reverse order. */
 type OnStop = (cleanup: () => Promise<void> | void) => void;
@@ -63,7 +63,7 @@ async function start(
     port,
     shards,
     visibilityTimeoutSeconds: VISIBILITY_TIMEOUT_SECONDS,
-    maxReceiveCount: MAX_RECEIVE_COUNT,
+    maxReceiveCount: MAX_RECEIVES,
   });
   onStop(queues.stop);
   const { endpoint, region } = queues;
@@ -85,7 +85,7 @@ async function start(
     [CONFIG_KEYS.captureBucket]: BUCKETS.payloadBucket,
     [CONFIG_KEYS.capturePrefix]: undefined,
     [CONFIG_KEYS.eventsArn]: undefined,
-    [CONFIG_KEYS.maxReceiveCount]: String(MAX_RECEIVE_COUNT),
+    [CONFIG_KEYS.maxReceiveCount]: String(MAX_RECEIVES),
   };
   return {
     queues,

@@ -18,7 +18,7 @@ const orders = new Queue(stack, 'Orders', {
   encryption: QueueEncryption.SQS_MANAGED,
   enforceSSL: true,
   visibilityTimeout: Duration.seconds(200),
-  deadLetterQueue: { queue: deadOrders, maxReceiveCount: 5 },
+  deadLetterQueue: { queue: deadOrders, maxReceiveCount: 20 },
 });
 const shop = new Role(stack, 'ShopRole', { assumedBy: new ServicePrincipal('ecs-tasks.amazonaws.com') });
 const onCall = new Topic(stack, 'OnCall', { enforceSSL: true });

@@ -279,7 +279,7 @@ function hostEnvironment(
       payloadBucket: channels.payloadBucket.bucketName,
       payloadPrefix: channels.payloadPrefix || undefined,
       ...(jobEvents && { eventsArn: arnOfEvents(jobEvents) }),
-      ...(jobEvents && channels.deadLetterQueue && { maxReceiveCount: plan.maxReceiveCount }),
+      ...(channels.deadLetterQueue && { maxReceiveCount: plan.maxReceiveCount }),
       capturePercent: plan.capture?.percent,
       captureBucket: channels.captureBucket?.bucketName,
       capturePrefix: channels.capturePrefix || undefined,

@@ -5,6 +5,7 @@ import {
   FILL,
   LOG_LEVELS,
   type LogLevel,
+  MAX_RECEIVES,
   mappingProblems,
   outside,
   type ResultsPerMessage,
@@ -87,7 +88,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
       secondsOf('latencyTargetSeconds', props.latencyTarget) ??
       Math.ceil(batching.windowSeconds + compute.timeoutSeconds + (compute.wakeSeconds ?? 0)),
     alarmThresholds: thresholdsOf(props.alarmThresholds ?? {}, compute.firstStepPercent ?? 100),
-    maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? 5,
+    maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? MAX_RECEIVES,
     results: props.results ?? ['queue'],
     resultsPerMessage: props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default,
     resultMessageBytes: bytesOf('resultMessageBytes', props.resultMessageSize) ?? SETTINGS.resultMessageBytes.default,
@@ -177,7 +178,7 @@ function rangeProblems(plan: DeploymentPlan): Problem[] {
     ...(plan.capture === undefined ? [] : captureProblems(plan.capture)),
     maxReceiveCount < 3
       ? 'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, ' +
-        `got ${maxReceiveCount}; raise it to 5`
+        `got ${maxReceiveCount}; raise it to ${MAX_RECEIVES}`
       : outside('maxReceiveCount', maxReceiveCount, { min: 3, max: 1000 }),
     oneOf('removalPolicy', plan.removalPolicy, REMOVAL_POLICIES),
     oneOf('logLevel', plan.logLevel, LOG_LEVELS),

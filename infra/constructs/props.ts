@@ -74,7 +74,10 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly queueProps?: MoreQueueProps;
   /** More of the new dead-letter queue. @default the CDK's own */
   readonly deadLetterQueueProps?: MoreQueueProps;
-  /** Receives after which a message goes to the dead letters, 3 to 1,000. @default 5 */
+  /**
+   * Receives after which a message goes to the dead letters, 3 to 1,000. Of an imported queue, say what its redrive policy
+   * has. @default 20
+   */
   readonly maxReceiveCount?: number;
 
   /** Where results go, each once. @default ['queue'] */

@@ -136,6 +136,7 @@ export function createPoller<R>(options: PollerOptions<R>) {
   let wanted = 1;
   let inFlight = 0;
   let failures = 0;
+  let unanswered = 0;
   let hasty = 0;
   let cancelPause: (() => void) | undefined;
   let stopping = false;
@@ -187,6 +188,18 @@ export function createPoller<R>(options: PollerOptions<R>) {
 
   return {
     poll,
+    /** Pauses because nothing that was received could be answered: longer each time, until `goOn` is called. */
+    pause(): void {
+      wanted = 1;
+      if (cancelPause === undefined) unanswered += 1;
+      startPause(unanswered);
+    },
+    /** Ends such pauses. */
+    goOn(): void {
+      if (unanswered === 0) return;
+      unanswered = 0;
+      endPause();
+    },
     /** Starts no more polls, and resolves when those in flight have returned. */
     stop: (): Promise<void> => {
       stopping = true;
@@ -258,43 +271,34 @@ export function createVisibilityChange<M extends ReceivedMessage>(options: Visib
 }
 
 interface RetryDelayOptions extends ActionOptions {
-  /** Whole seconds until a record comes back, by how often it was received. @default `backoffSeconds` */
-  readonly secondsAfter?: ((receiveCount: number, random: () => number) => number) | undefined;
+  /** Receives after which the queue moves a record to its dead letters. */
+  readonly maxReceives: number;
   /** @default Math.random */
   readonly random?: () => number;
 }
 
 /** Lets records come back after a backoff that grows with their receive count, not after the queue's visibility timeout. */
 export function createRetryDelay(options: RetryDelayOptions): ActOnMessages<MessageRecord> {
-  const { random = Math.random, secondsAfter = backoffSeconds } = options;
+  const { random = Math.random, maxReceives } = options;
   return createVisibilityChange<MessageRecord>({
     ...options,
     name: 'retry delay',
-    secondsOf: ({ attributes }) => secondsAfter(Number(attributes.ApproximateReceiveCount), random),
+    secondsOf: ({ attributes }) => backoffSeconds(Number(attributes.ApproximateReceiveCount), maxReceives, random),
   });
 }
 
-const CAP_SECONDS = 300;
-
-/** Whole seconds: between half and all of 1, 2, 4, … for the first, second, third receive, at most five minutes. */
-export function backoffSeconds(receiveCount: number, random: () => number): number {
-  const longest = Math.min(CAP_SECONDS, 2 ** (Math.max(1, receiveCount) - 1));
-  return Math.ceil(longest / 2 + (random() * longest) / 2);
-}
-
-const OUTAGE_FACTOR = 16;
-/** 68 min, the delay after the fourth receive. */
-const OUTAGE_CAP_SECONDS = OUTAGE_FACTOR ** 3;
-const OUTAGE_JITTER = 1 / 8;
+/** Delay before the last receive: more than an hour, even less its jitter. */
+const LONGEST_SECONDS = 4_200;
+const JITTER = 1 / 8;
 
 /**
- * Whole seconds: up to 1, 16, 256 and 4,096 for the first four receives, at most an eighth less. An outage that begins
- * with the first receive and lasts for 1 + 14 + 224 + 3,584 s, more than an hour, is over at the fifth. The first delay
- * is as short as any, because most failures pass within a second.
+ * Returns the whole seconds until a record comes back: 1 after the first receive, and the same factor more after each
+ * later one, so that the receives of a record outlast an hour. The factor is 1.6 with 20 receives.
  */
-export function outageSeconds(receiveCount: number, random: () => number): number {
-  const longest = Math.min(OUTAGE_CAP_SECONDS, OUTAGE_FACTOR ** (Math.max(1, receiveCount) - 1));
-  return Math.ceil(longest * (1 - OUTAGE_JITTER * random()));
+export function backoffSeconds(receiveCount: number, maxReceives: number, random: () => number): number {
+  const steps = Math.max(1, maxReceives - 2);
+  const step = Math.min(steps, Math.max(0, receiveCount - 1));
+  return Math.round(LONGEST_SECONDS ** (step / steps) * (1 - JITTER * random()));
 }
 
 interface MessageAction<M> {

@@ -19,6 +19,9 @@ export function shareOfMemory(memoryMb: number): number {
   return Math.floor((memoryMb * MIB) / 64);
 }
 
+/** Receives after which a new request queue moves a message to its dead letters. */
+export const MAX_RECEIVES = 20;
+
 /** How much the function logs, most first. Each level holds those after it. */
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

@@ -3,17 +3,16 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import type { Announce } from '../aws/announce.ts';
 import type { Capture } from '../aws/capture.ts';
 import type { Payloads } from '../aws/payloads.ts';
-import { createAcknowledger, createRetryDelay, outageSeconds, perQueue } from '../aws/requestQueue.ts';
+import { createAcknowledger, createRetryDelay, perQueue } from '../aws/requestQueue.ts';
 import { createQueueWriter } from '../aws/resultQueue.ts';
 import { type SqsCaller, writeToEvery } from '../aws/sendBatches.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
 import type { MaybePromise } from '../core/concurrency.ts';
-import { FILL, type Store } from '../core/limits.ts';
+import { FILL, MAX_RECEIVES, type Store } from '../core/limits.ts';
 import type { MessageRecord, ResultWriter } from '../core/record.ts';
 import { openScorer, type Scorer } from '../scorer/scorer.ts';
 import type { Config } from './config.ts';
 import type { HandlerDependencies } from './createHandler.ts';
-import { createOutageWatch } from './records.ts';
 
 /** AWS clients; those that only some deployments need are made, and their code is loaded, when they do. */
 export interface Clients {
@@ -57,12 +56,7 @@ export async function compose(
     queueUrls: config.requestQueueUrls,
     onProblem: (error: unknown) => observer.problem(error),
   };
-  const delay = (secondsAfter?: typeof outageSeconds) =>
-    perQueue({
-      ...requestQueues,
-      act: (queueUrl) => createRetryDelay({ ...requestQueues, queueUrl, secondsAfter }),
-    });
-  const { modelsUri: uri } = config;
+  const { modelsUri: uri, maxReceiveCount: maxReceives = MAX_RECEIVES } = config;
   const directory = uri === undefined ? config.modelsDirectory : await fetchPublished(uri, clients, inform);
   const opening = openScorer({
     repository: { directory, defaultModel: config.defaultModel, preload: config.preload },
@@ -86,7 +80,6 @@ export async function compose(
       score: scorer.score,
       writer: writeToEvery(writers),
       limits: config,
-      outages: createOutageWatch(),
       capture: await captureOf(config, clients, telemetry, warn),
       observer,
       now: () => performance.now(),
@@ -96,8 +89,10 @@ export async function compose(
       // Through minutes of throttling: what is not deleted is scored once more, and costs a receive.
       act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: { attempts: DELETE_ATTEMPTS } }),
     }),
-    delayRetries: delay(),
-    sitOut: delay(outageSeconds),
+    delayRetries: perQueue({
+      ...requestQueues,
+      act: (queueUrl) => createRetryDelay({ ...requestQueues, queueUrl, maxReceives }),
+    }),
     telemetry,
     tellOfDeadLetters: await deadLettersOf(config, announce, warn),
     close: scorer.close,

@@ -7,14 +7,14 @@ import {
 } from '../aws/requestQueue.ts';
 import { MAX_BATCH_ENTRIES, type SqsCaller } from '../aws/sendBatches.ts';
 import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
-import { messageOf, type Outage, type TransientCode } from '../core/failure.ts';
+import { messageOf, type TransientCode } from '../core/failure.ts';
 import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';
 import type { MessageRecord, Outcome } from '../core/record.ts';
 import { CONFIG_KEYS } from '../settings.ts';
 import type { Composition } from './compose.ts';
 import type { Config } from './config.ts';
 import { createAdaptiveLimit, createModelQueues, queueNames, queueOf } from './modelQueues.ts';
-import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
+import { type ScoringDependencies, scoreRecords } from './records.ts';
 
 interface WorkerOptions {
   readonly settings: WorkerSettings;
@@ -22,8 +22,6 @@ interface WorkerOptions {
   readonly sqs: SqsCaller;
   /** Told of what SQS did not do: it is tried again, or messages come back. */
   readonly onProblem: (error: Error) => void;
-  /** Told of the beginning of an outage, of what cannot be reached, and of its end, with undefined. */
-  readonly onOutage: (outage: Outage | undefined) => void;
 }
 
 /** What a worker did since its start. */
@@ -50,7 +48,7 @@ export interface Worker {
 /** Bytes of bodies in one batch, and in all that wait for one. */
 const MAX_PENDING_BYTES = 2 * BATCH_BYTES;
 
-export function startWorker({ settings, composition, sqs, onProblem, onOutage }: WorkerOptions): Worker {
+export function startWorker({ settings, composition, sqs, onProblem }: WorkerOptions): Worker {
   const { scoring, telemetry, scorer } = composition;
   const { queueUrls, batchSize, timeoutMs } = settings;
   const depth = settings.depth * scorer.devices;
@@ -65,24 +63,20 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage }:
   let handedBack = 0;
   let draining: Promise<void> | undefined;
   let isOutOfTime = false;
-  const probing = createProbing({
-    isOut: () => scoring.outages?.current() !== undefined,
-    poll: () => poller.poll(),
-    onChange: () => onOutage(scoring.outages?.current()?.outage),
-  });
+  /** No result of the last batch could be written. */
+  let isStoreOut = false;
 
   const release = (records: readonly MessageRecord[]): void => {
     leases.remove(records);
     poller.poll();
   };
   /** Tells SQS when records are to come back: neither an open poll of a worker that ends nor a heartbeat undoes it. */
-  const comeBack = async (records: readonly MessageRecord[], tell: () => Composition['sitOut']): Promise<void> => {
+  const comeBack = async (records: readonly MessageRecord[], tell: Composition['delayRetries']): Promise<void> => {
     if (draining !== undefined) await poller.stop();
     await leases.endExtending(records);
-    if (records.length > 0) await tell()(records, signal);
+    if (records.length > 0) await tell(records, signal);
   };
-  const handBack = (records: readonly MessageRecord[]): Promise<void> =>
-    comeBack(records, () => (probing.isOut() ? composition.sitOut : visibility.handBack));
+  const handBack = (records: readonly MessageRecord[]): Promise<void> => comeBack(records, visibility.handBack);
   const handBackUnscored = async (records: readonly MessageRecord[]): Promise<void> => {
     await handBack(records);
     handedBack += records.length;
@@ -101,8 +95,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage }:
     scoring,
     timeoutMs,
     acknowledge: (records) => composition.acknowledge(records, signal),
-    delayRetries: (records) => comeBack(records, () => composition.delayRetries),
-    sitOut: (records) => comeBack(records, () => composition.sitOut),
+    delayRetries: (records) => comeBack(records, composition.delayRetries),
     handBack,
     onScored(outcomes, records) {
       telemetry.outcomes(outcomes, records);
@@ -111,7 +104,9 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage }:
       const answered = outcomes.filter(({ status }) => status === 'answered').length;
       finished += answered;
       handedBack += outcomes.length - answered;
-      probing.look();
+      isStoreOut = answered === 0 && outcomes.some(isUnwritten);
+      if (isStoreOut) poller.pause();
+      else if (answered > 0) poller.goOn();
     },
     onSettled: release,
   });
@@ -128,7 +123,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage }:
     async dispatch(records, queue) {
       const startedAt = scoring.now();
       await dispatcher.dispatch(records);
-      if (!probing.isOut()) adaptiveLimit.took(queue, records.length, scoring.now() - startedAt);
+      if (!isStoreOut) adaptiveLimit.took(queue, records.length, scoring.now() - startedAt);
       poller.poll();
     },
   });
@@ -136,8 +131,7 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage }:
     settings,
     sqs,
     onError: onProblem,
-    hasRoom(records, bytes, ofQueue) {
-      if (probing.isOut() && (probing.isPausing() || ofQueue > 0 || leases.size() > 0)) return false;
+    hasRoom(records, bytes) {
       const pending = modelQueues.pending();
       const max = names.reduce((sum, name) => sum + adaptiveLimit.limitOf(name), 0);
       return (
@@ -176,51 +170,9 @@ export function startWorker({ settings, composition, sqs, onProblem, onOutage }:
   };
 }
 
-const FIRST_PAUSE_MS = 1_000;
-const LONGEST_PAUSE_MS = 16_000;
-
-interface ProbingOptions {
-  readonly isOut: () => boolean;
-  /** Receives, as far as there is room. */
-  readonly poll: () => void;
-  /** Told that an outage has begun, or is over. */
-  readonly onChange: () => void;
-  /** @default the system's */
-  readonly clock?: Clock | undefined;
-}
-
-/**
- * During an outage nothing is received, as each receive would cost a message one of those that it has. After pauses of
- * 1, 2, 4, 8 and then 16 s, one poll of each queue brings a batch that finds out whether it is over.
- */
-export function createProbing({ isOut, poll, onChange, clock = SYSTEM_CLOCK }: ProbingOptions) {
-  let pauseMs = FIRST_PAUSE_MS;
-  let wasOut = false;
-  let cancelPause: (() => void) | undefined;
-  const endPause = (): void => {
-    cancelPause?.();
-    cancelPause = undefined;
-  };
-  return {
-    isOut,
-    /** Whether it is not the time for a probe. */
-    isPausing: () => cancelPause !== undefined,
-    /** To be called whenever a batch was scored: it may have found that there is an outage, still is one, or none any more. */
-    look(): void {
-      if (isOut() !== wasOut) onChange();
-      wasOut = isOut();
-      if (!wasOut) {
-        endPause();
-        pauseMs = FIRST_PAUSE_MS;
-      } else if (cancelPause === undefined) {
-        cancelPause = clock.after(pauseMs, () => {
-          endPause();
-          poll();
-        });
-        pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
-      }
-    },
-  };
+/** Returns true if a result store that is missing, denied, throttled or silent is why the record has no answer. */
+function isUnwritten(outcome: Outcome): boolean {
+  return outcome.status === 'retry' && outcome.failure.code === 'WRITE_FAILED' && outcome.failure.outage !== undefined;
 }
 
 /** Something that is done to records at SQS. Never throws. */
@@ -234,8 +186,6 @@ interface DispatcherOptions {
   readonly acknowledge: OnRecords;
   /** Has records come back after a backoff. */
   readonly delayRetries: OnRecords;
-  /** Has records of a batch that met an outage come back after a longer one. */
-  readonly sitOut: OnRecords;
   /** Has records come back at once. */
   readonly handBack: OnRecords;
   /** Told the outcome of every record of a batch, once it is scored. */
@@ -264,7 +214,7 @@ interface Dispatcher {
 const UNSCORED: ReadonlySet<TransientCode> = new Set(['DEADLINE', 'BEHIND_RETRY']);
 
 function createDispatcher(options: DispatcherOptions): Dispatcher {
-  const { scoring, timeoutMs, acknowledge, delayRetries, sitOut, handBack, onScored, onSettled } = options;
+  const { scoring, timeoutMs, acknowledge, delayRetries, handBack, onScored, onSettled } = options;
   const writingMs = scoring.limits.deadlineMarginMs / 2;
   const settling = new Set<Promise<void>>();
   const running = new Set<AbortController>();
@@ -272,11 +222,8 @@ function createDispatcher(options: DispatcherOptions): Dispatcher {
 
   const settle = async (records: readonly MessageRecord[], outcomes: readonly Outcome[]): Promise<void> => {
     const isStopping = Number.isFinite(stopAt);
-    const isOut = outageIn(outcomes) !== undefined;
     const actOn = (outcome: Outcome | undefined): OnRecords => {
       if (outcome?.status === 'answered') return acknowledge;
-      // Who comes next would meet the outage too: what is handed back at once would spend its receives on it.
-      if (isOut) return sitOut;
       return isStopping && outcome !== undefined && UNSCORED.has(outcome.failure.code) ? handBack : delayRetries;
     };
     const byAct = Map.groupBy(records.keys(), (index) => actOn(outcomes[index]));
@@ -338,12 +285,8 @@ function createDispatcher(options: DispatcherOptions): Dispatcher {
 interface PollersOptions {
   readonly settings: WorkerSettings;
   readonly sqs: SqsCaller;
-  /**
-   * Whether there is room for so many records more, of about so many bytes together.
-   *
-   * @param ofQueue how many of them the queue to be polled may bring by the polls that are in flight
-   */
-  readonly hasRoom: (records: number, bytes: number, ofQueue: number) => boolean;
+  /** Returns true if there is room for `records` more, of about `bytes` together. */
+  readonly hasRoom: (records: number, bytes: number) => boolean;
   readonly take: (records: readonly MessageRecord[]) => void;
   /** Told of a receive that failed and is made again after a pause, and of messages that are none. */
   readonly onError: (error: Error) => void;
@@ -353,8 +296,9 @@ interface PollersOptions {
 interface Pollers {
   /** To be called whenever room was made. */
   poll(): void;
-  /** Whether no poll is open. */
-  isIdle(): boolean;
+  /** Pauses because no result could be written: longer each time, until `goOn` is called. */
+  pause(): void;
+  goOn(): void;
   /**
    * Starts no more polls, and resolves when those in flight have returned. They are not aborted: SQS would go on handing
    * messages to them, which nobody would see until their visibility timeout ends.
@@ -368,25 +312,22 @@ function createPollers({ settings, sqs, hasRoom, take, onError }: PollersOptions
   const { queueUrls, batchSize, maxPolls } = settings;
   const recordsAPoll = Math.min(MAX_BATCH_ENTRIES, batchSize);
   const givenUp = new AbortController();
-  const comingOf = queueUrls.map(() => 0);
+  let coming = 0;
   let bytesAPoll = 0;
-  const pollers = queueUrls.map((queueUrl, index) => {
+  const pollers = queueUrls.map((queueUrl) => {
     const receive = createReceiver({ ...settings, queueUrl, sqs, max: recordsAPoll, onProblem: onError });
     return createPoller<MessageRecord>({
       async receive() {
-        (comingOf[index] as number) += recordsAPoll;
+        coming += recordsAPoll;
         try {
           return await receive(givenUp.signal);
         } finally {
-          (comingOf[index] as number) -= recordsAPoll;
+          coming -= recordsAPoll;
         }
       },
       recordsAPoll,
       maxPolls: Math.max(1, Math.floor(maxPolls / queueUrls.length)),
-      hasRoom() {
-        const coming = comingOf.reduce((sum, one) => sum + one, 0);
-        return hasRoom(coming, (coming / recordsAPoll) * bytesAPoll, comingOf[index] as number);
-      },
+      hasRoom: () => hasRoom(coming, (coming / recordsAPoll) * bytesAPoll),
       take(records) {
         bytesAPoll = records.reduce((sum, { body }) => sum + body.length, 0);
         take(records);
@@ -400,7 +341,12 @@ function createPollers({ settings, sqs, hasRoom, take, onError }: PollersOptions
     poll() {
       for (const poller of pollers) poller.poll();
     },
-    isIdle: () => comingOf.every((coming) => coming === 0),
+    pause() {
+      for (const poller of pollers) poller.pause();
+    },
+    goOn() {
+      for (const poller of pollers) poller.goOn();
+    },
     stop: async () => void (await Promise.all(pollers.map((poller) => poller.stop()))),
     abort: () => givenUp.abort(),
   };

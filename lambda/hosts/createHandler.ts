@@ -11,14 +11,12 @@ import type { MessageRecord, Outcome, TimeLimit } from '../core/record.ts';
 import { CONFIG_KEYS } from '../settings.ts';
 import { compose } from './compose.ts';
 import { loadConfig } from './config.ts';
-import { outageIn, type ScoringDependencies, scoreRecords } from './records.ts';
+import { type ScoringDependencies, scoreRecords } from './records.ts';
 
 export interface HandlerDependencies {
   readonly scoring: ScoringDependencies;
   /** Sets when records that must be retried become visible again. */
   delayRetries(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
-  /** The same during an outage, with delays so long that five receives outlast an hour. */
-  sitOut(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
   readonly telemetry: Telemetry;
   /** Tells others of records that go to the dead letters. Never throws. @default nobody is told */
   readonly tellOfDeadLetters?:
@@ -79,7 +77,7 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       const { signal } = timeLimitOf(context, deadlineMarginMs / 4);
       const told = deps.tellOfDeadLetters?.(outcomes, Records);
       const capturing = scoring.capture?.flush();
-      await handBack(retried, outageIn(outcomes) === undefined ? deps.delayRetries : deps.sitOut, signal, deps);
+      await handBack(retried, signal, deps);
       // What S3 has not taken by then goes on in the next invocation.
       if (capturing) await waitOrAbort(withTimeout(capturing, CAPTURE_MS), signal);
       if (told) await waitOrAbort(told, signal);
@@ -115,13 +113,12 @@ function describeEvent(event: unknown): string {
 /** Returning their IDs hands records back; before that each is told when to come back. */
 async function handBack(
   retried: readonly MessageRecord[],
-  delay: HandlerDependencies['delayRetries'],
   signal: AbortSignal,
-  { scoring: { observer, now } }: HandlerDependencies,
+  { scoring: { observer, now }, delayRetries }: HandlerDependencies,
 ): Promise<void> {
   if (retried.length === 0) return;
   const startedAt = now();
-  await delay(retried, signal);
+  await delayRetries(retried, signal);
   observer.stage?.('acknowledge', startedAt, now(), { retried: retried.length });
 }
 

@@ -1,7 +1,7 @@
 import type { Capture } from '../aws/capture.ts';
 import { createMemoryBudget, waitOrAbort } from '../core/concurrency.ts';
 import { encodeError, idInAnswer } from '../core/encode.ts';
-import { type Failure, failure, isFailure, isTransient, PAYLOAD_BUCKET, type TransientCode } from '../core/failure.ts';
+import { type Failure, failure, isFailure, isTransient } from '../core/failure.ts';
 import type { Observer } from '../core/observer.ts';
 import {
   GRACE_MS,
@@ -27,8 +27,6 @@ export interface ScoringDependencies {
   };
   readonly observer: Observer;
   readonly now: () => number;
-  /** Where calls tell each other of outages. @default each call finds out for itself */
-  readonly outages?: OutageWatch | undefined;
   /** What keeps samples. @default nothing does */
   readonly capture?: Capture | undefined;
 }
@@ -45,12 +43,9 @@ export async function scoreRecords(
   time: TimeLimit,
 ): Promise<Outcome[]> {
   const outcomes = new Array<Outcome | undefined>(records.length).fill(undefined);
-  const { outages = createOutageWatch() } = deps;
   let unsettled = UNSETTLED;
   try {
-    if (!time.signal.aborted)
-      await waitOrAbort(scoreAndWrite(records, outcomes, outages, deps, time), time.signal, GRACE_MS);
-    outages.saw(outcomes);
+    if (!time.signal.aborted) await waitOrAbort(scoreAndWrite(records, outcomes, deps, time), time.signal, GRACE_MS);
   } catch (error) {
     // A throw would lose what is known of the others.
     deps.observer.problem(error);
@@ -59,40 +54,16 @@ export async function scoreRecords(
   return outcomes.map((outcome) => outcome ?? (time.signal.aborted ? OUT_OF_TIME : unsettled));
 }
 
-/** During an outage a few records go first. If they prove that it goes on, the others go back unscored. */
 async function scoreAndWrite(
   records: readonly MessageRecord[],
   outcomes: (Outcome | undefined)[],
-  outages: OutageWatch,
   deps: ScoringDependencies,
   time: TimeLimit,
 ): Promise<void> {
   const results = createResults(records, outcomes, deps, time);
-  const scoreSome = async (indexes: readonly number[]): Promise<void> => {
-    const indexOf = (body: number): number => indexes[body] as number;
-    const bodies = pick(records, indexes).map(({ messageId, body }) => ({ key: messageId, body }));
-    const microBatch: Observer['microBatch'] = (report, those) =>
-      deps.observer.microBatch(report, () => those().map(indexOf));
-    const observer = { ...deps.observer, microBatch };
-    await deps.score(bodies, time, (replies) => results.take(replies, indexOf), { observer });
-    await results.settled();
-  };
-  const all = records.map((_, index) => index);
-  // On FIFO queues results are kept back, most of them until the end, so a probe would tell nothing.
-  const probe = outages.current() === undefined || results.writesLater ? [] : all.slice(0, PROBE_RECORDS);
-  if (probe.length > 0) await scoreSome(probe);
-  const outage = probe.length > 0 && outages.saw(pick(outcomes, probe)) && outages.current();
-  const others = all.slice(probe.length);
-  if (outage) for (const index of others) outcomes[index] = { status: 'retry', failure: outage };
-  else if (others.length > 0) await scoreSome(others);
+  const bodies = records.map(({ messageId, body }) => ({ key: messageId, body }));
+  await deps.score(bodies, time, results.take, { observer: deps.observer });
   await results.finish();
-}
-
-/** Records that find out whether an outage is over, before all others are scored. */
-const PROBE_RECORDS = 10;
-
-function pick<T>(all: readonly T[], indexes: readonly number[]): T[] {
-  return indexes.map((index) => all[index] as T);
 }
 
 /** What is still at work when the signal is aborted is handed back; nothing more is written of it. */
@@ -115,13 +86,9 @@ const SCORING_THREW: Outcome = { status: 'retry', failure: failure('INTERNAL', '
 /** The results of one call on their way to the store. */
 interface ResultsOut {
   /** Takes replies. Resolves once there is memory for more of them. Never throws. */
-  take(replies: readonly Reply[], indexOf: (body: number) => number): Promise<void>;
-  /** Resolves when what was taken so far is written, unless it has to be kept back, and its records have their outcomes. */
-  settled(): Promise<void>;
-  /** There are no more results: writes what was kept back. */
+  take(replies: readonly Reply[]): Promise<void>;
+  /** There are no more results. Resolves when all are written, and their records have their outcomes. */
   finish(): Promise<void>;
-  /** Whether results are kept back until then. */
-  readonly writesLater: boolean;
 }
 
 /** A result that waits to be written, and the index of the record that it answers. */
@@ -141,20 +108,18 @@ function createResults(
 ): ResultsOut {
   const ordered = records.some((record) => orderingGroup(record) !== undefined);
   const write: Write = (pending) => writeAndSettle(pending, outcomes, deps, time);
-  const { write: put, ...rest } = ordered
-    ? writeInGroupOrder(records, outcomes, deps, write)
-    : writeTogether(write, time.signal);
+  const writing = ordered ? writeInGroupOrder(records, outcomes, deps, write) : writeTogether(write, time.signal);
   return {
-    ...rest,
-    async take(replies, indexOf) {
+    finish: writing.finish,
+    async take(replies) {
       const pending: PendingWrite[] = [];
       for (const reply of replies) {
-        const index = indexOf(reply.of);
+        const index = reply.of;
         const record = records[index] as MessageRecord;
         if (isHandedBack(reply)) outcomes[index] ??= { status: 'retry', failure: reply.failure };
         else pending.push({ index, request: record.body, answer: reply, result: resultOf(record, reply.text) });
       }
-      if (pending.length > 0) await put(pending);
+      if (pending.length > 0) await writing.write(pending);
     },
   };
 }
@@ -203,7 +168,6 @@ function writeTogether(write: Write, signal: AbortSignal): Writing {
     underWay.add(writing);
   };
   return {
-    writesLater: false,
     async write(pending) {
       for (const one of pending) {
         const { length } = one.result.body;
@@ -215,11 +179,10 @@ function writeTogether(write: Write, signal: AbortSignal): Writing {
       else timer ??= setTimeout(writeGathered, MAX_GATHERING_MS);
       await unwritten.available(signal);
     },
-    async settled() {
+    async finish() {
       writeGathered();
       while (underWay.size > 0) await Promise.all(underWay);
     },
-    finish: async () => {},
   };
 }
 
@@ -273,7 +236,6 @@ function writeInGroupOrder(
     return writing;
   };
   return {
-    writesLater: true,
     async write(pending) {
       for (const one of pending) {
         // What is behind a record that must be retried is kept no more.
@@ -289,7 +251,6 @@ function writeInGroupOrder(
         letGo(index);
       }
     },
-    settled: writeNext,
     async finish() {
       await writeNext();
       for (const index of groups.flat()) outcomes[index] ??= BEHIND_RETRY;
@@ -415,45 +376,4 @@ function refusalIn(status: WriteStatus | undefined): Failure | undefined {
   if (isFailure(status)) return status;
   if (status?.written === true) return undefined;
   return failure('WRITE_FAILED', 'expected a status from the result writer for every result; this one had none');
-}
-
-/** Whether what records need can be reached, by what became of the last ones. Lives as long as the process. */
-interface OutageWatch {
-  /** Why the last records went back, all of them; undefined as long as some are answered. */
-  current(): Failure<TransientCode> | undefined;
-  /**
-   * Told what became of records that were scored together; undefined is not settled.
-   *
-   * @returns whether it proves that there is an outage
-   */
-  saw(outcomes: readonly (Outcome | undefined)[]): boolean;
-}
-
-/** One answer proves that there is no outage, or none that concerns all: where one of several models cannot be opened, the others go on. */
-export function createOutageWatch(): OutageWatch {
-  let current: Failure<TransientCode> | undefined;
-  return {
-    current: () => current,
-    saw(outcomes) {
-      const met = outageIn(outcomes);
-      if (outcomes.some((outcome) => outcome?.status === 'answered')) current = undefined;
-      else if (met !== undefined && outcomes.length >= recordsThatProve(met)) current = met;
-      else return false;
-      return current !== undefined;
-    },
-  };
-}
-
-/** Few may be at fault themselves; pointers that are denied may be one producer's, under a key of its own, however many there are. */
-function recordsThatProve({ code, outage }: Failure): number {
-  if (outage?.of === PAYLOAD_BUCKET) return outage.kind === 'refused' ? Number.POSITIVE_INFINITY : 8;
-  return code === 'WRITE_FAILED' ? 1 : 8;
-}
-
-/** Why records went back, where something could not be reached; undefined where each may be at fault itself. */
-export function outageIn(outcomes: readonly (Outcome | undefined)[]): Failure<TransientCode> | undefined {
-  for (const outcome of outcomes) {
-    if (outcome?.status === 'retry' && outcome.failure.outage !== undefined) return outcome.failure;
-  }
-  return undefined;
 }

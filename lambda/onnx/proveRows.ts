@@ -1,7 +1,8 @@
 import type { Model } from '../core/model.ts';
 import { axisInModel, shapeInModel } from '../core/model.ts';
 import { type Graph, type GraphNode, type ModelGraph, nodesOfCall } from './graph.ts';
-import { refuseByBatch, ruleOf, type Step } from './operatorRules.ts';
+import { refuseByBatch, ruleOf } from './operatorRules.ts';
+import type { Step } from './rules/step.ts';
 import {
   constantSize,
   constants,

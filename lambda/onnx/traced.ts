@@ -34,10 +34,9 @@ export type Scale = keyof typeof OPEN;
 /** Returns a size of which nothing is known but that rows do not decide it. */
 export function openSize(number: number, scale: Scale): Size {
   const [usually, otherwise] = OPEN[scale];
-  const [usual, other] = [usually, otherwise].map((primes) => primes[number % primes.length] as number) as [
-    number,
-    number,
-  ];
+  const usual = usually[number % usually.length] as number;
+  // No two of the first 64 are equal in all batches.
+  const other = otherwise[(number + Math.floor(number / usually.length)) % otherwise.length] as number;
   return [usual, usual, usual, usual, other, usual];
 }
 

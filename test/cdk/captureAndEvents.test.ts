@@ -134,7 +134,7 @@ describe('events', () => {
       });
       const functions = JSON.stringify(template.findResources('AWS::Lambda::Function'));
       expect(functions.match(/EVENTS_ARN/g)).toHaveLength(2);
-      expect(environmentIn(template)[CONFIG_KEYS.maxReceiveCount]).toBe('5');
+      expect(environmentIn(template)[CONFIG_KEYS.maxReceiveCount]).toBe('20');
     },
   );
 

@@ -409,7 +409,7 @@ describe.each<[string, (instanceTypes: string[]) => Props]>([
 it('everything is refused at once, each in a sentence with the cure', () => {
   expect(refusalOf({ batchSize: 0, maxReceiveCount: 1 })).toBe(
     'Test/Scoring: batchSize: expected a whole number from 1 to 10000, got 0; choose one in that range; ' +
-      'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, got 1; raise it to 5',
+      'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, got 1; raise it to 20',
   );
 });
 

@@ -63,9 +63,10 @@ describe('results', () => {
 });
 
 describe('the queues', () => {
-  it('give messages up to the dead letters after five receives', () => {
+  it('give messages up to the dead letters after twenty receives, so that they outlast an hour, and tell the host', () => {
     const queue = only(synthesize(), 'AWS::SQS::Queue', { RedrivePolicy: {} });
-    expect(queue.RedrivePolicy).toMatchObject({ maxReceiveCount: 5 });
+    expect(queue.RedrivePolicy).toMatchObject({ maxReceiveCount: 20 });
+    expect(environmentIn(synthesize())[CONFIG_KEYS.maxReceiveCount]).toBe('20');
   });
 
   it('have high throughput where they are FIFO, the dead letters too, and else no word of it', () => {

@@ -191,7 +191,7 @@ describe('an existing request queue', () => {
     expect(warningsWith({ requestQueue: { queue: queueIn(stack), visibilityTimeout } }, stack)).toEqual([
       'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
         'expires, got one of which none are known; give deadLetterQueue, and the queue the redrive policy ' +
-        '{"deadLetterTargetArn":"DEAD_LETTER_QUEUE_ARN","maxReceiveCount":5}',
+        '{"deadLetterTargetArn":"DEAD_LETTER_QUEUE_ARN","maxReceiveCount":20}',
     ]);
   });
 });

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
+import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import { useS3Server } from '../helpers/awsServers.ts';
 import { giveAnswer, refusesXml, type Step } from '../helpers/frontServer.ts';
 import { HOSTS, type Host, type HostName, LOOKUP, lookup, SLOW, slow, useHosts } from '../helpers/hosts.ts';
@@ -8,12 +9,15 @@ const hosts = useHosts();
 const s3 = useS3Server();
 const FIVE = Array.from({ length: 5 }, (_, index) => lookup(index));
 const NO_JSON = 'not JSON';
-/** The shortest and the longest of each receive, in seconds. */
-const OUTAGE_DELAYS = [
-  [1, 1],
-  [14, 16],
-  [224, 256],
-] as const;
+/** Longest of the first receives, in seconds. Jitter takes up to an eighth off. */
+const DELAYS = [1, 2, 3, 4, 6, 10];
+
+function expectDelays(seconds: readonly number[]): void {
+  for (const [receive, longest] of DELAYS.slice(0, seconds.length).entries()) {
+    expect(seconds[receive]).toBeGreaterThanOrEqual(Math.round(longest * (7 / 8)) - 1);
+    expect(seconds[receive]).toBeLessThanOrEqual(longest);
+  }
+}
 
 /** The seconds that messages are hidden for from now on, one call after the other. */
 function delaysAsked(meanwhile: (call: SqsCall) => typeof FAULTS.throttled | undefined = () => undefined): number[] {
@@ -71,31 +75,27 @@ describe.each(HOSTS)('what is acknowledged when, by %s', (name) => {
       expect(host.receives(ids)).toEqual([1, 1]);
     });
   });
-
-  describe('Acknowledged: met an outage', () => {
-    it('comes back after 1 s, 16 s and 4 minutes, and is scored when the outage is over', async () => {
-      // One message: of several, written in one call, some may be ahead of others.
-      let ids: readonly string[] = [];
-      const isOut = () => Number(host.receives(ids)[0]) < 4;
-      const delays = delaysAsked(({ operation, queue }) =>
-        operation === 'SendMessageBatch' && queue === host.results && isOut() ? FAULTS.throttled : undefined,
-      );
-      ids = host.send([lookup(0)]);
-      await host.become('deleted', ids);
-
-      expect(host.receives(ids)).toEqual([4]);
-      expect(delays).toHaveLength(3);
-      for (const [receive, [shortest, longest]] of OUTAGE_DELAYS.entries()) {
-        expect(delays[receive]).toBeGreaterThanOrEqual(shortest);
-        expect(delays[receive]).toBeLessThanOrEqual(longest);
-      }
-    });
-  });
 });
 
 describe('Acknowledged: could not be scored or written this time', () => {
+  it.each(HOSTS)('comes back after 1, 2, 3, 4 and 6 s, and is scored when the store is back: %s', async (name) => {
+    const host = await hosts.start(name, { models: LOOKUP });
+    let ids: readonly string[] = [];
+    const isOut = () => Number(host.receives(ids)[0]) < 6;
+    // One message: of several, written in one call, some may be ahead of others.
+    const delays = delaysAsked(({ operation, queue }) =>
+      operation === 'SendMessageBatch' && queue === host.results && isOut() ? FAULTS.throttled : undefined,
+    );
+    ids = host.send([lookup(0)]);
+    await host.become('deleted', ids);
+
+    expect(host.receives(ids)).toEqual([6]);
+    expect(delays).toHaveLength(5);
+    expectDelays(delays);
+  });
+
   it.each(HOSTS)(
-    'comes back after a backoff of up to 1, 2, 4 and 8 s, and is among the dead letters after five receives: %s',
+    'is among the dead letters after twenty receives, more than an hour after the first: %s',
     async (name) => {
       // Once it is decoded, less is left than is kept for writes.
       const environment = { BATCHSCORE_DEADLINE_MARGIN_MS: '4999' };
@@ -104,11 +104,9 @@ describe('Acknowledged: could not be scored or written this time', () => {
       const [id = ''] = host.send([slow(50)]);
       await host.become('dead', [id]);
 
-      expect(delays).toHaveLength(5);
-      for (const [receive, seconds] of delays.entries()) {
-        expect(seconds).toBeGreaterThanOrEqual(2 ** receive / 2);
-        expect(seconds).toBeLessThanOrEqual(2 ** receive);
-      }
+      expect(delays).toHaveLength(MAX_RECEIVES);
+      expectDelays(delays);
+      expect(delays.slice(0, -1).reduce((sum, seconds) => sum + seconds, 0)).toBeGreaterThan(3_600);
       expect(host.written()).toEqual([]);
       expect(hosts.sqs().history(host.dead)).toMatchObject([{ messageId: id, fate: 'ready' }]);
     },

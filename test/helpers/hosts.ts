@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { DeleteMessageBatchCommand, type Message, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
+import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import type { SqsServer } from './awsServers.ts';
 import type { Step } from './frontServer.ts';
 import { lookupRequest, recordOfMessage } from './handler.ts';
@@ -50,7 +51,7 @@ export interface Answer {
 }
 
 export interface Host {
-  /** Names of its queues; `requests` sends its messages to `dead` after five receives. */
+  /** Names of its queues; `requests` sends its messages to `dead` after `MAX_RECEIVES`. */
   readonly requests: string;
   readonly results: string;
   readonly dead: string;
@@ -67,6 +68,8 @@ export interface Host {
   receives(ids: readonly string[]): number[];
   /** Waits until the host, or a predecessor, has printed this. @returns the last line that has it, parsed */
   says(text: string): Promise<Record<string, unknown>>;
+  /** Process ID of the host that runs now. */
+  pid(): number;
   /** The most memory that the host that runs now, and its scorers, have had resident. */
   peakBytes(): number;
   /** The names of the threads of the host that runs now, and of its scorers, sorted. */
@@ -84,7 +87,6 @@ export interface Host {
 const SECOND_MS = 0.5;
 /** Longer than any test, even so. */
 const VISIBILITY_SECONDS = '43200';
-const MAX_RECEIVES = 5;
 
 /**
  * Hosts that tests drive from outside: messages in, answers and the fates of messages out. A second of visibility takes half a
@@ -211,7 +213,7 @@ interface Starting {
   expire(): void;
 }
 
-type Running = Pick<Host, 'printed' | 'peakBytes' | 'threads' | 'stop' | 'replace' | 'kill'> & {
+type Running = Pick<Host, 'pid' | 'printed' | 'peakBytes' | 'threads' | 'stop' | 'replace' | 'kill'> & {
   readonly end: () => Promise<void>;
 };
 
@@ -261,6 +263,7 @@ async function startFunction(starting: Starting): Promise<Running> {
   })();
   return {
     printed: () => printedBefore + (handler?.printed() ?? ''),
+    pid: () => handler?.pid ?? 0,
     peakBytes: () => peakBytesOf(handler?.pid),
     threads: () => threadsOf(handler?.pid),
     async stop() {
@@ -327,6 +330,7 @@ async function startWorker({ variables, expire }: Starting): Promise<Running> {
   };
   return {
     printed: () => `${printedBefore}${worker.printed()}`,
+    pid: () => worker.pid ?? 0,
     peakBytes: () => peakBytesOf(worker.pid),
     threads: () => threadsOf(worker.pid),
     stop: () => end('SIGTERM'),

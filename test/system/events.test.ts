@@ -2,6 +2,7 @@ import { CreateQueueCommand, ReceiveMessageCommand } from '@aws-sdk/client-sqs';
 import { describe, expect, it } from '@jest/globals';
 import { createAnnounce } from '../../lambda/aws/announce.ts';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/sqsWire.ts';
+import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import { useS3Server } from '../helpers/awsServers.ts';
 import { answersJson, startFront } from '../helpers/frontServer.ts';
 import { lookupRequest } from '../helpers/handler.ts';
@@ -27,7 +28,12 @@ const server = useS3Server();
 async function sendSome(name: HostName, arn: string, endpoint: Readonly<Record<string, string>>) {
   const host = await hosts.start(name, {
     models: MODELS,
-    environment: { ...CREDENTIALS, ...endpoint, BATCHSCORE_EVENTS_ARN: arn, BATCHSCORE_MAX_RECEIVE_COUNT: '5' },
+    environment: {
+      ...CREDENTIALS,
+      ...endpoint,
+      BATCHSCORE_EVENTS_ARN: arn,
+      BATCHSCORE_MAX_RECEIVE_COUNT: String(MAX_RECEIVES),
+    },
   });
   const answered = host.send([lookupRequest(0)]);
   const dead = host.send(Array.from({ length: 5 }, () => ({ model_name: 'down' })));
@@ -36,7 +42,7 @@ async function sendSome(name: HostName, arn: string, endpoint: Readonly<Record<s
     event: 'dead-letter',
     messageId,
     queue: expect.stringContaining(host.requests),
-    receives: 5,
+    receives: MAX_RECEIVES,
     code: 'TRANSFORM_UNAVAILABLE',
     message: "transform of model 'down': expected an answer, got RangeError, which it calls retryable",
   }));

@@ -5,6 +5,9 @@ import { HOSTS, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
 import { FAULTS } from '../helpers/strictSqs.ts';
 
 const hosts = useHosts();
+const TENTH_MS = 100;
+/** A second of visibility takes a tenth of one here. */
+const slowHosts = useHosts(TENTH_MS);
 const dynamodb = useDynamoDbServer();
 const s3 = useS3Server();
 
@@ -85,7 +88,7 @@ const OUTAGES: readonly (readonly [what: string, take: (isOut: () => boolean) =>
   ],
 ];
 
-describe('Acknowledged: met an outage', () => {
+describe('Acknowledged: could not be scored or written this time', () => {
   describe.each(HOSTS)('an hour in which %s finds that', (name) => {
     it.each(OUTAGES)(
       '%s costs no message',
@@ -105,14 +108,37 @@ describe('Acknowledged: met an outage', () => {
     );
   });
 
-  it('a worker without its result queue receives no more than it had room for, until a probe finds the queue', async () => {
+  it.each(HOSTS)(
+    '45 seconds without a result queue leave no message of %s hidden for more than 30 seconds after them',
+    async (name) => {
+      const host = await slowHosts.start(name, { models: LOOKUP });
+      const startedAt = performance.now();
+      const seconds = (): number => (performance.now() - startedAt) / TENTH_MS;
+      let hiddenUntil = 0;
+      slowHosts.intercept(({ operation, queue, body }) => {
+        if (operation === 'ChangeMessageVisibilityBatch') {
+          for (const [, delay] of body.matchAll(/"VisibilityTimeout":\s?(\d+)/g))
+            hiddenUntil = Math.max(hiddenUntil, seconds() + Number(delay));
+        }
+        return queue === host.results && seconds() < 45 ? FAULTS.missing : undefined;
+      });
+      const ids = host.send(BODIES);
+
+      await host.become('deleted', ids);
+      expect(hiddenUntil).toBeGreaterThan(0);
+      expect(hiddenUntil).toBeLessThan(45 + 30);
+    },
+    60_000,
+  );
+
+  it('a worker without its result queue pauses its polls: most messages are received once', async () => {
     const host = await hosts.start('the worker', { models: LOOKUP });
     const isOut = anHour();
     hosts.intercept(({ queue }) => (queue === host.results && isOut() ? FAULTS.denied : undefined));
     const ids = host.send(Array.from({ length: 2_000 }, (_, index) => lookup(index)));
 
     await host.become('deleted', ids);
-    // Six batches of 32, polls that were in flight, and one probe.
+    // What it had room for before the first pause, and what it received between two.
     expect(host.receives(ids).filter((times) => times > 1).length).toBeLessThan(500);
   }, 60_000);
 });

@@ -4,7 +4,6 @@ import {
   createAcknowledger,
   createReceiver,
   createRetryDelay,
-  outageSeconds,
   perQueue,
 } from '../../../lambda/aws/requestQueue.ts';
 import { createSqsCaller, HOST_PATIENCE, type Patience } from '../../../lambda/aws/sqsWire.ts';
@@ -151,7 +150,7 @@ describe('the retry delay', () => {
     const { queueUrl, records } = await received(23);
     const draws = [0, 0.5];
     const { options, problems } = acting(queueUrl);
-    const delay = createRetryDelay({ ...options, random: () => draws.shift() ?? 1 });
+    const delay = createRetryDelay({ ...options, maxReceives: 14, random: () => draws.shift() ?? 0 });
 
     await delay(
       records.map((record, index) => ({
@@ -161,7 +160,7 @@ describe('the retry delay', () => {
       NEVER,
     );
 
-    const expected = records.map(({ body }, index) => [body, [16, 48, 128][index] ?? [32, 64, 128][index % 3]]);
+    const expected = records.map(({ body }, index) => [body, [32, 61, 130][index] ?? [32, 65, 130][index % 3]]);
     expect(server.hiddenFor(queueUrl)).toEqual(Object.fromEntries(expected));
     expect(problems).toEqual([]);
   });
@@ -171,41 +170,38 @@ describe('the retry delay', () => {
     const { options, problems } = acting(queueUrl);
     const [good] = records as [MessageRecord];
 
-    await createRetryDelay({ ...options, secondsAfter: () => 32 })([{ ...good, receiptHandle: 'stale' }, good], NEVER);
+    const delay = createRetryDelay({ ...options, maxReceives: 20 });
+    await delay([{ ...good, receiptHandle: 'stale' }, good], NEVER);
 
-    expect(server.hiddenFor(queueUrl)).toEqual({ m0: 32 });
+    expect(server.hiddenFor(queueUrl)).toEqual({ m0: 1 });
     expect(problems).toEqual([
       expect.objectContaining({ message: expect.stringMatching(/^retry delay: ReceiptHandleIsInvalid.* end.*: 1$/) }),
     ]);
   });
 
   it.each([
-    [0, 1, 1],
-    [1, 1, 1],
-    [2, 1, 2],
-    [4, 4, 8],
-    [9, 128, 256],
-    [10, 150, 300],
-    [5_000, 150, 300],
-  ])('after receive %i is between %i and %i whole seconds', (receiveCount, shortest, longest) => {
-    expect(backoffSeconds(receiveCount, () => 0)).toBe(shortest);
-    expect(backoffSeconds(receiveCount, () => 1)).toBe(longest);
-    expect(backoffSeconds(receiveCount, () => 0.3) % 1).toBe(0);
+    [2, [1, 4_200]],
+    [5, [1, 16, 260, 4_200, 4_200]],
+    [20, [1, 2, 3, 4, 6, 10, 16, 26, 41, 65, 103, 164, 260, 414, 658, 1_046, 1_662, 2_642, 4_200, 4_200]],
+  ])('with %i receives grows by one factor to 70 minutes', (maxReceives, seconds) => {
+    const longest = seconds.map((_, index) => backoffSeconds(index + 1, maxReceives, () => 0));
+    expect(longest).toEqual(seconds);
   });
 
-  it.each([
-    [1, 1, 1],
-    [2, 14, 16],
-    [3, 224, 256],
-    [4, 3_584, 4_096],
-    [5_000, 3_584, 4_096],
-  ])(
-    'of an outage after receive %i is between %i and %i: five receives outlast an hour',
-    (receiveCount, shortest, longest) => {
-      expect(outageSeconds(receiveCount, () => 1)).toBe(shortest);
-      expect(outageSeconds(receiveCount, () => 0)).toBe(longest);
-    },
-  );
+  it.each([3, 5, 20, 1_000])('lets %i receives outlast an hour, whatever the jitter', (maxReceives) => {
+    let seconds = 0;
+    for (let receive = 1; receive < maxReceives; receive++) seconds += backoffSeconds(receive, maxReceives, () => 1);
+    expect(seconds).toBeGreaterThan(3_600);
+  });
+
+  it('is at most 0.6 of the time since the first receive, and a second, with twenty receives', () => {
+    let seconds = 0;
+    for (let receive = 1; receive < 20; receive++) {
+      const delay = backoffSeconds(receive, 20, () => 0);
+      expect(delay).toBeLessThan(0.6 * seconds + 2);
+      seconds += backoffSeconds(receive, 20, () => 0);
+    }
+  });
 });
 
 describe('records of several queues', () => {

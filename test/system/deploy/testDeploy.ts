@@ -183,7 +183,13 @@ function fifoAndAllStores(): void {
 
 function deadLetters(): void {
   const models = join(folder, 'models');
-  const SETTINGS = [`models=${models}`, 'defaultModel=lookup', 'results=bucket', 'maximumConcurrency=2'];
+  const SETTINGS = [
+    `models=${models}`,
+    'defaultModel=lookup',
+    'results=bucket',
+    'maximumConcurrency=2',
+    'maxReceiveCount=5',
+  ];
   let stack: Record<string, string>;
 
   it('makes dead letters of what is received five times', async () => {

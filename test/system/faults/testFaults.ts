@@ -23,6 +23,7 @@ import { buildApp } from 'fauxqs';
 import { asksForHelp, type Main, parseOptions, runCommand, UsageError, wholeNumber } from '../../../cli/arguments.ts';
 import { createDynamoDbClient, createS3Client } from '../../../lambda/aws/awsClients.ts';
 import { HOST_PATIENCE } from '../../../lambda/aws/sqsWire.ts';
+import { MAX_RECEIVES } from '../../../lambda/core/limits.ts';
 import { startFront } from '../../helpers/frontServer.ts';
 import { redrivePolicy, startStrictSqs } from '../../helpers/strictSqs.ts';
 import {
@@ -54,7 +55,6 @@ const USAGE = `usage: npm run test:faults -- [--seed N] [--minutes M] [--message
 const VISIBILITY_SECONDS = 20;
 const SECOND_MS = 2;
 const HOUR_MS = 3_600 * SECOND_MS;
-const MAX_RECEIVES = 5;
 const ROUND_SECONDS = 40;
 /** In which nothing is settled any more: much longer than what was lost with its host stays hidden. */
 const SETTLING_MS = 120_000;

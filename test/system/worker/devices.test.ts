@@ -60,7 +60,6 @@ describe('a worker', () => {
         composition: { ...composition, scoring, scorer },
         sqs,
         onProblem: () => {},
-        onOutage: () => {},
       });
       await until(() => waiting >= expected && (worker?.leased() ?? 0) > expected);
       const atTheSameTime = waiting;
@@ -100,7 +99,6 @@ describe('a worker', () => {
       onProblem({ message }) {
         if (message.includes('not extended in time')) isLost = true;
       },
-      onOutage: () => {},
     });
     await until(() => isLost);
     await until(() => server.counts(resultQueueUrl).ready === bodies.length && worker?.leased() === 0);

@@ -102,6 +102,31 @@ describe('createPoller', () => {
     expect(inFlight).toHaveLength(1);
   });
 
+  it('pauses for longer each time that nothing received is answered, until something is', async () => {
+    const { poller, inFlight, answer } = polling();
+
+    poller.poll();
+    for (const seconds of [1, 2, 3]) {
+      poller.pause();
+      // Another batch of the same time.
+      poller.pause();
+      await answer(2);
+      await jest.advanceTimersByTimeAsync(1000 * seconds - 1);
+      expect(inFlight).toHaveLength(0);
+      await jest.advanceTimersByTimeAsync(1);
+      expect(inFlight.length).toBeGreaterThan(0);
+    }
+    poller.pause();
+    await answer(0);
+    poller.goOn();
+    expect(inFlight).toHaveLength(1);
+    poller.pause();
+    await answer(0);
+    await jest.advanceTimersByTimeAsync(1_000);
+
+    expect(inFlight).toHaveLength(1);
+  });
+
   it('pauses where many polls in a row come back empty at once, though they were to wait', async () => {
     const { poller, inFlight, answer } = polling({ waitMs: 20_000 });
 

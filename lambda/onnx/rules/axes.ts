@@ -1,0 +1,100 @@
+import {
+  axisOf,
+  constantSize,
+  constantsOf,
+  hasRows,
+  meet,
+  mixes,
+  ONE,
+  productOf,
+  refuseOwnRows,
+  same,
+  shapeOf,
+  type Traced,
+  unknown,
+  variesWithRows,
+} from '../traced.ts';
+import { axesOf, fromAxis, givenOf, inputAt, plain, type Rule, refuseAlong, replaced, type Step } from './step.ts';
+
+/*
+ * Operators that work along axes.
+ */
+
+/** A family that works along some axes: the rows' is none of them. */
+export function along(axesOfStep: (step: Step, rank: number) => readonly number[], outputs = 1): Rule {
+  return (step) => {
+    const data = inputAt(step, 0);
+    const axes = axesOfStep(step, shapeOf(data).length);
+    refuseAlong(data, axes);
+    return new Array<Traced>(outputs).fill(plain(data));
+  };
+}
+
+/** Before version 13 an axis and all behind it are one. */
+export const softmaxAxes = ({ node, opset }: Step, rank: number): number[] => {
+  const axis = axisOf(node.int('axis', opset < 13 ? 1 : -1), rank);
+  return opset < 13 ? fromAxis(axis, rank) : [axis];
+};
+
+export const oneAxis =
+  (otherwise: number) =>
+  ({ node }: Step, rank: number): number[] => [axisOf(node.int('axis', otherwise), rank)];
+
+export const normalised: Rule = (step) => {
+  const data = inputAt(step, 0);
+  const rank = shapeOf(data).length;
+  refuseAlong(data, fromAxis(axisOf(step.node.int('axis', -1), rank), rank));
+  const others = givenOf(step).slice(1);
+  const met = meet(
+    [data, ...others],
+    [data, ...others].map((one) => one.axis + rank - shapeOf(one).length),
+  );
+  if (met.axis >= 0) refuseOwnRows(others, met.axis, rank);
+  const sums = shapeOf(data).map((size, axis) => (axis >= axisOf(step.node.int('axis', -1), rank) ? ONE : size));
+  const skipsAdded = step.node.operator.startsWith('Skip');
+  return [0, 1, 2, 3].map((output) => ({
+    ...met,
+    shape: output === 0 || (skipsAdded && output === 3) ? shapeOf(data) : sums,
+  }));
+};
+
+export const reduction: Rule = (step) => {
+  const { node, inputs } = step;
+  const data = inputAt(step, 0);
+  const rank = shapeOf(data).length;
+  const isOfOne = node.operator.startsWith('Arg');
+  const given = isOfOne ? [axisOf(node.int('axis', 0), rank)] : axesOf(step, rank);
+  const isNone = given === undefined || given.length === 0;
+  if (isNone && node.int('noop_with_empty_axes', 0) === 1) return plain(data);
+  const axes = isNone ? fromAxis(0, rank) : given;
+  const keeps = node.int('keepdims', 1) === 1;
+  const shape = shapeOf(data).flatMap((size, axis) => (axes.includes(axis) ? (keeps ? [ONE] : []) : [size]));
+  if (hasRows(data) && axes.includes(data.axis)) {
+    if (data.kind !== 'equal')
+      mixes(isNone ? 'it reduces all axes, the rows among them' : `it reduces axis ${data.axis}, the rows`);
+    return { kind: 'count', axis: -1, shape };
+  }
+  const before = keeps ? 0 : axes.filter((axis) => axis < data.axis).length;
+  const total = node.operator === 'ReduceProd' && rank === 1 && data.entries ? [productOf(data.entries)] : undefined;
+  if (total !== undefined && inputs.length > 0) return { ...same(shape, total), isReal: data.isReal };
+  return { ...plain(data), axis: data.axis < 0 ? -1 : data.axis - before, shape };
+};
+
+export const topK: Rule = (step) => {
+  const data = inputAt(step, 0);
+  const axis = axisOf(step.node.int('axis', -1), shapeOf(data).length);
+  refuseAlong(data, [axis]);
+  const k = step.inputs[1] === undefined ? constantSize(step.node.int('k', 1)) : step.inputs[1].entries?.[0];
+  if (k !== undefined && variesWithRows(k)) mixes('the number of rows decides how many it takes');
+  const shape = replaced(shapeOf(data), axis, k ?? step.open());
+  return [0, 1].map(() => ({ ...plain(data), shape }));
+};
+
+export const cumulative: Rule = (step) => {
+  const data = inputAt(step, 0);
+  const [axis] = constantsOf(inputAt(step, 1)) ?? unknown('its axis is not constant');
+  if (data.kind === 'equal' && axisOf(axis ?? 0, shapeOf(data).length) === data.axis)
+    return { ...plain(data), kind: 'places' };
+  refuseAlong(data, [axisOf(axis ?? 0, shapeOf(data).length)]);
+  return plain(data);
+};

@@ -1,0 +1,97 @@
+import {
+  constantSize,
+  hasRows,
+  meet,
+  mixes,
+  ONE,
+  productOf,
+  type Size,
+  shapeOf,
+  sizeAt,
+  sizes,
+  type Traced,
+} from '../traced.ts';
+import { reshaped } from './shapes.ts';
+import { givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
+
+/*
+ * Models of ai.onnx.ml: rows are on axis 0.
+ */
+
+/** Rows are on axis 0; those of other operators have one axis, or two. */
+export const classic =
+  (widths: (step: Step, data: Traced) => readonly (Size | undefined)[]): Rule =>
+  (step) => {
+    const data = inputAt(step, 0);
+    if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
+    if (hasRows(data) && shapeOf(data).length === 1 && step.node.operator !== 'LabelEncoder') {
+      // A vector is one row to these operators, or as many of one feature.
+      mixes('it may take a vector of rows for the features of one');
+    }
+    const [rows = ONE] = shapeOf(data);
+    return widths(step, data).map((width) => ({ ...plain(data), shape: width === undefined ? [rows] : [rows, width] }));
+  };
+
+function lengthOfList({ node }: Step, ...names: readonly string[]): Size | undefined {
+  for (const name of names) {
+    const count = Math.max(node.ints(name)?.length ?? 0, node.texts(name).length);
+    if (count > 0) return constantSize(count);
+  }
+  return undefined;
+}
+
+export const classesOf = (step: Step): Size =>
+  lengthOfList(step, 'classlabels_strings', 'classlabels_ints', 'classlabels_int64s') ?? step.open();
+
+export const targetsOf = ({ node }: Step): Size => constantSize(node.int('n_targets') ?? node.int('targets', 1));
+
+export const extracted: Rule = (step) => {
+  const [data, indices] = [inputAt(step, 0), inputAt(step, 1)];
+  const shape = shapeOf(data);
+  const isVector = shape.length === 1;
+  const width = productOf(shapeOf(indices));
+  if (!hasRows(data)) {
+    // Of a vector it makes one row, of more as many as there are.
+    const before = isVector ? [ONE] : shape.slice(0, -1);
+    const flat = hasRows(indices) ? reshaped(indices, [...before.map(() => ONE), width]) : indices;
+    return { ...meet([data, indices], [-1, flat.axis]), axis: flat.axis, shape: [...before, width] };
+  }
+  if (data.axis === shape.length - 1) mixes('it takes rows by their places');
+  if (indices.kind !== 'same') mixes('rows decide what it takes of each');
+  return { ...plain(data), shape: [...shape.slice(0, -1), width] };
+};
+
+export const joined: Rule = (step) => {
+  const inputs = givenOf(step);
+  const met = meet(
+    inputs,
+    inputs.map((input) => input.axis),
+  );
+  if (met.axis > 0) mixes('it joins along the rows');
+  const widths = inputs.map((input) => (shapeOf(input).length > 1 ? sizeAt(input, 1) : ONE));
+  const [rows = ONE] = shapeOf(inputs[0] as Traced);
+  return { ...met, shape: [rows, sizes((...all) => all.reduce((sum, one) => sum + one, 0), ...widths)] };
+};
+
+export const encodedCategories: Rule = (step) => {
+  const data = inputAt(step, 0);
+  const width = lengthOfList(step, 'cats_strings', 'cats_int64s') ?? step.open();
+  return { ...plain(data), shape: [...shapeOf(data), width] };
+};
+
+/** Words beyond the end of a row are those of the padding, which no vocabulary has. */
+export const counted: Rule = (step) => {
+  const data = inputAt(step, 0);
+  const shape = shapeOf(data);
+  const width = step.node.ints('ngram_indexes')?.reduce((max, one) => Math.max(max, one + 1), 0);
+  if (shape.length === 1 && hasRows(data)) mixes('it counts over all rows');
+  if (data.padding !== undefined && step.node.texts('pool_strings').includes(data.padding))
+    mixes('it counts the padding, which rows decide');
+  return { ...plain(data), shape: [...shape.slice(0, -1), width === undefined ? step.open() : constantSize(width)] };
+};
+
+export const tokenised: Rule = (step) => {
+  const data = inputAt(step, 0);
+  const padding = step.node.text('pad_value', '');
+  return { ...plain(data), padding, shape: [...shapeOf(data), step.open()] };
+};

@@ -1,0 +1,117 @@
+import {
+  axisOf,
+  constantOf,
+  constantSize,
+  hasRows,
+  isEqual,
+  mixes,
+  ONE,
+  type Size,
+  shapeOf,
+  sizeAt,
+  sizes,
+  type Traced,
+} from '../traced.ts';
+import { fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFirst, type Step } from './step.ts';
+
+/*
+ * Convolutions, pools and their like: rows are on axis 0.
+ */
+
+/** Rows on axis 0 of images, weights that are the same for all. */
+export const image =
+  (shapeOfResult: (step: Step, data: Traced) => readonly Size[], weightsFrom = 1): Rule =>
+  (step) => {
+    if (hasRows(inputAt(step, 0))) refuseRowsIn(step, weightsFrom);
+    const [made] = rowsFirst(shapeOfResult)(step) as [Traced];
+    // Indexes of a pool count through all rows.
+    return [made, { ...made, kind: hasRows(made) ? 'places' : made.kind }];
+  };
+
+interface Window {
+  readonly kernel: readonly number[];
+  readonly isTransposed?: boolean;
+}
+
+function slid(step: Step, spatial: readonly Size[], { kernel, isTransposed = false }: Window): Size[] {
+  const { node } = step;
+  const strides = node.ints('strides') ?? [];
+  const dilations = node.ints('dilations') ?? [];
+  const pads = node.ints('pads') ?? [];
+  const more = node.ints('output_padding') ?? [];
+  const given = node.ints('output_shape');
+  const automatic = node.text('auto_pad', 'NOTSET');
+  const round = node.int('ceil_mode', 0) === 1 ? Math.ceil : Math.floor;
+  return spatial.map((size, axis) => {
+    const stride = strides[axis] ?? 1;
+    const reach = ((kernel[axis] ?? 1) - 1) * (dilations[axis] ?? 1) + 1;
+    const padding = (pads[axis] ?? 0) + (pads[axis + spatial.length] ?? 0);
+    const isSame = automatic.startsWith('SAME');
+    if (isTransposed && given !== undefined) return constantSize(given[axis] ?? 1);
+    if (isTransposed)
+      return sizes((one) => (isSame ? one * stride : stride * (one - 1) + (more[axis] ?? 0) + reach - padding), size);
+    return sizes((one) => (isSame ? Math.ceil(one / stride) : round((one + padding - reach) / stride) + 1), size);
+  });
+}
+
+export const convolved = (step: Step, data: Traced): Size[] => {
+  const weights = inputAt(step, step.node.operator === 'QLinearConv' ? 3 : 1);
+  const [rows = ONE, , ...spatial] = shapeOf(data);
+  const [maps = ONE, group = ONE, ...kernel] = shapeOf(weights);
+  const isTransposed = step.node.operator.startsWith('ConvTranspose');
+  const channels = isTransposed ? sizes((one) => one * step.node.int('group', 1), group) : maps;
+  const window = step.node.ints('kernel_shape') ?? kernel.map((size) => constantOf(size) ?? 1);
+  return [rows, channels, ...slid(step, spatial, { kernel: window, isTransposed })];
+};
+
+export const pooled = (step: Step, data: Traced): Size[] => {
+  const [rows = ONE, channels = ONE, ...spatial] = shapeOf(data);
+  return [rows, channels, ...slid(step, spatial, { kernel: step.node.ints('kernel_shape') ?? [] })];
+};
+
+export const pooledWhole = (_: Step, data: Traced): Size[] =>
+  shapeOf(data).map((size, axis) => (axis < 2 ? size : ONE));
+
+export const resized: Rule = (step) => {
+  const { node, inputs, opset, open } = step;
+  const data = inputAt(step, 0);
+  const shape = shapeOf(data);
+  const isOld = node.operator === 'Upsample' || opset < 11;
+  const axes = node.ints('axes')?.map((axis) => axisOf(axis, shape.length)) ?? fromAxis(0, shape.length);
+  const scales = inputs[isOld ? 1 : 2] ?? undefined;
+  const given = inputs[3];
+  const byScale = scales?.entries?.length === axes.length ? scales.entries : node.floats('scales')?.map(constantSize);
+  const result = shape.map((size, axis): Size => {
+    const at = axes.indexOf(axis);
+    if (at < 0) return size;
+    if (given !== undefined) return given.entries?.[at] ?? open();
+    const scale = byScale?.[at];
+    return scale === undefined ? open() : sizes((one, by) => Math.floor(one * by), size, scale);
+  });
+  const wanted = result[data.axis];
+  if (hasRows(data) && (wanted === undefined || !isEqual(wanted, sizeAt(data, data.axis))))
+    mixes('it resizes the rows');
+  return { ...plain(data), shape: result };
+};
+
+export const blocks: Rule = (step) => {
+  const by = step.node.int('blocksize', 1);
+  const isToSpace = step.node.operator === 'DepthToSpace';
+  return rowsFirst((_, data) => {
+    const [rows = ONE, channels = ONE, height = ONE, width = ONE] = shapeOf(data);
+    const scaled = (size: Size, factor: number): Size => sizes((one) => one * factor, size);
+    const [depth, space] = isToSpace ? [1 / by ** 2, by] : [by ** 2, 1 / by];
+    return [rows, scaled(channels, depth), scaled(height, space), scaled(width, space)];
+  })(step);
+};
+
+export const batchNormalised: Rule = (step) => {
+  const { node, opset } = step;
+  const data = inputAt(step, 0);
+  const isTraining =
+    node.int('training_mode', 0) === 1 || (opset < 14 && node.outputs.filter((name) => name !== '').length > 1);
+  if (isTraining && hasRows(data)) mixes('it has training_mode=1: it normalises by the whole batch');
+  if (hasRows(data) && data.axis === 1) mixes('it takes axis 1 for channels, and the rows are there');
+  if (hasRows(data)) refuseRowsIn(step, 1);
+  return plain(data);
+};

@@ -1,0 +1,185 @@
+import type { Graph } from '../graph.ts';
+import {
+  constantSize,
+  constantsOf,
+  hasRows,
+  isEqual,
+  meet,
+  mixes,
+  ONE,
+  type Size,
+  same,
+  shapeOf,
+  sizeAt,
+  sizes,
+  type Traced,
+  unknown,
+} from '../traced.ts';
+import { CONSTANT_ROWS, givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
+
+/*
+ * Recurrent layers, control flow and fused attention.
+ */
+
+export const recurrent: Rule = (step) => {
+  const { node, inputs } = step;
+  const data = inputAt(step, 0);
+  const isRowsFirst = node.int('layout', 0) === 1;
+  const axis = isRowsFirst ? 0 : 1;
+  if (hasRows(data) && data.axis !== axis) mixes(`it takes axis ${1 - axis} for time, and the rows are there`);
+  if (hasRows(data) && [1, 2, 3, 7].some((index) => inputs[index] !== undefined && inputs[index].kind !== 'same'))
+    unknown('its weights depend on the batch');
+  const isLstm = node.operator === 'LSTM';
+  const states = [4, 5, ...(isLstm ? [6] : [])].flatMap((index) => inputs[index] ?? []);
+  const met = meet(
+    [data, ...states],
+    [axis, ...states.map((state) => (shapeOf(state).length === 1 || isRowsFirst ? state.axis + axis : state.axis))].map(
+      (one, index) => ([data, ...states][index] && hasRows([data, ...states][index] as Traced) ? one : -1),
+    ),
+  );
+  if (hasRows(data) && !states.every(hasRows)) mixes(CONSTANT_ROWS);
+  const [a = ONE, b = ONE] = shapeOf(data);
+  const [time, rows] = isRowsFirst ? [b, a] : [a, b];
+  const directions = sizeAt(inputAt(step, 1), 0);
+  const hidden = constantSize(node.int('hidden_size', 1));
+  const [all, last] = isRowsFirst
+    ? [
+        [rows, time, directions, hidden],
+        [rows, directions, hidden],
+      ]
+    : [
+        [time, directions, rows, hidden],
+        [directions, rows, hidden],
+      ];
+  const at = (axisOfRows: number): number => (met.axis < 0 ? -1 : axisOfRows);
+  return [
+    { ...met, axis: at(isRowsFirst ? 0 : 2), shape: all },
+    ...[1, 2].map(() => ({ ...met, axis: at(isRowsFirst ? 0 : 1), shape: last })),
+  ];
+};
+
+export const branch: Rule = (step) => {
+  const condition = inputAt(step, 0);
+  const [taken] = constantsOf(condition) ?? [];
+  const graphs = [step.node.graph('then_branch'), step.node.graph('else_branch')].filter(
+    (graph) => graph !== undefined,
+  );
+  if (taken !== undefined) return step.within(graphs[taken === 0 ? 1 : 0] as Graph);
+  if (condition.kind === 'count') mixes('the number of rows decides which branch it takes');
+  if (condition.kind !== 'same') unknown('rows decide which branch it takes');
+  const [then = [], otherwise = []] = graphs.map((graph) => step.within(graph));
+  return then.map((one, index) => either(one, otherwise[index] as Traced, step));
+};
+
+function either(one: Traced, other: Traced, { open }: Step): Traced {
+  const isAlike = one.kind === other.kind && one.axis === other.axis && one.shape?.length === other.shape?.length;
+  if (!isAlike) unknown('its branches treat rows differently');
+  const shape = one.shape?.map((size, axis) =>
+    isEqual(size, other.shape?.[axis] ?? ONE)
+      ? size
+      : axis === one.axis
+        ? unknown('its branches treat rows differently')
+        : open(),
+  );
+  return { ...plain(one), shape, byLength: one.byLength || other.byLength };
+}
+
+/**
+ * A scan that carries nothing on. Over what all rows share, each of its steps is a graph like any other; over the rows, what
+ * a step makes is made of one row alone.
+ */
+export const scan: Rule = (step) => {
+  const { node } = step;
+  const body = node.graph('body') ?? unknown('it has no body');
+  const given = givenOf(step);
+  const states = given.length - node.int('num_scan_inputs', 1);
+  const [kept, slices] = [given.slice(0, states), given.slice(states)];
+  const isTurned = SCAN_DIRECTIONS.some((name) => node.ints(name)?.some((value) => value !== 0));
+  const isKept = body.outputs.slice(0, states).every((name, index) => {
+    const maker = body.nodes.find(({ outputs }) => outputs.includes(name));
+    return name === body.inputs[index] || (maker?.operator === 'Identity' && maker.inputs[0] === body.inputs[index]);
+  });
+  const overRows = slices.every((slice) => hasRows(slice) && slice.axis === 0);
+  if (isTurned || !isKept || !(overRows || slices.every(({ kind }) => kind === 'same')))
+    unknown('what it carries on is not followed');
+  const made = step.within(body, [...kept, ...slices.map((slice) => same(shapeOf(slice).slice(1)))]);
+  const count = sizeAt(slices[0] as Traced, 0);
+  if (overRows && [...kept, ...made].some(({ kind }) => kind !== 'same'))
+    unknown('its body uses the rows of the batch');
+  const { kind } = meet(
+    slices,
+    slices.map(({ axis }) => axis),
+  );
+  return [
+    ...kept,
+    ...made.slice(states).map((one) => ({
+      ...plain(one),
+      ...(overRows ? { kind, axis: 0 } : { axis: hasRows(one) ? one.axis + 1 : -1 }),
+      shape: one.shape && [count, ...one.shape],
+    })),
+  ];
+};
+
+const SCAN_DIRECTIONS = ['scan_input_axes', 'scan_output_axes', 'scan_input_directions', 'scan_output_directions'];
+
+export const distances: Rule = (step) => {
+  const [data, others] = [inputAt(step, 0), inputAt(step, 1)];
+  if (hasRows(data) && (data.axis !== 0 || others.kind !== 'same')) mixes('it compares rows with rows');
+  return { ...meet([data, others], [data.axis, others.axis]), shape: [sizeAt(data, 0), sizeAt(others, 0)] };
+};
+
+/** Fused layers: each row attends to itself. What else they are given is the same for all rows, or has rows in front. */
+export const attention: Rule = (step) => {
+  const data = inputAt(step, 0);
+  if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
+  const [rows = ONE, length = ONE, width = ONE] = shapeOf(data);
+  const others = givenOf(step).slice(1);
+  for (const other of others) {
+    if (other.kind === 'places' || other.kind === 'count') mixes('the number of rows or their place enters the data');
+    if (other.kind === 'rows' && data.kind !== 'rows') unknown('its weights depend on rows');
+    if (hasRows(other) && other.axis > 1) unknown('rows are on an axis that is not followed');
+  }
+  const kept = { ...plain(data), byLength: [data, ...others].some((one) => one.byLength) };
+  // ONNX's own operator has another layout.
+  const shape = step.node.domain === '' ? undefined : [rows, length, attentionWidth(step) ?? width];
+  const isPacked = step.node.operator === 'Attention' || step.node.operator === 'QAttention';
+  const past = { ...kept, axis: isPacked && hasRows(data) ? 1 : data.axis, shape: undefined };
+  return [{ ...kept, shape }, past, past];
+};
+
+/** Width of the values, if it is not that of the query. */
+function attentionWidth({ node, inputs: [, , third] }: Step): Size | undefined {
+  if (node.operator === 'MultiHeadAttention') return third?.shape?.[2];
+  if (node.operator !== 'Attention' && node.operator !== 'QAttention') return undefined;
+  const hidden = node.ints('qkv_hidden_sizes')?.[2];
+  // The bias is one of query, key and value together.
+  const bias = third?.shape?.[0];
+  return hidden === undefined ? bias && sizes((one) => one / 3, bias) : constantSize(hidden);
+}
+
+export const embedded: Rule = (step) => {
+  const data = inputAt(step, 0);
+  const others = [1, 7, 8].flatMap((index) => step.inputs[index] ?? []);
+  const met = meet(
+    [data, ...others],
+    [data, ...others].map((one) => one.axis),
+  );
+  if (met.axis > 0) mixes(`it takes axis 0 for the rows, and they are on axis ${met.axis}`);
+  const [rows = ONE, length = ONE] = shapeOf(data);
+  const width = sizeAt(inputAt(step, 2), 1);
+  return [
+    { ...met, shape: [rows, length, width] },
+    { ...met, shape: [rows] },
+    { ...met, shape: [rows, length, width] },
+  ];
+};
+
+export const rotated: Rule = (step) => {
+  const data = inputAt(step, 0);
+  const others = givenOf(step).slice(1);
+  return {
+    ...meet([data, ...others], [data.axis, ...others.map((one) => one.axis)]),
+    axis: data.axis,
+    shape: shapeOf(data),
+  };
+};

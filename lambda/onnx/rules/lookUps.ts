@@ -1,0 +1,155 @@
+import {
+  axisOf,
+  constantOf,
+  constantsOf,
+  hasRows,
+  isEqual,
+  isMultipleOfRows,
+  type Met,
+  meet,
+  mixes,
+  ONE,
+  ROWS,
+  same,
+  seriesOf,
+  shapeOf,
+  sizeAt,
+  type Traced,
+  unknown,
+} from '../traced.ts';
+import { CONSTANT_ROWS, givenOf, inputAt, plain, type Rule } from './step.ts';
+
+/*
+ * Operators that look up or write by index.
+ */
+
+/** True if indexes of each row are of its own elements, along an axis that holds all rows. */
+function isWithinRow(data: Traced, { place }: Traced): boolean {
+  const size = sizeAt(data, data.axis);
+  const width = (size[0] as number) / (ROWS[0] as number);
+  return (
+    place !== undefined &&
+    isMultipleOfRows(size) &&
+    place.step === width &&
+    place.offset[0] >= 0 &&
+    place.offset[1] < width &&
+    isEqual(seriesOf(data), ONE)
+  );
+}
+
+export const gather: Rule = (step) => {
+  const [data, indices] = [inputAt(step, 0), inputAt(step, 1)];
+  const rank = shapeOf(data).length;
+  const axis = axisOf(step.node.int('axis', 0), rank);
+  const places = shapeOf(indices);
+  const shape = [...shapeOf(data).slice(0, axis), ...places, ...shapeOf(data).slice(axis + 1)];
+  const picked = constantsOf(indices);
+  if (data.entries !== undefined && picked !== undefined && rank === 1) {
+    const entries = picked.map((index) => data.entries?.at(index) ?? unknown('it looks up what is not there'));
+    return { ...same(shape, entries), isReal: data.isReal };
+  }
+  if (!hasRows(data)) {
+    const met = meet([data, indices], [-1, indices.axis + axis]);
+    return { ...met, shape, axis: hasRows(indices) ? indices.axis + axis : -1 };
+  }
+  if (axis === data.axis) {
+    if (isWithinRow(data, indices)) return { ...plain(data), axis: indices.axis + axis, shape };
+    if (data.kind === 'equal' && !hasRows(indices)) return { kind: 'same', axis: -1, byLength: data.byLength, shape };
+    mixes('it takes rows by their places');
+  }
+  if (hasRows(indices)) mixes('each row looks up in all rows');
+  const moved = data.axis > axis ? data.axis + places.length - 1 : data.axis;
+  return { ...meet([data, indices], [moved, -1]), axis: moved, shape };
+};
+
+/** Meets tensors of one shape, none of which is broadcast. */
+function meetWhole(inputs: readonly Traced[]): Met {
+  const met = meet(
+    inputs,
+    inputs.map(({ axis }) => axis),
+  );
+  if (met.axis >= 0 && !inputs.every(hasRows)) mixes(CONSTANT_ROWS);
+  return met;
+}
+
+export const gatherElements: Rule = (step) => {
+  const [data, indices] = [inputAt(step, 0), inputAt(step, 1)];
+  const met = meetWhole([data, indices]);
+  if (met.axis === axisOf(step.node.int('axis', 0), shapeOf(data).length)) mixes('it takes rows by their places');
+  return { ...met, shape: shapeOf(indices) };
+};
+
+export const gatherTuples: Rule = (step) => {
+  const [data, indices] = [inputAt(step, 0), inputAt(step, 1)];
+  const batchDims = step.node.int('batch_dims', 0);
+  const depth =
+    constantOf(sizeAt(indices, shapeOf(indices).length - 1)) ?? unknown('how deep it looks up is not followed');
+  const shape = [...shapeOf(indices).slice(0, -1), ...shapeOf(data).slice(batchDims + depth)];
+  if (hasRows(indices) && indices.axis === shapeOf(indices).length - 1) mixes('rows make its indexes');
+  if (!hasRows(data)) return { ...meet([data, indices], [-1, indices.axis]), axis: indices.axis, shape };
+  if (data.axis < batchDims) return { ...meet([data, indices], [data.axis, indices.axis]), shape };
+  if (data.axis === batchDims && indices.isTuple && isEqual(seriesOf(data), ONE))
+    return { ...meet([data, indices], [indices.axis, indices.axis]), axis: indices.axis, shape };
+  if (data.axis >= batchDims + depth && !hasRows(indices)) {
+    return { ...plain(data), axis: data.axis - batchDims - depth + shapeOf(indices).length - 1, shape };
+  }
+  return mixes('it takes rows by their places');
+};
+
+export const scatterElements: Rule = (step) => {
+  const inputs = [inputAt(step, 0), inputAt(step, 1), inputAt(step, 2)];
+  const shape = shapeOf(inputAt(step, 0));
+  const met = meetWhole(inputs);
+  if (met.axis === axisOf(step.node.int('axis', 0), shape.length)) mixes('it writes rows by their places');
+  return { ...met, shape };
+};
+
+export const scatterTuples: Rule = (step) => {
+  const [data, indices, updates] = [inputAt(step, 0), inputAt(step, 1), inputAt(step, 2)];
+  const depth =
+    constantOf(sizeAt(indices, shapeOf(indices).length - 1)) ?? unknown('how deep it writes is not followed');
+  const shape = shapeOf(data);
+  if (!hasRows(data)) {
+    if ([data, indices, updates].some(hasRows)) mixes('rows write to what all share');
+    return { ...meet([data, indices, updates], [-1, -1, -1]), shape };
+  }
+  const inTuples = shapeOf(indices).length - 1;
+  const isOwn = data.axis === 0 && indices.isTuple === true && isEqual(seriesOf(data), ONE);
+  if (!isOwn && (data.axis < depth || hasRows(indices))) mixes('it writes rows by their places');
+  const at = isOwn ? indices.axis : data.axis - depth + inTuples;
+  const met = meet([data, updates], [data.axis, hasRows(updates) && updates.axis === at ? data.axis : -2]);
+  if (!hasRows(updates)) mixes(CONSTANT_ROWS);
+  return { ...met, axis: data.axis, shape };
+};
+
+export const oneHot: Rule = (step) => {
+  const indices = inputAt(step, 0);
+  const shape = shapeOf(indices);
+  const axis = axisOf(step.node.int('axis', -1), shape.length + 1);
+  const depth = step.inputs[1]?.entries?.[0] ?? step.open();
+  if (
+    givenOf(step)
+      .slice(1)
+      .some(({ kind }) => kind !== 'same')
+  )
+    mixes('rows decide how wide it is');
+  return {
+    ...plain(indices),
+    axis: hasRows(indices) && indices.axis >= axis ? indices.axis + 1 : indices.axis,
+    shape: [...shape.slice(0, axis), depth, ...shape.slice(axis)],
+  };
+};
+
+export const triangle: Rule = (step) => {
+  const data = inputAt(step, 0);
+  const rank = shapeOf(data).length;
+  if (hasRows(data) && data.axis >= rank - 2) mixes("a row's place in the batch decides what it keeps");
+  return {
+    ...meet(
+      givenOf(step),
+      givenOf(step).map((one, index) => (index === 0 ? one.axis : -1)),
+    ),
+    axis: data.axis,
+    shape: shapeOf(data),
+  };
+};

@@ -1,0 +1,87 @@
+import type { Graph, GraphNode } from '../graph.ts';
+import { axisOf, constantsOf, hasRows, mixes, type Size, sizes, type Traced, unknown } from '../traced.ts';
+
+/*
+ * What rules have in common: a node, what is known of its inputs, and how these are asked for.
+ */
+
+/** A node with what is known of its inputs. */
+export interface Step {
+  readonly node: GraphNode;
+  /** Undefined where an input is left out. */
+  readonly inputs: readonly (Traced | undefined)[];
+  /** Version of its operator set. */
+  readonly opset: number;
+  /** What is known of the outputs of a graph within the node, by what is known of its inputs. */
+  readonly within: (graph: Graph, inputs?: readonly Traced[]) => Traced[];
+  /** Returns a size that nobody knows. */
+  readonly open: () => Size;
+}
+
+export type Rule = (step: Step) => Traced | readonly Traced[];
+
+export function inputAt({ inputs }: Step, index: number): Traced {
+  return inputs[index] ?? unknown(`it has no input ${index}`);
+}
+
+export function givenOf({ inputs }: Step): Traced[] {
+  return inputs.filter((input) => input !== undefined);
+}
+
+/** Numbers that are given as an attribute, or since a later version as an input; undefined if they are left out. */
+export function numbersOf(step: Step, attribute: string, input: number): number[] | undefined {
+  const given = step.inputs[input];
+  if (given === undefined) return step.node.ints(attribute);
+  return constantsOf(given) ?? unknown(`its ${attribute} are not constant`);
+}
+
+/** Axes, counted from the front. */
+export function axesOf(step: Step, rank: number, input = 1): number[] | undefined {
+  return numbersOf(step, 'axes', input)?.map((axis) => axisOf(axis, rank));
+}
+
+export function replaced(shape: readonly Size[], axis: number, size: Size): Size[] {
+  return shape.map((one, index) => (index === axis ? size : one));
+}
+
+/** What is computed from a tensor, place for place. */
+export function plain({ kind, axis, series, byLength, shape }: Traced): Traced {
+  return { kind, axis, series, byLength, shape };
+}
+
+export function refuseAlong(data: Traced, axes: readonly number[]): void {
+  if (hasRows(data) && axes.includes(data.axis)) mixes(`it works along axis ${data.axis}, the rows`);
+}
+
+export function fromAxis(axis: number, rank: number): number[] {
+  return Array.from({ length: rank - axis }, (_, index) => axis + index);
+}
+
+/** Weights are the same for all rows. */
+export function refuseRowsIn({ inputs }: Step, from: number): void {
+  if (inputs.slice(from).some((input) => input !== undefined && input.kind !== 'same'))
+    unknown('its weights depend on the batch');
+}
+
+/** Rows are on axis 0, and everything else is per row. */
+export const rowsFirst =
+  (shapeOfResult: (step: Step, data: Traced) => readonly Size[] | undefined, outputs = 1): Rule =>
+  (step) => {
+    const data = inputAt(step, 0);
+    if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
+    const others = givenOf(step).slice(1);
+    for (const other of others) {
+      if (hasRows(other) && hasRows(data) && other.axis !== 0) unknown('its other inputs have rows on another axis');
+      if (other.kind === 'count' && hasRows(data)) mixes('the number of rows enters the data');
+      if (other.kind === 'places') mixes("a row's place in the batch enters the data");
+      if (other.kind === 'rows' && data.kind !== 'rows') unknown('its weights depend on rows');
+    }
+    const shape = shapeOfResult(step, data);
+    return new Array<Traced>(outputs).fill({ ...plain(data), shape });
+  };
+
+export function quotient(size: Size, by: Size): Size {
+  return sizes((a, b) => a / b, size, by);
+}
+
+export const CONSTANT_ROWS = 'a constant number of rows meets the rows';

@@ -1,0 +1,172 @@
+import { waitOrAbort } from '../core/concurrency.ts';
+import { messageOf } from '../core/failure.ts';
+import type { TimeLimit } from '../core/record.ts';
+import type { OpenedModels } from './frames.ts';
+import type { ScorerChild } from './scorerChild.ts';
+
+/** Milliseconds until a process that cannot be started is tried again. */
+const RETRY_MS = { first: 200, longest: 5_000 };
+
+/** One process after the other. */
+export interface Lane {
+  /** Starts the first process. @throws Error if its models cannot be opened */
+  first(): Promise<OpenedModels>;
+  /**
+   * The process, once its models are open. One that cannot be started is tried again, for as long as there is time.
+   *
+   * @returns undefined when the signal is aborted, or the lane is closed
+   */
+  open(signal: AbortSignal): Promise<ScorerChild | undefined>;
+  /** Starts the next process beside this one, and has it take its place once its models are open. */
+  replace(): Promise<void>;
+  current(): ScorerChild | undefined;
+  /** Bytes that its process holds, or the one before it held. */
+  heldBytes(): number;
+  close(): Promise<void>;
+}
+
+/**
+ * @param start starts a process
+ * @param warn told why a process cannot be started, but for the first one
+ * @param idleMs after which a process ends that nobody needs. @default it never does, and the next is started when it is lost
+ */
+export function createLane(
+  start: (isFirst: boolean) => ScorerChild,
+  warn: (message: string) => void,
+  idleMs?: number,
+): Lane {
+  let current: ScorerChild | undefined;
+  let isClosed = false;
+  let wasOpen = idleMs !== undefined;
+  let held = 0;
+  let failures = 0;
+  let retryAt = 0;
+  let idle: NodeJS.Timeout | undefined;
+  const failed = (error: unknown): void => {
+    warn(`${messageOf(error)}; it is tried again`);
+    failures += 1;
+    retryAt = performance.now() + Math.min(RETRY_MS.longest, RETRY_MS.first * 2 ** (failures - 1));
+  };
+  const take = (child: ScorerChild): void => {
+    current = child;
+    const forget = (): void => {
+      if (current === child) current = undefined;
+    };
+    child.opened.then(
+      () => {
+        wasOpen = true;
+        failures = 0;
+        held = child.heldBytes();
+        void child.ended.then(() => {
+          const wasCurrent = current === child;
+          forget();
+          if (wasCurrent && !isClosed && idleMs === undefined) tryNext();
+        });
+      },
+      (error: unknown) => {
+        forget();
+        if (wasOpen) failed(error);
+      },
+    );
+  };
+  const tryNext = (): void => {
+    try {
+      take(start(false));
+    } catch (error) {
+      failed(error);
+    }
+  };
+  return {
+    first() {
+      take(start(true));
+      return (current as ScorerChild).opened;
+    },
+    async open(signal) {
+      clearTimeout(idle);
+      while (!isClosed && !signal.aborted) {
+        const waitMs = current === undefined ? retryAt - performance.now() : 0;
+        if (waitMs > 0) await waitOrAbort(after(waitMs), signal);
+        else if (current === undefined) tryNext();
+        const child = current;
+        if (child === undefined) continue;
+        await waitOrAbort(Promise.allSettled([child.opened]), signal);
+        if (current !== child || child.hasEnded() || signal.aborted) continue;
+        if (idleMs !== undefined) idle = setTimeout(() => void child.end(), idleMs).unref();
+        return child;
+      }
+      return undefined;
+    },
+    async replace() {
+      const before = current;
+      const next = start(false);
+      await next.opened;
+      if (current === before && !isClosed) take(next);
+      else await next.end();
+    },
+    current: () => current,
+    heldBytes() {
+      held = Math.max(held, current?.heldBytes() ?? 0);
+      return held;
+    },
+    async close() {
+      isClosed = true;
+      clearTimeout(idle);
+      await current?.end();
+    },
+  };
+}
+
+/** Turns on something that work shares, or has to itself. The latter comes first. */
+export interface Turns {
+  share<T>(work: () => Promise<T>): Promise<T>;
+  /** Does nothing if the time is over first. A time that can be renewed stands still while it waits. */
+  have(time: TimeLimit, work: () => Promise<void>): Promise<void>;
+}
+
+export function createTurns(): Turns {
+  let sharing = 0;
+  let having = 0;
+  let isHad = false;
+  let changed = Promise.withResolvers<void>();
+  const change = (): void => {
+    changed.resolve();
+    changed = Promise.withResolvers();
+  };
+  return {
+    async share(work) {
+      while (having > 0) await changed.promise;
+      sharing += 1;
+      try {
+        return await work();
+      } finally {
+        sharing -= 1;
+        change();
+      }
+    },
+    async have(time, work) {
+      having += 1;
+      try {
+        while ((sharing > 0 || isHad) && !time.signal.aborted) {
+          time.renew?.();
+          await waitOrAbort(Promise.race([changed.promise, after(RENEW_MS)]), time.signal);
+        }
+        if (time.signal.aborted) return;
+        isHad = true;
+        try {
+          await work();
+        } finally {
+          isHad = false;
+        }
+      } finally {
+        having -= 1;
+        change();
+      }
+    },
+  };
+}
+
+const RENEW_MS = 500;
+
+function after(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,115 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { RUNTIME_TELEMETRY_OFF } from '../settings.ts';
+
+/* The process of a scorer as the operating system has it: its start, its pipes, its memory and its end. */
+
+export interface ScorerSystemProcess {
+  readonly child: ChildProcess;
+  /** Frames both ways. */
+  readonly frames: Socket;
+  /** What the scorer says before work begins. */
+  readonly blames: Socket;
+  /** True if the system has a shell, which limits the memory of the process. */
+  readonly isLimited: boolean;
+}
+
+export interface Ended {
+  /** `was ended by SIGSEGV`. */
+  readonly how: string;
+  readonly signal?: NodeJS.Signals | undefined;
+}
+
+/** Longest that what the process wrote last is read: one of its own children may hold the pipes. */
+const LAST_WORDS_MS = 500;
+const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
+const SCORER_FILE = fileURLToPath(new URL(`./scorerProcess.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
+const SHELL = '/bin/sh';
+/** A process cannot limit its own memory from Node: a shell does, and becomes Node. Some have no such limit. */
+const LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"';
+/** What is reserved and never touched counts as data: about 0.6 GiB for each thread with V8, of which each model has one. */
+const RESERVED_BYTES = 32 * 1024 ** 3;
+
+export const NO_SHELL = `${SHELL}: expected a shell that limits the memory of the scorer, got none; a run that takes all memory may end others too`;
+
+/**
+ * Starts a process.
+ *
+ * @param maxBytes limit of its memory
+ * @throws Error if the system cannot start one
+ */
+export function spawnScorer(maxBytes: number): ScorerSystemProcess {
+  const isLimited = process.platform !== 'win32' && existsSync(SHELL);
+  // Of a script on the command line, and of a debugger, the scorer must not be another one.
+  const flags = process.execArgv.filter(
+    (flag, index, all) => !OF_THIS_PROCESS.test(flag) && !SCRIPT.test(all[index - 1] ?? ''),
+  );
+  const node = [process.execPath, ...flags, SCORER_FILE];
+  const limit = String(Math.round((maxBytes + RESERVED_BYTES) / 1024));
+  const [command = '', ...args] =
+    isLimited && Number.isFinite(maxBytes) ? [SHELL, '-c', LIMITED, limit, ...node] : node;
+  const child = spawn(command, args, {
+    // What a transform prints must not stand among results.
+    stdio: ['ignore', STDERR, 'inherit', 'overlapped', 'overlapped'],
+    env: { ...process.env, [RUNTIME_TELEMETRY_OFF]: '1' },
+  });
+  child.on('error', () => {});
+  // What goes wrong with a pipe is told by the end of the process, or by its pid if it was never started.
+  for (const pipe of child.stdio ?? []) pipe?.on('error', () => {});
+  if (child.pid === undefined) throw new Error('expected the system to start a process for the models, it did not');
+  const [, , , frames, blames] = child.stdio;
+  if (!(frames instanceof Socket && blames instanceof Socket)) throw new Error('scorer has no pipes');
+  return { child, frames, blames, isLimited };
+}
+
+const STDERR = 2;
+/** Flags of Node that have a script behind them, and those that make sense for one process alone. */
+const SCRIPT = /^(-e|--eval|-p|--print|-pe)$/;
+const OF_THIS_PROCESS =
+  /^(-e|--eval(=.*)?|-p|--print|-pe|-i|--interactive|--input-type.*|--inspect.*|--watch.*|--test.*)$/;
+
+/** Returns true if the system has stopped the process, as by SIGSTOP or a freezer. */
+export function isStopped(pid: number | undefined): boolean {
+  const [state] = statOf(pid, 'stat')?.split(') ').at(-1) ?? '';
+  return state === 'T' || state === 't';
+}
+
+const PAGE_BYTES = 4096;
+
+/** Returns the resident bytes of a process; 0 if the system does not say. */
+export function heldBytes(pid: number | undefined): number {
+  return Number(statOf(pid, 'statm')?.split(' ')[1] ?? 0) * PAGE_BYTES;
+}
+
+/** @see https://man7.org/linux/man-pages/man5/proc.5.html */
+function statOf(pid: number | undefined, file: 'stat' | 'statm'): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'latin1');
+  } catch {
+    return undefined;
+  }
+}
+
+/** Resolves when the process has ended and what it wrote is read. */
+export async function endOf({ child, frames, blames }: ScorerSystemProcess): Promise<Ended> {
+  const pipes = [frames, blames];
+  const exited = Promise.withResolvers<Ended>();
+  if (child.exitCode !== null || child.signalCode !== null) exited.resolve(howOf(child.exitCode, child.signalCode));
+  child.once('exit', (code, signal) => {
+    exited.resolve(howOf(code, signal));
+  });
+  const drained = pipes.map((pipe) => new Promise((resolve) => pipe.once('close', resolve)));
+  const end = await exited.promise;
+  const overdue = Promise.withResolvers<void>();
+  const timer = setTimeout(overdue.resolve, LAST_WORDS_MS);
+  await Promise.race([Promise.all(drained), overdue.promise]);
+  clearTimeout(timer);
+  for (const pipe of pipes) pipe.destroy();
+  return end;
+}
+
+function howOf(code: number | null, signal: NodeJS.Signals | null): Ended {
+  return signal === null ? { how: `ended with code ${code}` } : { how: `was ended by ${signal}`, signal };
+}

@@ -1,0 +1,328 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { waitOrAbort } from '../core/concurrency.ts';
+import { encodeError } from '../core/encode.ts';
+import { type Failure, failure, PAYLOAD_BUCKET } from '../core/failure.ts';
+import { parseIfJson } from '../core/json.ts';
+import type { Observer } from '../core/observer.ts';
+import { GRACE_MS, type PayloadReader, type TimeLimit } from '../core/record.ts';
+import { isHandedBack, type KeyedBody, type Reply } from '../core/replies.ts';
+import { idOf } from '../core/request.ts';
+import type { CallOptions, ReplySink } from '../core/score.ts';
+import type { Told } from './frames.ts';
+import type { Lane, Turns } from './lanes.ts';
+import { type Loss, type ScorerChild, WHOLE_BODY } from './scorerChild.ts';
+
+/** State that the calls of a scorer share. */
+export interface CallContext {
+  /** Process that scores bodies together. */
+  readonly shared: Lane;
+  /** Process for requests that run alone. */
+  readonly own: Lane;
+  /** Turns on the shared process. */
+  readonly sharedTurns: Turns;
+  /** Turns on the process for requests that run alone. */
+  readonly aloneTurns: Turns;
+  /** Returns true if memory holds two processes. */
+  readonly fitsTwice: () => boolean;
+  /** Bodies that are known to be slow, by key: they run alone when they come again. */
+  readonly slow: { has(key: string): boolean; add(key: string): void };
+  readonly limits: RunLimits;
+  readonly deadlineMarginMs: number;
+  readonly payloads: PayloadReader | undefined;
+  /** Notes that a process was lost. */
+  readonly note: (child: ScorerChild, loss: Loss) => void;
+  readonly observe: (told: Told, observer: Observer) => void;
+}
+
+/** Shares of the time of a call. */
+interface RunLimits {
+  /** For a run of several requests. */
+  readonly together: number;
+  /** For the first run of a request alone. */
+  readonly first: number;
+}
+
+/** A run that takes this many times as long as expected is taken to hang, unless it has all the time that is left. */
+const HANG_FACTOR = 4;
+const MIN_LIMIT_MS = 250;
+/** A request that used at least this share of the whole time of its call, alone, and did not end, is answered with an error. */
+const WHOLE_SHARE = 0.85;
+
+/** Body that may have ended a process, or hung. */
+interface Suspect {
+  /** True if the body is known to need more time than others. */
+  readonly isSlow: boolean;
+  /** Requests of a packed body that were convicted, by position. */
+  readonly refused: Map<number, Failure>;
+  /** Number of processes that it ended alone. */
+  crashes: number;
+}
+
+function newSuspect(isSlow = false): Suspect {
+  return { isSlow, refused: new Map(), crashes: 0 };
+}
+
+/** Milliseconds that a run may take which is expected to take `expectedMs`. */
+type Limit = (expectedMs: number) => number;
+
+interface AloneOptions {
+  /** Returns the limit of the runs of the next process. */
+  readonly limit: () => Limit;
+  /** Takes a body whose run exceeded its limit. */
+  readonly onHung: (index: number, position: number, loss: Loss) => Promise<void>;
+}
+
+/** One call of `score`: which bodies have no reply yet, and which of them may have caused the loss of a process. */
+export class ScoringCall {
+  readonly #context: CallContext;
+  readonly #bodies: readonly KeyedBody[];
+  readonly #time: TimeLimit;
+  readonly #sink: ReplySink;
+  readonly #options: CallOptions;
+  readonly #inCaller = AsyncLocalStorage.snapshot();
+  readonly #pending: Map<number, KeyedBody>;
+  readonly #suspects = new Map<number, Suspect>();
+  readonly #wholeMs: number;
+
+  constructor(
+    context: CallContext,
+    bodies: readonly KeyedBody[],
+    time: TimeLimit,
+    sink: ReplySink,
+    options: CallOptions,
+  ) {
+    this.#context = context;
+    this.#bodies = bodies;
+    this.#time = time;
+    this.#sink = sink;
+    this.#options = options;
+    this.#pending = new Map(bodies.entries());
+    this.#wholeMs = Math.max(1, time.remainingMs() - context.deadlineMarginMs);
+  }
+
+  async run(): Promise<void> {
+    const { slow, aloneTurns } = this.#context;
+    for (const [index, { key }] of this.#pending) if (slow.has(key)) this.#suspects.set(index, newSuspect(true));
+    await this.#scoreTogether();
+    if (this.#suspects.size === 0 || this.#time.signal.aborted) return;
+    await aloneTurns.have(this.#time, () => this.#scoreSuspects());
+  }
+
+  /** Scores all but suspects, by one process after the other, until none is lost. */
+  async #scoreTogether(): Promise<void> {
+    const { shared, sharedTurns, limits } = this.#context;
+    const limitMs = this.#limitOf(limits.together);
+    do {
+      const some = [...this.#pending].filter(([index]) => !this.#suspects.has(index));
+      if (some.length === 0) return;
+      const loss = await sharedTurns.share(async () => {
+        const child = await shared.open(this.#time.signal);
+        return child && this.#runIn(child, some, { isAlone: false, limitMs, take: (replies) => this.#take(replies) });
+      });
+      if (loss === undefined) return;
+      this.#suspect(loss, some);
+    } while (!this.#time.signal.aborted);
+  }
+
+  #suspect({ blamed }: Loss, some: readonly (readonly [index: number, body: KeyedBody])[]): void {
+    for (const at of blamed === 'all' ? some.keys() : blamed.map(({ body }) => body)) {
+      const index = some[at]?.[0];
+      if (index !== undefined && this.#pending.has(index)) this.#suspects.set(index, newSuspect());
+    }
+  }
+
+  /** Passes replies on, but for bodies that did not fit into memory beside others: those run alone. */
+  #take(replies: readonly Reply[]): Promise<void> {
+    for (const reply of replies) if (isTooLarge(reply)) this.#suspects.set(reply.of, newSuspect());
+    return this.#pass(replies.filter((reply) => !isTooLarge(reply)));
+  }
+
+  async #pass(replies: readonly Reply[]): Promise<void> {
+    const fresh = replies.filter(({ of }) => this.#pending.delete(of));
+    if (fresh.length > 0) await this.#inCaller(this.#sink, fresh);
+  }
+
+  /** Scores suspects one at a time: each briefly, so that one that hangs leaves time to others, then with all time left. */
+  async #scoreSuspects(): Promise<void> {
+    const { own, shared, sharedTurns, fitsTwice } = this.#context;
+    const fits = fitsTwice();
+    const work = async (): Promise<void> => {
+      const lane = fits ? own : shared;
+      if (this.#suspects.size > 1) await this.#tryBriefly(lane);
+      for (const index of this.#suspects.keys()) {
+        if (this.#pending.has(index) && !this.#time.signal.aborted) await this.#tryAtLength(lane, index);
+      }
+    };
+    await (fits ? work() : sharedTurns.have(this.#time, work));
+  }
+
+  #tryBriefly(lane: Lane): Promise<void> {
+    const { limits, slow } = this.#context;
+    const unknown = [...this.#suspects].filter(([, { isSlow }]) => !isSlow).map(([index]) => index);
+    const limitMs = this.#limitOf(limits.first);
+    return this.#runAlone(lane, unknown, {
+      limit: () => limitMs,
+      onHung: async (index) => slow.add(this.#bodyOf(index).key),
+    });
+  }
+
+  #tryAtLength(lane: Lane, index: number): Promise<void> {
+    const { deadlineMarginMs, slow } = this.#context;
+    return this.#runAlone(lane, [index], {
+      limit: () => {
+        const limitMs = this.#time.remainingMs() - deadlineMarginMs;
+        return () => limitMs;
+      },
+      onHung: async (_, position, loss) => {
+        slow.add(this.#bodyOf(index).key);
+        if (Number(loss.hungMs) >= WHOLE_SHARE * this.#wholeMs) await this.#convict(index, position, loss);
+        else await this.#pass([{ of: index, failure: TOO_SHORT }]);
+      },
+    });
+  }
+
+  /** Runs bodies one after the other, and goes on behind each that ends its process. */
+  async #runAlone(lane: Lane, indexes: readonly number[], { limit, onHung }: AloneOptions): Promise<void> {
+    const left = new Set(indexes);
+    const take = (replies: readonly Reply[]) => this.#pass(replies.map((reply) => this.#final(reply)));
+    while (!this.#time.signal.aborted) {
+      const some = [...left]
+        .filter((index) => this.#pending.has(index))
+        .map((index) => [index, this.#bodyOf(index)] as const);
+      const child = some.length === 0 ? undefined : await lane.open(this.#time.signal);
+      if (child === undefined) return;
+      this.#time.renew?.();
+      const loss = await this.#runIn(child, some, { isAlone: true, limitMs: limit(), take });
+      if (loss === undefined) return;
+      const [blamed] = loss.blamed === 'all' ? [] : loss.blamed;
+      const index = blamed && some[blamed.body]?.[0];
+      if (blamed === undefined || index === undefined || !this.#pending.has(index)) continue;
+      if (loss.hungMs !== undefined) {
+        left.delete(index);
+        await onHung(index, blamed.position, loss);
+      } else await this.#crashed(index, blamed.position, loss);
+    }
+  }
+
+  /** The kernel ends this process also for memory that others hold: that convicts only the second time. */
+  async #crashed(index: number, position: number, loss: Loss): Promise<void> {
+    const suspect = this.#suspects.get(index) as Suspect;
+    suspect.crashes += 1;
+    if (loss.signal !== 'SIGKILL' || suspect.crashes > 1) await this.#convict(index, position, loss);
+  }
+
+  /** Answers a request with an error. One of a packed body is answered by itself: the body is scored again without it. */
+  async #convict(index: number, position: number, loss: Loss): Promise<void> {
+    const suspect = this.#suspects.get(index) as Suspect;
+    const failed = conviction(loss);
+    suspect.crashes = 0;
+    if (position === WHOLE_BODY || !isPackedBody(this.#bodyOf(index).body)) {
+      await this.#pass([this.#errorReply(index, failed)]);
+    } else suspect.refused.set(position, failed);
+  }
+
+  #bodyOf(index: number): KeyedBody {
+    const body = this.#bodies[index] as KeyedBody;
+    const refused = this.#suspects.get(index)?.refused;
+    return refused === undefined || refused.size === 0 ? body : { ...body, refused };
+  }
+
+  /** A body that does not fit into memory alone never will. */
+  #final(reply: Reply): Reply {
+    return isTooLarge(reply) ? this.#errorReply(reply.of, tooLarge(reply.failure.message)) : reply;
+  }
+
+  #errorReply(of: number, failed: Failure): Reply {
+    const { key, body } = this.#bodies[of] as KeyedBody;
+    return { of, text: encodeError(key, idOf(parseIfJson(body)), failed), failures: [failed], requests: 1 };
+  }
+
+  #limitOf(share: number): Limit {
+    return (expectedMs) => Math.max(MIN_LIMIT_MS, share * this.#wholeMs, HANG_FACTOR * expectedMs);
+  }
+
+  /**
+   * Has a process score some bodies. Replies are given with the index of their body.
+   *
+   * @returns how the process was lost, its places by position in `some`; undefined if the call has ended, or its time has
+   */
+  async #runIn(
+    child: ScorerChild,
+    some: readonly (readonly [index: number, body: KeyedBody])[],
+    { isAlone, limitMs, take }: { readonly isAlone: boolean; readonly limitMs: Limit; readonly take: ReplySink },
+  ): Promise<Loss | undefined> {
+    const { payloads, observe, note } = this.#context;
+    const { signal } = this.#time;
+    const indexOf = (at: number): number => some[at]?.[0] as number;
+    const taking = new Set<Promise<void>>();
+    let isOver = false;
+    const call = child.score({
+      bodies: some.map(([, body]) => body),
+      remainingMs: this.#time.remainingMs(),
+      isAlone,
+      defaults: this.#options.defaults,
+      limitMs,
+      tell: (told) => {
+        const ofCall = told.is === 'microBatch' ? { ...told, bodies: told.bodies.map(indexOf) } : told;
+        this.#inCaller(observe, ofCall, this.#options.observer);
+      },
+      signal,
+      readPayload: (pointer, how) => payloads?.read(pointer, how) ?? Promise.resolve(NO_BUCKET),
+      async take(replies) {
+        if (isOver) return;
+        const taken = take(replies.map((reply) => ({ ...reply, of: indexOf(reply.of) })));
+        taking.add(taken);
+        await taken;
+        taking.delete(taken);
+      },
+    });
+    const onAbort = (): void => call.abort();
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    let loss: Loss | undefined;
+    const lost = call.lost.then((how) => {
+      loss = how;
+    });
+    await waitOrAbort(lost, signal, GRACE_MS);
+    signal.removeEventListener('abort', onAbort);
+    isOver = true;
+    await Promise.all(taking);
+    if (loss !== undefined) note(child, loss);
+    return loss;
+  }
+}
+
+function isTooLarge(reply: Reply): reply is Extract<Reply, { readonly failure: Failure }> {
+  return isHandedBack(reply) && reply.failure.code === 'OUT_OF_MEMORY';
+}
+
+function isPackedBody(body: string): boolean {
+  return /^\s*\[/.test(body);
+}
+
+const NO_BUCKET = failure('PAYLOAD_UNAVAILABLE', 'expected a payload bucket to read from, got none', {
+  of: PAYLOAD_BUCKET,
+  kind: 'refused',
+});
+
+const CURE = 'do not send it again as it is: send fewer rows or other values, or mend the model';
+
+function conviction({ how, signal, hungMs, model }: Loss): Failure {
+  const of = model === undefined ? '' : `model '${model}': `;
+  if (hungMs !== undefined) {
+    const message = `${of}expected this request alone to end within the time of its host, it did not within ${Math.round(hungMs)} ms`;
+    return failure('RUN_TIMED_OUT', `${message}; ${CURE}, or raise the timeout`);
+  }
+  if (signal === 'SIGKILL') return tooLarge(`${of}its process ${how}, twice`);
+  return failure('MODEL_CRASHED', `${of}expected an answer to this request, but alone its process ${how}; ${CURE}`);
+}
+
+function tooLarge(why: string): Failure {
+  const message = `expected this request alone to fit into the memory that the host leaves, but ${why}`;
+  return failure('OUT_OF_MEMORY', `${message}; send fewer rows, or deploy more memory`);
+}
+
+const TOO_SHORT = failure(
+  'DEADLINE',
+  'expected the run of this request alone to end within the time that was left; it gets more when it comes again',
+);
