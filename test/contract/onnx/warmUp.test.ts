@@ -114,7 +114,7 @@ describe('a batch axis that is dynamic in name only', () => {
   it('shows too where it is of several rows: the model is run at that many from then on', async () => {
     const { model, warnings } = await openOnly(rowsOnlyModel(4));
 
-    expect(model).toMatchObject({ maxBatchRows: 4, allowedSizes: [4], independence: 'independent' });
+    expect(model).toMatchObject({ maxBatchRows: 4, allowedSizes: [4], sharing: 'compared' });
     expect(warnings).toEqual([expect.stringMatching(/model\.onnx: the batch axis is baked to 4: /)]);
   });
 });
