@@ -18,9 +18,14 @@ interface Case {
   readonly outputs: string;
 }
 
-/** A graph of float32 `x` and `y`, `[batch,4]` unless `x` and `y` say otherwise. Further inputs follow behind `x`. */
-function mixed(why: string | undefined, text: string, x = 'FP32[batch,4]', y = x.split(';')[0]): Case {
-  const [inputs, outputs] = [`x ${x}`, `y ${y}`];
+/** In full: `F[N,4]` is `FP32[batch,4]`, and `I` is for INT64. */
+function inFull(text: string): string {
+  return text.replace(/\bF\[/g, 'FP32[').replace(/\bI\[/g, 'INT64[').replaceAll('[N', '[batch');
+}
+
+/** A graph of `x` and `y`, in short, whose shape is that of `x` unless it is said. Further inputs follow behind `x`. */
+function mixed(why: string | undefined, text: string, x = 'F[N,4]', y = x.split(';')[0]): Case {
+  const [inputs, outputs] = [inFull(`x ${x}`), inFull(`y ${y}`)];
   const { nodes, constants } = graphOf(text);
   const bytes = withOpset(model(inputs, outputs, nodes, constants), 'com.microsoft', 1);
   return { why, operators: nodes.map(({ op }) => op), bytes, inputs, outputs };
@@ -94,8 +99,8 @@ async function answersTo(one: Case) {
   return { alone, together };
 }
 
-const CUBE = 'FP32[batch,2,4]';
-const IDS = 'INT64[batch]';
+const CUBE = 'F[N,2,4]';
+const IDS = 'I[N]';
 const COUNT = 'rows = Shape x start=0 end=1';
 const NUMBERS = `${COUNT}; count = Squeeze rows; numbers = Range 0 count 1`;
 const OWN_PLACES = `${NUMBERS}; places = Unsqueeze numbers [1]`;
@@ -127,17 +132,17 @@ function nested(
   const { nodes, constants } = before === '' ? { nodes: [], constants: [] } : graphOf(before);
   const op = 'body' in attributes ? 'Scan' : 'If';
   const last = node(op, inputs, inputs.includes(' ') ? 'sum y' : 'y', attributes);
-  const [x, y] = ['x FP32[batch,4]', 'y FP32[batch,4]'];
+  const [x, y] = [inFull('x F[N,4]'), inFull('y F[N,4]')];
   return { why, operators: [op], bytes: model(x, y, [...nodes, last], constants), inputs: x, outputs: y };
 }
 
 function body(inputs: string, outputs: string, text: string): Graph {
-  return { inputs: inputs === '' ? [] : values(inputs), outputs: values(outputs), ...graphOf(text) };
+  return { inputs: inputs === '' ? [] : values(inFull(inputs)), outputs: values(inFull(outputs)), ...graphOf(text) };
 }
 
 const BRANCHES = {
-  then_branch: body('', 'a FP32[batch,4]', 'a = Relu x'),
-  else_branch: body('', 'b FP32[batch,4]', 'b = Neg x'),
+  then_branch: body('', 'a F[N,4]', 'a = Relu x'),
+  else_branch: body('', 'b F[N,4]', 'b = Neg x'),
 };
 
 /** For each family rows that stay apart, and rows that do not, if there are such. */
@@ -150,14 +155,14 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   Casts: [apart('half = Cast x to=10; y = CastLike half x')],
   'Quantisation with constant scales': [
     apart('q = QuantizeLinear x [0.1,0.2] u8[9,99] axis=1; y = DequantizeLinear q [0.1,0.2] u8[9,99] axis=1', CUBE),
-    mixed("'y': a constant of 2 rows", 'y = QuantizeLinear x [0.1,0.2] u8[9,99] axis=0', CUBE, 'UINT8[batch,2,4]'),
+    mixed("'y': a constant of 2 rows", 'y = QuantizeLinear x [0.1,0.2] u8[9,99] axis=0', CUBE, 'UINT8[N,2,4]'),
   ],
-  'Normalisation of text': [apart('y = StringNormalizer x case_change_action=UPPER locale=C.UTF-8', 'BYTES[batch]')],
+  'Normalisation of text': [apart('y = StringNormalizer x case_change_action=UPPER locale=C.UTF-8', 'BYTES[N]')],
   'Quantised joins': [
     apart(
       `${QUANTISED}; j = QLinearConcat 0.1 u8(128) q 0.1 u8(128) q 0.2 u8(0) axis=1; y = Cast j to=1`,
-      'FP32[batch,4]',
-      'FP32[batch,8]',
+      'F[N,4]',
+      'F[N,8]',
     ),
   ],
   Softmax: [
@@ -181,12 +186,12 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     mixed(AXIS_0, onAxis1('InstanceNormalization turned [1.0,2.0] [0.0,1.0]'), CUBE),
   ],
   Reductions: [
-    apart('mean = ReduceMean x [-1]; z = Sub x mean; y = ArgMax z axis=-1 keepdims=0', 'FP32[batch,4]', IDS),
+    apart('mean = ReduceMean x [-1]; z = Sub x mean; y = ArgMax z axis=-1 keepdims=0', 'F[N,4]', IDS),
     mixed("ReduceMean 'mean': it reduces axis 0, the rows", 'mean = ReduceMean x [0]; y = Sub x mean'),
     mixed("ReduceMax 'most': it reduces all axes", 'most = ReduceMax x keepdims=0; y = Sub x most'),
   ],
   Largest: [
-    apart('y,places = TopK x [2]', 'FP32[batch,4]', 'FP32[batch,2]'),
+    apart('y,places = TopK x [2]', 'F[N,4]', 'F[N,2]'),
     mixed("TopK 'y': it works along axis 0", `${COUNT}; y,places = TopK x rows axis=0`),
     mixed(
       "'z': the number of rows decides how many",
@@ -196,21 +201,16 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   'Running sums': [apart('y = CumSum x 1'), mixed("CumSum 'y': it works along axis 0", 'y = CumSum x 0')],
   'Products of matrices': [
     apart('z = MatMul x w(4,4); y = Gemm z w(4,4) w(4) transB=1'),
-    mixed(
-      "MatMul 'y': its inputs have rows on different axes",
-      't = Transpose x; y = MatMul x t',
-      'FP32[batch,4]',
-      'FP32[batch,n]',
-    ),
+    mixed("MatMul 'y': its inputs have rows on different axes", 't = Transpose x; y = MatMul x t', 'F[N,4]', 'F[N,n]'),
     mixed("MatMul 'w': it sums over the rows", 't = Transpose x; w = MatMul t x; y = MatMul x w'),
   ],
   'Quantised products': [
-    apart(`${QUANTISED}; y = QGemm q 0.1 u8(128) bytes(4,2) 0.1 u8(128)`, 'FP32[batch,4]', 'FP32[batch,2]'),
+    apart(`${QUANTISED}; y = QGemm q 0.1 u8(128) bytes(4,2) 0.1 u8(128)`, 'F[N,4]', 'F[N,2]'),
     mixed("QGemm 'y': it sums over the rows", `${QUANTISED}; y = QGemm q 0.1 u8(128) q 0.1 u8(128) transA=1`),
   ],
   'Packed weights': [
-    apart(`y = MatMulNBits x bytes(2,1,8) w(2) ${BITS}`, 'FP32[batch,16]', 'FP32[batch,2]'),
-    mixed('it sums over', `t = Transpose x; y = MatMulNBits t bytes(2,1,8) w(2) ${BITS}`, 'FP32[batch,16]'),
+    apart(`y = MatMulNBits x bytes(2,1,8) w(2) ${BITS}`, 'F[N,16]', 'F[N,2]'),
+    mixed('it sums over', `t = Transpose x; y = MatMulNBits t bytes(2,1,8) w(2) ${BITS}`, 'F[N,16]'),
   ],
   Einsum: [
     apart('y = Einsum x w(4,4) equation=bi,ij->bj'),
@@ -221,41 +221,39 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     mixed(AXIS_0, onAxis1('Conv turned w(2,2,3) kernel_shape=[3] pads=[1,1]'), CUBE),
   ],
   Pools: [
-    apart('y = MaxPool x kernel_shape=[2] strides=[2]', CUBE, 'FP32[batch,2,2]'),
-    mixed('it depends on how many rows there are', 'z,y = MaxPool x kernel_shape=[2]', CUBE, 'INT64[batch,2,3]'),
+    apart('y = MaxPool x kernel_shape=[2] strides=[2]', CUBE, 'F[N,2,2]'),
+    mixed('it depends on how many rows there are', 'z,y = MaxPool x kernel_shape=[2]', CUBE, 'I[N,2,3]'),
   ],
   'Pools of everything': [
-    apart('y = GlobalAveragePool x', CUBE, 'FP32[batch,2,1]'),
+    apart('y = GlobalAveragePool x', CUBE, 'F[N,2,1]'),
     mixed(AXIS_0, onAxis1('GlobalMaxPool turned'), CUBE),
   ],
-  'Sampling at places of a grid': [
-    apart('y = GridSample x grid', 'FP32[batch,2,4,4]; grid FP32[batch,3,3,2]', 'FP32[batch,2,3,3]'),
-  ],
+  'Sampling at places of a grid': [apart('y = GridSample x grid', 'F[N,2,4,4]; grid F[N,3,3,2]', 'F[N,2,3,3]')],
   Resizing: [
-    apart('y = Resize x - [1.0,1.0,2.0]', CUBE, 'FP32[batch,2,8]'),
+    apart('y = Resize x - [1.0,1.0,2.0]', CUBE, 'F[N,2,8]'),
     mixed("Resize 'y': it resizes the rows", 'y = Resize x - [2.0,1.0,1.0]', CUBE),
   ],
-  'Depth and space': [apart('y = DepthToSpace x blocksize=2', 'FP32[batch,4,2,2]', 'FP32[batch,1,4,4]')],
-  Transposition: [apart('y = Transpose x perm=[0,2,1]', CUBE, 'FP32[batch,4,2]')],
+  'Depth and space': [apart('y = DepthToSpace x blocksize=2', 'F[N,4,2,2]', 'F[N,1,4,4]')],
+  Transposition: [apart('y = Transpose x perm=[0,2,1]', CUBE, 'F[N,4,2]')],
   'New shapes': [
     apart('more = Reshape x [-1,2]; y = Reshape more [-1,2,4]', CUBE),
     mixed("'z': its new shape does not keep rows apart", 'z = Reshape x [4,-1]; s = Softmax z; y = Reshape s [-1,4]'),
   ],
   Flattening: [
-    apart('y = Flatten x', CUBE, 'FP32[batch,8]'),
+    apart('y = Flatten x', CUBE, 'F[N,8]'),
     mixed("'s': it works along axis 1, the rows", 'z = Flatten x axis=0; s = Softmax z; y = Reshape s [-1,4]'),
   ],
   'Fewer axes': [
-    apart('y = Squeeze x [1]', 'FP32[batch,1,4]', 'FP32[batch,4]'),
+    apart('y = Squeeze x [1]', 'F[N,1,4]', 'F[N,4]'),
     mixed("Squeeze 'y': it removes the axis of the rows", 'y = Squeeze x [0]'),
   ],
-  'More axes': [apart('y = Unsqueeze x [-1]', 'FP32[batch,4]', 'FP32[batch,4,1]')],
+  'More axes': [apart('y = Unsqueeze x [-1]', 'F[N,4]', 'F[N,4,1]')],
   Expansion: [
-    apart('y = Expand x [1,3,1]', 'FP32[batch,1,4]', 'FP32[batch,3,4]'),
-    mixed('repeats rows by the number', `${COUNT}; s = Concat [1] rows [1] axis=0; y = Expand x s`, 'FP32[batch,1,4]'),
+    apart('y = Expand x [1,3,1]', 'F[N,1,4]', 'F[N,3,4]'),
+    mixed('repeats rows by the number', `${COUNT}; s = Concat [1] rows [1] axis=0; y = Expand x s`, 'F[N,1,4]'),
   ],
   Tiling: [
-    apart('y = Tile x [1,2]', 'FP32[batch,4]', 'FP32[batch,8]'),
+    apart('y = Tile x [1,2]', 'F[N,4]', 'F[N,8]'),
     mixed("'y': it has another number of rows than the inputs", 'y = Tile x [2,1]'),
   ],
   'Constants of a shape': [apart('shape = Shape x; zeros = ConstantOfShape shape; y = Max x zeros')],
@@ -266,135 +264,103 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     mixed("'y': a row's place in the batch enters", `${OWN_PLACES}; column = Cast places to=1; y = Add x column`),
   ],
   Slices: [
-    apart('y = Slice x [1] [3] [1]', 'FP32[batch,4]', 'FP32[batch,2]'),
+    apart('y = Slice x [1] [3] [1]', 'F[N,4]', 'F[N,2]'),
     mixed("Slice 'first': it takes rows by their places", 'first = Slice x [0] [1]; y = Sub x first'),
     mixed("'z': the number of rows decides its shape", `${COUNT}; z = Slice x [0] rows [1]; y = ReduceSum z [1]`),
   ],
   Splits: [
-    apart('left,right = Split x axis=1 num_outputs=2; y = Mul left right', 'FP32[batch,4]', 'FP32[batch,2]'),
+    apart('left,right = Split x axis=1 num_outputs=2; y = Mul left right', 'F[N,4]', 'F[N,2]'),
     mixed("'a': it splits the rows", 'a,b = Split x axis=0 num_outputs=2; y = Concat b a axis=0'),
   ],
   Joins: [
-    apart('y = Concat x x axis=-1', 'FP32[batch,4]', 'FP32[batch,8]'),
+    apart('y = Concat x x axis=-1', 'F[N,4]', 'F[N,8]'),
     mixed("'y': it has another number of rows than the inputs", 'y = Concat x x axis=0'),
     mixed("Concat 'z': ", 'z = Concat w(1,4) x axis=0; y = Softmax z axis=1'),
-    mixed(
-      "'y': a constant number of rows meets the rows",
-      'y = Concat x w(1,4) axis=1',
-      'FP32[batch,4]',
-      'FP32[batch,8]',
-    ),
+    mixed("'y': a constant number of rows meets the rows", 'y = Concat x w(1,4) axis=1', 'F[N,4]', 'F[N,8]'),
   ],
-  Padding: [
-    apart('y = Pad x [0,1,0,0]', 'FP32[batch,4]', 'FP32[batch,5]'),
-    mixed("Pad 'y': it adds rows", 'y = Pad x [1,0,0,0]'),
-  ],
+  Padding: [apart('y = Pad x [0,1,0,0]', 'F[N,4]', 'F[N,5]'), mixed("Pad 'y': it adds rows", 'y = Pad x [1,0,0,0]')],
   'Look-ups': [
-    apart('y = Gather w(3,2) x', 'INT64[batch,3]', 'FP32[batch,3,2]'),
+    apart('y = Gather w(3,2) x', 'I[N,3]', 'F[N,3,2]'),
     mixed("Gather 'first': it takes rows by their places", 'first = Gather x [0]; y = Sub x first'),
-    mixed(
-      'each row looks up in all',
-      'i = ArgMax x axis=1 keepdims=0; y = Gather x i axis=1',
-      'FP32[batch,4]',
-      'FP32[batch,n]',
-    ),
+    mixed('each row looks up in all', 'i = ArgMax x axis=1 keepdims=0; y = Gather x i axis=1', 'F[N,4]', 'F[N,n]'),
   ],
   'Look-ups by element': [
-    apart('y = GatherElements x at axis=1', 'FP32[batch,4]; at INT64[batch,2]', 'FP32[batch,2]'),
-    mixed("'y': it takes rows by their places", 'y = GatherElements x at', 'FP32[batch,4]; at INT64[batch,4]'),
+    apart('y = GatherElements x at axis=1', 'F[N,4]; at I[N,2]', 'F[N,2]'),
+    mixed("'y': it takes rows by their places", 'y = GatherElements x at', 'F[N,4]; at I[N,4]'),
   ],
   'Look-ups by tuple': [
-    apart(`${OWN_PLACES}; z = ArgMax x axis=1; t = Concat places z axis=1; y = GatherND x t`, undefined, 'FP32[batch]'),
-    mixed("GatherND 'y': it takes rows by their places", 'y = GatherND x at', 'FP32[batch,4]; at INT64[batch,1]'),
+    apart(`${OWN_PLACES}; z = ArgMax x axis=1; t = Concat places z axis=1; y = GatherND x t`, undefined, 'F[N]'),
+    mixed("GatherND 'y': it takes rows by their places", 'y = GatherND x at', 'F[N,4]; at I[N,1]'),
   ],
   'Writes by element': [
-    apart('y = ScatterElements x at new axis=1', 'FP32[batch,4]; at INT64[batch,1]; new FP32[batch,1]'),
-    mixed('it writes rows by', 'y = ScatterElements x at new', 'FP32[batch,4]; at INT64[batch,4]; new FP32[batch,4]'),
+    apart('y = ScatterElements x at new axis=1', 'F[N,4]; at I[N,1]; new F[N,1]'),
+    mixed('it writes rows by', 'y = ScatterElements x at new', 'F[N,4]; at I[N,4]; new F[N,4]'),
   ],
   'Writes by tuple': [
-    apart(
-      `${OWN_PLACES}; t = Concat places at axis=1; y = ScatterND x t new`,
-      'FP32[batch,4]; at INT64[batch,1]; new FP32[batch]',
-    ),
-    mixed('it writes rows by', 'y = ScatterND x at new', 'FP32[batch,4]; at INT64[batch,1]; new FP32[batch,4]'),
+    apart(`${OWN_PLACES}; t = Concat places at axis=1; y = ScatterND x t new`, 'F[N,4]; at I[N,1]; new F[N]'),
+    mixed('it writes rows by', 'y = ScatterND x at new', 'F[N,4]; at I[N,1]; new F[N,4]'),
   ],
   'One of many': [
-    apart('y = OneHot x 3 [0.0,1.0]', IDS, 'FP32[batch,3]'),
-    mixed("OneHot 'y': rows decide how wide it is", `${COUNT}; y = OneHot x rows [0.0,1.0]`, IDS, 'FP32[batch,width]'),
+    apart('y = OneHot x 3 [0.0,1.0]', IDS, 'F[N,3]'),
+    mixed("OneHot 'y': rows decide how wide it is", `${COUNT}; y = OneHot x rows [0.0,1.0]`, IDS, 'F[N,width]'),
   ],
   Triangles: [apart('y = Trilu x', CUBE), mixed("Trilu 'y': a row's place in the batch decides", 'y = Trilu x')],
   'Recurrent layers': [
     apart(
       't = Transpose x perm=[1,0,2]; z,last = GRU t w(1,9,4) w(1,9,3) hidden_size=3; y = Squeeze last [0]',
-      'FP32[batch,length,4]',
-      'FP32[batch,3]',
+      'F[N,length,4]',
+      'F[N,3]',
     ),
     mixed(
       "LSTM 'z': it takes axis 0 for time, and the rows are there",
       'z,last = LSTM x w(1,12,4) w(1,12,3) hidden_size=3; y = Squeeze z [1]',
-      'FP32[batch,length,4]',
-      'FP32[batch,length,3]',
+      'F[N,length,4]',
+      'F[N,length,3]',
     ),
   ],
   Scans: [
     nested(undefined, '', 'x', { num_scan_inputs: 1, body: body('row FP32[4]', 'made FP32[4]', 'made = Softmax row') }),
   ],
   Distances: [
-    apart('y = CDist x w(3,4)', 'FP32[batch,4]', 'FP32[batch,3]'),
-    mixed("CDist 'y': it compares rows with rows", 'y = CDist x x', 'FP32[batch,4]', 'FP32[batch,also]'),
+    apart('y = CDist x w(3,4)', 'F[N,4]', 'F[N,3]'),
+    mixed("CDist 'y': it compares rows with rows", 'y = CDist x x', 'F[N,4]', 'F[N,also]'),
   ],
   Branches: [
     nested(undefined, 'width = Shape x start=1; is = Equal width [4]; c = Squeeze is', 'c', BRANCHES),
     nested("'y': the number of rows decides which", `${COUNT}; is = Equal rows [1]; c = Squeeze is`, 'c', BRANCHES),
   ],
   'Fused attention': [
-    apart('y = MultiHeadAttention x x x num_heads=2', 'FP32[batch,3,4]'),
+    apart('y = MultiHeadAttention x x x num_heads=2', 'F[N,3,4]'),
     mixed(AXIS_0, onAxis1('MultiHeadAttention turned turned turned num_heads=2'), CUBE),
   ],
   'Fused embedding': [
-    apart(
-      'y,mask = EmbedLayerNormalization x - w(5,4) w(6,4) - [1.0,2.0,1.0,3.0] w(4)',
-      'INT32[batch,3]',
-      'FP32[batch,3,4]',
-    ),
+    apart('y,mask = EmbedLayerNormalization x - w(5,4) w(6,4) - [1.0,2.0,1.0,3.0] w(4)', 'INT32[N,3]', 'F[N,3,4]'),
   ],
-  'Rotary positions': [apart('y = RotaryEmbedding x at w(6,2) w(6,2)', 'FP32[batch,3,4]; at INT64[batch,3]')],
+  'Rotary positions': [apart('y = RotaryEmbedding x at w(6,2) w(6,2)', 'F[N,3,4]; at I[N,3]')],
   'Trees, linear models and support vectors': [
     apart(
       `label,y = LinearClassifier x coefficients=[1.0,2.0,-3.0,4.0,0.5,1.0,2.0,-1.0] ${CLASSES}`,
-      'FP32[batch,4]',
-      'FP32[batch,2]',
+      'F[N,4]',
+      'F[N,2]',
     ),
     mixed(AXIS_0, `t = Transpose x; label,y = LinearClassifier t coefficients=[1.0,2.0] ${CLASSES}`),
   ],
   'Their regressors': [
-    apart(`y = ${TREE}`, 'FP32[batch,4]', 'FP32[batch,1]'),
-    mixed(
-      'it may take a vector of rows for',
-      'y = LinearRegressor x coefficients=[1.0]',
-      'FP32[batch]',
-      'FP32[batch,1]',
-    ),
+    apart(`y = ${TREE}`, 'F[N,4]', 'F[N,1]'),
+    mixed('it may take a vector of rows for', 'y = LinearRegressor x coefficients=[1.0]', 'F[N]', 'F[N,1]'),
   ],
   Normaliser: [apart('y = Normalizer x norm=L2')],
   'Maps of classes': [mixed(AXIS_0, 't = Transpose x; y = ZipMap t classlabels_int64s=[0,1]')],
   Features: [
-    apart('y = ArrayFeatureExtractor x [3,1]', 'FP32[batch,4]', 'FP32[batch,2]'),
+    apart('y = ArrayFeatureExtractor x [3,1]', 'F[N,4]', 'F[N,2]'),
     mixed('takes rows by their places', 't = Transpose x; z = ArrayFeatureExtractor t [0,0]; y = Transpose z'),
   ],
-  'Feature vectors': [
-    apart('y = FeatureVectorizer x z inputdimensions=[4,2]', 'FP32[batch,4]; z FP32[batch,2]', 'FP32[batch,6]'),
-  ],
-  Categories: [apart('y = OneHotEncoder x cats_strings=[red,blue] zeros=1', 'BYTES[batch,1]', 'FP32[batch,1,2]')],
-  Words: [apart(`z = ${TOKENS}=#; y = TfIdfVectorizer z ${COUNTS}`, 'BYTES[batch]', 'FP32[batch,2]')],
+  'Feature vectors': [apart('y = FeatureVectorizer x z inputdimensions=[4,2]', 'F[N,4]; z F[N,2]', 'F[N,6]')],
+  Categories: [apart('y = OneHotEncoder x cats_strings=[red,blue] zeros=1', 'BYTES[N,1]', 'F[N,1,2]')],
+  Words: [apart(`z = ${TOKENS}=#; y = TfIdfVectorizer z ${COUNTS}`, 'BYTES[N]', 'F[N,2]')],
   'Counts of words': [
-    apart(`y = TfIdfVectorizer x ${COUNTS}`, 'BYTES[batch,3]', 'FP32[batch,2]'),
-    mixed(
-      "'y': it counts the padding",
-      `z = ${TOKENS}=red; y = TfIdfVectorizer z ${COUNTS}`,
-      'BYTES[batch]',
-      'FP32[batch,2]',
-    ),
+    apart(`y = TfIdfVectorizer x ${COUNTS}`, 'BYTES[N,3]', 'F[N,2]'),
+    mixed("'y': it counts the padding", `z = ${TOKENS}=red; y = TfIdfVectorizer z ${COUNTS}`, 'BYTES[N]', 'F[N,2]'),
   ],
   'Dynamic quantisation': [
     mixed("'q': it scales by the whole batch", 'q,s,zero = DynamicQuantizeLinear x; y = DequantizeLinear q s zero'),
@@ -408,7 +374,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       "Unique 'z': its rows decide the shape",
       'z,i,places = Unique x; y = Reshape places [-1,4]',
       undefined,
-      'INT64[batch,4]',
+      'I[N,4]',
     ),
   ],
   'Random numbers': [mixed("'noise': its answers are random", 'noise = RandomNormalLike x; y = Add x noise')],
@@ -448,8 +414,8 @@ describe('a family of models that were batched and wrong', () => {
       mixed(
         "BatchNormalization 'normal': it has training_mode=1",
         `normal,m,v = BatchNormalization x ${NORMAL} training_mode=1; p = Sigmoid normal; q = Sub 1.0 p; y = Concat p q axis=1`,
-        'FP32[batch,4]',
-        'FP32[batch,8]',
+        'F[N,4]',
+        'F[N,8]',
       ),
     ],
     [
@@ -458,16 +424,11 @@ describe('a family of models that were batched and wrong', () => {
     ],
     [
       'a list of candidates, of which those after the 1000th get 0',
-      mixed("Where 'y': a row's place", `${NUMBERS}; first = Less numbers 1000; y = Where first x 0.0`, 'FP32[batch]'),
+      mixed("Where 'y': a row's place", `${NUMBERS}; first = Less numbers 1000; y = Where first x 0.0`, 'F[N]'),
     ],
     [
       'words that are split into as many as the longest row has',
-      mixed(
-        "StringSplit 'y': its rows decide the shape",
-        'y,n = StringSplit x delimiter=_',
-        'BYTES[batch]',
-        'BYTES[batch,n]',
-      ),
+      mixed("StringSplit 'y': its rows decide the shape", 'y,n = StringSplit x delimiter=_', 'BYTES[N]', 'BYTES[N,n]'),
     ],
     [
       'a rare row that turns its whole run into NaN',
@@ -479,7 +440,7 @@ describe('a family of models that were batched and wrong', () => {
 
   it('is told by its graph: a scale that depends on the padded length', async () => {
     const text = 'length = Shape x start=1; n = Cast length to=1; scale = Log n; y = Mul x scale';
-    expect(await proofOf(apart(text, 'FP32[batch,length]'), 'length')).toMatchObject({
+    expect(await proofOf(apart(text, 'F[N,length]'), 'length')).toMatchObject({
       verdict: 'independent',
       byLength: "Mul 'y'",
     });
@@ -490,7 +451,7 @@ describe('a graph', () => {
   it.each([
     [
       'an operator that is not in the table',
-      mixed("Det 'd': operator Det is not in", 'd = Det x; y = Add d d', 'FP32[batch,4,4]', 'FP32[batch]'),
+      mixed("Det 'd': operator Det is not in", 'd = Det x; y = Add d d', 'F[N,4,4]', 'F[N]'),
     ],
     [
       'an operator of another domain',
@@ -509,7 +470,7 @@ describe('a graph', () => {
     ],
     [
       'an output without rows',
-      mixed("output 'y': it has no row for each row", 'y = Identity w(4)', 'FP32[batch,4]', 'FP32[4]'),
+      mixed("output 'y': it has no row for each row", 'y = Identity w(4)', 'F[N,4]', 'FP32[4]'),
     ],
   ] as [string, Case & { readonly ofDomain?: string }][])('does not tell of %s', async (_, { ofDomain, ...one }) => {
     const bytes = changed(one.bytes, ({ graph }) => {
