@@ -134,7 +134,9 @@ function gatherTransform(
     mkdirSync(dirname(join(to, file)), { recursive: true });
     copyFileSync(join(from, file), join(to, file));
   }
-  copyPackages(bundled.packages, join(folder, 'node_modules'), architecture);
+  const importers = [transform, ...bundled.modules];
+  const packages = bundled.packages.flatMap((name) => packagesOf(name, importers));
+  copyPackages(packages, join(folder, 'node_modules'), architecture);
   const config = JSON.parse(readFileSync(join(model.folder, CONFIG_FILE), 'utf8').replace(/^\uFEFF/, ''));
   writeFileSync(join(folder, CONFIG_FILE), `${JSON.stringify({ ...config, transform: bundle })}\n`);
   for (const { version, path } of model.versions) {
@@ -181,58 +183,77 @@ function isNamed(file: string, model: string, code: string): boolean {
 /** Types and source maps, which nothing runs. */
 export const FOR_DEVELOPERS = /\.d\.[cm]?ts$|\.map$/;
 
+interface Package {
+  readonly name: string;
+  readonly folder: string;
+}
+
 /**
  * Copies packages with all that they depend on. Of their native code only that for the processor is copied.
  *
  * @throws Error naming a package that has native code, and none for the processor
  */
-function copyPackages(folders: readonly string[], nodeModules: string, architecture: ProcessorName | undefined): void {
+function copyPackages(
+  packages: readonly Package[],
+  nodeModules: string,
+  architecture: ProcessorName | undefined,
+): void {
   const placed = new Map<string, string>();
-  const place = (folder: string, within: string): readonly string[] => {
-    const name = packageName(folder);
+  const isForOthers = (file: string): boolean => file.endsWith('.node') && processorOf(file) !== architecture;
+  const isForHost = (native: readonly string[]): boolean => native.length === 0 || !native.every(isForOthers);
+  const place = ({ name, folder }: Package, within: string): void => {
     const known = placed.get(join(nodeModules, name));
-    if (known === folder) return [];
+    if (known === folder) return;
     const target = known === undefined ? join(nodeModules, name) : join(within, 'node_modules', name);
-    if (placed.has(target)) return [];
+    if (placed.has(target)) return;
     placed.set(target, folder);
-    const native = filesIn(folder).filter((file) => file.endsWith('.node'));
-    const isForOthers = (file: string): boolean => file.endsWith('.node') && processorOf(file) !== architecture;
+    const dependencies = dependenciesOf(folder);
+    // One package for each platform has the native code of some: one of them is enough.
+    const native = [folder, ...dependencies.filter(isOfPlatform).map((one) => one.folder)].flatMap(nativeFilesIn);
+    refuseOtherProcessor(name, native, architecture);
     cpSync(folder, target, {
       recursive: true,
       dereference: true,
-      filter: (file) => !FOR_DEVELOPERS.test(file) && !isForOthers(file),
+      filter: (file) => file !== join(folder, 'node_modules') && !FOR_DEVELOPERS.test(file) && !isForOthers(file),
     });
-    return [
-      ...native.map((file) => join(folder, file)),
-      ...dependenciesOf(folder).flatMap((dependency) => place(dependency, target)),
-    ];
+    for (const one of dependencies) {
+      if (!isOfPlatform(one) || isForHost(nativeFilesIn(one.folder))) place(one, target);
+    }
   };
-  for (const folder of folders) refuseOtherProcessor(packageName(folder), place(folder, nodeModules), architecture);
+  for (const one of packages) place(one, nodeModules);
 }
 
-function packageName(folder: string): string {
-  return (
-    folder
-      .split(/[\\/]node_modules[\\/]/)
-      .at(-1)
-      ?.replaceAll(sep, '/') ?? ''
-  );
+function nativeFilesIn(folder: string): string[] {
+  const files = filesIn(folder).filter((file) => file.endsWith('.node'));
+  return files.map((file) => join(folder, file));
 }
 
-/** Folders of those that are installed: some are for other platforms. */
-function dependenciesOf(folder: string): string[] {
-  const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
-  const names = Object.keys({
-    ...manifest.dependencies,
-    ...manifest.optionalDependencies,
-    ...manifest.peerDependencies,
-  });
-  return names.flatMap((name) => findPackage(name, join(folder, 'package.json')) ?? []);
+function manifestOf(folder: string) {
+  return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+}
+
+function isOfPlatform({ folder }: Package): boolean {
+  return manifestOf(folder).cpu !== undefined;
+}
+
+/** Packages that are installed: some are for other platforms. The C library of images is glibc. */
+function dependenciesOf(folder: string): Package[] {
+  const { dependencies, optionalDependencies, peerDependencies } = manifestOf(folder);
+  const names = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
+  const found = names.flatMap((name) => packagesOf(name, [join(folder, 'package.json')]));
+  return found.filter((one) => [manifestOf(one.folder).libc ?? 'glibc'].flat().includes('glibc'));
+}
+
+/** The package that the first of these files finds; none if none does. */
+function packagesOf(name: string, importers: readonly string[]): Package[] {
+  const [folder] = importers.flatMap((importer) => findPackage(name, importer) ?? []);
+  return folder === undefined ? [] : [{ name, folder }];
 }
 
 /** Where Node finds a package that the file `importer` imports. A package may hide its package.json from `resolve`. */
 export function findPackage(name: string, importer: string): string | undefined {
-  const folders = createRequire(importer).resolve.paths(name) ?? [];
+  // There are packages by the names of Node's own modules, which `resolve` takes for those.
+  const folders = createRequire(importer).resolve.paths(`${name}/`) ?? [];
   const found = folders.map((folder) => join(folder, name)).find((folder) => existsSync(join(folder, 'package.json')));
   return found === undefined ? undefined : realpathSync(found);
 }
