@@ -15,11 +15,11 @@ import {
   transform,
 } from 'esbuild';
 
-/** What a bundle was made of. */
+/** Sources of a bundle. */
 export interface BundledTransform {
   /** Paths of the transform and of the modules that it imports, other than those of packages. */
   readonly modules: readonly string[];
-  /** Names of packages that are not in the bundle, because it would not do what they do. */
+  /** Names of packages that the modules import and that do not work in a bundle. */
   readonly packages: readonly string[];
   /** The code of the modules, without comments. */
   readonly code: string;
@@ -65,14 +65,14 @@ function bundleWithout(packages: readonly string[]): Promise<BuildResult> {
     platform: 'node',
     target: 'node24',
     format: 'esm',
-    // Those of Node, which knows no `module`.
+    // Node's rules: it does not know the field `module`.
     mainFields: ['main'],
     conditions: ['module-sync', 'node-addons'],
-    // Of the last two the image has its own.
+    // The image has its own copies of the last two.
     external: [...packages, 'onnxruntime-node', 'onnxruntime-common'],
-    // As Node does, which knows of none.
+    // Node does not read tsconfig.json.
     tsconfigRaw: {},
-    // A package with native code is found by it.
+    // Lets the build go on until the packages with native code are known.
     loader: { '.node': 'empty' },
     logLevel: 'silent',
     logOverride: { 'indirect-require': 'warning', 'unsupported-require-call': 'warning' },

@@ -31,7 +31,7 @@ export type ProcessorName = 'x86_64' | 'arm64';
 
 /** The files of a model repository that its hosts need. */
 interface GatheredModels {
-  /** Where each file is, by its path from the repository's folder, with slashes. */
+  /** Path of each file, by its path from the repository's folder, with slashes. */
   readonly files: ReadonlyMap<string, string>;
   /** Paths of files that no host needs, or of a folder if that is true of all that is in it. */
   readonly leftOut: readonly string[];
@@ -84,7 +84,7 @@ export function describeLeftOut(leftOut: readonly string[]): string | undefined 
   );
 }
 
-/** What hosts read of a model besides its transform. */
+/** Returns the files of a model that hosts read, other than its transform. */
 function filesOfModel(from: string, { folder, versions }: ModelFolder): string[] {
   const ofVersions = versions.flatMap(({ path }) =>
     existsSync(path) ? [path, ...externalFilesOf(path), proofPath(path), profilePath(path)] : [],
@@ -96,7 +96,7 @@ function slashed(from: string, file: string): string {
   return relative(from, file).replaceAll(sep, '/');
 }
 
-/** Whether a file is in the model's folder, outside of its versions, or beside all models. */
+/** True if a file is beside all models, or in the model's folder but not in one of its versions. */
 function isBeside(file: string, { name, versions }: ModelFolder): boolean {
   const [first = '', second] = file.split('/');
   return second === undefined || (first === name && !versions.some(({ version }) => version === second));
@@ -113,7 +113,7 @@ interface TransformFiles {
   readonly from: string;
   readonly to: string;
   readonly architecture: ProcessorName | undefined;
-  /** What it may read. */
+  /** Files that the transform may read. */
   readonly beside: readonly string[];
 }
 
@@ -169,7 +169,7 @@ function bundleTransform(transform: string, bundle: string): BundledTransform {
   }
 }
 
-/** Whether code names a file, or a folder on its path as one. */
+/** True if code names a file, or names a folder on its path as a folder. */
 function isNamed(file: string, model: string, code: string): boolean {
   const steps = file.split('/').filter((step, index) => index > 0 || step !== model);
   const isIn = (pattern: string): boolean => new RegExp(pattern).test(code);
@@ -189,7 +189,7 @@ interface Package {
 }
 
 /**
- * Copies packages with all that they depend on. Of their native code only that for the processor is copied.
+ * Copies packages with their dependencies, and only the native code for the processor.
  *
  * @throws Error naming a package that has native code, and none for the processor
  */
@@ -208,7 +208,7 @@ function copyPackages(
     if (placed.has(target)) return;
     placed.set(target, folder);
     const dependencies = dependenciesOf(folder);
-    // One package for each platform has the native code of some: one of them is enough.
+    // Some packages keep native code in a package for each platform. One of these is enough.
     const native = [folder, ...dependencies.filter(isOfPlatform).map((one) => one.folder)].flatMap(nativeFilesIn);
     refuseOtherProcessor(name, native, architecture);
     cpSync(folder, target, {
@@ -236,7 +236,7 @@ function isOfPlatform({ folder }: Package): boolean {
   return manifestOf(folder).cpu !== undefined;
 }
 
-/** Packages that are installed: some are for other platforms. The C library of images is glibc. */
+/** Returns the dependencies that are installed and that fit glibc, the C library of the images. */
 function dependenciesOf(folder: string): Package[] {
   const { dependencies, optionalDependencies, peerDependencies } = manifestOf(folder);
   const names = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
@@ -244,13 +244,13 @@ function dependenciesOf(folder: string): Package[] {
   return found.filter((one) => [manifestOf(one.folder).libc ?? 'glibc'].flat().includes('glibc'));
 }
 
-/** The package that the first of these files finds; none if none does. */
+/** Returns the package that the first of these files finds, or none. */
 function packagesOf(name: string, importers: readonly string[]): Package[] {
   const [folder] = importers.flatMap((importer) => findPackage(name, importer) ?? []);
   return folder === undefined ? [] : [{ name, folder }];
 }
 
-/** Where Node finds a package that the file `importer` imports. A package may hide its package.json from `resolve`. */
+/** Returns the folder in which Node finds a package for the file `importer`. A package may hide its package.json from `resolve`. */
 export function findPackage(name: string, importer: string): string | undefined {
   // There are packages by the names of Node's own modules, which `resolve` takes for those.
   const folders = createRequire(importer).resolve.paths(`${name}/`) ?? [];

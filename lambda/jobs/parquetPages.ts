@@ -146,7 +146,7 @@ function readNested(chunk: Chunk, leaf: Leaf, { from, to }: Rows, inflation: Spe
 /** A page of data. */
 interface Page {
   readonly header: PageHeader;
-  /** How many values come before it in the chunk. */
+  /** Number of values before it in the chunk. */
   readonly start: number;
   /** Nulls counted. */
   readonly values: number;
@@ -158,7 +158,7 @@ interface Page {
   readonly dictionary: DecodedArray | undefined;
 }
 
-/** Its data pages, in order, until they have as many values as the footer says. */
+/** Yields the data pages in order, until they have as many values as the footer says. */
 function* pagesOf({ about, bytes: given }: Chunk, leaf: Leaf, inflation: Spend): Generator<Page> {
   const bytes = asPlain(given);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -259,12 +259,12 @@ function inflaterOf({ codec }: ColumnMetaData, inflation: Spend): Inflate {
   };
 }
 
-/** Not as a Buffer, whose slices are no copies, and which JSON has a form of its own for. */
+/** Returns no Buffer: its slices are not copies, and JSON writes it in another form. */
 function asPlain({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
-/** One for each value; undefined where there is but one level. */
+/** One level for each value. Undefined if the column has only one level. */
 type Levels = Uint8Array | Uint32Array | undefined;
 
 interface Body {
@@ -339,7 +339,7 @@ function valuesOf(
   return convertValues(rawValues(encoding, leaf, body, { all, skip, take, spend }), leaf.path);
 }
 
-/** Texts of so many bytes may be repeated by a dictionary without end. */
+/** Length in bytes of texts that count each time a page repeats them. */
 const SHORT_BYTES = 1024;
 
 function lookedUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array, spend: Spend): DecodedArray {
@@ -354,7 +354,7 @@ function lookedUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array, s
   return values;
 }
 
-/** Which values of a page are read, of how many. */
+/** The values of a page to read. */
 interface Wanted {
   readonly all: number;
   readonly skip: number;
