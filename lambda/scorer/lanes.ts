@@ -7,6 +7,9 @@ import type { ScorerChild } from './scorerChild.ts';
 /** Milliseconds until a process that cannot be started is tried again. */
 const RETRY_MS = { first: 200, longest: 5_000 };
 
+/** Which process of a lane is started: `next` after one that was lost, `beside` one that still works. */
+export type StartOf = 'first' | 'next' | 'beside';
+
 /** One process after the other. */
 export interface Lane {
   /** Starts the first process. @throws Error if its models cannot be opened */
@@ -31,7 +34,7 @@ export interface Lane {
  * @param idleMs after which a process ends that nobody needs. @default it never does, and the next is started when it is lost
  */
 export function createLane(
-  start: (isFirst: boolean) => ScorerChild,
+  start: (how: StartOf) => ScorerChild,
   warn: (message: string) => void,
   idleMs?: number,
 ): Lane {
@@ -71,14 +74,14 @@ export function createLane(
   };
   const tryNext = (): void => {
     try {
-      take(start(false));
+      take(start('next'));
     } catch (error) {
       failed(error);
     }
   };
   return {
     first() {
-      take(start(true));
+      take(start('first'));
       return (current as ScorerChild).opened;
     },
     async open(signal) {
@@ -98,7 +101,7 @@ export function createLane(
     },
     async replace() {
       const before = current;
-      const next = start(false);
+      const next = start('beside');
       await next.opened;
       if (current === before && !isClosed) take(next);
       else await next.end();
