@@ -119,14 +119,10 @@ export function createLane(
   };
 }
 
-/** Turns on something that work shares, or has to itself. The latter comes first. */
-export interface Turns {
-  share<T>(work: () => Promise<T>): Promise<T>;
-  /** Does nothing if the time is over first. A time that can be renewed stands still while it waits. */
-  have(time: TimeLimit, work: () => Promise<void>): Promise<void>;
-}
+export type Turns = ReturnType<typeof createTurns>;
 
-export function createTurns(): Turns {
+/** Turns on something that work shares, or has to itself. The latter comes first. */
+export function createTurns() {
   let sharing = 0;
   let having = 0;
   let isHad = false;
@@ -136,7 +132,7 @@ export function createTurns(): Turns {
     changed = Promise.withResolvers();
   };
   return {
-    async share(work) {
+    async share<T>(work: () => Promise<T>): Promise<T> {
       while (having > 0) await changed.promise;
       sharing += 1;
       try {
@@ -146,7 +142,8 @@ export function createTurns(): Turns {
         change();
       }
     },
-    async have(time, work) {
+    /** Does nothing if the time is over first. A time that can be renewed stands still while it waits. */
+    async have(time: TimeLimit, work: () => Promise<void>): Promise<void> {
       having += 1;
       try {
         while ((sharing > 0 || isHad) && !time.signal.aborted) {
