@@ -37,7 +37,9 @@ export const ONNX_DOMAIN = 'ai.onnx';
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
 const MODEL = { producer: 2, producerVersion: 3, graph: 7 } as const;
-const GRAPH = { input: 11, output: 12 } as const;
+const GRAPH = { initializer: 5, input: 11, output: 12 } as const;
+/** Name of a `TensorProto`. */
+const TENSOR_NAME = 8;
 const VALUE = { name: 1, type: 2 } as const;
 const TYPE_TENSOR = 1;
 const TYPE_KINDS = [
@@ -68,9 +70,13 @@ export function readOnnxFile(path: string): OnnxFile {
 
 function readValues(model: Message): Pick<OnnxFile, 'producer' | 'inputs' | 'outputs'> {
   const graph = model.message(MODEL.graph);
+  const weights = new Set(graph.messages(GRAPH.initializer).map((tensor) => tensor.text(TENSOR_NAME)));
   return {
     producer: `${model.text(MODEL.producer)} ${model.text(MODEL.producerVersion)}`.trim() || undefined,
-    inputs: graph.messages(GRAPH.input).map(readValue),
+    inputs: graph
+      .messages(GRAPH.input)
+      .map(readValue)
+      .filter(({ name }) => !weights.has(name)),
     outputs: graph.messages(GRAPH.output).map(readValue),
   };
 }

@@ -65,6 +65,7 @@ function firstOddElement(a: Tensor, b: Tensor, accuracy: Accuracy | undefined): 
       if (accuracy === undefined || typeof x !== 'number' || typeof y !== 'number') return at;
       // Two NaN may have other bits.
       if (Number.isNaN(x) && Number.isNaN(y)) continue;
+      if (!Number.isFinite(x) || !Number.isFinite(y)) return at;
       largest ??= largestOf(a, from, width);
       const allowed = accuracy.ofValue * Math.max(Math.abs(x), Math.abs(y)) + accuracy.ofRow * largest;
       if (!(Math.abs(x - y) <= allowed)) return at;

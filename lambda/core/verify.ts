@@ -1,8 +1,8 @@
 import { firstDifference } from './difference.ts';
 import { isFailure } from './failure.ts';
-import { isWhole, loneMicroBatch, type MicroBatch, type ScoringRequest } from './microBatch.ts';
+import { elementsIn, isWhole, loneMicroBatch, type MicroBatch, type ScoringRequest } from './microBatch.ts';
 import type { Model } from './model.ts';
-import { type Call, type Ran, runMicroBatch, startStopwatch } from './run.ts';
+import { type Call, maxElements, type Ran, runMicroBatch, startStopwatch } from './run.ts';
 import { unstack } from './stack.ts';
 import { DATATYPES, elementsPerRow, type Tensor } from './tensor.ts';
 
@@ -172,6 +172,8 @@ async function runAlone(
   const { deps, time, schedule, replies } = call;
   const { model } = request;
   const alone = loneMicroBatch(request, 'end');
+  // What was cut for want of memory is not run whole.
+  if (request.rows > 1 && elementsIn(alone) > maxElements(deps, model)) return undefined;
   const expectedMs = deps.latency.predictMs(model, alone.paddedRows, alone.paddedLength) ?? 0;
   const leftMs = time.remainingMs();
   const isInTime =

@@ -125,7 +125,7 @@ export async function fuzz(args: readonly string[], streams: Streams): Promise<n
   const count = Object.values(total.cases).reduce((sum, some) => sum + some, 0);
   stdout.write(
     `${count} cases of seed ${seed} in ${seconds} s: ${listed(total.cases)}\n` +
-      `answered: ${listed(total.answers)}\n` +
+      `answered: ${listed(total.answers)}${batchedShare(total.answers)}\n` +
       `slowest case ${total.slowestMs} ms of CPU, memory grew by ${total.grownMiB} MiB at most, ${findings.length} findings\n`,
   );
   const exitCode = findings.length > 0 ? 1 : 0;
@@ -143,6 +143,12 @@ function listed(counts: Counts): string {
     .toSorted(([, a], [, b]) => b - a)
     .map(([name, count]) => `${count} ${name}`)
     .join(', ');
+}
+
+/** The share of the generated models with independent rows whose requests shared runs. */
+function batchedShare({ 'sound, batched': batched = 0, 'sound, alone': alone = 0 }: Counts): string {
+  if (batched + alone === 0) return '';
+  return `; of the sound ones ${((100 * batched) / (batched + alone)).toFixed(1)} % were batched`;
 }
 
 /** Runs cases in processes; goes on behind a batch that ended or hung one, once each of its cases has been run alone. */

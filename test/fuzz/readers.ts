@@ -7,8 +7,9 @@ import { createReader, isUnreadable, resultOf, unpackResults } from '../../clien
 import { readContext } from '../../infra/context.ts';
 import { isObject } from '../../lambda/core/json.ts';
 import { loadConfig, loadJobControlConfig, loadJobScoreConfig } from '../../lambda/hosts/config.ts';
+import { withGraph } from '../../lambda/onnx/graph.ts';
 import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
-import { checkModelFile, readGraph } from '../../lambda/onnx/modelFile.ts';
+import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
 import { MIXING, SOUND } from '../helpers/mixingModels.ts';
 import { modelWithWeightsIn } from '../helpers/onnxModels.ts';
 import { mutateBytes, mutated, mutateJson, mutateText, pick, rarely } from './mutate.ts';
@@ -157,7 +158,7 @@ function modelBytes(random: Random): string {
 
 function readModel(path: string): unknown {
   checkModelFile(path);
-  return readGraph(path);
+  return withGraph(path, (graph) => graph.allNodes().map(({ attributes }) => attributes.size));
 }
 
 /** What a consumer gets, whoever wrote it, is a result: nothing is thrown. */

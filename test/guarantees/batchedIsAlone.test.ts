@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import * as ort from 'onnxruntime-node';
-import { encodeModel, type Graph } from '../../bench/workload/encodeModel.ts';
+import { graphOf, model } from '../helpers/graph.ts';
 import { type Answer, HOSTS, type Host, useHosts } from '../helpers/hosts.ts';
 import { dynamicLabelModel, MIXING, SOUND } from '../helpers/mixingModels.ts';
 import type { RepositoryFiles } from '../helpers/openModels.ts';
@@ -122,54 +122,33 @@ const nameOf = (what: string): string => what.replaceAll(/\W+/g, '-');
 const SOFTMAX = (MIXING['softmax over axis 0'] as () => Uint8Array)();
 const DEBUG = { BATCHSCORE_LOG_LEVEL: 'debug', BATCHSCORE_MAX_BATCH_ROWS: '128' };
 
-const LABEL: Pick<Graph, 'inputs' | 'outputs'> = {
-  inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', 1] }],
-  outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 1] }],
-};
-
-/** Doubles a row, less 1 for each other row of the run that is above 123,456 and below 160,000. */
-function disturbedBy(): Uint8Array {
-  return encodeModel({
-    ...LABEL,
-    nodes: [
-      { op: 'Greater', inputs: ['x', 'least'], outputs: ['isAbove'] },
-      { op: 'Less', inputs: ['x', 'most'], outputs: ['isBelow'] },
-      { op: 'And', inputs: ['isAbove', 'isBelow'], outputs: ['isLarge'] },
-      { op: 'Cast', inputs: ['isLarge'], outputs: ['large'], attributes: { to: 1 } },
-      { op: 'ReduceSum', inputs: ['large'], outputs: ['count'], attributes: { keepdims: 1 } },
-      { op: 'Sub', inputs: ['count', 'large'], outputs: ['others'] },
-      { op: 'Add', inputs: ['x', 'x'], outputs: ['double'] },
-      { op: 'Sub', inputs: ['double', 'others'], outputs: ['y'] },
-    ],
-    constants: [
-      { name: 'least', dataType: 1, dims: [], floatData: [123_456] },
-      { name: 'most', dataType: 1, dims: [], floatData: [160_000] },
-    ],
-  });
+function graph(text: string, x: string, y: string): Uint8Array {
+  const { nodes, constants } = graphOf(text);
+  return model(`x ${x}`, `y ${y}`, nodes, constants);
 }
 
+/** Its graph does not tell, and no row that is tried at start is near 150,000: `others` counts the rest that are. */
+const RARELY =
+  'd = Det x; above = Greater d 123456.0; below = Less d 160000.0; is = And above below; large = Cast is to=1; ' +
+  'count = ReduceSum large keepdims=1; others = Sub count large; double = Add d d';
+const ONE = ['FP32[batch,1,1]', 'FP32[batch]'] as const;
+/** Twice a row, less 1 for each other one of the run that is large. */
+const DISTURBED = graph(`${RARELY}; y = Sub double others`, ...ONE);
+/** Twice a row, and no number if another one of the run is large. */
+const TURNED_TO_NAN = graph(
+  `${RARELY}; beside = Greater others 0.5; none = Div 0.0 0.0; y = Where beside none double`,
+  ...ONE,
+);
 /** A row; in runs of more than 50 rows, twice of it. */
-function byRowCount(): Uint8Array {
-  return encodeModel({
-    ...LABEL,
-    nodes: [
-      { op: 'Shape', inputs: ['x'], outputs: ['shape'] },
-      { op: 'Gather', inputs: ['shape', 'zero'], outputs: ['rows'] },
-      { op: 'Cast', inputs: ['rows'], outputs: ['count'], attributes: { to: 1 } },
-      { op: 'Greater', inputs: ['count', 'fifty'], outputs: ['isMany'] },
-      { op: 'Cast', inputs: ['isMany'], outputs: ['many'], attributes: { to: 1 } },
-      { op: 'Mul', inputs: ['x', 'many'], outputs: ['more'] },
-      { op: 'Add', inputs: ['x', 'more'], outputs: ['y'] },
-    ],
-    constants: [
-      { name: 'zero', dataType: 7, dims: [], int64Data: [0] },
-      { name: 'fifty', dataType: 1, dims: [], floatData: [50] },
-    ],
-  });
-}
+const BY_ROW_COUNT = graph(
+  'shape = Shape x; rows = Gather shape 0; count = Cast rows to=1; is = Greater count 50.0; many = Cast is to=1; ' +
+    'more = Mul x many; y = Add x more',
+  'FP32[batch,1]',
+  'FP32[batch,1]',
+);
 
 describe('3. A batched answer is the answer to that request alone', () => {
-  describe('where a model is checked when it is loaded', () => {
+  describe('where the graph of a model tells', () => {
     let host: Host;
     beforeAll(async () => {
       const checked = Object.entries({ ...MIXING, ...SOUND }).map(([what, bytes]) => modelOf(nameOf(what), bytes()));
@@ -178,7 +157,7 @@ describe('3. A batched answer is the answer to that request alone', () => {
         ...modelOf('not-checked', SOFTMAX, { warmup: false }),
         ...modelOf('few-rows', SOFTMAX, { maxBatchRows: 4 }),
         ...modelOf('label', dynamicLabelModel()),
-        ...modelOf('by-row-count', byRowCount()),
+        ...modelOf('by-row-count', BY_ROW_COUNT),
       });
       host = await hosts.start('the function', { models, environment: DEBUG });
     }, LOADS_MS);
@@ -198,46 +177,38 @@ describe('3. A batched answer is the answer to that request alone', () => {
 
     it.each([
       ['with "batching": "alone"', 'alone', SOFTMAX, 12, 6],
-      ['of which nothing is known', 'not-checked', SOFTMAX, 24, 6],
+      ['that is not run at start', 'not-checked', SOFTMAX, 24, 6],
       ['that is quantised dynamically and answers with labels', 'label', dynamicLabelModel(), 300, 1],
-      ['in which only many rows change answers: runs are no larger', 'by-row-count', byRowCount(), 300, 1],
-      ['in which only many rows change answers: no request is split', 'by-row-count', byRowCount(), 80, 80],
+      ['in which only many rows change answers, of few requests', 'by-row-count', BY_ROW_COUNT, 300, 1],
+      ['in which only many rows change answers, each a request', 'by-row-count', BY_ROW_COUNT, 80, 80],
     ])('a model %s', async (_, name, bytes, count, maxRows) => {
       const requests = await requestsOf(bytes, count, ORDINARY, maxRows);
 
       expect((await scoreTogether(host, name, requests)).wrong).toEqual([]);
     });
 
-    it('refuses a request that must not be split and has more rows than a run', async () => {
-      const of = (rows: number) => ({
-        model_name: 'few-rows',
-        inputs: [{ name: 'x', datatype: 'FP32', shape: [rows, 4], data: new Array(4 * rows).fill(1) }],
-      });
+    it('never splits a request of a model whose rows depend on each other, however few rows a run may have', async () => {
+      const requests = await requestsOf(SOFTMAX, 9, ORDINARY, 9);
 
-      expect(await host.answers(host.send([of(4), of(5)]))).toMatchObject([
-        { outputs: [{ shape: [4, 4] }] },
-        { code: 'TOO_MANY_ROWS', error: expect.stringMatching(/splits no request.* expected at most 4 .*, got 5/) },
-      ]);
+      expect((await scoreTogether(host, 'few-rows', requests)).wrong).toEqual([]);
     });
   });
 
-  describe('where only one request in forty disturbs its run', () => {
+  describe('where it does not, and one request in forty disturbs its run', () => {
     const rarely: ValueFor = (_, random) => (random() < 1 / 40 ? 150_000 : Math.floor(random() * 90));
-    const models = modelOf('disturbed', disturbedBy());
+    const models = { ...modelOf('disturbed', DISTURBED), ...modelOf('turned', TURNED_TO_NAN) };
 
-    it.each(HOSTS)('%s finds out before it writes, sets off the alarm, and batches no more', async (name) => {
+    it.each(HOSTS)('%s compares what it turned to NaN before that is written, and batches no more', async (name) => {
       const host = await hosts.start(name, { models, environment: DEBUG, batchSize: 3 });
 
-      expect((await scoreTogether(host, 'disturbed', await requestsOf(disturbedBy(), 250, rarely, 1))).wrong).toEqual(
-        [],
-      );
-      expect(await host.says('not batched any more')).toMatchObject({ level: 'ERROR', model: 'disturbed' });
-      const again = await scoreTogether(host, 'disturbed', await requestsOf(disturbedBy(), 50, rarely, 1));
+      expect((await scoreTogether(host, 'turned', await requestsOf(TURNED_TO_NAN, 250, rarely, 1))).wrong).toEqual([]);
+      expect(await host.says('not batched any more')).toMatchObject({ level: 'ERROR', model: 'turned' });
+      const again = await scoreTogether(host, 'turned', await requestsOf(TURNED_TO_NAN, 50, rarely, 1));
       expect(again).toEqual({ wrong: [], shared: 0 });
       expect(await host.says('"BatchMismatch":1')).toMatchObject({ service: 'batchscore' });
     });
 
-    it.each(HOSTS)('%s finds out before it writes what comes again after its host was lost', async (name) => {
+    it.each(HOSTS)('%s does so for what comes again after its host was lost', async (name) => {
       const host = await hosts.start(name, { models, environment: DEBUG });
       const written = Promise.withResolvers<void>();
       let isLost = false;
@@ -246,7 +217,7 @@ describe('3. A batched answer is the answer to that request alone', () => {
         written.resolve();
         return 'silence';
       });
-      const scored = scoreTogether(host, 'disturbed', await requestsOf(disturbedBy(), 120, rarely, 1));
+      const scored = scoreTogether(host, 'turned', await requestsOf(TURNED_TO_NAN, 120, rarely, 1));
       await written.promise;
       isLost = true;
       await host.kill();
@@ -255,10 +226,21 @@ describe('3. A batched answer is the answer to that request alone', () => {
       expect(await host.says('"BatchMismatch":1')).toMatchObject({ service: 'batchscore' });
     });
 
-    it('"checkPercent": 0 turns the checks of real requests off', async () => {
+    it('the first request that is compared and differs sets off the alarm, and its model is batched no more', async () => {
+      const environment = { ...DEBUG, BATCHSCORE_CHECK_PERCENT: '50' };
+      const host = await hosts.start('the function', { models, environment });
+      const requests = await requestsOf(DISTURBED, 120, rarely, 1);
+      for (let time = 0; time < 50 && !host.printed().includes('not batched any more'); time++)
+        await scoreTogether(host, 'disturbed', requests);
+
+      expect(await host.says('not batched any more')).toMatchObject({ level: 'ERROR', model: 'disturbed' });
+      expect(await scoreTogether(host, 'disturbed', requests)).toEqual({ wrong: [], shared: 0 });
+    });
+
+    it('"checkPercent": 0 turns comparing off', async () => {
       const environment = { ...DEBUG, BATCHSCORE_CHECK_PERCENT: '0' };
       const host = await hosts.start('the function', { models, environment });
-      const { wrong } = await scoreTogether(host, 'disturbed', await requestsOf(disturbedBy(), 120, rarely, 1));
+      const { wrong } = await scoreTogether(host, 'turned', await requestsOf(TURNED_TO_NAN, 120, rarely, 1));
 
       expect(wrong).not.toEqual([]);
       expect(host.printed()).not.toContain('not batched any more');

@@ -4,6 +4,7 @@
  *     model('x FP32[batch,4]', 'y FP32[batch,4]', [node('Softmax', 'x', 'y', { axis: 1 })])
  */
 
+import onnxProto, { type onnx } from 'onnx-proto';
 import type { OtherValue } from '../../bench/workload/encodeModel.ts';
 import {
   type Axis,
@@ -79,4 +80,68 @@ export function weights(name: string, ...dims: number[]): Constant {
   const count = dims.reduce((product, dim) => product * dim, 1);
   const floatData = Array.from({ length: count }, (_, index) => Math.sin(3 * index + 1));
   return { name, dataType: DataType.FLOAT, dims, floatData };
+}
+
+const MICROSOFT =
+  /^(QGemm|QLinearConcat|MatMulNBits|CDist|MultiHeadAttention|EmbedLayerNormalization|RotaryEmbedding|Tokenizer)$/;
+const CLASSIC =
+  /^(Linear\w+|TreeEnsemble\w+|Normalizer|ArrayFeatureExtractor|FeatureVectorizer|OneHotEncoder|LabelEncoder|ZipMap)$/;
+
+/**
+ * Nodes and their constants, in short: `most = TopK x [2] axis=1; y = Add most w(2)`.
+ *
+ * Among the inputs `3` and `[3,4]` are int64, `3.5` and `[3.5,4.0]` float32, `u8(3)` and `bool[0,1]` of those types, `w(4,2)`
+ * float32 and `bytes(4,2)` uint8 weights of that shape, and `-` one that is left out.
+ */
+export function graphOf(text: string): {
+  readonly nodes: readonly GraphNode[];
+  readonly constants: readonly Constant[];
+} {
+  const constants = new Map<string, Constant>();
+  const nodes = text.split('; ').map((line): GraphNode => {
+    const [outputs = '', call = ''] = line.split(' = ');
+    const [op = '', ...words] = call.split(' ');
+    const given = words.filter((word) => !/^\w+=/.test(word));
+    for (const word of given.filter((word) => /^(-?\d|\[|(w|bytes|u8|bool)[[(])/.test(word)))
+      constants.set(word, constantOf(word));
+    const attributes = words.filter((word) => !given.includes(word)).map((word) => word.split(/=(.*)/));
+    return {
+      op,
+      inputs: given.map((name) => (name === '-' ? '' : name)),
+      outputs: outputs.split(','),
+      attributes: Object.fromEntries(attributes.map(([name, value = '']) => [name, attributeOf(value)])),
+      ...(MICROSOFT.test(op) && { domain: 'com.microsoft' }),
+      ...(CLASSIC.test(op) && { domain: 'ai.onnx.ml' }),
+    };
+  });
+  return { nodes, constants: [...constants.values()] };
+}
+
+function constantOf(name: string): Constant {
+  const [, kind = '', bracket, list = name] = /^(w|bytes|u8|bool)?([[(])(.*)[\])]$/.exec(name) ?? [];
+  const numbers = list.split(',').map(Number);
+  if (kind === 'w') return weights(name, ...numbers);
+  if (kind === 'bytes') {
+    const count = numbers.reduce((product, dim) => product * dim, 1);
+    const int32Data = Array.from({ length: count }, (_, index) => (37 * index) % 256);
+    return { name, dataType: DataType.UINT8, dims: numbers, int32Data };
+  }
+  const dims = bracket === '[' ? [numbers.length] : [];
+  if (kind !== '') return { name, dataType: kind === 'u8' ? DataType.UINT8 : DataType.BOOL, dims, int32Data: numbers };
+  return { ...(list.includes('.') ? floats(name, ...numbers) : ints(name, ...numbers)), dims };
+}
+
+function attributeOf(text: string): number | string | readonly number[] | readonly string[] | { floats: number[] } {
+  if (/^-?\d+$/.test(text)) return Number(text);
+  if (!text.startsWith('[')) return text;
+  const list = text.slice(1, -1).split(',');
+  if (!list.every((one) => /^-?[\d.]+$/.test(one))) return list;
+  return text.includes('.') ? { floats: list.map(Number) } : list.map(Number);
+}
+
+/** The same model, changed where `encodeModel` has no word for it. */
+export function changed(bytes: Uint8Array, change: (proto: onnx.ModelProto) => void): Uint8Array {
+  const proto = onnxProto.onnx.ModelProto.decode(bytes);
+  change(proto);
+  return onnxProto.onnx.ModelProto.encode(proto).finish();
 }

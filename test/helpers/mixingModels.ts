@@ -1,17 +1,14 @@
 /** Models whose rows depend on each other, and sound relatives of them: float32 `x` `[batch, 4]` unless said otherwise. */
-import { type Constant, DataType, type GraphNode } from '../../bench/workload/encodeModel.ts';
-import { float, floats, int, ints, ml, model, node, weights } from './graph.ts';
+import { type Constant, DataType } from '../../bench/workload/encodeModel.ts';
+import { graphOf, model } from './graph.ts';
 
-/** From `x` to `y`, both float32 `[batch, 4]` unless said otherwise. */
-function xToY(
-  nodes: readonly GraphNode[],
-  constants: readonly Constant[] = [],
-  { x = 'FP32[batch,4]', y = 'FP32[batch,4]' }: { readonly x?: string; readonly y?: string } = {},
-): Uint8Array {
-  return model(`x ${x}`, `y ${y}`, nodes, constants);
+const ROWS = 'FP32[batch,4]';
+
+/** From `x` to `y`. @param y as `x` unless said otherwise */
+function xToY(text: string, x = ROWS, y = x, more: readonly Constant[] = []): Uint8Array {
+  const { nodes, constants } = graphOf(text);
+  return model(`x ${x}`, `y ${y}`, nodes, [...constants, ...more]);
 }
-
-const UINT8_ZERO: Constant = { name: 'zero', dataType: DataType.UINT8, dims: [], int32Data: [128] };
 
 const INT8_WEIGHTS: readonly Constant[] = [
   {
@@ -21,283 +18,134 @@ const INT8_WEIGHTS: readonly Constant[] = [
     int32Data: [90, -31, 5, 77, -64, 12, 3, -9, 41, 8, -70, 25, 66, -2, 18, -50],
   },
   { name: 'w_zero', dataType: DataType.INT8, dims: [], int32Data: [0] },
-  float('w_scale', 0.01),
 ];
 
-function matMulInteger(): GraphNode[] {
-  return [
-    node('MatMulInteger', 'q w zero w_zero', 'product'),
-    node('Cast', 'product', 'exact', { to: DataType.FLOAT }),
-    node('Mul', 'scale w_scale', 'scales'),
-    node('Mul', 'exact scales', 'y'),
-  ];
+/** Quantised with a scale and a zero point. */
+function matMulInteger(scale: string, zero: string, y = 'y'): string {
+  return `product = MatMulInteger q w ${zero} w_zero; exact = Cast product to=1; s = Mul ${scale} 0.01; ${y} = Mul exact s`;
 }
 
-const BATCH_NORMALISATION: readonly Constant[] = [
-  floats('factor', 1, 2, 1, 0.5),
-  floats('bias', 0, 1, 0, -1),
-  floats('mean', 0, 0.5, 0, 0),
-  floats('variance', 1, 1, 2, 1),
-];
-
-/** float32 `x` `[steps, batch, 4]` as a recurrent layer takes it, or what is turned to that. */
-function recurrent(axes: string, turned: boolean): Uint8Array {
-  const run = node('GRU', `${turned ? 'turned' : 'x'} w r`, 'all last', { hidden_size: 3 });
-  const squeeze = node('Squeeze', 'all axis_1', turned ? 'steps' : 'y');
-  const before = turned ? [node('Transpose', 'x', 'turned', { perm: [1, 0, 2] })] : [];
-  const after = turned ? [node('Transpose', 'steps', 'y', { perm: [1, 0, 2] })] : [];
-  const constants = [weights('w', 1, 9, 4), weights('r', 1, 9, 3), ints('axis_1', 1)];
-  return xToY([...before, run, squeeze, ...after], constants, { x: `FP32[${axes},4]`, y: `FP32[${axes},3]` });
-}
-
-const ROW_NUMBERS: readonly GraphNode[] = [
-  node('Shape', 'x', 'rows', { start: 0, end: 1 }),
-  node('Squeeze', 'rows', 'row_count'),
-  node('Range', 'zero row_count one', 'numbers'),
-];
-
-const LABEL_ENCODER = ml('LabelEncoder', 'x', 'codes', {
-  keys_strings: ['red', 'green', 'blue'],
-  values_floats: { floats: [1, 2, 3] },
-});
+const DYNAMIC = `q,scale,zero = DynamicQuantizeLinear x; ${matMulInteger('scale', 'zero')}`;
+const ROW_COUNT = 'rows = Shape x start=0 end=1';
+const NORMAL = '[1.0,2.0,1.0,0.5] [0.0,1.0,0.0,-1.0] [0.0,0.5,0.0,0.0] [1.0,1.0,2.0,1.0]';
+const SHARE = `${ROW_COUNT}; count = Cast rows to=1`;
+const COLOURS = 'codes = LabelEncoder x keys_strings=[red,green,blue] values_floats=[1.0,2.0,3.0]';
+const WORD = ['BYTES[batch,1]', 'FP32[batch,1]'] as const;
+const LAYER = 'w(1,9,4) w(1,9,3) hidden_size=3';
 
 /** By class: models that answer a row differently among other rows, or at another row count or place. */
 export const MIXING: Readonly<Record<string, () => Uint8Array>> = {
-  'dynamic quantisation': () =>
-    xToY([node('DynamicQuantizeLinear', 'x', 'q scale zero'), ...matMulInteger()], INT8_WEIGHTS),
-  'batch normalisation in training mode': () =>
-    xToY(
-      [node('BatchNormalization', 'x factor bias mean variance', 'y m v', { training_mode: 1 })],
-      BATCH_NORMALISATION,
-    ),
-  'softmax over axis 0': () => xToY([node('Softmax', 'x', 'y', { axis: 0 })]),
-  'norm over axis 0': () => xToY([node('LpNormalization', 'x', 'y', { axis: 0 })]),
-  'cumulative sum over axis 0': () => xToY([node('CumSum', 'x zero', 'y')], [int('zero', 0)]),
-  'mean over the batch': () =>
-    xToY([node('ReduceMean', 'x axis_0', 'mean'), node('Sub', 'x mean', 'y')], [ints('axis_0', 0)]),
-  'sorted over the batch': () =>
-    xToY([node('Shape', 'x', 'rows', { start: 0, end: 1 }), node('TopK', 'x rows', 'y places', { axis: 0 })]),
+  'dynamic quantisation': () => xToY(DYNAMIC, ROWS, ROWS, INT8_WEIGHTS),
+  'batch normalisation in training mode': () => xToY(`y,m,v = BatchNormalization x ${NORMAL} training_mode=1`),
+  'softmax over axis 0': () => xToY('y = Softmax x axis=0'),
+  'norm over axis 0': () => xToY('y = LpNormalization x axis=0'),
+  'cumulative sum over axis 0': () => xToY('y = CumSum x 0'),
+  'mean over the batch': () => xToY('mean = ReduceMean x [0]; y = Sub x mean'),
+  'sorted over the batch': () => xToY(`${ROW_COUNT}; y,places = TopK x rows axis=0`),
   'indices that count across the batch': () =>
     xToY(
-      [...ROW_NUMBERS, node('Unsqueeze', 'numbers axis_1', 'y')],
-      [int('zero', 0), int('one', 1), ints('axis_1', 1)],
-      { y: 'INT64[batch,1]' },
+      `${ROW_COUNT}; count = Squeeze rows; numbers = Range 0 count 1; y = Unsqueeze numbers [1]`,
+      ROWS,
+      'INT64[batch,1]',
     ),
-  'a share of the row count': () =>
-    xToY([
-      node('Shape', 'x', 'rows', { start: 0, end: 1 }),
-      node('Cast', 'rows', 'count', { to: DataType.FLOAT }),
-      node('Div', 'x count', 'y'),
-    ]),
+  'a share of the row count': () => xToY(`${SHARE}; y = Div x count`),
   'a share of the row count, normalised': () =>
-    xToY(
-      [
-        node('Shape', 'x', 'rows', { start: 0, end: 1 }),
-        node('Cast', 'rows', 'count', { to: DataType.FLOAT }),
-        node('Div', 'x count', 'share'),
-        node('LayerNormalization', 'share factor', 'y'),
-      ],
-      [floats('factor', 0.3, -0.2, 0.1, 0.25)],
-    ),
+    xToY(`${SHARE}; share = Div x count; y = LayerNormalization share [0.3,-0.2,0.1,0.25]`),
   'embedded tokens, quantised dynamically': () =>
     xToY(
-      [
-        node('Gather', 'table x', 'vectors'),
-        node('DynamicQuantizeLinear', 'vectors', 'q scale zero'),
-        node('DequantizeLinear', 'q scale zero', 'y'),
-      ],
-      [floats('table', 0.9, -0.3, 0.11, 0.47)],
-      { x: 'INT64[batch,12]', y: 'FP32[batch,12]' },
+      'vectors = Gather [0.9,-0.3,0.11,0.47] x; q,s,zero = DynamicQuantizeLinear vectors; y = DequantizeLinear q s zero',
+      'INT64[batch,12]',
+      'FP32[batch,12]',
     ),
   'a trailing shape that is the row count': () =>
-    xToY([node('Transpose', 'x', 'turned'), node('MatMul', 'x turned', 'y')], [], { y: 'FP32[batch,also_batch]' }),
+    xToY('t = Transpose x; y = MatMul x t', ROWS, 'FP32[batch,also_batch]'),
   'a trailing shape as wide as the widest neighbour': () =>
     xToY(
-      [
-        node('ReduceMax', 'x', 'most', { keepdims: 0 }),
-        node('Range', 'zero most one', 'numbers'),
-        node('Equal', 'x numbers', 'y'),
-      ],
-      [int('zero', -9), int('one', 1)],
-      { x: 'INT64[batch,1]', y: 'BOOL[batch,width]' },
+      'most = ReduceMax x keepdims=0; numbers = Range -9 most 1; y = Equal x numbers',
+      'INT64[batch,1]',
+      'BOOL[batch,width]',
     ),
   'attention over the batch': () =>
-    xToY([
-      node('Transpose', 'x', 'turned'),
-      node('MatMul', 'x turned', 'scores'),
-      node('Softmax', 'scores', 'shares'),
-      node('MatMul', 'shares x', 'y'),
-    ]),
+    xToY('t = Transpose x; scores = MatMul x t; shares = Softmax scores; y = MatMul shares x'),
   'a condition on any row': () =>
-    xToY(
-      [
-        node('ReduceMin', 'x', 'least', { keepdims: 0 }),
-        node('Less', 'least zero', 'negative'),
-        node('Add', 'x x', 'doubled'),
-        node('Where', 'negative x doubled', 'y'),
-      ],
-      [float('zero', 0)],
-    ),
+    xToY('least = ReduceMin x keepdims=0; negative = Less least 0.0; doubled = Add x x; y = Where negative x doubled'),
   'embedded tokens, less their mean over the batch': () =>
     xToY(
-      [
-        node('Gather', 'table x', 'vectors'),
-        node('ReduceMean', 'vectors axis_0', 'mean'),
-        node('Sub', 'vectors mean', 'y'),
-      ],
-      [weights('table', 4, 2), ints('axis_0', 0)],
-      { x: 'INT64[batch,3]', y: 'FP32[batch,3,2]' },
+      'vectors = Gather w(4,2) x; mean = ReduceMean vectors [0]; y = Sub vectors mean',
+      'INT64[batch,3]',
+      'FP32[batch,3,2]',
     ),
   'words, less their mean over the batch': () =>
-    xToY(
-      [LABEL_ENCODER, node('ReduceMean', 'codes axis_0', 'mean'), node('Sub', 'codes mean', 'y')],
-      [ints('axis_0', 0)],
-      { x: 'BYTES[batch,1]', y: 'FP32[batch,1]' },
-    ),
+    xToY(`${COLOURS}; mean = ReduceMean codes [0]; y = Sub codes mean`, ...WORD),
   'integers below 0': () =>
-    xToY(
-      [node('ReduceMin', 'x axis_0', 'smallest'), node('Min', 'smallest zero', 'added'), node('Add', 'x added', 'y')],
-      [ints('axis_0', 0), int('zero', 0)],
-      { x: 'INT64[batch,4]', y: 'INT64[batch,4]' },
-    ),
-  'one output that is sound and one that is not': () =>
-    model('x FP32[batch,4]', 'y FP32[batch,4]; z FP32[batch,4]', [
-      node('Relu', 'x', 'y'),
-      node('Softmax', 'x', 'z', { axis: 0 }),
-    ]),
+    xToY('smallest = ReduceMin x [0]; added = Min smallest 0; y = Add x added', 'INT64[batch,4]'),
+  'one output that is sound and one that is not': () => {
+    const { nodes } = graphOf('y = Relu x; z = Softmax x axis=0');
+    return model(`x ${ROWS}`, `y ${ROWS}; z ${ROWS}`, nodes);
+  },
 };
 
 /** By class: relatives of those whose rows are independent. */
 export const SOUND: Readonly<Record<string, () => Uint8Array>> = {
   'static quantisation': () =>
-    xToY(
-      [node('QuantizeLinear', 'x scale zero', 'q'), ...matMulInteger()],
-      [...INT8_WEIGHTS, float('scale', 0.05), UINT8_ZERO],
-    ),
-  'quantised outputs': () =>
-    xToY([node('QuantizeLinear', 'x scale zero', 'y')], [float('scale', 0.05), UINT8_ZERO], { y: 'UINT8[batch,4]' }),
-  'batch normalisation in inference': () =>
-    xToY([node('BatchNormalization', 'x factor bias mean variance', 'y')], BATCH_NORMALISATION),
-  'softmax over a row': () => xToY([node('Softmax', 'x', 'y', { axis: 1 })]),
-  'norm over a row': () => xToY([node('LpNormalization', 'x', 'y', { axis: 1 })]),
-  'cumulative sum over a row': () => xToY([node('CumSum', 'x one', 'y')], [int('one', 1)]),
-  'sorted within a row': () =>
-    model(
-      'x FP32[batch,4]',
-      'y FP32[batch,2]; places INT64[batch,2]',
-      [node('TopK', 'x two', 'y places', { axis: 1 })],
-      [ints('two', 2)],
-    ),
+    xToY(`q = QuantizeLinear x 0.05 u8(128); ${matMulInteger('0.05', 'u8(128)')}`, ROWS, ROWS, INT8_WEIGHTS),
+  'quantised outputs': () => xToY('y = QuantizeLinear x 0.05 u8(128)', ROWS, 'UINT8[batch,4]'),
+  'batch normalisation in inference': () => xToY(`y = BatchNormalization x ${NORMAL}`),
+  'softmax over a row': () => xToY('y = Softmax x axis=1'),
+  'norm over a row': () => xToY('y = LpNormalization x axis=1'),
+  'cumulative sum over a row': () => xToY('y = CumSum x 1'),
+  'sorted within a row': () => {
+    const { nodes, constants } = graphOf('y,places = TopK x [2] axis=1');
+    return model(`x ${ROWS}`, 'y FP32[batch,2]; places INT64[batch,2]', nodes, constants);
+  },
   'attention within a row': () =>
     xToY(
-      [
-        node('Transpose', 'x', 'turned', { perm: [0, 2, 1] }),
-        node('MatMul', 'x turned', 'scores'),
-        node('Softmax', 'scores', 'shares'),
-        node('MatMul', 'shares x', 'y'),
-      ],
-      [],
-      { x: 'FP32[batch,length,4]', y: 'FP32[batch,length,4]' },
+      't = Transpose x perm=[0,2,1]; scores = MatMul x t; shares = Softmax scores; y = MatMul shares x',
+      'FP32[batch,length,4]',
     ),
-  'a recurrent layer with the batch first': () => recurrent('batch,steps', true),
-  'embedded tokens of a table of two': () =>
-    xToY([node('Gather', 'table x', 'y')], [weights('table', 2, 2)], { x: 'INT64[batch,3]', y: 'FP32[batch,3,2]' }),
-  words: () => xToY([LABEL_ENCODER, node('Mul', 'codes codes', 'y')], [], { x: 'BYTES[batch,1]', y: 'FP32[batch,1]' }),
+  'a recurrent layer with the batch first': () =>
+    xToY(
+      `t = Transpose x perm=[1,0,2]; all,last = GRU t ${LAYER}; steps = Squeeze all [1]; y = Transpose steps perm=[1,0,2]`,
+      'FP32[batch,steps,4]',
+      'FP32[batch,steps,3]',
+    ),
+  'embedded tokens of a table of two': () => xToY('y = Gather w(2,2) x', 'INT64[batch,3]', 'FP32[batch,3,2]'),
+  words: () => xToY(`${COLOURS}; y = Mul codes codes`, ...WORD),
   'a tree ensemble': () =>
     xToY(
-      [
-        ml('TreeEnsembleRegressor', 'x', 'y', {
-          n_targets: 1,
-          nodes_treeids: [0, 0, 0],
-          nodes_nodeids: [0, 1, 2],
-          nodes_featureids: [2, 0, 0],
-          nodes_modes: ['BRANCH_LEQ', 'LEAF', 'LEAF'],
-          nodes_values: { floats: [52_000_000_000, 0, 0] },
-          nodes_truenodeids: [1, 0, 0],
-          nodes_falsenodeids: [2, 0, 0],
-          target_treeids: [0, 0],
-          target_nodeids: [1, 2],
-          target_ids: [0, 0],
-          target_weights: { floats: [0.25, 0.75] },
-        }),
-      ],
-      [],
-      { y: 'FP32[batch,1]' },
+      'y = TreeEnsembleRegressor x n_targets=1 nodes_treeids=[0,0,0] nodes_nodeids=[0,1,2] nodes_featureids=[2,0,0] ' +
+        'nodes_modes=[BRANCH_LEQ,LEAF,LEAF] nodes_values=[52000000000.0,0,0] nodes_truenodeids=[1,0,0] ' +
+        'nodes_falsenodeids=[2,0,0] target_treeids=[0,0] target_nodeids=[1,2] target_ids=[0,0] target_weights=[0.25,0.75]',
+      ROWS,
+      'FP32[batch,1]',
     ),
   'half precision over many columns': () =>
     xToY(
-      [
-        node('Cast', 'x', 'half', { to: DataType.FLOAT16 }),
-        node('Cast', 'w', 'half_w', { to: DataType.FLOAT16 }),
-        node('MatMul', 'half half_w', 'product'),
-        node('Cast', 'product', 'y', { to: DataType.FLOAT }),
-      ],
-      [weights('w', 512, 8)],
-      { x: 'FP32[batch,512]', y: 'FP32[batch,8]' },
+      'half = Cast x to=10; half_w = Cast w(512,8) to=10; product = MatMul half half_w; y = Cast product to=1',
+      'FP32[batch,512]',
+      'FP32[batch,8]',
     ),
   'the label of the largest of many columns': () =>
-    xToY(
-      [node('MatMul', 'x w', 'scores'), node('ArgMax', 'scores', 'y', { axis: 1, keepdims: 0 })],
-      [weights('w', 512, 8)],
-      { x: 'FP32[batch,512]', y: 'INT64[batch]' },
-    ),
+    xToY('scores = MatMul x w(512,8); y = ArgMax scores axis=1 keepdims=0', 'FP32[batch,512]', 'INT64[batch]'),
 };
 
 /** A recurrent layer of float32 `[steps, batch, 4]`, whose first axis is time. */
 export function timeFirstModel(): Uint8Array {
-  return recurrent('steps,batch', false);
+  return xToY(`all,last = GRU x ${LAYER}; y = Squeeze all [1]`, 'FP32[steps,batch,4]', 'FP32[steps,batch,3]');
 }
 
 /** float32 `[4, 4]`, baked: each row less the mean of the four. */
 export function bakedMixingModel(): Uint8Array {
-  return xToY([node('ReduceMean', 'x axis_0', 'mean'), node('Sub', 'x mean', 'y')], [ints('axis_0', 0)], {
-    x: 'FP32[4,4]',
-    y: 'FP32[4,4]',
-  });
-}
-
-/** `y` is `x`, but in runs of 16 rows `x` and the mean of all of them. */
-export function mixingAtSixteenModel(): Uint8Array {
-  return xToY(
-    [
-      node('Shape', 'x', 'rows', { start: 0, end: 1 }),
-      node('Equal', 'rows sixteen', 'is_sixteen'),
-      node('ReduceMean', 'x axis_0', 'mean'),
-      node('Where', 'is_sixteen mean zero', 'added'),
-      node('Add', 'x added', 'y'),
-    ],
-    [ints('sixteen', 16), ints('axis_0', 0), float('zero', 0)],
-  );
-}
-
-/** `y` is `x` plus 1, up to 100 rows: it looks the 1 up by the number of rows. */
-export function hundredRowsModel(): Uint8Array {
-  return xToY(
-    [
-      node('Shape', 'x', 'shape', { start: 0, end: 1 }),
-      node('Squeeze', 'shape', 'rows'),
-      node('Sub', 'rows one', 'last'),
-      node('Gather', 'table last', 'added'),
-      node('Add', 'x added', 'y'),
-    ],
-    [int('one', 1), floats('table', ...new Array<number>(100).fill(1))],
-  );
+  return xToY('mean = ReduceMean x [0]; y = Sub x mean', 'FP32[4,4]');
 }
 
 /** Adds noise to each element. */
 export function noisyModel(): Uint8Array {
-  return xToY([node('RandomNormalLike', 'x', 'noise'), node('Add', 'x noise', 'y')]);
+  return xToY('noise = RandomNormalLike x; y = Add x noise');
 }
 
 /** Quantised dynamically, it answers with the number of the largest score alone: int64 `y` `[batch]`. */
 export function dynamicLabelModel(): Uint8Array {
-  return xToY(
-    [
-      node('DynamicQuantizeLinear', 'x', 'q scale zero'),
-      ...matMulInteger().map((one) => (one.outputs[0] === 'y' ? { ...one, outputs: ['scores'] } : one)),
-      node('ArgMax', 'scores', 'y', { axis: 1, keepdims: 0 }),
-    ],
-    INT8_WEIGHTS,
-    { y: 'INT64[batch]' },
-  );
+  const text = `q,scale,zero = DynamicQuantizeLinear x; ${matMulInteger('scale', 'zero', 'scores')}`;
+  return xToY(`${text}; y = ArgMax scores axis=1 keepdims=0`, ROWS, 'INT64[batch]', INT8_WEIGHTS);
 }

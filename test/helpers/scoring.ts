@@ -2,7 +2,6 @@ import { type Failure, failure } from '../../lambda/core/failure.ts';
 import { createLatencyEstimator, createMemoryCeiling } from '../../lambda/core/latency.ts';
 import type {
   Cost,
-  Independence,
   MeasuredRun,
   Model,
   ModelRepository,
@@ -224,7 +223,7 @@ export interface InMemoryModelOptions {
   readonly allowedSizes?: readonly number[];
   readonly ragged?: RaggedAxis;
   readonly cost?: Cost;
-  readonly independence?: Independence;
+  readonly sharing?: Model['sharing'];
   /** What its warm-up took. @default next to nothing for a row */
   readonly measured?: readonly MeasuredRun[];
   /** What a run says that it took. */
@@ -240,7 +239,7 @@ type Compute = (inputs: readonly Tensor[]) => readonly Tensor[];
 /** A model in memory that insists on the contract of `Model.run`, and takes its inputs' buffers away for good. */
 export function inMemoryModel(contract: Contract, compute: Compute, options: InMemoryModelOptions = {}): Model {
   const { name = 'line', version = '1', maxBatchRows = 512, allowedSizes = [], runMs = 1 } = options;
-  const { ragged, cost, independence, transform, before, measured = [{ rows: 1, length: 1, ms: 0.001 }] } = options;
+  const { ragged, cost, sharing, transform, before, measured = [{ rows: 1, length: 1, ms: 0.001 }] } = options;
   const model: Model = {
     name,
     version,
@@ -250,7 +249,7 @@ export function inMemoryModel(contract: Contract, compute: Compute, options: InM
     allowedSizes,
     ragged,
     cost,
-    independence,
+    sharing,
     measured,
     async run(inputs) {
       assertContract(model, inputs);
@@ -265,8 +264,12 @@ export function inMemoryModel(contract: Contract, compute: Compute, options: InM
 
 function assertContract(model: Model, inputs: readonly Tensor[]): void {
   const rows = inputs[0]?.shape[0] ?? 0;
+  // A request whose rows stay together may have more than a run that is shared.
+  const isLimited = (model.sharing ?? 'trusted') === 'trusted';
   const runnable =
-    model.allowedSizes.length > 0 ? model.allowedSizes.includes(rows) : rows >= 1 && rows <= model.maxBatchRows;
+    model.allowedSizes.length > 0
+      ? model.allowedSizes.includes(rows)
+      : rows >= 1 && (!isLimited || rows <= model.maxBatchRows);
   if (!runnable) throw new Error(`${model.name}: expected a row count that it may be run at, got ${rows}`);
   for (const [index, spec] of model.inputs.entries()) {
     const { name, datatype, shape, data } = inputs[index] as Tensor;

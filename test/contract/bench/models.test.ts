@@ -34,7 +34,7 @@ describe.each(SCENARIOS)('the model of $name', (scenario) => {
     });
     afterThisTest(repository.close);
     expect(warnings).toEqual([]);
-    expect(await found(repository.find(scenario.name, undefined))).toMatchObject({ independence: 'proved' });
+    expect(await found(repository.find(scenario.name, undefined))).toMatchObject({ independence: 'independent' });
   });
 
   it('answers rows of a batch, padded, as it answers each alone, and each differently', async () => {

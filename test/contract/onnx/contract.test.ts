@@ -92,7 +92,7 @@ describe('the names of axes', () => {
   it('say nothing where all axes have one name', async () => {
     const { model } = await openOnly(pairModel('n,n', 'n,n'));
 
-    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'proved' });
+    expect(model).toMatchObject({ maxBatchRows: 512, independence: 'independent' });
   });
 
   it('deny it of an input that was forgotten beside one that was declared', async () => {
@@ -146,7 +146,7 @@ describe('a sound model that is refused for what its file does not say', () => {
       /output 'loss': expected axis 0 to be the batch axis, 1 row, got shape \[\]; name the outputs that have one as "outputs"/,
     );
     const opened = await openOnly(everyGapModel(), { ...filled, outputs: ['y', 'new_state'] });
-    expect(opened).toMatchObject({ warnings: [], model: { independence: 'proved', maxBatchRows: 512 } });
+    expect(opened).toMatchObject({ warnings: [], model: { sharing: 'compared', maxBatchRows: 512 } });
     const requests = FORMS.map((form, index) => {
       const rows = 1 + (index % 2);
       return { form, inputs: [given('x', 0, [rows, 1 + (index % 3)], index), given('state', 1, [2, rows, 3], index)] };

@@ -15,11 +15,13 @@ function raggedOver(...allowedSizes: readonly number[]): NonNullable<Model['ragg
   return { name: 'length', inputs: [{ axis: 1, pad: 0n }], outputs: [1], allowedSizes };
 }
 
-const NO_GRAPH = { operators: new Map(), words: [], numbers: [] };
+const INDEPENDENT = { verdict: 'independent', operator: '', why: '' } as const;
+const UNKNOWN = { verdict: 'unknown', operator: 'Thing', why: "Thing 'y'" } as const;
 const OPTIONS: PrepareOptions = {
   sizes: true,
   batching: undefined,
-  graph: NO_GRAPH,
+  proof: INDEPENDENT,
+  hasLoop: false,
   samples: [],
   loadMs: 1000,
   now: () => 0,
@@ -95,7 +97,7 @@ describe('a batch axis that is dynamic in name only', () => {
   it('shows at the start: the model is run one row at a time from then on, with a warning', async () => {
     const { model, warnings } = await openOnly(oneRowOnlyModel());
 
-    expect(model).toMatchObject({ maxBatchRows: 1, allowedSizes: [1] });
+    expect(model).toMatchObject({ maxBatchRows: 1 });
     expect((await model.run([counting('x', 1, 3)])).outputs[0]?.data).toEqual(Float32Array.of(1, 2, 3));
     expect(warnings).toEqual([
       expect.stringMatching(/model\.onnx: the batch axis is baked to 1: .*export the model with a dynamic batch axis/),
@@ -112,7 +114,7 @@ describe('a batch axis that is dynamic in name only', () => {
   it('shows too where it is of several rows: the model is run at that many from then on', async () => {
     const { model, warnings } = await openOnly(rowsOnlyModel(4));
 
-    expect(model).toMatchObject({ maxBatchRows: 4, allowedSizes: [4], independence: 'proved' });
+    expect(model).toMatchObject({ maxBatchRows: 4, allowedSizes: [4], sharing: 'compared' });
     expect(warnings).toEqual([expect.stringMatching(/model\.onnx: the batch axis is baked to 4: /)]);
   });
 });
@@ -181,10 +183,10 @@ describe('a row whose answer changes a little with its neighbours, in runs of on
   });
 
   it.each([
-    [5e-4, 'dependent'],
-    [5e-6, 'proved'],
-  ])('by %d of it: is %s', async (share, independence) => {
-    expect((await prepare(nudgedBy(share), OPTIONS)).model).toMatchObject({ independence });
+    [5e-3, 'never'],
+    [5e-4, 'compared'],
+  ])('by %d of it, where the graph does not tell: %s', async (share, sharing) => {
+    expect((await prepare(nudgedBy(share), { ...OPTIONS, proof: UNKNOWN })).model).toMatchObject({ sharing });
   });
 });
 
@@ -205,10 +207,10 @@ describe('a model on several devices', () => {
     return { prepared: await prepare(model, { ...OPTIONS, onGpu: true, ...options }), runs };
   }
 
-  it('is warm at every allowed size on each of them, and checked on the first', async () => {
-    const { prepared, runs } = await prepareOnDevices();
+  it('is warm at every allowed size on each of them, and tried on the first', async () => {
+    const { prepared, runs } = await prepareOnDevices({ proof: UNKNOWN });
 
-    expect(prepared.model).toMatchObject({ allowedSizes: [1, 2, 4], independence: 'proved', devices: 3 });
+    expect(prepared.model).toMatchObject({ allowedSizes: [1, 2, 4], sharing: 'compared', devices: 3 });
     expect(runs.slice(1)).toEqual(Array(2).fill([1, 1, 2, 2, 4, 4]));
     expect(runs[0]?.length).toBeGreaterThan(6);
   });
@@ -286,9 +288,8 @@ describe('what runs take, at start', () => {
     const samples = [5, 9, 2, 7, 30].map((length) =>
       requestOf(model, [{ datatype: 'INT64', shape: [1, length], data: new BigInt64Array(length) }]),
     );
-    const loop = { ...NO_GRAPH, operators: new Map([['Loop', { overBatch: false, training: false }]]) };
 
-    expect(timingProbes(model, samples, NO_GRAPH).map(({ request }) => request.length)).toEqual([2, 7, 30]);
-    expect(timingProbes(model, [], loop)).toEqual([]);
+    expect(timingProbes(model, samples, false).map(({ request }) => request.length)).toEqual([2, 7, 30]);
+    expect(timingProbes(model, [], true)).toEqual([]);
   });
 });

@@ -39,8 +39,7 @@ describe('batchscore profile', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: `wrote ${path}\nwrote ${page}\n` });
     const printed = JSON.parse(stdout);
     const { table, recommendation, candidates, forms, knee, coldStart, safety } = printed;
-    expect(safety).toMatchObject({ verdict: 'independent', maxDifference: expect.any(Number) });
-    expect(safety.probes).toBeGreaterThan(20);
+    expect(safety).toMatchObject({ verdict: 'independent', sharesRuns: true });
     // What to do hangs on how busy this machine is now; that it fits what was measured does not.
     const { batchSize, windowSeconds, reason } = recommendation;
     expect([0, batchSize > 1 ? 1 : 0]).toContain(windowSeconds);
@@ -90,7 +89,7 @@ describe('batchscore profile', () => {
       code: 0,
       stderr: expect.stringMatching(/^wrote .*profile\.html\nwrote .* into cdk\.json\n$/),
     });
-    expect(stdout).toMatch(/^digits: rows are independent \(\d+ probes, /);
+    expect(stdout).toMatch(/^digits: rows are independent, by the graph of the model/);
     expect(stdout).toMatch(/^Cold start \S+ s: process \S+, library \S+, model \S+, warm-up and checks \S+$/m);
     expect(stdout).toMatch(/^rows {2}length {2}threads {2}median ms {2}spread +rows\/s {2}peak MiB$/m);
     expect(stdout).toMatch(/^Knee: runs? of \d rows? give .* a second,? .*on \d+ threads?, as deployed here\.$/m);

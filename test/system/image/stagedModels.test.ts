@@ -6,11 +6,10 @@ import { modelWithWeightsIn } from '../../helpers/onnxModels.ts';
 import { filesIn, folderWith, stageFor } from './staging.ts';
 
 describe('the models in it', () => {
-  it('come with their settings, samples, proofs and profiles, and without what nobody reads', async () => {
+  it('come with their settings, samples and profiles, and without what nobody reads', async () => {
     const needed = [
       'a/1/model.onnx',
       'a/1/profile.json',
-      'a/1/proof.json',
       'a/2/model.onnx',
       'a/config.json',
       'a/samples.jsonl',

@@ -182,16 +182,6 @@ describe('a transform in a staged folder', () => {
     ]);
   });
 
-  it('is proved by the proof of its source', async () => {
-    const project = await projectOf(PROJECT);
-    const { code } = await batchscore(['inspect', join(project, 'models/m'), '--prove']);
-    expect(code).toBe(0);
-
-    const { log } = await answerOf(stageFor({ modelsDirectory: join(project, 'models') }));
-
-    expect(log).toContain('as proof.json says');
-  });
-
   it('has native code for the processor of the image alone, and is refused by name where there is none', async () => {
     const transform = "import { native } from 'native'; export const encode = () => native;";
     const project = await projectOf({ ...PROJECT, 'models/m/transform.ts': transform });

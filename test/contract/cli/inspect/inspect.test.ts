@@ -90,7 +90,7 @@ describe('what batchscore inspect prints', () => {
   it('says what the model takes and gives, its axes, its verdict and its runs', async () => {
     await put('several ragged inputs');
     const { stdout } = await inspect(['several ragged inputs', '--models', inFolder()]);
-    expect(stdout).toMatch(/^rows {7}independent of each other \(\d+ probes, alone and in company/m);
+    expect(stdout).toMatch(/^rows {7}rows are independent, by the graph of the model$/m);
     expect(stdout).toMatch(/^ragged {5}'length' of values, mask: lengths of 16, 32, padded within a run$/m);
     expect(stdout).toMatch(/^ {2}values {2}FP32 {6}\[batch, length\] {2}batch axis 0, ragged axis 1$/m);
     expect(stdout).toMatch(/^ {2}mean {5}FP32 {6}\[batch, 1\] {7}batch axis 0$/m);

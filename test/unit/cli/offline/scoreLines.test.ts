@@ -54,7 +54,7 @@ describe('scoring lines without a queue', () => {
 
   it('warns of a model whose rows depend on each other, and scores them one by one', async () => {
     const warnings: string[] = [];
-    const { model } = rowModel(SHARE_OF_LARGEST, { independence: 'proved' });
+    const { model } = rowModel(SHARE_OF_LARGEST, { sharing: 'compared' });
     const scoring = createOfflineScoring(
       scoreModels(repositoryOf(model), LIMITS, 1),
       (message) => void warnings.push(message),

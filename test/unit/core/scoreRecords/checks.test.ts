@@ -1,118 +1,188 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Model } from '../../../../lambda/core/model.ts';
+import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
-import { enoughTime } from '../../../helpers/scoring.ts';
-import { statuses } from './answers.ts';
+import { enoughTime, lineRequest, standardRecords, tokensModel, tokensRequest } from '../../../helpers/scoring.ts';
+import { answerTo, statuses } from './answers.ts';
 import { DISTURBED_BY_LARGE, LINE, type OfRow, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
-import { again, answers, depsFor, oneRowEach, upTo } from './watched.ts';
+import { again, answers, batched, depsFor, oneRowEach, upTo } from './watched.ts';
 
-const PROVED = { independence: 'proved' } as const;
+const COMPARED = { sharing: 'compared' } as const;
+/** So small a share that nothing is due. */
+const HARDLY = 1e-9;
 
-describe('later micro-batches', () => {
-  it('are checked too: what differs then stops batching, and is not written', async () => {
-    const { model, runs } = rowModel(DISTURBED_BY_LARGE, PROVED);
+describe('a request of a run that is run alone as well', () => {
+  it('stops batching of its model if its answer differs: no request of the run is answered from it', async () => {
+    const { model, runs } = rowModel(DISTURBED_BY_LARGE, COMPARED);
     const deps = depsFor(model, 1);
     await scoreRecords(oneRowEach(upTo(70)), again(deps), enoughTime());
     expect(deps.mismatches).toEqual([]);
     await scoreRecords(oneRowEach([5, 2000, 7]), deps, enoughTime());
     expect(answers(deps, 3)).toEqual([11, 4001, 15]);
-    expect(deps.mismatches).toHaveLength(1);
+    const difference = { output: 'y', detail: expect.stringContaining(' at element 0') };
+    expect(deps.mismatches).toEqual([{ model: 'line', version: '1', messageId: expect.any(String), difference }]);
     const before = runs.length;
     await scoreRecords(oneRowEach([5, 6]), again(deps), enoughTime());
-    expect(runs.slice(before)).toEqual([[5], [6]]);
+    expect([runs.slice(before), deps.mismatches.length]).toEqual([[[5], [6]], 1]);
   });
 
-  it.each([0.01, 0.1])('have %d of the run time for their checks', async (share) => {
-    const { model, runs } = rowModel(LINE, { ...PROVED, runMs: 3, maxBatchRows: 10 });
+  it('keeps the runs beside its own from being answered too', async () => {
+    const { model } = rowModel(SHARE_OF_LARGEST, { ...COMPARED, maxBatchRows: 10 });
+    const deps = depsFor(model, 1);
+    await scoreRecords(oneRowEach(upTo(40)), deps, enoughTime());
+    expect([answers(deps, 40), deps.mismatches.length]).toEqual([new Array(40).fill(1), 1]);
+  });
+
+  it.each<[string, OfRow]>([
+    ['where a row stands', (_, row) => row + 7],
+    ['how many rows there are', (values) => values.length],
+    ['having neighbours, by one of many', (values) => 2 ** 52 + (values.length > 1 ? 1 : 0)],
+  ])('differs where an integer depends on %s', async (_, ofRow) => {
+    const deps = depsFor(rowModel(ofRow, COMPARED, 'INT64').model, 1);
+    const records = oneRowEach(upTo(9));
+    for (let time = 0; time < 3; time++) await scoreRecords(records, again(deps), enoughTime());
+    await scoreRecords(records, deps, enoughTime());
+    expect([new Set(answers(deps, 9).map(Number)), deps.mismatches.length]).toEqual([new Set([ofRow([0], 0)]), 1]);
+  });
+
+  it('differs where padding changes it', async () => {
+    const model = tokensModel(COMPARED);
+    const leaking: Model = {
+      ...model,
+      async run(inputs) {
+        const [rows = 0, length = 0] = inputs[0]?.shape ?? [];
+        const { outputs, runMs } = await model.run(inputs);
+        const total = { ...(outputs[0] as Tensor), data: new Float32Array(rows).fill(length) };
+        return { outputs: [total, ...outputs.slice(1)], runMs };
+      },
+    };
+    const deps = depsFor(leaking, 1);
+    const records = [[1], [2, 3, 4], [5, 6, 7, 8]].map((row) => tokensRequest([row]));
+    await scoreRecords(standardRecords(records), deps, enoughTime());
+    expect([answers(deps, 3), deps.mismatches]).toEqual([[1, 3, 4], [expect.anything()]]);
+  });
+
+  it.each([0.01, 0.1])('takes %d of the run time at most, and is another one each time', async (share) => {
+    const { model, runs } = rowModel(LINE, { ...COMPARED, runMs: 3, maxBatchRows: 10 });
     const deps = depsFor(model, share);
-    await scoreRecords(oneRowEach(upTo(100)), again(deps), enoughTime());
-    const [early, earlyChecks] = [deps.reports.length, deps.checksMs.length];
-    for (let time = 0; time < 50; time++) {
-      await scoreRecords(oneRowEach(upTo(100)), again(deps), enoughTime());
-    }
-    const runMs = 3 * (deps.reports.length - early);
-    const checkMs = deps.checksMs.slice(earlyChecks).reduce((sum, ms) => sum + ms, 0);
-    expect(checkMs).toBeLessThanOrEqual(share * runMs);
+    for (let time = 0; time < 60; time++) await scoreRecords(oneRowEach(upTo(100)), again(deps), enoughTime());
+    const runMs = 3 * deps.reports.length;
+    const checkMs = deps.checksMs.reduce((sum, ms) => sum + ms, 0);
+    expect(checkMs).toBeLessThanOrEqual(share * runMs + 3);
     expect(checkMs).toBeGreaterThan(0.7 * share * runMs);
     expect(new Set(runs.filter(({ length }) => length === 1).flat()).size).toBeGreaterThan(4);
   });
 
   it.each([
-    ['a share of 0', 'proved', 0],
-    ['a model that is trusted', 'trusted', 0.5],
-  ] as const)('are not checked with %s, nor is the first one', async (_, independence, share) => {
-    const { model, runs } = rowModel(SHARE_OF_LARGEST, { independence });
+    ['at a share of 0', 'compared', 0],
+    ['of a model that is trusted', 'trusted', 0.5],
+  ] as const)('is none %s, whatever it answers', async (_, sharing, share) => {
+    const { model, runs } = rowModel((values, row) => (values.length > 1 ? Number.NaN : LINE(values, row)), {
+      sharing,
+    });
     const deps = depsFor(model, share);
-    await scoreRecords(oneRowEach([1, 2, 4]), deps, enoughTime());
-    expect(runs).toEqual([[1, 2, 4]]);
-    expect([answers(deps, 3), deps.checksMs]).toEqual([[0.25, 0.5, 1], []]);
+    await scoreRecords(standardRecords([lineRequest([1]), lineRequest([2, 4])]), deps, enoughTime());
+    expect([runs, deps.checksMs]).toEqual([[[1, 2, 4]], []]);
   });
 });
 
-describe('a small difference between a request alone and among others', () => {
-  const almostOne = Math.fround(1 - 2 ** -24);
-  const found = async (ofRow: OfRow) => {
-    const deps = depsFor(rowModel(ofRow, PROVED).model);
-    await scoreRecords(oneRowEach([0.25, almostOne, 0.5]), deps, enoughTime());
-    return {
-      differing: deps.mismatches.map(({ maxRows }) => maxRows),
-      second: Math.fround(Number(answers(deps, 3)[1])),
-    };
-  };
+describe('an answer with a NaN to numbers', () => {
+  const nanBeside: OfRow = (values, row) =>
+    values.some((value) => value > 1000) && values.length > 1 ? Number.NaN : LINE(values, row);
+  const root: OfRow = (values, row) => Math.sqrt(values[row] as number);
 
-  it('is rounding where the answer to inputs that are rounded differs as much', async () => {
-    const steps: OfRow = (values, row) =>
-      Math.floor(200 * (values[row] as number) * (values.length > 1 ? 1 + 2 ** -22 : 1)) / 200;
-    expect(await found(steps)).toEqual({ differing: [], second: 1 });
+  it('is compared at once: what turns a run into NaN stops batching before that is written', async () => {
+    const deps = depsFor(rowModel(nanBeside, COMPARED).model, HARDLY);
+    await scoreRecords(oneRowEach(upTo(70)), again(deps), enoughTime());
+    await scoreRecords(oneRowEach([5, 6, 2000, 7]), deps, enoughTime());
+    expect([answers(deps, 4), deps.mismatches.length]).toEqual([[11, 13, 4001, 15], 1]);
   });
 
-  it('is the number of rows elsewhere: then no more share a run than were seen to change nothing', async () => {
-    const counted: OfRow = (values, row) => (values[row] as number) + (values.length > 1 ? 0.005 : 0);
-    expect(await found(counted)).toEqual({ differing: [1], second: almostOne });
+  it('is written where the request alone has it too, and not compared any more after 64 times', async () => {
+    const { model, runs } = rowModel(root, COMPARED);
+    const deps = depsFor(model, HARDLY);
+    for (let time = 0; time < 20; time++) await scoreRecords(oneRowEach([4, -1, -2]), again(deps), enoughTime());
+    await scoreRecords(oneRowEach([4, -1, 9]), deps, enoughTime());
+    expect([answers(deps, 3), deps.mismatches, batched(runs).length]).toEqual([[2, 'NaN', 3], [], 21]);
+    const alone = runs.length - 21;
+    expect(alone).toBeGreaterThanOrEqual(40);
+    expect(alone).toBeLessThanOrEqual(66);
   });
 
-  it("is the neighbours' doing where copies of the request get another answer in such a run", async () => {
-    const mixed: OfRow = (values, row) => (values[row] as number) + 0.001 * Math.min(...values);
-    expect(await found(mixed)).toEqual({ differing: [1], second: Math.fround(almostOne * 1.001) });
+  it('is compared for eight requests of a run at most', async () => {
+    const { model, runs } = rowModel(root, COMPARED);
+    await scoreRecords(oneRowEach(new Array(50).fill(-1)), depsFor(model, HARDLY), enoughTime());
+    expect(runs.map(({ length }) => length).toSorted((a, b) => b - a)).toEqual([50, ...new Array(8).fill(1)]);
+  });
+
+  it('is not odd where the request itself has a NaN', async () => {
+    const { model, runs } = rowModel(LINE, COMPARED);
+    const deps = depsFor(model, HARDLY);
+    await scoreRecords(oneRowEach([1]), again(deps), enoughTime());
+    const sent = { inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 1], data: ['NaN'] }] };
+    await scoreRecords(standardRecords([lineRequest([1]), sent]), deps, enoughTime());
+    expect([answers(deps, 2), runs.length]).toEqual([[3, 'NaN'], 2]);
   });
 });
 
-describe('a check', () => {
-  const TEN_A_RUN = {
-    runMs: 10,
-    measured: [
-      { rows: 1, length: 1, ms: 10 },
-      { rows: 4, length: 1, ms: 10 },
-    ],
+describe('a request that was cut into several runs', () => {
+  const ofFour = (runMs: number) => {
+    const measured = [1, 4, 16].map((rows) => ({ rows, length: 1, ms: runMs }));
+    return { ...COMPARED, maxBatchRows: 4, runMs, measured };
   };
+
+  it('is compared whole, and answered with the run of all its rows if that differs', async () => {
+    const { model, runs } = rowModel(SHARE_OF_LARGEST, ofFour(1));
+    const deps = depsFor(model, 1);
+    const nine = [...upTo(8), 10];
+    await scoreRecords(standardRecords([lineRequest(nine)]), deps, enoughTime());
+    const shares = nine.map((value) => Math.fround(value / 10));
+    expect((answerTo(deps.writer, 0) as number[]).map(Math.fround)).toEqual(shares);
+    expect(runs.toSorted((a, b) => a.length - b.length)).toEqual([[10], [1, 2, 3, 4], [5, 6, 7, 8], nine]);
+    expect(deps.mismatches).toHaveLength(1);
+    const before = runs.length;
+    await scoreRecords(standardRecords([lineRequest(nine)]), again(deps), enoughTime());
+    expect(runs.slice(before)).toEqual([nine]);
+  });
+
+  it('is answered with its runs if they agree, for no more than the share', async () => {
+    const { model, runs } = rowModel(LINE, ofFour(3));
+    const deps = depsFor(model, 0.1);
+    for (let time = 0; time < 20; time++)
+      await scoreRecords(standardRecords([lineRequest(upTo(9))]), again(deps), enoughTime());
+    const whole = runs.filter(({ length }) => length === 9).length;
+    expect([deps.mismatches, deps.checksMs.length]).toEqual([[], whole]);
+    expect(whole).toBeGreaterThan(3);
+    expect(whole).toBeLessThanOrEqual(7);
+  });
+
+  it('is not compared if it was cut because its elements do not fit into one run', async () => {
+    const { model, runs } = rowModel(LINE, ofFour(1));
+    const deps = depsFor(model, 1, { limits: { maxBatchElements: 8 } });
+    await scoreRecords(standardRecords([lineRequest(upTo(9))]), deps, enoughTime());
+    expect([runs.map(({ length }) => length), deps.checksMs]).toEqual([[4, 4, 1], []]);
+  });
+});
+
+describe('a comparison', () => {
+  const TEN_A_RUN = { ...COMPARED, runMs: 10, measured: [1, 4].map((rows) => ({ rows, length: 1, ms: 10 })) };
 
   it.each([
-    [79, 0],
-    [81, 2],
-  ])('takes an eighth of the time left at most: with %d ms left, %d runs of 10 ms', async (leftMs, checks) => {
-    const { model, runs } = rowModel(LINE, { ...PROVED, ...TEN_A_RUN });
-    const deps = depsFor(model, 0.01, { limits: { deadlineMarginMs: 1 } });
-    const time = { ...enoughTime(), remainingMs: () => leftMs };
-    expect(statuses(await scoreRecords(oneRowEach([1, 2, 3, 4]), deps, time))).toEqual(new Array(4).fill('answered'));
-    expect(runs.length).toBe(1 + checks);
-  });
-
-  it('leaves the margin before the deadline alone', async () => {
-    const { model, runs } = rowModel(LINE, { ...PROVED, ...TEN_A_RUN });
-    const deps = depsFor(model, 0.01, { limits: { deadlineMarginMs: 500 } });
+    ['takes an eighth of the time left at most', 1, 79, 81],
+    ['leaves the margin before the deadline alone', 500, 999, 1000],
+  ])('%s', async (_, deadlineMarginMs, tooLittleMs, enoughMs) => {
+    const { model, runs } = rowModel(LINE, TEN_A_RUN);
+    const deps = depsFor(model, 1, { limits: { deadlineMarginMs } });
     const score = (leftMs: number) =>
-      scoreRecords(oneRowEach([1, 2, 3, 4]), again(deps), {
-        ...enoughTime(),
-        remainingMs: () => leftMs,
-      });
-    await score(999);
+      scoreRecords(oneRowEach([1, 2, 3, 4]), again(deps), { ...enoughTime(), remainingMs: () => leftMs });
+    expect(statuses(await score(tooLittleMs))).toEqual(new Array(4).fill('answered'));
     expect(runs).toHaveLength(1);
-    await score(1000);
-    expect(runs).toHaveLength(1 + 1 + 4);
+    await score(enoughMs);
+    expect(runs).toHaveLength(1 + 2);
   });
 
   it('that fails is no fault of its record, and says nothing', async () => {
-    const { model } = rowModel(LINE, PROVED);
+    const { model } = rowModel(LINE, COMPARED);
     const picky: Model = {
       ...model,
       async run(inputs) {
@@ -120,7 +190,7 @@ describe('a check', () => {
         return model.run(inputs);
       },
     };
-    const deps = depsFor(picky);
+    const deps = depsFor(picky, 1);
     await scoreRecords(oneRowEach([1, 2, 3]), deps, enoughTime());
     expect([answers(deps, 3), deps.mismatches, deps.problems]).toEqual([[3, 5, 7], [], []]);
   });

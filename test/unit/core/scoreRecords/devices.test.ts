@@ -98,10 +98,10 @@ describe('a model on several devices', () => {
 });
 
 describe('checks of a model on several devices', () => {
-  const PROVED = { independence: 'proved', maxBatchRows: 3 } as const;
+  const COMPARED = { sharing: 'compared', maxBatchRows: 3 } as const;
 
   it('do not take for mixing what two devices round differently', async () => {
-    const { model, runs } = onDevices(2, PROVED, { error: (device) => device / 10 });
+    const { model, runs } = onDevices(2, COMPARED, { error: (device) => device / 10 });
     const deps = depsFor(model, 1);
 
     await scoreRecords(SIX, deps, enoughTime());
@@ -112,7 +112,7 @@ describe('checks of a model on several devices', () => {
   });
 
   it('find a model that mixes rows on one device alone', async () => {
-    const { model } = onDevices(2, PROVED);
+    const { model } = onDevices(2, COMPARED);
     const mixing: Model = {
       ...model,
       async run(inputs, signal, wanted) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Independence, MeasuredRun, Model } from '../../../../lambda/core/model.ts';
+import type { MeasuredRun, Model } from '../../../../lambda/core/model.ts';
 import { scoreRecords } from '../../../../lambda/hosts/records.ts';
 import {
   enoughTime,
@@ -35,8 +35,8 @@ function runningOn(surface: Surface, like: Model): { readonly model: Model; read
   return { model, runs };
 }
 
-function textModel(surface: Surface, measured: readonly MeasuredRun[], independence: Independence = 'trusted') {
-  return runningOn(surface, tokensModel({ measured, independence }));
+function textModel(surface: Surface, measured: readonly MeasuredRun[]) {
+  return runningOn(surface, tokensModel({ measured }));
 }
 
 const tokens = (length: number): number[] => new Array(length).fill(1);

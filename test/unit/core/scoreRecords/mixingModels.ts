@@ -1,9 +1,9 @@
-import type { Independence, Model } from '../../../../lambda/core/model.ts';
+import type { Model } from '../../../../lambda/core/model.ts';
 import type { Datatype, Tensor } from '../../../../lambda/core/tensor.ts';
 import { type InMemoryModelOptions, inMemoryModel } from '../../../helpers/scoring.ts';
 
 export interface WatchedModelOptions extends InMemoryModelOptions {
-  readonly independence: Independence;
+  readonly sharing: 'compared' | 'trusted' | 'never';
 }
 
 /** `y` of row `row` (of `datatype`, `[batch, 1]`), from all the values of a run: float32 `x`, `[batch, 1]`. */

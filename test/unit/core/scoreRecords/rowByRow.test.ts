@@ -7,38 +7,31 @@ import { answerTo, statuses } from './answers.ts';
 import { LINE, rowModel, SHARE_OF_LARGEST } from './mixingModels.ts';
 import { depsFor, oneRowEach, upTo } from './watched.ts';
 
-const PROVED = { independence: 'proved' } as const;
+const ALONE = { sharing: 'never' } as const;
 
 describe('requests that are run one by one', () => {
-  const MIXING = () => rowModel(SHARE_OF_LARGEST, PROVED).model;
-
-  it('keep their rows together', async () => {
-    const deps = depsFor(MIXING());
-    await scoreRecords(standardRecords([lineRequest([1, 2, 4]), lineRequest([4])]), deps, enoughTime());
-    expect([answerTo(deps.writer, 0), answerTo(deps.writer, 1)]).toEqual([[0.25, 0.5, 1], [1]]);
+  it('are never cut, whatever a run may have of rows: they have as many as fit into a run', async () => {
+    const { model, runs } = rowModel(SHARE_OF_LARGEST, { ...ALONE, maxBatchRows: 3 });
+    const deps = depsFor(model, 0.01, { limits: { maxBatchElements: 5 } });
+    const bodies = [[1, 2, 4], [4], [1, 2, 3, 4, 4], upTo(6)].map((values) => lineRequest(values));
+    await scoreRecords(standardRecords(bodies), deps, enoughTime());
+    expect([0, 1, 2, 3].map((record) => answerTo(deps.writer, record))).toEqual([
+      [0.25, 0.5, 1],
+      [1],
+      [0.25, 0.5, 0.75, 1, 1],
+      'TOO_MANY_ROWS',
+    ]);
+    expect(runs.toSorted((a, b) => a.length - b.length)).toEqual([[4], [1, 2, 4], [1, 2, 3, 4, 4]]);
   });
 
-  it.each(['dependent', 'unproven'] as const)(
-    'are never cut, and refused where they have more rows than a run: %s',
-    async (independence) => {
-      const { model, runs } = rowModel(SHARE_OF_LARGEST, { independence, maxBatchRows: 3 });
-      const deps = depsFor(model);
-      await scoreRecords(standardRecords([lineRequest([1, 2, 4]), lineRequest([1, 2, 3, 4])]), deps, enoughTime());
-      expect([answerTo(deps.writer, 0), answerTo(deps.writer, 1)]).toEqual([[0.25, 0.5, 1], 'TOO_MANY_ROWS']);
-      expect(runs).toEqual([[1, 2, 4]]);
-    },
-  );
-
   it('are run whole where they were cut before their model was found out', async () => {
-    // Of eight rows at most, a request of nine is cut; the check of the first run stops batching.
-    const { model, runs } = rowModel(SHARE_OF_LARGEST, { ...PROVED, maxBatchRows: 8 });
-    const deps = depsFor(model);
-    const nine = upTo(9);
+    // Of eight rows at most, a request of nine is cut; the first run's comparison stops batching.
+    const { model, runs } = rowModel(SHARE_OF_LARGEST, { sharing: 'compared', maxBatchRows: 8 });
+    const deps = depsFor(model, 1);
+    const nine = [...upTo(8), 8];
     await scoreRecords(standardRecords([lineRequest([20]), lineRequest([40]), lineRequest(nine)]), deps, enoughTime());
-    expect([answerTo(deps.writer, 0), answerTo(deps.writer, 1)]).toEqual([[1], [1]]);
-    expect(answerTo(deps.writer, 2)).toBe('TOO_MANY_ROWS');
-    expect(deps.mismatches).toHaveLength(1);
-    expect(runs.length).toBeGreaterThan(2);
+    expect(upTo(3).map((record) => answerTo(deps.writer, record - 1))).toEqual([[1], [1], nine.map((x) => x / 8)]);
+    expect([deps.mismatches.length, runs.filter(({ length }) => length === 9)]).toEqual([1, [nine]]);
   });
 
   it('wait where too much waits to be written', async () => {
@@ -55,7 +48,7 @@ describe('requests that are run one by one', () => {
         runs += 1;
         return [{ name: 'y', datatype: 'INT32', shape: [rows, 50_000], data: new Int32Array(rows * 50_000) }];
       },
-      { independence: 'unproven' },
+      ALONE,
     );
     const scoring = scoreRecords(oneRowEach(upTo(100)), { ...depsFor(wide, 0), writer }, enoughTime());
     while (runs < 40) await whatCanHappen();
@@ -67,7 +60,7 @@ describe('requests that are run one by one', () => {
 
   it('are handed back where there is no time for them', async () => {
     const { model } = rowModel(LINE, {
-      independence: 'unproven',
+      ...ALONE,
       measured: [{ rows: 1, length: 1, ms: 100 }],
       runMs: 100,
     });

@@ -1,0 +1,555 @@
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import * as ort from 'onnxruntime-node';
+import type { Graph } from '../../../bench/workload/encodeModel.ts';
+import type { Datatype } from '../../../lambda/core/tensor.ts';
+import { withGraph } from '../../../lambda/onnx/graph.ts';
+import { FAMILIES } from '../../../lambda/onnx/operatorRules.ts';
+import { proveRows, type RowProof } from '../../../lambda/onnx/proveRows.ts';
+import { changed, graphOf, model, node, values } from '../../helpers/graph.ts';
+import { modelsDirectory } from '../../helpers/openModels.ts';
+
+interface Case {
+  /** What is said of the node, in part; undefined if rows are independent. */
+  readonly why: string | undefined;
+  readonly operators: readonly string[];
+  readonly bytes: Uint8Array;
+  readonly inputs: string;
+  readonly outputs: string;
+}
+
+/** A graph of float32 `x` and `y`, `[batch,4]` unless `x` and `y` say otherwise. Further inputs follow behind `x`. */
+function mixed(why: string | undefined, text: string, x = 'FP32[batch,4]', y = x.split(';')[0]): Case {
+  const [inputs, outputs] = [`x ${x}`, `y ${y}`];
+  const { nodes, constants } = graphOf(text);
+  const bytes = withOpset(model(inputs, outputs, nodes, constants), 'com.microsoft', 1);
+  return { why, operators: nodes.map(({ op }) => op), bytes, inputs, outputs };
+}
+
+function withOpset(bytes: Uint8Array, domain: string, version: number): Uint8Array {
+  return changed(bytes, ({ opsetImport }) => {
+    for (const one of opsetImport) if (one.domain === domain) one.version = version;
+  });
+}
+
+function apart(text: string, x?: string, y?: string): Case {
+  return mixed(undefined, text, x, y);
+}
+
+async function proofOf({ bytes, inputs, outputs }: Case, ragged?: string): Promise<RowProof> {
+  const path = join(await modelsDirectory({ 'm.onnx': bytes }), 'm.onnx');
+  const specs = (text: string) => values(text).map((one) => ({ ...one, shape: one.shape.map((axis) => axis ?? '?') }));
+  const contract = { inputs: specs(inputs), outputs: specs(outputs), ...(ragged && { ragged: { name: ragged } }) };
+  return withGraph(path, (graph) => proveRows(graph, contract as unknown as Parameters<typeof proveRows>[1]));
+}
+
+const ROWS = 5;
+const LENGTH = 3;
+
+/** `rows` of the rows that a model is given, from `first` on. */
+function feedsOf({ inputs }: Case, first: number, rows: number): Record<string, ort.Tensor> {
+  return Object.fromEntries(
+    values(inputs).map(({ name, datatype, shape }, seed) => {
+      const dims = shape.map((axis) => (axis === 'batch' ? rows : typeof axis === 'number' ? axis : LENGTH));
+      const width = dims.reduce((a, b) => a * b, 1) / rows;
+      const places = Array.from({ length: width * rows }, (_, place) => first * width + place);
+      return [name, tensorOf(datatype as Datatype, places, dims, seed)];
+    }),
+  );
+}
+
+function tensorOf(datatype: Datatype, places: readonly number[], dims: readonly number[], seed: number): ort.Tensor {
+  const whole = (place: number): number => (7 * place + seed + (place >> 2)) % 3;
+  if (datatype === 'INT64')
+    return new ort.Tensor(
+      'int64',
+      BigInt64Array.from(places, (at) => BigInt(whole(at))),
+      dims,
+    );
+  if (datatype === 'INT32') return new ort.Tensor('int32', Int32Array.from(places, whole), dims);
+  const words = places.map((at) => ['red', 'a_red', 'blue'][whole(at)] as string);
+  if (datatype === 'BYTES') return new ort.Tensor('string', words, dims);
+  return new ort.Tensor(
+    'float32',
+    Float32Array.from(places, (at) => Math.sin(3 * at + seed)),
+    dims,
+  );
+}
+
+/** What ONNX Runtime answers to each of the rows: alone, and all of them together. */
+async function answersTo(one: Case) {
+  const session = await ort.InferenceSession.create(one.bytes, { logSeverityLevel: 4, intraOpNumThreads: 1 });
+  const run = async (first: number, rows: number) => {
+    const { y } = (await session.run(feedsOf(one, first, rows))) as { y: ort.Tensor };
+    const data = Array.from(y.data as ArrayLike<number | bigint | string>, (value) =>
+      typeof value === 'number' ? Math.round(1e4 * value) / 1e4 : String(value),
+    );
+    const width = data.length / rows;
+    return Array.from({ length: rows }, (_, row) => data.slice(row * width, (row + 1) * width));
+  };
+  const alone: unknown[] = [];
+  for (let row = 0; row < ROWS; row++) alone.push(...(await run(row, 1)));
+  const together = await run(0, ROWS);
+  await session.release();
+  return { alone, together };
+}
+
+const CUBE = 'FP32[batch,2,4]';
+const IDS = 'INT64[batch]';
+const COUNT = 'rows = Shape x start=0 end=1';
+const NUMBERS = `${COUNT}; count = Squeeze rows; numbers = Range 0 count 1`;
+const OWN_PLACES = `${NUMBERS}; places = Unsqueeze numbers [1]`;
+const NORMAL = '[1.0,2.0,1.5,0.5] [0.0,1.0,0.5,-1.0] [0.0,0.5,0.1,0.2] [1.0,1.5,2.0,1.0]';
+const TOKENS = 'Tokenizer x mark=0 separators=[_] mincharnum=1 pad_value';
+const COUNTS =
+  'mode=TF min_gram_length=1 max_gram_length=1 max_skip_count=0 ngram_counts=[0] ngram_indexes=[0,1] pool_strings=[red,blue]';
+const TREE =
+  'TreeEnsembleRegressor x nodes_treeids=[0,0,0] nodes_nodeids=[0,1,2] nodes_featureids=[0,0,0] ' +
+  'nodes_modes=[BRANCH_LEQ,LEAF,LEAF] nodes_values=[-0.6,0.0,0.0] nodes_truenodeids=[1,0,0] nodes_falsenodeids=[2,0,0] ' +
+  'n_targets=1 target_treeids=[0,0] target_nodeids=[1,2] target_ids=[0,0] target_weights=[1.0,2.0]';
+const CLASSES = 'classlabels_ints=[0,1] intercepts=[0.0,1.0]';
+const BITS = 'K=16 N=2 bits=4 block_size=16';
+const AXIS_0 = 'it takes axis 0 for the rows, and they are on axis 1';
+const QUANTISED = 'q = QuantizeLinear x 0.1 u8(128)';
+
+/** Turns rows to axis 1, and the answer back. */
+function onAxis1(call: string): string {
+  return `turned = Transpose x perm=[1,0,2]; made = ${call}; y = Transpose made perm=[1,0,2]`;
+}
+
+/** A node with graphs of its own. */
+function nested(
+  why: string | undefined,
+  before: string,
+  inputs: string,
+  attributes: Record<string, number | Graph>,
+): Case {
+  const { nodes, constants } = before === '' ? { nodes: [], constants: [] } : graphOf(before);
+  const op = 'body' in attributes ? 'Scan' : 'If';
+  const last = node(op, inputs, inputs.includes(' ') ? 'sum y' : 'y', attributes);
+  const [x, y] = ['x FP32[batch,4]', 'y FP32[batch,4]'];
+  return { why, operators: [op], bytes: model(x, y, [...nodes, last], constants), inputs: x, outputs: y };
+}
+
+function body(inputs: string, outputs: string, text: string): Graph {
+  return { inputs: inputs === '' ? [] : values(inputs), outputs: values(outputs), ...graphOf(text) };
+}
+
+const BRANCHES = {
+  then_branch: body('', 'a FP32[batch,4]', 'a = Relu x'),
+  else_branch: body('', 'b FP32[batch,4]', 'b = Neg x'),
+};
+
+/** For each family rows that stay apart, and rows that do not, if there are such. */
+const CASES: Readonly<Record<string, readonly Case[]>> = {
+  'Element by element': [
+    apart('sum = Add x w(1,4); z = Where bool[1,0,0,1] sum x; y = Erf z'),
+    mixed("Add 'y': a constant of 3 rows meets the rows", 'y = Add x w(3,1)'),
+    mixed("Div 'y': the number of rows enters the data", `${COUNT}; count = Cast rows to=1; y = Div x count`),
+  ],
+  Casts: [apart('half = Cast x to=10; y = CastLike half x')],
+  'Quantisation with constant scales': [
+    apart('q = QuantizeLinear x [0.1,0.2] u8[9,99] axis=1; y = DequantizeLinear q [0.1,0.2] u8[9,99] axis=1', CUBE),
+    mixed("'y': a constant of 2 rows", 'y = QuantizeLinear x [0.1,0.2] u8[9,99] axis=0', CUBE, 'UINT8[batch,2,4]'),
+  ],
+  'Normalisation of text': [apart('y = StringNormalizer x case_change_action=UPPER locale=C.UTF-8', 'BYTES[batch]')],
+  'Quantised joins': [
+    apart(
+      `${QUANTISED}; j = QLinearConcat 0.1 u8(128) q 0.1 u8(128) q 0.2 u8(0) axis=1; y = Cast j to=1`,
+      'FP32[batch,4]',
+      'FP32[batch,8]',
+    ),
+  ],
+  Softmax: [
+    apart('z = LogSoftmax x axis=1; y = Softmax z'),
+    mixed("Softmax 'y': it works along axis 0, the rows", 'y = Softmax x axis=0'),
+  ],
+  'Normalisation along an axis': [
+    apart('y = LpNormalization x'),
+    mixed("LpNormalization 'y': it works along axis 0", 'y = LpNormalization x axis=0'),
+  ],
+  'Normalisation of layers': [
+    apart('y = LayerNormalization x w(4)'),
+    mixed("LayerNormalization 'y': it works along axis 0", 'y = LayerNormalization x w(1) axis=0'),
+  ],
+  'Normalisation of batches': [
+    apart(`y = BatchNormalization x ${NORMAL}`),
+    mixed("'y': it has training_mode=1", `y,m,v = BatchNormalization x ${NORMAL} training_mode=1`),
+  ],
+  'Normalisation of images': [
+    apart('y = InstanceNormalization x [1.0,2.0] [0.0,1.0]', CUBE),
+    mixed(AXIS_0, onAxis1('InstanceNormalization turned [1.0,2.0] [0.0,1.0]'), CUBE),
+  ],
+  Reductions: [
+    apart('mean = ReduceMean x [-1]; z = Sub x mean; y = ArgMax z axis=-1 keepdims=0', 'FP32[batch,4]', IDS),
+    mixed("ReduceMean 'mean': it reduces axis 0, the rows", 'mean = ReduceMean x [0]; y = Sub x mean'),
+    mixed("ReduceMax 'most': it reduces all axes", 'most = ReduceMax x keepdims=0; y = Sub x most'),
+  ],
+  Largest: [
+    apart('y,places = TopK x [2]', 'FP32[batch,4]', 'FP32[batch,2]'),
+    mixed("TopK 'y': it works along axis 0", `${COUNT}; y,places = TopK x rows axis=0`),
+    mixed(
+      "'z': the number of rows decides how many",
+      `${COUNT}; k = Min rows [4]; z,i = TopK x k; y = ReduceSum z [1]`,
+    ),
+  ],
+  'Running sums': [apart('y = CumSum x 1'), mixed("CumSum 'y': it works along axis 0", 'y = CumSum x 0')],
+  'Products of matrices': [
+    apart('z = MatMul x w(4,4); y = Gemm z w(4,4) w(4) transB=1'),
+    mixed(
+      "MatMul 'y': its inputs have rows on different axes",
+      't = Transpose x; y = MatMul x t',
+      'FP32[batch,4]',
+      'FP32[batch,n]',
+    ),
+    mixed("MatMul 'w': it sums over the rows", 't = Transpose x; w = MatMul t x; y = MatMul x w'),
+  ],
+  'Quantised products': [
+    apart(`${QUANTISED}; y = QGemm q 0.1 u8(128) bytes(4,2) 0.1 u8(128)`, 'FP32[batch,4]', 'FP32[batch,2]'),
+    mixed("QGemm 'y': it sums over the rows", `${QUANTISED}; y = QGemm q 0.1 u8(128) q 0.1 u8(128) transA=1`),
+  ],
+  'Packed weights': [
+    apart(`y = MatMulNBits x bytes(2,1,8) w(2) ${BITS}`, 'FP32[batch,16]', 'FP32[batch,2]'),
+    mixed('it sums over', `t = Transpose x; y = MatMulNBits t bytes(2,1,8) w(2) ${BITS}`, 'FP32[batch,16]'),
+  ],
+  Einsum: [
+    apart('y = Einsum x w(4,4) equation=bi,ij->bj'),
+    mixed("'w': its equation bi,bj->ij sums over the rows", 'w = Einsum x x equation=bi,bj->ij; y = MatMul x w'),
+  ],
+  Convolutions: [
+    apart('y = Conv x w(2,2,3) kernel_shape=[3] pads=[1,1]', CUBE),
+    mixed(AXIS_0, onAxis1('Conv turned w(2,2,3) kernel_shape=[3] pads=[1,1]'), CUBE),
+  ],
+  Pools: [
+    apart('y = MaxPool x kernel_shape=[2] strides=[2]', CUBE, 'FP32[batch,2,2]'),
+    mixed('it depends on how many rows there are', 'z,y = MaxPool x kernel_shape=[2]', CUBE, 'INT64[batch,2,3]'),
+  ],
+  'Pools of everything': [
+    apart('y = GlobalAveragePool x', CUBE, 'FP32[batch,2,1]'),
+    mixed(AXIS_0, onAxis1('GlobalMaxPool turned'), CUBE),
+  ],
+  'Sampling at places of a grid': [
+    apart('y = GridSample x grid', 'FP32[batch,2,4,4]; grid FP32[batch,3,3,2]', 'FP32[batch,2,3,3]'),
+  ],
+  Resizing: [
+    apart('y = Resize x - [1.0,1.0,2.0]', CUBE, 'FP32[batch,2,8]'),
+    mixed("Resize 'y': it resizes the rows", 'y = Resize x - [2.0,1.0,1.0]', CUBE),
+  ],
+  'Depth and space': [apart('y = DepthToSpace x blocksize=2', 'FP32[batch,4,2,2]', 'FP32[batch,1,4,4]')],
+  Transposition: [apart('y = Transpose x perm=[0,2,1]', CUBE, 'FP32[batch,4,2]')],
+  'New shapes': [
+    apart('more = Reshape x [-1,2]; y = Reshape more [-1,2,4]', CUBE),
+    mixed("'z': its new shape does not keep rows apart", 'z = Reshape x [4,-1]; s = Softmax z; y = Reshape s [-1,4]'),
+  ],
+  Flattening: [
+    apart('y = Flatten x', CUBE, 'FP32[batch,8]'),
+    mixed("'s': it works along axis 1, the rows", 'z = Flatten x axis=0; s = Softmax z; y = Reshape s [-1,4]'),
+  ],
+  'Fewer axes': [
+    apart('y = Squeeze x [1]', 'FP32[batch,1,4]', 'FP32[batch,4]'),
+    mixed("Squeeze 'y': it removes the axis of the rows", 'y = Squeeze x [0]'),
+  ],
+  'More axes': [apart('y = Unsqueeze x [-1]', 'FP32[batch,4]', 'FP32[batch,4,1]')],
+  Expansion: [
+    apart('y = Expand x [1,3,1]', 'FP32[batch,1,4]', 'FP32[batch,3,4]'),
+    mixed('repeats rows by the number', `${COUNT}; s = Concat [1] rows [1] axis=0; y = Expand x s`, 'FP32[batch,1,4]'),
+  ],
+  Tiling: [
+    apart('y = Tile x [1,2]', 'FP32[batch,4]', 'FP32[batch,8]'),
+    mixed("'y': it has another number of rows than the inputs", 'y = Tile x [2,1]'),
+  ],
+  'Constants of a shape': [apart('shape = Shape x; zeros = ConstantOfShape shape; y = Max x zeros')],
+  Shapes: [apart('shape = Shape x; flat = Flatten x; y = Reshape flat shape', CUBE)],
+  Sizes: [mixed("Div 'y': the number of rows", 'size = Size x; count = Cast size to=1; y = Div x count')],
+  Ranges: [
+    apart('numbers = Range 0 4 1; y = Gather x numbers axis=1'),
+    mixed("'y': a row's place in the batch enters", `${OWN_PLACES}; column = Cast places to=1; y = Add x column`),
+  ],
+  Slices: [
+    apart('y = Slice x [1] [3] [1]', 'FP32[batch,4]', 'FP32[batch,2]'),
+    mixed("Slice 'first': it takes rows by their places", 'first = Slice x [0] [1]; y = Sub x first'),
+    mixed("'z': the number of rows decides its shape", `${COUNT}; z = Slice x [0] rows [1]; y = ReduceSum z [1]`),
+  ],
+  Splits: [
+    apart('left,right = Split x axis=1 num_outputs=2; y = Mul left right', 'FP32[batch,4]', 'FP32[batch,2]'),
+    mixed("'a': it splits the rows", 'a,b = Split x axis=0 num_outputs=2; y = Concat b a axis=0'),
+  ],
+  Joins: [
+    apart('y = Concat x x axis=-1', 'FP32[batch,4]', 'FP32[batch,8]'),
+    mixed("'y': it has another number of rows than the inputs", 'y = Concat x x axis=0'),
+    mixed("Concat 'z': ", 'z = Concat w(1,4) x axis=0; y = Softmax z axis=1'),
+    mixed(
+      "'y': a constant number of rows meets the rows",
+      'y = Concat x w(1,4) axis=1',
+      'FP32[batch,4]',
+      'FP32[batch,8]',
+    ),
+  ],
+  Padding: [
+    apart('y = Pad x [0,1,0,0]', 'FP32[batch,4]', 'FP32[batch,5]'),
+    mixed("Pad 'y': it adds rows", 'y = Pad x [1,0,0,0]'),
+  ],
+  'Look-ups': [
+    apart('y = Gather w(3,2) x', 'INT64[batch,3]', 'FP32[batch,3,2]'),
+    mixed("Gather 'first': it takes rows by their places", 'first = Gather x [0]; y = Sub x first'),
+    mixed(
+      'each row looks up in all',
+      'i = ArgMax x axis=1 keepdims=0; y = Gather x i axis=1',
+      'FP32[batch,4]',
+      'FP32[batch,n]',
+    ),
+  ],
+  'Look-ups by element': [
+    apart('y = GatherElements x at axis=1', 'FP32[batch,4]; at INT64[batch,2]', 'FP32[batch,2]'),
+    mixed("'y': it takes rows by their places", 'y = GatherElements x at', 'FP32[batch,4]; at INT64[batch,4]'),
+  ],
+  'Look-ups by tuple': [
+    apart(`${OWN_PLACES}; z = ArgMax x axis=1; t = Concat places z axis=1; y = GatherND x t`, undefined, 'FP32[batch]'),
+    mixed("GatherND 'y': it takes rows by their places", 'y = GatherND x at', 'FP32[batch,4]; at INT64[batch,1]'),
+  ],
+  'Writes by element': [
+    apart('y = ScatterElements x at new axis=1', 'FP32[batch,4]; at INT64[batch,1]; new FP32[batch,1]'),
+    mixed('it writes rows by', 'y = ScatterElements x at new', 'FP32[batch,4]; at INT64[batch,4]; new FP32[batch,4]'),
+  ],
+  'Writes by tuple': [
+    apart(
+      `${OWN_PLACES}; t = Concat places at axis=1; y = ScatterND x t new`,
+      'FP32[batch,4]; at INT64[batch,1]; new FP32[batch]',
+    ),
+    mixed('it writes rows by', 'y = ScatterND x at new', 'FP32[batch,4]; at INT64[batch,1]; new FP32[batch,4]'),
+  ],
+  'One of many': [
+    apart('y = OneHot x 3 [0.0,1.0]', IDS, 'FP32[batch,3]'),
+    mixed("OneHot 'y': rows decide how wide it is", `${COUNT}; y = OneHot x rows [0.0,1.0]`, IDS, 'FP32[batch,width]'),
+  ],
+  Triangles: [apart('y = Trilu x', CUBE), mixed("Trilu 'y': a row's place in the batch decides", 'y = Trilu x')],
+  'Recurrent layers': [
+    apart(
+      't = Transpose x perm=[1,0,2]; z,last = GRU t w(1,9,4) w(1,9,3) hidden_size=3; y = Squeeze last [0]',
+      'FP32[batch,length,4]',
+      'FP32[batch,3]',
+    ),
+    mixed(
+      "LSTM 'z': it takes axis 0 for time, and the rows are there",
+      'z,last = LSTM x w(1,12,4) w(1,12,3) hidden_size=3; y = Squeeze z [1]',
+      'FP32[batch,length,4]',
+      'FP32[batch,length,3]',
+    ),
+  ],
+  Scans: [
+    nested(undefined, '', 'x', { num_scan_inputs: 1, body: body('row FP32[4]', 'made FP32[4]', 'made = Softmax row') }),
+  ],
+  Distances: [
+    apart('y = CDist x w(3,4)', 'FP32[batch,4]', 'FP32[batch,3]'),
+    mixed("CDist 'y': it compares rows with rows", 'y = CDist x x', 'FP32[batch,4]', 'FP32[batch,also]'),
+  ],
+  Branches: [
+    nested(undefined, 'width = Shape x start=1; is = Equal width [4]; c = Squeeze is', 'c', BRANCHES),
+    nested("'y': the number of rows decides which", `${COUNT}; is = Equal rows [1]; c = Squeeze is`, 'c', BRANCHES),
+  ],
+  'Fused attention': [
+    apart('y = MultiHeadAttention x x x num_heads=2', 'FP32[batch,3,4]'),
+    mixed(AXIS_0, onAxis1('MultiHeadAttention turned turned turned num_heads=2'), CUBE),
+  ],
+  'Fused embedding': [
+    apart(
+      'y,mask = EmbedLayerNormalization x - w(5,4) w(6,4) - [1.0,2.0,1.0,3.0] w(4)',
+      'INT32[batch,3]',
+      'FP32[batch,3,4]',
+    ),
+  ],
+  'Rotary positions': [apart('y = RotaryEmbedding x at w(6,2) w(6,2)', 'FP32[batch,3,4]; at INT64[batch,3]')],
+  'Trees, linear models and support vectors': [
+    apart(
+      `label,y = LinearClassifier x coefficients=[1.0,2.0,-3.0,4.0,0.5,1.0,2.0,-1.0] ${CLASSES}`,
+      'FP32[batch,4]',
+      'FP32[batch,2]',
+    ),
+    mixed(AXIS_0, `t = Transpose x; label,y = LinearClassifier t coefficients=[1.0,2.0] ${CLASSES}`),
+  ],
+  'Their regressors': [
+    apart(`y = ${TREE}`, 'FP32[batch,4]', 'FP32[batch,1]'),
+    mixed(
+      'it may take a vector of rows for',
+      'y = LinearRegressor x coefficients=[1.0]',
+      'FP32[batch]',
+      'FP32[batch,1]',
+    ),
+  ],
+  Normaliser: [apart('y = Normalizer x norm=L2')],
+  'Maps of classes': [mixed(AXIS_0, 't = Transpose x; y = ZipMap t classlabels_int64s=[0,1]')],
+  Features: [
+    apart('y = ArrayFeatureExtractor x [3,1]', 'FP32[batch,4]', 'FP32[batch,2]'),
+    mixed('takes rows by their places', 't = Transpose x; z = ArrayFeatureExtractor t [0,0]; y = Transpose z'),
+  ],
+  'Feature vectors': [
+    apart('y = FeatureVectorizer x z inputdimensions=[4,2]', 'FP32[batch,4]; z FP32[batch,2]', 'FP32[batch,6]'),
+  ],
+  Categories: [apart('y = OneHotEncoder x cats_strings=[red,blue] zeros=1', 'BYTES[batch,1]', 'FP32[batch,1,2]')],
+  Words: [apart(`z = ${TOKENS}=#; y = TfIdfVectorizer z ${COUNTS}`, 'BYTES[batch]', 'FP32[batch,2]')],
+  'Counts of words': [
+    apart(`y = TfIdfVectorizer x ${COUNTS}`, 'BYTES[batch,3]', 'FP32[batch,2]'),
+    mixed(
+      "'y': it counts the padding",
+      `z = ${TOKENS}=red; y = TfIdfVectorizer z ${COUNTS}`,
+      'BYTES[batch]',
+      'FP32[batch,2]',
+    ),
+  ],
+  'Dynamic quantisation': [
+    mixed("'q': it scales by the whole batch", 'q,s,zero = DynamicQuantizeLinear x; y = DequantizeLinear q s zero'),
+  ],
+  'Normalisation over rows': [
+    apart('y = MeanVarianceNormalization x axes=[1,2]', CUBE),
+    mixed("'y': it works along axis 0", 'y = MeanVarianceNormalization x axes=[0,2]', CUBE),
+  ],
+  'Shapes that values decide': [
+    mixed(
+      "Unique 'z': its rows decide the shape",
+      'z,i,places = Unique x; y = Reshape places [-1,4]',
+      undefined,
+      'INT64[batch,4]',
+    ),
+  ],
+  'Random numbers': [mixed("'noise': its answers are random", 'noise = RandomNormalLike x; y = Add x noise')],
+  Dropout: [apart('y = Dropout x'), mixed("Dropout 'y': it drops values at random", 'y = Dropout x 0.5 bool(1)')],
+};
+
+const ALL = Object.entries(CASES).flatMap(([family, cases]) => cases.map((one) => [family, one] as const));
+
+describe('the table of operators', () => {
+  it('has cases here for each family', () => {
+    const tried = new Set(ALL.flatMap(([, { operators }]) => operators));
+    expect(FAMILIES.filter(({ operators }) => !operators.some((one) => tried.has(one)))).toEqual([]);
+  });
+
+  it.each(ALL.filter(([, { why }]) => why === undefined))(
+    'keeps rows apart as ONNX Runtime does: %s',
+    async (_, one) => {
+      expect(await proofOf(one)).toMatchObject({ verdict: 'independent', why: '' });
+      const { alone, together } = await answersTo(one);
+      expect(together).toEqual(alone);
+      expect(new Set(alone.map((row) => JSON.stringify(row))).size).toBeGreaterThan(1);
+    },
+  );
+
+  it.each(ALL.flatMap(([family, one]) => (one.why === undefined ? [] : [[family, one.why, one] as const])))(
+    'names the node where rows meet: %s, %s',
+    async (_, why, one) => {
+      expect(await proofOf(one)).toMatchObject({ verdict: 'mixes', why: expect.stringContaining(why) });
+    },
+  );
+});
+
+describe('a family of models that were batched and wrong', () => {
+  it.each<[string, Case]>([
+    [
+      'a click model in training mode, whose second output is small',
+      mixed(
+        "BatchNormalization 'normal': it has training_mode=1",
+        `normal,m,v = BatchNormalization x ${NORMAL} training_mode=1; p = Sigmoid normal; q = Sub 1.0 p; y = Concat p q axis=1`,
+        'FP32[batch,4]',
+        'FP32[batch,8]',
+      ),
+    ],
+    [
+      '64-bit ids that differ by the row',
+      mixed("Add 'y': a row's place in the batch enters the data", `${NUMBERS}; y = Add x numbers`, IDS),
+    ],
+    [
+      'a list of candidates, of which those after the 1000th get 0',
+      mixed("Where 'y': a row's place", `${NUMBERS}; first = Less numbers 1000; y = Where first x 0.0`, 'FP32[batch]'),
+    ],
+    [
+      'words that are split into as many as the longest row has',
+      mixed(
+        "StringSplit 'y': its rows decide the shape",
+        'y,n = StringSplit x delimiter=_',
+        'BYTES[batch]',
+        'BYTES[batch,n]',
+      ),
+    ],
+    [
+      'a rare row that turns its whole run into NaN',
+      mixed("ReduceSum 'all': it reduces all", 'all = ReduceSum x keepdims=0; none = Mul all 0.0; y = Add x none'),
+    ],
+  ])('is told by its graph: %s', async (_, one) => {
+    expect(await proofOf(one)).toMatchObject({ verdict: 'mixes', why: expect.stringContaining(one.why as string) });
+  });
+
+  it('is told by its graph: a scale that depends on the padded length', async () => {
+    const text = 'length = Shape x start=1; n = Cast length to=1; scale = Log n; y = Mul x scale';
+    expect(await proofOf(apart(text, 'FP32[batch,length]'), 'length')).toMatchObject({
+      verdict: 'independent',
+      byLength: "Mul 'y'",
+    });
+  });
+});
+
+describe('a graph', () => {
+  it.each([
+    [
+      'an operator that is not in the table',
+      mixed("Det 'd': operator Det is not in", 'd = Det x; y = Add d d', 'FP32[batch,4,4]', 'FP32[batch]'),
+    ],
+    [
+      'an operator of another domain',
+      { ...mixed('operator Softmax is not in the table', 'y = Softmax x'), ofDomain: 'mine' },
+    ],
+    [
+      'a scan that carries something on',
+      nested("Scan 'sum': what it carries on is not followed", '', 'x x', {
+        num_scan_inputs: 1,
+        body: body(
+          'before FP32[4]; row FP32[4]',
+          'after FP32[4]; made FP32[4]',
+          'after = Add before row; made = Identity after',
+        ),
+      }),
+    ],
+    [
+      'an output without rows',
+      mixed("output 'y': it has no row for each row", 'y = Identity w(4)', 'FP32[batch,4]', 'FP32[4]'),
+    ],
+  ] as [string, Case & { readonly ofDomain?: string }][])('does not tell of %s', async (_, { ofDomain, ...one }) => {
+    const bytes = changed(one.bytes, ({ graph }) => {
+      if (ofDomain !== undefined) for (const each of graph?.node ?? []) each.domain = ofDomain;
+    });
+    expect(await proofOf({ ...one, bytes })).toMatchObject({
+      verdict: 'unknown',
+      why: expect.stringContaining(one.why as string),
+    });
+  });
+
+  it('of an old operator set has a softmax over an axis and all behind it', async () => {
+    const old = (text: string, x?: string) => {
+      const one = mixed('', text, x);
+      return proofOf({ ...one, bytes: withOpset(one.bytes, '', 11) });
+    };
+    expect(await old('y = Softmax x axis=1', CUBE)).toMatchObject({ verdict: 'independent' });
+    const turned = 't = Transpose x perm=[1,0,2]; s = Softmax t axis=0; y = Transpose s perm=[1,0,2]';
+    expect(await old(turned, CUBE)).toMatchObject({ verdict: 'mixes', why: expect.stringContaining("Softmax 's'") });
+  });
+
+  it.each([
+    [1, 'independent'],
+    [0, 'mixes'],
+  ])('is followed into its functions, with the attributes that they are given: axis %d', async (axis, verdict) => {
+    const one = mixed('', `y = Normed x axis=${axis}`);
+    const bytes = changed(one.bytes, (proto) => {
+      const [call] = proto.graph?.node ?? [];
+      if (call != null) call.domain = 'mine';
+      proto.opsetImport.push({ domain: 'mine', version: 1 });
+      const attribute = [{ name: 'axis', refAttrName: 'axis', type: 2 }];
+      const softmax = { opType: 'Softmax', name: 'inner', input: ['in'], output: ['out'], attribute };
+      const opsetImport = [{ domain: '', version: 21 }];
+      const of = { input: ['in'], output: ['out'], attribute: ['axis'], node: [softmax], opsetImport };
+      proto.functions = [{ name: 'Normed', domain: 'mine', ...of }];
+    });
+    const proof = await proofOf({ ...one, bytes });
+    expect(proof).toMatchObject({
+      verdict,
+      why: expect.stringContaining(verdict === 'mixes' ? "Softmax 'inner'" : ''),
+    });
+  });
+});
