@@ -3,33 +3,54 @@
 // It prints `BundledTransform` as JSON.
 
 import { readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, relative, resolve, sep } from 'node:path';
-import { type BuildResult, build, type Loader, type Message, type Plugin, transform } from 'esbuild';
+import { dirname, relative, resolve, sep } from 'node:path';
+import {
+  type BuildFailure,
+  type BuildResult,
+  build,
+  type Loader,
+  type Message,
+  type Metafile,
+  type Plugin,
+  transform,
+} from 'esbuild';
 
-/** What a bundle was made of. */
+/** Sources of a bundle. */
 export interface BundledTransform {
   /** Paths of the transform and of the modules that it imports, other than those of packages. */
   readonly modules: readonly string[];
-  /** Folders of packages that are not in the bundle, because they use files of their own. */
+  /** Names of packages that the modules import and that do not work in a bundle. */
   readonly packages: readonly string[];
   /** The code of the modules, without comments. */
   readonly code: string;
 }
 
 const [entry = '', bundle = ''] = process.argv.slice(2).map((path) => resolve(path));
+const root = dirname(entry);
 
-/** Bundles again until no package that uses files of its own is in the bundle. */
+type Import = Metafile['inputs'][string]['imports'][number];
+
+/** Bundles again without the packages that do not work in a bundle, until there are no more of them. */
 async function bundleTransform(): Promise<BundledTransform> {
   const packages = new Set<string>();
+  const isApart = ({ path, external }: Import): boolean => external === true && packages.has(nameOf(path));
   for (;;) {
-    const { metafile } = await bundleWithout([...packages].map(nameOf));
-    const inputs = Object.keys(metafile?.inputs ?? {}).map((path) => resolve(dirname(entry), path));
-    const found = inputs.filter(usesOwnFiles).flatMap((path) => packageOf(path) ?? []);
-    if (found.length === 0) {
-      const modules = inputs.filter((path) => packageOf(path) === undefined);
-      return { modules, packages: [...packages], code: (await Promise.all(modules.map(codeOf))).join('') };
+    const built = await bundleWithout([...packages]).catch((failed: BuildFailure) => failed);
+    const inputs = 'metafile' in built ? Object.entries(built.metafile?.inputs ?? {}) : [];
+    // A package that imports one of `packages` needs its own version of it.
+    const unfit = inputs.filter(([path, { imports }]) => usesOwnFiles(resolve(root, path)) || imports.some(isApart));
+    const said = [...built.errors, ...built.warnings].map(({ location }) => location?.file ?? '');
+    const names = [...unfit.map(([path]) => path), ...said].filter((path) => packageOf(path) !== undefined).map(nameOf);
+    if (names.some((name) => !packages.has(name))) {
+      for (const name of names) packages.add(name);
+      continue;
     }
-    for (const folder of found) packages.add(folder);
+    if (built instanceof Error) throw built;
+    const modules = inputs
+      .map(([path]) => sourceOf(resolve(root, path)))
+      .filter((path) => packageOf(path) === undefined);
+    const imported = inputs.flatMap(([, { imports }]) => imports.filter(isApart).map(({ path }) => nameOf(path)));
+    return { modules, packages: [...new Set(imported)], code: (await Promise.all(modules.map(codeOf))).join('') };
   }
 }
 
@@ -38,19 +59,24 @@ function bundleWithout(packages: readonly string[]): Promise<BuildResult> {
     entryPoints: [entry],
     outfile: bundle,
     // The same wherever the repository lies: the bundle names what it is made of.
-    absWorkingDir: dirname(entry),
+    absWorkingDir: root,
     bundle: true,
     metafile: true,
     platform: 'node',
     target: 'node24',
     format: 'esm',
-    mainFields: ['module', 'main'],
-    // Of the last two the image has its own.
+    // Node's rules: it does not know the field `module`.
+    mainFields: ['main'],
+    conditions: ['module-sync', 'node-addons'],
+    // The image has its own copies of the last two.
     external: [...packages, 'onnxruntime-node', 'onnxruntime-common'],
-    // As Node does, which knows of none.
+    // Node does not read tsconfig.json.
     tsconfigRaw: {},
+    // Lets the build go on until the packages with native code are known.
+    loader: { '.node': 'empty' },
     logLevel: 'silent',
-    plugins: [placesStay],
+    logOverride: { 'indirect-require': 'warning', 'unsupported-require-call': 'warning' },
+    plugins: [asInNode],
     banner: { js: REQUIRE },
   });
 }
@@ -59,23 +85,50 @@ function bundleWithout(packages: readonly string[]): Promise<BuildResult> {
 const REQUIRE =
   "import { createRequire as requireOfBundle } from 'node:module'; var require = requireOfBundle(import.meta.url);";
 
-/** A module in another folder than the transform finds the files beside it from where the bundle is. */
-const placesStay: Plugin = {
-  name: 'places-stay',
-  setup({ onLoad }) {
-    onLoad({ filter: /\.[cm]?[jt]s$/ }, ({ path }) => {
-      const place = relative(dirname(entry), path).replaceAll(sep, '/');
-      if (packageOf(path) !== undefined || !place.includes('/')) return undefined;
+const MODULE = /\.[cm]?[jt]s$/;
+/** esbuild takes a module with this ending for ECMAScript. Without `type` in package.json, Node goes by the syntax. */
+const ECMASCRIPT = '.mts';
+const SYNTAX = /^\s*(import|export)\b/m;
+const MADE_REQUIRE = /\b(?:const|let|var)\s+require\s*=\s*createRequire\(import\.meta\.(?:url|filename)\)/g;
+
+/**
+ * Lets the transform's own modules import as they do in Node: with its rules for CommonJS, and with a `require` that they
+ * create. A module in another folder than the transform finds the files beside it from where the bundle is.
+ */
+const asInNode: Plugin = {
+  name: 'as-in-node',
+  setup(builder) {
+    builder.onResolve({ filter: /.*/ }, async ({ path, pluginData, ...importer }) => {
+      if (pluginData === asInNode || packageOf(importer.importer) !== undefined) return undefined;
+      const found = await builder.resolve(path, { ...importer, pluginData: asInNode });
+      if (found.external || found.errors.length > 0 || packageOf(found.path) !== undefined) return found;
+      if (found.path.endsWith('.node')) return { path: `./${placeOf(found.path)}`, external: true };
+      if (!MODULE.test(found.path) || !SYNTAX.test(readFileSync(found.path, 'utf8'))) return found;
+      return { ...found, path: found.path + ECMASCRIPT };
+    });
+    builder.onLoad({ filter: /\.[cm]?[jt]s\.mts$/ }, (found) => {
+      const path = sourceOf(found.path);
+      const place = placeOf(path);
       const at = (where: string): string => `new URL(${JSON.stringify(where)}, import.meta.url)`;
       const pathAt = (where: string): string => `process.getBuiltinModule('node:url').fileURLToPath(${at(where)})`;
       const contents = readFileSync(path, 'utf8')
+        .replaceAll(MADE_REQUIRE, '')
         .replaceAll(/import\.meta\.url\b/g, `${at(place)}.href`)
         .replaceAll(/import\.meta\.filename\b/g, pathAt(place))
         .replaceAll(/import\.meta\.dirname\b/g, pathAt(`${dirname(place)}/`));
-      return { contents, loader: loaderOf(path) };
+      return { contents, loader: loaderOf(path), resolveDir: dirname(path) };
     });
   },
 };
+
+function sourceOf(path: string): string {
+  return path.replace(/(\.[cm]?[jt]s)\.mts$/, '$1');
+}
+
+/** From the transform's folder. */
+function placeOf(path: string): string {
+  return relative(root, path).replaceAll(sep, '/');
+}
 
 function loaderOf(path: string): Loader {
   if (path.endsWith('.json')) return 'json';
@@ -103,18 +156,16 @@ function hasBinaries(folder: string): boolean {
   return found;
 }
 
+const PACKAGE = /^.*node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)/;
+
 /** The folder of the package that a file is of; undefined for a module that is of none. */
 function packageOf(path: string): string | undefined {
-  return /^.*[\\/]node_modules[\\/](?:@[^\\/]+[\\/])?[^\\/]+/.exec(path)?.[0];
+  return PACKAGE.exec(path)?.[0];
 }
 
-function nameOf(folder: string): string {
-  return (
-    join(folder)
-      .split(/[\\/]node_modules[\\/]/)
-      .at(-1)
-      ?.replaceAll(sep, '/') ?? ''
-  );
+/** The name of the package that a path, or an import, is of. */
+function nameOf(path: string): string {
+  return (PACKAGE.exec(path)?.[1] ?? /^(@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? '').replaceAll(sep, '/');
 }
 
 try {

@@ -30,7 +30,7 @@ export type ProcessorName = 'x86_64' | 'arm64';
 
 /** The files of a model repository that its hosts need. */
 interface GatheredModels {
-  /** Where each file is, by its path from the repository's folder, with slashes. */
+  /** Path of each file, by its path from the repository's folder, with slashes. */
   readonly files: ReadonlyMap<string, string>;
   /** Paths of files that no host needs, or of a folder if that is true of all that is in it. */
   readonly leftOut: readonly string[];
@@ -83,7 +83,7 @@ export function describeLeftOut(leftOut: readonly string[]): string | undefined 
   );
 }
 
-/** What hosts read of a model besides its transform. */
+/** Returns the files of a model that hosts read, other than its transform. */
 function filesOfModel(from: string, { folder, versions }: ModelFolder): string[] {
   const ofVersions = versions.flatMap(({ path }) =>
     existsSync(path) ? [path, ...externalFilesOf(path), profilePath(path)] : [],
@@ -95,7 +95,7 @@ function slashed(from: string, file: string): string {
   return relative(from, file).replaceAll(sep, '/');
 }
 
-/** Whether a file is in the model's folder, outside of its versions, or beside all models. */
+/** True if a file is beside all models, or in the model's folder but not in one of its versions. */
 function isBeside(file: string, { name, versions }: ModelFolder): boolean {
   const [first = '', second] = file.split('/');
   return second === undefined || (first === name && !versions.some(({ version }) => version === second));
@@ -112,7 +112,7 @@ interface TransformFiles {
   readonly from: string;
   readonly to: string;
   readonly architecture: ProcessorName | undefined;
-  /** What it may read. */
+  /** Files that the transform may read. */
   readonly beside: readonly string[];
 }
 
@@ -133,7 +133,9 @@ function gatherTransform(
     mkdirSync(dirname(join(to, file)), { recursive: true });
     copyFileSync(join(from, file), join(to, file));
   }
-  copyPackages(bundled.packages, join(folder, 'node_modules'), architecture);
+  const importers = [transform, ...bundled.modules];
+  const packages = bundled.packages.flatMap((name) => packagesOf(name, importers));
+  copyPackages(packages, join(folder, 'node_modules'), architecture);
   const config = JSON.parse(readFileSync(join(model.folder, CONFIG_FILE), 'utf8').replace(/^\uFEFF/, ''));
   writeFileSync(join(folder, CONFIG_FILE), `${JSON.stringify({ ...config, transform: bundle })}\n`);
   return { modules, read };
@@ -161,7 +163,7 @@ function bundleTransform(transform: string, bundle: string): BundledTransform {
   }
 }
 
-/** Whether code names a file, or a folder on its path as one. */
+/** True if code names a file, or names a folder on its path as a folder. */
 function isNamed(file: string, model: string, code: string): boolean {
   const steps = file.split('/').filter((step, index) => index > 0 || step !== model);
   const isIn = (pattern: string): boolean => new RegExp(pattern).test(code);
@@ -175,58 +177,77 @@ function isNamed(file: string, model: string, code: string): boolean {
 /** Types and source maps, which nothing runs. */
 export const FOR_DEVELOPERS = /\.d\.[cm]?ts$|\.map$/;
 
+interface Package {
+  readonly name: string;
+  readonly folder: string;
+}
+
 /**
- * Copies packages with all that they depend on. Of their native code only that for the processor is copied.
+ * Copies packages with their dependencies, and only the native code for the processor.
  *
  * @throws Error naming a package that has native code, and none for the processor
  */
-function copyPackages(folders: readonly string[], nodeModules: string, architecture: ProcessorName | undefined): void {
+function copyPackages(
+  packages: readonly Package[],
+  nodeModules: string,
+  architecture: ProcessorName | undefined,
+): void {
   const placed = new Map<string, string>();
-  const place = (folder: string, within: string): readonly string[] => {
-    const name = packageName(folder);
+  const isForOthers = (file: string): boolean => file.endsWith('.node') && processorOf(file) !== architecture;
+  const isForHost = (native: readonly string[]): boolean => native.length === 0 || !native.every(isForOthers);
+  const place = ({ name, folder }: Package, within: string): void => {
     const known = placed.get(join(nodeModules, name));
-    if (known === folder) return [];
+    if (known === folder) return;
     const target = known === undefined ? join(nodeModules, name) : join(within, 'node_modules', name);
-    if (placed.has(target)) return [];
+    if (placed.has(target)) return;
     placed.set(target, folder);
-    const native = filesIn(folder).filter((file) => file.endsWith('.node'));
-    const isForOthers = (file: string): boolean => file.endsWith('.node') && processorOf(file) !== architecture;
+    const dependencies = dependenciesOf(folder);
+    // Some packages keep native code in a package for each platform. One of these is enough.
+    const native = [folder, ...dependencies.filter(isOfPlatform).map((one) => one.folder)].flatMap(nativeFilesIn);
+    refuseOtherProcessor(name, native, architecture);
     cpSync(folder, target, {
       recursive: true,
       dereference: true,
-      filter: (file) => !FOR_DEVELOPERS.test(file) && !isForOthers(file),
+      filter: (file) => file !== join(folder, 'node_modules') && !FOR_DEVELOPERS.test(file) && !isForOthers(file),
     });
-    return [
-      ...native.map((file) => join(folder, file)),
-      ...dependenciesOf(folder).flatMap((dependency) => place(dependency, target)),
-    ];
+    for (const one of dependencies) {
+      if (!isOfPlatform(one) || isForHost(nativeFilesIn(one.folder))) place(one, target);
+    }
   };
-  for (const folder of folders) refuseOtherProcessor(packageName(folder), place(folder, nodeModules), architecture);
+  for (const one of packages) place(one, nodeModules);
 }
 
-function packageName(folder: string): string {
-  return (
-    folder
-      .split(/[\\/]node_modules[\\/]/)
-      .at(-1)
-      ?.replaceAll(sep, '/') ?? ''
-  );
+function nativeFilesIn(folder: string): string[] {
+  const files = filesIn(folder).filter((file) => file.endsWith('.node'));
+  return files.map((file) => join(folder, file));
 }
 
-/** Folders of those that are installed: some are for other platforms. */
-function dependenciesOf(folder: string): string[] {
-  const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
-  const names = Object.keys({
-    ...manifest.dependencies,
-    ...manifest.optionalDependencies,
-    ...manifest.peerDependencies,
-  });
-  return names.flatMap((name) => findPackage(name, join(folder, 'package.json')) ?? []);
+function manifestOf(folder: string) {
+  return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
 }
 
-/** Where Node finds a package that the file `importer` imports. A package may hide its package.json from `resolve`. */
+function isOfPlatform({ folder }: Package): boolean {
+  return manifestOf(folder).cpu !== undefined;
+}
+
+/** Returns the dependencies that are installed and that fit glibc, the C library of the images. */
+function dependenciesOf(folder: string): Package[] {
+  const { dependencies, optionalDependencies, peerDependencies } = manifestOf(folder);
+  const names = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
+  const found = names.flatMap((name) => packagesOf(name, [join(folder, 'package.json')]));
+  return found.filter((one) => [manifestOf(one.folder).libc ?? 'glibc'].flat().includes('glibc'));
+}
+
+/** Returns the package that the first of these files finds, or none. */
+function packagesOf(name: string, importers: readonly string[]): Package[] {
+  const [folder] = importers.flatMap((importer) => findPackage(name, importer) ?? []);
+  return folder === undefined ? [] : [{ name, folder }];
+}
+
+/** Returns the folder in which Node finds a package for the file `importer`. A package may hide its package.json from `resolve`. */
 export function findPackage(name: string, importer: string): string | undefined {
-  const folders = createRequire(importer).resolve.paths(name) ?? [];
+  // There are packages by the names of Node's own modules, which `resolve` takes for those.
+  const folders = createRequire(importer).resolve.paths(`${name}/`) ?? [];
   const found = folders.map((folder) => join(folder, name)).find((folder) => existsSync(join(folder, 'package.json')));
   return found === undefined ? undefined : realpathSync(found);
 }

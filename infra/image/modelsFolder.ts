@@ -94,7 +94,7 @@ export interface Room {
 const FUNCTION_IMAGE_MB = 10_240;
 /** What an image holds besides models, in MiB: at least this, with a base, Node and ONNX Runtime; with CUDA, its libraries. */
 const IMAGE_MB = { cpu: 300, gpu: 2_500 };
-/** What Node and ONNX Runtime take of the memory before a model is open, in MiB. */
+/** Memory of Node and ONNX Runtime before a model is open, in MiB. */
 const HOST_MB = 150;
 const MIB = 1024 * 1024;
 
@@ -159,12 +159,12 @@ function tooHeavy(
   );
 }
 
-/** Of a model with the files that it keeps weights in. */
+/** Size of a model with its files of weights. */
 function megabytesOf(path: string): number {
   return [path, ...externalFilesOf(path)].reduce((sum, file) => sum + statSync(file).size, 0) / MIB;
 }
 
-/** What a check of files throws, as a problem of the setting. */
+/** Returns what a check throws as a problem of the setting. */
 function problemOf(check: () => void): Problem {
   try {
     check();

@@ -145,7 +145,7 @@ export interface Next {
   readonly piece: number;
   /** How many calls in a row have ended without an answer to any row: rows are then scored in smaller steps. @default 0 */
   readonly fruitless?: number | undefined;
-  /** Calls have died of the piece: it is scored in a process of its own. */
+  /** Calls have died of the piece, or of one that was read beside it: it is read once more by itself. */
   readonly isSuspect?: true | undefined;
 }
 

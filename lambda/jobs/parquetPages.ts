@@ -35,20 +35,24 @@ interface Rows {
   readonly to: number;
 }
 
+/** Takes bytes from a budget. @throws Error once there are none left */
+export type Spend = (bytes: number) => void;
+
 /**
  * Returns the values of a column in some rows of a row group, null where there is none.
  *
  * @param chunks its leaves: one, unless it is nested
+ * @param inflation takes from what all columns that are read together may inflate to
  * @throws Error when the pages are not what their headers, and the footer, say
  */
-export function readColumn(chunks: readonly Chunk[], rows: Rows): DecodedArray {
+export function readColumn(chunks: readonly Chunk[], rows: Rows, inflation: Spend): DecodedArray {
   const [first] = chunks;
   const top = first?.path[1];
   if (first === undefined || top === undefined) throw new Error('no such column');
-  if (isFlatColumn([...first.path])) return readFlat(first, leafOf(first.path), rows);
+  if (isFlatColumn([...first.path])) return readFlat(first, leafOf(first.path), rows, inflation);
   const leaves = new Map<string, DecodedArray>();
   for (const chunk of chunks) {
-    leaves.set(chunk.about.path_in_schema.join('.'), readNested(chunk, leafOf(chunk.path)).slice(rows.from, rows.to));
+    leaves.set(chunk.about.path_in_schema.join('.'), readNested(chunk, leafOf(chunk.path), rows, inflation));
   }
   assembleNested(leaves, top, parsersOf(top.element));
   return leaves.get(top.element.name) ?? [];
@@ -70,9 +74,9 @@ function leafOf(path: readonly SchemaTree[]): Leaf {
   return { path, type, length, definition, repetition };
 }
 
-function readFlat(chunk: Chunk, leaf: Leaf, { from, to }: Rows): DecodedArray {
+function readFlat(chunk: Chunk, leaf: Leaf, { from, to }: Rows, inflation: Spend): DecodedArray {
   const found: DecodedArray[] = [];
-  for (const page of pagesOf(chunk, leaf)) {
+  for (const page of pagesOf(chunk, leaf, inflation)) {
     const [first, end] = [Math.max(0, from - page.start), Math.min(page.values, to - page.start)];
     if (first < end) found.push(flatValues(page, leaf, first, end));
     if (page.start + page.values >= to) break;
@@ -82,7 +86,19 @@ function readFlat(chunk: Chunk, leaf: Leaf, { from, to }: Rows): DecodedArray {
 
 /** The values from `first` until before `end`, counted within the page. */
 function flatValues(page: Page, leaf: Leaf, first: number, end: number): DecodedArray {
-  const { levels, body } = bodyOf(page, leaf);
+  const body = bodyOf(page, leaf);
+  const { definition } = body.levels;
+  const values = valuesIn(page, leaf, body, first, end);
+  if (definition === undefined || values.length === end - first) return values;
+  const filled: unknown[] = new Array(end - first).fill(null);
+  for (let at = first, next = 0; at < end; at++) {
+    if (definition[at] === leaf.definition) filled[at - first] = values[next++];
+  }
+  return filled;
+}
+
+/** The same, without nulls. */
+function valuesIn(page: Page, leaf: Leaf, { levels, body }: Body, first: number, end: number): DecodedArray {
   const { definition } = levels;
   if (definition === undefined) return valuesOf(page, leaf, body, page.values, first, end - first);
   const count = (start: number, stop: number): number => {
@@ -92,14 +108,7 @@ function flatValues(page: Page, leaf: Leaf, first: number, end: number): Decoded
   };
   const before = count(0, first);
   const within = count(first, end);
-  const all = before + within + count(end, page.values);
-  const values = valuesOf(page, leaf, body, all, before, within);
-  if (within === end - first) return values;
-  const filled: unknown[] = new Array(end - first).fill(null);
-  for (let at = first, next = 0; at < end; at++) {
-    if (definition[at] === leaf.definition) filled[at - first] = values[next++];
-  }
-  return filled;
+  return valuesOf(page, leaf, body, before + within + count(end, page.values), before, within);
 }
 
 function joined(parts: readonly DecodedArray[]): DecodedArray {
@@ -110,15 +119,26 @@ function joined(parts: readonly DecodedArray[]): DecodedArray {
   return all;
 }
 
-function readNested(chunk: Chunk, leaf: Leaf): DecodedArray {
+function readNested(chunk: Chunk, leaf: Leaf, { from, to }: Rows, inflation: Spend): DecodedArray {
   const rows: unknown[] = [];
-  for (const page of pagesOf(chunk, leaf)) {
-    const { levels, body } = bodyOf(page, leaf);
-    const definition = Array.from(levels.definition ?? []);
-    const nulls = definition.filter((level) => level !== leaf.definition).length;
-    const values = valuesOf(page, leaf, body, page.values - nulls, 0, page.values - nulls);
-    const some = assembleLists(rows, definition, Array.from(levels.repetition ?? []), values, [...leaf.path]);
-    if (some !== rows) for (let at = 0; at < some.length; at++) rows.push(some[at]);
+  let begun = 0;
+  for (const page of pagesOf(chunk, leaf, inflation)) {
+    const body = bodyOf(page, leaf);
+    const { definition, repetition } = body.levels;
+    let [first, end] = [0, 0];
+    for (let at = 0; at < page.values; at++) {
+      // A value that repeats nothing begins a row.
+      if ((repetition?.[at] ?? 0) === 0) begun += 1;
+      if (begun <= from) first = at + 1;
+      if (begun <= to) end = at + 1;
+    }
+    if (first < end) {
+      const values = valuesIn(page, leaf, body, first, end);
+      const levels = [definition, repetition].map((all) => Array.from(all?.subarray(first, end) ?? []));
+      const some = assembleLists(rows, levels[0], levels[1] ?? [], values, [...leaf.path]);
+      if (some !== rows) for (let at = 0; at < some.length; at++) rows.push(some[at]);
+    }
+    if (begun > to) break;
   }
   return rows;
 }
@@ -126,7 +146,7 @@ function readNested(chunk: Chunk, leaf: Leaf): DecodedArray {
 /** A page of data. */
 interface Page {
   readonly header: PageHeader;
-  /** How many values come before it in the chunk. */
+  /** Number of values before it in the chunk. */
   readonly start: number;
   /** Nulls counted. */
   readonly values: number;
@@ -138,13 +158,13 @@ interface Page {
   readonly dictionary: DecodedArray | undefined;
 }
 
-/** Its data pages, in order, until they have as many values as the footer says. */
-function* pagesOf({ about, bytes: given }: Chunk, leaf: Leaf): Generator<Page> {
+/** Yields the data pages in order, until they have as many values as the footer says. */
+function* pagesOf({ about, bytes: given }: Chunk, leaf: Leaf, inflation: Spend): Generator<Page> {
   const bytes = asPlain(given);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const reader = { view, offset: 0 };
-  const spend = budgetOf(inflatedBytes(bytes.length));
-  const inflate = inflaterOf(about, spend);
+  const spend = budgetOf(8 * MIB + DEFLATED * bytes.length);
+  const inflate = inflaterOf(about, inflation);
   const total = Number(about.num_values);
   let dictionary: DecodedArray | undefined;
   for (let start = 0; start < total; ) {
@@ -155,6 +175,7 @@ function* pagesOf({ about, bytes: given }: Chunk, leaf: Leaf): Generator<Page> {
     if (header.type === 'DICTIONARY_PAGE') {
       const count = countOf(header.dictionary_page_header?.num_values, Number.MAX_SAFE_INTEGER);
       const body = inflate(stored, header.uncompressed_page_size);
+      spend(count * ENTRY_BYTES);
       dictionary = convertValues(plainValues({ bytes: body, at: 0 }, leaf, 0, count), leaf.path);
     }
     const data = header.data_page_header ?? header.data_page_header_v2;
@@ -179,9 +200,21 @@ function sliceOf(bytes: Uint8Array, at: number, length: unknown): Uint8Array {
 /** @param size bytes that the page has once it is inflated, as its header says */
 type Inflate = (stored: Uint8Array, size: unknown) => Uint8Array;
 
-/** Returns what a column of a row group may inflate to: 8 MiB, and for each byte the most that deflate makes of one. */
-export function inflatedBytes(stored: number): number {
-  return 8 * 1024 * 1024 + 1032 * stored;
+/** Memory of a value in a dictionary. */
+const ENTRY_BYTES = 128;
+
+const MIB = 1024 * 1024;
+/** The most that deflate makes of a byte. */
+const DEFLATED = 1032;
+
+/**
+ * Returns how many bytes columns that are read together may inflate to. Brotli stores a mebibyte of one value in some bytes,
+ * and some writers make one page of a whole row group.
+ *
+ * @param stored bytes of these columns in the file
+ */
+export function maxInflation(stored: number): number {
+  return 32 * MIB + 4 * DEFLATED * stored;
 }
 
 type Codec = (stored: Uint8Array, size: number) => Uint8Array;
@@ -189,7 +222,7 @@ type Codec = (stored: Uint8Array, size: number) => Uint8Array;
 /** Ends within a page that has more than `size` bytes. */
 const upTo = (size: number) => ({
   maxOutputLength: Math.max(1, size),
-  chunkSize: Math.max(64, Math.min(size, 2 ** 20)),
+  chunkSize: Math.max(64, Math.min(size, MIB)),
 });
 
 const CODEC_BY_NAME: Readonly<Record<string, Codec>> = {
@@ -205,10 +238,7 @@ const CODEC_BY_NAME: Readonly<Record<string, Codec>> = {
 };
 export const CODECS: readonly string[] = Object.keys(CODEC_BY_NAME);
 
-/** Takes bytes from what a column may inflate to. @throws Error once there are none left */
-type Spend = (bytes: number) => void;
-
-function budgetOf(max: number): Spend {
+export function budgetOf(max: number): Spend {
   let left = max;
   return (bytes) => {
     left -= bytes;
@@ -216,12 +246,12 @@ function budgetOf(max: number): Spend {
   };
 }
 
-function inflaterOf({ codec }: ColumnMetaData, spend: Spend): Inflate {
+function inflaterOf({ codec }: ColumnMetaData, inflation: Spend): Inflate {
   const decompress = CODEC_BY_NAME[codec];
   if (decompress === undefined) throw new Error(`${codec}`);
   return (stored, size) => {
     if (!Number.isSafeInteger(size) || (size as number) < 0) throw new Error(`a page of ${size} bytes`);
-    spend(size as number);
+    inflation(size as number);
     // Pages of nothing but nulls may have no bytes, which are no stream of any codec.
     const page = size === 0 ? new Uint8Array() : decompress(stored, size as number);
     if (page.length !== size) throw new Error(`a page of ${page.length} bytes, not ${size}`);
@@ -229,12 +259,12 @@ function inflaterOf({ codec }: ColumnMetaData, spend: Spend): Inflate {
   };
 }
 
-/** Not as a Buffer, whose slices are no copies, and which JSON has a form of its own for. */
+/** Returns no Buffer: its slices are not copies, and JSON writes it in another form. */
 function asPlain({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
-/** One for each value; undefined where there is but one level. */
+/** One level for each value. Undefined if the column has only one level. */
 type Levels = Uint8Array | Uint32Array | undefined;
 
 interface Body {
@@ -309,7 +339,7 @@ function valuesOf(
   return convertValues(rawValues(encoding, leaf, body, { all, skip, take, spend }), leaf.path);
 }
 
-/** Texts of so many bytes may be repeated by a dictionary without end. */
+/** Length in bytes of texts that count each time a page repeats them. */
 const SHORT_BYTES = 1024;
 
 function lookedUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array, spend: Spend): DecodedArray {
@@ -324,7 +354,7 @@ function lookedUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array, s
   return values;
 }
 
-/** Which values of a page are read, of how many. */
+/** The values of a page to read. */
 interface Wanted {
   readonly all: number;
   readonly skip: number;
@@ -343,7 +373,7 @@ function rawValues(encoding: string, leaf: Leaf, body: Source, { all, skip, take
     case 'DELTA_BINARY_PACKED':
       return differences(body, all, skip, take, leaf.type !== 'INT32');
     case 'DELTA_LENGTH_BYTE_ARRAY':
-      return textsAfterLengths(body, all).slice(skip, skip + take);
+      return textsAfterLengths(body, all, skip, take);
     case 'DELTA_BYTE_ARRAY':
       return textsWithPrefixes(body, { all, skip, take, spend });
     default:
@@ -527,29 +557,34 @@ function differences(source: Source, all: number, skip: number, take: number, is
   return isWide ? new BigInt64Array(halves.buffer) : halves;
 }
 
-function textsAfterLengths(source: Source, all: number): Uint8Array[] {
+function textsAfterLengths(source: Source, all: number, skip: number, take: number): Uint8Array[] {
   const lengths = differences(source, all, 0, all, false);
-  return Array.from({ length: all }, (_, at) => {
+  const texts: Uint8Array[] = [];
+  for (let at = 0; at < skip + take; at++) {
     const length = Number(lengths[at]);
-    const text = sliceOf(source.bytes, source.at, length);
-    source.at += length;
-    return text;
-  });
+    const end = source.at + length;
+    if (length < 0 || end > source.bytes.length) throw new Error(`a text of ${length} bytes`);
+    if (at >= skip) texts.push(source.bytes.subarray(source.at, end));
+    source.at = end;
+  }
+  return texts;
 }
 
 /** Each text begins like the one before. */
 function textsWithPrefixes(source: Source, { all, skip, take, spend }: Wanted): Uint8Array[] {
   const prefixes = differences(source, all, 0, all, false);
-  const suffixes = textsAfterLengths(source, all);
+  const lengths = differences(source, all, 0, all, false);
   const texts: Uint8Array[] = [];
   let last = new Uint8Array();
-  for (const [at, suffix] of suffixes.slice(0, skip + take).entries()) {
-    const prefix = sliceOf(last, 0, prefixes[at]);
-    if (suffix.length > 0 || prefix.length < last.length) {
-      spend(prefix.length);
-      last = new Uint8Array(prefix.length + suffix.length);
-      last.set(prefix);
-      last.set(suffix, prefix.length);
+  for (let at = 0; at < skip + take; at++) {
+    const [prefix, length] = [Number(prefixes[at]), Number(lengths[at])];
+    if (length > 0 || prefix !== last.length) {
+      const [start, suffix] = [sliceOf(last, 0, prefix), sliceOf(source.bytes, source.at, length)];
+      spend(prefix);
+      last = new Uint8Array(prefix + length);
+      last.set(start);
+      last.set(suffix, prefix);
+      source.at += length;
     }
     if (at >= skip) texts.push(last);
   }

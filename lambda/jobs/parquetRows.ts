@@ -13,7 +13,7 @@ import {
   type RowPiece,
 } from './jobTypes.ts';
 import { chunksOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
-import { type Chunk, readColumn } from './parquetPages.ts';
+import { budgetOf, type Chunk, maxInflation, readColumn } from './parquetPages.ts';
 import { cellReader, jsonValue, type PieceRow, refusal } from './rowRequests.ts';
 import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
 
@@ -147,10 +147,11 @@ async function decodeRows(
 ): Promise<Block> {
   const { group, start, from, to } = span;
   const rows = { from: from - start, to: to - start };
+  const inflation = budgetOf(maxInflation(file.bytes));
   const read = async (column: string): Promise<DecodedArray> => {
     const chunks = await readChunks(file, contents, group, column);
     try {
-      const values = readColumn(chunks, rows);
+      const values = readColumn(chunks, rows, inflation);
       if (values.length !== to - from) throw new Error(`${values.length} values`);
       return values;
     } catch (cause) {
@@ -323,6 +324,8 @@ function serializeKept(kept: readonly (readonly [name: string, values: DecodedAr
 }
 
 interface GroupFile {
+  /** Of all columns that are needed. */
+  readonly bytes: number;
   /** @param span of a column */
   read(span: ByteRange): Promise<Uint8Array>;
 }
@@ -337,6 +340,7 @@ function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly Byte
   const reads = new Map<ByteRange, Promise<Uint8Array>>();
   const runs = together(chunks);
   return {
+    bytes: chunks.reduce((sum, { start, end }) => sum + end - start, 0),
     async read({ start, end }) {
       const run = runs.find((one) => one.start <= start && end <= one.end) ?? { start, end };
       const reading = reads.get(run) ?? storage.readRange(input, run);

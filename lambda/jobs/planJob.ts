@@ -35,7 +35,7 @@ import {
   type Spec,
 } from './jobTypes.ts';
 import { type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetFooter.ts';
-import { CODECS, inflatedBytes } from './parquetPages.ts';
+import { CODECS, maxInflation } from './parquetPages.ts';
 import { arePlainObjects, columnOf, matchKeys, rowShape, withSeparator } from './rowRequests.ts';
 import { readHeader, startOfText } from './textRows.ts';
 
@@ -248,11 +248,11 @@ function refuseGroups(
         `${key}: expected one of ${CODECS.join(', ')}, got ${codec}; write it with another`,
       );
     }
-    const lie = lieIn(chunks, rows, leaves);
+    const bytes = chunks.reduce((sum, chunk) => sum + Number(chunk.total_compressed_size), 0);
+    const lie = lieIn(chunks, rows, leaves, maxInflation(bytes));
     if (lie !== undefined) {
       throw new JobError('INVALID_JOB', `${key}: expected ${lie} (row group ${group}); write the file anew`);
     }
-    const bytes = chunks.reduce((sum, chunk) => sum + Number(chunk.total_compressed_size), 0);
     if (bytes <= MAX_GROUP_BYTES) continue;
     throw new JobError(
       'INVALID_JOB',
@@ -263,14 +263,12 @@ function refuseGroups(
 }
 
 /** Says what a row group's columns cannot be, as "one, got another"; undefined where they may be all right. */
-function lieIn(chunks: readonly ColumnMetaData[], rows: bigint, leaves: number): string | undefined {
+function lieIn(chunks: readonly ColumnMetaData[], rows: bigint, leaves: number, max: number): string | undefined {
   if (rows > 0n && chunks.length !== leaves) return `${leaves} columns that are read, got ${chunks.length}`;
-  for (const { path_in_schema: path, num_values: values, ...sizes } of chunks) {
+  for (const { path_in_schema: path, num_values: values, total_uncompressed_size: size } of chunks) {
     const column = `column '${path[0]}'`;
     if (path.length === 1 && values < rows) return `${rows} values in ${column}, got ${values}`;
-    const max = inflatedBytes(Number(sizes.total_compressed_size));
-    const bytes = Number(sizes.total_uncompressed_size);
-    if (bytes > max) return `${column} to inflate to at most ${max} bytes, got ${bytes}`;
+    if (size > max) return `${column} to inflate to at most ${max} bytes, got ${size}`;
   }
   return undefined;
 }

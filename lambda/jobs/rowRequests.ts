@@ -85,8 +85,9 @@ function entryOf(
   };
 }
 
-/** What JSON has no word for: integers that a double cannot hold are digits, bytes base64. */
+/** What JSON has no word for: integers that a double cannot hold are digits, bytes base64, what is not there null. */
 export function jsonValue(_: string, value: unknown): unknown {
+  if (value === undefined) return null;
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
   if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
   return value instanceof Uint8Array ? Buffer.from(value).toString('base64') : value;

@@ -124,7 +124,10 @@ function kindOf({ onnxType }: ValueDescription): string {
 
 function zipmapHint({ onnxType }: ValueDescription): string {
   if (onnxType !== undefined) return '';
-  return " (a classifier of scikit-learn gives its probabilities as a tensor when exported with zipmap: False, skl2onnx: options={'zipmap': False})";
+  return (
+    " (a ZipMap turns a classifier's probabilities into maps: skl2onnx leaves it out with options={'zipmap': False}, onnxmltools " +
+    "with zipmap=False; in any other export, such as CatBoost's, take the node away and make its input the output)"
+  );
 }
 
 /** What exporters call an axis that has no name. */

@@ -19,6 +19,7 @@ const ALONE = 'requests run one at a time';
  * Decides whether requests of a model share runs.
  *
  * @param tried of a model whose graph does not tell; undefined if nothing was tried
+ * @param differs what runs of equal rows were answered otherwise than one; undefined if nothing
  * @throws Error where not even one row is answered rightly, or rows are on another axis
  */
 export function decideBatching(
@@ -26,6 +27,7 @@ export function decideBatching(
   proof: RowProof,
   batching: Batching | undefined,
   tried: RowTrial | undefined,
+  differs?: string,
 ): Decided {
   const { verdict, why } = proof;
   const known = { ...model, independence: verdict };
@@ -35,6 +37,15 @@ export function decideBatching(
   }
   if (batching === 'alone') {
     return { model: alone(known), found: `${ALONE}, as "batching": "alone" in config.json says`, warnings: [] };
+  }
+  if (differs !== undefined && verdict !== 'mixes') {
+    const found = `ONNX Runtime answers equal rows differently: ${differs}`;
+    refuseFixedRows(model, found, CURE_OF_KERNELS);
+    return {
+      model: alone(known),
+      found: `${ALONE}: ${found}`,
+      warnings: [`${ALONE}, because ${found}; ${CURE_OF_KERNELS}`],
+    };
   }
   if (verdict === 'independent') {
     return {
@@ -74,6 +85,9 @@ function refuseFixedRows({ allowedSizes, inputs }: Model, found: string, cure: s
       'same, set "batching": "trust" there',
   );
 }
+
+const CURE_OF_KERNELS =
+  'try "sessionOptions": {"graphOptimizationLevel": "basic"} in config.json, or another version of ONNX Runtime';
 
 const RECURRENT = new Set(['LSTM', 'GRU', 'RNN']);
 

@@ -1,9 +1,9 @@
 import { firstDifference } from '../core/difference.ts';
 import { messageOf } from '../core/failure.ts';
 import { microBatchOf, type Part } from '../core/microBatch.ts';
-import { type Model, ModelUnavailableError, OutOfMemoryError, RunOverdueError } from '../core/model.ts';
+import { type Model, ModelUnavailableError, OutOfMemoryError, RunOverdueError, type RunResult } from '../core/model.ts';
 import { assertBatched, stack, unstack } from '../core/stack.ts';
-import type { Tensor } from '../core/tensor.ts';
+import { elementsPerRow, type Tensor } from '../core/tensor.ts';
 
 /** What runs of a model's rows have shown. */
 export interface RowTrial {
@@ -70,6 +70,30 @@ async function compare(
     if (error instanceof OutOfMemoryError) return undefined;
     return `it runs with one row, and not with ${parts.length}: ${messageOf(error)}`;
   }
+}
+
+/**
+ * Compares runs of equal rows: of one and of several the answers are the same, unless a kernel of ONNX Runtime is wrong.
+ *
+ * @param runs with zeros for their inputs
+ * @returns what differs; undefined if nothing does
+ */
+export function differenceByRows(runs: readonly RunResult[], isCoarse: boolean | undefined): string | undefined {
+  const rowsOf = ({ outputs }: RunResult): number => outputs[0]?.shape[0] ?? 0;
+  const rowAt = ({ outputs }: RunResult, row: number): Tensor[] =>
+    outputs.map((output) => {
+      const width = elementsPerRow(output.shape);
+      const data = output.data.slice(row * width, (row + 1) * width);
+      return { ...output, shape: [1, ...output.shape.slice(1)], data };
+    });
+  const [first] = runs;
+  if (first === undefined) return undefined;
+  for (const run of runs.filter((other) => rowsOf(other) > rowsOf(first))) {
+    const difference = firstDifference(rowAt(first, 0), rowAt(run, rowsOf(run) - 1), isCoarse);
+    if (difference === undefined || difference.axis !== undefined) continue;
+    return `in runs of ${rowsOf(first)} and ${rowsOf(run)} rows of zeros, output '${difference.output}' has ${difference.detail}`;
+  }
+  return undefined;
 }
 
 /**

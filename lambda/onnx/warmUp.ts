@@ -18,7 +18,7 @@ import { type Batching, decideBatching } from './decideBatching.ts';
 import { type Manner, makeUp, realProbes, rowShapes } from './probes.ts';
 import type { RowProof } from './proveRows.ts';
 import { CURE_OF_PADDING, type PaddingTrial, paddingProbes, tryPadding } from './tryPadding.ts';
-import { isNotTheRuns, runTogether, tryRows } from './tryRows.ts';
+import { differenceByRows, isNotTheRuns, runTogether, tryRows } from './tryRows.ts';
 
 export interface PrepareOptions {
   /** What config.json says of the warm-up. */
@@ -109,17 +109,28 @@ async function warmUpAndCheck(
   const { sizes, batching, proof, now, onGpu, maxElements } = options;
   const startedAt = now();
   const fixesSizes = onGpu && batching !== 'alone';
-  const warmed = await warmUp(recorded.model, sizes, { onGpu, fixesSizes, maxElements }).catch((error: unknown) => {
+  const runs: RunResult[] = [];
+  const remembering: Model = {
+    ...recorded.model,
+    async run(...given) {
+      const ran = await recorded.model.run(...given);
+      runs.push(ran);
+      return ran;
+    },
+  };
+  const warmed = await warmUp(remembering, sizes, { onGpu, fixesSizes, maxElements }).catch((error: unknown) => {
     if (error instanceof UnbatchedOutput && proof.verdict === 'mixes')
       throw new Error(`${error.message}; in its graph, ${proof.why}`);
     throw error;
   });
-  const warm = fixesSizes ? { ...warmed, model: costed(warmed.model, recorded.measured()) } : warmed;
+  const warmModel = { ...warmed.model, run: recorded.model.run };
+  const warm = { ...warmed, model: fixesSizes ? costed(warmModel, recorded.measured()) : warmModel };
   await warmOtherDevices(warm, recorded.measured(), modelOn, maxElements);
   const problems = [warm.problem, onGpu ? openLengths(warm.model) : undefined].filter((one) => one !== undefined);
   const isTried = batching === undefined && proof.verdict === 'unknown' && sizes !== false;
   const tried = isTried ? await tryRows(warm.model, rowsToTry(warm, options)) : undefined;
-  const { found, warnings, ...decided } = decideBatching(warm.model, proof, batching, tried);
+  const differs = differenceByRows(runs, warmed.model.isCoarse);
+  const { found, warnings, ...decided } = decideBatching(warm.model, proof, batching, tried, differs);
   const model = { ...decided.model, evidence: found };
   const padding = await padded(model, { ...warm, loadMs: options.loadMs + now() - startedAt }, options);
   const sizesOfRuns = model.allowedSizes.length < 2 ? [] : [`its allowed sizes are ${model.allowedSizes.join(', ')}`];

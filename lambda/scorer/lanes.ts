@@ -7,6 +7,9 @@ import type { ScorerChild } from './scorerChild.ts';
 /** Milliseconds until a process that cannot be started is tried again. */
 const RETRY_MS = { first: 200, longest: 5_000 };
 
+/** Which process of a lane is started: `next` after one that was lost, `beside` one that still works. */
+export type StartOf = 'first' | 'next' | 'beside';
+
 /** One process after the other. */
 export interface Lane {
   /** Starts the first process. @throws Error if its models cannot be opened */
@@ -31,7 +34,7 @@ export interface Lane {
  * @param idleMs after which a process ends that nobody needs. @default it never does, and the next is started when it is lost
  */
 export function createLane(
-  start: (isFirst: boolean) => ScorerChild,
+  start: (how: StartOf) => ScorerChild,
   warn: (message: string) => void,
   idleMs?: number,
 ): Lane {
@@ -71,14 +74,14 @@ export function createLane(
   };
   const tryNext = (): void => {
     try {
-      take(start(false));
+      take(start('next'));
     } catch (error) {
       failed(error);
     }
   };
   return {
     first() {
-      take(start(true));
+      take(start('first'));
       return (current as ScorerChild).opened;
     },
     async open(signal) {
@@ -98,7 +101,7 @@ export function createLane(
     },
     async replace() {
       const before = current;
-      const next = start(false);
+      const next = start('beside');
       await next.opened;
       if (current === before && !isClosed) take(next);
       else await next.end();
@@ -116,14 +119,10 @@ export function createLane(
   };
 }
 
-/** Turns on something that work shares, or has to itself. The latter comes first. */
-export interface Turns {
-  share<T>(work: () => Promise<T>): Promise<T>;
-  /** Does nothing if the time is over first. A time that can be renewed stands still while it waits. */
-  have(time: TimeLimit, work: () => Promise<void>): Promise<void>;
-}
+export type Turns = ReturnType<typeof createTurns>;
 
-export function createTurns(): Turns {
+/** Turns on something that work shares, or has to itself. The latter comes first. */
+export function createTurns() {
   let sharing = 0;
   let having = 0;
   let isHad = false;
@@ -133,7 +132,7 @@ export function createTurns(): Turns {
     changed = Promise.withResolvers();
   };
   return {
-    async share(work) {
+    async share<T>(work: () => Promise<T>): Promise<T> {
       while (having > 0) await changed.promise;
       sharing += 1;
       try {
@@ -143,7 +142,8 @@ export function createTurns(): Turns {
         change();
       }
     },
-    async have(time, work) {
+    /** Does nothing if the time is over first. A time that can be renewed stands still while it waits. */
+    async have(time: TimeLimit, work: () => Promise<void>): Promise<void> {
       having += 1;
       try {
         while ((sharing > 0 || isHad) && !time.signal.aborted) {

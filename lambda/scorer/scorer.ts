@@ -11,7 +11,7 @@ import type {
   Repository,
   Told,
 } from './frames.ts';
-import { createLane, createTurns, type Lane } from './lanes.ts';
+import { createLane, createTurns, type Lane, type StartOf } from './lanes.ts';
 import { type ScorerChild, startChild } from './scorerChild.ts';
 import { type CallContext, ScoringCall } from './scoringCall.ts';
 
@@ -83,17 +83,17 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
   const health = createHealth((broken) => {
     for (const lane of [shared, own]) lane.current()?.leaveAlone(broken);
   });
-  const start = (lane: Lane | undefined, heldByOthers: number, isFirst: boolean): ScorerChild => {
+  const start = (lane: Lane | undefined, heldByOthers: number, which: StartOf): ScorerChild => {
     return startOpening(options, heldByOthers, {
-      isFirst,
+      which,
       mismatches,
       broken: health.broken(),
       // Other models go on in the meantime.
       onHang: lane && (async () => (opened.models.length > 1 && fitsTwice() ? lane.replace() : undefined)),
     });
   };
-  const shared: Lane = createLane((isFirst) => start(shared, own.heldBytes(), isFirst), warn);
-  const own: Lane = createLane(() => start(undefined, shared.heldBytes(), false), warn, IDLE_MS);
+  const shared: Lane = createLane((which) => start(shared, own.heldBytes(), which), warn);
+  const own: Lane = createLane(() => start(undefined, shared.heldBytes(), 'next'), warn, IDLE_MS);
   const fitsTwice = (): boolean => freeBytes(shared.heldBytes()) > shared.heldBytes();
   const opened = await shared.first();
   const context: CallContext = {
@@ -137,8 +137,8 @@ const NEVER = new AbortController().signal;
 type Mismatch = Pick<BatchMismatch, 'model' | 'version'>;
 
 interface Starting {
-  /** True for the first process of a host: it loads all models, and says what was found of each. */
-  readonly isFirst: boolean;
+  /** The first process of a host says what was found of each model. The next one loads models when requests name them. */
+  readonly which: StartOf;
   readonly mismatches: readonly Mismatch[];
   readonly broken: readonly BrokenModel[];
   readonly onHang: (() => Promise<void>) | undefined;
@@ -159,13 +159,14 @@ function startOpening(
     loaded,
   }: ScorerOptions,
   heldByOthers: number,
-  { isFirst, mismatches, broken, onHang }: Starting,
+  { which, mismatches, broken, onHang }: Starting,
 ): ScorerChild {
   const open = early ?? startChild(freeBytes(heldByOthers));
   early = undefined;
   return open({
     opening: {
-      repository: 'path' in repository ? repository : { ...repository, preload: isFirst && repository.preload },
+      repository:
+        'path' in repository ? repository : { ...repository, preload: which !== 'next' && repository.preload },
       load,
       limits,
       checkPercent,
@@ -175,7 +176,7 @@ function startOpening(
       hasStages,
     },
     warn,
-    inform: isFirst ? inform : undefined,
+    inform: which === 'first' ? inform : undefined,
     assigned,
     loaded,
     onHang,

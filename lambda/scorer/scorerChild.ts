@@ -123,11 +123,15 @@ export function startChild(maxBytes: number): (options: ChildOptions) => ScorerC
 
 /** One scorer process, from its start to its end. It takes calls once it has opened its models. */
 export class ScorerChild {
+  readonly #opened = Promise.withResolvers<OpenedModels>();
+  readonly #ended = Promise.withResolvers<Ended>();
+  /** Rejects with why the models cannot be opened, or how the process was lost meanwhile. */
+  readonly opened = this.#opened.promise;
+  /** Resolves when the process has ended, with how. */
+  readonly ended = this.#ended.promise;
   readonly #system: ScorerSystemProcess;
   readonly #child: ChildProcess;
   readonly #options: ChildOptions;
-  readonly #opened = Promise.withResolvers<OpenedModels>();
-  readonly #ended = Promise.withResolvers<Ended>();
   readonly #calls = new Map<number, ActiveCall>();
   readonly #works = new Map<number, Work>();
   readonly #descriptions = new Map<number, PromiseWithResolvers<DescribedModel | Failure>>();
@@ -166,16 +170,6 @@ export class ScorerChild {
     });
     const clockStart = Number(process.hrtime.bigint()) / 1e6 - performance.now();
     this.#tell({ is: 'open', opening: { ...options.opening, clockStart } });
-  }
-
-  /** Rejects with why the models cannot be opened, or how the process was lost meanwhile. */
-  get opened(): Promise<OpenedModels> {
-    return this.#opened.promise;
-  }
-
-  /** Resolves when the process has ended, with how. */
-  get ended(): Promise<Ended> {
-    return this.#ended.promise;
   }
 
   hasEnded(): boolean {

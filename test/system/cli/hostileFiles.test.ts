@@ -49,7 +49,16 @@ const packed = (codec: FileColumn['codec'], body: Uint8Array, inflated: number) 
   parquetFile(3, [column('x', { codec, pages: [dataPage(3, body, { inflated })] })]);
 const texts = (rows: number, ...given: readonly Uint8Array[]) =>
   parquetFile(rows, [column('x', { type: 'BYTE_ARRAY', codec: 'ZSTD', pages: given })]);
-const zeros = Buffer.alloc(64 * MIB);
+const zeros = Buffer.alloc(128 * MIB);
+/** A dictionary of so many zeros, of which three rows take one. What is behind its pages lets it inflate to more. */
+const dictionary = (about: Partial<FileColumn>, values: number): Buffer => {
+  const [body, indices] = [zeros.subarray(0, 16 * MIB), Buffer.concat([Buffer.from([1]), run(3, 0)])];
+  const pages = [
+    dictionaryPage(values, zstdCompressSync(body), { inflated: body.length }),
+    dataPage(3, zstdCompressSync(indices), { encoding: 8, inflated: indices.length }),
+  ];
+  return parquetFile(3, [column('x', { codec: 'ZSTD', pages: [...pages, Buffer.alloc(9_000)], ...about })]);
+};
 const thrift = (...bytes: readonly Uint8Array[]): Buffer => {
   const footer = Buffer.concat(bytes);
   const length = Buffer.alloc(4);
@@ -117,6 +126,17 @@ const repeated = (rows: number): Buffer => {
 
 const PAGES: Readonly<Record<string, Buffer>> = {
   'two billion values': pages(3, dataPage(2 ** 31 - 1, plain(new Float32Array(3)))),
+  'a dictionary of four million numbers': dictionary({}, 4 * MIB),
+  'a dictionary of a hundred million booleans': dictionary({ type: 'BOOLEAN' }, 128 * MIB),
+  'texts of a dictionary of four million': dictionary({ type: 'BYTE_ARRAY' }, 4 * MIB),
+  'sixty dictionaries of two million bytes': parquetFile(3, [
+    column('x', {
+      codec: 'BROTLI',
+      pages: Array.from({ length: 60 }, () =>
+        dictionaryPage(1, brotliCompressSync(zeros.subarray(0, 2_000_000)), { inflated: 2_000_000 }),
+      ),
+    }),
+  ]),
   'a run of a billion nulls': nullable(3, dataPage(3, Buffer.concat([Buffer.from([6, 0, 0, 0]), run(2 ** 30, 1)]))),
   'a run that is too short': nullable(3, dataPage(3, Buffer.concat([Buffer.from([2, 0, 0, 0]), run(1, 1)]))),
   'too few values': pages(3, dataPage(2, plain(new Float32Array(2)))),
@@ -172,6 +192,13 @@ const PAGES: Readonly<Record<string, Buffer>> = {
 /** What is true of it, however little it is. */
 const TRUE: Readonly<Record<string, Buffer>> = {
   'a text of a mebibyte in each of seven rows': repeated(7),
+  'ten pages of a mebibyte': texts(
+    10,
+    ...Array.from({ length: 10 }, () => {
+      const body = plainTexts([Buffer.alloc(MIB - 4, 'a')]);
+      return dataPage(1, zstdCompressSync(body), { inflated: body.length });
+    }),
+  ),
 };
 
 const gz = (text: string): Buffer => gzipSync(text, { level: 9 });

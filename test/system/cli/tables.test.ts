@@ -112,6 +112,12 @@ describe('batchscore score', () => {
     ]);
   });
 
+  it('keeps lists and structs, whatever pages their rows begin in, and members that are null', async () => {
+    const file = (name: string) => readFileSync(new URL(`../../unit/jobs/parquet/nested.${name}`, import.meta.url));
+    const { rows } = await score('FP32', 'in.parquet', file('parquet'), '--keep', 'point,list');
+    expect(rows.map((row) => row.kept)).toEqual(JSON.parse(file('json').toString()));
+  });
+
   it('keeps times of day as a clock shows them, in each unit', async () => {
     const time = (unit: 'MILLIS' | 'MICROS' | 'NANOS') => ({ type: 'TIME', unit, isAdjustedToUTC: true }) as const;
     const wide = (values: readonly bigint[]) => [dataPage(4, plain(new BigInt64Array(values)))];

@@ -29,17 +29,30 @@ const PACKAGES: RepositoryFiles = {
   'node_modules/modern/index.js': "import { base } from 'base'; export const modern = 'modern on ' + base;",
   'node_modules/base/package.json': { name: 'base' },
   'node_modules/base/index.js': "exports.base = require('node:path').basename('/x/base');",
-  'node_modules/with-files/package.json': { name: 'with-files', dependencies: { base: '1' } },
+  'node_modules/with-files/package.json': { name: 'with-files', dependencies: { base: '1', punycode: '1' } },
   'node_modules/with-files/index.js':
-    "const { base } = require('base'); module.exports = require('node:fs').readFileSync(__dirname + '/data.txt', 'utf8') + base;",
+    "const { base } = require('base'); module.exports = require('node:fs').readFileSync(__dirname + '/data.txt', 'utf8') + base + require('punycode/');",
   'node_modules/with-files/data.txt': 'data and ',
+  // What esbuild and Node read differently.
+  'node_modules/dual/package.json': { name: 'dual', main: 'main.js', module: 'module.js' },
+  'node_modules/dual/main.js': "module.exports = { dual: 'main' };",
+  'node_modules/dual/module.js': "export const dual = 'module'; export default 'module';",
+  'node_modules/compiled/package.json': { name: 'compiled', main: 'main.js' },
+  'node_modules/compiled/main.js': 'exports.__esModule = true; exports.default = () => 1;',
+  'node_modules/umd/package.json': { name: 'umd', main: 'main.js' },
+  'node_modules/umd/main.js':
+    "(function (factory) { factory(require, exports); })(function (require, exports) { exports.umd = require('./part.js'); });",
+  'node_modules/umd/part.js': "module.exports = 'part';",
+  // The name of a module of Node.
+  'node_modules/punycode/package.json': { name: 'punycode' },
+  'node_modules/punycode/index.js': "module.exports = ' and a package of it';",
   'node_modules/native/package.json': {
     name: 'native',
     optionalDependencies: { '@native/linux': '1', '@native/mac': '1' },
   },
   'node_modules/native/index.js':
-    "const name = '@native/linux'; exports.native = require('node:fs').readdirSync(require('node:path').dirname(require.resolve(name + '/package.json'))).join();",
-  'node_modules/@native/linux/package.json': { name: '@native/linux' },
+    "try { require('@native/linux/x64.node'); } catch {} const name = '@native/linux'; exports.native = require('node:fs').readdirSync(require('node:path').dirname(require.resolve(name + '/package.json'))).join();",
+  'node_modules/@native/linux/package.json': { name: '@native/linux', cpu: ['arm64', 'x64'] },
   'node_modules/@native/linux/arm64.node': elf(183),
   'node_modules/@native/linux/x64.node': elf(62),
 };
@@ -50,6 +63,7 @@ const PROJECT: RepositoryFiles = {
   'models/m/1/model.onnx': identityModel(),
   'models/m/config.json': { transform: 'transform.ts' },
   'models/m/labels.json': '["a","b"]',
+  'models/m/more-labels.json': '["c"]',
   'models/m/lib/words.txt': 'beside the module',
   'models/m/tables/en.txt': 'in a folder',
   'models/shared.ts': 'export const shared: string = "shared";',
@@ -62,25 +76,30 @@ const PROJECT: RepositoryFiles = {
     import { createRequire } from 'node:module';
     import { readFileSync } from 'node:fs';
     import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+    import compiled from 'compiled';
+    import dual from 'dual';
     import { modern } from 'modern';
+    import umd from 'umd';
     import withFiles from 'with-files';
     import { shared } from '../shared.ts';
     import labels from './labels.json' with { type: 'json' };
     import { again, words } from './lib/words.ts';
     const require = createRequire(import.meta.url);
     const table = readFileSync(new URL(\`tables/\${'en'}.txt\`, import.meta.url), 'utf8');
-    const found = [typeof DynamoDBClient, modern, withFiles, shared, labels, words, again, table, require('node:os').EOL];
+    const asInNode = [typeof compiled, dual, umd, require('base'), require('./more-labels.json')];
+    const found = [typeof DynamoDBClient, modern, withFiles, shared, labels, words, again, table, require('node:os').EOL, asInNode];
     export const encode = (): unknown => found;`,
 };
 const FOUND = [
   'function',
   'modern on base',
-  'data and base',
+  'data and base and a package of it',
   'shared',
   ['a', 'b'],
   ...Array(2).fill('beside the module'),
   'in a folder',
   '\n',
+  ['object', { dual: 'main' }, { umd: 'part' }, { base: 'base' }, ['c']],
 ];
 /** What training leaves, and what nobody is to have. */
 const LEFT: RepositoryFiles = {
@@ -96,7 +115,7 @@ const LEFT: RepositoryFiles = {
 async function projectOf(files: RepositoryFiles): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'batchscore-project-'));
   afterThisTest(async () => rmSync(folder, { recursive: true, force: true }));
-  await putFile(join(folder, 'package.json'), { type: 'module' });
+  await putFile(join(folder, 'package.json'), { name: 'project' });
   for (const [path, contents] of Object.entries(files)) await putFile(join(folder, path), contents);
   await mkdir(join(folder, 'node_modules/@aws-sdk'), { recursive: true });
   symlinkSync(
@@ -146,6 +165,11 @@ describe('a transform in a staged folder', () => {
       'm/lib/words.txt',
       'm/node_modules/base/index.js',
       'm/node_modules/base/package.json',
+      'm/node_modules/punycode/index.js',
+      'm/node_modules/punycode/package.json',
+      'm/node_modules/umd/main.js',
+      'm/node_modules/umd/package.json',
+      'm/node_modules/umd/part.js',
       'm/node_modules/with-files/data.txt',
       'm/node_modules/with-files/index.js',
       'm/node_modules/with-files/package.json',
@@ -177,6 +201,19 @@ describe('a transform in a staged folder', () => {
       1,
       expect.stringContaining('native: expected a package without native code in a transform that is published'),
     ]);
+  });
+
+  it('is refused where one of two packages has native code for another processor alone', async () => {
+    const project = await projectOf({
+      ...PROJECT,
+      'node_modules/addon/package.json': { name: 'addon' },
+      'node_modules/addon/arm64.node': elf(183),
+      'node_modules/native/package.json': { name: 'native', dependencies: { '@native/linux': '1', addon: '1' } },
+      'models/m/transform.ts': "import { native } from 'native'; export const encode = () => native;",
+    });
+    expect(() => stageFor({ modelsDirectory: join(project, 'models') })).toThrow(
+      'addon: expected native code for Linux on x86_64, got arm64.node for another platform',
+    );
   });
 
   it('is refused where a package is not installed', async () => {

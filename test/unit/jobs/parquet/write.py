@@ -89,3 +89,16 @@ def iso(value):
 with open("times.json", "w") as file:
     json.dump([{key: iso(value) for key, value in row.items()} for row in times.to_pylist()], file, indent=1)
     file.write("\n")
+
+# Lists and structs whose rows begin and end within pages, and members that are null.
+nested = {
+    "x": pa.array([float(row) for row in range(ROWS)], pa.float32()),
+    "point": pa.array(
+        [None if row % 5 == 4 else {"a": row if row % 2 else None, "b": None if row % 3 else {"c": str(row)}} for row in range(ROWS)],
+        pa.struct([("a", pa.int64()), ("b", pa.struct([("c", pa.string())]))]),
+    ),
+    "list": pa.array([None if row % 7 == 3 else list(range(row % 6)) for row in range(ROWS)], pa.list_(pa.int32())),
+}
+pq.write_table(pa.table(nested), "nested.parquet", use_dictionary=False, data_page_size=64, write_batch_size=7)
+with open("nested.json", "w") as file:
+    json.dump([{"point": p, "list": l} for p, l in zip(nested["point"].to_pylist(), nested["list"].to_pylist())], file)
