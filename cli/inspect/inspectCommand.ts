@@ -245,7 +245,7 @@ function runs({ maxBatchRows, allowedSizes, sharesRuns }: Opened, inputs: readon
   const fixed = typeof batch === 'number' && allowedSizes.length === 1;
   if (fixed && batch > 1) return `of ${batch} rows each, a fixed batch: fewer are padded`;
   if (maxBatchRows === 1) return 'of 1 row';
-  if (!sharesRuns) return `of 1 request of up to ${count(maxBatchRows)} rows`;
+  if (!sharesRuns) return 'of 1 request, with all its rows';
   return allowedSizes.length > 0
     ? `of ${allowedSizes.map(count).join(', ')} rows`
     : `of up to ${count(maxBatchRows)} rows`;

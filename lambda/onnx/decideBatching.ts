@@ -30,43 +30,34 @@ export function decideBatching(
   differs?: string,
 ): Decided {
   const { verdict, why } = proof;
-  const known = { ...model, independence: verdict };
+  const decided = (sharing: 'compared' | 'trusted', evidence: string): Decided => {
+    return { model: { ...model, independence: verdict, sharing, evidence }, found: evidence, warnings: [] };
+  };
+  const runAlone = (evidence: string, warnings: readonly string[] = []): Decided => {
+    return { model: alone({ ...model, independence: verdict, evidence }), found: `${ALONE}: ${evidence}`, warnings };
+  };
   if (batching === 'trust') {
-    const found = 'requests share runs and are not compared, as "batching": "trust" in config.json says';
-    return { model: { ...known, sharing: 'trusted' }, found, warnings: [] };
+    return decided('trusted', 'config.json says "batching": "trust", so they are not compared');
   }
-  if (batching === 'alone') {
-    return { model: alone(known), found: `${ALONE}, as "batching": "alone" in config.json says`, warnings: [] };
-  }
+  if (batching === 'alone') return runAlone('config.json says "batching": "alone"');
   if (differs !== undefined && verdict !== 'mixes') {
-    const found = `ONNX Runtime answers equal rows differently: ${differs}`;
-    refuseFixedRows(model, found, CURE_OF_KERNELS);
-    return {
-      model: alone(known),
-      found: `${ALONE}: ${found}`,
-      warnings: [`${ALONE}, because ${found}; ${CURE_OF_KERNELS}`],
-    };
+    const evidence = `ONNX Runtime answers equal rows differently: ${differs}`;
+    refuseFixedRows(model, evidence, CURE_OF_KERNELS);
+    return runAlone(evidence, [`${ALONE}, because ${evidence}; ${CURE_OF_KERNELS}`]);
   }
-  if (verdict === 'independent') {
-    return {
-      model: { ...known, sharing: 'compared' },
-      found: 'rows are independent, by the graph of the model',
-      warnings: [],
-    };
-  }
+  if (verdict === 'independent') return decided('compared', 'rows are independent, by the graph of the model');
   if (verdict === 'unknown' && tried?.outcome === 'agree') {
-    const found = `the graph does not tell whether rows are independent (${why}); ${tried.seen}`;
-    return { model: { ...known, sharing: 'compared' }, found, warnings: [] };
+    return decided('compared', `the graph does not tell whether rows are independent (${why}); ${tried.seen}`);
   }
   const seen = tried === undefined ? '' : `; ${tried.seen}`;
   const what =
     verdict === 'mixes' ? 'rows depend on each other' : 'the graph does not tell whether rows are independent';
-  const found = `${what}: ${why}${seen}`;
+  const evidence = `${what}: ${why}${seen}`;
   const cure = cureOf(proof, tried);
-  refuseFixedRows(model, found, cure);
-  refuseRowsAsTime(model, proof, found);
-  const warning = `${ALONE}, because ${found}; ${cure}, or set "batching": "alone" in config.json to say that it is meant so`;
-  return { model: alone(known), found: `${ALONE}: ${found}`, warnings: [warning] };
+  refuseFixedRows(model, evidence, cure);
+  refuseRowsAsTime(model, proof, evidence);
+  const meant = 'or set "batching": "alone" in config.json to say that it is meant so';
+  return runAlone(evidence, [`${ALONE}, because ${evidence}; ${cure}, ${meant}`]);
 }
 
 /** Where every run has several rows, none is answered by itself. */

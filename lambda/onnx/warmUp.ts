@@ -130,8 +130,7 @@ async function warmUpAndCheck(
   const isTried = batching === undefined && proof.verdict === 'unknown' && sizes !== false;
   const tried = isTried ? await tryRows(warm.model, rowsToTry(warm, options)) : undefined;
   const differs = differenceByRows(runs, warmed.model.isCoarse);
-  const { found, warnings, ...decided } = decideBatching(warm.model, proof, batching, tried, differs);
-  const model = { ...decided.model, evidence: found };
+  const { model, found, warnings } = decideBatching(warm.model, proof, batching, tried, differs);
   const padding = await padded(model, { ...warm, loadMs: options.loadMs + now() - startedAt }, options);
   const sizesOfRuns = model.allowedSizes.length < 2 ? [] : [`its allowed sizes are ${model.allowedSizes.join(', ')}`];
   return {

@@ -281,9 +281,9 @@ async function samplesFor(model: DescribedModel, { path, folder }: ModelLocation
 }
 
 function seenOf(model: DescribedModel): ModelSeen {
-  const { name, version, batching, maxBatchRows, allowedSizes, independence = 'unknown' } = model;
+  const { name, version, batching, maxBatchRows, allowedSizes, evidence = '' } = model;
   return {
-    ...{ name, version, independence, batching, maxBatchRows, allowedSizes },
+    ...{ name, version, evidence, batching, maxBatchRows, allowedSizes },
     inputs: model.inputs.map(tensorOf),
     outputs: model.outputs.map(tensorOf),
     raggedAxis: model.ragged?.name,

@@ -1,6 +1,5 @@
 /** What the page is told, as JSON. Times are milliseconds; `at` counts from 1970. */
 import type { JobStatus } from '../../../client/clientJobs.ts';
-import type { Independence } from '../../../lambda/core/model.ts';
 import type { MicroBatchReport } from '../../../lambda/core/observer.ts';
 
 export interface MicroBatchSeen extends Omit<MicroBatchReport, 'closedBecause'> {
@@ -114,7 +113,7 @@ export interface ModelSeen {
   readonly version: string;
   readonly inputs: readonly TensorSeen[];
   readonly outputs: readonly TensorSeen[];
-  readonly independence: Independence;
+  readonly evidence: string;
   /** How its rows are run, by what was seen until now. */
   readonly batching: 'together' | 'alone';
   readonly maxBatchRows: number;

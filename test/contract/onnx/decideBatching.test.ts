@@ -109,7 +109,7 @@ describe('batching in config.json', () => {
     const { model, warnings, log } = await openOnly(mixing(), { batching: 'trust' });
     expect(model).toMatchObject({ maxBatchRows: 512, independence: 'mixes', sharing: 'trusted' });
     expect(warnings).toEqual([]);
-    expect(log[0]).toMatch(/model\.onnx: requests share runs and are not compared, as "batching": "trust"/);
+    expect(log[0]).toMatch(/model\.onnx: config.json says "batching": "trust"/);
   });
 
   it('may have requests run alone, without a warning', async () => {

@@ -185,15 +185,8 @@ export function createEvents(list) {
 
 /** @typedef {import('../wire.ts').ModelSeen} ModelSeen */
 
-const KNOWN_BY = {
-  proved: 'independent: proved when the model was loaded',
-  trusted: 'taken for independent, as its config.json says',
-  unproven: 'not proved independent yet',
-  dependent: 'dependent on each other',
-};
 const RUN = {
   together: 'requests share runs',
-  proving: 'requests run alone until enough of them were compared',
   alone: 'requests run alone',
 };
 
@@ -210,11 +203,11 @@ export function createModels(place) {
 
 /** @param {ModelSeen} model */
 function cardOf(model) {
-  const { name, version, independence, batching, maxBatchRows, allowedSizes, raggedAxis, hasTransform } = model;
+  const { name, version, evidence, batching, maxBatchRows, allowedSizes, raggedAxis, hasTransform } = model;
   const lines = [
     ['Inputs', model.inputs.map(signatureOf).join(', ')],
     ['Outputs', model.outputs.map(signatureOf).join(', ')],
-    ['Rows', `${KNOWN_BY[independence]}; ${RUN[batching]}`],
+    ['Rows', `${RUN[batching]}: ${evidence}`],
     ['Largest run', `${maxBatchRows} rows${allowedSizes.length > 0 ? `, at ${allowedSizes.join(', ')}` : ''}`],
     ...(raggedAxis === undefined ? [] : [['Ragged axis', raggedAxis]]),
     ...(model.noSample === undefined ? [] : [['No sample', model.noSample]]),

@@ -49,7 +49,7 @@ describe('the page', () => {
         version: '1',
         inputs: [{ name: 'image', datatype: 'FP32', shape: ['batch', 64] }],
         outputs: [{ name: 'label' }, { name: 'probabilities' }],
-        independence: 'independent',
+        evidence: 'rows are independent, by the graph of the model',
         batching: 'together',
         hasTransform: false,
         sample: expect.stringContaining('"model_name":"digits"'),
