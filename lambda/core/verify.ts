@@ -182,7 +182,7 @@ async function runAlone(
   const stopwatch = startStopwatch(deps.now);
   const ran = await runMicroBatch(alone, expectedMs, call, device);
   const ms = isFailure(ran) ? stopwatch.lap() : ran.runMs;
-  deps.batching.compared(model, ms);
+  deps.batching.compared(model, allowedMs === Number.POSITIVE_INFINITY ? 0 : ms);
   deps.observer.checked(ms);
   // That a request alone fails says nothing of its neighbours.
   if (isFailure(ran)) return undefined;

@@ -114,7 +114,9 @@ export async function loadModel(
     const prepared = await prepare(model, {
       sizes: config.warmup ?? true,
       batching: config.batching,
-      proof: withGraph(path, (graph) => proveRows(graph, model)),
+      proof: withGraph(path, (graph) =>
+        proveRows(graph, { ...model, fixed: readConstants(config.constants ?? {}, contract.constants) }),
+      ),
       hasLoop: hasLoop(path),
       samples: await decodeSamples(await readSampleLines(location.folder), model),
       loadMs: now() - startedAt,

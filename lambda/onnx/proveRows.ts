@@ -1,5 +1,6 @@
 import type { Model } from '../core/model.ts';
 import { axisInModel, shapeInModel } from '../core/model.ts';
+import { DATATYPES, type Tensor } from '../core/tensor.ts';
 import { type Graph, type GraphNode, type ModelGraph, nodesOfCall } from './graph.ts';
 import { refuseByBatch, ruleOf } from './operatorRules.ts';
 import type { Step } from './rules/step.ts';
@@ -34,7 +35,10 @@ export interface RowProof {
   readonly byLength?: string | undefined;
 }
 
-type Contract = Pick<Model, 'inputs' | 'outputs' | 'ragged'>;
+interface Contract extends Pick<Model, 'inputs' | 'outputs' | 'ragged'> {
+  /** Inputs that have the same values in every run. */
+  readonly fixed?: readonly Tensor[];
+}
 
 /** Reads from a graph, without running it, which rows of its inputs an output depends on. */
 export function proveRows(graph: ModelGraph, model: Contract): RowProof {
@@ -94,6 +98,10 @@ class Walk {
     const scope = new Scope();
     const names = new Map<string, Size>();
     for (const spec of this.#model.inputs) scope.set(spec.name, this.#inputOf(spec, names));
+    for (const { name, datatype, shape, data } of this.#model.fixed ?? []) {
+      const { kind } = DATATYPES[datatype];
+      scope.set(name, constants(shape, kind === 'string' ? undefined : Array.from(data, Number), kind === 'float'));
+    }
     this.#followGraph(
       this.#graph,
       scope,

@@ -7,26 +7,26 @@ import type { CallOptions, ScoringLimits } from '../core/score.ts';
 import type { BatchingState } from '../core/verify.ts';
 
 /*
- * What a host and its scorer tell each other. A frame is a value, serialized by V8, and beside it texts, which are many and
- * may be long: bodies on the way there, answers on the way back.
+ * Frames between a host and its scorer. A frame is a value, serialized by V8, with texts beside it, which are many and may be
+ * long: bodies on the way there, answers on the way back.
  */
 
-/** What a scorer opens, and how it scores. Sent once, first. */
+/** Models that a scorer opens, and how it scores. Sent once, first. */
 export interface Opening {
   readonly repository: Repository;
   readonly load: LoadSettings;
   readonly limits: ScoringLimits;
   /** Percent of the run time that goes into checks of real requests. */
   readonly checkPercent: number;
-  /** Whether bodies may be pointers to the payload bucket, which the host reads. */
+  /** True if bodies may be pointers to the payload bucket, which the host reads. */
   readonly hasPayloads: boolean;
-  /** Models whose requests got other answers together, as earlier scorers of the host found. */
+  /** Findings of earlier scorers of the host: models whose requests get other answers together. */
   readonly mismatches: readonly Pick<BatchMismatch, 'model' | 'version'>[];
-  /** Models that are left alone for so many milliseconds, because they end processes. */
+  /** Models that are left alone for `forMs`, because they end processes. */
   readonly broken: readonly BrokenModel[];
-  /** Whether stages of the work are reported. */
+  /** True if stages of the work are reported. */
   readonly hasStages: boolean;
-  /** What `process.hrtime` was when the host's `performance.now` was 0, in milliseconds: both processes then read one clock. */
+  /** Milliseconds of `process.hrtime` when the host's `performance.now` was 0: both processes then read one clock. */
   readonly clockStart: number;
 }
 
@@ -48,7 +48,7 @@ export interface LoadSettings {
   readonly allowProviderFallback: boolean;
 }
 
-/** What is known of a model, and how its requests are run now. */
+/** Description of a model, and how its requests are run now. */
 export type DescribedModel = ModelDescription & { readonly batching: BatchingState };
 
 export interface OpenedModels {
@@ -73,7 +73,7 @@ export type ToScorer =
       readonly is: 'score';
       readonly call: number;
       readonly remainingMs: number;
-      /** Whether one request runs at a time, with nothing beside it. */
+      /** True if one request runs at a time, with nothing beside it. */
       readonly isAlone: boolean;
       readonly defaults: CallOptions['defaults'];
       /** Requests of packed bodies that are answered with an error, and never decoded. */
@@ -81,7 +81,7 @@ export type ToScorer =
     }
   | { readonly is: 'abort'; readonly call: number }
   | { readonly is: 'broken'; readonly broken: BrokenModel }
-  /** Replies of so many characters are written. */
+  /** Replies of `characters` in all are written. */
   | { readonly is: 'written'; readonly call: number; readonly characters: number }
   | {
       readonly is: 'describe';
@@ -92,7 +92,7 @@ export type ToScorer =
   | { readonly is: 'size'; readonly ask: number; readonly bytes: number }
   | { readonly is: 'payload'; readonly ask: number; readonly failure: Failure | undefined };
 
-/** What an observer of a call is told. */
+/** Reports to the observer of a call. */
 export type Told =
   | {
       readonly is: 'microBatch';
@@ -118,7 +118,7 @@ export type FromScorer =
   | { readonly is: 'refused'; readonly error: string }
   | { readonly is: 'replies'; readonly call: number; readonly replies: PlainReplies; readonly told: readonly Told[] }
   | { readonly is: 'done'; readonly call: number; readonly told: readonly Told[] }
-  /** What was told to begin has ended. */
+  /** Work that was told to begin has ended. */
   | { readonly is: 'ended'; readonly work: number }
   | { readonly is: 'described'; readonly ask: number; readonly model: DescribedModel | Failure }
   /** Asks for an object of the payload bucket. The host says its size, and reads it once the scorer has room. */
@@ -128,7 +128,7 @@ export type FromScorer =
   /** A warning of Node, or of a package that a transform imports. */
   | { readonly is: 'warning'; readonly name: string; readonly message: string }
   | { readonly is: 'assigned'; readonly assignment: Assignment }
-  /** A model was loaded, and so many rows were compared. */
+  /** A model was loaded, and `probes` rows were compared. */
   | { readonly is: 'loaded'; readonly probes: number }
   /** The main thread has its turn while a transform is at work. */
   | { readonly is: 'alive' };

@@ -23,7 +23,7 @@ export interface Scorer extends OpenedModels {
    * answered with a permanent error.
    */
   readonly score: ScoreBodies;
-  /** What is known of a model, which is loaded if it is not yet; the default one without a name. */
+  /** Describes a model, which is loaded if it is not yet; the default one without a name. */
   find(name: string | undefined, version: string | undefined): Promise<DescribedModel | Failure>;
   close(): Promise<void>;
 }
@@ -35,7 +35,7 @@ export interface ScorerOptions {
   readonly checkPercent: number;
   /** Reads bodies that were too large for SQS. @default a pointer to one is refused */
   readonly payloads?: PayloadReader | undefined;
-  /** Whether stages of the work are reported to observers. @default false */
+  /** True if stages of the work are reported to observers. @default false */
   readonly hasStages?: boolean;
   /** Told what works but not as well as it should. */
   readonly warn: (message: string) => void;
@@ -258,7 +258,7 @@ function createKeySet(max: number) {
 
 const MIB = 1024 * 1024;
 
-/** What this process, and a scorer that holds so much, leave of the function's memory, or of the container's or the machine's. */
+/** Returns the bytes of the function, the container or the machine that this process and its scorer leave free. */
 function freeBytes(heldByScorer: number): number {
   const functionMib = Number(process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE ?? Number.POSITIVE_INFINITY);
   return Math.min(process.availableMemory(), functionMib * MIB - ownBytes() - heldByScorer);

@@ -54,7 +54,7 @@ function end(): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
-/** What is told in one turn of the event loop is one write, and wakes the host once. */
+/** Frames of one turn of the event loop are one write, which wakes the host once. */
 function tell(frame: FromScorer, texts?: readonly string[]): void {
   if (host.writableCorked === 0) {
     host.cork();
@@ -83,7 +83,7 @@ let scoring: Scoring | undefined;
 const calls = new Map<number, Call>();
 /** Of calls that have more to come. */
 const firstTexts = new Map<number, readonly (readonly string[])[]>();
-/** What waits for an answer of the host: by number, what takes it. */
+/** Takes answers of the host, by the number of the question. */
 const asked = new Map<number, (frame: ToScorer, text: string | undefined) => void>();
 let asks = 0;
 

@@ -10,7 +10,7 @@ export interface ScorerSystemProcess {
   readonly child: ChildProcess;
   /** Frames both ways. */
   readonly frames: Socket;
-  /** What the scorer says before work begins. */
+  /** Blame, told before work begins. */
   readonly blames: Socket;
   /** True if the system has a shell, which limits the memory of the process. */
   readonly isLimited: boolean;
@@ -29,7 +29,7 @@ const SCORER_FILE = fileURLToPath(new URL(`./scorerProcess.${RUNS_FROM_SOURCE ? 
 const SHELL = '/bin/sh';
 /** A process cannot limit its own memory from Node: a shell does, and becomes Node. Some have no such limit. */
 const LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"';
-/** What is reserved and never touched counts as data: about 0.6 GiB for each thread with V8, of which each model has one. */
+/** Memory that is reserved and never touched counts as data: 0.6 GiB for each thread with V8, of which each model has one. */
 const RESERVED_BYTES = 32 * 1024 ** 3;
 
 export const NO_SHELL = `${SHELL}: expected a shell that limits the memory of the scorer, got none; a run that takes all memory may end others too`;
