@@ -12,7 +12,7 @@ describe('4. No run is started that is not expected to finish', () => {
     const ids = host.send([lookup(0), lookup(1)]);
     await host.become('dead', ids);
 
-    expect(host.receives(ids)).toEqual([5, 5]);
+    expect(host.receives(ids)).toEqual([20, 20]);
     expect(host.written()).toEqual([]);
     expect(host.printed()).toContain('"DEADLINE"');
   });
