@@ -2,6 +2,8 @@ import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-write
 import type { TensorSpec } from '../../lambda/core/model.ts';
 import { DATATYPES, type Datatype, elementCount } from '../../lambda/core/tensor.ts';
 import type { Format, JobHead } from '../../lambda/jobs/jobTypes.ts';
+import type { TableRow } from '../../lambda/jobs/tableRows.ts';
+import type { TableResult } from '../../lambda/jobs/tableScores.ts';
 
 /** What results are written as, by how the name of the file ends: tables, or lines of JSON where it says nothing. */
 export function formatOfResults(path = ''): Format {
@@ -12,9 +14,14 @@ export function formatOfResults(path = ''): Format {
 /** A file of results, as it is written: its head, rows as they come, and its end. */
 export interface ResultFile {
   readonly head: string;
-  /** @param texts results, each a JSON document */
-  rows(texts: readonly string[]): string | Uint8Array;
+  rows(results: readonly RowOut[]): readonly (string | Uint8Array)[];
   end(): string | Uint8Array;
+}
+
+/** Result of one row: a JSON document, and what it was made of if the row shared a request with others. */
+export interface RowOut {
+  readonly text: string;
+  readonly parts?: { readonly row: TableRow; readonly result: TableResult } | undefined;
 }
 
 /**
@@ -26,7 +33,7 @@ export interface ResultFile {
 export function createResultFile(format: Format, outputs: Outputs, kept: readonly string[]): ResultFile {
   if (format === 'parquet') return parquetResults(outputs, kept);
   if (format === 'csv') return csvResults(outputs, kept);
-  return { head: '', rows: (texts) => `${texts.join('\n')}\n`, end: () => '' };
+  return { head: '', rows: (results) => joinLines(results.map(({ text }) => text)), end: () => '' };
 }
 
 type Outputs = NonNullable<JobHead['outputs']>;
@@ -34,15 +41,32 @@ type Outputs = NonNullable<JobHead['outputs']>;
 function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const { columns, cellsOfResult } = resultColumns(outputs, kept);
   const areFloats = columns.map(({ datatype }) => datatype !== undefined && DATATYPES[datatype].kind === 'float');
-  const lineOf = (text: string): string => {
-    const cells = cellsOfResult(text);
+  const lineOf = (out: RowOut): string => {
+    const cells = cellsOfResult(out);
     return cells.map((cell, at) => cellOf(areFloats[at] ? (INFINITIES.get(cell) ?? cell) : cell)).join(',');
   };
   return {
     head: `${columns.map(({ name }) => cellOf(name)).join(',')}\n`,
-    rows: (texts) => `${texts.map(lineOf).join('\n')}\n`,
+    rows: (results) => joinLines(results.map(lineOf)),
     end: () => '',
   };
+}
+
+/** Characters of results that are made one text: V8 holds no more than some 500 million. */
+const PIECE_CHARACTERS = 64 * 1024 * 1024;
+
+function joinLines(lines: readonly string[]): string[] {
+  const pieces: string[] = [];
+  let [from, characters] = [0, 0];
+  for (const [index, { length }] of lines.entries()) {
+    if (index > from && characters + length > PIECE_CHARACTERS) {
+      pieces.push(`${lines.slice(from, index).join('\n')}\n`);
+      [from, characters] = [index, 0];
+    }
+    characters += length;
+  }
+  if (from < lines.length) pieces.push(`${lines.slice(from).join('\n')}\n`);
+  return pieces;
 }
 
 /** Cells that are held for one row group. */
@@ -68,14 +92,14 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   };
   return {
     head: '',
-    rows(texts) {
-      for (const text of texts) {
+    rows(results) {
+      for (const out of results) {
         rows.push(
-          cellsOfResult(text).map((cell, at) => (cell === undefined || cell === null ? null : types[at]?.of(cell))),
+          cellsOfResult(out).map((cell, at) => (cell === undefined || cell === null ? null : types[at]?.of(cell))),
         );
       }
       if (rows.length * columns.length >= CELLS_A_GROUP) writeGroup();
-      return taken();
+      return [taken()];
     },
     end() {
       writeGroup();
@@ -154,9 +178,16 @@ function resultColumns(given: Outputs, kept: readonly string[]) {
     ...outputs.flatMap((output) => output.columns),
     ...[...own, ...errorNames].map(textColumn),
   ];
-  /** The cells of one row's result, a JSON document. */
-  const cellsOfResult = (text: string): readonly unknown[] => {
-    const { message_id: id, code, error, outputs: found, result, kept: carried = {} }: Result = JSON.parse(text);
+  const cellsOfResult = (out: RowOut): readonly unknown[] => {
+    const { parts } = out;
+    if (parts !== undefined) {
+      const { row, result } = parts;
+      const cells: unknown[] = [row.id, ...row.keptValues()];
+      for (const output of outputs) cells.push(...cellsOf(output, result.valuesOf(output.name)));
+      cells.push(undefined, undefined);
+      return cells;
+    }
+    const { message_id: id, code, error, outputs: found, result, kept: carried = {} }: Result = JSON.parse(out.text);
     return [
       id,
       ...kept.map((name) => (Object.hasOwn(carried, name) ? carried[name] : undefined)),

@@ -20,8 +20,9 @@ import {
 import { openParquet } from './parquetRows.ts';
 import { type Checkpoint, createOutput, NOTHING, type Output, type Place, readCheckpoint } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
-import type { PieceRow } from './rowRequests.ts';
-import { createRowScoring, errorRow, MAX_CHARACTERS_HELD, type RowResult, type RowScoring } from './scoreRows.ts';
+import { type PieceRow, withKept } from './rowRequests.ts';
+import { createRowScoring, errorRow, MAX_CHARACTERS_HELD, type RowScoring } from './scoreRows.ts';
+import type { RowResult } from './tableScores.ts';
 import { type GoesOn, openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
@@ -320,7 +321,7 @@ async function scoreStep(
 }
 
 function addResult(output: Output, { kept }: PieceRow, { text, failures }: RowResult): void {
-  output.add(kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`, failures);
+  output.add(withKept(text, kept), failures);
 }
 
 function refusalOf(row: PieceRow, failed: Failure): RowResult {
