@@ -353,7 +353,7 @@ async function* tableOf(
   yield Buffer.from(table.head);
   for await (const chunk of chunks) {
     const lines = Buffer.from(chunk).toString().split('\n');
-    const rows = lines.filter((line) => line !== '').map((text) => ({ text }));
+    const rows = lines.filter((line) => line !== '').map((text) => ({ result: { text } }));
     for (const piece of table.rows(rows)) yield Buffer.from(piece);
   }
   yield Buffer.from(table.end());

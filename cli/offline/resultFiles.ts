@@ -2,8 +2,9 @@ import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-write
 import type { TensorSpec } from '../../lambda/core/model.ts';
 import { DATATYPES, type Datatype, elementCount } from '../../lambda/core/tensor.ts';
 import type { Format, JobHead } from '../../lambda/jobs/jobTypes.ts';
-import type { TableRow } from '../../lambda/jobs/tableRows.ts';
-import type { TableResult } from '../../lambda/jobs/tableScores.ts';
+import { type PieceRow, withKept } from '../../lambda/jobs/rowRequests.ts';
+import { TableRow } from '../../lambda/jobs/tableRows.ts';
+import { type RowResult, TableResult } from '../../lambda/jobs/tableScores.ts';
 
 /** What results are written as, by how the name of the file ends: tables, or lines of JSON where it says nothing. */
 export function formatOfResults(path = ''): Format {
@@ -18,10 +19,14 @@ export interface ResultFile {
   end(): string | Uint8Array;
 }
 
-/** Result of one row: a JSON document, and what it was made of if the row shared a request with others. */
+/** Result of one row, and the row: a text of a job's results has what was kept of it. */
 export interface RowOut {
-  readonly text: string;
-  readonly parts?: { readonly row: TableRow; readonly result: TableResult } | undefined;
+  readonly result: Pick<RowResult, 'text'>;
+  readonly row?: PieceRow | undefined;
+}
+
+function textIn({ result, row }: RowOut): string {
+  return withKept(result.text, row?.kept);
 }
 
 /**
@@ -33,7 +38,7 @@ export interface RowOut {
 export function createResultFile(format: Format, outputs: Outputs, kept: readonly string[]): ResultFile {
   if (format === 'parquet') return parquetResults(outputs, kept);
   if (format === 'csv') return csvResults(outputs, kept);
-  return { head: '', rows: (results) => joinLines(results.map(({ text }) => text)), end: () => '' };
+  return { head: '', rows: (results) => joinLines(results.map(textIn)), end: () => '' };
 }
 
 type Outputs = NonNullable<JobHead['outputs']>;
@@ -43,7 +48,7 @@ function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const areFloats = columns.map(({ datatype }) => datatype !== undefined && DATATYPES[datatype].kind === 'float');
   const lineOf = (out: RowOut): string => {
     const cells = cellsOfResult(out);
-    return cells.map((cell, at) => cellOf(areFloats[at] ? (INFINITIES.get(cell) ?? cell) : cell)).join(',');
+    return cells.map((cell, at) => cellOf(cell, areFloats[at])).join(',');
   };
   return {
     head: `${columns.map(({ name }) => cellOf(name)).join(',')}\n`,
@@ -179,19 +184,25 @@ function resultColumns(given: Outputs, kept: readonly string[]) {
     ...[...own, ...errorNames].map(textColumn),
   ];
   const cellsOfResult = (out: RowOut): readonly unknown[] => {
-    const { parts } = out;
-    if (parts !== undefined) {
-      const { row, result } = parts;
+    const { row, result: found } = out;
+    if (row instanceof TableRow && found instanceof TableResult) {
       const cells: unknown[] = [row.id, ...row.keptValues()];
-      for (const output of outputs) cells.push(...cellsOf(output, result.valuesOf(output.name)));
+      for (const output of outputs) cells.push(...cellsOf(output, found.valuesOf(output.name)));
       cells.push(undefined, undefined);
       return cells;
     }
-    const { message_id: id, code, error, outputs: found, result, kept: carried = {} }: Result = JSON.parse(out.text);
+    const {
+      message_id: id,
+      code,
+      error,
+      outputs: scores,
+      result,
+      kept: carried = {},
+    }: Result = JSON.parse(textIn(out));
     return [
       id,
       ...kept.map((name) => (Object.hasOwn(carried, name) ? carried[name] : undefined)),
-      ...outputs.flatMap((output) => cellsOf(output, found?.find(({ name }) => name === output.name)?.data)),
+      ...outputs.flatMap((output) => cellsOf(output, scores?.find(({ name }) => name === output.name)?.data)),
       ...(hasOwnForm ? [result] : []),
       code,
       error,
@@ -247,8 +258,9 @@ function textOf(value: unknown): string {
 }
 
 /** A cell of CSV, in quotes where it must be. @see https://www.rfc-editor.org/rfc/rfc4180 */
-function cellOf(value: unknown): string {
+function cellOf(value: unknown, isFloat = false): string {
   if (value === null || value === undefined) return '';
-  const text = textOf(value);
+  if (typeof value === 'number') return String(value);
+  const text = (isFloat && INFINITIES.get(value)) || textOf(value);
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

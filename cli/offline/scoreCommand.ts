@@ -5,10 +5,8 @@ import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
 import { outputsOf } from '../../lambda/jobs/planJob.ts';
-import { type PieceRow, withKept, withSeparator } from '../../lambda/jobs/rowRequests.ts';
+import { type PieceRow, withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
-import { TableRow } from '../../lambda/jobs/tableRows.ts';
-import { type RowResult, TableResult } from '../../lambda/jobs/tableScores.ts';
 import { locate } from '../../lambda/onnx/repository.ts';
 import { openScorer } from '../../lambda/scorer/scorer.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
@@ -151,11 +149,17 @@ async function scoreAll(
   const bar = progressBar('scoring', input.bytes);
   const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', bar.stop);
   const results = async function* (): AsyncGenerator<string | Uint8Array> {
+    let pending: Promise<RowOut[]> = Promise.resolve([]);
     for await (const batch of rowBatches(input, options, signal)) {
-      yield* file.rows(await scoring.score(batch));
+      const found = await pending;
+      // While these are scored, those before them are written and those after them are read.
+      pending = scoring.score(batch);
+      pending.catch(() => {});
+      yield* file.rows(found);
       const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
       bar.update(input.bytesRead(), errors);
     }
+    yield* file.rows(await pending);
     yield file.end();
   };
   const chunks = results();
@@ -255,39 +259,19 @@ export function createOfflineScoring(
       let next = 0;
       return rows.map((row) => {
         const { failed } = row;
-        const answer = failed === undefined ? answers[next++] : { text: errorRow(row, failed), failures: [failed] };
-        if (answer === undefined) throw new Error(`line ${row.id}: expected an answer, got none`);
-        const { failures } = answer;
+        const result = failed === undefined ? answers[next++] : { text: errorRow(row, failed), failures: [failed] };
+        if (result === undefined) throw new Error(`line ${row.id}: expected an answer, got none`);
+        const { failures } = result;
         summary.lines += 1;
         if (failures.length === 0) summary.scored += 1;
         for (const { code, message } of failures) {
           summary.errors[code] = (summary.errors[code] ?? 0) + 1;
           summary.reasons[code] ??= { line: row.id, error: message };
         }
-        return new Out(row, answer);
+        return { row, result };
       });
     },
   };
-}
-
-/** Made when it is written: a table needs no text. */
-class Out implements RowOut {
-  readonly #row: PieceRow;
-  readonly #answer: RowResult;
-
-  constructor(row: PieceRow, answer: RowResult) {
-    this.#row = row;
-    this.#answer = answer;
-  }
-
-  get text(): string {
-    return withKept(this.#answer.text, this.#row.kept);
-  }
-
-  get parts(): RowOut['parts'] {
-    const [row, result] = [this.#row, this.#answer];
-    return row instanceof TableRow && result instanceof TableResult ? { row, result } : undefined;
-  }
 }
 
 function describe({ model, version, messageId, difference: { output } }: BatchMismatch): string {

@@ -10,7 +10,7 @@ import { type HandedBack, isHandedBack, type KeyedBody, type Reply } from '../co
 import type { CallOptions, ReplySink, ScoreBodies } from '../core/score.ts';
 import type { Row } from './rowRequests.ts';
 import { cutIntoRequests, requestOfRows, TableRow } from './tableRows.ts';
-import { mayShareRequests, type RowResult, TableResult, TableScores } from './tableScores.ts';
+import { type RowResult, readScores, TableResult } from './tableScores.ts';
 
 export interface RowScoringOptions {
   readonly score: ScoreBodies;
@@ -57,113 +57,129 @@ export const MAX_CHARACTERS_HELD = 16 * 1024 * 1024;
  * try, alone, and then an error result. Payload pointers are refused, not followed.
  */
 export function createRowScoring(options: RowScoringOptions): RowScoring {
-  return { score: (rows, time = NO_DEADLINE) => new RowCall(options, rows, time).run() };
+  return {
+    async score(rows, time = NO_DEADLINE) {
+      const call = { ...options, rows, time, ask: createAsking(options), answers: new Map(), letGo: new Set<number>() };
+      await scoreTogether(call);
+      await scoreSingly(call);
+      const answers: (RowResult | undefined)[] = Array.from(rows, (_, row) => call.answers.get(row));
+      const failures = answers.flatMap((answer) => answer?.failures.find(isModelUnavailable) ?? []);
+      // It cannot be opened, or ends its processes: other rows would fare no better.
+      if (rows.length > 0 && failures.length === rows.length) throw new Error(failures[0]?.message);
+      return { answers, isTooMuch: call.letGo.size > 0 };
+    },
+  };
 }
 
-class RowCall {
-  readonly #options: RowScoringOptions;
-  readonly #rows: readonly Row[];
-  readonly #time: TimeLimit;
-  readonly #answers: (RowResult | undefined)[];
+/** Rows that are scored together. */
+interface RowCall extends Pick<RowScoringOptions, 'table'> {
+  readonly rows: readonly Row[];
+  readonly time: TimeLimit;
+  readonly ask: ReturnType<typeof createAsking>;
+  /** By row. */
+  readonly answers: Map<number, RowResult>;
   /** Rows whose answers were too much to hold. */
-  readonly #letGo = new Set<number>();
-  #heldCharacters = 0;
-  #lastProblem: unknown;
+  readonly letGo: Set<number>;
+}
 
-  constructor(options: RowScoringOptions, rows: readonly Row[], time: TimeLimit) {
-    this.#options = options;
-    this.#rows = rows;
-    this.#time = time;
-    this.#answers = new Array(rows.length).fill(undefined);
+/** Scores rows of a table, many in a request. Those of a request that fails are left. */
+async function scoreTogether({ rows, time, table, ask, answers, letGo }: RowCall): Promise<void> {
+  if (table === undefined || table.isMixing || !mayShareRequests(table.model)) return;
+  const { model } = table;
+  const ofTable = rows.filter((row) => row instanceof TableRow);
+  const chunks = cutIntoRequests(ofTable, model.maxBatchRows);
+  const bodies = chunks.map((chunk) => ({ key: rangeOf(chunk), body: requestOfRows(chunk, true) }));
+  const leftMs = time.remainingMs();
+  // The rest is for rows of requests that fail, or hang.
+  const laterMs = Number.isFinite(leftMs) ? leftMs / 2 : 0;
+  const { signal, end } = sooner(time.signal, leftMs - laterMs);
+  const limit = { ...time, remainingMs: () => time.remainingMs() - laterMs, signal };
+  const replies = await ask(bodies, limit).finally(end);
+  if (table.isMixing) return;
+  let first = 0;
+  for (const [index, chunk] of chunks.entries()) {
+    const reply = replies.get(index);
+    const isScored = reply !== undefined && reply !== TOO_MUCH && !isHandedBack(reply) && reply.failures.length === 0;
+    const scores = isScored ? readScores(reply.text, model, chunk.length) : undefined;
+    for (const [at, { id }] of chunk.entries()) {
+      if (reply === TOO_MUCH) letGo.add(first + at);
+      if (scores !== undefined) answers.set(first + at, new TableResult(id, scores, at));
+    }
+    first += chunk.length;
   }
+}
 
-  async run(): Promise<Scored> {
-    await this.#scoreTable();
-    await this.#scoreSingly();
-    const failures = this.#answers.flatMap((answer) => answer?.failures.find(isModelUnavailable) ?? []);
-    // It cannot be opened, or ends its processes: other rows would fare no better.
-    if (this.#rows.length > 0 && failures.length === this.#rows.length) throw new Error(failures[0]?.message);
-    return { answers: this.#answers, isTooMuch: this.#letGo.size > 0 };
-  }
-
-  /** Scores rows of a table, many in a request. */
-  async #scoreTable(): Promise<void> {
-    const { table } = this.#options;
-    if (table === undefined || table.isMixing || !mayShareRequests(table.model)) return;
-    const { model } = table;
-    const chunks = cutIntoRequests(
-      this.#rows.filter((row) => row instanceof TableRow),
-      model.maxBatchRows,
-    );
-    const leftMs = this.#time.remainingMs();
-    // The rest is for rows of requests that fail, or hang.
-    const laterMs = Number.isFinite(leftMs) ? leftMs / 2 : 0;
-    const half = sooner(this.#time.signal, leftMs - laterMs);
-    const time = { ...this.#time, remainingMs: () => this.#time.remainingMs() - laterMs, signal: half.signal };
-    const bodies = chunks.map((rows) => ({ key: rangeOf(rows), body: requestOfRows(rows, true) }));
-    const replies = await this.#ask(bodies, time).finally(half.end);
-    if (table.isMixing) return;
-    let first = 0;
-    for (const [index, rows] of chunks.entries()) {
-      const reply = replies.get(index);
-      if (reply === 'too much') for (const at of rows.keys()) this.#letGo.add(first + at);
-      else if (reply !== undefined && !isHandedBack(reply) && reply.failures.length === 0) {
-        const scores = TableScores.read(reply.text, model, rows.length);
-        if (scores !== undefined) {
-          for (const [at, { id }] of rows.entries()) this.#answers[first + at] = new TableResult(id, scores, at);
-        }
-      }
-      first += rows.length;
+/** Scores each row that is left as a request of its own. */
+async function scoreSingly({ rows, time, ask, answers, letGo }: RowCall): Promise<void> {
+  const left = [...rows.entries()].filter(([index]) => !answers.has(index) && !letGo.has(index));
+  const replies = await ask(
+    left.map(([, row]) => bodyOf(row)),
+    time,
+  );
+  for (const [at, [index, row]] of left.entries()) {
+    let reply = replies.get(at);
+    // Another try may not meet what a row failed by for now; one for which there was no time is left for later.
+    if (reply !== undefined && reply !== TOO_MUCH && isHandedBack(reply) && !isOutOfTime(reply)) {
+      reply = (await ask([bodyOf(row)], time)).get(0) ?? reply;
+    }
+    if (reply === undefined && !time.signal.aborted) throw new Error(`row ${row.id}: expected a reply, got none`);
+    if (reply === TOO_MUCH) letGo.add(index);
+    else if (reply !== undefined) {
+      const answer = answerOf(row, reply, ask.lastProblem());
+      if (answer !== undefined) answers.set(index, answer);
     }
   }
+}
 
-  /** Scores each row that has no answer yet as a request of its own. */
-  async #scoreSingly(): Promise<void> {
-    const left = [...this.#rows.keys()].filter((row) => this.#answers[row] === undefined && !this.#letGo.has(row));
-    const requests = left.map((row) => this.#rows[row] as Row);
-    const replies = await this.#ask(requests.map(bodyOf), this.#time);
-    for (const [index, row] of requests.entries()) {
-      const first = replies.get(index);
-      // Another try may not meet what a row failed by for now; one for which there was no time is left for later.
-      const mayTry = first !== undefined && first !== 'too much' && isHandedBack(first) && !isOutOfTime(first);
-      const reply = mayTry ? ((await this.#ask([bodyOf(row)], this.#time)).get(0) ?? first) : first;
-      if (reply === undefined && !this.#time.signal.aborted) {
-        throw new Error(`row ${row.id}: expected a reply, got none`);
-      }
-      if (reply === 'too much') this.#letGo.add(left[index] as number);
-      else this.#answers[left[index] as number] = reply && answerOf(row, reply, this.#lastProblem);
-    }
-  }
+const TOO_MUCH = 'too much to hold';
 
-  /** Has bodies scored. @returns replies by body: none where there was no time */
-  async #ask(bodies: readonly KeyedBody[], time: TimeLimit): Promise<ReadonlyMap<number, Reply | 'too much'>> {
-    const { score, observer, defaults, table, maxCharacters = Number.POSITIVE_INFINITY } = this.#options;
-    const replies = new Map<number, Reply | 'too much'>();
-    if (bodies.length === 0 || time.signal.aborted) return replies;
-    const told: Observer = {
-      ...SILENT,
-      ...observer,
-      problem: (error) => {
-        this.#lastProblem = error;
-        observer.problem?.(error);
-      },
-      batchMismatch: (mismatch) => {
-        if (table !== undefined) table.isMixing = true;
-        observer.batchMismatch?.(mismatch);
-      },
-    };
+/** Returns what has bodies scored and keeps their replies, by body: none where there was no time. */
+function createAsking({
+  score,
+  observer,
+  defaults,
+  table,
+  maxCharacters = Number.POSITIVE_INFINITY,
+}: RowScoringOptions) {
+  let heldCharacters = 0;
+  let lastProblem: unknown;
+  const told: Observer = {
+    ...SILENT,
+    ...observer,
+    problem(error) {
+      lastProblem = error;
+      observer.problem?.(error);
+    },
+    batchMismatch(mismatch) {
+      if (table !== undefined) table.isMixing = true;
+      observer.batchMismatch?.(mismatch);
+    },
+  };
+  const ask = async (bodies: readonly KeyedBody[], time: TimeLimit) => {
+    const replies = new Map<number, Reply | typeof TOO_MUCH>();
     const sink: ReplySink = async (given) => {
       for (const reply of given) {
         const characters = isHandedBack(reply) ? 0 : reply.text.length;
-        const isTooMuch =
-          characters > 0 && this.#heldCharacters > 0 && this.#heldCharacters + characters > maxCharacters;
-        if (!isTooMuch) this.#heldCharacters += characters;
-        replies.set(reply.of, isTooMuch ? 'too much' : reply);
+        const isTooMuch = characters > 0 && heldCharacters > 0 && heldCharacters + characters > maxCharacters;
+        if (!isTooMuch) heldCharacters += characters;
+        replies.set(reply.of, isTooMuch ? TOO_MUCH : reply);
       }
     };
+    if (bodies.length === 0 || time.signal.aborted) return replies;
     await waitOrAbort(score(bodies, time, sink, { observer: told, defaults }), time.signal, GRACE_MS);
     return replies;
-  }
+  };
+  return Object.assign(ask, { lastProblem: () => lastProblem });
+}
+
+/**
+ * Returns whether rows may share a request: its answer is that of each row alone only where the graph of the model tells that
+ * rows do not depend on each other, or its owner says so.
+ */
+function mayShareRequests({ sharing, independence, transform, inputs, outputs }: ModelDescription): boolean {
+  const areIndependent = sharing !== 'never' && (independence === 'independent' || sharing !== 'compared');
+  const areFirst = [...inputs, ...outputs].every(({ batchAxis = 0 }) => batchAxis === 0);
+  return areIndependent && areFirst && transform === undefined;
 }
 
 function bodyOf({ id, text }: Row): KeyedBody {

@@ -47,8 +47,8 @@ export class TableRow implements PieceRow {
   /** Values of the columns that are kept, as JSON has them. */
   keptValues(): unknown[] {
     return this.table.kept.map(([, values]) => {
-      const value = values[this.at] ?? null;
-      return typeof value === 'string' ? value : JSON.parse(JSON.stringify(value, jsonValue));
+      const value = jsonValue('', values[this.at] ?? null);
+      return typeof value === 'object' && value !== null ? JSON.parse(JSON.stringify(value, jsonValue)) : value;
     });
   }
 

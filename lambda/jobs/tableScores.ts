@@ -1,7 +1,6 @@
-import * as z from 'zod';
 import { createRowEncoder, encodeData } from '../core/encode.ts';
 import { type Failure, isFailure } from '../core/failure.ts';
-import { parseIfJson } from '../core/json.ts';
+import { isObject, parseIfJson } from '../core/json.ts';
 import type { ModelDescription } from '../core/model.ts';
 import { decodeAll, elementsPerRow, isBase64Data, type Tensor } from '../core/tensor.ts';
 import { decodeRaw } from '../core/values.ts';
@@ -12,96 +11,59 @@ export interface RowResult {
   readonly failures: readonly Failure[];
 }
 
-/**
- * Returns whether rows of a table may share a request: its answer is that of each row alone only where rows are known not
- * to depend on each other.
- */
-export function mayShareRequests({ sharing, independence, transform, inputs, outputs }: ModelDescription): boolean {
-  const areIndependent = sharing !== 'never' && (independence === 'independent' || sharing !== 'compared');
-  const areFirst = [...inputs, ...outputs].every(({ batchAxis = 0 }) => batchAxis === 0);
-  return areIndependent && areFirst && transform === undefined;
-}
-
-const ANSWER = z.object({
-  outputs: z.array(z.object({ shape: z.array(z.number()) })),
-  raw_output_contents: z.array(z.string()),
-});
-
-/** Outputs of rows that shared a request. */
-export class TableScores {
-  readonly #outputs: readonly Tensor[];
-  readonly #encode: (messageId: string, row: number) => string;
-  readonly #values = new Map<string, Values>();
-
-  private constructor(model: ModelDescription, outputs: readonly Tensor[]) {
-    this.#outputs = outputs;
-    this.#encode = createRowEncoder(model, outputs);
-  }
-
-  /**
-   * Reads a binary answer.
-   *
-   * @returns undefined if it is none with `rows` rows of every output
-   */
-  static read(text: string, model: ModelDescription, rows: number): TableScores | undefined {
-    const answer = ANSWER.safeParse(parseIfJson(text)).data;
-    if (answer === undefined) return undefined;
-    const outputs: Tensor[] = [];
-    for (const [index, { name, datatype }] of model.outputs.entries()) {
-      const { shape } = answer.outputs[index] ?? { shape: [] };
-      const data = decodeRaw(answer.raw_output_contents[index], datatype, shape, () => name);
-      if (shape[0] !== rows || isFailure(data)) return undefined;
-      outputs.push({ name, datatype, shape, data: isBase64Data(data) ? decodeAll(data, datatype, shape) : data });
-    }
-    return new TableScores(model, outputs);
-  }
-
-  /** Returns the answer that a row would get to a request of its own. */
-  textOf(id: string, row: number): string {
-    return this.#encode(id, row);
-  }
-
-  /** Returns the elements of an output in a row, as JSON has them. */
-  valuesOf(name: string, row: number): readonly unknown[] | undefined {
-    const known = this.#values.get(name) ?? this.#parse(name);
-    if (known === undefined) return undefined;
-    this.#values.set(name, known);
-    return known.elements.slice(row * known.width, (row + 1) * known.width);
-  }
-
-  #parse(name: string): Values | undefined {
-    const output = this.#outputs.find((one) => one.name === name);
-    if (output === undefined) return undefined;
-    const { datatype, shape, data } = output;
-    return { elements: JSON.parse(`[${encodeData(datatype, data)}]`), width: elementsPerRow(shape) };
-  }
-}
-
-interface Values {
-  readonly elements: readonly unknown[];
-  readonly width: number;
-}
-
 const NO_FAILURES: readonly Failure[] = [];
 
-/** Result of a row that shared a request. */
+/** Result of a row that shared a request. Its text is made when it is asked for: a table of results needs none. */
 export class TableResult implements RowResult {
   readonly failures = NO_FAILURES;
-  readonly id: string;
+  readonly #id: string;
   readonly #scores: TableScores;
   readonly #row: number;
 
   constructor(id: string, scores: TableScores, row: number) {
-    this.id = id;
+    this.#id = id;
     this.#scores = scores;
     this.#row = row;
   }
 
   get text(): string {
-    return this.#scores.textOf(this.id, this.#row);
+    return this.#scores.textOf(this.#id, this.#row);
   }
 
+  /** Returns the elements of an output, as JSON has them. */
   valuesOf(output: string): readonly unknown[] | undefined {
     return this.#scores.valuesOf(output, this.#row);
   }
+}
+
+/** Outputs of rows that shared a request. */
+interface TableScores {
+  textOf(id: string, row: number): string;
+  valuesOf(output: string, row: number): readonly unknown[] | undefined;
+}
+
+/** Reads a binary answer. @returns undefined if it is none with `rows` rows of every output */
+export function readScores(text: string, model: ModelDescription, rows: number): TableScores | undefined {
+  const answer = parseIfJson(text);
+  if (!isObject(answer) || !Array.isArray(answer.outputs) || !Array.isArray(answer.raw_output_contents))
+    return undefined;
+  const outputs: Tensor[] = [];
+  for (const [index, { name, datatype }] of model.outputs.entries()) {
+    const shape: readonly number[] = answer.outputs[index]?.shape ?? [];
+    const data = decodeRaw(answer.raw_output_contents[index], datatype, shape, () => name);
+    if (shape[0] !== rows || isFailure(data)) return undefined;
+    outputs.push({ name, datatype, shape, data: isBase64Data(data) ? decodeAll(data, datatype, shape) : data });
+  }
+  const parsed = new Map<string, unknown[]>();
+  return {
+    textOf: createRowEncoder(model, outputs),
+    valuesOf(name, row) {
+      const output = outputs.find((one) => one.name === name);
+      if (output === undefined) return undefined;
+      const values: unknown[] = parsed.get(name) ?? JSON.parse(`[${encodeData(output.datatype, output.data)}]`);
+      parsed.set(name, values);
+      const width = elementsPerRow(output.shape);
+      return values.slice(row * width, (row + 1) * width);
+    },
+  };
 }

@@ -4,6 +4,7 @@ import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { outputsOf } from '../../../../lambda/jobs/planJob.ts';
+import { withKept } from '../../../../lambda/jobs/rowRequests.ts';
 import { repositoryOf, scoreModels } from '../../../helpers/scoring.ts';
 
 export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests'>> {
@@ -33,7 +34,7 @@ export async function scoreData(model: Model, file: Buffer | string, options: Da
     found.push(...(await scoring.score(batch)));
   }
   return {
-    results: found.map(({ text }) => JSON.parse(text)),
+    results: found.map(({ result, row }) => JSON.parse(withKept(result.text, row?.kept))),
     csv: [csv.head, ...found.map((row) => csv.rows([row]))].map((line) => String(line).slice(0, -1)),
   };
 }
