@@ -75,35 +75,36 @@ function joinLines(lines: readonly string[]): string[] {
 }
 
 /** Cells that are held for one row group. */
-const CELLS_A_GROUP = 2_000_000;
+const CELLS_A_GROUP = 400_000;
 
 function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const { columns, cellsOfResult } = resultColumns(outputs, kept);
-  const types = columns.map(({ datatype }) => PARQUET_TYPES[datatype ?? 'BYTES']);
-  const tableOf = (rows: readonly (readonly unknown[])[]) =>
-    columns.map(({ name }, at) => ({ name, type: types[at]?.type, data: rows.map((cells) => cells[at]) }));
+  const table = columns.map(({ name, datatype = 'BYTES' }) => ({
+    name,
+    ...PARQUET_TYPES[datatype],
+    data: [] as unknown[],
+  }));
   const writer = new ByteWriter();
-  const parquet = new ParquetWriter({ writer, schema: schemaFromColumnData({ columnData: tableOf([]) }) });
-  let rows: (readonly unknown[])[] = [];
+  const parquet = new ParquetWriter({ writer, schema: schemaFromColumnData({ columnData: table }) });
   const taken = (): Uint8Array => {
     const bytes = writer.getBytes().slice();
     writer.index = 0;
     return bytes;
   };
   const writeGroup = (): void => {
-    const columnData = tableOf(rows).map(({ name, data }) => ({ name, data }));
-    if (rows.length > 0) parquet.write({ columnData, rowGroupSize: rows.length });
-    rows = [];
+    const rows = table[0]?.data.length ?? 0;
+    if (rows > 0) parquet.write({ columnData: table.map(({ name, data }) => ({ name, data })), rowGroupSize: rows });
+    for (const column of table) column.data = [];
   };
   return {
     head: '',
     rows(results) {
       for (const out of results) {
-        rows.push(
-          cellsOfResult(out).map((cell, at) => (cell === undefined || cell === null ? null : types[at]?.of(cell))),
-        );
+        const cells = cellsOfResult(out);
+        for (const [at, { data, of }] of table.entries())
+          data.push(cells[at] === undefined || cells[at] === null ? null : of(cells[at]));
+        if ((table[0]?.data.length ?? 0) * columns.length >= CELLS_A_GROUP) writeGroup();
       }
-      if (rows.length * columns.length >= CELLS_A_GROUP) writeGroup();
       return [taken()];
     },
     end() {
