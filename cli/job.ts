@@ -353,7 +353,8 @@ async function* tableOf(
   yield Buffer.from(table.head);
   for await (const chunk of chunks) {
     const lines = Buffer.from(chunk).toString().split('\n');
-    yield Buffer.from(table.rows(lines.filter((line) => line !== '')));
+    const rows = lines.filter((line) => line !== '').map((text) => ({ result: { text } }));
+    for (const piece of table.rows(rows)) yield Buffer.from(piece);
   }
   yield Buffer.from(table.end());
 }

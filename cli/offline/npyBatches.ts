@@ -1,14 +1,11 @@
 import { addAbortSignal, type Readable } from 'node:stream';
-import { encodeData } from '../../lambda/core/encode.ts';
-import { messageOf } from '../../lambda/core/failure.ts';
+import { type Failure, failure, messageOf, preview } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { allocate, DATATYPES, type Datatype, elementCount, type TypedArray } from '../../lambda/core/tensor.ts';
-import type { PieceRow } from '../../lambda/jobs/rowRequests.ts';
+import { cellReader, type PieceRow } from '../../lambda/jobs/rowRequests.ts';
+import { type Table, TableRow } from '../../lambda/jobs/tableRows.ts';
 import { type InputFile, MAX_LINE_BYTES } from '../textFiles.ts';
 import type { RowOptions } from './rowBatches.ts';
-
-/** Bytes of elements become so many characters of base64, or, as numbers, at most some more. */
-const CHARACTERS_A_BYTE = 4;
 
 /**
  * The rows of a NumPy array, those along its first axis, for a model with one input. Elements of another type than the
@@ -30,19 +27,17 @@ export async function* npyBatches(
     const take = takerOf(addAbortSignal(signal, stream));
     const header = await readHeader(take, bytes);
     const { shape, itemBytes } = header;
-    const requestOf = requestsOf(spec, header);
+    const tableOf = tablesOf(spec, header);
     const rowBytes = elementCount(shape.slice(1)) * itemBytes;
     if (rowBytes > MAX_LINE_BYTES) throw new Error(`expected rows of at most ${MAX_LINE_BYTES} bytes, got ${rowBytes}`);
     const rows = shape[0] as number;
-    const max = Math.max(1, Math.min(limits.lines, Math.floor(limits.characters / (CHARACTERS_A_BYTE * rowBytes))));
+    const max = Math.max(1, Math.min(limits.lines, Math.floor(limits.characters / rowBytes)));
     for (let row = 0; row < rows && !signal.aborted; row += max) {
       const count = Math.min(max, rows - row);
       const chunk = await take(count * rowBytes);
       if (chunk.length < count * rowBytes) throw cutShort(`${rows} rows`);
-      yield Array.from({ length: count }, (_, index) => ({
-        id: String(row + index),
-        text: requestOf(chunk.subarray(index * rowBytes, (index + 1) * rowBytes)),
-      }));
+      const { table, failed } = tableOf(chunk, count);
+      yield Array.from({ length: count }, (_, at) => new TableRow(String(row + at), table, at, failed.get(at)));
     }
     // Of stdin the size is not known before.
     if (!signal.aborted && (await take(1)).length > 0) {
@@ -88,28 +83,34 @@ async function readHeader(take: (bytes: number) => Promise<Buffer>, fileBytes: n
   return found;
 }
 
-/** Spells a row's bytes as a request. */
-function requestsOf(spec: TensorSpec, header: NpyHeader): (row: Buffer) => string {
-  const { datatype } = header;
-  const info = DATATYPES[datatype];
-  const rowShape = rowShapeOf(spec, header.shape);
-  const shape = shapeInModel(spec, [1, ...rowShape]).join(',');
-  const head = `{"inputs":[{"name":${JSON.stringify(spec.name)},"datatype":"${spec.datatype}","shape":[${shape}]`;
-  if (info.kind !== 'boolean' && DATATYPES[spec.datatype].kind === 'boolean') {
+/** Returns what makes a table of the bytes of some rows. Elements that the input cannot hold are failures, by row. */
+function tablesOf(spec: TensorSpec, { datatype, shape }: NpyHeader) {
+  const rowShape = rowShapeOf(spec, shape);
+  const elements = elementCount(rowShape);
+  const input = { input: spec.name, datatype: spec.datatype, shape: shapeInModel(spec, [1, ...rowShape]) };
+  if (DATATYPES[datatype].kind !== 'boolean' && DATATYPES[spec.datatype].kind === 'boolean') {
     throw new Error(`input '${spec.name}': expected an array for ${spec.datatype}, got one of ${datatype}; convert it`);
   }
-  if (datatype === spec.datatype) {
-    return (row) =>
-      `${head}}],"raw_input_contents":["${row.toString('base64')}"],"parameters":{"binary_data_output":false}}`;
-  }
-  const elements = elementCount(rowShape);
-  return (row) => {
-    // A view of its own memory: a row may begin anywhere in what was read.
-    const data = allocate(datatype, elements) as TypedArray;
-    row.copy(Buffer.from(data.buffer, data.byteOffset, data.byteLength));
-    // Booleans are 0 and 1.
-    return `${head},"data":[${datatype === 'BOOL' ? data.join(',') : encodeData(datatype, data)}]}]}`;
+  const read = cellReader(spec.datatype, undefined);
+  return (bytes: Buffer, rows: number): { readonly table: Table; readonly failed: ReadonlyMap<number, Failure> } => {
+    // An array of its own memory: rows may begin anywhere in what was read.
+    const found = allocate(datatype, rows * elements) as TypedArray;
+    bytes.copy(Buffer.from(found.buffer, found.byteOffset, found.byteLength));
+    const failed = new Map<number, Failure>();
+    if (datatype === spec.datatype) return { table: { inputs: [{ input, data: found }], kept: [] }, failed };
+    const data = allocate(spec.datatype, rows * elements);
+    for (let at = 0; at < found.length; at++) {
+      const value = read(found[at]);
+      if (value !== undefined) data[at] = value as never;
+      else failed.set(Math.floor(at / elements), unfit(spec, at % elements, found[at]));
+    }
+    return { table: { inputs: [{ input, data }], kept: [] }, failed };
   };
+}
+
+function unfit({ name, datatype }: TensorSpec, element: number, value: unknown): Failure {
+  const message = `input '${name}': expected values of ${datatype}, got ${preview(value)} at element ${element}; fix that row`;
+  return failure('INVALID_DATA', message);
 }
 
 /** Sizes of a row: the array's own, or those of the input where the array has them all in one axis, or none. */

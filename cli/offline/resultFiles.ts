@@ -2,6 +2,9 @@ import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-write
 import type { TensorSpec } from '../../lambda/core/model.ts';
 import { DATATYPES, type Datatype, elementCount } from '../../lambda/core/tensor.ts';
 import type { Format, JobHead } from '../../lambda/jobs/jobTypes.ts';
+import { type PieceRow, withKept } from '../../lambda/jobs/rowRequests.ts';
+import { TableRow } from '../../lambda/jobs/tableRows.ts';
+import { type RowResult, TableResult } from '../../lambda/jobs/tableScores.ts';
 
 /** What results are written as, by how the name of the file ends: tables, or lines of JSON where it says nothing. */
 export function formatOfResults(path = ''): Format {
@@ -12,9 +15,18 @@ export function formatOfResults(path = ''): Format {
 /** A file of results, as it is written: its head, rows as they come, and its end. */
 export interface ResultFile {
   readonly head: string;
-  /** @param texts results, each a JSON document */
-  rows(texts: readonly string[]): string | Uint8Array;
+  rows(results: readonly RowOut[]): readonly (string | Uint8Array)[];
   end(): string | Uint8Array;
+}
+
+/** Result of one row, and the row: a text of a job's results has what was kept of it. */
+export interface RowOut {
+  readonly result: Pick<RowResult, 'text'>;
+  readonly row?: PieceRow | undefined;
+}
+
+function textIn({ result, row }: RowOut): string {
+  return withKept(result.text, row?.kept);
 }
 
 /**
@@ -26,7 +38,7 @@ export interface ResultFile {
 export function createResultFile(format: Format, outputs: Outputs, kept: readonly string[]): ResultFile {
   if (format === 'parquet') return parquetResults(outputs, kept);
   if (format === 'csv') return csvResults(outputs, kept);
-  return { head: '', rows: (texts) => `${texts.join('\n')}\n`, end: () => '' };
+  return { head: '', rows: (results) => joinLines(results.map(textIn)), end: () => '' };
 }
 
 type Outputs = NonNullable<JobHead['outputs']>;
@@ -34,48 +46,66 @@ type Outputs = NonNullable<JobHead['outputs']>;
 function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const { columns, cellsOfResult } = resultColumns(outputs, kept);
   const areFloats = columns.map(({ datatype }) => datatype !== undefined && DATATYPES[datatype].kind === 'float');
-  const lineOf = (text: string): string => {
-    const cells = cellsOfResult(text);
-    return cells.map((cell, at) => cellOf(areFloats[at] ? (INFINITIES.get(cell) ?? cell) : cell)).join(',');
+  const lineOf = (out: RowOut): string => {
+    const cells = cellsOfResult(out);
+    return cells.map((cell, at) => cellOf(cell, areFloats[at])).join(',');
   };
   return {
     head: `${columns.map(({ name }) => cellOf(name)).join(',')}\n`,
-    rows: (texts) => `${texts.map(lineOf).join('\n')}\n`,
+    rows: (results) => joinLines(results.map(lineOf)),
     end: () => '',
   };
 }
 
+/** Characters of results that are made one text: V8 holds no more than some 500 million. */
+const PIECE_CHARACTERS = 64 * 1024 * 1024;
+
+function joinLines(lines: readonly string[]): string[] {
+  const pieces: string[] = [];
+  let [from, characters] = [0, 0];
+  for (const [index, { length }] of lines.entries()) {
+    if (index > from && characters + length > PIECE_CHARACTERS) {
+      pieces.push(`${lines.slice(from, index).join('\n')}\n`);
+      [from, characters] = [index, 0];
+    }
+    characters += length;
+  }
+  if (from < lines.length) pieces.push(`${lines.slice(from).join('\n')}\n`);
+  return pieces;
+}
+
 /** Cells that are held for one row group. */
-const CELLS_A_GROUP = 2_000_000;
+const CELLS_A_GROUP = 400_000;
 
 function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const { columns, cellsOfResult } = resultColumns(outputs, kept);
-  const types = columns.map(({ datatype }) => PARQUET_TYPES[datatype ?? 'BYTES']);
-  const tableOf = (rows: readonly (readonly unknown[])[]) =>
-    columns.map(({ name }, at) => ({ name, type: types[at]?.type, data: rows.map((cells) => cells[at]) }));
+  const table = columns.map(({ name, datatype = 'BYTES' }) => ({
+    name,
+    ...PARQUET_TYPES[datatype],
+    data: [] as unknown[],
+  }));
   const writer = new ByteWriter();
-  const parquet = new ParquetWriter({ writer, schema: schemaFromColumnData({ columnData: tableOf([]) }) });
-  let rows: (readonly unknown[])[] = [];
+  const parquet = new ParquetWriter({ writer, schema: schemaFromColumnData({ columnData: table }) });
   const taken = (): Uint8Array => {
     const bytes = writer.getBytes().slice();
     writer.index = 0;
     return bytes;
   };
   const writeGroup = (): void => {
-    const columnData = tableOf(rows).map(({ name, data }) => ({ name, data }));
-    if (rows.length > 0) parquet.write({ columnData, rowGroupSize: rows.length });
-    rows = [];
+    const rows = table[0]?.data.length ?? 0;
+    if (rows > 0) parquet.write({ columnData: table.map(({ name, data }) => ({ name, data })), rowGroupSize: rows });
+    for (const column of table) column.data = [];
   };
   return {
     head: '',
-    rows(texts) {
-      for (const text of texts) {
-        rows.push(
-          cellsOfResult(text).map((cell, at) => (cell === undefined || cell === null ? null : types[at]?.of(cell))),
-        );
+    rows(results) {
+      for (const out of results) {
+        const cells = cellsOfResult(out);
+        for (const [at, { data, of }] of table.entries())
+          data.push(cells[at] === undefined || cells[at] === null ? null : of(cells[at]));
+        if ((table[0]?.data.length ?? 0) * columns.length >= CELLS_A_GROUP) writeGroup();
       }
-      if (rows.length * columns.length >= CELLS_A_GROUP) writeGroup();
-      return taken();
+      return [taken()];
     },
     end() {
       writeGroup();
@@ -154,13 +184,26 @@ function resultColumns(given: Outputs, kept: readonly string[]) {
     ...outputs.flatMap((output) => output.columns),
     ...[...own, ...errorNames].map(textColumn),
   ];
-  /** The cells of one row's result, a JSON document. */
-  const cellsOfResult = (text: string): readonly unknown[] => {
-    const { message_id: id, code, error, outputs: found, result, kept: carried = {} }: Result = JSON.parse(text);
+  const cellsOfResult = (out: RowOut): readonly unknown[] => {
+    const { row, result: found } = out;
+    if (row instanceof TableRow && found instanceof TableResult) {
+      const cells: unknown[] = [row.id, ...row.keptValues()];
+      for (const output of outputs) cells.push(...cellsOf(output, found.valuesOf(output.name)));
+      cells.push(undefined, undefined);
+      return cells;
+    }
+    const {
+      message_id: id,
+      code,
+      error,
+      outputs: scores,
+      result,
+      kept: carried = {},
+    }: Result = JSON.parse(textIn(out));
     return [
       id,
       ...kept.map((name) => (Object.hasOwn(carried, name) ? carried[name] : undefined)),
-      ...outputs.flatMap((output) => cellsOf(output, found?.find(({ name }) => name === output.name)?.data)),
+      ...outputs.flatMap((output) => cellsOf(output, scores?.find(({ name }) => name === output.name)?.data)),
       ...(hasOwnForm ? [result] : []),
       code,
       error,
@@ -216,8 +259,9 @@ function textOf(value: unknown): string {
 }
 
 /** A cell of CSV, in quotes where it must be. @see https://www.rfc-editor.org/rfc/rfc4180 */
-function cellOf(value: unknown): string {
+function cellOf(value: unknown, isFloat = false): string {
   if (value === null || value === undefined) return '';
-  const text = textOf(value);
+  if (typeof value === 'number') return String(value);
+  const text = (isFloat && INFINITIES.get(value)) || textOf(value);
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

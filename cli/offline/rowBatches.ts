@@ -10,10 +10,10 @@ import {
   type LineReader,
   matchKeys,
   type PieceRow,
-  requestOfFields,
   requestOfLine,
   requestOfObject,
 } from '../../lambda/jobs/rowRequests.ts';
+import { rowsOfFields } from '../../lambda/jobs/tableRows.ts';
 import { UsageError } from '../arguments.ts';
 import { batchesOfLines, type InputFile, type LineBatchLimits } from '../textFiles.ts';
 import { npyBatches } from './npyBatches.ts';
@@ -66,7 +66,7 @@ async function* batchesIn(
     );
     const { read } = lines;
     const rows = isFirst && lines.hasHeader ? batch.slice(1) : batch;
-    if (rows.length > 0) yield rows.map(({ number, text }) => ({ id: String(number), ...read(text) }));
+    if (rows.length > 0) yield rows.map(({ number, text }) => read(text, String(number)));
   }
 }
 
@@ -131,7 +131,7 @@ function linesOf(batch: readonly string[], options: RowOptions): Lines {
 function readerOfCsv(header: string, { model, name, spec }: RowOptions): LineReader {
   const columns = fieldsOf(header, spec.separator);
   if (columns === undefined) throw noHeader(name, 'a quoted name that does not end');
-  return requestOfFields({ ...spec, columns, inputs: matchColumns(model, columns, spec), keep: spec.keep ?? [] });
+  return rowsOfFields({ ...spec, columns, inputs: matchColumns(model, columns, spec), keep: spec.keep ?? [] });
 }
 
 function noHeader(name: string, got: string): Error {

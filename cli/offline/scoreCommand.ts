@@ -1,11 +1,11 @@
 import { pipeline } from 'node:stream/promises';
 import { isFailure, plural } from '../../lambda/core/failure.ts';
+import type { ModelDescription } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
 import { outputsOf } from '../../lambda/jobs/planJob.ts';
-import type { PieceRow } from '../../lambda/jobs/rowRequests.ts';
-import { withSeparator } from '../../lambda/jobs/rowRequests.ts';
+import { type PieceRow, withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
 import { locate } from '../../lambda/onnx/repository.ts';
 import { openScorer } from '../../lambda/scorer/scorer.ts';
@@ -21,7 +21,7 @@ import {
   unfinishedPath,
   writeWhole,
 } from '../textFiles.ts';
-import { createResultFile, formatOfResults, type ResultFile } from './resultFiles.ts';
+import { createResultFile, formatOfResults, type ResultFile, type RowOut } from './resultFiles.ts';
 import { DATA_FORMATS, formatByEnding, type RowOptions, rowBatches } from './rowBatches.ts';
 
 const HELP = `Usage: batchscore score MODEL FILE [options]
@@ -115,7 +115,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     const opened = await scorer.find(undefined, undefined);
     if (isFailure(opened)) throw new Error(opened.message);
     const startedAt = performance.now();
-    const scoring = createOfflineScoring(scorer.score, warn);
+    const scoring = createOfflineScoring(scorer.score, warn, opened);
     const limits = { lines, characters: CHARACTERS_A_BATCH };
     const takesRequests = outFormat === 'jsonl';
     const name = file === '-' ? 'stdin' : file;
@@ -137,21 +137,6 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   }
 }
 
-/** Characters of results that are made one text: V8 holds no more than some 500 million. */
-const PIECE_CHARACTERS = 64 * 1024 * 1024;
-
-function* inPieces(texts: readonly string[]): Generator<readonly string[]> {
-  let [from, characters] = [0, 0];
-  for (const [index, { length }] of texts.entries()) {
-    if (index > from && characters + length > PIECE_CHARACTERS) {
-      yield texts.slice(from, index);
-      [from, characters] = [index, 0];
-    }
-    characters += length;
-  }
-  yield texts.slice(from);
-}
-
 /** @returns the exit code where SIGINT or SIGTERM stopped it; what was scored by then is kept, beside `out` */
 async function scoreAll(
   input: InputFile,
@@ -164,12 +149,17 @@ async function scoreAll(
   const bar = progressBar('scoring', input.bytes);
   const { signal, exitCode, finished } = listenForInterruption('the lines that are being scored', bar.stop);
   const results = async function* (): AsyncGenerator<string | Uint8Array> {
+    let pending: Promise<RowOut[]> = Promise.resolve([]);
     for await (const batch of rowBatches(input, options, signal)) {
-      const found = await scoring.score(batch);
-      for (const some of inPieces(found)) yield file.rows(some);
+      const found = await pending;
+      // While these are scored, those before them are written and those after them are read.
+      pending = scoring.score(batch);
+      pending.catch(() => {});
+      yield* file.rows(found);
       const errors = Object.values(scoring.summary.errors).reduce((sum, count) => sum + count, 0);
       bar.update(input.bytesRead(), errors);
     }
+    yield* file.rows(await pending);
     yield file.end();
   };
   const chunks = results();
@@ -234,8 +224,8 @@ interface OfflineSummary {
 }
 
 interface OfflineScoring {
-  /** The result of each row, in order, one JSON document each. @throws Error when a row has none */
-  score(rows: readonly PieceRow[]): Promise<string[]>;
+  /** The result of each row, in order. @throws Error when a row has none */
+  score(rows: readonly PieceRow[]): Promise<RowOut[]>;
   readonly summary: Readonly<OfflineSummary>;
 }
 
@@ -243,11 +233,17 @@ interface OfflineScoring {
  * Scores the rows of a file and counts: a row's id is its message ID.
  *
  * @param warn told once of a model whose rows were found to depend on each other
+ * @param model of rows with columns. @default each row is a request
  */
-export function createOfflineScoring(score: ScoreBodies, warn: (message: string) => void): OfflineScoring {
+export function createOfflineScoring(
+  score: ScoreBodies,
+  warn: (message: string) => void,
+  model?: ModelDescription,
+): OfflineScoring {
   const summary: OfflineSummary = { lines: 0, scored: 0, errors: {}, reasons: {}, microBatches: 0, rows: 0 };
   const scoring = createRowScoring({
     score,
+    table: model && { model, isMixing: false },
     observer: {
       batchMismatch: (mismatch) => warn(describe(mismatch)),
       microBatch: ({ rows }) => {
@@ -262,17 +258,17 @@ export function createOfflineScoring(score: ScoreBodies, warn: (message: string)
       const { answers } = await scoring.score(rows.filter(({ failed }) => failed === undefined));
       let next = 0;
       return rows.map((row) => {
-        const { failed, kept } = row;
-        const answer = failed === undefined ? answers[next++] : { text: errorRow(row, failed), failures: [failed] };
-        if (answer === undefined) throw new Error(`line ${row.id}: expected an answer, got none`);
-        const { text, failures } = answer;
+        const { failed } = row;
+        const result = failed === undefined ? answers[next++] : { text: errorRow(row, failed), failures: [failed] };
+        if (result === undefined) throw new Error(`line ${row.id}: expected an answer, got none`);
+        const { failures } = result;
         summary.lines += 1;
         if (failures.length === 0) summary.scored += 1;
         for (const { code, message } of failures) {
           summary.errors[code] = (summary.errors[code] ?? 0) + 1;
           summary.reasons[code] ??= { line: row.id, error: message };
         }
-        return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;
+        return { row, result };
       });
     },
   };

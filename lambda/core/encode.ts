@@ -54,14 +54,32 @@ export function createEncoder(
       }
       if (sample === undefined || !isFramedAlike(sample, request)) frame = frameOf(request, outputs);
       sample = request;
-      let text = `{${encodeIds(messageId, request.id)}`;
-      for (let index = 0; index < frame.fields.length; index++) {
-        const { before, format } = frame.fields[index] as FrameField;
-        text += before + format(fromRow);
-      }
-      return text + frame.tail;
+      return fillFrame(frame, `{${encodeIds(messageId, request.id)}`, fromRow);
     },
   };
+}
+
+/** Formats rows of the outputs as the answers to requests of one row each. */
+export function createRowEncoder(
+  model: Framed['model'],
+  outputs: readonly Tensor[],
+): (messageId: string, row: number) => string {
+  const frame = frameOf({ model, outputs: [...outputs.keys()], reply: 'json', rows: 1 }, outputs);
+  return (messageId, row) => fillFrame(frame, `{${encodeIds(messageId, undefined)}`, row);
+}
+
+function fillFrame({ fields, tail }: Frame, head: string, fromRow: number): string {
+  let text = head;
+  for (let index = 0; index < fields.length; index++) {
+    const { before, format } = fields[index] as FrameField;
+    text += before + format(fromRow);
+  }
+  return text + tail;
+}
+
+/** What of a request its frame depends on. */
+interface Framed extends Pick<ScoringRequest, 'rows' | 'reply' | 'outputs'> {
+  readonly model: Pick<Model, 'name' | 'version' | 'outputs'>;
 }
 
 /** What the answers to requests that are framed alike have in common, from the IDs on. */
@@ -83,7 +101,7 @@ function isSameList(a: readonly number[], b: readonly number[]): boolean {
   return a === b || (a.length === b.length && a.every((index, position) => index === b[position]));
 }
 
-function frameOf(request: ScoringRequest, outputs: readonly Tensor[]): Frame {
+function frameOf(request: Framed, outputs: readonly Tensor[]): Frame {
   const { model, reply, rows } = request;
   const head = encodeModel(model);
   if (reply === 'predictions') {
@@ -162,7 +180,7 @@ function quote(text: string): string {
   return NOTHING_TO_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text);
 }
 
-function encodeModel({ name, version }: Model): string {
+function encodeModel({ name, version }: Framed['model']): string {
   return `,"model_name":${JSON.stringify(name)},"model_version":${JSON.stringify(version)}`;
 }
 

@@ -1,8 +1,8 @@
 import type { DecodedArray, FileMetaData, SchemaTree } from 'hyparquet';
 import { parquetSchema } from 'hyparquet';
 import { getTreePath } from 'hyparquet/src/schema.js';
-import { failure, messageOf } from '../core/failure.ts';
-import { DATATYPES, type Datatype } from '../core/tensor.ts';
+import { type Failure, messageOf } from '../core/failure.ts';
+import { allocate } from '../core/tensor.ts';
 import {
   type ByteRange,
   type InputColumns,
@@ -14,15 +14,15 @@ import {
 } from './jobTypes.ts';
 import { chunksOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
 import { budgetOf, type Chunk, maxInflation, readColumn } from './parquetPages.ts';
-import { cellReader, jsonValue, type PieceRow, refusal } from './rowRequests.ts';
+import { cellWriter, type Table, type TableInput, TableRow } from './tableRows.ts';
 import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
 
 /** Which file it is, and which of its columns are read. */
 type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
 
 /**
- * The pieces of a part of Parquet: rows of a row group, or of several. Each row becomes a request with
- * `raw_input_contents`, so that one that fails fails alone. Its id is its number in the file, from 0.
+ * The pieces of a part of Parquet: rows of a row group, or of several. A row's id is its
+ * number in the file, from 0.
  *
  * @param isSuspect whether calls have died of a piece: each is decoded alone
  */
@@ -65,7 +65,7 @@ export function openParquet(
       }
       const decoded = await latest.decoded.catch((cause: unknown) => decodeAlone(span, cause));
       const isLast = piece === pieces.length - 1;
-      return rowsOf(head, decoded, span, { isLast, columns: names.size });
+      return rowsOf(decoded, span, { isLast, columns: names.size });
     },
     close: () => {
       group = undefined;
@@ -129,11 +129,10 @@ function byGroup({ starts }: Contents, { group: first, from, to }: RowPiece): Gr
   return spans;
 }
 
-/** Rows of one row group that are decoded: the model's inputs as they are sent, and the values that are kept, by column. */
-interface Block {
+/** Rows of one row group that are decoded. */
+interface Block extends Table {
   readonly span: GroupRows;
-  readonly filled: readonly FilledInput[];
-  readonly kept: readonly (readonly [name: string, values: DecodedArray])[];
+  readonly failed: ReadonlyMap<number, Failure>;
 }
 
 /** In order, without gaps. */
@@ -163,11 +162,12 @@ async function decodeRows(
       );
     }
   };
-  const filled: FilledInput[] = [];
-  for (const input of inputs) filled.push(await fillInput(input, read, to - from, missing));
+  const failed = new Map<number, Failure>();
+  const filled: TableInput[] = [];
+  for (const input of inputs) filled.push(await fillInput(input, read, to - from, missing, failed));
   const kept: [string, DecodedArray][] = [];
   for (const name of keep) kept.push([name, await read(name)]);
-  return { span, filled, kept };
+  return { span, inputs: filled, failed, kept };
 }
 
 /** The leaves of a column in a row group. */
@@ -188,44 +188,33 @@ async function readChunks(
 }
 
 function rowsOf(
-  { inputs = [] }: ParquetHead,
   blocks: Decoded,
   { from, to }: RowPiece,
   { isLast, columns }: { readonly isLast: boolean; readonly columns: number },
 ): PieceRows {
-  const specs = inputs.map(
-    ({ input, datatype, shape }) =>
-      `{"name":${JSON.stringify(input)},"datatype":"${datatype}","shape":[${shape.join(',')}]}`,
-  );
-  const head = `{"inputs":[${specs.join(',')}],"parameters":{"binary_data_output":false},"raw_input_contents":["`;
   let block = 0;
-  const rowOf = (number: number): PieceRow => {
-    const id = String(number);
+  const rowOf = (number: number): TableRow => {
     // Rows are handed out in order, and blocks follow each other.
     let held = blocks[block];
     while (held !== undefined && number >= held.span.to) {
       block += 1;
       held = blocks[block];
     }
-    if (held === undefined) throw new Error(`expected row ${id} to be decoded, it is not`);
-    const { span, filled, kept } = held;
-    const row = number - span.from;
-    const beside = kept.length === 0 ? {} : { kept: serializeKept(kept, row) };
-    const problem = filled.find(({ problems }) => problems.has(row))?.problems.get(row);
-    if (problem !== undefined) return { id, text: '', failed: failure('INVALID_DATA', problem), ...beside };
-    return { id, text: `${head}${filled.map(({ raw }) => raw(row)).join('","')}"]}`, ...beside };
+    if (held === undefined) throw new Error(`expected row ${number} to be decoded, it is not`);
+    const at = number - held.span.from;
+    return new TableRow(String(number), held, at, held.failed.get(at));
   };
   let next = from;
   return {
     bytes: (to - from) * columns * VALUE_BYTES,
     isLast,
     take(max) {
-      const rows: PieceRow[] = [];
+      const rows: TableRow[] = [];
       // A dictionary has a long text once, and each row of it another.
       for (let taken = 0; next < to && rows.length < max && taken < STEP_BYTES; next++) {
         const row = rowOf(next);
         rows.push(row);
-        taken += row.text.length + (row.kept?.length ?? 0);
+        taken += row.bytes;
       }
       return rows;
     },
@@ -235,92 +224,27 @@ function rowsOf(
 /** What a value is taken for, whatever it is and however it is stored. */
 const VALUE_BYTES = 8;
 
-/** The values of one input of some rows, and which rows cannot be what the model takes: why, by row. */
-interface FilledInput {
-  /** What `raw_input_contents` holds for one row. */
-  raw(row: number): string;
-  readonly problems: ReadonlyMap<number, string>;
-}
-
 /** The `rows` values of a column. */
 type ReadColumn = (name: string) => Promise<DecodedArray>;
 
-/** Reads the columns of an input one after the other. */
-function fillInput(
+/** Reads the columns of an input one after the other. @param failed takes why rows cannot be what the model takes, by row */
+async function fillInput(
   input: InputColumns,
-  read: ReadColumn,
-  rows: number,
-  missing: string | undefined,
-): Promise<FilledInput> {
-  const fill = DATATYPES[input.datatype].kind === 'string' ? fillTexts : fillNumbers;
-  return fill(input, read, rows, missing);
-}
-
-async function fillNumbers(
-  { datatype, columns }: InputColumns,
   readColumn: ReadColumn,
   rows: number,
   missing: string | undefined,
-): Promise<FilledInput> {
-  const info = DATATYPES[datatype];
-  if (info.kind === 'string') throw new Error('expected a datatype of numbers');
-  const width = columns.length;
-  const values = new info.array(rows * width);
-  const problems = new Map<number, string>();
-  const read = cellReader(datatype, missing);
-  for (const [place, name] of columns.entries()) {
+  failed: Map<number, Failure>,
+): Promise<TableInput> {
+  const data = allocate(input.datatype, rows * input.columns.length);
+  const write = cellWriter(input, missing);
+  for (const [place, name] of input.columns.entries()) {
     const column = await readColumn(name);
-    const refuse = refusalIn(name, datatype);
     for (let row = 0; row < rows; row++) {
-      const value = read(column[row]);
-      if (value !== undefined) values[row * width + place] = value as never;
-      else if (!problems.has(row)) problems.set(row, refuse(column[row]));
+      const problem = write(data, row, place, column[row]);
+      if (problem !== undefined && !failed.has(row)) failed.set(row, problem);
     }
   }
-  const bytes = Buffer.from(values.buffer, values.byteOffset, values.byteLength);
-  const size = width * info.array.BYTES_PER_ELEMENT;
-  return { problems, raw: (row) => bytes.toString('base64', row * size, (row + 1) * size) };
-}
-
-/** Says why a cell is refused: of all that are empty with one text. */
-function refusalIn(column: string, datatype: Datatype): (cell: unknown) => string {
-  const ofEmpty = refusal(column, datatype, null);
-  return (cell) => (cell === null ? ofEmpty : refusal(column, datatype, cell));
-}
-
-/** Each text stands after its length in bytes. @see docs/message-format.md */
-async function fillTexts(
-  { columns, datatype }: InputColumns,
-  readColumn: ReadColumn,
-  rows: number,
-  missing: string | undefined,
-): Promise<FilledInput> {
-  const read = cellReader(datatype, missing);
-  const problems = new Map<number, string>();
-  const data: DecodedArray[] = [];
-  for (const name of columns) {
-    const column = await readColumn(name);
-    const refuse = refusalIn(name, datatype);
-    data.push(column);
-    for (let row = 0; row < rows; row++) {
-      if (read(column[row]) === undefined) problems.set(row, refuse(column[row]));
-    }
-  }
-  const raw = (row: number): string => {
-    const texts = data.map((column) => Buffer.from(String(read(column[row]))));
-    const lengths = texts.map((text) => {
-      const length = Buffer.alloc(4);
-      length.writeUInt32LE(text.length);
-      return length;
-    });
-    return Buffer.concat(texts.flatMap((text, index) => [lengths[index] as Buffer, text])).toString('base64');
-  };
-  return { problems, raw };
-}
-
-/** The values of one row of the columns that are kept, as the JSON text of an object. */
-function serializeKept(kept: readonly (readonly [name: string, values: DecodedArray])[], row: number): string {
-  return `{${kept.map(([name, values]) => `${JSON.stringify(name)}:${JSON.stringify(values[row] ?? null, jsonValue)}`).join(',')}}`;
+  return { input, data };
 }
 
 interface GroupFile {

@@ -1,11 +1,18 @@
-import { type Failure, failure, plural, preview } from '../core/failure.ts';
+import { type Failure, failure, preview } from '../core/failure.ts';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import { type ModelDescription, shapeInModel, type TensorSpec, takesOwnForm } from '../core/model.ts';
 import { isShallow } from '../core/outline.ts';
 import { DATATYPES, type Datatype, type NumericArray } from '../core/tensor.ts';
 import { notAmong } from '../core/wrongValue.ts';
 import { type InputColumns, JobError, type JobHead, type ObjectInput, type Spec } from './jobTypes.ts';
-import type { Row } from './scoreRows.ts';
+
+/** One row of a file. */
+export interface Row {
+  /** What the result has as its message_id. */
+  readonly id: string;
+  /** Its request: a line, or one that is made of its columns. */
+  readonly text: string;
+}
 
 /** A row of the input, ready to be scored or refused already. */
 export interface PieceRow extends Row {
@@ -15,46 +22,20 @@ export interface PieceRow extends Row {
   readonly kept?: string | undefined;
 }
 
-/** What a line is: a request, or fields that make one. Gives what its row has besides the id. */
-export type LineReader = (line: string) => Omit<PieceRow, 'id'>;
+/** Adds the columns that are carried along to the result of a row, a JSON document. */
+export function withKept(text: string, kept: string | undefined): string {
+  return kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`;
+}
+
+/** Reads a line as a row: a request, or fields that make one. */
+export type LineReader = (line: string, id: string) => PieceRow;
 
 /** A line of JSON is a request as it is. */
-export const requestOfLine: LineReader = (text) => ({ text });
+export const requestOfLine: LineReader = (text, id) => ({ id, text });
 
-/** Reads a line of CSV as a request: each input's data are its columns. A line that is no row becomes an error. */
-export function requestOfFields({
-  columns = [],
-  inputs = [],
-  keep,
-  separator,
-  missing,
-}: Pick<JobHead, 'columns' | 'inputs' | 'keep' | 'separator' | 'missing'>): LineReader {
-  const placeOf = new Map(columns.map((name, place) => [name, place]));
-  const placesOf = (names: readonly string[]) => names.map((name) => placeOf.get(name) ?? -1);
-  const entries = inputs.map((input) => [entryOf(input, missing), placesOf(input.columns)] as const);
-  const kept = keep.map((name) => [JSON.stringify(name), placeOf.get(name) ?? -1] as const);
-  return (line) => {
-    const fields = fieldsOf(line, separator);
-    if (fields?.length !== columns.length) return { text: '', failed: noRow(columns.length, fields?.length) };
-    const beside =
-      kept.length === 0
-        ? {}
-        : { kept: `{${kept.map(([name, place]) => `${name}:${JSON.stringify(fields[place])}`).join(',')}}` };
-    return { ...requestOf(entries.map(([entry, places]) => entry(places.map((place) => fields[place])))), ...beside };
-  };
-}
-
-function requestOf(entries: readonly (string | Failure)[]): Omit<PieceRow, 'id'> {
+function requestOf(id: string, entries: readonly (string | Failure)[]): PieceRow {
   const failed = entries.find((entry) => typeof entry !== 'string');
-  return failed === undefined ? { text: `{"inputs":[${entries.join(',')}]}` } : { text: '', failed };
-}
-
-function noRow(expected: number, got: number | undefined) {
-  const what = got === undefined ? 'a quoted field that does not end' : `${got}`;
-  return failure(
-    'INVALID_REQUEST',
-    `line: expected ${plural(expected, 'field')}, as many as the header has, got ${what}; fields hold no line breaks`,
-  );
+  return failed === undefined ? { id, text: `{"inputs":[${entries.join(',')}]}` } : { id, text: '', failed };
 }
 
 /** What JSON takes for a number, one or more of them, each on a line: none of them is too large for a float of 32 bits. */
@@ -108,7 +89,19 @@ export function cellReader(datatype: Datatype, missing: string | undefined): Cel
   }
   const convert = converterTo(info);
   const ofMissing = missing === undefined ? undefined : parseCell(missing);
-  return (cell) => convert(isEmpty(cell) ? ofMissing : typeof cell === 'string' ? parseCell(cell) : cell);
+  const readCell = (cell: unknown): unknown =>
+    isEmpty(cell) ? ofMissing : typeof cell === 'string' ? parseCell(cell) : cell;
+  if (info.kind !== 'float') return (cell) => convert(readCell(cell));
+  return (cell) => convert((typeof cell === 'string' ? decimalIn(cell) : undefined) ?? readCell(cell));
+}
+
+/** The number of most texts, without the patterns that the others need; undefined for those. */
+function decimalIn(text: string): number | undefined {
+  const [first, second] = [text.charCodeAt(0), text.charCodeAt(1)];
+  // `Number` takes blanks and `0x10` too.
+  const isDecimal = ((first >= 48 && first <= 57) || first === 45) && !(second > 57 && second !== 69 && second !== 101);
+  const value = isDecimal ? Number(text) : Number.NaN;
+  return Number.isFinite(value) ? value : undefined;
 }
 
 function isEmpty(cell: unknown): boolean {
@@ -270,19 +263,22 @@ export function requestOfObject({
   missing,
 }: Pick<JobHead, 'objects' | 'keep' | 'missing'>): LineReader {
   const entries = objects.map((input) => objectEntryOf(input, missing));
-  return (line) => {
-    if (!isShallow(line)) return { text: '', failed: TOO_DEEP };
+  return (line, id) => {
+    if (!isShallow(line)) return { id, text: '', failed: TOO_DEEP };
     const row = parseIfJson(line);
-    if (!isObject(row)) return { text: '', failed: noObject(line, row) };
+    if (!isObject(row)) return { id, text: '', failed: noObject(line, row) };
     try {
-      const request = requestOf(entries.map((entry) => entry(row)));
+      const request = requestOf(
+        id,
+        entries.map((entry) => entry(row)),
+      );
       if (keep.length === 0) return request;
       const exact = keep.every((key) => isExact(valueOfKey(row, key))) ? row : exactly(line);
       const kept = keep.map((key) => `${JSON.stringify(key)}:${JSON.stringify(valueOfKey(exact, key) ?? null)}`);
       return { ...request, kept: `{${kept.join(',')}}` };
     } catch {
       // The one thing that cannot be written as JSON after it was read from it.
-      return { text: '', failed: TOO_DEEP };
+      return { id, text: '', failed: TOO_DEEP };
     }
   };
 }

@@ -1,5 +1,5 @@
 import { timeoutSignal } from '../core/concurrency.ts';
-import { type Failure, failure } from '../core/failure.ts';
+import { type Failure, failure, isFailure } from '../core/failure.ts';
 import type { ModelFinder } from '../core/model.ts';
 import type { Observer } from '../core/observer.ts';
 import type { TimeLimit } from '../core/record.ts';
@@ -20,8 +20,9 @@ import {
 import { openParquet } from './parquetRows.ts';
 import { type Checkpoint, createOutput, NOTHING, type Output, type Place, readCheckpoint } from './pieceOutput.ts';
 import { type PlanAnswer, type PlanEvent, planJob } from './planJob.ts';
-import type { PieceRow } from './rowRequests.ts';
-import { createRowScoring, errorRow, MAX_CHARACTERS_HELD, type RowResult, type RowScoring } from './scoreRows.ts';
+import { type PieceRow, withKept } from './rowRequests.ts';
+import { createRowScoring, errorRow, MAX_CHARACTERS_HELD, type RowScoring, type TableModel } from './scoreRows.ts';
+import type { RowResult } from './tableScores.ts';
 import { type GoesOn, openText, type PieceReader, type PieceRows, UnreadableError } from './textRows.ts';
 
 export interface ScoreHandlerDependencies {
@@ -43,6 +44,7 @@ export type ScoreHandler = (event: JobEvent, context: CallTime) => Promise<PlanA
 export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler {
   const { scorer, partBytes, pieceBytes, observer } = deps;
   const options = { score: scorer.score, observer, maxCharacters: MAX_CHARACTERS_HELD };
+  const tableModelOf = createTableModels(scorer);
   const answer = async (event: JobEvent, context: CallTime): Promise<PlanAnswer | ScoreEvent> => {
     if (event.action === 'plan') {
       const storage = deps.storage(event.start.bucket);
@@ -57,7 +59,7 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
     const reader = openReader(storage, head, event, deps.maxLineBytes);
     const time = { remainingMs: () => context.getRemainingTimeInMillis(), signal: new AbortController().signal };
     // Requests that name no model mean the job's, in its version.
-    const scoring = createRowScoring({ ...options, defaults: head });
+    const scoring = createRowScoring({ ...options, defaults: head, table: await tableModelOf(head) });
     return scorePart(event, { storage, head, reader, scoring }, time);
   };
   return async (event, context) => {
@@ -68,6 +70,22 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
       await noteFailure(deps.storage(bucket), folder, error);
       throw error;
     }
+  };
+}
+
+/** Models of jobs whose rows have columns, each kept for all calls: what was found of it holds for those that follow. */
+export function createTableModels(models: ModelFinder): (head: JobHead) => Promise<TableModel | undefined> {
+  const known = new Map<string, TableModel>();
+  return async ({ model: name, version, inputs }) => {
+    const key = `${name}/${version}`;
+    if (inputs === undefined) return undefined;
+    const before = known.get(key);
+    if (before !== undefined) return before;
+    const model = await models.find(name, version);
+    if (isFailure(model)) return undefined;
+    const table = known.get(key) ?? { model, isMixing: false };
+    known.set(key, table);
+    return table;
   };
 }
 
@@ -307,20 +325,22 @@ async function scoreStep(
   const answers = step.map((row) => (row.failed === undefined ? scored[next++] : refusalOf(row, row.failed)));
   const unsettled = answers.indexOf(undefined);
   const count = unsettled < 0 ? step.length : unsettled;
-  const answered = answers.filter((answer) => answer !== undefined);
-  const characters = answered.reduce((sum, { text }) => sum + text.length, 0);
+  // Once: texts of rows that shared a request are made when they are asked for.
+  const texts = answers.map((answer) => answer?.text);
+  const answered = texts.filter((text) => text !== undefined);
+  const characters = answered.reduce((sum, { length }) => sum + length, 0);
   steps.took(answered.length, performance.now() - startedAt, characters);
   for (const [index, row] of step.slice(0, count).entries()) {
-    const answer = answers[index];
-    if (answer === undefined) throw new Error('expected an answer to every row that was settled');
-    addResult(output, row, answer);
+    const [text, answer] = [texts[index], answers[index]];
+    if (text === undefined || answer === undefined) throw new Error('expected an answer to every row that was settled');
+    addResult(output, row, { text, failures: answer.failures });
     if (output.isFull) await output.put();
   }
   return { count, isTooMuch };
 }
 
 function addResult(output: Output, { kept }: PieceRow, { text, failures }: RowResult): void {
-  output.add(kept === undefined ? text : `${text.slice(0, -1)},"kept":${kept}}`, failures);
+  output.add(withKept(text, kept), failures);
 }
 
 function refusalOf(row: PieceRow, failed: Failure): RowResult {

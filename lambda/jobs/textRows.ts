@@ -17,10 +17,10 @@ import {
   isBlankLine,
   type LineReader,
   type PieceRow,
-  requestOfFields,
   requestOfLine,
   requestOfObject,
 } from './rowRequests.ts';
+import { rowsOfFields } from './tableRows.ts';
 
 /** The rows of one piece, in order, handed out once. */
 export interface PieceRows {
@@ -90,7 +90,7 @@ function rowsOfLines(
     if (!isUtf8(line)) return { id, text: '', failed: NOT_UTF8 };
     const text = line.toString('utf8');
     const own = start === 0 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
-    return isBlankLine(own, separator) ? undefined : { id, ...readLine(own) };
+    return isBlankLine(own, separator) ? undefined : readLine(own, id);
   };
   return {
     bytes: span.end - span.start,
@@ -133,7 +133,7 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, maxLine
   const isPlain = head.compression === 'none';
   const end = part.end ?? (isPlain ? head.bytes : undefined);
   const ofJson = head.objects === undefined ? requestOfLine : requestOfObject(head);
-  const readLine = head.format === 'csv' ? requestOfFields(head) : ofJson;
+  const readLine = head.format === 'csv' ? rowsOfFields(head) : ofJson;
   let stream: StreamWindow | undefined;
   const streamFrom = (place: number): StreamWindow => {
     if (stream !== undefined && stream.bytes().at <= place) return stream;

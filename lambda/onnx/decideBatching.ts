@@ -1,12 +1,17 @@
+import type { Part, ScoringRequest } from '../core/microBatch.ts';
 import { listNames, type Model } from '../core/model.ts';
+import type { AxisSizes } from './contract.ts';
+import { type Manner, makeUp, realProbes, rowShapes } from './probes.ts';
 import type { RowProof } from './proveRows.ts';
-import type { RowTrial } from './tryRows.ts';
+import { type RowTrial, tryRows } from './tryRows.ts';
 
 /** What config.json may say instead: requests share runs whatever the graph says, or never. */
 export type Batching = 'trust' | 'alone';
 
 export interface Decided {
   readonly model: Model;
+  /** Rows that were run alone and together. */
+  readonly probes: number;
   /** What was decided and why, for the start log. */
   readonly found: string;
   readonly warnings: readonly string[];
@@ -15,26 +20,55 @@ export interface Decided {
 /** A request is the unit: its rows stay together. */
 const ALONE = 'requests run one at a time';
 
+interface Known {
+  readonly proof: RowProof;
+  readonly batching: Batching | undefined;
+  /** What runs of equal rows were answered otherwise than one; undefined if nothing. */
+  readonly differs: string | undefined;
+  /** Real requests of the model. */
+  readonly samples: readonly ScoringRequest[];
+  /** Whether made-up values may keep a loop of the model from ending. */
+  readonly hasLoop: boolean;
+  /** False if nothing is to be tried. */
+  readonly sizes: boolean | AxisSizes;
+  /** Sizes of symbolic axes at which it ran; undefined if it did not. */
+  readonly ranAt: AxisSizes | undefined;
+}
+
 /**
- * Decides whether requests of a model share runs.
+ * Decides whether requests of a model share runs, after a trial if its graph does not tell.
  *
- * @param tried of a model whose graph does not tell; undefined if nothing was tried
- * @param differs what runs of equal rows were answered otherwise than one; undefined if nothing
  * @throws Error where not even one row is answered rightly, or rows are on another axis
  */
-export function decideBatching(
-  model: Model,
-  proof: RowProof,
-  batching: Batching | undefined,
-  tried: RowTrial | undefined,
-  differs?: string,
-): Decided {
+export async function decideBatching(model: Model, known: Known): Promise<Decided> {
+  const { proof, batching } = known;
+  const isTried = batching === undefined && proof.verdict === 'unknown' && known.sizes !== false;
+  return decide(model, known, isTried ? await tryRows(model, rowsToTry(model, known)) : undefined);
+}
+
+const MANNERS: readonly Manner[] = ['unit', 'large', 'small', 'wide', 'ones', 'unit', 'zeros', 'unit'];
+
+/** Real rows, or made-up ones at the sizes at which it ran. */
+function rowsToTry(model: Model, { samples, hasLoop, ranAt }: Known): readonly Part[] {
+  const real = realProbes(samples, MANNERS.length);
+  const length = real[0]?.request.length;
+  if (real.length > 1) return real.filter(({ request }) => request.length === length);
+  return hasLoop || ranAt === undefined ? [] : makeUp(model, rowShapes(model, ranAt, 1), MANNERS);
+}
+
+function decide(model: Model, { proof, batching, differs }: Known, tried: RowTrial | undefined): Decided {
   const { verdict, why } = proof;
+  const probes = tried?.rows ?? 0;
   const decided = (sharing: 'compared' | 'trusted', evidence: string): Decided => {
-    return { model: { ...model, independence: verdict, sharing, evidence }, found: evidence, warnings: [] };
+    return { model: { ...model, independence: verdict, sharing, evidence }, probes, found: evidence, warnings: [] };
   };
   const runAlone = (evidence: string, warnings: readonly string[] = []): Decided => {
-    return { model: alone({ ...model, independence: verdict, evidence }), found: `${ALONE}: ${evidence}`, warnings };
+    return {
+      model: alone({ ...model, independence: verdict, evidence }),
+      probes,
+      found: `${ALONE}: ${evidence}`,
+      warnings,
+    };
   };
   if (batching === 'trust') {
     return decided('trusted', 'config.json says "batching": "trust", so they are not compared');

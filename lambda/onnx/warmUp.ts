@@ -15,10 +15,10 @@ import { capacityOf } from '../core/plan.ts';
 import { allocate, elementCount, type Tensor } from '../core/tensor.ts';
 import { type AxisSizes, elementsAt, shapesAt, sizesToTry, symbolicAxes } from './contract.ts';
 import { type Batching, decideBatching } from './decideBatching.ts';
-import { type Manner, makeUp, realProbes, rowShapes } from './probes.ts';
+import { makeUp, realProbes, rowShapes } from './probes.ts';
 import type { RowProof } from './proveRows.ts';
 import { CURE_OF_PADDING, type PaddingTrial, paddingProbes, tryPadding } from './tryPadding.ts';
-import { differenceByRows, isNotTheRuns, runTogether, tryRows } from './tryRows.ts';
+import { differenceByRows, isNotTheRuns, runTogether } from './tryRows.ts';
 
 export interface PrepareOptions {
   /** What config.json says of the warm-up. */
@@ -127,31 +127,26 @@ async function warmUpAndCheck(
   const warm = { ...warmed, model: fixesSizes ? costed(warmModel, recorded.measured()) : warmModel };
   await warmOtherDevices(warm, recorded.measured(), modelOn, maxElements);
   const problems = [warm.problem, onGpu ? openLengths(warm.model) : undefined].filter((one) => one !== undefined);
-  const isTried = batching === undefined && proof.verdict === 'unknown' && sizes !== false;
-  const tried = isTried ? await tryRows(warm.model, rowsToTry(warm, options)) : undefined;
   const differs = differenceByRows(runs, warmed.model.isCoarse);
-  const { model, found, warnings } = decideBatching(warm.model, proof, batching, tried, differs);
+  const { model, probes, found, warnings } = await decideBatching(warm.model, {
+    ...options,
+    ranAt: warm.sizes,
+    differs,
+  });
   const padding = await padded(model, { ...warm, loadMs: options.loadMs + now() - startedAt }, options);
   const sizesOfRuns = model.allowedSizes.length < 2 ? [] : [`its allowed sizes are ${model.allowedSizes.join(', ')}`];
   return {
     model,
     bakedRows: warm.bakedRows,
     sizes: warm.sizes,
-    probes: tried?.rows ?? 0,
+    probes,
     found: [...sizesOfRuns, found, ...(padding === undefined ? [] : [padding.seen])].join('; '),
     warnings: [...problems, ...warnings, ...(padding?.problem === undefined ? [] : [padding.problem])],
   };
 }
 
-const MANNERS: readonly Manner[] = ['unit', 'large', 'small', 'wide', 'ones', 'unit', 'zeros', 'unit'];
-
-/** Real rows, or made-up ones at the sizes at which it ran. */
-function rowsToTry({ model, sizes }: WarmUpResult, { samples, hasLoop }: PrepareOptions): readonly Part[] {
-  const real = realProbes(samples, MANNERS.length);
-  const length = real[0]?.request.length;
-  if (real.length > 1) return real.filter(({ request }) => request.length === length);
-  return hasLoop || sizes === undefined ? [] : makeUp(model, rowShapes(model, sizes, 1), MANNERS);
-}
+/** Real rows that padding is tried with. */
+const MAX_SAMPLES = 8;
 
 /** Tries what padding does where requests of different lengths share runs; undefined if none do. */
 async function padded(
@@ -176,7 +171,7 @@ async function padded(
     probesOf: (length) =>
       hasLoop ? [] : paddingProbes(model, rowShapes(model, { ...ranAt, ...given, [name]: length }, 4)),
     size: ranAt?.[name] ?? 1,
-    samples: realProbes(samples, MANNERS.length),
+    samples: realProbes(samples, MAX_SAMPLES),
     limitMs: Math.max(MIN_TRIAL_MS, loadMs),
     now,
   });

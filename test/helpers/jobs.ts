@@ -18,7 +18,7 @@ import { finishJob, noteFailure } from '../../lambda/jobs/finishJob.ts';
 import { dataKeys, planKey, readHead, readParts } from '../../lambda/jobs/jobObjects.ts';
 import { JobError, type JobStart, type JobStorage, type Manifest, type Spec } from '../../lambda/jobs/jobTypes.ts';
 import { type PlanAnswer, planJob } from '../../lambda/jobs/planJob.ts';
-import { openReader, type ScoreEvent, scorePart, skipPiece } from '../../lambda/jobs/scorePart.ts';
+import { createTableModels, openReader, type ScoreEvent, scorePart, skipPiece } from '../../lambda/jobs/scorePart.ts';
 import { createRowScoring, MAX_CHARACTERS_HELD } from '../../lambda/jobs/scoreRows.ts';
 import { REPOSITORY } from './command.ts';
 import { lineModel, repositoryOf, scoreModels } from './scoring.ts';
@@ -142,7 +142,8 @@ export async function callScore(event: ScoreEvent, options: JobOptions): Promise
   const head = await readHead(storage, event.folder);
   if (head === undefined) throw new Error('expected a head');
   const maxCharacters = MAX_CHARACTERS_HELD;
-  const scoring = createRowScoring({ score: scoreModels(models, limits), observer: {}, maxCharacters });
+  const table = await createTableModels(models)(head);
+  const scoring = createRowScoring({ score: scoreModels(models, limits), observer: {}, maxCharacters, table });
   const reader = openReader(storage, head, event, maxLineBytes);
   return scorePart(event, { storage, head, scoring, reader }, time());
 }

@@ -101,7 +101,8 @@ const csvLine = fc
   .map(({ x, id, quoted, fields }): Line => {
     const field = quoted || /[",]/.test(id) ? `"${id.replaceAll('"', '""')}"` : id;
     const bytes = Buffer.from(`${x},${field}${fields === 3 ? ',' : ''}`);
-    const text = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[${x}]}]}`;
+    const raw = Buffer.from(Float32Array.of(x).buffer).toString('base64');
+    const text = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1]}],"parameters":{"binary_data_output":false},"raw_input_contents":["${raw}"]}`;
     return {
       bytes,
       row: fields === 3 ? { text: '', code: 'INVALID_REQUEST' } : { text, kept: JSON.stringify({ id }) },

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ModelUnavailableError } from '../../../lambda/core/model.ts';
-import { createRowScoring, type Row } from '../../../lambda/jobs/scoreRows.ts';
+import type { Row } from '../../../lambda/jobs/rowRequests.ts';
+import { createRowScoring } from '../../../lambda/jobs/scoreRows.ts';
 import {
   type InMemoryModelOptions,
   lineModel,

@@ -60,7 +60,7 @@ async function scored(path: string, lines: readonly string[]): Promise<object[]>
   const scoring = createOfflineScoring(scoreModels(models, OFFLINE_LIMITS), warn);
   const answers = await scoring.score(lines.map((text, index) => ({ id: String(index + 1), text })));
   await models.close();
-  return answers.map((text) => JSON.parse(text));
+  return answers.map(({ result }) => JSON.parse(result.text));
 }
 
 /** What a shell hands to the AWS CLI as the message's body. */

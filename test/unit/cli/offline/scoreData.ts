@@ -1,9 +1,10 @@
 import { Readable } from 'node:stream';
-import { createResultFile } from '../../../../cli/offline/resultFiles.ts';
+import { createResultFile, type RowOut } from '../../../../cli/offline/resultFiles.ts';
 import { type RowOptions, rowBatches } from '../../../../cli/offline/rowBatches.ts';
 import { createOfflineScoring, OFFLINE_LIMITS } from '../../../../cli/offline/scoreCommand.ts';
 import type { Model } from '../../../../lambda/core/model.ts';
 import { outputsOf } from '../../../../lambda/jobs/planJob.ts';
+import { withKept } from '../../../../lambda/jobs/rowRequests.ts';
 import { repositoryOf, scoreModels } from '../../../helpers/scoring.ts';
 
 export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' | 'takesRequests'>> {
@@ -18,10 +19,10 @@ export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' 
 /** What `batchscore score` writes of a file, in both forms. */
 export async function scoreData(model: Model, file: Buffer | string, options: DataOptions = {}) {
   const { chunk = 7, rows = 2, spec = {}, format, takesRequests = true, bytes } = options;
-  const scoring = createOfflineScoring(scoreModels(repositoryOf(model), OFFLINE_LIMITS), () => {});
+  const scoring = createOfflineScoring(scoreModels(repositoryOf(model), OFFLINE_LIMITS), () => {}, model);
   const csv = createResultFile('csv', outputsOf(model), spec.keep ?? []);
   const limits = { lines: rows, characters: 1_000_000 };
-  const texts: string[] = [];
+  const found: RowOut[] = [];
   const source = { model, name: 'file', format, spec, takesRequests, limits };
   const input = {
     stream: inChunks(Buffer.from(file), chunk),
@@ -30,11 +31,11 @@ export async function scoreData(model: Model, file: Buffer | string, options: Da
     readRange: async (start: number, end: number) => new Uint8Array(Buffer.from(file).subarray(start, end)),
   };
   for await (const batch of rowBatches(input, source, new AbortController().signal)) {
-    texts.push(...(await scoring.score(batch)));
+    found.push(...(await scoring.score(batch)));
   }
   return {
-    results: texts.map((text) => JSON.parse(text)),
-    csv: [csv.head, ...texts.map((text) => csv.rows([text]))].map((line) => String(line).slice(0, -1)),
+    results: found.map(({ result, row }) => JSON.parse(withKept(result.text, row?.kept))),
+    csv: [csv.head, ...found.map((row) => csv.rows([row]))].map((line) => String(line).slice(0, -1)),
   };
 }
 

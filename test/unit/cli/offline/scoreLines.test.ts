@@ -39,7 +39,7 @@ function failOnWarning(message: string): never {
 describe('scoring lines without a queue', () => {
   it('answers a line that fails alone too with its code, and scores the next', async () => {
     const scoring = createOfflineScoring(scoreModels(repositoryOf(dyingModel(2)), LIMITS), failOnWarning);
-    const [first, ...others] = (await scoring.score(LINES)).map((text) => JSON.parse(text));
+    const [first, ...others] = (await scoring.score(LINES)).map(({ result }) => JSON.parse(result.text));
     expect(first).toEqual({ message_id: '1', id: '1', code: 'MODEL_UNAVAILABLE', error: 'the thread died' });
     expect(others.map(({ predictions }) => predictions)).toEqual([[[5]], [[7]]]);
     expect(scoring.summary).toMatchObject({ lines: 3, scored: 2, errors: { MODEL_UNAVAILABLE: 1 } });
@@ -47,7 +47,7 @@ describe('scoring lines without a queue', () => {
 
   it('scores lines in smaller runs where there is no memory for all of them at once', async () => {
     const scoring = createOfflineScoring(scoreModels(repositoryOf(tightModel(2)), LIMITS), failOnWarning);
-    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text).predictions);
+    const results = (await scoring.score(LINES)).map(({ result }) => JSON.parse(result.text).predictions);
     expect(results).toEqual([[[3]], [[5]], [[7]]]);
     expect(scoring.summary).toMatchObject({ lines: 3, scored: 3, errors: {} });
   });
@@ -59,7 +59,7 @@ describe('scoring lines without a queue', () => {
       scoreModels(repositoryOf(model), LIMITS, 1),
       (message) => void warnings.push(message),
     );
-    const results = (await scoring.score(LINES)).map((text) => JSON.parse(text).predictions);
+    const results = (await scoring.score(LINES)).map(({ result }) => JSON.parse(result.text).predictions);
     expect(results).toEqual([[[1]], [[1]], [[1]]]);
     expect(warnings).toEqual([
       expect.stringMatching(/^model 'line\/1': 'y' of line \d .*score again with --max-rows 1$/),
@@ -74,7 +74,7 @@ describe('scoring lines without a queue', () => {
     };
     const scoring = createOfflineScoring(scoreModels(models, LIMITS), failOnWarning);
     const results = await scoring.score([{ id: '4', text: '{"instances":[[1]]}' }]);
-    expect(results.map((text) => JSON.parse(text))).toEqual([
+    expect(results.map(({ result }) => JSON.parse(result.text))).toEqual([
       {
         message_id: '4',
         code: 'INTERNAL',

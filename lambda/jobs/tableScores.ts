@@ -1,0 +1,69 @@
+import { createRowEncoder, encodeData } from '../core/encode.ts';
+import { type Failure, isFailure } from '../core/failure.ts';
+import { isObject, parseIfJson } from '../core/json.ts';
+import type { ModelDescription } from '../core/model.ts';
+import { decodeAll, elementsPerRow, isBase64Data, type Tensor } from '../core/tensor.ts';
+import { decodeRaw } from '../core/values.ts';
+
+/** Result of one row: a JSON document, and the failures that it tells of. */
+export interface RowResult {
+  readonly text: string;
+  readonly failures: readonly Failure[];
+}
+
+const NO_FAILURES: readonly Failure[] = [];
+
+/** Result of a row that shared a request. Its text is made when it is asked for: a table of results needs none. */
+export class TableResult implements RowResult {
+  readonly failures = NO_FAILURES;
+  readonly #id: string;
+  readonly #scores: TableScores;
+  readonly #row: number;
+
+  constructor(id: string, scores: TableScores, row: number) {
+    this.#id = id;
+    this.#scores = scores;
+    this.#row = row;
+  }
+
+  get text(): string {
+    return this.#scores.textOf(this.#id, this.#row);
+  }
+
+  /** Returns the elements of an output, as JSON has them. */
+  valuesOf(output: string): readonly unknown[] | undefined {
+    return this.#scores.valuesOf(output, this.#row);
+  }
+}
+
+/** Outputs of rows that shared a request. */
+interface TableScores {
+  textOf(id: string, row: number): string;
+  valuesOf(output: string, row: number): readonly unknown[] | undefined;
+}
+
+/** Reads a binary answer. @returns undefined if it is none with `rows` rows of every output */
+export function readScores(text: string, model: ModelDescription, rows: number): TableScores | undefined {
+  const answer = parseIfJson(text);
+  if (!isObject(answer) || !Array.isArray(answer.outputs) || !Array.isArray(answer.raw_output_contents))
+    return undefined;
+  const outputs: Tensor[] = [];
+  for (const [index, { name, datatype }] of model.outputs.entries()) {
+    const shape: readonly number[] = answer.outputs[index]?.shape ?? [];
+    const data = decodeRaw(answer.raw_output_contents[index], datatype, shape, () => name);
+    if (shape[0] !== rows || isFailure(data)) return undefined;
+    outputs.push({ name, datatype, shape, data: isBase64Data(data) ? decodeAll(data, datatype, shape) : data });
+  }
+  const parsed = new Map<string, unknown[]>();
+  return {
+    textOf: createRowEncoder(model, outputs),
+    valuesOf(name, row) {
+      const output = outputs.find((one) => one.name === name);
+      if (output === undefined) return undefined;
+      const values: unknown[] = parsed.get(name) ?? JSON.parse(`[${encodeData(output.datatype, output.data)}]`);
+      parsed.set(name, values);
+      const width = elementsPerRow(output.shape);
+      return values.slice(row * width, (row + 1) * width);
+    },
+  };
+}

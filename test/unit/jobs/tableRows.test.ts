@@ -1,0 +1,90 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Model } from '../../../lambda/core/model.ts';
+import type { ScoreBodies } from '../../../lambda/core/score.ts';
+import type { PieceRow } from '../../../lambda/jobs/rowRequests.ts';
+import { createRowScoring, type TableModel } from '../../../lambda/jobs/scoreRows.ts';
+import { rowsOfFields } from '../../../lambda/jobs/tableRows.ts';
+import { lineModel, repositoryOf, scoreModels, scoringDependencies } from '../../helpers/scoring.ts';
+import { DISTURBED_BY_LARGE, rowModel, SHARE_OF_LARGEST } from '../core/scoreRecords/mixingModels.ts';
+
+const { limits } = scoringDependencies();
+const INPUT = { input: 'x', datatype: 'FP32', shape: [1, 1], columns: ['x'] } as const;
+
+/** Rows of CSV with one column, which is kept too. */
+function rowsOf(cells: readonly (number | string)[]): PieceRow[] {
+  const read = rowsOfFields({ columns: ['x'], inputs: [INPUT], keep: ['x'] });
+  return cells.map((cell, index) => read(String(cell), String(index)));
+}
+
+async function scored(model: Model, rows: readonly PieceRow[], table: TableModel = { model, isMixing: false }) {
+  const requests: string[][] = [];
+  const inMemory = scoreModels(repositoryOf(model), limits, 100);
+  const score: ScoreBodies = (bodies, ...others) => {
+    requests.push(bodies.map(({ key }) => key));
+    return inMemory(bodies, ...others);
+  };
+  const { answers } = await createRowScoring({ score, observer: {}, table }).score(rows);
+  return { requests, table, answers: answers.map((answer) => JSON.parse(answer?.text ?? '')) };
+}
+
+describe('rows of a table', () => {
+  it('share requests, and have the answers that each would have alone', async () => {
+    const rows = rowsOf([1, 2.5, '1e-3', 'inf', 5]);
+    const { requests, answers } = await scored(lineModel(), rows);
+    expect(requests).toEqual([['0', '1-4']]);
+    const alone = await scored({ ...lineModel(), sharing: 'never' }, rows);
+    expect(alone.requests).toEqual([['0', '1', '2', '3', '4']]);
+    expect(answers).toEqual(alone.answers);
+  });
+
+  it('are cut into requests of as many rows as a run has at the most', async () => {
+    const { requests } = await scored(lineModel({ maxBatchRows: 3 }), rowsOf([1, 2, 3, 4, 5, 6, 7]));
+    expect(requests).toEqual([['0', '1-2', '3-5', '6']]);
+  });
+
+  it('are scored singly where their request fails, so that one row has the error', async () => {
+    const before = ([x]: readonly { readonly data: unknown }[]): void => {
+      if (Array.from(x?.data as Float32Array).includes(3)) throw new Error('three');
+    };
+    const { requests, answers } = await scored(lineModel({ before }), rowsOf([1, 2, 3, 4]));
+    expect(requests).toEqual([
+      ['0', '1-3'],
+      ['1', '2', '3'],
+    ]);
+    expect(answers.map(({ code, outputs }) => code ?? outputs[0].data[0])).toEqual([3, 5, 'RUN_FAILED', 9]);
+  });
+
+  it('are not in the request where a cell is no value', async () => {
+    const rows = rowsOf([1, 'two', 3]);
+    expect(rows.map(({ failed, kept }) => [failed?.code, kept])).toEqual([
+      [undefined, '{"x":"1"}'],
+      ['INVALID_DATA', '{"x":"two"}'],
+      [undefined, '{"x":"3"}'],
+    ]);
+    const { requests, answers } = await scored(
+      lineModel(),
+      rows.filter(({ failed }) => failed === undefined),
+    );
+    expect(requests).toEqual([['0', '2']]);
+    expect(answers.map(({ outputs }) => outputs[0].data)).toEqual([[3], [7]]);
+  });
+
+  it('are scored singly from the moment they are found to depend on each other', async () => {
+    const { model } = rowModel(SHARE_OF_LARGEST);
+    const compared: Model = { ...model, independence: 'independent', sharing: 'compared' };
+    const { requests, answers, table } = await scored(compared, rowsOf([1, 2, 4]));
+    expect(requests).toEqual([
+      ['0', '1-2'],
+      ['0', '1', '2'],
+    ]);
+    expect(answers.map(({ outputs }) => outputs[0].data)).toEqual([[1], [1], [1]]);
+    expect((await scored(compared, rowsOf([1, 2]), table)).requests).toEqual([['0', '1']]);
+  });
+
+  it('are requests of their own where only trials say that they are independent', async () => {
+    const { model } = rowModel(DISTURBED_BY_LARGE);
+    expect((await scored({ ...model, independence: 'unknown', sharing: 'compared' }, rowsOf([1, 2]))).requests).toEqual(
+      [['0', '1']],
+    );
+  });
+});
