@@ -70,7 +70,7 @@ describe('rows of a table', () => {
   });
 
   it('are scored singly from the moment they are found to depend on each other', async () => {
-    const { model } = rowModel(SHARE_OF_LARGEST);
+    const { model } = rowModel(SHARE_OF_LARGEST, { sharing: 'compared' });
     const compared: Model = { ...model, independence: 'independent', sharing: 'compared' };
     const { requests, answers, table } = await scored(compared, rowsOf([1, 2, 4]));
     expect(requests).toEqual([
@@ -82,7 +82,7 @@ describe('rows of a table', () => {
   });
 
   it('are requests of their own where only trials say that they are independent', async () => {
-    const { model } = rowModel(DISTURBED_BY_LARGE);
+    const { model } = rowModel(DISTURBED_BY_LARGE, { sharing: 'compared' });
     expect((await scored({ ...model, independence: 'unknown', sharing: 'compared' }, rowsOf([1, 2]))).requests).toEqual(
       [['0', '1']],
     );
