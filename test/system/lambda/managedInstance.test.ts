@@ -39,7 +39,8 @@ describe('4. No run is started that is not expected to finish', () => {
 
     const [next] = await receive({ ...lookupRequest(2), model_name: 'lookup' });
     expect(await host.invoke(next === undefined ? [] : [next], undefined, TIMEOUT_MS)).toEqual(failuresOf());
-    expect(await host.end()).toContain('"ScorersLost":[1,1]');
+    // A second one, in which the request runs alone, if it starts in time.
+    expect(await host.end()).toMatch(/"ScorersLost":(1|\[1,1\])/);
 
     const results = (await server.drain(resultQueueUrl)).map(({ Body = '' }) => JSON.parse(Body));
     expect(results).toMatchObject([{ message_id: next?.messageId, outputs: [{ data: [30] }] }]);
