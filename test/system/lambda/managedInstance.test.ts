@@ -24,6 +24,7 @@ describe('4. No run is started that is not expected to finish', () => {
         'lookup/1/model.onnx': lookupModel(),
         'turns/1/model.onnx': turningModel(),
       }),
+      BATCHSCORE_DEFAULT_MODEL: 'turns',
       BATCHSCORE_DEADLINE_MARGIN_MS: '500',
       BATCHSCORE_REQUEST_QUEUE_URL: requestQueueUrl,
       BATCHSCORE_RESULT_QUEUE_URL: resultQueueUrl,
