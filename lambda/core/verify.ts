@@ -89,9 +89,10 @@ export async function mayBeAnswered(batch: MicroBatch, { outputs, runMs, device 
   const { batching } = call.deps;
   const { model, parts } = batch;
   const allowance = batching.ran(model, runMs);
-  if (parts.length > 1) {
+  const mayBeOdd = parts.length > 1 && batching.isFresh(model) && outputs.some(hasNaN);
+  if (parts.length > 1 && (allowance !== undefined || mayBeOdd)) {
     const places = placesOf(batch);
-    const odd = batching.isFresh(model) ? places.filter((one) => isOdd(one, outputs)).slice(0, MAX_ODD) : [];
+    const odd = mayBeOdd ? places.filter((one) => isOdd(one, outputs)).slice(0, MAX_ODD) : [];
     const due = allowance && places[Math.floor(allowance.at * places.length)];
     for (const place of new Set(due === undefined ? odd : [...odd, due])) {
       const { request, row } = place;
@@ -138,16 +139,20 @@ function placesOf({ parts }: MicroBatch): Place[] {
   });
 }
 
+function hasNaN({ datatype, data }: Tensor): boolean {
+  return DATATYPES[datatype].kind === 'float' && (data as Float32Array).includes(Number.NaN);
+}
+
 /** Whether an answer has a NaN although the inputs of its request are finite. */
 function isOdd({ request, row }: Place, outputs: readonly Tensor[]): boolean {
-  const hasNaN = outputs.some(({ datatype, shape, data }) => {
+  const answersNaN = outputs.some(({ datatype, shape, data }) => {
     if (DATATYPES[datatype].kind !== 'float') return false;
     const width = elementsPerRow(shape);
     for (let at = row * width; at < (row + request.rows) * width; at++) if (Number.isNaN(data[at])) return true;
     return false;
   });
   return (
-    hasNaN &&
+    answersNaN &&
     request.inputs.every(({ datatype, data }) => {
       return DATATYPES[datatype].kind !== 'float' || (data as Float32Array).every(Number.isFinite);
     })
