@@ -102,7 +102,7 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
     sharedTurns: createTurns(),
     aloneTurns: createTurns(),
     fitsTwice,
-    slow: createSlowBodies(MAX_SLOW_KEYS),
+    slow: createKeySet(MAX_SLOW_KEYS),
     limits: load.providers[0] === 'cpu' ? LIMITS.cpu : LIMITS.gpu,
     deadlineMarginMs: limits.deadlineMarginMs,
     payloads,
@@ -243,16 +243,15 @@ function createHealth(onBroken: (broken: BrokenModel) => void) {
   };
 }
 
-function createSlowBodies(max: number): CallContext['slow'] {
-  const msByKey = new Map<string, number>();
+function createKeySet(max: number) {
+  const keys = new Set<string>();
   return {
-    msOf: (key) => (msByKey.size > 0 ? msByKey.get(key) : undefined),
-    lasted(key, ms) {
-      const longest = Math.max(ms, msByKey.get(key) ?? 0);
-      msByKey.delete(key);
-      msByKey.set(key, longest);
-      const [oldest] = msByKey.keys();
-      if (msByKey.size > max && oldest !== undefined) msByKey.delete(oldest);
+    has: (key: string): boolean => keys.size > 0 && keys.has(key),
+    add(key: string): void {
+      keys.delete(key);
+      keys.add(key);
+      const [oldest] = keys;
+      if (keys.size > max && oldest !== undefined) keys.delete(oldest);
     },
   };
 }

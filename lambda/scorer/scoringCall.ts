@@ -24,8 +24,8 @@ export interface CallContext {
   readonly aloneTurns: Turns;
   /** Returns true if memory holds two processes. */
   readonly fitsTwice: () => boolean;
-  /** Milliseconds that slow bodies had without an end, by key: they run alone when they come again. */
-  readonly slow: { msOf(key: string): number | undefined; lasted(key: string, ms: number): void };
+  /** Bodies that are known to be slow, by key: they run alone when they come again. */
+  readonly slow: { has(key: string): boolean; add(key: string): void };
   readonly limits: RunLimits;
   readonly deadlineMarginMs: number;
   readonly payloads: PayloadReader | undefined;
@@ -102,8 +102,7 @@ export class ScoringCall {
 
   async run(): Promise<void> {
     const { slow, aloneTurns } = this.#context;
-    for (const [index, { key }] of this.#pending)
-      if (slow.msOf(key) !== undefined) this.#suspects.set(index, newSuspect(true));
+    for (const [index, { key }] of this.#pending) if (slow.has(key)) this.#suspects.set(index, newSuspect(true));
     await this.#scoreTogether();
     if (this.#suspects.size === 0 || this.#time.signal.aborted) return;
     await aloneTurns.have(this.#time, () => this.#scoreSuspects());
@@ -163,24 +162,19 @@ export class ScoringCall {
     const limitMs = this.#limitOf(limits.first);
     return this.#runAlone(lane, unknown, {
       limit: () => limitMs,
-      onHung: async (index, _, { hungMs = 0 }) => slow.lasted(this.#bodyOf(index).key, hungMs),
+      onHung: async (index) => slow.add(this.#bodyOf(index).key),
     });
   }
 
-  async #tryAtLength(lane: Lane, index: number): Promise<void> {
+  #tryAtLength(lane: Lane, index: number): Promise<void> {
     const { deadlineMarginMs, slow } = this.#context;
-    const { key } = this.#bodyOf(index);
-    this.#time.renew?.();
-    // A run that needs more than is left would cost a process and tell nothing.
-    const knownMs = slow.msOf(key) ?? 0;
-    if (knownMs >= this.#time.remainingMs() - deadlineMarginMs) return this.#pass([{ of: index, failure: TOO_SHORT }]);
     return this.#runAlone(lane, [index], {
       limit: () => {
         const limitMs = this.#time.remainingMs() - deadlineMarginMs;
         return () => limitMs;
       },
       onHung: async (_, position, loss) => {
-        slow.lasted(key, loss.hungMs ?? 0);
+        slow.add(this.#bodyOf(index).key);
         if (Number(loss.hungMs) >= WHOLE_SHARE * this.#wholeMs) await this.#convict(index, position, loss);
         else await this.#pass([{ of: index, failure: TOO_SHORT }]);
       },
