@@ -262,8 +262,13 @@ function domainOf(domain: string): string {
   return domain === 'ai.onnx' ? '' : domain;
 }
 
+interface Elements {
+  new (buffer: ArrayBuffer): ArrayLike<number | bigint>;
+  readonly BYTES_PER_ELEMENT: number;
+}
+
 /** Arrays of the types whose elements `raw_data` holds, by number. @see onnx.proto, TensorProto.DataType */
-const RAW: Readonly<Record<number, new (buffer: ArrayBuffer) => ArrayLike<number | bigint>>> = {
+const RAW: Readonly<Record<number, Elements>> = {
   1: Float32Array,
   2: Uint8Array,
   3: Int8Array,
@@ -294,9 +299,7 @@ function valuesOf(tensor: Message): number[] | undefined {
   const raw = tensor.bytes(TENSOR.raw);
   if (raw.length > 0) {
     const Elements = RAW[tensor.int64(TENSOR.type) ?? 0];
-    const isWhole =
-      Elements !== undefined &&
-      raw.length % (Elements as unknown as { BYTES_PER_ELEMENT: number }).BYTES_PER_ELEMENT === 0;
+    const isWhole = Elements !== undefined && raw.length % Elements.BYTES_PER_ELEMENT === 0;
     return isWhole ? Array.from(new Elements(new Uint8Array(raw).buffer), Number) : undefined;
   }
   const lists = [
