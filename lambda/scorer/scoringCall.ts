@@ -45,8 +45,10 @@ interface RunLimits {
 /** A run that takes this many times as long as expected is taken to hang, unless it has all the time that is left. */
 const HANG_FACTOR = 4;
 const MIN_LIMIT_MS = 250;
-/** A request that used at least this share of the whole time of its call, alone, and did not end, is answered with an error. */
+/** A request that used at least this share of the time that its call can give it, alone, and did not end, is answered with an error. */
 const WHOLE_SHARE = 0.85;
+/** A call can give at least this share of its time, however long its process takes to open its models. */
+const LEAST_SHARE = 0.5;
 
 /** Body that may have ended a process, or hung. */
 interface Suspect {
@@ -66,8 +68,8 @@ function newSuspect(isSlow = false): Suspect {
 type Limit = (expectedMs: number) => number;
 
 interface AloneOptions {
-  /** Returns the limit of the runs of the next process. */
-  readonly limit: () => Limit;
+  /** Returns the limit of the runs of the next process, which took `openingMs` of the call's time to open its models. */
+  readonly limit: (openingMs: number) => Limit;
   /** Takes a body whose run exceeded its limit. */
   readonly onHung: (index: number, position: number, loss: Loss) => Promise<void>;
 }
@@ -168,14 +170,18 @@ export class ScoringCall {
 
   #tryAtLength(lane: Lane, index: number): Promise<void> {
     const { deadlineMarginMs, slow } = this.#context;
+    let wholeMs = this.#wholeMs;
     return this.#runAlone(lane, [index], {
-      limit: () => {
+      limit: (openingMs) => {
+        // A call that knew the body to be slow had no other use for its time.
+        if (this.#suspects.get(index)?.isSlow)
+          wholeMs = Math.max(LEAST_SHARE * this.#wholeMs, this.#wholeMs - openingMs);
         const limitMs = this.#time.remainingMs() - deadlineMarginMs;
         return () => limitMs;
       },
       onHung: async (_, position, loss) => {
         slow.add(this.#bodyOf(index).key);
-        if (Number(loss.hungMs) >= WHOLE_SHARE * this.#wholeMs) await this.#convict(index, position, loss);
+        if (Number(loss.hungMs) >= WHOLE_SHARE * wholeMs) await this.#convict(index, position, loss);
         else await this.#pass([{ of: index, failure: TOO_SHORT }]);
       },
     });
@@ -189,10 +195,12 @@ export class ScoringCall {
       const some = [...left]
         .filter((index) => this.#pending.has(index))
         .map((index) => [index, this.#bodyOf(index)] as const);
+      const askedMs = this.#time.remainingMs();
       const child = some.length === 0 ? undefined : await lane.open(this.#time.signal);
       if (child === undefined) return;
       this.#time.renew?.();
-      const loss = await this.#runIn(child, some, { isAlone: true, limitMs: limit(), take });
+      const limitMs = limit(Math.max(0, askedMs - this.#time.remainingMs()));
+      const loss = await this.#runIn(child, some, { isAlone: true, limitMs, take });
       if (loss === undefined) return;
       const [blamed] = loss.blamed === 'all' ? [] : loss.blamed;
       const index = blamed && some[blamed.body]?.[0];
