@@ -1,7 +1,8 @@
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
-import { createLatencyEstimator, createMemoryCeiling } from '../../lambda/core/latency.ts';
+import { createCostEstimator } from '../../lambda/core/cost.ts';
+import { createMemoryCeiling } from '../../lambda/core/memoryCeiling.ts';
 import type { Planner } from '../../lambda/core/plan.ts';
 import type { Outcome, ResultWriter } from '../../lambda/core/record.ts';
 import { score } from '../../lambda/core/score.ts';
@@ -65,7 +66,7 @@ export async function openWithPlan(
     models,
     limits: config,
     plan: planner,
-    latency: createLatencyEstimator(),
+    costs: createCostEstimator(),
     memory: createMemoryCeiling(),
     batching: createBatchingWatch(config.checkPercent / 100),
     now: () => performance.now(),

@@ -1,5 +1,290 @@
-import { plural } from './failure.ts';
-import type { Cost, MeasuredRun } from './model.ts';
+import type { Cost, MeasuredRun, Model } from './model.ts';
+
+/**
+ * Estimates what runs of each model take, from what this process has measured, its start included. One estimate serves the
+ * plan and the deadline.
+ *
+ * @see docs/adr/0060-one-estimate-of-what-runs-take.md
+ */
+export interface CostEstimator {
+  observed(model: Model, rows: number, length: number, runMs: number): void;
+  /** Returns the milliseconds that a run takes at the pace of the latest ones; undefined while nothing was measured. */
+  predictMs(model: Model, rows: number, length: number): number | undefined;
+  /**
+   * Returns the cost of a run, for the plan; undefined if fewer than two row counts were measured, or if another axis of the
+   * inputs is open, so that rows and length do not give the size. It stays the same until measurements clearly differ.
+   */
+  costOf(model: Model): Cost | undefined;
+}
+
+/**
+ * Parts of the time of a run, by its rows and length: the run itself, each element, each step along the length that all rows
+ * take together, as in a recurrent layer, and each pair of elements, as in attention.
+ */
+const TERMS: readonly Cost[] = [
+  () => 1,
+  (rows, length) => rows * length,
+  (_, length) => length,
+  (rows, length) => rows * length * length,
+];
+
+/** Least gain of a run of twice as many rows, as a share of its cost. Less is within the error of the fit. */
+const MIN_GAIN = 0.04;
+
+/**
+ * Milliseconds that a run takes of the pipeline outside of ONNX Runtime, however many rows it has: to its thread and back,
+ * for its tensors, its report and its write. Without them runs of one row would look better than they are.
+ */
+const OUTSIDE_MS = 0.1;
+
+/** Extra cost of elements beyond twice the largest run that was measured, as a factor: sizes grow by doubling. */
+const CAUTION = 2;
+
+/** Weight of a size that was measured at start, in runs. */
+const START_RUNS = 8;
+/** Number of latest runs that count most. */
+const MEMORY_RUNS = 256;
+/** Number of runs after which the cost is fitted again. */
+const RUNS_TO_FIT = 16;
+/** Change of the ratios between runs that makes a plan change. */
+const CLEAR_CHANGE = 0.25;
+/** Number of latest runs that tell how fast the machine is now. */
+const PACE_RUNS = 7;
+
+/** Milliseconds of each term. */
+type Amounts = readonly [run: number, element: number, step: number, pair: number];
+
+/** Amounts of the terms, and the largest run that they were fitted to. */
+interface Fit {
+  readonly amounts: Amounts;
+  readonly largest: Size;
+}
+
+type Size = Omit<MeasuredRun, 'ms'>;
+
+interface Estimate {
+  /** Runs at start. They are never forgotten: they tell of sizes that are run seldom. */
+  readonly start: Equations;
+  readonly startAmounts: Amounts;
+  readonly latest: Equations;
+  readonly smallest: { rows: number; length: number };
+  readonly most: { rows: number; length: number };
+  largest: Size | undefined;
+  fit: Fit | undefined;
+  /** The fit that plans go by, and the cost that it gives. */
+  planned: { readonly fit: Fit; readonly cost: Cost } | undefined;
+  /** The latest runs: they tell how fast the machine is now. */
+  recent: readonly MeasuredRun[];
+  newRuns: number;
+  /** True once a run has ended, or if runs were measured at start. The very first run also pays for what is done once. */
+  isWarm: boolean;
+}
+
+export function createCostEstimator(): CostEstimator {
+  const models = new WeakMap<Model, Estimate>();
+  const estimateOf = (model: Model): Estimate => {
+    const known = models.get(model) ?? newEstimate(model);
+    models.set(model, known);
+    return known;
+  };
+  return {
+    observed(model, rows, length, runMs) {
+      // A time that is none would spoil the fit of all sizes.
+      if (!(runMs > 0 && runMs < Number.POSITIVE_INFINITY)) return;
+      const estimate = estimateOf(model);
+      if (estimate.isWarm) observe(estimate, { rows, length: Math.max(1, length), ms: runMs });
+      estimate.isWarm = true;
+    },
+    predictMs(model, rows, length) {
+      const { fit, recent } = estimateOf(model);
+      return fit && paceOf(recent, fit) * longestMs(fit, rows, Math.max(1, length));
+    },
+    costOf: (model) => (isSizedByRowsAndLength(model) ? estimateOf(model).planned?.cost : undefined),
+  };
+}
+
+/** Returns true if no other axis of the inputs is open. */
+function isSizedByRowsAndLength({ inputs, ragged }: Model): boolean {
+  return inputs.every(({ shape }, index) =>
+    shape.every((dim, axis) => axis === 0 || typeof dim === 'number' || ragged?.inputs[index]?.axis === axis),
+  );
+}
+
+function newEstimate({ measured = [] }: Model): Estimate {
+  const runs = measured.filter(({ length, ms }) => length > 0 && ms > 0);
+  const start = newEquations();
+  for (const run of runs) add(start, run, START_RUNS);
+  const estimate: Estimate = {
+    start,
+    startAmounts: nonNegativeLeastSquares(start),
+    latest: newEquations(),
+    smallest: { rows: Number.POSITIVE_INFINITY, length: Number.POSITIVE_INFINITY },
+    most: { rows: 0, length: 0 },
+    largest: undefined,
+    fit: undefined,
+    planned: undefined,
+    recent: [],
+    newRuns: 0,
+    isWarm: measured.length > 0,
+  };
+  for (const run of runs) widen(estimate, run);
+  fitAgain(estimate);
+  return estimate;
+}
+
+function observe(estimate: Estimate, run: MeasuredRun): void {
+  estimate.recent = [...estimate.recent, run].slice(-PACE_RUNS);
+  scale(estimate.latest, 1 - 1 / MEMORY_RUNS);
+  add(estimate.latest, run, 1);
+  estimate.newRuns += 1;
+  if (widen(estimate, run) || estimate.newRuns >= RUNS_TO_FIT) fitAgain(estimate);
+}
+
+/** @returns true if the run is larger than all before */
+function widen(estimate: Estimate, { rows, length }: MeasuredRun): boolean {
+  const { smallest, most, largest } = estimate;
+  smallest.rows = Math.min(smallest.rows, rows);
+  smallest.length = Math.min(smallest.length, length);
+  most.rows = Math.max(most.rows, rows);
+  most.length = Math.max(most.length, length);
+  if (largest !== undefined && rows * length <= largest.rows * largest.length) return false;
+  estimate.largest = { rows, length };
+  return true;
+}
+
+/** Fits the amounts. Plans keep their cost if it says much the same. */
+function fitAgain(estimate: Estimate): void {
+  const { largest, smallest, most, planned } = estimate;
+  if (largest === undefined) return;
+  const fit = { amounts: nonNegativeLeastSquares(equationsOf(estimate), estimate.fit?.amounts), largest };
+  estimate.fit = fit;
+  estimate.newRuns = 0;
+  if (smallest.rows === most.rows || (planned && !differClearly(planned.fit, fit, estimate))) return;
+  const cost: Cost = (rows, length) => (OUTSIDE_MS + msBy(fit, rows, length)) * (1 + MIN_GAIN * Math.log2(rows));
+  estimate.planned = { fit, cost };
+}
+
+/**
+ * Adds the runs at start to the latest ones, scaled to what they would take now. Otherwise sizes that were not run since
+ * would look dear or cheap beside those that were.
+ */
+function equationsOf({ start, startAmounts, latest }: Estimate): Equations {
+  const all = newEquations();
+  addAll(all, start, timesAsLong(latest, startAmounts));
+  addAll(all, latest, 1);
+  return all;
+}
+
+/** Only ratios between runs matter to a plan: a machine that is slower at everything changes nothing. */
+function differClearly(before: Fit, now: Fit, { smallest, most }: Estimate): boolean {
+  if (elementsOf(now.largest) > (1 + CLEAR_CHANGE) * elementsOf(before.largest)) return true;
+  const ratios = [smallest.rows, Math.sqrt(smallest.rows * most.rows), most.rows].flatMap((rows) =>
+    [smallest.length, most.length].map((length) => msBy(now, rows, length) / msBy(before, rows, length)),
+  );
+  return Math.max(...ratios) > (1 + CLEAR_CHANGE) * Math.min(...ratios);
+}
+
+function elementsOf({ rows, length }: Size): number {
+  return rows * length;
+}
+
+/** Returns the milliseconds of a run by a fit. They never fall with rows or length. */
+function msBy({ amounts, largest }: Fit, rows: number, length: number): number {
+  const [run, element, step, pair] = amounts;
+  const ofElements = (element + pair * length) * rows * length;
+  const unknown = Math.max(0, 1 - (2 * elementsOf(largest)) / (rows * length));
+  return run + step * length + ofElements * (1 + CAUTION * unknown);
+}
+
+/** Returns the median time of runs as a multiple of what the fit says: one run that was held up changes nothing. */
+function paceOf(runs: readonly MeasuredRun[], fit: Fit): number {
+  const ratios = runs.map(({ rows, length, ms }) => ms / msBy(fit, rows, length)).toSorted((a, b) => a - b);
+  return ratios[Math.floor((ratios.length - 1) / 2)] ?? 1;
+}
+
+/** Returns the milliseconds of a run, beyond the largest that was measured at least in proportion. */
+function longestMs(fit: Fit, rows: number, length: number): number {
+  const { largest } = fit;
+  const times = (rows * length) / elementsOf(largest);
+  const ms = msBy(fit, rows, length);
+  if (times <= 1) return ms;
+  return Math.max(ms, times * msBy(fit, largest.rows, largest.length) * (times > 2 ? CAUTION : 1));
+}
+
+/**
+ * Sums over runs. Each run is an equation: its terms, each times its amount and divided by the milliseconds of the run, come
+ * to 1. Differences are shares, so a run that took five times too long differs by 0.8 only.
+ */
+interface Equations {
+  /** Sums of the products of two terms, row-major. */
+  readonly products: Float64Array;
+  readonly values: Float64Array;
+}
+
+function newEquations(): Equations {
+  return { products: new Float64Array(TERMS.length ** 2), values: new Float64Array(TERMS.length) };
+}
+
+function add({ products, values }: Equations, { rows, length, ms }: MeasuredRun, weight: number): void {
+  const terms = TERMS.map((term) => term(rows, length) / ms);
+  for (const [k, one] of terms.entries()) {
+    values[k] = (values[k] as number) + weight * one;
+    for (const [m, other] of terms.entries()) {
+      const at = k * TERMS.length + m;
+      products[at] = (products[at] as number) + weight * one * other;
+    }
+  }
+}
+
+function scale({ products, values }: Equations, weight: number): void {
+  for (const sums of [products, values])
+    for (let at = 0; at < sums.length; at++) sums[at] = (sums[at] as number) * weight;
+}
+
+/** Adds equations of runs as if each had taken `times` as long. */
+function addAll(to: Equations, { products, values }: Equations, times: number): void {
+  for (const [at, sum] of products.entries()) to.products[at] = (to.products[at] as number) + sum / times ** 2;
+  for (const [at, sum] of values.entries()) to.values[at] = (to.values[at] as number) + sum / times;
+}
+
+/** Returns the time of runs as a multiple of what the amounts say; 1 if there are no runs or no amounts. */
+function timesAsLong({ products, values }: Equations, amounts: Amounts): number {
+  let square = 0;
+  let sum = 0;
+  for (const [k, amount] of amounts.entries()) {
+    sum += amount * (values[k] as number);
+    for (const [m, other] of amounts.entries()) square += amount * other * (products[k * TERMS.length + m] as number);
+  }
+  return sum > 0 ? sum / square : 1;
+}
+
+const MAX_SWEEPS = 300;
+/** Sweeps end once no amount changes by more than this share. */
+const CLOSE_ENOUGH = 1e-4;
+
+/**
+ * Returns the amounts, none below 0, that solve the equations in least squares, by coordinate descent.
+ *
+ * @param before amounts to begin with. What the equations do not tell stays as it was
+ */
+function nonNegativeLeastSquares({ products, values }: Equations, before: Amounts = [0, 0, 0, 0]): Amounts {
+  const amounts: [...Amounts] = [...before];
+  for (let sweep = 0, change = 1; sweep < MAX_SWEEPS && change > CLOSE_ENOUGH; sweep++) {
+    change = 0;
+    for (const k of TERMS.keys()) {
+      const own = products[k * TERMS.length + k] as number;
+      if (own === 0) continue;
+      let left = values[k] as number;
+      for (const m of TERMS.keys())
+        if (m !== k) left -= (products[k * TERMS.length + m] as number) * (amounts[m] as number);
+      const amount = Math.max(0, left / own);
+      const known = amounts[k] as number;
+      if (amount !== known) change = Math.max(change, Math.abs(amount - known) / Math.max(amount, known));
+      amounts[k] = amount;
+    }
+  }
+  return amounts;
+}
 
 /**
  * The fixed cost of a run, counted in elements: entering the runtime, the kernel launches, the weights read from memory.
@@ -10,216 +295,4 @@ const OVERHEAD_ELEMENTS = 512;
 /** The cost of a model that was not measured: overhead and padded elements. */
 export function affineCost(elementsPerRow: (paddedLength: number) => number): Cost {
   return (paddedRows, paddedLength) => OVERHEAD_ELEMENTS + paddedRows * elementsPerRow(paddedLength);
-}
-
-/**
- * Measured milliseconds: bilinear between the rows and lengths that were measured, and in proportion beyond them.
- *
- * @param runs every combination of some row counts and some lengths, once each
- * @throws Error when a combination is missing or a measurement is not a positive number
- */
-export function tableCost(runs: readonly MeasuredRun[]): Cost {
-  const rows = distinct(runs.map((run) => run.rows));
-  const lengths = distinct(runs.map((run) => run.length));
-  const table = rows.map((row) => lengths.map((length) => measurementOf(runs, row, length)));
-  return (paddedRows, paddedLength) =>
-    interpolate(rows, paddedRows, (row) =>
-      interpolate(lengths, paddedLength, (length) => (table[row] as number[])[length] as number),
-    );
-}
-
-function distinct(sizes: readonly number[]): number[] {
-  return [...new Set(sizes)].toSorted((a, b) => a - b);
-}
-
-function measurementOf(runs: readonly MeasuredRun[], rows: number, length: number): number {
-  const found = runs.filter((run) => run.rows === rows && run.length === length);
-  const ms = found[0]?.ms;
-  if (found.length === 1 && ms !== undefined && ms > 0 && Number.isFinite(ms)) return ms;
-  throw new Error(
-    `expected one measurement in milliseconds of ${plural(rows, 'row')} of length ${length}, got ${found.length === 1 ? ms : found.length}; ` +
-      'measure every combination of rows and lengths once',
-  );
-}
-
-/** The value at `size` on the line through the two nearest `sizes`; in proportion to size beyond them. */
-export function interpolate(sizes: readonly number[], size: number, valueAt: (index: number) => number): number {
-  const above = sizes.findIndex((known) => known >= size);
-  if (above < 0) return (valueAt(sizes.length - 1) * size) / (sizes.at(-1) as number);
-  const upper = sizes[above] as number;
-  if (above === 0 || upper === size) return valueAt(above);
-  const lower = sizes[above - 1] as number;
-  const share = (size - lower) / (upper - lower);
-  return valueAt(above - 1) * (1 - share) + valueAt(above) * share;
-}
-
-/**
- * Measured runs with those that were too large to be measured: at each length, rows beyond the most that were run there
- * take as long in proportion.
- *
- * @param runs of some row counts at each of some lengths, once each
- */
-export function extrapolate(runs: readonly MeasuredRun[]): MeasuredRun[] {
-  const counts = [...new Set(runs.map(({ rows }) => rows))];
-  return [...Map.groupBy(runs, ({ length }) => length)].flatMap(([length, ofLength]) => {
-    const largest = ofLength.reduce((max, run) => (run.rows > max.rows ? run : max));
-    const beyond = counts.filter((rows) => rows > largest.rows);
-    return [...ofLength, ...beyond.map((rows) => ({ rows, length, ms: (largest.ms * rows) / largest.rows }))];
-  });
-}
-
-/** What runs of about one size took, and how many of them that is known from: one alone counts for less. */
-export interface ObservedRuns extends MeasuredRun {
-  readonly times: number;
-}
-
-/** A cost that was learnt: milliseconds of runs of any size, also of those that were never tried. */
-export interface FittedCost {
-  readonly costOf: Cost;
-  /** Rows times length of the largest run that it was learnt from. */
-  readonly maxElements: number;
-}
-
-/** What adds to the milliseconds of a run, by its rows and length. */
-interface Term {
-  at(rows: number, length: number): number;
-  /** What it must explain to be taken, as a share of the time: of two that explain the same it is the likelier one. */
-  readonly doubt: number;
-}
-
-/**
- * In the order in which `costWith` reads their amounts: the run itself, each element, steps along the length that all rows
- * take together, as in a recurrent layer, and pairs of elements, as in attention.
- */
-const TERMS: readonly Term[] = [
-  { doubt: 0.002, at: () => 1 },
-  { doubt: 0.002, at: (rows, length) => rows * length },
-  { doubt: 0.01, at: (_, length) => length },
-  { doubt: 0.01, at: (rows, length) => rows * length * length },
-];
-
-/** More for each element beyond so many: what no longer fits into a cache. */
-interface Knee {
-  readonly elements: number;
-  readonly amount: number;
-}
-
-const DOUBT_OF_KNEES = 0.02;
-
-/**
- * Elements of runs larger than any that is known are taken to cost so much more, and so much more again beyond twice that,
- * four times, and so on: runs up to twice as large are tried if they gain a little, larger ones if they gain much.
- */
-const CAUTIONS = [0.05, ...new Array<number>(10).fill(0.3)];
-
-/**
- * The cost that agrees best with what was observed: an overhead and something for each element, and, where that explains
- * it better, more for each step, each pair of elements, and for what is beyond a cache. None of them is less than
- * nothing, so cost grows with rows and length. Few and noisy observations do no harm: what they do not show is not taken.
- * With these terms the partition of an encoder's texts takes at most 2 % longer than the best there is; without those for
- * a cache it takes up to 14 % longer, and without that for steps a recurrent model's takes 20 % longer.
- *
- * @param runs at least one
- * @see docs/adr/0029-costs-that-are-learnt.md
- */
-export function fitCost(runs: readonly ObservedRuns[]): FittedCost {
-  const largest = runs.reduce((max, run) => (elementsOf(run) > elementsOf(max) ? run : max));
-  const maxElements = elementsOf(largest);
-  const limits = powersOfTwo(Math.min(...runs.map(elementsOf)), maxElements);
-  const terms = [...TERMS, ...limits.map(beyond)];
-  const amounts = nonNegativeLeastSquares(
-    runs.map(({ rows, length, ms, times }) => ({
-      values: terms.map(({ at }) => at(rows, length) / ms),
-      weight: times / (times + 2),
-    })),
-    terms.map(({ doubt }) => doubt),
-  );
-  const knees = limits.map((elements, index) => ({ elements, amount: amounts[TERMS.length + index] as number }));
-  const known = costWith(amounts, knees);
-  const { rows, length } = largest;
-  const perElement = (known(2 * rows, length) - known(rows, length)) / maxElements;
-  const unknown = CAUTIONS.map((caution, doublings) => ({
-    elements: maxElements * 2 ** doublings,
-    amount: caution * perElement,
-  }));
-  return { maxElements, costOf: costWith(amounts, [...knees, ...unknown]) };
-}
-
-function elementsOf({ rows, length }: MeasuredRun): number {
-  return rows * length;
-}
-
-function powersOfTwo(min: number, max: number): number[] {
-  const powers: number[] = [];
-  for (let power = 2 ** Math.ceil(Math.log2(min)); power < max; power *= 2) powers.push(power);
-  return powers;
-}
-
-function beyond(elements: number): Term {
-  return { doubt: DOUBT_OF_KNEES, at: (rows, length) => Math.max(0, rows * length - elements) };
-}
-
-/** @param amounts of the terms @param knees ascending */
-function costWith(amounts: readonly number[], knees: readonly Knee[]): Cost {
-  const [run, element, step, pair] = amounts as readonly [number, number, number, number];
-  const bends = knees.filter(({ amount }) => amount > 0);
-  return (rows, length) => {
-    const elements = rows * length;
-    let ms = run + step * length + (element + pair * length) * elements;
-    for (const knee of bends) {
-      if (knee.elements >= elements) break;
-      ms += knee.amount * (elements - knee.elements);
-    }
-    return ms;
-  };
-}
-
-/** One equation: the values, each times its unknown, should come to 1. */
-interface Equation {
-  readonly values: readonly number[];
-  readonly weight: number;
-}
-
-const MAX_SWEEPS = 300;
-/** Sweeping ends once a sweep changes less than this share of a typical equation. */
-const CLOSE_ENOUGH = 1e-5;
-
-/**
- * The unknowns, none below 0, with which the equations come nearest to 1 in weighted least squares.
- *
- * As an equation is what its right side was divided by, differences are shares of it: one that is too large by far, such
- * as a run that something else held up, differs by 1 at most.
- *
- * @param doubts by unknown: the share of a typical equation that it must explain to be more than 0
- */
-function nonNegativeLeastSquares(equations: readonly Equation[], doubts: readonly number[]): number[] {
-  const total = equations.reduce((sum, { weight }) => sum + weight, 0);
-  const means = doubts.map((_, k) => mean(equations, total, ({ values }) => values[k] as number));
-  // Unknowns in units of what each explains of a typical equation, so that doubts compare.
-  const scaled = equations.map(({ values, weight }) => ({
-    weight,
-    values: values.map((value, k) => (means[k] === 0 ? 0 : value / (means[k] as number))),
-  }));
-  const products = doubts.map((_, k) =>
-    doubts.map((_, m) => mean(scaled, total, ({ values }) => (values[k] as number) * (values[m] as number))),
-  );
-  const shares = new Array<number>(doubts.length).fill(0);
-  for (let sweep = 0, change = 1; sweep < MAX_SWEEPS && change > CLOSE_ENOUGH; sweep++) {
-    change = 0;
-    for (const [k, row] of products.entries()) {
-      const own = row[k] as number;
-      if (own === 0) continue;
-      // The mean of a scaled unknown's values is 1.
-      let left = 1 - (doubts[k] as number);
-      for (let m = 0; m < row.length; m++) if (m !== k) left -= (row[m] as number) * (shares[m] as number);
-      const share = Math.max(0, left / own);
-      change = Math.max(change, Math.abs(share - (shares[k] as number)));
-      shares[k] = share;
-    }
-  }
-  return shares.map((share, k) => (means[k] === 0 ? 0 : share / (means[k] as number)));
-}
-
-function mean(equations: readonly Equation[], total: number, termOf: (equation: Equation) => number): number {
-  return equations.reduce((sum, equation) => sum + equation.weight * termOf(equation), 0) / total;
 }

@@ -108,9 +108,7 @@ export interface Model {
   readonly evidence?: string | undefined;
   /** Whether FP32 may be rounded to 10 bits of mantissa, as on a GPU. @default false */
   readonly isCoarse?: boolean | undefined;
-  /** What a run costs, where it was measured. @default an overhead and the padded elements */
-  readonly cost?: Cost | undefined;
-  /** What its warm-up runs took. */
+  /** What runs took, by its profile or its warm-up. */
   readonly measured?: readonly MeasuredRun[] | undefined;
   /** Room for an input of a run, with anything in it: memory that earlier runs are done with. @default new memory */
   readonly allocate?: ((datatype: Datatype, length: number) => TensorData) | undefined;
@@ -128,12 +126,12 @@ export interface Model {
 }
 
 /** What is known of a model without the means to run it: a value that may cross processes. */
-export type ModelDescription = Omit<Model, 'run' | 'allocate' | 'cost' | 'transform'> & {
+export type ModelDescription = Omit<Model, 'run' | 'allocate' | 'transform'> & {
   /** Which hooks its transform has. */
   readonly transform?: { readonly [K in keyof Transform]?: unknown } | undefined;
 };
 
-export function describeModel({ run: _, allocate: __, cost: ___, transform, ...rest }: Model): ModelDescription {
+export function describeModel({ run: _, allocate: __, transform, ...rest }: Model): ModelDescription {
   const hooks = transform && Object.fromEntries(Object.keys(transform).map((hook) => [hook, true]));
   return { ...rest, transform: hooks };
 }

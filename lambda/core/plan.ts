@@ -23,13 +23,12 @@ export interface Plan {
  * Begins a plan.
  *
  * @param maxElementsOf most elements, padding included, that the inputs of one micro-batch of a model hold together
- * @param learntCostOf what this process has learnt of the cost of a model's runs, for those that bring none of their own.
- *   @default nothing
+ * @param costOf what a model's runs cost; undefined if it was not measured. @default nothing was
  * @param mayCutOf false if a request's rows must stay together. @default they need not
  */
 export type Planner = (
   maxElementsOf: (model: Model) => number,
-  learntCostOf?: (model: Model) => Cost | undefined,
+  costOf?: (model: Model) => Cost | undefined,
   mayCutOf?: (model: Model) => boolean,
 ) => Plan;
 
@@ -37,15 +36,15 @@ export type Planner = (
 interface RunLimits {
   readonly mayCut: boolean;
   readonly maxElements: number;
-  /** What runs cost by what was learnt; undefined where nothing was. */
-  readonly learnt: Cost | undefined;
+  /** What runs cost; undefined if it was not measured. */
+  readonly cost: Cost | undefined;
 }
 
 /**
  * Groups requests by model and signature. Where all rows have one shape, micro-batches are filled as requests come;
  * where they differ in length, nothing is cut before all requests are known, or no more may wait.
  */
-export const plan: Planner = (maxElementsOf, learntCostOf, mayCutOf) => {
+export const plan: Planner = (maxElementsOf, costOf, mayCutOf) => {
   const groupsByModel = new Map<Model, ModelGroups>();
   let last: ModelGroups | undefined;
   const groupsOf = (model: Model): ModelGroups => {
@@ -58,7 +57,7 @@ export const plan: Planner = (maxElementsOf, learntCostOf, mayCutOf) => {
     const runLimits = {
       mayCut: mayCutOf?.(model) ?? true,
       maxElements: maxElementsOf(model),
-      learnt: learntCostOf?.(model),
+      cost: costOf?.(model),
     };
     return model.ragged === undefined ? createFill(request, runLimits) : createGathering(runLimits);
   };
@@ -126,9 +125,9 @@ const NONE: readonly MicroBatch[] = [];
  */
 function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   const { model } = sample;
-  const { learnt, mayCut } = runLimits;
+  const { mayCut } = runLimits;
   const capacity = capacityOf(model, elementsPerRowAt(sample, sample.length), runLimits);
-  const isGuess = model.allowedSizes.length < 2 && (model.cost ?? learnt) === undefined;
+  const isGuess = model.allowedSizes.length < 2 && runLimits.cost === undefined;
   const limits = isGuess ? undefined : limitsByLength(sample, runLimits);
   const max = limits === undefined ? capacity.rows : minPerRow(limits(sample.length).costs);
   const reason = max === capacity.rows ? capacity.reason : 'dearer';
@@ -164,23 +163,11 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   };
 }
 
-/** The smallest row count is taken whose cost per row is within this factor of the least: more rows would only make answers wait. */
-const NEARLY = 1.01;
-
-/** If that row count is at least this share of the maximum, the maximum is used. */
-const NEARLY_ALL = 0.8;
-
-/** The rows whose run costs least a row, or next to it. */
+/** The fewest rows whose run costs least a row. */
 function minPerRow(costs: Float64Array): number {
   const perRow = (rows: number): number => (costs[rows] as number) / rows;
   let min = 1;
   for (let rows = 2; rows < costs.length; rows++) if (perRow(rows) < perRow(min)) min = rows;
-  const max = NEARLY * perRow(min);
-  const all = costs.length - 1;
-  for (let rows = 1; rows < min; rows++) {
-    if (perRow(rows) > max) continue;
-    return rows >= NEARLY_ALL * all && perRow(all) <= max ? all : rows;
-  }
   return min;
 }
 
@@ -311,8 +298,6 @@ type LimitsByLength = (length: number) => LimitsAtLength;
 
 function limitsByLength(sample: ScoringRequest, runLimits: RunLimits): LimitsByLength {
   const { model } = sample;
-  // Where nobody has measured what runs cost, what was learnt counts in place of a guess.
-  const { learnt } = runLimits;
   const known = new Map<number, LimitsAtLength>();
   return (length) => {
     const paddedLength = paddedLengthOf(model, length);
@@ -320,7 +305,7 @@ function limitsByLength(sample: ScoringRequest, runLimits: RunLimits): LimitsByL
     if (found !== undefined) return found;
     const elementsPerRow = elementsPerRowAt(sample, paddedLength);
     const capacity = capacityOf(model, elementsPerRow, runLimits);
-    const cost = model.cost ?? learnt ?? affineCost(() => elementsPerRow);
+    const cost = runLimits.cost ?? affineCost(() => elementsPerRow);
     const limits = { ...capacity, costs: costsOf(model, cost, capacity.rows, paddedLength) };
     known.set(paddedLength, limits);
     return limits;

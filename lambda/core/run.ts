@@ -1,6 +1,7 @@
 import { withTimeout } from './concurrency.ts';
+import type { CostEstimator } from './cost.ts';
 import { type Failure, failure, isFailure, reasonOf } from './failure.ts';
-import type { LatencyEstimator, MemoryCeiling } from './latency.ts';
+import type { MemoryCeiling } from './memoryCeiling.ts';
 import { elementsIn, elementsPerRowAt, type MicroBatch } from './microBatch.ts';
 import { type Model, ModelUnavailableError, OutOfMemoryError, type RunResult, RunWithdrawnError } from './model.ts';
 import type { MicroBatchReport, Observer } from './observer.ts';
@@ -19,7 +20,7 @@ export interface RunDependencies {
     readonly maxBatchElements: number;
     readonly maxAnswerCharacters: number;
   };
-  readonly latency: LatencyEstimator;
+  readonly costs: CostEstimator;
   readonly memory: MemoryCeiling;
   readonly batching: BatchingWatch;
   readonly observer: Observer;
@@ -63,7 +64,7 @@ export function fitTime({ model, rows, paddedRows, paddedLength }: MicroBatch, c
     const message = `model '${model.name}': expected a run to start before the deadline, got none of its time; ${MORE_TIME}`;
     return { fits: false, failure: failure('DEADLINE', message) };
   }
-  const expectedMs = deps.latency.predictMs(model, paddedRows, paddedLength);
+  const expectedMs = deps.costs.predictMs(model, paddedRows, paddedLength);
   const remainingMs = time.remainingMs();
   const neededMs = schedule.busyMs(model) + (expectedMs ?? 0) + deps.limits.deadlineMarginMs;
   const isSmallEnough =
@@ -91,7 +92,7 @@ export async function runMicroBatch(
   call: Call,
   device?: number,
 ): Promise<Ran | Failure> {
-  const { latency, memory, observer, now } = call.deps;
+  const { costs, memory, observer, now } = call.deps;
   const { model, rows, paddedRows, paddedLength } = batch;
   const details = { model: model.name, version: model.version, rows };
   const startedAt = now();
@@ -106,7 +107,7 @@ export async function runMicroBatch(
     ...(isFailure(ran) ? { failed: ran.code } : { busyMs: ran.runMs }),
   });
   if (isFailure(ran)) return ran;
-  latency.observed(model, paddedRows, paddedLength, ran.runMs);
+  costs.observed(model, paddedRows, paddedLength, ran.runMs);
   memory.ranWell(model, elementsIn(batch));
   try {
     assertBatched(batch, ran.outputs);

@@ -90,7 +90,7 @@ export async function score(
   const newPlan = (): Plan =>
     deps.plan(
       (model) => maxElements(deps, model),
-      deps.latency.costOf,
+      deps.costs.costOf,
       (model) => deps.batching.batchingOf(model) === 'together',
     );
   let plan = newPlan();

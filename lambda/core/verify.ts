@@ -179,7 +179,7 @@ async function runAlone(
   const alone = loneMicroBatch(request, 'end');
   // What was cut for want of memory is not run whole.
   if (request.rows > 1 && elementsIn(alone) > maxElements(deps, model)) return undefined;
-  const expectedMs = deps.latency.predictMs(model, alone.paddedRows, alone.paddedLength) ?? 0;
+  const expectedMs = deps.costs.predictMs(model, alone.paddedRows, alone.paddedLength) ?? 0;
   const leftMs = time.remainingMs();
   const isInTime =
     schedule.busyMs(model) + expectedMs <= leftMs * SHARE_OF_TIME_LEFT && leftMs >= 2 * deps.limits.deadlineMarginMs;

@@ -3,8 +3,8 @@ import { resolve } from 'node:path';
 import { withTimeout } from '../core/concurrency.ts';
 import { messageOf, plural } from '../core/failure.ts';
 import {
-  type Cost,
   listNames,
+  type MeasuredRun,
   type Model,
   ModelUnavailableError,
   OutOfMemoryError,
@@ -20,7 +20,7 @@ import { loadTransform } from './loadTransform.ts';
 import { type ModelConfig, transformPath } from './modelConfig.ts';
 import { externalFilesOf } from './modelFile.ts';
 import { decodeSamples, readSampleLines } from './probes.ts';
-import { readCost } from './profileFile.ts';
+import { readMeasured } from './profileFile.ts';
 import { proveRows } from './proveRows.ts';
 import { assignmentOf, type DeviceAssignment, hasDevices, nameOf, type Provider, runOnGpu } from './provider.ts';
 import { openWithProviders, type Session } from './session.ts';
@@ -106,9 +106,9 @@ export async function loadModel(
   const { libraryMs } = session.metadata;
   try {
     const contract = readContract(session.metadata, config);
-    const cost = options.ignoreKept ? undefined : await costOf(location, config, providers, warn);
+    const measured = options.ignoreKept ? undefined : await measuredOf(location, config, providers, warn);
     const onGpu = runOnGpu(providers);
-    const own = { cost, transform, ...(onGpu && { isCoarse: true }) };
+    const own = { measured, transform, ...(onGpu && { isCoarse: true }) };
     const model = { ...toModel(location, contract, session, config, options.maxBatchRows), ...own };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
     const prepared = await prepare(model, {
@@ -189,14 +189,14 @@ function unpacked(sessionOptions: Readonly<Record<string, unknown>>): Readonly<R
 
 const PREPACKING = 'session.disable_prepacking';
 
-async function costOf(
+async function measuredOf(
   { path }: ModelLocation,
   { ragged, sessionOptions }: ModelConfig,
   [first = 'cpu']: readonly Provider[],
   warn: (message: string) => void,
-): Promise<Cost | undefined> {
+): Promise<readonly MeasuredRun[] | undefined> {
   const isRagged = ragged !== undefined;
-  return readCost(path, { provider: nameOf(first), threads: threadsOf(sessionOptions), isRagged, warn });
+  return readMeasured(path, { provider: nameOf(first), threads: threadsOf(sessionOptions), isRagged, warn });
 }
 
 /** Those that config.json gives; ONNX Runtime takes 0 for as many as it likes. */

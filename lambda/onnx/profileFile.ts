@@ -3,9 +3,8 @@ import { createRequire } from 'node:module';
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
-import { extrapolate, tableCost } from '../core/cost.ts';
 import { messageOf } from '../core/failure.ts';
-import type { Cost } from '../core/model.ts';
+import type { MeasuredRun } from '../core/model.ts';
 import { readJsonIfThere } from './modelConfig.ts';
 import { modelDigest } from './weights.ts';
 
@@ -21,17 +20,17 @@ interface ProfileUse {
 }
 
 /**
- * What a model's runs cost in milliseconds, by the profile beside it; undefined where it has none of this model, as it is
+ * What a model's runs took, by the profile beside it; undefined where it has none of this model, as it is
  * run here. That is warned of, and never an error: what runs cost is then found out as without a profile.
  *
  * @param path of the model
  */
-export async function readCost(path: string, use: ProfileUse): Promise<Cost | undefined> {
+export async function readMeasured(path: string, use: ProfileUse): Promise<readonly MeasuredRun[] | undefined> {
   try {
     const profile = readProfile(path);
     if (profile === undefined) return undefined;
     const differing = await differenceOf(profile, path, use);
-    if (differing === undefined) return costOf(profile, use.isRagged);
+    if (differing === undefined) return measuredBy(profile, use.isRagged);
     use.warn(`${profilePath(path)}: ${differing}; ${UNKNOWN}`);
   } catch (error) {
     const message = messageOf(error);
@@ -74,11 +73,9 @@ function minorOf(version: string): string {
 }
 
 /** Where requests of different lengths do not share runs, the plan knows no length. */
-function costOf({ table, threads, length: ordinary }: ProfileFile, isRagged: boolean): Cost {
+function measuredBy({ table, threads, length: ordinary }: ProfileFile, isRagged: boolean): MeasuredRun[] {
   const runs = table.filter((run) => run.threads === threads && (isRagged || run.length === ordinary));
-  return tableCost(
-    extrapolate(runs.map(({ rows, length, medianMs }) => ({ rows, length: isRagged ? length : 1, ms: medianMs }))),
-  );
+  return runs.map(({ rows, length, medianMs }) => ({ rows, length: isRagged ? length : 1, ms: medianMs }));
 }
 
 /** What was measured of a model, beside its `.onnx` file. */

@@ -1,5 +1,4 @@
 import { raceAbort, timeoutSignal } from '../core/concurrency.ts';
-import { tableCost } from '../core/cost.ts';
 import { messageOf, plural } from '../core/failure.ts';
 import { elementsPerRowAt, type Part, paddedLengthOf, type ScoringRequest } from '../core/microBatch.ts';
 import {
@@ -70,7 +69,11 @@ export async function prepare(model: Model, options: PrepareOptions): Promise<Pr
   return withinLimit(model, options.runLimitMs, async (recorded, limitedTo) => {
     const prepared = await warmUpAndCheck(recorded, limitedTo, options);
     await learnCosts({ ...recorded, model: prepared.model }, options);
-    return { ...prepared, model: { ...prepared.model, run: model.run }, measured: recorded.measured() };
+    return {
+      ...prepared,
+      model: { ...prepared.model, run: model.run },
+      measured: model.measured ?? recorded.measured(),
+    };
   });
 }
 
@@ -123,8 +126,7 @@ async function warmUpAndCheck(
       throw new Error(`${error.message}; in its graph, ${proof.why}`);
     throw error;
   });
-  const warmModel = { ...warmed.model, run: recorded.model.run };
-  const warm = { ...warmed, model: fixesSizes ? costed(warmModel, recorded.measured()) : warmModel };
+  const warm = { ...warmed, model: { ...warmed.model, run: recorded.model.run } };
   await warmOtherDevices(warm, recorded.measured(), modelOn, maxElements);
   const problems = [warm.problem, onGpu ? openLengths(warm.model) : undefined].filter((one) => one !== undefined);
   const differs = differenceByRows(runs, warmed.model.isCoarse);
@@ -182,7 +184,7 @@ async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Prom
   const { sizes, samples, hasLoop, loadMs, maxElements, onGpu, now } = options;
   const { model } = recorded;
   const mayShare = model.maxBatchRows > 1 && model.sharing !== 'never';
-  if (!mayShare || model.allowedSizes.length === 1 || model.cost !== undefined || onGpu || sizes === false) return;
+  if (!mayShare || model.allowedSizes.length === 1 || model.measured !== undefined || onGpu || sizes === false) return;
   const limitMs = Math.max(MIN_TIMING_MS, TIMING_SHARE * loadMs);
   await timeSizes(recorded, { probes: timingProbes(model, samples, hasLoop), maxElements, limitMs, now });
 }
@@ -418,35 +420,6 @@ async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise
 function shortestLength({ ragged }: Model): Readonly<Record<string, number>> {
   const [length] = ragged?.allowedSizes ?? [];
   return ragged === undefined || length === undefined ? {} : { [ragged.name]: length };
-}
-
-/**
- * What the model's runs at its allowed sizes took says what they cost, where no profile does. Where lengths are open, what a
- * run of one length took says too little of others.
- */
-function costed(model: Model, measured: readonly MeasuredRun[]): Model {
-  const { cost, allowedSizes, ragged } = model;
-  const lengths = ragged === undefined ? [1] : ragged.allowedSizes;
-  const isComplete = allowedSizes.every((rows) => measured.some((run) => run.rows === rows));
-  if (cost !== undefined || allowedSizes.length < 2 || lengths.length === 0 || !isComplete) return model;
-  return { ...model, cost: tableCost(lengths.flatMap((length) => costsAt(length, allowedSizes, measured))) };
-}
-
-/**
- * What the allowed sizes took at one length: a run takes no more than one of more rows, so that a single slow one counts for
- * nothing; one too large to be measured takes as long in proportion as the largest that was.
- */
-function costsAt(length: number, allowedSizes: readonly number[], measured: readonly MeasuredRun[]): MeasuredRun[] {
-  const ofLength = measured.filter((run) => run.length === length).toSorted((a, b) => b.rows - a.rows);
-  const [largest] = ofLength;
-  if (largest === undefined) return [];
-  let min = Number.POSITIVE_INFINITY;
-  return allowedSizes.toReversed().map((rows) => {
-    const run = ofLength.find((one) => one.rows === rows);
-    const ms = run?.ms ?? (largest.ms * rows) / largest.rows;
-    min = Math.min(min, ms);
-    return { rows, length, ms: min };
-  });
 }
 
 interface TimeSizesOptions {

@@ -2,8 +2,9 @@ import '../onnx/firstThread.ts';
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { waitOrAbort } from '../core/concurrency.ts';
+import { createCostEstimator } from '../core/cost.ts';
 import { failure, isFailure, messageOf } from '../core/failure.ts';
-import { createLatencyEstimator, createMemoryCeiling } from '../core/latency.ts';
+import { createMemoryCeiling } from '../core/memoryCeiling.ts';
 import { describeModel, withDefaults } from '../core/model.ts';
 import type { Observer, WorkUnderWay } from '../core/observer.ts';
 import { type Planner, plan } from '../core/plan.ts';
@@ -169,7 +170,7 @@ async function open({ repository: from, load, limits, checkPercent, ...rest }: O
       repository,
       deps: {
         limits,
-        latency: createLatencyEstimator(),
+        costs: createCostEstimator(),
         memory: createMemoryCeiling(),
         batching,
         now: () => performance.now() + skewMs,

@@ -1,7 +1,7 @@
+import { createCostEstimator } from '../../lambda/core/cost.ts';
 import { type Failure, failure } from '../../lambda/core/failure.ts';
-import { createLatencyEstimator, createMemoryCeiling } from '../../lambda/core/latency.ts';
+import { createMemoryCeiling } from '../../lambda/core/memoryCeiling.ts';
 import type {
-  Cost,
   MeasuredRun,
   Model,
   ModelRepository,
@@ -74,7 +74,7 @@ export function scoreModels(models: ModelRepository, limits: ScoringLimits, chec
     models,
     limits,
     plan,
-    latency: createLatencyEstimator(),
+    costs: createCostEstimator(),
     memory: createMemoryCeiling(),
     batching: createBatchingWatch(checkPercent / 100),
     now: () => performance.now(),
@@ -112,7 +112,7 @@ export function scoringDependencies(
     models: repositoryOf(lineModel()),
     writer: memoryWriter(),
     plan,
-    latency: createLatencyEstimator(),
+    costs: createCostEstimator(),
     memory: createMemoryCeiling(),
     batching: createBatchingWatch(0.01),
     observer: {
@@ -222,7 +222,6 @@ export interface InMemoryModelOptions {
   readonly maxBatchRows?: number;
   readonly allowedSizes?: readonly number[];
   readonly ragged?: RaggedAxis;
-  readonly cost?: Cost;
   readonly sharing?: Model['sharing'];
   /** What its warm-up took. @default next to nothing for a row */
   readonly measured?: readonly MeasuredRun[];
@@ -239,7 +238,7 @@ type Compute = (inputs: readonly Tensor[]) => readonly Tensor[];
 /** A model in memory that insists on the contract of `Model.run`, and takes its inputs' buffers away for good. */
 export function inMemoryModel(contract: Contract, compute: Compute, options: InMemoryModelOptions = {}): Model {
   const { name = 'line', version = '1', maxBatchRows = 512, allowedSizes = [], runMs = 1 } = options;
-  const { ragged, cost, sharing, transform, before, measured = [{ rows: 1, length: 1, ms: 0.001 }] } = options;
+  const { ragged, sharing, transform, before, measured = [{ rows: 1, length: 1, ms: 0.001 }] } = options;
   const model: Model = {
     name,
     version,
@@ -248,7 +247,6 @@ export function inMemoryModel(contract: Contract, compute: Compute, options: InM
     transform,
     allowedSizes,
     ragged,
-    cost,
     sharing,
     measured,
     async run(inputs) {

@@ -1,6 +1,7 @@
 import type { Prices } from '../../../infra/priceList.ts';
-import { extrapolate, tableCost } from '../../../lambda/core/cost.ts';
+import { plural } from '../../../lambda/core/failure.ts';
 import { INVOCATIONS_AT_FIRST, MB_PER_VCPU } from '../../../lambda/core/limits.ts';
+import type { Cost, MeasuredRun } from '../../../lambda/core/model.ts';
 import type { Course } from './simulate.ts';
 
 /**
@@ -268,4 +269,60 @@ function messagesPerReceive({ messagesPerSecond, maximumConcurrency }: Bill): nu
 function emptyReceivesPerSecond({ messagesPerSecond }: Bill): number {
   const inOnePoll = (messagesPerSecond * LONG_POLL_SECONDS) / INVOCATIONS_AT_FIRST;
   return (INVOCATIONS_AT_FIRST / LONG_POLL_SECONDS) * Math.exp(-inOnePoll);
+}
+
+/**
+ * Measured milliseconds: bilinear between the rows and lengths that were measured, and in proportion beyond them.
+ *
+ * @param runs every combination of some row counts and some lengths, once each
+ * @throws Error when a combination is missing or a measurement is not a positive number
+ */
+function tableCost(runs: readonly MeasuredRun[]): Cost {
+  const rows = distinct(runs.map((run) => run.rows));
+  const lengths = distinct(runs.map((run) => run.length));
+  const table = rows.map((row) => lengths.map((length) => measurementOf(runs, row, length)));
+  return (paddedRows, paddedLength) =>
+    interpolate(rows, paddedRows, (row) =>
+      interpolate(lengths, paddedLength, (length) => (table[row] as number[])[length] as number),
+    );
+}
+
+function distinct(sizes: readonly number[]): number[] {
+  return [...new Set(sizes)].toSorted((a, b) => a - b);
+}
+
+function measurementOf(runs: readonly MeasuredRun[], rows: number, length: number): number {
+  const found = runs.filter((run) => run.rows === rows && run.length === length);
+  const ms = found[0]?.ms;
+  if (found.length === 1 && ms !== undefined && ms > 0 && Number.isFinite(ms)) return ms;
+  throw new Error(
+    `expected one measurement in milliseconds of ${plural(rows, 'row')} of length ${length}, got ${found.length === 1 ? ms : found.length}; ` +
+      'measure every combination of rows and lengths once',
+  );
+}
+
+/** The value at `size` on the line through the two nearest `sizes`; in proportion to size beyond them. */
+function interpolate(sizes: readonly number[], size: number, valueAt: (index: number) => number): number {
+  const above = sizes.findIndex((known) => known >= size);
+  if (above < 0) return (valueAt(sizes.length - 1) * size) / (sizes.at(-1) as number);
+  const upper = sizes[above] as number;
+  if (above === 0 || upper === size) return valueAt(above);
+  const lower = sizes[above - 1] as number;
+  const share = (size - lower) / (upper - lower);
+  return valueAt(above - 1) * (1 - share) + valueAt(above) * share;
+}
+
+/**
+ * Measured runs with those that were too large to be measured: at each length, rows beyond the most that were run there
+ * take as long in proportion.
+ *
+ * @param runs of some row counts at each of some lengths, once each
+ */
+function extrapolate(runs: readonly MeasuredRun[]): MeasuredRun[] {
+  const counts = [...new Set(runs.map(({ rows }) => rows))];
+  return [...Map.groupBy(runs, ({ length }) => length)].flatMap(([length, ofLength]) => {
+    const largest = ofLength.reduce((max, run) => (run.rows > max.rows ? run : max));
+    const beyond = counts.filter((rows) => rows > largest.rows);
+    return [...ofLength, ...beyond.map((rows) => ({ rows, length, ms: (largest.ms * rows) / largest.rows }))];
+  });
 }

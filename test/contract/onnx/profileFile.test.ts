@@ -19,7 +19,7 @@ const RUNS = [
 async function open(
   profile: RepositoryFiles[string],
   config: Readonly<Record<string, unknown>> = RAGGED,
-): Promise<{ readonly cost: Model['cost']; readonly warnings: readonly string[] }> {
+): Promise<{ readonly measured: Model['measured']; readonly warnings: readonly string[] }> {
   const { repository, warnings } = await openModels({
     'model/1/model.onnx': MODEL,
     'model/1/profile.json': profile,
@@ -27,19 +27,22 @@ async function open(
   });
   const model = await repository.find(undefined, undefined);
   if (isFailure(model)) throw new Error(model.message);
-  return { cost: model.cost, warnings: warnings.filter((warning) => warning.includes('profile.json')) };
+  return { measured: model.measured, warnings: warnings.filter((warning) => warning.includes('profile.json')) };
 }
 
 describe('profile.json', () => {
-  it('of this model and this machine says what runs cost, also those that were too large to be measured', async () => {
-    const { cost, warnings } = await open({ ...profileOf(MODEL, RUNS), note: 'of a later version' });
-    expect([cost?.(1, 8), cost?.(2, 8), cost?.(3, 8), cost?.(1, 12), cost?.(3, 16)]).toEqual([2, 3, 4, 2.5, 9]);
+  it('of this model and this machine says what runs take', async () => {
+    const { measured, warnings } = await open({ ...profileOf(MODEL, RUNS), note: 'of a later version' });
+    expect(measured).toEqual(RUNS);
     expect(warnings).toEqual([]);
   });
 
-  it('of several lengths says what those of ordinary length cost where lengths do not share runs', async () => {
-    const { cost } = await open({ ...profileOf(MODEL, RUNS), length: 8 }, {});
-    expect([cost?.(1, 1), cost?.(3, 1)]).toEqual([2, 4]);
+  it('of several lengths says what those of ordinary length take where lengths do not share runs', async () => {
+    const { measured } = await open({ ...profileOf(MODEL, RUNS), length: 8 }, {});
+    expect(measured).toEqual([
+      { rows: 1, length: 1, ms: 2 },
+      { rows: 3, length: 1, ms: 4 },
+    ]);
   });
 
   const profile = profileOf(MODEL, RUNS);
@@ -62,8 +65,8 @@ describe('profile.json', () => {
       `expected a profile of this model (${profile.digest}), got one of`,
     ],
   ])('of another %s is left alone, with a warning that says so', async (_, more, message) => {
-    const { cost, warnings } = await open({ ...profile, ...more });
-    expect(cost).toBeUndefined();
+    const { measured, warnings } = await open({ ...profile, ...more });
+    expect(measured).not.toContainEqual(RUNS[0]);
     expect(warnings).toEqual([expect.stringContaining(message)]);
     expect(warnings[0]).toContain('what runs cost here is unknown until they are measured');
   });
@@ -74,40 +77,34 @@ describe('profile.json', () => {
     ['more than it may say', { findings: ['x'.repeat(2 ** 21)] }, 'expected a profile of 2097152 bytes at most, got'],
     ['very many faults', { table: new Array(1_000).fill({}) }, 'and 6990 more'],
   ])('with %s is left alone, with a short warning', async (_, more, message) => {
-    const { cost, warnings } = await open({ ...profile, ...more });
-    expect(cost).toBeUndefined();
+    const { measured, warnings } = await open({ ...profile, ...more });
+    expect(measured).not.toContainEqual(RUNS[0]);
     expect(warnings).toEqual([expect.stringContaining(message)]);
     expect(warnings[0]?.length).toBeLessThan(1_500);
   });
 
   it('with other threads than config.json has is left alone', async () => {
-    const { cost, warnings } = await open(profile, { ...RAGGED, sessionOptions: { intraOpNumThreads: 2 } });
-    expect(cost).toBeUndefined();
+    const { measured, warnings } = await open(profile, { ...RAGGED, sessionOptions: { intraOpNumThreads: 2 } });
+    expect(measured).not.toContainEqual(RUNS[0]);
     expect(warnings[0]).toContain('expected a profile with 2 threads, as config.json says, got 1');
   });
 
   it('of a patch of ONNX Runtime, or of a machine with more memory, is taken', async () => {
     const [major, minor] = runtimeVersion().split('.');
-    const { cost } = await open({
+    const { measured } = await open({
       ...profile,
       versions: { ...profile.versions, onnxruntime: `${major}.${minor}.99` },
       machine: { ...profile.machine, memoryBytes: 1 },
     });
-    expect(cost?.(1, 8)).toBe(2);
+    expect(measured).toEqual(RUNS);
   });
 
   it.each([
     ['is no JSON', '{', 'expected JSON'],
     ['holds no runs with its threads', { ...profile, threads: 8 }, 'expected runs with so many threads in the table'],
-    ['holds a run twice', { ...profile, table: [run, run] }, 'of 1 row of length 8, got 2'],
-    [
-      'lacks a size between others',
-      { ...profile, table: profileOf(MODEL, [...RUNS, { rows: 5, length: 16, ms: 9 }]).table },
-      'of 3 rows of length 16, got 0',
-    ],
   ])('that %s does not stop a start: a warning names the file', async (_, broken, message) => {
-    const { cost, warnings } = await open(broken);
-    expect(cost).toBeUndefined();
+    const { measured, warnings } = await open(broken);
+    expect(measured).not.toContainEqual(RUNS[0]);
     expect(warnings).toEqual([expect.stringContaining(message)]);
     expect(warnings[0]).toMatch(/model\/1\/profile\.json: .*; what runs cost here is unknown/);
   });

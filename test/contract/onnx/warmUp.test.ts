@@ -162,13 +162,6 @@ describe('a model on a GPU', () => {
     expect(model).toMatchObject({ allowedSizes: [1, 2, 4, 8], maxBatchRows: 8 });
     expect(warnings).toEqual(['a run has 8 rows at most, because one of 16 failed: cannot run [16, 3]']);
   });
-
-  it('costs what its runs took: less for fewer rows, whatever one slow run took', async () => {
-    // Twice 10 ms, 40, 12 and 20 for 1, 2, 4 and 8 rows.
-    const { model } = await onGpu(recordedModel([X], { maxBatchRows: 8 }, [10, 10, 40, 40, 12, 12, 20]));
-
-    expect([1, 2, 4, 8].map((rows) => model.cost?.(rows, 1))).toEqual([10, 12, 12, 20]);
-  });
 });
 
 describe('a row whose answer changes a little with its neighbours, in runs of one shape', () => {
@@ -273,7 +266,7 @@ describe('what runs take, at start', () => {
 
   it.each<[string, Partial<PrepareOptions>, Partial<Model>]>([
     ['rows may not share runs', { batching: 'alone' }, {}],
-    ['its profile says what runs cost', {}, { cost: () => 1 }],
+    ['its profile says what runs cost', {}, { measured: [{ rows: 1, length: 1, ms: 1 }] }],
     ['it has a fixed batch', {}, { allowedSizes: [2] }],
     ['nothing is to be run at start', { sizes: false, batching: undefined }, {}],
     ['another axis is open', { sizes: { height: 3 } }, { inputs: [spec('x', 'FP32', 'batch', 'height')] }],

@@ -5,7 +5,7 @@ import { type Measurement, measureModel } from '../../../cli/profile/measure/mea
 import { questionOf } from '../../../cli/profile/question.ts';
 import { settingsFor } from '../../../cli/profile/settings/chooseSettings.ts';
 import { CONTEXT } from '../../../infra/context.ts';
-import { readCost } from '../../../lambda/onnx/profileFile.ts';
+import { readMeasured } from '../../../lambda/onnx/profileFile.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
@@ -63,9 +63,13 @@ describe('batchscore profile', () => {
     const refuse = (text: string): never => {
       throw new Error(text);
     };
-    const cost = await readCost(inFolder('digits/1/model.onnx'), { provider: 'cpu', isRagged: false, warn: refuse });
+    const measured = await readMeasured(inFolder('digits/1/model.onnx'), {
+      provider: 'cpu',
+      isRagged: false,
+      warn: refuse,
+    });
     const ofSession = kept.table.filter(({ threads }: { threads: number }) => threads === kept.threads);
-    expect([1, 2].map((rows) => cost?.(rows, 1))).toEqual(
+    expect(measured?.slice(0, 2).map(({ ms }) => ms)).toEqual(
       ofSession.slice(0, 2).map(({ medianMs }: { medianMs: number }) => medianMs),
     );
 

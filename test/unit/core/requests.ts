@@ -1,5 +1,5 @@
 import type { MicroBatch, RequestInput, ScoringRequest } from '../../../lambda/core/microBatch.ts';
-import type { Model } from '../../../lambda/core/model.ts';
+import type { Cost, Model } from '../../../lambda/core/model.ts';
 import { plan } from '../../../lambda/core/plan.ts';
 import { allocate, elementCount } from '../../../lambda/core/tensor.ts';
 
@@ -24,9 +24,12 @@ export function zeros(model: Model, rows: number, width = 1): ScoringRequest {
 /** Every micro-batch of a plan for these requests. */
 export function planAll(
   requests: readonly ScoringRequest[],
-  { maxBatchElements }: { readonly maxBatchElements: number },
+  { maxBatchElements, cost }: { readonly maxBatchElements: number; readonly cost?: Cost | undefined },
 ): MicroBatch[] {
-  const planned = plan(() => maxBatchElements);
+  const planned = plan(
+    () => maxBatchElements,
+    () => cost,
+  );
   const closed = requests.flatMap((request) => planned.add(request));
   return [...closed, ...planned.finish()];
 }

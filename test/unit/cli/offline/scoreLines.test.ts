@@ -32,6 +32,9 @@ function tightModel(maxRows: number): Model {
   return lineModel({ before });
 }
 
+/** Runs that take hardly longer for more rows. */
+const ROWS = [1, 2, 4].map((rows) => ({ rows, length: 1, ms: 1 + rows / 10 }));
+
 function failOnWarning(message: string): never {
   throw new Error(message);
 }
@@ -54,9 +57,9 @@ describe('scoring lines without a queue', () => {
 
   it('warns of a model whose rows depend on each other, and scores them one by one', async () => {
     const warnings: string[] = [];
-    const { model } = rowModel(SHARE_OF_LARGEST, { sharing: 'compared' });
+    const { model } = rowModel(SHARE_OF_LARGEST, { sharing: 'compared', measured: ROWS });
     const scoring = createOfflineScoring(
-      scoreModels(repositoryOf(model), LIMITS, 1),
+      scoreModels(repositoryOf(model), LIMITS, 100),
       (message) => void warnings.push(message),
     );
     const results = (await scoring.score(LINES)).map(({ result }) => JSON.parse(result.text).predictions);

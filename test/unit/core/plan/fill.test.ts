@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { tableCost } from '../../../../lambda/core/cost.ts';
 import type { MicroBatch } from '../../../../lambda/core/microBatch.ts';
 import { plan } from '../../../../lambda/core/plan.ts';
 import { type InMemoryModelOptions, lineModel } from '../../../helpers/scoring.ts';
@@ -7,10 +6,11 @@ import { zeros } from '../requests.ts';
 
 /** The rows of the micro-batches that each request closes, and of those that are left in the end. */
 function rowsClosed(rows: readonly number[], options: InMemoryModelOptions, ms?: Readonly<Record<number, number>>) {
-  const cost =
-    ms && tableCost(Object.entries(ms).map(([count, taken]) => ({ rows: Number(count), length: 1, ms: taken })));
-  const model = { ...lineModel(options), cost };
-  const begun = plan(() => 1_000_000);
+  const model = lineModel(options);
+  const begun = plan(
+    () => 1_000_000,
+    () => ms && ((paddedRows) => ms[paddedRows] as number),
+  );
   const sizesOf = (batches: readonly MicroBatch[]): string[] =>
     batches.map((batch) => `${batch.rows}/${batch.paddedRows}`);
   const closed = rows.map((count) => sizesOf(begun.add(zeros(model, count))));

@@ -1,26 +1,19 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { tableCost } from '../../../../lambda/core/cost.ts';
 import type { MicroBatch, ScoringRequest } from '../../../../lambda/core/microBatch.ts';
+import type { Cost } from '../../../../lambda/core/model.ts';
 import { planAll, zeros } from '../requests.ts';
 import { minOfAllCuts, minOfAllPartitions, type Piece, runCostOf, sentenceModel, totalCost } from './runCosts.ts';
 
-/** Measured milliseconds that do not fall with the length, and do as they like with the rows. */
-const anyTable = fc
-  .array(fc.array(fc.double({ min: 0.1, max: 50, noNaN: true }), { minLength: 3, maxLength: 3 }), {
-    minLength: 3,
-    maxLength: 3,
-  })
-  .map((steps) =>
-    tableCost(
-      steps.flatMap((row, i) =>
-        row.map((_, j) => {
-          const ms = row.slice(0, j + 1).reduce((sum, step) => sum + step, 0);
-          return { rows: [1, 3, 8][i] as number, length: [2, 20, 60][j] as number, ms };
-        }),
-      ),
-    ),
-  );
+const anyMs = fc.double({ min: 0.1, max: 50, noNaN: true });
+
+/** Costs that do not fall with the length, and do as they like with the rows. */
+const anyCost: fc.Arbitrary<Cost> = fc
+  .array(fc.record({ run: anyMs, ofLength: anyMs }), { minLength: 8, maxLength: 8 })
+  .map((byRows) => (rows, length) => {
+    const { run, ofLength } = byRows[rows - 1] as (typeof byRows)[number];
+    return run + ofLength * Math.sqrt(length);
+  });
 
 const anySizes = (max: number): fc.Arbitrary<number[]> =>
   fc
@@ -37,13 +30,13 @@ const anyModel = fc
       fc.constant([]),
       anySizes(LONGEST - 1).map((allowedSizes) => [...allowedSizes, LONGEST]),
     ),
-    cost: fc.option(anyTable, { nil: undefined }),
   })
-  .map(({ cost, ...options }) => sentenceModel(cost === undefined ? options : { ...options, cost }));
+  .map(sentenceModel);
 
 interface Work {
   readonly requests: readonly ScoringRequest[];
   readonly maxBatchElements: number;
+  readonly cost: Cost | undefined;
 }
 
 function anyWork(maxRequests: number, maxRows: number): fc.Arbitrary<Work> {
@@ -55,6 +48,7 @@ function anyWork(maxRequests: number, maxRows: number): fc.Arbitrary<Work> {
     return fc.record({
       requests: fc.array(request, { minLength: 1, maxLength: maxRequests }),
       maxBatchElements: fc.oneof(fc.integer({ min: 1, max: 300 }), fc.constant(10_000)),
+      cost: fc.option(anyCost, { nil: undefined }),
     });
   });
 }
@@ -70,7 +64,7 @@ function always(works: fc.Arbitrary<Work>, promise: (work: Work, batches: MicroB
 }
 
 const modelOf = ({ requests }: Work) => (requests[0] as ScoringRequest).model;
-const costsOf = (work: Work) => runCostOf(modelOf(work), work.maxBatchElements);
+const costsOf = (work: Work) => runCostOf(modelOf(work), work.maxBatchElements, work.cost);
 const byLength = (pieces: readonly Piece[]): Piece[] => pieces.toSorted((a, b) => a.length - b.length);
 
 /** Equal but for rounding: sums of the same costs in another order. */
@@ -82,7 +76,7 @@ describe('a plan for requests of many lengths', () => {
   it('costs the least of all ways to share rows out among runs', () => {
     always(oneRowRequests, (work, batches) => {
       const min = minOfAllPartitions(work.requests, costsOf(work));
-      const cost = totalCost(batches, modelOf(work));
+      const cost = totalCost(batches, work.cost);
       expectNoMore(cost, min);
       expectNoMore(min, cost);
     });
@@ -100,7 +94,7 @@ describe('a plan for requests of many lengths', () => {
         return { rows: left, length };
       });
       const min = cutFirst + minOfAllCuts(pieces, runCost);
-      const cost = totalCost(batches, modelOf(work));
+      const cost = totalCost(batches, work.cost);
       expectNoMore(cost, min);
       expectNoMore(min, cost);
     });

@@ -23,8 +23,14 @@ export interface Piece {
 /** What a run of the pieces costs by the model, its rows and its length padded; infinite where it may not be run. */
 export type RunCost = (pieces: readonly Piece[]) => number;
 
-export function runCostOf({ cost, allowedSizes, ragged, maxBatchRows }: Model, maxElements: number): RunCost {
-  const costOf: Cost = cost ?? affineCost((length) => length);
+/** What runs cost that were not measured. */
+export const UNMEASURED: Cost = affineCost((length) => length);
+
+export function runCostOf(
+  { allowedSizes, ragged, maxBatchRows }: Model,
+  maxElements: number,
+  costOf: Cost = UNMEASURED,
+): RunCost {
   const upTo = (allowedSizes: readonly number[], size: number): number => {
     return allowedSizes.length === 0 ? size : Math.min(...allowedSizes.filter((allowed) => allowed >= size));
   };
@@ -40,8 +46,7 @@ export function runCostOf({ cost, allowedSizes, ragged, maxBatchRows }: Model, m
   };
 }
 
-export function totalCost(batches: readonly MicroBatch[], model: Model): number {
-  const costOf: Cost = model.cost ?? affineCost((length) => length);
+export function totalCost(batches: readonly MicroBatch[], costOf: Cost = UNMEASURED): number {
   return batches.reduce((sum, { paddedRows, paddedLength }) => sum + costOf(paddedRows, paddedLength), 0);
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { createLatencyEstimator, type LatencyEstimator } from '../../../../lambda/core/latency.ts';
+import { type CostEstimator, createCostEstimator } from '../../../../lambda/core/cost.ts';
 import type { MessageRecord } from '../../../../lambda/core/record.ts';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { type ScoringDependencies, scoreRecords } from '../../../../lambda/hosts/records.ts';
@@ -18,7 +18,7 @@ import { answerTo, statuses, writtenRecords } from './answers.ts';
 const TEN_RECORDS = standardRecords(Array.from({ length: 10 }, (_, index) => lineRequest([index])));
 
 /** Says that every row takes 100 ms, whatever was measured. */
-const HUNDRED_A_ROW: LatencyEstimator = { ...createLatencyEstimator(), predictMs: (_, rows) => 100 * rows };
+const HUNDRED_A_ROW: CostEstimator = { ...createCostEstimator(), predictMs: (_, rows) => 100 * rows };
 
 function withRemaining(remainingMs: () => number) {
   return { ...enoughTime(), remainingMs };
@@ -38,7 +38,7 @@ describe('the deadline', () => {
     [599, 'DEADLINE'],
     [600, 'answered'],
   ])('with %d ms left, a run of 100 ms and 500 ms for writes: %s', async (left, status) => {
-    const deps = scoringDependencies({ latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
+    const deps = scoringDependencies({ costs: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
     const records = standardRecords([lineRequest([1])]);
 
     expect(await statusesWith(left, records, deps)).toEqual([status]);
@@ -47,7 +47,7 @@ describe('the deadline', () => {
 
   it('counts the padding of a run, not only its rows', async () => {
     const models = repositoryOf(lineModel({ allowedSizes: [8] }));
-    const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 0 } });
+    const deps = scoringDependencies({ models, costs: HUNDRED_A_ROW, limits: { deadlineMarginMs: 0 } });
     const records = standardRecords([lineRequest([1])]);
     expect(await statusesWith(799, records, deps)).toEqual(['DEADLINE']);
     expect(await statusesWith(800, records, deps)).toEqual(['answered']);
@@ -67,7 +67,7 @@ describe('the deadline', () => {
     };
     const deps = scoringDependencies({
       models: repositoryOf(lineModel({ before })),
-      latency: HUNDRED_A_ROW,
+      costs: HUNDRED_A_ROW,
       limits: { deadlineMarginMs: 500 },
     });
     const records = standardRecords(Array.from({ length: 120 }, (_, index) => lineRequest([index])));
@@ -80,7 +80,7 @@ describe('the deadline', () => {
 
   it('is asked of each model alone: the runs of others are in other threads', async () => {
     const never = lineModel({ name: 'never', before: () => new Promise<void>(() => {}) });
-    const deps = scoringDependencies({ models: repositoryOf(lineModel(), never), latency: HUNDRED_A_ROW });
+    const deps = scoringDependencies({ models: repositoryOf(lineModel(), never), costs: HUNDRED_A_ROW });
     const records = standardRecords([{ ...lineRequest([1]), model_name: 'never' }, lineRequest([2])]);
     const deadline = new AbortController();
     const scoring = scoreRecords(records, deps, { remainingMs: () => 700, signal: deadline.signal });
@@ -99,7 +99,7 @@ describe('the deadline', () => {
           left -= 250;
         };
         const models = repositoryOf(lineModel({ maxBatchRows: 1, before }));
-        const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
+        const deps = scoringDependencies({ models, costs: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
 
         const outcomes = await statusesWith(() => left, TEN_RECORDS, deps);
 
@@ -119,7 +119,7 @@ describe('the deadline', () => {
       left -= 4000;
       throw new Error('cannot score');
     };
-    const deps = scoringDependencies({ models: repositoryOf(lineModel({ before })), latency: HUNDRED_A_ROW });
+    const deps = scoringDependencies({ models: repositoryOf(lineModel({ before })), costs: HUNDRED_A_ROW });
     const records = standardRecords([lineRequest([1]), lineRequest([2]), lineRequest([3]), lineRequest([4])]);
 
     const outcomes = await statusesWith(() => left, records, deps);
@@ -134,7 +134,7 @@ describe('the deadline', () => {
       left -= 250;
     };
     const models = repositoryOf(lineModel({ maxBatchRows: 1, before }));
-    const deps = scoringDependencies({ models, latency: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
+    const deps = scoringDependencies({ models, costs: HUNDRED_A_ROW, limits: { deadlineMarginMs: 500 } });
     const outcomes = await statusesWith(() => left, standardRecords([lineRequest([1, 2, 3])]), deps);
     expect(outcomes).toEqual(['DEADLINE']);
     expect(deps.writer.written).toEqual([]);
