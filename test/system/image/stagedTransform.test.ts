@@ -182,6 +182,32 @@ describe('a transform in a staged folder', () => {
     ]);
   });
 
+  it.each([
+    ["join(here, 'texts')", 'm/texts/en.txt'],
+    ["new URL('texts', import.meta.url)", 'm/texts/en.txt'],
+    ["here + '/texts'", 'm/texts/en.txt'],
+    [`join(here, \`words-\${language}.txt\`)`, 'm/words-en.txt'],
+    ["join(here, 'prompt.md')", 'm/prompt.md'],
+    ["join(here, '1', 'tokenizer.json')", 'm/1/tokenizer.json'],
+  ])('has what is at %s', async (place, file) => {
+    const transform = `
+      import { readFileSync, statSync } from 'node:fs';
+      import { dirname, join } from 'node:path';
+      import { fileURLToPath } from 'node:url';
+      const [here, language] = [dirname(fileURLToPath(import.meta.url)), 'en'];
+      statSync(${place});
+      export const encode = (outputs: { data: unknown }) => outputs['data'];`;
+    const project = await projectOf({
+      ...PROJECT,
+      ...LEFT,
+      [`models/${file}`]: 'x',
+      'models/m/transform.ts': transform,
+    });
+    const models = join(stageFor({ modelsDirectory: join(project, 'models') }), 'models');
+    expect(filesIn(models)).toEqual(['m/1/model.onnx', 'm/config.json', file, 'm/transform.mjs'].toSorted());
+    await import(join(models, 'm/transform.mjs'));
+  });
+
   it('has native code for the processor of the image alone, and is refused by name where there is none', async () => {
     const transform = "import { native } from 'native'; export const encode = () => native;";
     const project = await projectOf({ ...PROJECT, 'models/m/transform.ts': transform });
