@@ -2,8 +2,8 @@
 //     node bundleTransform.ts TRANSFORM BUNDLE
 // It prints `BundledTransform` as JSON.
 
-import { readdirSync, readFileSync } from 'node:fs';
-import { dirname, relative, resolve, sep } from 'node:path';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 import {
   type BuildFailure,
   type BuildResult,
@@ -14,6 +14,7 @@ import {
   type Plugin,
   transform,
 } from 'esbuild';
+import { LICENSES, licensesOf } from './bundle.ts';
 
 /** Sources of a bundle. */
 export interface BundledTransform {
@@ -49,9 +50,16 @@ async function bundleTransform(): Promise<BundledTransform> {
     const modules = inputs
       .map(([path]) => sourceOf(resolve(root, path)))
       .filter((path) => packageOf(path) === undefined);
+    writeLicenses(built);
     const imported = inputs.flatMap(([, { imports }]) => imports.filter(isApart).map(({ path }) => nameOf(path)));
     return { modules, packages: [...new Set(imported)], code: (await Promise.all(modules.map(codeOf))).join('') };
   }
+}
+
+/** Writes the licence texts of the packages in the bundle beside it. A package may only name its licence. */
+function writeLicenses({ metafile = { inputs: {}, outputs: {} } }: BuildResult): void {
+  const texts = licensesOf(metafile, root, ({ license = 'none' }) => `Licence: ${license}`);
+  if (texts !== undefined) writeFileSync(join(dirname(bundle), LICENSES), texts);
 }
 
 function bundleWithout(packages: readonly string[]): Promise<BuildResult> {

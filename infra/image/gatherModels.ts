@@ -16,8 +16,8 @@ import { createRequire } from 'node:module';
 import { basename, dirname, extname, join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { messageOf } from '../../lambda/core/failure.ts';
-import { CONFIG_FILE, isServed } from '../../lambda/core/places.ts';
-import { deployedFiles, type ModelFolder, walkModels } from '../../lambda/onnx/findModels.ts';
+import { CONFIG_FILE, isServed, isVersion } from '../../lambda/core/places.ts';
+import { deployedFiles, isForPeople, type ModelFolder, walkModels } from '../../lambda/onnx/findModels.ts';
 import { readModelConfig, transformPath } from '../../lambda/onnx/modelConfig.ts';
 import { externalFilesOf } from '../../lambda/onnx/modelFile.ts';
 import { SAMPLES_FILE } from '../../lambda/onnx/probes.ts';
@@ -53,7 +53,7 @@ export function gatherModels(from: string, to: string, architecture: ProcessorNa
     for (const file of own) kept.add(file);
     const transform = transformPath(model.folder, readModelConfig(model.folder));
     if (transform === undefined) continue;
-    const beside = found.filter((file) => !own.includes(file) && isBeside(file, model));
+    const beside = found.filter((file) => !own.includes(file) && isBeside(file, model.name));
     const gathered = gatherTransform(transform, model, { from, to, architecture, beside });
     for (const file of gathered.modules) modules.add(file);
     for (const file of gathered.read) kept.add(file);
@@ -67,7 +67,8 @@ export function gatherModels(from: string, to: string, architecture: ProcessorNa
   const files = new Map([...kept].map((file) => [file, join(from, file)]));
   for (const file of written) files.set(file, join(to, file));
   const needed = [...kept, ...modules];
-  const leftOut = found.filter((file) => !needed.includes(file)).map((file) => topmostWithout(file, needed));
+  const useless = found.filter((file) => !needed.includes(file) && !isForPeople(file));
+  const leftOut = useless.map((file) => topmostWithout(file, needed));
   return { files, leftOut: [...new Set(leftOut)] };
 }
 
@@ -95,10 +96,9 @@ function slashed(from: string, file: string): string {
   return relative(from, file).replaceAll(sep, '/');
 }
 
-/** True if a file is beside all models, or in the model's folder but not in one of its versions. */
-function isBeside(file: string, { name, versions }: ModelFolder): boolean {
-  const [first = '', second] = file.split('/');
-  return second === undefined || (first === name && !versions.some(({ version }) => version === second));
+/** True if a file is beside all models, or in the model's folder. */
+function isBeside(file: string, model: string): boolean {
+  return !file.includes('/') || file.startsWith(`${model}/`);
 }
 
 /** The path of a file, or of the first folder on it that holds nothing needed. */
@@ -163,15 +163,40 @@ function bundleTransform(transform: string, bundle: string): BundledTransform {
   }
 }
 
-/** True if code names a file, or names a folder on its path as a folder. */
+/** True if code names a file, a folder on its path as a folder, or with a template what the file's name begins and ends with. */
 function isNamed(file: string, model: string, code: string): boolean {
-  const steps = file.split('/').filter((step, index) => index > 0 || step !== model);
+  const steps = file.split('/').filter((step, index) => index > 1 || (step !== model && !isVersion(step)));
+  const name = steps.at(-1) ?? '';
   const isIn = (pattern: string): boolean => new RegExp(pattern).test(code);
-  return steps.some((step, index) => {
-    const name = step.replaceAll(/[$()*+.?[\\\]^{|}]/g, '\\$&');
-    if (index === steps.length - 1) return isIn(`(?<![\\w.-])${name}(?![\\w-]|\\.\\w)`);
-    return isIn(`(?<![\\w.-])${name}/|(?:dirname,\\s*|['"\`]\\./)['"\`]?${name}['"\`]`);
-  });
+  return (
+    isIn(`(?<![\\w.-])${escaped(name)}(?![\\w-]|\\.\\w)`) ||
+    templatesIn(code).some((template) => template.test(name)) ||
+    steps
+      .slice(0, -1)
+      .map(escaped)
+      .some((folder) => isIn(`(?<![\\w.-])${folder}/|${JOINED}(?:\\./)?${folder}["'\`]|(?:}|\\+ ["'])/${folder}["'\`]`))
+  );
+}
+
+function escaped(name: string): string {
+  return name.replaceAll(/[$()*+.?[\\\]^{|}]/g, '\\$&');
+}
+
+/** Code up to the quote of a later step of a path: a call that joins them, with texts and expressions without texts. */
+const JOINED = '\\b(?:join|resolve|URL)\\((?:[^;"\'`[\\]{}]|["\'`][^"\'`]*["\'`]\\s*,)*?["\'`]';
+
+/** Returns patterns of the file names that code makes in a template, as `vocabulary-${language}.txt`. */
+function templatesIn(code: string): RegExp[] {
+  const names = code.match(/(?:[\w.-]|\$\{[^{}]*\})*\$\{[^{}]*\}[\w.-]*\.[A-Za-z]\w*(?=[`"'])/g) ?? [];
+  return names.map(
+    (name) =>
+      new RegExp(
+        `^${name
+          .split(/\$\{[^{}]*\}/)
+          .map(escaped)
+          .join('.+')}$`,
+      ),
+  );
 }
 
 /** Types and source maps, which nothing runs. */

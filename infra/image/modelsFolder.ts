@@ -51,8 +51,8 @@ function problemsOfModel({ name, folder, versions }: ModelFolder, devices: numbe
   ];
 }
 
-/** Locales of the images, as glibc takes their names. */
-const LOCALES = /^(C|POSIX|(C|en_US)\.utf-?8)$/i;
+/** Locales of the images, as glibc takes their names: only the encoding in letters of any case. */
+const LOCALES = /^(C|POSIX|(C|en_US)\.[Uu][Tt][Ff]-?8)$/;
 
 function checkModel(path: string): void {
   checkModelFile(path);

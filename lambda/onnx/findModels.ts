@@ -97,8 +97,7 @@ function subfolders(directory: string): string[] {
 }
 
 /**
- * The files of a model repository that a host needs, without those that only training does, or people read: what an image
- * gets, and what is published. Links are followed.
+ * The files of a model repository that a host may need: all but those that are hidden. Links are followed.
  *
  * @param below a folder in it, whose files are wanted alone
  * @returns their paths from the folder, with slashes
@@ -117,7 +116,7 @@ function filesBelow(root: string, path: string, above: ReadonlySet<string>): str
   return readdirSync(real).flatMap((name) => {
     const entry = path === '' ? name : `${path}/${name}`;
     const found = statSync(join(root, entry), { throwIfNoEntry: false });
-    if (isForPeople(entry, found?.isFile() === true)) return [];
+    if (isHidden(entry, found?.isFile() === true)) return [];
     if (found === undefined) {
       throw new Error(`${join(root, entry)}: expected a file, got a link to nothing; correct or remove it`);
     }
@@ -125,21 +124,24 @@ function filesBelow(root: string, path: string, above: ReadonlySet<string>): str
   });
 }
 
-/** The page on what was measured, beside a version's model. A host reads the figures themselves, in profile.json. */
-const PAGE = /^[^/]+\/[^/]+\/profile\.html$/;
-
-/** Python, prose and held-out samples: none of them can be imported by a transform. */
-const FILES_OF_TRAINING = /\.py$|\.md$|^requirements.*\.txt$|^held-out\./;
-
 /** Only next to models and next to versions: a version's own files, such as external weights, may have any name. */
 const DEEPEST_LEVEL = 2;
 
 /** A folder beside models is a model unless it is hidden or a cache of Python: `walkModels` passes over those too. */
-function isForPeople(path: string, isFile: boolean): boolean {
-  if (PAGE.test(path)) return true;
+function isHidden(path: string, isFile: boolean): boolean {
   const steps = path.split('/');
-  if (steps.length > DEEPEST_LEVEL) return false;
   const name = steps.at(-1) ?? '';
-  if (name.startsWith('.')) return true;
-  return isFile ? FILES_OF_TRAINING.test(name) : name === PYTHON_CACHE;
+  return steps.length <= DEEPEST_LEVEL && (name.startsWith('.') || (!isFile && name === PYTHON_CACHE));
+}
+
+/** The page on what was measured, beside a version's model. A host reads the figures themselves, in profile.json. */
+const PAGE = /^[^/]+\/[^/]+\/profile\.html$/;
+
+/** Python, prose and held-out samples. */
+const FILES_OF_TRAINING = /\.py$|\.md$|^requirements.*\.txt$|^held-out\./;
+
+/** True if a file is plainly for people or for training: only a transform that names it has it deployed. */
+export function isForPeople(file: string): boolean {
+  const steps = file.split('/');
+  return PAGE.test(file) || (steps.length <= DEEPEST_LEVEL && FILES_OF_TRAINING.test(steps.at(-1) ?? ''));
 }

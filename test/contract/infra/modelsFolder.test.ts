@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { checkModelsFolder } from '../../../infra/image/modelsFolder.ts';
 import { REPOSITORY } from '../../helpers/command.ts';
-import { identityModel, modelWithWeightsIn } from '../../helpers/onnxModels.ts';
+import { identityModel, lowerCaseModel, modelWithWeightsIn } from '../../helpers/onnxModels.ts';
 
 const MODEL = identityModel();
 const LFS = 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 69761\n';
@@ -62,6 +62,19 @@ describe('the model folder', () => {
     write('digits/config.json', JSON.stringify(config));
     if (message === undefined) expect(check(undefined, devices)).not.toThrow();
     else expect(check(undefined, devices)).toThrow(`models: ${folder}/digits/config.json: ${message}`);
+  });
+
+  it.each([
+    ['en_US.UTF-8', true],
+    ['C.utf8', true],
+    ['POSIX', true],
+    ['en_us.UTF-8', false],
+    ['c', false],
+    ['en_US', false],
+  ])('may have text models with a locale of the images, in their letters: %s', (locale, isThere) => {
+    write('words/1/model.onnx', lowerCaseModel(locale));
+    if (isThere) expect(check()).not.toThrow();
+    else expect(check()).toThrow(`got '${locale}'; set locale="C.UTF-8" in the graph`);
   });
 
   it('is refused when a model has no version', () => {

@@ -9,6 +9,7 @@ import { useSqsServer } from '../../helpers/awsServers.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { REPOSITORY } from '../../helpers/command.ts';
 import { sqsRecord } from '../../helpers/handler.ts';
+import { LICENSE_TEXT, licensesIn } from '../../helpers/licenses.ts';
 import { identityModel } from '../../helpers/onnxModels.ts';
 import { afterThisTest, putFile, type RepositoryFiles } from '../../helpers/openModels.ts';
 import { filesIn, stageFor } from './staging.ts';
@@ -25,7 +26,13 @@ function elf(machine: 62 | 183): Buffer {
 }
 
 const PACKAGES: RepositoryFiles = {
-  'node_modules/modern/package.json': { name: 'modern', type: 'module', exports: './index.js' },
+  'node_modules/modern/package.json': {
+    name: 'modern',
+    version: '1.0.0',
+    license: { type: 'MIT' },
+    type: 'module',
+    exports: './index.js',
+  },
   'node_modules/modern/index.js': "import { base } from 'base'; export const modern = 'modern on ' + base;",
   'node_modules/base/package.json': { name: 'base' },
   'node_modules/base/index.js': "exports.base = require('node:path').basename('/x/base');",
@@ -161,6 +168,7 @@ describe('a transform in a staged folder', () => {
     expect((await answerOf(staged)).result).toEqual(FOUND);
     expect(filesIn(join(staged, 'models'))).toEqual([
       'm/1/model.onnx',
+      'm/THIRD-PARTY-LICENSES',
       'm/config.json',
       'm/lib/words.txt',
       'm/node_modules/base/index.js',
@@ -176,10 +184,39 @@ describe('a transform in a staged folder', () => {
       'm/tables/en.txt',
       'm/transform.mjs',
     ]);
+    const licenses = licensesIn(join(staged, 'models/m'));
+    expect(licenses['@aws-sdk/client-dynamodb']).toMatch(LICENSE_TEXT);
+    expect(licenses).toMatchObject({ modern: expect.stringContaining('Licence: none') });
     expect(said).toEqual([
       'left out, because no host needs it: customers.parquet, m/1/checkpoints/, m/1/optimizer.pt, m/credentials.json, ' +
         'm/notebook.ipynb, m/other-labels.json, m/train.csv; what a transform reads is taken if its code names the file',
     ]);
+  });
+
+  it.each([
+    ["join(here, 'texts')", 'm/texts/en.txt'],
+    ["new URL('texts', import.meta.url)", 'm/texts/en.txt'],
+    ["here + '/texts'", 'm/texts/en.txt'],
+    [`join(here, \`words-\${language}.txt\`)`, 'm/words-en.txt'],
+    ["join(here, 'prompt.md')", 'm/prompt.md'],
+    ["join(here, '1', 'tokenizer.json')", 'm/1/tokenizer.json'],
+  ])('has what is at %s', async (place, file) => {
+    const transform = `
+      import { readFileSync, statSync } from 'node:fs';
+      import { dirname, join } from 'node:path';
+      import { fileURLToPath } from 'node:url';
+      const [here, language] = [dirname(fileURLToPath(import.meta.url)), 'en'];
+      statSync(${place});
+      export const encode = (outputs: { data: unknown }) => outputs['data'];`;
+    const project = await projectOf({
+      ...PROJECT,
+      ...LEFT,
+      [`models/${file}`]: 'x',
+      'models/m/transform.ts': transform,
+    });
+    const models = join(stageFor({ modelsDirectory: join(project, 'models') }), 'models');
+    expect(filesIn(models)).toEqual(['m/1/model.onnx', 'm/config.json', file, 'm/transform.mjs'].toSorted());
+    await import(join(models, 'm/transform.mjs'));
   });
 
   it('has native code for the processor of the image alone, and is refused by name where there is none', async () => {

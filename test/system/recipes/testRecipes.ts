@@ -1,8 +1,9 @@
 /**
  * Runs docs/recipes.md as it is printed: writes its files, runs its commands in their order in one shell, in a copy of the
- * repository, and compares what they print. Packages come from PyPI, Maven Central and Go's proxy.
+ * repository, and compares what they print. Then it has the page's exporters refuse models. Packages come from PyPI, Maven
+ * Central and Go's proxy.
  */
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { accessSync, constants, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -71,9 +72,15 @@ async function main(port: string): Promise<number> {
   process.stdout.write(
     `${ended.length} of ${steps.length} blocks ran, ${wrong.length} of them printed something else\n`,
   );
-  if (code !== 0 || wrong.length > 0) return 1;
+  if (code !== 0 || wrong.length > 0 || !refusesWrongFiles(folder)) return 1;
   rmSync(folder, { recursive: true });
   return 0;
+}
+
+/** Whether the page's exporters, with the packages that it installs, leave no file that would score wrongly. */
+function refusesWrongFiles(folder: string): boolean {
+  const script = join(REPOSITORY, 'test/system/recipes/refused.py');
+  return spawnSync('.venv/bin/python', ['-W', 'ignore', script], { cwd: folder, stdio: 'inherit' }).status === 0;
 }
 
 function isOnPath(command: string): boolean {
