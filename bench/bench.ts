@@ -6,14 +6,16 @@ import { atLeast, atMost, type Columns, figure, table } from './harness/report.t
 import { describeMachine, type Machine } from './harness/turns.ts';
 import { type HopFigures, measureHops } from './measure/hops.ts';
 import { measureScenario, type ScenarioFigures } from './measure/scenario.ts';
+import { measureTables, type TableFigures } from './measure/tables.ts';
 import { measureWorker, type WorkerFigures } from './measure/workerLoops.ts';
 import { createRepository } from './workload/modelRepository.ts';
 import { SCENARIOS, type Scenario } from './workload/scenarios.ts';
 
 const HOPS = 'hops';
 const WORKER = 'worker';
+const TABLES = 'tables';
 const BY_DEFAULT = [...SCENARIOS.map(({ name }) => name), HOPS];
-const NAMES = [...BY_DEFAULT, WORKER];
+const NAMES = [...BY_DEFAULT, WORKER, TABLES];
 const MAX_MESSAGES = 100_000;
 const MAX_ROUNDS = 1_000;
 const ROUNDS = { full: 3, quick: 1 };
@@ -22,6 +24,8 @@ const HOP_ROUNDS = { full: 5, quick: 2 };
 const HOP_REQUESTS = 1_000;
 const WORKER_ROUNDS = { full: 7, quick: 2 };
 const WORKER_REQUESTS = 5_000;
+const TABLE_ROWS = 200_000;
+const TABLE_ROUNDS = { full: 5, quick: 1 };
 /** What Lambda hands over at most. */
 const MAX_HOP_REQUESTS = 10_000;
 
@@ -32,14 +36,15 @@ batchscore, of its handler with rows alone and of a bare session with rows alone
 lone message; and, where the models gain by batches, the limit of the machine and batchscore warmed up. The scenario
 hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed, and with features that are
 looked up in a table, all of an event together and each alone. The scenario worker, which is left out
-unless it is named, does so for the worker, beside a loop that only receives, sends and deletes. A figure
-that misses its target is bold, with the target beside it. It takes minutes, some of them for the
-worker; run it while nothing else does.
+unless it is named, does so for the worker, beside a loop that only receives, sends and deletes. The scenario tables, too,
+runs only if it is named: it scores a CSV and a Parquet file beside a loop in Python, if PYTHON (default python3) has
+onnxruntime, pandas and pyarrow. A figure that misses its target is bold, with the target beside it. It takes minutes,
+some of them for the worker; run it while nothing else does.
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
   --quick           one round in place of ${ROUNDS.full}: less time, and more noise
   --provider NAME   execution provider of ONNX Runtime, for all contestants (default cpu); targets are of cpu
-  --messages N      at most N messages in one event (default: as in the scenario); of hops and worker as many
+  --messages N      at most N messages in one event (default: as in the scenario); of hops and worker as many, rows of tables
   --rounds N        turns of each contestant (default ${ROUNDS.full}, of hops ${HOP_ROUNDS.full}, of worker ${WORKER_ROUNDS.full}); twice as many where they share a process and runs are short
   --results PATH    where the JSON is written (default bench/results/latest.json)
   --json            print the JSON instead of Markdown tables
@@ -53,6 +58,7 @@ export interface BenchResults extends ScenarioFigures {
   readonly machine: Machine;
   readonly hops: readonly HopFigures[];
   readonly worker: readonly WorkerFigures[];
+  readonly tables: readonly TableFigures[];
 }
 
 export async function bench(args: readonly string[], streams: Streams): Promise<number> {
@@ -69,7 +75,7 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
   const given = options.rounds && wholeNumber('--rounds', options.rounds, 1, MAX_ROUNDS);
   const extent = options.quick ? 'quick' : 'full';
   const rounds = given || ROUNDS[extent];
-  const { scenarios, hops, worker } = chooseScenarios(options.scenario);
+  const { scenarios, hops, worker, tables } = chooseScenarios(options.scenario);
   const say = (progress: string): void => void streams.stderr.write(`${progress}\n`);
   const results: BenchResults = {
     machine: describeMachine(),
@@ -82,6 +88,7 @@ export async function bench(args: readonly string[], streams: Streams): Promise<
       ? await measureHops(Math.min(messages || HOP_REQUESTS, MAX_HOP_REQUESTS), given || HOP_ROUNDS[extent], say)
       : [],
     worker: worker ? await measureWorker(messages || WORKER_REQUESTS, given || WORKER_ROUNDS[extent], say) : [],
+    tables: tables ? await measureTables(messages || TABLE_ROWS, given || TABLE_ROUNDS[extent], say) : [],
   };
   const json = `${JSON.stringify(results)}\n`;
   await mkdir(dirname(options.results), { recursive: true });
@@ -95,6 +102,7 @@ function chooseScenarios(lists: readonly string[]): {
   readonly scenarios: readonly Scenario[];
   readonly hops: boolean;
   readonly worker: boolean;
+  readonly tables: boolean;
 } {
   const names = lists.length === 0 ? BY_DEFAULT : lists.flatMap((list) => list.split(','));
   const unknown = names.find((name) => !NAMES.includes(name));
@@ -105,6 +113,7 @@ function chooseScenarios(lists: readonly string[]): {
     scenarios: SCENARIOS.filter(({ name }) => names.includes(name)),
     hops: names.includes(HOPS),
     worker: names.includes(WORKER),
+    tables: names.includes(TABLES),
   };
 }
 
@@ -140,8 +149,10 @@ const MIN_OF_ROWS_ALONE = 0.98;
 const MAX_OVER_BARE_MS = 0.3;
 const MAX_HOP_MICROSECONDS = { none: 75, results: 20, both: { json: 8, binary: 5 } };
 const MAX_TIMES_BARE_LOOP = 1.15;
+/** Of the wall and processor time of the loop in Python. */
+const MAX_TIMES_PYTHON = { csv: 1, parquet: 1.2 };
 
-export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops, worker }: BenchResults): string {
+export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops, worker, tables }: BenchResults): string {
   const { cpu, cores, memoryBytes, platform, node, onnxruntime } = machine;
   const ms = (value: number): string => figure(value, ' ms');
   const both = (values: readonly number[]): string => values.map(ms).join(', ');
@@ -206,6 +217,19 @@ export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops, w
       'bare loop': ({ bare }) => figure(bare.cpuMicroseconds, ' µs'),
       'times the bare loop': ({ timesBare }) => atMost(MAX_TIMES_BARE_LOOP, timesBare),
       'requests/s': ({ worker: { requestsPerSecond } }) => figure(requestsPerSecond),
+    }),
+    ...section('Tables', tables, {
+      format: ({ format }) => format,
+      rows: ({ rows }) => String(rows),
+      'wall, CPU': ({ batchscore }) => `${figure(batchscore.wall, ' s')}, ${figure(batchscore.cpu, ' s')}`,
+      'loop in Python': ({ python }) =>
+        python === undefined ? 'no Python' : `${figure(python.wall, ' s')}, ${figure(python.cpu, ' s')}`,
+      'times the loop': ({ format, batchscore, python }) =>
+        python === undefined
+          ? ''
+          : [batchscore.wall / python.wall, batchscore.cpu / python.cpu]
+              .map((times) => atMost(MAX_TIMES_PYTHON[format], times))
+              .join(', '),
     }),
   ];
   return `${sections.join('\n\n')}\n`;

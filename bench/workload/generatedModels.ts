@@ -1,4 +1,5 @@
-import { buildGraph, type GraphBuilder } from './encodeModel.ts';
+import { buildGraph, encodeModel, type GraphBuilder } from './encodeModel.ts';
+import { createRandom } from './random.ts';
 
 /** Numbers of ONNX element types, for casts. */
 const CAST_TO = { FP32: 1, INT32: 6, BOOL: 9 } as const;
@@ -211,4 +212,61 @@ function meanOverMask(graph: GraphBuilder, hidden: string, mask: string, output:
   const sum = graph.node('ReduceSum', [kept, overPositions], { keepdims: 0 });
   const count = graph.node('ReduceSum', [mask, overPositions], { keepdims: 1 });
   return graph.node('Div', [sum, count], {}, output);
+}
+
+/** Columns of a table that `encodeTrees` scores: numbers, and `city`, a text. */
+export const TABLE_NUMBERS = ['c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6'] as const;
+export const TABLE_CITIES = ['Aarhus', 'Bergen', 'Cork', 'Delft', 'Espoo', 'Faro', 'Ghent', 'Hull'] as const;
+
+const TREES = 50;
+const DEPTH = 5;
+const ML = 'ai.onnx.ml';
+
+/**
+ * A boosted forest, as LightGBM exports one: `c0` … `c6` float32 `[batch, 1]` and `city` string `[batch, 1]`, `score` float32
+ * `[batch, 1]`.
+ */
+export function encodeTrees(seed: number): Uint8Array {
+  const random = createRandom(seed);
+  const inner = 2 ** DEPTH - 1;
+  const nodes = Array.from({ length: TREES }, (_, tree) =>
+    Array.from({ length: 2 * inner + 1 }, (_, node) => ({ tree, node, isLeaf: node >= inner })),
+  ).flat();
+  const leaves = nodes.filter(({ isLeaf }) => isLeaf);
+  const names = [...TABLE_NUMBERS, 'city'];
+  const column = (name: string) => ({ name, shape: ['batch', 1] });
+  return encodeModel({
+    inputs: names.map((name) => ({ ...column(name), datatype: name === 'city' ? 'BYTES' : 'FP32' })),
+    outputs: [{ ...column('score'), datatype: 'FP32' }],
+    nodes: [
+      {
+        op: 'LabelEncoder',
+        domain: ML,
+        inputs: ['city'],
+        outputs: ['cityCode'],
+        attributes: { keys_strings: TABLE_CITIES, values_floats: { floats: TABLE_CITIES.map((_, code) => code / 8) } },
+      },
+      { op: 'Concat', inputs: [...TABLE_NUMBERS, 'cityCode'], outputs: ['features'], attributes: { axis: 1 } },
+      {
+        op: 'TreeEnsembleRegressor',
+        domain: ML,
+        inputs: ['features'],
+        outputs: ['score'],
+        attributes: {
+          n_targets: 1,
+          nodes_treeids: nodes.map(({ tree }) => tree),
+          nodes_nodeids: nodes.map(({ node }) => node),
+          nodes_featureids: nodes.map(({ isLeaf }) => (isLeaf ? 0 : Math.floor(random.next() * names.length))),
+          nodes_modes: nodes.map(({ isLeaf }) => (isLeaf ? 'LEAF' : 'BRANCH_LEQ')),
+          nodes_values: { floats: nodes.map(({ isLeaf }) => (isLeaf ? 0 : random.next())) },
+          nodes_truenodeids: nodes.map(({ node, isLeaf }) => (isLeaf ? 0 : 2 * node + 1)),
+          nodes_falsenodeids: nodes.map(({ node, isLeaf }) => (isLeaf ? 0 : 2 * node + 2)),
+          target_treeids: leaves.map(({ tree }) => tree),
+          target_nodeids: leaves.map(({ node }) => node),
+          target_ids: leaves.map(() => 0),
+          target_weights: { floats: leaves.map(() => random.next() - 0.5) },
+        },
+      },
+    ],
+  });
 }

@@ -48,6 +48,10 @@ describe('the report of npm run bench', () => {
     ],
     loneMessage: [lone(300), lone(310)],
     worker: [],
+    tables: [
+      { rows: 10, format: 'csv', batchscore: { wall: 1, cpu: 1.2 }, python: { wall: 1, cpu: 1 } },
+      { rows: 10, format: 'parquet', batchscore: { wall: 1, cpu: 1.2 }, python: undefined },
+    ],
     hops: [hop('queue', 1, 75), hop('queue', 1, 76), hop('queue', 100, 5.1), hop('table', 1, 900)],
   });
 
@@ -57,6 +61,7 @@ describe('the report of npm run bench', () => {
       ...['**0.81** (at least 0.9)', '**2.49** (at least 2.5)', '**1.50** (at most 1.2)'],
       ...['**0.90** (at least 0.95)', '**0.97** (at least 0.98)', '**0.96** (at least 0.98)'],
       ...['**0.31 ms** (at most 0.3 ms)', '**76.0 µs** (at most 75 µs)', '**5.10 µs** (at most 5 µs)'],
+      '**1.20** (at most 1)',
     ]);
   });
 
@@ -78,7 +83,7 @@ describe('the report of the worker', () => {
 
   it('holds a request against its most, by packing, and against the bare loop', () => {
     const packed = { requestsPerMessage: 100, resultsPerMessage: 'fill' } as const;
-    const none = { scenarios: [], gains: [], loneMessage: [], hops: [] };
+    const none = { scenarios: [], gains: [], loneMessage: [], hops: [], tables: [] };
     const worker = [row({}, 250), row({}, 251), row(packed, 12.1), row(packed, 12, 1.16)];
     const cells = renderMarkdown({ machine: MACHINE, ...none, worker })
       .trim()

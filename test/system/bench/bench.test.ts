@@ -72,6 +72,18 @@ describe('npm run bench', () => {
     LONG_TIMEOUT_MS,
   );
 
+  it(
+    'measures the rows of a file, beside a loop in Python if there is one',
+    async () => {
+      const args = ['--scenario', 'tables', '--messages', '200', '--rounds', '1', '--json'];
+      const { code, stdout } = await runMain(bench, [...args, '--results', inFolder('tables.json')]);
+      expect(code).toBe(0);
+      const { tables } = JSON.parse(stdout);
+      expect(tables[0]).toMatchObject({ rows: 200, format: 'csv', batchscore: { wall: ANY_NUMBER, cpu: ANY_NUMBER } });
+    },
+    LONG_TIMEOUT_MS,
+  );
+
   it.each([
     [['--scenario', 'resnet'], /^batchscore: --scenario: expected one of mlp-small, .*, got 'resnet'\n/],
     [['--messages', '0'], /^batchscore: --messages: expected a whole number from 1/],
