@@ -9,8 +9,17 @@ import { createReader, Message } from './protobuf.ts';
 const MODEL = { graph: 7, opset: 8, functions: 25 } as const;
 const OPSET = { domain: 1, version: 2 } as const;
 const GRAPH = { node: 1, initializer: 5, input: 11, output: 12, sparse: 15 } as const;
-const FUNCTION = { name: 1, input: 4, output: 5, node: 7, opset: 9, domain: 10, attributeWithDefault: 11 } as const;
-const NODE = { input: 1, output: 2, name: 3, operator: 4, attribute: 5, domain: 7 } as const;
+const FUNCTION = {
+  name: 1,
+  input: 4,
+  output: 5,
+  node: 7,
+  opset: 9,
+  domain: 10,
+  attributeWithDefault: 11,
+  overload: 13,
+} as const;
+const NODE = { input: 1, output: 2, name: 3, operator: 4, attribute: 5, domain: 7, overload: 8 } as const;
 const ATTRIBUTE = {
   name: 1,
   float: 2,
@@ -65,7 +74,7 @@ export interface GraphFunction extends Omit<Graph, 'constants'> {
 }
 
 export interface ModelGraph extends Graph {
-  /** By domain and name: `pkg.torch:aten_relu`. */
+  /** By domain, name and overload: `pkg.torch:aten_relu:`. */
   readonly functions: ReadonlyMap<string, GraphFunction>;
   /** Versions of the operator sets by domain. */
   readonly opsets: ReadonlyMap<string, number>;
@@ -80,6 +89,8 @@ const CONTAINERS = new Set(['If', 'Loop', 'Scan', 'SequenceMap']);
 export class GraphNode {
   readonly operator: string;
   readonly domain: string;
+  /** Which of several functions of its name it calls. */
+  readonly overload: string;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly #name: string;
@@ -93,6 +104,7 @@ export class GraphNode {
     this.#given = given;
     this.operator = message.text(NODE.operator);
     this.domain = domainOf(message.text(NODE.domain));
+    this.overload = message.text(NODE.overload);
     this.#name = message.text(NODE.name);
     this.inputs = [...message.texts(NODE.input)];
     this.outputs = [...message.texts(NODE.output)];
@@ -197,8 +209,8 @@ export function withGraph<T>(path: string, work: (graph: ModelGraph) => T): T {
   try {
     const model = new Message(createReader(file), { start: 0, end: fstatSync(file).size });
     const functions = model.messages(MODEL.functions).map((message) => {
-      const key = `${domainOf(message.text(FUNCTION.domain))}:${message.text(FUNCTION.name)}`;
-      return [key, readFunction(message)] as const;
+      const name = [message.text(FUNCTION.name), message.text(FUNCTION.overload)].join(':');
+      return [`${domainOf(message.text(FUNCTION.domain))}:${name}`, readFunction(message)] as const;
     });
     const graph = readGraphMessage(model.message(MODEL.graph));
     const nodes = () => [graph, ...functions.map(([, one]) => one)].flatMap(allNodes);

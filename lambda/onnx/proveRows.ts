@@ -69,6 +69,10 @@ class Scope {
     this.#outer = outer;
   }
 
+  has(name: string): boolean {
+    return this.#values.has(name);
+  }
+
   get(name: string): Traced | undefined {
     return this.#values.get(name) ?? this.#outer?.get(name);
   }
@@ -156,15 +160,13 @@ class Walk {
     wanted: readonly string[],
   ): void {
     for (const [name, { dims, values, isReal }] of graph.constants ?? []) {
-      if (scope.get(name) === undefined) {
-        scope.set(name, constants(dims, values, isReal));
-      }
+      if (!scope.has(name)) scope.set(name, constants(dims, values, isReal));
     }
     for (const node of neededFor(graph.nodes, wanted)) this.#followNode(node, scope, opsets);
   }
 
   #followNode(node: GraphNode, scope: Scope, opsets: ReadonlyMap<string, number>): void {
-    const inputs = node.inputs.map((name) => (name === '' ? undefined : (scope.get(name) ?? same())));
+    const inputs = node.inputs.map((name) => (name === '' ? undefined : scope.get(name)));
     this.#look(node);
     const outputs = this.#outputsOf(node, inputs, scope, opsets);
     this.#look(node);
@@ -190,7 +192,10 @@ class Walk {
     opsets: ReadonlyMap<string, number>,
   ): readonly Traced[] {
     if (node.operator === 'Constant' && node.domain === '') return [constantOfNode(node)];
-    const called = this.#graph.functions.get(`${node.domain}:${node.operator}`);
+    const called = this.#graph.functions.get(`${node.domain}:${node.operator}:${node.overload}`);
+    const rule = ruleOf(node);
+    if (called !== undefined && rule !== undefined)
+      throw new Stop('unknown', 'the model has a function of the name of an operator');
     if (called !== undefined) {
       const inner = new Scope();
       for (const [index, name] of called.inputs.entries()) {
@@ -208,7 +213,6 @@ class Walk {
         axis: -1,
         byLength: inputs.some((input) => input?.byLength),
       }));
-    const rule = ruleOf(node);
     if (rule === undefined) {
       if (isFixed && !node.hasGraphs) return ofUnknownShape();
       throw new Stop('unknown', `operator ${node.operator} is not in the table`);
@@ -226,13 +230,11 @@ class Walk {
       },
     };
     try {
-      const outputs = [rule(step)].flat();
-      refuseByBatch(
+      return refuseByBatch(
         node,
         inputs.filter((input) => input !== undefined),
-        outputs,
+        [rule(step)].flat(),
       );
-      return outputs;
     } catch (error) {
       // Of what no row decides, nothing more is needed as long as nobody asks for its shape.
       if (error instanceof Stop && error.verdict === 'unknown' && isFixed && !node.hasGraphs) return ofUnknownShape();
@@ -266,7 +268,8 @@ function constantOfNode(node: GraphNode): Traced {
 /** The nodes that outputs are made by, each after those that make its inputs: a file may have them in any order. */
 function neededFor(nodes: readonly GraphNode[], outputs: readonly string[]): ReadonlySet<GraphNode> {
   const makers = new Map(nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
-  const makersOf = (names: readonly string[]): GraphNode[] => names.flatMap((name) => makers.get(name) ?? []);
+  const makersOf = (names: readonly string[]): GraphNode[] =>
+    names.flatMap((name) => (name === '' ? [] : (makers.get(name) ?? [])));
   const inOrder = new Set<GraphNode>();
   const begun = new Set<GraphNode>();
   const pending = makersOf(outputs);

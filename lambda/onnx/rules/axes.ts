@@ -14,7 +14,18 @@ import {
   unknown,
   variesWithRows,
 } from '../traced.ts';
-import { axesOf, fromAxis, givenOf, inputAt, plain, type Rule, refuseAlong, replaced, type Step } from './step.ts';
+import {
+  axesOf,
+  followed,
+  fromAxis,
+  givenOf,
+  inputAt,
+  plain,
+  type Rule,
+  refuseAlong,
+  replaced,
+  type Step,
+} from './step.ts';
 
 /*
  * Operators that work along axes.
@@ -84,7 +95,7 @@ export const topK: Rule = (step) => {
   const data = inputAt(step, 0);
   const axis = axisOf(step.node.int('axis', -1), shapeOf(data).length);
   refuseAlong(data, [axis]);
-  const k = step.inputs[1] === undefined ? constantSize(step.node.int('k', 1)) : step.inputs[1].entries?.[0];
+  const k = step.inputs[1] === undefined ? constantSize(step.node.int('k', 1)) : followed(step, 1)?.[0];
   if (k !== undefined && variesWithRows(k)) mixes('the number of rows decides how many it takes');
   const shape = replaced(shapeOf(data), axis, k ?? step.open());
   return [0, 1].map(() => ({ ...plain(data), shape }));

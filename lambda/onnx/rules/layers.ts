@@ -4,11 +4,13 @@ import {
   constantsOf,
   hasRows,
   isEqual,
+  isRowByRow,
   meet,
   mixes,
   ONE,
   type Size,
   same,
+  seriesOf,
   shapeOf,
   sizeAt,
   sizes,
@@ -27,7 +29,7 @@ export const recurrent: Rule = (step) => {
   const isRowsFirst = node.int('layout', 0) === 1;
   const axis = isRowsFirst ? 0 : 1;
   if (hasRows(data) && data.axis !== axis) mixes(`it takes axis ${1 - axis} for time, and the rows are there`);
-  if (hasRows(data) && [1, 2, 3, 7].some((index) => inputs[index] !== undefined && inputs[index].kind !== 'same'))
+  if ([1, 2, 3, 7].some((index) => inputs[index] !== undefined && inputs[index].kind !== 'same'))
     unknown('its weights depend on the batch');
   const isLstm = node.operator === 'LSTM';
   const states = [4, 5, ...(isLstm ? [6] : [])].flatMap((index) => inputs[index] ?? []);
@@ -71,8 +73,14 @@ export const branch: Rule = (step) => {
   return then.map((one, index) => either(one, otherwise[index] as Traced, step));
 };
 
-function either(one: Traced, other: Traced, { open }: Step): Traced {
-  const isAlike = one.kind === other.kind && one.axis === other.axis && one.shape?.length === other.shape?.length;
+function either(one: Traced, other: Traced, { inputs: [condition], open }: Step): Traced {
+  const isAlike =
+    one.kind === other.kind &&
+    one.axis === other.axis &&
+    one.shape?.length === other.shape?.length &&
+    isEqual(seriesOf(one), seriesOf(other)) &&
+    one.padding === undefined &&
+    other.padding === undefined;
   if (!isAlike) unknown('its branches treat rows differently');
   const shape = one.shape?.map((size, axis) =>
     isEqual(size, other.shape?.[axis] ?? ONE)
@@ -81,7 +89,7 @@ function either(one: Traced, other: Traced, { open }: Step): Traced {
         ? unknown('its branches treat rows differently')
         : open(),
   );
-  return { ...plain(one), shape, byLength: one.byLength || other.byLength };
+  return { ...plain(one), shape, byLength: [condition, one, other].some((traced) => traced?.byLength) };
 }
 
 /**
@@ -92,6 +100,7 @@ export const scan: Rule = (step) => {
   const { node } = step;
   const body = node.graph('body') ?? unknown('it has no body');
   const given = givenOf(step);
+  if (step.opset < 9) unknown('an old one has another layout');
   const states = given.length - node.int('num_scan_inputs', 1);
   const [kept, slices] = [given.slice(0, states), given.slice(states)];
   const isTurned = SCAN_DIRECTIONS.some((name) => node.ints(name)?.some((value) => value !== 0));
@@ -133,13 +142,21 @@ export const attention: Rule = (step) => {
   const data = inputAt(step, 0);
   if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
   const [rows = ONE, length = ONE, width = ONE] = shapeOf(data);
-  const others = givenOf(step).slice(1);
-  for (const other of others) {
-    if (other.kind === 'places' || other.kind === 'count') mixes('the number of rows or their place enters the data');
-    if (other.kind === 'rows' && data.kind !== 'rows') unknown('its weights depend on rows');
-    if (hasRows(other) && other.axis > 1) unknown('rows are on an axis that is not followed');
+  const inputs = givenOf(step);
+  for (const input of inputs) {
+    // A mask of one axis may be one of lengths, or of places of a packed batch.
+    const isPacked = hasRows(input) && shapeOf(input).length === 1 && !isRowByRow(input);
+    if (isPacked || (hasRows(input) && input.axis > 1)) unknown('rows are on an axis that is not followed');
   }
-  const kept = { ...plain(data), byLength: [data, ...others].some((one) => one.byLength) };
+  const mask = step.inputs[3];
+  if (step.node.domain === '' && mask !== undefined && hasRows(mask) && shapeOf(mask).length < 4)
+    unknown('its mask is broadcast from the right, and the rows are elsewhere');
+  const met = meet(
+    inputs,
+    inputs.map(() => 0),
+  );
+  if (met.kind !== data.kind) unknown('its weights depend on the batch');
+  const kept = { ...met, axis: data.axis };
   // ONNX's own operator has another layout.
   const shape = step.node.domain === '' ? undefined : [rows, length, attentionWidth(step) ?? width];
   const isPacked = step.node.operator === 'Attention' || step.node.operator === 'QAttention';

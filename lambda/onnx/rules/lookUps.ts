@@ -5,11 +5,13 @@ import {
   hasRows,
   isEqual,
   isMultipleOfRows,
+  isRowByRow,
   type Met,
   meet,
   mixes,
   ONE,
   ROWS,
+  type Size,
   same,
   seriesOf,
   shapeOf,
@@ -54,7 +56,8 @@ export const gather: Rule = (step) => {
   }
   if (axis === data.axis) {
     if (isWithinRow(data, indices)) return { ...plain(data), axis: indices.axis + axis, shape };
-    if (data.kind === 'equal' && !hasRows(indices)) return { kind: 'same', axis: -1, byLength: data.byLength, shape };
+    if (data.kind === 'equal' && isRowByRow(data) && !hasRows(indices))
+      return { kind: 'same', axis: -1, byLength: data.byLength, shape };
     mixes('it takes rows by their places');
   }
   if (hasRows(indices)) mixes('each row looks up in all rows');
@@ -68,7 +71,10 @@ function meetWhole(inputs: readonly Traced[]): Met {
     inputs,
     inputs.map(({ axis }) => axis),
   );
-  if (met.axis >= 0 && !inputs.every(hasRows)) mixes(CONSTANT_ROWS);
+  if (met.axis < 0) return met;
+  if (!inputs.every(hasRows)) mixes(CONSTANT_ROWS);
+  const [size, ...others] = inputs.map((input) => sizeAt(input, met.axis)) as [Size, ...Size[]];
+  if (!others.every((other) => isEqual(other, size))) mixes('its inputs have rows in another order');
   return met;
 }
 
@@ -88,7 +94,7 @@ export const gatherTuples: Rule = (step) => {
   if (hasRows(indices) && indices.axis === shapeOf(indices).length - 1) mixes('rows make its indexes');
   if (!hasRows(data)) return { ...meet([data, indices], [-1, indices.axis]), axis: indices.axis, shape };
   if (data.axis < batchDims) return { ...meet([data, indices], [data.axis, indices.axis]), shape };
-  if (data.axis === batchDims && indices.isTuple && isEqual(seriesOf(data), ONE))
+  if (data.axis === batchDims && indices.isTuple && isRowByRow(data) && isRowByRow(indices))
     return { ...meet([data, indices], [indices.axis, indices.axis]), axis: indices.axis, shape };
   if (data.axis >= batchDims + depth && !hasRows(indices)) {
     return { ...plain(data), axis: data.axis - batchDims - depth + shapeOf(indices).length - 1, shape };
@@ -114,10 +120,13 @@ export const scatterTuples: Rule = (step) => {
     return { ...meet([data, indices, updates], [-1, -1, -1]), shape };
   }
   const inTuples = shapeOf(indices).length - 1;
-  const isOwn = data.axis === 0 && indices.isTuple === true && isEqual(seriesOf(data), ONE);
+  const isOwn = data.axis === 0 && indices.isTuple === true && isRowByRow(data) && isRowByRow(indices);
   if (!isOwn && (data.axis < depth || hasRows(indices))) mixes('it writes rows by their places');
   const at = isOwn ? indices.axis : data.axis - depth + inTuples;
-  const met = meet([data, updates], [data.axis, hasRows(updates) && updates.axis === at ? data.axis : -2]);
+  const met = meet(
+    [data, indices, updates],
+    [data.axis, data.axis, hasRows(updates) && updates.axis === at ? data.axis : -2],
+  );
   if (!hasRows(updates)) mixes(CONSTANT_ROWS);
   return { ...met, axis: data.axis, shape };
 };

@@ -80,7 +80,7 @@ export const gemm: Rule = (step) => {
   return { ...met, shape };
 };
 
-/** Statically quantised, with scales between its matrices. */
+/** Statically quantised, with a scale and a zero point between its matrices. */
 export const quantisedGemm: Rule = (step) =>
   productOfMatrices(
     transposed(inputAt(step, 0), step.node.int('transA', 0) === 1),
