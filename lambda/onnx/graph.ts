@@ -47,8 +47,8 @@ const TENSOR = {
 const SPARSE = { values: 1, dims: 3 } as const;
 const VALUE = { name: 1 } as const;
 
-/** Larger constants are weights. */
-const MAX_VALUES = 4096;
+/** Larger constants are weights: those of integers may be indexes, those of fractions sizes and scales. */
+const MAX_VALUES = { whole: 4096, real: 64 } as const;
 
 /** A constant. */
 export interface ConstantTensor {
@@ -89,11 +89,8 @@ const CONTAINERS = new Set(['If', 'Loop', 'Scan', 'SequenceMap']);
 export class GraphNode {
   readonly operator: string;
   readonly domain: string;
-  /** Which of several functions of its name it calls. */
-  readonly overload: string;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
-  readonly #name: string;
   readonly #message: Message;
   readonly #given: ReadonlyMap<string, Message>;
   #attributes: ReadonlyMap<string, Message> | undefined;
@@ -104,15 +101,18 @@ export class GraphNode {
     this.#given = given;
     this.operator = message.text(NODE.operator);
     this.domain = domainOf(message.text(NODE.domain));
-    this.overload = message.text(NODE.overload);
-    this.#name = message.text(NODE.name);
     this.inputs = [...message.texts(NODE.input)];
     this.outputs = [...message.texts(NODE.output)];
   }
 
   /** Its name, or that of what it makes. */
   get name(): string {
-    return this.#name || this.outputs.find((name) => name !== '') || this.operator;
+    return this.#message.text(NODE.name) || this.outputs.find((name) => name !== '') || this.operator;
+  }
+
+  /** Which of several functions of its name it calls. */
+  get overload(): string {
+    return this.#message.text(NODE.overload);
   }
 
   /** Attributes by name. */
@@ -213,7 +213,7 @@ export function withGraph<T>(path: string, work: (graph: ModelGraph) => T): T {
       return [`${domainOf(message.text(FUNCTION.domain))}:${name}`, readFunction(message)] as const;
     });
     const graph = readGraphMessage(model.message(MODEL.graph));
-    const nodes = () => [graph, ...functions.map(([, one]) => one)].flatMap(allNodes);
+    const nodes = () => [graph, ...functions.map(([, one]) => one)].flatMap(nodesOf);
     return work({
       ...graph,
       functions: new Map(functions),
@@ -226,8 +226,8 @@ export function withGraph<T>(path: string, work: (graph: ModelGraph) => T): T {
 }
 
 /** Whether a model has a loop, which made-up values may keep from ending. */
-export function hasLoop(path: string): boolean {
-  return withGraph(path, (graph) => graph.allNodes().some(({ operator }) => operator === 'Loop'));
+export function hasLoop({ allNodes }: ModelGraph): boolean {
+  return allNodes().some(({ operator }) => operator === 'Loop');
 }
 
 function readGraphMessage(graph: Message, given?: ReadonlyMap<string, Message>): Graph {
@@ -244,8 +244,8 @@ function readGraphMessage(graph: Message, given?: ReadonlyMap<string, Message>):
   };
 }
 
-function allNodes({ nodes }: Pick<Graph, 'nodes'>): GraphNode[] {
-  return nodes.flatMap((node) => [node, ...node.graphsWithin().flatMap(allNodes)]);
+function nodesOf({ nodes }: Pick<Graph, 'nodes'>): GraphNode[] {
+  return nodes.flatMap((node) => [node, ...node.graphsWithin().flatMap(nodesOf)]);
 }
 
 function readFunction(message: Message): GraphFunction {
@@ -302,7 +302,8 @@ function readTensor(tensor: Message): ConstantTensor {
   const dims = [...tensor.int64s(TENSOR.dims)];
   const count = dims.reduce((product, dim) => product * dim, 1);
   const isReal = REAL_TYPES.has(tensor.int64(TENSOR.type) ?? 0);
-  if (count > MAX_VALUES || tensor.int32s(TENSOR.location).at(-1)) return { dims, values: undefined, isReal };
+  if (count > MAX_VALUES[isReal ? 'real' : 'whole'] || tensor.int32s(TENSOR.location).at(-1))
+    return { dims, values: undefined, isReal };
   const values = valuesOf(tensor);
   return { dims, values: values?.length === count ? values : undefined, isReal };
 }

@@ -37,19 +37,29 @@ const MAX_SHORT_VARINT_BYTES = 5;
 /** Headers lie close together where there are no weights between them. */
 export const WINDOW_BYTES = 2 * 1024;
 
+/** Windows that are kept: nodes are read again, in the order of the graph. */
+const MAX_WINDOWS = 256;
+
 /** Returns a reader that knows no bytes beyond the end of the file, whatever a damaged file says. */
 export function createReader(file: number): Read {
   const { size } = fstatSync(file);
-  let window = Buffer.alloc(0);
-  let windowStart = 0;
+  const readNow = (position: number, length: number): Buffer => {
+    const buffer = Buffer.allocUnsafe(length);
+    return buffer.subarray(0, readSync(file, buffer, 0, length, position));
+  };
+  const windows = new Map<number, Buffer>();
+  // Each reaches over the next one, so that what begins in it ends in it.
+  const windowFrom = (start: number): Buffer => {
+    const window = windows.get(start) ?? readNow(start, 2 * WINDOW_BYTES);
+    if (windows.size >= MAX_WINDOWS) windows.clear();
+    windows.set(start, window);
+    return window;
+  };
   return (position, wanted) => {
     const length = Math.max(0, Math.min(wanted, size - position));
-    if (position < windowStart || position + length > windowStart + window.length) {
-      const buffer = Buffer.allocUnsafe(Math.max(length, WINDOW_BYTES));
-      window = buffer.subarray(0, readSync(file, buffer, 0, buffer.length, position));
-      windowStart = position;
-    }
-    return window.subarray(position - windowStart, position - windowStart + length);
+    if (length > WINDOW_BYTES) return readNow(position, length);
+    const start = position - (position % WINDOW_BYTES);
+    return windowFrom(start).subarray(position - start, position - start + length);
   };
 }
 
@@ -172,7 +182,7 @@ export class Message {
 
   /** Those of a repeated field. */
   *texts(number: number): Generator<string> {
-    for (const field of this.#fieldsWith(number, LENGTH_DELIMITED)) yield this.#bytesOf(field).toString('utf8');
+    for (const field of this.#fieldsWith(number, LENGTH_DELIMITED)) yield this.#textOf(field);
   }
 
   /** Empty if there is none. */
@@ -184,7 +194,7 @@ export class Message {
   leadingText(number: number): string {
     const [first] = this.fields();
     const isText = first?.number === number && first.wireType === LENGTH_DELIMITED;
-    return isText ? this.#bytesOf(first).toString('utf8') : this.text(number);
+    return isText ? this.#textOf(first) : this.text(number);
   }
 
   /** Of an `int64`, as far as a double holds it. */
@@ -235,8 +245,12 @@ export class Message {
     }
   }
 
+  #textOf({ start, end }: Range): string {
+    return this.#read(start, end - start).toString('utf8');
+  }
+
   #bytesOf({ start, end }: Range): Buffer {
-    // The reader uses its memory again.
+    // The reader keeps its memory.
     return Buffer.from(this.#read(start, end - start));
   }
 }

@@ -87,15 +87,23 @@ class Walk {
   readonly #model: Contract;
   readonly #scale: Scale;
   #opened = 0;
-  /** The node that is being looked at. */
-  at = 'the model';
-  operator = '';
+  /** The node that is looked at, or the name of an output. */
+  #looked: GraphNode | string = '';
   byLength: string | undefined;
 
   constructor(graph: ModelGraph, model: Contract, scale: Scale) {
     this.#graph = graph;
     this.#model = model;
     this.#scale = scale;
+  }
+
+  get at(): string {
+    if (typeof this.#looked === 'string') return `output '${this.#looked}'`;
+    return `${this.#looked.operator} '${this.#looked.name}'`;
+  }
+
+  get operator(): string {
+    return typeof this.#looked === 'string' ? '' : this.#looked.operator;
   }
 
   follow(): void {
@@ -114,8 +122,7 @@ class Walk {
     );
     for (const spec of this.#model.outputs) {
       const { name, batchAxis = 0 } = spec;
-      this.at = `output '${name}'`;
-      this.operator = '';
+      this.#looked = name;
       const traced = scope.get(name);
       if (traced === undefined) throw new Stop('unknown', 'no node makes it');
       if (traced.kind === 'places' || traced.kind === 'count')
@@ -167,9 +174,9 @@ class Walk {
 
   #followNode(node: GraphNode, scope: Scope, opsets: ReadonlyMap<string, number>): void {
     const inputs = node.inputs.map((name) => (name === '' ? undefined : scope.get(name)));
-    this.#look(node);
+    this.#looked = node;
     const outputs = this.#outputsOf(node, inputs, scope, opsets);
-    this.#look(node);
+    this.#looked = node;
     for (const [index, name] of node.outputs.entries()) {
       const traced = outputs[index] ?? (outputs.length === 0 ? same() : undefined);
       if (name === '') continue;
@@ -180,11 +187,6 @@ class Walk {
     }
   }
 
-  #look({ operator, name }: GraphNode): void {
-    this.at = `${operator} '${name}'`;
-    this.operator = operator;
-  }
-
   #outputsOf(
     node: GraphNode,
     inputs: readonly (Traced | undefined)[],
@@ -192,7 +194,8 @@ class Walk {
     opsets: ReadonlyMap<string, number>,
   ): readonly Traced[] {
     if (node.operator === 'Constant' && node.domain === '') return [constantOfNode(node)];
-    const called = this.#graph.functions.get(`${node.domain}:${node.operator}:${node.overload}`);
+    const { functions } = this.#graph;
+    const called = functions.size === 0 ? undefined : functions.get(`${node.domain}:${node.operator}:${node.overload}`);
     const rule = ruleOf(node);
     if (called !== undefined && rule !== undefined)
       throw new Stop('unknown', 'the model has a function of the name of an operator');

@@ -78,12 +78,13 @@ export function isEqual(a: Size, b: Size): boolean {
 }
 
 /** The number that a size is whatever the batch; undefined if it varies. */
-export function constantOf([first, ...others]: Size): number | undefined {
-  return others.every((value) => value === first) ? first : undefined;
+export function constantOf(size: Size): number | undefined {
+  const [first] = size;
+  return size.every((value) => value === first) ? first : undefined;
 }
 
-export function variesWithRows([first, ...others]: Size): boolean {
-  return others.slice(0, 3).some((value) => value !== first);
+export function variesWithRows([first, alone, few, more]: Size): boolean {
+  return alone !== first || few !== first || more !== first;
 }
 
 export function variesWithLength(size: Size): boolean {
