@@ -113,7 +113,7 @@ export interface Traced {
   readonly kind: Kind;
   /** Axis of `rows`, `equal` and `places`. -1 without one. */
   readonly axis: number;
-  /** How often all rows stand on that axis, one series behind the other. @default 1 */
+  /** How often all rows stand on that axis, one series behind the other. @default 1; of `equal`, any */
   readonly series?: Size | undefined;
   /** Undefined if not even the number of axes is known. */
   readonly shape?: readonly Size[] | undefined;
@@ -228,8 +228,10 @@ export function meet(inputs: readonly Traced[], axes: readonly number[]): Met {
   const axis = axes[inputs.findIndex(hasRows)] ?? -1;
   if (inputs.some((input, index) => hasRows(input) && axes[index] !== axis))
     mixes('its inputs have rows on different axes');
-  const [series = ONE, ...others] = inputs.filter(hasRows).map(seriesOf);
-  if (others.some((other) => !isEqual(other, series))) mixes('its inputs have rows in another order');
+  const [series, ...others] = inputs
+    .filter((input) => hasRows(input) && (input.kind !== 'equal' || input.series !== undefined))
+    .map(seriesOf);
+  if (others.some((other) => !isEqual(other, series as Size))) mixes('its inputs have rows in another order');
   const met = { axis, series, byLength };
   if (kinds.has('rows')) {
     if (kinds.has('places')) mixes("a row's place in the batch enters the data");

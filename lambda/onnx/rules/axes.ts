@@ -43,8 +43,10 @@ export function along(axesOfStep: (step: Step, rank: number) => readonly number[
 
 /** Before version 13 an axis and all behind it are one. */
 export const softmaxAxes = ({ node, opset }: Step, rank: number): number[] => {
-  const axis = axisOf(node.int('axis', opset < 13 ? 1 : -1), rank);
-  return opset < 13 ? fromAxis(axis, rank) : [axis];
+  // That of ONNX Runtime for quantised values has the version as an attribute.
+  const version = node.int('opset', opset);
+  const axis = axisOf(node.int('axis', version < 13 ? 1 : -1), rank);
+  return version < 13 ? fromAxis(axis, rank) : [axis];
 };
 
 export const oneAxis =

@@ -146,6 +146,7 @@ export const unsqueeze: Rule = (step) => {
     ...data,
     axis: hasRows(data) ? (left[data.axis] ?? -1) : -1,
     shape,
+    isTuple: data.isTuple === true && !axes.includes(rank - 1),
   };
 };
 
@@ -173,7 +174,9 @@ function spread(data: Traced, shape: readonly Size[]): Traced {
   if (own >= 0 || axes.length > 1) mixes('it repeats rows by the number of rows');
   if (!isMultipleOfRows(shape[other] as Size))
     unknown('a size is computed from the number of rows in a way that is not followed');
-  return { kind: data.kind === 'count' ? 'places' : 'equal', axis: other, byLength: data.byLength, shape };
+  // Of several that are repeated together each row has as many, in that order.
+  const series = constantOf(shapeOf(data)[other - shape.length + shapeOf(data).length] ?? ONE) === 1 ? undefined : ONE;
+  return { kind: data.kind === 'count' ? 'places' : 'equal', axis: other, series, byLength: data.byLength, shape };
 }
 
 function entriesSpread({ entries }: Traced, shape: readonly Size[]): readonly Size[] | undefined {

@@ -257,7 +257,12 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     apart('y = Tile x [1,2]', 'F[N,4]', 'F[N,8]'),
     mixed("'y': it has another number of rows than the inputs", 'y = Tile x [2,1]'),
   ],
-  'Constants of a shape': [apart('shape = Shape x; zeros = ConstantOfShape shape; y = Max x zeros')],
+  'Constants of a shape': [
+    apart(
+      'c = Concat x x axis=0; s = Shape c; zeros = ConstantOfShape s; m = Max c zeros; y,z = Split m axis=0 num_outputs=2',
+    ),
+    apart('shape = Shape x; zeros = ConstantOfShape shape; y = Max x zeros'),
+  ],
   Shapes: [apart('shape = Shape x; flat = Flatten x; y = Reshape flat shape', CUBE)],
   Sizes: [mixed("Div 'y': the number of rows", 'size = Size x; count = Cast size to=1; y = Div x count')],
   Ranges: [
@@ -426,6 +431,20 @@ const DISGUISED: readonly (readonly [what: string, one: Case])[] = [
     'a quantised softmax over the rows',
     apart(
       `${QUANTISED}; s = QLinearSoftmax q 0.1 u8(128) 0.004 u8(0) axis=0 opset=13; y = DequantizeLinear s 0.004 u8(0)`,
+    ),
+  ],
+  [
+    'a quantised softmax over a vector of rows',
+    apart(
+      `${QUANTISED}; s = QLinearSoftmax q 0.1 u8(128) 0.004 u8(0) opset=13; y = DequantizeLinear s 0.004 u8(0)`,
+      'F[N]',
+    ),
+  ],
+  [
+    'several constants repeated together, among rows in series',
+    apart(
+      `${COUNT}; t = Tile w(2) rows; c = Concat x x axis=0; m = Mul c t; a,b = Split m axis=0 num_outputs=2; y = Sub a b`,
+      'F[N]',
     ),
   ],
   [
