@@ -23,7 +23,7 @@ import {
   scatterTuples,
   triangle,
 } from './rules/lookUps.ts';
-import { einsum, gemm, packedWeights, quantisedGemm } from './rules/products.ts';
+import { einsum, gemm, packedWeights } from './rules/products.ts';
 import {
   concat,
   expand,
@@ -98,7 +98,7 @@ export const FAMILIES: readonly Family[] = [
   family(cast, 'always', 'Cast CastLike'),
   family(withFixed, 'always, unless each row has a scale', 'QuantizeLinear DequantizeLinear'),
   family(along(softmaxAxes), 'along another axis than the rows', 'Softmax LogSoftmax Hardmax QLinearSoftmax'),
-  family(along(oneAxis(-1)), 'along another axis than the rows', 'LpNormalization'),
+  family(along(oneAxis), 'along another axis than the rows', 'LpNormalization'),
   family(
     normalised,
     'if the rows are before the axes it normalises',
@@ -122,9 +122,8 @@ export const FAMILIES: readonly Family[] = [
   family(
     gemm,
     'if neither sums over rows nor multiplies rows with rows',
-    'MatMul MatMulInteger MatMulIntegerToFloat QLinearMatMul FusedMatMul Gemm FusedGemm TransposeMatMul',
+    'MatMul MatMulInteger MatMulIntegerToFloat QLinearMatMul QGemm FusedMatMul Gemm FusedGemm TransposeMatMul',
   ),
-  family(quantisedGemm, 'as products of matrices', 'QGemm'),
   family(packedWeights, 'if they are the same for all rows', 'MatMulNBits MatMulBnb4'),
   family(einsum, 'if the letter of the rows is in the result', 'Einsum'),
   family(

@@ -220,9 +220,9 @@ export interface Met {
 /**
  * How what is computed from several tensors depends on rows.
  *
- * @param axes for each of them where its axis of rows stands in the result
+ * @param axes for each of them where its axis of rows stands in the result. @default where it is
  */
-export function meet(inputs: readonly Traced[], axes: readonly number[]): Met {
+export function meet(inputs: readonly Traced[], axes = inputs.map(({ axis }) => axis)): Met {
   const kinds = new Set(inputs.map(({ kind }) => kind));
   const byLength = inputs.some((input) => input.byLength);
   const axis = axes[inputs.findIndex(hasRows)] ?? -1;

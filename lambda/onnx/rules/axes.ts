@@ -10,7 +10,6 @@ import {
   refuseOwnRows,
   same,
   shapeOf,
-  type Traced,
   unknown,
   variesWithRows,
 } from '../traced.ts';
@@ -32,12 +31,11 @@ import {
  */
 
 /** A family that works along some axes: the rows' is none of them. */
-export function along(axesOfStep: (step: Step, rank: number) => readonly number[], outputs = 1): Rule {
+export function along(axesOfStep: (step: Step, rank: number) => readonly number[]): Rule {
   return (step) => {
     const data = inputAt(step, 0);
-    const axes = axesOfStep(step, shapeOf(data).length);
-    refuseAlong(data, axes);
-    return new Array<Traced>(outputs).fill(plain(data));
+    refuseAlong(data, axesOfStep(step, shapeOf(data).length));
+    return plain(data);
   };
 }
 
@@ -49,9 +47,7 @@ export const softmaxAxes = ({ node, opset }: Step, rank: number): number[] => {
   return version < 13 ? fromAxis(axis, rank) : [axis];
 };
 
-export const oneAxis =
-  (otherwise: number) =>
-  ({ node }: Step, rank: number): number[] => [axisOf(node.int('axis', otherwise), rank)];
+export const oneAxis = ({ node }: Step, rank: number): number[] => [axisOf(node.int('axis', -1), rank)];
 
 export const normalised: Rule = (step) => {
   const data = inputAt(step, 0);
@@ -105,9 +101,9 @@ export const topK: Rule = (step) => {
 
 export const cumulative: Rule = (step) => {
   const data = inputAt(step, 0);
-  const [axis] = constantsOf(inputAt(step, 1)) ?? unknown('its axis is not constant');
-  if (data.kind === 'equal' && axisOf(axis ?? 0, shapeOf(data).length) === data.axis)
-    return { ...plain(data), kind: 'places' };
-  refuseAlong(data, [axisOf(axis ?? 0, shapeOf(data).length)]);
+  const [given = 0] = constantsOf(inputAt(step, 1)) ?? unknown('its axis is not constant');
+  const axis = axisOf(given, shapeOf(data).length);
+  if (data.kind === 'equal' && axis === data.axis) return { ...plain(data), kind: 'places' };
+  refuseAlong(data, [axis]);
   return plain(data);
 };

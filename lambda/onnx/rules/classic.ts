@@ -71,10 +71,7 @@ export const joined: Rule = (step) => {
   const inputs = givenOf(step);
   if (inputs.some((input) => hasRows(input) && shapeOf(input).length === 1))
     mixes('it may take a vector of rows for the features of one');
-  const met = meet(
-    inputs,
-    inputs.map((input) => input.axis),
-  );
+  const met = meet(inputs);
   if (met.axis > 0) mixes('it joins along the rows');
   const widths = inputs.map((input) => (shapeOf(input).length > 1 ? sizeAt(input, 1) : ONE));
   const [rows = ONE] = shapeOf(inputs[0] as Traced);

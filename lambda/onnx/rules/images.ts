@@ -21,10 +21,10 @@ import { followed, fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFirst,
 
 /** Rows on axis 0 of images, weights that are the same for all. */
 export const image =
-  (shapeOfResult: (step: Step, data: Traced) => readonly Size[], weightsFrom = 1): Rule =>
+  (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {
-    if (hasRows(inputAt(step, 0))) refuseRowsIn(step, weightsFrom);
-    const [made] = rowsFirst(shapeOfResult)(step) as [Traced];
+    if (hasRows(inputAt(step, 0))) refuseRowsIn(step, 1);
+    const made = rowsFirst(shapeOfResult)(step) as Traced;
     // Indexes of a pool count through all rows.
     return [made, { ...made, kind: hasRows(made) ? 'places' : made.kind }];
   };

@@ -67,10 +67,7 @@ export const gather: Rule = (step) => {
 
 /** Meets tensors of one shape, none of which is broadcast. */
 function meetWhole(inputs: readonly Traced[]): Met {
-  const met = meet(
-    inputs,
-    inputs.map(({ axis }) => axis),
-  );
+  const met = meet(inputs);
   if (met.axis < 0) return met;
   if (!inputs.every(hasRows)) mixes(CONSTANT_ROWS);
   const [size, ...others] = inputs.map((input) => sizeAt(input, met.axis)) as [Size, ...Size[]];
@@ -93,7 +90,7 @@ export const gatherTuples: Rule = (step) => {
   const shape = [...shapeOf(indices).slice(0, -1), ...shapeOf(data).slice(batchDims + depth)];
   if (hasRows(indices) && indices.axis === shapeOf(indices).length - 1) mixes('rows make its indexes');
   if (!hasRows(data)) return { ...meet([data, indices], [-1, indices.axis]), axis: indices.axis, shape };
-  if (data.axis < batchDims) return { ...meet([data, indices], [data.axis, indices.axis]), shape };
+  if (data.axis < batchDims) return { ...meet([data, indices]), shape };
   if (data.axis === batchDims && indices.isTuple && isRowByRow(data) && isRowByRow(indices))
     return { ...meet([data, indices], [indices.axis, indices.axis]), axis: indices.axis, shape };
   if (data.axis >= batchDims + depth && !hasRows(indices)) {
@@ -136,12 +133,8 @@ export const oneHot: Rule = (step) => {
   const shape = shapeOf(indices);
   const axis = axisOf(step.node.int('axis', -1), shape.length + 1);
   const depth = step.inputs[1]?.entries?.[0] ?? step.open();
-  if (
-    givenOf(step)
-      .slice(1)
-      .some(({ kind }) => kind !== 'same')
-  )
-    mixes('rows decide how wide it is');
+  const [, ...others] = givenOf(step);
+  if (others.some(({ kind }) => kind !== 'same')) mixes('rows decide how wide it is');
   return {
     ...plain(indices),
     axis: hasRows(indices) && indices.axis >= axis ? indices.axis + 1 : indices.axis,
@@ -153,12 +146,5 @@ export const triangle: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   if (hasRows(data) && data.axis >= rank - 2) mixes("a row's place in the batch decides what it keeps");
-  return {
-    ...meet(
-      givenOf(step),
-      givenOf(step).map((one, index) => (index === 0 ? one.axis : -1)),
-    ),
-    axis: data.axis,
-    shape: shapeOf(data),
-  };
+  return { ...meet(givenOf(step)), shape: shapeOf(data) };
 };

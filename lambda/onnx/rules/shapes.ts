@@ -83,14 +83,7 @@ export const reshape: Rule = (step) => {
       : given.map((size, axis) => (constantOf(size) === 0 ? (shape[axis] ?? size) : size));
   const open = copied.findIndex((size) => constantOf(size) === -1);
   const rest = productOf(copied.filter((_, axis) => axis !== open));
-  const filled =
-    open < 0
-      ? copied
-      : replaced(
-          copied,
-          open,
-          sizes((all, others) => all / others, productOf(shape), rest),
-        );
+  const filled = replaced(copied, open, quotient(productOf(shape), rest));
   if (!isEqual(productOf(filled), productOf(shape)))
     unknown('it runs at fewer sizes than the open axes of the inputs may have');
   return reshaped(data, filled);
@@ -344,13 +337,8 @@ export const concat: Rule = (step) => {
       : (all.find((one) => constantOf(one) !== undefined && constantOf(one) !== 1) ?? size);
   });
   if (inputs.every(({ entries }) => entries !== undefined) && rank === 1) {
-    return {
-      ...same(
-        shape,
-        inputs.flatMap(({ entries = [] }) => entries),
-      ),
-      isReal: inputs.some(({ isReal }) => isReal),
-    };
+    const entries = inputs.flatMap((input) => input.entries as readonly Size[]);
+    return { ...same(shape, entries), isReal: inputs.some(({ isReal }) => isReal) };
   }
   const leads = inputs[0] !== undefined && isOwnPlace(inputs[0]) && axis === rank - 1 && inputs[0].axis !== axis;
   const others = leads ? inputs.slice(1) : inputs;

@@ -73,17 +73,13 @@ export function refuseRowsIn({ inputs }: Step, from: number): void {
 
 /** Rows are on axis 0, and everything else is per row. */
 export const rowsFirst =
-  (shapeOfResult: (step: Step, data: Traced) => readonly Size[] | undefined, outputs = 1): Rule =>
+  (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {
     const data = inputAt(step, 0);
     if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
-    const inputs = givenOf(step);
-    const met = meet(
-      inputs,
-      inputs.map(({ axis }) => axis),
-    );
+    const met = meet(givenOf(step));
     if (met.kind !== data.kind) unknown('its weights depend on the batch');
-    return new Array<Traced>(outputs).fill({ ...met, shape: shapeOfResult(step, data) });
+    return { ...met, shape: shapeOfResult(step, data) };
   };
 
 export function quotient(size: Size, by: Size): Size {
