@@ -98,12 +98,12 @@ export const scan: Rule = (step) => {
   const count = sizeAt(slices[0] as Traced, 0);
   if (overRows && [...kept, ...made].some(({ kind }) => kind !== 'same'))
     unknown('its body uses the rows of the batch');
-  const { kind } = meet(slices);
   return [
     ...kept,
     ...made.slice(states).map((one) => ({
       ...plain(one),
-      ...(overRows ? { kind, axis: 0 } : { axis: hasRows(one) ? one.axis + 1 : -1 }),
+      ...(overRows ? meet(slices) : { axis: hasRows(one) ? one.axis + 1 : -1 }),
+      byLength: [...slices, one].some(({ byLength }) => byLength),
       shape: one.shape && [count, ...one.shape],
     })),
   ];

@@ -558,12 +558,18 @@ const DISGUISED: readonly (readonly [what: string, one: Case])[] = [
   ],
 ];
 
-/** `If` in the midst of a graph. */
-function branching(before: string, branches: Record<string, Graph>, after: string, shape = 'F[N,4]'): Case {
+/** A node with graphs of its own in the midst of a graph. */
+function amidst(
+  before: string,
+  [op, input]: readonly [op: string, input: string],
+  within: Record<string, number | Graph>,
+  after: string,
+  shape = 'F[N,4]',
+): Case {
   const [first, last] = [graphOf(before), graphOf(after)];
   const [inputs, outputs] = [inFull(`x ${shape}`), inFull(`y ${shape}`)];
   const constants = new Map([...first.constants, ...last.constants].map((one) => [one.name, one]));
-  const nodes = [...first.nodes, node('If', 'c', 'z', branches), ...last.nodes];
+  const nodes = [...first.nodes, node(op, input, 'z', within), ...last.nodes];
   return {
     why: undefined,
     operators: [],
@@ -597,9 +603,19 @@ function withFunction(one: Case, name: string): Case {
 
 const SHADOWED: readonly (readonly [what: string, one: Case])[] = [
   [
+    'a scan over rows in series',
+    amidst(
+      'twice = Concat x x axis=0',
+      ['Scan', 'twice'],
+      { num_scan_inputs: 1, body: body('row FP32[4]', 'made FP32[4]', 'made = Neg row') },
+      'pairs = Reshape z [-1,8]; p,q = Split pairs axis=1 num_outputs=2; y = Sub p q',
+    ),
+  ],
+  [
     'branches that repeat rows in another order',
-    branching(
+    amidst(
       TAKES_ELSE,
+      ['If', 'c'],
       {
         then_branch: body('', 'a F[N,2]', 'a = Concat x x axis=0'),
         else_branch: body('', 'b F[N,2]', 'u = Unsqueeze x [1]; v = Concat u u axis=1; b = Reshape v [-1,2]'),
@@ -610,8 +626,9 @@ const SHADOWED: readonly (readonly [what: string, one: Case])[] = [
   ],
   [
     'a constant in a branch of the name of one outside',
-    branching(
+    amidst(
       `to = Identity [-1,4]; ${TAKES_ELSE}`,
+      ['If', 'c'],
       { then_branch: reshapingBranch('a'), else_branch: reshapingBranch('b') },
       'y = Reshape z to',
     ),
