@@ -33,6 +33,7 @@ const FIXED32 = 5;
 const MAX_VARINT_BYTES = 10;
 /** The parser refuses a longer tag or length. */
 const MAX_SHORT_VARINT_BYTES = 5;
+const MAX_HEADER_BYTES = MAX_SHORT_VARINT_BYTES + MAX_VARINT_BYTES;
 
 /** Headers lie close together where there are no weights between them. */
 export const WINDOW_BYTES = 2 * 1024;
@@ -80,24 +81,27 @@ export function* fieldsOf(read: Read, { start, end }: Range): Generator<Field> {
 }
 
 function readField(read: Read, position: number, end: number): Field | undefined {
-  const tag = readVarint(read, { start: position, end }, MAX_SHORT_VARINT_BYTES);
+  const header = read(position, Math.min(MAX_HEADER_BYTES, end - position));
+  const tag = varintIn(header, 0, MAX_SHORT_VARINT_BYTES);
   if (tag === undefined || tag.low >>> 3 === 0) return undefined;
-  const field = { number: tag.low >>> 3, wireType: tag.low & 7, start: tag.end, end: tag.end };
+  const start = position + tag.end;
+  const field = { number: tag.low >>> 3, wireType: tag.low & 7, start, end: start };
   switch (field.wireType) {
     case GROUP_START:
     case GROUP_END:
       return field;
     case FIXED64:
-      return { ...field, end: tag.end + 8 };
+      return { ...field, end: start + 8 };
     case FIXED32:
-      return { ...field, end: tag.end + 4 };
+      return { ...field, end: start + 4 };
     case VARINT: {
-      const value = readVarint(read, { start: tag.end, end }, MAX_VARINT_BYTES);
-      return value && { ...field, end: value.end };
+      const value = varintIn(header, tag.end, MAX_VARINT_BYTES);
+      return value && { ...field, end: position + value.end };
     }
     case LENGTH_DELIMITED: {
-      const length = readVarint(read, { start: tag.end, end }, MAX_SHORT_VARINT_BYTES);
-      return length && { ...field, start: length.end, end: length.end + length.value };
+      const length = varintIn(header, tag.end, MAX_SHORT_VARINT_BYTES);
+      if (length === undefined) return undefined;
+      return { ...field, start: position + length.end, end: position + length.end + length.value };
     }
   }
   return undefined;
@@ -114,19 +118,20 @@ interface Varint {
 /** Bytes of a varint whose bits a double holds. */
 const EXACT_BYTES = 7;
 
-function readVarint(read: Read, { start, end }: Range, maxBytes: number): Varint | undefined {
-  const bytes = read(start, Math.min(maxBytes, end - start));
-  let last = 0;
-  while (last < bytes.length && (bytes[last] as number) >= 0x80) last++;
-  if (last === bytes.length) return undefined;
+function varintIn(bytes: Buffer, start: number, maxBytes: number): Varint | undefined {
+  const stop = Math.min(bytes.length, start + maxBytes);
+  let end = start;
+  while (end < stop && (bytes[end] as number) >= 0x80) end++;
+  if (end >= stop) return undefined;
+  end += 1;
   let value = 0;
   let low = 0;
-  for (let index = last; index >= 0; index--) {
-    const bits = (bytes[index] as number) & 0x7f;
+  for (let index = end - start - 1; index >= 0; index--) {
+    const bits = (bytes[start + index] as number) & 0x7f;
     value = value * 0x80 + bits;
     if (index < MAX_SHORT_VARINT_BYTES) low |= bits << (7 * index);
   }
-  return { value: last < EXACT_BYTES ? value : int64Of(bytes.subarray(0, last + 1)), low, end: start + last + 1 };
+  return { value: end - start <= EXACT_BYTES ? value : int64Of(bytes.subarray(start, end)), low, end };
 }
 
 function int64Of(bytes: Buffer): number {
@@ -164,10 +169,13 @@ export class Message {
 
   /** Those of a small message are read once, those of a large one, which may be millions, each time. */
   #fieldsNumbered(number: number): Iterable<Field> {
-    const bytes = this.ranges.reduce((sum, { start, end }) => sum + end - start, 0);
-    if (bytes > MAX_KEPT_BYTES) return this.fields();
+    if (this.#kept === undefined && this.#bytes() > MAX_KEPT_BYTES) return this.fields();
     this.#kept ??= Map.groupBy(this.fields(), (field) => field.number);
     return this.#kept.get(number) ?? [];
+  }
+
+  #bytes(): number {
+    return this.ranges.reduce((sum, { start, end }) => sum + end - start, 0);
   }
 
   /** Those of a repeated field. */
@@ -237,10 +245,10 @@ export class Message {
   *#varints(number: number, ...wireTypes: readonly number[]): Generator<Varint> {
     for (const { start, end } of this.#fieldsWith(number, ...wireTypes)) {
       for (let position = start; position < end; ) {
-        const varint = readVarint(this.#read, { start: position, end }, MAX_VARINT_BYTES);
+        const varint = varintIn(this.#read(position, Math.min(MAX_VARINT_BYTES, end - position)), 0, MAX_VARINT_BYTES);
         if (varint === undefined) break;
         yield varint;
-        position = varint.end;
+        position += varint.end;
       }
     }
   }
