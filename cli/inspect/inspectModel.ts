@@ -16,7 +16,7 @@ import { DATATYPES, decodeAll, isBase64Data, moveAxis } from '../../lambda/core/
 import { createRowScoring, type RowScoring } from '../../lambda/jobs/scoreRows.ts';
 import { type AxisSizes, emptyPast, symbolicAxes } from '../../lambda/onnx/contract.ts';
 import type { ModelLocation } from '../../lambda/onnx/findModels.ts';
-import { hasLoop } from '../../lambda/onnx/graph.ts';
+import { hasLoop, withGraph } from '../../lambda/onnx/graph.ts';
 import { type ModelConfig, readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
 import {
@@ -247,7 +247,7 @@ export async function sampleRequests(
       'the model has a transform, which takes requests of its own: put one into samples.jsonl beside config.json',
     );
   }
-  if (hasLoop(path)) {
+  if (withGraph(path, hasLoop)) {
     return none(
       'the model has a loop, which may never end with made-up values: put a request into samples.jsonl beside config.json',
     );

@@ -9,8 +9,17 @@ import { createReader, Message } from './protobuf.ts';
 const MODEL = { graph: 7, opset: 8, functions: 25 } as const;
 const OPSET = { domain: 1, version: 2 } as const;
 const GRAPH = { node: 1, initializer: 5, input: 11, output: 12, sparse: 15 } as const;
-const FUNCTION = { name: 1, input: 4, output: 5, node: 7, opset: 9, domain: 10, attributeWithDefault: 11 } as const;
-const NODE = { input: 1, output: 2, name: 3, operator: 4, attribute: 5, domain: 7 } as const;
+const FUNCTION = {
+  name: 1,
+  input: 4,
+  output: 5,
+  node: 7,
+  opset: 9,
+  domain: 10,
+  attributeWithDefault: 11,
+  overload: 13,
+} as const;
+const NODE = { input: 1, output: 2, name: 3, operator: 4, attribute: 5, domain: 7, overload: 8 } as const;
 const ATTRIBUTE = {
   name: 1,
   float: 2,
@@ -38,8 +47,8 @@ const TENSOR = {
 const SPARSE = { values: 1, dims: 3 } as const;
 const VALUE = { name: 1 } as const;
 
-/** Larger constants are weights. */
-const MAX_VALUES = 4096;
+/** Larger constants are weights: those of integers may be indexes, those of fractions sizes and scales. */
+const MAX_VALUES = { whole: 4096, real: 64 } as const;
 
 /** A constant. */
 export interface ConstantTensor {
@@ -65,7 +74,7 @@ export interface GraphFunction extends Omit<Graph, 'constants'> {
 }
 
 export interface ModelGraph extends Graph {
-  /** By domain and name: `pkg.torch:aten_relu`. */
+  /** By domain, name and overload: `pkg.torch:aten_relu:`. */
   readonly functions: ReadonlyMap<string, GraphFunction>;
   /** Versions of the operator sets by domain. */
   readonly opsets: ReadonlyMap<string, number>;
@@ -82,7 +91,6 @@ export class GraphNode {
   readonly domain: string;
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
-  readonly #name: string;
   readonly #message: Message;
   readonly #given: ReadonlyMap<string, Message>;
   #attributes: ReadonlyMap<string, Message> | undefined;
@@ -93,14 +101,18 @@ export class GraphNode {
     this.#given = given;
     this.operator = message.text(NODE.operator);
     this.domain = domainOf(message.text(NODE.domain));
-    this.#name = message.text(NODE.name);
     this.inputs = [...message.texts(NODE.input)];
     this.outputs = [...message.texts(NODE.output)];
   }
 
   /** Its name, or that of what it makes. */
   get name(): string {
-    return this.#name || this.outputs.find((name) => name !== '') || this.operator;
+    return this.#message.text(NODE.name) || this.outputs.find((name) => name !== '') || this.operator;
+  }
+
+  /** Which of several functions of its name it calls. */
+  get overload(): string {
+    return this.#message.text(NODE.overload);
   }
 
   /** Attributes by name. */
@@ -197,11 +209,11 @@ export function withGraph<T>(path: string, work: (graph: ModelGraph) => T): T {
   try {
     const model = new Message(createReader(file), { start: 0, end: fstatSync(file).size });
     const functions = model.messages(MODEL.functions).map((message) => {
-      const key = `${domainOf(message.text(FUNCTION.domain))}:${message.text(FUNCTION.name)}`;
-      return [key, readFunction(message)] as const;
+      const name = [message.text(FUNCTION.name), message.text(FUNCTION.overload)].join(':');
+      return [`${domainOf(message.text(FUNCTION.domain))}:${name}`, readFunction(message)] as const;
     });
     const graph = readGraphMessage(model.message(MODEL.graph));
-    const nodes = () => [graph, ...functions.map(([, one]) => one)].flatMap(allNodes);
+    const nodes = () => [graph, ...functions.map(([, one]) => one)].flatMap(nodesOf);
     return work({
       ...graph,
       functions: new Map(functions),
@@ -214,8 +226,8 @@ export function withGraph<T>(path: string, work: (graph: ModelGraph) => T): T {
 }
 
 /** Whether a model has a loop, which made-up values may keep from ending. */
-export function hasLoop(path: string): boolean {
-  return withGraph(path, (graph) => graph.allNodes().some(({ operator }) => operator === 'Loop'));
+export function hasLoop({ allNodes }: ModelGraph): boolean {
+  return allNodes().some(({ operator }) => operator === 'Loop');
 }
 
 function readGraphMessage(graph: Message, given?: ReadonlyMap<string, Message>): Graph {
@@ -232,8 +244,8 @@ function readGraphMessage(graph: Message, given?: ReadonlyMap<string, Message>):
   };
 }
 
-function allNodes({ nodes }: Pick<Graph, 'nodes'>): GraphNode[] {
-  return nodes.flatMap((node) => [node, ...node.graphsWithin().flatMap(allNodes)]);
+function nodesOf({ nodes }: Pick<Graph, 'nodes'>): GraphNode[] {
+  return nodes.flatMap((node) => [node, ...node.graphsWithin().flatMap(nodesOf)]);
 }
 
 function readFunction(message: Message): GraphFunction {
@@ -290,7 +302,8 @@ function readTensor(tensor: Message): ConstantTensor {
   const dims = [...tensor.int64s(TENSOR.dims)];
   const count = dims.reduce((product, dim) => product * dim, 1);
   const isReal = REAL_TYPES.has(tensor.int64(TENSOR.type) ?? 0);
-  if (count > MAX_VALUES || tensor.int32s(TENSOR.location).at(-1)) return { dims, values: undefined, isReal };
+  if (count > MAX_VALUES[isReal ? 'real' : 'whole'] || tensor.int32s(TENSOR.location).at(-1))
+    return { dims, values: undefined, isReal };
   const values = valuesOf(tensor);
   return { dims, values: values?.length === count ? values : undefined, isReal };
 }

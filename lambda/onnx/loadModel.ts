@@ -109,15 +109,13 @@ export async function loadModel(
     const measured = options.ignoreKept ? undefined : await measuredOf(location, config, providers, warn);
     const onGpu = runOnGpu(providers);
     const own = { measured, transform, ...(onGpu && { isCoarse: true }) };
+    const fixed = readConstants(config.constants ?? {}, contract.constants);
     const model = { ...toModel(location, contract, session, config, options.maxBatchRows), ...own };
     if (contract.bakedRows !== undefined) warn(bakedAxisWarning(location, contract.bakedRows, contract.bakedBy));
     const prepared = await prepare(model, {
       sizes: config.warmup ?? true,
       batching: config.batching,
-      proof: withGraph(path, (graph) =>
-        proveRows(graph, { ...model, fixed: readConstants(config.constants ?? {}, contract.constants) }),
-      ),
-      hasLoop: hasLoop(path),
+      ...withGraph(path, (graph) => ({ proof: proveRows(graph, { ...model, fixed }), hasLoop: hasLoop(graph) })),
       samples: await decodeSamples(await readSampleLines(location.folder), model),
       loadMs: now() - startedAt,
       now,

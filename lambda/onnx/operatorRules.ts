@@ -1,6 +1,7 @@
 import type { GraphNode } from './graph.ts';
 import { along, cumulative, normalised, oneAxis, reduction, softmaxAxes, topK } from './rules/axes.ts';
 import {
+  byFeature,
   classesOf,
   classic,
   counted,
@@ -22,7 +23,7 @@ import {
   scatterTuples,
   triangle,
 } from './rules/lookUps.ts';
-import { einsum, gemm, packedWeights, quantisedGemm } from './rules/products.ts';
+import { einsum, gemm, packedWeights } from './rules/products.ts';
 import {
   concat,
   expand,
@@ -42,7 +43,7 @@ import {
   unsqueeze,
 } from './rules/shapes.ts';
 import { givenOf, inputAt, plain, type Rule, rowsFirst } from './rules/step.ts';
-import { axisOf, constantsOf, mixes, shapeOf, sizeAt, type Traced, unknown } from './traced.ts';
+import { axisOf, constantsOf, type Kind, mixes, shapeOf, type Traced, unknown } from './traced.ts';
 
 /*
  * One rule for each family of operators: what is known of its outputs, by what is known of its inputs. A rule follows the
@@ -90,18 +91,14 @@ export const FAMILIES: readonly Family[] = [
     Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN
     LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink
     Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor BiasGelu FastGelu
-    QuickGelu BiasAdd BiasSplitGelu StringConcat RegexFullMatch Binarizer Imputer Scaler CategoryMapper LabelEncoder`,
+    QuickGelu BiasAdd BiasSplitGelu StringConcat RegexFullMatch Binarizer CategoryMapper LabelEncoder
+    QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearWhere`,
   ),
   family(normalisedText, 'without stop words', 'StringNormalizer'),
   family(cast, 'always', 'Cast CastLike'),
-  family(
-    withFixed,
-    'always, unless each row has a scale',
-    `QuantizeLinear DequantizeLinear QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu QLinearSoftmax
-    QLinearWhere`,
-  ),
-  family(along(softmaxAxes), 'along another axis than the rows', 'Softmax LogSoftmax Hardmax'),
-  family(along(oneAxis(-1)), 'along another axis than the rows', 'LpNormalization'),
+  family(withFixed, 'always, unless each row has a scale', 'QuantizeLinear DequantizeLinear'),
+  family(along(softmaxAxes), 'along another axis than the rows', 'Softmax LogSoftmax Hardmax QLinearSoftmax'),
+  family(along(oneAxis), 'along another axis than the rows', 'LpNormalization'),
   family(
     normalised,
     'if the rows are before the axes it normalises',
@@ -125,9 +122,8 @@ export const FAMILIES: readonly Family[] = [
   family(
     gemm,
     'if neither sums over rows nor multiplies rows with rows',
-    'MatMul MatMulInteger QLinearMatMul FusedMatMul Gemm FusedGemm TransposeMatMul',
+    'MatMul MatMulInteger MatMulIntegerToFloat QLinearMatMul QGemm FusedMatMul Gemm FusedGemm TransposeMatMul',
   ),
-  family(quantisedGemm, 'as products of matrices', 'QGemm MatMulIntegerToFloat'),
   family(packedWeights, 'if they are the same for all rows', 'MatMulNBits MatMulBnb4'),
   family(einsum, 'if the letter of the rows is in the result', 'Einsum'),
   family(
@@ -175,11 +171,7 @@ export const FAMILIES: readonly Family[] = [
   family(scan, 'if they carry nothing on', 'Scan'),
   family(distances, 'from what all rows share', 'CDist'),
   family(branch, 'if rows do not decide which is taken', 'If'),
-  family(
-    attention,
-    'if the rows are on axis 0',
-    `Attention QAttention MultiHeadAttention GroupQueryAttention DecoderMaskedMultiHeadAttention`,
-  ),
+  family(attention, 'if the rows are on axis 0', 'Attention QAttention MultiHeadAttention GroupQueryAttention'),
   family(embedded, 'if the rows are on axis 0', 'EmbedLayerNormalization QEmbedLayerNormalization'),
   family(rotated, 'always', 'RotaryEmbedding'),
   family(
@@ -192,11 +184,7 @@ export const FAMILIES: readonly Family[] = [
     'if the rows are on axis 0',
     'TreeEnsembleRegressor TreeEnsemble LinearRegressor SVMRegressor',
   ),
-  family(
-    classic((_, data) => [sizeAt(data, 1)]),
-    'if the rows are on axis 0',
-    'Normalizer',
-  ),
+  family(byFeature, 'if the rows are on axis 0', 'Normalizer Imputer Scaler'),
   family(
     classic(() => [undefined]),
     'always',
@@ -223,7 +211,7 @@ export const FAMILIES: readonly Family[] = [
     'NonZero Compress Unique NonMaxSuppression StringSplit',
   ),
   family(random, 'never', 'RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial'),
-  family(dropout, 'outside of training mode', 'Dropout BiasDropout'),
+  family(dropout, 'outside of training mode', 'Dropout'),
 ];
 
 const RULES: ReadonlyMap<string, Rule> = new Map(
@@ -241,13 +229,31 @@ const TAKES_SIZES = new Set(
 
 const TAKES_PADDING = new Set(words('TfIdfVectorizer Reshape Flatten'));
 
-/** What rows decide of the batch may not enter the data, by whatever input. */
-export function refuseByBatch({ operator }: GraphNode, inputs: readonly Traced[], outputs: readonly Traced[]): void {
+/** Operators that say no more of rows than how many there are, or nothing. */
+const TAKES_SHAPES = new Set(words('Shape Size CastLike Scan'));
+
+/**
+ * What rows decide of the batch may not enter the data, by whatever input.
+ *
+ * @returns the outputs, as what the number of rows decides if it decides an input
+ */
+export function refuseByBatch(
+  { operator }: GraphNode,
+  inputs: readonly Traced[],
+  outputs: readonly Traced[],
+): readonly Traced[] {
   if (!TAKES_PADDING.has(operator) && inputs.some(({ padding }) => padding !== undefined))
     mixes('its rows decide how wide its input is');
-  const isRows = outputs.some(({ kind }) => kind === 'rows');
-  if (isRows && !TAKES_SIZES.has(operator) && inputs.some(({ kind }) => kind === 'count'))
-    mixes('the number of rows enters the data');
+  if (TAKES_SHAPES.has(operator)) return outputs;
+  const has = (kind: Kind): boolean => inputs.some((input) => input.kind === kind);
+  if ((has('rows') || has('places')) && outputs.some(({ kind }) => kind === 'same'))
+    unknown('it takes rows in a way that is not followed');
+  if (TAKES_SIZES.has(operator) || !has('count')) return outputs;
+  return outputs.map((output) => {
+    if (output.kind === 'rows') mixes('the number of rows enters the data');
+    if (output.kind === 'same') return { ...output, kind: 'count' };
+    return output.kind === 'equal' ? { ...output, kind: 'places' } : output;
+  });
 }
 
 export function ruleOf({ domain, operator }: GraphNode): Rule | undefined {

@@ -33,23 +33,34 @@ const FIXED32 = 5;
 const MAX_VARINT_BYTES = 10;
 /** The parser refuses a longer tag or length. */
 const MAX_SHORT_VARINT_BYTES = 5;
+const MAX_HEADER_BYTES = MAX_SHORT_VARINT_BYTES + MAX_VARINT_BYTES;
 
 /** Headers lie close together where there are no weights between them. */
 export const WINDOW_BYTES = 2 * 1024;
 
+/** Windows that are kept: nodes are read again, in the order of the graph. */
+const MAX_WINDOWS = 256;
+
 /** Returns a reader that knows no bytes beyond the end of the file, whatever a damaged file says. */
 export function createReader(file: number): Read {
   const { size } = fstatSync(file);
-  let window = Buffer.alloc(0);
-  let windowStart = 0;
+  const readNow = (position: number, length: number): Buffer => {
+    const buffer = Buffer.allocUnsafe(length);
+    return buffer.subarray(0, readSync(file, buffer, 0, length, position));
+  };
+  const windows = new Map<number, Buffer>();
+  // Each reaches over the next one, so that what begins in it ends in it.
+  const windowFrom = (start: number): Buffer => {
+    const window = windows.get(start) ?? readNow(start, 2 * WINDOW_BYTES);
+    if (windows.size >= MAX_WINDOWS) windows.clear();
+    windows.set(start, window);
+    return window;
+  };
   return (position, wanted) => {
     const length = Math.max(0, Math.min(wanted, size - position));
-    if (position < windowStart || position + length > windowStart + window.length) {
-      const buffer = Buffer.allocUnsafe(Math.max(length, WINDOW_BYTES));
-      window = buffer.subarray(0, readSync(file, buffer, 0, buffer.length, position));
-      windowStart = position;
-    }
-    return window.subarray(position - windowStart, position - windowStart + length);
+    if (length > WINDOW_BYTES) return readNow(position, length);
+    const start = position - (position % WINDOW_BYTES);
+    return windowFrom(start).subarray(position - start, position - start + length);
   };
 }
 
@@ -70,24 +81,27 @@ export function* fieldsOf(read: Read, { start, end }: Range): Generator<Field> {
 }
 
 function readField(read: Read, position: number, end: number): Field | undefined {
-  const tag = readVarint(read, { start: position, end }, MAX_SHORT_VARINT_BYTES);
+  const header = read(position, Math.min(MAX_HEADER_BYTES, end - position));
+  const tag = varintIn(header, 0, MAX_SHORT_VARINT_BYTES);
   if (tag === undefined || tag.low >>> 3 === 0) return undefined;
-  const field = { number: tag.low >>> 3, wireType: tag.low & 7, start: tag.end, end: tag.end };
+  const start = position + tag.end;
+  const field = { number: tag.low >>> 3, wireType: tag.low & 7, start, end: start };
   switch (field.wireType) {
     case GROUP_START:
     case GROUP_END:
       return field;
     case FIXED64:
-      return { ...field, end: tag.end + 8 };
+      return { ...field, end: start + 8 };
     case FIXED32:
-      return { ...field, end: tag.end + 4 };
+      return { ...field, end: start + 4 };
     case VARINT: {
-      const value = readVarint(read, { start: tag.end, end }, MAX_VARINT_BYTES);
-      return value && { ...field, end: value.end };
+      const value = varintIn(header, tag.end, MAX_VARINT_BYTES);
+      return value && { ...field, end: position + value.end };
     }
     case LENGTH_DELIMITED: {
-      const length = readVarint(read, { start: tag.end, end }, MAX_SHORT_VARINT_BYTES);
-      return length && { ...field, start: length.end, end: length.end + length.value };
+      const length = varintIn(header, tag.end, MAX_SHORT_VARINT_BYTES);
+      if (length === undefined) return undefined;
+      return { ...field, start: position + length.end, end: position + length.end + length.value };
     }
   }
   return undefined;
@@ -104,19 +118,20 @@ interface Varint {
 /** Bytes of a varint whose bits a double holds. */
 const EXACT_BYTES = 7;
 
-function readVarint(read: Read, { start, end }: Range, maxBytes: number): Varint | undefined {
-  const bytes = read(start, Math.min(maxBytes, end - start));
-  let last = 0;
-  while (last < bytes.length && (bytes[last] as number) >= 0x80) last++;
-  if (last === bytes.length) return undefined;
+function varintIn(bytes: Buffer, start: number, maxBytes: number): Varint | undefined {
+  const stop = Math.min(bytes.length, start + maxBytes);
+  let end = start;
+  while (end < stop && (bytes[end] as number) >= 0x80) end++;
+  if (end >= stop) return undefined;
+  end += 1;
   let value = 0;
   let low = 0;
-  for (let index = last; index >= 0; index--) {
-    const bits = (bytes[index] as number) & 0x7f;
+  for (let index = end - start - 1; index >= 0; index--) {
+    const bits = (bytes[start + index] as number) & 0x7f;
     value = value * 0x80 + bits;
     if (index < MAX_SHORT_VARINT_BYTES) low |= bits << (7 * index);
   }
-  return { value: last < EXACT_BYTES ? value : int64Of(bytes.subarray(0, last + 1)), low, end: start + last + 1 };
+  return { value: end - start <= EXACT_BYTES ? value : int64Of(bytes.subarray(start, end)), low, end };
 }
 
 function int64Of(bytes: Buffer): number {
@@ -154,10 +169,13 @@ export class Message {
 
   /** Those of a small message are read once, those of a large one, which may be millions, each time. */
   #fieldsNumbered(number: number): Iterable<Field> {
-    const bytes = this.ranges.reduce((sum, { start, end }) => sum + end - start, 0);
-    if (bytes > MAX_KEPT_BYTES) return this.fields();
+    if (this.#kept === undefined && this.#bytes() > MAX_KEPT_BYTES) return this.fields();
     this.#kept ??= Map.groupBy(this.fields(), (field) => field.number);
     return this.#kept.get(number) ?? [];
+  }
+
+  #bytes(): number {
+    return this.ranges.reduce((sum, { start, end }) => sum + end - start, 0);
   }
 
   /** Those of a repeated field. */
@@ -172,7 +190,7 @@ export class Message {
 
   /** Those of a repeated field. */
   *texts(number: number): Generator<string> {
-    for (const field of this.#fieldsWith(number, LENGTH_DELIMITED)) yield this.#bytesOf(field).toString('utf8');
+    for (const field of this.#fieldsWith(number, LENGTH_DELIMITED)) yield this.#textOf(field);
   }
 
   /** Empty if there is none. */
@@ -184,7 +202,7 @@ export class Message {
   leadingText(number: number): string {
     const [first] = this.fields();
     const isText = first?.number === number && first.wireType === LENGTH_DELIMITED;
-    return isText ? this.#bytesOf(first).toString('utf8') : this.text(number);
+    return isText ? this.#textOf(first) : this.text(number);
   }
 
   /** Of an `int64`, as far as a double holds it. */
@@ -227,16 +245,20 @@ export class Message {
   *#varints(number: number, ...wireTypes: readonly number[]): Generator<Varint> {
     for (const { start, end } of this.#fieldsWith(number, ...wireTypes)) {
       for (let position = start; position < end; ) {
-        const varint = readVarint(this.#read, { start: position, end }, MAX_VARINT_BYTES);
+        const varint = varintIn(this.#read(position, Math.min(MAX_VARINT_BYTES, end - position)), 0, MAX_VARINT_BYTES);
         if (varint === undefined) break;
         yield varint;
-        position = varint.end;
+        position += varint.end;
       }
     }
   }
 
+  #textOf({ start, end }: Range): string {
+    return this.#read(start, end - start).toString('utf8');
+  }
+
   #bytesOf({ start, end }: Range): Buffer {
-    // The reader uses its memory again.
+    // The reader keeps its memory.
     return Buffer.from(this.#read(start, end - start));
   }
 }

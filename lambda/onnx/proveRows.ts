@@ -69,6 +69,10 @@ class Scope {
     this.#outer = outer;
   }
 
+  has(name: string): boolean {
+    return this.#values.has(name);
+  }
+
   get(name: string): Traced | undefined {
     return this.#values.get(name) ?? this.#outer?.get(name);
   }
@@ -83,15 +87,23 @@ class Walk {
   readonly #model: Contract;
   readonly #scale: Scale;
   #opened = 0;
-  /** The node that is being looked at. */
-  at = 'the model';
-  operator = '';
+  /** The node that is looked at, or the name of an output. */
+  #looked: GraphNode | string = '';
   byLength: string | undefined;
 
   constructor(graph: ModelGraph, model: Contract, scale: Scale) {
     this.#graph = graph;
     this.#model = model;
     this.#scale = scale;
+  }
+
+  get at(): string {
+    if (typeof this.#looked === 'string') return `output '${this.#looked}'`;
+    return `${this.#looked.operator} '${this.#looked.name}'`;
+  }
+
+  get operator(): string {
+    return typeof this.#looked === 'string' ? '' : this.#looked.operator;
   }
 
   follow(): void {
@@ -110,8 +122,7 @@ class Walk {
     );
     for (const spec of this.#model.outputs) {
       const { name, batchAxis = 0 } = spec;
-      this.at = `output '${name}'`;
-      this.operator = '';
+      this.#looked = name;
       const traced = scope.get(name);
       if (traced === undefined) throw new Stop('unknown', 'no node makes it');
       if (traced.kind === 'places' || traced.kind === 'count')
@@ -156,18 +167,16 @@ class Walk {
     wanted: readonly string[],
   ): void {
     for (const [name, { dims, values, isReal }] of graph.constants ?? []) {
-      if (scope.get(name) === undefined) {
-        scope.set(name, constants(dims, values, isReal));
-      }
+      if (!scope.has(name)) scope.set(name, constants(dims, values, isReal));
     }
     for (const node of neededFor(graph.nodes, wanted)) this.#followNode(node, scope, opsets);
   }
 
   #followNode(node: GraphNode, scope: Scope, opsets: ReadonlyMap<string, number>): void {
-    const inputs = node.inputs.map((name) => (name === '' ? undefined : (scope.get(name) ?? same())));
-    this.#look(node);
+    const inputs = node.inputs.map((name) => (name === '' ? undefined : scope.get(name)));
+    this.#looked = node;
     const outputs = this.#outputsOf(node, inputs, scope, opsets);
-    this.#look(node);
+    this.#looked = node;
     for (const [index, name] of node.outputs.entries()) {
       const traced = outputs[index] ?? (outputs.length === 0 ? same() : undefined);
       if (name === '') continue;
@@ -178,11 +187,6 @@ class Walk {
     }
   }
 
-  #look({ operator, name }: GraphNode): void {
-    this.at = `${operator} '${name}'`;
-    this.operator = operator;
-  }
-
   #outputsOf(
     node: GraphNode,
     inputs: readonly (Traced | undefined)[],
@@ -190,7 +194,11 @@ class Walk {
     opsets: ReadonlyMap<string, number>,
   ): readonly Traced[] {
     if (node.operator === 'Constant' && node.domain === '') return [constantOfNode(node)];
-    const called = this.#graph.functions.get(`${node.domain}:${node.operator}`);
+    const { functions } = this.#graph;
+    const called = functions.size === 0 ? undefined : functions.get(`${node.domain}:${node.operator}:${node.overload}`);
+    const rule = ruleOf(node);
+    if (called !== undefined && rule !== undefined)
+      throw new Stop('unknown', 'the model has a function of the name of an operator');
     if (called !== undefined) {
       const inner = new Scope();
       for (const [index, name] of called.inputs.entries()) {
@@ -208,7 +216,6 @@ class Walk {
         axis: -1,
         byLength: inputs.some((input) => input?.byLength),
       }));
-    const rule = ruleOf(node);
     if (rule === undefined) {
       if (isFixed && !node.hasGraphs) return ofUnknownShape();
       throw new Stop('unknown', `operator ${node.operator} is not in the table`);
@@ -226,13 +233,11 @@ class Walk {
       },
     };
     try {
-      const outputs = [rule(step)].flat();
-      refuseByBatch(
+      return refuseByBatch(
         node,
         inputs.filter((input) => input !== undefined),
-        outputs,
+        [rule(step)].flat(),
       );
-      return outputs;
     } catch (error) {
       // Of what no row decides, nothing more is needed as long as nobody asks for its shape.
       if (error instanceof Stop && error.verdict === 'unknown' && isFixed && !node.hasGraphs) return ofUnknownShape();
@@ -266,7 +271,8 @@ function constantOfNode(node: GraphNode): Traced {
 /** The nodes that outputs are made by, each after those that make its inputs: a file may have them in any order. */
 function neededFor(nodes: readonly GraphNode[], outputs: readonly string[]): ReadonlySet<GraphNode> {
   const makers = new Map(nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
-  const makersOf = (names: readonly string[]): GraphNode[] => names.flatMap((name) => makers.get(name) ?? []);
+  const makersOf = (names: readonly string[]): GraphNode[] =>
+    names.flatMap((name) => (name === '' ? [] : (makers.get(name) ?? [])));
   const inOrder = new Set<GraphNode>();
   const begun = new Set<GraphNode>();
   const pending = makersOf(outputs);

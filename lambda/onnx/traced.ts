@@ -50,6 +50,25 @@ export function sizes(combine: (...values: number[]) => number, ...given: readon
   return ROWS.map((_, batch) => combine(...given.map((size) => size[batch] as number)));
 }
 
+const BATCHES = { ofRows: [1, 2, 3], ofOpen: [4], ofLength: [5] } as const;
+
+/**
+ * What is left of a result that is the same in all imagined batches although what it is computed from is not: a comparison
+ * or a limit may turn out otherwise in batches that nobody imagined. Nothing equals it then, not even itself.
+ */
+export function blurred(result: Size, given: readonly Size[]): Size {
+  const lost = Object.values(BATCHES).filter(
+    (batches) =>
+      batches.every((batch) => result[batch] === result[0]) &&
+      given.some((size) => batches.some((batch) => size[batch] !== size[0])),
+  );
+  return result.map((value, batch) => (lost.flat().some((one) => one === batch) ? Number.NaN : value));
+}
+
+export function isProportional(a: Size, b: Size): boolean {
+  return a.every((value, batch) => value * (b[0] as number) === (a[0] as number) * (b[batch] as number));
+}
+
 export function productOf(all: readonly Size[]): Size {
   return all.reduce((product, size) => sizes((a, b) => a * b, product, size), ONE);
 }
@@ -59,12 +78,13 @@ export function isEqual(a: Size, b: Size): boolean {
 }
 
 /** The number that a size is whatever the batch; undefined if it varies. */
-export function constantOf([first, ...others]: Size): number | undefined {
-  return others.every((value) => value === first) ? first : undefined;
+export function constantOf(size: Size): number | undefined {
+  const [first] = size;
+  return size.every((value) => value === first) ? first : undefined;
 }
 
-export function variesWithRows([first, ...others]: Size): boolean {
-  return others.slice(0, 3).some((value) => value !== first);
+export function variesWithRows([first, alone, few, more]: Size): boolean {
+  return alone !== first || few !== first || more !== first;
 }
 
 export function variesWithLength(size: Size): boolean {
@@ -73,10 +93,7 @@ export function variesWithLength(size: Size): boolean {
 
 /** True for the number of rows times anything that rows do not decide. */
 export function isMultipleOfRows(size: Size): boolean {
-  const [first = 0, ...others] = size.slice(0, 4);
-  return (
-    first > 0 && others.every((value, index) => value * (ROWS[0] as number) === first * (ROWS[index + 1] as number))
-  );
+  return (size[0] as number) > 0 && isProportional(size.slice(0, 4), ROWS);
 }
 
 /**
@@ -96,7 +113,7 @@ export interface Traced {
   readonly kind: Kind;
   /** Axis of `rows`, `equal` and `places`. -1 without one. */
   readonly axis: number;
-  /** How often all rows stand on that axis, one series behind the other. @default 1 */
+  /** How often all rows stand on that axis, one series behind the other. @default 1; of `equal`, any */
   readonly series?: Size | undefined;
   /** Undefined if not even the number of axes is known. */
   readonly shape?: readonly Size[] | undefined;
@@ -158,6 +175,11 @@ export function fewOf(shape: readonly Size[]): number | undefined {
   return count !== undefined && count <= MAX_ENTRIES ? count : undefined;
 }
 
+/** True if each row is one element of its axis, in the order of the batch. */
+export function isRowByRow(traced: Traced): boolean {
+  return hasRows(traced) && isEqual(sizeAt(traced, traced.axis), ROWS) && isEqual(seriesOf(traced), ONE);
+}
+
 /** True for the place of a row in the batch itself. */
 export function isOwnPlace({ place }: Traced): boolean {
   return place?.step === 1 && place.offset[1] === 0;
@@ -198,16 +220,18 @@ export interface Met {
 /**
  * How what is computed from several tensors depends on rows.
  *
- * @param axes for each of them where its axis of rows stands in the result
+ * @param axes for each of them where its axis of rows stands in the result. @default where it is
  */
-export function meet(inputs: readonly Traced[], axes: readonly number[]): Met {
+export function meet(inputs: readonly Traced[], axes = inputs.map(({ axis }) => axis)): Met {
   const kinds = new Set(inputs.map(({ kind }) => kind));
   const byLength = inputs.some((input) => input.byLength);
   const axis = axes[inputs.findIndex(hasRows)] ?? -1;
   if (inputs.some((input, index) => hasRows(input) && axes[index] !== axis))
     mixes('its inputs have rows on different axes');
-  const [series = ONE, ...others] = inputs.filter(({ kind }) => kind === 'rows' || kind === 'places').map(seriesOf);
-  if (others.some((other) => !isEqual(other, series))) mixes('its inputs have rows in another order');
+  const [series, ...others] = inputs
+    .filter((input) => hasRows(input) && (input.kind !== 'equal' || input.series !== undefined))
+    .map(seriesOf);
+  if (others.some((other) => !isEqual(other, series as Size))) mixes('its inputs have rows in another order');
   const met = { axis, series, byLength };
   if (kinds.has('rows')) {
     if (kinds.has('places')) mixes("a row's place in the batch enters the data");

@@ -83,9 +83,9 @@ export function weights(name: string, ...dims: number[]): Constant {
 }
 
 const MICROSOFT =
-  /^(QGemm|QLinearConcat|MatMulNBits|CDist|MultiHeadAttention|EmbedLayerNormalization|RotaryEmbedding|Tokenizer)$/;
+  /^(QGemm|QLinear(Add|Concat|Softmax)|MatMulNBits|CDist|(MultiHead)?Attention|EmbedLayerNormalization|RotaryEmbedding|Tokenizer)$/;
 const CLASSIC =
-  /^(Linear\w+|TreeEnsemble\w+|Normalizer|ArrayFeatureExtractor|FeatureVectorizer|OneHotEncoder|LabelEncoder|ZipMap)$/;
+  /^(Linear\w+|TreeEnsemble\w+|Normalizer|Imputer|ArrayFeatureExtractor|FeatureVectorizer|OneHotEncoder|LabelEncoder|ZipMap)$/;
 
 /**
  * Nodes and their constants, in short: `most = TopK x [2] axis=1; y = Add most w(2)`.

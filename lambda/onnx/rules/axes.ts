@@ -10,35 +10,44 @@ import {
   refuseOwnRows,
   same,
   shapeOf,
-  type Traced,
   unknown,
   variesWithRows,
 } from '../traced.ts';
-import { axesOf, fromAxis, givenOf, inputAt, plain, type Rule, refuseAlong, replaced, type Step } from './step.ts';
+import {
+  axesOf,
+  followed,
+  fromAxis,
+  givenOf,
+  inputAt,
+  plain,
+  type Rule,
+  refuseAlong,
+  replaced,
+  type Step,
+} from './step.ts';
 
 /*
  * Operators that work along axes.
  */
 
 /** A family that works along some axes: the rows' is none of them. */
-export function along(axesOfStep: (step: Step, rank: number) => readonly number[], outputs = 1): Rule {
+export function along(axesOfStep: (step: Step, rank: number) => readonly number[]): Rule {
   return (step) => {
     const data = inputAt(step, 0);
-    const axes = axesOfStep(step, shapeOf(data).length);
-    refuseAlong(data, axes);
-    return new Array<Traced>(outputs).fill(plain(data));
+    refuseAlong(data, axesOfStep(step, shapeOf(data).length));
+    return plain(data);
   };
 }
 
 /** Before version 13 an axis and all behind it are one. */
 export const softmaxAxes = ({ node, opset }: Step, rank: number): number[] => {
-  const axis = axisOf(node.int('axis', opset < 13 ? 1 : -1), rank);
-  return opset < 13 ? fromAxis(axis, rank) : [axis];
+  // That of ONNX Runtime for quantised values has the version as an attribute.
+  const version = node.int('opset', opset);
+  const axis = axisOf(node.int('axis', version < 13 ? 1 : -1), rank);
+  return version < 13 ? fromAxis(axis, rank) : [axis];
 };
 
-export const oneAxis =
-  (otherwise: number) =>
-  ({ node }: Step, rank: number): number[] => [axisOf(node.int('axis', otherwise), rank)];
+export const oneAxis = ({ node }: Step, rank: number): number[] => [axisOf(node.int('axis', -1), rank)];
 
 export const normalised: Rule = (step) => {
   const data = inputAt(step, 0);
@@ -84,7 +93,7 @@ export const topK: Rule = (step) => {
   const data = inputAt(step, 0);
   const axis = axisOf(step.node.int('axis', -1), shapeOf(data).length);
   refuseAlong(data, [axis]);
-  const k = step.inputs[1] === undefined ? constantSize(step.node.int('k', 1)) : step.inputs[1].entries?.[0];
+  const k = step.inputs[1] === undefined ? constantSize(step.node.int('k', 1)) : followed(step, 1)?.[0];
   if (k !== undefined && variesWithRows(k)) mixes('the number of rows decides how many it takes');
   const shape = replaced(shapeOf(data), axis, k ?? step.open());
   return [0, 1].map(() => ({ ...plain(data), shape }));
@@ -92,9 +101,9 @@ export const topK: Rule = (step) => {
 
 export const cumulative: Rule = (step) => {
   const data = inputAt(step, 0);
-  const [axis] = constantsOf(inputAt(step, 1)) ?? unknown('its axis is not constant');
-  if (data.kind === 'equal' && axisOf(axis ?? 0, shapeOf(data).length) === data.axis)
-    return { ...plain(data), kind: 'places' };
-  refuseAlong(data, [axisOf(axis ?? 0, shapeOf(data).length)]);
+  const [given = 0] = constantsOf(inputAt(step, 1)) ?? unknown('its axis is not constant');
+  const axis = axisOf(given, shapeOf(data).length);
+  if (data.kind === 'equal' && axis === data.axis) return { ...plain(data), kind: 'places' };
+  refuseAlong(data, [axis]);
   return plain(data);
 };

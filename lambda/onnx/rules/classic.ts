@@ -32,6 +32,12 @@ export const classic =
     return widths(step, data).map((width) => ({ ...plain(data), shape: width === undefined ? [rows] : [rows, width] }));
   };
 
+/** What has a value for each feature may take a vector of rows for the features of one. */
+export const byFeature: Rule = (step) => {
+  const [made] = classic(() => [undefined])(step) as [Traced];
+  return { ...made, shape: shapeOf(inputAt(step, 0)) };
+};
+
 function lengthOfList({ node }: Step, ...names: readonly string[]): Size | undefined {
   for (const name of names) {
     const count = Math.max(node.ints(name)?.length ?? 0, node.texts(name).length);
@@ -63,10 +69,9 @@ export const extracted: Rule = (step) => {
 
 export const joined: Rule = (step) => {
   const inputs = givenOf(step);
-  const met = meet(
-    inputs,
-    inputs.map((input) => input.axis),
-  );
+  if (inputs.some((input) => hasRows(input) && shapeOf(input).length === 1))
+    mixes('it may take a vector of rows for the features of one');
+  const met = meet(inputs);
   if (met.axis > 0) mixes('it joins along the rows');
   const widths = inputs.map((input) => (shapeOf(input).length > 1 ? sizeAt(input, 1) : ONE));
   const [rows = ONE] = shapeOf(inputs[0] as Traced);

@@ -1,8 +1,11 @@
 import { REAL_TYPES } from '../graph.ts';
 import {
   axisOf,
+  blurred,
+  constantOf,
   fewOf,
   hasRows,
+  isProportional,
   meetBroadcast,
   mixes,
   ONE,
@@ -46,6 +49,18 @@ const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
   Where: (condition, a = 0, b = 0) => (condition === 0 ? b : a),
 };
 
+/** Results that rise and fall with what they are computed from, without steps. */
+const SMOOTH = new Set(['Add', 'Sub', 'Mul', 'Neg', 'Sqrt', 'Pow', 'Reciprocal', 'Identity']);
+
+/** Whether a result is the same in all batches if it is so in the imagined ones. */
+function isCertain(operator: string, given: readonly Size[]): boolean {
+  if (SMOOTH.has(operator)) return true;
+  const [first = ONE, second = ONE] = given;
+  if (operator === 'Where') return constantOf(first) !== undefined;
+  const isBelow = (a: Size, b: Size): boolean => a.every((size) => size > 0) && (constantOf(b) ?? 1) <= 0;
+  return given.length === 2 && (isProportional(first, second) || isBelow(first, second) || isBelow(second, first));
+}
+
 export const elementwise: Rule = (step) => {
   const inputs = givenOf(step);
   const [first, , third] = inputs;
@@ -63,8 +78,9 @@ function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Si
   if (calculate === undefined || count === undefined || !isAligned) return undefined;
   return Array.from({ length: count }, (_, index) => {
     const given = inputs.map(({ entries = [] }) => (entries.length === 1 ? entries[0] : entries[index]) ?? ONE);
-    const result = sizes(calculate, ...given);
-    return node.operator === 'Div' && !isReal ? sizes(Math.trunc, result) : result;
+    const exact = sizes(calculate, ...given);
+    const result = node.operator === 'Div' && !isReal ? sizes(Math.trunc, exact) : exact;
+    return isCertain(node.operator, given) ? result : blurred(result, given);
   });
 }
 
@@ -101,13 +117,28 @@ export const normalisedText: Rule = (step) => {
   return plain(data);
 };
 
+/** Types that hold each size and each place as it is. */
+const WIDE_TYPES = new Set([1, 6, 7, 11, 12, 13]);
+const BOOLEAN = 9;
+
 export const cast: Rule = (step) => {
-  const [data] = givenOf(step) as [Traced];
-  const like = step.inputs[1];
-  const isReal = like === undefined ? REAL_TYPES.has(step.node.int('to', 1)) : like.isReal === true;
-  const isCut = !isReal && data.isReal;
+  const data = inputAt(step, 0);
+  const to = step.node.int('to');
+  const isReal = to === undefined ? step.inputs[1]?.isReal === true : REAL_TYPES.has(to);
+  const isCut = !isReal && data.isReal === true;
+  if (to === BOOLEAN) return { ...plain(data), isReal, isNever: data.isNever, entries: truthOf(data) };
+  if (to === undefined || !WIDE_TYPES.has(to)) return { ...plain(data), isReal, isNever: data.isNever };
   return { ...data, isReal, entries: isCut ? data.entries?.map((entry) => sizes(Math.trunc, entry)) : data.entries };
 };
+
+function truthOf({ entries }: Traced): readonly Size[] | undefined {
+  return entries?.map((entry) =>
+    blurred(
+      sizes((one) => Number(one !== 0), entry),
+      [entry],
+    ),
+  );
+}
 
 /** The first input decides; others, such as scales, are the same for all rows. */
 export const withFixed: Rule = (step) => {

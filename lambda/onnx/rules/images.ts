@@ -11,8 +11,9 @@ import {
   sizeAt,
   sizes,
   type Traced,
+  unknown,
 } from '../traced.ts';
-import { fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFirst, type Step } from './step.ts';
+import { followed, fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFirst, type Step } from './step.ts';
 
 /*
  * Convolutions, pools and their like: rows are on axis 0.
@@ -20,10 +21,10 @@ import { fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFirst, type Step
 
 /** Rows on axis 0 of images, weights that are the same for all. */
 export const image =
-  (shapeOfResult: (step: Step, data: Traced) => readonly Size[], weightsFrom = 1): Rule =>
+  (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {
-    if (hasRows(inputAt(step, 0))) refuseRowsIn(step, weightsFrom);
-    const [made] = rowsFirst(shapeOfResult)(step) as [Traced];
+    if (hasRows(inputAt(step, 0))) refuseRowsIn(step, 1);
+    const made = rowsFirst(shapeOfResult)(step) as Traced;
     // Indexes of a pool count through all rows.
     return [made, { ...made, kind: hasRows(made) ? 'places' : made.kind }];
   };
@@ -78,13 +79,14 @@ export const resized: Rule = (step) => {
   const shape = shapeOf(data);
   const isOld = node.operator === 'Upsample' || opset < 11;
   const axes = node.ints('axes')?.map((axis) => axisOf(axis, shape.length)) ?? fromAxis(0, shape.length);
-  const scales = inputs[isOld ? 1 : 2] ?? undefined;
-  const given = inputs[3];
-  const byScale = scales?.entries?.length === axes.length ? scales.entries : node.floats('scales')?.map(constantSize);
+  const scales = followed(step, isOld ? 1 : 2);
+  const given = followed(step, 3);
+  if (!isOld && inputs[1] !== undefined && inputs[1].kind !== 'same') unknown('its region depends on the batch');
+  const byScale = scales?.length === axes.length ? scales : node.floats('scales')?.map(constantSize);
   const result = shape.map((size, axis): Size => {
     const at = axes.indexOf(axis);
     if (at < 0) return size;
-    if (given !== undefined) return given.entries?.[at] ?? open();
+    if (inputs[3] !== undefined) return given?.[at] ?? open();
     const scale = byScale?.[at];
     return scale === undefined ? open() : sizes((one, by) => Math.floor(one * by), size, scale);
   });

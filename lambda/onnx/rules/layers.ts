@@ -4,11 +4,13 @@ import {
   constantsOf,
   hasRows,
   isEqual,
+  isRowByRow,
   meet,
   mixes,
   ONE,
   type Size,
   same,
+  seriesOf,
   shapeOf,
   sizeAt,
   sizes,
@@ -24,38 +26,21 @@ import { CONSTANT_ROWS, givenOf, inputAt, plain, type Rule, type Step } from './
 export const recurrent: Rule = (step) => {
   const { node, inputs } = step;
   const data = inputAt(step, 0);
-  const isRowsFirst = node.int('layout', 0) === 1;
-  const axis = isRowsFirst ? 0 : 1;
-  if (hasRows(data) && data.axis !== axis) mixes(`it takes axis ${1 - axis} for time, and the rows are there`);
-  if (hasRows(data) && [1, 2, 3, 7].some((index) => inputs[index] !== undefined && inputs[index].kind !== 'same'))
+  // ONNX Runtime has no kernel for it.
+  if (node.int('layout', 0) === 1) unknown('it has the rows first');
+  if (hasRows(data) && data.axis !== 1) mixes('it takes axis 0 for time, and the rows are there');
+  if ([1, 2, 3, 7].some((index) => inputs[index] !== undefined && inputs[index].kind !== 'same'))
     unknown('its weights depend on the batch');
-  const isLstm = node.operator === 'LSTM';
-  const states = [4, 5, ...(isLstm ? [6] : [])].flatMap((index) => inputs[index] ?? []);
-  const met = meet(
-    [data, ...states],
-    [axis, ...states.map((state) => (shapeOf(state).length === 1 || isRowsFirst ? state.axis + axis : state.axis))].map(
-      (one, index) => ([data, ...states][index] && hasRows([data, ...states][index] as Traced) ? one : -1),
-    ),
-  );
+  const states = [4, 5, 6].flatMap((index) => inputs[index] ?? []);
+  // The lengths of the rows have one axis.
+  const axes = states.map((state) => (shapeOf(state).length === 1 ? state.axis + 1 : state.axis));
+  const met = meet([data, ...states], [1, ...axes]);
   if (hasRows(data) && !states.every(hasRows)) mixes(CONSTANT_ROWS);
-  const [a = ONE, b = ONE] = shapeOf(data);
-  const [time, rows] = isRowsFirst ? [b, a] : [a, b];
+  const [time = ONE, rows = ONE] = shapeOf(data);
   const directions = sizeAt(inputAt(step, 1), 0);
   const hidden = constantSize(node.int('hidden_size', 1));
-  const [all, last] = isRowsFirst
-    ? [
-        [rows, time, directions, hidden],
-        [rows, directions, hidden],
-      ]
-    : [
-        [time, directions, rows, hidden],
-        [directions, rows, hidden],
-      ];
-  const at = (axisOfRows: number): number => (met.axis < 0 ? -1 : axisOfRows);
-  return [
-    { ...met, axis: at(isRowsFirst ? 0 : 2), shape: all },
-    ...[1, 2].map(() => ({ ...met, axis: at(isRowsFirst ? 0 : 1), shape: last })),
-  ];
+  const last = { ...met, shape: [directions, rows, hidden] };
+  return [{ ...met, axis: met.axis < 0 ? -1 : 2, shape: [time, directions, rows, hidden] }, last, last];
 };
 
 export const branch: Rule = (step) => {
@@ -71,8 +56,14 @@ export const branch: Rule = (step) => {
   return then.map((one, index) => either(one, otherwise[index] as Traced, step));
 };
 
-function either(one: Traced, other: Traced, { open }: Step): Traced {
-  const isAlike = one.kind === other.kind && one.axis === other.axis && one.shape?.length === other.shape?.length;
+function either(one: Traced, other: Traced, { inputs: [condition], open }: Step): Traced {
+  const isAlike =
+    one.kind === other.kind &&
+    one.axis === other.axis &&
+    one.shape?.length === other.shape?.length &&
+    isEqual(seriesOf(one), seriesOf(other)) &&
+    one.padding === undefined &&
+    other.padding === undefined;
   if (!isAlike) unknown('its branches treat rows differently');
   const shape = one.shape?.map((size, axis) =>
     isEqual(size, other.shape?.[axis] ?? ONE)
@@ -81,7 +72,7 @@ function either(one: Traced, other: Traced, { open }: Step): Traced {
         ? unknown('its branches treat rows differently')
         : open(),
   );
-  return { ...plain(one), shape, byLength: one.byLength || other.byLength };
+  return { ...plain(one), shape, byLength: [condition, one, other].some((traced) => traced?.byLength) };
 }
 
 /**
@@ -92,6 +83,7 @@ export const scan: Rule = (step) => {
   const { node } = step;
   const body = node.graph('body') ?? unknown('it has no body');
   const given = givenOf(step);
+  if (step.opset < 9) unknown('an old one has another layout');
   const states = given.length - node.int('num_scan_inputs', 1);
   const [kept, slices] = [given.slice(0, states), given.slice(states)];
   const isTurned = SCAN_DIRECTIONS.some((name) => node.ints(name)?.some((value) => value !== 0));
@@ -106,15 +98,12 @@ export const scan: Rule = (step) => {
   const count = sizeAt(slices[0] as Traced, 0);
   if (overRows && [...kept, ...made].some(({ kind }) => kind !== 'same'))
     unknown('its body uses the rows of the batch');
-  const { kind } = meet(
-    slices,
-    slices.map(({ axis }) => axis),
-  );
   return [
     ...kept,
     ...made.slice(states).map((one) => ({
       ...plain(one),
-      ...(overRows ? { kind, axis: 0 } : { axis: hasRows(one) ? one.axis + 1 : -1 }),
+      ...(overRows ? meet(slices) : { axis: hasRows(one) ? one.axis + 1 : -1 }),
+      byLength: [...slices, one].some(({ byLength }) => byLength),
       shape: one.shape && [count, ...one.shape],
     })),
   ];
@@ -125,7 +114,7 @@ const SCAN_DIRECTIONS = ['scan_input_axes', 'scan_output_axes', 'scan_input_dire
 export const distances: Rule = (step) => {
   const [data, others] = [inputAt(step, 0), inputAt(step, 1)];
   if (hasRows(data) && (data.axis !== 0 || others.kind !== 'same')) mixes('it compares rows with rows');
-  return { ...meet([data, others], [data.axis, others.axis]), shape: [sizeAt(data, 0), sizeAt(others, 0)] };
+  return { ...meet([data, others]), shape: [sizeAt(data, 0), sizeAt(others, 0)] };
 };
 
 /** Fused layers: each row attends to itself. What else they are given is the same for all rows, or has rows in front. */
@@ -133,13 +122,21 @@ export const attention: Rule = (step) => {
   const data = inputAt(step, 0);
   if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
   const [rows = ONE, length = ONE, width = ONE] = shapeOf(data);
-  const others = givenOf(step).slice(1);
-  for (const other of others) {
-    if (other.kind === 'places' || other.kind === 'count') mixes('the number of rows or their place enters the data');
-    if (other.kind === 'rows' && data.kind !== 'rows') unknown('its weights depend on rows');
-    if (hasRows(other) && other.axis > 1) unknown('rows are on an axis that is not followed');
+  const inputs = givenOf(step);
+  for (const input of inputs) {
+    // A mask of one axis may be one of lengths, or of places of a packed batch.
+    const isPacked = hasRows(input) && shapeOf(input).length === 1 && !isRowByRow(input);
+    if (isPacked || (hasRows(input) && input.axis > 1)) unknown('rows are on an axis that is not followed');
   }
-  const kept = { ...plain(data), byLength: [data, ...others].some((one) => one.byLength) };
+  const mask = step.inputs[3];
+  if (step.node.domain === '' && mask !== undefined && hasRows(mask) && shapeOf(mask).length < 4)
+    unknown('its mask is broadcast from the right, and the rows are elsewhere');
+  const met = meet(
+    inputs,
+    inputs.map(() => 0),
+  );
+  if (met.kind !== data.kind) unknown('its weights depend on the batch');
+  const kept = { ...met, axis: data.axis };
   // ONNX's own operator has another layout.
   const shape = step.node.domain === '' ? undefined : [rows, length, attentionWidth(step) ?? width];
   const isPacked = step.node.operator === 'Attention' || step.node.operator === 'QAttention';
@@ -160,10 +157,7 @@ function attentionWidth({ node, inputs: [, , third] }: Step): Size | undefined {
 export const embedded: Rule = (step) => {
   const data = inputAt(step, 0);
   const others = [1, 7, 8].flatMap((index) => step.inputs[index] ?? []);
-  const met = meet(
-    [data, ...others],
-    [data, ...others].map((one) => one.axis),
-  );
+  const met = meet([data, ...others]);
   if (met.axis > 0) mixes(`it takes axis 0 for the rows, and they are on axis ${met.axis}`);
   const [rows = ONE, length = ONE] = shapeOf(data);
   const width = sizeAt(inputAt(step, 2), 1);
@@ -177,9 +171,5 @@ export const embedded: Rule = (step) => {
 export const rotated: Rule = (step) => {
   const data = inputAt(step, 0);
   const others = givenOf(step).slice(1);
-  return {
-    ...meet([data, ...others], [data.axis, ...others.map((one) => one.axis)]),
-    axis: data.axis,
-    shape: shapeOf(data),
-  };
+  return { ...meet([data, ...others]), axis: data.axis, shape: shapeOf(data) };
 };

@@ -5,11 +5,13 @@ import {
   hasRows,
   isEqual,
   isMultipleOfRows,
+  isRowByRow,
   type Met,
   meet,
   mixes,
   ONE,
   ROWS,
+  type Size,
   same,
   seriesOf,
   shapeOf,
@@ -54,7 +56,8 @@ export const gather: Rule = (step) => {
   }
   if (axis === data.axis) {
     if (isWithinRow(data, indices)) return { ...plain(data), axis: indices.axis + axis, shape };
-    if (data.kind === 'equal' && !hasRows(indices)) return { kind: 'same', axis: -1, byLength: data.byLength, shape };
+    if (data.kind === 'equal' && isRowByRow(data) && !hasRows(indices))
+      return { kind: 'same', axis: -1, byLength: data.byLength, shape };
     mixes('it takes rows by their places');
   }
   if (hasRows(indices)) mixes('each row looks up in all rows');
@@ -64,11 +67,11 @@ export const gather: Rule = (step) => {
 
 /** Meets tensors of one shape, none of which is broadcast. */
 function meetWhole(inputs: readonly Traced[]): Met {
-  const met = meet(
-    inputs,
-    inputs.map(({ axis }) => axis),
-  );
-  if (met.axis >= 0 && !inputs.every(hasRows)) mixes(CONSTANT_ROWS);
+  const met = meet(inputs);
+  if (met.axis < 0) return met;
+  if (!inputs.every(hasRows)) mixes(CONSTANT_ROWS);
+  const [size, ...others] = inputs.map((input) => sizeAt(input, met.axis)) as [Size, ...Size[]];
+  if (!others.every((other) => isEqual(other, size))) mixes('its inputs have rows in another order');
   return met;
 }
 
@@ -87,8 +90,8 @@ export const gatherTuples: Rule = (step) => {
   const shape = [...shapeOf(indices).slice(0, -1), ...shapeOf(data).slice(batchDims + depth)];
   if (hasRows(indices) && indices.axis === shapeOf(indices).length - 1) mixes('rows make its indexes');
   if (!hasRows(data)) return { ...meet([data, indices], [-1, indices.axis]), axis: indices.axis, shape };
-  if (data.axis < batchDims) return { ...meet([data, indices], [data.axis, indices.axis]), shape };
-  if (data.axis === batchDims && indices.isTuple && isEqual(seriesOf(data), ONE))
+  if (data.axis < batchDims) return { ...meet([data, indices]), shape };
+  if (data.axis === batchDims && indices.isTuple && isRowByRow(data) && isRowByRow(indices))
     return { ...meet([data, indices], [indices.axis, indices.axis]), axis: indices.axis, shape };
   if (data.axis >= batchDims + depth && !hasRows(indices)) {
     return { ...plain(data), axis: data.axis - batchDims - depth + shapeOf(indices).length - 1, shape };
@@ -114,10 +117,13 @@ export const scatterTuples: Rule = (step) => {
     return { ...meet([data, indices, updates], [-1, -1, -1]), shape };
   }
   const inTuples = shapeOf(indices).length - 1;
-  const isOwn = data.axis === 0 && indices.isTuple === true && isEqual(seriesOf(data), ONE);
+  const isOwn = data.axis === 0 && indices.isTuple === true && isRowByRow(data) && isRowByRow(indices);
   if (!isOwn && (data.axis < depth || hasRows(indices))) mixes('it writes rows by their places');
   const at = isOwn ? indices.axis : data.axis - depth + inTuples;
-  const met = meet([data, updates], [data.axis, hasRows(updates) && updates.axis === at ? data.axis : -2]);
+  const met = meet(
+    [data, indices, updates],
+    [data.axis, data.axis, hasRows(updates) && updates.axis === at ? data.axis : -2],
+  );
   if (!hasRows(updates)) mixes(CONSTANT_ROWS);
   return { ...met, axis: data.axis, shape };
 };
@@ -127,12 +133,8 @@ export const oneHot: Rule = (step) => {
   const shape = shapeOf(indices);
   const axis = axisOf(step.node.int('axis', -1), shape.length + 1);
   const depth = step.inputs[1]?.entries?.[0] ?? step.open();
-  if (
-    givenOf(step)
-      .slice(1)
-      .some(({ kind }) => kind !== 'same')
-  )
-    mixes('rows decide how wide it is');
+  const [, ...others] = givenOf(step);
+  if (others.some(({ kind }) => kind !== 'same')) mixes('rows decide how wide it is');
   return {
     ...plain(indices),
     axis: hasRows(indices) && indices.axis >= axis ? indices.axis + 1 : indices.axis,
@@ -144,12 +146,5 @@ export const triangle: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
   if (hasRows(data) && data.axis >= rank - 2) mixes("a row's place in the batch decides what it keeps");
-  return {
-    ...meet(
-      givenOf(step),
-      givenOf(step).map((one, index) => (index === 0 ? one.axis : -1)),
-    ),
-    axis: data.axis,
-    shape: shapeOf(data),
-  };
+  return { ...meet(givenOf(step)), shape: shapeOf(data) };
 };

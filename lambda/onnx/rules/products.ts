@@ -22,9 +22,8 @@ import { fromAxis, givenOf, inputAt, plain, type Rule, refuseRowsIn, replaced } 
  */
 
 const matMul: Rule = (step) => {
-  const [a, b] = step.node.operator.startsWith('QLinear')
-    ? [inputAt(step, 0), inputAt(step, 3)]
-    : [inputAt(step, 0), inputAt(step, 1)];
+  // Between the quantised matrices are a scale and a zero point.
+  const [a, b] = [inputAt(step, 0), inputAt(step, step.node.operator.startsWith('Q') ? 3 : 1)];
   if (step.node.int('transBatchA', 0) === 1 || step.node.int('transBatchB', 0) === 1)
     unknown('its batches are transposed');
   return productOfMatrices(
@@ -79,13 +78,6 @@ export const gemm: Rule = (step) => {
   const { shape, ...met } = meetBroadcast([product, addend]);
   return { ...met, shape };
 };
-
-/** Statically quantised, with scales between its matrices. */
-export const quantisedGemm: Rule = (step) =>
-  productOfMatrices(
-    transposed(inputAt(step, 0), step.node.int('transA', 0) === 1),
-    transposed(inputAt(step, 3), step.node.int('transB', 0) === 1),
-  );
 
 export const packedWeights: Rule = (step) => {
   const data = inputAt(step, 0);

@@ -9,6 +9,7 @@ import {
   isEqual,
   isMultipleOfRows,
   isOwnPlace,
+  isRowByRow,
   meet,
   mixes,
   ONE,
@@ -27,6 +28,7 @@ import {
 import {
   axesOf,
   CONSTANT_ROWS,
+  followed,
   fromAxis,
   givenOf,
   inputAt,
@@ -81,14 +83,7 @@ export const reshape: Rule = (step) => {
       : given.map((size, axis) => (constantOf(size) === 0 ? (shape[axis] ?? size) : size));
   const open = copied.findIndex((size) => constantOf(size) === -1);
   const rest = productOf(copied.filter((_, axis) => axis !== open));
-  const filled =
-    open < 0
-      ? copied
-      : replaced(
-          copied,
-          open,
-          sizes((all, others) => all / others, productOf(shape), rest),
-        );
+  const filled = replaced(copied, open, quotient(productOf(shape), rest));
   if (!isEqual(productOf(filled), productOf(shape)))
     unknown('it runs at fewer sizes than the open axes of the inputs may have');
   return reshaped(data, filled);
@@ -144,6 +139,7 @@ export const unsqueeze: Rule = (step) => {
     ...data,
     axis: hasRows(data) ? (left[data.axis] ?? -1) : -1,
     shape,
+    isTuple: data.isTuple === true && !axes.includes(rank - 1),
   };
 };
 
@@ -171,7 +167,9 @@ function spread(data: Traced, shape: readonly Size[]): Traced {
   if (own >= 0 || axes.length > 1) mixes('it repeats rows by the number of rows');
   if (!isMultipleOfRows(shape[other] as Size))
     unknown('a size is computed from the number of rows in a way that is not followed');
-  return { kind: data.kind === 'count' ? 'places' : 'equal', axis: other, byLength: data.byLength, shape };
+  // Of several that are repeated together each row has as many, in that order.
+  const series = constantOf(shapeOf(data)[other - shape.length + shapeOf(data).length] ?? ONE) === 1 ? undefined : ONE;
+  return { kind: data.kind === 'count' ? 'places' : 'equal', axis: other, series, byLength: data.byLength, shape };
 }
 
 function entriesSpread({ entries }: Traced, shape: readonly Size[]): readonly Size[] | undefined {
@@ -186,10 +184,9 @@ export const tile: Rule = (step) => {
   const repeats = inputAt(step, 1).entries ?? unknown('how often it repeats is not followed');
   const shape = shapeOf(data).map((size, axis) => sizes((a, b) => a * b, size, repeats[axis] ?? ONE));
   const again = repeats[data.axis] ?? ONE;
-  return {
-    ...spread({ ...data, shape: shapeOf(data) }, shape),
-    ...(hasRows(data) && { series: productOf([again, seriesOf(data)]) }),
-  };
+  const tiled = spread({ ...data, shape: shapeOf(data) }, shape);
+  if (!hasRows(data)) return tiled;
+  return { ...tiled, series: productOf([again, seriesOf(data)]), place: isOne(again) ? data.place : undefined };
 };
 
 export const filled: Rule = (step) => {
@@ -242,11 +239,8 @@ export const range: Rule = (step) => {
 export const slice: Rule = (step) => {
   const data = inputAt(step, 0);
   const shape = shapeOf(data);
-  const given = (name: string, input: number): readonly Size[] | undefined => {
-    const traced = step.inputs[input];
-    if (traced === undefined) return step.node.ints(name)?.map(constantSize);
-    return traced.entries;
-  };
+  const given = (name: string, input: number): readonly Size[] | undefined =>
+    step.inputs[input] === undefined ? step.node.ints(name)?.map(constantSize) : followed(step, input);
   const starts = given('starts', 1);
   const ends = given('ends', 2);
   const axes = numbersOf(step, 'axes', 3)?.map((axis) => axisOf(axis, shape.length)) ?? fromAxis(0, shape.length);
@@ -254,16 +248,19 @@ export const slice: Rule = (step) => {
   const result = [...shape];
   for (const [index, axis] of axes.entries()) {
     const size = sizeAt(data, axis);
-    const [start, end, by = ONE] = [starts?.[index], ends?.[index], steps?.[index]];
-    const isFollowed = start !== undefined && end !== undefined;
+    const [start, end, by] = [starts?.[index], ends?.[index], step.inputs[4] === undefined ? ONE : steps?.[index]];
+    const isFollowed = start !== undefined && end !== undefined && by !== undefined;
     const taken = isFollowed ? sizes(takenBy, size, start, end, by) : step.open();
     const isWhole = isFollowed && isEqual(taken, size) && constantOf(by) === 1;
     if (hasRows(data) && axis === data.axis && !isWhole) return takenRows(data, shape, axis, taken);
+    if (!isWhole && [start, end, by].some((one) => one !== undefined && variesWithRows(one)))
+      mixes('the number of rows decides what it takes');
     result[axis] = isWhole ? size : taken;
   }
-  const [start, end, by] = [starts, ends, steps].map((list) => constantOf(list?.[0] ?? ONE));
+  const [start, end] = [starts, ends].map((list) => constantOf(list?.[0] ?? ONE));
+  const by = step.inputs[4] === undefined ? 1 : constantsOf(step.inputs[4])?.[0];
   const isFront = axes.length === 1 && axes[0] === 0 && starts !== undefined && ends !== undefined;
-  const entries = isFront ? slicedEntries(data, start, end, steps === undefined ? 1 : by) : undefined;
+  const entries = isFront ? slicedEntries(data, start, end, by) : undefined;
   return { ...(entries ? same(result, entries) : plain(data)), isReal: data.isReal, shape: result };
 };
 
@@ -289,7 +286,7 @@ function slicedEntries(
 
 /** Some rows by their places: those of equal ones are the same. */
 function takenRows(data: Traced, shape: readonly Size[], axis: number, taken: Size): Traced {
-  if (data.kind !== 'equal') mixes('it takes rows by their places');
+  if (data.kind !== 'equal' || !isRowByRow(data)) mixes('it takes rows by their places');
   if (!variesWithRows(taken))
     return { kind: 'same', axis: -1, byLength: data.byLength, shape: replaced(shape, axis, taken) };
   return { ...plain(data), shape: replaced(shape, axis, taken) };
@@ -300,21 +297,22 @@ export const split: Rule = (step) => {
   const data = inputAt(step, 0);
   const axis = axisOf(node.int('axis', 0), shapeOf(data).length);
   const count = node.outputs.length;
-  const given = inputs[1]?.entries ?? node.ints('split')?.map(constantSize);
+  const given = inputs[1] === undefined ? node.ints('split')?.map(constantSize) : (followed(step, 1) ?? []);
   const whole = sizeAt(data, axis);
   const each = sizes((size) => Math.ceil(size / count), whole);
   return node.outputs.map((_, index) => {
     const last = sizes((size, one) => size - one * (count - 1), whole, each);
     const part = given === undefined ? (index === count - 1 ? last : each) : (given[index] ?? step.open());
-    const from = given?.slice(0, index).map(constantOf) ?? [];
     const start =
-      given === undefined ? index * (constantOf(each) ?? 0) : from.reduce<number>((sum, one) => sum + (one ?? 0), 0);
+      given === undefined
+        ? index * (constantOf(each) ?? Number.NaN)
+        : given.slice(0, index).reduce((sum, one) => sum + (constantOf(one) ?? Number.NaN), 0);
     const isSeries = isEqual(quotient(whole, part), seriesOf(data));
     if (hasRows(data) && axis === data.axis) {
       if (!isSeries) mixes('it splits the rows');
       return { ...plain(data), series: ONE, shape: replaced(shapeOf(data), axis, part) };
     }
-    const isVector = shapeOf(data).length === 1;
+    const isVector = shapeOf(data).length === 1 && !Number.isNaN(start);
     const entries = isVector ? data.entries?.slice(start, start + (constantOf(part) ?? 0)) : undefined;
     return {
       ...(entries ? same(undefined, entries) : plain(data)),
@@ -339,13 +337,8 @@ export const concat: Rule = (step) => {
       : (all.find((one) => constantOf(one) !== undefined && constantOf(one) !== 1) ?? size);
   });
   if (inputs.every(({ entries }) => entries !== undefined) && rank === 1) {
-    return {
-      ...same(
-        shape,
-        inputs.flatMap(({ entries = [] }) => entries),
-      ),
-      isReal: inputs.some(({ isReal }) => isReal),
-    };
+    const entries = inputs.flatMap((input) => input.entries as readonly Size[]);
+    return { ...same(shape, entries), isReal: inputs.some(({ isReal }) => isReal) };
   }
   const leads = inputs[0] !== undefined && isOwnPlace(inputs[0]) && axis === rank - 1 && inputs[0].axis !== axis;
   const others = leads ? inputs.slice(1) : inputs;
@@ -372,10 +365,12 @@ export const concat: Rule = (step) => {
 export const pad: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
-  const given = step.inputs[1]?.entries ?? (step.node.ints('pads') ?? step.node.ints('paddings'))?.map(constantSize);
+  const given = followed(step, 1) ?? (step.node.ints('pads') ?? step.node.ints('paddings'))?.map(constantSize);
   const axes =
     step.inputs[3] === undefined ? fromAxis(0, rank) : constantsOf(step.inputs[3])?.map((axis) => axisOf(axis, rank));
   if (given === undefined || axes === undefined) unknown('how much it pads is not followed');
+  if (step.inputs[2] !== undefined && step.inputs[2].kind !== 'same') unknown('what it pads with depends on the batch');
+  if (given.some(variesWithRows)) mixes('the number of rows decides how much it pads');
   const shape = shapeOf(data).map((size, axis) => {
     const at = axes.indexOf(axis);
     if (at < 0) return size;

@@ -1,5 +1,5 @@
 import type { Graph, GraphNode } from '../graph.ts';
-import { axisOf, constantsOf, hasRows, mixes, type Size, sizes, type Traced, unknown } from '../traced.ts';
+import { axisOf, constantsOf, hasRows, meet, mixes, type Size, sizes, type Traced, unknown } from '../traced.ts';
 
 /*
  * What rules have in common: a node, what is known of its inputs, and how these are asked for.
@@ -35,6 +35,14 @@ export function numbersOf(step: Step, attribute: string, input: number): number[
   return constantsOf(given) ?? unknown(`its ${attribute} are not constant`);
 }
 
+/** Values of an input that decides sizes or places; undefined if they are left out, or not known but the same for all. */
+export function followed({ inputs }: Step, input: number): readonly Size[] | undefined {
+  const given = inputs[input];
+  if (given !== undefined && given.entries === undefined && given.kind !== 'same')
+    unknown('a size is computed from the batch in a way that is not followed');
+  return given?.entries;
+}
+
 /** Axes, counted from the front. */
 export function axesOf(step: Step, rank: number, input = 1): number[] | undefined {
   return numbersOf(step, 'axes', input)?.map((axis) => axisOf(axis, rank));
@@ -65,19 +73,13 @@ export function refuseRowsIn({ inputs }: Step, from: number): void {
 
 /** Rows are on axis 0, and everything else is per row. */
 export const rowsFirst =
-  (shapeOfResult: (step: Step, data: Traced) => readonly Size[] | undefined, outputs = 1): Rule =>
+  (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {
     const data = inputAt(step, 0);
     if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
-    const others = givenOf(step).slice(1);
-    for (const other of others) {
-      if (hasRows(other) && hasRows(data) && other.axis !== 0) unknown('its other inputs have rows on another axis');
-      if (other.kind === 'count' && hasRows(data)) mixes('the number of rows enters the data');
-      if (other.kind === 'places') mixes("a row's place in the batch enters the data");
-      if (other.kind === 'rows' && data.kind !== 'rows') unknown('its weights depend on rows');
-    }
-    const shape = shapeOfResult(step, data);
-    return new Array<Traced>(outputs).fill({ ...plain(data), shape });
+    const met = meet(givenOf(step));
+    if (met.kind !== data.kind) unknown('its weights depend on the batch');
+    return { ...met, shape: shapeOfResult(step, data) };
   };
 
 export function quotient(size: Size, by: Size): Size {
