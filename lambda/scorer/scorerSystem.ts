@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
+import module from 'node:module';
 import { Socket } from 'node:net';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RUNTIME_TELEMETRY_OFF } from '../settings.ts';
 
@@ -53,7 +55,7 @@ export function spawnScorer(maxBytes: number): ScorerSystemProcess {
   const child = spawn(command, args, {
     // What a transform prints must not stand among results.
     stdio: ['ignore', STDERR, 'inherit', 'overlapped', 'overlapped'],
-    env: { ...process.env, [RUNTIME_TELEMETRY_OFF]: '1' },
+    env: { ...process.env, ...compileCache(), [RUNTIME_TELEMETRY_OFF]: '1' },
   });
   child.on('error', () => {});
   // What goes wrong with a pipe is told by the end of the process, or by its pid if it was never started.
@@ -62,6 +64,12 @@ export function spawnScorer(maxBytes: number): ScorerSystemProcess {
   const [, , , frames, blames] = child.stdio;
   if (!(frames instanceof Socket && blames instanceof Socket)) throw new Error('scorer has no pipes');
   return { child, frames, blames, isLimited };
+}
+
+/** The scorer keeps its compiled code where the host does. Below the folder that is set, Node has one for each version. */
+function compileCache(): Record<string, string> {
+  const folder = module.getCompileCacheDir?.();
+  return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
 }
 
 const STDERR = 2;
