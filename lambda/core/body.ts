@@ -22,7 +22,7 @@ import { type DecodeLimits, tooManyRequests } from './requestInputs.ts';
 import { WHOLE_BODY } from './values.ts';
 
 export interface DecodeDependencies extends RequestDependencies {
-  /** Where bodies too large for SQS are read from; undefined in a deployment without a payload bucket. */
+  /** Reads bodies that are too large for SQS. Undefined without a payload bucket. */
   readonly payloads?: PayloadReader | undefined;
 }
 
@@ -228,10 +228,10 @@ const OUT_OF_TIME: DecodedBody = {
 };
 
 interface DecodeOptions {
-  /** Waits for memory for so many bytes of a body's payload. */
+  /** Waits for memory for the bytes of a payload. */
   readonly admit: (bodyIndex: number, bytes: number) => Promise<void>;
   readonly signal: AbortSignal;
-  /** What is being read. @default nobody asks */
+  /** Bodies being read. @default nobody asks */
   readonly reads?: Set<Promise<unknown>>;
   /** For requests of packed bodies, by body: see {@link decodeText}. @default there is no end of it */
   readonly requestMemory?: MemoryBudget;
@@ -240,8 +240,8 @@ interface DecodeOptions {
 }
 
 /**
- * A body, decoded and checked: at once where nothing has to be read or loaded first. What is wrong with
- * a request is in the answer, never thrown.
+ * A body, decoded and checked: at once where nothing has to be read or loaded first. An error of a request is in the
+ * answer, and never thrown.
  *
  * @param bodyIndex which body of the call it is
  * @param templates read what is the same text as a request before it but for its id and elements.

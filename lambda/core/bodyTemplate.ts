@@ -38,7 +38,7 @@ const MAX_TEMPLATES = 4;
  * outlined before it is parsed.
  */
 const MAX_CHARACTERS = 65_536;
-/** After so many bodies in a row that match no template, or so many characters of them, no more are learnt. */
+/** Bodies in a row, and their characters, that match no template before learning ends. */
 const MAX_MISSES = 64;
 const MAX_CHARACTERS_MISSED = 2 * MAX_CHARACTERS;
 
@@ -108,7 +108,7 @@ function templateOf(body: string, sample: ScoringRequest, containers: number): T
   return isSound(template, value) ? template : undefined;
 }
 
-/** Whether other text in the slots changes exactly the values that the slots stand for. */
+/** True if other text in the slots changes exactly the values of the slots. */
 function isSound({ fixedTexts, slots, sample }: Template, value: JsonObject): boolean {
   const probes = slots.map(({ kind }, index) => (kind === 'numbers' ? `[0.5,${index}]` : `probe${index}`));
   const probed = parseIfJson(fixedTexts.map((fixedText, index) => fixedText + (probes[index] ?? '')).join(''));
@@ -143,7 +143,7 @@ interface FoundSlot {
   readonly to: number;
 }
 
-/** Where the id and the elements of each input stand, in order; undefined unless each stands in one place only. */
+/** Returns the places of the id and of each input's elements, in order; undefined unless each has one place. */
 function findSlots(body: string, value: JsonObject, sample: ScoringRequest): FoundSlot[] | undefined {
   const slots: (FoundSlot | undefined)[] = [];
   if (typeof value.id === 'string') slots.push(findString(body, value.id, { kind: 'id' }));
@@ -188,7 +188,7 @@ interface Template {
   readonly slots: readonly Slot[];
   /** Arrays and objects in every request that it reads. */
   readonly containers: number;
-  /** Whether its floats were plain decimals so far. */
+  /** True if its floats were plain decimals so far. */
   plainFloats: boolean;
 }
 
@@ -269,14 +269,14 @@ function hasAt(body: string, position: number, fixedText: string): boolean {
   return body.slice(position, position + fixedText.length) === fixedText;
 }
 
-/** Where the text of a slot ends, if it is neither nested nor escaped; -1 where it has no end. */
+/** Returns the end of a slot's text that is neither nested nor escaped; -1 if it has none. */
 function endOf({ kind }: Slot, body: string, from: number): number {
   if (kind !== 'numbers') return body.indexOf('"', from);
   const bracket = body.indexOf(']', from);
   return bracket < 0 ? -1 : bracket + 1;
 }
 
-/** An id that stands in JSON as it is, without escapes. */
+/** An id that JSON writes without escapes. */
 const PLAIN_ID = /^[\x20\x21\x23-\x5b\x5d-\x7e]{0,1024}$/;
 
 /** An input with the elements in `text`, in every other way like the sample's; undefined where they are wrong. */

@@ -22,14 +22,14 @@ export function shareOfMemory(memoryMb: number): number {
 /** Receives after which a new request queue moves a message to its dead letters. */
 export const MAX_RECEIVES = 20;
 
-/** How much the function logs, most first. Each level holds those after it. */
+/** Log levels of the function, most verbose first. Each level holds those after it. */
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export const STORES = ['queue', 'table', 'bucket'] as const;
 export type Store = (typeof STORES)[number];
 
-/** What a number may be, both ends included. */
+/** Range of a number, both ends included. */
 export interface Range {
   readonly min: number;
   readonly max: number;
@@ -39,7 +39,7 @@ export function wholeNumberIn({ min, max }: Range): string {
   return `a whole number from ${min} to ${max}`;
 }
 
-/** What is wrong with a number that must be whole and within a range. An undefined one is left to its default. */
+/** Returns the problem of a number that must be whole and within a range. An undefined one is left to its default. */
 export function outside(name: string, value: number | undefined, range: Range): string | undefined {
   if (value === undefined) return undefined;
   if (Number.isInteger(value) && value >= range.min && value <= range.max) return undefined;
@@ -71,7 +71,7 @@ export const JOB_RANGES = {
   concurrency: { min: 1, max: 10_000, default: 200 },
 } satisfies Readonly<Record<string, RangeWithDefault>>;
 
-/** How long the function that is invoked may take. */
+/** Timeout of the function that is invoked. */
 export const FUNCTION_TIMEOUT_SECONDS: Range = { min: 1, max: 900 };
 
 /** As long as Lambda allows: the longer a call, the fewer parts are cut short. */
@@ -80,7 +80,7 @@ export const JOB_TIMEOUT_SECONDS = FUNCTION_TIMEOUT_SECONDS.max;
 /** Memory of the function that scores jobs, in MiB; one whole vCPU comes with the default. */
 export const JOB_MEMORY_MB = { min: 128, max: 10_240, default: 1769 } satisfies RangeWithDefault;
 
-/** Where files are looked for, and what is scored goes, unless the deployment says otherwise. */
+/** Default places of files and results. */
 export const JOB_PREFIXES = { input: 'jobs/in/', output: 'jobs/out/' };
 
 export interface MappingSettings {
@@ -109,17 +109,17 @@ export const MAX_INVOCATIONS = 1_250;
 /** How it begins, and how many it adds in a minute while messages are left waiting. @see the page of {@link MAX_INVOCATIONS} */
 export const INVOCATIONS_AT_FIRST = 5;
 export const INVOCATIONS_ADDED_PER_MINUTE = 300;
-/** Of provisioned pollers, those that each starts at a time. @see the page of {@link MAX_INVOCATIONS} */
+/** Invocations that each provisioned poller has under way. @see the page of {@link MAX_INVOCATIONS} */
 export const INVOCATIONS_PER_POLLER = 10;
 export const DEFAULT_MAXIMUM_POLLERS = 200;
 /**
- * What a queue, standard or FIFO, has handed out and not yet been told to delete, at the most.
+ * Most messages in flight of a queue, standard or FIFO.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-fifo.html
  */
 export const MESSAGES_IN_FLIGHT = 120_000;
-/** Of one invocation's event, as JSON. @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
+/** Largest event of an invocation, as JSON. @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
 export const MAX_EVENT_BYTES = 6_291_456;
 
 /** The size of the `/tmp` of the function that is invoked. */
@@ -128,7 +128,7 @@ export const EPHEMERAL_STORAGE_MB = { min: 512, max: 10_240, default: 512 };
 const MAX_WITHOUT_WINDOW = 10;
 
 /**
- * Every reason for which an event source mapping of an SQS queue is refused.
+ * Returns each reason why Lambda refuses an event source mapping of an SQS queue.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/api/API_CreateEventSourceMapping.html
  */

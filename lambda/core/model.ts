@@ -9,7 +9,7 @@ export interface TensorSpec {
   /** `[rows, …]`: the batch axis comes first, wherever the model has it. */
   readonly shape: readonly (number | string)[];
   /**
-   * Where the model itself has its batch axis, and requests and answers with it. Within the core rows come first: the
+   * Batch axis in the model, in requests and in answers. Within the core rows come first: the
    * axis is moved when a request is decoded, when the model is run and when an answer is formatted. @default 0
    */
   readonly batchAxis?: number | undefined;
@@ -26,7 +26,7 @@ export function axisInModel({ batchAxis = 0 }: TensorSpec, axis: number): number
   return axis <= batchAxis ? axis - 1 : axis;
 }
 
-/** Where axis `axis` of the model itself stands in `[rows, …]`. */
+/** Returns the place of the model's axis `axis` in `[rows, …]`. */
 export function axisRowsFirst({ batchAxis = 0 }: TensorSpec, axis: number): number {
   if (axis === batchAxis) return 0;
   return axis < batchAxis ? axis + 1 : axis;
@@ -50,21 +50,21 @@ export interface RaggedAxis {
 }
 
 /**
- * What a run costs, in any unit: only the ratio between runs matters to the plan.
+ * Cost of a run, in any unit: only the ratio between runs matters to the plan.
  *
  * @param paddedRows rows run
  * @param paddedLength size of the ragged axis; 1 without one
  */
 export type Cost = (paddedRows: number, paddedLength: number) => number;
 
-/** What a run of `rows` rows of `length` was measured to take. */
+/** Measured time of a run of `rows` rows of `length`. */
 export interface MeasuredRun {
   readonly rows: number;
   readonly length: number;
   readonly ms: number;
 }
 
-/** What a run gave: one tensor per model output, in the order of `outputs`, each `[rows, …]`. */
+/** Result of a run: one tensor per model output, in the order of `outputs`, each `[rows, …]`. */
 export interface RunResult {
   readonly outputs: readonly Tensor[];
   /** Milliseconds inside ONNX Runtime, without the wait for its thread. */
@@ -74,7 +74,7 @@ export interface RunResult {
 }
 
 /**
- * Whether a row's answer depends on the rows beside it, by the model's graph: it does not (`independent`), it may (`mixes`),
+ * Tells, by the model's graph, if a row's answer depends on the rows beside it: it does not (`independent`), it may (`mixes`),
  * or the graph does not tell (`unknown`).
  */
 export type Independence = 'independent' | 'mixes' | 'unknown';
@@ -89,7 +89,7 @@ export interface Model {
   readonly constants?: readonly string[] | undefined;
   /** Most rows in one run. */
   readonly maxBatchRows: number;
-  /** How many runs it does at the same time, each on a device of its own. @default 1 */
+  /** Runs at the same time, each on a device of its own. @default 1 */
   readonly devices?: number | undefined;
   /** The model's own code before and after it, if it has any. */
   readonly transform?: Transform | undefined;
@@ -100,15 +100,15 @@ export interface Model {
   /** @default unknown */
   readonly independence?: Independence | undefined;
   /**
-   * Whether requests share runs: `compared` with runs of requests alone now and then, `trusted` never to differ, or `never`:
+   * Tells if requests share runs: `compared` with runs of requests alone now and then, `trusted` never to differ, or `never`:
    * each runs alone, with all its rows. @default trusted
    */
   readonly sharing?: 'compared' | 'trusted' | 'never' | undefined;
   /** How its rows are known to be so, in words. */
   readonly evidence?: string | undefined;
-  /** Whether FP32 may be rounded to 10 bits of mantissa, as on a GPU. @default false */
+  /** True if FP32 may be rounded to 10 bits of mantissa, as on a GPU. @default false */
   readonly isCoarse?: boolean | undefined;
-  /** What runs took, by its profile or its warm-up. */
+  /** Measured runs, of its profile or its warm-up. */
   readonly measured?: readonly MeasuredRun[] | undefined;
   /** Room for an input of a run, with anything in it: memory that earlier runs are done with. @default new memory */
   readonly allocate?: ((datatype: Datatype, length: number) => TensorData) | undefined;
@@ -125,7 +125,7 @@ export interface Model {
   run(inputs: readonly Tensor[], signal?: AbortSignal, device?: number, onStart?: () => void): Promise<RunResult>;
 }
 
-/** What is known of a model without the means to run it: a value that may cross processes. */
+/** Description of a model without the means to run it: a value that may cross processes. */
 export type ModelDescription = Omit<Model, 'run' | 'allocate' | 'transform'> & {
   /** Which hooks its transform has. */
   readonly transform?: { readonly [K in keyof Transform]?: unknown } | undefined;
@@ -193,13 +193,13 @@ export type TransformOutputs = Readonly<
   Record<string, { readonly datatype: Datatype; readonly shape: readonly number[]; readonly data: TensorData }>
 >;
 
-/** What a batch hook is given beside the requests. */
+/** Context of a call of a batch hook. */
 export interface TransformContext {
   /** Aborted when nobody waits for the hook any more: pass it to what you call. */
   readonly signal: AbortSignal;
   /** Milliseconds until then. */
   remainingMs(): number;
-  /** What `make` first gave under this name: a client, say, which lives as long as the process. It may be a promise. */
+  /** Returns what `make` gave first under this name: a client, say, which lives as long as the process. It may be a promise. */
   once<T>(name: string, make: () => T): T;
 }
 
@@ -211,7 +211,7 @@ export type BatchHook<In, Out> = (
 
 /**
  * A model's own code before and after it: `models/<name>/transform.ts` (or `.js`, `.mjs`) exports one or both, each for one
- * request or for many at a time. What goes wrong in it fails a request alone, with the code TRANSFORM_FAILED and the
+ * request or for many at a time. An error in it fails one request, with the code TRANSFORM_FAILED and the
  * error's message; by an error whose `retryable` is true its message goes back to the queue. A batch hook that fails for all
  * of its requests otherwise is called again for each alone.
  */

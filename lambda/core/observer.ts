@@ -7,7 +7,7 @@ import type { Difference } from './difference.ts';
  */
 export type CloseReason = 'full' | 'budget' | 'padding' | 'dearer' | 'end';
 
-/** What one run was, for metrics and for whoever asks why a batch was small. */
+/** Report of a run, for metrics and to explain why a batch was small. */
 export interface MicroBatchReport {
   readonly model: string;
   readonly version: string;
@@ -46,7 +46,7 @@ export interface TransformReport {
 
 type Stage = 'decode' | 'transform' | 'stack' | 'run' | 'encode' | 'write' | 'acknowledge';
 
-/** What a stage worked on: sizes and names, never a message's content. */
+/** Subject of a stage: sizes and names, never a message's content. */
 type StageDetails = Readonly<Record<string, string | number>>;
 
 /** A request, by its body in the call and its place in that body. */
@@ -57,7 +57,7 @@ export interface RequestPlace {
 
 /** Code that is not ours, at work on requests: a model's run or its transform. */
 export interface WorkUnderWay {
-  /** Whether it is a run; else a call of a transform. */
+  /** True for a run, false for a call of a transform. */
   readonly isRun: boolean;
   readonly model: string;
   /** Milliseconds that it is expected to take; 0 if nothing is known. */
@@ -69,17 +69,17 @@ export interface WorkUnderWay {
 export interface Observer {
   /** @param bodies gives the indexes of those whose rows were in the run; a host makes those of its records of them */
   microBatch(report: MicroBatchReport, bodies: () => readonly number[]): void;
-  /** The bodies of a call of `score` were decoded in so many milliseconds, with the reading of payloads and `decodeBatch`. */
+  /** Takes the milliseconds that decoding the bodies of a call of `score` took, payloads and `decodeBatch` included. */
   decoded(decodeMs: number): void;
   /** A batch hook of a transform was called. @default nobody counts them */
   transformed?(report: TransformReport): void;
-  /** Runs took so many milliseconds whose answers were compared, and not written. */
+  /** Takes the milliseconds of runs whose answers were compared and not written. */
   checked(checkMs: number): void;
   /** A request got another answer among others than alone: requests of its model run alone from now on. */
   batchMismatch(mismatch: BatchMismatch): void;
-  /** Results of one or more micro-batches were written together in so many milliseconds. */
+  /** Takes the milliseconds that one write of results took, for one or more micro-batches. */
   written(writeMs: number): void;
-  /** So many messages were kept as samples, or should have been and were lost. @default nobody counts them */
+  /** Takes the number of messages that were kept as samples, or lost. @default nobody counts them */
   captured?(messages: { readonly kept: number; readonly lost: number }): void;
   /**
    * A run, or a call of a transform, begins now. Either may end the process, so that nothing tells of it later.
@@ -146,7 +146,7 @@ export const METRIC_UNITS = {
   CaptureLost: 'Count',
 } as const satisfies Record<string, Unit>;
 
-/** What a device does at the moment. What it does not tell is undefined, as the use of one that is cut into parts (MIG). */
+/** Current state of a device. What it does not tell is undefined, as the use of one that is cut into parts (MIG). */
 export interface GpuReading {
   /** Percent of the last sixth of a second to second in which it computed. */
   readonly usedPercent: number | undefined;

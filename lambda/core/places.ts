@@ -6,7 +6,7 @@ export const CONFIG_FILE = 'config.json';
 /** How a model repository is laid out: as Triton's. */
 export const MODEL_LAYOUT = `<name>/<version>/${MODEL_FILE}`;
 
-/** Whether a folder of this name is a version of its model: a whole number from 1, written without leading zeros. */
+/** Returns true if a folder of this name is a version of its model: a whole number from 1, written without leading zeros. */
 export function isVersion(folderName: string): boolean {
   return /^[1-9]\d*$/.test(folderName);
 }
@@ -16,10 +16,10 @@ export function highestVersionFirst(a: string, b: string): number {
   return Number(b) - Number(a);
 }
 
-/** Where `batchscore publish` has put a model repository: `s3://bucket/prefix/<digest>`. */
+/** Place of a published model repository: `s3://bucket/prefix/<digest>`. */
 export interface ModelsUri {
   readonly bucket: string;
-  /** What the keys of all its objects begin with, before a slash: the prefix and the digest. */
+  /** Prefix of all its keys, before a slash: the prefix and the digest. */
   readonly folder: string;
   /** SHA-256 of its manifest in hexadecimal: what lies there is this repository, or is refused. */
   readonly digest: string;
@@ -27,7 +27,7 @@ export interface ModelsUri {
 
 const SCHEME = 's3://';
 
-/** Whether a text that says where models are means S3 rather than a folder. */
+/** Returns true if a place of models is in S3. */
 export function isS3Uri(text: string): boolean {
   return text.startsWith(SCHEME);
 }
@@ -55,7 +55,7 @@ export function parseModelsUri(uri: string): ModelsUri | undefined {
     : undefined;
 }
 
-/** What a URI of models must be. */
+/** Form of a URI of models. */
 export const PUBLISHED = 'the URI that batchscore publish printed, s3://bucket/prefix/<digest>';
 
 /** @throws Error naming the command that prints such URIs */
@@ -68,26 +68,26 @@ export function readModelsUri(uri: string): ModelsUri {
 }
 
 /*
- * Where a deployment keeps its objects. In a bucket of its own the prefix is ''; in a bucket that was given to it, the
+ * Place of a deployment's objects. In a bucket of its own the prefix is ''; in a bucket that was given to it, the
  * deployment's own prefix comes first, so that several deployments can share the bucket.
  */
 
-/** What the keys of requests' bodies begin with: producers put them there alone, and nothing else is read as a request. */
+/** Prefix of keys of request bodies: producers put them there alone, and nothing else is read as a request. */
 export function requestKeys(prefix: string): string {
   return `${prefix}requests/`;
 }
 
-/** What the keys of results begin with: hosts put them there alone, and nothing else is read as a result. */
+/** Prefix of keys of results: hosts put them there alone, and nothing else is read as a result. */
 export function resultKeys(prefix: string): string {
   return `${prefix}results/`;
 }
 
-/** What the keys of samples begin with: hosts put them there, and read none. */
+/** Prefix of keys of samples: hosts put them there, and read none. */
 export function capturedKeys(prefix: string): string {
   return `${prefix}captured/`;
 }
 
-/** Whether a key lies under such a beginning. To S3 a key is a text without folders, so texts are compared. */
+/** Returns true if a key has such a prefix. To S3 a key is a text without folders, so texts are compared. */
 export function liesUnder(keys: string, key: string): boolean {
   return key.length > keys.length && key.startsWith(keys);
 }
@@ -101,7 +101,7 @@ export const EXPECTED_KEY_PREFIX =
   'or results';
 
 /**
- * Whether a text can be the prefix of a deployment. It holds no wildcard of IAM, and nothing that the Extended Client
+ * Returns true if a text can be the prefix of a deployment. It holds no wildcard of IAM, and nothing that the Extended Client
  * for Java refuses in its key prefix. With no part called `requests` or `results`, the keys of two prefixes never meet:
  * otherwise, all that is under `a/requests/` would be requests of the deployment `a/` as well.
  */
@@ -111,7 +111,7 @@ export function isKeyPrefix(text: string): boolean {
   return /^([A-Za-z0-9_-][A-Za-z0-9._-]*\/)+$/.test(text) && !/(^|\/)(requests|results)\//.test(text);
 }
 
-/** Whether a path from the model repository's folder is a model that hosts open: one deeper down is a file as any other. */
+/** Returns true if a path in the model repository is a model that hosts open: one deeper down is a file as any other. */
 export function isServed(path: string): boolean {
   const [name, version = '', file, ...deeper] = path.split('/');
   return name !== '' && isVersion(version) && file === MODEL_FILE && deeper.length === 0;

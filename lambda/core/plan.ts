@@ -32,11 +32,11 @@ export type Planner = (
   mayCutOf?: (model: Model) => boolean,
 ) => Plan;
 
-/** What bounds the micro-batches of one model. */
+/** Limits of the micro-batches of one model. */
 interface RunLimits {
   readonly mayCut: boolean;
   readonly maxElements: number;
-  /** What runs cost; undefined if it was not measured. */
+  /** Cost of runs; undefined if it was not measured. */
   readonly cost: Cost | undefined;
 }
 
@@ -238,12 +238,12 @@ function reasonOf(taken: readonly Part[], next: Part | undefined, model: Model, 
   return !isPadded && costsMoreARow(own, rows, rowsWithNext) ? 'dearer' : 'padding';
 }
 
-/** Whether more rows would raise what one costs, even if they were no longer than these. */
+/** Returns true if more rows would raise the cost of each, even if they were no longer. */
 function costsMoreARow({ costs }: LimitsAtLength, rows: number, more: number): boolean {
   return (costs[more] as number) / more > (costs[rows] as number) / rows;
 }
 
-/** Where a micro-batch starts and, exclusively, ends among the parts. */
+/** Start and exclusive end of a micro-batch among the parts. */
 interface Cut {
   readonly start: number;
   readonly end: number;
@@ -254,13 +254,13 @@ interface Cut {
  *
  * A longer run never costs less. So for single rows there is a least-cost partition in which every micro-batch holds
  * neighbours in order of length, and among those the result is exact: `minCost[i]`, the cost of the first `i` parts, is
- * the least of `minCost[j]` plus the cost of a last micro-batch `j + 1 … i`. Of equally cheap ones the smallest is taken,
+ * the least of `minCost[j]` plus the cost of a last micro-batch `j + 1 … i`. The smallest of equally cheap ones is taken,
  * which fills the others. O(n · maxBatchRows): 10,000 texts in runs of up to 512 rows take some 20 ms.
  */
 function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Cut[] {
   const rowsBefore = new Int32Array(parts.length + 1);
   const minCost = new Float64Array(parts.length + 1);
-  /** Where the last micro-batch of the least-cost partition of the first `i` parts starts. */
+  /** Start of the last micro-batch in the least-cost partition of the first `i` parts. */
   const startOfLast = new Int32Array(parts.length + 1);
   let earliest = 0;
   for (const [index, { request, fromRow, toRow }] of parts.entries()) {
@@ -285,7 +285,7 @@ function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Cut[]
   return cuts.reverse();
 }
 
-/** What a micro-batch may hold when its longest request is of a given length, and what its runs cost. */
+/** Limits and costs of a micro-batch whose longest request has a given length. */
 interface LimitsAtLength {
   /** Most rows: at least one; with allowed sizes, the largest allowed size. */
   readonly rows: number;
@@ -318,7 +318,7 @@ interface KnownCosts {
   readonly arrays: Map<string, Float64Array>;
 }
 
-/** Of each model by its latest cost: for 512 rows they take 60 µs to compute, which an event of one message would pay. */
+/** Costs by model, for its latest cost: for 512 rows they take 60 µs to compute, which an event of one message would pay. */
 const costsByModel = new WeakMap<Model, KnownCosts>();
 const MOST_KNOWN_COSTS = 64;
 
@@ -346,7 +346,7 @@ function computeCosts(model: Model, cost: Cost, rows: number, paddedLength: numb
   return costs;
 }
 
-/** How many rows of `elementsPerRow` a micro-batch may hold: at least one; with allowed sizes, the largest allowed size. */
+/** Returns the rows of `elementsPerRow` that a micro-batch may hold: at least one; with allowed sizes, the largest allowed size. */
 export function capacityOf(
   { maxBatchRows, allowedSizes }: Model,
   elementsPerRow: number,

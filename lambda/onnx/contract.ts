@@ -14,17 +14,17 @@ import { decodeData, pathWithin } from '../core/values.ts';
 import type { RaggedConfig } from './modelConfig.ts';
 import type { SessionMetadata, ValueDescription } from './sessionOrders.ts';
 
-/** What a model takes and gives, as read from the model itself. */
+/** Inputs and outputs of a model, as read from the model. */
 export interface ModelContract extends BakedRows {
-  /** Those that requests give. */
+  /** Inputs that requests give. */
   readonly inputs: readonly TensorSpec[];
-  /** Those that runs compute. */
+  /** Outputs that runs compute. */
   readonly outputs: readonly TensorSpec[];
   /** The inputs that config.json gives: they have no batch axis. */
   readonly constants: readonly TensorSpec[];
 }
 
-/** What a model does not say of itself, and its config.json does. */
+/** Facts about a model that only its config.json tells. */
 interface ContractSettings {
   /** The outputs to compute, in that order. @default all */
   readonly outputs?: readonly string[] | undefined;
@@ -88,7 +88,7 @@ export function readContract(metadata: SessionMetadata, settings: ContractSettin
   };
 }
 
-/** What to do with a model whose batch axis has a fixed size. */
+/** Cure for a model whose batch axis has a fixed size. */
 export const EXPORT_DYNAMIC =
   'export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes or dynamic_shapes with axis 0)';
 
@@ -130,7 +130,7 @@ function zipmapHint({ onnxType }: ValueDescription): string {
   );
 }
 
-/** What exporters call an axis that has no name. */
+/** Names that exporters give to an axis without a name. */
 const NO_NAME = /^(\?|-1|None)?$/;
 
 /** An axis without a name need not equal any other: it gets a name of its own. */
@@ -268,7 +268,7 @@ function findMisplaced(
   return undefined;
 }
 
-/** How many rows a model takes. */
+/** Returns the rows that a model takes. */
 interface BakedRows {
   /** The only number of rows it takes, when its batch axis is baked; undefined when it is dynamic. */
   readonly bakedRows: number | undefined;
@@ -276,7 +276,7 @@ interface BakedRows {
   readonly bakedBy: readonly TensorSpec[];
 }
 
-/** What to do with an input that does not have the batch axis of the others. */
+/** Cure for an input without the batch axis of the others. */
 export const CURES =
   'where one is a weight that is the same for all requests, give its value as "constants" in config.json; where it is a ' +
   'state with its batch on another axis, name that axis as "batchAxis"';
@@ -476,7 +476,7 @@ function termsOf(name: string, axes: readonly string[]): (number | string)[] | u
 }
 
 /**
- * Sizes to try, one after the other, where a model does not say at which it runs: one size for all axes that have none,
+ * Returns sizes to try, one after the other, if a model does not say at which it runs: one size for all axes that have none,
  * and then with an empty past.
  */
 export function* sizesToTry(model: Inputs, given: AxisSizes, sizes: readonly number[]): Generator<AxisSizes> {

@@ -38,13 +38,13 @@ export interface LoadOptions {
   readonly providers: readonly string[];
   /** Go on with the next provider, with a warning, when one cannot be loaded. */
   readonly allowProviderFallback: boolean;
-  /** Whether a provider can open a model on several devices. @default for those that ONNX Runtime tells of devices */
+  /** Returns true if a provider can open a model on several devices. @default for those that ONNX Runtime tells of devices */
   readonly takesDevices?: ((provider: Provider) => boolean) | undefined;
   /** Leave the profile beside a model alone. @default false */
   readonly ignoreKept?: boolean | undefined;
   /** Leave a model as it is opened: prepacking it later takes a core, and memory for its weights once more. @default false */
   readonly isShortLived?: boolean | undefined;
-  /** The clock by which checks at start end when they have taken as long as they may, in milliseconds. @default performance.now */
+  /** Clock in milliseconds, which ends checks at start. @default performance.now */
   readonly now?: (() => number) | undefined;
   /** Told before a model is opened, which may end the process. @returns to be called once it is open, or was refused */
   readonly opens?: ((model: string) => () => void) | undefined;
@@ -58,7 +58,7 @@ export interface LoadOptions {
   readonly loaded?: ((start: ModelStart) => void) | undefined;
 }
 
-/** What the start of a model took, and what it came to. */
+/** Times and findings of the start of a model. */
 export interface ModelStart {
   /** Until its thread had ONNX Runtime. */
   readonly libraryMs: number;
@@ -197,7 +197,7 @@ async function measuredOf(
   return readMeasured(path, { provider: nameOf(first), threads: threadsOf(sessionOptions), isRagged, warn });
 }
 
-/** Those that config.json gives; ONNX Runtime takes 0 for as many as it likes. */
+/** Returns the threads that config.json gives. ONNX Runtime takes 0 for its own choice. */
 function threadsOf(sessionOptions: ModelConfig['sessionOptions']): number | undefined {
   const given = sessionOptions?.intraOpNumThreads;
   return typeof given === 'number' && given > 0 ? given : undefined;
@@ -259,17 +259,17 @@ function toModel(
   };
 }
 
-/** What a run needs to know of its model. */
+/** Facts about a model that its runs need. */
 interface RunContract {
-  /** Those that a run is given, in the model's order. */
+  /** Inputs of a run, in the model's order. */
   readonly inputs: readonly TensorSpec[];
-  /** Those that are fetched, in that order. */
+  /** Outputs that are fetched, in that order. */
   readonly outputs: readonly TensorSpec[];
   /** The inputs that are the same in every run, as the model has them. */
   readonly constants: readonly Tensor[];
 }
 
-/** Those of `Model.run` behind the inputs. */
+/** Parameters of `Model.run` behind the inputs. */
 type RunArguments = Parameters<Model['run']> extends [unknown, ...infer Rest] ? Rest : never;
 
 /**
@@ -316,7 +316,7 @@ function toTaskInput({ name, datatype, shape, data }: Tensor): TaskInput {
   return { name, onnxType: DATATYPES[datatype].onnxType, shape, data };
 }
 
-/** What ONNX Runtime, its arenas and CUDA say when an allocation fails. */
+/** Messages of ONNX Runtime, its arenas and CUDA when an allocation fails. */
 const OUT_OF_MEMORY =
   /bad_alloc|out of memory|failed to allocate memory|available memory of \d+ is smaller than requested|_ALLOC_FAILED/i;
 
@@ -324,7 +324,7 @@ async function orOutOfMemory<T>(running: Promise<T>): Promise<T> {
   try {
     return await running;
   } catch (error) {
-    // A model that cannot be opened again for want of memory is not to be tried with fewer rows.
+    // A model that cannot be opened again for lack of memory is not tried with fewer rows.
     if (error instanceof ModelUnavailableError || !OUT_OF_MEMORY.test(messageOf(error))) throw error;
     throw new OutOfMemoryError(`the run needed more memory than there is: ${messageOf(error).trim()}`, {
       cause: error,

@@ -8,20 +8,20 @@ import type { MeasuredRun } from '../core/model.ts';
 import { readJsonIfThere } from './modelConfig.ts';
 import { modelDigest } from './weights.ts';
 
-/** What a profile must agree with to be of any use here. */
+/** Conditions that a profile must meet. */
 interface ProfileUse {
   /** The execution provider that the model was opened with. */
   readonly provider: string;
-  /** Of its session, where config.json gives them. @default as many as ONNX Runtime takes */
+  /** Threads of its session, if config.json gives them. @default as many as ONNX Runtime takes */
   readonly threads?: number | undefined;
-  /** Whether requests of different lengths share runs: the plan then asks for lengths. */
+  /** True if requests of different lengths share runs: the plan then asks for lengths. */
   readonly isRagged: boolean;
   readonly warn: (message: string) => void;
 }
 
 /**
- * What a model's runs took, by the profile beside it; undefined where it has none of this model, as it is
- * run here. That is warned of, and never an error: what runs cost is then found out as without a profile.
+ * Returns the measured runs of the profile beside a model; undefined if it has none that fits. A profile that does not fit is
+ * never an error: it warns, and runs are measured as without one.
  *
  * @param path of the model
  */
@@ -42,7 +42,7 @@ export async function readMeasured(path: string, use: ProfileUse): Promise<reado
 const UNKNOWN =
   'what runs cost here is unknown until they are measured at start; run batchscore profile again, or delete it';
 
-/** What keeps a profile from being of this model, as it is run here. The model is read only where all else agrees. */
+/** Returns why a profile does not fit; undefined if it does. The model is read only if all else agrees. */
 async function differenceOf(profile: ProfileFile, path: string, use: ProfileUse): Promise<string | undefined> {
   const { cpu, cores, architecture } = thisMachine();
   const { machine, versions } = profile;
@@ -62,7 +62,7 @@ async function differenceOf(profile: ProfileFile, path: string, use: ProfileUse)
   return otherModel(profile, path);
 }
 
-/** What says that a profile is of another model than the one that it lies beside; undefined where it is of this one. */
+/** Returns why a profile is of another model than the one beside it; undefined if it is of this one. */
 async function otherModel({ digest }: ProfileFile, path: string): Promise<string | undefined> {
   const got = await modelDigest(path);
   return digest === got ? undefined : `expected a profile of this model (${got}), got one of ${digest}`;
@@ -72,13 +72,13 @@ function minorOf(version: string): string {
   return version.split('.').slice(0, 2).join('.');
 }
 
-/** Where requests of different lengths do not share runs, the plan knows no length. */
+/** If requests of different lengths do not share runs, the plan knows no length. */
 function measuredBy({ table, threads, length: ordinary }: ProfileFile, isRagged: boolean): MeasuredRun[] {
   const runs = table.filter((run) => run.threads === threads && (isRagged || run.length === ordinary));
   return runs.map(({ rows, length, medianMs }) => ({ rows, length: isRagged ? length : 1, ms: medianMs }));
 }
 
-/** What was measured of a model, beside its `.onnx` file. */
+/** File of measurements beside a `.onnx` file. */
 const PROFILE_FILE = 'profile.json';
 
 /** Far more than any profile has: a larger file would hold up a start. */
@@ -91,16 +91,16 @@ const word = z.string().max(200);
 /** A run of a day and more is none: larger ones would make costs infinite. */
 const MAX_MS = 86_400_000;
 
-/** What runs of each size took, as `profile.json` keeps it and `batchscore profile --json` prints it. */
+/** Times of runs by size, as in `profile.json` and in the output of `batchscore profile --json`. */
 export const MEASURED_RUNS = z
   .array(
     z.object({
       rows: size,
-      /** Of the open axis; 1 without one. */
+      /** Size of the open axis; 1 without one. */
       length: size,
       threads: size,
       medianMs: z.number().positive().max(MAX_MS),
-      /** Of the middle 80 % of the runs, as a share of the median. */
+      /** Spread of the middle 80 % of the runs, as a share of the median. */
       spread: z.number().min(0),
       rowsPerSecond: z.number().positive(),
       /** The most memory that a process had which ran no more rows than these, and none longer. */
@@ -114,7 +114,7 @@ const schema = z
     schemaVersion: z.literal(1),
     model: word,
     version: word,
-    /** Of the model, as `modelDigest` has it. */
+    /** Digest of the model, by `modelDigest`. */
     digest: z.string().regex(/^sha256:[0-9a-f]{64}$/, 'expected sha256: and 64 digits'),
     date: z.iso.datetime(),
     machine: z.object({
@@ -128,17 +128,17 @@ const schema = z
     /** The ONNX Runtime execution provider that it was opened with. */
     provider: word,
     versions: z.object({ batchscore: word, node: word, onnxruntime: word }),
-    /** Of a session as it is deployed on such a machine. */
+    /** Threads of a session as it is deployed on such a machine. */
     threads: size,
-    /** Of ordinary rows; 1 where no axis is open. */
+    /** Length of ordinary rows; 1 if no axis is open. */
     length: size,
-    /** Whether rows depend on each other, by the graph; whether requests share runs; and how that is known. */
+    /** Verdict of the graph on rows, the sharing of runs that follows, and the evidence. */
     safety: z.object({
       verdict: z.enum(['independent', 'mixes', 'unknown']),
       sharesRuns: z.boolean(),
       evidence: z.string(),
     }),
-    /** Of a fresh process: until its code begins, with its code and ONNX Runtime, with the model, with warm-up and checks. */
+    /** Times of a fresh process: until its code begins, with its code and ONNX Runtime, with the model, with warm-up and checks. */
     coldStart: z.object({
       processMs: milliseconds,
       libraryMs: milliseconds,
@@ -146,7 +146,7 @@ const schema = z
       warmUpMs: milliseconds,
     }),
     table: MEASURED_RUNS,
-    /** What else was found, a sentence each. */
+    /** Other findings, a sentence each. */
     findings: z.array(z.string()),
     /** For the traffic that was asked for. */
     recommendation: z.object({
@@ -172,13 +172,13 @@ const schema = z
 /** `profile.json`, schema version 1. */
 export type ProfileFile = z.infer<typeof schema>;
 
-/** Where a model's profile lies. */
+/** Returns the path of a model's profile. */
 export function profilePath(modelPath: string): string {
   return join(dirname(modelPath), PROFILE_FILE);
 }
 
 /**
- * The profile beside a model; undefined where there is none. Whether it is of this model is not looked at.
+ * Returns the profile beside a model, of whatever model it is; undefined if there is none.
  *
  * @throws Error naming the file and what is wrong in it
  */
@@ -198,7 +198,7 @@ export function thisMachine(): ProfileFile['machine'] {
   };
 }
 
-/** Of the package that runs models here; `unknown` where it is not installed. */
+/** Returns the version of the ONNX Runtime package; `unknown` if it is not installed. */
 export function runtimeVersion(): string {
   try {
     const path = createRequire(import.meta.url).resolve('onnxruntime-node/package.json');

@@ -24,7 +24,7 @@ import {
 /** A model's ONNX Runtime sessions, one for each device, each in a worker thread of its own. */
 export interface Session {
   readonly metadata: OpenMetadata;
-  /** How many runs are under way at the same time at most. */
+  /** Most runs at the same time. */
   readonly devices: number;
   /**
    * Runs on the first device that is free.
@@ -55,7 +55,7 @@ export interface Session {
 }
 
 export interface SessionReply extends RunReply {
-  /** Where it ran. */
+  /** Device that it ran on. */
   readonly device: number;
 }
 
@@ -141,15 +141,15 @@ function specsOfDevices({ devices, ...spec }: SessionSpec): SessionSpec[] {
 interface ProviderFallback {
   /** Go on with the next provider, with a warning, when one cannot be loaded. */
   readonly allowProviderFallback: boolean;
-  /** Told of every provider that is passed over. */
+  /** Takes a message about each provider that is passed over. */
   readonly warn: (message: string) => void;
-  /** Whether a provider can open a model on several devices; for others `devices` says nothing. */
+  /** Returns true if a provider can open a model on several devices. Others ignore `devices`. */
   readonly takesDevices: (provider: Provider) => boolean;
 }
 
 interface OpenedWithProviders {
   readonly session: Session;
-  /** Those that it was opened with, first choice first. */
+  /** Providers that it was opened with, first choice first. */
   readonly providers: readonly Provider[];
   /** The devices that were chosen, if any. */
   readonly devices: readonly number[] | undefined;
@@ -191,7 +191,7 @@ const CHOOSE_OTHERS =
   'choose others with --providers, or for a host with BATCHSCORE_PROVIDERS, which BATCHSCORE_ALLOW_PROVIDER_FALLBACK lets ' +
   'pass over one (docs/configuration.md)';
 
-/** Whether the model itself is sound: ONNX Runtime's errors do not tell a provider's failure from a model's. */
+/** Returns true if the model itself is sound: ONNX Runtime's errors do not tell a provider's failure from a model's. */
 async function opensOnCpu(spec: SessionSpec): Promise<boolean> {
   try {
     const session = await openSession({ ...spec, providers: ['cpu'], devices: undefined });
@@ -385,7 +385,7 @@ interface SessionThread {
     argument: Parameters<SessionOrders[O]>[0],
     transferred?: readonly ArrayBuffer[],
   ): Promise<ReturnType<SessionOrders[O]>>;
-  /** Whether it takes no more orders. */
+  /** Returns true if it takes no more orders. */
   hasEnded(): boolean;
   /**
    * Has the thread close its session and end, after the order under way. It is never terminated: inside of native code

@@ -20,20 +20,20 @@ import { CURE_OF_PADDING, type PaddingTrial, paddingProbes, tryPadding } from '.
 import { differenceByRows, isNotTheRuns, runTogether } from './tryRows.ts';
 
 export interface PrepareOptions {
-  /** What config.json says of the warm-up. */
+  /** Setting `warmup` of config.json. */
   readonly sizes: WarmUpSizes;
-  /** What config.json says of batching; undefined if the graph decides. */
+  /** Setting `batching` of config.json; undefined if the graph decides. */
   readonly batching: Batching | undefined;
-  /** What the graph says of the model's rows. */
+  /** Verdict of the graph on the model's rows. */
   readonly proof: RowProof;
-  /** Whether made-up values may keep a loop of the model from ending. */
+  /** True if made-up values may keep a loop of the model from ending. */
   readonly hasLoop: boolean;
   /** Real requests of the model. */
   readonly samples: readonly ScoringRequest[];
   /** Milliseconds that loading has taken until now: the checks may take a share of it. */
   readonly loadMs: number;
   readonly now: () => number;
-  /** Whether it runs on a GPU, where new shapes are slow and runs of other shapes round otherwise. */
+  /** True on a GPU, where new shapes are slow and runs of other shapes round otherwise. */
   readonly onGpu: boolean;
   /** Most elements that the inputs of one run hold together. */
   readonly maxElements: number;
@@ -46,9 +46,9 @@ export interface Prepared extends Pick<WarmUpResult, 'model' | 'bakedRows' | 'si
   readonly measured: readonly MeasuredRun[];
   /** Rows that were run alone and together. */
   readonly probes: number;
-  /** What was found of its rows, for the start log. */
+  /** Findings about its rows, for the start log. */
   readonly found: string;
-  /** What works but not as well as it should, and what to do. */
+  /** Warnings, each with its cure. */
   readonly warnings: readonly string[];
 }
 
@@ -229,7 +229,7 @@ interface WarmUpResult {
   readonly sizes?: AxisSizes | undefined;
   /** Set when the model declares its batch axis dynamic and yet runs at this size only. */
   readonly bakedRows?: number;
-  /** What kept the warm-up from being complete, and what to do. */
+  /** Reason why the warm-up is not complete, and its cure. */
   readonly problem?: string;
 }
 
@@ -239,16 +239,16 @@ export function powersOfTwoUpTo(max: number): number[] {
   return [...powers, max];
 }
 
-/** What axes without a size are tried at, one after the other, until the model runs. */
+/** Sizes of axes without a size, tried one after the other until the model runs. */
 const SIZES = [1, 4, 32, 128];
 /** Of the inputs of such a run: several open axes of the larger sizes together are more than fits into memory. */
 const MAX_ELEMENTS = 4_194_304;
 
-/** What is tried where a model does not run at 1 row: it may be baked to one of these. */
+/** Rows to try if a model does not run at 1 row: it may be baked to one of these. */
 const BAKED_ROWS = [2, 4, 8, 16, 32, 64];
 
 interface WarmUpOptions {
-  /** Whether the first run of a shape is slow however long it takes. @default false */
+  /** True if the first run of a shape is slow however long it takes. @default false */
   readonly onGpu?: boolean;
   /**
    * Whether a model without allowed sizes has 1, 2, 4, … and the most rows from then on, less those at which it does not
@@ -403,7 +403,7 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
 
 class UnbatchedOutput extends Error {}
 
-/** What the run gave, or why it failed. */
+/** Returns the result of the run, or why it failed. */
 async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise<RunResult | string> {
   const inputs = shapesAt(model, rows, sizes, 1).map((shape, index): Tensor => {
     const { name, datatype } = model.inputs[index] as TensorSpec;
@@ -427,14 +427,14 @@ interface TimeSizesOptions {
   readonly probes: readonly Part[];
   /** Most elements that the inputs of one run hold together. */
   readonly maxElements: number;
-  /** After so many milliseconds no further run is begun. */
+  /** Milliseconds after which no further run is begun. */
   readonly limitMs: number;
   readonly now: () => number;
 }
 
 /** Runs of a size: the first is slow, and others may be held up. */
 const TIMES = 3;
-/** Where a row takes longer than in the best run by this factor, yet larger runs gain nothing. */
+/** Factor on the time of a row in the best run, beyond which larger runs gain nothing. */
 const CLEARLY_WORSE = 1.5;
 
 /**
