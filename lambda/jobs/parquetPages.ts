@@ -134,8 +134,11 @@ function readNested(chunk: Chunk, leaf: Leaf, { from, to }: Rows, inflation: Spe
     }
     if (first < end) {
       const values = valuesIn(page, leaf, body, first, end);
-      const levels = [definition, repetition].map((all) => Array.from(all?.subarray(first, end) ?? []));
-      const some = assembleLists(rows, levels[0], levels[1] ?? [], values, [...leaf.path]);
+      // DuckDB writes an array that is null as so many elements: those after the first repeat nothing.
+      const isThere = (at: number): boolean => (repetition?.[at] ?? 0) === 0 || definition?.[at] !== 0;
+      const places = Array.from({ length: end - first }, (_, at) => first + at).filter(isThere);
+      const [definitions, repetitions] = [definition, repetition].map((all) => all && places.map((at) => all[at] ?? 0));
+      const some = assembleLists(rows, definitions ?? [], repetitions ?? [], values, [...leaf.path]);
       if (some !== rows) for (let at = 0; at < some.length; at++) rows.push(some[at]);
     }
     if (begun > to) break;

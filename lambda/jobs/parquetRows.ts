@@ -2,7 +2,6 @@ import type { DecodedArray, FileMetaData, SchemaTree } from 'hyparquet';
 import { parquetSchema } from 'hyparquet';
 import { getTreePath } from 'hyparquet/src/schema.js';
 import { type Failure, messageOf } from '../core/failure.ts';
-import { allocate } from '../core/tensor.ts';
 import {
   type ByteRange,
   type InputColumns,
@@ -14,7 +13,7 @@ import {
 } from './jobTypes.ts';
 import { chunksOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
 import { budgetOf, type Chunk, maxInflation, readColumn } from './parquetPages.ts';
-import { cellWriter, type Table, type TableInput, TableRow } from './tableRows.ts';
+import { inputFiller, type Table, type TableInput, TableRow } from './tableRows.ts';
 import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
 
 /** Which file it is, and which of its columns are read. */
@@ -235,16 +234,15 @@ async function fillInput(
   missing: string | undefined,
   failed: Map<number, Failure>,
 ): Promise<TableInput> {
-  const data = allocate(input.datatype, rows * input.columns.length);
-  const write = cellWriter(input, missing);
+  const { filled, write } = inputFiller(input, missing)(rows);
   for (const [place, name] of input.columns.entries()) {
     const column = await readColumn(name);
     for (let row = 0; row < rows; row++) {
-      const problem = write(data, row, place, column[row]);
+      const problem = write(row, place, column[row]);
       if (problem !== undefined && !failed.has(row)) failed.set(row, problem);
     }
   }
-  return { input, data };
+  return filled;
 }
 
 interface GroupFile {
