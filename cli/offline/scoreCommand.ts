@@ -1,5 +1,8 @@
+import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import { isFailure, plural } from '../../lambda/core/failure.ts';
+import * as z from 'zod';
+import { hasCode, isFailure, plural, preview } from '../../lambda/core/failure.ts';
+import { parseIfJson } from '../../lambda/core/json.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
@@ -34,15 +37,6 @@ import {
 } from '../textFiles.ts';
 import { createResultFile, formatOfResults, type ResultFile, type RowOut } from './resultFiles.ts';
 import { DATA_FORMATS, formatByEnding, type RowOptions, rowBatches } from './rowBatches.ts';
-import {
-  notePath,
-  noteStop,
-  type OfflineSummary,
-  type Origin,
-  removeNote,
-  type StoppedRun,
-  stoppedRun,
-} from './stoppedRun.ts';
 
 const HELP = `Usage: batchscore score MODEL FILE [options]
 
@@ -290,6 +284,79 @@ function summaryLines(
       `${scored} scored${failed.join('')}${runs}`,
     ...first,
   ];
+}
+
+/** Counts of the rows that are scored. */
+const SUMMARY = z.object({
+  lines: z.number(),
+  /** Lines all of whose requests were scored. */
+  scored: z.number(),
+  /** Error results by code. */
+  errors: z.record(z.string(), z.number()),
+  /** The first error of each code, and the line, or the row, that it is of. */
+  reasons: z.record(z.string(), z.object({ line: z.string(), error: z.string() })),
+  microBatches: z.number(),
+  rows: z.number(),
+});
+type OfflineSummary = z.infer<typeof SUMMARY>;
+
+/** What results are of, by the argument or option that says it. */
+type Origin = Readonly<Record<string, string>>;
+
+const STOPPED_RUN = z.object({
+  of: z.record(z.string(), z.string()),
+  /** Bytes of results at the unfinished path. */
+  bytes: z.number(),
+  summary: SUMMARY,
+});
+type StoppedRun = Readonly<z.infer<typeof STOPPED_RUN>>;
+
+/** Returns where it is noted what the unfinished results of `out` are of. */
+async function notePath(out: string): Promise<string> {
+  return `${await unfinishedPath(out)}.json`;
+}
+
+/** Notes what the unfinished results of `out` are of, so that another run can go on with them. */
+async function noteStop(out: string, of: Origin, summary: OfflineSummary): Promise<void> {
+  const { size: bytes } = await stat(await unfinishedPath(out));
+  await writeFile(await notePath(out), `${JSON.stringify({ of, bytes, summary } satisfies StoppedRun)}\n`);
+}
+
+async function removeNote(out: string): Promise<void> {
+  await rm(await notePath(out), { force: true });
+}
+
+/**
+ * Reads the note of a run that was stopped.
+ *
+ * @param of what the results are to be of
+ * @returns undefined if there is none
+ * @throws UsageError if its results are of something else; Error if they are not there
+ */
+async function stoppedRun(out: string, of: Origin): Promise<StoppedRun | undefined> {
+  const [part, note] = [await unfinishedPath(out), await notePath(out)];
+  const text = await readFile(note, 'utf8').catch((error: unknown) => {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  });
+  if (text === undefined) return undefined;
+  const { data: run } = STOPPED_RUN.safeParse(parseIfJson(text));
+  const size = (await stat(part).catch(() => undefined))?.size ?? 0;
+  if (run === undefined || size < run.bytes) {
+    throw new Error(
+      `--resume: expected ${part} as the run left it that was stopped, got another file; leave --resume out to score from the first row`,
+    );
+  }
+  const other = Object.keys({ ...run.of, ...of }).find((name) => run.of[name] !== of[name]);
+  if (other === undefined) return run;
+  throw new UsageError(
+    `${other}: expected ${quoted(run.of[other])}, of which the results in ${part} are, got ${quoted(of[other])}; ` +
+      'give the same, or leave --resume out to score from the first row',
+  );
+}
+
+function quoted(value: string | undefined): string {
+  return value === undefined ? 'none' : preview(value);
 }
 
 interface OfflineScoring {
