@@ -1,5 +1,4 @@
 import { preview } from '../../lambda/core/failure.ts';
-import { JOB_RANGES } from '../../lambda/core/limits.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
 import type { ByteRange, Spec } from '../../lambda/jobs/jobTypes.ts';
 import { openParquet } from '../../lambda/jobs/parquetRows.ts';
@@ -86,6 +85,9 @@ async function* batchesIn(
   }
 }
 
+/** Bytes of the columns of Parquet that are decoded together. */
+const PIECE_BYTES = 2 * 1024 * 1024;
+
 /** The rows of Parquet, as jobs read them: a piece at a time. */
 async function* parquetBatches(
   { bytes, readRange }: InputFile,
@@ -98,8 +100,8 @@ async function* parquetBatches(
   }
   const file = { bucket: '', key: name, etag: '', bytes };
   const storage = { readRange: (_: unknown, { start, end }: ByteRange) => readRange(start, end) };
-  const pieceBytes = JOB_RANGES.pieceBytes.default;
-  const { inputs, parts } = await layOutParquet(file, spec, model, { storage, partBytes: bytes, pieceBytes });
+  const limit = { storage, partBytes: bytes, pieceBytes: PIECE_BYTES };
+  const { inputs, parts } = await layOutParquet(file, spec, model, limit);
   const pieces = parts.flatMap(({ rows = [] }) => rows);
   const all = pieces.at(-1)?.to ?? 0;
   const reader = openParquet(storage, { ...file, ...spec, inputs, keep: spec.keep ?? [] }, { rows: pieces });

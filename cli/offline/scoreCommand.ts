@@ -1,5 +1,6 @@
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
+import { setFlagsFromString } from 'node:v8';
 import * as z from 'zod';
 import { hasCode, isFailure, plural, preview } from '../../lambda/core/failure.ts';
 import { parseIfJson } from '../../lambda/core/json.ts';
@@ -94,6 +95,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     providers: { type: 'string', default: 'cpu' },
     json: { type: 'boolean', default: false },
   });
+  // Else V8 lets new objects take up to 130 MB before it collects any: the peak is 90 to 100 MB higher, in the same time.
+  setFlagsFromString('--semi-space-growth-factor=1');
   const [model = '', file = ''] = positionals;
   const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
   const { min, max } = SETTINGS.maxBatchRows;

@@ -193,8 +193,6 @@ async function layOutText(
   return { parts: partsFrom(0) };
 }
 
-/** Compressed bytes of the needed columns of one row group: they are in memory together. */
-const MAX_GROUP_BYTES = 256 * 1024 * 1024;
 /** What a row takes besides its values, and each of these. */
 const ROW_BYTES = 64;
 const VALUE_BYTES = 8;
@@ -262,12 +260,6 @@ function refuseGroups(
     if (lie !== undefined) {
       throw new JobError('INVALID_JOB', `${key}: expected ${lie} (row group ${group}); write the file anew`);
     }
-    if (bytes <= MAX_GROUP_BYTES) continue;
-    throw new JobError(
-      'INVALID_JOB',
-      `${key}: expected row groups of at most ${MAX_GROUP_BYTES} bytes in the columns that are read, got ${bytes} ` +
-        `(row group ${group}, ${rows} rows); write at most ${Math.floor((Number(rows) * MAX_GROUP_BYTES) / bytes)} rows into one`,
-    );
   }
 }
 
