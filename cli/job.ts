@@ -320,7 +320,7 @@ async function fetchResults(args: readonly string[]): Promise<number> {
     if (status.state !== 'done') throw new Error(`${describe(status)}; what is done can be fetched`);
     const lines = client.jobs.results(job);
     const results = format === 'jsonl' ? lines : tableOf(lines, format, await headOf({ s3, bucket }, status));
-    await writeWhole(out, results, signal);
+    await writeWhole(out, results, { signal });
     print(options.json, { ...status, out }, `the results are in ${out}; ${describe(status)}`, ...firstErrors(status));
     return exitCodeOf(status);
   } catch (error) {

@@ -1,6 +1,7 @@
 import type { Writable } from 'node:stream';
 import type { GenericFormatter } from 'cli-progress';
 import cliProgress from 'cli-progress';
+import { plural } from '../lambda/core/failure.ts';
 import { isObject } from '../lambda/core/json.ts';
 
 /**
@@ -42,8 +43,12 @@ function spelled(value: unknown): unknown {
 }
 
 interface ProgressBar {
-  /** @param errors so far @default none */
-  update(value: number, errors?: number): void;
+  readonly isShown: boolean;
+  /**
+   * @param errors so far @default none
+   * @param note shown behind the figure
+   */
+  update(value: number, errors?: number, note?: string): void;
   /** Clears the bar away and lets the process end. Whoever shows one stops it, whatever happens in between. */
   stop(): void;
 }
@@ -72,7 +77,7 @@ export function progressBar(
   figure: keyof typeof FIGURES = 'share',
 ): ProgressBar {
   const canMove = process.stderr.isTTY && process.env.TERM !== 'dumb';
-  if (total === undefined || !canMove) return { update: () => {}, stop: () => {} };
+  if (total === undefined || !canMove) return { isShown: false, update: () => {}, stop: () => {} };
   const bar = new cliProgress.SingleBar({
     format: formatWith(title, FIGURES[figure]),
     // Wrapping that is switched off must be switched on again, which nobody does for a process that is killed.
@@ -80,24 +85,89 @@ export function progressBar(
     clearOnComplete: true,
   });
   bar.start(total, 0);
-  return { update: (value, errors = 0) => bar.update(value, { errors }), stop: () => bar.stop() };
+  return {
+    isShown: true,
+    update: (value, errors = 0, note = '') => bar.update(value, { errors, note }),
+    stop: () => bar.stop(),
+  };
 }
 
 /** The line that is shown. It is made anew for each drawing, with the width that the terminal then has. */
 function formatWith(title: string, figure: Figure): GenericFormatter {
-  return (options, { progress, value, total, startTime, maxWidth }, { errors = 0 }: { errors?: number } = {}) => {
+  return (options, { progress, value, total, startTime, maxWidth }, { errors = 0, note = '' }: BarPayload = {}) => {
     // A terminal wraps once its last column is written and something follows.
     const columns = Math.max(0, maxWidth - 1);
     const seconds = Math.round((Date.now() - startTime) / 1000);
     const before = `${title} `.padEnd(TITLE_COLUMNS);
-    const failed = errors === 0 ? '' : `, ${errors} ${errors === 1 ? 'error' : 'errors'}`;
-    const figures = `${figure(progress, value, total)}${failed}`;
+    const figures = `${figure(progress, value, total)}${counted(errors)}${note}`;
     const after = ` ${figures}  ${cliProgress.Format.TimeFormat(seconds, options, 1)}`;
     const cells = Math.min(MAX_CELLS, columns - before.length - after.length);
     if (cells < MIN_CELLS) return figures.slice(0, columns);
     const done = Math.round(progress * cells);
     return `${before}${'='.repeat(done)}${'-'.repeat(cells - done)}${after}`;
   };
+}
+
+interface BarPayload {
+  readonly errors?: number;
+  readonly note?: string;
+}
+
+function counted(errors: number): string {
+  return errors === 0 ? '' : `, ${plural(errors, 'error')}`;
+}
+
+/** Rows of a file that are written. */
+export interface RowsWritten {
+  readonly rows: number;
+  readonly errors: number;
+  /** Share of the file that these rows are, from 0 to 1. Undefined if its size is unknown. */
+  readonly share: number | undefined;
+}
+
+interface RowProgress {
+  update(written: RowsWritten): void;
+  stop(): void;
+}
+
+const MS_A_LINE = 10_000;
+
+/**
+ * Shows how many rows are written, rows a second and the time left: as a bar where stderr is a terminal that can move its
+ * cursor, else as a line every ten seconds.
+ *
+ * @param before rows that an earlier run has written
+ */
+export function rowProgress(title: string, isSized: boolean, before: number, stderr: Writable): RowProgress {
+  const startedAt = performance.now();
+  let last: RowsWritten = { rows: before, errors: 0, share: isSized ? 0 : undefined };
+  const pace = (): string => {
+    const perSecond = ((last.rows - before) * 1000) / Math.max(1, performance.now() - startedAt);
+    const { share = 0 } = last;
+    const left = share > 0 && perSecond > 0 ? `, ${duration((last.rows * (1 / share - 1)) / perSecond)} left` : '';
+    return `, ${Math.round(perSecond)} rows/s${left}`;
+  };
+  const bar = progressBar(title, isSized ? 1 : undefined);
+  const lines = setInterval(() => {
+    const share = last.share === undefined ? '' : ` (${FIGURES.share(last.share)})`;
+    writeLine(stderr, `${title}: ${plural(last.rows, 'row')}${share}${counted(last.errors)}${pace()}`);
+  }, MS_A_LINE).unref();
+  if (bar.isShown) clearInterval(lines);
+  return {
+    update(written) {
+      last = written;
+      bar.update(written.share ?? 0, written.errors, pace());
+    },
+    stop() {
+      clearInterval(lines);
+      bar.stop();
+    },
+  };
+}
+
+function duration(seconds: number): string {
+  if (seconds < 100) return `${Math.round(seconds)} s`;
+  return seconds < 6000 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
 /** The exit codes that shells know: 128 and the signal's number. */

@@ -27,32 +27,44 @@ export async function openOutput(path: string, flags: 'a' | 'w'): Promise<FileHa
   }
 }
 
+interface WholeOptions {
+  readonly signal?: AbortSignal;
+  /** Asked at the end: what is not whole stays at `unfinishedPath`. @default it is */
+  readonly isWhole?: () => boolean;
+  /** Bytes at `unfinishedPath` that the chunks follow. They stay if writing fails. @default a new file */
+  readonly after?: number | undefined;
+}
+
 /**
  * Writes a file that has its name once it is whole: what lay there is left as it was where that fails. A pipe or a
  * device is written as it comes.
  *
- * @param isWhole asked at the end: what is not stays at `unfinishedPath`
  * @throws Error saying why it cannot be written
  */
 export async function writeWhole(
   path: string,
   chunks: AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>,
-  signal?: AbortSignal,
-  isWhole: () => boolean = () => true,
+  { signal, isWhole = () => true, after }: WholeOptions = {},
 ): Promise<void> {
-  const there = await stat(path).catch(() => undefined);
-  if (there !== undefined && !there.isFile()) {
+  if (!(await canBeUnfinished(path))) {
     return await pipelineDone(chunks, (await openOutput(path, 'w')).createWriteStream(), { signal });
   }
   const unfinished = await unfinishedPath(path);
-  const file = (await openOutput(unfinished, 'w')).createWriteStream();
+  const file = await openOutput(unfinished, after === undefined ? 'w' : 'a');
   try {
-    await pipelineDone(chunks, file, { signal });
+    if (after !== undefined) await file.truncate(after);
+    await pipelineDone(chunks, file.createWriteStream(), { signal });
     if (isWhole()) await rename(unfinished, await targetOf(path));
   } catch (error) {
-    await rm(unfinished, { force: true });
+    if (after === undefined) await rm(unfinished, { force: true });
     throw error;
   }
+}
+
+/** Returns whether a file that is not whole lies at `unfinishedPath`: what is there already is no pipe and no device. */
+export async function canBeUnfinished(path: string): Promise<boolean> {
+  const there = await stat(path).catch(() => undefined);
+  return there === undefined || there.isFile();
 }
 
 /** Where a file lies until it is whole. */
@@ -117,7 +129,10 @@ export interface InputFile {
   readonly stream: Readable;
   /** Size of the whole; undefined for stdin and pipes. */
   readonly bytes: number | undefined;
-  readonly bytesRead: () => number;
+  /** When it was written last, in milliseconds since the epoch; undefined for stdin and pipes. */
+  readonly modifiedMs: number | undefined;
+  /** Share of the file that its first `bytes` of text are; undefined for stdin and pipes. */
+  readonly shareOf: (bytes: number) => number | undefined;
   /** Bytes `start` until before `end`, of a file whose size is known. */
   readonly readRange: (start: number, end: number) => Promise<Uint8Array<ArrayBuffer>>;
 }
@@ -127,19 +142,18 @@ export interface InputFile {
  * @throws Error when there is no such file
  */
 export async function inputFile(path: string, { stdin }: { readonly stdin: Readable }): Promise<InputFile> {
-  let bytesInRanges = 0;
   const readRange = async (start: number, end: number): Promise<Uint8Array<ArrayBuffer>> => {
     const file = await open(path);
     try {
       const { buffer, bytesRead } = await file.read(new Uint8Array(end - start), 0, end - start, start);
       if (bytesRead < end - start) throw new Error(`${path}: expected ${end} bytes, got fewer; was it overwritten?`);
-      bytesInRanges += bytesRead;
       return buffer;
     } finally {
       await file.close();
     }
   };
-  if (path === '-') return { stream: stdin, bytes: undefined, bytesRead: () => 0, readRange };
+  const unsized = { bytes: undefined, modifiedMs: undefined, shareOf: () => undefined };
+  if (path === '-') return { stream: stdin, ...unsized, readRange };
   const found = await stat(path).catch((error: unknown) => systemReason(error) ?? String(error));
   if (typeof found === 'string' || !(found.isFile() || found.isFIFO())) {
     const got = typeof found === 'string' ? found : found.isDirectory() ? 'a folder' : 'no file';
@@ -151,30 +165,41 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
   });
   let file: ReadStream | undefined;
   let stream: Readable | undefined;
+  const isPacked = path.endsWith('.gz');
+  let unpackedBytes = 0;
   return {
     get stream() {
       file ??= createReadStream(path);
       // An error of either ends the other; who reads is told.
-      stream ??= path.endsWith('.gz')
-        ? Readable.from(
-            unpacked(
-              path,
-              pipeline(file, createGunzip(), () => {}),
-            ),
-          )
-        : file;
+      const unpack = () => pipeline(file as ReadStream, createGunzip(), () => {});
+      stream ??= isPacked ? Readable.from(unpacked(path, unpack(), (bytes) => (unpackedBytes += bytes))) : file;
       return stream;
     },
-    // A pipe, such as that of a shell's <(command), has no size.
-    bytes: found.isFile() ? found.size : undefined,
-    bytesRead: () => bytesInRanges + (file?.bytesRead ?? 0),
     readRange,
+    // A pipe, such as that of a shell's <(command), has no size.
+    ...(found.isFile()
+      ? {
+          bytes: found.size,
+          modifiedMs: found.mtimeMs,
+          shareOf(bytes) {
+            const ofText = isPacked ? (bytes / unpackedBytes) * (file?.bytesRead ?? 0) : bytes;
+            return Math.min(1, ofText / found.size);
+          },
+        }
+      : unsized),
   };
 }
 
-async function* unpacked(path: string, gunzip: Readable): AsyncGenerator<Buffer> {
+async function* unpacked(
+  path: string,
+  gunzip: AsyncIterable<Buffer>,
+  count: (bytes: number) => void,
+): AsyncGenerator<Buffer> {
   try {
-    yield* gunzip;
+    for await (const chunk of gunzip) {
+      count(chunk.length);
+      yield chunk;
+    }
   } catch (cause) {
     throw new Error(`${path}: expected a gzipped file, got: ${messageOf(cause)}; was it cut short?`, { cause });
   }

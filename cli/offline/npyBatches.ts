@@ -2,10 +2,10 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { type Failure, failure, messageOf, preview } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { allocate, DATATYPES, type Datatype, elementCount, type TypedArray } from '../../lambda/core/tensor.ts';
-import { cellReader, type PieceRow } from '../../lambda/jobs/rowRequests.ts';
+import { cellReader } from '../../lambda/jobs/rowRequests.ts';
 import { type Table, TableRow } from '../../lambda/jobs/tableRows.ts';
 import { type InputFile, MAX_LINE_BYTES } from '../textFiles.ts';
-import type { RowOptions } from './rowBatches.ts';
+import type { RowBatch, RowOptions } from './rowBatches.ts';
 
 /**
  * The rows of a NumPy array, those along its first axis, for a model with one input. Elements of another type than the
@@ -17,7 +17,8 @@ export async function* npyBatches(
   { stream, bytes }: InputFile,
   { model, name, limits }: RowOptions,
   signal: AbortSignal,
-): AsyncGenerator<readonly PieceRow[]> {
+  skip: number,
+): AsyncGenerator<RowBatch> {
   const [spec, ...others] = model.inputs;
   if (spec === undefined || others.length > 0) {
     const names = model.inputs.map((input) => input.name).join(', ');
@@ -36,8 +37,10 @@ export async function* npyBatches(
       const count = Math.min(max, rows - row);
       const chunk = await take(count * rowBytes);
       if (chunk.length < count * rowBytes) throw cutShort(`${rows} rows`);
+      if (row + count <= skip) continue;
       const { table, failed } = tableOf(chunk, count);
-      yield Array.from({ length: count }, (_, at) => new TableRow(String(row + at), table, at, failed.get(at)));
+      const all = Array.from({ length: count }, (_, at) => new TableRow(String(row + at), table, at, failed.get(at)));
+      yield { rows: all.slice(Math.max(0, skip - row)), share: bytes && (row + count) / rows };
     }
     // Of stdin the size is not known before.
     if (!signal.aborted && (await take(1)).length > 0) {

@@ -1,7 +1,9 @@
+import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
 import type { TensorSpec } from '../../lambda/core/model.ts';
 import { DATATYPES, type Datatype, elementCount } from '../../lambda/core/tensor.ts';
 import type { Format, JobHead } from '../../lambda/jobs/jobTypes.ts';
+import { spanOf } from '../../lambda/jobs/parquetFooter.ts';
 import { type PieceRow, withKept } from '../../lambda/jobs/rowRequests.ts';
 import { TableRow } from '../../lambda/jobs/tableRows.ts';
 import { type RowResult, TableResult } from '../../lambda/jobs/tableScores.ts';
@@ -17,7 +19,17 @@ export interface ResultFile {
   readonly head: string;
   rows(results: readonly RowOut[]): readonly (string | Uint8Array)[];
   end(): string | Uint8Array;
+  /**
+   * Goes on with a file whose rows and end are written.
+   *
+   * @param bytes of it
+   * @returns bytes that stay: what follows them is written anew
+   * @throws Error if it has no end
+   */
+  resume(path: string, bytes: number): Promise<number>;
 }
+
+const asIs = async (_: string, bytes: number): Promise<number> => bytes;
 
 /** Result of one row, and the row: a text of a job's results has what was kept of it. */
 export interface RowOut {
@@ -38,7 +50,7 @@ function textIn({ result, row }: RowOut): string {
 export function createResultFile(format: Format, outputs: Outputs, kept: readonly string[]): ResultFile {
   if (format === 'parquet') return parquetResults(outputs, kept);
   if (format === 'csv') return csvResults(outputs, kept);
-  return { head: '', rows: (results) => joinLines(results.map(textIn)), end: () => '' };
+  return { head: '', rows: (results) => joinLines(results.map(textIn)), end: () => '', resume: asIs };
 }
 
 type Outputs = NonNullable<JobHead['outputs']>;
@@ -54,6 +66,7 @@ function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
     head: `${columns.map(({ name }) => cellOf(name)).join(',')}\n`,
     rows: (results) => joinLines(results.map(lineOf)),
     end: () => '',
+    resume: asIs,
   };
 }
 
@@ -91,9 +104,14 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
     writer.index = 0;
     return bytes;
   };
+  const groupRows = Math.ceil(CELLS_A_GROUP / columns.length);
   const writeGroup = (): void => {
     const rows = table[0]?.data.length ?? 0;
-    if (rows > 0) parquet.write({ columnData: table.map(({ name, data }) => ({ name, data })), rowGroupSize: rows });
+    // A run that goes on with this file reads its footer: it holds nothing that hyparquet leaves unread.
+    const columnData = table.map(({ name, data, type }) => {
+      return { name, data, offsetIndex: false, statistics: type !== 'FLOAT' && type !== 'DOUBLE' };
+    });
+    if (rows > 0) parquet.write({ columnData, rowGroupSize: rows });
     for (const column of table) column.data = [];
   };
   return {
@@ -103,7 +121,7 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
         const cells = cellsOfResult(out);
         for (const [at, { data, of }] of table.entries())
           data.push(cells[at] === undefined || cells[at] === null ? null : of(cells[at]));
-        if ((table[0]?.data.length ?? 0) * columns.length >= CELLS_A_GROUP) writeGroup();
+        if ((table[0]?.data.length ?? 0) >= groupRows) writeGroup();
       }
       return [taken()];
     },
@@ -111,6 +129,23 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
       writeGroup();
       parquet.finish();
       return taken();
+    },
+    async resume(path, bytes) {
+      const { slice } = await asyncBufferFromFile(path);
+      const file = { byteLength: bytes, slice: (start: number, end = bytes) => slice(start, end) };
+      const metadata = await parquetMetadataAsync(file);
+      const whole = metadata.row_groups.filter(({ num_rows: rows }) => Number(rows) === groupRows);
+      parquet.row_groups = whole;
+      parquet.num_rows = BigInt(whole.length * groupRows);
+      // The last group was written before it was full: its rows are those that the next group begins with.
+      for (const row of await parquetReadObjects({ file, metadata, rowStart: whole.length * groupRows })) {
+        for (const { name, data } of table) data.push(row[name]);
+      }
+      const [rest] = metadata.row_groups.slice(whole.length);
+      const about = rest?.columns[0]?.meta_data;
+      writer.offset = about === undefined ? bytes - metadata.metadata_length - 8 : spanOf(about).start;
+      writer.index = 0;
+      return writer.offset;
     },
   };
 }

@@ -1,5 +1,4 @@
 import { preview } from '../../lambda/core/failure.ts';
-import { JOB_RANGES } from '../../lambda/core/limits.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
 import type { ByteRange, Spec } from '../../lambda/jobs/jobTypes.ts';
 import { openParquet } from '../../lambda/jobs/parquetRows.ts';
@@ -18,20 +17,29 @@ import { UsageError } from '../arguments.ts';
 import { batchesOfLines, type InputFile, type LineBatchLimits } from '../textFiles.ts';
 import { npyBatches } from './npyBatches.ts';
 
+/** Rows that follow each other in a file. */
+export interface RowBatch {
+  readonly rows: readonly PieceRow[];
+  /** Share of the file up to the last of them, from 0 to 1. Undefined if its size is unknown. */
+  readonly share: number | undefined;
+}
+
 /**
  * The rows of a file in batches, in order: a row's id is the number of its line, or of its place in the array, from 0.
  *
  * @param signal ends them after the batch that was asked for last
+ * @param skip number of rows to leave out at the start. The batches after them are those that they are without it
  * @throws Error when the file has no rows, no header, columns that do not fit, or is no array that can be read
  */
 export async function* rowBatches(
   input: InputFile,
   options: RowOptions,
   signal: AbortSignal,
-): AsyncGenerator<readonly PieceRow[]> {
+  skip = 0,
+): AsyncGenerator<RowBatch> {
   if (input.bytes === 0) throw noRows(options.name, 'an empty file');
-  let isEmpty = true;
-  for await (const batch of batchesIn(input, options, signal)) {
+  let isEmpty = skip === 0;
+  for await (const batch of batchesIn(input, options, signal, skip)) {
     isEmpty = false;
     yield batch;
   }
@@ -46,17 +54,20 @@ async function* batchesIn(
   input: InputFile,
   options: RowOptions,
   signal: AbortSignal,
-): AsyncGenerator<readonly PieceRow[]> {
+  skip: number,
+): AsyncGenerator<RowBatch> {
   if (options.format === 'npy') {
     refuseColumns(options.spec, 'an array, which has no columns');
-    yield* npyBatches(input, options, signal);
+    yield* npyBatches(input, options, signal, skip);
     return;
   }
   if (options.format === 'parquet') {
-    yield* parquetBatches(input, options, signal);
+    yield* parquetBatches(input, options, signal, skip);
     return;
   }
   let lines: Lines | undefined;
+  let bytes = 0;
+  let left = skip;
   const separator = options.format === 'csv' ? options.spec.separator : undefined;
   for await (const batch of batchesOfLines(input.stream, options.limits, signal, separator)) {
     const isFirst = lines === undefined;
@@ -65,32 +76,48 @@ async function* batchesIn(
       options,
     );
     const { read } = lines;
-    const rows = isFirst && lines.hasHeader ? batch.slice(1) : batch;
-    if (rows.length > 0) yield rows.map(({ number, text }) => read(text, String(number)));
+    for (const { text } of batch) bytes += Buffer.byteLength(text) + 1;
+    const all = isFirst && lines.hasHeader ? batch.slice(1) : batch;
+    const rows = all.slice(left);
+    left = Math.max(0, left - all.length);
+    if (rows.length === 0) continue;
+    yield { rows: rows.map(({ number, text }) => read(text, String(number))), share: input.shareOf(bytes) };
   }
 }
+
+/** Bytes of the columns of Parquet that are decoded together. */
+const PIECE_BYTES = 2 * 1024 * 1024;
 
 /** The rows of Parquet, as jobs read them: a piece at a time. */
 async function* parquetBatches(
   { bytes, readRange }: InputFile,
   { model, name, spec, limits }: RowOptions,
   signal: AbortSignal,
-): AsyncGenerator<readonly PieceRow[]> {
+  skip: number,
+): AsyncGenerator<RowBatch> {
   if (bytes === undefined) {
     throw new UsageError(`${name}: expected a file of Parquet, whose columns lie apart, got a pipe; save it first`);
   }
   const file = { bucket: '', key: name, etag: '', bytes };
   const storage = { readRange: (_: unknown, { start, end }: ByteRange) => readRange(start, end) };
-  const pieceBytes = JOB_RANGES.pieceBytes.default;
-  const { inputs, parts } = await layOutParquet(file, spec, model, { storage, partBytes: bytes, pieceBytes });
-  for (const part of parts) {
-    const reader = openParquet(storage, { ...file, ...spec, inputs, keep: spec.keep ?? [] }, part);
-    for (let piece = 0; !signal.aborted; piece++) {
-      const rows = await reader.read(piece, () => true);
-      if (rows === undefined) break;
-      for (let some = rows.take(limits.lines); some.length > 0 && !signal.aborted; some = rows.take(limits.lines)) {
-        yield some;
-      }
+  const limit = { storage, partBytes: bytes, pieceBytes: PIECE_BYTES };
+  const { inputs, parts } = await layOutParquet(file, spec, model, limit);
+  const pieces = parts.flatMap(({ rows = [] }) => rows);
+  const all = pieces.at(-1)?.to ?? 0;
+  const reader = openParquet(storage, { ...file, ...spec, inputs, keep: spec.keep ?? [] }, { rows: pieces });
+  let left = skip;
+  for (const [piece, { from, to }] of pieces.entries()) {
+    if (left >= to - from) {
+      left -= to - from;
+      continue;
+    }
+    const found = await reader.read(piece, () => true);
+    for (let end = from; found !== undefined && end < to && !signal.aborted; ) {
+      const taken = found.take(limits.lines);
+      end += taken.length;
+      const rows = taken.slice(left);
+      left = Math.max(0, left - taken.length);
+      if (rows.length > 0) yield { rows, share: end / all };
     }
   }
 }

@@ -68,16 +68,6 @@ export const JOB_START = z.object({
 });
 export type JobStart = z.infer<typeof JOB_START>;
 
-/** What makes up one input of the model. */
-const INPUT_COLUMNS = z.object({
-  input: z.string(),
-  datatype,
-  /** Of one row, as a request has it: with the batch axis, of size 1. */
-  shape: z.array(count).readonly(),
-  columns: names,
-});
-export type InputColumns = z.infer<typeof INPUT_COLUMNS>;
-
 /** An input or an output, as the model has it. */
 const TENSOR = z.object({
   name: z.string(),
@@ -85,6 +75,18 @@ const TENSOR = z.object({
   shape: z.array(count.or(z.string())).readonly(),
   batchAxis: count.optional(),
 });
+
+/** What makes up one input of the model. */
+const INPUT_COLUMNS = z.object({
+  input: z.string(),
+  datatype,
+  /** Of one row, as a request has it: with the batch axis, of size 1. Empty for a column of lists. */
+  shape: z.array(count).readonly(),
+  columns: names,
+  /** Input of one column whose cells are lists, or single values: each row has the shape of its own cell. */
+  list: TENSOR.optional(),
+});
+export type InputColumns = z.infer<typeof INPUT_COLUMNS>;
 
 /** What makes up one input of the model where rows are plain objects: how an array lies in it is seen row by row. */
 const OBJECT_INPUT = z.object({ spec: TENSOR, columns: names });

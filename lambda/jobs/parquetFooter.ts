@@ -172,10 +172,12 @@ export async function readBuffer(storage: RangeStorage, input: JobInput, span: B
 }
 
 /** What a column holds, as far as requests go; `none` fits all inputs. */
-type ColumnKind = 'number' | 'text' | 'none' | 'other';
+type ColumnKind = 'number' | 'text' | 'none' | 'list' | 'other';
 
 export interface ColumnType {
   readonly kind: ColumnKind;
+  /** What its lists hold, however deep they lie in each other. */
+  readonly elements?: ColumnKind | undefined;
   /** As Parquet calls it, for messages: `DATE`, `LIST`, `BYTE_ARRAY`. */
   readonly name: string;
   /** Leaves of the schema: one, unless it is nested. */
@@ -190,10 +192,22 @@ export function columnsOf(footer: FileMetaData): ReadonlyMap<string, ColumnType>
     children.map((child) => {
       const { name, logical_type: logical, converted_type: converted, type } = child.element;
       const typeName = converted ?? logical?.type ?? type ?? 'STRUCT';
-      const kind = child.children.length > 0 ? 'other' : empty.has(name) ? 'none' : kindOf(child.element);
-      return [name, { kind, name: typeName, leaves: leavesOf(child) }];
+      const element = elementOf(child);
+      const ofValues = element === undefined ? 'other' : kindOf(element.element);
+      const kind = empty.has(name) ? 'none' : element === child ? ofValues : 'list';
+      return [name, { kind, elements: ofValues, name: typeName, leaves: leavesOf(child) }];
     }),
   );
+}
+
+/** Returns the leaf of a column, or of its lists; undefined for a struct or a map. */
+function elementOf(column: SchemaTree): SchemaTree | undefined {
+  const { children, element } = column;
+  if (children.length === 0) return column;
+  const isList = element.converted_type === 'LIST' || element.logical_type?.type === 'LIST';
+  const [repeated] = children;
+  const [inner] = repeated?.children ?? [];
+  return isList && inner !== undefined && leavesOf(column) === 1 ? elementOf(inner) : undefined;
 }
 
 function leavesOf({ children }: SchemaTree): number {

@@ -25,8 +25,10 @@ export interface Chunk {
   readonly about: ColumnMetaData;
   /** From the root of the schema to the leaf. */
   readonly path: readonly SchemaTree[];
-  /** From the first header to the end of the last page. */
-  readonly bytes: Uint8Array;
+  /** Bytes from the first header to the end of the last page. */
+  readonly length: number;
+  /** Reads some of these bytes. */
+  readonly read: (start: number, end: number) => Promise<Uint8Array>;
 }
 
 /** Rows of a row group, from `from` until before `to`. */
@@ -38,24 +40,35 @@ interface Rows {
 /** Takes bytes from a budget. @throws Error once there are none left */
 export type Spend = (bytes: number) => void;
 
+/** A column of a row group, which holds one page of each leaf. Rows in order cost each page once. */
+export interface ColumnReader {
+  /**
+   * Returns the values in some rows, null where there is none.
+   *
+   * @throws Error when the pages are not what their headers, and the footer, say
+   */
+  read(rows: Rows): Promise<DecodedArray>;
+}
+
 /**
- * Returns the values of a column in some rows of a row group, null where there is none.
- *
- * @param chunks its leaves: one, unless it is nested
- * @param inflation takes from what all columns that are read together may inflate to
- * @throws Error when the pages are not what their headers, and the footer, say
+ * @param chunks leaves of the column: one, unless it is nested
+ * @param inflation takes from what all columns of the row group may inflate to
  */
-export function readColumn(chunks: readonly Chunk[], rows: Rows, inflation: Spend): DecodedArray {
+export function openColumn(chunks: readonly Chunk[], inflation: Spend): ColumnReader {
   const [first] = chunks;
   const top = first?.path[1];
   if (first === undefined || top === undefined) throw new Error('no such column');
-  if (isFlatColumn([...first.path])) return readFlat(first, leafOf(first.path), rows, inflation);
-  const leaves = new Map<string, DecodedArray>();
-  for (const chunk of chunks) {
-    leaves.set(chunk.about.path_in_schema.join('.'), readNested(chunk, leafOf(chunk.path), rows, inflation));
-  }
-  assembleNested(leaves, top, parsersOf(top.element));
-  return leaves.get(top.element.name) ?? [];
+  const leaves = chunks.map((chunk) => new PageCursor(chunk, leafOf(chunk.path), inflation));
+  const [only] = leaves as [PageCursor];
+  if (isFlatColumn([...first.path])) return { read: (rows) => readFlat(only, rows) };
+  return {
+    async read(rows) {
+      const values = new Map<string, DecodedArray>();
+      for (const leaf of leaves) values.set(leaf.chunk.about.path_in_schema.join('.'), await readNested(leaf, rows));
+      assembleNested(values, top, parsersOf(top.element));
+      return values.get(top.element.name) ?? [];
+    },
+  };
 }
 
 interface Leaf {
@@ -74,21 +87,20 @@ function leafOf(path: readonly SchemaTree[]): Leaf {
   return { path, type, length, definition, repetition };
 }
 
-function readFlat(chunk: Chunk, leaf: Leaf, { from, to }: Rows, inflation: Spend): DecodedArray {
+async function readFlat(pages: PageCursor, { from, to }: Rows): Promise<DecodedArray> {
   const found: DecodedArray[] = [];
-  for (const page of pagesOf(chunk, leaf, inflation)) {
-    const [first, end] = [Math.max(0, from - page.start), Math.min(page.values, to - page.start)];
-    if (first < end) found.push(flatValues(page, leaf, first, end));
-    if (page.start + page.values >= to) break;
+  for (let page = await pages.at(from); page !== undefined; page = await pages.next()) {
+    const [first, end] = [Math.max(0, from - page.row), Math.min(page.values, to - page.row)];
+    if (first < end) found.push(flatValues(page, pages.leaf, first, end));
+    if (page.row + page.values >= to) break;
   }
   return joined(found);
 }
 
 /** The values from `first` until before `end`, counted within the page. */
 function flatValues(page: Page, leaf: Leaf, first: number, end: number): DecodedArray {
-  const body = bodyOf(page, leaf);
-  const { definition } = body.levels;
-  const values = valuesIn(page, leaf, body, first, end);
+  const { definition } = page.body.levels;
+  const values = valuesIn(page, leaf, first, end);
   if (definition === undefined || values.length === end - first) return values;
   const filled: unknown[] = new Array(end - first).fill(null);
   for (let at = first, next = 0; at < end; at++) {
@@ -98,17 +110,22 @@ function flatValues(page: Page, leaf: Leaf, first: number, end: number): Decoded
 }
 
 /** The same, without nulls. */
-function valuesIn(page: Page, leaf: Leaf, { levels, body }: Body, first: number, end: number): DecodedArray {
+function valuesIn(page: Page, leaf: Leaf, first: number, end: number): DecodedArray {
+  const { levels, bytes, at } = page.body;
   const { definition } = levels;
+  const body = { bytes, at };
   if (definition === undefined) return valuesOf(page, leaf, body, page.values, first, end - first);
   const count = (start: number, stop: number): number => {
     let sum = 0;
     for (let at = start; at < stop; at++) if (definition[at] === leaf.definition) sum += 1;
     return sum;
   };
-  const before = count(0, first);
+  const { counted } = page.body;
+  const before = counted.at <= first ? counted.values + count(counted.at, first) : count(0, first);
   const within = count(first, end);
-  return valuesOf(page, leaf, body, before + within + count(end, page.values), before, within);
+  counted.all ??= before + within + count(end, page.values);
+  Object.assign(counted, { at: end, values: before + within });
+  return valuesOf(page, leaf, body, counted.all, before, within);
 }
 
 function joined(parts: readonly DecodedArray[]): DecodedArray {
@@ -119,12 +136,12 @@ function joined(parts: readonly DecodedArray[]): DecodedArray {
   return all;
 }
 
-function readNested(chunk: Chunk, leaf: Leaf, { from, to }: Rows, inflation: Spend): DecodedArray {
+async function readNested(pages: PageCursor, { from, to }: Rows): Promise<DecodedArray> {
+  const { leaf } = pages;
   const rows: unknown[] = [];
-  let begun = 0;
-  for (const page of pagesOf(chunk, leaf, inflation)) {
-    const body = bodyOf(page, leaf);
-    const { definition, repetition } = body.levels;
+  for (let page = await pages.at(from); page !== undefined; page = await pages.next()) {
+    const { definition, repetition } = page.body.levels;
+    let begun = page.row;
     let [first, end] = [0, 0];
     for (let at = 0; at < page.values; at++) {
       // A value that repeats nothing begins a row.
@@ -133,9 +150,12 @@ function readNested(chunk: Chunk, leaf: Leaf, { from, to }: Rows, inflation: Spe
       if (begun <= to) end = at + 1;
     }
     if (first < end) {
-      const values = valuesIn(page, leaf, body, first, end);
-      const levels = [definition, repetition].map((all) => Array.from(all?.subarray(first, end) ?? []));
-      const some = assembleLists(rows, levels[0], levels[1] ?? [], values, [...leaf.path]);
+      const values = valuesIn(page, leaf, first, end);
+      // DuckDB writes an array that is null as so many elements: those after the first repeat nothing.
+      const isThere = (at: number): boolean => (repetition?.[at] ?? 0) === 0 || definition?.[at] !== 0;
+      const places = Array.from({ length: end - first }, (_, at) => first + at).filter(isThere);
+      const [definitions, repetitions] = [definition, repetition].map((all) => all && places.map((at) => all[at] ?? 0));
+      const some = assembleLists(rows, definitions ?? [], repetitions ?? [], values, [...leaf.path]);
       if (some !== rows) for (let at = 0; at < some.length; at++) rows.push(some[at]);
     }
     if (begun > to) break;
@@ -145,45 +165,124 @@ function readNested(chunk: Chunk, leaf: Leaf, { from, to }: Rows, inflation: Spe
 
 /** A page of data. */
 interface Page {
-  readonly header: PageHeader;
-  /** Number of values before it in the chunk. */
-  readonly start: number;
+  /** Number of rows that begin before it in the chunk. */
+  readonly row: number;
   /** Nulls counted. */
   readonly values: number;
   readonly encoding: string;
-  /** As it lies in the file. */
-  readonly stored: Uint8Array;
-  readonly inflate: Inflate;
   readonly spend: Spend;
   readonly dictionary: DecodedArray | undefined;
+  /** Inflated when it is first asked for. */
+  readonly body: Body;
 }
 
-/** Yields the data pages in order, until they have as many values as the footer says. */
-function* pagesOf({ about, bytes: given }: Chunk, leaf: Leaf, inflation: Spend): Generator<Page> {
-  const bytes = asPlain(given);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const reader = { view, offset: 0 };
-  const spend = budgetOf(8 * MIB + DEFLATED * bytes.length);
-  const inflate = inflaterOf(about, inflation);
-  const total = Number(about.num_values);
-  let dictionary: DecodedArray | undefined;
-  for (let start = 0; start < total; ) {
-    checkThrift(bytes, reader.offset);
-    const header = parquetHeader(reader);
-    const stored = sliceOf(bytes, reader.offset, header.compressed_page_size);
-    reader.offset += stored.length;
-    if (header.type === 'DICTIONARY_PAGE') {
-      const count = countOf(header.dictionary_page_header?.num_values, Number.MAX_SAFE_INTEGER);
-      const body = inflate(stored, header.uncompressed_page_size);
-      spend(count * ENTRY_BYTES);
-      dictionary = convertValues(plainValues({ bytes: body, at: 0 }, leaf, 0, count), leaf.path);
-    }
-    const data = header.data_page_header ?? header.data_page_header_v2;
-    if (header.type === 'DICTIONARY_PAGE' || data === undefined) continue;
-    const values = countOf(data.num_values, total - start);
-    yield { header, start, values, encoding: data.encoding, stored, inflate, spend, dictionary };
-    start += values;
+/** The data pages of a chunk in order, until they have as many values as the footer says. It holds one of them. */
+class PageCursor {
+  readonly chunk: Chunk;
+  readonly leaf: Leaf;
+  readonly #inflate: Inflate;
+  #spend: Spend;
+  #offset = 0;
+  #values = 0;
+  #page: Page | undefined;
+  #dictionary: DecodedArray | undefined;
+
+  constructor(chunk: Chunk, leaf: Leaf, inflation: Spend) {
+    this.chunk = chunk;
+    this.leaf = leaf;
+    this.#inflate = inflaterOf(chunk.about, inflation);
+    this.#spend = budgetOf(0);
   }
+
+  /** Returns the page that is held, or the first one if `row` begins before that. */
+  async at(row: number): Promise<Page | undefined> {
+    this.#spend = budgetOf(8 * MIB + DEFLATED * this.chunk.length);
+    if (this.#page !== undefined && this.#page.row <= row) return this.#page;
+    this.#page = undefined;
+    [this.#offset, this.#values] = [0, 0];
+    return await this.next();
+  }
+
+  async next(): Promise<Page | undefined> {
+    const total = Number(this.chunk.about.num_values);
+    const row = this.#page === undefined ? 0 : this.#page.row + rowsIn(this.#page, this.leaf);
+    while (this.#values < total) {
+      const header = await this.#header();
+      const stored = await this.#read(header.compressed_page_size);
+      const data = header.data_page_header ?? header.data_page_header_v2;
+      if (header.type === 'DICTIONARY_PAGE') this.#dictionary = this.#dictionaryOf(header, stored);
+      if (header.type === 'DICTIONARY_PAGE' || data === undefined) continue;
+      const values = countOf(data.num_values, total - this.#values);
+      this.#values += values;
+      this.#page = this.#pageOf(header, stored, { row, values, encoding: data.encoding });
+      return this.#page;
+    }
+    return undefined;
+  }
+
+  #pageOf(header: PageHeader, stored: Uint8Array, about: Pick<Page, 'row' | 'values' | 'encoding'>): Page {
+    const { leaf } = this;
+    const inflate = this.#inflate;
+    let body: Body | undefined;
+    let left: Uint8Array | undefined = stored;
+    return {
+      ...about,
+      dictionary: this.#dictionary,
+      spend: (bytes) => this.#spend(bytes),
+      get body() {
+        if (left !== undefined) body = bodyOf(header, about.values, left, inflate, leaf);
+        // The bytes that were read around it are let go.
+        left = undefined;
+        if (body === undefined) throw new Error('a page that could not be read before');
+        return body;
+      },
+    };
+  }
+
+  #dictionaryOf(header: PageHeader, stored: Uint8Array): DecodedArray {
+    const count = countOf(header.dictionary_page_header?.num_values, Number.MAX_SAFE_INTEGER);
+    const body = this.#inflate(stored, header.uncompressed_page_size);
+    this.#spend(count * ENTRY_BYTES);
+    return convertValues(plainValues({ bytes: body, at: 0 }, this.leaf, 0, count), this.leaf.path);
+  }
+
+  /** Most headers are short; statistics in one may be long. */
+  async #header(): Promise<PageHeader> {
+    const { length, read } = this.chunk;
+    for (let size = HEADER_BYTES; ; size *= 8) {
+      const end = Math.min(length, this.#offset + size);
+      const bytes = asPlain(await read(this.#offset, end));
+      try {
+        checkThrift(bytes, 0);
+      } catch (error) {
+        if (end === length) throw error;
+        continue;
+      }
+      const reader = { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), offset: 0 };
+      const header = parquetHeader(reader);
+      this.#offset += reader.offset;
+      return header;
+    }
+  }
+
+  async #read(size: unknown): Promise<Uint8Array> {
+    const start = this.#offset;
+    const end = start + Number(size);
+    if (!Number.isSafeInteger(size) || (size as number) < 0 || end > this.chunk.length) {
+      throw new Error(`${size} bytes where ${this.chunk.length - start} are left`);
+    }
+    this.#offset = end;
+    return asPlain(await this.chunk.read(start, end));
+  }
+}
+
+const HEADER_BYTES = 8 * 1024;
+
+function rowsIn(page: Page, { repetition }: Leaf): number {
+  if (repetition === 0) return page.values;
+  let rows = 0;
+  for (const level of page.body.levels.repetition ?? []) if (level === 0) rows += 1;
+  return rows;
 }
 
 function countOf(count: unknown, max: number): number {
@@ -216,6 +315,9 @@ const DEFLATED = 1032;
 export function maxInflation(stored: number): number {
   return 32 * MIB + 4 * DEFLATED * stored;
 }
+
+/** A page is in memory as a whole. */
+const MAX_PAGE_BYTES = 256 * MIB;
 
 type Codec = (stored: Uint8Array, size: number) => Uint8Array;
 
@@ -250,7 +352,9 @@ function inflaterOf({ codec }: ColumnMetaData, inflation: Spend): Inflate {
   const decompress = CODEC_BY_NAME[codec];
   if (decompress === undefined) throw new Error(`${codec}`);
   return (stored, size) => {
-    if (!Number.isSafeInteger(size) || (size as number) < 0) throw new Error(`a page of ${size} bytes`);
+    if (!Number.isSafeInteger(size) || (size as number) < 0 || (size as number) > MAX_PAGE_BYTES) {
+      throw new Error(`a page of ${size} bytes, where at most ${MAX_PAGE_BYTES} are read`);
+    }
     inflation(size as number);
     // Pages of nothing but nulls may have no bytes, which are no stream of any codec.
     const page = size === 0 ? new Uint8Array() : decompress(stored, size as number);
@@ -267,9 +371,11 @@ function asPlain({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
 /** One level for each value. Undefined if the column has only one level. */
 type Levels = Uint8Array | Uint32Array | undefined;
 
-interface Body {
+/** An inflated page: its levels, and where its values begin. */
+interface Body extends Readonly<Source> {
   readonly levels: { readonly repetition: Levels; readonly definition: Levels };
-  readonly body: Source;
+  /** How many of the values before one are no nulls, as they were counted last; and of all. */
+  readonly counted: { at: number; values: number; all?: number };
 }
 
 /** Bytes, and how far they are read. */
@@ -278,13 +384,14 @@ interface Source {
   at: number;
 }
 
-function bodyOf({ header, values, stored, inflate }: Page, leaf: Leaf): Body {
+function bodyOf(header: PageHeader, values: number, stored: Uint8Array, inflate: Inflate, leaf: Leaf): Body {
+  const counted = { at: 0, values: 0 };
   const v2 = header.data_page_header_v2;
   const levelsOf = (max: number, bytes: Source): Levels => hybrid(bytes, 32 - Math.clz32(max), 0, values);
   if (v2 === undefined) {
     const body = { bytes: inflate(stored, header.uncompressed_page_size), at: 0 };
     const levels = (max: number) => (max === 0 ? undefined : levelsOf(max, sized(body)));
-    return { levels: { repetition: levels(leaf.repetition), definition: levels(leaf.definition) }, body };
+    return { levels: { repetition: levels(leaf.repetition), definition: levels(leaf.definition) }, counted, ...body };
   }
   const repetition = sliceOf(stored, 0, v2.repetition_levels_byte_length);
   const definition = sliceOf(stored, repetition.length, v2.definition_levels_byte_length);
@@ -296,7 +403,9 @@ function bodyOf({ header, values, stored, inflate }: Page, leaf: Leaf): Body {
       repetition: leaf.repetition === 0 ? undefined : levelsOf(leaf.repetition, { bytes: repetition, at: 0 }),
       definition: leaf.definition === 0 ? undefined : levelsOf(leaf.definition, { bytes: definition, at: 0 }),
     },
-    body: { bytes: v2.is_compressed === false ? rest : inflate(rest, size), at: 0 },
+    counted,
+    bytes: v2.is_compressed === false ? rest : inflate(rest, size),
+    at: 0,
   };
 }
 

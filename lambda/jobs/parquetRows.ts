@@ -2,19 +2,10 @@ import type { DecodedArray, FileMetaData, SchemaTree } from 'hyparquet';
 import { parquetSchema } from 'hyparquet';
 import { getTreePath } from 'hyparquet/src/schema.js';
 import { type Failure, messageOf } from '../core/failure.ts';
-import { allocate } from '../core/tensor.ts';
-import {
-  type ByteRange,
-  type InputColumns,
-  JobError,
-  type JobHead,
-  type JobInput,
-  type Part,
-  type RowPiece,
-} from './jobTypes.ts';
+import type { ByteRange, InputColumns, JobHead, JobInput, Part, RowPiece } from './jobTypes.ts';
 import { chunksOf, type RangeStorage, readFooter, spanOf } from './parquetFooter.ts';
-import { budgetOf, type Chunk, maxInflation, readColumn } from './parquetPages.ts';
-import { cellWriter, type Table, type TableInput, TableRow } from './tableRows.ts';
+import { budgetOf, type Chunk, type ColumnReader, maxInflation, openColumn, type Spend } from './parquetPages.ts';
+import { inputFiller, type Table, type TableInput, TableRow } from './tableRows.ts';
 import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
 
 /** Which file it is, and which of its columns are read. */
@@ -22,72 +13,46 @@ type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
 
 /**
  * The pieces of a part of Parquet: rows of a row group, or of several. A row's id is its
- * number in the file, from 0.
- *
- * @param isSuspect whether calls have died of a piece: each is decoded alone
+ * number in the file, from 0. Of each column that is read one page is held, and what pages are read of.
  */
-export function openParquet(
-  storage: RangeStorage,
-  head: ParquetHead,
-  part: Pick<Part, 'rows'>,
-  isSuspect = false,
-): PieceReader {
+export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick<Part, 'rows'>): PieceReader {
   const { rows: pieces = [] } = part;
   const names = new Set([...(head.inputs ?? []).flatMap(({ columns }) => columns), ...head.keep]);
   let opened: Promise<Contents> | undefined;
-  let group: { readonly number: number; readonly file: GroupFile } | undefined;
-  let latest: { readonly span: RowPiece; readonly decoded: Promise<Decoded> } | undefined;
+  let group: OpenGroup | undefined;
   const decode = async (span: RowPiece): Promise<Decoded> => {
     opened ??= readFooter(storage, head).then(contentsOf);
     const contents = await opened;
     const spans = byGroup(contents, span);
     if (group?.number !== span.group) {
       const chunks = spans.flatMap((one) => chunksOf(contents.footer, one.group, names).map(spanOf));
-      group = { number: span.group, file: groupFile(storage, head, chunks) };
+      const file = groupFile(storage, head, chunks);
+      group = { number: span.group, file, columns: new Map(), inflation: budgetOf(maxInflation(file.bytes)) };
     }
     const blocks: Block[] = [];
-    for (const one of spans) blocks.push(await decodeRows(group.file, contents, head, one));
+    for (const one of spans) blocks.push(await decodeRows(group, contents, head, one));
     return blocks;
-  };
-  /** A page that is broken is met with the pieces that it is of, and no others. */
-  const decodeAlone = async (span: RowPiece, cause: unknown): Promise<Decoded> => {
-    if (!(cause instanceof UnreadableError)) throw cause;
-    latest = { span, decoded: decode(span) };
-    return latest.decoded;
   };
   return {
     async read(piece) {
       const span = pieces[piece];
       if (span === undefined) return undefined;
-      if (latest === undefined || !isWithin(span, latest.span)) {
-        const together = decodedTogether(pieces.slice(piece, piece + (isSuspect ? 1 : DECODED_TOGETHER)));
-        latest = { span: together, decoded: decode(together) };
-      }
-      const decoded = await latest.decoded.catch((cause: unknown) => decodeAlone(span, cause));
       const isLast = piece === pieces.length - 1;
-      return rowsOf(decoded, span, { isLast, columns: names.size });
+      return rowsOf(await decode(span), span, { isLast, columns: names.size });
     },
     close: () => {
       group = undefined;
-      latest = undefined;
     },
   };
 }
 
-/**
- * Pages hold rows of several pieces, and each is decoded as a whole: so pieces of one row group are decoded together. One
- * by one, pages of 20,000 rows of 64 columns would be decoded 1.6 times.
- */
-const DECODED_TOGETHER = 4;
-
-/** The first piece and those after it in its row group. */
-function decodedTogether(pieces: readonly RowPiece[]): RowPiece {
-  const [{ group, from, to } = { group: 0, from: 0, to: 0 }, ...others] = pieces;
-  return { group, from, to: others.findLast((other) => other.group === group)?.to ?? to };
-}
-
-function isWithin(one: RowPiece, other: RowPiece): boolean {
-  return one.group === other.group && other.from <= one.from && one.to <= other.to;
+/** Row groups of a piece, whose columns are read. */
+interface OpenGroup {
+  /** The first of them. */
+  readonly number: number;
+  readonly file: GroupFile;
+  readonly columns: Map<string, ColumnReader>;
+  readonly inflation: Spend;
 }
 
 /** What the footer says, so that a row group is found without looking at the others. */
@@ -139,22 +104,24 @@ interface Block extends Table {
 type Decoded = readonly Block[];
 
 async function decodeRows(
-  file: GroupFile,
+  opened: OpenGroup,
   contents: Contents,
   { key, inputs = [], keep, missing }: ParquetHead,
   span: GroupRows,
 ): Promise<Block> {
-  const { group, start, from, to } = span;
+  const { start, from, to } = span;
   const rows = { from: from - start, to: to - start };
-  const inflation = budgetOf(maxInflation(file.bytes));
+  const found = new Map<string, DecodedArray>();
   const read = async (column: string): Promise<DecodedArray> => {
-    const chunks = await readChunks(file, contents, group, column);
+    const before = found.get(column);
+    if (before !== undefined) return before;
     try {
-      const values = readColumn(chunks, rows, inflation);
+      const values = await columnOf(opened, contents, span.group, column).read(rows);
+      found.set(column, values);
       if (values.length !== to - from) throw new Error(`${values.length} values`);
       return values;
     } catch (cause) {
-      if (cause instanceof JobError) throw cause;
+      if (cause instanceof StorageError) throw cause.cause;
       throw new UnreadableError(
         `${key}: expected column '${column}' in rows ${from} to ${to - 1}, got bytes that are not (${messageOf(cause)}); ` +
           'write the file anew',
@@ -170,21 +137,27 @@ async function decodeRows(
   return { span, inputs: filled, failed, kept };
 }
 
-/** The leaves of a column in a row group. */
-async function readChunks(
-  file: GroupFile,
-  { footer, schema, columns }: Contents,
-  group: number,
-  column: string,
-): Promise<Chunk[]> {
-  const chunks: Chunk[] = [];
-  for (const about of chunksOf(footer, group, new Set([column]))) {
-    const top = columns.get(column);
-    if (top === undefined) break;
-    const path = [schema, ...getTreePath(top, about.path_in_schema.slice(1))];
-    chunks.push({ about, path, bytes: await file.read(spanOf(about)) });
-  }
-  return chunks;
+/** Returns a column of a row group, which stays open as long as that. */
+function columnOf(opened: OpenGroup, contents: Contents, group: number, column: string): ColumnReader {
+  const key = `${group} ${column}`;
+  const reader =
+    opened.columns.get(key) ?? openColumn(leavesOf(opened.file, contents, group, column), opened.inflation);
+  opened.columns.set(key, reader);
+  return reader;
+}
+
+function leavesOf(file: GroupFile, { footer, schema, columns }: Contents, group: number, column: string): Chunk[] {
+  const top = columns.get(column);
+  if (top === undefined) return [];
+  return chunksOf(footer, group, new Set([column])).map((about) => {
+    const span = spanOf(about);
+    return {
+      about,
+      path: [schema, ...getTreePath(top, about.path_in_schema.slice(1))],
+      length: span.end - span.start,
+      read: (start, end) => file.read(span, { start: span.start + start, end: span.start + end }),
+    };
+  });
 }
 
 function rowsOf(
@@ -235,42 +208,57 @@ async function fillInput(
   missing: string | undefined,
   failed: Map<number, Failure>,
 ): Promise<TableInput> {
-  const data = allocate(input.datatype, rows * input.columns.length);
-  const write = cellWriter(input, missing);
+  const { filled, write } = inputFiller(input, missing)(rows);
   for (const [place, name] of input.columns.entries()) {
     const column = await readColumn(name);
     for (let row = 0; row < rows; row++) {
-      const problem = write(data, row, place, column[row]);
+      const problem = write(row, place, column[row]);
       if (problem !== undefined && !failed.has(row)) failed.set(row, problem);
     }
   }
-  return { input, data };
+  return filled;
 }
 
 interface GroupFile {
   /** Of all columns that are needed. */
   readonly bytes: number;
-  /** @param span of a column */
-  read(span: ByteRange): Promise<Uint8Array>;
+  /** Reads some bytes of a column. */
+  read(column: ByteRange, span: ByteRange): Promise<Uint8Array>;
 }
 
+/** The bytes could not be read, for its cause: the file may be sound. */
+class StorageError extends Error {}
+
+/** Bytes that are held of the columns of a row group, unless pages are longer. */
+const HELD_BYTES = 4 * 1024 * 1024;
+const MIN_WINDOW_BYTES = 256 * 1024;
+
 /**
- * The bytes of one row group's columns, each read once however many of its pieces are. Columns that lie close together
- * are read by one GET.
+ * The bytes of a row group's columns. Columns that lie close together are read by one GET if they are few bytes; of others a
+ * window is held, which moves on.
  *
  * @param chunks where the columns lie that are needed
  */
 function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly ByteRange[]): GroupFile {
-  const reads = new Map<ByteRange, Promise<Uint8Array>>();
-  const runs = together(chunks);
+  const bytes = chunks.reduce((sum, { start, end }) => sum + end - start, 0);
+  const runs = bytes <= HELD_BYTES ? together(chunks) : [];
+  const windowBytes = Math.max(MIN_WINDOW_BYTES, Math.floor(HELD_BYTES / chunks.length));
+  const windows = new Map<number, { readonly span: ByteRange; readonly reading: Promise<Uint8Array> }>();
   return {
-    bytes: chunks.reduce((sum, { start, end }) => sum + end - start, 0),
-    async read({ start, end }) {
-      const run = runs.find((one) => one.start <= start && end <= one.end) ?? { start, end };
-      const reading = reads.get(run) ?? storage.readRange(input, run);
-      reads.set(run, reading);
-      const bytes = await reading;
-      return bytes.subarray(start - run.start, end - run.start);
+    bytes,
+    async read(column, { start, end }) {
+      const run = runs.find((one) => one.start <= column.start && column.end <= one.end);
+      const key = (run ?? column).start;
+      let window = windows.get(key);
+      if (window === undefined || start < window.span.start || end > window.span.end) {
+        const span = run ?? { start, end: Math.max(end, Math.min(column.end, start + windowBytes)) };
+        window = { span, reading: storage.readRange(input, span) };
+        windows.set(key, window);
+      }
+      const held = await window.reading.catch((cause: unknown) => {
+        throw new StorageError(messageOf(cause), { cause });
+      });
+      return held.subarray(start - window.span.start, end - window.span.start);
     },
   };
 }

@@ -193,10 +193,9 @@ async function layOutText(
   return { parts: partsFrom(0) };
 }
 
-/** Compressed bytes of the needed columns of one row group: they are in memory together. */
-const MAX_GROUP_BYTES = 256 * 1024 * 1024;
-/** What a row takes besides its values. */
+/** What a row takes besides its values, and each of these. */
 const ROW_BYTES = 64;
+const VALUE_BYTES = 8;
 
 /** Cuts Parquet: a piece is rows of one row group, or several row groups, that come to `pieceBytes`, a part some of them. */
 export async function layOutParquet(
@@ -215,16 +214,24 @@ export async function layOutParquet(
   refuseKinds(inputs, columns);
   const names = new Set([...inputs.flatMap((one) => one.columns), ...(spec.keep ?? [])]);
   refuseGroups(input, footer, columns, names);
-  const pieces = piecesIn(input, footer, names, inputs, pieceBytes);
+  const pieces = piecesIn(input, footer, names, pieceBytes);
   return { inputs, parts: inParts(pieces, partBytes, pieceBytes) };
 }
 
 function refuseKinds(inputs: readonly InputColumns[], columns: ReadonlyMap<string, ColumnType>): void {
-  for (const { input, datatype, columns: wanted } of inputs) {
+  for (const { input, datatype, columns: wanted, list } of inputs) {
     const kind = DATATYPES[datatype].kind === 'string' ? 'text' : 'number';
-    const wrong = wanted.find((name) => ![kind, 'none'].includes(columns.get(name)?.kind ?? 'other'));
+    const takesOne = list === undefined || !isFailure(rowShape(list, 0));
+    const wrong = wanted.find((name) => {
+      const column = columns.get(name);
+      const isList = column?.kind === 'list';
+      if (isList ? list === undefined : !takesOne && column?.kind !== 'none') return true;
+      return ![kind, 'none'].includes((isList ? column.elements : column?.kind) ?? 'other');
+    });
     if (wrong === undefined) continue;
-    const expected = kind === 'text' ? 'texts' : 'booleans, integers or floats, not dates, decimals or lists,';
+    const others = list === undefined ? 'dates, decimals or lists,' : 'dates or decimals,';
+    const values = kind === 'text' ? 'texts' : `booleans, integers or floats, not ${others}`;
+    const expected = takesOne ? values : `lists of ${values}`;
     throw new JobError(
       'INVALID_JOB',
       `column '${wrong}': expected ${expected} for the input '${input}' of ${datatype}, got ${columns.get(wrong)?.name}; convert it`,
@@ -253,12 +260,6 @@ function refuseGroups(
     if (lie !== undefined) {
       throw new JobError('INVALID_JOB', `${key}: expected ${lie} (row group ${group}); write the file anew`);
     }
-    if (bytes <= MAX_GROUP_BYTES) continue;
-    throw new JobError(
-      'INVALID_JOB',
-      `${key}: expected row groups of at most ${MAX_GROUP_BYTES} bytes in the columns that are read, got ${bytes} ` +
-        `(row group ${group}, ${rows} rows); write at most ${Math.floor((Number(rows) * MAX_GROUP_BYTES) / bytes)} rows into one`,
-    );
   }
 }
 
@@ -276,24 +277,19 @@ function lieIn(chunks: readonly ColumnMetaData[], rows: bigint, leaves: number, 
 /** Pieces of a file of Parquet, which a plan lists one by one. */
 const MAX_PIECES = 100_000;
 
-function piecesIn(
-  { key }: JobInput,
-  footer: FileMetaData,
-  names: ReadonlySet<string>,
-  inputs: readonly InputColumns[],
-  pieceBytes: number,
-): RowPiece[] {
+function piecesIn({ key }: JobInput, footer: FileMetaData, names: ReadonlySet<string>, pieceBytes: number): RowPiece[] {
   const pieces: RowPiece[] = [];
-  const min = inputs.reduce((sum, { columns }) => sum + 8 * columns.length, ROW_BYTES);
   let start = 0;
   /** What the last piece comes to where it is whole row groups, so that the next may be taken together with them. */
   let bytesOfWhole = Number.POSITIVE_INFINITY;
   for (const [group, { num_rows }] of footer.row_groups.entries()) {
     const rows = Number(num_rows);
     if (rows === 0) continue;
-    const stored = chunksOf(footer, group, names).reduce((sum, one) => sum + Number(one.total_uncompressed_size), 0);
-    // A dictionary stores a long text once, and each row of it takes memory.
-    const rowBytes = Math.max(min, stored / rows);
+    const chunks = chunksOf(footer, group, names);
+    const stored = chunks.reduce((sum, one) => sum + Number(one.total_uncompressed_size), 0);
+    const values = chunks.reduce((sum, one) => sum + Number(one.num_values), 0);
+    // A dictionary stores a value once, and each row of it takes memory.
+    const rowBytes = Math.max(ROW_BYTES + (VALUE_BYTES * values) / rows, stored / rows);
     const last = pieces.at(-1);
     if (last !== undefined && bytesOfWhole + rows * rowBytes <= pieceBytes) {
       pieces[pieces.length - 1] = { ...last, to: start + rows };
@@ -351,7 +347,16 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
   const given = new Map(Object.entries(spec.inputs ?? {}));
   const inputs = model.inputs.map((input) => {
     const wanted = given.get(input.name) ?? [columnOf(input.name, columns)];
-    const { name, datatype } = input;
+    const { name, datatype, batchAxis } = input;
+    if (wanted.length === 1 && input.shape.slice(1).some((size) => size !== 1)) {
+      return {
+        input: name,
+        datatype,
+        shape: [],
+        columns: wanted,
+        list: { name, datatype, shape: input.shape, batchAxis },
+      };
+    }
     const shape = rowShape(input, wanted);
     if (!isFailure(shape)) return { input: name, datatype, shape: shapeInModel(input, shape), columns: wanted };
     if (missing(wanted).length === 0) {

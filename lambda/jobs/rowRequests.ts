@@ -104,7 +104,7 @@ function decimalIn(text: string): number | undefined {
   return Number.isFinite(value) ? value : undefined;
 }
 
-function isEmpty(cell: unknown): boolean {
+export function isEmpty(cell: unknown): boolean {
   return cell === null || cell === undefined || (typeof cell === 'string' && cell.trim() === '');
 }
 
@@ -337,7 +337,7 @@ function refuseMissing(there: readonly string[], objects: readonly ObjectInput[]
 }
 
 /** Whether a value that was read of JSON is sure to be what the text says, fractions as near as a double is to them. */
-function isExact(value: unknown): boolean {
+export function isExact(value: unknown): boolean {
   if (typeof value === 'number') return Number.isSafeInteger(value) || (value % 1 !== 0 && Number.isFinite(value));
   return typeof value !== 'object' || value === null || Object.values(value).every(isExact);
 }
@@ -345,7 +345,7 @@ function isExact(value: unknown): boolean {
 const DIGITS = /^-?\d+$/;
 
 /** An object whose whole numbers that a double cannot hold, and numbers that are too large for one, are their text. */
-function exactly(line: string): JsonObject {
+export function exactly(line: string): JsonObject {
   return JSON.parse(line, (_, value: unknown, { source = '' }: { readonly source?: string } = {}) => {
     const isLost = typeof value === 'number' && !isExact(value) && (DIGITS.test(source) || !Number.isFinite(value));
     return isLost ? source : value;

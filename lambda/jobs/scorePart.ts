@@ -93,10 +93,10 @@ export function createTableModels(models: ModelFinder): (head: JobHead) => Promi
 export function openReader(
   storage: JobStorage,
   head: JobHead,
-  { part, next }: Pick<ScoreEvent, 'part' | 'next'>,
+  { part }: Pick<ScoreEvent, 'part'>,
   maxLineBytes: number,
 ): PieceReader {
-  if (head.format === 'parquet') return openParquet(storage, head, part, next?.isSuspect);
+  if (head.format === 'parquet') return openParquet(storage, head, part);
   return openText(storage, head, part, maxLineBytes);
 }
 

@@ -1,7 +1,21 @@
-import { type Failure, failure, plural } from '../core/failure.ts';
-import { allocate, copyInto, elementCount, encodeRaw, type TensorData, viewOf } from '../core/tensor.ts';
+import { type Failure, failure, plural, preview } from '../core/failure.ts';
+import { parseIfJson } from '../core/json.ts';
+import { shapeInModel, type TensorSpec } from '../core/model.ts';
+import { isShallow } from '../core/outline.ts';
+import { allocate, copyInto, type Datatype, elementCount, encodeRaw, type TensorData, viewOf } from '../core/tensor.ts';
 import type { InputColumns, JobHead } from './jobTypes.ts';
-import { cellReader, fieldsOf, jsonValue, type LineReader, type PieceRow, refusal } from './rowRequests.ts';
+import {
+  cellReader,
+  exactly,
+  fieldsOf,
+  isEmpty,
+  isExact,
+  jsonValue,
+  type LineReader,
+  type PieceRow,
+  refusal,
+  rowShape,
+} from './rowRequests.ts';
 
 /** Rows of a file with columns: elements of the model's inputs, and values of the columns that are kept. */
 export interface Table {
@@ -13,6 +27,19 @@ export interface Table {
 export interface TableInput {
   readonly input: Pick<InputColumns, 'input' | 'datatype' | 'shape'>;
   readonly data: TensorData;
+  /** Shape of each row, and where its elements begin. @default all rows are of the input's shape */
+  readonly lists?: { readonly shapes: readonly (readonly number[])[]; readonly starts: readonly number[] } | undefined;
+}
+
+function shapeOf({ input, lists }: TableInput, at: number): readonly number[] {
+  return lists?.shapes[at] ?? input.shape;
+}
+
+/** Returns the elements of `rows` rows that follow each other and have one shape. */
+function elementsOf(input: TableInput, at: number, rows: number): TensorData {
+  const width = elementCount(shapeOf(input, at));
+  const start = input.lists?.starts[at] ?? at * width;
+  return viewOf(input.data, start, start + rows * width);
 }
 
 /** One row of a table. */
@@ -56,10 +83,9 @@ export class TableRow implements PieceRow {
   get bytes(): number {
     let bytes = 0;
     for (const [, values] of this.table.kept) bytes += lengthOf(values[this.at]);
-    for (const { input, data } of this.table.inputs) {
-      const width = elementCount(input.shape);
-      if (!Array.isArray(data)) bytes += width * data.BYTES_PER_ELEMENT;
-      else for (let at = this.at * width; at < (this.at + 1) * width; at++) bytes += lengthOf(data[at]);
+    for (const input of this.table.inputs) {
+      if (!Array.isArray(input.data)) bytes += elementCount(shapeOf(input, this.at)) * input.data.BYTES_PER_ELEMENT;
+      else if (this.failed === undefined) for (const text of elementsOf(input, this.at, 1)) bytes += lengthOf(text);
     }
     return bytes;
   }
@@ -73,16 +99,17 @@ function lengthOf(value: unknown): number {
 /**
  * Writes rows as one binary request.
  *
- * @param rows at least one, none of which failed; several only for inputs with the batch axis at 0
+ * @param rows at least one, none of which failed, of the same shapes; several only for inputs with the batch axis at 0
  * @param isBinary whether the answer is to be binary too
  */
 export function requestOfRows(rows: readonly TableRow[], isBinary: boolean): string {
-  const inputs = (rows[0] as TableRow).table.inputs.map(({ input }) => input);
-  const specs = inputs.map(({ input, datatype, shape }) => {
+  const [{ table, at }] = rows as readonly [TableRow];
+  const specs = table.inputs.map((one) => {
+    const shape = shapeOf(one, at);
     const sizes = rows.length === 1 ? shape : shape.with(0, rows.length);
-    return `{"name":${JSON.stringify(input)},"datatype":"${datatype}","shape":[${sizes.join(',')}]}`;
+    return `{"name":${JSON.stringify(one.input.input)},"datatype":"${one.input.datatype}","shape":[${sizes.join(',')}]}`;
   });
-  const contents = inputs.map((input, index) => encodeRaw(gather(rows, input, index)));
+  const contents = table.inputs.map((_, index) => encodeRaw(gather(rows, index)));
   return (
     `{"inputs":[${specs.join(',')}],"parameters":{"binary_data_output":${isBinary}},` +
     `"raw_input_contents":["${contents.join('","')}"]}`
@@ -90,15 +117,16 @@ export function requestOfRows(rows: readonly TableRow[], isBinary: boolean): str
 }
 
 /** Elements of one input of all rows. Rows that lie together are copied together. */
-function gather(rows: readonly TableRow[], { datatype, shape }: TableInput['input'], input: number): TensorData {
-  const width = elementCount(shape);
-  const all = allocate(datatype, rows.length * width);
+function gather(rows: readonly TableRow[], input: number): TensorData {
+  const first = rows[0] as TableRow;
+  const own = first.table.inputs[input] as TableInput;
+  const width = elementCount(shapeOf(own, first.at));
+  const all = allocate(own.input.datatype, rows.length * width);
   for (let from = 0; from < rows.length; ) {
     const { table, at } = rows[from] as TableRow;
     let to = from + 1;
     while (rows[to]?.table === table && rows[to]?.at === at + to - from) to += 1;
-    const { data } = table.inputs[input] as TableInput;
-    copyInto(all, from * width, viewOf(data, at * width, (at + to - from) * width));
+    copyInto(all, from * width, elementsOf(table.inputs[input] as TableInput, at, to - from));
     from = to;
   }
   return all;
@@ -108,8 +136,8 @@ function gather(rows: readonly TableRow[], { datatype, shape }: TableInput['inpu
 const BYTES_A_REQUEST = 4 * 1024 * 1024;
 
 /**
- * Cuts rows into those that share a request. The first row is a request of its own, so that the scorer has requests to
- * compare with runs of them alone.
+ * Cuts rows into those that share a request: neighbours whose lists are of one shape. The first row is a request of its own,
+ * so that the scorer has requests to compare with runs of them alone.
  *
  * @param maxRows of a request
  */
@@ -118,8 +146,11 @@ export function cutIntoRequests(rows: readonly TableRow[], maxRows: number): (re
   let max = maxRows - 1;
   for (let from = 1; from < rows.length; ) {
     let to = from;
+    const first = rows[from] as TableRow;
     for (let bytes = 0; to < rows.length && (to === from || to - from < max) && bytes < BYTES_A_REQUEST; to++) {
-      bytes += (rows[to] as TableRow).bytes;
+      const row = rows[to] as TableRow;
+      if (!areAlike(first, row)) break;
+      bytes += row.bytes;
     }
     chunks.push(rows.slice(from, to));
     from = to;
@@ -128,24 +159,115 @@ export function cutIntoRequests(rows: readonly TableRow[], maxRows: number): (re
   return chunks;
 }
 
-/** Puts a cell into the elements of an input, if it is a value of the input's datatype. @returns why it is not */
-export function cellWriter(
-  { datatype, columns }: Pick<InputColumns, 'datatype' | 'columns'>,
-  missing: string | undefined,
-): (data: TensorData, row: number, column: number, cell: unknown) => Failure | undefined {
+function areAlike(one: TableRow, other: TableRow): boolean {
+  return one.table.inputs.every((input, index) => {
+    if (input.lists === undefined) return true;
+    const shape = shapeOf(input, one.at);
+    return shapeOf(other.table.inputs[index] as TableInput, other.at).every((size, axis) => size === shape[axis]);
+  });
+}
+
+/** An input that is filled cell by cell. */
+interface Filling {
+  readonly filled: TableInput;
+  /** Puts a cell into the elements of a row, if it is a value of the input's datatype. @returns why it is not */
+  write(row: number, column: number, cell: unknown): Failure | undefined;
+}
+
+/** Returns what makes room for an input of some rows. */
+export function inputFiller(input: InputColumns, missing: string | undefined): (rows: number) => Filling {
+  if (input.list !== undefined) return listFiller(input, input.list);
+  const { datatype, columns } = input;
   const read = cellReader(datatype, missing);
   const width = columns.length;
   const ofEmpty = columns.map((column) => failure('INVALID_DATA', refusal(column, datatype, null)));
-  return (data, row, column, cell) => {
-    const value = read(cell);
-    if (value === undefined) {
-      return cell === null
-        ? ofEmpty[column]
-        : failure('INVALID_DATA', refusal(columns[column] as string, datatype, cell));
-    }
-    data[row * width + column] = value as never;
-    return undefined;
+  return (rows) => {
+    const data = allocate(datatype, rows * width);
+    const write = (row: number, column: number, cell: unknown): Failure | undefined => {
+      const value = read(cell);
+      if (value === undefined) {
+        return cell === null
+          ? ofEmpty[column]
+          : failure('INVALID_DATA', refusal(columns[column] as string, datatype, cell));
+      }
+      data[row * width + column] = value as never;
+      return undefined;
+    };
+    return { filled: { input, data }, write };
   };
+}
+
+function listFiller(input: InputColumns, spec: TensorSpec): (rows: number) => Filling {
+  const { datatype, columns } = input;
+  const [column = ''] = columns;
+  const read = cellReader(datatype, undefined);
+  const refuse = (cell: unknown, element: number): Failure =>
+    failure(
+      'INVALID_DATA',
+      `column '${column}': expected values of ${datatype}, got ${preview(cell)} at element ${element}; fix that row`,
+    );
+  return () => {
+    let data = allocate(datatype, 0);
+    let used = 0;
+    const starts: number[] = [];
+    const shapes: (readonly number[])[] = [];
+    const write = (row: number, _: number, cell: unknown): Failure | undefined => {
+      const value = typeof cell === 'string' ? listIn(cell) : cell;
+      if (isEmpty(value) || value === NO_LIST) return failure('INVALID_DATA', refusal(column, datatype, cell));
+      const shape = rowShape(spec, value);
+      if ('code' in shape) return shape;
+      const end = used + elementCount(shape);
+      if (end > data.length) data = grown(data, datatype, end);
+      const elements = Array.isArray(value) ? flat(value, shape.slice(1)) : [value];
+      if (elements === undefined) {
+        const message = `column '${column}': expected lists of one length within each other, got others; fix that row`;
+        return failure('INVALID_SHAPE', message);
+      }
+      for (const [at, element] of elements.entries()) {
+        const one = read(element);
+        if (one === undefined) return refuse(element, at);
+        data[used + at] = one as never;
+      }
+      starts[row] = used;
+      shapes[row] = shapeInModel(spec, shape);
+      used = end;
+      return undefined;
+    };
+    return {
+      filled: {
+        input,
+        get data() {
+          return data;
+        },
+        lists: { shapes, starts },
+      },
+      write,
+    };
+  };
+}
+
+function grown(data: TensorData, datatype: Datatype, length: number): TensorData {
+  const room = allocate(datatype, Math.max(length, 2 * data.length));
+  copyInto(room, 0, data);
+  return room;
+}
+
+/** Returns the elements of a list, or of lists of `sizes` within each other; undefined if one has another size. */
+function flat(list: readonly unknown[], sizes: readonly number[]): readonly unknown[] | undefined {
+  if (!Array.isArray(list[0])) return list;
+  const [, ...inner] = sizes;
+  const parts = list.map((one) => (Array.isArray(one) && one.length === inner[0] ? flat(one, inner) : undefined));
+  return parts.includes(undefined) ? undefined : parts.flat();
+}
+
+const NO_LIST = Symbol('no list');
+
+/** Returns what a cell of CSV says: a list as JSON has it, whole numbers as exact as they are written, or the text. */
+function listIn(text: string): unknown {
+  if (!text.trimStart().startsWith('[')) return text;
+  const value = isShallow(text) ? parseIfJson(text) : undefined;
+  if (!Array.isArray(value)) return NO_LIST;
+  return isExact(value) ? value : exactly(text);
 }
 
 /** Rows of CSV that share arrays, and bytes that these may have: some rows may outlive the others. */
@@ -165,7 +287,7 @@ export function rowsOfFields({
   const placeOf = new Map(columns.map((name, place) => [name, place]));
   const readers = inputs.map((input) => ({
     places: input.columns.map((name) => placeOf.get(name) ?? -1),
-    write: cellWriter(input, missing),
+    fill: inputFiller(input, missing),
   }));
   const keptPlaces = keep.map((name) => placeOf.get(name) ?? -1);
   const elements = inputs.reduce((sum, input) => sum + input.columns.length, 0);
@@ -174,9 +296,11 @@ export function rowsOfFields({
   let used = 0;
 
   function newTable() {
+    const fillings = readers.map(({ fill }) => fill(size));
     return {
-      inputs: inputs.map((input) => ({ input, data: allocate(input.datatype, size * input.columns.length) })),
+      inputs: fillings.map(({ filled }) => filled),
       kept: keep.map((name) => [name, [] as string[]] as const),
+      fillings,
     };
   }
 
@@ -191,10 +315,10 @@ export function rowsOfFields({
     for (const [index, place] of keptPlaces.entries()) table.kept[index]?.[1].push(fields[place] as string);
     let failed: Failure | undefined;
     for (let input = 0; input < readers.length; input++) {
-      const { places, write } = readers[input] as (typeof readers)[number];
-      const { data } = table.inputs[input] as TableInput;
+      const { places } = readers[input] as (typeof readers)[number];
+      const { write } = table.fillings[input] as Filling;
       for (let column = 0; column < places.length; column++) {
-        failed ??= write(data, at, column, fields[places[column] as number]);
+        failed ??= write(at, column, fields[places[column] as number]);
       }
     }
     return new TableRow(id, table, at, failed);

@@ -134,6 +134,8 @@ export class ScorerChild {
   readonly #options: ChildOptions;
   readonly #calls = new Map<number, ActiveCall>();
   readonly #works = new Map<number, Work>();
+  /** Works whose end was told before their beginning, which comes another way. */
+  readonly #endedFirst = new Set<number>();
   readonly #descriptions = new Map<number, PromiseWithResolvers<DescribedModel | Failure>>();
   /** Payloads that the scorer is to make room for. */
   readonly #rooms = new Map<number, () => void>();
@@ -338,7 +340,7 @@ export class ScorerChild {
         this.#takeDescription(frame);
         break;
       case 'ended':
-        this.#works.delete(frame.work);
+        if (!this.#works.delete(frame.work)) this.#endedFirst.add(frame.work);
         break;
       case 'replies':
         this.#takeReplies(frame, texts);
@@ -417,6 +419,7 @@ export class ScorerChild {
       }
       case 'begins': {
         const { work, model, isRun, expectedMs, places } = frame;
+        if (this.#endedFirst.delete(work)) break;
         const call = this.#calls.get(frame.call);
         this.#works.set(work, { model, call, isOpening: false, isRun, expectedMs, places, ageMs: 0 });
       }

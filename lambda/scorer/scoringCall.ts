@@ -47,6 +47,9 @@ const HANG_FACTOR = 4;
 const MIN_LIMIT_MS = 250;
 /** A request that used at least this share of the time that its call can give it, alone, and did not end, is answered with an error. */
 const WHOLE_SHARE = 0.85;
+/** Time to end a process and to read what it wrote last, as a share of the time of a call, and at most. */
+const END_SHARE = 0.05;
+const MAX_END_MS = 1_000;
 /** A call can give at least this share of its time, however long its process takes to open its models. */
 const LEAST_SHARE = 0.5;
 
@@ -176,7 +179,7 @@ export class ScoringCall {
         // A call that knew the body to be slow had no other use for its time.
         if (this.#suspects.get(index)?.isSlow)
           wholeMs = Math.max(LEAST_SHARE * this.#wholeMs, this.#wholeMs - openingMs);
-        const limitMs = this.#time.remainingMs() - deadlineMarginMs;
+        const limitMs = this.#time.remainingMs() - deadlineMarginMs - Math.min(MAX_END_MS, END_SHARE * this.#wholeMs);
         return () => limitMs;
       },
       onHung: async (_, position, loss) => {

@@ -149,22 +149,22 @@ describe('in a terminal', () => {
     const request = (turns: number): string => `{"instances":[${turns}]}`;
     const FOR_EVER = 4e12;
 
-    it('stops at Ctrl-C, and says that it begins again', async () => {
+    it('shows the share of the rows that are written, and stops at Ctrl-C with these', async () => {
       const model = await putModel(inFolder(), 'turning', turningModel());
       writeLines('in.jsonl', 100, () => request(200_000));
       writeLines('out.jsonl', 1, () => 'of before');
       const options = ['--batch-size', '1', '--out', inFolder('out.jsonl')];
       const { shows, press, ended, output } = start(['score', model, inFolder('in.jsonl'), ...options]);
-      await shows(/scoring .* 100 %/);
+      await shows(/scoring .* [1-9]\d? %, \d+ rows\/s, \d+ s left/);
       press(CTRL_C);
       expect(await ended()).toBe(130);
       const scored = Number(/(\d+) lines in .* scored/.exec(output())?.[1]);
       expect(scored).toBeLessThan(100);
       expect(linesOf('out.jsonl.part')).toHaveLength(scored);
       expect(linesOf('out.jsonl')).toEqual(['of before']);
-      expect(output()).toMatch(
-        /stopped; what was scored is in .*out\.jsonl\.part; run again, it begins with the first line/,
-      );
+      const shares = [...output().matchAll(/ (\d+) %/g)].map(([, share]) => Number(share));
+      expect(Math.max(...shares)).toBeLessThanOrEqual(scored);
+      expect(output()).toMatch(/stopped; the results of the first \d+ lines are in .*out\.jsonl\.part; add --resume/);
       expect(isRestored(output())).toBe(true);
     });
 

@@ -54,6 +54,17 @@ describe('a job of CSV', () => {
     expect(rows.map((row) => row.message_id)).toEqual(['16', `${csv.indexOf('8,nan')}`]);
   });
 
+  it('fills a vector with the list in a cell; one of the wrong length or with nulls is an error of its row', async () => {
+    const lists = ['[1.5, -2]', '[1]', '[1,null]', '7', '[[1,2]]', '[1,', '', '[3,4]'];
+    const rows = await scored(`x,n,b,t\n${lists.map((list) => `"${list}",1,true,"[a]"\n`).join('')}`);
+    const codes = ['INVALID_SHAPE', 'INVALID_DATA', 'INVALID_SHAPE', 'INVALID_SHAPE', 'INVALID_DATA', 'INVALID_DATA'];
+    expect(rows.map((row) => row.code ?? valuesOf(row))).toEqual([
+      [[1.5, -2], [1], [true], ['[a]']],
+      ...codes,
+      [[3, 4], [1], [true], ['[a]']],
+    ]);
+  });
+
   it('answers bad rows in their place, with the code they would have on the queue', async () => {
     const rows = await scored(
       'x0,x1,n,b,t\n1,2,3,1,a\n1,,3,1,a\n1,2,1.5,1,a\n1,2,3,yes,a\n1,2,9223372036854775808,1,a\n1,2,3\n1,2,3,1,"a\n\n1,2,4,1,a',
@@ -175,7 +186,11 @@ describe('a job of CSV', () => {
       // The header once, however many inputs find nothing in it.
       /^inputs: expected columns of the file \("x0;x1;n;b;t"\), got "x0", "x1", "n", "b", "t"; where ; stands between the columns, add --separator ';'$/,
     ],
-    ['x,n,b,t\n', {}, /input 'x': expected columns for a row of the shape \[2\], got 1; /],
+    [
+      'x0,x1,n,b,t\n',
+      { inputs: { x: ['x0', 'x1', 'n'] } },
+      /input 'x': expected columns for a row of the shape \[2\], got 3; /,
+    ],
     ['x0,x1,n,b,t\n', { inputs: INPUTS, keep: ['z'] }, /keep: expected columns of the file \(.*"t"\), got "z"/],
     ['x0,x1,n,b,t,t\n', { inputs: INPUTS }, /expected each name once/],
     [

@@ -4,7 +4,7 @@ import { parquetMetadataAsync } from 'hyparquet';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
 import type { JobStorage, Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { type JobOptions, jobOf, manifestIn, planOf, runJob } from '../../helpers/jobs.ts';
-import { inMemoryModel, repositoryOf, spec } from '../../helpers/scoring.ts';
+import { echoModel, inMemoryModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
 type Row = Record<string, unknown>;
 
@@ -136,6 +136,17 @@ describe('a job of Parquet', () => {
     await refused(fileOf('lz4'), /expected one of UNCOMPRESSED, SNAPPY, GZIP, ZSTD, BROTLI, got LZ4/);
     await refused(Buffer.from('not parquet at all'), /expected Parquet, got bytes that are not/);
     await refused(Buffer.alloc(0), /expected Parquet, got bytes that are not/);
+  });
+
+  it('fills a ragged axis with lists, whatever pages and pieces their rows begin in', async () => {
+    const models = repositoryOf(echoModel('INT32', ['length']));
+    const job = jobOfParquet(fileOf('nested'), { models, spec: { inputs: { in: ['list'] }, keep: ['list'] } });
+    const lists = rowsIn('nested').map(({ list }) => list as unknown as readonly number[] | null);
+    const rows = await runJob(job);
+    expect(rows.map((row) => row.code ?? valuesOf(row)[0])).toEqual(
+      lists.map((list) => (list === null ? 'INVALID_DATA' : list.length === 0 ? 'INVALID_SHAPE' : list)),
+    );
+    expect(rows.map(({ kept }) => kept)).toEqual(lists.map((list) => ({ list })));
   });
 
   it.each([0x00, 0x15, 0x2c, 0xff])('plans a file or refuses it, whatever byte of its footer is %i', async (byte) => {

@@ -2,8 +2,11 @@ import { readFileSync } from 'node:fs';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import { readHead, readParts } from '../../../lambda/jobs/jobObjects.ts';
-import type { Spec } from '../../../lambda/jobs/jobTypes.ts';
+import type { ByteRange, Part, Spec } from '../../../lambda/jobs/jobTypes.ts';
+import { openParquet } from '../../../lambda/jobs/parquetRows.ts';
+import { layOutParquet } from '../../../lambda/jobs/planJob.ts';
 import type { PieceRow } from '../../../lambda/jobs/rowRequests.ts';
 import { openReader } from '../../../lambda/jobs/scorePart.ts';
 import { FOLDER, memoryStorage, planOf } from '../../helpers/jobs.ts';
@@ -198,5 +201,42 @@ describe('however a file is cut, each of its rows is read once, in order, under 
       }),
       { numRuns: 20 },
     );
+  });
+});
+
+describe('a row group of many pages', () => {
+  it('is read in windows, and not as a whole', async () => {
+    const rows = 1_000_000;
+    // No two values are alike: a dictionary would make them few bytes.
+    const data = Float64Array.from({ length: rows }, (_, row) => Math.sin(row));
+    const columnData = [
+      { name: 'x', type: 'DOUBLE' as const, data, encoding: 'PLAIN' as const },
+      { name: 'note', type: 'DOUBLE' as const, data: data.toReversed(), encoding: 'PLAIN' as const },
+    ];
+    const content = Buffer.from(parquetWriteBuffer({ columnData, rowGroupSize: rows, codec: 'UNCOMPRESSED' }));
+    const spans: number[] = [];
+    const input = { bucket: '', key: 'a.parquet', etag: '', bytes: content.length };
+    const storage = {
+      readRange: async (_: unknown, { start, end }: ByteRange) => {
+        spans.push(end - start);
+        return new Uint8Array(content.subarray(start, end));
+      },
+    };
+    const limit = { storage, partBytes: 2 ** 40, pieceBytes: 2 ** 20 };
+    const { inputs, parts } = await layOutParquet(input, {}, lineModel(), limit);
+    const [part] = parts as readonly [Part];
+    spans.length = 0;
+    const reader = openParquet(storage, { ...input, inputs, keep: ['note'], missing: undefined }, part);
+    let [number, largest] = [0, 0];
+    for (let piece = 0; ; piece++) {
+      const found = await reader.read(piece, () => true);
+      if (found === undefined) break;
+      for (const { id } of found.take(rows)) if (id === String(number)) number += 1;
+      largest = Math.max(largest, ...spans);
+    }
+    expect(number).toBe(rows);
+    expect(largest).toBeLessThan(content.length / 4);
+    // A header or a page that a window ends within is read with the next one.
+    expect(spans.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThan(2 * content.length);
   });
 });

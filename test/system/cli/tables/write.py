@@ -94,3 +94,32 @@ def plain(value, name=None):
 with open("table.json", "w") as file:
     rows = [json.dumps(plain(row), ensure_ascii=False) for row in table.to_pylist()]
     file.write("[\n" + ",\n".join(rows) + "\n]\n")
+
+# Lists, of which some rows are no input: null, with a null in it, too short, uneven.
+LISTS = 40
+
+
+def lists(values, kind):
+    return pa.array([values(row) for row in range(LISTS)], kind)
+
+
+def floats(row, length):
+    return [(row + at) / 8 for at in range(length)]
+
+
+table = pa.table(
+    {
+        "tokens": lists(lambda row: None if row == 3 else [row, None] if row == 5 else [2**53 + row] * (1 + row % 4), pa.list_(pa.int64())),
+        "embedding": lists(lambda row: None if row == 7 else floats(row, 4), pa.list_(pa.float32(), 4)),
+        "image": lists(lambda row: [floats(row, 3), floats(row, 2 if row == 9 else 3)], pa.list_(pa.list_(pa.float64()))),
+        "flat": lists(lambda row: floats(row, 5 if row == 11 else 6), pa.list_(pa.float64())),
+        "words": lists(lambda row: ["ä" * (row % 3), None if row == 13 else f"{row}"], pa.list_(pa.string())),
+        "flags": lists(lambda row: [row % 2 == 0, row % 3 == 0], pa.list_(pa.bool_())),
+    }
+)
+pq.write_table(table, "pyarrow-lists.parquet", row_group_size=25, data_page_size=100, write_batch_size=7)
+rows = table
+duckdb.sql("copy (select * replace (embedding::float[4] as embedding) from rows) to 'duckdb-lists.parquet' (format parquet)")
+pl.from_arrow(table).with_columns(pl.col("embedding").cast(pl.Array(pl.Float32, 4))).write_parquet("polars-lists.parquet")
+with open("lists.json", "w") as file:
+    file.write("[\n" + ",\n".join(json.dumps(plain(row), ensure_ascii=False) for row in table.to_pylist()) + "\n]\n")

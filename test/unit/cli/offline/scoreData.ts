@@ -18,20 +18,21 @@ export interface DataOptions extends Partial<Pick<RowOptions, 'format' | 'spec' 
 
 /** What `batchscore score` writes of a file, in both forms. */
 export async function scoreData(model: Model, file: Buffer | string, options: DataOptions = {}) {
-  const { chunk = 7, rows = 2, spec = {}, format, takesRequests = true, bytes } = options;
+  const { chunk = 7, rows: lines = 2, spec = {}, format, takesRequests = true, bytes } = options;
   const scoring = createOfflineScoring(scoreModels(repositoryOf(model), OFFLINE_LIMITS), () => {}, model);
   const csv = createResultFile('csv', outputsOf(model), spec.keep ?? []);
-  const limits = { lines: rows, characters: 1_000_000 };
+  const limits = { lines, characters: 1_000_000 };
   const found: RowOut[] = [];
   const source = { model, name: 'file', format, spec, takesRequests, limits };
   const input = {
     stream: inChunks(Buffer.from(file), chunk),
     bytes,
-    bytesRead: () => 0,
+    modifiedMs: undefined,
+    shareOf: () => undefined,
     readRange: async (start: number, end: number) => new Uint8Array(Buffer.from(file).subarray(start, end)),
   };
-  for await (const batch of rowBatches(input, source, new AbortController().signal)) {
-    found.push(...(await scoring.score(batch)));
+  for await (const { rows } of rowBatches(input, source, new AbortController().signal)) {
+    found.push(...(await scoring.score(rows)));
   }
   return {
     results: found.map(({ result, row }) => JSON.parse(withKept(result.text, row?.kept))),
