@@ -430,12 +430,13 @@ export async function emptyFolder(): Promise<string> {
   return directory;
 }
 
-/** Waits until a start has noted so many parts as fetched. */
+/** Waits until a start has noted `count` parts as fetched. */
 export async function untilPartsAre(directory: string, count: number): Promise<void> {
   for (let noted = 0; noted < count; ) {
-    const files = await filesIn(directory).catch((): Files => ({}));
-    const notes = Object.entries(files).find(([path]) => path.endsWith('/notes'))?.[1] ?? new Uint8Array();
-    noted = Buffer.from(notes).toString().split('\n').length - 1;
+    const paths = await readdir(directory, { recursive: true }).catch((): string[] => []);
+    const notes = paths.find((path) => path.endsWith('/notes'));
+    const text = notes === undefined ? '' : await readFile(join(directory, notes), 'utf8').catch(() => '');
+    noted = text.split('\n').length - 1;
   }
 }
 
