@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { GetQueueAttributesCommand } from '@aws-sdk/client-sqs';
@@ -79,11 +79,15 @@ describe('a command whose model is in a run that does not end', () => {
 
   /** Until a thread of its scorer has run for seconds: no other does here. */
   async function untilBusy(pid = 0): Promise<void> {
-    const ticksOf = (task: string): number => Number(readFileSync(task, 'utf8').split(' ')[13]);
+    // Threads may end while they are looked at.
+    const ticksOf = (task: string): Promise<number> =>
+      readFile(task, 'utf8')
+        .then((stat) => Number(stat.split(' ')[13]))
+        .catch(() => 0);
     for (let busiest = 0; busiest < 300; ) {
       const [scorer] = scorersOf(pid);
-      const tasks = scorer === undefined ? [] : await readdir(`/proc/${scorer}/task`);
-      busiest = Math.max(0, ...tasks.map((task) => ticksOf(`/proc/${scorer}/task/${task}/stat`)));
+      const tasks = scorer === undefined ? [] : await readdir(`/proc/${scorer}/task`).catch(() => []);
+      busiest = Math.max(0, ...(await Promise.all(tasks.map((task) => ticksOf(`/proc/${scorer}/task/${task}/stat`)))));
     }
   }
 });

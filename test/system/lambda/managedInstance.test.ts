@@ -6,7 +6,7 @@ import { lookupModel, turningModel } from '../../helpers/onnxModels.ts';
 import { modelsDirectory } from '../../helpers/openModels.ts';
 
 const server = useSqsServer();
-const TIMEOUT_MS = 3_000;
+const TIMEOUT_MS = 4_000;
 
 const HANGING = {
   model_name: 'turns',
