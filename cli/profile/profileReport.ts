@@ -91,8 +91,8 @@ interface Recommendation {
   readonly withinBudget: boolean;
   /** US dollars. */
   readonly dollarsPerMillionRows: number;
-  /** The same as props of the construct, to paste into infra/app.ts. */
-  readonly props: string;
+  /** The same as props of the construct, to paste into infra/app.ts: lines of code. */
+  readonly props: readonly string[];
 }
 
 function recommendationOf(
@@ -114,11 +114,11 @@ function recommendationOf(
   };
 }
 
-/** Code of the props of a function behind one standard queue. */
+/** Lines of code with the props of a function behind one standard queue. */
 function propsOf(
   { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency }: SettingsAnswer['chosen'],
   architecture: string | undefined,
-): string {
+): string[] {
   const options = [
     ...(architecture === undefined
       ? []
@@ -131,7 +131,7 @@ function propsOf(
     `window: Duration.seconds(${windowSeconds}),`,
     `tuning: { maxBatchRows: ${maxBatchRows} },`,
     `compute: lambdaCompute({ ${options.join(', ')} }),`,
-  ].join('\n');
+  ];
 }
 
 /** What `--json` prints. */
@@ -163,7 +163,7 @@ export function renderProfile(report: ProfileReport): string {
     aligned(report.monthly, MONTH_COLUMNS),
     'US dollars for a million rows with these settings, marked >:',
     [aligned(pricedForms(answer), FORM_COLUMNS), describeUnmeasured(answer) ?? []].flat().join('\n'),
-    `${recommendation.withinBudget ? RECOMMENDED : NOT_RECOMMENDED}:\n\n${recommendation.props}\n\n` +
+    `${recommendation.withinBudget ? RECOMMENDED : NOT_RECOMMENDED}:\n\n${recommendation.props.join('\n')}\n\n` +
       `Reason: ${recommendation.reason}.`,
     notesOf(report)
       .map((note) => `- ${note}`)

@@ -105,7 +105,7 @@ ${facts.map(
 <div class="pair">
 <div class="verdict"><span class="sign" aria-hidden="true">${measured.safety.sharesRuns ? '✓' : '✕'}</span><p>${sentence(describeSafety(measured))}</p></div>
 <div><h3>Props for infra/app.ts</h3>
-<pre tabindex="0" role="region" aria-label="Props for infra/app.ts"><code>${recommended.props}</code></pre>
+<pre tabindex="0" role="region" aria-label="Props for infra/app.ts"><code>${recommended.props.join('\n')}</code></pre>
 <p class="aside">For a function behind one standard queue.</p></div>
 </div>
 `;
