@@ -130,7 +130,9 @@ function propsOf(
     `batchSize: ${batchSize},`,
     `window: Duration.seconds(${windowSeconds}),`,
     `tuning: { maxBatchRows: ${maxBatchRows} },`,
-    `compute: lambdaCompute({ ${options.join(', ')} }),`,
+    'compute: lambdaCompute({',
+    ...options.map((option) => `  ${option},`),
+    '}),',
   ];
 }
 
