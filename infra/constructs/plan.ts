@@ -252,7 +252,7 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
     [
       providers.some((name) => GPU_PROVIDERS.includes(name)) && !hasGpu,
       `tuning.providers: expected none that needs a GPU, because compute ${kind} has none, got ${tuning.providers}; ` +
-        `leave it out, take compute ${kind}-gpu or set tuning.allowProviderFallback`,
+        'leave it out, take lambdaGpuCompute() or ecsGpuCompute(), or set tuning.allowProviderFallback',
     ],
     [
       plan.tracing && compute.feed === 'worker',

@@ -79,7 +79,7 @@ export function jobProblems(jobs: JobSettings | undefined, { compute, models }: 
         stage !== 'lambda',
         'jobs: expected the image of a function on CPUs, because functions from the same image score jobs, ' +
           `got compute ${compute.kind}, whose image is built for ${stage}; leave jobs out, and deploy them as a stack of ` +
-          'their own with compute lambda',
+          'their own with lambdaCompute()',
       ],
       ...prefixes,
       [
