@@ -1,18 +1,27 @@
-// The CDK app that cdk.json names: one stack, set up by the context.
-import { App, Validations } from 'aws-cdk-lib/core';
+// The CDK app that cdk.json names. Edit it, then run `npx cdk diff` and `npx cdk deploy`.
+import { App, Stack, Validations } from 'aws-cdk-lib/core'; // Here too: Duration, RemovalPolicy, Size
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { createStack } from './batchScoringStack.ts';
-import { ValidationError } from './constructs/problems.ts';
-import { readContext } from './context.ts';
+import { BatchScoring } from './index.ts'; // Here too: lambdaCompute, lambdaGpuCompute, ecsCompute, ecsGpuCompute
 
-try {
-  const app = new App({ autoSynth: false });
-  Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
-  createStack(app, readContext(app.node.getAllContext()));
-  app.synth();
-} catch (error) {
-  // The message says what is wrong in cdk.json, by its keys; a stack trace would add nothing.
-  const said = error instanceof ValidationError ? error.cause : error;
-  console.error(said instanceof Error ? said.message : said);
-  process.exitCode = 1;
-}
+const app = new App();
+Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
+
+const stack = new Stack(app, 'Batchscore', { description: 'batchscore: batch scoring of ONNX models' });
+const scoring = new BatchScoring(stack, 'Scoring', {
+  models: 'models', // A folder, or the URI in S3 that `batchscore publish` prints.
+  defaultModel: 'digits', // The model of requests that name none.
+
+  // The usual changes: examples/ has whole apps, and docs/construct.md every prop.
+  // batchSize: 500,
+  // window: Duration.seconds(5),
+  // results: ['queue', 'table'],
+  // compute: lambdaCompute({ memorySize: Size.mebibytes(3008), timeout: Duration.seconds(30), maximumConcurrency: 20 }),
+  // compute: ecsCompute({ vcpus: 2 }),
+  // jobs: {},
+  // encryptionKey: new Key(stack, 'Key', { enableKeyRotation: true }),
+  // alarmActions: [new SnsAction(Topic.fromTopicArn(stack, 'AlarmTopic', 'arn:aws:sns:REGION:ACCOUNT:NAME'))],
+  // removalPolicy: RemovalPolicy.DESTROY,
+});
+
+// `--outputs-file stack.json` writes them to the file that the commands take as `--stack`.
+scoring.addClientOutputs();

@@ -13,8 +13,8 @@ import {
 import { EXPECTED_KEY_PREFIX, isKeyPrefix, PUBLISHED, parseModelsUri } from './core/places.ts';
 
 /*
- * The catalogue of settings: each is declared here, once. The hosts read their environment by it, the CDK app its context,
- * the construct refuses what is out of its ranges, and the tables of docs/configuration.md are held against it.
+ * The catalogue of settings: each is declared here, once. The hosts read their environment by it, the construct
+ * refuses what is out of its ranges, and the tables of docs/configuration.md are held against it.
  */
 
 /** What a value may be, as messages have it after "expected", and the value that a text is; undefined where it is none. */
@@ -79,27 +79,27 @@ function numberIn({ min, max }: Range, isOne: (value: number) => boolean, text: 
   return isOne(value) && value >= min && value <= max ? value : undefined;
 }
 
-export const FLAG: Kind<boolean> = {
+const FLAG: Kind<boolean> = {
   expected: 'true or false',
   read: (text) => (text === 'true' ? true : text === 'false' ? false : undefined),
 };
 
-export const oneOf = <T extends string>(values: readonly T[]): Kind<T> => ({
+const oneOf = <T extends string>(values: readonly T[]): Kind<T> => ({
   expected: `one of ${values.join(', ')}`,
   read: (text) => values.find((value) => value === text),
 });
 
 /** Text that a test takes. */
-export const matching = (expected: string, isOne: (text: string) => boolean): Kind<string> => ({
+const matching = (expected: string, isOne: (text: string) => boolean): Kind<string> => ({
   expected,
   read: (text) => (isOne(text) ? text : undefined),
 });
 
 /** @param what the text is, such as `the name of a model` */
-export const text = (what: string): Kind<string> => matching(what, (value) => value !== '');
+const text = (what: string): Kind<string> => matching(what, (value) => value !== '');
 
 /** Texts with commas between them. */
-export const listOf = (expected: string, isOne: (items: readonly string[]) => boolean): Kind<readonly string[]> => ({
+const listOf = (expected: string, isOne: (items: readonly string[]) => boolean): Kind<readonly string[]> => ({
   expected,
   read: (list) => {
     const items = list.split(',').map((item) => item.trim());
@@ -107,7 +107,7 @@ export const listOf = (expected: string, isOne: (items: readonly string[]) => bo
   },
 });
 
-/** @param expected as an environment or a context says it */
+/** @param expected as an environment says it */
 const storesOf = (expected: string): Kind<readonly Store[]> => ({
   expected,
   read: (list) => {

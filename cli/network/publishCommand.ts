@@ -40,9 +40,9 @@ import { assertCredentials } from './deployment.ts';
 const HELP = `Usage: batchscore publish FOLDER s3://BUCKET/PREFIX [options]
 
 Puts a model repository into S3, for functions that fetch their models at start instead of
-having them in their image, and prints its URI, s3://BUCKET/PREFIX/<digest>, for models in
-cdk.json. The digest is that of the content: what was published stays as it is beside what is
-published later, and a deployment has the models that it names.
+having them in their image, and prints its URI, s3://BUCKET/PREFIX/<digest>, for the prop models.
+The digest is that of the content: what was published stays as it is beside what is published
+later, and a deployment has the models that it names.
 
   FOLDER              the model repository, FOLDER/<name>/<version>/model.onnx; files that no
                       host needs are left out, as they are of images, and named
@@ -170,7 +170,7 @@ function report({ uri, files, bytes, uploaded }: Summary, json: boolean, streams
   writeLine(streams.stdout, uri);
   const size = `${files} ${files === 1 ? 'file' : 'files'}, ${(bytes / 1e6).toFixed(1)} MB`;
   const done = `${uploaded} uploaded, ${files - uploaded} there before`;
-  writeLine(streams.stderr, `${size}: ${done}; set models to the URI in cdk.json, ${advice}and deploy`);
+  writeLine(streams.stderr, `${size}: ${done}; set models to the URI in infra/app.ts, ${advice}and deploy`);
 }
 
 export const publish = { help: HELP, run };
@@ -372,5 +372,5 @@ export function storageFor(bytes: number): Storage {
   const minMb = Math.max(STORAGE_MB.default, Math.ceil((bytes / MIB) * (1 + SPARE.share)) + SPARE.mb);
   if (minMb === STORAGE_MB.default) return { minMb, advice: '' };
   const max = minMb > STORAGE_MB.max ? `, which is more than the ${STORAGE_MB.max} that Lambda has` : '';
-  return { minMb, advice: `ephemeralStorageMb to at least ${minMb}${max}, ` };
+  return { minMb, advice: `ephemeralStorageSize to at least ${minMb} MiB${max}, ` };
 }

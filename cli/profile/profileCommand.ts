@@ -1,8 +1,5 @@
-import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import * as z from 'zod';
 import { messageOf } from '../../lambda/core/failure.ts';
-import { parseIfJson } from '../../lambda/core/json.ts';
 import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { modelPath, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
@@ -20,7 +17,8 @@ const HELP = `Usage: batchscore profile MODEL [options]
 Measures a model on this machine: what runs of more and more rows take, by length and threads, the
 memory they need, what a cold start takes, and whether rows are independent. From that it finds the
 settings that answer a traffic within a time at the least cost on AWS: batch size, window, memory,
-concurrency. What was measured is kept in profile.json beside the model. Nothing is sent anywhere.
+concurrency. It prints them as props to paste into infra/app.ts. What was measured is kept in
+profile.json beside the model. Nothing is sent anywhere.
 
   MODEL                    a model folder such as models/digits, a .onnx file, or the name of a
                            model in the model repository
@@ -43,7 +41,6 @@ concurrency. What was measured is kept in profile.json beside the model. Nothing
   --max-rows N             most rows in a run (default ${SETTINGS.maxBatchRows.default})
   --providers LIST         execution providers, first choice first (default cpu)
   --no-write               leave profile.json and profile.html as they are
-  --apply                  write the recommendation into the context of ./cdk.json
   --json                   print one JSON object
   --help                   show this
 
@@ -55,7 +52,6 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parse(args);
   const warn = (message: string): void => writeLine(streams.stderr, message);
   const ask = await questionOf(options, warn);
-  if (options.apply) await checkContext('cdk.json');
   const { min, max } = SETTINGS.maxBatchRows;
   const measured = await measure(modelPath(positionals[0] ?? '', options.models), {
     maxBatchRows: wholeNumber('--max-rows', options['max-rows'], min, max),
@@ -64,18 +60,15 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   });
   const report = createReport(measured, ask(measured), options.architecture);
   const { recommendation } = report;
-  const applies = options.apply && recommendation.withinBudget;
-  if (applies) await applyContext('cdk.json', recommendation.context);
   const kept = options['no-write'] ? report : await keep(report, warn);
   if (options.json) writeLine(streams.stdout, JSON.stringify(printedOf(kept)));
   else writeText(streams.stdout, renderProfile(printableIn(kept)));
   if (!recommendation.withinBudget) {
     throw new Error(
       `--latency-budget-ms: expected a time that some settings keep to, got ${options['latency-budget-ms']}; the soonest ` +
-        `take ${Math.ceil(report.answer.chosen.p99AgeMs)} ms: allow more${options.apply ? '; cdk.json is as it was' : ''}`,
+        `take ${Math.ceil(report.answer.chosen.p99AgeMs)} ms: allow more`,
     );
   }
-  if (applies) warn(`wrote ${Object.keys(recommendation.context).join(', ')} into cdk.json`);
   return 0;
 }
 
@@ -102,7 +95,6 @@ function parse(args: readonly string[]) {
     'max-rows': { type: 'string', default: String(SETTINGS.maxBatchRows.default) },
     providers: { type: 'string', default: 'cpu' },
     'no-write': { type: 'boolean', default: false },
-    apply: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   });
 }
@@ -149,66 +141,6 @@ const PAGE_FILE = 'profile.html';
 
 function profileFileOf({ measured, recommendation }: ProfileReport): ProfileFile {
   const { path: _, requestBytes: __, ...kept } = measured;
-  const { context: ___, ...recommended } = recommendation;
+  const { props: ___, ...recommended } = recommendation;
   return { schemaVersion: 1, ...kept, recommendation: recommended };
-}
-
-/** Keys of the CDK context and what they are to be. */
-type ContextFragment = Readonly<Record<string, number | string>>;
-
-/**
- * Writes settings into the context of a `cdk.json`; every other value in it stays as it is.
- *
- * @throws Error when the file is not there, is not JSON, or has settings that go against these
- */
-export async function applyContext(path: string, fragment: ContextFragment): Promise<void> {
-  await writeFile(path, withContext(await checkedText(path), fragment));
-}
-
-/** Checks before a minute is spent on measuring. @throws Error as `applyContext` does */
-export async function checkContext(path: string): Promise<void> {
-  await checkedText(path);
-}
-
-/** @param text of a JSON object, whose indentation is kept */
-export function withContext(text: string, fragment: ContextFragment): string {
-  const parsed: { readonly context?: object } = JSON.parse(text);
-  const [, indent = '  '] = /^\{\s*?\n([ \t]+)/.exec(text) ?? [];
-  return `${JSON.stringify({ ...parsed, context: { ...parsed.context, ...fragment } }, null, indent)}\n`;
-}
-
-const CDK_JSON = z.object({ context: z.record(z.string(), z.unknown()).default({}) });
-
-async function checkedText(path: string): Promise<string> {
-  const text = await readFile(path, 'utf8').catch((cause) => {
-    const reason = systemReason(cause) ?? String(cause);
-    throw new Error(`--apply: expected ${path} in the current folder, got: ${reason}; run it beside cdk.json`, {
-      cause,
-    });
-  });
-  const parsed = parseIfJson(text);
-  if (parsed === undefined) throw new Error(`--apply: expected ${path} to be JSON, it is not; correct it`);
-  const { data } = CDK_JSON.safeParse(parsed);
-  if (data === undefined) {
-    throw new Error(`--apply: expected an object with a context in ${path}, got something else; correct it`);
-  }
-  refuseOthers(data.context, path);
-  return text;
-}
-
-/** What was recommended is for one standard queue and a function that starts when messages come. */
-function refuseOthers(context: Readonly<Record<string, unknown>>, path: string): void {
-  const { compute = 'lambda', fifo = false, shards = 1, minimumPollers, maximumPollers } = context;
-  const others = [
-    compute === 'lambda' ? undefined : `compute ${JSON.stringify(compute)}`,
-    fifo === false ? undefined : `fifo ${JSON.stringify(fifo)}`,
-    shards === 1 ? undefined : `shards ${JSON.stringify(shards)}`,
-    minimumPollers === undefined ? undefined : 'minimumPollers',
-    maximumPollers === undefined ? undefined : 'maximumPollers',
-  ].filter((one) => one !== undefined);
-  if (others.length === 0) return;
-  throw new Error(
-    `--apply: expected ${path} to deploy a function behind one standard queue without pollers, got ${others.join(', ')}; ` +
-      'set by hand what of the recommendation fits it',
-  );
 }

@@ -91,8 +91,8 @@ interface Recommendation {
   readonly withinBudget: boolean;
   /** US dollars. */
   readonly dollarsPerMillionRows: number;
-  /** What belongs into the context of cdk.json. */
-  readonly context: Readonly<Record<string, number | string>>;
+  /** The same as props of the construct, to paste into infra/app.ts: lines of code. */
+  readonly props: readonly string[];
 }
 
 function recommendationOf(
@@ -101,14 +101,39 @@ function recommendationOf(
   architecture: string | undefined,
 ): Recommendation {
   const { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency } = chosen;
-  const settings = { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency };
   return {
-    ...settings,
+    batchSize,
+    windowSeconds,
+    maxBatchRows,
+    memoryMb,
+    maximumConcurrency,
     reason,
     withinBudget: chosen.p99AgeMs <= budgetMs,
     dollarsPerMillionRows: chosen.dollarsPerMillionRows.total,
-    context: { ...settings, ...(architecture === undefined ? {} : { architecture }) },
+    props: propsOf(chosen, architecture),
   };
+}
+
+/** Lines of code with the props of a function behind one standard queue. */
+function propsOf(
+  { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency }: SettingsAnswer['chosen'],
+  architecture: string | undefined,
+): string[] {
+  const options = [
+    ...(architecture === undefined
+      ? []
+      : [`architecture: Architecture.${architecture === 'arm64' ? 'ARM_64' : 'X86_64'}`]),
+    `memorySize: Size.mebibytes(${memoryMb})`,
+    `maximumConcurrency: ${maximumConcurrency}`,
+  ];
+  return [
+    `batchSize: ${batchSize},`,
+    `window: Duration.seconds(${windowSeconds}),`,
+    `tuning: { maxBatchRows: ${maxBatchRows} },`,
+    'compute: lambdaCompute({',
+    ...options.map((option) => `  ${option},`),
+    '}),',
+  ];
 }
 
 /** What `--json` prints. */
@@ -119,6 +144,7 @@ export function printedOf({ measured, knee, recommendation, answer, monthly }: P
 }
 
 const MAX_CANDIDATES = 10;
+const RECOMMENDED = 'Recommended props, for infra/app.ts';
 const NOT_RECOMMENDED = 'Not recommended, as nothing keeps to the budget; the soonest';
 
 /** What was found, for a terminal. */
@@ -139,7 +165,7 @@ export function renderProfile(report: ProfileReport): string {
     aligned(report.monthly, MONTH_COLUMNS),
     'US dollars for a million rows with these settings, marked >:',
     [aligned(pricedForms(answer), FORM_COLUMNS), describeUnmeasured(answer) ?? []].flat().join('\n'),
-    `${recommendation.withinBudget ? 'Recommended' : NOT_RECOMMENDED}: ${JSON.stringify(recommendation.context)}\n` +
+    `${recommendation.withinBudget ? RECOMMENDED : NOT_RECOMMENDED}:\n\n${recommendation.props.join('\n')}\n\n` +
       `Reason: ${recommendation.reason}.`,
     notesOf(report)
       .map((note) => `- ${note}`)

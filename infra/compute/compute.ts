@@ -21,7 +21,7 @@ import type { Prices } from '../priceList.ts';
  * @typeParam Created what it creates, which `BatchScoring.compute` is then
  */
 export interface ComputeForm<Created extends Compute = Compute> {
-  /** Its name, as the app's setting `compute` and the IDs of its resources have it. */
+  /** Name in messages and in the IDs of its resources. */
   readonly kind: string;
   /** What the image must be built for. */
   readonly imageTarget: ImageTarget;

@@ -87,8 +87,8 @@ export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute
     startSeconds: START_SECONDS,
     architecture: options.architecture ?? Architecture.ARM_64,
     vcpus,
-    memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 2048 * vcpus,
-    ephemeralStorageMb: mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize),
+    memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 2048 * vcpus,
+    ephemeralStorageMb: mebibytesOf('ephemeralStorageSize', options.ephemeralStorageSize),
   };
   return {
     ...workerForm(settings),
@@ -162,17 +162,17 @@ function fargateProblems(settings: FargateSettings): Problem[] {
     oneOf('architecture', architecture.name, ARCHITECTURES),
     unknownAtSynth('vcpus', vcpus),
     oneOf('vcpus', vcpus, [...MEMORY.keys()]),
-    outside('ephemeralStorageMb', ephemeralStorageMb, { min: 21 * GIB, max: 200 * GIB }),
+    outside('ephemeralStorageSize', ephemeralStorageMb, { min: 21 * GIB, max: 200 * GIB }, 'MiB'),
     ...brokenOf([
       [
         memory !== undefined && (memoryMb < min || memoryMb > max || memoryMb % step !== 0),
-        `memoryMb: expected ${min} to ${max} in steps of ${step}, which Fargate has with ${vcpus} vCPU, ` +
+        `memorySize: expected ${min} to ${max} MiB in steps of ${step}, which Fargate has with ${vcpus} vCPU, ` +
           `got ${memoryMb}; choose one of these or other vcpus`,
       ],
       [
         stopTimeoutSeconds > LONGEST_STOP_SECONDS,
-        `stopTimeoutSeconds: expected at most ${LONGEST_STOP_SECONDS}, which is what Fargate waits, got ` +
-          `${stopTimeoutSeconds}; lower it, and timeoutSeconds with it`,
+        `stopTimeout: expected at most ${LONGEST_STOP_SECONDS} seconds, which is what Fargate waits, got ` +
+          `${stopTimeoutSeconds}; lower it, and timeout with it`,
       ],
     ]),
   ];
@@ -236,9 +236,9 @@ function withGpuDefaults(options: EcsGpuOptions) {
     capacity: options.capacity ?? ('managed-instances' as const),
     architecture: options.architecture ?? Architecture.X86_64,
     vcpus: options.vcpus ?? 3,
-    memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 12_288,
+    memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 12_288,
     gpuCount: options.gpuCount ?? 1,
-    gpuMemoryGiB: gibibytesOf('gpuMemoryGiB', options.gpuMemory) ?? 16,
+    gpuMemoryGiB: gibibytesOf('gpuMemory', options.gpuMemory) ?? 16,
     instanceTypes: options.instanceTypes,
   };
 }
@@ -268,7 +268,7 @@ function createService(
 }
 
 /** Where tasks with a GPU run: on instances that ECS manages, or on those of an Auto Scaling group. */
-export const CAPACITIES = ['managed-instances', 'asg'] as const;
+const CAPACITIES = ['managed-instances', 'asg'] as const;
 type GpuCapacity = (typeof CAPACITIES)[number];
 
 /** What ECS refuses, and what would never get a device or a way out. */
@@ -279,9 +279,9 @@ function gpuTaskProblems(settings: Settings): Problem[] {
     unknownAtSynth('gpuCount', gpuCount),
     outside('gpuCount', gpuCount, { min: 1, max: 16 }),
     ...(instanceTypes ?? []).map(withoutKernels),
-    outside('gpuMemoryGiB', settings.gpuMemoryGiB, { min: 1, max: 1024 }),
+    outside('gpuMemory', settings.gpuMemoryGiB, { min: 1, max: 1024 }, 'GiB'),
     outside('vcpus', settings.vcpus, { min: 1, max: 192 }),
-    outside('memoryMb', settings.memoryMb, { min: 1024, max: 2_097_152 }),
+    outside('memorySize', settings.memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
     ...brokenOf([
       [
         !CAPACITIES.includes(capacity),
@@ -290,7 +290,7 @@ function gpuTaskProblems(settings: Settings): Problem[] {
       [
         architecture.name !== 'x86_64',
         `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture.name}; set x86_64 or ` +
-          'compute=ecs',
+          'take ecsCompute()',
       ],
       [
         gpuCount > 1 && instanceTypes === undefined,

@@ -86,7 +86,7 @@ export function assignmentOf(environment: Environment, prices: Prices): DeviceAs
   const { gpuMemoryGiB, memoryMb, vcpus, gpuCount = 1, instanceTypes } = environment;
   const gpus = gpuCount === 1 ? '' : `${gpuCount} GPUs, each with `;
   throw new Error(
-    `memoryMb: expected an instance that has ${vcpus === undefined ? '' : `${vcpus} vCPUs, `}${memoryMb} MB and ` +
+    `memorySize: expected an instance that has ${vcpus === undefined ? '' : `${vcpus} vCPUs, `}${memoryMb} MB and ` +
       `${gpus}${gpuMemoryGiB} GiB of GPU memory, got only ${(instanceTypes ?? Object.keys(INSTANCES)).join(', ')}; ` +
       'lower one of these or name a larger instance type',
   );

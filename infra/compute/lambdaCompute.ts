@@ -107,10 +107,10 @@ export interface LambdaOptions extends Concurrency, FunctionResources, FunctionN
 /** A Lambda function on CPUs, from a container image. */
 export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<FunctionCompute> {
   const { architecture = Architecture.ARM_64, provisionedConcurrency, trafficRouting } = options;
-  const memoryMb = mebibytesOf('memoryMb', options.memorySize) ?? MB_PER_VCPU;
+  const memoryMb = mebibytesOf('memorySize', options.memorySize) ?? MB_PER_VCPU;
   const ephemeralStorageMb =
-    mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize) ?? EPHEMERAL_STORAGE_MB.default;
-  const timeoutSeconds = secondsOf('timeoutSeconds', options.timeout) ?? 60;
+    mebibytesOf('ephemeralStorageSize', options.ephemeralStorageSize) ?? EPHEMERAL_STORAGE_MB.default;
+  const timeoutSeconds = secondsOf('timeout', options.timeout) ?? 60;
   const settings = { ...options, architecture, memoryMb, ephemeralStorageMb, timeoutSeconds };
   return {
     kind: 'lambda',
@@ -121,9 +121,9 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     ephemeralStorageMb,
     problems: ({ shards }) => [
       oneOf('architecture', architecture.name, ARCHITECTURES),
-      outside('memoryMb', memoryMb, { min: 128, max: 10_240 }),
-      outside('ephemeralStorageMb', ephemeralStorageMb, EPHEMERAL_STORAGE_MB),
-      outside('timeoutSeconds', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS),
+      outside('memorySize', memoryMb, { min: 128, max: 10_240 }, 'MiB'),
+      outside('ephemeralStorageSize', ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
+      outside('timeout', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS, 'seconds'),
       ...concurrencyProblems(options, shards),
       ...rolloutProblems(options, options),
       ...networkProblems(options),
@@ -274,11 +274,11 @@ function withDefaults(options: LambdaGpuOptions) {
   const maximumEnvironments = options.maximumEnvironments ?? 2;
   return {
     ...options,
-    gpuMemoryGiB: gibibytesOf('gpuMemoryGiB', options.gpuMemory) ?? 16,
+    gpuMemoryGiB: gibibytesOf('gpuMemory', options.gpuMemory) ?? 16,
     architecture: options.architecture ?? Architecture.X86_64,
-    memoryMb: mebibytesOf('memoryMb', options.memorySize) ?? 8192,
-    ephemeralStorageMb: mebibytesOf('ephemeralStorageMb', options.ephemeralStorageSize),
-    timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 300,
+    memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 8192,
+    ephemeralStorageMb: mebibytesOf('ephemeralStorageSize', options.ephemeralStorageSize),
+    timeoutSeconds: secondsOf('timeout', options.timeout) ?? 300,
     minimumEnvironments: options.minimumEnvironments ?? 1,
     maximumEnvironments,
     /** Each environment runs one invocation at a time. */
@@ -321,16 +321,16 @@ function gpuProblems(settings: Settings, given: LambdaGpuOptions): Problem[] {
   const { capacityProvider, instanceTypes, vpc, subnets } = given;
   const ofInstances = Object.entries({ instanceTypes, vpc, subnets }).filter(([, value]) => value !== undefined);
   return [
-    outside('ephemeralStorageMb', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB),
-    outside('timeoutSeconds', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS),
-    oneOf('gpuMemoryGiB', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
+    outside('ephemeralStorageSize', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
+    outside('timeout', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS, 'seconds'),
+    oneOf('gpuMemory', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
     ...(instanceTypes ?? []).map(withoutKernels),
-    outside('memoryMb', settings.memoryMb, { min: 2048, max: 32_768 }),
+    outside('memorySize', settings.memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
     outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),
     ...brokenOf([
       [
         architecture.name !== Architecture.X86_64.name,
-        `architecture: expected x86_64, because Lambda has no GPU with ${architecture.name}; set x86_64 or compute=lambda`,
+        `architecture: expected x86_64, because Lambda has no GPU with ${architecture.name}; set x86_64 or take lambdaCompute()`,
       ],
       [
         // What the instances are, and where, was said when the provider was made.

@@ -368,11 +368,11 @@ export function rolloutProblems(
   { reservedConcurrency, maximumConcurrency }: Concurrency,
 ): Problem[] {
   const steps = trafficRouting && isInSteps(trafficRouting) ? trafficRouting : undefined;
-  const minutes = steps && (minutesOf('canaryMinutes', steps.interval) ?? 0) * stepsOf(steps);
+  const minutes = steps && (minutesOf('trafficRouting.interval', steps.interval) ?? 0) * stepsOf(steps);
   return [
     outside('provisionedConcurrency', provisioned, { min: 1, max: 100_000 }),
-    unknownAtSynth('canaryPercent', steps?.percentage),
-    outside('canaryPercent', steps?.percentage, { min: 1, max: 99 }),
+    unknownAtSynth('trafficRouting.percentage', steps?.percentage),
+    outside('trafficRouting.percentage', steps?.percentage, { min: 1, max: 99 }),
     ...brokenOf([
       [
         exceeds(provisioned, reservedConcurrency),
@@ -391,9 +391,9 @@ export function rolloutProblems(
       ],
     ]),
     exceeds(MIN_MINUTES, minutes)
-      ? `canaryMinutes: expected at least ${MIN_MINUTES} from the first step to the last, two periods of the alarms ` +
+      ? `trafficRouting.interval: expected at least ${MIN_MINUTES} minutes from the first step to the last, two periods of the alarms ` +
         `that undo a deployment, got ${minutes}; raise it`
-      : outside('canaryMinutes', minutes, { min: MIN_MINUTES, max: MAX_MINUTES }),
+      : outside('trafficRouting.interval', minutes, { min: MIN_MINUTES, max: MAX_MINUTES }, 'minutes'),
   ];
 }
 

@@ -63,8 +63,8 @@ export function serviceDefaults(options: ServiceOptions) {
   const { minimumTasks = 0 } = options;
   return {
     ...options,
-    timeoutSeconds: secondsOf('timeoutSeconds', options.timeout) ?? 60,
-    stopTimeoutSeconds: secondsOf('stopTimeoutSeconds', options.stopTimeout) ?? 120,
+    timeoutSeconds: secondsOf('timeout', options.timeout) ?? 60,
+    stopTimeoutSeconds: secondsOf('stopTimeout', options.stopTimeout) ?? 120,
     minimumTasks,
     maximumTasks: options.maximumTasks ?? Math.max(4, minimumTasks),
     spot: options.spot ?? false,
@@ -91,8 +91,8 @@ export function serviceProblems(settings: ServiceSettings, { batchSize, windowSe
     // The backlog of a task is ten batches, unless it is given.
     settings.backlogPerTask === undefined ? unknownAtSynth('batchSize', batchSize) : undefined,
     outside('batchSize', batchSize, BATCH_SIZE),
-    outside('timeoutSeconds', timeoutSeconds, SETTINGS.timeoutSeconds),
-    outside('stopTimeoutSeconds', stopTimeoutSeconds, SETTINGS.stopSeconds),
+    outside('timeout', timeoutSeconds, SETTINGS.timeoutSeconds, 'seconds'),
+    outside('stopTimeout', stopTimeoutSeconds, SETTINGS.stopSeconds, 'seconds'),
     outside('minimumTasks', minimumTasks, { min: 0, max: MAX_TASKS }),
     outside('maximumTasks', maximumTasks, { min: 1, max: MAX_TASKS }),
     outside('backlogPerTask', settings.backlogPerTask, { min: 1, max: 1_000_000 }),
@@ -103,17 +103,17 @@ export function serviceProblems(settings: ServiceSettings, { batchSize, windowSe
       [
         // A worker's window may be a fraction of a second.
         windowSeconds < WINDOW_SECONDS.min || windowSeconds > WINDOW_SECONDS.max,
-        `windowSeconds: expected ${WINDOW_SECONDS.min} to ${WINDOW_SECONDS.max}, got ${windowSeconds}; ` +
+        `window: expected ${WINDOW_SECONDS.min} to ${WINDOW_SECONDS.max} seconds, got ${windowSeconds}; ` +
           'choose a number in that range',
       ],
       [
         stopTimeoutSeconds < minStopSeconds,
-        `stopTimeoutSeconds: expected at least ${minStopSeconds} = ${timeoutSeconds} s timeout ÷ ${DRAIN_SHARE}, the ` +
-          `share of it in which a worker finishes its batches, got ${stopTimeoutSeconds}; raise it or lower timeoutSeconds`,
+        `stopTimeout: expected at least ${minStopSeconds} seconds = ${timeoutSeconds} s timeout ÷ ${DRAIN_SHARE}, the ` +
+          `share of it in which a worker finishes its batches, got ${stopTimeoutSeconds}; raise it or lower timeout`,
       ],
       [
         settings.spot && stopTimeoutSeconds > SPOT_NOTICE_SECONDS,
-        `stopTimeoutSeconds: expected at most ${SPOT_NOTICE_SECONDS} with spot, whose capacity ends so long after its ` +
+        `stopTimeout: expected at most ${SPOT_NOTICE_SECONDS} seconds with spot, whose capacity ends so long after its ` +
           `notice, got ${stopTimeoutSeconds}; lower it or leave out spot`,
       ],
       [

@@ -151,7 +151,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       this.#keys = props;
     } catch (error) {
       // The library's own errors have names.
-      throw error instanceof Error && error.name === 'Error' ? new ValidationError(this, error) : error;
+      throw error instanceof Error && error.name === 'Error' ? new ValidationError(this, error.message) : error;
     }
   }
 
@@ -160,7 +160,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
     const { connections } = this.compute;
     if (connections !== undefined) return connections;
     const problem = 'connections: expected a compute in a network, got one that is in none; give lambdaCompute a vpc';
-    throw new ValidationError(this, new Error(problem));
+    throw new ValidationError(this, problem);
   }
 
   /** Lets a producer send requests, and upload those that are too large to send. */
@@ -176,7 +176,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   /** Lets someone put files, submit jobs, look at them, cancel them and fetch what they wrote. @throws ValidationError without the prop `jobs` */
   grantSubmitJobs(grantee: IGrantable): Grant {
     if (this.jobs === undefined) {
-      throw new ValidationError(this, new Error('grantSubmitJobs: expected the prop jobs, got none; set it'));
+      throw new ValidationError(this, 'grantSubmitJobs: expected the prop jobs, got none; set it');
     }
     return this.jobs.grantSubmit(grantee);
   }
@@ -240,7 +240,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const problem =
         `addClientOutputs: expected a scope without ${taken}, got ${scope.node.path}, which has the outputs of another ` +
         'deployment; give it a stack of its own, which the commands find it by, or a construct as the scope';
-      throw new ValidationError(this, new Error(problem));
+      throw new ValidationError(this, problem);
     }
     for (const [name, value] of Object.entries(this.clientOptions)) new CfnOutput(scope, name, { value });
   }

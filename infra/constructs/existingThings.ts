@@ -135,21 +135,21 @@ function visibilityProblems(queue: IQueue | undefined, plan: DeploymentPlan): Pr
   const { seconds: recommended, sum } = compute.minVisibility(batching);
   const [min, why] = compute.feed === 'worker' ? [recommended, ` = ${sum}`] : [compute.timeoutSeconds, ', the timeout'];
   const known = knownNumber(queue, (resource) => resource.visibilityTimeout ?? DEFAULT_VISIBILITY_SECONDS);
-  const name = 'visibilityTimeoutSeconds';
+  const name = 'requestQueue.visibilityTimeout';
   const [first] = brokenOf([
-    [!Number.isInteger(got), `${name}: expected a whole number, got ${got}; give the queue's own`],
+    [!Number.isInteger(got), `${name}: expected a whole number of seconds, got ${got}; give the queue's own`],
     [
       known !== undefined && got !== known,
-      `${name}: expected ${known}, as the given request queue has it, got ${got}; give the queue's own, or change the ` +
+      `${name}: expected ${known} seconds, as the given request queue has it, got ${got}; give the queue's own, or change the ` +
         "queue's",
     ],
     [
       got > MAX_VISIBILITY_SECONDS,
-      `${name}: expected at most ${MAX_VISIBILITY_SECONDS}, which is what SQS allows, got ${got}; lower it`,
+      `${name}: expected at most ${MAX_VISIBILITY_SECONDS} seconds, which is what SQS allows, got ${got}; lower it`,
     ],
     [
       got < min,
-      `${name}: expected at least ${min}${why}, got ${got}; raise the queue's visibility timeout or lower timeoutSeconds`,
+      `${name}: expected at least ${min} seconds${why}, got ${got}; raise the queue's visibility timeout or lower timeout`,
     ],
   ]);
   return [first];
@@ -247,7 +247,7 @@ function bucketProblems(props: BatchScoringProps<Compute>, plan: DeploymentPlan)
   const ofAnother = (name: string, days: number | undefined, bucketName: string, bucket: unknown): Rule => [
     days !== undefined && bucket !== undefined,
     `${name}: expected none with a ${bucketName} that exists already, because objects expire by the lifecycle rules of ` +
-      `that bucket, got ${days}; leave it out, and give the bucket a rule`,
+      `that bucket, got ${days} days; leave it out, and give the bucket a rule`,
   ];
   const withJobs = (name: string, objects: string, bucket: IBucket | undefined, prefix: string): Rule[] =>
     [jobs?.inputPrefix, jobs?.outputPrefix].map((ofJobs) => [
@@ -268,17 +268,17 @@ function bucketProblems(props: BatchScoringProps<Compute>, plan: DeploymentPlan)
       keyPrefix !== undefined && hasShared && (keyPrefix === '' || !isKeyPrefix(keyPrefix)),
       `keyPrefix: ${EXPECTED_KEY_PREFIX}, got '${keyPrefix}'; change it`,
     ],
-    ofAnother('payloadExpiryDays', payloadExpiry && payloadExpiryDays, 'payloadBucket', payloadBucket),
-    ofAnother('resultExpiryDays', resultExpiryDays, 'resultBucket', resultBucket),
-    ofAnother('captureExpiryDays', props.capture?.expiry && capture?.expiryDays, 'capture.bucket', captureBucket),
+    ofAnother('payloadExpiry', payloadExpiry && payloadExpiryDays, 'payloadBucket', payloadBucket),
+    ofAnother('resultExpiry', resultExpiryDays, 'resultBucket', resultBucket),
+    ofAnother('capture.expiry', props.capture?.expiry && capture?.expiryDays, 'capture.bucket', captureBucket),
     ...withJobs('capture.bucket', 'samples', captureBucket, capturedKeys(keys)),
     ...withJobs('payloadBucket', 'requests', payloadBucket, requestKeys(keys)),
     ...withJobs('payloadBucket', 'results', payloadBucket, resultKeys(keys)),
     ...withJobs('stores.resultBucket', 'results', resultBucket, resultKeys(keys)),
     [
       resultExpiryDays !== undefined && !results.includes('bucket'),
-      'resultExpiryDays: expected it with bucket among the results, as it is the expiry of that bucket, ' +
-        `got ${resultExpiryDays} without; add bucket or leave it out`,
+      'resultExpiry: expected it with bucket among the results, as it is the expiry of that bucket, ' +
+        `got ${resultExpiryDays} days without; add bucket or leave it out`,
     ],
     ...(payloadBucket === undefined ? expiresBeforeItsPointers(props, plan) : []),
   ]);
@@ -295,28 +295,28 @@ function expiresBeforeItsPointers({ requestQueue, stores }: BatchScoringProps<Co
   const requestDays = requestQueue === undefined ? REQUEST_DAYS : retentionDaysOf(requestQueue.queue);
   const deadDays = requestQueue === undefined ? DEAD_LETTER_DAYS : retentionDaysOf(deadLettersOf(requestQueue));
   const resultDays = stores?.resultQueue === undefined ? RESULT_DAYS : retentionDaysOf(stores.resultQueue);
-  const inQueue = `the request queue keeps pointers to large requests for ${requestDays}`;
+  const inQueue = `the request queue keeps pointers to large requests for ${requestDays} days`;
   const both =
     batching.fifo && requestDays !== undefined && deadDays !== undefined ? requestDays + deadDays : undefined;
   const kept: [days: number | undefined, why: string, cure?: string][] = [
     [both, `${inQueue} and the dead letters for ${deadDays} more`],
     [requestDays, inQueue],
-    [deadDays, `the dead letters keep pointers to large requests for ${deadDays}`],
+    [deadDays, `the dead letters keep pointers to large requests for ${deadDays} days`],
     [
       results.includes('queue') ? resultDays : undefined,
-      `the result queue keeps pointers to large results for ${resultDays}`,
+      `the result queue keeps pointers to large results for ${resultDays} days`,
     ],
     [
       results.includes('table') ? resultTtlSeconds / SECONDS_A_DAY : undefined,
       `the table keeps pointers to large results for ${resultTtlSeconds} s`,
-      ' or lower resultTtlSeconds',
+      ' or lower resultTtl',
     ],
   ];
   const [[days = 0, why, cure = ''] = [0, '']] = kept.toSorted(([a = 0], [b = 0]) => b - a);
   return [
     [
       got < days,
-      `payloadExpiryDays: expected at least ${Math.ceil(days)}, because ${why}, got ${got}; raise it${cure}`,
+      `payloadExpiry: expected at least ${Math.ceil(days)} days, because ${why}, got ${got}; raise it${cure}`,
     ],
   ];
 }
@@ -406,9 +406,9 @@ export function warnOfShortVisibility(scope: Construct, plan: DeploymentPlan): v
   warn(
     scope,
     'visibility',
-    `visibilityTimeoutSeconds: expected at least ${seconds} = ${sum}, which AWS recommends because messages of a batch ` +
+    `requestQueue.visibilityTimeout: expected at least ${seconds} seconds = ${sum}, which AWS recommends because messages of a batch ` +
       `that is throttled or fails late come again, got ${plan.visibilityTimeoutSeconds}; raise the queue's visibility ` +
-      'timeout or lower timeoutSeconds',
+      'timeout or lower timeout',
   );
 }
 

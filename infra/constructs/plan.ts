@@ -20,7 +20,7 @@ import { type JobSettings, jobProblems, jobSettings } from '../jobs/jobOptions.t
 import { PRICES, type Prices } from '../priceList.ts';
 import { redriveOf } from './channels.ts';
 import { existingProblems, type ModelPlace, modelProblems, placeOfModels } from './existingThings.ts';
-import { brokenOf, handedOn, oneOf, type Problem, propOf, refuse, unknownAtSynth } from './problems.ts';
+import { brokenOf, handedOn, oneOf, type Problem, refuse, unknownAtSynth } from './problems.ts';
 import type { AlarmThresholds, BatchScoringProps, ResultStore, Tuning } from './props.ts';
 import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from './units.ts';
 
@@ -52,15 +52,9 @@ export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly tracing: boolean;
   readonly eventSourceEnabled: boolean;
   readonly prices: Prices;
-  readonly tuning: TuningNumbers;
+  readonly tuning: ReturnType<typeof tuningOf>;
   /** Undefined: there are none. */
   readonly jobs: JobSettings | undefined;
-}
-
-/** The settings of the scoring with plain numbers, by their names in the catalogue. */
-export interface TuningNumbers extends Omit<Tuning, 'deadlineMargin' | 'maxPayloadSize'> {
-  readonly deadlineMarginMs?: number | undefined;
-  readonly maxPayloadBytes?: number | undefined;
 }
 
 /** @throws Error naming everything that would fail in production, with the numbers and the cure */
@@ -69,11 +63,10 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
   const existing = props.requestQueue;
   const batching = withDefaults({
     batchSize: props.batchSize,
-    windowSeconds: secondsOf('windowSeconds', props.window),
+    windowSeconds: secondsOf('window', props.window),
     fifo: existing?.queue.fifo ?? props.fifo,
     shards: props.shards,
   });
-  const { deadlineMargin, maxPayloadSize, ...tuning } = props.tuning ?? {};
   const prices = handedOn('prices', props.prices, () => true);
   // What is derived is rounded up: a fraction is refused where it was given, and nowhere else.
   const plan: DeploymentPlan<Created> = {
@@ -81,22 +74,22 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     models: placeOfModels(props.models),
     batching,
     visibilityTimeoutSeconds:
-      secondsOf('visibilityTimeoutSeconds', existing?.visibilityTimeout) ??
+      secondsOf('requestQueue.visibilityTimeout', existing?.visibilityTimeout) ??
       Math.ceil(compute.minVisibility(batching).seconds),
-    largestMessageBytes: bytesOf('largestMessageBytes', props.largestMessage),
+    largestMessageBytes: bytesOf('largestMessage', props.largestMessage),
     latencyTargetSeconds:
-      secondsOf('latencyTargetSeconds', props.latencyTarget) ??
+      secondsOf('latencyTarget', props.latencyTarget) ??
       Math.ceil(batching.windowSeconds + compute.timeoutSeconds + (compute.wakeSeconds ?? 0)),
     alarmThresholds: thresholdsOf(props.alarmThresholds ?? {}, compute.firstStepPercent ?? 100),
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? MAX_RECEIVES,
     results: props.results ?? ['queue'],
     resultsPerMessage: props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default,
-    resultMessageBytes: bytesOf('resultMessageBytes', props.resultMessageSize) ?? SETTINGS.resultMessageBytes.default,
-    resultTtlSeconds: secondsOrToken('resultTtlSeconds', props.resultTtl) ?? SETTINGS.resultTtlSeconds.default,
-    payloadExpiryDays: daysOrToken('payloadExpiryDays', props.payloadExpiry) ?? 30,
-    resultExpiryDays: daysOrToken('resultExpiryDays', props.resultExpiry),
+    resultMessageBytes: bytesOf('resultMessageSize', props.resultMessageSize) ?? SETTINGS.resultMessageBytes.default,
+    resultTtlSeconds: secondsOrToken('resultTtl', props.resultTtl) ?? SETTINGS.resultTtlSeconds.default,
+    payloadExpiryDays: daysOrToken('payloadExpiry', props.payloadExpiry) ?? 30,
+    resultExpiryDays: daysOrToken('resultExpiry', props.resultExpiry),
     capture: props.capture?.percent
-      ? { ...props.capture, expiryDays: daysOrToken('captureExpiryDays', props.capture.expiry) ?? 30 }
+      ? { ...props.capture, expiryDays: daysOrToken('capture.expiry', props.capture.expiry) ?? 30 }
       : undefined,
     removalPolicy: props.removalPolicy ?? RemovalPolicy.RETAIN,
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
@@ -105,19 +98,15 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     eventSourceEnabled: props.eventSourceEnabled ?? true,
     // A new price for one instance type leaves the others as they are.
     prices: { ...PRICES, ...prices, instanceHour: { ...PRICES.instanceHour, ...prices.instanceHour } },
-    tuning: {
-      ...tuning,
-      deadlineMarginMs: millisecondsOf('deadlineMarginMs', deadlineMargin),
-      maxPayloadBytes: bytesOf('maxPayloadBytes', maxPayloadSize),
-    },
+    tuning: tuningOf(props.tuning ?? {}),
     jobs: props.jobs && jobSettings(props.jobs),
   };
   refuse([
     unknownAtSynth('shards', props.shards),
     unknownAtSynth('results', props.results, ...plan.results),
-    unknownAtSynth('inFlightPercent', plan.alarmThresholds.inFlightPercent),
+    unknownAtSynth('alarmThresholds.inFlightPercent', plan.alarmThresholds.inFlightPercent),
     ...imageBuildProblems(props.imageBuild ?? {}, props.image !== undefined, compute.imageTarget.stage),
-    ...(compute.feed === 'worker' ? [] : mappingProblems(batching)),
+    ...(compute.feed === 'worker' ? [] : mappingProblems(batching, 'window')),
     ...compute.problems(batching),
     ...rangeProblems(plan),
     ...joinedProblems(plan),
@@ -127,6 +116,15 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     ...existingProblems(props, plan),
   ]);
   return plan;
+}
+
+/** The settings of the scoring with plain numbers, by their names in the catalogue. */
+function tuningOf({ deadlineMargin, maxPayloadSize, ...others }: Tuning) {
+  return {
+    ...others,
+    deadlineMarginMs: millisecondsOf('tuning.deadlineMargin', deadlineMargin),
+    maxPayloadBytes: bytesOf('tuning.maxPayloadSize', maxPayloadSize),
+  };
 }
 
 /** Where no compute is given, `Created` is the default of the type parameter, which is what this creates. */
@@ -152,29 +150,35 @@ const EXPIRY_DAYS = { min: 1, max: 3650 };
 /** Not `SNAPSHOT`: tables, buckets and log groups have none. */
 const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE];
 
+/** Settings of the scoring whose prop has a unit: its name, and the unit of the number. */
+const TUNING_AMOUNTS: Readonly<Record<string, readonly [prop: string, unit: string]>> = {
+  deadlineMarginMs: ['deadlineMargin', 'milliseconds'],
+  maxPayloadBytes: ['maxPayloadSize', 'bytes'],
+};
+
 /** Values that are out of their own range. */
 function rangeProblems(plan: DeploymentPlan): Problem[] {
   const { resultsPerMessage, alarmThresholds, maxReceiveCount } = plan;
   const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
   const ofTuning = Object.entries(plan.tuning).map(([name, value]) => {
     const range = ranges.get(name);
-    const prop = propOf(name) === name ? `tuning.${name}` : name;
-    return typeof value === 'number' && range !== undefined ? outside(prop, value, range) : undefined;
+    const [prop, unit] = TUNING_AMOUNTS[name] ?? [name];
+    return typeof value === 'number' && range !== undefined ? outside(`tuning.${prop}`, value, range, unit) : undefined;
   });
   return [
-    outside('latencyTargetSeconds', plan.latencyTargetSeconds, { min: 1, max: 1_209_600 }),
+    outside('latencyTarget', plan.latencyTargetSeconds, { min: 1, max: 1_209_600 }, 'seconds'),
     // Larger than SQS takes is not refused: such messages go through the payload bucket.
-    outside('largestMessageBytes', plan.largestMessageBytes, { min: 1, max: SETTINGS.maxPayloadBytes.max }),
-    outside('retriedPercent', alarmThresholds.retriedPercent, PERCENT),
-    outside('errorPercent', alarmThresholds.errorPercent, PERCENT),
-    outside('inFlightPercent', alarmThresholds.inFlightPercent, { min: 1, max: 99 }),
+    outside('largestMessage', plan.largestMessageBytes, { min: 1, max: SETTINGS.maxPayloadBytes.max }, 'bytes'),
+    outside('alarmThresholds.retriedPercent', alarmThresholds.retriedPercent, PERCENT),
+    outside('alarmThresholds.errorPercent', alarmThresholds.errorPercent, PERCENT),
+    outside('alarmThresholds.inFlightPercent', alarmThresholds.inFlightPercent, { min: 1, max: 99 }),
     resultsPerMessage === FILL
       ? undefined
       : outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),
-    outside('resultMessageBytes', plan.resultMessageBytes, SETTINGS.resultMessageBytes),
-    outside('resultTtlSeconds', plan.resultTtlSeconds, SETTINGS.resultTtlSeconds),
-    outside('payloadExpiryDays', plan.payloadExpiryDays, EXPIRY_DAYS),
-    outside('resultExpiryDays', plan.resultExpiryDays, EXPIRY_DAYS),
+    outside('resultMessageSize', plan.resultMessageBytes, SETTINGS.resultMessageBytes, 'bytes'),
+    outside('resultTtl', plan.resultTtlSeconds, SETTINGS.resultTtlSeconds, 'seconds'),
+    outside('payloadExpiry', plan.payloadExpiryDays, EXPIRY_DAYS, 'days'),
+    outside('resultExpiry', plan.resultExpiryDays, EXPIRY_DAYS, 'days'),
     ...(plan.capture === undefined ? [] : captureProblems(plan.capture)),
     maxReceiveCount < 3
       ? 'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives, ' +
@@ -192,10 +196,10 @@ function captureProblems({ percent, expiryDays }: NonNullable<DeploymentPlan['ca
     ...brokenOf([
       [
         !(percent >= min && percent <= max),
-        `capturePercent: expected ${SETTINGS.capturePercent.expected}, got ${percent}; choose one in that range`,
+        `capture.percent: expected ${SETTINGS.capturePercent.expected}, got ${percent}; choose one in that range`,
       ],
     ]),
-    outside('captureExpiryDays', expiryDays, EXPIRY_DAYS),
+    outside('capture.expiry', expiryDays, EXPIRY_DAYS, 'days'),
   ];
 }
 
@@ -217,7 +221,7 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
   return brokenOf([
     [
       latencyTargetSeconds <= windowSeconds,
-      `latencyTargetSeconds: expected more than windowSeconds, ${windowSeconds}, got ${latencyTargetSeconds}; ` +
+      `latencyTarget: expected more than the window of ${windowSeconds} seconds, got ${latencyTargetSeconds}; ` +
         'raise it or shorten the window',
     ],
     [
@@ -232,13 +236,13 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
     ],
     [
       resultsPerMessage === 1 && resultMessageBytes !== SETTINGS.resultMessageBytes.default,
-      'resultMessageBytes: expected it with resultsPerMessage above 1, as it is the size of a message of several results, ' +
-        `got ${resultMessageBytes} with 1; set resultsPerMessage to ${FILL} or leave it out`,
+      'resultMessageSize: expected it with resultsPerMessage above 1, as it is the size of a message of several results, ' +
+        `got ${resultMessageBytes} bytes with 1; set resultsPerMessage to ${FILL} or leave it out`,
     ],
     [
       timeoutSeconds * 1000 <= marginMs,
-      `timeoutSeconds: expected more than the deadline margin of ${marginMs} ms, ` +
-        `got ${timeoutSeconds} s = ${timeoutSeconds * 1000} ms; raise it or lower deadlineMarginMs`,
+      `timeout: expected more than the deadline margin of ${marginMs} ms, ` +
+        `got ${timeoutSeconds} s = ${timeoutSeconds * 1000} ms; raise it or lower tuning.deadlineMargin`,
     ],
     [
       unknown !== undefined,
@@ -248,7 +252,7 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
     [
       providers.some((name) => GPU_PROVIDERS.includes(name)) && !hasGpu,
       `tuning.providers: expected none that needs a GPU, because compute ${kind} has none, got ${tuning.providers}; ` +
-        `leave it out, take compute ${kind}-gpu or set tuning.allowProviderFallback`,
+        'leave it out, take lambdaGpuCompute() or ecsGpuCompute(), or set tuning.allowProviderFallback',
     ],
     [
       plan.tracing && compute.feed === 'worker',

@@ -23,56 +23,12 @@ export function unknownAtSynth(name: string, ...values: readonly unknown[]): Pro
 export const GOT_TOKEN =
   'expected a value that is known at synth, because others are computed from it, got a token; write it out';
 
-/** Settings whose prop has another name than the app's context key: the prop, as code that gives the same value. */
-const PROPS: Readonly<Record<string, string>> = {
-  windowSeconds: 'window.toSeconds()',
-  latencyTargetSeconds: 'latencyTarget.toSeconds()',
-  largestMessageBytes: 'largestMessage.toBytes()',
-  visibilityTimeoutSeconds: 'requestQueue.visibilityTimeout.toSeconds()',
-  resultMessageBytes: 'resultMessageSize.toBytes()',
-  resultTtlSeconds: 'resultTtl.toSeconds()',
-  resultExpiryDays: 'resultExpiry.toDays()',
-  payloadExpiryDays: 'payloadExpiry.toDays()',
-  capturePercent: 'capture.percent',
-  captureExpiryDays: 'capture.expiry.toDays()',
-  deadlineMarginMs: 'tuning.deadlineMargin.toMilliseconds()',
-  maxPayloadBytes: 'tuning.maxPayloadSize.toBytes()',
-  memoryMb: 'memorySize.toMebibytes()',
-  ephemeralStorageMb: 'ephemeralStorageSize.toMebibytes()',
-  gpuMemoryGiB: 'gpuMemory.toGibibytes()',
-  timeoutSeconds: 'timeout.toSeconds()',
-  stopTimeoutSeconds: 'stopTimeout.toSeconds()',
-  canaryPercent: 'trafficRouting.percentage',
-  canaryMinutes: 'trafficRouting.interval.toMinutes()',
-  retriedPercent: 'alarmThresholds.retriedPercent',
-  errorPercent: 'alarmThresholds.errorPercent',
-  inFlightPercent: 'alarmThresholds.inFlightPercent',
-  jobsInputPrefix: 'jobs.inputPrefix',
-  jobsOutputPrefix: 'jobs.outputPrefix',
-  jobsConcurrency: 'jobs.concurrency',
-  jobsReservedConcurrency: 'jobs.reservedConcurrency',
-  jobsMemoryMb: 'jobs.memorySize.toMebibytes()',
-  jobsPartMb: 'jobs.partSize.toMebibytes()',
-  baseImage: 'imageBuild.baseImage',
-  pythonImage: 'imageBuild.pythonImage',
-  pipIndexUrl: 'imageBuild.pipIndexUrl',
-  cufft: 'imageBuild.cufft',
-  'compute=lambda-gpu': 'lambdaGpuCompute',
-  'compute=lambda': 'lambdaCompute',
-  'compute=ecs-gpu': 'ecsGpuCompute',
-  'compute=ecs': 'ecsCompute',
-};
-/** What a setting of the app is called in code: a prop of its own name, or what gives its value. */
-export const propOf = (key: string): string => PROPS[key] ?? key;
-
-const SETTING = new RegExp(`(?<![\\w.])(?:${Object.keys(PROPS).join('|')})(?!\\w)`, 'g');
-
-/** Wrong props of a construct, by its path. The `cause` says the same with the context keys of the app. */
+/** Wrong props of a construct: its path, then what is wrong with each prop. */
 export class ValidationError extends Error {
   override readonly name = 'ValidationError';
 
-  constructor(scope: IConstruct, cause: Error) {
-    super(`${scope.node.path}: ${cause.message.replace(SETTING, propOf)}`, { cause });
+  constructor(scope: IConstruct, problems: string) {
+    super(`${scope.node.path}: ${problems}`);
   }
 }
 

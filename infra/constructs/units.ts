@@ -1,6 +1,6 @@
 import { type Duration, type Size, SizeRoundingBehavior } from 'aws-cdk-lib/core';
 
-import { GOT_TOKEN, propOf } from './problems.ts';
+import { GOT_TOKEN } from './problems.ts';
 
 /*
  * The plain numbers of CDK's types, which checks and arithmetic use. A number may be a fraction: the check of its range
@@ -13,7 +13,7 @@ const MS_PER_DAY = 86_400_000;
 const MIB = 1024 * 1024;
 const GIB = 1024 * MIB;
 
-/** @param name of the setting, as messages have it */
+/** @param name path of the prop */
 export function secondsOf(name: string, duration: Duration | undefined): number | undefined {
   return divide(millisecondsOf(name, duration), MS_PER_SECOND);
 }
@@ -60,5 +60,5 @@ function divide(amount: number | undefined, unit: number): number | undefined {
 }
 
 function refuseToken(name: string, amount: Duration | Size | undefined): void {
-  if (amount?.isUnresolved() === true) throw new Error(`${propOf(name)}: ${GOT_TOKEN}`);
+  if (amount?.isUnresolved() === true) throw new Error(`${name}: ${GOT_TOKEN}`);
 }

@@ -120,22 +120,22 @@ export function imageBuildProblems(build: ImageBuild, isGiven: boolean, stage: I
     : 'with a GPU, got none';
   const url = pipIndexUrl === undefined ? undefined : URL.parse(pipIndexUrl);
   return [
-    ...ignored.map((key) => `${key}: expected only ${where}; leave it out`),
+    ...ignored.map((key) => `imageBuild.${key}: expected only ${where}; leave it out`),
     ...Object.entries({ baseImage, pythonImage }).map(([key, reference]) =>
       reference === undefined || REFERENCE.test(reference)
         ? undefined
-        : `${key}: expected a reference to an image, such as public.ecr.aws/lambda/nodejs:24@sha256: and the 64 digits ` +
+        : `imageBuild.${key}: expected a reference to an image, such as public.ecr.aws/lambda/nodejs:24@sha256: and the 64 digits ` +
           `of a digest, got '${reference}'; copy it from the registry`,
     ),
     ...brokenOf([
       [
         url === null || (url !== undefined && !['https:', 'http:'].includes(url.protocol)),
-        `pipIndexUrl: expected an address that begins with https:// or http://, got '${pipIndexUrl}'; correct it`,
+        `imageBuild.pipIndexUrl: expected an address that begins with https:// or http://, got '${pipIndexUrl}'; correct it`,
       ],
       [
         // A build argument is stored in the clear.
         Boolean(url?.username || url?.password),
-        'pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none',
+        'imageBuild.pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none',
       ],
     ]),
   ];

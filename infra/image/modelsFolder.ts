@@ -72,10 +72,10 @@ function checkConfig(folder: string, deviceCount: number): void {
   if (chosen.some((device) => device >= deviceCount)) {
     const [expected, cure] =
       deviceCount === 0
-        ? ['no devices, because this compute has none', 'remove them, or deploy with compute=lambda-gpu or ecs-gpu']
+        ? ['no devices, because this compute has none', 'remove them, or take lambdaGpuCompute() or ecsGpuCompute()']
         : [
             `devices 0 to ${deviceCount - 1}, as many as a host has`,
-            'name those; with compute=ecs-gpu gpuCount gives a host more',
+            'name those; gpuCount of ecsGpuCompute() gives a host more',
           ];
     throw new Error(`${join(folder, CONFIG_FILE)}: expected ${expected}, got ${chosen.join(', ')}; ${cure}`);
   }
@@ -129,18 +129,24 @@ export function weightProblems(
       models,
       imageMb,
       ephemeralStorageMb,
-      'as ephemeralStorageMb, which holds the image',
-      raise('ephemeralStorageMb'),
+      'as ephemeralStorageSize, which holds the image',
+      raise('ephemeralStorageSize'),
     ),
-    tooHeavy(opened, HOST_MB, memoryMb, 'as memoryMb', (needed) => `${raise('memoryMb')(needed)}${others}`),
-    tooHeavy(opened, HOST_MB, jobsMemoryMb, 'as jobsMemoryMb', (needed) => `${raise('jobsMemoryMb')(needed)}${others}`),
+    tooHeavy(opened, HOST_MB, memoryMb, 'as memorySize', (needed) => `${raise('memorySize')(needed)}${others}`),
+    tooHeavy(
+      opened,
+      HOST_MB,
+      jobsMemoryMb,
+      'as jobs.memorySize',
+      (needed) => `${raise('jobs.memorySize')(needed)}${others}`,
+    ),
   ];
 }
 
 const raise =
   (setting: string) =>
   (neededMb: number): string =>
-    `raise ${setting} to at least ${neededMb}`;
+    `raise ${setting} to at least ${neededMb} MiB`;
 
 /** @param limitMb undefined if there is none */
 function tooHeavy(

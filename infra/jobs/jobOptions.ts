@@ -42,8 +42,8 @@ export function jobSettings(options: JobOptions) {
     outputPrefix: options.outputPrefix ?? JOB_PREFIXES.output,
     concurrency,
     reservedConcurrency: options.reservedConcurrency ?? concurrency,
-    memoryMb: mebibytesOf('jobsMemoryMb', options.memorySize) ?? JOB_MEMORY_MB.default,
-    partMb: mebibytesOf('jobsPartMb', options.partSize) ?? JOB_RANGES.partBytes.default / MIB,
+    memoryMb: mebibytesOf('jobs.memorySize', options.memorySize) ?? JOB_MEMORY_MB.default,
+    partMb: mebibytesOf('jobs.partSize', options.partSize) ?? JOB_RANGES.partBytes.default / MIB,
   };
 }
 
@@ -60,18 +60,18 @@ export function jobProblems(jobs: JobSettings | undefined, { compute, models }: 
   if (jobs === undefined) return [];
   const { inputPrefix, outputPrefix, concurrency, reservedConcurrency, memoryMb } = jobs;
   const { stage } = compute.imageTarget;
-  const prefixes = Object.entries({ jobsInputPrefix: inputPrefix, jobsOutputPrefix: outputPrefix }).map(
+  const prefixes = Object.entries({ inputPrefix, outputPrefix }).map(
     ([name, prefix]): Rule => [
       prefix.length > MAX_CHARACTERS || !PREFIX.test(prefix),
-      `${name}: expected a path that ends in '/', of at most ${MAX_CHARACTERS} letters, digits and . _ -, ` +
+      `jobs.${name}: expected a path that ends in '/', of at most ${MAX_CHARACTERS} letters, digits and . _ -, ` +
         `got '${prefix}'; change it`,
     ],
   );
   return [
-    outside('jobsConcurrency', concurrency, JOB_RANGES.concurrency),
-    outside('jobsReservedConcurrency', reservedConcurrency, { min: 1, max: 100_000 }),
-    outside('jobsMemoryMb', memoryMb, JOB_MEMORY_MB),
-    outside('jobsPartMb', jobs.partMb, PART_MB),
+    outside('jobs.concurrency', concurrency, JOB_RANGES.concurrency),
+    outside('jobs.reservedConcurrency', reservedConcurrency, { min: 1, max: 100_000 }),
+    outside('jobs.memorySize', memoryMb, JOB_MEMORY_MB, 'MiB'),
+    outside('jobs.partSize', jobs.partMb, PART_MB, 'MiB'),
     ...networkProblems(jobs).map((problem) => problem && `jobs.${problem}`),
     ...brokenOf([
       [
@@ -79,24 +79,24 @@ export function jobProblems(jobs: JobSettings | undefined, { compute, models }: 
         stage !== 'lambda',
         'jobs: expected the image of a function on CPUs, because functions from the same image score jobs, ' +
           `got compute ${compute.kind}, whose image is built for ${stage}; leave jobs out, and deploy them as a stack of ` +
-          'their own with compute lambda',
+          'their own with lambdaCompute()',
       ],
       ...prefixes,
       [
         inputPrefix.startsWith(outputPrefix) || outputPrefix.startsWith(inputPrefix),
-        'jobsOutputPrefix: expected one that neither begins with jobsInputPrefix nor is its beginning, because what jobs ' +
+        'jobs.outputPrefix: expected one that neither begins with jobs.inputPrefix nor is its beginning, because what jobs ' +
           `write would start jobs, got '${outputPrefix}' with '${inputPrefix}'; put them side by side, such as jobs/in/ ` +
           'and jobs/out/',
       ],
       [
         concurrency > reservedConcurrency,
-        `jobsConcurrency: expected at most jobsReservedConcurrency, ${reservedConcurrency}, because calls beyond it are ` +
-          `throttled, got ${concurrency}; lower it or raise jobsReservedConcurrency`,
+        `jobs.concurrency: expected at most jobs.reservedConcurrency, ${reservedConcurrency}, because calls beyond it are ` +
+          `throttled, got ${concurrency}; lower it or raise jobs.reservedConcurrency`,
       ],
       [
         // Two pieces are held at a time, and parsed JSON takes up to twenty times its text.
         shareOfMemory(memoryMb) < PIECE_MB * MIB,
-        `jobsMemoryMb: expected at least ${PIECE_MB * 64} = 64 × ${PIECE_MB} MiB, the piece of a file that is scored at a ` +
+        `jobs.memorySize: expected at least ${PIECE_MB * 64} = 64 × ${PIECE_MB} MiB, the piece of a file that is scored at a ` +
           `time, got ${memoryMb}, a 64th of which is ${memoryMb / 64} MiB; raise it`,
       ],
       [

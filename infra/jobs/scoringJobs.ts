@@ -428,7 +428,7 @@ function jobAlarms({ stateMachine, score, control }: MonitoredJobs): AlarmCondit
       id: 'JobThrottles',
       description:
         'Calls that score jobs have been refused for lack of concurrency for an hour: jobs wait for each other. Raise ' +
-        'jobsReservedConcurrency, or let fewer jobs run at a time.',
+        'jobs.reservedConcurrency, or let fewer jobs run at a time.',
       metric: new MathExpression({
         label: 'throttled',
         period: PERIOD,

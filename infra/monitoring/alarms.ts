@@ -42,7 +42,7 @@ export function createAlarms(scope: Construct, subject: Subject, actions: AlarmA
   if (actions.onAlarm.length === 0) {
     Annotations.of(scope).addInfoV2(
       'batchscore:noAlarmActions',
-      'alarmActions: expected somebody to be told when an alarm goes off, got nobody; give actions such as an SnsAction, in the app the ARN of a topic as alarmTopicArn',
+      'alarmActions: expected somebody to be told when an alarm goes off, got nobody; give actions such as an SnsAction',
     );
   }
   const told = new Set<string>();

@@ -249,7 +249,7 @@ const CHANGED = 'delete it, publish the models again, and deploy';
 
 const DISK_FULL = 'ENOSPC';
 /** What to do about a disk that is too small. */
-const RAISE_STORAGE = 'raise ephemeralStorageMb, in a CDK app ephemeralStorageSize';
+const RAISE_STORAGE = 'raise ephemeralStorageSize';
 
 const NEVER = new AbortController().signal;
 

@@ -35,15 +35,15 @@ export interface Range {
   readonly max: number;
 }
 
-export function wholeNumberIn({ min, max }: Range): string {
-  return `a whole number from ${min} to ${max}`;
+export function wholeNumberIn({ min, max }: Range, unit?: string): string {
+  return `a whole number${unit === undefined ? '' : ` of ${unit}`} from ${min} to ${max}`;
 }
 
 /** Returns the problem of a number that must be whole and within a range. An undefined one is left to its default. */
-export function outside(name: string, value: number | undefined, range: Range): string | undefined {
+export function outside(name: string, value: number | undefined, range: Range, unit?: string): string | undefined {
   if (value === undefined) return undefined;
   if (Number.isInteger(value) && value >= range.min && value <= range.max) return undefined;
-  return `${name}: expected ${wholeNumberIn(range)}, got ${value}; choose one in that range`;
+  return `${name}: expected ${wholeNumberIn(range, unit)}, got ${value}; choose one in that range`;
 }
 
 /** MB of a function's memory that come with one vCPU. @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html */
@@ -128,35 +128,40 @@ export const EPHEMERAL_STORAGE_MB = { min: 512, max: 10_240, default: 512 };
 const MAX_WITHOUT_WINDOW = 10;
 
 /**
+<<<<<<< HEAD
  * Returns each reason why Lambda refuses an event source mapping of an SQS queue.
+=======
+ * Returns every reason for which an event source mapping of an SQS queue is refused.
+>>>>>>> 2d39c5392a5400194ef66a249d240f6eb2c072b2
  *
+ * @param window name of the setting of the window, in seconds
  * @see https://docs.aws.amazon.com/lambda/latest/api/API_CreateEventSourceMapping.html
  */
-export function mappingProblems(settings: MappingSettings): string[] {
+export function mappingProblems(settings: MappingSettings, window = 'windowSeconds'): string[] {
   return [
     outside('batchSize', settings.batchSize, BATCH_SIZE),
-    outside('windowSeconds', settings.windowSeconds, WINDOW_SECONDS),
-    ...(settings.fifo ? fifoProblems(settings) : [standardProblem(settings)]),
+    outside(window, settings.windowSeconds, WINDOW_SECONDS, 'seconds'),
+    ...(settings.fifo ? fifoProblems(settings, window) : [standardProblem(settings, window)]),
   ].filter((problem) => problem !== undefined);
 }
 
-function fifoProblems({ batchSize, windowSeconds }: MappingSettings): (string | undefined)[] {
+function fifoProblems({ batchSize, windowSeconds }: MappingSettings, window: string): (string | undefined)[] {
   return [
     batchSize > MAX_WITHOUT_WINDOW
       ? `batchSize: expected at most ${MAX_WITHOUT_WINDOW} on a FIFO queue, got ${batchSize}; ` +
         'lower it or use a standard queue'
       : undefined,
     windowSeconds > 0
-      ? `windowSeconds: expected 0 on a FIFO queue, which has no batching window, got ${windowSeconds}; ` +
+      ? `${window}: expected 0 on a FIFO queue, which has no batching window, got ${windowSeconds}; ` +
         'set it to 0 or use a standard queue'
       : undefined,
   ];
 }
 
-function standardProblem({ batchSize, windowSeconds }: MappingSettings): string | undefined {
+function standardProblem({ batchSize, windowSeconds }: MappingSettings, window: string): string | undefined {
   if (batchSize <= MAX_WITHOUT_WINDOW || windowSeconds >= 1) return undefined;
   return (
-    `windowSeconds: expected at least 1 with a batchSize above ${MAX_WITHOUT_WINDOW}, ` +
-    `got ${windowSeconds} with batchSize ${batchSize}; raise windowSeconds or lower batchSize`
+    `${window}: expected at least 1 with a batchSize above ${MAX_WITHOUT_WINDOW}, ` +
+    `got ${windowSeconds} with batchSize ${batchSize}; raise ${window} or lower batchSize`
   );
 }

@@ -279,7 +279,12 @@ interface Elements {
   readonly BYTES_PER_ELEMENT: number;
 }
 
-/** Arrays of the types whose elements `raw_data` holds, by number. @see onnx.proto, TensorProto.DataType */
+/**
+ * Arrays of the types whose elements `raw_data` holds, by number. Node before version 24 has none for FP16, whose values
+ * are unknown then.
+ *
+ * @see onnx.proto, TensorProto.DataType
+ */
 const RAW: Readonly<Record<number, Elements>> = {
   1: Float32Array,
   2: Uint8Array,
@@ -289,7 +294,7 @@ const RAW: Readonly<Record<number, Elements>> = {
   6: Int32Array,
   7: BigInt64Array,
   9: Uint8Array,
-  10: Float16Array,
+  10: globalThis.Float16Array,
   11: Float64Array,
   12: Uint32Array,
   13: BigUint64Array,

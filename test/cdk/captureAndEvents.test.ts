@@ -95,7 +95,7 @@ describe('samples', () => {
     [
       'expiring in a bucket that exists',
       (bucket) => ({ capture: { percent: 1, bucket, expiry: Duration.days(3) } }),
-      'capture.expiry.toDays(): expected none with a capture.bucket',
+      'capture.expiry: expected none with a capture.bucket',
     ],
     [
       'more than all',

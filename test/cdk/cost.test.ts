@@ -97,7 +97,7 @@ describe('cost per thousand rows', () => {
   it('cannot be told where nothing in the list has the memory', () => {
     const compute = lambdaGpuCompute({ memorySize: Size.gibibytes(32), instanceTypes: ['g6.xlarge'] });
     expect(() => synthesize({ compute })).toThrow(
-      'memorySize.toMebibytes(): expected an instance that has 32768 MB and 16 GiB of GPU memory, got only g6.xlarge; lower one of ' +
+      'memorySize: expected an instance that has 32768 MB and 16 GiB of GPU memory, got only g6.xlarge; lower one of ' +
         'these or name a larger instance type',
     );
   });

@@ -38,7 +38,7 @@ function errorOf(work: () => unknown): unknown {
 }
 
 describe('The construct as a library', () => {
-  it('names the construct and its props where they are wrong, and the settings of the app in the cause', () => {
+  it('names the construct and its props where they are wrong', () => {
     const props = {
       batchSize: 11,
       window: Duration.seconds(0),
@@ -49,9 +49,8 @@ describe('The construct as a library', () => {
     expect(error).toMatchObject({
       name: 'ValidationError',
       message: expect.stringMatching(
-        /^Test\/Scoring: window\.toSeconds\(\): expected at least 1 .*; timeout\.toSeconds\(\): expected a whole number/,
+        /^Test\/Scoring: window: expected at least 1 .*; timeout: expected a whole number/,
       ),
-      cause: { message: expect.stringMatching(/^windowSeconds: .*; timeoutSeconds: /) },
     });
     expect(errorOf(() => createScoring().grantSubmitJobs(createScoring().grantPrincipal as never))).toMatchObject({
       message: expect.stringMatching(/^Test\/Scoring: grantSubmitJobs: /),

@@ -109,7 +109,7 @@ describe('models in a folder', () => {
   it('are refused where the memory of the function does not hold them, with the sum', () => {
     const models = modelsOf({ 'a/1': 1000, 'a/2': 900, 'b/1': 200 });
     expect(creating({ models })).toThrow(
-      'models: expected at most the 1769 MiB that there are as memorySize.toMebibytes(), got 2250: 900 of a/2 + 1000 of ' +
+      'models: expected at most the 1769 MiB that there are as memorySize, got 2250: 900 of a/2 + 1000 of ' +
         'a/1 + 200 of b/1 + 150 of the runtime; raise',
     );
     expect(creating({ models, compute: lambdaCompute({ memorySize: Size.mebibytes(2250) }) })).not.toThrow();

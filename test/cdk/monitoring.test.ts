@@ -87,7 +87,7 @@ describe('the alarms', () => {
         .node.findAll()
         .flatMap(({ node }) => node.metadata.filter(({ type }) => type === 'aws:cdk:info').map(({ data }) => data));
     expect(notesOf({})).toEqual([
-      expect.stringMatching(/^alarmActions: expected somebody .* alarmTopicArn .*noAlarmActions/),
+      expect.stringMatching(/^alarmActions: expected somebody .* SnsAction .*noAlarmActions/),
     ]);
     const topic = new Topic(createStack(), 'OnCall');
     expect(notesOf({ alarmActions: [new SnsAction(topic)] })).toEqual([]);

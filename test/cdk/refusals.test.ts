@@ -66,17 +66,14 @@ const URI = `s3://ml-models/team/${'0'.repeat(64)}`;
 /** What is refused, and what is said of it: the name of the setting and the arithmetic. */
 const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: string])[]>> = {
   'a batch': [
-    [{ fifo: true, window: seconds(5) }, 'window.toSeconds(): expected 0 on a FIFO queue'],
+    [{ fifo: true, window: seconds(5) }, 'window: expected 0 on a FIFO queue'],
     [{ fifo: true, batchSize: 11 }, 'batchSize: expected at most 10 on a FIFO queue, got 11'],
-    [{ batchSize: 11, window: seconds(0) }, 'window.toSeconds(): expected at least 1 with a batchSize above 10, got 0'],
+    [{ batchSize: 11, window: seconds(0) }, 'window: expected at least 1 with a batchSize above 10, got 0'],
     [
       { batchSize: 0, window: seconds(301) },
-      'window.toSeconds(): expected a whole number from 0 to 300, got 301; choose',
+      'window: expected a whole number of seconds from 0 to 300, got 301; choose',
     ],
-    [
-      { window: seconds(30), latencyTarget: seconds(30) },
-      'latencyTarget.toSeconds(): expected more than window.toSeconds(), 30',
-    ],
+    [{ window: seconds(30), latencyTarget: seconds(30) }, 'latencyTarget: expected more than the window of 30 seconds'],
     [{ maxReceiveCount: 2 }, 'maxReceiveCount: expected at least 3, because throttles and timeouts count as receives'],
     [{ shards: 11 }, 'shards: expected a whole number from 1 to 10, got 11'],
     [{ ...from(own()), queueProps: {} }, 'queueProps, deadLetterQueueProps: expected them only with new queues'],
@@ -84,19 +81,16 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [{ tableProps: {} }, 'tableProps: expected only with a new result table'],
     [{ results: ['table'], stores: { resultTable: table }, tableProps: {} }, 'tableProps: expected only with a new'],
     [{ ...from(own()), shards: 2 }, 'shards: expected 1 with a request queue of your own, got 2'],
-    [onFargate({}, { window: seconds(301) }), 'window.toSeconds(): expected 0 to 300, got 301'],
+    [onFargate({}, { window: seconds(301) }), 'window: expected 0 to 300 seconds, got 301'],
     [onFargate({}, { batchSize: 10_001 }), 'batchSize: expected a whole number from 1 to 10000, got 10001'],
   ],
   'a function': [
-    [on({ timeout: seconds(901) }), 'timeout.toSeconds(): expected a whole number from 1 to 900, got 901'],
-    [on({ timeout: seconds(1) }), 'timeout.toSeconds(): expected more than the deadline margin of 1000 ms, got 1 s'],
-    [
-      on({ memorySize: mebibytes(10_241) }),
-      'memorySize.toMebibytes(): expected a whole number from 128 to 10240, got 10241',
-    ],
+    [on({ timeout: seconds(901) }), 'timeout: expected a whole number of seconds from 1 to 900, got 901'],
+    [on({ timeout: seconds(1) }), 'timeout: expected more than the deadline margin of 1000 ms, got 1 s'],
+    [on({ memorySize: mebibytes(10_241) }), 'memorySize: expected a whole number of MiB from 128 to 10240, got 10241'],
     [
       on({ ephemeralStorageSize: mebibytes(511) }),
-      'ephemeralStorageSize.toMebibytes(): expected a whole number from 512 to 10240',
+      'ephemeralStorageSize: expected a whole number of MiB from 512 to 10240',
     ],
     [on({ architecture: Architecture.custom('riscv64') }), 'architecture: expected one of arm64, x86_64, got riscv64'],
     [on({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
@@ -124,13 +118,13 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [on({ provisionedConcurrency: 6, maximumConcurrency: 5 }), 'expected at most maximumConcurrency'],
     [on({ trafficRouting: TrafficRouting.allAtOnce() }), 'trafficRouting: expected a canary or linear steps, got'],
     [canary(100, 15), 'trafficRouting.percentage: expected a whole number from 1 to 99, got 100'],
-    [canary(10, 9), 'trafficRouting.interval.toMinutes(): expected at least 10 from the first step to the last'],
-    [linear(10, 321), 'trafficRouting.interval.toMinutes(): expected a whole number from 10 to 2880, got 2889'],
+    [canary(10, 9), 'trafficRouting.interval: expected at least 10 minutes from the first step to the last'],
+    [linear(10, 321), 'trafficRouting.interval: expected a whole number of minutes from 10 to 2880, got 2889'],
   ],
   'a function on GPUs': [
     [onGpu({ architecture: Architecture.ARM_64 }), 'expected x86_64, because Lambda has no GPU with arm64'],
-    [onGpu({ gpuMemory: gibibytes(32) }), 'gpuMemory.toGibibytes(): expected one of 3, 6, 12, 16, 24, 48, got 32'],
-    [onGpu({ timeout: seconds(5401) }), 'timeout.toSeconds(): expected a whole number from 1 to 5400, got 5401'],
+    [onGpu({ gpuMemory: gibibytes(32) }), 'gpuMemory: expected one of 3, 6, 12, 16, 24, 48, got 32'],
+    [onGpu({ timeout: seconds(5401) }), 'timeout: expected a whole number of seconds from 1 to 5400, got 5401'],
     [
       onGpu({ maximumEnvironments: 1 }),
       'maximumEnvironments: expected at least 2, which SQS starts at a time at least',
@@ -147,33 +141,33 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [onGpu({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
   ],
   'a service of workers': [
-    [onFargate({ stopTimeout: seconds(79) }), 'stopTimeout.toSeconds(): expected at least 80 = 60 s timeout ÷ 0.75'],
+    [onFargate({ stopTimeout: seconds(79) }), 'stopTimeout: expected at least 80 seconds = 60 s timeout ÷ 0.75'],
     [
       onFargate({ stopTimeout: seconds(121) }),
-      'stopTimeout.toSeconds(): expected at most 120, which is what Fargate waits',
+      'stopTimeout: expected at most 120 seconds, which is what Fargate waits',
     ],
     [onFargate({ maximumTasks: 0 }), 'maximumTasks: expected a whole number from 1 to 5000, got 0'],
     [onFargate({ minimumTasks: 3, maximumTasks: 2 }), 'maximumTasks: expected at least minimumTasks, 3, got 2'],
     [onFargate({}, { shards: 5 }), 'got 5 × 2 and that of the tasks = 11'],
     [onFargate({}, { tracing: true }), 'tracing: expected false with compute ecs'],
-    [onFargate({ memorySize: gibibytes(9) }), 'memorySize.toMebibytes(): expected 2048 to 8192 in steps of 1024'],
+    [onFargate({ memorySize: gibibytes(9) }), 'memorySize: expected 2048 to 8192 MiB in steps of 1024'],
     [onFargate({ memorySize: mebibytes(2560) }), 'which Fargate has with 1 vCPU, got 2560'],
     [onFargate({ vcpus: 3 }), 'vcpus: expected one of 0.5, 1, 2, 4, 8, 16, got 3'],
     [
       onFargate({ ephemeralStorageSize: gibibytes(20) }),
-      'ephemeralStorageSize.toMebibytes(): expected a whole number from 21504 to',
+      'ephemeralStorageSize: expected a whole number of MiB from 21504 to',
     ],
     [onFargate({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
     [onEcsGpu({ architecture: Architecture.ARM_64 }), 'architecture: expected x86_64 with a GPU, because CUDA is'],
     [onEcsGpu({ capacity: 'fargate' as 'asg' }), 'capacity: expected one of managed-instances, asg, because Fargate'],
-    [onEcsGpu({ spot: true, stopTimeout: seconds(300) }), 'stopTimeout.toSeconds(): expected at most 120 with spot'],
+    [onEcsGpu({ spot: true, stopTimeout: seconds(300) }), 'stopTimeout: expected at most 120 seconds with spot'],
     [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected some with gpuCount above 1'],
     [onEcsGpu({ instanceTypes: [] }), 'instanceTypes: expected at least one, got none'],
     [onEcsGpu({ vpc, subnets: publicSubnets }), 'subnets: expected private ones with managed-instances'],
   ],
   'what is stored': [
     [{ resultsPerMessage: 'fill', results: ['table'] }, 'resultsPerMessage: expected queue among the results'],
-    [{ resultMessageSize: bytes(131_072) }, 'resultMessageSize.toBytes(): expected it with resultsPerMessage above 1'],
+    [{ resultMessageSize: bytes(131_072) }, 'resultMessageSize: expected it with resultsPerMessage above 1'],
     [{ results: ['queue', 'queue'] }, 'results: expected one or more of queue, table, bucket, each once, got q'],
     [{ results: [] }, 'results: expected one or more of queue, table, bucket, each once, got none'],
     [{ removalPolicy: RemovalPolicy.SNAPSHOT }, 'removalPolicy: expected one of retain, destroy, retain-on-update-or'],
@@ -194,23 +188,23 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       { keyPrefix: 'fraud/' },
       'keyPrefix: expected it with a payloadBucket, resultBucket or capture.bucket that exists',
     ],
-    [{ payloadBucket: bucket, payloadExpiry: days(15) }, 'payloadExpiry.toDays(): expected none with a payloadBucket'],
+    [{ payloadBucket: bucket, payloadExpiry: days(15) }, 'payloadExpiry: expected none with a payloadBucket'],
     [
       { results: ['bucket'], stores: { resultBucket: bucket }, resultExpiry: days(9) },
-      'resultExpiry.toDays(): expected none with a resultBucket that exists already',
+      'resultExpiry: expected none with a resultBucket that exists already',
     ],
-    [{ resultExpiry: days(9) }, 'resultExpiry.toDays(): expected it with bucket among the results'],
+    [{ resultExpiry: days(9) }, 'resultExpiry: expected it with bucket among the results'],
     [
       { results: ['bucket'], resultExpiry: days(0) },
-      'resultExpiry.toDays(): expected a whole number from 1 to 3650, got 0',
+      'resultExpiry: expected a whole number of days from 1 to 3650, got 0',
     ],
-    [{ payloadExpiry: days(3651) }, 'payloadExpiry.toDays(): expected a whole number from 1 to 3650, got 3651'],
+    [{ payloadExpiry: days(3651) }, 'payloadExpiry: expected a whole number of days from 1 to 3650, got 3651'],
   ],
   'the environment': [
     [{ environment: { BATCHSCORE_MAX_BATCH_ROWS: '5' } }, 'environment: expected no name that begins with BATCHSCORE_'],
     [{ environment: { TZ: 'UTC', X: '1', 'A-B': '2', _a: '4' } }, 'at least two in all, got X, A-B, _a; rename it'],
     [{ environment: { ORT_DISABLE_TELEMETRY: '0' } }, 'environment: expected no ORT_DISABLE_TELEMETRY but 1'],
-    [{ tuning: { maxPayloadSize: Size.bytes(0) } }, 'tuning.maxPayloadSize.toBytes(): expected'],
+    [{ tuning: { maxPayloadSize: Size.bytes(0) } }, 'tuning.maxPayloadSize: expected'],
     [
       { tuning: { providers: 'cpux' } },
       "tuning.providers: expected execution providers among cpu, webgpu, cuda, tensorrt, got 'cpux'; did you mean cpu?",
@@ -222,28 +216,28 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [{ ...from(own()), fifo: true }, 'fifo: expected false, as the given request queue is, got true'],
     [
       from(own({ visibilityTimeout: seconds(90) })),
-      'requestQueue.visibilityTimeout.toSeconds(): expected 90, as the given request',
+      'requestQueue.visibilityTimeout: expected 90 seconds, as the given request',
     ],
     [
       from(new Queue(stack, id())),
-      'requestQueue.visibilityTimeout.toSeconds(): expected 30, as the given request queue has it, got 400',
+      'requestQueue.visibilityTimeout: expected 30 seconds, as the given request queue has it, got 400',
     ],
     [
       from(imported(), undefined, millis(400_500)),
-      'requestQueue.visibilityTimeout.toSeconds(): expected a whole number, got 400.5',
+      'requestQueue.visibilityTimeout: expected a whole number of seconds, got 400.5',
     ],
-    [
-      from(imported(), undefined, seconds(43_201)),
-      'requestQueue.visibilityTimeout.toSeconds(): expected at most 43200',
-    ],
+    [from(imported(), undefined, seconds(43_201)), 'requestQueue.visibilityTimeout: expected at most 43200'],
     [
       { ...from(imported(), undefined, seconds(29)), ...on({ timeout: seconds(30) }) },
-      'requestQueue.visibilityTimeout.toSeconds(): expected at least 30, the timeout, got 29',
+      'requestQueue.visibilityTimeout: expected at least 30 seconds, the timeout, got 29',
     ],
-    [onFargate({}, from(imported(), undefined, seconds(60))), 'expected at least 61 = 60 s timeout + 1 s window'],
+    [
+      onFargate({}, from(imported(), undefined, seconds(60))),
+      'expected at least 61 seconds = 60 s timeout + 1 s window',
+    ],
     [
       onFargate({ timeout: seconds(10) }, from(imported(), undefined, seconds(30))),
-      'expected at least 60 = 3 × 20 s, in which a heartbeat is tried three times, got 30',
+      'expected at least 60 seconds = 3 × 20 s, in which a heartbeat is tried three times, got 30',
     ],
     [{ ...from(redriven), maxReceiveCount: 7 }, 'maxReceiveCount: expected 5, as the given request queue has it'],
     [from(own({ deadLetterQueue: { queue: dead, maxReceiveCount: 2 } })), 'maxReceiveCount: expected at least 3'],
@@ -295,11 +289,8 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [withJobs({ outputPrefix: 'all*/' }), "jobs.outputPrefix: expected a path that ends in '/'"],
     [withJobs({ concurrency: 10_001 }), 'jobs.concurrency: expected a whole number from 1 to 10000, got 10001'],
     [withJobs({ concurrency: 50, reservedConcurrency: 40 }), 'expected at most jobs.reservedConcurrency'],
-    [withJobs({ memorySize: mebibytes(1023) }), 'jobs.memorySize.toMebibytes(): expected at least 1024 = 64 × 16 MiB'],
-    [
-      withJobs({ partSize: mebibytes(15) }),
-      'jobs.partSize.toMebibytes(): expected a whole number from 16 to 1024, got 15',
-    ],
+    [withJobs({ memorySize: mebibytes(1023) }), 'jobs.memorySize: expected at least 1024 = 64 × 16 MiB'],
+    [withJobs({ partSize: mebibytes(15) }), 'jobs.partSize: expected a whole number of MiB from 16 to 1024, got 15'],
     [withJobs({ subnets: publicSubnets }), 'jobs.subnets: expected only with a vpc, got it without one'],
     [
       { payloadBucket: bucket, keyPrefix: 'jobs/in/', jobs: { bucket } },
@@ -334,8 +325,8 @@ describe.each(Object.entries(REFUSED))('%s that would fail in production is refu
 });
 
 it.each<[name: string, props: (token: number) => Props]>([
-  ['window.toSeconds()', (token) => ({ window: seconds(token) })],
-  ['largestMessage.toBytes()', (token) => ({ largestMessage: bytes(token) })],
+  ['window', (token) => ({ window: seconds(token) })],
+  ['largestMessage', (token) => ({ largestMessage: bytes(token) })],
   ['shards', (shards) => ({ shards })],
   ['results', (token) => ({ results: [Token.asString(token) as 'queue'] })],
   ['results', () => ({ results: Token.asList({ Ref: 'Stores' }) as 'queue'[] })],
@@ -467,7 +458,7 @@ describe('payloads must not go before', () => {
   it.each<[what: string, props: Props, days: number, why: string]>([
     ['results in the queue', kept(1), 14, 'the result queue keeps pointers to large results for 14'],
     ['dead letters', { results: ['bucket'] }, 14, 'the dead letters keep pointers to large requests for 14'],
-    ['those of a FIFO queue, whose days begin anew', { fifo: true }, 18, 'for 4 and the dead letters for 14 more'],
+    ['those of a FIFO queue, whose days begin anew', { fifo: true }, 18, 'for 4 days and the dead letters for 14 more'],
     ['those of an existing queue', { ...kept(3, 9), results: ['bucket'] }, 9, 'the dead letters keep pointers'],
     ['requests of an existing queue', { ...kept(6), results: ['bucket'] }, 6, 'the request queue keeps pointers'],
     [
@@ -480,14 +471,12 @@ describe('payloads must not go before', () => {
       'results in the table',
       { results: ['table'], resultTtl: seconds(2_592_001) },
       31,
-      'the table keeps pointers to large results for 2592001 s, got 30; raise it or lower resultTtl.toSeconds()',
+      'the table keeps pointers to large results for 2592001 s, got 30; raise it or lower resultTtl',
     ],
   ])('%s', (_, props, least, why) => {
     const sentence = refusalOf({ ...props, payloadExpiry: days(least - 1) });
     expect(sentence).toMatch(
-      new RegExp(
-        `^Test/Scoring: payloadExpiry\\.toDays\\(\\): expected at least ${least}, because .*, got ${least - 1}; r`,
-      ),
+      new RegExp(`^Test/Scoring: payloadExpiry: expected at least ${least} days, because .*, got ${least - 1}; r`),
     );
     expect(sentence).toContain(why);
     expect(refusalOf({ ...props, payloadExpiry: days(least) })).toBe('not refused');
@@ -503,17 +492,13 @@ describe('payloads must not go before', () => {
 
 describe('an amount', () => {
   const AMOUNTS: readonly [name: string, props: (amount: Duration) => Props, perUnit?: number][] = [
-    ['window.toSeconds()', (window) => ({ window, latencyTarget: minutes(9) })],
-    ['latencyTarget.toSeconds()', (latencyTarget) => ({ latencyTarget })],
-    ['resultTtl.toSeconds()', (resultTtl) => ({ results: ['table'], resultTtl })],
-    ['payloadExpiry.toDays()', (payloadExpiry) => ({ payloadExpiry }), 86_400],
-    ['timeout.toSeconds()', (timeout) => on({ timeout })],
-    ['tuning.deadlineMargin.toMilliseconds()', (deadlineMargin) => ({ tuning: { deadlineMargin } }), 0.001],
-    [
-      'memorySize.toMebibytes()',
-      (amount) => on({ memorySize: bytes(amount.toSeconds({ integral: false })) }),
-      1_048_576,
-    ],
+    ['window', (window) => ({ window, latencyTarget: minutes(9) })],
+    ['latencyTarget', (latencyTarget) => ({ latencyTarget })],
+    ['resultTtl', (resultTtl) => ({ results: ['table'], resultTtl })],
+    ['payloadExpiry', (payloadExpiry) => ({ payloadExpiry }), 86_400],
+    ['timeout', (timeout) => on({ timeout })],
+    ['tuning.deadlineMargin', (deadlineMargin) => ({ tuning: { deadlineMargin } }), 0.001],
+    ['memorySize', (amount) => on({ memorySize: bytes(amount.toSeconds({ integral: false })) }), 1_048_576],
   ];
 
   it.each(AMOUNTS)('that is not whole is refused, whatever is derived from it: %s', (name, props, perUnit = 1) => {

@@ -1,11 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { Duration, Size } from 'aws-cdk-lib';
-import { Template } from 'aws-cdk-lib/assertions';
+import { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import fc from 'fast-check';
-import { CONTEXT, type ContextKey, readContext } from '../../infra/context.ts';
-import { type BatchScoringProps, type Compute, ecsCompute } from '../../infra/index.ts';
+import {
+  type BatchScoringProps,
+  type Compute,
+  ecsCompute,
+  ecsGpuCompute,
+  lambdaCompute,
+  lambdaGpuCompute,
+} from '../../infra/index.ts';
 import { loadConfig, loadJobControlConfig, loadJobScoreConfig } from '../../lambda/hosts/config.ts';
 import {
   type Catalogue,
@@ -16,7 +23,7 @@ import {
   type Setting,
 } from '../../lambda/settings.ts';
 import { docPage, REPOSITORY } from '../helpers/command.ts';
-import { refusalOf, stackOf } from '../helpers/stacks.ts';
+import { createScoring, refusalOf, templateOf } from '../helpers/stacks.ts';
 
 const PAGE = docPage('configuration.md');
 const URL = 'https://sqs.eu-central-1.amazonaws.com/123456789012/requests';
@@ -118,70 +125,6 @@ describe.each(HOSTS)('%s', (_, catalogue, load, required) => {
   });
 });
 
-describe('the app', () => {
-  const DEFAULTS = { stackName: 'Batchscore', compute: 'lambda', models: 'models', encryption: 'service' };
-
-  it('takes the same as text of the command line and as values of cdk.json', () => {
-    const values = { batchSize: 500, windowSeconds: 0, fifo: false, results: ['queue', 'table'], retainData: true };
-    const texts = { batchSize: '500', windowSeconds: '0', fifo: 'false', results: 'queue, table', retainData: 'true' };
-    expect(readContext(texts)).toEqual(readContext(values));
-    expect(readContext(values)).toEqual({ ...DEFAULTS, ...values });
-  });
-
-  it('leaves alone what the command and the library keep there', () => {
-    const ofCdk = {
-      '@aws-cdk/core:checkSecretUsage': true,
-      'aws:cdk:bundling-stacks': ['**'],
-      'availability-zones:account=123456789012:region=eu-central-1': ['eu-central-1a'],
-      'cli-telemetry': false,
-      'acknowledged-issue-numbers': [34_892],
-    };
-    expect(readContext(ofCdk)).toEqual(DEFAULTS);
-  });
-
-  it.each([
-    [{ batchsize: 5 }, 'got an unknown one; did you mean batchSize, a whole number from 1 to 10000?'],
-    [{ colour: 'red' }, 'colour: expected a context key of this app, got an unknown one; docs/configuration.md lists'],
-    [
-      { memoryMb: 'much' },
-      'memoryMb: expected a number from 0, got "much"; change it in cdk.json or with -c memoryMb=…',
-    ],
-    [
-      { fifo: 'yes', batchsize: 1 },
-      'fifo: expected true or false, got "yes"; change it in cdk.json or with -c fifo=…; ba',
-    ],
-    [{ compute: 'batch' }, 'compute: expected one of lambda, lambda-gpu, ecs, ecs-gpu, got "batch"'],
-    [
-      { gpuMemoryGiB: 16 },
-      'gpuMemoryGiB: expected only with compute=lambda-gpu or ecs-gpu, got it with compute=lambda',
-    ],
-    [{ stackName: 'my stack' }, 'stackName: expected a letter followed by letters, digits and hyphens'],
-    [{ alarmTopicArn: 'arn:aws:sqs:eu-central-1:1:x' }, 'alarmTopicArn: expected the ARN of an SNS topic'],
-    [{ formerKeyArn: 'alias/key' }, 'formerKeyArn: expected the ARN of a KMS key, arn:aws:kms:REGION:ACCOUNT:key/ID'],
-    [
-      { canaryMinutes: 10 },
-      'canaryMinutes: expected only with canaryPercent, got 10 without it; give both, or leave it',
-    ],
-    [{ jobsPartMb: 32 }, 'jobsPartMb: expected only with jobs=true, got 32 without it; give both, or leave it out'],
-  ])('refuses %j', (context, said) => {
-    expect(sentenceOf(() => readContext(context))).toContain(said);
-  });
-
-  it('refuses every number out of the range of its key, naming key, range and what came', () => {
-    for (const [key, kind] of Object.entries<ContextKey>(CONTEXT)) {
-      const setting = Object.entries<Setting>(SETTINGS).find(([name]) => name === key)?.[1] ?? kind;
-      if (!isRanged(setting) || kind.expected !== setting.expected) continue;
-      fc.assert(
-        fc.property(outOf(setting), (text) => {
-          const said = `${key}: expected ${setting.expected}, got ${JSON.stringify(text)}; change it in cdk.json or with -c ${key}=…`;
-          expect(sentenceOf(() => readContext({ [key]: text }))).toBe(said);
-        }),
-        { numRuns: 12 },
-      );
-    }
-  });
-});
-
 /** The props that a setting of the host is given by, where it is one of the construct. */
 const PROPS: Readonly<Record<string, (value: number) => Partial<BatchScoringProps<Compute>>>> = {
   batchSize: (batchSize) => ({ batchSize }),
@@ -191,10 +134,10 @@ const PROPS: Readonly<Record<string, (value: number) => Partial<BatchScoringProp
   maxPolls: (maxPolls) => ({ compute: ecsCompute({ maxPolls }) }),
   pipelineDepth: (pipelineDepth) => ({ compute: ecsCompute({ pipelineDepth }) }),
 };
-/** Those whose prop has another name. */
-const OTHERS: Readonly<Record<string, string>> = {
-  resultMessageBytes: 'resultMessageSize.toBytes()',
-  resultTtlSeconds: 'resultTtl.toSeconds()',
+/** Those whose prop has another name, and a unit. */
+const OTHERS: Readonly<Record<string, readonly [prop: string, unit: string]>> = {
+  resultMessageBytes: ['resultMessageSize', ' of bytes'],
+  resultTtlSeconds: ['resultTtl', ' of seconds'],
 };
 const OF_TUNING = [
   'maxBatchRows',
@@ -215,7 +158,8 @@ describe('the construct', () => {
       const { min, max } = setting;
       for (const value of [min - 1, max + 1]) {
         const said = refusalOf(props(value));
-        expect(said).toContain(` ${OTHERS[name] ?? name}: expected a whole number from ${min} to ${max}`);
+        const [prop, unit] = OTHERS[name] ?? [name, ''];
+        expect(said).toContain(` ${prop}: expected a whole number${unit} from ${min} to ${max}`);
         expect(said).toContain(`, got ${value}; choose one`);
       }
     },
@@ -231,6 +175,94 @@ describe('the construct', () => {
       }
       for (const value of [min, max]) expect(refusalOf({ tuning: { [name]: value } })).toBe('not refused');
     }
+  });
+});
+
+const { seconds } = Duration;
+const ANY_QUEUE = {
+  maxReceiveCount: 20,
+  shards: 1,
+  results: ['queue'],
+  resultsPerMessage: 1,
+  resultMessageSize: Size.kibibytes(64),
+  resultTtl: Duration.days(7),
+  payloadExpiry: Duration.days(30),
+  removalPolicy: RemovalPolicy.RETAIN,
+  logRetention: RetentionDays.ONE_MONTH,
+  tracing: false,
+  dashboard: true,
+  eventSourceEnabled: true,
+  alarmThresholds: { retriedPercent: 5, errorPercent: 50, inFlightPercent: 80 },
+} satisfies Partial<BatchScoringProps>;
+const STANDARD = { ...ANY_QUEUE, batchSize: 100, window: seconds(1), fifo: false };
+const SERVICE = { timeout: seconds(60), stopTimeout: seconds(120), minimumTasks: 0, maximumTasks: 4, spot: false };
+
+describe('the defaults that docs/construct.md states', () => {
+  it.each<[string, Partial<BatchScoringProps<Compute>>, Partial<BatchScoringProps<Compute>>]>([
+    [
+      'a standard queue and a function',
+      { ...STANDARD, latencyTarget: seconds(61) },
+      {
+        compute: lambdaCompute({
+          architecture: Architecture.ARM_64,
+          memorySize: Size.mebibytes(1769),
+          ephemeralStorageSize: Size.mebibytes(512),
+          timeout: seconds(60),
+        }),
+      },
+    ],
+    ['a FIFO queue', { ...ANY_QUEUE, fifo: true, batchSize: 10, window: seconds(0) }, {}],
+    [
+      'a function on GPUs',
+      { ...STANDARD, compute: lambdaGpuCompute() },
+      {
+        compute: lambdaGpuCompute({
+          architecture: Architecture.X86_64,
+          memorySize: Size.gibibytes(8),
+          gpuMemory: Size.gibibytes(16),
+          timeout: seconds(300),
+          minimumEnvironments: 1,
+          maximumEnvironments: 2,
+          maximumConcurrency: 2,
+        }),
+      },
+    ],
+    [
+      'Fargate',
+      { ...STANDARD, compute: ecsCompute() },
+      { compute: ecsCompute({ ...SERVICE, vcpus: 1, memorySize: Size.gibibytes(2), backlogPerTask: 1000 }) },
+    ],
+    [
+      'GPUs on ECS',
+      { ...STANDARD, compute: ecsGpuCompute() },
+      {
+        compute: ecsGpuCompute({
+          ...SERVICE,
+          capacity: 'managed-instances',
+          vcpus: 3,
+          memorySize: Size.gibibytes(12),
+          gpuCount: 1,
+          gpuMemory: Size.gibibytes(16),
+        }),
+      },
+    ],
+  ])('change nothing when they are given: %s', (_, props, options) => {
+    const { compute, fifo } = props;
+    const least: Partial<BatchScoringProps<Compute>> = { ...(compute && { compute }), ...(fifo && { fifo }) };
+    const template = (given: Partial<BatchScoringProps<Compute>>) => templateOf(createScoring<Compute>(given)).toJSON();
+    expect(template({ ...props, ...options })).toEqual(template(least));
+  });
+
+  it('are those of the host and of the Dockerfile', () => {
+    const page = docPage('construct.md');
+    for (const name of OF_TUNING) {
+      const setting: Setting = SETTINGS[name];
+      if (setting.default !== undefined)
+        expect(page).toMatch(new RegExp(`^\\| \`${name}\` .* \\| ${setting.default} \\|$`, 'm'));
+    }
+    const dockerfile = readFileSync(join(REPOSITORY, 'infra', 'image', 'Dockerfile'), 'utf8');
+    const bases = [...dockerfile.matchAll(/^ARG [A-Z]+_BASE=(\S+)$/gm)].map(([, base]) => base);
+    expect(bases.filter((base) => !page.includes(`'${base}'`))).toEqual([]);
   });
 });
 
@@ -258,42 +290,6 @@ describe('docs/configuration.md', () => {
       expect(stated).toContain(`\`${share}\``);
     }
   });
-
-  const rows = contextRows();
-
-  it('has a row for each context key, and none that there is not', () => {
-    expect(rows.flatMap(({ names }) => names).toSorted()).toEqual(Object.keys(CONTEXT).toSorted());
-  });
-
-  it.each([
-    ['a standard queue', undefined, {}],
-    ['a FIFO queue', 'FIFO', { fifo: 'true' }],
-    ['a GPU', 'GPU', { compute: 'lambda-gpu' }],
-    ['Fargate', 'ECS', { compute: 'ecs' }],
-    ['GPUs on ECS', 'ECS-GPU', { compute: 'ecs-gpu' }],
-  ])(
-    'states the defaults for %s: to give them all changes nothing',
-    (_, variant, context: Readonly<Record<string, string>>) => {
-      // Of these the stack says nothing: the function has the default, or the Dockerfile.
-      const { maxBatchRows, checkPercent, baseImage, pythonImage, ...ofStack } = statedDefaults(rows, variant);
-      const kind = context.compute ?? 'lambda';
-      const ofThisKind = Object.entries<ContextKey>(CONTEXT).flatMap(([key, { kinds }]) =>
-        kinds === undefined || kinds.some((one) => one === kind) ? [key] : [],
-      );
-      const stated = Object.fromEntries(Object.entries(ofStack).filter(([key]) => ofThisKind.includes(key)));
-      expect(Object.keys(stated).length).toBeGreaterThan(10);
-      const template = (given: Readonly<Record<string, string>>) => Template.fromStack(stackOf(given)).toJSON();
-      expect(template({ ...stated, ...context })).toEqual(template(context));
-      const { maxBatchRows: rowsOfHost, checkPercent: percentOfHost } = loadConfig(REQUIRED);
-      expect([maxBatchRows, checkPercent]).toEqual([String(rowsOfHost), String(percentOfHost)]);
-      const dockerfile = readFileSync(join(REPOSITORY, 'infra', 'image', 'Dockerfile'), 'utf8');
-      const bases = new Map(
-        [...dockerfile.matchAll(/^ARG ([A-Z]+_BASE)=(\S+)$/gm)].map(([, name, base]) => [name, base]),
-      );
-      expect([baseImage, pythonImage]).toEqual([bases.get('LAMBDA_BASE'), bases.get('PYTHON_BASE')]);
-      expect(PAGE).toContain(`; of a worker \`${bases.get('WORKER_BASE')}\` |`);
-    },
-  );
 });
 
 function everySetting(): Setting[] {
@@ -305,37 +301,4 @@ function everySetting(): Setting[] {
 function inCell(fallback: unknown): string {
   if (fallback === undefined) return 'none';
   return typeof fallback === 'number' ? String(fallback) : `\`${[fallback].flat().join(',')}\``;
-}
-
-interface Row {
-  readonly names: readonly string[];
-  readonly defaultText: string;
-}
-
-function contextRows(): Row[] {
-  const table = PAGE.split('\n\n').find((text) => text.includes('\n| `stackName` |')) ?? '';
-  const rows = table.split('\n').filter((line) => line.startsWith('| `'));
-  return rows.map((row) => {
-    const cells = row.slice(2, -2).split(' | ');
-    const names = [...(cells[0] ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
-    return { names, defaultText: cells.at(-1) ?? '' };
-  });
-}
-
-/** The value that a cell begins with; undefined when it says in words what happens without one. */
-function valueIn(text: string): string | undefined {
-  const found = /^`([^`]+)`|^(\d+)$/.exec(text) ?? [];
-  return found.slice(1).find((value) => value !== undefined);
-}
-
-/** What the cells begin with, or what they have for `variant` after a semicolon; a key stands for its own default. */
-function statedDefaults(rows: readonly Row[], variant: string | undefined): Record<string, string> {
-  const stated: Record<string, string> = {};
-  for (const { names, defaultText } of rows) {
-    const [general = '', ...special] = defaultText.split('; ');
-    const own = special.find((text) => text.startsWith(`${variant} `))?.slice(`${variant} `.length);
-    const value = valueIn(own ?? general);
-    if (value !== undefined) for (const name of names) stated[name] = value;
-  }
-  return Object.fromEntries(Object.entries(stated).map(([name, value]) => [name, stated[value] ?? value]));
 }

@@ -176,7 +176,7 @@ describe('an existing request queue', () => {
     };
     expect(warningsAt(361)).toEqual([]);
     expect(warningsAt(360)).toEqual([
-      expect.stringContaining('expected at least 361 = 6 × 60 s timeout + 1 s window, which AWS recommends'),
+      expect.stringContaining('expected at least 361 seconds = 6 × 60 s timeout + 1 s window, which AWS recommends'),
     ]);
   });
 

@@ -38,7 +38,7 @@ const MAX_SHOWN = 4_000;
 /** By kind, and how many of sixteen batches are of it. */
 const KINDS: readonly (readonly [name: string, share: number, open: () => Promise<Target>])[] = [
   ['records', 9, async () => (await import('./records.ts')).openRecords()],
-  ...['config', 'environment', 'context', 'stack', 'model', 'result'].map(
+  ...['config', 'environment', 'stack', 'model', 'result'].map(
     (name) => [name, name === 'result' ? 2 : 1, async () => (await import('./readers.ts')).openReader(name)] as const,
   ),
   ...['jsonl', 'csv', 'parquet'].map(

@@ -4,8 +4,6 @@ import { join } from 'node:path';
 import type { Random } from '../../bench/workload/random.ts';
 import { readStack } from '../../cli/network/deployment.ts';
 import { createReader, isUnreadable, resultOf, unpackResults } from '../../client/readResult.ts';
-import { readContext } from '../../infra/context.ts';
-import { isObject } from '../../lambda/core/json.ts';
 import { loadConfig, loadJobControlConfig, loadJobScoreConfig } from '../../lambda/hosts/config.ts';
 import { withGraph } from '../../lambda/onnx/graph.ts';
 import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
@@ -48,26 +46,6 @@ const ENVIRONMENT = {
   AWS_LAMBDA_FUNCTION_MEMORY_SIZE: '1769',
 };
 
-const CONTEXT = {
-  stackName: 'Batchscore',
-  compute: 'ecs',
-  models: 'models',
-  batchSize: 1000,
-  windowSeconds: '5',
-  fifo: 'true',
-  shards: 2,
-  results: ['queue', 'table'],
-  resultsPerMessage: 'fill',
-  resultTtlSeconds: 3600,
-  encryption: 'kms',
-  jobs: false,
-  alarmTopicArn: 'arn:aws:sns:eu-central-1:123456789012:alarms',
-  architecture: 'arm64',
-  instanceTypes: ['g6.xlarge'],
-  vcpus: 2,
-  '@aws-cdk/core:flag': true,
-};
-
 const STACK = {
   requestQueueUrl: 'https://sqs.eu-central-1.amazonaws.com/1/requests',
   resultQueueUrl: 'https://sqs.eu-central-1.amazonaws.com/1/results',
@@ -108,14 +86,6 @@ const READERS: Readonly<Record<string, readonly [make: (random: Random) => strin
         const environment = JSON.parse(text);
         for (const load of [loadConfig, loadJobScoreConfig, loadJobControlConfig])
           refusedInASentence(() => load(environment));
-      },
-    ],
-    context: [
-      (random) => JSON.stringify(mutated<unknown>(CONTEXT, random, mutateJson)) ?? '',
-      (text) => {
-        const context: unknown = JSON.parse(text === '' ? '{}' : text);
-        // The CDK gives an object.
-        if (isObject(context)) readContext(context);
       },
     ],
     stack: [

@@ -6,8 +6,6 @@ import { App, type AppProps, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { Repository } from 'aws-cdk-lib/aws-ecr';
 import type { Construct } from 'constructs';
-import { propsOf } from '../../infra/batchScoringStack.ts';
-import { readContext } from '../../infra/context.ts';
 import type { BatchScoringProps, Compute, FunctionCompute } from '../../infra/index.ts';
 import { BatchScoring } from '../../infra/index.ts';
 
@@ -41,19 +39,6 @@ export function createApp(props: AppProps = {}): App {
 
 export function imageOf(stack: Stack) {
   return { repository: Repository.fromRepositoryName(stack, 'Images', 'scoring'), tagOrDigest: 'v1' };
-}
-
-/** The stack of the app with this context, with an image from elsewhere, so that nothing is staged. */
-export function stackOf(context: Readonly<Record<string, unknown>>): Stack {
-  const stack = createStack();
-  const props = {
-    ...propsOf(stack, readContext(context)),
-    models: undefined,
-    imageBuild: undefined,
-    image: imageOf(stack),
-  };
-  new BatchScoring<Compute>(stack, 'Scoring', props).addClientOutputs();
-  return stack;
 }
 
 const templates = new Map<string, Template>();

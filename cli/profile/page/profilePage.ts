@@ -104,9 +104,9 @@ ${facts.map(
 )}</dl>
 <div class="pair">
 <div class="verdict"><span class="sign" aria-hidden="true">${measured.safety.sharesRuns ? '✓' : '✕'}</span><p>${sentence(describeSafety(measured))}</p></div>
-<div><h3>For cdk.json</h3>
-<pre tabindex="0" role="region" aria-label="Fragment for cdk.json"><code>${JSON.stringify({ context: recommended.context }, null, 2)}</code></pre>
-<p class="aside"><code>batchscore profile --apply</code> writes it there.</p></div>
+<div><h3>Props for infra/app.ts</h3>
+<pre tabindex="0" role="region" aria-label="Props for infra/app.ts"><code>${recommended.props.join('\n')}</code></pre>
+<p class="aside">For a function behind one standard queue.</p></div>
 </div>
 `;
 }

@@ -1,10 +1,10 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { Duration, Size } from 'aws-cdk-lib/core';
 import { type Measurement, measureModel } from '../../../cli/profile/measure/measureModel.ts';
 import { questionOf } from '../../../cli/profile/question.ts';
 import { settingsFor } from '../../../cli/profile/settings/chooseSettings.ts';
-import { CONTEXT } from '../../../infra/context.ts';
 import { readMeasured } from '../../../lambda/onnx/profileFile.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
@@ -84,14 +84,13 @@ describe('batchscore profile', () => {
     );
   });
 
-  it('prints tables that a person reads, also where nothing can be kept, and applies what it recommends', async () => {
+  it('prints tables that a person reads, also where nothing can be kept, and props to paste', async () => {
     mkdirSync(inFolder('digits/1/profile.json'));
-    writeFileSync(inFolder('cdk.json'), '{\n  "app": "a",\n  "context": {\n    "models": "models"\n  }\n}\n');
-    const args = ['profile', 'digits', '--models', '.', '--apply', ...QUICK];
+    const args = ['profile', 'digits', '--models', '.', ...QUICK];
     const { code, stdout, stderr } = await runScript('cli/batchscore.ts', args, { cwd: inFolder() });
     expect({ code, stderr }).toEqual({
       code: 0,
-      stderr: expect.stringMatching(/^wrote .*profile\.html\nwrote .* into cdk\.json\n$/),
+      stderr: expect.stringMatching(/^wrote .*profile\.html\n$/),
     });
     expect(stdout).toMatch(/^digits: rows are independent, by the graph of the model/);
     expect(stdout).toMatch(/^Cold start \S+ s: process \S+, library \S+, model \S+, warm-up and checks \S+$/m);
@@ -102,20 +101,12 @@ describe('batchscore profile', () => {
       /profile\.json: expected a folder that can be written to, got: .*; what was measured is not/,
     );
     expect(readFileSync(inFolder('digits/1/profile.html'), 'utf8')).toContain('what was measured is not kept');
-    const [, recommended = ''] = /^Recommended: (\{.*\})$/m.exec(stdout) ?? [];
-    const { batchSize } = JSON.parse(recommended);
-    const { context, ...rest } = JSON.parse(readFileSync(inFolder('cdk.json'), 'utf8'));
-    expect(rest).toEqual({ app: 'a' });
-    expect(context).toMatchObject({ batchSize, models: 'models' });
-    expect(Object.keys(CONTEXT)).toEqual(expect.arrayContaining(Object.keys(context)));
-  });
-
-  it('looks for cdk.json before it looks at the model', async () => {
-    const { code, stderr } = await runScript('cli/batchscore.ts', ['profile', 'letters', '--apply'], {
-      cwd: inFolder(),
-    });
-    expect(code).toBe(1);
-    expect(stderr).toContain('--apply: expected cdk.json in the current folder, got: no such file or directory');
+    const [, props = ''] = /^Recommended props, for infra\/app\.ts:\n\n([\s\S]*?)\n\nReason: /m.exec(stdout) ?? [];
+    const names = ['Duration', 'Size', 'lambdaCompute'];
+    const values = [Duration, Size, (options: object) => options];
+    const pasted = new Function(...names, `return {${props}}`)(...values);
+    expect(Object.keys(pasted)).toEqual(['batchSize', 'window', 'tuning', 'compute']);
+    expect(pasted.compute.memorySize).toBeInstanceOf(Size);
   });
 
   it.each([

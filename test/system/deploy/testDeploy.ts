@@ -1,5 +1,5 @@
 /**
- * Deploys the app with the CDK's own command line to ministack, an AWS in one Python process with IAM enforced, and uses
+ * Deploys the stacks of `app.ts` with the CDK's own command line to ministack, an AWS in one Python process with IAM enforced, and uses
  * it through boto3 and the commands of this package: `npm run test:deploy`. Without Python 3 it says so and does nothing;
  * with `--required` it fails.
  *
@@ -23,7 +23,8 @@ import { type Emulator, startEmulator } from './emulator.ts';
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'batchscore-deploy-'));
 const SAMPLES = jsonLines(readFileSync(join(REPOSITORY, 'models/digits/held-out.jsonl'), 'utf8')).slice(2, 20);
-const ARCHITECTURE = ['-c', `architecture=${process.arch === 'arm64' ? 'arm64' : 'x86_64'}`];
+/** The models of the stack `Bucket`. */
+const MODELS = join(folder, 'models');
 let aws: Emulator;
 
 if (spawnSync('python3', ['--version']).status === 0) test();
@@ -44,7 +45,7 @@ function test(): void {
   // Side by side: most of the time goes into starting processes, and waiting for messages to come back.
   describe('deployments', { concurrency: true, timeout: 300_000 }, () => {
     const inTurn = { concurrency: 1 };
-    describe('the app as it is, results on a queue', inTurn, asItIs);
+    describe('the defaults, results on a queue', inTurn, asItIs);
     describe('results in a table, a key of KMS, and jobs', inTurn, jobsAndKms);
     describe('FIFO over two shards, results in all stores, and tracing', inTurn, fifoAndAllStores);
     describe('results in a bucket, and a model that cannot be loaded', inTurn, deadLetters);
@@ -93,14 +94,7 @@ function jobsAndKms(): void {
   const labels = SAMPLES.map(({ label }) => label);
 
   it('writes results to the table', async () => {
-    stack = await deploy(
-      'Jobs',
-      'results=table',
-      'encryption=kms',
-      'jobs=true',
-      'jobsConcurrency=2',
-      'maximumConcurrency=2',
-    );
+    stack = await deploy('Jobs');
     const { KmsMasterKeyId } = await attributesOf(stack.requestQueueUrl);
     assert.match(KmsMasterKeyId ?? '', /^arn:aws:kms:/);
     const results = await score(
@@ -157,7 +151,7 @@ function jobsAndKms(): void {
 
 function fifoAndAllStores(): void {
   it('keeps the order of each group, and writes every result to every store', async () => {
-    const stack = await deploy('Fifo', 'fifo=true', 'shards=2', 'results=queue,table,bucket', 'tracing=true');
+    const stack = await deploy('Fifo');
     const groups = ['a', 'b', 'c', 'd', 'e'];
     const requests = Array.from({ length: 60 }, (_, index) => ({
       id: `${groups[index % groups.length]}`,
@@ -182,19 +176,11 @@ function fifoAndAllStores(): void {
 }
 
 function deadLetters(): void {
-  const models = join(folder, 'models');
-  const SETTINGS = [
-    `models=${models}`,
-    'defaultModel=lookup',
-    'results=bucket',
-    'maximumConcurrency=2',
-    'maxReceiveCount=5',
-  ];
   let stack: Record<string, string>;
 
   it('makes dead letters of what is received five times', async () => {
     write({ 'lookup/1/model.onnx': unloadableModel() });
-    stack = await deploy('Bucket', ...SETTINGS);
+    stack = await deploy('Bucket');
     // A message comes back after six times the function's time limit; here after two seconds.
     const QueueUrl = stack.requestQueueUrl;
     await aws.call('sqs', 'set_queue_attributes', { QueueUrl, Attributes: { VisibilityTimeout: '2' } });
@@ -209,9 +195,8 @@ function deadLetters(): void {
       'culprit/config.json': JSON.stringify({ transform: 'transform.mjs' }),
       'culprit/transform.mjs': 'export function decode() { process.abort(); }',
     });
-    const settings = [...SETTINGS, 'batchSize=50'].flatMap((setting) => ['-c', setting]);
     const update = outputOf('Update');
-    const changed = await cdk('diff', '-c', 'stackName=Bucket', ...ARCHITECTURE, ...settings, '--output', update);
+    const changed = await cdk('diff', '--app', appOf('Bucket', '50'), '--output', update);
     assert.match(changed, / BatchSize .*\n.*\[-\] 100\n.*\[\+\] 50/);
     await cdk('deploy', '--app', update, '--require-approval', 'never');
 
@@ -233,8 +218,8 @@ function deadLetters(): void {
     JSON.stringify({ inputs: [{ name: 'index', datatype: 'INT64', shape: [1], data: [index] }] });
   const write = (files: Readonly<Record<string, string | Uint8Array>>): void => {
     for (const [file, content] of Object.entries(files)) {
-      mkdirSync(dirname(join(models, file)), { recursive: true });
-      writeFileSync(join(models, file), content);
+      mkdirSync(dirname(join(MODELS, file)), { recursive: true });
+      writeFileSync(join(MODELS, file), content);
     }
   };
 }
@@ -258,7 +243,7 @@ function sampleOf(index: number): Sample {
 /** The CDK's command line, with a program in the place of Docker that does nothing and succeeds. */
 async function cdk(...args: readonly string[]): Promise<string> {
   // The library's validator takes seconds to start, and `npm run synth` has it on.
-  const env = { ...aws.env, CDK_DOCKER: 'true', CDK_VALIDATION: 'false', CI: 'true' };
+  const env = { ...aws.env, MODELS, CDK_DOCKER: 'true', CDK_VALIDATION: 'false', CI: 'true' };
   const { stdout, stderr } = await run('cdk', ['--no-notices', '--no-color', ...args], { cwd: REPOSITORY, env });
   return stdout + stderr;
 }
@@ -267,12 +252,16 @@ function outputOf(stackName: string): string {
   return join(folder, stackName);
 }
 
+/** The app that has the stack, as the CDK's command line takes it. */
+function appOf(...args: readonly string[]): string {
+  return ['node test/system/deploy/app.ts', ...args].join(' ');
+}
+
 /** @returns its outputs */
-async function deploy(stackName: string, ...settings: readonly string[]): Promise<Record<string, string>> {
-  const context = [`stackName=${stackName}`, ...settings].flatMap((setting) => ['-c', setting]);
+async function deploy(stackName: string): Promise<Record<string, string>> {
   const outputs = `${outputOf(stackName)}.json`;
   const files = ['--output', outputOf(stackName), '--outputs-file', outputs];
-  await cdk('deploy', '--require-approval', 'never', ...ARCHITECTURE, ...context, ...files).catch((error: Error) => {
+  await cdk('deploy', '--app', appOf(stackName), '--require-approval', 'never', ...files).catch((error: Error) => {
     throw new Error(`${error.message}\n${aws.printed()}`);
   });
   return JSON.parse(readFileSync(outputs, 'utf8'))[stackName];

@@ -10,13 +10,13 @@ describe('the ephemeral storage that models take', () => {
   });
 
   it('is to be set where they do not', () => {
-    expect(storageFor(427 * MIB)).toEqual({ minMb: 513, advice: 'ephemeralStorageMb to at least 513, ' });
-    expect(storageFor(1024 * MIB)).toEqual({ minMb: 1140, advice: 'ephemeralStorageMb to at least 1140, ' });
+    expect(storageFor(427 * MIB)).toEqual({ minMb: 513, advice: 'ephemeralStorageSize to at least 513 MiB, ' });
+    expect(storageFor(1024 * MIB)).toEqual({ minMb: 1140, advice: 'ephemeralStorageSize to at least 1140 MiB, ' });
   });
 
   it('may be more than there is', () => {
     expect(storageFor(10_000 * MIB).advice).toBe(
-      'ephemeralStorageMb to at least 10564, which is more than the 10240 that Lambda has, ',
+      'ephemeralStorageSize to at least 10564 MiB, which is more than the 10240 that Lambda has, ',
     );
   });
 });

@@ -191,7 +191,7 @@ describe('the disk', () => {
     const { directory, fetch, requests } = await fetching(server);
 
     await expect(fetch(uri, { freeBytes: async () => LARGE.length - 1 })).rejects.toThrow(
-      `${uri}: expected 8.4 MB of room in ${directory}, got 8.3 MB; raise ephemeralStorageMb, in a CDK app ephemeralStorageSize`,
+      `${uri}: expected 8.4 MB of room in ${directory}, got 8.3 MB; raise ephemeralStorageSize`,
     );
     expect(requests()).toHaveLength(1);
     await fetch(uri, { freeBytes: async () => LARGE.length });
@@ -205,7 +205,7 @@ describe('the disk', () => {
     await symlink('/dev/full', join(folder, 'model.onnx'));
 
     await expect(fetch(uri)).rejects.toThrow(
-      /\/models\/digits\/1\/model\.onnx: expected room for it, got a full disk; raise ephemeralStorageMb, /,
+      /\/models\/digits\/1\/model\.onnx: expected room for it, got a full disk; raise ephemeralStorageSize/,
     );
     expect(requests()).toHaveLength(2);
   });

@@ -1,11 +1,11 @@
+// A function on GPUs, on Lambda Managed Instances. GPUs start when a backlog comes and stop when it is done.
 import { App, Duration, Size, Stack } from 'aws-cdk-lib';
-import { BatchScoring, lambdaGpuCompute } from 'batchscore/infra';
+import { BatchScoring, lambdaGpuCompute } from '../infra/index.ts';
 
 const app = new App();
-const stack = new Stack(app, 'GpuScoring');
+const stack = new Stack(app, 'GpuFunction');
 
-/** Embeddings in bulk: GPUs start when a backlog comes and end when it is done, and nothing is paid in between. */
-const scoring = new BatchScoring(stack, 'Embeddings', {
+const scoring = new BatchScoring(stack, 'Scoring', {
   models: 'models',
   defaultModel: 'tickets',
   compute: lambdaGpuCompute({
@@ -17,9 +17,7 @@ const scoring = new BatchScoring(stack, 'Embeddings', {
   }),
   batchSize: 2000,
   window: Duration.seconds(30),
-  largestMessage: Size.bytes(3000),
-  // Waking a GPU takes minutes.
-  latencyTarget: Duration.minutes(15),
+  latencyTarget: Duration.minutes(15), // Waking a GPU takes minutes.
   results: ['bucket'],
   tuning: { maxBatchRows: 256 },
 });
