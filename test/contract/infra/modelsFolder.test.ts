@@ -53,9 +53,13 @@ describe('the model folder', () => {
     [
       { devices: [0, 1] },
       0,
-      'expected no devices, because this compute has none, got 0, 1; remove them, or deploy with',
+      'expected no devices, because this compute has none, got 0, 1; remove them, or take lambdaGpuCompute() or ecsGpuCompute()',
     ],
-    [{ devices: [0, 1] }, 1, 'expected devices 0 to 0, as many as a host has, got 0, 1; name those; with'],
+    [
+      { devices: [0, 1] },
+      1,
+      'expected devices 0 to 0, as many as a host has, got 0, 1; name those; gpuCount of ecsGpuCompute() gives a host more',
+    ],
     [{ providers: [{ name: 'cuda', deviceId: 2 }] }, 2, 'expected devices 0 to 1, as many as a host has, got 2; name'],
   ])('may name devices that a host has, and no others: %j of %d', (config, devices, message) => {
     write('digits/1/model.onnx', MODEL);
