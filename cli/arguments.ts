@@ -46,7 +46,7 @@ export function wholeNumber(option: string, text: string, min: number, max: numb
   throw new UsageError(`${option}: expected ${wholeNumberIn({ min, max })}${orWord}, got '${text}'`);
 }
 
-/** Whether the arguments ask what a command does, in place of running it. */
+/** Returns true if the arguments ask what a command does, in place of running it. */
 export function asksForHelp(args: readonly string[]): boolean {
   return args.includes('--help') || args.includes('-h');
 }

@@ -37,7 +37,7 @@ export class ScoringError extends Error {
   readonly messageId: string | undefined;
   /** The request's own `id`, if it had one. */
   readonly id: string | undefined;
-  /** Whether the same request may succeed later. One that the service answered with an error never does. */
+  /** True if the same request may succeed later. One that the service answered with an error never does. */
   readonly retryable: boolean;
 
   constructor(code: string, message: string, { messageId, id, retryable, cause }: ScoringErrorOptions = {}) {

@@ -41,7 +41,7 @@ export interface JobOptions extends Spec {
   readonly concurrency?: number | undefined;
   /** What the job's folder lies under: the deployment's output prefix, or a key prefix below it that ends in `/`. */
   readonly outputPrefix?: string | undefined;
-  /** Whether to start a new job, with a folder of its own, whatever was submitted before. @default false */
+  /** True to start a new job, with a folder of its own, whatever was submitted before. @default false */
   readonly again?: boolean | undefined;
 }
 
@@ -238,7 +238,7 @@ async function startedByItself(
   );
 }
 
-/** Whether a job that was planned is what is asked for. */
+/** Returns true if a job that was planned is what is asked for. */
 function isAskedFor(asked: Spec, head: JobHead): boolean {
   const {
     model,

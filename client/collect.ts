@@ -75,7 +75,7 @@ async function* collectUntil(
 export interface Deadline {
   /** Aborts at the deadline, or with the caller's signal and its reason. */
   readonly signal: AbortSignal;
-  /** Whether `error` says that the time ran out. */
+  /** Returns true if `error` says that the time ran out. */
   isTimeout(error: unknown): boolean;
   /** Ends the timer. */
   clear(): void;

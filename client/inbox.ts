@@ -83,7 +83,7 @@ export class Inbox {
     return [...messageIdsOf([...this.#waits].flatMap((wait) => (wait.hasRoom() ? [...wait.missing] : [])))];
   }
 
-  /** Whether any message ID is wanted. */
+  /** Returns true if any message ID is wanted. */
   isWanting(): boolean {
     return this.#waits.values().some((wait) => wait.hasRoom() && wait.missing.size > 0);
   }
@@ -277,7 +277,7 @@ class Finished {
     else before.delete(position);
   }
 
-  /** Whether that is so for all requests of a message. */
+  /** Returns true if that is so for all requests of a message. */
   has(messageId: string): boolean {
     return this.#messages.get(messageId) === ALL;
   }

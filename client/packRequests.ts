@@ -111,7 +111,7 @@ export class WaitingMessages {
     return taken.map(({ requests }) => requests);
   }
 
-  /** Whether there is a call's worth of messages that take no more, or too much waits for others. */
+  /** Returns true if there is a call's worth of messages that take no more, or too much waits for others. */
   isFull(): boolean {
     if (this.#full.length >= MAX_BATCH_ENTRIES || this.#holdsTooMuch()) return true;
     return this.#full.reduce((sum, { bytes }) => sum + bytes, 0) >= this.#maxBytes;

@@ -29,9 +29,9 @@ export interface Setting<T = unknown> extends Kind<T>, Partial<Range> {
   readonly variable: string;
   readonly default?: T;
   readonly isRequired?: true;
-  /** Whether the default is a share of the host's memory. */
+  /** True if the default is a share of the host's memory. */
   readonly isByMemory?: true;
-  /** Whether the function that scores jobs reads it too: it is about models, runs or logs. */
+  /** True if the function that scores jobs reads it too: it is about models, runs or logs. */
   readonly scoresJobs?: true;
   /** The meaning, as the documentation has it. */
   readonly doc: string;

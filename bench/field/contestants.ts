@@ -32,7 +32,7 @@ export interface Setup {
 
 export interface Served {
   readonly startMs: number;
-  /** Whether an answer waits for whoever asked. */
+  /** True if an answer waits for whoever asked. */
   readonly keepsAnswers: boolean;
   /** @returns the answer to a body, an array for a packed one; rejects with an error, or the reason of the signal */
   ask(body: string, signal?: AbortSignal): Promise<string>;
@@ -48,7 +48,7 @@ export interface Contestant {
   readonly name: string;
   /** Of what it is made: packages with their versions. */
   readonly packages: readonly string[];
-  /** Whether a message may hold many requests. */
+  /** True if a message may hold many requests. */
   readonly packs?: boolean;
   start(setup: Setup): Promise<Served>;
 }

@@ -131,7 +131,7 @@ export async function openOracle({ encodeModel, output }: Workload) {
 
 const TOLERANCE = 1e-4;
 
-/** Whether two answers are one but for rounding. */
+/** Returns true if two answers are one but for rounding. */
 export function agree(a: readonly number[], b: readonly number[]): boolean {
   const near = (x: number, y: number): boolean => Object.is(x, y) || Math.abs(x - y) <= TOLERANCE * (1 + Math.abs(y));
   return a.length === b.length && a.every((x, index) => near(x, b[index] ?? Number.NaN));

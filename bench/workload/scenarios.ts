@@ -32,7 +32,7 @@ export interface Scenario {
   readonly modelConfig?: Readonly<Record<string, unknown>>;
   /** @param length of the message; 1 where lengths do not differ */
   drawInputs(random: Random, length: number): readonly InputTensor[];
-  /** Whether only the calls of fresh processes and a lone message are measured, and no contest in one process. */
+  /** True if only the calls of fresh processes and a lone message are measured, and no contest in one process. */
   readonly onlyFresh?: boolean;
 }
 

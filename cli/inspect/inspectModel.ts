@@ -161,9 +161,9 @@ export interface Value extends FileValue {
 }
 
 export interface Opened {
-  /** Whether rows depend on each other, by the graph. */
+  /** True if rows depend on each other, by the graph. */
   readonly verdict: Independence;
-  /** Whether requests share runs. */
+  /** True if requests share runs. */
   readonly sharesRuns: boolean;
   /** How that is known, with the node that tells. */
   readonly evidence: string;
@@ -185,7 +185,7 @@ export interface Opened {
   readonly hasTransform: boolean;
   readonly warnings: readonly string[];
   readonly samples: readonly Sample[];
-  /** Whether the samples are made up. */
+  /** True if the samples are made up. */
   readonly isMadeUp: boolean;
   /** Why there is no sample. */
   readonly noSample?: string | undefined;

@@ -25,7 +25,7 @@ interface OperatorUse {
   /** `ai.onnx` for operators of ONNX itself. */
   readonly domain: string;
   readonly count: number;
-  /** Whether the model itself says what it does. */
+  /** True if the model itself says what it does. */
   readonly isFunction: boolean;
 }
 
@@ -158,7 +158,7 @@ export interface NotableOperators {
 interface Kind {
   readonly is: (operator: OperatorUse) => boolean;
   readonly why: string;
-  /** Whether it matters only where an axis other than the batch axis is open. */
+  /** True if it matters only where an axis other than the batch axis is open. */
   readonly ofLengths?: true;
 }
 

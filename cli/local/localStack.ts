@@ -32,7 +32,7 @@ export interface LocalStackOptions extends LocalServicesOptions {
   /** `BATCHSCORE_…` variables that tune the scoring; everything else in it is ignored. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly telemetry: Telemetry;
-  /** Whether files are scored too. @default false */
+  /** True if files are scored too. @default false */
   readonly jobs?: boolean | undefined;
   /** Told of jobs that ended, and of messages that go to the dead letters. @default nobody is told */
   readonly announce?: Announce | undefined;

@@ -184,7 +184,7 @@ export interface RowOptions {
   /** @default what the first line tells */
   readonly format: DataFormat | undefined;
   readonly spec: ColumnSpec;
-  /** Whether lines may be requests: their results are not columns. */
+  /** True if lines may be requests: their results are not columns. */
   readonly takesRequests: boolean;
   readonly limits: LineBatchLimits;
 }

@@ -87,7 +87,7 @@ interface Recommendation {
   readonly memoryMb: number;
   readonly maximumConcurrency: number;
   readonly reason: string;
-  /** Whether they answer 99 % of the messages in time. Where none do, they are those that answer soonest. */
+  /** True if they answer 99 % of the messages in time. Where none do, they are those that answer soonest. */
   readonly withinBudget: boolean;
   /** US dollars. */
   readonly dollarsPerMillionRows: number;
@@ -259,7 +259,7 @@ function aligned<One>(ones: readonly One[], columns: readonly Column<One>[]): st
   return lines.map((line) => line.trimEnd()).join('\n');
 }
 
-/** Whether rows may share runs, and why. */
+/** Returns true if rows may share runs, and why. */
 export function describeSafety({ safety: { evidence } }: Measurement): string {
   return evidence;
 }

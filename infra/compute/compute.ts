@@ -38,7 +38,7 @@ export interface ComputeForm<Created extends Compute = Compute> {
   readonly wakeSeconds?: number;
   /** Percent of the invocations that a new version gets first. @default 100: it takes over at once */
   readonly firstStepPercent?: number;
-  /** Whether its function is attached to a network, as it must be to mount a file system. @default false */
+  /** True if its function is attached to a network, as it must be to mount a file system. @default false */
   readonly hasNetwork?: boolean;
   /** Of its function's `/tmp`, in MiB, which the function that scores jobs is given too: it fetches the same models. @default 512, which is Lambda's own */
   readonly ephemeralStorageMb?: number;
@@ -61,7 +61,7 @@ export interface Wiring {
   readonly requestQueues: Queues;
   /** How long a received message stays hidden from others. */
   readonly visibilityTimeoutSeconds: number;
-  /** Whether records are taken from the queue as soon as the stack is deployed. */
+  /** True if records are taken from the queue as soon as the stack is deployed. */
   readonly eventSourceEnabled: boolean;
   /** The `BATCHSCORE_…` variables that the host reads, and those that the deployer adds. */
   readonly environment: Readonly<Record<string, string>>;
@@ -79,7 +79,7 @@ export interface Compute extends IGrantable {
   readonly graphs: readonly Graph[];
   /** US dollars per period, logs left out; undefined where the price is not known. */
   readonly cost: IMetric | undefined;
-  /** Whether its hosts have metrics of their GPUs. @default false */
+  /** True if its hosts have metrics of their GPUs. @default false */
   readonly measuresGpus?: boolean;
   /** Its network connections, to allow it to reach what a transform needs. @default it is in no network */
   readonly connections?: Connections | undefined;
@@ -114,7 +114,7 @@ export interface AlarmCondition {
   /** In how many of them the metric must have been above the threshold. @default all */
   readonly periodsAbove?: number;
   /**
-   * Whether it tells of what runs, so that a new version that sets it off is undone; else of traffic, or of what is left
+   * True if it tells of what runs, so that a new version that sets it off is undone; else of traffic, or of what is left
    * from before. @default false
    */
   readonly blamesVersion?: boolean;

@@ -32,7 +32,7 @@ export interface Endpoints {
   readonly of: string;
   /** Services, by the ID of their endpoint. */
   readonly interfaces: Readonly<Record<string, InterfaceVpcEndpointAwsService>>;
-  /** Whether images are pulled through them. @default false: Lambda pulls them elsewhere */
+  /** True if images are pulled through them. @default false: Lambda pulls them elsewhere */
   readonly pullsImages?: boolean;
 }
 

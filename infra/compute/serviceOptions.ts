@@ -43,7 +43,7 @@ export interface ServiceOptions {
   readonly maxPolls?: number;
   /** Most batches of a model that a worker scores at the same time, 1 to 16. @default 2 */
   readonly pipelineDepth?: number;
-  /** Whether tasks run on spot capacity, which is cheaper, and ends with a notice of two minutes. @default false */
+  /** True if tasks run on spot capacity, which is cheaper, and ends with a notice of two minutes. @default false */
   readonly spot?: boolean;
   /**
    * The network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3 and the result stores; Managed Instances and Auto
@@ -68,7 +68,7 @@ export function serviceDefaults(options: ServiceOptions) {
     minimumTasks,
     maximumTasks: options.maximumTasks ?? Math.max(4, minimumTasks),
     spot: options.spot ?? false,
-    /** Whether the subnets that were given, if any, are public ones. */
+    /** True if the subnets that were given, if any, are public ones. */
     isPublic: options.vpc?.selectSubnets(options.subnets).hasPublic ?? false,
   };
 }

@@ -62,7 +62,7 @@ function keyOf(table: ITable | undefined): string | undefined {
   return keys.map(({ attributeName }) => `${attributeName} (${typeOf(attributeName)})`).join(' and ');
 }
 
-/** Whether something exists already, and the CDK was not told which key it is encrypted with, if with one at all. */
+/** Returns true if something exists already, and the CDK was not told which key it is encrypted with, if with one at all. */
 export function isKeyUnknown(resource: IQueue | ITable | IBucket | undefined): boolean {
   if (resource === undefined || resource.node.defaultChild !== undefined) return false;
   const key = 'encryptionMasterKey' in resource ? resource.encryptionMasterKey : (resource as IBucket).encryptionKey;
@@ -412,7 +412,7 @@ export function warnOfShortVisibility(scope: Construct, plan: DeploymentPlan): v
   );
 }
 
-/** Whether a queue, table or bucket that exists already has a key of its own is not known, so nothing is granted for it. */
+/** Returns true if nobody told the key of an existing queue, table or bucket, so that nothing is granted for it. */
 export function warnOfUnknownKeys(scope: Construct, channels: Channels, jobBucket: IBucket | undefined): void {
   const { requestQueues, stores, payloadBucket, captureBucket } = channels;
   const existing = [

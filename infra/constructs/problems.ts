@@ -59,7 +59,7 @@ export function brokenOf(rules: readonly Rule[]): Problem[] {
   return rules.flatMap(([isBroken, sentence]) => (isBroken ? [sentence] : []));
 }
 
-/** Whether both are given, and the first is the larger. */
+/** Returns true if both are given, and the first is the larger. */
 export function exceeds(value: number | undefined, limit: number | undefined): boolean {
   return value !== undefined && limit !== undefined && value > limit;
 }

@@ -92,7 +92,7 @@ function queueGraphs({
   ];
 }
 
-/** Whether somebody takes the results. */
+/** Returns true if somebody takes the results. */
 function resultGraphs(queue: IQueue): OwnGraph[] {
   return [
     {

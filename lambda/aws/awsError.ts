@@ -6,7 +6,7 @@ export function describeError(error: unknown): string {
 }
 
 /**
- * Whether trying again soon is of no use: waiting a little brings back no queue, table, bucket, credential or
+ * Returns true if trying again soon is of no use: waiting a little brings back no queue, table, bucket, credential or
  * permission. Throttling, which AWS counts as the caller's fault too, does pass. So does a clock that is wrong, or is set
  * right again: the client has set its own by the refusal.
  */

@@ -149,7 +149,7 @@ export function createCapture({ s3, bucket, prefix = '', percent, observer, warn
   };
 }
 
-/** Whether a message is among so many per cent: by its ID alone, so that all hosts choose the same. */
+/** Returns true if a message is among so many per cent: by its ID alone, so that all hosts choose the same. */
 export function isChosen(messageId: string, percent: number): boolean {
   // FNV-1a, mixed once more as its last characters hardly reach the highest bits.
   let hash = 0x811c9dc5;

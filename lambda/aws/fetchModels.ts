@@ -413,7 +413,7 @@ export function writeManifest(files: readonly ModelFile[]): string {
 /** A step of a path that leads nowhere else, and that every tool can write. */
 const SAFE_STEP = /^(?!\.{1,2}$)[^/\\\p{Cc}]+$/u;
 
-/** Whether a path stays in the folder that it is joined to. */
+/** Returns true if a path stays in the folder that it is joined to. */
 export function isSafePath(path: string): boolean {
   return path.split('/').every((step) => SAFE_STEP.test(step));
 }

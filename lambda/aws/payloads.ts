@@ -104,16 +104,16 @@ class SlowBodyError extends Error {
 
 interface ReadOptions {
   readonly signal: AbortSignal;
-  /** Whether there is memory for so many bytes now. */
+  /** True if there is memory for so many bytes now. */
   readonly isAdmitted: (bytes: number) => Promise<boolean>;
-  /** Whether other bodies wait for a place among those that are read. */
+  /** Returns true if other bodies wait for a place among those that are read. */
   readonly othersWait: () => boolean;
 }
 
 interface Attempt {
   /** undefined: there is no memory for the body yet. */
   readonly answer: string | Failure | undefined;
-  /** Whether it is worth another try. */
+  /** True if it is worth another try. */
   readonly again: boolean;
 }
 

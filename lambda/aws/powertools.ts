@@ -37,7 +37,7 @@ interface TelemetryOptions {
   readonly batchSize?: number | undefined;
   /** Seconds that SQS gathers records for; logged beside the batch size. */
   readonly windowSeconds?: number | undefined;
-  /** Whether the log has a line for each batch at the level of information; else for debugging. @default true */
+  /** True if the log has a line for each batch at the level of information; else for debugging. @default true */
   readonly logsBatches?: boolean | undefined;
 }
 

@@ -100,7 +100,7 @@ interface PollerOptions<R> {
   recordsAPoll: number;
   /** Most polls in flight. */
   maxPolls: number;
-  /** Whether another poll may start, when those in flight may bring `expected` records. */
+  /** Returns true if another poll may start, when those in flight may bring `expected` records. */
   hasRoom: (expected: number) => boolean;
   take: (records: readonly R[]) => void;
   /** Told of a failed poll; the next one starts after a pause. */

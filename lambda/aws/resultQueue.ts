@@ -165,7 +165,7 @@ interface Entry {
   readonly attributes: Readonly<Record<string, MessageAttributeValue>>;
   /** Of a message that holds it alone, as SQS counts them: body and attributes. */
   readonly bytes: number;
-  /** Whether it is packed with no other: it is a pointer, or SQS has refused a message that held it. */
+  /** True if it is packed with no other: it is a pointer, or SQS has refused a message that held it. */
   alone: boolean;
 }
 

@@ -9,7 +9,7 @@ import { describeError, isCallersFault, outageKind } from './awsError.ts';
 export interface Refusal<E> {
   readonly entry: E;
   readonly reason: string;
-  /** Whether it is worth another try. */
+  /** True if it is worth another try. */
   readonly again: boolean;
   /** What that says of the store; undefined where the entry may be at fault. */
   readonly outage?: Outage['kind'] | undefined;

@@ -328,7 +328,7 @@ function parse(text: string): Record<string, unknown> | undefined {
   return isObject(document) ? document : undefined;
 }
 
-/** Whether it tells of no error, and its lists are lists, those of what was done of objects. Null is none, as to the SDK. */
+/** Returns true if it tells of no error, and its lists are lists, those of what was done of objects. Null is none, as to the SDK. */
 function isWhole(document: Record<string, unknown>): boolean {
   for (const name of ['Successful', 'Failed', 'Messages']) if (document[name] === null) delete document[name];
   const { Messages = [], Successful = [], Failed = [], __type: type, message } = document;
@@ -386,7 +386,7 @@ export function createSqsClient(
   return new SQSClient({ ...ATTEMPTS, ...checks, ...config, requestHandler });
 }
 
-/** Whether it is certain: AWS's own endpoints are, others when they say so. */
+/** Returns true if it is certain: AWS's own endpoints are, others when they say so. */
 export function isTls(endpoint: unknown, service: 'SQS' | 'S3'): boolean {
   const { [`AWS_ENDPOINT_URL_${service}`]: forService, AWS_ENDPOINT_URL: forAll } = process.env;
   const url = endpoint ?? forService ?? forAll ?? 'https:';

@@ -98,7 +98,7 @@ export interface MemoryBudget {
   /** Takes what is in memory already, whether there is room or not. */
   hold(owner: number, bytes: number): void;
   release(owner: number): void;
-  /** Whether more is held or asked for than there is. */
+  /** Returns true if more is held or asked for than there is. */
   isFull(): boolean;
   /** Resolves when someone has to wait who did not when this was last asked. */
   nextWaiter(): Promise<void>;

@@ -295,7 +295,7 @@ function formatNumbers(data: TensorData): string {
   return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
 }
 
-/** Whether there is a value that JavaScript does not print as a JSON number, or not exactly: NaN, ±Infinity, -0. */
+/** Returns true if there is a value that JavaScript does not print as a JSON number, or not exactly: NaN, ±Infinity, -0. */
 function needsFloatText(data: TensorData): boolean {
   for (let i = 0; i < data.length; i++) {
     const value = data[i] as number;

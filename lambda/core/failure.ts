@@ -80,7 +80,7 @@ export function isFailure(value: unknown): value is Failure {
   return value instanceof ExpectedFailure;
 }
 
-/** Whether what failed is handed back instead of being answered with an error. */
+/** Returns true if what failed is handed back instead of being answered with an error. */
 export function isTransient(failed: Failure): failed is Failure<TransientCode> {
   return ERROR_CODES[failed.code] === 'transient';
 }
@@ -109,7 +109,7 @@ export function messageOf(error: unknown): string {
   return 'message' in error && typeof error.message === 'string' ? error.message : 'an object that is no Error';
 }
 
-/** Whether an error of the system has one of these codes, such as `ENOENT`. */
+/** Returns true if an error of the system has one of these codes, such as `ENOENT`. */
 export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
   if (typeof error !== 'object' || error === null || !('code' in error)) return false;
   return typeof error.code === 'string' && codes.includes(error.code);
@@ -127,7 +127,7 @@ export function readable(thrown: unknown): unknown {
   }
 }
 
-/** Whether a transform said of what it threw that it may pass, such as a store that does not answer. */
+/** Returns true if a transform said of what it threw that it may pass, such as a store that does not answer. */
 export function isRetryable(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'retryable' in error && error.retryable === true;
 }

@@ -48,13 +48,13 @@ export function outlineOf(text: string): Outline {
   return text.trimStart().startsWith('[') ? outline : { ...outline, elements: 0 };
 }
 
-/** Whether a text has so few arrays and objects, on so few levels, that it is parsed within little more than its memory. */
+/** Returns true if a text has so few arrays and objects, on so few levels, that it is parsed within little more than its memory. */
 export function isShallow(text: string): boolean {
   const { levels, containers } = outlineOf(text);
   return levels <= MAX_LEVELS && containers <= maxContainers(text);
 }
 
-/** Whether a text is short enough to be parsed without a look at its outline. */
+/** Returns true if a text is short enough to be parsed without a look at its outline. */
 export function isShort(text: string): boolean {
   return text.length <= SHORT_CHARACTERS;
 }

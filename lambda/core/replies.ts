@@ -45,7 +45,7 @@ export interface Replies {
   /** Answers a request with an error, or hands its body back when the failure is transient. */
   recordFailure(request: ScoringRequest, failed: Failure): Reply | undefined;
   handBack(body: number, failed: Failure<TransientCode>): Reply | undefined;
-  /** Whether a body has its reply: nothing more is expected of it. */
+  /** Returns true if a body has its reply: nothing more is expected of it. */
   isComplete(body: number): boolean;
   keyOf(request: ScoringRequest): string;
 }

@@ -136,7 +136,7 @@ function modelOf({ model_name, model_version }: JsonObject, { models }: RequestD
   return models.find(model_name as string | undefined, model_version as string | undefined);
 }
 
-/** Whether a request is for a transform to decode, or cannot be told from one without waiting for its model. */
+/** Returns true if a request is for a transform to decode, or cannot be told from one without waiting for its model. */
 export function mayHaveOwnForm(value: JsonObject, deps: RequestDependencies): boolean {
   if (refuseModelName(value, '') !== undefined) return false;
   const model = modelOf(value, deps);

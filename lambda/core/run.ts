@@ -53,7 +53,7 @@ type Fit =
   | { readonly fits: false; readonly failure: Failure<'DEADLINE'> };
 
 /**
- * Whether a run, and the writes after it, is expected to end before the deadline, behind the runs of its model that are
+ * Returns true if a run, and the writes after it, is expected to end before the deadline, behind the runs of its model that are
  * under way. A run that does not fit is not started.
  *
  * @param mayBeSmaller whether a run that nothing was measured of begins small. @default true

@@ -360,7 +360,7 @@ async function* answerParts(
   pending.length = 0;
 }
 
-/** Whether the outputs of a part are rows of the run's as they are: of a whole request, with nothing to cut back. */
+/** Returns true if the outputs of a part are rows of the run's as they are: of a whole request, with nothing to cut back. */
 function liesInOutputs(part: Part, { model: { ragged }, paddedLength }: MicroBatch): boolean {
   const isPadded = part.request.length !== paddedLength && ragged?.outputs.some((axis) => axis !== undefined) === true;
   return isWhole(part) && !isPadded;

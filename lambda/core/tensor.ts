@@ -180,7 +180,7 @@ export function moveDim<T>(dims: readonly T[], from: number, to: number): readon
   return from === to ? dims : dims.toSpliced(from, 1).toSpliced(to, 0, dims[from] as T);
 }
 
-/** Whether the elements lie in the same order when axis `from` of `shape` stands at `to`, as they do where there is no other. */
+/** Returns true if the elements lie in the same order when axis `from` of `shape` stands at `to`, as they do where there is no other. */
 export function keepsOrder(shape: readonly number[], from: number, to: number): boolean {
   return from === to || shape[from] === 1 || elementCount(passedBy(shape, from, to)) <= 1;
 }
@@ -268,7 +268,7 @@ const CHARACTERS_AT_A_TIME = 64 * 1024;
 const SCRATCH = Buffer.allocUnsafe(CHARACTERS_AT_A_TIME + 4);
 
 /**
- * Whether a text is base64: of both alphabets, with or without padding, as proto3 JSON allows. Node passes over any other
+ * Returns true if a text is base64: of both alphabets, with or without padding, as proto3 JSON allows. Node passes over any other
  * ASCII character, and what is decoded is then shorter. To decode takes a thirtieth of what a regular expression does.
  */
 export function isBase64(text: string): boolean {
@@ -283,7 +283,7 @@ export function isBase64(text: string): boolean {
   return bytes === decodedBytes(text);
 }
 
-/** Whether a text has a length that base64 can have, with all of its padding or none. */
+/** Returns true if a text has a length that base64 can have, with all of its padding or none. */
 export function isBase64Length(text: string): boolean {
   const characters = unpaddedLength(text);
   const padded = characters < text.length;

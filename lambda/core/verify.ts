@@ -11,7 +11,7 @@ import { DATATYPES, elementsPerRow, type Tensor } from './tensor.ts';
  * proves, a kernel may still get wrong, and what a test at start has not met, a request may.
  */
 
-/** Whether requests of a model share runs. */
+/** True if requests of a model share runs. */
 export type BatchingState = 'together' | 'alone';
 
 /** Which models are batched in this process, and what comparing them costs. */
@@ -21,7 +21,7 @@ export interface BatchingWatch {
   ran(model: Model, runMs: number): Allowance | undefined;
   /** Notes runs of requests alone, which were made to be compared. */
   compared(model: Model, ms: number): void;
-  /** Whether a row without a number in its answer is compared whatever that costs. */
+  /** Returns true if a row without a number in its answer is compared whatever that costs. */
   isFresh(model: Model): boolean;
   /** Stops batching of a model. @returns true if it was batched until now */
   stop(model: Model): boolean;
@@ -143,7 +143,7 @@ function hasNaN({ datatype, data }: Tensor): boolean {
   return DATATYPES[datatype].kind === 'float' && (data as Float32Array).includes(Number.NaN);
 }
 
-/** Whether an answer has a NaN although the inputs of its request are finite. */
+/** Returns true if an answer has a NaN although the inputs of its request are finite. */
 function isOdd({ request, row }: Place, outputs: readonly Tensor[]): boolean {
   const answersNaN = outputs.some(({ datatype, shape, data }) => {
     if (DATATYPES[datatype].kind !== 'float') return false;

@@ -9,7 +9,7 @@ export interface ModelQueuesOptions {
   readonly limitsOf: (queue: string) => GatherLimits;
   /** Batches of a queue that are scored at the same time at most. */
   readonly depth: number;
-  /** Whether records that were received together are dispatched together: on a FIFO queue they may be of one group. */
+  /** True if records that were received together are dispatched together: on a FIFO queue they may be of one group. */
   readonly keepsTogether: boolean;
   /** Scores a batch. Resolves when its queue has room for another; must not throw. */
   readonly dispatch: (records: readonly MessageRecord[], queue: string) => Promise<void>;
@@ -213,7 +213,7 @@ interface GatherLimits {
 }
 
 /**
- * Whether what is pending makes a batch: size or window, whichever comes first. A lone record is never kept for longer
+ * Returns true if what is pending makes a batch: size or window, whichever comes first. A lone record is never kept for longer
  * than the window, and with a window of 0 not at all. Nothing pending waits for ever.
  *
  * @returns milliseconds to wait if nothing else comes; 0: it is a batch

@@ -81,9 +81,9 @@ export async function drainOrGiveUp(
 }
 
 interface Health {
-  /** Whether it works; one that does not should be replaced. */
+  /** Returns true if it works; one that does not should be replaced. */
   isLive(): boolean;
-  /** Whether it receives messages: its models are warm, and it was not told to stop. */
+  /** Returns true if it receives messages: its models are warm, and it was not told to stop. */
   isReady(): boolean;
 }
 

@@ -89,7 +89,7 @@ function withFraction(time: string, fraction: string): string {
   return `${time}.${fraction}`.replace(/\.?0+$/, '');
 }
 
-/** Whether the moments of a column are UTC, and not of no zone; of one that has none it means nothing. */
+/** Returns true if the moments of a column are UTC, and not of no zone; of one that has none it means nothing. */
 function isUtc({ type, logical_type: logical }: SchemaElement): boolean {
   return type !== 'INT96' && !(logical?.type === 'TIMESTAMP' && !logical.isAdjustedToUTC);
 }

@@ -6,10 +6,10 @@ import { ANSWERED, type JobStorage } from './jobTypes.ts';
 export interface Output {
   /** Rows that have their results, here or in objects. */
   readonly rows: number;
-  /** Whether what was added comes to an object: it is to be put before more is added. */
+  /** True if what was added comes to an object: it is to be put before more is added. */
   readonly isFull: boolean;
   /**
-   * Whether another call has put rows that this one was about to put: an object is put once, so this one is to end, and
+   * True if another call has put rows that this one was about to put: an object is put once, so this one is to end, and
    * the next goes on behind whatever lies there.
    */
   readonly isOvertaken: boolean;

@@ -57,7 +57,7 @@ interface PlanDependencies {
   readonly models: ModelFinder;
   readonly partBytes: number;
   readonly pieceBytes: number;
-  /** Whether there is time to read on. @default always */
+  /** Returns true if there is time to read on. @default always */
   readonly hasTime?: (() => boolean) | undefined;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
@@ -435,7 +435,7 @@ async function placesUnder(storage: JobStorage, prefix: string): Promise<Map<num
 interface Count {
   readonly rows: number;
   readonly textBytes: number;
-  /** Whether it is one part, however large. */
+  /** True if it is one part, however large. */
   readonly isCompressed: boolean;
 }
 

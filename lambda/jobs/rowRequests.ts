@@ -172,7 +172,7 @@ export function refusal(column: string, datatype: Datatype, cell: unknown): stri
   return `${expected}, got an empty cell; fix that row, or say what empty cells become, as with --missing nan`;
 }
 
-/** Whether a line is no row: it has nothing but blanks, none of which stands between fields. */
+/** Returns true if a line is no row: it has nothing but blanks, none of which stands between fields. */
 export function isBlankLine(line: string, separator = ','): boolean {
   return line.trim() === '' && !line.includes(separator);
 }
@@ -182,7 +182,7 @@ export function withSeparator<S extends Pick<Spec, 'separator'>>(name: string, s
   return spec.separator === undefined && /\.tsv(?:\.\w+)?$/i.test(name) ? { ...spec, separator: '\t' } : spec;
 }
 
-/** Whether a text may stand between the fields of CSV. */
+/** Returns true if a text may stand between the fields of CSV. */
 export function isSeparator(text: string): boolean {
   return text.length === 1 && !/["\r\n]/.test(text);
 }
@@ -229,7 +229,7 @@ const KEYS_OF_REQUESTS = ['inputs', 'instances', 'model_name'];
 const OTHER_KEYS_OF_REQUESTS = ['id', 'model_version', 'parameters', 'outputs', 'raw_input_contents'];
 
 /**
- * Whether lines are plain objects, and not requests: as the first of them tells that is an object. Of a model with a
+ * Returns true if lines are plain objects, and not requests: as the first of them tells that is an object. Of a model with a
  * transform all are requests: it knows its own keys.
  */
 export function arePlainObjects(lines: Iterable<string>, model: ModelDescription): boolean {
@@ -336,7 +336,7 @@ function refuseMissing(there: readonly string[], objects: readonly ObjectInput[]
   refuse('keep', missing(keep), '');
 }
 
-/** Whether a value that was read of JSON is sure to be what the text says, fractions as near as a double is to them. */
+/** Returns true if a value that was read of JSON is sure to be what the text says, fractions as near as a double is to them. */
 export function isExact(value: unknown): boolean {
   if (typeof value === 'number') return Number.isSafeInteger(value) || (value % 1 !== 0 && Number.isFinite(value));
   return typeof value !== 'object' || value === null || Object.values(value).every(isExact);

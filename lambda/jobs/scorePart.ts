@@ -434,7 +434,7 @@ interface Steps {
   size(): number;
   /** A step gave answers of so many characters to `rows` rows in `ms`. */
   took(rows: number, ms: number, characters: number): void;
-  /** Whether there is no time left for `ms` more. */
+  /** Returns true if there is no time left for `ms` more. */
   hasNoTimeFor(ms: number): boolean;
 }
 

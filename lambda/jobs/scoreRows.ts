@@ -35,7 +35,7 @@ export interface TableModel {
 interface Scored {
   /** In the order of the rows; undefined where there was no time, or no memory. */
   readonly answers: readonly (RowResult | undefined)[];
-  /** Whether some were let go, because all would have been too much to hold: fewer rows at a time are to be scored. */
+  /** True if some were let go, because all would have been too much to hold: fewer rows at a time are to be scored. */
   readonly isTooMuch: boolean;
 }
 

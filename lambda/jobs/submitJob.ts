@@ -32,7 +32,7 @@ export interface SubmitDependencies {
 /** Settings for the objects of a folder and of those below it. */
 const DEFAULTS = '_job.json';
 
-/** Whether an event is S3's. */
+/** Returns true if an event is S3's. */
 export function isS3Event(event: unknown): boolean {
   return S3_EVENT.safeParse(event).success;
 }
@@ -60,7 +60,7 @@ export async function submitEvent(event: unknown, deps: SubmitDependencies): Pro
   return started;
 }
 
-/** Whether an object starts a job as soon as it is put. */
+/** Returns true if an object starts a job as soon as it is put. */
 export function startsByItself(
   key: string,
   { inputPrefix, outputPrefix }: Pick<SubmitDependencies, 'inputPrefix' | 'outputPrefix'>,
@@ -101,7 +101,7 @@ interface StartOptions {
   /** Each job has a folder of its own under it; it ends in `/`. */
   readonly outputPrefix: string;
   readonly concurrency: number;
-  /** Whether this is a new job, though the same was asked for before. @default false */
+  /** True if this is a new job, though the same was asked for before. @default false */
   readonly again?: boolean | undefined;
 }
 

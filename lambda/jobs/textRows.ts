@@ -28,13 +28,13 @@ export interface PieceRows {
   take(max: number): readonly PieceRow[];
   /** Bytes of the input that the piece is. */
   readonly bytes: number;
-  /** Whether the part has no piece after it. */
+  /** True if the part has no piece after it. */
   readonly isLast: boolean;
 }
 
 /** The piece is to be given up. */
 export class UnreadableError extends Error {
-  /** Whether it was for lack of time, which those after it will lack as well. */
+  /** True if it was for lack of time, which those after it will lack as well. */
   readonly isOutOfTime: boolean;
 
   constructor(message: string, { isOutOfTime = false, cause }: { isOutOfTime?: boolean; cause?: unknown } = {}) {
@@ -437,7 +437,7 @@ function* ownedLines(span: ByteRange, { at, bytes }: Bytes): Generator<ByteRange
   }
 }
 
-/** Whether the last line that a span owns ends within the source. A span within one long line owns none. */
+/** Returns true if the last line that a span owns ends within the source. A span within one long line owns none. */
 function endsWithin(span: ByteRange, source: Bytes): boolean {
   if (firstLine(span, source) >= span.end) return true;
   return source.bytes.indexOf(NEWLINE, span.end - 1 - source.at) >= 0;

@@ -27,7 +27,7 @@ interface Known {
   readonly differs: string | undefined;
   /** Real requests of the model. */
   readonly samples: readonly ScoringRequest[];
-  /** Whether made-up values may keep a loop of the model from ending. */
+  /** True if made-up values may keep a loop of the model from ending. */
   readonly hasLoop: boolean;
   /** False if nothing is to be tried. */
   readonly sizes: boolean | AxisSizes;

@@ -55,7 +55,7 @@ export interface ConstantTensor {
   readonly dims: readonly number[];
   /** Undefined if they are many, text, or in another file. */
   readonly values: readonly number[] | undefined;
-  /** Whether its type holds fractions. */
+  /** True if its type holds fractions. */
   readonly isReal: boolean;
 }
 
@@ -125,7 +125,7 @@ export class GraphNode {
     return this.attributes.has(name);
   }
 
-  /** Whether there are graphs within it. */
+  /** True if there are graphs within it. */
   get hasGraphs(): boolean {
     return CONTAINERS.has(this.operator);
   }
@@ -225,7 +225,7 @@ export function withGraph<T>(path: string, work: (graph: ModelGraph) => T): T {
   }
 }
 
-/** Whether a model has a loop, which made-up values may keep from ending. */
+/** Returns true if a model has a loop, which made-up values may keep from ending. */
 export function hasLoop({ allNodes }: ModelGraph): boolean {
   return allNodes().some(({ operator }) => operator === 'Loop');
 }

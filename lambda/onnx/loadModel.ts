@@ -156,7 +156,7 @@ function unchangedSince(path: string): () => boolean {
 }
 
 /**
- * Whether a model is opened without prepacking its weights, which takes next to no time if they are mapped, and with that
+ * Returns true if a model is opened without prepacking its weights, which takes next to no time if they are mapped, and with that
  * later, beside its runs.
  */
 function isPackedLater(

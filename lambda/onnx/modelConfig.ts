@@ -168,7 +168,7 @@ const schema = z
     outputs: distinct(z.string(), 'names of outputs').optional(),
     /** By name of an input: its value in every run, a scalar or an array as in a request. Requests do not give it. @default none */
     constants: byName(z.unknown(), 'the value of an input, by its name').optional(),
-    /** Whether rows share runs: always, unchecked, or never. @default what the checks at start find */
+    /** Sharing of runs: always, unchecked, or never. @default what the checks at start find */
     batching: z.enum(['trust', 'alone'], { error: 'expected "trust" or "alone"' }).optional(),
     /** ONNX Runtime execution providers, first choice first: a name, or `{name, deviceId}`. @default the deployment's BATCHSCORE_PROVIDERS */
     providers: providers.optional(),
@@ -176,7 +176,7 @@ const schema = z
     devices: distinct(atLeast(0), 'numbers of devices').optional(),
     /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
     sessionOptions: sessionOptions.optional(),
-    /** Whether to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it takes */
+    /** True to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it takes */
     warmup: z
       .union([z.boolean(), z.record(z.string(), atLeast(0))], {
         error: 'expected true, false or an object with sizes of symbolic axes',

@@ -16,18 +16,18 @@ export function nameOf(provider: Provider): string {
   return typeof provider === 'string' ? provider : provider.name;
 }
 
-/** Whether its devices are NVIDIA's. */
+/** Returns true if its devices are NVIDIA's. */
 export function isNvidia(provider: Provider): boolean {
   return nameOf(provider) === 'cuda' || nameOf(provider) === 'tensorrt';
 }
 
-/** Whether a machine may have several devices that it can work on. */
+/** Returns true if a machine may have several devices that it can work on. */
 export function hasDevices(provider: Provider): boolean {
   return WITH_DEVICES.includes(nameOf(provider));
 }
 
 /**
- * Whether runs go to a GPU: new shapes are slow there, and runs of other shapes round otherwise. One of the providers is
+ * Returns true if runs go to a GPU: new shapes are slow there, and runs of other shapes round otherwise. One of the providers is
  * enough: ONNX Runtime takes `cpu` for the last, wherever it stands.
  */
 export function runOnGpu(providers: readonly Provider[]): boolean {

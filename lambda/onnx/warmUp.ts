@@ -251,7 +251,7 @@ interface WarmUpOptions {
   /** True if the first run of a shape is slow however long it takes. @default false */
   readonly onGpu?: boolean;
   /**
-   * Whether a model without allowed sizes has 1, 2, 4, … and the most rows from then on, less those at which it does not
+   * True if a model without allowed sizes has 1, 2, 4, … and the most rows from then on, less those at which it does not
    * run: on a GPU the first run of a shape is slow, and real ones should not be it. @default false
    */
   readonly fixesSizes?: boolean;

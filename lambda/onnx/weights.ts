@@ -52,7 +52,7 @@ export function weightsPath(modelPath: string): string {
   return `${modelPath}.data`;
 }
 
-/** Whether it is so large that its digest takes longer than opening it may. */
+/** Returns true if it is so large that its digest takes longer than opening it may. */
 export function isLarge(path: string): boolean {
   const bytes = [path, ...externalFilesOf(path)].reduce((sum, file) => sum + statSync(file).size, 0);
   return bytes >= MIN_BYTES;

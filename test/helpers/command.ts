@@ -260,7 +260,7 @@ async function untilMatched(child: ChildProcess, output: () => string, pattern: 
   }
 }
 
-/** Whether each setting of the terminal that was switched off is on again: line wrap and the cursor. */
+/** Returns true if each setting of the terminal that was switched off is on again: line wrap and the cursor. */
 export function isRestored(output: string): boolean {
   return [7, 25].every((mode) => output.lastIndexOf(`\x1b[?${mode}h`) >= output.lastIndexOf(`\x1b[?${mode}l`));
 }

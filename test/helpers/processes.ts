@@ -69,7 +69,7 @@ const OF_LAMBDA = { AWS_REGION: 'us-east-1', AWS_ACCESS_KEY_ID: 'test', AWS_SECR
 export interface HandlerOptions {
   /** Of Node. */
   readonly execArgv?: readonly string[] | undefined;
-  /** Whether the entry runs in a worker thread, as on Managed Instances. @default false */
+  /** True if the entry runs in a worker thread, as on Managed Instances. @default false */
   readonly inThread?: boolean;
   /** @default handler */
   readonly entry?: 'handler' | 'jobScore' | 'jobControl';

@@ -52,7 +52,7 @@ export function synthesize(props: Partial<BatchScoringProps> = {}): Template {
   return template;
 }
 
-/** Whether it is told from others by its JSON: without constructs, durations and functions. */
+/** Returns true if it is told from others by its JSON: without constructs, durations and functions. */
 function isPlain(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return typeof value !== 'function';
   const prototype = Object.getPrototypeOf(value);

@@ -449,7 +449,7 @@ function batchOf<S extends z.ZodRawShape>(entry: S) {
 interface Call {
   readonly accessKey: string;
   readonly fails: (entry: number) => boolean;
-  /** Whether what is received is to be received by others too. */
+  /** True if what is received is to be received by others too. */
   readonly isTwice: boolean;
 }
 

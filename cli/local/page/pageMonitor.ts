@@ -310,7 +310,7 @@ const ERROR = /^\{"message_id":"[^"]*"(?:,"id":"(?:[^"\\]|\\.)*")?,"code":"/;
 /** Those of one among the answers to a packed message: within a JSON string its quotes would be escaped. */
 const ERROR_AMONG_OTHERS = new RegExp(`[[,]${ERROR.source.slice(1)}`);
 
-/** Whether a result is an error, or holds one. */
+/** Returns true if a result is an error, or holds one. */
 function isErrorBody(body: string): boolean {
   return (body.startsWith('[') ? ERROR_AMONG_OTHERS : ERROR).test(body);
 }

@@ -134,7 +134,7 @@ function refuse(response: ServerResponse, status: number, error: string): void {
 interface Asked {
   readonly method: string;
   readonly headers: IncomingHttpHeaders;
-  /** Whether it changes anything, or shows what other sites must not read. */
+  /** True if it changes anything, or shows what other sites must not read. */
   readonly isPrivate: boolean;
 }
 

@@ -73,7 +73,7 @@ export interface ResultSeen {
   readonly at: number;
   readonly invocation: number;
   readonly isError: boolean;
-  /** Whether the page's load sent the message. */
+  /** True if the page's load sent the message. */
   readonly isLoad: boolean;
   /** The JSON text, its first 16,384 characters. */
   readonly body: string;

@@ -133,7 +133,7 @@ const STABLE = 0.02;
 /** The first run of a shape is slow, and not counted where it is short. */
 const SHORT_RUN_MS = 50;
 const TELL_EVERY_MS = 100;
-/** Whether medians are stable is looked at so often. */
+/** Runs between two looks at the spread of medians. */
 const LOOK_EVERY_MS = 50;
 
 interface Timing {
@@ -224,7 +224,7 @@ function batchOf(model: Model, parts: readonly Part[], rows: number): MicroBatch
   return microBatchOf(model, repeated, 'end');
 }
 
-/** Whether a run of them may hold so many elements, as the host has it by default; a row alone always may. */
+/** Returns true if a run of them may hold so many elements, as the host has it by default; a row alone always may. */
 function fits(parts: readonly Part[], rows: number): boolean {
   const { request } = parts[0] as Part;
   return rows === 1 || rows * elementsPerRowAt(request, request.length) <= SETTINGS.maxBatchElements.default;

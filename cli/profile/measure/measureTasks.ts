@@ -18,7 +18,7 @@ export interface StartTask extends Target {
   readonly do: 'start';
   /** Milliseconds since 1970, when the process was asked for. */
   readonly askedAt: number;
-  /** Whether no run may have more than `maxBatchRows`, whatever config.json says. */
+  /** True if no run may have more than `maxBatchRows`, whatever config.json says. */
   readonly isLimited: boolean;
 }
 
@@ -66,7 +66,7 @@ export interface Started {
   readonly start: Omit<ModelStart, 'threads'> & { readonly processMs: number };
   /** Of a session as it is deployed. */
   readonly threads: number;
-  /** Whether config.json says how many, so that no other number is of interest. */
+  /** True if config.json says how many, so that no other number is of interest. */
   readonly hasGivenThreads: boolean;
   readonly provider: string;
   /** What it may be run at, ascending: of the ragged axis, or of what else is open. */

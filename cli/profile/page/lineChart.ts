@@ -20,7 +20,7 @@ export interface Chart {
 export interface Series {
   readonly name: string;
   readonly points: readonly Point[];
-  /** Whether points are marked, as measured ones are. @default false */
+  /** True if points are marked, as measured ones are. @default false */
   readonly isMarked?: boolean;
 }
 

@@ -20,7 +20,7 @@ export interface Messages {
   /** Of a message, and of the results of one. */
   readonly messageBytes: number;
   readonly resultBytes: number;
-  /** Whether results share messages of the result queue, or each message's have their own. */
+  /** True if results share messages of the result queue; else each message's results have their own. */
   readonly packedResults: boolean;
 }
 

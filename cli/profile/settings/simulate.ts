@@ -28,7 +28,7 @@ interface Slot {
   /** Indexes of the arrivals that it has gathered. */
   batch: number[];
   isRunning: boolean;
-  /** Whether it is among those that take messages in turn. */
+  /** True if it is among those that take messages in turn. */
   isInTurn: boolean;
   /** When its window or its run ends; NaN where it waits for a first message. */
   dueMs: number;

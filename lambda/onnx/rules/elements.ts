@@ -52,7 +52,7 @@ const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
 /** Results that rise and fall with what they are computed from, without steps. */
 const SMOOTH = new Set(['Add', 'Sub', 'Mul', 'Neg', 'Sqrt', 'Pow', 'Reciprocal', 'Identity']);
 
-/** Whether a result is the same in all batches if it is so in the imagined ones. */
+/** Returns true if a result is the same in all batches if it is so in the imagined ones. */
 function isCertain(operator: string, given: readonly Size[]): boolean {
   if (SMOOTH.has(operator)) return true;
   const [first = ONE, second = ONE] = given;

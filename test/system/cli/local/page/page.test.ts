@@ -98,7 +98,11 @@ describe('the page', () => {
   it.each([
     ['/batching', { batchSize: 11, windowSeconds: 0 }, /expected at least 1 with a batchSize above 10/],
     ['/batching', { batchSize: 10_001, windowSeconds: 1 }, /batchSize: expected a whole number from 1 to 10000/],
-    ['/batching', { batchSize: 10, windowSeconds: 301 }, /windowSeconds: expected a whole number from 0 to 300/],
+    [
+      '/batching',
+      { batchSize: 10, windowSeconds: 301 },
+      /windowSeconds: expected a whole number of seconds from 0 to 300/,
+    ],
     ['/batching', { batchSize: 10.5, windowSeconds: 1 }, /both whole numbers/],
     ['/batching', { batchSize: 10 }, /both whole numbers/],
     ['/load', { perSecond: 5_001, model: 'digits' }, /perSecond: expected a whole number from 0 to 5000/],
