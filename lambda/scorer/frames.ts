@@ -159,22 +159,24 @@ export function revived<C extends Failure['code']>({ code, message, outage }: Fa
 const LENGTH_BYTES = 4;
 
 /**
- * Encodes a frame: its length, that of the head, the head, the number of texts, the characters of each, and the bytes of all
- * texts together, which is copied and decoded once. The number of texts is written as its complement if they are all ASCII.
+ * One frame as bytes: its length, that of the head, the head, the number of texts, their lengths and the texts in UTF-8. The
+ * length of a text of ASCII alone is written as its complement: such a text is copied, and not decoded.
  */
 export function encodeFrame(head: ToScorer | FromScorer | Blame, texts: readonly string[] = []): Buffer {
   const headBytes = serialize(head);
-  const text = texts.join('');
-  const textBytes = Buffer.byteLength(text);
-  const isAscii = textBytes === text.length;
-  const size = textBytes + headBytes.length + LENGTH_BYTES * (2 + texts.length);
+  const lengths = texts.map((text) => Buffer.byteLength(text));
+  const size = lengths.reduce((sum, length) => sum + length, 0) + headBytes.length + LENGTH_BYTES * (2 + texts.length);
   const frame = Buffer.allocUnsafe(LENGTH_BYTES + size);
   let at = frame.writeUInt32LE(size);
   at = frame.writeUInt32LE(headBytes.length, at);
   at += headBytes.copy(frame, at);
-  at = frame.writeInt32LE(isAscii ? ~texts.length : texts.length, at);
-  for (const { length } of texts) at = frame.writeUInt32LE(length, at);
-  frame.write(text, at, isAscii ? 'latin1' : 'utf8');
+  at = frame.writeUInt32LE(texts.length, at);
+  for (const [index, length] of lengths.entries()) {
+    at = frame.writeInt32LE(length === texts[index]?.length ? ~length : length, at);
+  }
+  for (const [index, text] of texts.entries()) {
+    at += frame.write(text, at, lengths[index] === text.length ? 'latin1' : 'utf8');
+  }
   return frame;
 }
 
@@ -203,16 +205,14 @@ export function createFrameReader<Head>(take: (head: Head, texts: readonly strin
 }
 
 function textsOf(frame: Buffer): string[] {
-  const countAt = LENGTH_BYTES + frame.readUInt32LE(0);
-  const count = frame.readInt32LE(countAt);
-  const isAscii = count < 0;
-  const lengthsAt = countAt + LENGTH_BYTES;
-  const textAt = lengthsAt + LENGTH_BYTES * (isAscii ? ~count : count);
-  const text = frame.toString(isAscii ? 'latin1' : 'utf8', textAt);
-  let from = 0;
-  return Array.from({ length: isAscii ? ~count : count }, (_, index) => {
-    const start = from;
-    from += frame.readUInt32LE(lengthsAt + LENGTH_BYTES * index);
-    return text.slice(start, from);
+  let at = LENGTH_BYTES + frame.readUInt32LE(0);
+  const count = frame.readUInt32LE(at);
+  at += LENGTH_BYTES;
+  let textAt = at + LENGTH_BYTES * count;
+  return Array.from({ length: count }, (_, index) => {
+    const from = textAt;
+    const length = frame.readInt32LE(at + LENGTH_BYTES * index);
+    textAt += length < 0 ? ~length : length;
+    return frame.toString(length < 0 ? 'latin1' : 'utf8', from, textAt);
   });
 }
