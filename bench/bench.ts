@@ -149,7 +149,7 @@ const MIN_OF_ROWS_ALONE = 0.98;
 const MAX_OVER_BARE_MS = 0.3;
 const MAX_HOP_MICROSECONDS = { none: 75, results: 20, both: { json: 8, binary: 5 } };
 const MAX_TIMES_BARE_LOOP = 1.15;
-/** Of the wall and processor time of the loop in Python. */
+/** Most wall and processor time, as a multiple of the loop in Python. */
 const MAX_TIMES_PYTHON = { csv: 1, parquet: 1.2 };
 
 export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops, worker, tables }: BenchResults): string {
