@@ -94,12 +94,19 @@ describe('the result of a packed message', () => {
     const ids = await producer.submit(lines(4), { requestsPerMessage: 4 });
     await answer(1);
     for await (const { messageId } of producer.collect(ids, IN_TIME)) if (messageId === ids[1]) break;
-    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
-    const other = client();
-    await expect(allOf(other.collect(ids.slice(2), IN_TIME))).resolves.toHaveLength(2);
+    expect(sqs.counts(resultQueueUrl)).toEqual({ inFlight: 1, ready: 0 });
     await expect(allOf(producer.collect(ids.slice(2), IN_TIME))).resolves.toHaveLength(2);
-    await Promise.all([producer.close(), other.close()]);
-    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+    expect(sqs.counts(resultQueueUrl)).toEqual({ inFlight: 0, ready: 0 });
+  });
+
+  it('is there for the next client if not all of its requests were collected', async () => {
+    const { client, answer } = await deployments.create('queue');
+    const producer = client();
+    const ids = await producer.submit(lines(4), { requestsPerMessage: 4 });
+    await answer(1);
+    await expect(allOf(producer.collect(ids.slice(0, 2), IN_TIME))).resolves.toHaveLength(2);
+    await producer.close();
+    await expect(allOf(client().collect(ids, IN_TIME))).resolves.toHaveLength(4);
   });
 
   it('may be collected as a whole by its message ID', async () => {
@@ -117,10 +124,11 @@ describe('the result of a packed message', () => {
   it('is not the one of a message of one request', async () => {
     const { client, writer } = await deployments.create('queue');
     await writer.write([resultOf('a')], ALIVE);
-    await expect(allOf(client().collect(['a/0'], IN_TIME))).resolves.toMatchObject([
+    const producer = client();
+    await expect(allOf(producer.collect(['a/0'], IN_TIME))).resolves.toMatchObject([
       { messageId: 'a/0', error: { code: 'INVALID_RESULT', message: expect.stringContaining('no packed message') } },
     ]);
-    await expect(allOf(client().collect(['a'], IN_TIME))).resolves.toMatchObject([{ messageId: 'a' }]);
+    await expect(allOf(producer.collect(['a'], IN_TIME))).resolves.toMatchObject([{ messageId: 'a' }]);
   });
 
   it.each(['', '/', '/1', 'a/', 'a/b', 'a/-1', 'a/01', 'a/1.5', 'a/1/2', 'a/9999999999'])(
