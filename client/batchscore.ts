@@ -1,4 +1,5 @@
 import { preview } from '../lambda/core/failure.ts';
+import { FILL } from '../lambda/core/limits.ts';
 import { createJobs, type Jobs } from './clientJobs.ts';
 import { type BatchscoreOptions, readOptions, type Settings } from './clientOptions.ts';
 import { type CollectOptions, type Collector, collect } from './collect.ts';
@@ -7,7 +8,13 @@ import { TableCollector } from './collectFromTable.ts';
 import type { ScoreRequest, TensorRequest } from './encodeRequest.ts';
 import { Inbox } from './inbox.ts';
 import { createOutbox, type Outbox, type Sender } from './outbox.ts';
-import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage, toEntry } from './packRequests.ts';
+import {
+  EXPECTED_PER_MESSAGE,
+  isRequestsPerMessage,
+  MAX_REQUESTS_PER_MESSAGE,
+  type RequestsPerMessage,
+  toEntry,
+} from './packRequests.ts';
 import { createPayloads, type Payloads } from './payloadBucket.ts';
 import { createReader, type OutputTensors, type ScoringResult } from './readResult.ts';
 import { type ScoreOptions, score } from './score.ts';
@@ -65,10 +72,10 @@ export class Batchscore {
    * end up behind its neighbours.
    *
    * @returns the message IDs, in the order of the requests; `<message ID>/<position>` for those that share a message
-   * @throws SubmitError when a request could not be encoded, pulled or sent, with the message IDs of the others
+   * @throws SubmitError when a request could not be encoded, pulled or sent, or the signal aborts, with the message IDs of
+   * the others
    * @throws RangeError when `requestsPerMessage` is no number of requests that a message may hold
    * @throws Error when there is no request queue, or the AWS clients have no region
-   * @throws the signal's reason when it aborts
    */
   async submit(
     requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
@@ -169,8 +176,9 @@ export class Batchscore {
   #sender(perMessage: RequestsPerMessage): Sender {
     const outbox = this.#outbox;
     if (outbox === undefined) throw new Error('expected requestQueueUrl, to send requests to, got none; set it');
+    const most = perMessage === FILL ? MAX_REQUESTS_PER_MESSAGE : perMessage;
     return {
-      send: (request, signal) => outbox.send(toEntry(request, perMessage, this.#settings), perMessage, signal),
+      send: (request, signal) => outbox.send(toEntry(request, most, this.#settings), most, signal),
       room: () => outbox.room(),
     };
   }

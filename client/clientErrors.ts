@@ -70,8 +70,8 @@ export class SendError extends Error {
 
 /** Why a request was not accepted. */
 export interface SubmitFailure {
-  /** Index of the request that failed for good. */
-  readonly index: number;
+  /** Index of the request that failed for good; undefined if the signal aborted. */
+  readonly index: number | undefined;
   readonly cause: unknown;
 }
 
@@ -89,12 +89,14 @@ export class SubmitError extends Error {
   /** Message IDs by request index; undefined where the request was not accepted. */
   readonly accepted: readonly (string | undefined)[];
 
+  /** The `cause` is the error of the request that failed, or the reason of the signal. */
   constructor({ index, cause }: SubmitFailure, accepted: readonly (string | undefined)[]) {
     const count = accepted.filter((messageId) => messageId !== undefined).length;
     const reason = cause instanceof Error ? cause.message : String(cause);
     const first = firstMissing(accepted);
+    const failed = index === undefined ? 'aborted' : `request ${index}`;
     const firstOne = first === index ? '' : `; request ${first} is the first that was not accepted`;
-    super(`request ${index}: ${reason}${firstOne}; accepted: ${count}; submit the others again`, { cause });
+    super(`${failed}: ${reason}${firstOne}; accepted: ${count}; submit the others again`, { cause });
     this.index = first;
     this.accepted = accepted;
     this.retryable =

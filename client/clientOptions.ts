@@ -9,9 +9,9 @@ import { CLIENT_PATIENCE, createSqsClient } from '../lambda/aws/sqsWire.ts';
 import { JOB_PREFIXES, JOB_RANGES } from '../lambda/core/limits.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/places.ts';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
-import type { OnUnclaimed } from './collectFromQueue.ts';
 import type { Encoding } from './encodeRequest.ts';
 import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './packRequests.ts';
+import type { ScoringResult } from './readResult.ts';
 
 export interface BatchscoreOptions {
   /**
@@ -29,7 +29,7 @@ export interface BatchscoreOptions {
    * resolves, the result leaves the queue. @default such a result stays on a standard queue until it expires; on a FIFO
    * queue it would lock its message group, and is kept in memory alone
    */
-  readonly onUnclaimed?: OnUnclaimed | undefined;
+  readonly onUnclaimed?: ((result: ScoringResult) => unknown) | undefined;
   /** Name of the deployment's payload bucket, for bodies too large for the queue and for results too large for their store. */
   readonly payloadBucket?: string | undefined;
   /** What the deployment's keys in the payload bucket begin with, where it shares the bucket with others. @default '' */
@@ -51,8 +51,8 @@ export interface BatchscoreOptions {
   /** Most SendMessageBatch calls in flight, 1 to 100; always 1 for each FIFO queue, to keep the order. @default 8 */
   readonly maxInFlight?: number | undefined;
   /**
-   * How many requests share a message, in `submit` and, of callers at the same time, in `score`; `fill` is as many as fit
-   * into 64 KiB. @default 1
+   * Most requests in a message, in `submit` and, of callers at the same time, in `score`. A message of several requests
+   * has at most 64 KiB; `fill` sets no other limit. @default 1
    */
   readonly requestsPerMessage?: RequestsPerMessage | undefined;
   /** @default a client in `region` that waits at most 30 s for an answer, destroyed by `close` */
@@ -87,7 +87,9 @@ const OPTIONS = z.strictObject({
   resultQueueUrl: QUEUE_URL.optional(),
   resultTable: NAME.optional(),
   onUnclaimed: z
-    .custom<OnUnclaimed>((value) => typeof value === 'function', { error: 'expected a function' })
+    .custom<(result: ScoringResult) => unknown>((value) => typeof value === 'function', {
+      error: 'expected a function',
+    })
     .optional(),
   payloadBucket: NAME.optional(),
   payloadPrefix: z.string().refine(isKeyPrefix, { error: EXPECTED_KEY_PREFIX }).default(''),

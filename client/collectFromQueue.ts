@@ -10,19 +10,17 @@ import {
 import { MAX_BATCH_ENTRIES, pauseMs } from '../lambda/aws/sendBatches.ts';
 import { MESSAGE_ID_ATTRIBUTE, type MessageRecord, RESULTS_ATTRIBUTE } from '../lambda/core/record.ts';
 import type { StoreTrouble } from './clientErrors.ts';
+import type { BatchscoreOptions } from './clientOptions.ts';
 import type { Collector } from './collect.ts';
 import type { Inbox } from './inbox.ts';
-import { type ReadStored, readMessage, type ScoringResult, type StoredResult } from './readResult.ts';
-
-/** Takes a result that nobody in this process waits for. */
-export type OnUnclaimed = (result: ScoringResult) => unknown;
+import { type ReadStored, readMessage, type StoredResult } from './readResult.ts';
 
 interface QueueCollectorOptions {
   readonly sqs: SQSClient;
   readonly queueUrl: string;
   readonly inbox: Inbox;
   readonly read: ReadStored;
-  readonly onUnclaimed: OnUnclaimed | undefined;
+  readonly onUnclaimed: BatchscoreOptions['onUnclaimed'];
   /** Told of what the caller should know or change. */
   readonly warn: (message: string) => void;
   /** Ends the retries of acknowledgements. */

@@ -79,6 +79,7 @@ export function encodeRequest(request: ScoreRequest, encoding: Encoding): string
 type NamedInput = readonly [name: string, input: ValidInput];
 
 function encodeBody(body: string | object): string {
+  if (body === '') throw new RequestError('expected a body, got an empty text');
   if (typeof body === 'string') return body;
   const text: string | undefined = JSON.stringify(body);
   if (text === undefined) throw new RequestError(`expected a body that JSON can hold, got ${preview(body)}`);
