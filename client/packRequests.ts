@@ -193,7 +193,7 @@ export function packedEntry(requests: readonly Entry[]): Entry {
  */
 function canShare(request: ScoreRequest, body: string): boolean {
   if (request.deduplicationId !== undefined) return false;
-  return !('body' in request) || isObject(parseIfJson(body));
+  return request.body === undefined || isObject(parseIfJson(body));
 }
 
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html */
