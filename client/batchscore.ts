@@ -7,7 +7,7 @@ import { QueueCollector } from './collectFromQueue.ts';
 import { TableCollector } from './collectFromTable.ts';
 import type { ScoreRequest, TensorRequest } from './encodeRequest.ts';
 import { Inbox } from './inbox.ts';
-import { createOutbox, type Outbox, type Sender } from './outbox.ts';
+import { createOutbox, createPayloads, type Outbox, type Payloads, type Sender } from './outbox.ts';
 import {
   EXPECTED_PER_MESSAGE,
   isRequestsPerMessage,
@@ -15,7 +15,6 @@ import {
   type RequestsPerMessage,
   toEntry,
 } from './packRequests.ts';
-import { createPayloads, type Payloads } from './payloadBucket.ts';
 import { createReader, type OutputTensors, type ScoringResult } from './readResult.ts';
 import { type ScoreOptions, score } from './score.ts';
 import { type MessageStatus, statusOf } from './status.ts';

@@ -2,8 +2,14 @@ import pLimit from 'p-limit';
 import { preview } from '../lambda/core/failure.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../lambda/core/places.ts';
 import { type MessageRecord, orderingGroup } from '../lambda/core/record.ts';
-import type { PayloadSource } from './payloadBucket.ts';
-import { createReader, type ReadStored, readMessage, type ScoringResult, type SingleResult } from './readResult.ts';
+import {
+  createReader,
+  type PayloadSource,
+  type ReadStored,
+  readMessage,
+  type ScoringResult,
+  type SingleResult,
+} from './readResult.ts';
 
 /** How a result came. Together with its `messageId`, `position` names a request for good: a result may come again. */
 export interface Delivery {

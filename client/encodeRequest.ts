@@ -1,4 +1,3 @@
-import { encodeData } from '../lambda/core/encode.ts';
 import { isFailure, plural, preview } from '../lambda/core/failure.ts';
 import { escapeForSqs } from '../lambda/core/json.ts';
 import {
@@ -11,7 +10,7 @@ import {
   type TensorData,
   type TypedArray,
 } from '../lambda/core/tensor.ts';
-import { decodeData } from '../lambda/core/values.ts';
+import { decodeData, encodeData } from '../lambda/core/values.ts';
 import { RequestError } from './clientErrors.ts';
 
 /** How SQS treats a request's message. */

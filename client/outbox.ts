@@ -1,4 +1,5 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
+import { GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { SendMessageBatchCommand, type SendMessageBatchRequestEntry, type SQSClient } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
 import {
@@ -11,12 +12,12 @@ import {
   retryRemaining,
 } from '../lambda/aws/sendBatches.ts';
 import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
-import { POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/record.ts';
+import { requestKeys, resultKeys } from '../lambda/core/places.ts';
+import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/record.ts';
 import { RequestError, SendError } from './clientErrors.ts';
 import type { ScoreRequest } from './encodeRequest.ts';
 import { type Entry, packedEntry, type Sent, splitMessage, type Waiting, WaitingMessages } from './packRequests.ts';
-import type { Payloads } from './payloadBucket.ts';
-import { idInPacked } from './readResult.ts';
+import { idInPacked, type PayloadSource } from './readResult.ts';
 
 /** Sends requests that share messages in one way. */
 export interface Sender extends Pick<Outbox, 'room'> {
@@ -285,6 +286,33 @@ function tooLarge({ bytes }: Entry, maxBytes: number): RequestError {
 function notOffloaded(cause: unknown): SendError {
   const message = `the payload bucket did not take its body: ${describeError(cause)}`;
   return new SendError(message, !isCallersFault(cause), cause);
+}
+
+/** The deployment's bucket for bodies too large for SQS and results too large for their store. */
+export interface Payloads extends PayloadSource {
+  /** Puts the body of a request there, under a key of its own. */
+  put(body: string): Promise<PayloadPointer>;
+}
+
+/**
+ * @param s3 a client that retries by itself
+ * @param prefix of the deployment's keys in the bucket
+ */
+export function createPayloads(s3: S3Client, bucket: string, prefix: string): Payloads {
+  return {
+    bucket,
+    resultKeys: resultKeys(prefix),
+    async put(Body) {
+      const key = `${requestKeys(prefix)}${randomUUID()}`;
+      await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body, ContentType: 'application/json' }));
+      return { bucket, key };
+    },
+    async get({ bucket: Bucket, key: Key }) {
+      const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
+      if (Body === undefined) throw new Error(`expected a body at s3://${Bucket}/${Key}, got none`);
+      return await Body.transformToString('utf-8');
+    },
+  };
 }
 
 /**

@@ -13,7 +13,14 @@ import {
 import { DATATYPES, type Datatype, decodeAll, isBase64Data, type TensorData } from '../lambda/core/tensor.ts';
 import { decodeData, decodeRaw } from '../lambda/core/values.ts';
 import { ScoringError } from './clientErrors.ts';
-import type { PayloadSource } from './payloadBucket.ts';
+
+/** The deployment's bucket as far as results are read from it that were too large for their store. */
+export interface PayloadSource {
+  readonly bucket: string;
+  /** What the keys of results begin with: no others are read. */
+  readonly resultKeys: string;
+  get(pointer: PayloadPointer): Promise<string>;
+}
 
 /** A stored result, read. */
 export interface ReadResult {

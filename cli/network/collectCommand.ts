@@ -6,8 +6,8 @@ import {
   type ScoringResult,
   type SingleResult,
 } from '../../client/index.ts';
-import { encodeData } from '../../lambda/core/encode.ts';
 import { messageOf, plural } from '../../lambda/core/failure.ts';
+import { encodeData } from '../../lambda/core/values.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar, writeLine } from '../terminal.ts';
 import { refuseFolder, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
