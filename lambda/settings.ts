@@ -299,6 +299,14 @@ export const SETTINGS = {
     doc: 'SQS queue of the results',
     stated: 'required with `queue`',
   },
+  clientQueueUrls: {
+    variable: 'BATCHSCORE_CLIENT_QUEUE_URLS',
+    ...listOf(
+      'the URLs of SQS queues, comma-separated, each once',
+      (urls) => urls.every((url) => URL.canParse(url)) && new Set(urls).size === urls.length,
+    ),
+    doc: 'further result queues, one for each client, comma-separated: a request whose message attribute `resultQueue` names one of them has its result there',
+  },
   resultsPerMessage: {
     variable: 'BATCHSCORE_RESULTS_PER_MESSAGE',
     ...wholeOrFill({ min: 1, max: 10_000 }),

@@ -15,7 +15,7 @@ import { createJobs, type Jobs } from '../jobs/scoringJobs.ts';
 import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
 import { oldestMessageAge, scoringMetric } from '../monitoring/scoringMetrics.ts';
-import { type Channels, createChannels, urlsOf } from './channels.ts';
+import { type Channels, capitalized, createChannels, urlsOf } from './channels.ts';
 import { keepLogsOf } from './created.ts';
 import {
   MOUNT_PATH,
@@ -58,6 +58,8 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   readonly deadLetterQueue: IQueue | undefined;
   /** The stores that results go to. */
   readonly resultQueue: IQueue | undefined;
+  /** The result queues of clients, by the names in `clientQueues`. */
+  readonly clientQueues: Readonly<Record<string, IQueue>>;
   readonly resultTable: ITable | undefined;
   readonly resultBucket: IBucket | undefined;
   /** Holds the bodies and results that are too large for SQS or the table. */
@@ -137,6 +139,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       this.requestQueues = requestQueues;
       this.deadLetterQueue = deadLetterQueue;
       this.resultQueue = stores.resultQueue;
+      this.clientQueues = channels.clientQueues;
       this.resultTable = stores.resultTable;
       this.resultBucket = stores.resultBucket;
       this.payloadBucket = payloadBucket;
@@ -243,6 +246,9 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       throw new ValidationError(this, problem);
     }
     for (const [name, value] of Object.entries(this.clientOptions)) new CfnOutput(scope, name, { value });
+    for (const [name, { queueUrl: value }] of Object.entries(this.clientQueues)) {
+      new CfnOutput(scope, `resultQueueUrl${capitalized(name)}`, { value });
+    }
   }
 }
 
@@ -271,6 +277,10 @@ function hostEnvironment(
       requestQueueUrls: urlsOf(channels.requestQueues),
       results: plan.results.join(','),
       resultQueueUrl: stores.resultQueue?.queueUrl,
+      clientQueueUrls:
+        Object.values(channels.clientQueues)
+          .map(({ queueUrl }) => queueUrl)
+          .join(',') || undefined,
       ...(stores.resultQueue && { resultsPerMessage, resultMessageBytes }),
       resultTable: stores.resultTable?.tableName,
       ...(stores.resultTable && { resultTtlSeconds }),

@@ -28,6 +28,8 @@ export interface Channels {
   /** Undefined if the request queue was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
   readonly stores: ResultStores;
+  /** Result queues of clients by name. */
+  readonly clientQueues: Readonly<Record<string, IQueue>>;
   readonly payloadBucket: IBucket;
   /** What comes before `requests/` and `results/` in the keys of a deployment: '' in a bucket of its own. */
   readonly payloadPrefix: string;
@@ -56,6 +58,7 @@ interface ChannelOptions {
   readonly visibilityTimeoutSeconds: number;
   readonly maxReceiveCount: number;
   readonly results: readonly ResultStore[];
+  readonly clientQueues: readonly string[];
   readonly encryptionKey: IKey | undefined;
   /** Of stores and dead letters: requests are not kept. */
   readonly removalPolicy: RemovalPolicy;
@@ -76,6 +79,9 @@ export function createChannels(scope: Construct, given: Given, options: ChannelO
   return {
     ...requests,
     stores: resultStores(scope, given, options),
+    clientQueues: Object.fromEntries(
+      options.clientQueues.map((name) => [name, createResultQueue(scope, options, `Results${capitalized(name)}`)]),
+    ),
     // Every deployment has one, because any result may turn out too large for its store.
     payloadBucket:
       given.payloadBucket ??
@@ -85,6 +91,11 @@ export function createChannels(scope: Construct, given: Given, options: ChannelO
     captureBucket: capture && (capture.bucket ?? createBucket(scope, 'CaptureBucket', { ...options, ...capture })),
     capturePrefix: capture?.bucket === undefined ? '' : keyPrefix,
   };
+}
+
+/** A name as a part of an ID. */
+export function capitalized(name: string): string {
+  return `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
 }
 
 /** The redrive policy of a queue; undefined where the CDK does not know it, as of an imported one. */
@@ -164,9 +175,9 @@ function resultStores(
 }
 
 /** It hides messages as long as the request queue does, so that a function as slow as the one that scores may take results. */
-function createResultQueue(scope: Construct, options: ChannelOptions): IQueue {
+function createResultQueue(scope: Construct, options: ChannelOptions, id = 'Results'): IQueue {
   const { fifo, encryptionKey, removalPolicy, visibilityTimeoutSeconds } = options;
-  const queue = createQueue(scope, 'Results', {
+  const queue = createQueue(scope, id, {
     fifo,
     encryptionKey,
     removalPolicy,

@@ -23,10 +23,12 @@ export interface Keys {
  */
 export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, channels: Channels): void {
   const { requestQueues, stores, payloadBucket, payloadPrefix, resultPrefix, captureBucket, capturePrefix } = channels;
+  const clientQueues = Object.values(channels.clientQueues);
   for (const queue of requestQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
   grantRead(grantee, payloadBucket, requestKeys(payloadPrefix));
   grantPut(grantee, payloadBucket, resultKeys(payloadPrefix));
   if (stores.resultQueue !== undefined) QueueGrants.fromQueue(stores.resultQueue).sendMessages(grantee);
+  for (const queue of clientQueues) QueueGrants.fromQueue(queue).sendMessages(grantee);
   if (stores.resultTable !== undefined) {
     stores.resultTable.encryptionKey?.grantEncryptDecrypt(grantee);
     stores.resultTable.grant(grantee, 'dynamodb:BatchWriteItem');
@@ -78,6 +80,7 @@ export function grantCollect(grantee: IGrantable, keys: Keys, channels: Channels
   return combine([
     grantRead(grantee, payloadBucket, resultKeys(payloadPrefix)),
     resultQueue && QueueGrants.fromQueue(resultQueue).consumeMessages(grantee),
+    ...Object.values(channels.clientQueues).map((queue) => QueueGrants.fromQueue(queue).consumeMessages(grantee)),
     resultTable?.grant(grantee, 'dynamodb:GetItem', 'dynamodb:BatchGetItem'),
     resultBucket && grantRead(grantee, resultBucket, resultKeys(resultPrefix)),
   ]);

@@ -35,6 +35,7 @@ export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly alarmThresholds: AlarmThresholds;
   readonly maxReceiveCount: number;
   readonly results: readonly ResultStore[];
+  readonly clientQueues: readonly string[];
   readonly resultsPerMessage: ResultsPerMessage;
   readonly resultMessageBytes: number;
   readonly resultTtlSeconds: number;
@@ -83,6 +84,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     alarmThresholds: thresholdsOf(props.alarmThresholds ?? {}, compute.firstStepPercent ?? 100),
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? MAX_RECEIVES,
     results: props.results ?? ['queue'],
+    clientQueues: props.clientQueues ?? [],
     resultsPerMessage: props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default,
     resultMessageBytes: bytesOf('resultMessageSize', props.resultMessageSize) ?? SETTINGS.resultMessageBytes.default,
     resultTtlSeconds: secondsOrToken('resultTtl', props.resultTtl) ?? SETTINGS.resultTtlSeconds.default,
@@ -207,9 +209,20 @@ const GPU_PROVIDERS = ['cuda', 'tensorrt'];
 /** Those that ONNX Runtime for Node has on Linux. */
 const PROVIDERS = ['cpu', 'webgpu', ...GPU_PROVIDERS];
 
+const CLIENT_NAME = /^[a-z][A-Za-z0-9]{0,31}$/;
+
 /** Values that do not go together. */
 function joinedProblems(plan: DeploymentPlan): Problem[] {
-  const { batching, compute, results, resultsPerMessage, resultMessageBytes, latencyTargetSeconds, tuning } = plan;
+  const {
+    batching,
+    compute,
+    results,
+    clientQueues,
+    resultsPerMessage,
+    resultMessageBytes,
+    latencyTargetSeconds,
+    tuning,
+  } = plan;
   const { kind, timeoutSeconds } = compute;
   const { windowSeconds } = batching;
   const marginMs = tuning.deadlineMarginMs ?? SETTINGS.deadlineMarginMs.default;
@@ -228,6 +241,15 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
       !areStores || new Set(results).size < results.length,
       `results: expected one or more of ${STORES.join(', ')}, each once, got ${results.join(',') || 'none'}; ` +
         'name where results should go',
+    ],
+    [
+      new Set(clientQueues).size < clientQueues.length || !clientQueues.every((name) => CLIENT_NAME.test(name)),
+      `clientQueues: expected names of up to 32 letters and digits that begin with a lower-case letter, each once, got ` +
+        `${clientQueues.join(',')}; rename them`,
+    ],
+    [
+      clientQueues.length > 0 && !results.includes('queue'),
+      `clientQueues: expected queue among the results, got ${results.join(',')}; add queue or leave it out`,
     ],
     [
       resultsPerMessage !== 1 && !results.includes('queue'),

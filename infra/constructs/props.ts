@@ -86,6 +86,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly stores?: ResultStores;
   /** More of the new result table that no guarantee depends on. @default on demand, with point-in-time recovery */
   readonly tableProps?: MoreTableProps;
+  /** Names of clients that wait for results on a queue, each with a new result queue of its own beside the first. @default none */
+  readonly clientQueues?: readonly string[];
   /** Most results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit `resultMessageSize`. @default 1 */
   readonly resultsPerMessage?: ResultsPerMessage;
   /** Most that a message of several results holds, 1 KiB to 1 MiB; SQS bills each 64 KiB as one request. @default 64 KiB */

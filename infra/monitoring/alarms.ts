@@ -110,8 +110,17 @@ const LASTING = { periods: 3, periodsAbove: 2 };
 
 /** Every condition that a person has to look at. */
 function conditionsOf(subject: Subject): AlarmCondition[] {
-  const { requestQueues, deadLetterQueue, stores, batching, latencyTargetSeconds, alarmThresholds, compute, jobs } =
-    subject;
+  const {
+    requestQueues,
+    deadLetterQueue,
+    stores,
+    clientQueues,
+    batching,
+    latencyTargetSeconds,
+    alarmThresholds,
+    compute,
+    jobs,
+  } = subject;
   const { retriedPercent, errorPercent, inFlightPercent } = alarmThresholds;
   const metric = (name: MetricName) => scoringMetric(subject.serviceName, name);
   const once = { threshold: 0, periods: 1 };
@@ -130,7 +139,7 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
         ];
   return [
     ...deadLetters,
-    ...(stores.resultQueue === undefined ? [] : [uncollectedResults(stores.resultQueue)]),
+    ...(stores.resultQueue === undefined ? [] : [uncollectedResults(stores.resultQueue, Object.values(clientQueues))]),
     {
       id: 'OldestMessage',
       description:
@@ -212,14 +221,14 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
   ];
 }
 
-function uncollectedResults(resultQueue: IQueue): AlarmCondition {
+function uncollectedResults(resultQueue: IQueue, clientQueues: readonly IQueue[]): AlarmCondition {
   const threshold = uncollectedAfterSeconds(resultQueue);
   return {
     id: 'UncollectedResults',
     description:
-      `A result has lain on the result queue for more than ${threshold / 3600} hours. Nobody collects it, and SQS deletes it when the ` +
+      `A result has lain on a result queue for more than ${threshold / 3600} hours. Nobody collects it, and SQS deletes it when the ` +
       'retention period of the queue ends. Look for the consumer that has stopped; docs/operations.md says what to do.',
-    metric: oldestMessageAge([resultQueue]),
+    metric: oldestMessageAge([resultQueue, ...clientQueues]),
     threshold,
     periods: 1,
   };

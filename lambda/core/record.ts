@@ -29,6 +29,8 @@ export function orderingGroup(record: MessageRecord): string | undefined {
 export const MESSAGE_ID_ATTRIBUTE = 'messageId';
 /** The attribute of an SQS message that holds several results: how many. It then has no message ID of its own. */
 export const RESULTS_ATTRIBUTE = 'results';
+/** The attribute of a request's message that names the result queue of its sender, one of those of the deployment. */
+export const RESULT_QUEUE_ATTRIBUTE = 'resultQueue';
 /** The attribute that a table's time to live goes by: epoch seconds. */
 export const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 /** In a table: the result's JSON text, unless it lies in the payload bucket. */
@@ -42,6 +44,8 @@ export interface Result {
   readonly body: string;
   /** The FIFO group of the request, so that FIFO in is FIFO out. */
   readonly messageGroupId: string | undefined;
+  /** Name of the result queue of the sender. @default the deployment's first */
+  readonly resultQueue?: string | undefined;
 }
 
 /** What became of one result: taken by the store, or refused and why. */
