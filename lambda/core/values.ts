@@ -64,8 +64,14 @@ export function decodeData(
   const wrongAt = fillData(target, flat, datatype);
   if (wrongAt < 0) return target;
   const where = nested ? positionOf(wrongAt, shape) : [wrongAt];
-  const wrong = `expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; fix that element`;
+  const wrong = `expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; ${cureOf(flat[wrongAt], datatype)}`;
   return failure('INVALID_DATA', `${pathOf(where)}: ${wrong}`);
+}
+
+function cureOf(value: unknown, datatype: Datatype): string {
+  const { kind } = DATATYPES[datatype];
+  if (value === null && kind === 'string') return 'write "" for an empty text';
+  return value === null && kind === 'float' ? 'write "NaN" for a missing number' : 'fix that element';
 }
 
 function wrongCount(got: number, shape: readonly number[], pathOf: PathOf): Failure {
@@ -176,9 +182,9 @@ function fillFloats(target: NumericArray, values: readonly unknown[]): number {
       target[i] = value;
       if (!Number.isFinite(target[i])) return i;
     } else {
-      const nonFinite = NON_FINITE.get(value);
-      if (nonFinite === undefined) return i;
-      target[i] = nonFinite;
+      const other = typeof value === 'boolean' ? Number(value) : NON_FINITE.get(value);
+      if (other === undefined) return i;
+      target[i] = other;
     }
   }
   return -1;
@@ -186,7 +192,7 @@ function fillFloats(target: NumericArray, values: readonly unknown[]): number {
 
 function fillIntegers(target: NumericArray, values: readonly unknown[], min: number, max: number): number {
   for (let i = 0; i < values.length; i++) {
-    const value = values[i];
+    const value = typeof values[i] === 'boolean' ? Number(values[i]) : values[i];
     if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) return i;
     target[i] = value;
   }
@@ -199,9 +205,9 @@ const DECIMAL = /^-?\d{1,20}$/;
 function fillBigInts(target: BigIntArray, values: readonly unknown[], min: bigint, max: bigint): number {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
-    const exact = Number.isSafeInteger(value) || (typeof value === 'string' && DECIMAL.test(value));
-    if (!exact) return i;
-    const big = BigInt(value as number | string);
+    const isWhole = Number.isSafeInteger(value) || typeof value === 'boolean';
+    if (!isWhole && !(typeof value === 'string' && DECIMAL.test(value))) return i;
+    const big = BigInt(value as number | string | boolean);
     if (big < min || big > max) return i;
     target[i] = big;
   }
@@ -211,8 +217,8 @@ function fillBigInts(target: BigIntArray, values: readonly unknown[], min: bigin
 function fillBooleans(target: NumericArray, values: readonly unknown[]): number {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
-    if (typeof value !== 'boolean') return i;
-    target[i] = value ? 1 : 0;
+    if (typeof value !== 'boolean' && value !== 0 && value !== 1) return i;
+    target[i] = Number(value);
   }
   return -1;
 }

@@ -367,7 +367,7 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
     return { input: name, datatype, shape: [], columns: wanted };
   });
   const lacking = inputs.filter((input) => missing(input.columns).length > 0).map(({ input }) => input);
-  const hint = separatorHint(columns, spec);
+  const hint = headerHint(columns, spec, missing(inputs.flatMap((input) => input.columns)));
   const refuse = (what: string, lost: readonly string[], cure: string): void => {
     if (lost.length > 0) problems.push(`${what}: ${notAmong('columns of the file', columns, lost)}${hint ?? cure}`);
   };
@@ -380,8 +380,13 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
   return inputs;
 }
 
-/** Columns that nobody finds are often one, with another character between them. */
-function separatorHint(columns: readonly string[], { separator }: Spec): string | undefined {
+/** Says what is odd about a header in which columns are not found. */
+function headerHint(columns: readonly string[], { separator }: Spec, lost: readonly string[]): string | undefined {
+  if (/^sep=/i.test(columns[0] ?? '')) return '; remove the first line: it is for spreadsheets alone';
+  if (columns.some((name) => name.includes('\r')))
+    return '; the lines end with carriage returns alone: convert them to line breaks';
+  if (lost.length > 0 && lost.every((name) => columns.some((one) => one !== name && one.trim() === name)))
+    return '; remove the blanks around the names';
   const found = [';', '\t', '|'].find((one) => columns.some((name) => name.includes(one)));
   if (found === undefined || separator !== undefined) return undefined;
   return `; where ${found === '\t' ? 'a tab' : found} stands between the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
