@@ -14,6 +14,8 @@ const GIVEN: Readonly<Record<string, string>> = {
   'docs/client.md': '',
   'docs/construct.md': '',
   'docs/jobs.md': 'declare const jobStateMachine: string;\ndeclare const jobBucket: string;\n',
+  'docs/operations.md':
+    "import { BatchScoring, lambdaGpuCompute } from 'batchscore/infra';\ndeclare const stack: import('aws-cdk-lib').Stack;\n",
 };
 
 describe('the TypeScript in the documentation', () => {
