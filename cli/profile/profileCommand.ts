@@ -44,7 +44,7 @@ profile.json beside the model. Nothing is sent anywhere.
   --json                   print one JSON object
   --help                   show this
 
-docs/profile.md says how it is reckoned.
+docs/tuning.md says what it assumes.
 Exit code: 0, 1 where it cannot go on, or no settings keep to the budget, 2 wrong usage; Ctrl-C and SIGTERM stop it.
 `;
 
