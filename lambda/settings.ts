@@ -17,7 +17,9 @@ import { EXPECTED_KEY_PREFIX, isKeyPrefix, PUBLISHED, parseModelsUri } from './c
  * refuses what is out of its ranges, and the tables of docs/configuration.md are held against it.
  */
 
-/** What a value may be, as messages have it after "expected", and the value that a text is; undefined where it is none. */
+/**
+ * What a value may be, as messages have it after "expected", and the value that a text is; undefined where it is none.
+ */
 export interface Kind<T> {
   readonly expected: string;
   readonly read: (text: string) => T | undefined;

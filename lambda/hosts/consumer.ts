@@ -197,8 +197,8 @@ interface DispatcherOptions {
 /** Scores batches, and tells SQS what became of their records. */
 interface Dispatcher {
   /**
-   * Scores a batch. Resolves when its results are written, while its deletes go on; or when what is left of it runs alone,
-   * which may take long. Never throws.
+   * Scores a batch. Resolves when its results are written, while its deletes go on; or when what is left of it runs
+   * alone, which may take long. Never throws.
    */
   dispatch(records: readonly MessageRecord[]): Promise<void>;
   /**
@@ -300,8 +300,8 @@ interface Pollers {
   pause(): void;
   goOn(): void;
   /**
-   * Starts no more polls, and resolves when those in flight have returned. They are not aborted: SQS would go on handing
-   * messages to them, which nobody would see until their visibility timeout ends.
+   * Starts no more polls, and resolves when those in flight have returned. They are not aborted: SQS would go on
+   * handing messages to them, which nobody would see until their visibility timeout ends.
    */
   stop(): Promise<void>;
   /** Gives up polls that have outlasted their wait, so that they hold up nothing else. */
@@ -379,12 +379,14 @@ interface VisibilityLeasesOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Every record that was received and has neither been deleted nor handed back. None of it becomes visible to others. */
+/**
+ * Every record that was received and has neither been deleted nor handed back. None of it becomes visible to others.
+ */
 export interface VisibilityLeases {
   add(records: readonly MessageRecord[]): void;
   /**
-   * Extends records no more, although they still count. Resolves when no extension is under way: what SQS is then told of
-   * how long they stay hidden holds.
+   * Extends records no more, although they still count. Resolves when no extension is under way: what SQS is then told
+   * of how long they stay hidden holds.
    */
   endExtending(records: readonly MessageRecord[]): Promise<void>;
   remove(records: readonly MessageRecord[]): void;

@@ -129,9 +129,10 @@ function timeLimitOf(context: Context, leftMs: number): TimeLimit {
 }
 
 /**
- * Traces each invocation by OpenTelemetry, besides what `telemetry` does: a span `batchscore` below the one that is active
- * when the invocation starts, with a span for each stage below it and links to the spans that sent the messages. Where no
- * OpenTelemetry SDK is registered in the process, or it does not sample, no span is recorded and nothing else is done.
+ * Traces each invocation by OpenTelemetry, besides what `telemetry` does: a span `batchscore` below the one that is
+ * active when the invocation starts, with a span for each stage below it and links to the spans that sent the messages.
+ * Where no OpenTelemetry SDK is registered in the process, or it does not sample, no span is recorded and nothing else
+ * is done.
  *
  * @param tracer whose spans they are. @default that of whatever SDK is registered
  */
@@ -190,8 +191,8 @@ interface TracedInvocation {
 }
 
 /**
- * The spans that sent the messages, one of each trace, as X-Ray's header names them: `Root=1-…;Parent=…;Sampled=1`. A trace
- * that is not recorded leads nowhere.
+ * The spans that sent the messages, one of each trace, as X-Ray's header names them: `Root=1-…;Parent=…;Sampled=1`. A
+ * trace that is not recorded leads nowhere.
  *
  * @see https://docs.aws.amazon.com/xray/latest/devguide/xray-concepts.html#xray-concepts-tracingheader
  */

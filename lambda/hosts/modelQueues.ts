@@ -24,8 +24,8 @@ interface ModelQueues {
   /** From now on no record waits for others: all that is pending is due. */
   endWindow(): void;
   /**
-   * Forgets records that others may have received by now, and all of their message groups: none is scored before one that
-   * was ahead of it. @returns what it forgot
+   * Forgets records that others may have received by now, and all of their message groups: none is scored before one
+   * that was ahead of it. @returns what it forgot
    */
   drop(lost: ReadonlySet<MessageRecord>): MessageRecord[];
   /** Empties the queues: none of what they held is dispatched. */
@@ -213,8 +213,8 @@ interface GatherLimits {
 }
 
 /**
- * Returns true if what is pending makes a batch: size or window, whichever comes first. A lone record is never kept for longer
- * than the window, and with a window of 0 not at all. Nothing pending waits for ever.
+ * Returns true if what is pending makes a batch: size or window, whichever comes first. A lone record is never kept for
+ * longer than the window, and with a window of 0 not at all. Nothing pending waits for ever.
  *
  * @returns milliseconds to wait if nothing else comes; 0: it is a batch
  */

@@ -21,7 +21,10 @@ export interface ScoringDependencies {
   readonly score: ScoreBodies;
   readonly writer: ResultWriter;
   readonly limits: {
-    /** Milliseconds before the deadline that are kept free for encoding and writing: see `deadlineMarginMs` in `settings.ts`. */
+    /**
+     * Milliseconds before the deadline that are kept free for encoding and writing: see `deadlineMarginMs` in
+     * `settings.ts`.
+     */
     readonly deadlineMarginMs: number;
     readonly maxAnswerCharacters: number;
   };
@@ -186,14 +189,17 @@ function writeTogether(write: Write, signal: AbortSignal): Writing {
   };
 }
 
-/** Memory for results that are ready before those ahead of them in their group, as a multiple of the largest answer allowed. */
+/**
+ * Memory for results that are ready before those ahead of them in their group, as a multiple of the largest answer
+ * allowed.
+ */
 const LARGEST_ANSWERS_KEPT = 4;
 
 /**
- * FIFO: keeps results back until all are there, or fill the memory for them, and writes them in the order of their message
- * groups. Of each group nothing is written, nor acknowledged, after the first record that must be retried: so is one whose
- * result comes too long before those ahead of it. Results of a group that their store takes all or not at all are written
- * together, any others one after the other.
+ * FIFO: keeps results back until all are there, or fill the memory for them, and writes them in the order of their
+ * message groups. Of each group nothing is written, nor acknowledged, after the first record that must be retried: so
+ * is one whose result comes too long before those ahead of it. Results of a group that their store takes all or not at
+ * all are written together, any others one after the other.
  */
 function writeInGroupOrder(
   records: readonly MessageRecord[],
@@ -210,7 +216,10 @@ function writeInGroupOrder(
     characters -= keptBack.get(index)?.result.body.length ?? 0;
     keptBack.delete(index);
   };
-  /** The records of a group that still wait for theirs: none if the next one must be retried, as then all behind it must be. */
+  /**
+   * The records of a group that still wait for theirs: none if the next one must be retried, as then all behind it must
+   * be.
+   */
   const leftOf = (group: readonly number[]): readonly number[] => {
     const firstOpen = group.findIndex((index) => outcomes[index]?.status !== 'answered');
     const left = firstOpen < 0 ? [] : group.slice(firstOpen);
@@ -271,7 +280,10 @@ const BEHIND_RETRY: Outcome = {
   failure: failure('BEHIND_RETRY', 'an earlier message of this message group must be retried first'),
 };
 
-/** FIFO records by message group, each group in its order. Standard records are in none. Entries are indexes into `records`. */
+/**
+ * FIFO records by message group, each group in its order. Standard records are in none. Entries are indexes into
+ * `records`.
+ */
 function messageGroups(records: readonly MessageRecord[]): number[][] {
   const ordered = records.map((_, index) => index).filter((index) => groupAt(records, index) !== undefined);
   return [...Map.groupBy(ordered, (index) => groupAt(records, index)).values()];
@@ -281,7 +293,9 @@ function groupAt(records: readonly MessageRecord[], index: number): string | und
   return orderingGroup(records[index] as MessageRecord);
 }
 
-/** The results of a group's first records that may be written now: the first, and what is written with it or not at all. */
+/**
+ * The results of a group's first records that may be written now: the first, and what is written with it or not at all.
+ */
 function firstTogether(
   group: readonly number[],
   keptBack: ReadonlyMap<number, PendingWrite>,
@@ -297,8 +311,8 @@ function firstTogether(
 }
 
 /**
- * Writes results together, and gives their records their outcomes. What a store can never hold is answered with an error
- * instead. Never throws.
+ * Writes results together, and gives their records their outcomes. What a store can never hold is answered with an
+ * error instead. Never throws.
  */
 async function writeAndSettle(
   pending: readonly PendingWrite[],
@@ -339,7 +353,10 @@ function outcomeOf({ failures, requests }: Answer): Outcome {
   return { status: 'answered', failures: failures.length > 1 ? oneOfEachCode(failures) : failures, requests };
 }
 
-/** As many failures, the first of a code in place of each: outcomes are kept to the end, and a message may have ten thousand. */
+/**
+ * As many failures, the first of a code in place of each: outcomes are kept to the end, and a message may have ten
+ * thousand.
+ */
 function oneOfEachCode(failures: readonly Failure[]): Failure[] {
   const first = new Map<string, Failure>();
   for (const failed of failures) if (!first.has(failed.code)) first.set(failed.code, failed);

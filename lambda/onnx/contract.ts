@@ -37,8 +37,8 @@ interface ContractSettings {
 /**
  * Reads what a model takes and gives from what its session says of it.
  *
- * @throws Error when config.json has to say more, with what to add to it; when a value is of a type that cannot be carried,
- *   or a setting does not agree with the model
+ * @throws Error when config.json has to say more, with what to add to it; when a value is of a type that cannot be
+ *   carried, or a setting does not agree with the model
  */
 export function readContract(metadata: SessionMetadata, settings: ContractSettings = {}): ModelContract {
   const { batchAxis = {}, constants = {} } = settings;
@@ -235,8 +235,8 @@ function axesNamed(dim: string | number | undefined, specs: readonly TensorSpec[
 
 /**
  * A symbolic name says that two sizes are one. Where that of an input's batch axis stands on another axis of another
- * input, one of the two axes is not the batch; unless config.json declares the batch axis of both. A name that stands on
- * the batch axis and on another one of both says nothing: some exporters give one name to all axes.
+ * input, one of the two axes is not the batch; unless config.json declares the batch axis of both. A name that stands
+ * on the batch axis and on another one of both says nothing: some exporters give one name to all axes.
  *
  * @param inputs their rows first
  */
@@ -476,8 +476,8 @@ function termsOf(name: string, axes: readonly string[]): (number | string)[] | u
 }
 
 /**
- * Returns sizes to try, one after the other, if a model does not say at which it runs: one size for all axes that have none,
- * and then with an empty past.
+ * Returns sizes to try, one after the other, if a model does not say at which it runs: one size for all axes that have
+ * none, and then with an empty past.
  */
 export function* sizesToTry(model: Inputs, given: AxisSizes, sizes: readonly number[]): Generator<AxisSizes> {
   const open = freeAxes(model).filter((name) => given[name] === undefined);
@@ -496,8 +496,8 @@ function freeAxes(model: Inputs): string[] {
 }
 
 /**
- * Sizes to try besides one size for all axes: the keys and values of a decoder's past are empty at first, and where they
- * are not, its mask is longer than what it is given.
+ * Sizes to try besides one size for all axes: the keys and values of a decoder's past are empty at first, and where
+ * they are not, its mask is longer than what it is given.
  */
 export function emptyPast(model: Inputs): AxisSizes | undefined {
   const past = freeAxes(model).filter((name) => /past/i.test(name));

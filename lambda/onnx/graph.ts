@@ -280,8 +280,8 @@ interface Elements {
 }
 
 /**
- * Arrays of the types whose elements `raw_data` holds, by number. Node before version 24 has none for FP16, whose values
- * are unknown then.
+ * Arrays of the types whose elements `raw_data` holds, by number. Node before version 24 has none for FP16, whose
+ * values are unknown then.
  *
  * @see onnx.proto, TensorProto.DataType
  */

@@ -38,11 +38,17 @@ export interface LoadOptions {
   readonly providers: readonly string[];
   /** Go on with the next provider, with a warning, when one cannot be loaded. */
   readonly allowProviderFallback: boolean;
-  /** Returns true if a provider can open a model on several devices. @default for those that ONNX Runtime tells of devices */
+  /**
+   * Returns true if a provider can open a model on several devices. @default for those that ONNX Runtime tells of
+   * devices
+   */
   readonly takesDevices?: ((provider: Provider) => boolean) | undefined;
   /** Leave the profile beside a model alone. @default false */
   readonly ignoreKept?: boolean | undefined;
-  /** Leave a model as it is opened: prepacking it later takes a core, and memory for its weights once more. @default false */
+  /**
+   * Leave a model as it is opened: prepacking it later takes a core, and memory for its weights once more. @default
+   * false
+   */
   readonly isShortLived?: boolean | undefined;
   /** Clock in milliseconds, which ends checks at start. @default performance.now */
   readonly now?: (() => number) | undefined;
@@ -156,8 +162,8 @@ function unchangedSince(path: string): () => boolean {
 }
 
 /**
- * Returns true if a model is opened without prepacking its weights, which takes next to no time if they are mapped, and with that
- * later, beside its runs.
+ * Returns true if a model is opened without prepacking its weights, which takes next to no time if they are mapped, and
+ * with that later, beside its runs.
  */
 function isPackedLater(
   path: string,
@@ -273,8 +279,8 @@ interface RunContract {
 type RunArguments = Parameters<Model['run']> extends [unknown, ...infer Rest] ? Rest : never;
 
 /**
- * Runs tensors in a session, and gives the memory of its inputs back to the pool they came from. The batch axis is where
- * the model has it in the session, and first on this side.
+ * Runs tensors in a session, and gives the memory of its inputs back to the pool they came from. The batch axis is
+ * where the model has it in the session, and first on this side.
  *
  * @throws OutOfMemoryError when an allocation failed; anything else is the run's own failure
  */
@@ -349,8 +355,8 @@ function toTensor({ name, datatype, batchAxis = 0 }: TensorSpec, { shape, data }
 }
 
 /**
- * The memory of inputs that earlier runs are done with, for the inputs of later ones: 512 rows of 64 floats are made and run
- * in 0.6 ms with it and in 1.7 without (two cores, Node 24).
+ * The memory of inputs that earlier runs are done with, for the inputs of later ones: 512 rows of 64 floats are made
+ * and run in 0.6 ms with it and in 1.7 without (two cores, Node 24).
  */
 interface BufferPool {
   /** Room for `length` elements, with whatever was in it before. */

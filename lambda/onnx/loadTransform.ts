@@ -95,8 +95,8 @@ function promised(asked: unknown): unknown {
 }
 
 /**
- * What kind of error it is and where it was made, such as `TypeError at decode (transform.ts:12:5)`. Its message is left
- * out: it may quote a request, and goes to a log.
+ * What kind of error it is and where it was made, such as `TypeError at decode (transform.ts:12:5)`. Its message is
+ * left out: it may quote a request, and goes to a log.
  */
 function describePlace(thrown: unknown): string {
   const error = readable(thrown);
@@ -112,8 +112,8 @@ type StrayErrorListener = (error: unknown) => void;
 const listeners = new AsyncLocalStorage<StrayErrorListener>();
 
 /**
- * Does foreign work. What it starts and does not wait for may go wrong later: a timer, a callback or an event throws, or
- * a promise that nobody holds is rejected. Such an error goes to `onStrayError`, and to nothing else in the process.
+ * Does foreign work. What it starts and does not wait for may go wrong later: a timer, a callback or an event throws,
+ * or a promise that nobody holds is rejected. Such an error goes to `onStrayError`, and to nothing else in the process.
  */
 function withStrayErrorsTo<T>(onStrayError: StrayErrorListener, work: () => T): T {
   watchProcess();

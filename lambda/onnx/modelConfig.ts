@@ -83,7 +83,8 @@ const FILE_SETTING = /(?<!pro)file|path/;
  * Their values are ONNX Runtime's to check; keys that it does not know it ignores, the misspelt ones with them. `extra`
  * holds its session settings, such as `{"session": {"use_device_allocator_for_initializers": "1"}}`.
  *
- * @see https://github.com/microsoft/onnxruntime/blob/main/include/onnxruntime/core/session/onnxruntime_session_options_config_keys.h
+ * @see
+ *   https://github.com/microsoft/onnxruntime/blob/main/include/onnxruntime/core/session/onnxruntime_session_options_config_keys.h
  */
 const sessionOptions = z
   .looseObject(
@@ -160,23 +161,38 @@ const schema = z
     /** The axis along which requests may differ in size. @default none: only requests of one shape share a run */
     ragged: ragged.optional(),
     /**
-     * By name of an input or output: which of its axes is the batch axis, such as 1 for the state `[layers, batch, hidden]`
-     * of an RNN. Requests and answers have it there too. @default 0 for each
+     * By name of an input or output: which of its axes is the batch axis, such as 1 for the state `[layers, batch,
+     * hidden]` of an RNN. Requests and answers have it there too. @default 0 for each
      */
     batchAxis: byName(atLeast(0), 'the number of an axis, by the name of an input or output').optional(),
-    /** The outputs to compute, in the order of answers: those of a model that gives more than rows can have. @default all */
+    /**
+     * The outputs to compute, in the order of answers: those of a model that gives more than rows can have. @default
+     * all
+     */
     outputs: distinct(z.string(), 'names of outputs').optional(),
-    /** By name of an input: its value in every run, a scalar or an array as in a request. Requests do not give it. @default none */
+    /**
+     * By name of an input: its value in every run, a scalar or an array as in a request. Requests do not give it.
+     * @default none
+     */
     constants: byName(z.unknown(), 'the value of an input, by its name').optional(),
     /** Sharing of runs: always, unchecked, or never. @default what the checks at start find */
     batching: z.enum(['trust', 'alone'], { error: 'expected "trust" or "alone"' }).optional(),
-    /** ONNX Runtime execution providers, first choice first: a name, or `{name, deviceId}`. @default the deployment's BATCHSCORE_PROVIDERS */
+    /**
+     * ONNX Runtime execution providers, first choice first: a name, or `{name, deviceId}`. @default the deployment's
+     * BATCHSCORE_PROVIDERS
+     */
     providers: providers.optional(),
     /** The devices that the model is opened on, each in a session of its own. @default one, that of the provider */
     devices: distinct(atLeast(0), 'numbers of devices').optional(),
-    /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
+    /**
+     * Passed to ONNX Runtime as they are. @see
+     * https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html
+     */
     sessionOptions: sessionOptions.optional(),
-    /** True to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it takes */
+    /**
+     * True to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it
+     * takes
+     */
     warmup: z
       .union([z.boolean(), z.record(z.string(), atLeast(0))], {
         error: 'expected true, false or an object with sizes of symbolic axes',

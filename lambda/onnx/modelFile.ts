@@ -84,7 +84,10 @@ function checkExternalFiles(file: number, size: number, path: string): void {
   }
 }
 
-/** What stands in place of a file that Git LFS has not fetched. @see https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md */
+/**
+ * What stands in place of a file that Git LFS has not fetched. @see
+ * https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+ */
 const LFS_POINTER = 'version https://git-lfs.github.com/spec/';
 
 function notOnnx(file: number, path: string): Error {
@@ -104,8 +107,8 @@ const OTHER_MODELS = [
 ] as const;
 
 /**
- * By kind of message, the numbers of the fields that lead to tensors, and the kind of what they hold. Those that occur once
- * are merged where a file has them twice.
+ * By kind of message, the numbers of the fields that lead to tensors, and the kind of what they hold. Those that occur
+ * once are merged where a file has them twice.
  *
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
@@ -133,8 +136,8 @@ const LOCATION = 'location';
 const ENTRY = { key: 1, value: 2 } as const;
 
 /**
- * The files in which a model keeps weights, as it names them, each with the bytes that it must have at least. Weights are
- * skipped, not read.
+ * The files in which a model keeps weights, as it names them, each with the bytes that it must have at least. Weights
+ * are skipped, not read.
  *
  * @param file a whole ONNX model of `size` bytes
  * @see https://github.com/onnx/onnx/blob/main/docs/ExternalData.md
@@ -188,10 +191,15 @@ function entriesOf(tensor: Message): { readonly [key: string]: string | undefine
   return Object.fromEntries(entries.filter(([, value]) => value !== ''));
 }
 
-/** ONNX Runtime's own on Linux. @see https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/text/string_normalizer.cc */
+/**
+ * ONNX Runtime's own on Linux. @see
+ * https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/text/string_normalizer.cc
+ */
 const DEFAULT_LOCALE = 'en_US.UTF-8';
 
-/** The locales that the machine must have: a StringNormalizer opens one if it changes or ignores the case of letters. */
+/**
+ * The locales that the machine must have: a StringNormalizer opens one if it changes or ignores the case of letters.
+ */
 export function localesOf(path: string): string[] {
   const localeOf = (node: GraphNode): string[] => {
     const changesCase = !['', 'NONE'].includes(node.text('case_change_action'));

@@ -46,8 +46,8 @@ import { givenOf, inputAt, plain, type Rule, rowsFirst } from './rules/step.ts';
 import { axisOf, constantsOf, type Kind, mixes, shapeOf, type Traced, unknown } from './traced.ts';
 
 /*
- * One rule for each family of operators: what is known of its outputs, by what is known of its inputs. A rule follows the
- * axis of rows; an operator that works across it mixes rows. `docs/models.md` lists the families.
+ * One rule for each family of operators: what is known of its outputs, by what is known of its inputs. A rule follows
+ * the axis of rows; an operator that works across it mixes rows. `docs/models.md` lists the families.
  */
 
 export interface Family {

@@ -12,7 +12,10 @@ import { isNotThere } from './modelConfig.ts';
  * Requests to try a model with: real ones of `samples.jsonl`, or made-up ones.
  */
 
-/** Returns rows of real requests, all of the first one's trailing shape apart from the ragged axis; a row is a probe of its own. */
+/**
+ * Returns rows of real requests, all of the first one's trailing shape apart from the ragged axis; a row is a probe of
+ * its own.
+ */
 export function realProbes(samples: readonly ScoringRequest[], max: number): Part[] {
   const [first] = samples;
   if (first === undefined) return [];
@@ -43,7 +46,9 @@ const MANNERS = {
 
 export type Manner = keyof typeof MANNERS;
 
-/** Made-up integers are small, as they often are indexes into tables; texts are numbers too, as some models cast them. */
+/**
+ * Made-up integers are small, as they often are indexes into tables; texts are numbers too, as some models cast them.
+ */
 const WORDS = ['1', '2', '3.5', '0', '10', '-1'];
 
 /**
@@ -128,7 +133,9 @@ export interface SampleLines {
   readonly lines: readonly { readonly line: string; readonly number: number }[];
 }
 
-/** The first lines of `samples.jsonl`; none where there is no such file. Blank ones are left out, and a byte order mark. */
+/**
+ * The first lines of `samples.jsonl`; none where there is no such file. Blank ones are left out, and a byte order mark.
+ */
 export async function readSampleLines(folder: string): Promise<SampleLines> {
   const path = join(folder, SAMPLES_FILE);
   try {

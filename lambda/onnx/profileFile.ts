@@ -20,8 +20,8 @@ interface ProfileUse {
 }
 
 /**
- * Returns the measured runs of the profile beside a model; undefined if it has none that fits. A profile that does not fit is
- * never an error: it warns, and runs are measured as without one.
+ * Returns the measured runs of the profile beside a model; undefined if it has none that fits. A profile that does not
+ * fit is never an error: it warns, and runs are measured as without one.
  *
  * @param path of the model
  */
@@ -138,7 +138,10 @@ const schema = z
       sharesRuns: z.boolean(),
       evidence: z.string(),
     }),
-    /** Times of a fresh process: until its code begins, with its code and ONNX Runtime, with the model, with warm-up and checks. */
+    /**
+     * Times of a fresh process: until its code begins, with its code and ONNX Runtime, with the model, with warm-up and
+     * checks.
+     */
     coldStart: z.object({
       processMs: milliseconds,
       libraryMs: milliseconds,

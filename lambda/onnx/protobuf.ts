@@ -1,8 +1,8 @@
 import { fstatSync, readSync } from 'node:fs';
 
 /*
- * Messages of protobuf in a file, read as the parser of ONNX Runtime reads them, so that nothing is in a model for one of
- * the two alone. Only headers and what is asked for are read, not the weights between them.
+ * Messages of protobuf in a file, read as the parser of ONNX Runtime reads them, so that nothing is in a model for one
+ * of the two alone. Only headers and what is asked for are read, not the weights between them.
  *
  * @see https://protobuf.dev/programming-guides/encoding/
  */
@@ -65,8 +65,8 @@ export function createReader(file: number): Read {
 }
 
 /**
- * The fields of a message, up to the first that cannot be read. Groups, which ONNX does not use, are skipped with all that
- * is in them. Contents may end beyond `end` in a damaged file.
+ * The fields of a message, up to the first that cannot be read. Groups, which ONNX does not use, are skipped with all
+ * that is in them. Contents may end beyond `end` in a damaged file.
  */
 export function* fieldsOf(read: Read, { start, end }: Range): Generator<Field> {
   let depth = 0;
@@ -141,7 +141,10 @@ function int64Of(bytes: Buffer): number {
 
 const MAX_KEPT_BYTES = 1024 * 1024;
 
-/** A message, in one range of a file or in several, which the parser merges. Of a field that occurs once the last one counts. */
+/**
+ * A message, in one range of a file or in several, which the parser merges. Of a field that occurs once the last one
+ * counts.
+ */
 export class Message {
   readonly #read: Read;
   readonly ranges: readonly Range[];
@@ -210,7 +213,9 @@ export class Message {
     return [...this.#varints(number, VARINT)].at(-1)?.value;
   }
 
-  /** All values that an `int32` or an enumeration is given: the parser keeps the last one that the enumeration knows. */
+  /**
+   * All values that an `int32` or an enumeration is given: the parser keeps the last one that the enumeration knows.
+   */
   int32s(number: number): number[] {
     return [...this.#varints(number, VARINT)].map(({ low }) => low);
   }

@@ -9,7 +9,9 @@ import type { GpuReading } from '../core/observer.ts';
 /** An ONNX Runtime execution provider, by its name, or with the device that it works on. */
 export type Provider = string | { readonly name: string; readonly deviceId?: number };
 
-/** Those that ONNX Runtime for Node tells which device to work on. It passes on nothing else, and says nothing of it. */
+/**
+ * Those that ONNX Runtime for Node tells which device to work on. It passes on nothing else, and says nothing of it.
+ */
 const WITH_DEVICES = ['cuda', 'tensorrt', 'dml'];
 
 export function nameOf(provider: Provider): string {
@@ -27,8 +29,8 @@ export function hasDevices(provider: Provider): boolean {
 }
 
 /**
- * Returns true if runs go to a GPU: new shapes are slow there, and runs of other shapes round otherwise. One of the providers is
- * enough: ONNX Runtime takes `cpu` for the last, wherever it stands.
+ * Returns true if runs go to a GPU: new shapes are slow there, and runs of other shapes round otherwise. One of the
+ * providers is enough: ONNX Runtime takes `cpu` for the last, wherever it stands.
  */
 export function runOnGpu(providers: readonly Provider[]): boolean {
   return providers.some((provider) => nameOf(provider) !== 'cpu');

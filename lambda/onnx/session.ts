@@ -32,8 +32,8 @@ export interface Session {
    * @param signal aborted when the run must not start any more. A run that has started cannot be stopped
    * @param device the only one that will do, from 0 to below `devices`. @default any
    * @param onStart called just before the thread is given the inputs
-   * @throws ModelUnavailableError when the model was closed, RunWithdrawnError when the signal is aborted before the run
-   *   starts; anything else is the run's own failure
+   * @throws ModelUnavailableError when the model was closed, RunWithdrawnError when the signal is aborted before the
+   *   run starts; anything else is the run's own failure
    */
   run(task: RunTask, signal?: AbortSignal, device?: number, onStart?: () => void): Promise<SessionReply>;
   /**
@@ -43,8 +43,8 @@ export interface Session {
    */
   warmedUp(): Promise<number | undefined>;
   /**
-   * Opens the model with other options beside the session that it has, in a thread of its own, and has that take its place
-   * between two runs. Where it cannot be opened, or is of another model, the session stays that there is.
+   * Opens the model with other options beside the session that it has, in a thread of its own, and has that take its
+   * place between two runs. Where it cannot be opened, or is of another model, the session stays that there is.
    *
    * @param isSame whether the files are still those of the session that there is
    * @throws Error when it stays
@@ -61,12 +61,15 @@ export interface SessionReply extends RunReply {
 
 /**
  * A model that runs one or two rows in less takes a millisecond or two for hundreds. Sharing such runs among the cores
- * gains less than its threads take from decoding and encoding, and every operator waits for all of them: on two cores that
- * alone takes a model of 0.03 ms from 0.1 to 0.16 ms.
+ * gains less than its threads take from decoding and encoding, and every operator waits for all of them: on two cores
+ * that alone takes a model of 0.03 ms from 0.1 to 0.16 ms.
  */
 const SHORT_RUN_MS = 0.2;
 
-/** On a GPU the cores are not what runs share, and what a session there takes of the host's memory it does not give back. */
+/**
+ * On a GPU the cores are not what runs share, and what a session there takes of the host's memory it does not give
+ * back.
+ */
 export function runsBetterOnOneCore({ providers }: Pick<SessionSpec, 'providers'>, fastestMs: number): boolean {
   return !runOnGpu(providers) && fastestMs < SHORT_RUN_MS;
 }
@@ -485,9 +488,9 @@ function rethrow(error: Error): never {
 }
 
 /**
- * Keeps ONNX Runtime from sending its maker what it runs (names of model file and graph, hashes of weights) and from writing
- * to the home directory: it does both by default. To be called before the first session: it reads the environment of the
- * process then, which `process.env` writes to on the main thread alone.
+ * Keeps ONNX Runtime from sending its maker what it runs (names of model file and graph, hashes of weights) and from
+ * writing to the home directory: it does both by default. To be called before the first session: it reads the
+ * environment of the process then, which `process.env` writes to on the main thread alone.
  *
  * @throws Error in a worker thread whose process is not told so
  */

@@ -18,7 +18,10 @@ export interface SessionSpec {
   /** The model file. */
   readonly path: string;
   readonly providers: readonly Provider[];
-  /** The devices to open it on, each in a session of its own. @default one session, on the device that its provider names */
+  /**
+   * The devices to open it on, each in a session of its own. @default one session, on the device that its provider
+   * names
+   */
   readonly devices?: readonly number[] | undefined;
   readonly sessionOptions: Readonly<Record<string, unknown>>;
 }

@@ -115,6 +115,7 @@ function memoryOfReply({ outputs, inputs }: RunReply): ArrayBuffer[] {
   return [...new Set([...memoryOf(outputs), ...inputs])];
 }
 
-// ONNX Runtime sets itself up with its first session, which takes longer than most models: here while its host still loads.
+// ONNX Runtime sets itself up with its first session, which takes longer than most models: here while its host still
+// loads.
 await InferenceSession.create(new Uint8Array()).catch(() => {});
 await followOrders();

@@ -1,9 +1,10 @@
 /*
- * What a prover knows of a tensor without running the model: its shape, and how its elements depend on the rows of a batch.
+ * What a prover knows of a tensor without running the model: its shape, and how its elements depend on the rows of a
+ * batch.
  *
- * Sizes are not algebra. A size is what it would be in six imagined batches at once, so that any arithmetic of a graph on
- * shapes is done on numbers. The first four differ in the number of rows alone, the fifth in every other open size, the
- * sixth in the padded length alone.
+ * Sizes are not algebra. A size is what it would be in six imagined batches at once, so that any arithmetic of a graph
+ * on shapes is done on numbers. The first four differ in the number of rows alone, the fifth in every other open size,
+ * the sixth in the padded length alone.
  */
 
 /** A size in each of the imagined batches. */
@@ -53,8 +54,9 @@ export function sizes(combine: (...values: number[]) => number, ...given: readon
 const BATCHES = { ofRows: [1, 2, 3], ofOpen: [4], ofLength: [5] } as const;
 
 /**
- * What is left of a result that is the same in all imagined batches although what it is computed from is not: a comparison
- * or a limit may turn out otherwise in batches that nobody imagined. Nothing equals it then, not even itself.
+ * What is left of a result that is the same in all imagined batches although what it is computed from is not: a
+ * comparison or a limit may turn out otherwise in batches that nobody imagined. Nothing equals it then, not even
+ * itself.
  */
 export function blurred(result: Size, given: readonly Size[]): Size {
   const lost = Object.values(BATCHES).filter(

@@ -29,8 +29,8 @@ export interface PaddingTrial {
 const MANY_ELEMENTS = 1_048_576;
 
 /**
- * Runs rows unpadded and padded, and compares: a model that does not mask its padding gives other answers whenever requests
- * differ in length.
+ * Runs rows unpadded and padded, and compares: a model that does not mask its padding gives other answers whenever
+ * requests differ in length.
  *
  * @throws Error naming the output and what padding does to it; RunOverdueError if a run did not end in its time
  */
@@ -88,7 +88,10 @@ function casesOf(
 
 const SHORT_LENGTH = 4;
 
-/** Lengths, and those that they are padded to: from below an allowed size up to it, and from one allowed size to the next. */
+/**
+ * Lengths, and those that they are padded to: from below an allowed size up to it, and from one allowed size to the
+ * next.
+ */
 function lengthsOf({ allowedSizes }: RaggedAxis, size: number): [length: number, padded: number][] {
   const [lowest, second] = allowedSizes;
   if (lowest === undefined) {
@@ -195,7 +198,9 @@ function replaceInMask(data: TensorData, pad: Pad): void {
 /** Beyond it there are no values on one side, or none that a model takes. */
 const FARTHEST_PAD = 1e6;
 
-/** Moves numbers above or below their padding; leaves them where there are none on that side, or none that anyone sends. */
+/**
+ * Moves numbers above or below their padding; leaves them where there are none on that side, or none that anyone sends.
+ */
 function moveToSide(data: TensorData, datatype: Datatype, padding: Pad, side: 'above' | 'below'): void {
   const info = DATATYPES[datatype];
   const pad = Number(padding);

@@ -19,8 +19,8 @@ export interface RowTrial {
 const SIZES = [3, 8, 33];
 
 /**
- * Tries whether rows are answered alone as among others. It is for models whose graph does not tell: what no row of the trial
- * brings out stays unseen.
+ * Tries whether rows are answered alone as among others. It is for models whose graph does not tell: what no row of the
+ * trial brings out stays unseen.
  *
  * @param probes rows of one trailing shape
  * @throws ModelUnavailableError, RunOverdueError
@@ -73,7 +73,8 @@ async function compare(
 }
 
 /**
- * Compares runs of equal rows: of one and of several the answers are the same, unless a kernel of ONNX Runtime is wrong.
+ * Compares runs of equal rows: of one and of several the answers are the same, unless a kernel of ONNX Runtime is
+ * wrong.
  *
  * @param runs with zeros for their inputs
  * @returns what differs; undefined if nothing does

@@ -251,17 +251,20 @@ interface WarmUpOptions {
   /** True if the first run of a shape is slow however long it takes. @default false */
   readonly onGpu?: boolean;
   /**
-   * True if a model without allowed sizes has 1, 2, 4, … and the most rows from then on, less those at which it does not
-   * run: on a GPU the first run of a shape is slow, and real ones should not be it. @default false
+   * True if a model without allowed sizes has 1, 2, 4, … and the most rows from then on, less those at which it does
+   * not run: on a GPU the first run of a shape is slow, and real ones should not be it. @default false
    */
   readonly fixesSizes?: boolean;
-  /** Most elements that the inputs of one run hold together: larger sizes that it is given here are left out. @default any number */
+  /**
+   * Most elements that the inputs of one run hold together: larger sizes that it is given here are left out. @default
+   * any number
+   */
   readonly maxElements?: number;
 }
 
 /**
- * Runs the model on zeros at every allowed size, or at 1 and 2 rows where it has no allowed sizes: the first run of a shape is
- * slow, and an axis that is dynamic in name only fails at 2 rows.
+ * Runs the model on zeros at every allowed size, or at 1 and 2 rows where it has no allowed sizes: the first run of a
+ * shape is slow, and an axis that is dynamic in name only fails at 2 rows.
  *
  * @throws Error when an output has no batch axis, a size names no axis of the model, or a run does not end
  */
@@ -355,7 +358,8 @@ function refuseUnknownAxes(model: Model, sizes: WarmUpSizes): void {
 const SHORT_RUN_MS = 50;
 
 /**
- * Why the model does not run on zeros at so many rows; undefined where it does, at every allowed length of its ragged axis.
+ * Why the model does not run on zeros at so many rows; undefined where it does, at every allowed length of its ragged
+ * axis.
  *
  * @param onGpu whether the first run of a shape is slow however long it takes: then each is made again
  * @param maxElements of the inputs: of several lengths only those that fit are run

@@ -223,8 +223,9 @@ function writeAll(path: string, chunks: Iterable<Buffer>): void {
 }
 
 /**
- * The SHA-256 of a model: of its `.onnx` file, followed by the files that it keeps weights in, each after its name and size;
- * of a large one as if its weights lay apart. A gigabyte takes one to two seconds; whoever waits can do other work meanwhile.
+ * The SHA-256 of a model: of its `.onnx` file, followed by the files that it keeps weights in, each after its name and
+ * size; of a large one as if its weights lay apart. A gigabyte takes one to two seconds; whoever waits can do other
+ * work meanwhile.
  *
  * @param path of a whole ONNX model
  * @returns `sha256:` and 64 digits

@@ -7,8 +7,8 @@ import type { CallOptions, ScoringLimits } from '../core/score.ts';
 import type { BatchingState } from '../core/verify.ts';
 
 /*
- * Frames between a host and its scorer. A frame is a value, serialized by V8, with texts beside it, which are many and may be
- * long: bodies on the way there, answers on the way back.
+ * Frames between a host and its scorer. A frame is a value, serialized by V8, with texts beside it, which are many and
+ * may be long: bodies on the way there, answers on the way back.
  */
 
 /** Models that a scorer opens, and how it scores. Sent once, first. */
@@ -64,7 +64,9 @@ export interface Assignment {
   readonly devices: readonly string[];
 }
 
-/** From the host. The texts of `bodies` and `score` are key and body of each body, that of `payload` is the object's. */
+/**
+ * From the host. The texts of `bodies` and `score` are key and body of each body, that of `payload` is the object's.
+ */
 export type ToScorer =
   | { readonly is: 'open'; readonly opening: Opening }
   /** The first bodies of a call, which is made once the others are there. */
@@ -105,7 +107,9 @@ export type Told =
   | { readonly is: 'stage'; readonly stage: Parameters<NonNullable<Observer['stage']>> }
   | { readonly is: 'problem'; readonly error: unknown };
 
-/** Replies by the bodies that they are of: answers, whose texts stand beside the frame, then those that are handed back. */
+/**
+ * Replies by the bodies that they are of: answers, whose texts stand beside the frame, then those that are handed back.
+ */
 export interface PlainReplies {
   readonly of: readonly number[];
   /** About answers, by their place in `of`. One without is the scores of one request. */
@@ -159,8 +163,8 @@ export function revived<C extends Failure['code']>({ code, message, outage }: Fa
 const LENGTH_BYTES = 4;
 
 /**
- * One frame as bytes: its length, that of the head, the head, the number of texts, their lengths and the texts in UTF-8. The
- * length of a text of ASCII alone is written as its complement: such a text is copied, and not decoded.
+ * One frame as bytes: its length, that of the head, the head, the number of texts, their lengths and the texts in
+ * UTF-8. The length of a text of ASCII alone is written as its complement: such a text is copied, and not decoded.
  */
 export function encodeFrame(head: ToScorer | FromScorer | Blame, texts: readonly string[] = []): Buffer {
   const headBytes = serialize(head);

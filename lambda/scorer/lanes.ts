@@ -31,7 +31,8 @@ export interface Lane {
 /**
  * @param start starts a process
  * @param warn told why a process cannot be started, but for the first one
- * @param idleMs after which a process ends that nobody needs. @default it never does, and the next is started when it is lost
+ * @param idleMs after which a process ends that nobody needs. @default it never does, and the next is started when it
+ *   is lost
  */
 export function createLane(
   start: (how: StartOf) => ScorerChild,

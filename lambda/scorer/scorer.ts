@@ -19,8 +19,8 @@ import { type CallContext, ScoringCall } from './scoringCall.ts';
 export interface Scorer extends OpenedModels {
   /**
    * Scores bodies as the core does. If the process is lost, bodies without a reply are scored by another one, and the
-   * requests that were being run when it was lost run one at a time, with nothing beside them. One that ends a process so is
-   * answered with a permanent error.
+   * requests that were being run when it was lost run one at a time, with nothing beside them. One that ends a process
+   * so is answered with a permanent error.
    */
   readonly score: ScoreBodies;
   /** Describes a model, which is loaded if it is not yet; the default one without a name. */
@@ -50,11 +50,13 @@ export interface ScorerOptions {
 }
 
 /**
- * Shares of the time of a call after which a run is taken to hang, which convicts nobody: its requests then run alone, or
- * with all the time that is left. The first run of a shape takes long on a GPU.
+ * Shares of the time of a call after which a run is taken to hang, which convicts nobody: its requests then run alone,
+ * or with all the time that is left. The first run of a shape takes long on a GPU.
  */
 const LIMITS = { cpu: { together: 1 / 30, first: 1 / 60 }, gpu: { together: 1 / 4, first: 1 / 8 } };
-/** Processes in a row that a model may end, with no run that ends well in between, before it is left alone for a while. */
+/**
+ * Processes in a row that a model may end, with no run that ends well in between, before it is left alone for a while.
+ */
 const MAX_LOST_IN_A_ROW = 16;
 const BROKEN_MS = 60_000;
 /** Idle time after which the process for requests that run alone ends. */
@@ -137,7 +139,9 @@ const NEVER = new AbortController().signal;
 type Mismatch = Pick<BatchMismatch, 'model' | 'version'>;
 
 interface Starting {
-  /** The first process of a host says what was found of each model. The next one loads models when requests name them. */
+  /**
+   * The first process of a host says what was found of each model. The next one loads models when requests name them.
+   */
   readonly which: StartOf;
   readonly mismatches: readonly Mismatch[];
   readonly broken: readonly BrokenModel[];

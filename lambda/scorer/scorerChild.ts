@@ -205,7 +205,9 @@ export class ScorerChild {
     await this.ended;
   }
 
-  /** Resolves with what is known of a model, which is loaded if it is not yet. @throws Error if the process ends first */
+  /**
+   * Resolves with what is known of a model, which is loaded if it is not yet. @throws Error if the process ends first
+   */
   describe(name: string | undefined, version: string | undefined): Promise<DescribedModel | Failure> {
     if (this.#isEnded) return Promise.reject(new Error('the scorer has ended'));
     const ask = this.#numbers++;

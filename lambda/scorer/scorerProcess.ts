@@ -27,8 +27,8 @@ import {
 } from './frames.ts';
 
 /*
- * The process that has the models: it decodes bodies, runs them and writes their answers. `scorerChild.ts` starts it, feeds it and
- * ends it. Whatever a request does to it, its host goes on.
+ * The process that has the models: it decodes bodies, runs them and writes their answers. `scorerChild.ts` starts it,
+ * feeds it and ends it. Whatever a request does to it, its host goes on.
  */
 
 /** File descriptors that the host opens: frames both ways, and what is said before work begins. */
@@ -323,7 +323,10 @@ const ALIVE_MS = 100;
 let transforms = 0;
 let beat: NodeJS.Timeout | undefined;
 
-/** While a transform is at work the host is told that the event loop turns: one that blocks it is told from one that waits. */
+/**
+ * While a transform is at work the host is told that the event loop turns: one that blocks it is told from one that
+ * waits.
+ */
 function begin(call: number, isAlone: boolean, { model, expectedMs, requests, isRun }: WorkUnderWay): () => void {
   const work = works++;
   const places = new Int32Array(2 * requests.length);

@@ -31,7 +31,10 @@ const SCORER_FILE = fileURLToPath(new URL(`./scorerProcess.${RUNS_FROM_SOURCE ? 
 const SHELL = '/bin/sh';
 /** A process cannot limit its own memory from Node: a shell does, and becomes Node. Some have no such limit. */
 const LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"';
-/** Memory that is reserved and never touched counts as data: 0.6 GiB for each thread with V8, of which each model has one. */
+/**
+ * Memory that is reserved and never touched counts as data: 0.6 GiB for each thread with V8, of which each model has
+ * one.
+ */
 const RESERVED_BYTES = 32 * 1024 ** 3;
 
 export const NO_SHELL = `${SHELL}: expected a shell that limits the memory of the scorer, got none; a run that takes all memory may end others too`;
@@ -66,7 +69,9 @@ export function spawnScorer(maxBytes: number): ScorerSystemProcess {
   return { child, frames, blames, isLimited };
 }
 
-/** The scorer keeps its compiled code where the host does. Below the folder that is set, Node has one for each version. */
+/**
+ * The scorer keeps its compiled code where the host does. Below the folder that is set, Node has one for each version.
+ */
 function compileCache(): Record<string, string> {
   const folder = module.getCompileCacheDir?.();
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };

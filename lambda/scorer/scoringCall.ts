@@ -45,7 +45,10 @@ interface RunLimits {
 /** A run that takes this many times as long as expected is taken to hang, unless it has all the time that is left. */
 const HANG_FACTOR = 4;
 const MIN_LIMIT_MS = 250;
-/** A request that used at least this share of the time that its call can give it, alone, and did not end, is answered with an error. */
+/**
+ * A request that used at least this share of the time that its call can give it, alone, and did not end, is answered
+ * with an error.
+ */
 const WHOLE_SHARE = 0.85;
 /** Time to end a process and to read what it wrote last, as a share of the time of a call, and at most. */
 const END_SHARE = 0.05;
@@ -71,7 +74,9 @@ function newSuspect(isSlow = false): Suspect {
 type Limit = (expectedMs: number) => number;
 
 interface AloneOptions {
-  /** Returns the limit of the runs of the next process, which took `openingMs` of the call's time to open its models. */
+  /**
+   * Returns the limit of the runs of the next process, which took `openingMs` of the call's time to open its models.
+   */
   readonly limit: (openingMs: number) => Limit;
   /** Takes a body whose run exceeded its limit. */
   readonly onHung: (index: number, position: number, loss: Loss) => Promise<void>;
@@ -147,7 +152,9 @@ export class ScoringCall {
     if (fresh.length > 0) await this.#inCaller(this.#sink, fresh);
   }
 
-  /** Scores suspects one at a time: each briefly, so that one that hangs leaves time to others, then with all time left. */
+  /**
+   * Scores suspects one at a time: each briefly, so that one that hangs leaves time to others, then with all time left.
+   */
   async #scoreSuspects(): Promise<void> {
     const { own, shared, sharedTurns, fitsTwice } = this.#context;
     const fits = fitsTwice();
@@ -222,7 +229,9 @@ export class ScoringCall {
     if (loss.signal !== 'SIGKILL' || suspect.crashes > 1) await this.#convict(index, position, loss);
   }
 
-  /** Answers a request with an error. One of a packed body is answered by itself: the body is scored again without it. */
+  /**
+   * Answers a request with an error. One of a packed body is answered by itself: the body is scored again without it.
+   */
   async #convict(index: number, position: number, loss: Loss): Promise<void> {
     const suspect = this.#suspects.get(index) as Suspect;
     const failed = conviction(loss);
@@ -255,7 +264,8 @@ export class ScoringCall {
   /**
    * Has a process score some bodies. Replies are given with the index of their body.
    *
-   * @returns how the process was lost, its places by position in `some`; undefined if the call has ended, or its time has
+   * @returns how the process was lost, its places by position in `some`; undefined if the call has ended, or its time
+   *   has
    */
   async #runIn(
     child: ScorerChild,

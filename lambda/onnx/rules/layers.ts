@@ -76,8 +76,8 @@ function either(one: Traced, other: Traced, { inputs: [condition], open }: Step)
 }
 
 /**
- * A scan that carries nothing on. Over what all rows share, each of its steps is a graph like any other; over the rows, what
- * a step makes is made of one row alone.
+ * A scan that carries nothing on. Over what all rows share, each of its steps is a graph like any other; over the rows,
+ * what a step makes is made of one row alone.
  */
 export const scan: Rule = (step) => {
   const { node } = step;
@@ -117,7 +117,9 @@ export const distances: Rule = (step) => {
   return { ...meet([data, others]), shape: [sizeAt(data, 0), sizeAt(others, 0)] };
 };
 
-/** Fused layers: each row attends to itself. What else they are given is the same for all rows, or has rows in front. */
+/**
+ * Fused layers: each row attends to itself. What else they are given is the same for all rows, or has rows in front.
+ */
 export const attention: Rule = (step) => {
   const data = inputAt(step, 0);
   if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);

@@ -35,7 +35,9 @@ export function numbersOf(step: Step, attribute: string, input: number): number[
   return constantsOf(given) ?? unknown(`its ${attribute} are not constant`);
 }
 
-/** Values of an input that decides sizes or places; undefined if they are left out, or not known but the same for all. */
+/**
+ * Values of an input that decides sizes or places; undefined if they are left out, or not known but the same for all.
+ */
 export function followed({ inputs }: Step, input: number): readonly Size[] | undefined {
   const given = inputs[input];
   if (given !== undefined && given.entries === undefined && given.kind !== 'same')
