@@ -7,7 +7,7 @@ import type { Cost, MeasuredRun, Model } from './model.ts';
  * @see docs/adr/0060-one-estimate-of-what-runs-take.md
  */
 export interface CostEstimator {
-  observed(model: Model, rows: number, length: number, runMs: number): void;
+  record(model: Model, rows: number, length: number, runMs: number): void;
   /** Returns the milliseconds that a run takes at the pace of the latest ones; undefined while nothing was measured. */
   predictMs(model: Model, rows: number, length: number): number | undefined;
   /**
@@ -91,7 +91,7 @@ export function createCostEstimator(): CostEstimator {
     return known;
   };
   return {
-    observed(model, rows, length, runMs) {
+    record(model, rows, length, runMs) {
       // An invalid time would spoil the fit of all sizes.
       if (!(runMs > 0 && runMs < Number.POSITIVE_INFINITY)) return;
       const estimate = estimateOf(model);

@@ -107,7 +107,7 @@ export async function runMicroBatch(
     ...(isFailure(ran) ? { failed: ran.code } : { busyMs: ran.runMs }),
   });
   if (isFailure(ran)) return ran;
-  costs.observed(model, paddedRows, paddedLength, ran.runMs);
+  costs.record(model, paddedRows, paddedLength, ran.runMs);
   memory.ranWell(model, elementsIn(batch));
   try {
     assertBatched(batch, ran.outputs);

@@ -154,7 +154,7 @@ async function readNested(pages: PageCursor, { from, to }: Rows): Promise<Decode
     }
     if (first < end) {
       const values = valuesIn(page, leaf, first, end);
-      // DuckDB writes a null array as several elements. Those after the first are no values.
+      // DuckDB writes a null array as several elements. The elements after the first are no values.
       const isThere = (at: number): boolean => (repetition?.[at] ?? 0) === 0 || definition?.[at] !== 0;
       const places = Array.from({ length: end - first }, (_, at) => first + at).filter(isThere);
       const [definitions, repetitions] = [definition, repetition].map((all) => all && places.map((at) => all[at] ?? 0));

@@ -333,7 +333,7 @@ async function scoreStep(
   const texts = answers.map((answer) => answer?.text);
   const answered = texts.filter((text) => text !== undefined);
   const characters = answered.reduce((sum, { length }) => sum + length, 0);
-  steps.took(answered.length, performance.now() - startedAt, characters);
+  steps.record(answered.length, performance.now() - startedAt, characters);
   for (const [index, row] of step.slice(0, count).entries()) {
     const [text, answer] = [texts[index], answers[index]];
     if (text === undefined || answer === undefined) throw new Error('expected an answer to every row that was settled');
@@ -437,7 +437,7 @@ interface Steps {
   /** Returns the rows of the next step, or 0 if there is no time for it. */
   size(): number;
   /** Records a step of `rows` rows: its duration and the size of its answers. */
-  took(rows: number, ms: number, characters: number): void;
+  record(rows: number, ms: number, characters: number): void;
   /** Returns true if less than `ms` is left. */
   hasNoTimeFor(ms: number): boolean;
 }
@@ -461,7 +461,7 @@ function createSteps(time: TimeLimit, reserveMs: number, fruitless: number): Ste
       if (now <= 0) return 0;
       return msPerRow === 0 ? next : Math.floor(Math.min(next, now / (msPerRow * CAUTION)));
     },
-    took(rows, ms, characters) {
+    record(rows, ms, characters) {
       if (rows === 0) return;
       msPerRow = ms / rows;
       const fitting = Math.floor((CHARACTERS_A_STEP / Math.max(1, characters)) * rows);

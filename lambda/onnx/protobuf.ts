@@ -168,7 +168,7 @@ export class Message {
   }
 
   /**
-   * Returns the fields of a number. Those of a small message are kept; a large one, which may have millions, is read
+   * Returns the fields of a number. A small message keeps them; a large one, which may have millions, is read
    * again.
    */
   #fieldsNumbered(number: number): Iterable<Field> {

@@ -127,7 +127,7 @@ async function readDriver(folder: string): Promise<NvidiaDevices> {
   const [, driver] = /(\d+(?:\.\d+)+)/.exec(await readFile(join(folder, 'version'), 'utf8')) ?? [];
   if (driver === undefined) throw new Error(`${folder}: expected a version of the driver, got none`);
   const devices = join(folder, 'gpus');
-  // Folder names are places on the bus, by which CUDA orders devices of one kind.
+  // Folder names are places on the bus, and CUDA orders devices of one kind by them.
   const places = (await readdir(devices)).toSorted();
   const texts = await Promise.all(places.map((place) => readFile(join(devices, place, 'information'), 'utf8')));
   return { driver, names: texts.map((text) => /^Model:\s*(.+?)\s*$/m.exec(text)?.[1] ?? 'a device without a name') };
