@@ -113,7 +113,7 @@ function joinLines(lines: readonly string[]): string[] {
 }
 
 /** Cells that are held for one row group. */
-const CELLS_A_GROUP = 400_000;
+const CELLS_A_GROUP = 100_000;
 
 function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const { columns, cellsOfResult } = resultColumns(outputs, kept);
