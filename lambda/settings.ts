@@ -13,35 +13,38 @@ import {
 import { EXPECTED_KEY_PREFIX, isKeyPrefix, PUBLISHED, parseModelsUri } from './core/places.ts';
 
 /*
- * The catalogue of settings: each is declared here, once. The hosts read their environment by it, the construct
- * refuses what is out of its ranges, and the tables of docs/configuration.md are held against it.
+ * Declares each setting once. Hosts read their environment by this catalogue, the construct refuses values outside of
+ * its ranges, and a test compares the tables of docs/configuration.md with it.
  */
 
-/** What a value may be, as messages have it after "expected", and the value that a text is; undefined where it is none. */
+/**
+ * Kind of a value: its description after "expected" in messages, and its parser, which returns undefined for invalid
+ * text.
+ */
 export interface Kind<T> {
   readonly expected: string;
   readonly read: (text: string) => T | undefined;
 }
 
-/** One setting of a host. One that is neither required nor has a default may be left out. */
+/** Setting of a host. It is optional if it is neither required nor has a default. */
 export interface Setting<T = unknown> extends Kind<T>, Partial<Range> {
-  /** Of the environment. */
+  /** Environment variable. */
   readonly variable: string;
   readonly default?: T;
   readonly isRequired?: true;
   /** True if the default is a share of the host's memory. */
   readonly isByMemory?: true;
-  /** True if the function that scores jobs reads it too: it is about models, runs or logs. */
+  /** True if the function that scores jobs also reads it: it concerns models, runs or logs. */
   readonly scoresJobs?: true;
-  /** The meaning, as the documentation has it. */
+  /** Meaning, as the documentation states it. */
   readonly doc: string;
-  /** What the documentation says happens without it. @default the default itself */
+  /** Behaviour without it, as the documentation states it. @default the default itself */
   readonly stated?: string;
 }
 
 export type Catalogue = Readonly<Record<string, Setting>>;
 
-/** The value of each setting; one without a default may be missing. */
+/** Values of the settings by name. Only settings without a default may be missing. */
 export type ValuesOf<C> = { readonly [K in AlwaysIn<C>]: ValueOf<C[K]> } & {
   readonly [K in Exclude<keyof C, AlwaysIn<C>>]?: ValueOf<C[K]> | undefined;
 };
@@ -50,7 +53,6 @@ type AlwaysIn<C> = {
 }[keyof C];
 type ValueOf<S> = S extends Kind<infer T> ? T : never;
 
-/** A whole number. */
 export const whole = (range: Range) => ({
   min: range.min,
   max: range.max,
@@ -58,7 +60,6 @@ export const whole = (range: Range) => ({
   read: (text: string) => numberIn(range, Number.isInteger, text),
 });
 
-/** A number, fractions too. */
 export const amount = (range: Range) => ({
   min: range.min,
   max: range.max,
@@ -73,7 +74,7 @@ const wholeOrFill = (range: Range) => ({
   read: (text: string) => (text === FILL ? FILL : numberIn(range, Number.isInteger, text)),
 });
 
-/** Empty text is no number, though JavaScript takes it for 0. */
+/** Parses a number. JavaScript takes an empty text for 0, which is refused here. */
 function numberIn({ min, max }: Range, isOne: (value: number) => boolean, text: string): number | undefined {
   const value = text.trim() === '' ? Number.NaN : Number(text);
   return isOne(value) && value >= min && value <= max ? value : undefined;
@@ -89,16 +90,15 @@ const oneOf = <T extends string>(values: readonly T[]): Kind<T> => ({
   read: (text) => values.find((value) => value === text),
 });
 
-/** Text that a test takes. */
 const matching = (expected: string, isOne: (text: string) => boolean): Kind<string> => ({
   expected,
   read: (text) => (isOne(text) ? text : undefined),
 });
 
-/** @param what the text is, such as `the name of a model` */
+/** @param what meaning of the text, such as `the name of a model` */
 const text = (what: string): Kind<string> => matching(what, (value) => value !== '');
 
-/** Texts with commas between them. */
+/** Texts separated by commas. */
 const listOf = (expected: string, isOne: (items: readonly string[]) => boolean): Kind<readonly string[]> => ({
   expected,
   read: (list) => {
@@ -107,7 +107,7 @@ const listOf = (expected: string, isOne: (items: readonly string[]) => boolean):
   },
 });
 
-/** @param expected as an environment says it */
+/** @param expected description for an environment variable */
 const storesOf = (expected: string): Kind<readonly Store[]> => ({
   expected,
   read: (list) => {
@@ -122,7 +122,7 @@ const storesOf = (expected: string): Kind<readonly Store[]> => ({
 const KEY_PREFIX = matching(EXPECTED_KEY_PREFIX.replace(/^expected /, ''), isKeyPrefix);
 const JOB_PREFIX = matching("a path that ends in '/'", (path) => /^([\w.=+-]+\/)+$/.test(path));
 
-/** Of every host: the function, the worker, the local stack. */
+/** Settings of every host: the function, the worker, the local stack. */
 export const SETTINGS = {
   modelsDirectory: {
     variable: 'BATCHSCORE_MODELS_DIR',
@@ -406,7 +406,7 @@ const JOB_SIZES = {
 
 type ScoresJobs<C> = { [K in keyof C]: C[K] extends { scoresJobs: true } ? K : never }[keyof C];
 
-/** Of the function that scores jobs. It has no queue. */
+/** Settings of the function that scores jobs. It has no queue. */
 export const JOB_SCORE_SETTINGS = {
   ...(Object.fromEntries(Object.entries(SETTINGS).filter(([, setting]) => 'scoresJobs' in setting)) as Pick<
     typeof SETTINGS,
@@ -448,7 +448,7 @@ const JOB_PLACES = {
   },
 } as const satisfies Catalogue;
 
-/** Of the function that starts jobs and ends them. */
+/** Settings of the function that starts and ends jobs. */
 export const JOB_CONTROL_SETTINGS = {
   serviceName: SETTINGS.serviceName,
   logLevel: SETTINGS.logLevel,
@@ -456,14 +456,14 @@ export const JOB_CONTROL_SETTINGS = {
   ...JOB_PLACES,
 };
 
-/** The environment variables of every host, by the name of the setting. */
+/** Environment variables of every host, by the name of the setting. */
 export const CONFIG_KEYS = variablesOf(SETTINGS);
-/** Those that only the functions of jobs have. */
+/** Environment variables that only the functions of jobs have. */
 export const JOB_CONFIG_KEYS = variablesOf({ ...JOB_SIZES, ...JOB_PLACES });
 
 export const CONFIG_PREFIX = 'BATCHSCORE_';
 
-/** ONNX Runtime's own: 1 in the environment of the process turns its telemetry off. */
+/** Variable of ONNX Runtime that turns its telemetry off if it is 1. */
 export const RUNTIME_TELEMETRY_OFF = 'ORT_DISABLE_TELEMETRY';
 
 function variablesOf<C extends Catalogue>(catalogue: C): { readonly [K in keyof C]: C[K]['variable'] } {

@@ -33,16 +33,16 @@ function keysOfBothForms(): string {
 }
 
 interface Place extends RequestPlace {
-  /** For messages: `body`, or `[3]` inside a packed message. */
+  /** Prefix in messages: `body`, or `[3]` inside a packed message. */
   readonly path: string;
 }
 
 export interface RequestDependencies {
   readonly models: ModelRepository;
   readonly limits: DecodeLimits;
-  /** Has requests decoded with others by the batch hook of their model. @default each alone */
+  /** Decodes requests together by the batch hook of their model. @default each alone */
   readonly decodeTogether?: DecodeTogether | undefined;
-  /** Told of calls of a transform. @default nobody is */
+  /** Takes calls of a transform. @default none */
   readonly observer?: Observer | undefined;
 }
 
@@ -52,7 +52,7 @@ export type DecodeTogether = (
   place: RequestPlace,
 ) => Promise<readonly TransformInput[]>;
 
-/** As for samples, which are decoded when a model is loaded. */
+/** Decodes a sample when a model is loaded. */
 const decodeAlone: DecodeTogether = (model, body) => {
   const alone = createHookBatch('decodeBatch', model.transform?.decodeBatch, model, NO_DEADLINE);
   const decoded = alone.add(() => body);
@@ -80,7 +80,7 @@ export function decodeRequest(
   );
 }
 
-/** Names what a body is that other services wrap, or send in place of a request. */
+/** Adds a hint if the body is an envelope, an event or a pointer in place of a request. */
 function explainEnvelope(failed: Failure, value: JsonObject, path: string): Failure {
   const envelope = envelopeIn(value);
   if (envelope === undefined) return failed;
@@ -113,7 +113,7 @@ function envelopeIn(value: JsonObject): string | undefined {
   return undefined;
 }
 
-/** A transform's message, with the request's place in front where there are several. */
+/** Prefixes a transform's message with the request's place in a packed message. */
 function within(path: string, message: string): string {
   return path.startsWith('[') ? `${path}: ${message}` : message;
 }
@@ -146,21 +146,21 @@ function modelOf({ model_name, model_version }: JsonObject, { models }: RequestD
   return models.find(model_name as string | undefined, model_version as string | undefined);
 }
 
-/** Returns true if a request is for a transform to decode, or cannot be told from one without waiting for its model. */
+/** Returns true if a transform decodes the request, or if that is unknown until its model is loaded. */
 export function mayHaveOwnForm(value: JsonObject, deps: RequestDependencies): boolean {
   if (refuseModelName(value, '') !== undefined) return false;
   const model = modelOf(value, deps);
   return model instanceof Promise || (!isFailure(model) && takesOwnForm(model));
 }
 
-/** Size of the ragged axis, which decoding found to be the same in every input that has it. */
+/** Returns the size of the ragged axis. Decoding has checked that it is the same in every input. */
 function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
   if (ragged === undefined) return 1;
   const index = ragged.inputs.findIndex((input) => input !== undefined);
   return inputs[index]?.shape[ragged.inputs[index]?.axis ?? 0] ?? 1;
 }
 
-/** A model with allowed lengths is never run beyond its last allowed size. */
+/** Refuses a length beyond the last allowed size. */
 function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
   const max = ragged?.allowedSizes.at(-1);
   if (ragged === undefined || max === undefined || length <= max) return undefined;
@@ -174,7 +174,7 @@ interface DecodedForm {
   readonly reply: ReplyForm;
 }
 
-/** A request comes in one of three forms: the model's own (its transform's), the short one, the canonical one. */
+/** Decodes one of the three forms of requests: the model's own (by its transform), the short one, the canonical one. */
 function decodeForm(
   value: JsonObject,
   place: Place,
@@ -222,7 +222,10 @@ function decodeShortForm(value: JsonObject, path: string, model: Model, limits: 
   return { inputs, outputs: everyOutput(model), reply: 'predictions' };
 }
 
-/** A transform's inputs are checked like any others; what is wrong with them is the transform's failure. */
+/**
+ * Decodes by the model's transform. Its inputs are checked like any others, and errors in them are the transform's
+ * failure.
+ */
 async function decodeOwnForm(
   value: JsonObject,
   { path, bodyIndex, position }: Place,
@@ -238,7 +241,7 @@ async function decodeOwnForm(
   const end = decode && observer?.begins?.({ isRun: false, model: model.name, expectedMs: 0, requests: [place] });
   try {
     const soon = decode === undefined ? decodeTogether(model, value, place) : decode(value);
-    // What is there at once is copied at once: the transform may fill the same array for the next request.
+    // An available result is copied synchronously, because the transform may reuse the array.
     inputs = decodeInputs(soon instanceof Promise ? await soon : soon, WHOLE_BODY, model, undefined, limits);
   } catch (error) {
     return transformFailure(model.name, error, (reason) => within(path, reason));
@@ -249,7 +252,7 @@ async function decodeOwnForm(
   return failure('TRANSFORM_FAILED', within(path, `what the transform of '${model.name}' decoded: ${inputs.message}`));
 }
 
-/** The id of a request that is not decoded, if it has one. */
+/** Returns the id of a request that is not decoded, if it has one. */
 export function idOf(value: unknown): string | undefined {
   return isObject(value) && typeof value.id === 'string' ? value.id : undefined;
 }
@@ -280,7 +283,7 @@ function refuseModelName({ model_name: name, model_version: version }: JsonObjec
   return undefined;
 }
 
-/** Parameters may hold other servers' keys; batchscore reads only `binary_data_output`. */
+/** Decodes `binary_data_output`. Other parameters, which other servers use, are ignored. */
 function decodeBinaryOutput(value: unknown, path: string): boolean | undefined | Failure {
   if (value === undefined) return undefined;
   const parametersPath = fieldOf(path, 'parameters');
@@ -298,7 +301,7 @@ function everyOutput(model: Model): readonly number[] {
   return model.outputs.map((_, index) => index);
 }
 
-/** Indexes of the outputs asked for, in that order; all of the model's when none are named. */
+/** Returns the indexes of the requested outputs, in order, or all outputs if none are named. */
 function decodeOutputs(value: unknown, path: string, model: Model): readonly number[] | Failure {
   if (value === undefined) return everyOutput(model);
   const outputsPath = fieldOf(path, 'outputs');
