@@ -324,3 +324,14 @@ export function allRefused<E>(batch: readonly E[], error: unknown): Refusal<E>[]
   const [reason, again, outage] = [describeError(error), !isCallersFault(error), outageKind(error)];
   return batch.map((entry) => ({ entry, reason, again, outage }));
 }
+
+/** SQS takes no queue whose messages are smaller. */
+const LEAST_LIMIT = 1_024;
+/** `Message must be shorter than 262144 bytes.`, `Batch requests cannot be longer than 262144 bytes. You have sent …` */
+const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;
+
+/** Returns the most bytes that a queue takes, if that is why it refused a message or a batch request. */
+export function limitIn(reason: string): number | undefined {
+  const max = SIZE_REFUSAL.exec(reason)?.[1];
+  return max === undefined || Number(max) < LEAST_LIMIT ? undefined : Number(max);
+}

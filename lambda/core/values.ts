@@ -1,4 +1,5 @@
 import { type Failure, failure, plural, preview } from './failure.ts';
+import { formatFloat32 } from './floatText.ts';
 import {
   allocate,
   type Base64Data,
@@ -14,6 +15,7 @@ import {
   type NumericArray,
   type TensorData,
   type TypedArray,
+  viewOf,
 } from './tensor.ts';
 
 /** Path of a request that is the whole body. */
@@ -323,4 +325,58 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Elements `from` to `to` as JSON, comma-separated, each read back as the very same value. */
+export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
+  if (data instanceof Float32Array) return formatFloat32(data, from, to);
+  const { kind } = DATATYPES[datatype];
+  if (kind === 'bigint') return formatBigInts(data as BigIntArray, from, to);
+  const elements = viewOf(data, from, to);
+  switch (kind) {
+    case 'float':
+      return needsFloatText(elements)
+        ? Array.from(elements as ArrayLike<number>, formatFloat).join(',')
+        : formatNumbers(elements);
+    case 'boolean':
+      return Array.from(elements as ArrayLike<number>, (element) => (element === 0 ? 'false' : 'true')).join(',');
+    case 'string':
+      return Array.from(elements as ArrayLike<string>, (element) => JSON.stringify(element)).join(',');
+    case 'integer':
+      return formatNumbers(elements);
+  }
+}
+
+/** `JSON.stringify` writes numbers faster than `join` does. */
+function formatNumbers(data: TensorData): string {
+  return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
+}
+
+/** Returns true if there is a value that JavaScript does not print as a JSON number, or not exactly: NaN, ±Infinity, -0. */
+function needsFloatText(data: TensorData): boolean {
+  for (let i = 0; i < data.length; i++) {
+    const value = data[i] as number;
+    if (!Number.isFinite(value) || Object.is(value, -0)) return true;
+  }
+  return false;
+}
+
+/** @see https://protobuf.dev/programming-guides/json/ non-finite numbers are strings */
+function formatFloat(value: number): string {
+  if (Object.is(value, -0)) return '-0';
+  return Number.isFinite(value) ? String(value) : `"${value}"`;
+}
+
+/** Without a view: an answer often has one, its label, which takes 0.1 µs in place of 0.6 (two cores, Node 24). */
+function formatBigInts(data: BigIntArray, from: number, to: number): string {
+  let text = '';
+  for (let index = from; index < to; index++) {
+    const formatted = formatBigInt(data[index] as bigint);
+    text = index === from ? formatted : `${text},${formatted}`;
+  }
+  return text;
+}
+
+function formatBigInt(value: bigint): string {
+  return Number.isSafeInteger(Number(value)) ? String(value) : `"${value}"`;
 }
