@@ -105,7 +105,7 @@ const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
     });
   },
   prices: () =>
-    `A million rows of digits on processors that are always busy, at the prices of \`infra/prices.json\`. A function: the seconds that one environment takes at that rate, while it waits too, × ${FUNCTION_GB.toFixed(4)} GB × ${price('lambdaArmGbSecond')} $ a GB-second on arm64, and ${price('lambdaMillionRequests')} $ for a million invocations, each of ${MESSAGES} messages. A worker or a server: CPU hours × (${price('fargateArmVcpuHour')} $ + ${TASK_GB} × ${price('fargateArmGbHour')} $), a vCPU and ${TASK_GB} GB of Fargate on arm64. A queue: ${price('sqsStandardMillionRequests')} $ for a million requests of 64 KiB or less: ${MESSAGES} messages, or as many as 64 KiB hold, are sent in one, received in one, and ${MESSAGES} deleted in one. A message of results is sent alone, and holds what is written together: ${MESSAGES} results of the function's ${MESSAGES} messages of a request, one of Powertools, and ${RESULTS} to 64 KiB otherwise. Without load balancer, logs and idle time: a server that runs all month is ${HOURS} h × ${taskHour().toFixed(4)} $ = ${(HOURS * taskHour()).toFixed(2)} $ whatever it does; a function that waits costs nothing but [the polls of its queue](operations.md#what-it-costs).`,
+    `A million rows of digits on processors that are always busy, at the prices of \`cli/prices.json\`. A function: the seconds that one environment takes at that rate, while it waits too, × ${FUNCTION_GB.toFixed(4)} GB × ${price('lambdaArmGbSecond')} $ a GB-second on arm64, and ${price('lambdaMillionRequests')} $ for a million invocations, each of ${MESSAGES} messages. A worker or a server: CPU hours × (${price('fargateArmVcpuHour')} $ + ${TASK_GB} × ${price('fargateArmGbHour')} $), a vCPU and ${TASK_GB} GB of Fargate on arm64. A queue: ${price('sqsStandardMillionRequests')} $ for a million requests of 64 KiB or less: ${MESSAGES} messages, or as many as 64 KiB hold, are sent in one, received in one, and ${MESSAGES} deleted in one. A message of results is sent alone, and holds what is written together: ${MESSAGES} results of the function's ${MESSAGES} messages of a request, one of Powertools, and ${RESULTS} to 64 KiB otherwise. Without load balancer, logs and idle time: a server that runs all month is ${HOURS} h × ${taskHour().toFixed(4)} $ = ${(HOURS * taskHour()).toFixed(2)} $ whatever it does; a function that waits costs nothing but [the polls of its queue](operations.md#what-it-costs).`,
   cost: (figures) => costs(figures),
   first: (figures) => firsts(figures),
 };
@@ -207,7 +207,7 @@ function totalsOf(faults: readonly FaultFigures[]) {
 }
 
 const PRICES: Readonly<Record<string, number>> = JSON.parse(
-  readFileSync(new URL('../../infra/prices.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../cli/prices.json', import.meta.url), 'utf8'),
 );
 const FUNCTION_GB = 1769 / 1024;
 const TASK_GB = 2;
@@ -221,7 +221,7 @@ const CHUNK_BYTES = 65_536;
 
 function price(key: string): number {
   const found = PRICES[key];
-  if (found === undefined) throw new Error(`infra/prices.json: expected ${key}, got ${Object.keys(PRICES)}`);
+  if (found === undefined) throw new Error(`cli/prices.json: expected ${key}, got ${Object.keys(PRICES)}`);
   return found;
 }
 

@@ -3,7 +3,7 @@ import type { Connections, IVpc } from 'aws-cdk-lib/aws-ec2';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
-import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { type RemovalPolicy, Tokenization } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import type { LogLevel, MappingSettings } from '../../lambda/core/limits.ts';
@@ -13,7 +13,6 @@ import type { Queues } from '../constructs/channels.ts';
 import type { ModelPlace } from '../constructs/existingThings.ts';
 import type { Problem } from '../constructs/problems.ts';
 import type { ContainerImage, ImageTarget } from '../image/containerImage.ts';
-import type { Prices } from '../priceList.ts';
 
 /**
  * Where records are scored: one implementation for each kind. It says what it needs before anything is created.
@@ -70,23 +69,18 @@ export interface Wiring {
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
   readonly removalPolicy: RemovalPolicy;
-  readonly prices: Prices;
 }
 
 /** The compute, once created. */
 export interface Compute extends IGrantable {
   readonly alarms: readonly AlarmCondition[];
   readonly graphs: readonly Graph[];
-  /** US dollars per period, logs left out; undefined where the price is not known. */
-  readonly cost: IMetric | undefined;
   /** True if its hosts have metrics of their GPUs. @default false */
   readonly measuresGpus?: boolean;
   /** Its network connections, to allow it to reach what a transform needs. @default it is in no network */
   readonly connections?: Connections | undefined;
   /** The network that it is in. @default none */
   readonly vpc?: IVpc | undefined;
-  /** What it logs to, for the cost of logs. @default the cost leaves them out */
-  readonly logGroup?: ILogGroup;
   /** Has new versions take over in steps, undone when one of the alarms goes off. @default they take over at once */
   readonly shiftInSteps?: ((alarms: readonly IAlarm[]) => void) | undefined;
   /** Lets someone stop it taking records from the queue, and start it again. @default nobody can be allowed to */

@@ -1,4 +1,3 @@
-import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import {
   InstanceType,
@@ -38,12 +37,9 @@ import {
   resourceOf,
 } from '../constructs/problems.ts';
 import { gibibytesOf, mebibytesOf, secondsOf } from '../constructs/units.ts';
-import { ARCHITECTURES } from '../image/containerImage.ts';
-import { PERIOD } from '../monitoring/scoringMetrics.ts';
-import type { Prices } from '../priceList.ts';
+import { ARCHITECTURES, withoutKernels } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { type Concurrency, concurrencyProblems, feedFromQueues, grantSwitch, minVisibility } from './eventSource.ts';
-import { assignmentOf, withoutKernels } from './gpuInstances.ts';
 import { createPrivateNetwork } from './privateNetwork.ts';
 import {
   createLiveAlias,
@@ -52,7 +48,6 @@ import {
   type FunctionResources,
   firstStepPercent,
   functionAlarms,
-  functionCost,
   functionGraph,
   type Rollout,
   rolloutProblems,
@@ -139,7 +134,6 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
         alias: live,
         vpc: options.vpc,
         connections: options.vpc && scoringFunction.connections,
-        cost: functionCost(target, settings, wiring.prices),
         shiftInSteps: live && trafficRouting && ((alarms) => shiftInSteps(scope, live, trafficRouting, alarms)),
       };
     },
@@ -159,7 +153,6 @@ function toCompute(
     eventSourceMappings,
     grantPrincipal: target.grantPrincipal,
     grantSwitch: (grantee: IGrantable) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
-    logGroup: scoringFunction.logGroup,
     alarms: functionAlarms(target),
     graphs: [functionGraph(target, settings.timeoutSeconds), graph],
   };
@@ -262,7 +255,6 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
         alias: live,
         capacityProvider,
         ...network,
-        cost: gpuCost(live, settings, wiring.prices),
       };
     },
   };
@@ -463,30 +455,4 @@ function allowDisks(role: Role, key: IKey): void {
     }),
   );
   acknowledgeActions(role, ['kms:ReEncrypt*'], 'These are variants of one action, on one key');
-}
-
-/**
- * The instances that always run, or one while there are invocations, with the fee; plus the invocations themselves. An
- * instance that several environments share is paid once; of one that may have environments of other deployments, the
- * share.
- */
-function gpuCost(target: IFunction, settings: Settings, prices: Prices): MathExpression | undefined {
-  const { instanceHour, environmentsPerInstance } = assignmentOf(settings, prices);
-  if (instanceHour === undefined) return undefined;
-  const { minimumEnvironments, capacityProvider } = settings;
-  const instancesOf = (environments: number): number => {
-    const share = environments / environmentsPerInstance;
-    return capacityProvider === undefined ? Math.ceil(share) : share;
-  };
-  const always = instancesOf(minimumEnvironments);
-  const whenBusy = instancesOf(Math.max(1, minimumEnvironments));
-  const hourly = instanceHour * (1 + prices.managedInstancesFeePercent / 100);
-  const instances = `IF(FILL(invocations, 0) > 0, ${whenBusy}, ${always})`;
-  const requests = `FILL(invocations, 0) * ${prices.lambdaMillionRequests} / 1000000`;
-  return new MathExpression({
-    label: 'compute',
-    period: PERIOD,
-    expression: `${instances} * ${hourly} * PERIOD(invocations) / 3600 + ${requests}`,
-    usingMetrics: { invocations: target.metricInvocations({ statistic: Stats.SUM, period: PERIOD }) },
-  });
 }

@@ -1,4 +1,4 @@
-import { type IAlarm, type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { type IAlarm, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import {
   LambdaDeploymentConfig,
   LambdaDeploymentGroup,
@@ -10,7 +10,7 @@ import { Effect, type IRole, Policy, PolicyStatement, Role, ServicePrincipal } f
 import {
   Alias,
   ApplicationLogLevel,
-  Architecture,
+  type Architecture,
   DockerImageCode,
   DockerImageFunction,
   type DockerImageFunctionProps,
@@ -40,7 +40,6 @@ import {
 import type { EfsModels } from '../constructs/props.ts';
 import { minutesOf } from '../constructs/units.ts';
 import { PERIOD } from '../monitoring/scoringMetrics.ts';
-import type { Prices } from '../priceList.ts';
 import type { AlarmCondition, Graph, Wiring } from './compute.ts';
 import type { Concurrency } from './eventSource.ts';
 
@@ -270,47 +269,6 @@ export function functionGraph(target: IFunction, timeoutSeconds: number): Graph 
       target.metricDuration({ statistic: Stats.p(99), period: PERIOD, label: 'ms, p99' }),
     ],
   };
-}
-
-/** What the price of a function depends on. */
-export interface PricedFunction {
-  readonly architecture: Architecture;
-  readonly memoryMb: number;
-  readonly provisionedConcurrency?: number | undefined;
-}
-
-/** Metric math does not understand exponents. */
-const DECIMALS = 12;
-
-/**
- * What a function costs on Lambda's own machines, in US dollars per period: the milliseconds of all invocations times the memory, plus the invocations themselves, plus the
- * environments that are kept warm. Invocations in those are cheaper.
- */
-export function functionCost(
-  target: IFunction,
-  { architecture, memoryMb, provisionedConcurrency }: PricedFunction,
-  prices: Prices,
-): MathExpression {
-  const gb = memoryMb / 1024;
-  const [onDemand, warm, waiting] =
-    architecture.name === Architecture.ARM_64.name
-      ? [prices.lambdaArmGbSecond, prices.lambdaArmWarmGbSecond, prices.lambdaArmProvisionedGbSecond]
-      : [prices.lambdaX86GbSecond, prices.lambdaX86WarmGbSecond, prices.lambdaX86ProvisionedGbSecond];
-  const sum = { statistic: Stats.SUM, period: PERIOD };
-  const usingMetrics: Record<string, IMetric> = {
-    durationMs: target.metricDuration(sum),
-    invocations: target.metricInvocations(sum),
-  };
-  const terms = [`invocations * ${prices.lambdaMillionRequests} / 1000000`];
-  if (provisionedConcurrency === undefined) {
-    terms.unshift(`durationMs / 1000 * ${gb} * ${onDemand.toFixed(DECIMALS)}`);
-  } else {
-    usingMetrics.warmInvocations = target.metric('ProvisionedConcurrencyInvocations', sum);
-    const saved = `${(onDemand - warm).toFixed(DECIMALS)} * FILL(warmInvocations, 0) / invocations`;
-    terms.unshift(`durationMs / 1000 * ${gb} * (${onDemand.toFixed(DECIMALS)} - ${saved})`);
-    terms.push(`${provisionedConcurrency} * PERIOD(invocations) * ${gb} * ${waiting.toFixed(DECIMALS)}`);
-  }
-  return new MathExpression({ label: 'compute', period: PERIOD, expression: terms.join(' + '), usingMetrics });
 }
 
 const MANAGED_POLICY = 'service-role/AWSCodeDeployRoleForLambdaLimited';

@@ -46,8 +46,8 @@ export interface ServiceOptions {
   /** True if tasks run on spot capacity, which is cheaper, and ends with a notice of two minutes. @default false */
   readonly spot?: boolean;
   /**
-   * The network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3 and the result stores; Managed Instances and Auto
-   * Scaling groups need ECS too.
+   * The network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3 and the result stores; Managed
+   * Instances need ECS too.
    * @default a network of its own, with endpoints of these services and no route to the internet
    */
   readonly vpc?: IVpc;

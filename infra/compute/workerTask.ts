@@ -23,7 +23,7 @@ import { environmentOf, type Wiring } from './compute.ts';
 import type { ServiceSettings } from './serviceOptions.ts';
 
 /** What ECS runs tasks on. */
-type Launch = 'fargate' | 'managed-instances' | 'asg';
+type Launch = 'fargate' | 'managed-instances';
 
 interface TaskSettings extends ServiceSettings {
   readonly architecture: { readonly name: string };
@@ -47,7 +47,6 @@ const HEALTH_PORT = 8080;
 const COMPATIBILITY: Readonly<Record<Launch, Compatibility>> = {
   fargate: Compatibility.FARGATE,
   'managed-instances': Compatibility.MANAGED_INSTANCES,
-  asg: Compatibility.EC2,
 };
 
 /** One worker with the image and the environment of its wiring. `BatchScoring` grants everything else to its role. */
@@ -70,17 +69,14 @@ export function createTask(
   allowProtection(role, cluster);
   const definition = new TaskDefinition(scope, 'Task', {
     compatibility: COMPATIBILITY[launch],
-    // On an instance of one's own the task has the network of the instance, and so its public address, if there is one.
-    networkMode: launch === 'asg' ? NetworkMode.BRIDGE : NetworkMode.AWS_VPC,
+    networkMode: NetworkMode.AWS_VPC,
     cpu: String(CPU_UNITS * vcpus),
     memoryMiB: String(memoryMb),
     taskRole: role,
-    ...(launch !== 'asg' && {
-      runtimePlatform: {
-        cpuArchitecture: architecture.name === 'arm64' ? CpuArchitecture.ARM64 : CpuArchitecture.X86_64,
-        operatingSystemFamily: OperatingSystemFamily.LINUX,
-      },
-    }),
+    runtimePlatform: {
+      cpuArchitecture: architecture.name === 'arm64' ? CpuArchitecture.ARM64 : CpuArchitecture.X86_64,
+      operatingSystemFamily: OperatingSystemFamily.LINUX,
+    },
     ...(ephemeralStorageMb !== undefined && { ephemeralStorageGiB: Math.ceil(ephemeralStorageMb / MIB_PER_GIB) }),
   });
   const { repository, tagOrDigest } = wiring.image;

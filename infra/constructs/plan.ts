@@ -17,10 +17,9 @@ import { type Batching, type Compute, type ComputeForm, withDefaults } from '../
 import { lambdaCompute } from '../compute/lambdaCompute.ts';
 import { imageBuildProblems } from '../image/containerImage.ts';
 import { type JobSettings, jobProblems, jobSettings } from '../jobs/jobOptions.ts';
-import { PRICES, type Prices } from '../priceList.ts';
 import { redriveOf } from './channels.ts';
 import { existingProblems, type ModelPlace, modelProblems, placeOfModels } from './existingThings.ts';
-import { brokenOf, handedOn, oneOf, type Problem, refuse, unknownAtSynth } from './problems.ts';
+import { brokenOf, oneOf, type Problem, refuse, unknownAtSynth } from './problems.ts';
 import type { AlarmThresholds, BatchScoringProps, ResultStore, Tuning } from './props.ts';
 import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from './units.ts';
 
@@ -51,7 +50,6 @@ export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
   readonly eventSourceEnabled: boolean;
-  readonly prices: Prices;
   readonly tuning: ReturnType<typeof tuningOf>;
   /** Undefined: there are none. */
   readonly jobs: JobSettings | undefined;
@@ -67,7 +65,6 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     fifo: existing?.queue.fifo ?? props.fifo,
     shards: props.shards,
   });
-  const prices = handedOn('prices', props.prices, () => true);
   // What is derived is rounded up: a fraction is refused where it was given, and nowhere else.
   const plan: DeploymentPlan<Created> = {
     compute,
@@ -96,8 +93,6 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     logLevel: props.logLevel,
     tracing: props.tracing ?? false,
     eventSourceEnabled: props.eventSourceEnabled ?? true,
-    // A new price for one instance type leaves the others as they are.
-    prices: { ...PRICES, ...prices, instanceHour: { ...PRICES.instanceHour, ...prices.instanceHour } },
     tuning: tuningOf(props.tuning ?? {}),
     jobs: props.jobs && jobSettings(props.jobs),
   };

@@ -12,7 +12,6 @@ import type { LogLevel, ResultsPerMessage, Store } from '../../lambda/core/limit
 import type { Compute, ComputeForm, FunctionCompute } from '../compute/compute.ts';
 import type { ContainerImage, ImageBuild } from '../image/containerImage.ts';
 import type { JobOptions } from '../jobs/jobOptions.ts';
-import type { Prices } from '../priceList.ts';
 
 /**
  * Everything that a deployment can be told; each prop has a default, but models or an image are needed.
@@ -33,7 +32,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly imageBuild?: ImageBuild;
   /** The model for requests that name none; outside the image it is not looked for before hosts start. @default the repository's only model */
   readonly defaultModel?: string;
-  /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, `ecsCompute()`, `ecsGpuCompute()`, or one of your own. @default lambdaCompute() */
+  /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, `ecsCompute()`, or `ecsGpuCompute()`. @default lambdaCompute() */
   readonly compute?: ComputeForm<Created>;
   /**
    * More variables of the host's environment, such as `NODE_OPTIONS`. None begins with `BATCHSCORE_`: `tuning` sets those.
@@ -156,8 +155,6 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly alarmThresholds?: Partial<AlarmThresholds>;
   /** Whether there is a dashboard. @default true */
   readonly dashboard?: boolean;
-  /** Prices that differ from the list in `prices.json`, in US dollars. @default the list */
-  readonly prices?: Partial<Prices>;
   /** Settings of the scoring itself. @default the runtime's */
   readonly tuning?: Tuning;
 }

@@ -161,3 +161,32 @@ const PART = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*';
 const REFERENCE = new RegExp(
   `^(?!sha256:)(?:${HOST}/)?${PART}(?:/${PART})*(?::\\w[\\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?$`,
 );
+
+/**
+ * Instance families whose GPU the CUDA kernels of the image run on, by compute capability. There is no PTX, from which
+ * a driver could compile for others.
+ *
+ * @see https://developer.nvidia.com/cuda-gpus
+ */
+const FAMILIES = {
+  sm_75: ['g4dn'],
+  sm_80: ['p4d', 'p4de'],
+  sm_86: ['g5'],
+  sm_89: ['g6', 'g6e', 'g6f', 'gr6', 'gr6f'],
+  sm_90: ['p5', 'p5e', 'p5en'],
+  sm_120: ['g7e'],
+};
+
+/** What is wrong with an instance type that has no GPU, or one that ONNX Runtime cannot use. */
+export function withoutKernels(instanceType: string): Problem {
+  const families = Object.values(FAMILIES).flat().toSorted();
+  if (families.some((family) => instanceType.startsWith(`${family}.`))) return undefined;
+  return (
+    `instanceTypes: expected types whose GPU the CUDA kernels of ONNX Runtime run on (${listed(Object.keys(FAMILIES))}, x86_64), ` +
+    `which those of ${listed(families)} have, got ${instanceType}; take one of those`
+  );
+}
+
+function listed(names: readonly string[]): string {
+  return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+}

@@ -19,13 +19,7 @@ import { Construct } from 'constructs';
 import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';
 import type { AlarmCondition, Graph } from '../compute/compute.ts';
-import {
-  createScoringFunction,
-  type FunctionWiring,
-  functionCost,
-  functionGraph,
-  type PricedFunction,
-} from '../compute/scoringFunction.ts';
+import { createScoringFunction, type FunctionWiring, functionGraph } from '../compute/scoringFunction.ts';
 import { createBucket, createLogGroup, type LogGroupOptions } from '../constructs/created.ts';
 import { isKeyUnknown } from '../constructs/existingThings.ts';
 import {
@@ -39,7 +33,6 @@ import {
 } from '../constructs/permissions.ts';
 import { acknowledge, acknowledgeStandards, acknowledgeWildcard } from '../constructs/problems.ts';
 import { PERIOD, scoringMetric } from '../monitoring/scoringMetrics.ts';
-import type { Prices } from '../priceList.ts';
 import { jobDefinition, MAP_LABEL } from './jobDefinition.ts';
 import type { JobSettings } from './jobOptions.ts';
 
@@ -67,7 +60,6 @@ interface JobWiring extends FunctionWiring {
   readonly architecture: Architecture;
   /** Of the `/tmp` that models in S3 are fetched to, in MiB. */
   readonly ephemeralStorageMb: number | undefined;
-  readonly prices: Prices;
 }
 
 /** Ending a job reads a report of every piece: a whole vCPU does so ten times as fast as the least memory. */
@@ -78,10 +70,10 @@ type Places = JobSettings & { readonly bucket: IBucket };
 
 /** Two functions of the deployment's image, the state machine that calls them, and the bucket that they work in. */
 export function createJobs(scope: Construct, settings: JobSettings, wiring: JobWiring): Jobs {
-  const { architecture, encryptionKey, removalPolicy, prices } = wiring;
+  const { encryptionKey, removalPolicy } = wiring;
   const bucket = settings.bucket ?? createBucket(scope, 'Bucket', { encryptionKey, removalPolicy });
   const places: Places = { ...settings, bucket };
-  // Their rows and errors are not those of messages, whose alarms and cost go by the service's name.
+  // Their rows and errors are not those of messages, whose alarms go by the service's name.
   const serviceName = `${wiring.serviceName}-jobs`;
   const names = stateMachineNames(scope);
   const score = createScore(new Construct(scope, 'Score'), places, serviceName, wiring);
@@ -89,8 +81,7 @@ export function createJobs(scope: Construct, settings: JobSettings, wiring: JobW
   const stateMachine = createStateMachine(scope, { ...wiring, ...places, names, score, control });
   if (wiring.events !== undefined) tellOfEnds(scope, stateMachine, names, control, wiring.events);
   notifyOfFiles(bucket, settings.inputPrefix, control);
-  const priced = { architecture, memoryMb: settings.memoryMb };
-  const monitored = { stateMachine, parts: partsOf(stateMachine), score, control, priced, serviceName, prices };
+  const monitored = { stateMachine, parts: partsOf(stateMachine), score, control, serviceName };
   return {
     bucket,
     stateMachine,
@@ -400,15 +391,11 @@ interface MonitoredJobs {
   readonly parts: IStateMachine;
   readonly score: IFunction;
   readonly control: IFunction;
-  readonly priced: PricedFunction;
   readonly serviceName: string;
-  readonly prices: Prices;
 }
 
 /** Jobs that share the reserve wait for each other; an hour is longer than they should. */
 const WAITING_PERIODS = 12;
-/** Of a child that scores a part in one call: Score, More and Done. */
-const TRANSITIONS_OF_PART = 3;
 
 const SUM = { statistic: Stats.SUM, period: PERIOD };
 
@@ -459,7 +446,7 @@ function jobAlarms({ stateMachine, score, control }: MonitoredJobs): AlarmCondit
   ];
 }
 
-/** What became of jobs and their parts, the calls that score, rows and cost. */
+/** What became of jobs and their parts, the calls that score, and rows. */
 function jobGraphs(jobs: MonitoredJobs): Graph[] {
   const { stateMachine, parts, score, serviceName } = jobs;
   const rows = scoringMetric(serviceName, 'Rows');
@@ -487,7 +474,7 @@ function jobGraphs(jobs: MonitoredJobs): Graph[] {
       title: `Calls that score jobs, and how long they take of ${JOB_TIMEOUT_SECONDS} s`,
     },
     {
-      title: 'Rows of jobs per second, and US dollars',
+      title: 'Rows of jobs per second',
       left: [
         new MathExpression({
           label: 'rows per second',
@@ -496,19 +483,8 @@ function jobGraphs(jobs: MonitoredJobs): Graph[] {
           usingMetrics: { jobRows: rows },
         }),
       ],
-      right: [jobCost(jobs)],
     },
   ];
-}
-
-/** Calls that score, and transitions of the children, in US dollars a period: the rest of a job is less than 1 % of it. */
-function jobCost({ parts, score, priced, prices }: MonitoredJobs): MathExpression {
-  return new MathExpression({
-    label: 'US dollars',
-    period: PERIOD,
-    expression: `scoreUsd + FILL(started, 0) * ${TRANSITIONS_OF_PART} * ${prices.stepFunctionsThousandTransitions} / 1000`,
-    usingMetrics: { scoreUsd: functionCost(score, priced, prices), started: parts.metricStarted(SUM) },
-  });
 }
 
 /**

@@ -12,7 +12,7 @@ export interface Subject
   extends Channels,
     Pick<
       DeploymentPlan,
-      'batching' | 'latencyTargetSeconds' | 'resultsPerMessage' | 'resultMessageBytes' | 'alarmThresholds' | 'prices'
+      'batching' | 'latencyTargetSeconds' | 'resultsPerMessage' | 'resultMessageBytes' | 'alarmThresholds'
     > {
   readonly serviceName: string;
   readonly compute: Compute;

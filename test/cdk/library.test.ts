@@ -134,7 +134,6 @@ describe('The construct as a library', () => {
       queueProps: nothing,
       deadLetterQueueProps: nothing,
       tableProps: { removalPolicy: undefined, billingMode: undefined, pointInTimeRecoverySpecification: undefined },
-      prices: { lambdaArmGbSecond: undefined, instanceHour: undefined } as never,
       alarmThresholds: { retriedPercent: undefined },
       tuning: { maxBatchRows: undefined, deadlineMargin: undefined },
     };
@@ -182,11 +181,6 @@ describe('The construct as a library', () => {
     ['a function on GPUs', () => ({ compute: lambdaGpuCompute() }), true],
     ['a service', () => ({ compute: ecsCompute() }), true],
     ['a service on Managed Instances', () => ({ compute: ecsGpuCompute() }), true],
-    [
-      'a service on a group, whose tasks share its network',
-      () => ({ compute: ecsGpuCompute({ capacity: 'asg' }) }),
-      true,
-    ],
   ])('lets %s be connected, and shows its network', (_, propsOf, makesVpc) => {
     const stack = createStack();
     const given = new Vpc(stack, 'Network');

@@ -159,11 +159,10 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     ],
     [onFargate({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
     [onEcsGpu({ architecture: Architecture.ARM_64 }), 'architecture: expected x86_64 with a GPU, because CUDA is'],
-    [onEcsGpu({ capacity: 'fargate' as 'asg' }), 'capacity: expected one of managed-instances, asg, because Fargate'],
     [onEcsGpu({ spot: true, stopTimeout: seconds(300) }), 'stopTimeout: expected at most 120 seconds with spot'],
     [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected some with gpuCount above 1'],
     [onEcsGpu({ instanceTypes: [] }), 'instanceTypes: expected at least one, got none'],
-    [onEcsGpu({ vpc, subnets: publicSubnets }), 'subnets: expected private ones with managed-instances'],
+    [onEcsGpu({ vpc, subnets: publicSubnets }), 'subnets: expected private ones, because tasks on Managed Instances'],
   ],
   'what is stored': [
     [{ resultsPerMessage: 'fill', results: ['table'] }, 'resultsPerMessage: expected queue among the results'],
@@ -369,7 +368,6 @@ const WITHOUT_KERNELS = [
 describe.each<[string, (instanceTypes: string[]) => Props]>([
   ['a function', (instanceTypes) => onGpu({ instanceTypes })],
   ['a service on Managed Instances', (instanceTypes) => onEcsGpu({ instanceTypes })],
-  ['a service on a group of its own', (instanceTypes) => onEcsGpu({ instanceTypes, capacity: 'asg' })],
 ])('of instance types, %s', (_, props) => {
   it.each(WITHOUT_KERNELS)('refuses %s, and names the kernels', (type) => {
     expect(refusalOf(props(['g6.xlarge', type]))).toBe(

@@ -22,7 +22,6 @@ describe('two regions of one account', () => {
     ['lambda-gpu', lambdaGpuCompute],
     ['ecs', ecsCompute],
     ['ecs-gpu', ecsGpuCompute],
-    ['ecs-gpu on a group', () => ecsGpuCompute({ capacity: 'asg' })],
   ])('hold one deployment each, with no name that they share, and nothing is looked up (%s)', (_, compute) => {
     const app = createApp();
     const [frankfurt = [], virginia = []] = REGIONS.map((region) => {

@@ -4,7 +4,7 @@ import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { CapacityProvider } from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 import { BatchScoring, type LambdaGpuOptions, lambdaGpuCompute } from '../../infra/index.ts';
-import { createStack, dashboardIn, imageOf, SCORING, templateOf } from '../helpers/stacks.ts';
+import { createStack, imageOf, SCORING, templateOf } from '../helpers/stacks.ts';
 
 const NAME = 'gpus-of-the-team';
 
@@ -74,21 +74,6 @@ describe('a given provider', () => {
       'Test/Scoring: capacityProvider: expected without what is its own, the instance types and their network, ' +
         'got it with instanceTypes, vpc, subnets; leave out one or the other',
     );
-  });
-
-  it('is paid by the share of an instance, where one of their own is paid whole', () => {
-    const costWith = (given: (scope: Construct) => LambdaGpuOptions) => {
-      const stack = createStack();
-      const compute = lambdaGpuCompute({
-        gpuMemory: Size.gibibytes(3),
-        memorySize: Size.gibibytes(4),
-        minimumEnvironments: 0,
-        ...given(stack),
-      });
-      return dashboardIn(templateOf(new BatchScoring(stack, 'Scoring', { image: imageOf(stack), compute })));
-    };
-    expect(costWith(importProvider)).toContain('IF(FILL(invocations, 0) > 0, 0.3333333333333333, 0)');
-    expect(costWith(() => ({}))).toContain('IF(FILL(invocations, 0) > 0, 1, 0)');
   });
 });
 
