@@ -6,7 +6,7 @@ import { Annotations, type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { brokenOf, type Problem, refuse } from '../constructs/problems.ts';
 import { checkModelsFolder, type Room, weightProblems } from './modelsFolder.ts';
-import { IMAGE_STAGES, type ImageStage, stageImage, UNSTAGED } from './stageImage.ts';
+import { IMAGE_STAGES, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from './stageImage.ts';
 
 /** A container image in ECR. */
 export interface ContainerImage {
@@ -67,7 +67,11 @@ function buildImage(
 ): ContainerImage {
   const name = nameOf(architecture);
   // As with the CDK's own bundling, `cdk list`, `cdk destroy` and tests with `aws:cdk:bundling-stacks: []` stage nothing.
-  const isStaged = Stack.of(scope).bundlingRequired;
+  const isNeeded = Stack.of(scope).bundlingRequired;
+  const missing = isNeeded ? runtimeProblem({ architecture: name, stage }) : undefined;
+  // `cdk synth` and `cdk deploy` end with an error that is annotated. A test of the template needs no image.
+  if (missing !== undefined) Annotations.of(scope).addError(missing);
+  const isStaged = isNeeded && missing === undefined;
   const inform = (message: string): void => Annotations.of(scope).addInfoV2('batchscore:leftOut', `models: ${message}`);
   const directory = isStaged ? stageImage({ modelsDirectory, architecture: name, stage, inform }) : UNSTAGED;
   const platform = Platform.custom(architecture.dockerPlatform);
