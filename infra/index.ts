@@ -2,7 +2,8 @@
 
 export type { LogLevel } from '../lambda/core/limits.ts';
 export type { MetricName } from '../lambda/core/observer.ts';
-
+export type { EfsModels, Models, S3Models } from './common/models.ts';
+export { ValidationError } from './common/problems.ts';
 export type { Compute, ComputeForm, FunctionCompute } from './compute/compute.ts';
 export { type EcsGpuOptions, type EcsOptions, ecsCompute, ecsGpuCompute } from './compute/ecsCompute.ts';
 export {
@@ -16,21 +17,19 @@ export type { FunctionResources, MoreFunctionProps } from './compute/scoringFunc
 export type { ServiceOptions } from './compute/serviceOptions.ts';
 export type { ServiceCompute } from './compute/workerService.ts';
 export { BatchScoring } from './constructs/batchScoring.ts';
-export { ValidationError } from './constructs/problems.ts';
 export type {
-  AlarmThresholds,
   BatchScoringProps,
   CaptureOptions,
-  EfsModels,
   ExistingQueue,
-  Models,
   MoreQueueProps,
-  MoreTableProps,
   ResultStore,
-  ResultStores,
-  S3Models,
   Tuning,
 } from './constructs/props.ts';
 export type { ContainerImage, ImageBuild } from './image/containerImage.ts';
 export type { JobOptions } from './jobs/jobOptions.ts';
 export type { Jobs } from './jobs/scoringJobs.ts';
+export type { AlarmThresholds } from './monitoring/alarms.ts';
+export type { BucketStoreProps } from './stores/bucketStore.ts';
+export type { QueueStoreProps } from './stores/queueStore.ts';
+export type { ResultStores } from './stores/resultStore.ts';
+export type { MoreTableProps, TableStoreProps } from './stores/tableStore.ts';

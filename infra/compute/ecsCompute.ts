@@ -22,16 +22,9 @@ import {
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { outside } from '../../lambda/core/limits.ts';
-import {
-  acknowledgeManagedPolicy,
-  acknowledgeWildcard,
-  brokenOf,
-  oneOf,
-  type Problem,
-  unknownAtSynth,
-} from '../constructs/problems.ts';
-import { gibibytesOf, mebibytesOf } from '../constructs/units.ts';
+import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
+import { brokenOf, oneOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { gibibytesOf, mebibytesOf } from '../common/units.ts';
 import { ARCHITECTURES, withoutKernels } from '../image/containerImage.ts';
 import type { Batching, ComputeForm } from './compute.ts';
 import { createPrivateNetwork, ENDPOINTS_OF_INSTANCES, ENDPOINTS_OF_TASKS, type Network } from './privateNetwork.ts';
@@ -345,7 +338,7 @@ function createInstanceRole(scope: Construct, cluster: Cluster): Role {
       }),
     },
   });
-  acknowledgeWildcard(role, '*', 'The address to poll is asked for before an instance is part of a cluster');
-  acknowledgeWildcard(role, instances, 'Instances get their names when they register; the cluster has no others');
+  acknowledgeWildcard(role, '*', 'pollEndpoint');
+  acknowledgeWildcard(role, instances, 'instances');
   return role;
 }

@@ -23,20 +23,19 @@ import {
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import { type Duration, Lazy, type Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU, outside } from '../../lambda/core/limits.ts';
-import { createLogGroup } from '../constructs/created.ts';
+import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU } from '../../lambda/core/limits.ts';
+import { createLogGroup, resourceOf } from '../common/created.ts';
+import { acknowledge, acknowledgeFunction, acknowledgeKeyActions, acknowledgeManagedPolicy } from '../common/nag.ts';
 import {
-  acknowledge,
-  acknowledgeActions,
-  acknowledgeManagedPolicy,
-  acknowledgeStandards,
   brokenOf,
+  exceeds,
   networkProblems,
   oneOf,
+  outside,
   type Problem,
-  resourceOf,
-} from '../constructs/problems.ts';
-import { gibibytesOf, mebibytesOf, secondsOf } from '../constructs/units.ts';
+  unknownAtSynth,
+} from '../common/problems.ts';
+import { gibibytesOf, mebibytesOf, secondsOf } from '../common/units.ts';
 import { ARCHITECTURES, withoutKernels } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { type Concurrency, concurrencyProblems, feedFromQueues, grantSwitch, minVisibility } from './eventSource.ts';
@@ -289,12 +288,8 @@ function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring)
       maxExecutionEnvironments: settings.maximumEnvironments,
     },
   );
-  acknowledgeStandards(scoringFunction, 'LambdaInsideVPC', 'Its instances are in the network of the capacity provider');
-  acknowledgeStandards(
-    scoringFunction,
-    'LambdaConcurrency',
-    'The most environments are the most invocations at a time',
-  );
+  acknowledgeFunction(scoringFunction, 'gpuNetwork');
+  acknowledgeFunction(scoringFunction, 'gpuConcurrency');
   return scoringFunction;
 }
 
@@ -318,6 +313,7 @@ function gpuProblems(settings: Settings, given: LambdaGpuOptions): Problem[] {
     oneOf('gpuMemory', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
     ...(instanceTypes ?? []).map(withoutKernels),
     outside('memorySize', settings.memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
+    unknownAtSynth('minimumEnvironments', minimumEnvironments),
     outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),
     ...brokenOf([
       [
@@ -331,7 +327,7 @@ function gpuProblems(settings: Settings, given: LambdaGpuOptions): Problem[] {
           `got it with ${ofInstances.map(([name]) => name).join(', ')}; leave out one or the other`,
       ],
       [
-        minimumEnvironments > maximumEnvironments,
+        exceeds(minimumEnvironments, maximumEnvironments),
         `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
           `got ${maximumEnvironments}; raise it`,
       ],
@@ -404,11 +400,7 @@ function runOn(scoringFunction: LambdaFunction, capacity: ICapacityProvider, gpu
   // Not yet in the library's schema, so it is set, and the validator told, by hand.
   resource.addPropertyOverride('AcceleratorConfig', { AcceleratorMemorySize: gpuMemoryGiB });
   LambdaFunction.classifyVersionProperty('AcceleratorConfig', true);
-  acknowledge(
-    resource,
-    'CloudFormation-Validate::F3002',
-    'AcceleratorConfig is newer than the schema that this version of aws-cdk-lib validates against',
-  );
+  acknowledge(resource, 'acceleratorSchema');
   invalidateVersionWith(scoringFunction, capacity.node.defaultChild);
 }
 
@@ -454,5 +446,5 @@ function allowDisks(role: Role, key: IKey): void {
       conditions: { Bool: { 'kms:GrantIsForAWSResource': true } },
     }),
   );
-  acknowledgeActions(role, ['kms:ReEncrypt*'], 'These are variants of one action, on one key');
+  acknowledgeKeyActions(role);
 }

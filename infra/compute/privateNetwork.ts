@@ -14,9 +14,9 @@ import {
   Vpc,
 } from 'aws-cdk-lib/aws-ec2';
 import { AnyPrincipal, PolicyStatement } from 'aws-cdk-lib/aws-iam';
-import { Fn, Stack } from 'aws-cdk-lib/core';
+import { Stack } from 'aws-cdk-lib/core';
 import type { Construct, IDependable } from 'constructs';
-import { createLogGroup, type LogGroupOptions } from '../constructs/created.ts';
+import { createLogGroup, type LogGroupOptions } from '../common/created.ts';
 
 export interface Network {
   readonly vpc: IVpc;
@@ -65,37 +65,19 @@ export function createPrivateNetwork(
 }
 
 function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
-  return withZonesOfRegion(
-    Stack.of(scope),
-    () =>
-      new Vpc(scope, 'Network', {
-        maxAzs: AVAILABILITY_ZONES,
-        natGateways: 0,
-        subnetConfiguration: [{ name: 'Instances', subnetType: SubnetType.PRIVATE_ISOLATED }],
-        // Whatever is started here without a group of its own reaches nothing.
-        restrictDefaultSecurityGroup: true,
-        flowLogs: {
-          Refused: {
-            trafficType: FlowLogTrafficType.REJECT,
-            destination: FlowLogDestination.toCloudWatchLogs(createLogGroup(scope, 'FlowLog', logs)),
-          },
-        },
-      }),
-  );
-}
-
-/**
- * In a stack with an account and a region, the CDK would look its zones up, which takes credentials at synth. Here they are
- * left to CloudFormation, as in any other stack: the property of the stack is what the CDK documents for that.
- */
-function withZonesOfRegion<T>(stack: Stack, create: () => T): T {
-  const zones = Array.from({ length: AVAILABILITY_ZONES }, (_, index) => Fn.select(index, Fn.getAzs()));
-  Object.defineProperty(stack, 'availabilityZones', { value: zones, configurable: true });
-  try {
-    return create();
-  } finally {
-    Reflect.deleteProperty(stack, 'availabilityZones');
-  }
+  return new Vpc(scope, 'Network', {
+    maxAzs: AVAILABILITY_ZONES,
+    natGateways: 0,
+    subnetConfiguration: [{ name: 'Instances', subnetType: SubnetType.PRIVATE_ISOLATED }],
+    // Whatever is started here without a group of its own reaches nothing.
+    restrictDefaultSecurityGroup: true,
+    flowLogs: {
+      Refused: {
+        trafficType: FlowLogTrafficType.REJECT,
+        destination: FlowLogDestination.toCloudWatchLogs(createLogGroup(scope, 'FlowLog', logs)),
+      },
+    },
+  });
 }
 
 /** Each serves this account's principals and resources alone: a model cannot send what it sees to a foreign bucket. */

@@ -25,22 +25,14 @@ import {
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import { Duration, Size } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { outside } from '../../lambda/core/limits.ts';
-import { createLogGroup } from '../constructs/created.ts';
-import { MOUNT_PATH, refuseForeignRole } from '../constructs/existingThings.ts';
-import {
-  acknowledgeManagedPolicy,
-  acknowledgeWildcard,
-  brokenOf,
-  exceeds,
-  handedOn,
-  type Problem,
-  unknownAtSynth,
-} from '../constructs/problems.ts';
-import type { EfsModels } from '../constructs/props.ts';
-import { minutesOf } from '../constructs/units.ts';
-import { PERIOD } from '../monitoring/scoringMetrics.ts';
-import type { AlarmCondition, Graph, Wiring } from './compute.ts';
+import { createLogGroup } from '../common/created.ts';
+import { refuseForeignRole } from '../common/given.ts';
+import { type AlarmCondition, type Graph, PERIOD } from '../common/metrics.ts';
+import { type EfsModels, MOUNT_PATH } from '../common/models.ts';
+import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
+import { brokenOf, exceeds, handedOn, known, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { minutesOf } from '../common/units.ts';
+import type { Wiring } from './compute.ts';
 import type { Concurrency } from './eventSource.ts';
 
 /** What a function is given of its own; undefined is left to the default. */
@@ -104,7 +96,7 @@ export function createScoringFunction(
         entry === undefined ? 'Scores records: reads requests, writes results' : `Function that ${entry.description}`,
     });
   logGroup.grantWrite(role);
-  if (wiring.tracing) acknowledgeWildcard(role, '*', 'The permission to send traces knows no resources');
+  if (wiring.tracing) acknowledgeWildcard(role, '*', 'traces');
   const scoringFunction = new DockerImageFunction(scope, 'Function', {
     description: `batchscore: ${entry?.description ?? 'scores records from SQS in batches'}`,
     code: DockerImageCode.fromEcr(wiring.image.repository, {
@@ -167,7 +159,7 @@ function attachTo(
 ): Pick<FunctionOptions, 'vpc' | 'vpcSubnets' | 'securityGroups'> {
   if (vpc === undefined) return {};
   role.addToPrincipalPolicy(new PolicyStatement({ actions: ATTACH, resources: ['*'] }));
-  acknowledgeWildcard(role, '*', 'Lambda makes the network interfaces, whose names nobody knows before');
+  acknowledgeWildcard(role, '*', 'interfaces');
   return {
     vpc,
     ...(subnets !== undefined && { vpcSubnets: subnets }),
@@ -326,7 +318,8 @@ export function rolloutProblems(
   { reservedConcurrency, maximumConcurrency }: Concurrency,
 ): Problem[] {
   const steps = trafficRouting && isInSteps(trafficRouting) ? trafficRouting : undefined;
-  const minutes = steps && (minutesOf('trafficRouting.interval', steps.interval) ?? 0) * stepsOf(steps);
+  const interval = minutesOf('trafficRouting.interval', steps?.interval);
+  const minutes = steps && interval && known(steps.percentage) && interval * stepsOf(steps);
   return [
     outside('provisionedConcurrency', provisioned, { min: 1, max: 100_000 }),
     unknownAtSynth('trafficRouting.percentage', steps?.percentage),
@@ -357,7 +350,7 @@ export function rolloutProblems(
 
 /** Percent of the invocations that a new version gets first; 100 where it takes over at once. */
 export function firstStepPercent({ trafficRouting }: Rollout): number {
-  return trafficRouting && isInSteps(trafficRouting) ? trafficRouting.percentage : 100;
+  return (trafficRouting && isInSteps(trafficRouting) && known(trafficRouting.percentage)) || 100;
 }
 
 type InSteps = TrafficRouting & Pick<TimeBasedLinearTrafficRouting, 'interval' | 'percentage'>;

@@ -32,10 +32,10 @@ import { Duration, Names } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import type { Queues } from '../constructs/channels.ts';
-import { warn } from '../constructs/problems.ts';
-import { PERIOD, together } from '../monitoring/scoringMetrics.ts';
-import type { AlarmCondition, Batching, Compute, Graph, Wiring } from './compute.ts';
+import type { Queues } from '../common/created.ts';
+import { type AlarmCondition, type Graph, PERIOD, together } from '../common/metrics.ts';
+import { known, warn } from '../common/problems.ts';
+import type { Batching, Compute, Wiring } from './compute.ts';
 import type { Network } from './privateNetwork.ts';
 import type { ServiceSettings } from './serviceOptions.ts';
 import type { Task } from './workerTask.ts';
@@ -88,9 +88,8 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
   service.node.addDependency(cluster);
   // A new service starts a task at once, which fetches its image through the endpoints.
   service.node.addDependency(...network.endpoints);
-  // One batch is gathered while others are scored.
-  const batchesPerTask = 1 + (settings.pipelineDepth ?? SETTINGS.pipelineDepth.default);
-  warnOfMessagesHeld(service, batching, { tasks: maximumTasks, batchesPerTask });
+  const pipelineDepth = settings.pipelineDepth ?? SETTINGS.pipelineDepth.default;
+  warnOfMessagesHeld(service, batching, { tasks: maximumTasks, pipelineDepth });
   const { backlogPerTask = BATCHES_PER_TASK * batching.batchSize } = settings;
   if (wiring.eventSourceEnabled) scaleByBacklog(scope, service, requestQueues, { ...settings, backlogPerTask });
   return {
@@ -348,13 +347,15 @@ function whereNone(
 /**
  * Beyond the quota of a queue a receive gets nothing, without an error: tasks, which share all queues evenly, would wait.
  *
- * @param batchesPerTask that a worker scores, and gathers, at a time
  */
 function warnOfMessagesHeld(
   scope: Construct,
   { batchSize, shards }: Batching,
-  { tasks, batchesPerTask }: { readonly tasks: number; readonly batchesPerTask: number },
+  { tasks, pipelineDepth }: { readonly tasks: number; readonly pipelineDepth: number },
 ): void {
+  if ([batchSize, pipelineDepth, tasks].some((factor) => known(factor) === undefined)) return;
+  // One batch is gathered while others are scored.
+  const batchesPerTask = 1 + pipelineDepth;
   const messages = batchSize * batchesPerTask * tasks;
   if (messages <= shards * MESSAGES_IN_FLIGHT) return;
   warn(

@@ -16,9 +16,10 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import { Duration, Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { createLogGroup } from '../constructs/created.ts';
-import { refuseForeignRole } from '../constructs/existingThings.ts';
-import { acknowledge, acknowledgeWildcard, warn } from '../constructs/problems.ts';
+import { createLogGroup } from '../common/created.ts';
+import { refuseForeignRole } from '../common/given.ts';
+import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
+import { warn } from '../common/problems.ts';
 import { environmentOf, type Wiring } from './compute.ts';
 import type { ServiceSettings } from './serviceOptions.ts';
 
@@ -110,12 +111,8 @@ export function createTask(
   });
   definition.addVolume({ name: 'tmp' });
   container.addMountPoints({ sourceVolume: 'tmp', containerPath: '/tmp', readOnly: false });
-  acknowledge(
-    definition,
-    'AwsSolutions-ECS2',
-    'The environment holds names and limits, which change with the task, and no secrets',
-  );
-  acknowledgeWildcard(definition, '*', 'A login at ECR is for all of its repositories; images are pulled from one');
+  acknowledge(definition, 'taskEnvironment');
+  acknowledgeWildcard(definition, '*', 'ecrLogin');
   return { definition, role, logGroup };
 }
 
@@ -134,7 +131,7 @@ function allowProtection(role: IRole, cluster: Cluster): void {
   role.addToPrincipalPolicy(
     new PolicyStatement({ actions: ['ecs:GetTaskProtection', 'ecs:UpdateTaskProtection'], resources: [tasks] }),
   );
-  acknowledgeWildcard(role, tasks, 'A task gets its name when it starts; the cluster has no others');
+  acknowledgeWildcard(role, tasks, 'tasks');
 }
 
 /** A cluster for one service, which counts its tasks: its scaling and its alarms go by that. */

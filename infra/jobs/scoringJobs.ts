@@ -18,21 +18,13 @@ import { ArnFormat, Duration, Names, Stack, Tokenization } from 'aws-cdk-lib/cor
 import { Construct } from 'constructs';
 import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';
-import type { AlarmCondition, Graph } from '../compute/compute.ts';
+import { createBucket, createLogGroup, type LogGroupOptions } from '../common/created.ts';
+import { isKeyUnknown } from '../common/given.ts';
+import { combine, grantObjects, grantPut, grantRead, grantTell, type Keys } from '../common/grants.ts';
+import { type AlarmCondition, type Graph, PERIOD, scoringMetric } from '../common/metrics.ts';
+import { grantModels } from '../common/models.ts';
+import { acknowledge, acknowledgeFunction, acknowledgeWildcard } from '../common/nag.ts';
 import { createScoringFunction, type FunctionWiring, functionGraph } from '../compute/scoringFunction.ts';
-import { createBucket, createLogGroup, type LogGroupOptions } from '../constructs/created.ts';
-import { isKeyUnknown } from '../constructs/existingThings.ts';
-import {
-  combine,
-  grantModels,
-  grantPut,
-  grantRead,
-  grantTell,
-  type Keys,
-  patternOf,
-} from '../constructs/permissions.ts';
-import { acknowledge, acknowledgeStandards, acknowledgeWildcard } from '../constructs/problems.ts';
-import { PERIOD, scoringMetric } from '../monitoring/scoringMetrics.ts';
 import { jobDefinition, MAP_LABEL } from './jobDefinition.ts';
 import type { JobSettings } from './jobOptions.ts';
 
@@ -134,8 +126,10 @@ function createScore(scope: Construct, places: Places, serviceName: string, wiri
     },
     { ...wiring, environment },
   );
-  grantJobs(scope, score, places, wiring);
-  grantResume(scope, score, places);
+  grantJobs(score, places, wiring);
+  // The right to resume jobs, which removes what ended them, and nothing that was scored.
+  const ends = OF_AN_END.map((name) => `${places.outputPrefix}*/${name}`);
+  grantObjects(score, places.bucket, ['s3:DeleteObject'], ends);
   grantModels(scope, score, wiring.models);
   return score;
 }
@@ -167,26 +161,14 @@ function createControl(
     },
     { ...wiring, models: {}, environment },
   );
-  grantJobs(scope, control, places, wiring);
+  grantJobs(control, places, wiring);
   grantStart(control, names);
-  acknowledgeStandards(
-    scope,
-    'LambdaConcurrency',
-    'It is called once for a file and once for a job, of which none may wait',
-  );
+  acknowledgeFunction(scope, 'jobControl');
   return control;
 }
 
 /** The CDK's function that writes the notifications of a stack's buckets: one for all. */
 const HANDLER = 'BucketNotificationsHandler050a0587b7544547bf325f094a3db834';
-
-const OF_HANDLER = {
-  'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]':
-    'The CDK gives its function for notifications the managed policy to write its log',
-  'AwsSolutions-IAM5[Resource::*]':
-    'That function reads the notifications of existing buckets, by names that it is told',
-  'AwsSolutions-L1': 'The CDK chooses the runtime of its function for notifications',
-};
 
 /**
  * Has S3 tell a function of every file that is put under a prefix. Other notifications of an existing bucket stay.
@@ -197,7 +179,7 @@ function notifyOfFiles(bucket: IBucket, prefix: string, target: IFunction): void
   bucket.addEventNotification(EventType.OBJECT_CREATED, new LambdaDestination(target), { prefix });
   const handler = Stack.of(bucket).node.tryFindChild(HANDLER);
   if (handler === undefined) return;
-  for (const [id, reason] of Object.entries(OF_HANDLER)) acknowledge(handler, id, reason);
+  for (const rule of ['handlerPolicy', 'handlerBuckets', 'handlerRuntime'] as const) acknowledge(handler, rule);
 }
 
 /**
@@ -224,7 +206,7 @@ function tellOfEnds(
   grantTell(control, events);
   const [own = ''] = executions;
   Grant.addToPrincipal({ grantee: control, actions: ['states:DescribeExecution'], resourceArns: [own] });
-  acknowledgeWildcard(scope, own, 'Executions have names of their own');
+  acknowledgeWildcard(scope, own, 'executions');
 }
 
 interface StateMachineOptions extends LogGroupOptions {
@@ -238,10 +220,6 @@ interface StateMachineOptions extends LogGroupOptions {
 
 /** Keys are read for so long before KMS is asked again: the longest that Step Functions takes. */
 const KEY_REUSE = Duration.minutes(15);
-
-const WHY_NOT_ALL_EVENTS =
-  'Errors alone are logged: a large job has a hundred thousand children, each of which would log every step';
-const WHY_NOT_TRACED = 'Tracing is a setting of the whole deployment, off unless the prop says otherwise';
 
 /** The state machine of jobs, which may do what its definition says and nothing else. */
 function createStateMachine(scope: Construct, options: StateMachineOptions): StateMachine {
@@ -265,8 +243,8 @@ function createStateMachine(scope: Construct, options: StateMachineOptions): Sta
     }),
   });
   grantStates(stateMachine, options);
-  acknowledge(stateMachine, 'AwsSolutions-SF1', WHY_NOT_ALL_EVENTS);
-  if (!tracing) acknowledge(stateMachine, 'AwsSolutions-SF2', WHY_NOT_TRACED);
+  acknowledge(stateMachine, 'stateMachineEvents');
+  if (!tracing) acknowledge(stateMachine, 'stateMachineTraces');
   return stateMachine;
 }
 
@@ -275,19 +253,21 @@ function grantStates(stateMachine: StateMachine, options: StateMachineOptions): 
   const { names, score, control, bucket, outputPrefix, encryptionKey } = options;
   const allow = (actions: string[], resources: readonly string[]) =>
     stateMachine.addToRolePolicy(new PolicyStatement({ actions, resources: [...resources] }));
-  const plans = ['plan.jsonl', 'resume-*.jsonl'].map((name) => bucket.arnForObjects(`${outputPrefix}*/${name}`));
-  const answers = bucket.arnForObjects(`${outputPrefix}*/map/*`);
+  const ofAnswers = ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'];
   allow(['lambda:InvokeFunction'], [score.functionArn, control.functionArn]);
-  allow(['s3:GetObject'], plans);
-  allow(['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'], [answers]);
+  grantObjects(
+    stateMachine,
+    bucket,
+    ['s3:GetObject'],
+    [`${outputPrefix}*/plan.jsonl`, `${outputPrefix}*/resume-*.jsonl`],
+  );
+  grantObjects(stateMachine, bucket, ofAnswers, [`${outputPrefix}*/map/*`]);
   allow(['states:StartExecution'], [names.arn]);
   allow(['states:DescribeExecution', 'states:StopExecution'], names.executions);
   bucket.encryptionKey?.grant(stateMachine, 'kms:Decrypt', 'kms:GenerateDataKey');
   grantUnknownKey(stateMachine, bucket, encryptionKey);
-  const explain = (arn: string, reason: string) => acknowledgeWildcard(stateMachine, arn, reason);
-  for (const arn of [...plans, answers]) explain(arn, 'Every job has a folder of its own');
-  for (const arn of names.executions) explain(arn, 'Its children are executions with names of their own');
-  explain('*', 'The permissions to set up the delivery of logs, and to send traces, know no resources');
+  for (const arn of names.executions) acknowledgeWildcard(stateMachine, arn, 'executions');
+  acknowledgeWildcard(stateMachine, '*', 'logDelivery');
 }
 
 /** What a state machine is called before it is there: one of its functions must know. */
@@ -316,7 +296,7 @@ function stateMachineNames(scope: Construct): StateMachineNames {
 }
 
 /** What both functions need: read files, read and write what jobs write, and their environment's key. */
-function grantJobs(scope: Construct, grantee: IGrantable, places: Places, keys: Keys): void {
+function grantJobs(grantee: IGrantable, places: Places, keys: Keys): void {
   const { bucket, inputPrefix, outputPrefix } = places;
   grantRead(grantee, bucket, inputPrefix);
   grantRead(grantee, bucket, outputPrefix);
@@ -324,20 +304,10 @@ function grantJobs(scope: Construct, grantee: IGrantable, places: Places, keys: 
   keys.encryptionKey?.grantDecrypt(grantee);
   keys.formerEncryptionKey?.grantDecrypt(grantee);
   grantUnknownKey(grantee, bucket, keys.encryptionKey);
-  for (const prefix of [inputPrefix, outputPrefix]) {
-    acknowledgeWildcard(scope, bucket.arnForObjects(patternOf(prefix)), 'Files and jobs have keys of their own');
-  }
 }
 
 /** What of a job is removed when it is resumed, or started anew: what ended it, or pieces of it, and plans of before. */
 const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*', 'resume-*.jsonl'];
-
-/** The right to resume jobs, which removes what ended them, and nothing that was scored. */
-function grantResume(scope: Construct, grantee: IGrantable, { bucket, outputPrefix }: Places): void {
-  const resourceArns = OF_AN_END.map((name) => bucket.arnForObjects(`${outputPrefix}*/${name}`));
-  Grant.addToPrincipalOrResource({ grantee, actions: ['s3:DeleteObject'], resourceArns, resource: bucket });
-  for (const arn of resourceArns) acknowledgeWildcard(scope, arn, 'Every job has a folder of its own');
-}
 
 /** The right to start executions of the state machine, and nothing else. */
 function grantStart(grantee: IGrantable, { arn }: StateMachineNames): Grant {
@@ -359,12 +329,7 @@ function grantSubmitJobs(
     grantRead(grantee, bucket, inputPrefix),
     grantPut(grantee, bucket, inputPrefix),
     grantRead(grantee, bucket, outputPrefix),
-    Grant.addToPrincipalOrResource({
-      grantee,
-      actions: ['s3:PutObject'],
-      resourceArns: [bucket.arnForObjects(`${outputPrefix}*/cancelled`)],
-      resource: bucket,
-    }),
+    grantObjects(grantee, bucket, ['s3:PutObject'], [`${outputPrefix}*/cancelled`]),
     grantStart(grantee, names),
     Grant.addToPrincipal({
       grantee,

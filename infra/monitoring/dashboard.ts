@@ -11,15 +11,8 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/observer.ts';
-import type { Graph } from '../compute/compute.ts';
-import {
-  AT_MOST,
-  oldestMessageAge,
-  type Subject,
-  scoringMetric,
-  together,
-  uncollectedAfterSeconds,
-} from './scoringMetrics.ts';
+import { AT_MOST, type Graph, oldestMessageAge, scoringMetric, together } from '../common/metrics.ts';
+import type { Subject } from './alarms.ts';
 
 /** Answers an operator's questions, from top to bottom: is it late, does it batch, where does time go. */
 export function createDashboard(scope: Construct, subject: Subject, alarms: Alarm[]): Dashboard {
@@ -54,7 +47,7 @@ function graph({ left, right, ...props }: OwnGraph): GraphWidget {
   });
 }
 
-type OwnGraph = Graph & Pick<GraphWidgetProps, 'leftYAxis' | 'leftAnnotations' | 'stacked'>;
+type OwnGraph = Graph & Pick<GraphWidgetProps, 'leftYAxis' | 'stacked'>;
 
 function queueGraphs({
   requestQueues,
@@ -85,25 +78,7 @@ function queueGraphs({
         ],
       },
     ],
-    ...(stores.resultQueue === undefined ? [] : [resultGraphs(stores.resultQueue)]),
-  ];
-}
-
-/** Returns true if somebody takes the results. */
-function resultGraphs(queue: IQueue): OwnGraph[] {
-  return [
-    {
-      title: 'Results on the queue: messages',
-      left: [
-        queue.metricApproximateNumberOfMessagesVisible({ ...AT_MOST, label: 'not collected' }),
-        queue.metricApproximateNumberOfMessagesNotVisible({ ...AT_MOST, label: 'being collected' }),
-      ],
-    },
-    {
-      title: 'Age of the oldest result: seconds',
-      left: [oldestMessageAge([queue], { label: 'oldest' })],
-      leftAnnotations: [{ value: uncollectedAfterSeconds(queue), label: 'alarm' }],
-    },
+    ...stores.flatMap(({ graphs }) => (graphs.length === 0 ? [] : [[...graphs]])),
   ];
 }
 

@@ -1,14 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration, Size, Stack, Validations } from 'aws-cdk-lib';
-import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { Table } from 'aws-cdk-lib/aws-dynamodb';
-import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
+import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
-import { Topic } from 'aws-cdk-lib/aws-sns';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { IConstruct } from 'constructs';
 import { type BatchScoringProps, type Compute, ecsCompute, ecsGpuCompute, lambdaCompute } from '../../infra/index.ts';
-import { createApp, createScoring, createStack, templateOf } from '../helpers/stacks.ts';
+import { createApp, createScoring, createStack } from '../helpers/stacks.ts';
 
 type Props = Partial<BatchScoringProps<Compute>>;
 
@@ -128,43 +126,6 @@ describe('an imported queue, table or bucket', () => {
     const stores = { resultBucket: new Bucket(stack, 'Scores') };
     const props = { requestQueue: ownQueue(stack), results: ['bucket'], stores } as const;
     expect(warningsWith({ ...props, payloadBucket: new Bucket(stack, 'Payloads') }, stack)).toEqual([]);
-  });
-});
-
-describe('the key of a topic that alarms tell', () => {
-  const told = (stack: Stack, masterKey: IKey) => {
-    const onCall = Topic.fromTopicAttributes(stack, 'OnCall', {
-      topicArn: 'arn:aws:sns:eu-central-1:123456789012:on-call',
-      keyArn: masterKey.keyArn,
-    });
-    const own = new Topic(stack, 'Own', { masterKey });
-    new Topic(stack, 'Other', { masterKey: new Key(stack, 'OfOther') });
-    return createScoring({ alarmActions: [new SnsAction(own)], okActions: [new SnsAction(onCall)] }, stack);
-  };
-
-  it('lets CloudWatch use it, and no key of other topics', () => {
-    const stack = createStack();
-    const template = templateOf(told(stack, new Key(stack, 'Key')));
-    const policies = Object.entries(template.findResources('AWS::KMS::Key')).map(([id, { Properties }]) => [
-      id.replace(/[0-9A-F]{8}$/, ''),
-      JSON.stringify(Properties.KeyPolicy).match(/"Action":\["kms:Decrypt","kms:GenerateDataKey\*"\]/g)?.length ?? 0,
-    ]);
-    expect(Object.fromEntries(policies)).toEqual({ Key: 1, OfOther: 0 });
-  });
-
-  it('is not looked for in stacks of other regions, whose names it cannot know', () => {
-    const app = createApp();
-    const env = { account: '123456789012', region: 'us-east-1' };
-    const away = new Stack(app, 'Away', { env: { ...env, region: 'eu-central-1' } });
-    new Topic(away, 'Topic', { masterKey: new Key(away, 'Key') });
-    expect(warningsWith({}, new Stack(app, 'Here', { env }))).toEqual([]);
-  });
-
-  it('is warned of where it is imported, with the statement', () => {
-    const stack = createStack();
-    const warnings = warningsOf(told(stack, Key.fromKeyArn(stack, 'Key', KEY_ARN)));
-    expect(warnings).toHaveLength(2);
-    for (const warning of warnings) expect(warning).toContain('"Principal":{"Service":"cloudwatch.amazonaws.com"}');
   });
 });
 
