@@ -100,14 +100,15 @@ function tablesOf(spec: TensorSpec, { datatype, shape }: NpyHeader) {
     const found = allocate(datatype, rows * elements) as TypedArray;
     bytes.copy(Buffer.from(found.buffer, found.byteOffset, found.byteLength));
     const failed = new Map<number, Failure>();
-    if (datatype === spec.datatype) return { table: { inputs: [{ input, data: found }], kept: [] }, failed };
+    if (datatype === spec.datatype)
+      return { table: { inputs: [{ input, data: found, width: elements }], kept: [] }, failed };
     const data = allocate(spec.datatype, rows * elements);
     for (let at = 0; at < found.length; at++) {
       const value = read(found[at]);
       if (value !== undefined) data[at] = value as never;
       else failed.set(Math.floor(at / elements), unfit(spec, at % elements, found[at]));
     }
-    return { table: { inputs: [{ input, data }], kept: [] }, failed };
+    return { table: { inputs: [{ input, data, width: elements }], kept: [] }, failed };
   };
 }
 
