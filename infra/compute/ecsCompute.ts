@@ -168,7 +168,7 @@ export interface EcsGpuOptions extends ServiceOptions {
 /** An instance is started, the image fetched, and models are loaded. */
 const GPU_START_SECONDS = 600;
 
-/** A service of workers with GPUs, from a container image. */
+/** A service of workers with GPUs, on instances that ECS manages. @experimental It has not run on AWS */
 export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceCompute> {
   const settings = withGpuDefaults(options);
   return {

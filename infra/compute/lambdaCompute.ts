@@ -222,7 +222,7 @@ const ONE_THREAD = { AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' };
 /** AWS says minutes: an instance is started, and its models are loaded. */
 const WAKE_SECONDS = 600;
 
-/** A Lambda function with a GPU, on Lambda Managed Instances, from a container image. */
+/** A Lambda function with a GPU, on Lambda Managed Instances, from a container image. @experimental It has not run on AWS */
 export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<GpuCompute> {
   const settings = withDefaults(options);
   const { timeoutSeconds, minimumEnvironments } = settings;
