@@ -85,11 +85,12 @@ export function otherAccount(
   account: string,
   place: ResourceEnvironment | undefined,
   because: string,
+  cure = `give one of ${account}`,
 ): Problem {
   if (place === undefined || !areKnownToDiffer(place.account, account)) return undefined;
   return (
     `${name}: expected one in the account of the stack, ${account}, because ${because}, ` +
-    `got one in ${place.account}; give one of ${account}`
+    `got one in ${place.account}; ${cure}`
   );
 }
 

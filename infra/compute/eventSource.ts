@@ -166,6 +166,7 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number, re
   const byDefault = shards * DEFAULT_MAXIMUM_POLLERS;
   const mostPollers = known(maximumPollers ?? byDefault);
   const invocations = mostPollers && INVOCATIONS_PER_POLLER * mostPollers;
+  const ofReserve = outside(reserve.name, reserved, reserve);
   const [ofShards, orFewer] = shards === 1 ? ['', ''] : [` with ${shards} shards`, ' or lower shards'];
   // Each shard has a mapping of its own, which has the range.
   const ofAll = (name: string, value: number | undefined, { min, max }: Range): Problem =>
@@ -179,7 +180,7 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number, re
       : Object.entries({ [reserve.name]: reserved, maximumConcurrency: maximum, minimumPollers, maximumPollers });
   return [
     ...unknown.map(([name, value]) => unknownAtSynth(name, value)),
-    outside(reserve.name, reserved, reserve),
+    ofReserve,
     ofAll('maximumConcurrency', maximum, MAXIMUM_CONCURRENCY),
     ofAll('minimumPollers', minimumPollers, { min: 2, max: 200 }),
     ofAll('maximumPollers', maximumPollers, MAXIMUM_POLLERS),
@@ -199,7 +200,7 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number, re
           `throttled, got ${reserved}; raise it or lower maximumConcurrency`,
       ],
       [
-        pollers === undefined && maximum === undefined && exceeds(started, reserved),
+        pollers === undefined && maximum === undefined && ofReserve === undefined && exceeds(started, reserved),
         `${reserve.name}: expected at least ${started}, which SQS starts at a time at least${ofShards}, because ` +
           `invocations beyond it are throttled, got ${reserved}; raise it${orFewer}`,
       ],

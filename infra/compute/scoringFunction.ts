@@ -34,6 +34,7 @@ import { brokenOf, exceeds, handedOn, known, outside, type Problem, unknownAtSyn
 import { minutesOf } from '../common/units.ts';
 import type { Wiring } from './compute.ts';
 import type { Concurrency } from './eventSource.ts';
+import { warnOfIsolation } from './privateNetwork.ts';
 
 /** What a function is given of its own; undefined is left to the default. */
 export interface FunctionResources {
@@ -158,6 +159,7 @@ function attachTo(
   { vpc, subnets, securityGroups }: FunctionNetwork,
 ): Pick<FunctionOptions, 'vpc' | 'vpcSubnets' | 'securityGroups'> {
   if (vpc === undefined) return {};
+  warnOfIsolation(scope, vpc, subnets);
   role.addToPrincipalPolicy(new PolicyStatement({ actions: ATTACH, resources: ['*'] }));
   acknowledgeWildcard(role, '*', 'interfaces');
   return {

@@ -426,6 +426,7 @@ export function warnOfPlan(scope: Construct, props: Props, plan: DeploymentPlan,
   warnOfShortVisibility(scope, plan);
   warnOfNoDeadLetters(scope, channels, plan.maxReceiveCount);
   if (props.encryptionKey === undefined) warnOfUnknownKeys(scope, channels, plan);
+  warnOfOtherAccounts(scope, props, plan);
 }
 
 /**
@@ -473,6 +474,26 @@ function warnOfNoDeadLetters(scope: Construct, { deadLetterQueue }: Channels, ma
     'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
       `expires, got one of which none are known; give deadLetterQueue, and the queue the redrive policy ${policy}`,
   );
+}
+
+/** What belongs to another account is used by its owner's leave: the CDK cannot change a policy there. */
+function warnOfOtherAccounts(
+  scope: Construct,
+  { requestQueue, payloadBucket, encryptionKey }: Props,
+  plan: DeploymentPlan,
+): void {
+  const places = {
+    requestQueue: requestQueue?.queue.env,
+    payloadBucket: payloadBucket?.env,
+    encryptionKey: encryptionKey?.env,
+    ...Object.fromEntries(plan.stores.map(({ prop, place }) => [`stores.${prop}`, place])),
+  };
+  const { account } = Stack.of(scope);
+  for (const [name, place] of Object.entries(places)) {
+    const cure = `have its owner let account ${account} use it in its policy, and deploy then`;
+    const problem = otherAccount(name, account, place, 'the CDK cannot change the policy of others', cure);
+    if (problem !== undefined) warn(scope, 'otherAccount', problem, { resource: name });
+  }
 }
 
 const QUEUE = 'Queue.fromQueueAttributes and keyArn';

@@ -101,6 +101,10 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [on({ maximumPollers: 10_001 }), 'maximumPollers: expected a whole number from 2 to 10000, got 10001'],
     [on({ minimumPollers: 9, maximumPollers: 3 }), 'maximumPollers: expected at least minimumPollers, 9, got 3'],
     [on({ reservedConcurrency: 3, maximumConcurrency: 10 }), 'expected at least maximumConcurrency, 10'],
+    [
+      on({ reservedConcurrency: 0 }),
+      'reservedConcurrency: expected a whole number from 1 to 100000, got 0; choose one',
+    ],
     [on({ reservedConcurrency: 1 }), 'reservedConcurrency: expected at least 2, which SQS starts at a time at'],
     [on({ reservedConcurrency: 199, maximumPollers: 20 }), 'reservedConcurrency: expected at least 200, because each'],
     [on({ reservedConcurrency: 1999, minimumPollers: 2 }), 'got 1999 with the default of 200 pollers'],

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration, Size, Stack, Validations } from 'aws-cdk-lib';
 import { Table } from 'aws-cdk-lib/aws-dynamodb';
+import { InterfaceVpcEndpointAwsService, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
@@ -127,6 +128,43 @@ describe('an imported queue, table or bucket', () => {
     const props = { requestQueue: ownQueue(stack), results: ['bucket'], stores } as const;
     expect(warningsWith({ ...props, payloadBucket: new Bucket(stack, 'Payloads') }, stack)).toEqual([]);
   });
+});
+
+describe('a network of your own', () => {
+  const isolatedVpc = (stack: Stack) =>
+    new Vpc(stack, 'Own', {
+      natGateways: 0,
+      restrictDefaultSecurityGroup: false,
+      subnetConfiguration: [{ name: 'Isolated', subnetType: SubnetType.PRIVATE_ISOLATED }],
+    });
+
+  it.each<[string, (vpc: Vpc) => Props]>([
+    ['a function', (vpc) => ({ compute: lambdaCompute({ vpc }) })],
+    ['tasks', (vpc) => ({ compute: ecsCompute({ vpc }) })],
+  ])('is warned of where %s would reach nothing, and not with endpoints', (_, propsOf) => {
+    const stack = createStack();
+    expect(warningsWith(propsOf(isolatedVpc(stack)), stack)).toEqual([
+      'vpc: expected subnets with a way to SQS, got isolated ones of Test/Own without endpoints; add them before, such as ' +
+        "vpc.addInterfaceEndpoint('Sqs', { service: InterfaceVpcEndpointAwsService.SQS }), or take subnets with a NAT gateway",
+    ]);
+    const other = createStack();
+    const vpc = isolatedVpc(other);
+    vpc.addInterfaceEndpoint('Sqs', { service: InterfaceVpcEndpointAwsService.SQS });
+    expect(warningsWith(propsOf(vpc), other)).toEqual([]);
+  });
+});
+
+it('a queue and a key of another account are warned of, as their owner must let this one use them', () => {
+  const env = { account: '210987654321', region: 'eu-central-1' };
+  const stack = new Stack(createApp(), 'Test', { env });
+  const encryptionKey = Key.fromKeyArn(stack, 'Key', KEY_ARN);
+  const warnings = warningsWith({ requestQueue: orders(stack), encryptionKey }, stack);
+  for (const name of ['requestQueue', 'encryptionKey']) {
+    expect(warnings).toContain(
+      `${name}: expected one in the account of the stack, 210987654321, because the CDK cannot change the policy of others, ` +
+        'got one in 123456789012; have its owner let account 210987654321 use it in its policy, and deploy then',
+    );
+  }
 });
 
 describe('an existing request queue', () => {
