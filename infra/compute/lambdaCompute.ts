@@ -15,7 +15,6 @@ import {
   CfnCapacityProvider,
   CfnFunction,
   type DockerImageFunction,
-  type ICapacityProvider,
   type IFunction,
   InstanceTypeFilter,
   Function as LambdaFunction,
@@ -190,13 +189,6 @@ export interface LambdaGpuOptions extends FunctionResources {
   /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
   /**
-   * What starts and terminates the instances, so that deployments share them, such as that of another deployment's
-   * `compute`. Network, instance types, disks and scaling are its own: not alongside `instanceTypes`, `vpc` or `subnets`.
-   * Functions of one provider must trust each other. @default a new one
-   * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances-security.html
-   */
-  readonly capacityProvider?: ICapacityProvider;
-  /**
    * The network of the instances. It must reach SQS, CloudWatch Logs and the result stores.
    * @default a network of its own, with endpoints of these services and no route to the internet
    */
@@ -209,7 +201,7 @@ export interface LambdaGpuOptions extends FunctionResources {
 export interface GpuCompute extends FunctionCompute {
   readonly alias: Alias;
   /** What starts and terminates the instances. */
-  readonly capacityProvider: ICapacityProvider;
+  readonly capacityProvider: CapacityProvider;
 }
 
 /**
@@ -233,19 +225,14 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
     problems: ({ shards }) => [
-      ...gpuProblems(settings, options),
+      ...gpuProblems(settings),
       ...concurrencyProblems(settings.concurrency, shards, ENVIRONMENTS),
-      // With a provider neither may be given.
-      ...(options.capacityProvider === undefined
-        ? networkProblems({ vpc: options.vpc, subnets: options.subnets })
-        : []),
+      ...networkProblems({ vpc: options.vpc, subnets: options.subnets }),
     ],
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const scoringFunction = createGpuFunction(scope, settings, wiring);
-      const given = options.capacityProvider;
-      const { capacityProvider, ...network } =
-        given === undefined ? createCapacity(scope, settings, wiring) : { capacityProvider: given };
+      const { capacityProvider, ...network } = createCapacity(scope, settings, wiring);
       runOn(scoringFunction, capacityProvider, settings.gpuMemoryGiB);
       // Managed Instances run published versions; the alias leads to the latest.
       const live = createLiveAlias(scope, scoringFunction);
@@ -303,10 +290,8 @@ const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
 const ENVIRONMENTS = { name: 'maximumEnvironments', min: 1, max: 1000 };
 
 /** What Lambda Managed Instances refuse. */
-function gpuProblems(settings: Settings, given: LambdaGpuOptions): Problem[] {
-  const { architecture, minimumEnvironments, maximumEnvironments } = settings;
-  const { capacityProvider, instanceTypes, vpc, subnets } = given;
-  const ofInstances = Object.entries({ instanceTypes, vpc, subnets }).filter(([, value]) => value !== undefined);
+function gpuProblems(settings: Settings): Problem[] {
+  const { architecture, minimumEnvironments, maximumEnvironments, instanceTypes } = settings;
   return [
     outside('ephemeralStorageSize', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
     outside('timeout', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS, 'seconds'),
@@ -319,12 +304,6 @@ function gpuProblems(settings: Settings, given: LambdaGpuOptions): Problem[] {
       [
         architecture.name !== Architecture.X86_64.name,
         `architecture: expected x86_64, because Lambda has no GPU with ${architecture.name}; set x86_64 or take lambdaCompute()`,
-      ],
-      [
-        // What the instances are, and where, was said when the provider was made.
-        capacityProvider !== undefined && ofInstances.length > 0,
-        'capacityProvider: expected without what is its own, the instance types and their network, ' +
-          `got it with ${ofInstances.map(([name]) => name).join(', ')}; leave out one or the other`,
       ],
       [
         exceeds(minimumEnvironments, maximumEnvironments),
@@ -385,23 +364,20 @@ const INVOCATIONS_PER_ENVIRONMENT = 1;
 /** As the instance types with GPUs have it: other shares leave memory or processors unused. */
 const GIB_PER_VCPU = 4;
 
-/** Has a function run on the instances of a provider, with a GPU. Of an imported provider the library itself cannot do it. */
-function runOn(scoringFunction: LambdaFunction, capacity: ICapacityProvider, gpuMemoryGiB: number): void {
-  const resource = resourceOf(scoringFunction, CfnFunction);
-  resource.capacityProviderConfig = {
-    lambdaManagedInstancesCapacityProviderConfig: {
-      capacityProviderArn: capacity.capacityProviderArn,
-      perExecutionEnvironmentMaxConcurrency: INVOCATIONS_PER_ENVIRONMENT,
-      executionEnvironmentMemoryGiBPerVCpu: GIB_PER_VCPU,
-    },
-  };
-  // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
-  resource.publishToLatestPublished = false;
+/** Has a function run on the instances of a provider, with a GPU. */
+function runOn(scoringFunction: LambdaFunction, capacity: CapacityProvider, gpuMemoryGiB: number): void {
+  capacity.addFunction(scoringFunction, {
+    perExecutionEnvironmentMaxConcurrency: INVOCATIONS_PER_ENVIRONMENT,
+    executionEnvironmentMemoryGiBPerVCpu: GIB_PER_VCPU,
+    // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
+    publishToLatestPublished: false,
+  });
   // Not yet in the library's schema, so it is set, and the validator told, by hand.
+  const resource = resourceOf(scoringFunction, CfnFunction);
   resource.addPropertyOverride('AcceleratorConfig', { AcceleratorMemorySize: gpuMemoryGiB });
   LambdaFunction.classifyVersionProperty('AcceleratorConfig', true);
   acknowledge(resource, 'acceleratorSchema');
-  invalidateVersionWith(scoringFunction, capacity.node.defaultChild);
+  invalidateVersionWith(scoringFunction, resourceOf(capacity, CfnCapacityProvider));
 }
 
 /**
@@ -410,8 +386,7 @@ function runOn(scoringFunction: LambdaFunction, capacity: ICapacityProvider, gpu
  *
  * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-capacityprovider.html
  */
-function invalidateVersionWith(scoringFunction: LambdaFunction, provider: unknown): void {
-  if (!(provider instanceof CfnCapacityProvider)) return;
+function invalidateVersionWith(scoringFunction: LambdaFunction, provider: CfnCapacityProvider): void {
   const { vpcConfig, instanceRequirements, permissionsConfig, kmsKeyArn } = provider;
   const fixed = Stack.of(provider).resolve([vpcConfig, instanceRequirements, permissionsConfig, kmsKeyArn]);
   scoringFunction.invalidateVersionBasedOn(JSON.stringify(fixed));
