@@ -74,7 +74,7 @@ const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
       'after a kill, s': ({ recovery }) => recovery('server killed'),
     }),
   prices: () =>
-    `Dollars for a million rows of digits on busy processors, at the prices of \`infra/prices.json\`. A function pays ${FUNCTION_GB.toFixed(4)} GB × ${price('lambdaArmGbSecond')} $ a second on arm64, also while it waits for calls, and an invocation for ${MESSAGES} messages. A worker or server pays CPU hours of Fargate on arm64 with ${TASK_GB} GB, ${taskHour().toFixed(4)} $ each. A queue costs ${price('sqsStandardMillionRequests')} $ for a million requests, each of at most ${MESSAGES} messages and 64 KiB. Load balancers, logs and idle time are not counted: a server that runs all month costs ${(HOURS * taskHour()).toFixed(2)} $, an idle function only [the polls of its queue](operations.md#what-it-costs).`,
+    `Dollars for a million rows of digits on busy processors, at the prices of \`cli/prices.json\`. A function pays ${FUNCTION_GB.toFixed(4)} GB × ${price('lambdaArmGbSecond')} $ a second on arm64, also while it waits for calls, and an invocation for ${MESSAGES} messages. A worker or server pays CPU hours of Fargate on arm64 with ${TASK_GB} GB, ${taskHour().toFixed(4)} $ each. A queue costs ${price('sqsStandardMillionRequests')} $ for a million requests, each of at most ${MESSAGES} messages and 64 KiB. Load balancers, logs and idle time are not counted: a server that runs all month costs ${(HOURS * taskHour()).toFixed(2)} $, an idle function only [the polls of its queue](operations.md#what-it-costs).`,
   cost: (figures) => costs(figures),
 };
 
@@ -149,7 +149,7 @@ function totalsOf(faults: readonly FaultFigures[]) {
 }
 
 const PRICES: Readonly<Record<string, number>> = JSON.parse(
-  readFileSync(new URL('../../infra/prices.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../cli/prices.json', import.meta.url), 'utf8'),
 );
 const FUNCTION_GB = 1769 / 1024;
 const TASK_GB = 2;
@@ -163,7 +163,7 @@ const CHUNK_BYTES = 65_536;
 
 function price(key: string): number {
   const found = PRICES[key];
-  if (found === undefined) throw new Error(`infra/prices.json: expected ${key}, got ${Object.keys(PRICES)}`);
+  if (found === undefined) throw new Error(`cli/prices.json: expected ${key}, got ${Object.keys(PRICES)}`);
   return found;
 }
 

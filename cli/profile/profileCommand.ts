@@ -34,7 +34,7 @@ profile.json beside the model. Nothing is sent anywhere.
   --result-bytes N         of a result (default ${DEFAULTS.resultBytes})
   --packed-results         results share messages of the result queue: resultsPerMessage=fill
   --architecture NAME      of the function, arm64 or x86_64 (default ${DEFAULTS.architecture})
-  --prices FILE            prices that differ from infra/prices.json
+  --prices FILE            prices that differ from cli/prices.json
   --gpu-profile TYPE=FILE  what this command printed with --json on such an instance; may be repeated
   --length N               of rows, where lengths differ (default: that of ordinary samples)
   --seconds N              most time for the timing of runs; the rest takes some more (default ${SECONDS.default})
