@@ -33,7 +33,7 @@ describe('a model on several devices', () => {
     const session = await onTwoDevices();
 
     await Promise.all([1, 2, 3, 4, 5].map((count) => session.run(turns(count))));
-    await session.warmedUp();
+    await session.endWarmUp();
     await session.run(turns(1));
 
     expect([session.devices, threads.length]).toEqual([2, 2]);
