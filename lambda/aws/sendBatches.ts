@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import type { BatchResultErrorEntry, SQSClient } from '@aws-sdk/client-sqs';
+import type { BatchResultErrorEntry, MessageAttributeValue, SQSClient } from '@aws-sdk/client-sqs';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, isTransient, type Outage } from '../core/failure.ts';
 import type { PayloadPointer, Result, ResultWriter, WriteStatus } from '../core/record.ts';
@@ -125,7 +125,10 @@ export async function sendOrOffload<E extends { readonly result: Result }>(
   return entries.map((entry) => statuses.get(entry) ?? NO_STATUS);
 }
 
-const NO_STATUS: WriteStatus = failure('WRITE_FAILED', 'expected a status on every result, got none on this one');
+export const NO_STATUS: WriteStatus = failure(
+  'WRITE_FAILED',
+  'expected a status on every result, got none on this one',
+);
 
 /** Returns a failure if an entry that cannot be offloaded is too large. */
 export function refusedForSize<E>(entry: E, container: Container<E>): Failure | undefined {
@@ -323,6 +326,15 @@ function describe({ Code, Message }: { readonly Code?: unknown; readonly Message
 export function allRefused<E>(batch: readonly E[], error: unknown): Refusal<E>[] {
   const [reason, again, outage] = [describeError(error), !isCallersFault(error), outageKind(error)];
   return batch.map((entry) => ({ entry, reason, again, outage }));
+}
+
+/** Returns the bytes of message attributes, as SQS counts them. */
+export function bytesOf(attributes: Readonly<Record<string, MessageAttributeValue>>): number {
+  let bytes = 0;
+  for (const [name, { DataType = '', StringValue = '' }] of Object.entries(attributes)) {
+    bytes += Buffer.byteLength(name + DataType + StringValue);
+  }
+  return bytes;
 }
 
 /** SQS takes no queue whose messages are smaller. */
