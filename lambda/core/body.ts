@@ -402,7 +402,7 @@ function notJson(text: string, reason: string): string {
   const [position, index] = /at position (\d+)/.exec(reason) ?? [];
   const got = `${text.length} characters that are not JSON${position === undefined ? '' : ` (${position})`}`;
   const isCutShort = /Unterminated|end of JSON input/.test(reason) || Number(index) === text.length;
-  if (isCutShort) return `${got}: it ends too soon; send the whole of it`;
+  if (isCutShort) return `${got}: it is cut short; send all of it`;
   return `${got}; ${/NaN|Infinity/.test(text) ? 'NaN and Infinity are written as strings' : 'correct it'}`;
 }
 

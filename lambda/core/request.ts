@@ -230,7 +230,7 @@ async function decodeOwnForm(
     end?.();
   }
   if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };
-  return failure('TRANSFORM_FAILED', within(path, `what the transform of '${model.name}' decoded: ${inputs.message}`));
+  return failure('TRANSFORM_FAILED', within(path, `inputs from the transform of '${model.name}': ${inputs.message}`));
 }
 
 /** Returns the id of a request that is not decoded, if it has one. */
