@@ -158,7 +158,7 @@ async function sendThrough(
   try {
     const waiting = untilWritten(sqs, queues.resultQueueUrl, messages.length, (written) => bar.update(written));
     const client = new Batchscore({ sqs, region: queues.region, requestQueueUrl: queues.requestQueueUrl });
-    const [ids] = await Promise.all([client.submit(messages), waiting]);
+    const [ids] = await Promise.all([client.submit(messages.map(({ body }) => ({ body }))), waiting]);
     const sent = new Map(ids.map((id, index) => [id, messages[index] as DemoMessage]));
     await mapping.stop();
     const { results, lastWrittenAt } = await receiveAll(sqs, queues.resultQueueUrl);

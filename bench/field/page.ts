@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
-import { type Columns, figure, table } from '../harness/report.ts';
+import { figure, table } from '../harness/report.ts';
 import { median } from '../harness/turns.ts';
 import type { FaultFigures, FieldFigures, SpeedFigures } from './field.ts';
 import { bodiesOf, WORKLOADS, type Workload } from './workloads.ts';
@@ -27,87 +27,55 @@ export function pageWith(figures: FieldFigures, page: string): string {
 }
 
 const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
-  machine: ({ date, machine, leftOut }) =>
+  machine: ({ date, machine, packages, leftOut }) =>
     [
-      `${date}: ${machine.cpu}, ${machine.cores} cores, ${Math.round(machine.memoryBytes / 2 ** 30)} GB, ${machine.platform}, Node ${machine.node}, onnxruntime-node ${machine.onnxruntime}.`,
+      `${date}: ${machine.cpu}, ${machine.cores} cores, ${Math.round(machine.memoryBytes / 2 ** 30)} GB, ${machine.platform}, Node ${machine.node}, onnxruntime-node ${machine.onnxruntime}, ${[...new Set(Object.values(packages).flat())].sort().join(', ')}.`,
       ...Object.entries(leftOut).map(([name, why]) => `Left out: ${name}, ${why.split('\n')[0]}.`),
     ].join(' '),
-  packages: ({ packages }) =>
-    table(Object.entries(packages), {
-      name: ([name]) => name,
-      packages: ([, some]) => some.join(', ') || 'this repository, onnxruntime-node',
-    }),
-  rates: ({ speed }) => byProducers(speed, (one) => range(one, 'rowsPerSecond')),
-  latency: ({ speed }) =>
-    byProducers(speed, (one) => `${figure(middle(one, 'p50Ms'))} / ${figure(middle(one, 'p99Ms'))}`),
-  cpu: ({ speed, floor }) => {
-    const ofDigits = speed.filter(({ workload }) => workload === 'digits');
-    const cell = (contestant: string, rows: number, requests: number, producers = 32): string =>
-      range(found(ofDigits, { contestant, rows, requests, producers }), 'cpuMicroseconds');
-    const bare = (batch: 'one' | 'many'): string => {
-      const some = floor.filter(({ workload }) => workload === 'digits').toSorted((a, b) => a.batch - b.batch);
-      const value = (batch === 'one' ? some[0] : some.at(-1))?.cpuMicroseconds;
-      return value === undefined ? '–' : figure(value);
-    };
-    const alone = (name: string): SpeedFigures | undefined =>
-      found(ofDigits, { contestant: name, rows: 1, requests: 1, producers: 32 });
-    const rows = table(namesIn(ofDigits), {
+  first: (figures) => firsts(figures),
+  speed: ({ speed, floor }) => {
+    const digits = speed.filter(({ workload }) => workload === 'digits');
+    const cell = (contestant: string, measure: Measure, { rows = 1, requests = 1, producers = 32 } = {}): string =>
+      cellOf(found(digits, { contestant, rows, requests, producers }), measure);
+    const bare = floor.filter(({ workload }) => workload === 'digits').toSorted((a, b) => a.batch - b.batch);
+    const [one, many] = [bare[0], bare.at(-1)].map((run) => (run ? figure(run.cpuMicroseconds) : '–'));
+    const rows = table(namesIn(digits), {
       '': (name) => name,
-      'requests of a row': (name) => cell(name, 1, 1),
-      'of 100 rows': (name) => cell(name, 100, 1),
-      '100 requests in a message': (name) => cell(name, 1, 100),
-      'memory, MB': (name) => range(alone(name), 'memoryMb'),
-      'start, s': (name) => range(alone(name), 'startMs', 1000),
+      'rows/s': (name) => cell(name, 'rowsPerSecond'),
+      'rows/s, 256 producers': (name) => cell(name, 'rowsPerSecond', { producers: 256 }),
+      'p50, p99, ms': (name) => `${cell(name, 'p50Ms')}, ${cell(name, 'p99Ms')}`,
+      'CPU, µs': (name) => cell(name, 'cpuMicroseconds'),
+      'of 100 rows in a request': (name) => cell(name, 'cpuMicroseconds', { rows: 100 }),
+      'of 100 requests in a message': (name) => cell(name, 'cpuMicroseconds', { requests: 100 }),
+      'client, µs': (name) => cell(name, 'clientMicroseconds'),
+      'memory, MB': (name) => cell(name, 'memoryMb'),
+      'start, ms': (name) => cell(name, 'startMs'),
     });
-    return `${rows}\n| the loop alone | ${bare('one')} | ${bare('many')} | – | – | – |`;
+    return `${rows}\n| the loop alone | – | – | – | ${one} | ${many} | – | – | – | – |`;
   },
   others: ({ speed }) => {
     const workloads = [...new Set(speed.map(({ workload }) => workload))].filter((name) => name !== 'digits');
-    const columns = workloads.flatMap((workload) => {
-      const at = (name: string) => found(speed, { workload, contestant: name, rows: 1, requests: 1, producers: 32 });
-      return [
-        [`${workload}, rows/s`, (name: string) => range(at(name), 'rowsPerSecond')],
-        [`${workload}, CPU ms a row`, (name: string) => range(at(name), 'cpuMicroseconds', 1000)],
-      ];
-    });
-    return table(namesIn(speed), { '': (name) => name, ...Object.fromEntries(columns) });
-  },
-  faults: ({ faults }) => {
-    const names = namesIn(faults);
-    const kinds = [...new Set(faults.map(({ fault }) => fault))];
-    const columns: Columns<string> = Object.fromEntries([
-      ['fault', (fault: string) => fault],
-      ...names.map((name) => [
-        name,
-        (fault: string) => cellOf(faults.find((one) => one.fault === fault && one.contestant === name)),
-      ]),
+    const columns = workloads.map((workload) => [
+      workload,
+      (contestant: string) =>
+        cellOf(found(speed, { workload, contestant, rows: 1, requests: 1, producers: 32 }), 'rowsPerSecond'),
     ]);
-    return table(kinds, columns);
+    return table(namesIn(speed), { '': (name) => name, ...Object.fromEntries(columns) });
   },
   totals: ({ faults }) =>
     table(totalsOf(faults), {
       '': ({ name }) => name,
       asked: ({ sum }) => String(sum('asked')),
       right: ({ sum }) => String(sum('right')),
-      'differ from the request alone': ({ sum }) => String(sum('differ')),
-      'neighbours harmed': ({ sum }) => String(sum('harmed')),
+      differ: ({ sum }) => String(sum('differ')),
+      harmed: ({ sum }) => String(sum('harmed')),
       lost: ({ sum }) => String(sum('lost')),
       'after a hang, s': ({ recovery }) => recovery('hang'),
       'after a kill, s': ({ recovery }) => recovery('server killed'),
     }),
-  client: ({ speed }) => {
-    const workloads = [...new Set(speed.map(({ workload }) => workload))];
-    const cell = (contestant: string, workload: string): string =>
-      range(found(speed, { workload, contestant, rows: 1, requests: 1, producers: 32 }), 'clientMicroseconds', 1000);
-    return table(namesIn(speed), {
-      '': (name) => name,
-      ...Object.fromEntries(workloads.map((workload) => [`${workload}, ms`, (name: string) => cell(name, workload)])),
-    });
-  },
   prices: () =>
-    `A million rows of digits on processors that are always busy, at the prices of \`infra/prices.json\`. A function: the seconds that one environment takes at that rate, while it waits too, × ${FUNCTION_GB.toFixed(4)} GB × ${price('lambdaArmGbSecond')} $ a GB-second on arm64, and ${price('lambdaMillionRequests')} $ for a million invocations, each of ${MESSAGES} messages. A worker or a server: CPU hours × (${price('fargateArmVcpuHour')} $ + ${TASK_GB} × ${price('fargateArmGbHour')} $), a vCPU and ${TASK_GB} GB of Fargate on arm64. A queue: ${price('sqsStandardMillionRequests')} $ for a million requests of 64 KiB or less: ${MESSAGES} messages, or as many as 64 KiB hold, are sent in one, received in one, and ${MESSAGES} deleted in one. A message of results is sent alone, and holds what is written together: ${MESSAGES} results of the function's ${MESSAGES} messages of a request, one of Powertools, and ${RESULTS} to 64 KiB otherwise. Without load balancer, logs and idle time: a server that runs all month is ${HOURS} h × ${taskHour().toFixed(4)} $ = ${(HOURS * taskHour()).toFixed(2)} $ whatever it does; a function that waits costs nothing but [the polls of its queue](operations.md#what-it-costs).`,
+    `Dollars for a million rows of digits on busy processors, at the prices of \`cli/prices.json\`. A function pays ${FUNCTION_GB.toFixed(4)} GB × ${price('lambdaArmGbSecond')} $ a second on arm64, also while it waits for calls, and an invocation for ${MESSAGES} messages. A worker or server pays CPU hours of Fargate on arm64 with ${TASK_GB} GB, ${taskHour().toFixed(4)} $ each. A queue costs ${price('sqsStandardMillionRequests')} $ for a million requests, each of at most ${MESSAGES} messages and 64 KiB. Load balancers, logs and idle time are not counted: a server that runs all month costs ${(HOURS * taskHour()).toFixed(2)} $, an idle function only [the polls of its queue](operations.md#what-it-costs).`,
   cost: (figures) => costs(figures),
-  first: (figures) => firsts(figures),
 };
 
 /** Who is first in what, and how far batchscore is from that. */
@@ -161,35 +129,9 @@ function middle({ turns }: SpeedFigures, measure: Measure): number {
   return median(turns.map((turn) => turn[measure]));
 }
 
-/** The median of the rounds, and in brackets the lowest and the highest. */
-function range(one: SpeedFigures | undefined, measure: Measure, unit = 1): string {
-  if (one === undefined) return '–';
-  const values = one.turns.map((turn) => turn[measure] / unit);
-  if (!values.every(Number.isFinite)) return '–';
-  if (values.length === 1) return figure(median(values));
-  return `${figure(median(values))} (${figure(Math.min(...values))} to ${figure(Math.max(...values))})`;
-}
-
-function byProducers(speed: readonly SpeedFigures[], cell: (figures: SpeedFigures) => string): string {
-  const single = speed.filter(({ workload, rows, requests }) => workload === 'digits' && rows === 1 && requests === 1);
-  const producers = [...new Set(single.map((one) => one.producers))].sort((a, b) => a - b);
-  const at = (contestant: string, count: number): string => {
-    const one = found(single, { contestant, producers: count });
-    return one === undefined ? '–' : cell(one);
-  };
-  return table(namesIn(single), {
-    '': (name) => name,
-    ...Object.fromEntries(
-      producers.map((count) => [`${count} producer${count > 1 ? 's' : ''}`, (name: string) => at(name, count)]),
-    ),
-  });
-}
-
-function cellOf(one: FaultFigures | undefined): string {
-  if (one === undefined) return '–';
-  const what = { differ: one.differ, harmed: one.harmed, lost: one.lost };
-  const rest = Object.entries(what).filter(([, count]) => count > 0);
-  return [`${one.right}`, ...rest.map(([kind, count]) => `${count} ${kind}`)].join(', ');
+/** Median of the rounds. */
+function cellOf(one: SpeedFigures | undefined, measure: Measure): string {
+  return one === undefined ? '–' : figure(middle(one, measure));
 }
 
 function totalsOf(faults: readonly FaultFigures[]) {
@@ -207,7 +149,7 @@ function totalsOf(faults: readonly FaultFigures[]) {
 }
 
 const PRICES: Readonly<Record<string, number>> = JSON.parse(
-  readFileSync(new URL('../../infra/prices.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../cli/prices.json', import.meta.url), 'utf8'),
 );
 const FUNCTION_GB = 1769 / 1024;
 const TASK_GB = 2;
@@ -221,7 +163,7 @@ const CHUNK_BYTES = 65_536;
 
 function price(key: string): number {
   const found = PRICES[key];
-  if (found === undefined) throw new Error(`infra/prices.json: expected ${key}, got ${Object.keys(PRICES)}`);
+  if (found === undefined) throw new Error(`cli/prices.json: expected ${key}, got ${Object.keys(PRICES)}`);
   return found;
 }
 
@@ -232,42 +174,37 @@ function taskHour(): number {
 /** Dollars for a million rows of digits at 32 producers, on processors that are busy all the time. */
 function costs({ speed }: FieldFigures): string {
   const [digits] = WORKLOADS as readonly [Workload];
-  const rows = speed
-    .filter(({ workload, producers }) => workload === digits.name && producers === 32)
-    .map((one) => {
-      const isFunction = /function|Powertools/.test(one.contestant);
-      const isQueued = isFunction || one.contestant.includes('worker');
-      const micros = middle(one, 'cpuMicroseconds');
-      const perMessage = one.rows * one.requests;
-      // A million times so many microseconds are as many seconds. A function is billed while it waits for a call, too.
-      const compute = isFunction
-        ? Math.max(micros, 1e6 / middle(one, 'rowsPerSecond')) * FUNCTION_GB * price('lambdaArmGbSecond') +
-          price('lambdaMillionRequests') / MESSAGES / perMessage
-        : (micros / 3600) * taskHour();
-      const [body = ''] = bodiesOf(digits, 1, one.rows);
-      const calls = callsFor(one.requests * body.length);
-      // Results are packed as far as they are written together.
-      const inMessage = one.contestant.includes('Powertools')
-        ? 1
-        : Math.min(RESULTS, isFunction ? MESSAGES * perMessage : RESULTS);
-      const queue = isQueued
-        ? price('sqsStandardMillionRequests') *
-          (calls / perMessage + callsForOne(inMessage * (CHUNK_BYTES / RESULTS)) / inMessage)
-        : 0;
-      return { ...one, micros, compute, queue };
-    })
-    .sort((a, b) => a.compute + a.queue - b.compute - b.queue);
-  const sent = ({ rows, requests }: SpeedFigures): string =>
-    requests > 1 ? '100 requests in a message' : rows > 1 ? 'requests of 100 rows' : 'requests of a row';
-  const dollars = (value: number): string => value.toFixed(4);
-  return table(rows, {
-    '': ({ contestant }) => contestant,
-    sent,
-    'CPU, µs': ({ micros }) => figure(micros),
-    'compute, $': ({ compute }) => dollars(compute),
-    'queue, $': ({ queue }) => dollars(queue),
-    'together, $': ({ compute, queue }) => dollars(compute + queue),
+  const some = speed.filter(({ workload, producers }) => workload === digits.name && producers === 32);
+  const cell = (contestant: string, rows: number, requests: number): string => {
+    const one = found(some, { contestant, rows, requests });
+    return one === undefined ? '–' : dollarsFor(one, digits).toFixed(4);
+  };
+  return table(namesIn(some), {
+    '': (name) => name,
+    'requests of a row': (name) => cell(name, 1, 1),
+    '100 requests in a message': (name) => cell(name, 1, 100),
+    'requests of 100 rows': (name) => cell(name, 100, 1),
   });
+}
+
+function dollarsFor(one: SpeedFigures, workload: Workload): number {
+  const isFunction = /function|Powertools/.test(one.contestant);
+  const micros = middle(one, 'cpuMicroseconds');
+  const perMessage = one.rows * one.requests;
+  // A million times so many microseconds are as many seconds. A function is billed while it waits for a call, too.
+  const compute = isFunction
+    ? Math.max(micros, 1e6 / middle(one, 'rowsPerSecond')) * FUNCTION_GB * price('lambdaArmGbSecond') +
+      price('lambdaMillionRequests') / MESSAGES / perMessage
+    : (micros / 3600) * taskHour();
+  if (!isFunction && !one.contestant.includes('worker')) return compute;
+  const [body = ''] = bodiesOf(workload, 1, one.rows);
+  // Results are packed as far as they are written together.
+  const inMessage = one.contestant.includes('Powertools')
+    ? 1
+    : Math.min(RESULTS, isFunction ? MESSAGES * perMessage : RESULTS);
+  const calls =
+    callsFor(one.requests * body.length) / perMessage + callsForOne(inMessage * (CHUNK_BYTES / RESULTS)) / inMessage;
+  return compute + price('sqsStandardMillionRequests') * calls;
 }
 
 /** To send a message with nine others, to receive and to delete it, in requests as SQS bills them. */

@@ -5,9 +5,11 @@ import { CreateTableCommand, type DynamoDBClient, waitUntilTableExists } from '@
 import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
 import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
+import * as z from 'zod';
 import { createDynamoDbClient, createS3Client } from '../../lambda/aws/awsClients.ts';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import { hasCode } from '../../lambda/core/failure.ts';
+import { isObject } from '../../lambda/core/json.ts';
 import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import type { Clients } from '../../lambda/hosts/compose.ts';
@@ -191,11 +193,11 @@ const DEAD_LETTERS = 'batchscore-dead-letters';
  * @throws when the port is taken, naming it and what to do.
  */
 export async function startLocalQueues(options: LocalQueueOptions): Promise<LocalQueues> {
-  await takeEveryCharacterOfSqs();
   const names = Array.from({ length: options.shards ?? 1 }, (_, shard) =>
     shard === 0 ? REQUESTS : `${REQUESTS}-${shard + 1}`,
   );
   const server = buildApp({ logger: false });
+  await beAsStrictAsSqs(server);
   refuseForeignCallers(server.server);
   takeObjectsOfAnySize(server);
   const onObject = listenToObjects(server);
@@ -394,12 +396,134 @@ function putsObject(method: string, query: URLSearchParams): boolean {
 
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html */
 const REFUSED_BY_SQS = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/u;
+const MAX_ATTRIBUTES = 10;
+const GROUP = /^[!-~]{1,128}$/;
+/** Of a UUID, as base64. Extended Clients put text with hyphens before a handle and cut it off again. */
+const HANDLE = /^[A-Za-z0-9+/]{48}$/;
 
-/** Has fauxqs take what SQS takes: its own expression refuses the characters beyond U+FFFF, emoji among them. */
-async function takeEveryCharacterOfSqs(): Promise<void> {
-  // The package exports its application alone.
+const SENT = z.object({
+  MessageBody: z.string().default(''),
+  MessageAttributes: z
+    .record(z.string(), z.object({ StringValue: z.string().optional(), BinaryValue: z.string().optional() }))
+    .default({}),
+  MessageGroupId: z.string().optional(),
+  MessageDeduplicationId: z.string().optional(),
+});
+const SENT_TOGETHER = z.object({ QueueUrl: z.string().default(''), Entries: z.array(SENT) });
+const WITH_HANDLE = z.looseObject({ Id: z.string().optional(), ReceiptHandle: z.string() });
+const HANDLES_TOGETHER = z.looseObject({ Entries: z.array(WITH_HANDLE) });
+const RECEIVED = z.looseObject({ Messages: z.array(WITH_HANDLE) });
+
+/**
+ * Has fauxqs refuse what SQS refuses, and take what SQS takes: a message that passes here passes there. Its receipt handles
+ * look like those of SQS, and what is none is refused. To be called before it listens.
+ */
+async function beAsStrictAsSqs(server: FauxServer): Promise<void> {
+  // The package exports its application alone, whose expression refuses characters beyond U+FFFF, emoji among them.
   const types: { readonly INVALID_MESSAGE_BODY_CHAR: RegExp } = await import(
     new URL('sqs/sqsTypes.js', import.meta.resolve('fauxqs')).href
   );
   types.INVALID_MESSAGE_BODY_CHAR.test = (text) => REFUSED_BY_SQS.test(text);
+  const invalidHandles = new WeakMap<object, readonly (string | undefined)[]>();
+  server.addHook('preHandler', async (request, reply) => {
+    const operation = operationOf(request);
+    if (operation === undefined) return;
+    const refused = refusedMessage(operation, request.body);
+    if (refused !== undefined) return reply.status(400).send(sqsError(...refused));
+    const entries = HANDLES_TOGETHER.safeParse(request.body).data?.Entries;
+    const single = WITH_HANDLE.safeParse(request.body).data;
+    const invalid = (entries ?? [single]).filter((entry) => entry !== undefined && !HANDLE.test(entry.ReceiptHandle));
+    if (single !== undefined && invalid.length > 0) return reply.status(400).send(sqsError(...INVALID_HANDLE));
+    invalidHandles.set(
+      request,
+      invalid.map((entry) => entry?.Id),
+    );
+    const decoded = <E extends { ReceiptHandle: string }>(entry: E): E => {
+      return { ...entry, ReceiptHandle: Buffer.from(entry.ReceiptHandle, 'base64').toString() };
+    };
+    if (single !== undefined) request.body = decoded(single);
+    if (entries !== undefined) request.body = { ...Object(request.body), Entries: entries.map(decoded) };
+  });
+  server.addHook('preSerialization', async (request, _reply, answer) => {
+    if (operationOf(request) === undefined) return answer;
+    const received = RECEIVED.safeParse(answer).data;
+    if (received !== undefined) return { ...received, Messages: received.Messages.map(withHandleOfSqs) };
+    const invalid = invalidHandles.get(request) ?? [];
+    return invalid.length === 0 ? answer : withFailed(answer, invalid);
+  });
+}
+
+/** Undefined for a call of S3. */
+function operationOf({ headers }: { readonly headers: IncomingHttpHeaders }): string | undefined {
+  return /^AmazonSQS\.(\w+)$/.exec(String(headers['x-amz-target']))?.[1];
+}
+
+type SqsRefusal = readonly [code: string, message: string];
+
+const INVALID_HANDLE: SqsRefusal = [
+  'ReceiptHandleIsInvalid',
+  'The input receipt handle is not a valid receipt handle.',
+];
+
+/** Returns why SQS refuses a call that sends messages. One message at fault has the whole call refused. */
+function refusedMessage(operation: string, body: unknown): SqsRefusal | undefined {
+  const sent = operation === 'SendMessage' ? [SENT.safeParse(body).data] : undefined;
+  const together = operation === 'SendMessageBatch' ? SENT_TOGETHER.safeParse(body).data?.Entries : undefined;
+  const isFifo = isObject(body) && String(body.QueueUrl).endsWith('.fifo');
+  for (const message of sent ?? together ?? []) {
+    const refused = message && refusalOf(message, isFifo);
+    if (refused !== undefined) return refused;
+  }
+  return undefined;
+}
+
+function refusalOf(message: z.infer<typeof SENT>, isFifo: boolean): SqsRefusal | undefined {
+  const { MessageBody, MessageAttributes, MessageGroupId, MessageDeduplicationId } = message;
+  if (MessageBody === '') return ['MissingParameter', 'The request must contain the parameter MessageBody.'];
+  const attributes = Object.entries(MessageAttributes);
+  if (attributes.length > MAX_ATTRIBUTES) {
+    const reason = `Number of message attributes [${attributes.length}] exceeds the allowed maximum [${MAX_ATTRIBUTES}].`;
+    return ['InvalidParameterValue', reason];
+  }
+  const empty = attributes.find(([, { StringValue, BinaryValue }]) => !StringValue && !BinaryValue);
+  if (empty !== undefined) {
+    return [
+      'InvalidParameterValue',
+      `The message attribute '${empty[0]}' must contain a non-empty message attribute value.`,
+    ];
+  }
+  for (const [name, value] of Object.entries({ MessageGroupId, MessageDeduplicationId })) {
+    if (value === undefined || GROUP.test(value)) continue;
+    const rule = `${name} can only include alphanumeric and punctuation characters. 1 to 128 in length.`;
+    return ['InvalidParameterValue', `Value ${value} for parameter ${name} is invalid. Reason: ${rule}`];
+  }
+  if (isFifo || MessageDeduplicationId === undefined) return undefined;
+  const rule = 'The request includes a parameter that is not valid for this queue type.';
+  return [
+    'InvalidParameterValue',
+    `Value ${MessageDeduplicationId} for parameter MessageDeduplicationId is invalid. Reason: ${rule}`,
+  ];
+}
+
+function sqsError(code: string, message: string): object {
+  return { __type: `com.amazonaws.sqs#${code}`, message };
+}
+
+function withHandleOfSqs<M extends { readonly ReceiptHandle: string }>(message: M): M {
+  return { ...message, ReceiptHandle: Buffer.from(message.ReceiptHandle).toString('base64') };
+}
+
+const BATCH_ANSWER = z.looseObject({
+  Successful: z.array(z.looseObject({ Id: z.string() })).default([]),
+  Failed: z.array(z.looseObject({ Id: z.string() })).default([]),
+});
+
+/** A batch answer by which the entries of these IDs failed for their receipt handles. */
+function withFailed(answer: unknown, ids: readonly (string | undefined)[]): unknown {
+  const { data } = BATCH_ANSWER.safeParse(answer);
+  if (data === undefined) return answer;
+  const others = <E extends { Id: string }>(entries: readonly E[]) => entries.filter(({ Id }) => !ids.includes(Id));
+  const [Code, Message] = INVALID_HANDLE;
+  const Failed = [...others(data.Failed), ...ids.map((Id) => ({ Id, SenderFault: true, Code, Message }))];
+  return { ...data, Successful: others(data.Successful), Failed };
 }

@@ -34,7 +34,7 @@ profile.json beside the model. Nothing is sent anywhere.
   --result-bytes N         of a result (default ${DEFAULTS.resultBytes})
   --packed-results         results share messages of the result queue: resultsPerMessage=fill
   --architecture NAME      of the function, arm64 or x86_64 (default ${DEFAULTS.architecture})
-  --prices FILE            prices that differ from infra/prices.json
+  --prices FILE            prices that differ from cli/prices.json
   --gpu-profile TYPE=FILE  what this command printed with --json on such an instance; may be repeated
   --length N               of rows, where lengths differ (default: that of ordinary samples)
   --seconds N              most time for the timing of runs; the rest takes some more (default ${SECONDS.default})
@@ -44,7 +44,7 @@ profile.json beside the model. Nothing is sent anywhere.
   --json                   print one JSON object
   --help                   show this
 
-docs/profile.md says how it is reckoned.
+docs/tuning.md says what it assumes.
 Exit code: 0, 1 where it cannot go on, or no settings keep to the budget, 2 wrong usage; Ctrl-C and SIGTERM stop it.
 `;
 

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import * as z from 'zod';
-import { PRICES, type Prices, readPrices } from '../../infra/priceList.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import { IN_OUR_WORDS, problemsIn } from '../../lambda/core/wrongValue.ts';
 import { MEASURED_RUNS } from '../../lambda/onnx/profileFile.ts';
 import { UsageError, wholeNumber } from '../arguments.ts';
+import { PRICES, type Prices, readPrices } from '../priceList.ts';
 import { systemReason } from '../textFiles.ts';
 import type { Measurement } from './measure/measureModel.ts';
 import type { GpuProfile, SettingsQuestion } from './settings/chooseSettings.ts';
@@ -110,7 +110,7 @@ const MAX_MONTHS = 6;
  */
 export function pricesFrom(file: string | undefined, now: Date, warn: (message: string) => void): Prices {
   const prices = { ...PRICES, ...(file === undefined ? {} : readPrices(file)) };
-  const where = file ?? 'infra/prices.json';
+  const where = file ?? 'cli/prices.json';
   const months = monthsSince(prices.date, now);
   if (!(months <= MAX_MONTHS)) {
     warn(

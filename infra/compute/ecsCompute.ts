@@ -1,22 +1,12 @@
-import { AutoScalingGroup, OnDemandAllocationStrategy, SpotAllocationStrategy } from 'aws-cdk-lib/aws-autoscaling';
 import {
   AcceleratorManufacturer,
   AcceleratorName,
   AcceleratorType,
-  BlockDeviceVolume,
-  EbsDeviceVolumeType,
   type InstanceRequirementsConfig,
-  InstanceType,
-  LaunchTemplate,
-  UserData,
 } from 'aws-cdk-lib/aws-ec2';
 import {
-  AmiHardwareType,
-  AsgCapacityProvider,
   CapacityOptionType,
   type Cluster,
-  Ec2Service,
-  EcsOptimizedImage,
   FargateService,
   ManagedInstancesCapacityProvider,
   PropagateManagedInstancesTags,
@@ -32,21 +22,11 @@ import {
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { outside } from '../../lambda/core/limits.ts';
-import {
-  acknowledge,
-  acknowledgeManagedPolicy,
-  acknowledgeStandards,
-  acknowledgeWildcard,
-  brokenOf,
-  oneOf,
-  type Problem,
-  unknownAtSynth,
-} from '../constructs/problems.ts';
-import { gibibytesOf, mebibytesOf } from '../constructs/units.ts';
-import { ARCHITECTURES } from '../image/containerImage.ts';
-import type { Batching, ComputeForm, Wiring } from './compute.ts';
-import { instanceTypesFor, withoutKernels } from './gpuInstances.ts';
+import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
+import { brokenOf, oneOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { gibibytesOf, mebibytesOf } from '../common/units.ts';
+import { ARCHITECTURES, withoutKernels } from '../image/containerImage.ts';
+import type { Batching, ComputeForm } from './compute.ts';
 import { createPrivateNetwork, ENDPOINTS_OF_INSTANCES, ENDPOINTS_OF_TASKS, type Network } from './privateNetwork.ts';
 import {
   minWorkerVisibility,
@@ -55,15 +35,8 @@ import {
   serviceDefaults,
   serviceProblems,
 } from './serviceOptions.ts';
-import {
-  deploymentOf,
-  fargateTaskHour,
-  gpuTaskHour,
-  type ServiceCompute,
-  toCompute,
-  wakeSecondsOf,
-} from './workerService.ts';
-import { createCluster, createTask, type Task } from './workerTask.ts';
+import { deploymentOf, type ServiceCompute, toCompute, wakeSecondsOf } from './workerService.ts';
+import { createCluster, createTask } from './workerTask.ts';
 
 export interface EcsOptions extends ServiceOptions {
   /** The processor. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
@@ -112,8 +85,7 @@ export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute
         assignPublicIp: settings.isPublic,
         capacityProviderStrategies: [{ capacityProvider: settings.spot ? 'FARGATE_SPOT' : 'FARGATE', weight: 1 }],
       });
-      const taskHour = fargateTaskHour(settings, wiring.prices);
-      return toCompute(scope, { network, cluster, service, task }, { ...settings, taskHour }, wiring);
+      return toCompute(scope, { network, cluster, service, task }, settings, wiring);
     },
   };
 }
@@ -179,11 +151,6 @@ function fargateProblems(settings: FargateSettings): Problem[] {
 }
 
 export interface EcsGpuOptions extends ServiceOptions {
-  /**
-   * What tasks run on: instances that ECS manages, for 15 % of their price, or those of an Auto Scaling group of your own.
-   * @default 'managed-instances'
-   */
-  readonly capacity?: GpuCapacity;
   /** The processor; a GPU comes only with x86_64. @default Architecture.X86_64 */
   readonly architecture?: Architecture;
   /** vCPUs of a task. @default 3: a g4dn.xlarge has four */
@@ -201,7 +168,7 @@ export interface EcsGpuOptions extends ServiceOptions {
 /** An instance is started, the image fetched, and models are loaded. */
 const GPU_START_SECONDS = 600;
 
-/** A service of workers with GPUs, from a container image. */
+/** A service of workers with GPUs, on instances that ECS manages. @experimental It has not run on AWS */
 export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceCompute> {
   const settings = withGpuDefaults(options);
   return {
@@ -217,12 +184,19 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
     problems: (batching) => [...serviceProblems(settings, batching), ...gpuTaskProblems(settings)],
     create(scope, wiring) {
       const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_INSTANCES);
-      const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, settings.capacity);
-      const task = createTask(scope, cluster, settings.capacity, settings, wiring);
-      const service = createService(scope, cluster, network, task, settings, wiring);
-      const taskHour = gpuTaskHour(settings, wiring.prices);
-      const compute = toCompute(scope, { network, cluster, service, task }, { ...settings, taskHour }, wiring);
-      return { ...compute, measuresGpus: true };
+      const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, 'managed-instances');
+      const task = createTask(scope, cluster, 'managed-instances', settings, wiring);
+      const { capacityProviderName } = addManagedInstances(scope, cluster, network, settings);
+      // Managed Instances take services of the kind that Fargate has.
+      const service = new FargateService(scope, 'Service', {
+        ...deploymentOf(wiring),
+        cluster,
+        taskDefinition: task.definition,
+        vpcSubnets: { subnets: network.subnets },
+        securityGroups: [network.securityGroup],
+        capacityProviderStrategies: [{ capacityProvider: capacityProviderName, weight: 1 }],
+      });
+      return { ...toCompute(scope, { network, cluster, service, task }, settings, wiring), measuresGpus: true };
     },
   };
 }
@@ -233,7 +207,6 @@ function withGpuDefaults(options: EcsGpuOptions) {
   return {
     ...serviceDefaults(options),
     startSeconds: GPU_START_SECONDS,
-    capacity: options.capacity ?? ('managed-instances' as const),
     architecture: options.architecture ?? Architecture.X86_64,
     vcpus: options.vcpus ?? 3,
     memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 12_288,
@@ -243,37 +216,9 @@ function withGpuDefaults(options: EcsGpuOptions) {
   };
 }
 
-/** Managed Instances take services of the kind that Fargate has. */
-function createService(
-  scope: Construct,
-  cluster: Cluster,
-  network: Network,
-  task: Task,
-  settings: Settings,
-  wiring: Wiring,
-): FargateService | Ec2Service {
-  const props = { ...deploymentOf(wiring), cluster, taskDefinition: task.definition };
-  if (settings.capacity === 'asg') {
-    const { capacityProviderName } = addAutoScalingGroup(scope, cluster, network, settings, wiring);
-    const capacityProviderStrategies = [{ capacityProvider: capacityProviderName, weight: 1 }];
-    return new Ec2Service(scope, 'Service', { ...props, capacityProviderStrategies });
-  }
-  const { capacityProviderName } = addManagedInstances(scope, cluster, network, settings);
-  return new FargateService(scope, 'Service', {
-    ...props,
-    vpcSubnets: { subnets: network.subnets },
-    securityGroups: [network.securityGroup],
-    capacityProviderStrategies: [{ capacityProvider: capacityProviderName, weight: 1 }],
-  });
-}
-
-/** Where tasks with a GPU run: on instances that ECS manages, or on those of an Auto Scaling group. */
-const CAPACITIES = ['managed-instances', 'asg'] as const;
-type GpuCapacity = (typeof CAPACITIES)[number];
-
 /** What ECS refuses, and what would never get a device or a way out. */
 function gpuTaskProblems(settings: Settings): Problem[] {
-  const { capacity, architecture, gpuCount, instanceTypes } = settings;
+  const { architecture, gpuCount, instanceTypes } = settings;
   return [
     unknownAtSynth('vcpus', settings.vcpus),
     unknownAtSynth('gpuCount', gpuCount),
@@ -283,10 +228,6 @@ function gpuTaskProblems(settings: Settings): Problem[] {
     outside('vcpus', settings.vcpus, { min: 1, max: 192 }),
     outside('memorySize', settings.memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
     ...brokenOf([
-      [
-        !CAPACITIES.includes(capacity),
-        `capacity: expected one of ${CAPACITIES.join(', ')}, because Fargate has no GPU, got ${capacity}; take one of them`,
-      ],
       [
         architecture.name !== 'x86_64',
         `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture.name}; set x86_64 or ` +
@@ -299,9 +240,9 @@ function gpuTaskProblems(settings: Settings): Problem[] {
       ],
       [instanceTypes?.length === 0, 'instanceTypes: expected at least one, got none; leave it out or name some'],
       [
-        capacity === 'managed-instances' && settings.isPublic,
-        'subnets: expected private ones with managed-instances, whose tasks get no public address and would reach nothing, ' +
-          'got public ones; give private subnets or capacity=asg',
+        settings.isPublic,
+        'subnets: expected private ones, because tasks on Managed Instances get no public address and would reach nothing, ' +
+          'got public ones; give private subnets',
       ],
     ]),
   ];
@@ -370,23 +311,13 @@ function createInfrastructureRole(scope: Construct, instanceRole: Role): Role {
   return role;
 }
 
-/** What the agent does on instances that nobody else manages: it leaves the cluster, and drains spot instances. */
-const OF_OWN_INSTANCES = {
-  cluster: ['ecs:DeregisterContainerInstance', 'ecs:SubmitContainerStateChange'],
-  instances: ['ecs:UpdateContainerInstancesState'],
-};
-
 /**
  * What the agent on an instance does, with its own cluster alone. Images are pulled and logs are written with the task's
  * execution role.
  *
  * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/managed-instances-instance-profile.html
  */
-function createInstanceRole(
-  scope: Construct,
-  cluster: Cluster,
-  more: typeof OF_OWN_INSTANCES = { cluster: [], instances: [] },
-): Role {
+function createInstanceRole(scope: Construct, cluster: Cluster): Role {
   const instances = Stack.of(scope).formatArn({
     service: 'ecs',
     resource: 'container-instance',
@@ -401,105 +332,13 @@ function createInstanceRole(
       Agent: new PolicyDocument({
         statements: [
           new PolicyStatement({ actions: ['ecs:DiscoverPollEndpoint'], resources: ['*'] }),
-          new PolicyStatement({ actions: [...ofCluster, ...more.cluster], resources: [cluster.clusterArn] }),
-          new PolicyStatement({ actions: [...ofInstances, ...more.instances], resources: [instances] }),
+          new PolicyStatement({ actions: ofCluster, resources: [cluster.clusterArn] }),
+          new PolicyStatement({ actions: ofInstances, resources: [instances] }),
         ],
       }),
     },
   });
-  acknowledgeWildcard(role, '*', 'The address to poll is asked for before an instance is part of a cluster');
-  acknowledgeWildcard(role, instances, 'Instances get their names when they register; the cluster has no others');
+  acknowledgeWildcard(role, '*', 'pollEndpoint');
+  acknowledgeWildcard(role, instances, 'instances');
   return role;
-}
-
-/** The AMI with driver and libraries, the image with CUDA, unpacked, and models that are fetched. */
-const DISK = Size.gibibytes(100);
-
-/** Instances with GPUs in an Auto Scaling group: as many as tasks need, none without tasks. */
-function addAutoScalingGroup(
-  scope: Construct,
-  cluster: Cluster,
-  network: Network,
-  settings: Settings,
-  { prices }: Wiring,
-): AsgCapacityProvider {
-  const autoScalingGroup = createGroup(scope, cluster, network, settings, instanceTypesFor(settings, prices));
-  const provider = new AsgCapacityProvider(scope, 'Capacity', {
-    autoScalingGroup,
-    enableManagedTerminationProtection: true,
-    enableManagedDraining: true,
-  });
-  cluster.addAsgCapacityProvider(provider);
-  return provider;
-}
-
-/** @param instanceTypes of which a task fits on each, alone */
-function createGroup(
-  scope: Construct,
-  cluster: Cluster,
-  network: Network,
-  settings: Settings,
-  instanceTypes: readonly string[],
-): AutoScalingGroup {
-  const { maximumTasks, spot } = settings;
-  const group = new AutoScalingGroup(scope, 'Group', {
-    vpc: network.vpc,
-    vpcSubnets: { subnets: network.subnets },
-    minCapacity: 0,
-    // While a new version takes over, there are twice as many tasks.
-    maxCapacity: 2 * maximumTasks,
-    mixedInstancesPolicy: {
-      launchTemplate: createLaunchTemplate(scope, cluster, network, settings),
-      launchTemplateOverrides: instanceTypes.map((type) => ({ instanceType: new InstanceType(type) })),
-      instancesDistribution: {
-        onDemandPercentageAboveBaseCapacity: spot ? 0 : 100,
-        onDemandAllocationStrategy: OnDemandAllocationStrategy.LOWEST_PRICE,
-        spotAllocationStrategy: SpotAllocationStrategy.PRICE_CAPACITY_OPTIMIZED,
-      },
-    },
-  });
-  acknowledge(
-    group,
-    'AwsSolutions-EC26',
-    'The disk of the launch template is encrypted, which the rule does not see where types are mixed',
-  );
-  acknowledgeStandards(
-    group,
-    'EC2IMDSv2Enabled',
-    'The launch template requires it, which the rule does not see where types are mixed',
-  );
-  acknowledge(
-    group,
-    'AwsSolutions-AS3',
-    'Instances come and go with the backlog; the alarm on a backlog without a task tells when none comes',
-  );
-  return group;
-}
-
-function createLaunchTemplate(
-  scope: Construct,
-  cluster: Cluster,
-  { securityGroup }: Network,
-  settings: Settings,
-): LaunchTemplate {
-  const userData = UserData.forLinux();
-  // ECS sets it by itself only where the group has a spot price.
-  if (settings.spot) userData.addCommands('echo ECS_ENABLE_SPOT_INSTANCE_DRAINING=true >> /etc/ecs/ecs.config');
-  return new LaunchTemplate(scope, 'LaunchTemplate', {
-    machineImage: EcsOptimizedImage.amazonLinux2023(AmiHardwareType.GPU),
-    userData,
-    // The CDK would add permissions to log, and to pull images, for every resource.
-    role: createInstanceRole(scope, cluster, OF_OWN_INSTANCES).withoutPolicyUpdates(),
-    securityGroup,
-    // One hop: a container, which is one further, cannot get the role of the instance.
-    requireImdsv2: true,
-    httpPutResponseHopLimit: 1,
-    blockDevices: [
-      {
-        deviceName: '/dev/xvda',
-        volume: BlockDeviceVolume.ebs(DISK.toGibibytes(), { encrypted: true, volumeType: EbsDeviceVolumeType.GP3 }),
-      },
-    ],
-    ...(settings.isPublic && { associatePublicIpAddress: true }),
-  });
 }

@@ -1,4 +1,3 @@
-import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import type { TrafficRouting } from 'aws-cdk-lib/aws-codedeploy';
 import {
   InstanceType,
@@ -16,7 +15,6 @@ import {
   CfnCapacityProvider,
   CfnFunction,
   type DockerImageFunction,
-  type ICapacityProvider,
   type IFunction,
   InstanceTypeFilter,
   Function as LambdaFunction,
@@ -24,26 +22,22 @@ import {
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import { type Duration, Lazy, type Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU, outside } from '../../lambda/core/limits.ts';
-import { createLogGroup } from '../constructs/created.ts';
+import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU } from '../../lambda/core/limits.ts';
+import { createLogGroup, resourceOf } from '../common/created.ts';
+import { acknowledge, acknowledgeFunction, acknowledgeKeyActions, acknowledgeManagedPolicy } from '../common/nag.ts';
 import {
-  acknowledge,
-  acknowledgeActions,
-  acknowledgeManagedPolicy,
-  acknowledgeStandards,
   brokenOf,
+  exceeds,
   networkProblems,
   oneOf,
+  outside,
   type Problem,
-  resourceOf,
-} from '../constructs/problems.ts';
-import { gibibytesOf, mebibytesOf, secondsOf } from '../constructs/units.ts';
-import { ARCHITECTURES } from '../image/containerImage.ts';
-import { PERIOD } from '../monitoring/scoringMetrics.ts';
-import type { Prices } from '../priceList.ts';
+  unknownAtSynth,
+} from '../common/problems.ts';
+import { gibibytesOf, mebibytesOf, secondsOf } from '../common/units.ts';
+import { ARCHITECTURES, withoutKernels } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
 import { type Concurrency, concurrencyProblems, feedFromQueues, grantSwitch, minVisibility } from './eventSource.ts';
-import { assignmentOf, withoutKernels } from './gpuInstances.ts';
 import { createPrivateNetwork } from './privateNetwork.ts';
 import {
   createLiveAlias,
@@ -52,7 +46,6 @@ import {
   type FunctionResources,
   firstStepPercent,
   functionAlarms,
-  functionCost,
   functionGraph,
   type Rollout,
   rolloutProblems,
@@ -139,7 +132,6 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
         alias: live,
         vpc: options.vpc,
         connections: options.vpc && scoringFunction.connections,
-        cost: functionCost(target, settings, wiring.prices),
         shiftInSteps: live && trafficRouting && ((alarms) => shiftInSteps(scope, live, trafficRouting, alarms)),
       };
     },
@@ -159,7 +151,6 @@ function toCompute(
     eventSourceMappings,
     grantPrincipal: target.grantPrincipal,
     grantSwitch: (grantee: IGrantable) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
-    logGroup: scoringFunction.logGroup,
     alarms: functionAlarms(target),
     graphs: [functionGraph(target, settings.timeoutSeconds), graph],
   };
@@ -198,13 +189,6 @@ export interface LambdaGpuOptions extends FunctionResources {
   /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
   /**
-   * What starts and terminates the instances, so that deployments share them, such as that of another deployment's
-   * `compute`. Network, instance types, disks and scaling are its own: not alongside `instanceTypes`, `vpc` or `subnets`.
-   * Functions of one provider must trust each other. @default a new one
-   * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances-security.html
-   */
-  readonly capacityProvider?: ICapacityProvider;
-  /**
    * The network of the instances. It must reach SQS, CloudWatch Logs and the result stores.
    * @default a network of its own, with endpoints of these services and no route to the internet
    */
@@ -217,7 +201,7 @@ export interface LambdaGpuOptions extends FunctionResources {
 export interface GpuCompute extends FunctionCompute {
   readonly alias: Alias;
   /** What starts and terminates the instances. */
-  readonly capacityProvider: ICapacityProvider;
+  readonly capacityProvider: CapacityProvider;
 }
 
 /**
@@ -230,7 +214,7 @@ const ONE_THREAD = { AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' };
 /** AWS says minutes: an instance is started, and its models are loaded. */
 const WAKE_SECONDS = 600;
 
-/** A Lambda function with a GPU, on Lambda Managed Instances, from a container image. */
+/** A Lambda function with a GPU, on Lambda Managed Instances, from a container image. @experimental It has not run on AWS */
 export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<GpuCompute> {
   const settings = withDefaults(options);
   const { timeoutSeconds, minimumEnvironments } = settings;
@@ -241,19 +225,14 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
     timeoutSeconds,
     wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
     problems: ({ shards }) => [
-      ...gpuProblems(settings, options),
+      ...gpuProblems(settings),
       ...concurrencyProblems(settings.concurrency, shards, ENVIRONMENTS),
-      // With a provider neither may be given.
-      ...(options.capacityProvider === undefined
-        ? networkProblems({ vpc: options.vpc, subnets: options.subnets })
-        : []),
+      ...networkProblems({ vpc: options.vpc, subnets: options.subnets }),
     ],
     minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
     create(scope, wiring) {
       const scoringFunction = createGpuFunction(scope, settings, wiring);
-      const given = options.capacityProvider;
-      const { capacityProvider, ...network } =
-        given === undefined ? createCapacity(scope, settings, wiring) : { capacityProvider: given };
+      const { capacityProvider, ...network } = createCapacity(scope, settings, wiring);
       runOn(scoringFunction, capacityProvider, settings.gpuMemoryGiB);
       // Managed Instances run published versions; the alias leads to the latest.
       const live = createLiveAlias(scope, scoringFunction);
@@ -262,7 +241,6 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
         alias: live,
         capacityProvider,
         ...network,
-        cost: gpuCost(live, settings, wiring.prices),
       };
     },
   };
@@ -297,12 +275,8 @@ function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring)
       maxExecutionEnvironments: settings.maximumEnvironments,
     },
   );
-  acknowledgeStandards(scoringFunction, 'LambdaInsideVPC', 'Its instances are in the network of the capacity provider');
-  acknowledgeStandards(
-    scoringFunction,
-    'LambdaConcurrency',
-    'The most environments are the most invocations at a time',
-  );
+  acknowledgeFunction(scoringFunction, 'gpuNetwork');
+  acknowledgeFunction(scoringFunction, 'gpuConcurrency');
   return scoringFunction;
 }
 
@@ -316,16 +290,15 @@ const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
 const ENVIRONMENTS = { name: 'maximumEnvironments', min: 1, max: 1000 };
 
 /** What Lambda Managed Instances refuse. */
-function gpuProblems(settings: Settings, given: LambdaGpuOptions): Problem[] {
-  const { architecture, minimumEnvironments, maximumEnvironments } = settings;
-  const { capacityProvider, instanceTypes, vpc, subnets } = given;
-  const ofInstances = Object.entries({ instanceTypes, vpc, subnets }).filter(([, value]) => value !== undefined);
+function gpuProblems(settings: Settings): Problem[] {
+  const { architecture, minimumEnvironments, maximumEnvironments, instanceTypes } = settings;
   return [
     outside('ephemeralStorageSize', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
     outside('timeout', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS, 'seconds'),
     oneOf('gpuMemory', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
     ...(instanceTypes ?? []).map(withoutKernels),
     outside('memorySize', settings.memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
+    unknownAtSynth('minimumEnvironments', minimumEnvironments),
     outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),
     ...brokenOf([
       [
@@ -333,13 +306,7 @@ function gpuProblems(settings: Settings, given: LambdaGpuOptions): Problem[] {
         `architecture: expected x86_64, because Lambda has no GPU with ${architecture.name}; set x86_64 or take lambdaCompute()`,
       ],
       [
-        // What the instances are, and where, was said when the provider was made.
-        capacityProvider !== undefined && ofInstances.length > 0,
-        'capacityProvider: expected without what is its own, the instance types and their network, ' +
-          `got it with ${ofInstances.map(([name]) => name).join(', ')}; leave out one or the other`,
-      ],
-      [
-        minimumEnvironments > maximumEnvironments,
+        exceeds(minimumEnvironments, maximumEnvironments),
         `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
           `got ${maximumEnvironments}; raise it`,
       ],
@@ -397,27 +364,20 @@ const INVOCATIONS_PER_ENVIRONMENT = 1;
 /** As the instance types with GPUs have it: other shares leave memory or processors unused. */
 const GIB_PER_VCPU = 4;
 
-/** Has a function run on the instances of a provider, with a GPU. Of an imported provider the library itself cannot do it. */
-function runOn(scoringFunction: LambdaFunction, capacity: ICapacityProvider, gpuMemoryGiB: number): void {
-  const resource = resourceOf(scoringFunction, CfnFunction);
-  resource.capacityProviderConfig = {
-    lambdaManagedInstancesCapacityProviderConfig: {
-      capacityProviderArn: capacity.capacityProviderArn,
-      perExecutionEnvironmentMaxConcurrency: INVOCATIONS_PER_ENVIRONMENT,
-      executionEnvironmentMemoryGiBPerVCpu: GIB_PER_VCPU,
-    },
-  };
-  // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
-  resource.publishToLatestPublished = false;
+/** Has a function run on the instances of a provider, with a GPU. */
+function runOn(scoringFunction: LambdaFunction, capacity: CapacityProvider, gpuMemoryGiB: number): void {
+  capacity.addFunction(scoringFunction, {
+    perExecutionEnvironmentMaxConcurrency: INVOCATIONS_PER_ENVIRONMENT,
+    executionEnvironmentMemoryGiBPerVCpu: GIB_PER_VCPU,
+    // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
+    publishToLatestPublished: false,
+  });
   // Not yet in the library's schema, so it is set, and the validator told, by hand.
+  const resource = resourceOf(scoringFunction, CfnFunction);
   resource.addPropertyOverride('AcceleratorConfig', { AcceleratorMemorySize: gpuMemoryGiB });
   LambdaFunction.classifyVersionProperty('AcceleratorConfig', true);
-  acknowledge(
-    resource,
-    'CloudFormation-Validate::F3002',
-    'AcceleratorConfig is newer than the schema that this version of aws-cdk-lib validates against',
-  );
-  invalidateVersionWith(scoringFunction, capacity.node.defaultChild);
+  acknowledge(resource, 'acceleratorSchema');
+  invalidateVersionWith(scoringFunction, resourceOf(capacity, CfnCapacityProvider));
 }
 
 /**
@@ -426,8 +386,7 @@ function runOn(scoringFunction: LambdaFunction, capacity: ICapacityProvider, gpu
  *
  * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-capacityprovider.html
  */
-function invalidateVersionWith(scoringFunction: LambdaFunction, provider: unknown): void {
-  if (!(provider instanceof CfnCapacityProvider)) return;
+function invalidateVersionWith(scoringFunction: LambdaFunction, provider: CfnCapacityProvider): void {
   const { vpcConfig, instanceRequirements, permissionsConfig, kmsKeyArn } = provider;
   const fixed = Stack.of(provider).resolve([vpcConfig, instanceRequirements, permissionsConfig, kmsKeyArn]);
   scoringFunction.invalidateVersionBasedOn(JSON.stringify(fixed));
@@ -462,31 +421,5 @@ function allowDisks(role: Role, key: IKey): void {
       conditions: { Bool: { 'kms:GrantIsForAWSResource': true } },
     }),
   );
-  acknowledgeActions(role, ['kms:ReEncrypt*'], 'These are variants of one action, on one key');
-}
-
-/**
- * The instances that always run, or one while there are invocations, with the fee; plus the invocations themselves. An
- * instance that several environments share is paid once; of one that may have environments of other deployments, the
- * share.
- */
-function gpuCost(target: IFunction, settings: Settings, prices: Prices): MathExpression | undefined {
-  const { instanceHour, environmentsPerInstance } = assignmentOf(settings, prices);
-  if (instanceHour === undefined) return undefined;
-  const { minimumEnvironments, capacityProvider } = settings;
-  const instancesOf = (environments: number): number => {
-    const share = environments / environmentsPerInstance;
-    return capacityProvider === undefined ? Math.ceil(share) : share;
-  };
-  const always = instancesOf(minimumEnvironments);
-  const whenBusy = instancesOf(Math.max(1, minimumEnvironments));
-  const hourly = instanceHour * (1 + prices.managedInstancesFeePercent / 100);
-  const instances = `IF(FILL(invocations, 0) > 0, ${whenBusy}, ${always})`;
-  const requests = `FILL(invocations, 0) * ${prices.lambdaMillionRequests} / 1000000`;
-  return new MathExpression({
-    label: 'compute',
-    period: PERIOD,
-    expression: `${instances} * ${hourly} * PERIOD(invocations) / 3600 + ${requests}`,
-    usingMetrics: { invocations: target.metricInvocations({ statistic: Stats.SUM, period: PERIOD }) },
-  });
+  acknowledgeKeyActions(role);
 }

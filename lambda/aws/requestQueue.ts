@@ -28,6 +28,8 @@ interface ReceiverOptions {
   readonly visibilitySeconds: number;
   /** Maximum number of messages of one poll. @default 10 */
   readonly max?: number | undefined;
+  /** Names of the message attributes to receive. @default those beside a pointer */
+  readonly attributes?: readonly string[] | undefined;
   /** Called if some messages lack attributes that SQS always sends. */
   readonly onProblem?: ((error: Error) => void) | undefined;
 }
@@ -40,6 +42,7 @@ interface ReceiverOptions {
  */
 export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) => Promise<MessageRecord[]> {
   const { sqs, queueUrl, waitSeconds, visibilitySeconds, max = MAX_BATCH_ENTRIES, onProblem } = options;
+  const { attributes = POINTER_ATTRIBUTES } = options;
   const input = {
     QueueUrl: queueUrl,
     MaxNumberOfMessages: Math.min(max, MAX_BATCH_ENTRIES),
@@ -50,7 +53,7 @@ export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) 
       'SentTimestamp' as const,
       'MessageGroupId' as const,
     ],
-    MessageAttributeNames: [...POINTER_ATTRIBUTES],
+    MessageAttributeNames: [...attributes],
   };
   const eventSourceARN = arnOf(queueUrl);
   return async (signal) => {

@@ -21,6 +21,7 @@ import {
   allRefused,
   CALLS_IN_FLIGHT,
   type Container,
+  limitIn,
   MAX_BATCH_ENTRIES,
   type PayloadUploader,
   packBatches,
@@ -309,17 +310,4 @@ function createSizeLimits() {
       return max !== undefined;
     },
   };
-}
-
-/** Minimum of a queue's size limit. */
-const LEAST_LIMIT = 1_024;
-/**
- * Matches `Message must be shorter than 262144 bytes.` and `Batch requests cannot be longer than 262144 bytes. You have
- * sent …`
- */
-const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;
-
-function limitIn(reason: string): number | undefined {
-  const max = SIZE_REFUSAL.exec(reason)?.[1];
-  return max === undefined || Number(max) < LEAST_LIMIT ? undefined : Number(max);
 }

@@ -324,3 +324,14 @@ export function allRefused<E>(batch: readonly E[], error: unknown): Refusal<E>[]
   const [reason, again, outage] = [describeError(error), !isCallersFault(error), outageKind(error)];
   return batch.map((entry) => ({ entry, reason, again, outage }));
 }
+
+/** Minimum of a queue's size limit. */
+const LEAST_LIMIT = 1_024;
+/** Matches `Message must be shorter than 262144 bytes.` and `Batch requests cannot be longer than 262144 bytes. …`. */
+const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;
+
+/** Returns the queue's size limit, if the reason for its refusal states it. */
+export function limitIn(reason: string): number | undefined {
+  const max = SIZE_REFUSAL.exec(reason)?.[1];
+  return max === undefined || Number(max) < LEAST_LIMIT ? undefined : Number(max);
+}

@@ -1,24 +1,11 @@
 import type { MaybePromise } from './concurrency.ts';
 import { type Failure, failure, transformFailure } from './failure.ts';
-import { formatFloat32 } from './floatText.ts';
 import type { HookBatch } from './hookBatch.ts';
 import type { ScoringRequest } from './microBatch.ts';
 import { givesOwnForm, type Model, type TransformOutputs } from './model.ts';
 import type { Observer } from './observer.ts';
-import {
-  type BigIntArray,
-  DATATYPES,
-  type Datatype,
-  elementsPerRow,
-  encodeRaw,
-  keepsOrder,
-  moveAxis,
-  moveDim,
-  type Tensor,
-  type TensorData,
-  viewOf,
-  withRows,
-} from './tensor.ts';
+import { elementsPerRow, encodeRaw, keepsOrder, moveAxis, moveDim, type Tensor, viewOf, withRows } from './tensor.ts';
+import { encodeData } from './values.ts';
 
 /**
  * Formats the answers to the requests of one run. Requests for the same outputs in the same form share a frame, the
@@ -271,63 +258,6 @@ function nest(datatype: Tensor['datatype'], elements: Tensor['data'], shape: rea
   const size = outer === 0 ? 0 : elements.length / outer;
   const slices = Array.from({ length: outer }, (_, index) => viewOf(elements, index * size, (index + 1) * size));
   return `[${slices.map((slice) => nest(datatype, slice, inner)).join(',')}]`;
-}
-
-/** Formats elements `from` to `to` as JSON, comma-separated. Each is parsed as exactly the same value. */
-export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
-  if (data instanceof Float32Array) return formatFloat32(data, from, to);
-  const { kind } = DATATYPES[datatype];
-  if (kind === 'bigint') return formatBigInts(data as BigIntArray, from, to);
-  const elements = viewOf(data, from, to);
-  switch (kind) {
-    case 'float':
-      return needsFloatText(elements)
-        ? Array.from(elements as ArrayLike<number>, formatFloat).join(',')
-        : formatNumbers(elements);
-    case 'boolean':
-      return Array.from(elements as ArrayLike<number>, (element) => (element === 0 ? 'false' : 'true')).join(',');
-    case 'string':
-      return Array.from(elements as ArrayLike<string>, (element) => JSON.stringify(element)).join(',');
-    case 'integer':
-      return formatNumbers(elements);
-  }
-}
-
-/** Formats numbers by `JSON.stringify`, which is faster than `join`. */
-function formatNumbers(data: TensorData): string {
-  return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
-}
-
-/** Returns true if JavaScript does not print some value exactly as a JSON number: NaN, ±Infinity, -0. */
-function needsFloatText(data: TensorData): boolean {
-  for (let i = 0; i < data.length; i++) {
-    const value = data[i] as number;
-    if (!Number.isFinite(value) || Object.is(value, -0)) return true;
-  }
-  return false;
-}
-
-/** @see https://protobuf.dev/programming-guides/json/ non-finite numbers are strings */
-function formatFloat(value: number): string {
-  if (Object.is(value, -0)) return '-0';
-  return Number.isFinite(value) ? String(value) : `"${value}"`;
-}
-
-/**
- * Formats without a view. Many answers have one element, a label, which takes 0.1 µs instead of 0.6 (two cores, Node
- * 24).
- */
-function formatBigInts(data: BigIntArray, from: number, to: number): string {
-  let text = '';
-  for (let index = from; index < to; index++) {
-    const formatted = formatBigInt(data[index] as bigint);
-    text = index === from ? formatted : `${text},${formatted}`;
-  }
-  return text;
-}
-
-function formatBigInt(value: bigint): string {
-  return Number.isSafeInteger(Number(value)) ? String(value) : `"${value}"`;
 }
 
 /** Shortest element with its separator. */

@@ -92,7 +92,7 @@ export const NO_DEADLINE: TimeLimit = {
  *
  * @see https://github.com/awslabs/payload-offloading-java-common-lib-for-aws
  */
-const POINTER_CLASS = 'software.amazon.payloadoffloading.PayloadS3Pointer';
+export const POINTER_CLASS = 'software.amazon.payloadoffloading.PayloadS3Pointer';
 const OLDER_POINTER_CLASS = 'com.amazon.sqs.javamessaging.MessageS3Pointer';
 
 /** Message attributes beside a pointer, of which a producer sends one: the size of the body in bytes. */

@@ -12,7 +12,7 @@ import {
   takesOwnForm,
 } from './model.ts';
 import type { Observer, RequestPlace } from './observer.ts';
-import { NO_DEADLINE } from './record.ts';
+import { NO_DEADLINE, POINTER_CLASS } from './record.ts';
 import {
   type DecodeLimits,
   decodeInputs,
@@ -80,7 +80,7 @@ export function decodeRequest(
   );
 }
 
-/** Adds a hint if the body is an envelope: SNS and EventBridge wrap bodies by default. */
+/** Adds a hint if the body is an envelope, an event or a pointer instead of a request. */
 function explainEnvelope(failed: Failure, value: JsonObject, path: string): Failure {
   const envelope = envelopeIn(value);
   if (envelope === undefined) return failed;
@@ -92,6 +92,8 @@ function explainEnvelope(failed: Failure, value: JsonObject, path: string): Fail
 /**
  * @see https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html
  * @see https://docs.aws.amazon.com/eventbridge/latest/ref/events-structure.html
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+ * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md
  */
 function envelopeIn(value: JsonObject): string | undefined {
   if (value.Type === 'Notification' && 'TopicArn' in value && 'Message' in value) {
@@ -99,6 +101,14 @@ function envelopeIn(value: JsonObject): string | undefined {
   }
   if ('detail-type' in value && 'source' in value && 'detail' in value) {
     return 'an event of EventBridge; give the target of its rule an input path, such as $.detail';
+  }
+  const [record] = Array.isArray(value.Records) ? value.Records : [];
+  if (isObject(record) && record.eventSource === 'aws:s3') {
+    return 'an event of S3; start a job for the files that it names, or send their requests';
+  }
+  if (typeof value.specversion === 'string' && 'type' in value) return 'a CloudEvent; send its data alone';
+  if ('s3BucketName' in value && 's3Key' in value) {
+    return `a pointer to S3 without its class; send ["${POINTER_CLASS}", {"s3BucketName": …, "s3Key": …}]`;
   }
   return undefined;
 }
@@ -176,7 +186,8 @@ function decodeForm(
   if (takesOwnForm(model)) return decodeOwnForm(value, place, model, binaryOutput, deps);
   if ('instances' in value) return decodeShortForm(value, path, model, limits);
 
-  const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => path, keysOfBothForms);
+  const refused =
+    refuseInputsAsKeys(value, path, model) ?? refuseUnknownKeys(value, REQUEST_KEYS, () => path, keysOfBothForms);
   if (refused !== undefined) return refused;
   const raw = value.raw_input_contents;
   const inputs = decodeInputs(value.inputs, path, model, raw, limits);
@@ -185,6 +196,14 @@ function decodeForm(
   if (isFailure(outputs)) return outputs;
   const binary = binaryOutput ?? raw !== undefined;
   return { inputs, outputs, reply: binary ? 'binary' : 'json' };
+}
+
+/** Refuses a plain object with the model's inputs as keys, which is a row of a file. */
+function refuseInputsAsKeys(value: JsonObject, path: string, { inputs }: Model): Failure | undefined {
+  const name = inputs.find((input) => !REQUEST_KEYS.includes(input.name) && Object.hasOwn(value, input.name))?.name;
+  if (name === undefined || 'inputs' in value) return undefined;
+  const wrong = `expected inputs or instances, got ${preview(name)}, an input of the model`;
+  return failure('INVALID_REQUEST', `${path}: ${wrong}; write {"instances": [{${preview(name)}: …}]}`);
 }
 
 function decodeShortForm(value: JsonObject, path: string, model: Model, limits: DecodeLimits): DecodedForm | Failure {
@@ -244,10 +263,9 @@ function decodeId(id: unknown, path: string): string | undefined | Failure {
   if (id === undefined) return undefined;
   if (typeof id !== 'string' || id.length > MAX_ID_CHARACTERS) {
     const got = typeof id === 'string' ? `${id.length} characters` : preview(id);
-    return failure(
-      'INVALID_REQUEST',
-      `${fieldOf(path, 'id')}: expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; shorten it or leave it out`,
-    );
+    const cure = typeof id === 'number' ? `write "${id}"` : 'shorten it or leave it out';
+    const wrong = `expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; ${cure}`;
+    return failure('INVALID_REQUEST', `${fieldOf(path, 'id')}: ${wrong}`);
   }
   return id;
 }

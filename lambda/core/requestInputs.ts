@@ -236,7 +236,13 @@ function decodeColumn(
   sizes: SharedSizes,
   pathOf: (position: readonly number[]) => string,
 ): RequestInput | Failure {
-  const nesting = [rows.length, ...sizesOf(rows[0], spec)];
+  const [first] = rows;
+  if (!Array.isArray(first) && spec.shape.length > 1 && first !== undefined) {
+    const wrong = `expected an array of the shape [${spec.shape.slice(1).join(', ')}], got ${preview(first)}`;
+    const cure = spec.shape.length === 2 && spec.shape[1] === 1 ? `write [${preview(first)}]` : 'send that shape';
+    return failure('INVALID_SHAPE', `${pathOf([0])} ('${spec.name}'): ${wrong}; ${cure}`);
+  }
+  const nesting = [rows.length, ...sizesOf(first, spec)];
   const shape = decodeShape(nesting, () => pathOf([0]), spec, sizes, 0);
   if (isFailure(shape)) return shape;
   const data = decodeData(rows, spec.datatype, shape, pathOf, allocateFromSlab);

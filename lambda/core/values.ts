@@ -1,4 +1,5 @@
 import { type Failure, failure, plural, preview } from './failure.ts';
+import { formatFloat32 } from './floatText.ts';
 import {
   allocate,
   type Base64Data,
@@ -14,6 +15,7 @@ import {
   type NumericArray,
   type TensorData,
   type TypedArray,
+  viewOf,
 } from './tensor.ts';
 
 /** Path of a request that is the whole body. */
@@ -66,8 +68,14 @@ export function decodeData(
   const wrongAt = fillData(target, flat, datatype);
   if (wrongAt < 0) return target;
   const where = nested ? positionOf(wrongAt, shape) : [wrongAt];
-  const wrong = `expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; fix that element`;
+  const wrong = `expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; ${cureOf(flat[wrongAt], datatype)}`;
   return failure('INVALID_DATA', `${pathOf(where)}: ${wrong}`);
+}
+
+function cureOf(value: unknown, datatype: Datatype): string {
+  const { kind } = DATATYPES[datatype];
+  if (value === null && kind === 'string') return 'write "" for an empty text';
+  return value === null && kind === 'float' ? 'write "NaN" for a missing number' : 'fix that element';
 }
 
 function wrongCount(got: number, shape: readonly number[], pathOf: PathOf): Failure {
@@ -178,9 +186,9 @@ function fillFloats(target: NumericArray, values: readonly unknown[]): number {
       target[i] = value;
       if (!Number.isFinite(target[i])) return i;
     } else {
-      const nonFinite = NON_FINITE.get(value);
-      if (nonFinite === undefined) return i;
-      target[i] = nonFinite;
+      const other = typeof value === 'boolean' ? Number(value) : NON_FINITE.get(value);
+      if (other === undefined) return i;
+      target[i] = other;
     }
   }
   return -1;
@@ -188,7 +196,7 @@ function fillFloats(target: NumericArray, values: readonly unknown[]): number {
 
 function fillIntegers(target: NumericArray, values: readonly unknown[], min: number, max: number): number {
   for (let i = 0; i < values.length; i++) {
-    const value = values[i];
+    const value = typeof values[i] === 'boolean' ? Number(values[i]) : values[i];
     if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) return i;
     target[i] = value;
   }
@@ -204,9 +212,9 @@ const DECIMAL = /^-?\d{1,20}$/;
 function fillBigInts(target: BigIntArray, values: readonly unknown[], min: bigint, max: bigint): number {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
-    const exact = Number.isSafeInteger(value) || (typeof value === 'string' && DECIMAL.test(value));
-    if (!exact) return i;
-    const big = BigInt(value as number | string);
+    const isWhole = Number.isSafeInteger(value) || typeof value === 'boolean';
+    if (!isWhole && !(typeof value === 'string' && DECIMAL.test(value))) return i;
+    const big = BigInt(value as number | string | boolean);
     if (big < min || big > max) return i;
     target[i] = big;
   }
@@ -216,8 +224,8 @@ function fillBigInts(target: BigIntArray, values: readonly unknown[], min: bigin
 function fillBooleans(target: NumericArray, values: readonly unknown[]): number {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
-    if (typeof value !== 'boolean') return i;
-    target[i] = value ? 1 : 0;
+    if (typeof value !== 'boolean' && value !== 0 && value !== 1) return i;
+    target[i] = Number(value);
   }
   return -1;
 }
@@ -317,4 +325,58 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Formats elements `from` to `to` as JSON, comma-separated. Each is parsed as exactly the same value. */
+export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
+  if (data instanceof Float32Array) return formatFloat32(data, from, to);
+  const { kind } = DATATYPES[datatype];
+  if (kind === 'bigint') return formatBigInts(data as BigIntArray, from, to);
+  const elements = viewOf(data, from, to);
+  switch (kind) {
+    case 'float':
+      return needsFloatText(elements)
+        ? Array.from(elements as ArrayLike<number>, formatFloat).join(',')
+        : formatNumbers(elements);
+    case 'boolean':
+      return Array.from(elements as ArrayLike<number>, (element) => (element === 0 ? 'false' : 'true')).join(',');
+    case 'string':
+      return Array.from(elements as ArrayLike<string>, (element) => JSON.stringify(element)).join(',');
+    case 'integer':
+      return formatNumbers(elements);
+  }
+}
+
+/** Formats numbers by `JSON.stringify`, which is faster than `join`. */
+function formatNumbers(data: TensorData): string {
+  return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
+}
+
+/** Returns true if JavaScript does not print some value exactly as a JSON number: NaN, ±Infinity, -0. */
+function needsFloatText(data: TensorData): boolean {
+  for (let i = 0; i < data.length; i++) {
+    const value = data[i] as number;
+    if (!Number.isFinite(value) || Object.is(value, -0)) return true;
+  }
+  return false;
+}
+
+/** @see https://protobuf.dev/programming-guides/json/ non-finite numbers are strings */
+function formatFloat(value: number): string {
+  if (Object.is(value, -0)) return '-0';
+  return Number.isFinite(value) ? String(value) : `"${value}"`;
+}
+
+/** Formats without a view. A single element, such as a label, takes 0.1 µs instead of 0.6 (two cores, Node 24). */
+function formatBigInts(data: BigIntArray, from: number, to: number): string {
+  let text = '';
+  for (let index = from; index < to; index++) {
+    const formatted = formatBigInt(data[index] as bigint);
+    text = index === from ? formatted : `${text},${formatted}`;
+  }
+  return text;
+}
+
+function formatBigInt(value: bigint): string {
+  return Number.isSafeInteger(Number(value)) ? String(value) : `"${value}"`;
 }

@@ -380,7 +380,7 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
     return { input: name, datatype, shape: [], columns: wanted };
   });
   const lacking = inputs.filter((input) => missing(input.columns).length > 0).map(({ input }) => input);
-  const hint = separatorHint(columns, spec);
+  const hint = headerHint(columns, spec, missing(inputs.flatMap((input) => input.columns)));
   const refuse = (what: string, lost: readonly string[], cure: string): void => {
     if (lost.length > 0) problems.push(`${what}: ${notAmong('columns of the file', columns, lost)}${hint ?? cure}`);
   };
@@ -393,8 +393,13 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
   return inputs;
 }
 
-/** Returns advice if the columns look like one column that contains another separator. */
-function separatorHint(columns: readonly string[], { separator }: Spec): string | undefined {
+/** Returns advice on a header that lacks columns. */
+function headerHint(columns: readonly string[], { separator }: Spec, lost: readonly string[]): string | undefined {
+  if (/^sep=/i.test(columns[0] ?? '')) return '; remove the first line: it is for spreadsheets alone';
+  if (columns.some((name) => name.includes('\r')))
+    return '; the lines end with carriage returns alone: convert them to line breaks';
+  if (lost.length > 0 && lost.every((name) => columns.some((one) => one !== name && one.trim() === name)))
+    return '; remove the blanks around the names';
   const found = [';', '\t', '|'].find((one) => columns.some((name) => name.includes(one)));
   if (found === undefined || separator !== undefined) return undefined;
   return `; if ${found === '\t' ? 'a tab' : found} separates the columns, add --separator '${found === '\t' ? 'tab' : found}'`;

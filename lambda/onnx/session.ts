@@ -327,10 +327,34 @@ const NO_RUNTIME =
   'expected the package onnxruntime-node, got none: npm omits it if its CUDA libraries cannot be downloaded; ' +
   'run npm install onnxruntime-node --onnxruntime-node-install=skip (for CPU)';
 
+/** Advice for errors of ONNX Runtime. */
+const LOAD_ERRORS: readonly (readonly [said: RegExp, explain: (match: RegExpExecArray) => string])[] = [
+  [
+    /Opset (\d+) is under development.* is till opset (\d+)/s,
+    ([, got, most]) => `expected an opset of at most ${most}, got ${got}; export it with target_opset=${most}`,
+  ],
+  [
+    /Unsupported model IR version: (\d+), max supported IR version: (\d+)/,
+    ([, got, most]) =>
+      `expected an IR version of at most ${most}, got ${got}; set model.ir_version = ${most} and save it`,
+  ],
+  [
+    /Fatal error: (\S+?)\(-?\d+\) is not a registered|No Op registered for (\S+)/,
+    ([, named, unnamed]) =>
+      `expected operators of ONNX and ONNX Runtime, got ${named ?? unnamed}; export without operators of your own`,
+  ],
+  [/graph is not acyclic/, () => 'expected nodes without a cycle, got one; export it again'],
+  [
+    /Type Error: Type/,
+    () => 'columns of different types meet: export all numbers as float32 (docs/recipes.md, A pipeline over a table)',
+  ],
+];
+
 /** Explains an error of ONNX Runtime, such as `Unsupported data type: 16`, with advice. */
 function explainLoadError(message: string): string {
-  if (/Type Error: Type/.test(message)) {
-    return `${message}; columns of different types are combined there: export all numbers as float32 (docs/recipes.md, A pipeline over a table)`;
+  for (const [said, explain] of LOAD_ERRORS) {
+    const match = said.exec(message);
+    if (match !== null) return `${explain(match)}; ONNX Runtime says: ${message.trim()}`;
   }
   return message.replace(/(Unsupported data type: )(\d+)/, (whole, text: string, number: string) => {
     const name = TYPES_NOT_CARRIED[number];

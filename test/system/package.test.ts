@@ -131,11 +131,11 @@ describe('the packed package', () => {
        // @ts-expect-error a store is named by its kind
        const wrong: ResultStore = 'topic';
        const onX86 = lambdaCompute({ architecture: Architecture.X86_64, timeout: Duration.seconds(30) });
-       const own: ComputeForm<FunctionCompute> = { ...onX86, kind: 'own' };
+       const form: ComputeForm<FunctionCompute> = onX86;
        const app = new App({ outdir: 'cdk.out' });
        const scoring = new BatchScoring(new Stack(app, 'Shop'), 'Scoring', {
          models: '${join(REPOSITORY, 'models')}',
-         compute: own,
+         compute: form,
        });
        console.log(wrong, Object.keys(scoring.clientOptions).join(), scoring.compute.function.node.path);
        app.synth();`,
@@ -143,7 +143,7 @@ describe('the packed package', () => {
     await typecheck(folder, 'app.ts');
     const { stdout } = await run(process.execPath, ['app.ts'], { cwd: folder });
     expect(stdout).toBe(
-      'topic requestQueueUrl,deadLetterQueueUrl,resultQueueUrl,payloadBucket,region Shop/Scoring/Compute-own/Function\n',
+      'topic requestQueueUrl,deadLetterQueueUrl,resultQueueUrl,payloadBucket,region Shop/Scoring/Compute-lambda/Function\n',
     );
     const staged = (await readdir(join(folder, 'cdk.out'))).find((name) => name.startsWith('asset.')) ?? '';
     expect(await readdir(join(folder, 'cdk.out', staged))).toEqual(

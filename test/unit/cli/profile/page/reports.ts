@@ -1,7 +1,7 @@
+import { PRICES } from '../../../../../cli/priceList.ts';
 import type { Measurement } from '../../../../../cli/profile/measure/measureModel.ts';
 import { createReport, type MeasuredRun, type ProfileReport } from '../../../../../cli/profile/profileReport.ts';
 import type { GpuProfile } from '../../../../../cli/profile/settings/chooseSettings.ts';
-import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE } from '../settings/setup.ts';
 
 export interface Given {

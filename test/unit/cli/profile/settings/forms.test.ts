@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { PRICES } from '../../../../../cli/priceList.ts';
 import { settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
-import { PRICES } from '../../../../../infra/priceList.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
 const ASKED = {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { PRICES } from '../../../../../cli/priceList.ts';
 import { questionOf } from '../../../../../cli/profile/question.ts';
 import { type SettingsQuestion, settingsFor } from '../../../../../cli/profile/settings/chooseSettings.ts';
 import { monthlyCosts, SECONDS_A_MONTH } from '../../../../../cli/profile/settings/monthlyCosts.ts';
-import { PRICES } from '../../../../../infra/priceList.ts';
 import { reportOf } from '../page/reports.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
