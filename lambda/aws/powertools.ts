@@ -42,7 +42,7 @@ interface TelemetryOptions {
 }
 
 const MISMATCH =
-  'a request got another answer in a micro-batch than alone: the model is not batched any more in this process; ' +
+  "a request's answer in a micro-batch differed from its answer alone: the model is no longer batched in this process; " +
   'docs/operations.md says what to do';
 
 /** Creates structured logs and CloudWatch metrics (EMF on stdout, namespace `batchscore`). */
@@ -87,7 +87,8 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
       transformed({ transformMs, split, ...details }) {
         add('TransformTime', transformMs);
         logger.debug('transform called', { ...details, transformMs });
-        if (split !== undefined) logger.warn('a batch hook failed: it is called for each alone', { ...details, split });
+        if (split !== undefined)
+          logger.warn('a batch hook failed and is called for each request alone', { ...details, split });
       },
       checked(checkMs) {
         add('CheckTime', checkMs);
@@ -140,7 +141,7 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
     scorerLost(error) {
       add('ScorersLost', 1);
       logger.error(
-        'the scorer was lost; another one scores what has no answer, requests that may be to blame alone',
+        'the scorer was lost; another one scores the remaining requests, those that may be to blame alone',
         error,
       );
     },

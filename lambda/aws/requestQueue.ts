@@ -65,7 +65,7 @@ export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) 
     if (odd > 0) {
       const error = new Error(
         `expected messages with MessageId, ReceiptHandle and Body, which SQS always sends, got ${odd} of ` +
-          `${Messages.length} without one of them, which are left alone; check the SQS endpoint`,
+          `${Messages.length} without one of them, which are ignored; check the SQS endpoint`,
       );
       if (records.length === 0) throw error;
       onProblem?.(error);
@@ -236,7 +236,7 @@ export function createAcknowledger<M extends ReceivedMessage>(options: ActionOpt
   const { sqs, queueUrl: QueueUrl } = options;
   return createMessageAction<M>(options, {
     name: 'acknowledgement',
-    otherwise: "messages that were not deleted, and come back when their queue's timeout ends",
+    otherwise: 'messages that were not deleted and come back after their visibility timeout',
     send(messages, abortSignal) {
       const Entries = messages.map(({ receiptHandle }, id) => ({ Id: String(id), ReceiptHandle: receiptHandle }));
       return sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }), { abortSignal });
@@ -260,7 +260,7 @@ export function createVisibilityChange<M extends ReceivedMessage>(options: Visib
   const { sqs, queueUrl: QueueUrl, name, secondsOf } = options;
   return createMessageAction<M>(options, {
     name,
-    otherwise: 'messages whose visibility was not changed, and that come back when their timeout ends',
+    otherwise: 'messages whose visibility was not changed and that come back after their timeout',
     send(messages, abortSignal) {
       const Entries = messages.map((message, id) => ({
         Id: String(id),

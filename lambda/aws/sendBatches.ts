@@ -337,12 +337,12 @@ export function bytesOf(attributes: Readonly<Record<string, MessageAttributeValu
   return bytes;
 }
 
-/** SQS takes no queue whose messages are smaller. */
+/** Minimum of a size limit of a queue. */
 const LEAST_LIMIT = 1_024;
-/** `Message must be shorter than 262144 bytes.`, `Batch requests cannot be longer than 262144 bytes. You have sent …` */
+/** Matches `Message must be shorter than 262144 bytes.` and `Batch requests cannot be longer than 262144 bytes. …`. */
 const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;
 
-/** Returns the most bytes that a queue takes, if that is why it refused a message or a batch request. */
+/** Returns the queue's size limit, if the reason for its refusal states it. */
 export function limitIn(reason: string): number | undefined {
   const max = SIZE_REFUSAL.exec(reason)?.[1];
   return max === undefined || Number(max) < LEAST_LIMIT ? undefined : Number(max);

@@ -405,7 +405,7 @@ function notJson(text: string, reason: string): string {
   if (text.startsWith('\uFEFF')) return `a byte order mark in front; write UTF-8 without one`;
   if (isBase64OfJson(text)) return 'base64; send the text that it encodes';
   const isCutShort = /Unterminated|end of JSON input/.test(reason) || Number(index) === text.length;
-  if (isCutShort) return `${got}: it ends too soon; send the whole of it`;
+  if (isCutShort) return `${got}: it is cut short; send all of it`;
   return `${got}; ${/NaN|Infinity/.test(text) ? 'NaN and Infinity are written as strings' : 'correct it'}`;
 }
 

@@ -138,7 +138,7 @@ const OUT_OF_TIME = failure(
 /** Describes an error for a log: without its message, which may quote a request. */
 function kindOf(failed: unknown): string {
   if (isFailure(failed) || failed instanceof HookError) return failed.message;
-  return `it threw ${failed instanceof Error ? failed.name : 'what is no Error'}`;
+  return `it threw ${failed instanceof Error ? failed.name : 'a value that is no Error'}`;
 }
 
 /** Violation of the hook's contract. */

@@ -80,7 +80,7 @@ export function decodeRequest(
   );
 }
 
-/** Adds a hint if the body is an envelope, an event or a pointer in place of a request. */
+/** Adds a hint if the body is an envelope, an event or a pointer instead of a request. */
 function explainEnvelope(failed: Failure, value: JsonObject, path: string): Failure {
   const envelope = envelopeIn(value);
   if (envelope === undefined) return failed;
@@ -198,7 +198,7 @@ function decodeForm(
   return { inputs, outputs, reply: binary ? 'binary' : 'json' };
 }
 
-/** One row of the model's inputs, as a plain object of a file is. */
+/** Refuses a plain object with the model's inputs as keys, which is a row of a file. */
 function refuseInputsAsKeys(value: JsonObject, path: string, { inputs }: Model): Failure | undefined {
   const name = inputs.find((input) => !REQUEST_KEYS.includes(input.name) && Object.hasOwn(value, input.name))?.name;
   if (name === undefined || 'inputs' in value) return undefined;
@@ -249,7 +249,7 @@ async function decodeOwnForm(
     end?.();
   }
   if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };
-  return failure('TRANSFORM_FAILED', within(path, `what the transform of '${model.name}' decoded: ${inputs.message}`));
+  return failure('TRANSFORM_FAILED', within(path, `inputs from the transform of '${model.name}': ${inputs.message}`));
 }
 
 /** Returns the id of a request that is not decoded, if it has one. */

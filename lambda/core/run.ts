@@ -61,7 +61,7 @@ type Fit =
 export function fitTime({ model, rows, paddedRows, paddedLength }: MicroBatch, call: Call, mayBeSmaller = true): Fit {
   const { deps, time, schedule } = call;
   if (time.signal.aborted) {
-    const message = `model '${model.name}': expected a run to start before the deadline, got none of its time; ${MORE_TIME}`;
+    const message = `model '${model.name}': expected a run to start before the deadline, got no time for it; ${MORE_TIME}`;
     return { fits: false, failure: failure('DEADLINE', message) };
   }
   const expectedMs = deps.costs.predictMs(model, paddedRows, paddedLength);

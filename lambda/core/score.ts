@@ -274,7 +274,7 @@ function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
   if (rows === 1 || elements <= limits.maxBatchElements) return undefined;
   return failure(
     'TOO_MANY_ROWS',
-    `model '${model.name}' splits no request, as its rows depend on each other: expected at most ` +
+    `model '${model.name}' splits no request, because its rows depend on each other: expected at most ` +
       `${plural(limits.maxBatchElements, 'element')} in a request, got ${elements}; send fewer rows, or raise ` +
       'BATCHSCORE_MAX_BATCH_ELEMENTS',
   );

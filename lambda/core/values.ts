@@ -327,7 +327,7 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Elements `from` to `to` as JSON, comma-separated, each read back as the very same value. */
+/** Formats elements `from` to `to` as JSON, comma-separated. Each is parsed as exactly the same value. */
 export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
   if (data instanceof Float32Array) return formatFloat32(data, from, to);
   const { kind } = DATATYPES[datatype];
@@ -347,12 +347,12 @@ export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = 
   }
 }
 
-/** `JSON.stringify` writes numbers faster than `join` does. */
+/** Formats numbers by `JSON.stringify`, which is faster than `join`. */
 function formatNumbers(data: TensorData): string {
   return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
 }
 
-/** Returns true if there is a value that JavaScript does not print as a JSON number, or not exactly: NaN, ±Infinity, -0. */
+/** Returns true if JavaScript does not print some value exactly as a JSON number: NaN, ±Infinity, -0. */
 function needsFloatText(data: TensorData): boolean {
   for (let i = 0; i < data.length; i++) {
     const value = data[i] as number;
@@ -367,7 +367,7 @@ function formatFloat(value: number): string {
   return Number.isFinite(value) ? String(value) : `"${value}"`;
 }
 
-/** Without a view: an answer often has one, its label, which takes 0.1 µs in place of 0.6 (two cores, Node 24). */
+/** Formats without a view. A single element, such as a label, takes 0.1 µs instead of 0.6 (two cores, Node 24). */
 function formatBigInts(data: BigIntArray, from: number, to: number): string {
   let text = '';
   for (let index = from; index < to; index++) {

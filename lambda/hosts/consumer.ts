@@ -360,7 +360,7 @@ function createPollers({ settings, sqs, hasRoom, take, onError }: PollersOptions
 
 function failedReceive(queueUrl: string, cause: unknown, isGivenUp: boolean): Error {
   const then = isGivenUp
-    ? 'there is no time left to wait; what SQS gave to this poll comes back when its visibility timeout ends'
+    ? 'there is no time left to wait; messages of this poll come back after their visibility timeout'
     : 'it is tried again';
   const message = `receiving from ${queueUrl}: expected messages or none, got '${messageOf(cause)}'; ${then}`;
   return new Error(message, { cause });
@@ -508,7 +508,7 @@ export function workerSettings(config: Config): WorkerSettings {
   if (1000 * timeoutSeconds <= deadlineMarginMs) {
     throw new Error(
       `configuration: ${CONFIG_KEYS.timeoutSeconds}: expected more than ${CONFIG_KEYS.deadlineMarginMs}, ` +
-        `${deadlineMarginMs} ms, within which nothing is started, got ${timeoutSeconds} s; raise it, or lower the margin`,
+        `${deadlineMarginMs} ms, in which no run starts, got ${timeoutSeconds} s; raise it, or lower the margin`,
     );
   }
   return {

@@ -72,7 +72,7 @@ const OUT_OF_TIME: Outcome = {
   status: 'retry',
   failure: failure(
     'DEADLINE',
-    'expected the record to be settled before the deadline; it was not: raise the timeout, or lower the batch size',
+    'expected the record to be settled before the deadline, it was not; raise the timeout, or lower the batch size',
   ),
 };
 
@@ -267,7 +267,7 @@ const TOO_EARLY: Outcome = {
   status: 'retry',
   failure: failure(
     'OUT_OF_MEMORY',
-    'expected memory for results until those of earlier messages of their groups are there, got too many of them; fewer come together next time',
+    'expected memory for results that wait for earlier messages of their groups, got too many of them; fewer come together next time',
   ),
 };
 

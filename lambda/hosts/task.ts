@@ -75,7 +75,7 @@ export async function drainOrGiveUp(
   if (forced === undefined) {
     return { exitCode: 0, message: 'the worker has drained', details };
   }
-  const message = 'the worker ends before it has drained; what is left comes back when its visibility timeout ends';
+  const message = 'the worker ends before it has drained; remaining messages come back after their visibility timeout';
   return { exitCode: 1, message, details: { ...details, because: forced, left: worker.leased() } };
 }
 
@@ -106,7 +106,7 @@ export async function openHealthPort(port: number, health: Health): Promise<() =
     await once(server, 'listening');
   } catch (cause) {
     throw new Error(
-      `health port: expected ${port} on 127.0.0.1 to be free, got '${messageOf(cause)}'; name another port`,
+      `health port: expected ${port} on 127.0.0.1 to be free, got '${messageOf(cause)}'; set another port`,
       { cause },
     );
   }
@@ -237,7 +237,7 @@ export function createGpuWatch(options: GpuWatchOptions): (provider: string) => 
   let isKnown = true;
 
   const unknown = (why: string): void => {
-    if (isKnown) onProblem(`there are no metrics of GPUs: ${why}`);
+    if (isKnown) onProblem(`there are no GPU metrics: ${why}`);
     isKnown = false;
   };
   const look = async (): Promise<void> => {

@@ -209,8 +209,8 @@ function piecesMissing(folder: string, missing: readonly string[]): JobError {
 function resultsMissing(folder: string, lost: readonly string[]): JobError {
   return new JobError(
     'RESULTS_MISSING',
-    `${folder}: expected one result for every row of ${someOf(lost)}, got fewer or others under data/; ` +
-      'score the file anew: batchscore job submit --again',
+    `${folder}: expected one result for every row of ${someOf(lost)}, got missing or other ones under data/; ` +
+      'score the file again: batchscore job submit --again',
   );
 }
 

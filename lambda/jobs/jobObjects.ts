@@ -147,7 +147,7 @@ export function parseObject<T>(schema: z.ZodType<T>, text: string, what: string)
   const parsed = schema.safeParse(value, IN_OUR_WORDS);
   if (parsed.success) return parsed.data;
   throw new Error(
-    `${what}: expected what this version writes, got another (${problemsIn(parsed.error.issues, value).join('; ')}); ` +
-      'go on with the version of the deployment that wrote it, or submit the job anew',
+    `${what}: expected the format of this version, got another (${problemsIn(parsed.error.issues, value).join('; ')}); ` +
+      'continue with the version of the deployment that wrote it, or submit the job again',
   );
 }

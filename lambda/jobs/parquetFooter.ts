@@ -83,7 +83,7 @@ function bufferOf(bytes: ArrayBuffer): AsyncBuffer {
 }
 
 function notParquet({ key }: JobInput, why: string): JobError {
-  return new JobError('INVALID_JOB', `${key}: expected Parquet, got bytes that are not (${why}); write the file anew`);
+  return new JobError('INVALID_JOB', `${key}: expected Parquet, got bytes that are not (${why}); write the file again`);
 }
 
 const amount = z.bigint().min(0n).max(BigInt(Number.MAX_SAFE_INTEGER));

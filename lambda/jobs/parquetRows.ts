@@ -124,7 +124,7 @@ async function decodeRows(
       if (cause instanceof StorageError) throw cause.cause;
       throw new UnreadableError(
         `${key}: expected column '${column}' in rows ${from} to ${to - 1}, got bytes that are not (${messageOf(cause)}); ` +
-          'write the file anew',
+          'write the file again',
         { cause },
       );
     }

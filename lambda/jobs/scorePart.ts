@@ -291,7 +291,7 @@ async function scorePiece(left: RowsLeft, output: Output, options: PieceOptions)
   }
 }
 
-const NO_TIME = failure('DEADLINE', "expected the row to be scored within one call's time; it was not, alone");
+const NO_TIME = failure('DEADLINE', "expected the row to be scored alone within one call's time, it was not");
 
 type RowsLeft = ReturnType<typeof leftOf>;
 

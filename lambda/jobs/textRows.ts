@@ -186,8 +186,8 @@ class StoppedError extends Error {}
 
 function tooFar({ key, compression }: JobHead, start: number): UnreadableError {
   return new UnreadableError(
-    `${key}: expected half of a call's time to suffice to pass over the ${start} bytes of text before this piece, it did ` +
-      `not; this piece and all after it are not scored: cut the file, or put it without ${compression}`,
+    `${key}: expected to skip the ${start} bytes of text before this piece in half of a call's time, it took ` +
+      `longer; this piece and all after it are not scored: split the file, or upload it without ${compression}`,
     { isOutOfTime: true },
   );
 }
@@ -243,7 +243,7 @@ export async function readStart(
     if (!(error instanceof StoppedError)) throw error;
     throw new JobError(
       'INVALID_JOB',
-      `${input.key}: expected the first ${max} bytes of text within half of a call's time, got fewer; put the file ` +
+      `${input.key}: expected the first ${max} bytes of text within half of a call's time, got fewer; upload the file ` +
         `without ${compression}`,
     );
   } finally {

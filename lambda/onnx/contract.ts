@@ -60,7 +60,7 @@ export function readContract(metadata: SessionMetadata, settings: ContractSettin
   if (inputs.length === 0) {
     const names = scalars.length > 0 ? `scalars: ${listNames(scalars)}` : `"constants": ${listNames(all)}`;
     const got = all.length === 0 ? 'none' : `only ${names}`;
-    throw new Error(`expected a model with at least one input that requests give, got ${got}`);
+    throw new Error(`expected a model with at least one input for requests, got ${got}`);
   }
   const axes = findAxes(inputs, outputs, batchAxis);
   const problems = [

@@ -223,7 +223,7 @@ async function transformOf(
 function bakedAxisWarning({ path }: ModelLocation, rows: number, by: readonly TensorSpec[] = []): string {
   const cure = by.length === 0 ? '' : `; only ${listNames(by)} says so: ${CURES}`;
   return (
-    `${path}: the batch axis is baked to ${rows}: every run takes exactly ${plural(rows, 'row')}, padded where they are fewer; ` +
+    `${path}: the batch axis is baked to ${rows}: every run takes exactly ${plural(rows, 'row')}, padded if there are fewer; ` +
     EXPORT_DYNAMIC +
     cure
   );

@@ -93,7 +93,7 @@ function notOnnx(file: number, path: string): Error {
   const start = Buffer.alloc(LFS_POINTER.length);
   readSync(file, start, 0, start.length, 0);
   const found = OTHER_MODELS.find(([beginning]) => start.toString('latin1').startsWith(beginning));
-  const got = found?.[1] ?? 'a file that is not ONNX; export the model anew, as with torch.onnx';
+  const got = found?.[1] ?? 'a file that is not ONNX; export the model again, for example with torch.onnx';
   return new Error(`${path}: expected an ONNX model, got ${got}`);
 }
 

@@ -39,8 +39,7 @@ export async function readMeasured(path: string, use: ProfileUse): Promise<reado
   return undefined;
 }
 
-const UNKNOWN =
-  'what runs cost here is unknown until they are measured at start; run batchscore profile again, or delete it';
+const UNKNOWN = 'the cost of runs is measured at start instead; run batchscore profile again, or delete the file';
 
 /** Returns why a profile does not fit, or undefined. The model is read only if everything else agrees. */
 async function differenceOf(profile: ProfileFile, path: string, use: ProfileUse): Promise<string | undefined> {
@@ -165,7 +164,7 @@ const schema = z
   })
   .refine(({ table, threads }) => table.some((run) => run.threads === threads), {
     path: ['threads'],
-    message: 'expected runs with so many threads in the table',
+    message: 'expected runs with that number of threads in the table',
   })
   .refine(({ table, length }) => table.some((run) => run.length === length), {
     path: ['length'],

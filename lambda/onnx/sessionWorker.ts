@@ -92,7 +92,7 @@ async function run({
   constants = [],
   outputs: names = session?.outputNames ?? [],
 }: RunTask): Promise<RunReply> {
-  if (session === undefined) throw new Error('expected a session to be opened before it is run, got none');
+  if (session === undefined) throw new Error('expected an open session, got none');
   const feeds = Object.fromEntries([...inputs, ...constants].map((input) => [input.name, toTensor(input)]));
   const startedAt = performance.now();
   const results = await session.run(feeds, names);

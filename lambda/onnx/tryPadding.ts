@@ -56,7 +56,7 @@ export async function tryPadding(
     }
   }
   if (tried > 0) return { seen: `padding '${ragged.name}' changed none of ${tried} rows` };
-  const problem = `whether padding '${ragged.name}' changes answers could not be tried: ${reason}`;
+  const problem = `padding '${ragged.name}' could not be tried: ${reason}`;
   const cure = 'give the sizes that it runs at as "warmup" in config.json, or requests in samples.jsonl';
   return { problem: `${problem}; ${cure}`, seen: problem };
 }

@@ -165,7 +165,7 @@ async function checkPadding(
     );
   }
   if (sizes === false) {
-    const seen = `whether padding '${name}' changes answers is not tried, because of "warmup": false in config.json`;
+    const seen = `padding '${name}' is not tried, because of "warmup": false in config.json`;
     return { seen, problem: seen };
   }
   const given = sizes === true ? {} : sizes;
@@ -203,7 +203,7 @@ async function warmOtherDevices(
       const reason = await whyNotAt(there, rows, sizes, true, maxElements);
       if (reason === undefined) continue;
       throw new Error(
-        `expected the model to run at ${plural(rows, 'row')} on each of its devices, got on the ${device + 1}. of them: ${reason}`,
+        `expected the model to run with ${plural(rows, 'row')} on each of its devices, it failed on device number ${device + 1}: ${reason}`,
       );
     }
   };

@@ -187,7 +187,7 @@ export function storeApart(from: string, to: string): boolean {
 }
 
 const CHUNK_BYTES = 1024 * 1024;
-const CHANGED = 'expected the model to stay as it is while it is copied, got another one; try again';
+const CHANGED = 'expected the model not to change while it is copied, it did; try again';
 
 function* chunksOf(source: number, { weights }: Apart): Generator<Buffer> {
   let at = 0;
@@ -216,9 +216,12 @@ function writeAll(path: string, chunks: Iterable<Buffer>): void {
     }
   } catch (cause) {
     if (!hasCode(cause, 'ENOSPC')) throw cause;
-    throw new Error(`${path}: expected room for the model's weights, got a full disk; free as much as the model has`, {
-      cause,
-    });
+    throw new Error(
+      `${path}: expected room for the model's weights, got a full disk; free as much space as the model takes`,
+      {
+        cause,
+      },
+    );
   }
 }
 

@@ -37,7 +37,7 @@ const LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"';
  */
 const RESERVED_BYTES = 32 * 1024 ** 3;
 
-export const NO_SHELL = `${SHELL}: expected a shell that limits the memory of the scorer, got none; a run that takes all memory may end others too`;
+export const NO_SHELL = `${SHELL}: expected a shell that limits the memory of the scorer, got none; a run that takes all memory may end other processes, too`;
 
 /**
  * Starts a process.

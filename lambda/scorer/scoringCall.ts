@@ -322,7 +322,7 @@ const NO_BUCKET = failure('PAYLOAD_UNAVAILABLE', 'expected a payload bucket to r
   kind: 'refused',
 });
 
-const CURE = 'do not send it again as it is: send fewer rows or other values, or mend the model';
+const CURE = 'do not send it again as it is: send fewer rows or other values, or fix the model';
 
 function conviction({ how, signal, hungMs, model }: Loss): Failure {
   const of = model === undefined ? '' : `model '${model}': `;
@@ -341,5 +341,5 @@ function tooLarge(why: string): Failure {
 
 const TOO_SHORT = failure(
   'DEADLINE',
-  'expected the run of this request alone to end within the time that was left; it gets more when it comes again',
+  'expected the run of this request alone to end within the time that was left; it gets more time at its next receive',
 );

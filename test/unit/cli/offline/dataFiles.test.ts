@@ -73,7 +73,7 @@ describe('a CSV file', () => {
     ['', /^file: expected rows to score, got none; check what wrote it$/],
     ['x\n', /^file: expected rows to score, got none; check what wrote it$/],
     ['"x\n1', /^file: expected the names of the columns in the first line of CSV, got a quoted name/],
-    ['z\n1', /^input 'x': expected columns of the file \(.*\), got "x".*; say which columns make it up: --inputs x=/],
+    ['z\n1', /^input 'x': expected columns of the file \(.*\), got "x".*; set its columns: --inputs x=/],
     ['x,x\n1,2', /^columns: expected each name once/],
   ])('is refused before anything is scored: %j', async (file, message) => {
     await expect(scoreData(lineModel(), file, csv)).rejects.toThrow(message);
