@@ -18,8 +18,8 @@ import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.t
 import { BATCH_ENDED, type InvocationReport } from './local/localMapping.ts';
 import { startLocalServices, type Whereabouts, whereabouts, workerCommand } from './local/localServices.ts';
 import { type Batching, type LocalStack, localModels } from './local/localStack.ts';
-import { servePage } from './local/page/devPage.ts';
-import { MICRO_BATCH_CLOSED } from './local/page/pageMonitor.ts';
+import { servePage } from './page/devPage.ts';
+import { MICRO_BATCH_CLOSED } from './page/pageMonitor.ts';
 import { listenForInterruption, writeLine } from './terminal.ts';
 
 /** What of jobs is taken here: its values are checked where they are used. */

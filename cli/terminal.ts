@@ -42,6 +42,42 @@ function spelled(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [printable(name), spelled(member)]));
 }
 
+const GAP = '  ';
+/** The last column is not broken into less. */
+const MIN_LAST = 20;
+
+/** Lays rows of cells out in columns, numbers to the right. The last column is wrapped at `width`. @default no wrapping */
+export function inColumns(rows: readonly (readonly string[])[], width = Number.POSITIVE_INFINITY): string {
+  const count = Math.max(...rows.map((cells) => cells.length));
+  const columns = Array.from({ length: count }, (_, column) => {
+    const cells = rows.map((row) => row[column] ?? '');
+    const widest = Math.max(...cells.map(({ length }) => length));
+    const isNumeric = rows.length > 1 && cells.slice(1).every((cell) => cell === '' || /^[$\d>]/.test(cell));
+    return { widest, pad: (cell: string) => (isNumeric ? cell.padStart(widest) : cell.padEnd(widest)) };
+  });
+  const before = columns.slice(0, -1).reduce((sum, { widest }) => sum + widest + GAP.length, 0);
+  const line = (row: readonly string[]): string => {
+    const cells = columns.map(({ pad }, column) => pad(row[column] ?? ''));
+    const last = wrapped(cells.pop()?.trimEnd() ?? '', Math.max(MIN_LAST, width - before));
+    return [...cells, last.join(`\n${' '.repeat(before)}`)].join(GAP).replace(/ +$/gm, '');
+  };
+  return rows.map(line).join('\n');
+}
+
+/** Cuts a text into lines of whole words. A longer word has a line of its own. */
+export function wrapped(text: string, width: number): string[] {
+  if (text.length <= width) return [text];
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else line = line === '' ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
+}
+
 interface ProgressBar {
   readonly isShown: boolean;
   /**

@@ -6,7 +6,8 @@ import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
 import { SAMPLES_FILE } from '../../lambda/onnx/probes.ts';
 import { locate } from '../../lambda/onnx/repository.ts';
 import { modelPath, parseCommand, type Streams, UsageError } from '../arguments.ts';
-import { printable, printableIn, writeLine, writeText } from '../terminal.ts';
+import { count, size } from '../page/browser/format.ts';
+import { inColumns, printable, printableIn, wrapped, writeLine, writeText } from '../terminal.ts';
 import { inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import { capturedRows, summarizeCaptured } from './captured.ts';
 import {
@@ -338,55 +339,9 @@ function cut(text: string, max: number): string {
   return `${text.slice(0, max)}…\n(cut after ${count(max)} of ${count(text.length)} characters; --json has all of it, --samples FILE writes the requests)`;
 }
 
-function count(value: number): string {
-  return value.toLocaleString('en-US');
-}
-
 function shortPath(path: string): string {
   const fromHere = relative('', path);
   return fromHere.startsWith('..') ? path : fromHere;
-}
-
-const UNITS = ['bytes', 'KiB', 'MiB', 'GiB'];
-
-function size(bytes: number): string {
-  let [value, unit] = [bytes, 0];
-  for (; value >= 1024 && unit < UNITS.length - 1; unit++) value /= 1024;
-  return unit === 0 ? `${bytes} bytes` : `${value.toFixed(1)} ${UNITS[unit]}`;
-}
-
-const GAP = '  ';
-/** The last column is not broken into less. */
-const MIN_LAST = 20;
-
-/** Rows of cells in columns as wide as they must be; the last one is wrapped where the width ends. */
-function inColumns(rows: readonly (readonly string[])[], width: number): string {
-  const columns = Math.max(...rows.map((cells) => cells.length));
-  const widths = Array.from({ length: columns }, (_, column) =>
-    Math.max(...rows.map((cells) => (cells[column] ?? '').length)),
-  );
-  const before = widths.slice(0, -1).reduce((sum, one) => sum + one + GAP.length, 0);
-  const indent = ' '.repeat(before);
-  return rows
-    .map((cells) => {
-      const head = widths.slice(0, -1).map((one, column) => (cells[column] ?? '').padEnd(one) + GAP);
-      const last = wrapped(cells[columns - 1] ?? '', Math.max(MIN_LAST, width - before));
-      return `${head.join('')}${last.join(`\n${indent}`)}`.replace(/ +$/gm, '');
-    })
-    .join('\n');
-}
-
-/** Lines of whole words; a word that is longer has a line of its own. */
-function wrapped(text: string, width: number): string[] {
-  const lines: string[] = [];
-  let line = '';
-  for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = word;
-    } else line = line === '' ? word : `${line} ${word}`;
-  }
-  return [...lines, line];
 }
 
 /** How a request is sent by other tools: text that works as it is printed. */
