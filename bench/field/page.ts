@@ -1,20 +1,16 @@
-/** Writes the tables of docs/comparison.md, and its plots, from the JSON of a run. */
-
-import { readFileSync } from 'node:fs';
+/** Writes the tables of docs/comparison.md from the JSON of a run. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { type Columns, figure, table } from '../harness/report.ts';
 import { median } from '../harness/turns.ts';
 import type { FaultFigures, FieldFigures, SpeedFigures } from './field.ts';
-import { bodiesOf, WORKLOADS, type Workload } from './workloads.ts';
 
 const PAGE = new URL('../../docs/comparison.md', import.meta.url);
 
 export async function writePage(figures: FieldFigures): Promise<void> {
   await writeFile(PAGE, pageWith(figures, await readFile(PAGE, 'utf8')));
-  for (const [name, plot] of Object.entries(PLOTS)) await writeFile(new URL(name, PAGE), plot(figures));
 }
 
-/** The page with each part between `<!-- begin NAME -->` and `<!-- end -->` written anew. @throws Error for another name */
+/** Writes each part between `<!-- begin NAME -->` and `<!-- end -->` again. @throws Error for another name */
 export function pageWith(figures: FieldFigures, page: string): string {
   return page.replaceAll(
     /(<!-- begin (.+?) -->\n).*?(<!-- end -->)/gs,
@@ -37,29 +33,22 @@ const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
       name: ([name]) => name,
       packages: ([, some]) => some.join(', ') || 'this repository, onnxruntime-node',
     }),
+  first: firsts,
   rates: ({ speed }) => byProducers(speed, (one) => range(one, 'rowsPerSecond')),
   latency: ({ speed }) =>
     byProducers(speed, (one) => `${figure(middle(one, 'p50Ms'))} / ${figure(middle(one, 'p99Ms'))}`),
-  cpu: ({ speed, floor }) => {
+  cpu: ({ speed }) => {
     const ofDigits = speed.filter(({ workload }) => workload === 'digits');
-    const cell = (contestant: string, rows: number, requests: number, producers = 32): string =>
-      range(found(ofDigits, { contestant, rows, requests, producers }), 'cpuMicroseconds');
-    const bare = (batch: 'one' | 'many'): string => {
-      const some = floor.filter(({ workload }) => workload === 'digits').toSorted((a, b) => a.batch - b.batch);
-      const value = (batch === 'one' ? some[0] : some.at(-1))?.cpuMicroseconds;
-      return value === undefined ? '–' : figure(value);
-    };
-    const alone = (name: string): SpeedFigures | undefined =>
-      found(ofDigits, { contestant: name, rows: 1, requests: 1, producers: 32 });
-    const rows = table(namesIn(ofDigits), {
+    const at = (contestant: string, rows: number, requests: number): SpeedFigures | undefined =>
+      found(ofDigits, { contestant, rows, requests, producers: 32 });
+    return table(namesIn(ofDigits), {
       '': (name) => name,
-      'requests of a row': (name) => cell(name, 1, 1),
-      'of 100 rows': (name) => cell(name, 100, 1),
-      '100 requests in a message': (name) => cell(name, 1, 100),
-      'memory, MB': (name) => range(alone(name), 'memoryMb'),
-      'start, s': (name) => range(alone(name), 'startMs', 1000),
+      'requests of a row': (name) => range(at(name, 1, 1), 'cpuMicroseconds'),
+      'of 100 rows': (name) => range(at(name, 100, 1), 'cpuMicroseconds'),
+      '100 requests in a message': (name) => range(at(name, 1, 100), 'cpuMicroseconds'),
+      'memory, MB': (name) => range(at(name, 1, 1), 'memoryMb'),
+      'start, s': (name) => range(at(name, 1, 1), 'startMs', 1000),
     });
-    return `${rows}\n| the loop alone | ${bare('one')} | ${bare('many')} | – | – | – |`;
   },
   others: ({ speed }) => {
     const workloads = [...new Set(speed.map(({ workload }) => workload))].filter((name) => name !== 'digits');
@@ -73,16 +62,14 @@ const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
     return table(namesIn(speed), { '': (name) => name, ...Object.fromEntries(columns) });
   },
   faults: ({ faults }) => {
-    const names = namesIn(faults);
-    const kinds = [...new Set(faults.map(({ fault }) => fault))];
     const columns: Columns<string> = Object.fromEntries([
       ['fault', (fault: string) => fault],
-      ...names.map((name) => [
+      ...namesIn(faults).map((name) => [
         name,
         (fault: string) => cellOf(faults.find((one) => one.fault === fault && one.contestant === name)),
       ]),
     ]);
-    return table(kinds, columns);
+    return table([...new Set(faults.map(({ fault }) => fault))], columns);
   },
   totals: ({ faults }) =>
     table(totalsOf(faults), {
@@ -95,48 +82,37 @@ const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
       'after a hang, s': ({ recovery }) => recovery('hang'),
       'after a kill, s': ({ recovery }) => recovery('server killed'),
     }),
-  client: ({ speed }) => {
-    const workloads = [...new Set(speed.map(({ workload }) => workload))];
-    const cell = (contestant: string, workload: string): string =>
-      range(found(speed, { workload, contestant, rows: 1, requests: 1, producers: 32 }), 'clientMicroseconds', 1000);
-    return table(namesIn(speed), {
-      '': (name) => name,
-      ...Object.fromEntries(workloads.map((workload) => [`${workload}, ms`, (name: string) => cell(name, workload)])),
-    });
-  },
-  prices: () =>
-    `A million rows of digits on processors that are always busy, at the prices of \`infra/prices.json\`. A function: the seconds that one environment takes at that rate, while it waits too, × ${FUNCTION_GB.toFixed(4)} GB × ${price('lambdaArmGbSecond')} $ a GB-second on arm64, and ${price('lambdaMillionRequests')} $ for a million invocations, each of ${MESSAGES} messages. A worker or a server: CPU hours × (${price('fargateArmVcpuHour')} $ + ${TASK_GB} × ${price('fargateArmGbHour')} $), a vCPU and ${TASK_GB} GB of Fargate on arm64. A queue: ${price('sqsStandardMillionRequests')} $ for a million requests of 64 KiB or less: ${MESSAGES} messages, or as many as 64 KiB hold, are sent in one, received in one, and ${MESSAGES} deleted in one. A message of results is sent alone, and holds what is written together: ${MESSAGES} results of the function's ${MESSAGES} messages of a request, one of Powertools, and ${RESULTS} to 64 KiB otherwise. Without load balancer, logs and idle time: a server that runs all month is ${HOURS} h × ${taskHour().toFixed(4)} $ = ${(HOURS * taskHour()).toFixed(2)} $ whatever it does; a function that waits costs nothing but [the polls of its queue](operations.md#what-it-costs).`,
-  cost: (figures) => costs(figures),
-  first: (figures) => firsts(figures),
 };
 
-/** Who is first in what, and how far batchscore is from that. */
+/** The first in each measure, and how far batchscore is from that, its losses first. */
 function firsts({ speed, faults }: FieldFigures): string {
-  const digits = speed.filter(({ workload }) => workload === 'digits');
   const ofSpeed = (measure: Measure, producers: number, isOne: (one: SpeedFigures) => boolean) =>
-    digits
-      .filter((one) => one.producers === producers && isOne(one))
+    speed
+      .filter((one) => one.workload === 'digits' && one.producers === producers && isOne(one))
       .map((one) => ({ name: `${one.contestant}${one.requests > 1 ? ', packed' : ''}`, value: middle(one, measure) }));
   const isAlone = ({ rows, requests }: SpeedFigures): boolean => rows * requests === 1;
+  const isOfRow = ({ rows }: SpeedFigures): boolean => rows === 1;
   const measures: readonly [string, 'least' | 'most', { name: string; value: number }[]][] = [
     ['rows/s, requests of a row, 32 producers', 'most', ofSpeed('rowsPerSecond', 32, isAlone)],
     ['p50 of one producer, ms', 'least', ofSpeed('p50Ms', 1, isAlone)],
     ['CPU of a request in a call or message of its own, µs', 'least', ofSpeed('cpuMicroseconds', 32, isAlone)],
     [
-      'CPU of a request with an answer of its own, packed where that can be, µs',
+      'CPU of a request with an answer of its own, packed if it can be, µs',
       'least',
-      ofSpeed('cpuMicroseconds', 32, ({ rows }) => rows === 1),
+      ofSpeed('cpuMicroseconds', 32, isOfRow),
     ],
-    ['CPU of a row, 100 rows in a request, µs', 'least', ofSpeed('cpuMicroseconds', 32, ({ rows }) => rows > 1)],
+    ['CPU of a row, 100 rows in a request, µs', 'least', ofSpeed('cpuMicroseconds', 32, (one) => !isOfRow(one))],
     ['memory, MB', 'least', ofSpeed('memoryMb', 32, isAlone)],
     ['start, ms', 'least', ofSpeed('startMs', 32, isAlone)],
     ['right answers under faults', 'most', totalsOf(faults).map(({ name, sum }) => ({ name, value: sum('right') }))],
   ];
+  const rows = measures.map(([measure, better, all]) => {
+    const sorted = all.toSorted((a, b) => (better === 'least' ? a.value - b.value : b.value - a.value));
+    const [first, own] = [sorted[0], sorted.find(({ name }) => name.startsWith('batchscore'))];
+    return { measure, first, own, isLoss: first !== own };
+  });
   return table(
-    measures.map(([measure, better, all]) => {
-      const sorted = all.toSorted((a, b) => (better === 'least' ? a.value - b.value : b.value - a.value));
-      return { measure, first: sorted[0], own: sorted.find(({ name }) => name.startsWith('batchscore')) };
-    }),
+    rows.toSorted((a, b) => Number(b.isLoss) - Number(a.isLoss)),
     {
       '': ({ measure }) => measure,
       first: ({ first }) => first?.name ?? '–',
@@ -165,7 +141,6 @@ function middle({ turns }: SpeedFigures, measure: Measure): number {
 function range(one: SpeedFigures | undefined, measure: Measure, unit = 1): string {
   if (one === undefined) return '–';
   const values = one.turns.map((turn) => turn[measure] / unit);
-  if (!values.every(Number.isFinite)) return '–';
   if (values.length === 1) return figure(median(values));
   return `${figure(median(values))} (${figure(Math.min(...values))} to ${figure(Math.max(...values))})`;
 }
@@ -204,151 +179,4 @@ function totalsOf(faults: readonly FaultFigures[]) {
       },
     };
   });
-}
-
-const PRICES: Readonly<Record<string, number>> = JSON.parse(
-  readFileSync(new URL('../../infra/prices.json', import.meta.url), 'utf8'),
-);
-const FUNCTION_GB = 1769 / 1024;
-const TASK_GB = 2;
-const HOURS = 730;
-/** Messages of a call, and of an invocation. */
-const MESSAGES = 10;
-/** Results that share 64 KiB, as docs/operations.md has it. */
-const RESULTS = 112;
-/** What SQS bills as one request, at most. */
-const CHUNK_BYTES = 65_536;
-
-function price(key: string): number {
-  const found = PRICES[key];
-  if (found === undefined) throw new Error(`infra/prices.json: expected ${key}, got ${Object.keys(PRICES)}`);
-  return found;
-}
-
-function taskHour(): number {
-  return price('fargateArmVcpuHour') + TASK_GB * price('fargateArmGbHour');
-}
-
-/** Dollars for a million rows of digits at 32 producers, on processors that are busy all the time. */
-function costs({ speed }: FieldFigures): string {
-  const [digits] = WORKLOADS as readonly [Workload];
-  const rows = speed
-    .filter(({ workload, producers }) => workload === digits.name && producers === 32)
-    .map((one) => {
-      const isFunction = /function|Powertools/.test(one.contestant);
-      const isQueued = isFunction || one.contestant.includes('worker');
-      const micros = middle(one, 'cpuMicroseconds');
-      const perMessage = one.rows * one.requests;
-      // A million times so many microseconds are as many seconds. A function is billed while it waits for a call, too.
-      const compute = isFunction
-        ? Math.max(micros, 1e6 / middle(one, 'rowsPerSecond')) * FUNCTION_GB * price('lambdaArmGbSecond') +
-          price('lambdaMillionRequests') / MESSAGES / perMessage
-        : (micros / 3600) * taskHour();
-      const [body = ''] = bodiesOf(digits, 1, one.rows);
-      const calls = callsFor(one.requests * body.length);
-      // Results are packed as far as they are written together.
-      const inMessage = one.contestant.includes('Powertools')
-        ? 1
-        : Math.min(RESULTS, isFunction ? MESSAGES * perMessage : RESULTS);
-      const queue = isQueued
-        ? price('sqsStandardMillionRequests') *
-          (calls / perMessage + callsForOne(inMessage * (CHUNK_BYTES / RESULTS)) / inMessage)
-        : 0;
-      return { ...one, micros, compute, queue };
-    })
-    .sort((a, b) => a.compute + a.queue - b.compute - b.queue);
-  const sent = ({ rows, requests }: SpeedFigures): string =>
-    requests > 1 ? '100 requests in a message' : rows > 1 ? 'requests of 100 rows' : 'requests of a row';
-  const dollars = (value: number): string => value.toFixed(4);
-  return table(rows, {
-    '': ({ contestant }) => contestant,
-    sent,
-    'CPU, µs': ({ micros }) => figure(micros),
-    'compute, $': ({ compute }) => dollars(compute),
-    'queue, $': ({ queue }) => dollars(queue),
-    'together, $': ({ compute, queue }) => dollars(compute + queue),
-  });
-}
-
-/** To send a message with nine others, to receive and to delete it, in requests as SQS bills them. */
-function callsFor(bytes: number): number {
-  return 2 * Math.max(1 / MESSAGES, bytes / CHUNK_BYTES) + 1 / MESSAGES;
-}
-
-/** The same for one that is sent as soon as it is there. */
-function callsForOne(bytes: number): number {
-  return 1 + Math.max(1 / MESSAGES, bytes / CHUNK_BYTES) + 1 / MESSAGES;
-}
-
-interface Bar {
-  readonly name: string;
-  readonly note: string;
-  /** As shares of the width, from 0 to 1, with their colours. */
-  readonly pieces: readonly { readonly share: number; readonly colour: string }[];
-}
-
-/** The plots, by their files beside the page. */
-export const PLOTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
-  'comparison-cpu.svg': ({ speed }) => {
-    const some = speed
-      .filter(({ workload, rows, producers }) => workload === 'digits' && rows === 1 && producers === 32)
-      .map((one) => ({
-        name: `${one.contestant}${one.requests > 1 ? ', packed' : ''}`,
-        value: middle(one, 'cpuMicroseconds'),
-      }))
-      .sort((a, b) => a.value - b.value);
-    const most = Math.log10(Math.max(...some.map(({ value }) => value)));
-    const bars = some.map(({ name, value }) => ({
-      name,
-      note: figure(value),
-      pieces: [
-        { share: Math.log10(value) / most, colour: name.startsWith('batchscore') ? COLOURS.right : COLOURS.other },
-      ],
-    }));
-    return plot('CPU of a request with an answer of its own: digits, 32 producers, µs (logarithmic)', bars);
-  },
-  'comparison-faults.svg': ({ faults }) => {
-    const kinds = ['right', 'differ', 'harmed', 'lost'] as const;
-    const bars = totalsOf(faults)
-      .map(({ name, sum }) => ({
-        name,
-        counts: kinds.map((kind) => ({ kind, count: sum(kind) })),
-        asked: sum('asked'),
-      }))
-      .sort((a, b) => (b.counts[0]?.count ?? 0) / b.asked - (a.counts[0]?.count ?? 0) / a.asked)
-      .map(({ name, counts, asked }) => ({
-        name,
-        note: `${counts[0]?.count} of ${asked}`,
-        pieces: counts.map(({ kind, count }) => ({ share: count / asked, colour: COLOURS[kind] })),
-      }));
-    return plot('Requests under faults: right (green), differ (orange), harmed (violet), lost (grey)', bars);
-  },
-};
-
-const COLOURS = { right: '#2a7f4f', differ: '#e08a1e', harmed: '#7a5195', lost: '#9a9a9a', other: '#5b7fa6' };
-const [BAR, LABEL, WIDTH, NOTE, TOP] = [24, 190, 440, 90, 40];
-
-/** Bars that lie, the first on top. */
-function plot(title: string, bars: readonly Bar[]): string {
-  const [width, height] = [LABEL + WIDTH + NOTE, TOP + BAR * bars.length + 10];
-  const rows = bars.map(({ name, note, pieces }, row) => {
-    let x = LABEL;
-    const y = TOP + BAR * row;
-    const rects = pieces.map(({ share, colour }) => {
-      const rect = `<rect x="${x.toFixed(1)}" y="${y}" width="${(share * WIDTH).toFixed(1)}" height="${BAR - 6}" fill="${colour}"/>`;
-      x += share * WIDTH;
-      return rect;
-    });
-    const text = (at: number, anchor: string, what: string) =>
-      `<text x="${at.toFixed(1)}" y="${y + 13}" text-anchor="${anchor}">${what}</text>`;
-    return [text(LABEL - 8, 'end', name), ...rects, text(x + 6, 'start', note)].join('');
-  });
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">`,
-    `<title>${title}</title>`,
-    `<rect width="${width}" height="${height}" fill="#fff"/>`,
-    `<text x="8" y="22" font-size="13" font-weight="bold">${title}</text>`,
-    ...rows,
-    '</svg>\n',
-  ].join('\n');
 }
