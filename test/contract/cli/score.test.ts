@@ -271,7 +271,7 @@ describe('batchscore score', () => {
     [
       ['models/digits', '-', '--format', 'avro'],
       2,
-      /--format: expected one of requests, objects, csv, parquet, npy, got 'avro'/,
+      /--format: expected one of requests, objects, csv, parquet, got 'avro'/,
     ],
     [
       ['models/digits', '-', '--format', 'parquet'],
