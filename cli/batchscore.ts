@@ -44,6 +44,7 @@ function sayWhatToInstall(cause: unknown): never {
   });
 }
 
+const OPENS_MODELS: readonly string[] = ['score', 'inspect'] satisfies (keyof typeof COMMANDS)[];
 const NAMES = Object.keys(COMMANDS) as (keyof typeof COMMANDS)[];
 
 /** The command `batchscore`. */
@@ -64,6 +65,9 @@ export async function batchscore([name, ...args]: readonly string[], streams: St
     case 'help':
       return print(args.length === 0 ? HELP : (await commandOf(args[0])).help);
   }
+  // The scorer's process loads beside the command.
+  if (OPENS_MODELS.includes(name) && !asksForHelp(args))
+    (await import('../lambda/scorer/scorer.ts')).startScorerEarly();
   const command = await commandOf(name);
   return asksForHelp(args) ? print(command.help) : command.run(args, streams);
 }

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { constants, createReadStream, type ReadStream, type Stats } from 'node:fs';
 import { access, type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -206,7 +207,6 @@ async function* unpacked(
 }
 
 const NEWLINE = 10;
-const CARRIAGE_RETURN = 13;
 const NOTHING = Buffer.alloc(0);
 /** A line, or a row of an array, is in memory as a whole. */
 export const MAX_LINE_BYTES = 256 * 1024 * 1024;
@@ -228,39 +228,45 @@ export async function* linesTogether(stream: AsyncIterable<Buffer | string>): As
   let pending: Buffer[] = [];
   let pendingBytes = 0;
   let number = 0;
-  const take = (end: Buffer): string => {
-    number += 1;
-    const bytes = pending.length === 0 ? end : Buffer.concat([...pending, end]);
+  const take = (end: Buffer): readonly string[] => {
+    const lines = decodeLines(pending.length === 0 ? end : Buffer.concat([...pending, end]), number + 1);
+    number += lines.length;
     pending = [];
     pendingBytes = 0;
-    const text = decode(bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes, number);
-    return number === 1 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
+    return lines;
   };
   for await (const chunk of stream) {
     const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk);
-    const lines: string[] = [];
-    let start = 0;
-    for (;;) {
-      if (bytes[start] === NEWLINE && pending.length === 0) {
-        number += 1;
-        start += 1;
-        lines.push('');
-        continue;
-      }
-      const end = bytes.indexOf(NEWLINE, start);
-      if (end < 0) break;
-      lines.push(take(bytes.subarray(start, end)));
-      start = end + 1;
-    }
-    if (lines.length > 0) yield lines;
-    if (start === bytes.length) continue;
-    pending.push(bytes.subarray(start));
-    pendingBytes += bytes.length - start;
+    const end = bytes.lastIndexOf(NEWLINE);
+    if (end >= 0) yield take(bytes.subarray(0, end));
+    const rest = bytes.subarray(end + 1);
+    if (rest.length === 0) continue;
+    pending.push(rest);
+    pendingBytes += rest.length;
     if (pendingBytes > MAX_LINE_BYTES) {
       throw new Error(`line ${number + 1}: expected at most ${MAX_LINE_BYTES} bytes, got more; cut it into several`);
     }
   }
-  if (pending.length > 0) yield [take(NOTHING)];
+  if (pending.length > 0) yield take(NOTHING);
+}
+
+/** @param first number of the first line */
+function decodeLines(bytes: Buffer, first: number): readonly string[] {
+  const text = isUtf8(bytes) ? decode(bytes, first) : decodeSingly(bytes, first);
+  const own = first === 1 && text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
+  const lines = own.split('\n');
+  return own.includes('\r') ? lines.map((line) => (line.endsWith('\r') ? line.slice(0, -1) : line)) : lines;
+}
+
+/** @throws Error naming the line that is not UTF-8 */
+function decodeSingly(bytes: Buffer, first: number): string {
+  const lines: string[] = [];
+  for (let start = 0; start <= bytes.length; ) {
+    const end = bytes.indexOf(NEWLINE, start);
+    lines.push(decode(bytes.subarray(start, end < 0 ? undefined : end), first + lines.length));
+    start = end < 0 ? bytes.length + 1 : end + 1;
+  }
+  return lines.join('\n');
 }
 
 function decode(bytes: Buffer, number: number): string {

@@ -56,9 +56,11 @@ export function createResultFile(format: Format, outputs: Outputs, kept: readonl
 type Outputs = NonNullable<JobHead['outputs']>;
 
 function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
-  const { columns, cellsOfResult } = resultColumns(outputs, kept);
-  const areFloats = columns.map(({ datatype }) => datatype !== undefined && DATATYPES[datatype].kind === 'float');
+  const { columns, outputs: outputColumns, cellsOfResult } = resultColumns(outputs, kept);
+  const areFloats = columns.map(({ datatype }) => isFloat(datatype));
   const lineOf = (out: RowOut): string => {
+    const { row, result } = out;
+    if (row instanceof TableRow && result instanceof TableResult) return lineOfTable(row, result, outputColumns);
     const cells = cellsOfResult(out);
     return cells.map((cell, at) => cellOf(cell, areFloats[at])).join(',');
   };
@@ -68,6 +70,29 @@ function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
     end: () => '',
     resume: asIs,
   };
+}
+
+/** A line of a row that shared a request: the most frequent ones, of which only the texts are made that it has. */
+function lineOfTable(row: TableRow, result: TableResult, outputs: readonly OutputColumns[]): string {
+  let line = cellOf(row.id);
+  for (const value of row.keptValues()) line += `,${cellOf(value)}`;
+  for (const output of outputs) {
+    const found = output.elements === undefined ? undefined : result.textsOf(output.name);
+    if (found === undefined || output.elements === undefined) {
+      line += `,${cellsOf(output, result.valuesOf(output.name))
+        .map((cell) => cellOf(cell))
+        .join(',')}`;
+      continue;
+    }
+    if (found.width !== output.elements) throw otherWidth(output, found.width);
+    const isOfFloats = isFloat(output.columns[0]?.datatype);
+    for (let at = found.start; at < found.start + found.width; at++) line += `,${cellOf(found.texts[at], isOfFloats)}`;
+  }
+  return `${line},,`;
+}
+
+function isFloat(datatype: Datatype | undefined): boolean {
+  return datatype !== undefined && DATATYPES[datatype].kind === 'float';
 }
 
 /** Characters of results that are made one text: V8 holds no more than some 500 million. */
@@ -88,7 +113,7 @@ function joinLines(lines: readonly string[]): string[] {
 }
 
 /** Cells that are held for one row group. */
-const CELLS_A_GROUP = 400_000;
+const CELLS_A_GROUP = 100_000;
 
 function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const { columns, cellsOfResult } = resultColumns(outputs, kept);
@@ -244,7 +269,7 @@ function resultColumns(given: Outputs, kept: readonly string[]) {
       error,
     ];
   };
-  return { columns, cellsOfResult };
+  return { columns, outputs, cellsOfResult };
 }
 
 function columnsOf({ name, shape, datatype }: TensorSpec, names: Set<string>): OutputColumns {
@@ -276,8 +301,12 @@ function cellsOf({ name, elements, columns }: OutputColumns, data: readonly unkn
   if (data === undefined) return columns.map(() => undefined);
   if (elements === undefined) return [data];
   if (data.length === elements) return data;
-  throw new Error(
-    `output '${name}': expected ${elements} elements a row, as the model says, got ${data.length}; write the results ` +
+  throw otherWidth({ name, elements }, data.length);
+}
+
+function otherWidth({ name, elements }: Pick<OutputColumns, 'name' | 'elements'>, got: number): Error {
+  return new Error(
+    `output '${name}': expected ${elements} elements a row, as the model says, got ${got}; write the results ` +
       'as lines of JSON',
   );
 }

@@ -79,6 +79,8 @@ Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could no
 
 /** What is read at a time: it bounds the memory. */
 const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
+/** Batches that are scored while another one is read and written. */
+const BATCHES_AT_ONCE = 2;
 const SOME_LINES_FAILED = 3;
 
 async function run(args: readonly string[], streams: Streams): Promise<number> {
@@ -221,17 +223,17 @@ async function scoreAll(
     progress.update({ rows, errors, share });
   };
   const results = async function* (): AsyncGenerator<string | Uint8Array> {
-    let pending: Promise<RowOut[]> = Promise.resolve([]);
-    let share: number | undefined;
-    for await (const batch of rowBatches(input, options, signal, before)) {
-      const found = await pending;
+    const pending: { readonly found: Promise<RowOut[]>; readonly share: number | undefined }[] = [];
+    for await (const { rows: next, share } of rowBatches(input, options, signal, before)) {
+      const found = scoring.score(next);
+      found.catch(() => {});
+      pending.push({ found, share });
       // While these are scored, those before them are written and those after them are read.
-      pending = scoring.score(batch.rows);
-      pending.catch(() => {});
-      yield* written(found, share);
-      share = batch.share;
+      if (pending.length <= BATCHES_AT_ONCE) continue;
+      const [first] = pending.splice(0, 1);
+      if (first !== undefined) yield* written(await first.found, first.share);
     }
-    yield* written(await pending, share);
+    for (const { found, share } of pending) yield* written(await found, share);
     isWhole = !signal.aborted;
     yield file.end();
   };

@@ -128,11 +128,7 @@ export const EPHEMERAL_STORAGE_MB = { min: 512, max: 10_240, default: 512 };
 const MAX_WITHOUT_WINDOW = 10;
 
 /**
-<<<<<<< HEAD
  * Returns each reason why Lambda refuses an event source mapping of an SQS queue.
-=======
- * Returns every reason for which an event source mapping of an SQS queue is refused.
->>>>>>> 2d39c5392a5400194ef66a249d240f6eb2c072b2
  *
  * @param window name of the setting of the window, in seconds
  * @see https://docs.aws.amazon.com/lambda/latest/api/API_CreateEventSourceMapping.html

@@ -59,14 +59,22 @@ export const MAX_CHARACTERS_HELD = 16 * 1024 * 1024;
 export function createRowScoring(options: RowScoringOptions): RowScoring {
   return {
     async score(rows, time = NO_DEADLINE) {
-      const call = { ...options, rows, time, ask: createAsking(options), answers: new Map(), letGo: new Set<number>() };
+      const call = {
+        ...options,
+        rows,
+        time,
+        ask: createAsking(options),
+        answers: new Array(rows.length).fill(undefined),
+        letGo: new Set<number>(),
+      };
       await scoreTogether(call);
       await scoreSingly(call);
-      const answers: (RowResult | undefined)[] = Array.from(rows, (_, row) => call.answers.get(row));
-      const failures = answers.flatMap((answer) => answer?.failures.find(isModelUnavailable) ?? []);
+      const { answers, letGo } = call;
       // It cannot be opened, or ends its processes: other rows would fare no better.
-      if (rows.length > 0 && failures.length === rows.length) throw new Error(failures[0]?.message);
-      return { answers, isTooMuch: call.letGo.size > 0 };
+      const unavailable = answers[0]?.failures.find(isModelUnavailable);
+      const isLost = unavailable !== undefined && answers.every((answer) => answer?.failures.some(isModelUnavailable));
+      if (isLost) throw new Error(unavailable.message);
+      return { answers, isTooMuch: letGo.size > 0 };
     },
   };
 }
@@ -77,7 +85,7 @@ interface RowCall extends Pick<RowScoringOptions, 'table'> {
   readonly time: TimeLimit;
   readonly ask: ReturnType<typeof createAsking>;
   /** By row. */
-  readonly answers: Map<number, RowResult>;
+  readonly answers: (RowResult | undefined)[];
   /** Rows whose answers were too much to hold. */
   readonly letGo: Set<number>;
 }
@@ -101,9 +109,9 @@ async function scoreTogether({ rows, time, table, ask, answers, letGo }: RowCall
     const reply = replies.get(index);
     const isScored = reply !== undefined && reply !== TOO_MUCH && !isHandedBack(reply) && reply.failures.length === 0;
     const scores = isScored ? readScores(reply.text, model, chunk.length) : undefined;
-    for (const [at, { id }] of chunk.entries()) {
+    for (let at = 0; at < chunk.length; at++) {
       if (reply === TOO_MUCH) letGo.add(first + at);
-      if (scores !== undefined) answers.set(first + at, new TableResult(id, scores, at));
+      if (scores !== undefined) answers[first + at] = new TableResult((chunk[at] as TableRow).id, scores, at);
     }
     first += chunk.length;
   }
@@ -111,7 +119,10 @@ async function scoreTogether({ rows, time, table, ask, answers, letGo }: RowCall
 
 /** Scores each row that is left as a request of its own. */
 async function scoreSingly({ rows, time, ask, answers, letGo }: RowCall): Promise<void> {
-  const left = [...rows.entries()].filter(([index]) => !answers.has(index) && !letGo.has(index));
+  const left: [number, Row][] = [];
+  for (const [index, row] of rows.entries()) {
+    if (answers[index] === undefined && !letGo.has(index)) left.push([index, row]);
+  }
   const replies = await ask(
     left.map(([, row]) => bodyOf(row)),
     time,
@@ -126,7 +137,7 @@ async function scoreSingly({ rows, time, ask, answers, letGo }: RowCall): Promis
     if (reply === TOO_MUCH) letGo.add(index);
     else if (reply !== undefined) {
       const answer = answerOf(row, reply, ask.lastProblem());
-      if (answer !== undefined) answers.set(index, answer);
+      answers[index] = answer;
     }
   }
 }

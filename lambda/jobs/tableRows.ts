@@ -6,6 +6,7 @@ import { allocate, copyInto, type Datatype, elementCount, encodeRaw, type Tensor
 import type { InputColumns, JobHead } from './jobTypes.ts';
 import {
   cellReader,
+  decimalAt,
   exactly,
   fieldsOf,
   isEmpty,
@@ -13,6 +14,7 @@ import {
   jsonValue,
   type LineReader,
   type PieceRow,
+  QUOTE,
   refusal,
   rowShape,
 } from './rowRequests.ts';
@@ -27,6 +29,8 @@ export interface Table {
 export interface TableInput {
   readonly input: Pick<InputColumns, 'input' | 'datatype' | 'shape'>;
   readonly data: TensorData;
+  /** Elements of a row of the input's shape. */
+  readonly width: number;
   /** Shape of each row, and where its elements begin. @default all rows are of the input's shape */
   readonly lists?: { readonly shapes: readonly (readonly number[])[]; readonly starts: readonly number[] } | undefined;
 }
@@ -35,11 +39,20 @@ function shapeOf({ input, lists }: TableInput, at: number): readonly number[] {
   return lists?.shapes[at] ?? input.shape;
 }
 
+/** Number of elements of a row. */
+function widthOf(input: TableInput, at: number): number {
+  return input.lists === undefined ? input.width : elementCount(shapeOf(input, at));
+}
+
 /** Returns the elements of `rows` rows that follow each other and have one shape. */
 function elementsOf(input: TableInput, at: number, rows: number): TensorData {
-  const width = elementCount(shapeOf(input, at));
-  const start = input.lists?.starts[at] ?? at * width;
+  const width = widthOf(input, at);
+  const start = startOf(input, at, width);
   return viewOf(input.data, start, start + rows * width);
+}
+
+function startOf({ lists }: TableInput, at: number, width: number): number {
+  return lists === undefined ? at * width : (lists.starts[at] ?? 0);
 }
 
 /** One row of a table. */
@@ -84,8 +97,13 @@ export class TableRow implements PieceRow {
     let bytes = 0;
     for (const [, values] of this.table.kept) bytes += lengthOf(values[this.at]);
     for (const input of this.table.inputs) {
-      if (!Array.isArray(input.data)) bytes += elementCount(shapeOf(input, this.at)) * input.data.BYTES_PER_ELEMENT;
-      else if (this.failed === undefined) for (const text of elementsOf(input, this.at, 1)) bytes += lengthOf(text);
+      const width = widthOf(input, this.at);
+      const { data } = input;
+      if (!Array.isArray(data)) bytes += width * data.BYTES_PER_ELEMENT;
+      else if (this.failed === undefined) {
+        const start = startOf(input, this.at, width);
+        for (let index = start; index < start + width; index++) bytes += lengthOf(data[index]);
+      }
     }
     return bytes;
   }
@@ -120,7 +138,7 @@ export function requestOfRows(rows: readonly TableRow[], isBinary: boolean): str
 function gather(rows: readonly TableRow[], input: number): TensorData {
   const first = rows[0] as TableRow;
   const own = first.table.inputs[input] as TableInput;
-  const width = elementCount(shapeOf(own, first.at));
+  const width = widthOf(own, first.at);
   const all = allocate(own.input.datatype, rows.length * width);
   for (let from = 0; from < rows.length; ) {
     const { table, at } = rows[from] as TableRow;
@@ -172,6 +190,8 @@ interface Filling {
   readonly filled: TableInput;
   /** Puts a cell into the elements of a row, if it is a value of the input's datatype. @returns why it is not */
   write(row: number, column: number, cell: unknown): Failure | undefined;
+  /** The same of a field of CSV, from `start` until before `end` of its line. */
+  writeField(row: number, column: number, line: string, start: number, end: number): Failure | undefined;
 }
 
 /** Returns what makes room for an input of some rows. */
@@ -180,6 +200,9 @@ export function inputFiller(input: InputColumns, missing: string | undefined): (
   const { datatype, columns } = input;
   const read = cellReader(datatype, missing);
   const width = columns.length;
+  const isText = datatype === 'BYTES';
+  // No decimal of so few digits is too large for these.
+  const isWide = datatype === 'FP32' || datatype === 'FP64';
   const ofEmpty = columns.map((column) => failure('INVALID_DATA', refusal(column, datatype, null)));
   return (rows) => {
     const data = allocate(datatype, rows * width);
@@ -193,7 +216,14 @@ export function inputFiller(input: InputColumns, missing: string | undefined): (
       data[row * width + column] = value as never;
       return undefined;
     };
-    return { filled: { input, data }, write };
+    const writeField: Filling['writeField'] = (row, column, line, start, end) => {
+      const decimal = isText ? Number.NaN : decimalAt(line, start, end);
+      const value = isWide || Number.isNaN(decimal) ? decimal : read(decimal);
+      if (value === undefined || Number.isNaN(value)) return write(row, column, line.slice(start, end));
+      data[row * width + column] = value as never;
+      return undefined;
+    };
+    return { filled: { input, data, width }, write, writeField };
   };
 }
 
@@ -236,12 +266,14 @@ function listFiller(input: InputColumns, spec: TensorSpec): (rows: number) => Fi
     return {
       filled: {
         input,
+        width: elementCount(input.shape),
         get data() {
           return data;
         },
         lists: { shapes, starts },
       },
       write,
+      writeField: (row, at, line, start, end) => write(row, at, line.slice(start, end)),
     };
   };
 }
@@ -304,24 +336,53 @@ export function rowsOfFields({
     };
   }
 
+  const cut = fieldCutter(columns.length, separator);
+
   return (line, id) => {
-    const fields = fieldsOf(line, separator);
-    if (fields?.length !== columns.length) return { id, text: '', failed: noRow(columns.length, fields?.length) };
+    const fields = line.includes(QUOTE) ? fieldsOf(line, separator) : undefined;
+    const found = fields?.length ?? (line.includes(QUOTE) ? undefined : cut.at(line));
+    if (found !== columns.length) return { id, text: '', failed: noRow(columns.length, found) };
     if (used === size) {
       table = newTable();
       used = 0;
     }
     const at = used++;
-    for (const [index, place] of keptPlaces.entries()) table.kept[index]?.[1].push(fields[place] as string);
+    const fieldAt = (place: number): string => fields?.[place] ?? line.slice(cut.startOf(place), cut.endOf(place));
+    for (let index = 0; index < keptPlaces.length; index++) {
+      table.kept[index]?.[1].push(fieldAt(keptPlaces[index] as number));
+    }
     let failed: Failure | undefined;
-    for (let input = 0; input < readers.length; input++) {
+    for (let input = 0; input < readers.length && failed === undefined; input++) {
       const { places } = readers[input] as (typeof readers)[number];
-      const { write } = table.fillings[input] as Filling;
-      for (let column = 0; column < places.length; column++) {
-        failed ??= write(at, column, fields[places[column] as number]);
+      const filling = table.fillings[input] as Filling;
+      for (let column = 0; column < places.length && failed === undefined; column++) {
+        const place = places[column] as number;
+        failed =
+          fields === undefined
+            ? filling.writeField(at, column, line, cut.startOf(place), cut.endOf(place))
+            : filling.write(at, column, fields[place]);
       }
     }
     return new TableRow(id, table, at, failed);
+  };
+}
+
+/** Finds the fields of lines without quotes, a line at a time: no text is made of a field that is a number. */
+function fieldCutter(columns: number, separator = ',') {
+  const code = separator.charCodeAt(0);
+  const ends = new Int32Array(columns);
+  return {
+    /** Returns the number of fields. */
+    at(line: string): number {
+      let fields = 0;
+      for (let place = 0; place < line.length; place++) {
+        if (line.charCodeAt(place) === code) ends[fields++] = place;
+      }
+      ends[fields] = line.length;
+      return fields + 1;
+    },
+    startOf: (place: number): number => (place === 0 ? 0 : (ends[place - 1] as number) + 1),
+    endOf: (place: number): number => ends[place] as number,
   };
 }
 

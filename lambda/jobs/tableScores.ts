@@ -34,12 +34,26 @@ export class TableResult implements RowResult {
   valuesOf(output: string): readonly unknown[] | undefined {
     return this.#scores.valuesOf(output, this.#row);
   }
+
+  /** Returns texts of an output's elements, of all rows that shared the request, and where those of this row begin. */
+  textsOf(output: string): (ColumnTexts & { readonly start: number }) | undefined {
+    const found = this.#scores.textsOf(output);
+    return found && { ...found, start: this.#row * found.width };
+  }
 }
 
 /** Outputs of rows that shared a request. */
 interface TableScores {
   textOf(id: string, row: number): string;
   valuesOf(output: string, row: number): readonly unknown[] | undefined;
+  textsOf(output: string): ColumnTexts | undefined;
+}
+
+/** Elements of an output as texts: numbers as JSON has them, `NaN` and `Infinity`, and texts as they are. */
+interface ColumnTexts {
+  readonly texts: readonly string[];
+  /** Elements of a row. */
+  readonly width: number;
 }
 
 /** Reads a binary answer. @returns undefined if it is none with `rows` rows of every output */
@@ -54,16 +68,33 @@ export function readScores(text: string, model: ModelDescription, rows: number):
     if (shape[0] !== rows || isFailure(data)) return undefined;
     outputs.push({ name, datatype, shape, data: isBase64Data(data) ? decodeAll(data, datatype, shape) : data });
   }
-  const parsed = new Map<string, unknown[]>();
+  const byName = new Map(outputs.map((output) => [output.name, columnOf(output)]));
   return {
     textOf: createRowEncoder(model, outputs),
     valuesOf(name, row) {
-      const output = outputs.find((one) => one.name === name);
-      if (output === undefined) return undefined;
-      const values: unknown[] = parsed.get(name) ?? JSON.parse(`[${encodeData(output.datatype, output.data)}]`);
-      parsed.set(name, values);
-      const width = elementsPerRow(output.shape);
-      return values.slice(row * width, (row + 1) * width);
+      const column = byName.get(name);
+      return column?.values().slice(row * column.width, (row + 1) * column.width);
+    },
+    textsOf(name) {
+      const column = byName.get(name);
+      return column && { texts: column.texts(), width: column.width };
     },
   };
+}
+
+/** Elements of an output, in the forms that are asked for. Each is made once. */
+function columnOf({ datatype, data, shape }: Tensor) {
+  let values: readonly unknown[] | undefined;
+  let texts: readonly string[] | undefined;
+  return {
+    width: elementsPerRow(shape),
+    values: (): readonly unknown[] => (values ??= JSON.parse(`[${encodeData(datatype, data)}]`)),
+    texts: (): readonly string[] =>
+      (texts ??= Array.isArray(data) ? data : encodeData(datatype, data).split(',').map(unquoted)),
+  };
+}
+
+/** JSON has numbers in quotes that are not finite, or that a double does not hold. */
+function unquoted(text: string): string {
+  return text.startsWith('"') ? text.slice(1, -1) : text;
 }

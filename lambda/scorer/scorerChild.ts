@@ -115,10 +115,19 @@ const MAX_OPENING_MS = 900_000;
  */
 export function startChild(maxBytes: number): (options: ChildOptions) => ScorerChild {
   const system = spawnScorer(maxBytes);
+  holdHost(system, false);
   return (options) => {
     if (!system.isLimited) options.warn(NO_SHELL);
     return new ScorerChild(system, options);
   };
+}
+
+/** @param holds true if the host may not end by itself now: its scorer has something to do */
+function holdHost({ child, frames, blames }: ScorerSystemProcess, holds: boolean): void {
+  for (const handle of [child, frames, blames]) {
+    if (holds) handle.ref();
+    else handle.unref();
+  }
 }
 
 /** One scorer process, from its start to its end. It takes calls once it has opened its models. */
@@ -147,6 +156,7 @@ export class ScorerChild {
   #looking: NodeJS.Timeout | undefined;
 
   constructor(system: ScorerSystemProcess, options: ChildOptions) {
+    holdHost(system, true);
     this.#system = system;
     this.#child = system.child;
     this.#options = options;
@@ -190,7 +200,7 @@ export class ScorerChild {
 
   /** Ends the process, whatever it is doing. */
   async end(): Promise<void> {
-    this.#holdHost(true);
+    holdHost(this.#system, true);
     this.#kill();
     await this.ended;
   }
@@ -255,16 +265,8 @@ export class ScorerChild {
     this.#child.kill('SIGKILL');
   }
 
-  /** @param holds true if the host may not end by itself now: its scorer has something to do */
-  #holdHost(holds: boolean): void {
-    for (const handle of [this.#child, this.#system.frames, this.#system.blames]) {
-      if (holds) handle.ref();
-      else handle.unref();
-    }
-  }
-
   #began(): void {
-    this.#holdHost(true);
+    holdHost(this.#system, true);
     if (this.#looking !== undefined) return;
     this.#lookedAt = performance.now();
     this.#looking = setInterval(() => this.#look(), LOOK_MS).unref();
@@ -272,7 +274,7 @@ export class ScorerChild {
 
   #settled(): void {
     if (this.#calls.size > 0 || this.#descriptions.size > 0) return;
-    this.#holdHost(false);
+    holdHost(this.#system, false);
     clearInterval(this.#looking);
     this.#looking = undefined;
   }

@@ -4,7 +4,7 @@ import { CULPRIT, culpritModel, lookupModel } from '../helpers/onnxModels.ts';
 
 /** `npm run test:culprits` sets it to 20, and prints the table of docs/guarantees.md. */
 const SEEDS = Number(process.env.SEEDS ?? 1);
-const COUNTS = process.env.SEEDS === undefined ? [5] : [1, 2, 5, 10];
+const COUNTS = process.env.SEEDS === undefined ? [3] : [1, 2, 5, 10];
 const MESSAGES = 45;
 const ROUND_MS = 400_000;
 
@@ -72,7 +72,9 @@ describe('2. A message can only fail itself', () => {
           const host = await hosts.start(name, { models: MODELS, timeoutSeconds: 60, environment: COMPILED, fifo });
           const seconds: number[] = [];
           let most = 0;
-          for (let seed = 0; seed < SEEDS; seed++) {
+          // The four forms begin with different kinds of culprits, and together have all of them.
+          const first = 4 * HOSTS.indexOf(name) + 2 * Number(fifo);
+          for (let seed = first; seed < first + SEEDS; seed++) {
             const startedAt = performance.now();
             const culprits = culpritsOf(count, seed);
             const ids = host.send(

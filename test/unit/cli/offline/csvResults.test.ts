@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { createRandom } from '../../../../bench/workload/random.ts';
 import { createResultFile } from '../../../../cli/offline/resultFiles.ts';
 import { echoModel, inMemoryModel, lineModel, sumModel } from '../../../helpers/scoring.ts';
 import { scoreData } from './scoreData.ts';
@@ -30,6 +31,22 @@ describe('results as CSV', () => {
     expect(wide.csv[0]).toBe('message_id,out,code,error');
     const text = await scoreData(echoModel('BYTES', []), '{"in":"Infinity"}\n{"in":"a\\nb"}');
     expect(text.csv.slice(1)).toEqual(['1,Infinity,,', '2,"a\nb",,']);
+  });
+
+  it.each([
+    ['FP64', /^-?\d{0,17}(\.\d{1,17})?$/],
+    ['INT64', /^-?\d{1,15}$/],
+    ['UINT8', /^\d{1,2}$/],
+  ] as const)('have the number that a decimal of %s says, to the last bit', async (datatype, form) => {
+    const random = createRandom(5);
+    const digits = (most: number): string => String(random.next()).slice(2, 3 + Math.floor(random.next() * most));
+    const made = Array.from({ length: 1000 }, () => `${random.next() < 0.5 ? '-' : ''}${digits(16)}.${digits(16)}`);
+    const texts = [...made, ...made.map((text) => text.split('.')[0] as string), '-0', '.5', '-.5', '007', '0.1', '12'];
+    const cells = texts.filter((text) => form.test(text));
+    const { csv } = await scoreData(echoModel(datatype, []), `in\n${cells.join('\n')}`, { format: 'csv' });
+    const scores = csv.slice(1).map((line) => Number(line.split(',')[1]));
+    expect(cells.length).toBeGreaterThan(10);
+    expect(scores).toEqual(cells.map((cell) => (datatype === 'FP64' ? Number(cell) : Number(cell) + 0)));
   });
 
   it('leave a column that is carried along its name', async () => {
