@@ -7,8 +7,8 @@ import { Batchscore, type ScoringResult } from '../client/index.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { BATCH_SIZE } from '../lambda/core/limits.ts';
 import { parseOptions, runCommand, type Streams, wholeNumber } from './arguments.ts';
+import { count, duration, figure, percent } from './format.ts';
 import { type Batching, type LocalStack, startLocalStack } from './local/localStack.ts';
-import { count } from './page/browser/format.ts';
 import { inColumns, progressBar, sayWhenInterrupted, writeLine, writeText } from './terminal.ts';
 
 const HELP = `Usage: npm start -- [options]
@@ -181,13 +181,13 @@ function render(
   const errors = batched.answers.flatMap(({ result }) => ('error' in result ? [result.error] : []));
   const codes = Map.groupBy(errors, ({ code }) => code);
   const speed = ({ seconds }: Pass): string =>
-    `${count(messages.length / seconds)} messages/s, ${seconds.toFixed(2)} s`;
+    `${count(messages.length / seconds)} messages/s, ${duration(1000 * seconds)}`;
   const cut = (text: string): string => (text.length + 2 < columns ? text : `${text.slice(0, columns - 4)}…`);
   const [first] = digits;
   const [refused] = errors;
   const facts = [
     ['messages', `${count(messages.length)} sent, ${count(batched.answers.length)} answered under their message IDs`],
-    ['scores', `${count(digits.length)}, ${((100 * right) / digits.length).toFixed(1)} % of the labels right`],
+    ['scores', `${count(digits.length)}, ${percent(right / digits.length)} of the labels right`],
     [
       'errors',
       [...codes]
@@ -196,9 +196,9 @@ function render(
         .join(', '),
     ],
     ['in batches', `${speed(batched)} at batch size ${batchSize}`],
-    ['', `the model ran ${plural(runs.count, 'time')}, with ${(runs.rows / runs.count).toFixed(1)} rows on average`],
+    ['', `the model ran ${plural(runs.count, 'time')}, with ${figure(runs.rows / runs.count)} rows on average`],
     ['one by one', `${speed(oneByOne)} at batch size 1`],
-    ['speed-up', `${(oneByOne.seconds / batched.seconds).toFixed(1)}×`],
+    ['speed-up', `${figure(oneByOne.seconds / batched.seconds)}×`],
   ];
   const shown = [...new Map(digits.map((digit) => [digit.got.label, digit])).values()];
   return [
@@ -247,7 +247,7 @@ function drawDigits(digits: readonly ScoredDigit[], columns: number): string[] {
       .map((pixel) => (SHADES[Math.round(pixel / 4)] ?? ' ').repeat(2))
       .join('');
   const rows = Array.from({ length: 8 }, (_, at) => shown.map(({ pixels }) => row(pixels, at)));
-  const captions = shown.map(({ label, probability }) => `${label}, ${(100 * probability).toFixed(1)} %`);
+  const captions = shown.map(({ label, probability }) => `${label}, ${percent(probability)}`);
   return [...rows, captions].map((cells) => `  ${cells.map((cell) => cell.padEnd(CELL_COLUMNS)).join('')}`.trimEnd());
 }
 

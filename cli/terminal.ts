@@ -3,6 +3,7 @@ import type { GenericFormatter } from 'cli-progress';
 import cliProgress from 'cli-progress';
 import { plural } from '../lambda/core/failure.ts';
 import { isObject } from '../lambda/core/json.ts';
+import { count, duration } from './format.ts';
 
 /**
  * Writes one line to what may be a terminal. All that commands print goes through this function or the next one. A line
@@ -180,8 +181,9 @@ export function rowProgress(title: string, isSized: boolean, before: number, std
   const pace = (): string => {
     const perSecond = ((last.rows - before) * 1000) / Math.max(1, performance.now() - startedAt);
     const { share = 0 } = last;
-    const left = share > 0 && perSecond > 0 ? `, ${duration((last.rows * (1 / share - 1)) / perSecond)} left` : '';
-    return `, ${Math.round(perSecond)} rows/s${left}`;
+    const left =
+      share > 0 && perSecond > 0 ? `, ${duration((1000 * last.rows * (1 / share - 1)) / perSecond)} left` : '';
+    return `, ${count(perSecond)} rows/s${left}`;
   };
   const bar = progressBar(title, isSized ? 1 : undefined);
   const lines = setInterval(() => {
@@ -199,11 +201,6 @@ export function rowProgress(title: string, isSized: boolean, before: number, std
       bar.stop();
     },
   };
-}
-
-function duration(seconds: number): string {
-  if (seconds < 100) return `${Math.round(seconds)} s`;
-  return seconds < 6000 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
 /** The exit codes that shells know: 128 and the signal's number. */

@@ -3,7 +3,7 @@ import { plural } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
 import { MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import { modelPath, parseCommand, type Streams, UsageError } from '../arguments.ts';
-import { count, size } from '../page/browser/format.ts';
+import { count, size } from '../format.ts';
 import { inColumns, printable, printableIn, wrapped, writeLine, writeText } from '../terminal.ts';
 import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import {

@@ -25,6 +25,7 @@ import {
   UsageError,
   wholeNumber,
 } from '../arguments.ts';
+import { count, duration, figure } from '../format.ts';
 import { listenForInterruption, printableLines, rowProgress, writeLine } from '../terminal.ts';
 import {
   canBeUnfinished,
@@ -279,12 +280,13 @@ function summaryLines(
   const first = Object.entries(reasons).map(
     ([code, { line, error }]) => `${code}, first in ${place} ${line}: ${error}`,
   );
-  const many = microBatches === 1 ? 'micro-batch' : 'micro-batches';
   const runs =
-    microBatches === 0 ? '' : `; ${microBatches} ${many} of ${(rows / microBatches).toFixed(1)} rows on average`;
+    microBatches === 0
+      ? ''
+      : `; ${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${figure(rows / microBatches)} rows on average`;
   return [
-    `${plural(lines, place)}${before === 0 ? '' : ` (${before} before)`} in ${seconds.toFixed(2)} s ` +
-      `(${Math.round((lines - before) / seconds)}/s): ` +
+    `${plural(lines, place)}${before === 0 ? '' : ` (${before} before)`} in ${duration(1000 * seconds)} ` +
+      `(${count((lines - before) / seconds)}/s): ` +
       `${scored} scored${failed.join('')}${runs}`,
     ...first,
   ];

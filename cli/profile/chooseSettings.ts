@@ -1,6 +1,7 @@
 import type { Prices } from '../../infra/priceList.ts';
 import { BATCH_SIZE, MAX_EVENT_BYTES, MAXIMUM_CONCURRENCY, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
+import { dollars, duration, figure } from '../format.ts';
 import {
   type Architecture,
   type Bill,
@@ -277,25 +278,25 @@ function choose(
     return { ...found, chosen: soonest, reason: late(soonest, budgetMs).slice(2) };
   }
   const { maxBatchRows, batchSize } = cheapest;
-  const gains = `a run of ${maxBatchRows} rows gives ${gain.toFixed(1)} times the rows a second of one row`;
+  const gains = `a run of ${maxBatchRows} rows gives ${figure(gain)} times the rows a second of one row`;
   if (batchSize === 1) {
     const reason = `batching does not pay at this rate: ${gains}, but no batch within the budget costs less than single messages`;
     return { ...found, chosen: cheapest, reason };
   }
   const saved = `${usd(cheapest)} a million rows in place of ${usd(oneByOne)} one by one`;
-  const gathered = `batches of ${cheapest.messagesPerInvocation.toFixed(1)} messages on average`;
+  const gathered = `batches of ${figure(cheapest.messagesPerInvocation)} messages on average`;
   return {
     ...found,
     chosen: cheapest,
-    reason: `at this traffic ${gathered} cost ${saved}, and all but 1 % are answered within ${seconds(cheapest)} of ${budgetMs / 1000} s; ${gains}`,
+    reason: `at this traffic ${gathered} cost ${saved}, and all but 1 % are answered within ${seconds(cheapest)} of ${duration(budgetMs)}; ${gains}`,
   };
 }
 
 function doesNotPay(gain: number): string {
   if (gain >= MIN_GAIN) {
-    return `batching is not shown to pay: the best run gives ${gain.toFixed(2)} times the rows a second of one row, and runs of one size differ by more than that; measure again on a machine that does nothing else`;
+    return `batching is not shown to pay: the best run gives ${figure(gain)} times the rows a second of one row, and runs of one size differ by more than that; measure again on a machine that does nothing else`;
   }
-  return `batching does not pay: the best run gives ${gain.toFixed(2)} times the rows a second of one row, less than ${MIN_GAIN}`;
+  return `batching does not pay: the best run gives ${figure(gain)} times the rows a second of one row, less than ${MIN_GAIN}`;
 }
 
 function savedByHops(oneByOne: Expectation, cheapest: Expectation | undefined): string {
@@ -308,7 +309,7 @@ function savedByHops(oneByOne: Expectation, cheapest: Expectation | undefined): 
 
 function late(expectation: Expectation, budgetMs: number): string {
   if (expectation.p99AgeMs <= budgetMs) return '';
-  return `; nothing that was tried answers all but 1 % within ${budgetMs / 1000} s, this takes ${seconds(expectation)}: allow more time`;
+  return `; nothing that was tried answers all but 1 % within ${duration(budgetMs)}, this takes ${seconds(expectation)}: allow more time`;
 }
 
 function cheapestOf(expectations: readonly Expectation[]): Expectation | undefined {
@@ -325,9 +326,9 @@ function total({ dollarsPerMillionRows }: Expectation): number {
 }
 
 function usd(expectation: Expectation): string {
-  return `$${total(expectation).toFixed(2)}`;
+  return dollars(total(expectation));
 }
 
 function seconds({ p99AgeMs }: Expectation): string {
-  return `${(p99AgeMs / 1000).toFixed(2)} s`;
+  return duration(p99AgeMs);
 }

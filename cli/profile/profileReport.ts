@@ -1,6 +1,6 @@
 import { arch } from 'node:os';
 import { plural } from '../../lambda/core/failure.ts';
-import { count, dollars, duration, figure, percent, sentence, size } from '../page/browser/format.ts';
+import { count, dollars, duration, figure, percent, sentence, size } from '../format.ts';
 import type { Chart, ReportPage, TableShown } from '../page/wire.ts';
 import { inColumns } from '../terminal.ts';
 import { type Expectation, type SettingsAnswer, type SettingsQuestion, settingsFor } from './chooseSettings.ts';
@@ -70,7 +70,7 @@ function gainsNothing(measured: Measurement, { rows: atKnee }: Knee): string[] {
   const runs = deployedRuns(measured);
   const [fewest, most] = [runs[0], runs.at(-1)];
   if (fewest === undefined || most === undefined || fewest === most || atKnee > fewest.rows) return [];
-  const times = (most.rowsPerSecond / fewest.rowsPerSecond).toFixed(2);
+  const times = figure(most.rowsPerSecond / fewest.rowsPerSecond);
   return [
     `rows gain nothing from sharing a run: ${most.rows} of them give ${times} times the rows a second of ${fewest.rows}`,
   ];
@@ -205,7 +205,7 @@ function runsOf({ table }: Measurement): TableShown {
     heads: ['rows', 'length', 'threads', 'median ms', 'spread', 'rows/s', 'peak MiB'],
     rows: table.map(({ rows, length, threads, medianMs, spread, rowsPerSecond: speed, peakRssBytes }) => [
       ...[rows, length, threads].map(count),
-      medianMs.toFixed(3),
+      figure(medianMs),
       percent(spread),
       count(speed),
       count(peakRssBytes / MIB),
@@ -256,7 +256,7 @@ function notesOf({ measured, question, recommendation: { memoryMb } }: ProfileRe
   const startSeconds = startMs(measured.coldStart) / 1000 / Math.min(1, vcpusOf(memoryMb));
   return [
     `Runs were timed on this machine (${here}); a function's share of a vCPU is taken to be as fast${elsewhere}.`,
-    `A new environment also starts, about ${startSeconds.toFixed(1)} s with ${memoryMb} MB, and longer if its image is not cached. Its first messages wait for that; no age above includes it.`,
+    `A new environment also starts, about ${duration(1000 * startSeconds)} with ${memoryMb} MB, and longer if its image is not cached. Its first messages wait for that; no age above includes it.`,
     'Peak memory is that of a process with the model alone. A function also holds its clients and its event.',
     `Besides the runs, an invocation takes ${messageMs} ms a message, ${requestMs} ms a request and ${roundTripMs} ms for calls to SQS: assumed, not measured here.`,
     `A request is taken to have ${messages.messageBytes / messages.requestsPerMessage} bytes, a result ${messages.resultBytes / messages.requestsPerMessage}.`,
@@ -436,7 +436,7 @@ function paddingOf({ measured, knee }: ProfileReport): string[] {
   if (shortest === undefined || longest === undefined || shortest === longest) return [];
   const times = longest.medianMs / longest.rows / (shortest.medianMs / shortest.rows);
   return [
-    `Padding: a row of length ${shortest.length} that is padded to ${longest.length} takes ${times.toFixed(1)} times as long as in a run of its own length (${plural(longest.rows, 'row')} a run).`,
+    `Padding: a row of length ${shortest.length} that is padded to ${longest.length} takes ${figure(times)} times as long as in a run of its own length (${plural(longest.rows, 'row')} a run).`,
   ];
 }
 

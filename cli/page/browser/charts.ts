@@ -1,7 +1,7 @@
 import uPlot from 'uplot';
+import { dollars, duration, percent, short } from '../../format.ts';
 import type { Chart, Line } from '../wire.ts';
 import { make, setText } from './dom.ts';
-import { dollars, duration, percent, short } from './format.ts';
 
 const FORMATS = { dollars, duration, percent, short };
 const HEIGHT = 230;

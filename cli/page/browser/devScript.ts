@@ -1,8 +1,9 @@
 /** The page of `npm run dev`. */
+
+import { count, duration, figure, percent } from '../../format.ts';
 import type { AnswerSeen, Chart, Events, InvocationSeen, JobSeen, State } from '../wire.ts';
 import { createFigure } from './charts.ts';
 import { block, byId, definitions, make, setText, things } from './dom.ts';
-import { count, duration, figure, percent } from './format.ts';
 import { offerWays, post, prettyOf } from './send.ts';
 
 let state: State | undefined;

@@ -1,4 +1,4 @@
-import { count } from './format.ts';
+import { count } from '../../format.ts';
 
 type Attributes = Readonly<Record<string, string | number | boolean | undefined | ((event: Event) => void)>>;
 

@@ -1,8 +1,9 @@
 /** The report of `batchscore profile`: it lays out what the command wrote into the page. */
+
+import { sentence } from '../../format.ts';
 import type { ReportPage, TableShown } from '../wire.ts';
 import { createFigure } from './charts.ts';
 import { block, byId, definitions, make, table } from './dom.ts';
-import { sentence } from './format.ts';
 
 show(JSON.parse(byId('report').textContent ?? ''));
 

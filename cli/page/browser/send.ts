@@ -1,6 +1,6 @@
+import { count } from '../../format.ts';
 import type { ModelSeen, TensorSeen } from '../wire.ts';
 import { byId, make, setText, things } from './dom.ts';
-import { count } from './format.ts';
 
 /** What is filled in, and the body of a message made of it. The body throws an Error in the form's words. */
 interface Way {

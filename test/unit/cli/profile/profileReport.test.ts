@@ -56,7 +56,9 @@ describe('what the report says', () => {
 
   it('names the knee, the budget and what padding costs', () => {
     const { charts, remarks } = pageOf(reportOf({ ...RAGGED, budgetMs: 30 }));
-    expect(charts[0]?.essence).toMatch(/^Runs of \d+ rows of length 32 give [^.]* on 2 threads, as deployed here\.$/);
+    expect(charts[0]?.essence).toMatch(
+      /^Runs of \d+ rows of length 32 give [\d.]+ % of the most .* on 2 threads, as deployed here\.$/,
+    );
     expect(charts.flatMap(({ lines }) => lines.map(({ name }) => name))).toEqual(
       expect.arrayContaining([expect.stringMatching(/^knee: \d+ rows$/), 'budget: 30 ms']),
     );

@@ -46,9 +46,7 @@ describe('settingsFor', () => {
     const { chosen, reason, gain } = settingsFor(question({ table: GAINS_NOTHING }));
     expect(chosen).toMatchObject({ batchSize: 1, windowSeconds: 0, maxBatchRows: 1 });
     expect(gain).toBe(1);
-    expect(reason).toMatch(
-      /^batching does not pay: the best run gives 1\.00 times .* would save calls and round trips/,
-    );
+    expect(reason).toMatch(/^batching does not pay: the best run gives 1 times .* would save calls and round trips/);
   });
 
   it('recommends messages one at a time where runs of one size differ by more than many rows gain', () => {
@@ -69,7 +67,7 @@ describe('settingsFor', () => {
   it('says that nothing is within a budget that is shorter than a run, and recommends what answers soonest', () => {
     const { reason, chosen, candidates } = settingsFor(question({ budgetMs: 5 }));
     expect(reason).toMatch(
-      /^nothing that was tried answers all but 1 % within 0\.005 s, this takes 0\.\d\d s: allow more time$/,
+      /^nothing that was tried answers all but 1 % within 5 ms, this takes [\d.]+ ms: allow more time$/,
     );
     expect(chosen.p99AgeMs).toBe(Math.min(...candidates.map(({ p99AgeMs }) => p99AgeMs)));
   });

@@ -24,9 +24,9 @@ export function short(value: number): string {
   return SHORT.format(value);
 }
 
-/** @param share from 0 to 1 */
+/** 9.71 %, 97.1 %. @param share from 0 to 1 */
 export function percent(share: number): string {
-  return `${WHOLE.format(100 * share)} %`;
+  return `${FIGURE.format(100 * share)} %`;
 }
 
 /** $1,234, $12.30, $0.0123 */
