@@ -61,9 +61,7 @@ function deadLettersIn(
 /** Maximum number of entries in one call of either service. */
 const ENTRIES = 10;
 
-/**
- * Publishes to an EventBridge bus or an SNS topic, in the region of its ARN. The client is loaded for the first event.
- */
+/** Publishes to an EventBridge bus or an SNS topic, in the region of its ARN. The client is loaded on first use. */
 export function createAnnounce(arn: string): Announce {
   const [, , service, region = ''] = arn.split(':');
   let telling: Promise<(some: readonly Announcement[]) => Promise<readonly Refused[]>> | undefined;
@@ -85,7 +83,6 @@ export function createAnnounce(arn: string): Announce {
   };
 }
 
-/** Announcement that a service rejected. */
 interface Refused {
   readonly one: Announcement;
   readonly code: string;

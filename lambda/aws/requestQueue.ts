@@ -97,11 +97,9 @@ function toRecord(message: Message | null, eventSourceARN: string): MessageRecor
 }
 
 interface PollerOptions<R> {
-  /** Makes one long poll. */
   receive: () => Promise<readonly R[]>;
   /** Number of records in a full poll. */
   recordsAPoll: number;
-  /** Maximum number of concurrent polls. */
   maxPolls: number;
   /** Returns true if another poll may start while polls in flight may bring `expected` records. */
   hasRoom: (expected: number) => boolean;
@@ -197,7 +195,6 @@ export function createPoller<R>(options: PollerOptions<R>) {
       if (cancelPause === undefined) unanswered += 1;
       startPause(unanswered);
     },
-    /** Ends pauses of `pause`. */
     goOn(): void {
       if (unanswered === 0) return;
       unanswered = 0;
@@ -231,7 +228,6 @@ interface ActionOptions {
   readonly retry?: RetryOptions | undefined;
 }
 
-/** Deletes answered messages. */
 export function createAcknowledger<M extends ReceivedMessage>(options: ActionOptions): ActOnMessages<M> {
   const { sqs, queueUrl: QueueUrl } = options;
   return createMessageAction<M>(options, {
@@ -334,9 +330,7 @@ function inTens<M>(messages: readonly M[]): M[][] {
 type QueuedMessage = Pick<MessageRecord, 'receiptHandle' | 'eventSourceARN'>;
 
 interface RequestQueues<M> {
-  /** Queues that records come from, one for each shard. */
   readonly queueUrls: readonly string[];
-  /** Creates the action for one queue. */
   readonly act: (queueUrl: string) => ActOnMessages<M>;
   /** Called for records of an unknown queue. Nothing is done to them. */
   readonly onProblem: (error: Error) => void;
@@ -366,7 +360,6 @@ function unknownQueue(arn: string, records: number, queueUrls: readonly string[]
   );
 }
 
-/** Record whose visibility timeout is extended. */
 export interface Extension extends QueuedMessage {
   readonly record: MessageRecord;
   /** Whole seconds from now. */

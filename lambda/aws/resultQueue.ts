@@ -47,7 +47,6 @@ export interface QueueWriterOptions {
   readonly retry?: RetryOptions;
 }
 
-/** Limits of a message with several results. */
 export interface ResultPacking {
   /** Maximum number of results in a message, at least 1. */
   readonly results: number;
@@ -161,7 +160,6 @@ function isPacked(message: ResultMessage | undefined): boolean {
   return message !== undefined && message.entries.length > 1;
 }
 
-/** Result that is sent alone or packed with others. */
 interface Entry {
   readonly result: Result;
   readonly body: string;
@@ -173,7 +171,6 @@ interface Entry {
   alone: boolean;
 }
 
-/** Message with one or more results. */
 interface ResultMessage {
   readonly entries: readonly Entry[];
   readonly bytes: number;
@@ -244,7 +241,6 @@ interface OpenMessage {
   readonly ids: Set<string>;
 }
 
-/** Returns the size of a packed message after adding one result. */
 function withOneMore({ entries, bytes }: ResultMessage, bodyBytes: number): number {
   const [first] = entries as readonly [Entry, ...Entry[]];
   const packed = entries.length === 1 ? '[]'.length + first.bodyBytes + countBytes(1) : bytes;

@@ -100,10 +100,7 @@ function isBinary(attributes: Readonly<Record<string, MessageAttributeValue>> | 
   return false;
 }
 
-/**
- * Builds the SDK's request before signing: runs its middleware for endpoints and headers once, without sending
- * anything.
- */
+/** Builds the SDK's request before signing: runs its middleware for endpoints and headers without sending it. */
 async function requestOf(client: SQSClient): Promise<HttpRequest> {
   const command = new ReceiveMessageCommand({ QueueUrl: '' });
   let built: unknown;
@@ -277,12 +274,10 @@ function exchange(
   return promise;
 }
 
-/** Creates an error with the code of a failed connection. */
 function notHttp(message: string, cause?: Error): Error {
   return Object.assign(new Error(message, { cause }), { code: 'EPROTO' });
 }
 
-/** Creates an error with a name that the SDK uses. */
 function named(name: string, message: string): Error {
   return Object.assign(new Error(message), { name });
 }
@@ -354,7 +349,6 @@ function nameOf({ code, __type: type }: JsonObject = {}, headers: IncomingHttpHe
 
 /** Time limits of a client. Every request has one. */
 export interface Patience {
-  /** Milliseconds until there is a connection. */
   readonly connectMs: number;
   /**
    * Milliseconds until SQS or DynamoDB has answered, more than the longest poll. For S3, whose objects may be large,

@@ -381,7 +381,6 @@ function decodePacked(
   return values.length <= REQUESTS_A_TURN ? allDecoded(decodeSome(0)) : decodeByTurns();
 }
 
-/** Parses JSON, or returns a failure. */
 function parseJson(text: string, path: string, limits: DecodeLimits): unknown {
   const { levels, containers, keys, elements } = outlineOf(text);
   const max = maxContainers(text);

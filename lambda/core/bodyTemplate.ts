@@ -143,10 +143,7 @@ interface FoundSlot {
   readonly to: number;
 }
 
-/**
- * Finds the places of the id and of each input's elements, in order. Returns undefined unless each has exactly one
- * place.
- */
+/** Finds the places of the id and of each input's elements. Returns undefined unless each has exactly one. */
 function findSlots(body: string, value: JsonObject, sample: ScoringRequest): FoundSlot[] | undefined {
   const slots: (FoundSlot | undefined)[] = [];
   if (typeof value.id === 'string') slots.push(findString(body, value.id, { kind: 'id' }));
@@ -195,7 +192,6 @@ interface Template {
   plainFloats: boolean;
 }
 
-/** Read position in a text with several requests. */
 export interface Cursor {
   readonly bodyIndex: number;
   position: number;

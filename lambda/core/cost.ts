@@ -77,9 +77,7 @@ interface Estimate {
   /** The latest runs: they tell how fast the machine is now. */
   recent: readonly MeasuredRun[];
   newRuns: number;
-  /**
-   * True once a run has ended, or if runs were measured at start. The very first run also pays for what is done once.
-   */
+  /** True once a run has ended, or if runs were measured at start. The very first run has extra costs. */
   isWarm: boolean;
 }
 

@@ -74,7 +74,6 @@ function firstOddElement(a: Tensor, b: Tensor, accuracy: Accuracy | undefined): 
   return undefined;
 }
 
-/** Returns the largest finite absolute value in a row. */
 function largestOf({ data }: Tensor, from: number, width: number): number {
   let largest = 0;
   for (let at = from; at < from + width; at++) {

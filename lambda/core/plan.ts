@@ -32,7 +32,6 @@ export type Planner = (
   mayCutOf?: (model: Model) => boolean,
 ) => Plan;
 
-/** Limits of the micro-batches of one model. */
 interface RunLimits {
   readonly mayCut: boolean;
   readonly maxElements: number;
@@ -243,7 +242,6 @@ function costsMoreARow({ costs }: LimitsAtLength, rows: number, more: number): b
   return (costs[more] as number) / more > (costs[rows] as number) / rows;
 }
 
-/** Start and exclusive end of a micro-batch among the parts. */
 interface Cut {
   readonly start: number;
   readonly end: number;
@@ -318,9 +316,7 @@ interface KnownCosts {
   readonly arrays: Map<string, Float64Array>;
 }
 
-/**
- * Costs by model, for its latest cost. For 512 rows they take 60 µs to compute, too much for each event of one message.
- */
+/** Costs by model, for its latest cost. Computing them for 512 rows takes 60 µs, too much for a lone message. */
 const costsByModel = new WeakMap<Model, KnownCosts>();
 const MOST_KNOWN_COSTS = 64;
 
@@ -348,10 +344,7 @@ function computeCosts(model: Model, cost: Cost, rows: number, paddedLength: numb
   return costs;
 }
 
-/**
- * Returns the maximum number of rows of `elementsPerRow`, at least one. With allowed sizes, the result is the largest
- * one.
- */
+/** Returns the maximum number of rows of `elementsPerRow`: the largest allowed size, or at least one. */
 export function capacityOf(
   { maxBatchRows, allowedSizes }: Model,
   elementsPerRow: number,

@@ -222,10 +222,7 @@ function decodeShortForm(value: JsonObject, path: string, model: Model, limits: 
   return { inputs, outputs: everyOutput(model), reply: 'predictions' };
 }
 
-/**
- * Decodes by the model's transform. Its inputs are checked like any others, and errors in them are the transform's
- * failure.
- */
+/** Decodes by the model's transform. Its inputs are checked, and errors in them are the transform's failure. */
 async function decodeOwnForm(
   value: JsonObject,
   { path, bodyIndex, position }: Place,

@@ -174,7 +174,6 @@ interface Schedule {
    * young generation, which costs a tenth of the time. A slow or hung model delays nothing for longer.
    */
   catchUp(): Promise<void>;
-  /** Waits until all work is done. */
   waitUntilDone(): Promise<void>;
   /** Returns the estimated milliseconds until a device of the model is free. */
   busyMs(model: Model): number;

@@ -2,7 +2,6 @@ import { plural, preview } from './failure.ts';
 
 /* Translates a validator's findings about a file or options into plain sentences. */
 
-/** Fields of a validator's finding that are used. */
 interface RawIssue {
   readonly code?: string;
   readonly expected?: string;

@@ -166,7 +166,6 @@ async function readNested(pages: PageCursor, { from, to }: Rows): Promise<Decode
   return rows;
 }
 
-/** Data page. */
 interface Page {
   /** First row of the page in the row group. */
   readonly row: number;
@@ -381,7 +380,6 @@ interface Body extends Readonly<Source> {
   readonly counted: { at: number; values: number; all?: number };
 }
 
-/** Bytes and a read position. */
 interface Source {
   readonly bytes: Uint8Array;
   at: number;
@@ -466,7 +464,6 @@ function lookUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array, spe
   return values;
 }
 
-/** Values of a page to read. */
 interface Wanted {
   readonly all: number;
   readonly skip: number;

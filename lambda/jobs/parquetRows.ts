@@ -48,7 +48,6 @@ export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick
 
 /** Row groups of a piece, with their columns. */
 interface OpenGroup {
-  /** Number of the first group. */
   readonly number: number;
   readonly file: GroupFile;
   readonly columns: Map<string, ColumnReader>;
@@ -94,7 +93,6 @@ function byGroup({ starts }: Contents, { group: first, from, to }: RowPiece): Gr
   return spans;
 }
 
-/** Decoded rows of one row group. */
 interface Block extends Table {
   readonly span: GroupRows;
   readonly failed: ReadonlyMap<number, Failure>;
@@ -197,7 +195,6 @@ function rowsOf(
 /** Assumed size of a value of any type. */
 const VALUE_BYTES = 8;
 
-/** Reads all values of a column. */
 type ReadColumn = (name: string) => Promise<DecodedArray>;
 
 /**
@@ -223,9 +220,7 @@ async function fillInput(
 }
 
 interface GroupFile {
-  /** Total size of the needed columns. */
   readonly bytes: number;
-  /** Reads a span of a column. */
   read(column: ByteRange, span: ByteRange): Promise<Uint8Array>;
 }
 

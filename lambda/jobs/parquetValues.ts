@@ -23,7 +23,6 @@ export function convertValues(values: DecodedArray, path: readonly SchemaTree[])
   });
 }
 
-/** Returns the parsers for hyparquet. */
 export function parsersOf(element: SchemaElement): ParquetParsers {
   return { ...DEFAULT_PARSERS, ...TEXT_PARSERS, ...momentParsers(isUtc(element)) };
 }

@@ -25,7 +25,6 @@ interface Known {
   readonly batching: Batching | undefined;
   /** Difference between runs of several equal rows and of one, or undefined if there is none. */
   readonly differs: string | undefined;
-  /** Real requests of the model. */
   readonly samples: readonly ScoringRequest[];
   /** True if made-up values may keep a loop of the model from ending. */
   readonly hasLoop: boolean;

@@ -50,7 +50,6 @@ export function listProviders(providers: readonly Provider[]): string {
   return providers.map(nameOf).join(', ');
 }
 
-/** Provider and devices of a model's runs. */
 export interface DeviceAssignment {
   /** Execution provider that was chosen. */
   readonly provider: string;

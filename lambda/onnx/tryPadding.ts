@@ -21,7 +21,6 @@ interface PaddingOptions {
 export interface PaddingTrial {
   /** Reason why nothing could be tried, and advice. */
   readonly problem?: string;
-  /** Result for the start log. */
   readonly seen: string;
 }
 
@@ -88,9 +87,7 @@ function casesOf(
 
 const SHORT_LENGTH = 4;
 
-/**
- * Returns lengths and their padded lengths: from below an allowed size up to it, and from one allowed size to the next.
- */
+/** Returns lengths and padded lengths: from below an allowed size up to it, and from one allowed size to the next. */
 function lengthsOf({ allowedSizes }: RaggedAxis, size: number): [length: number, padded: number][] {
   const [lowest, second] = allowedSizes;
   if (lowest === undefined) {
@@ -155,10 +152,7 @@ export const CURE_OF_PADDING =
 type Pad = number | bigint | string;
 type Side = 'any' | 'above' | 'below';
 
-/**
- * Values of probes. The largest and the smallest value of a row reveal padding only if all values are on its other
- * side.
- */
+/** Values of probes. The extremes of a row reveal padding only if all values are on its other side. */
 const ROWS: readonly (readonly [Manner, Side])[] = [
   ['unit', 'any'],
   ['unit', 'above'],

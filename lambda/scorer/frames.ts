@@ -54,19 +54,17 @@ export type DescribedModel = ModelDescription & { readonly batching: BatchingSta
 export interface OpenedModels {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly { readonly name: string; readonly version: string }[];
-  /** Maximum number of devices of one model. */
   readonly devices: number;
 }
 
-/** Provider and devices of a model's runs. */
 export interface Assignment {
   readonly provider: string;
   readonly devices: readonly string[];
 }
 
 /**
- * Frames from the host. The texts of `bodies` and `score` are the key and body of each body, that of `payload` is the
- * object's.
+ * Frames from the host. Texts of `bodies` and `score` are the key and body of each body, that of `payload` is the
+ * object.
  */
 export type ToScorer =
   | { readonly is: 'open'; readonly opening: Opening }

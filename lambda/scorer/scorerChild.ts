@@ -51,7 +51,6 @@ export interface Loss extends Ended {
   readonly blamed: readonly { readonly body: number; readonly position: number }[] | 'all';
   /** Model that was at work, if it was one. */
   readonly model: string | undefined;
-  /** True if the model was being opened. */
   readonly isOpening: boolean;
   /** Duration of the work for which the host ended the process. */
   readonly hungMs?: number | undefined;
@@ -150,7 +149,6 @@ export class ScorerChild {
   readonly #rooms = new Map<number, () => void>();
   #numbers = 0;
   #isEnded = false;
-  /** Reason why the host has ended the process. */
   #hung: Hung | undefined;
   #lookedAt = performance.now();
   #looking: NodeJS.Timeout | undefined;
@@ -198,7 +196,6 @@ export class ScorerChild {
     this.#tell({ is: 'broken', broken });
   }
 
-  /** Kills the process. */
   async end(): Promise<void> {
     holdHost(this.#system, true);
     this.#kill();
@@ -451,10 +448,7 @@ function repliesOf({ of, notes, handedBack }: PlainReplies, texts: readonly stri
   return [...answers, ...back];
 }
 
-/**
- * Returns the loss of a call. Only work in progress is to blame; if the host ended the process, only the work that took
- * too long.
- */
+/** Returns the loss of a call. Only work in progress is to blame; if the host ended the process, only hung work. */
 function lossOf(call: ActiveCall, end: Ended, works: readonly Work[], hung: Hung | undefined): Loss {
   const guilty = hung?.work === undefined ? works : [hung.work];
   const mine = guilty.filter((work) => work.call === call);

@@ -29,12 +29,10 @@ export interface CallContext {
   readonly limits: RunLimits;
   readonly deadlineMarginMs: number;
   readonly payloads: PayloadReader | undefined;
-  /** Records the loss of a process. */
   readonly note: (child: ScorerChild, loss: Loss) => void;
   readonly observe: (told: Told, observer: Observer) => void;
 }
 
-/** Shares of the time of a call. */
 interface RunLimits {
   /** Share for a run of several requests. */
   readonly together: number;
@@ -73,7 +71,6 @@ type Limit = (expectedMs: number) => number;
 interface AloneOptions {
   /** Returns the limit for runs of the next process, which took `openingMs` of the call's time to open its models. */
   readonly limit: (openingMs: number) => Limit;
-  /** Takes a body whose run exceeded its limit. */
   readonly onHung: (index: number, position: number, loss: Loss) => Promise<void>;
 }
 
@@ -148,8 +145,7 @@ export class ScoringCall {
   }
 
   /**
-   * Scores suspects one at a time: first briefly, so that a hung one leaves time for others, then with all the time
-   * left.
+   * Scores suspects one at a time: first briefly, so that a hung one leaves time for others, then with all the time.
    */
   async #scoreSuspects(): Promise<void> {
     const { own, shared, sharedTurns, fitsTwice } = this.#context;
@@ -218,10 +214,7 @@ export class ScoringCall {
     }
   }
 
-  /**
-   * Counts a crash. The kernel also sends SIGKILL because of other processes' memory, so only a second one proves
-   * guilt.
-   */
+  /** Counts a crash. SIGKILL may also be due to other processes' memory, so only a second one proves guilt. */
   async #recordCrash(index: number, position: number, loss: Loss): Promise<void> {
     const suspect = this.#suspects.get(index) as Suspect;
     suspect.crashes += 1;
