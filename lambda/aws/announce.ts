@@ -31,7 +31,6 @@ export interface JobEnded {
 interface DeadLetter {
   readonly event: 'dead-letter';
   readonly messageId: string;
-  /** ARN of the request queue. */
   readonly queue: string;
   readonly receives: number;
   readonly code: string;
@@ -42,7 +41,6 @@ interface DeadLetter {
 /** Publishes announcements. @throws Error if some are not published */
 export type Announce = (announcements: readonly Announcement[]) => Promise<void>;
 
-/** Returns dead letters for the records that are handed back after their last receive. */
 function deadLettersIn(
   outcomes: readonly Outcome[],
   records: readonly MessageRecord[],

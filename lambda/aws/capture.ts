@@ -12,7 +12,6 @@ import { putObject } from './payloads.ts';
 
 interface AnsweredMessage {
   readonly messageId: string;
-  /** A request, or a list of them. */
   readonly body: string;
   /** JSON text of the answer, or of the list of answers. */
   readonly answer: string;

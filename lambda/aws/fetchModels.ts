@@ -125,7 +125,6 @@ const PARTS_AT_A_TIME = 16;
 interface MissingPart extends Part {
   readonly file: ModelFile;
   readonly sha256: string;
-  /** Name of the part in the folder's notes. */
   readonly name: string;
 }
 

@@ -157,7 +157,6 @@ function fillOf({ rows, maxBatchRows }: MicroBatchReport): number {
 
 interface OutcomeCounts {
   readonly answered: number;
-  /** Number of requests in the answered records. */
   readonly requests: number;
   /** Number of requests answered with an error result. */
   readonly errors: number;

@@ -24,7 +24,6 @@ interface ReceiverOptions {
   readonly queueUrl: string;
   /** Maximum wait of one poll for a first message, 0 to 20. */
   readonly waitSeconds: number;
-  /** Visibility timeout of received messages. */
   readonly visibilitySeconds: number;
   /** Maximum number of messages of one poll. @default 10 */
   readonly max?: number | undefined;
@@ -79,7 +78,6 @@ function arnOf(queueUrl: string): string {
   return `arn:aws:sqs:::${queueUrl.slice(queueUrl.lastIndexOf('/') + 1)}`;
 }
 
-/** Returns undefined if the ID, receipt handle or body is missing. */
 function toRecord(message: Message | null, eventSourceARN: string): MessageRecord | undefined {
   const { MessageId, ReceiptHandle, Body, Attributes, MessageAttributes } = message ?? {};
   if (typeof MessageId !== 'string' || typeof ReceiptHandle !== 'string' || typeof Body !== 'string') return undefined;
@@ -98,7 +96,6 @@ function toRecord(message: Message | null, eventSourceARN: string): MessageRecor
 
 interface PollerOptions<R> {
   receive: () => Promise<readonly R[]>;
-  /** Number of records in a full poll. */
   recordsAPoll: number;
   maxPolls: number;
   /** Returns true if another poll may start while polls in flight may bring `expected` records. */
@@ -362,7 +359,6 @@ function unknownQueue(arn: string, records: number, queueUrls: readonly string[]
 
 export interface Extension extends QueuedMessage {
   readonly record: MessageRecord;
-  /** Whole seconds from now. */
   readonly seconds: number;
 }
 

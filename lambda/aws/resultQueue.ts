@@ -183,7 +183,6 @@ function toEntry(result: Result): Entry {
   return entryOf(result, escapeForSqs(result.body), attributes, false);
 }
 
-/** Returns a pointer entry that replaces an entry too large for the queue. */
 function toPointingEntry({ result, attributes }: Entry, pointer: PayloadPointer): Entry {
   const size = { DataType: 'Number', StringValue: String(Buffer.byteLength(result.body)) };
   return entryOf(result, pointerBody(pointer), { ...attributes, [PAYLOAD_SIZE_ATTRIBUTE]: size }, true);

@@ -8,7 +8,6 @@ import { describeError, isCallersFault, outageKind } from './awsError.ts';
 export interface Refusal<E> {
   readonly entry: E;
   readonly reason: string;
-  /** True if a retry may help. */
   readonly again: boolean;
   /** Kind of outage. Undefined if the entry may be at fault. */
   readonly outage?: Outage['kind'] | undefined;

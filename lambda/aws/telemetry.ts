@@ -20,10 +20,8 @@ export interface Telemetry {
   readonly middlewares: readonly ScoringMiddleware[];
 }
 
-/** Reason why records of one invocation are handed back. */
 interface RetryReason {
   readonly code: TransientCode;
-  /** The failure's message without quotations. */
   readonly reason: string;
   readonly records: number;
   readonly messageId: string | undefined;

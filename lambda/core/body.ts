@@ -165,7 +165,6 @@ export async function* decodeBodies(
 
 type DecodeBatch = HookBatch<TransformBody, readonly TransformInput[]>;
 
-/** Collects requests of a call for the batch hooks of their models. */
 function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer; readonly now: () => number }) {
   const batches = new Map<Model, DecodeBatch>();
   const bodies = new Set<number>();

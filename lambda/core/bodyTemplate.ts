@@ -171,7 +171,6 @@ function findString(body: string, text: string, slot: Slot): FoundSlot | undefin
   return { slot, from, to: from + text.length };
 }
 
-/** Finds a flat array, including its brackets. */
 function findNumbers(body: string, data: unknown, slot: Slot): FoundSlot | undefined {
   const wanted = JSON.stringify(data);
   const places = [...body.matchAll(/\[[^[\]"]*\]/g)].filter(([text]) => JSON.stringify(parseIfJson(text)) === wanted);
@@ -186,7 +185,6 @@ interface Template {
   /** Constant text before, between and after the slots. */
   readonly fixedTexts: readonly string[];
   readonly slots: readonly Slot[];
-  /** Number of arrays and objects in each request. */
   readonly containers: number;
   /** True while its floats are plain decimals. */
   plainFloats: boolean;
@@ -200,7 +198,6 @@ export interface Cursor {
   containers: number;
 }
 
-/** Reads a text that is one request, or returns undefined if it does not match. */
 function readWhole(template: Template, text: string, bodyIndex: number): ScoringRequest | undefined {
   const { fixedTexts, slots } = template;
   const last = fixedTexts[slots.length] as string;

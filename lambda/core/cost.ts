@@ -52,7 +52,6 @@ const CLEAR_CHANGE = 0.25;
 /** Number of latest runs that tell how fast the machine is now. */
 const PACE_RUNS = 7;
 
-/** Milliseconds of each term. */
 type Amounts = readonly [run: number, element: number, step: number, pair: number];
 
 /** Amounts of the terms, and the largest run that they were fitted to. */

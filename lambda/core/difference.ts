@@ -83,7 +83,6 @@ function largestOf({ data }: Tensor, from: number, width: number): number {
   return largest;
 }
 
-/** Returns undefined if the numbers of axes differ. */
 function firstOddAxis(a: readonly number[], b: readonly number[]): Difference['axis'] {
   const index = a.findIndex((size, axis) => axis > 0 && size !== b[axis]);
   if (a.length !== b.length || index < 0) return undefined;

@@ -64,12 +64,10 @@ function fillFrame({ fields, tail }: Frame, head: string, fromRow: number): stri
   return text + tail;
 }
 
-/** Properties of a request that determine its frame. */
 interface Framed extends Pick<ScoringRequest, 'rows' | 'reply' | 'outputs'> {
   readonly model: Pick<Model, 'name' | 'version' | 'outputs'>;
 }
 
-/** Common text of answers, after the IDs. */
 interface Frame {
   readonly fields: readonly FrameField[];
   readonly tail: string;

@@ -109,9 +109,7 @@ export type ReplyForm = 'json' | 'binary' | 'predictions';
 
 /** Decoded and checked request: one typed tensor per model input, in the model's order, each with `rows` rows. */
 export interface ScoringRequest {
-  /** Index of its body in the call. */
   readonly bodyIndex: number;
-  /** Position among the requests of its body. */
   readonly position: number;
   readonly id: string | undefined;
   readonly model: Model;

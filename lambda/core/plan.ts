@@ -162,7 +162,6 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   };
 }
 
-/** Returns the smallest number of rows with the least cost per row. */
 function minPerRow(costs: Float64Array): number {
   const perRow = (rows: number): number => (costs[rows] as number) / rows;
   let min = 1;
@@ -283,7 +282,6 @@ function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Cut[]
   return cuts.reverse();
 }
 
-/** Limits and costs of a micro-batch whose longest request has a given length. */
 interface LimitsAtLength {
   /** Maximum number of rows, at least one. With allowed sizes, the largest one. */
   readonly rows: number;
@@ -344,7 +342,7 @@ function computeCosts(model: Model, cost: Cost, rows: number, paddedLength: numb
   return costs;
 }
 
-/** Returns the maximum number of rows of `elementsPerRow`: the largest allowed size, or at least one. */
+/** Returns the rows of `elementsPerRow` that fit, at least 1, or the largest allowed size that fits. */
 export function capacityOf(
   { maxBatchRows, allowedSizes }: Model,
   elementsPerRow: number,

@@ -160,7 +160,6 @@ function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
   return inputs[index]?.shape[ragged.inputs[index]?.axis ?? 0] ?? 1;
 }
 
-/** Refuses a length beyond the last allowed size. */
 function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
   const max = ragged?.allowedSizes.at(-1);
   if (ragged === undefined || max === undefined || length <= max) return undefined;

@@ -247,7 +247,6 @@ async function scoreAlone(batch: MicroBatch, call: Call): Promise<void> {
   }
 }
 
-/** Runs and answers one request, or reports why it could not run. */
 async function scoreRequest(request: ScoringRequest, { closedBecause }: MicroBatch, call: Call): Promise<void> {
   const { replies } = call;
   const alone = loneMicroBatch(request, closedBecause);
@@ -262,7 +261,6 @@ async function scoreRequest(request: ScoringRequest, { closedBecause }: MicroBat
   await answerMicroBatch(alone, ran, call);
 }
 
-/** Returns a failure if a request that must not be split is too large. */
 function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
   const { model, rows } = alone;
   const elements = elementsIn(alone);

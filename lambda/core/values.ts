@@ -125,7 +125,6 @@ function flatten(data: unknown[], shape: readonly number[], pathOf: PathOf): unk
   return level;
 }
 
-/** Returns the position of a flat row-major index. */
 function positionOf(index: number, shape: readonly number[]): number[] {
   const position: number[] = [];
   let rest = index;

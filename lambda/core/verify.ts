@@ -124,7 +124,6 @@ const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2;
 
 interface Place {
   readonly request: ScoringRequest;
-  /** First row of the request in the run. */
   readonly row: number;
 }
 

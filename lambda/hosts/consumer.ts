@@ -175,7 +175,6 @@ function isUnwritten(outcome: Outcome): boolean {
   return outcome.status === 'retry' && outcome.failure.code === 'WRITE_FAILED' && outcome.failure.outage !== undefined;
 }
 
-/** Acts on records at SQS. Never throws. */
 type OnRecords = (records: readonly MessageRecord[]) => Promise<unknown>;
 
 interface DispatcherOptions {
@@ -192,7 +191,6 @@ interface DispatcherOptions {
   readonly onSettled: (records: readonly MessageRecord[]) => void;
 }
 
-/** Scores batches, and passes the outcomes of their records to SQS. */
 interface Dispatcher {
   /**
    * Scores a batch. Resolves when its results are written, while its deletes continue, or when its remaining requests
@@ -366,7 +364,6 @@ function backoffMs(failures: number): number {
 }
 
 interface VisibilityLeasesOptions {
-  /** Visibility timeout of a received or extended record. */
   readonly visibilitySeconds: number;
   readonly extend: ActOnMessages<Extension>;
   /** Takes records whose visibility timeout ended although they should have been extended. */
@@ -467,7 +464,6 @@ export interface WorkerSettings {
   readonly windowMs: number;
   readonly depth: number;
   readonly maxPolls: number;
-  /** Maximum wait of one poll. */
   readonly waitSeconds: number;
   readonly visibilitySeconds: number;
   readonly timeoutMs: number;

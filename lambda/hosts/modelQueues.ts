@@ -6,7 +6,6 @@ export interface ModelQueuesOptions {
   readonly names: readonly string[];
   readonly queueOf: (record: MessageRecord) => string;
   readonly limitsOf: (queue: string) => GatherLimits;
-  /** Maximum number of concurrent batches of a queue. */
   readonly depth: number;
   /** True to dispatch records together that were received together: on a FIFO queue they may be of one group. */
   readonly keepsTogether: boolean;
@@ -195,16 +194,13 @@ export function createAdaptiveLimit(batchSize: number, timeoutMs: number): Adapt
 
 interface Pending {
   readonly records: number;
-  /** Size of their bodies. */
   readonly bytes: number;
   /** Milliseconds since the first of them arrived. */
   readonly oldestAgeMs: number;
 }
 
 interface GatherLimits {
-  /** Number of records that fill a batch, at least 1. */
   readonly batchSize: number;
-  /** Bytes of bodies that fill a batch. */
   readonly batchBytes: number;
   /** Maximum wait of a record for others. 0 means no wait. */
   readonly windowMs: number;

@@ -83,7 +83,6 @@ const UNSETTLED: Outcome = {
 
 const SCORING_THREW: Outcome = { status: 'retry', failure: failure('INTERNAL', 'scoring the records threw') };
 
-/** Results of one call on their way to the store. */
 interface ResultsOut {
   /** Takes replies. Resolves when there is memory for more. Never throws. */
   take(replies: readonly Reply[]): Promise<void>;
@@ -126,7 +125,6 @@ function resultOf(record: MessageRecord, body: string): Result {
   return { messageId: record.messageId, body, messageGroupId: orderingGroup(record) };
 }
 
-/** Writes results and sets the outcomes of their records. Never throws. */
 type Write = (pending: readonly PendingWrite[]) => Promise<void>;
 
 interface Writing extends Omit<ResultsOut, 'take'> {

@@ -8,7 +8,6 @@ import type { Worker } from './consumer.ts';
 
 type EndCause = 'SIGTERM' | 'SIGINT';
 
-/** Requests to end the worker. */
 interface Stop {
   /** Resolves when the worker must drain. */
   readonly asked: Promise<EndCause>;

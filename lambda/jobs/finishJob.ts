@@ -254,7 +254,6 @@ async function findWithoutResults(
   return [...reports].filter((entry) => !isWhole(entry)).map(([, { part, piece }]) => reportKey('', part, piece));
 }
 
-/** Reads the small JSON objects under a prefix, by part and piece. */
 async function readAll<T extends { readonly part: number; readonly piece: number }>(
   storage: JobStorage,
   prefix: string,

@@ -8,7 +8,6 @@ import { budgetOf, type Chunk, type ColumnReader, maxInflation, openColumn, type
 import { inputFiller, type Table, type TableInput, TableRow } from './tableRows.ts';
 import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
 
-/** Identity of a file, and the columns to read. */
 type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
 
 /**
@@ -46,7 +45,6 @@ export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick
   };
 }
 
-/** Row groups of a piece, with their columns. */
 interface OpenGroup {
   readonly number: number;
   readonly file: GroupFile;
@@ -79,7 +77,6 @@ interface GroupRows extends RowPiece {
   readonly start: number;
 }
 
-/** Splits the rows of a piece by row group. */
 function byGroup({ starts }: Contents, { group: first, from, to }: RowPiece): GroupRows[] {
   const spans: GroupRows[] = [];
   for (let group = first, at = from; at < to; group++) {

@@ -83,7 +83,6 @@ function timeReader(unit: keyof typeof DIGITS) {
   };
 }
 
-/** Appends a fraction without trailing zeros. */
 function withFraction(time: string, fraction: string): string {
   return `${time}.${fraction}`.replace(/\.?0+$/, '');
 }

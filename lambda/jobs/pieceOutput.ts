@@ -4,7 +4,6 @@ import { ANSWERED, type JobStorage } from './jobTypes.ts';
 
 /** Results of one piece on their way into data objects. At most two objects of them are in memory. */
 export interface Output {
-  /** Number of rows with results, added or put. */
   readonly rows: number;
   /** True if the added results fill an object: put it before you add more. */
   readonly isFull: boolean;

@@ -392,7 +392,6 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
   return inputs;
 }
 
-/** Returns advice on a header that lacks columns. */
 function headerHint(columns: readonly string[], { separator }: Spec, lost: readonly string[]): string | undefined {
   if (/^sep=/i.test(columns[0] ?? '')) return '; remove the first line: it is for spreadsheets alone';
   if (columns.some((name) => name.includes('\r')))

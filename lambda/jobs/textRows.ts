@@ -26,9 +26,7 @@ import { rowsOfFields } from './tableRows.ts';
 export interface PieceRows {
   /** Returns up to `max` rows, or none at the end. */
   take(max: number): readonly PieceRow[];
-  /** Size of the piece in the input. */
   readonly bytes: number;
-  /** True if this is the last piece of the part. */
   readonly isLast: boolean;
 }
 

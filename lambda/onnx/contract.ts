@@ -483,7 +483,6 @@ export function* sizesToTry(model: Inputs, given: AxisSizes, sizes: readonly num
   }
 }
 
-/** Returns the axes that are not sums of others. */
 function freeAxes(model: Inputs): string[] {
   const axes = symbolicAxes(model);
   return axes.filter((name) => termsOf(name, axes) === undefined);

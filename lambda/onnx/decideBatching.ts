@@ -10,7 +10,6 @@ export type Batching = 'trust' | 'alone';
 
 export interface Decided {
   readonly model: Model;
-  /** Number of rows that were run alone and together. */
   readonly probes: number;
   /** Decision and reason, for the start log. */
   readonly found: string;

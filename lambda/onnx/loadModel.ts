@@ -71,7 +71,6 @@ export interface ModelStart {
   /** Time from then until it was open. */
   readonly loadMs: number;
   readonly warmUpMs: number;
-  /** Number of rows that the checks ran alone and together. */
   readonly probes: number;
   /** Number of threads of a run. Undefined if ONNX Runtime chooses. */
   readonly threads: number | undefined;

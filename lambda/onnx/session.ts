@@ -398,7 +398,6 @@ export function withdrawn(): RunWithdrawnError {
   return new RunWithdrawnError('expected the run to start before its deadline, got no free device; it was not started');
 }
 
-/** Worker thread that holds one session and executes orders one at a time. */
 interface SessionThread {
   /** @throws Error if the thread ends before it replies; any other error is the order's own failure */
   call<O extends OrderName>(

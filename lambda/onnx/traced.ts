@@ -118,7 +118,6 @@ export interface Traced {
   readonly shape?: readonly Size[] | undefined;
   /** Values of a small tensor, row-major. */
   readonly entries?: readonly Size[] | undefined;
-  /** True if the values may be fractions. */
   readonly isReal?: boolean | undefined;
   /** Minimum and maximum of constant numbers. */
   readonly bounds?: Bounds | undefined;

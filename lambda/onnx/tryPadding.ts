@@ -9,7 +9,6 @@ import { isNotTheRuns, runTogether } from './tryRows.ts';
 interface PaddingOptions {
   /** Makes requests of one row whose ragged axis has this length. Their values are on both sides of the padding. */
   readonly probesOf: (length: number) => readonly Part[];
-  /** Size of the ragged axis at which the model runs. */
   readonly size: number;
   /** Real rows of any lengths. */
   readonly samples: readonly Part[];

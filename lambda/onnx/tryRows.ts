@@ -10,7 +10,6 @@ export interface RowTrial {
   readonly outcome: 'agree' | 'differ' | 'untried';
   /** Observation, or the reason why there is none. */
   readonly seen: string;
-  /** Number of rows that were run alone and together. */
   readonly rows: number;
 }
 

@@ -41,9 +41,7 @@ export interface PrepareOptions {
 export interface Prepared extends Pick<WarmUpResult, 'model' | 'bakedRows' | 'sizes'> {
   /** Shortest run of each size. */
   readonly measured: readonly MeasuredRun[];
-  /** Number of rows that were run alone and together. */
   readonly probes: number;
-  /** Findings about its rows, for the start log. */
   readonly found: string;
   readonly warnings: readonly string[];
 }
@@ -398,7 +396,6 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
 
 class UnbatchedOutput extends Error {}
 
-/** Returns the result of the run, or the reason why it failed. */
 async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise<RunResult | string> {
   const inputs = shapesAt(model, rows, sizes, 1).map((shape, index): Tensor => {
     const { name, datatype } = model.inputs[index] as TensorSpec;
@@ -421,7 +418,6 @@ interface TimeSizesOptions {
   /** Requests of one row, of one or several lengths. */
   readonly probes: readonly Part[];
   readonly maxElements: number;
-  /** Milliseconds after which no further run starts. */
   readonly limitMs: number;
   readonly now: () => number;
 }
@@ -505,7 +501,6 @@ function ofThreeLengths(probes: readonly Part[]): Part[] {
   return threeOf([...byLength.keys()].toSorted((a, b) => a - b)).map((length) => byLength.get(length) as Part);
 }
 
-/** Returns the first, the middle and the last element, or fewer of a short array. */
 function threeOf(sorted: readonly number[]): number[] {
   const places = [0, Math.floor((sorted.length - 1) / 2), sorted.length - 1];
   return [...new Set(places)].map((place) => sorted[place] as number);

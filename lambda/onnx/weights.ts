@@ -109,7 +109,6 @@ function rawBytes(read: Read, size: number): number {
   return bytes;
 }
 
-/** Rewrites a message with some of its fields replaced. */
 function rewrite(read: Read, from: number, to: number, replace: (field: Field) => Buffer | undefined): Buffer {
   const parts: Buffer[] = [];
   let copiedTo = from;

@@ -24,7 +24,6 @@ export interface Opening {
   readonly mismatches: readonly Pick<BatchMismatch, 'model' | 'version'>[];
   /** Models that are not used for `forMs`, because they end processes. */
   readonly broken: readonly BrokenModel[];
-  /** True if stages of the work are reported. */
   readonly hasStages: boolean;
   /** Milliseconds of `process.hrtime` when the host's `performance.now` was 0, so that both processes share a clock. */
   readonly clockStart: number;

@@ -49,7 +49,6 @@ export const WHOLE_BODY = -1;
 export interface Loss extends Ended {
   /** Requests of the call in a run or a transform, or `all` if unknown. */
   readonly blamed: readonly { readonly body: number; readonly position: number }[] | 'all';
-  /** Model that was at work, if it was one. */
   readonly model: string | undefined;
   readonly isOpening: boolean;
   /** Duration of the work for which the host ended the process. */
@@ -70,7 +69,6 @@ interface ActiveCall extends ChildCall {
   readonly lost: PromiseWithResolvers<Loss | undefined>;
   /** Length of written answers that the scorer has not been told about. */
   written: number;
-  /** Body that the call works on alone. */
   body: number | undefined;
   /** Milliseconds since the call was aborted. Undefined if it was not. */
   abortedMs: number | undefined;

@@ -51,13 +51,11 @@ const MAX_END_MS = 1_000;
 /** Minimum share of its time that a call can give, even if its process takes long to open its models. */
 const LEAST_SHARE = 0.5;
 
-/** Body that may have ended a process, or hung. */
 interface Suspect {
   /** True if the body is known to need more time than others. */
   readonly isSlow: boolean;
   /** Failures of requests in a packed body, by position. */
   readonly refused: Map<number, Failure>;
-  /** Number of processes that it ended alone. */
   crashes: number;
 }
 
