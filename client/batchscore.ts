@@ -39,7 +39,13 @@ export class Batchscore {
     const { s3, payloadBucket, payloadPrefix } = this.#settings;
     const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket, payloadPrefix);
     this.#payloads = payloads;
-    this.#outbox = createOutbox({ ...this.#settings, payloads, closing: this.#closing.signal });
+    const { resultTable, resultQueueUrl } = this.#settings;
+    this.#outbox = createOutbox({
+      ...this.#settings,
+      resultQueueUrl: resultTable === undefined ? resultQueueUrl : undefined,
+      payloads,
+      closing: this.#closing.signal,
+    });
     this.#collector = startCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
   }
 

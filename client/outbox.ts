@@ -1,9 +1,15 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import { SendMessageBatchCommand, type SendMessageBatchRequestEntry, type SQSClient } from '@aws-sdk/client-sqs';
+import {
+  type MessageAttributeValue,
+  SendMessageBatchCommand,
+  type SendMessageBatchRequestEntry,
+  type SQSClient,
+} from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
 import {
   allRefused,
+  bytesOf,
   limitIn,
   MAX_BATCH_ENTRIES,
   packBatches,
@@ -13,7 +19,7 @@ import {
 } from '../lambda/aws/sendBatches.ts';
 import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
 import { requestKeys, resultKeys } from '../lambda/core/places.ts';
-import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/record.ts';
+import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody, RESULT_QUEUE_ATTRIBUTE } from '../lambda/core/record.ts';
 import { RequestError, SendError } from './clientErrors.ts';
 import type { ScoreRequest } from './encodeRequest.ts';
 import { type Entry, packedEntry, type Sent, splitMessage, type Waiting, WaitingMessages } from './packRequests.ts';
@@ -43,6 +49,8 @@ interface OutboxOptions {
   /** One for each shard, all of one kind. */
   readonly requestQueueUrls: readonly string[];
   readonly fifo: boolean;
+  /** Sent with each message: it names the result queue of this client. */
+  readonly resultQueueUrl?: string | undefined;
   /** Most calls in flight; on FIFO queues for each of them. */
   readonly maxInFlight: number;
   /** Undefined without a payload bucket. */
@@ -77,7 +85,7 @@ const LINGER_MS = 5;
 interface Outgoing {
   readonly requests: readonly Waiting[];
   readonly entry: Entry;
-  /** Of its body, as it is sent. */
+  /** Of its body, as it is sent, and its attributes. */
   readonly bytes: number;
   readonly message: Omit<SendMessageBatchRequestEntry, 'Id'>;
   /** Why SQS did not take it the last time. */
@@ -88,7 +96,9 @@ interface Outgoing {
 class QueueOutbox implements Outbox {
   readonly #queueUrls: readonly string[];
   readonly #options: OutboxOptions;
-  readonly #waiting = new WaitingMessages();
+  readonly #attributes: Attributes;
+  readonly #attributeBytes: number;
+  readonly #waiting: WaitingMessages;
   /** Many clients that send little would else all begin with the same shard. */
   #turn: number;
   #inFlight = 0;
@@ -99,11 +109,14 @@ class QueueOutbox implements Outbox {
   constructor(queueUrls: readonly string[], options: OutboxOptions) {
     this.#queueUrls = queueUrls;
     this.#options = options;
+    this.#attributes = attributesOf(options.resultQueueUrl);
+    this.#attributeBytes = bytesOf(this.#attributes);
+    this.#waiting = new WaitingMessages(this.#attributeBytes);
     this.#turn = Math.floor(Math.random() * queueUrls.length);
   }
 
   send(entry: Entry, perMessage: number, signal?: AbortSignal): Promise<Sent> {
-    const { maxBytes } = this.#waiting;
+    const maxBytes = this.#waiting.maxBytes - this.#attributeBytes;
     if (entry.bytes > maxBytes && this.#options.payloads === undefined) throw tooLarge(entry, maxBytes);
     return new Promise((resolve, reject) => {
       this.#waiting.add({ entry, perMessage, signal, resolve, reject });
@@ -143,7 +156,7 @@ class QueueOutbox implements Outbox {
     try {
       const messages = call.flatMap((requests) => {
         const live = requests.filter((request) => !refuseAborted([request]));
-        return live.length === 0 ? [] : [toOutgoing(live)];
+        return live.length === 0 ? [] : [this.#toOutgoing(live)];
       });
       const left = await retryRemaining(messages, (unsent) => this.#sendOnce(unsent), closing);
       for (const one of left) reject(one.requests, one.refused ?? closing.reason);
@@ -172,19 +185,22 @@ class QueueOutbox implements Outbox {
 
   /** Makes messages that the queue takes of one: smaller ones, or one that points to the payload bucket. */
   async #fit(one: Outgoing): Promise<readonly Outgoing[]> {
-    const { maxBytes } = this.#waiting;
     const { requests, entry, bytes, message } = one;
-    if (bytes <= maxBytes) return [one];
+    if (bytes <= this.#waiting.maxBytes) return [one];
+    const maxBytes = this.#waiting.maxBytes - this.#attributeBytes;
     if (requests.length > 1) {
-      return (await Promise.all(splitMessage(requests, maxBytes).map((some) => this.#fit(toOutgoing(some))))).flat();
+      return (
+        await Promise.all(splitMessage(requests, maxBytes).map((some) => this.#fit(this.#toOutgoing(some))))
+      ).flat();
     }
     const { payloads } = this.#options;
     try {
       if (payloads === undefined) throw tooLarge(entry, maxBytes);
       const MessageBody = pointerBody(await payloads.put(entry.body));
       const size = { DataType: 'Number', StringValue: String(entry.bytes) };
-      const pointing = { ...message, MessageBody, MessageAttributes: { [POINTER_ATTRIBUTES[0]]: size } };
-      return [{ ...one, bytes: MessageBody.length, message: pointing }];
+      const MessageAttributes = { ...this.#attributes, [POINTER_ATTRIBUTES[0]]: size };
+      const pointing = { ...message, MessageBody, MessageAttributes };
+      return [{ ...one, bytes: MessageBody.length + bytesOf(MessageAttributes), message: pointing }];
     } catch (cause) {
       reject(requests, cause instanceof RequestError ? cause : notOffloaded(cause));
       return [];
@@ -227,16 +243,28 @@ class QueueOutbox implements Outbox {
     });
   }
 
+  #toOutgoing(requests: readonly Waiting[]): Outgoing {
+    const entry = packedEntry(requests.map((request) => request.entry));
+    const message = {
+      MessageBody: entry.body,
+      MessageGroupId: entry.group,
+      MessageDeduplicationId: entry.deduplicationId,
+      ...(this.#attributeBytes > 0 && { MessageAttributes: this.#attributes }),
+    };
+    return { requests, entry, bytes: entry.bytes + this.#attributeBytes, message };
+  }
+
   #nextQueueUrl(): string {
     this.#turn = (this.#turn + 1) % this.#queueUrls.length;
     return this.#queueUrls[this.#turn] as string;
   }
 }
 
-function toOutgoing(requests: readonly Waiting[]): Outgoing {
-  const entry = packedEntry(requests.map((request) => request.entry));
-  const { body: MessageBody, bytes, group: MessageGroupId, deduplicationId: MessageDeduplicationId } = entry;
-  return { requests, entry, bytes, message: { MessageBody, MessageGroupId, MessageDeduplicationId } };
+type Attributes = Readonly<Record<string, MessageAttributeValue>>;
+
+function attributesOf(resultQueueUrl: string | undefined): Attributes {
+  if (resultQueueUrl === undefined) return {};
+  return { [RESULT_QUEUE_ATTRIBUTE]: { DataType: 'String', StringValue: queueNameOf(resultQueueUrl) } };
 }
 
 /** Makes one batch request of at most 10 messages and 1 MiB, and accepts what SQS took. @returns why it refused others */

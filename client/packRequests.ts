@@ -27,7 +27,7 @@ export interface Waiting {
 interface SharedMessage {
   readonly key: string;
   readonly requests: Waiting[];
-  /** Of its body. */
+  /** Of its body and its attributes. */
   bytes: number;
 }
 
@@ -40,11 +40,17 @@ const MAX_OPEN_BYTES = 8 * 1024 * 1024;
 export class WaitingMessages {
   /** Most bytes that the queue takes in a message, as far as is known: some queues are set to less than 1 MiB. */
   maxBytes = MAX_MESSAGE_BYTES;
+  /** Bytes of a message beside its body. */
+  readonly #attributeBytes: number;
   /** Those that take no more requests. */
   #full: SharedMessage[] = [];
   /** Those that take more, by what their requests have in common. Of one group they come after the full ones. */
   readonly #open = new Map<string, SharedMessage>();
   #openBytes = 0;
+
+  constructor(attributeBytes: number) {
+    this.#attributeBytes = attributeBytes;
+  }
 
   /** Adds a request to the last message of its group where it fits, else to one of its own. */
   add(request: Waiting): void {
@@ -55,7 +61,7 @@ export class WaitingMessages {
     const maxBytes = Math.min(SHARED_BYTES, this.maxBytes);
     const fits = last !== undefined && last.bytes + addedBytes(entry, last.requests.length) <= maxBytes;
     if (last !== undefined && !(mayShare && fits)) this.#close(last);
-    const message = this.#open.get(key) ?? { key, requests: [], bytes: 0 };
+    const message = this.#open.get(key) ?? this.#emptyMessage(key);
     const bytes = addedBytes(entry, message.requests.length);
     message.requests.push(request);
     message.bytes += bytes;
@@ -92,6 +98,11 @@ export class WaitingMessages {
 
   #holdsTooMuch(): boolean {
     return this.#openBytes >= MAX_OPEN_BYTES;
+  }
+
+  #emptyMessage(key: string): SharedMessage {
+    this.#openBytes += this.#attributeBytes;
+    return { key, requests: [], bytes: this.#attributeBytes };
   }
 
   #close(message: SharedMessage): void {

@@ -294,6 +294,14 @@ export const SETTINGS = {
     doc: 'URL of the result queue',
     stated: 'required with `queue`',
   },
+  clientQueueUrls: {
+    variable: 'BATCHSCORE_CLIENT_QUEUE_URLS',
+    ...listOf(
+      'the URLs of SQS queues, comma-separated, each once',
+      (urls) => urls.every((url) => URL.canParse(url)) && new Set(urls).size === urls.length,
+    ),
+    doc: 'Result queues of clients, comma-separated. The result of a message whose attribute `resultQueue` names one of them goes there',
+  },
   resultsPerMessage: {
     variable: 'BATCHSCORE_RESULTS_PER_MESSAGE',
     ...wholeOrFill({ min: 1, max: 10_000 }),

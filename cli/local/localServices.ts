@@ -20,6 +20,8 @@ export interface LocalServicesOptions {
   readonly port: number;
   /** Request queues, each with its event source mapping. @default 1 */
   readonly shards?: number | undefined;
+  /** Result queues beside the first, one for each client. @default 0 */
+  readonly clients?: number | undefined;
   /** Where results go. @default the queue alone */
   readonly stores?: readonly string[] | undefined;
 }
@@ -58,12 +60,13 @@ export async function startLocalServices(options: LocalServicesOptions): Promise
 }
 
 async function start(
-  { port, shards, stores = ['queue'] }: LocalServicesOptions,
+  { port, shards, clients, stores = ['queue'] }: LocalServicesOptions,
   onStop: OnStop,
 ): Promise<Omit<LocalServices, 'stop'>> {
   const queues = await startLocalQueues({
     port,
     shards,
+    clients,
     visibilityTimeoutSeconds: VISIBILITY_TIMEOUT_SECONDS,
     maxReceiveCount: MAX_RECEIVES,
   });
@@ -79,6 +82,7 @@ async function start(
     [CONFIG_KEYS.results]: stores.join(','),
     [CONFIG_KEYS.requestQueueUrls]: urlsOf(queues),
     [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
+    [CONFIG_KEYS.clientQueueUrls]: queues.clientQueueUrls.join(',') || undefined,
     [CONFIG_KEYS.resultTable]: dynamodb?.table.tableName,
     [CONFIG_KEYS.resultBucket]: BUCKETS.resultBucket,
     [CONFIG_KEYS.resultPrefix]: undefined,
@@ -117,13 +121,14 @@ export interface Whereabouts extends Pick<LocalServices, 'queues' | 'buckets' | 
 
 /** Where everything is, by the names of the client's options. */
 export function whereabouts({ queues, buckets, table, environment, jobs, page }: Whereabouts): object {
-  const { endpoint, region, resultQueueUrl, deadLetterQueueUrl } = queues;
+  const { endpoint, region, resultQueueUrl, clientQueueUrls, deadLetterQueueUrl } = queues;
   const resultsGoTo = environment[CONFIG_KEYS.results]?.split(',') ?? [];
   return {
     endpoint,
     region,
     requestQueueUrl: urlsOf(queues),
     resultQueueUrl,
+    ...(clientQueueUrls.length > 0 && { clientQueueUrls }),
     deadLetterQueueUrl,
     payloadBucket: buckets.payloadBucket,
     s3Endpoint: buckets.endpoint,
@@ -157,6 +162,8 @@ interface LocalQueueOptions {
   port: number;
   /** Request queues, at least 1. @default 1 */
   shards?: number | undefined;
+  /** Result queues beside the first, one for each client. @default 0 */
+  clients?: number | undefined;
   /** How long a received request stays hidden, in seconds, 0–43,200. */
   visibilityTimeoutSeconds: number;
   /** Receives after which a request moves to the dead-letter queue, at least 1. */
@@ -173,6 +180,8 @@ export interface LocalQueues {
   requestQueueUrl: string;
   requestQueueArn: string;
   resultQueueUrl: string;
+  /** Those of clients. */
+  clientQueueUrls: readonly string[];
   deadLetterQueueUrl: string;
   /** Has a listener told of every object that is put into a bucket of the server. */
   onObject(listener: (bucket: string, key: string) => void): void;
@@ -196,6 +205,7 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
   const names = Array.from({ length: options.shards ?? 1 }, (_, shard) =>
     shard === 0 ? REQUESTS : `${REQUESTS}-${shard + 1}`,
   );
+  const results = Array.from({ length: options.clients ?? 0 }, (_, client) => `${RESULTS}-${client + 2}`);
   const server = buildApp({ logger: false });
   await beAsStrictAsSqs(server);
   refuseForeignCallers(server.server);
@@ -203,7 +213,7 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
   const onObject = listenToObjects(server);
   const endpoint = await listenOnLoopback(server, options.port);
   try {
-    await createQueues(endpoint, names, options);
+    await createQueues(endpoint, { requests: names, results: [RESULTS, ...results] }, options);
   } catch (error) {
     await server.close();
     throw error;
@@ -215,6 +225,7 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
     requestQueueUrl: queueUrl(endpoint, REQUESTS),
     requestQueueArn: queueArn(REQUESTS),
     resultQueueUrl: queueUrl(endpoint, RESULTS),
+    clientQueueUrls: results.map((name) => queueUrl(endpoint, name)),
     deadLetterQueueUrl: queueUrl(endpoint, DEAD_LETTERS),
     onObject,
     stop: () => server.close(),
@@ -254,7 +265,11 @@ async function listenOnLoopback(server: FauxServer, port: number): Promise<strin
   }
 }
 
-async function createQueues(endpoint: string, requests: readonly string[], options: LocalQueueOptions): Promise<void> {
+async function createQueues(
+  endpoint: string,
+  { requests, results }: Readonly<Record<'requests' | 'results', readonly string[]>>,
+  options: LocalQueueOptions,
+): Promise<void> {
   const { visibilityTimeoutSeconds, maxReceiveCount } = options;
   const Attributes = {
     VisibilityTimeout: String(visibilityTimeoutSeconds),
@@ -262,7 +277,7 @@ async function createQueues(endpoint: string, requests: readonly string[], optio
   };
   const sqs = localSqsClient({ endpoint, region: REGION });
   try {
-    for (const QueueName of [DEAD_LETTERS, RESULTS]) await sqs.send(new CreateQueueCommand({ QueueName }));
+    for (const QueueName of [DEAD_LETTERS, ...results]) await sqs.send(new CreateQueueCommand({ QueueName }));
     for (const QueueName of requests) await sqs.send(new CreateQueueCommand({ QueueName, Attributes }));
   } finally {
     sqs.destroy();

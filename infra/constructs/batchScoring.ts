@@ -18,6 +18,7 @@ import { type ContainerImage, createImage } from '../image/containerImage.ts';
 import { createJobs, type Jobs } from '../jobs/scoringJobs.ts';
 import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
+import { capitalized } from '../stores/queueStore.ts';
 import type { ResultStores } from '../stores/resultStore.ts';
 import {
   type Channels,
@@ -52,6 +53,8 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   readonly deadLetterQueue: IQueue | undefined;
   /** The stores that results go to. */
   readonly resultQueue: IQueue | undefined;
+  /** The result queues of clients, by the names in `clientQueues`. */
+  readonly clientQueues: Readonly<Record<string, IQueue>>;
   readonly resultTable: ITable | undefined;
   readonly resultBucket: IBucket | undefined;
   /** Holds the bodies and results that are too large for SQS or the table. */
@@ -125,6 +128,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       this.requestQueues = requestQueues;
       this.deadLetterQueue = deadLetterQueue;
       this.resultQueue = stores.resultQueue;
+      this.clientQueues = Object.assign({}, ...channels.stores.map(({ clientQueues }) => clientQueues));
       this.resultTable = stores.resultTable;
       this.resultBucket = stores.resultBucket;
       this.payloadBucket = payloadBucket;
@@ -234,6 +238,9 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       throw new ValidationError(problem, this);
     }
     for (const [name, value] of Object.entries(this.clientOptions)) new CfnOutput(scope, name, { value });
+    for (const [name, { queueUrl: value }] of Object.entries(this.clientQueues)) {
+      new CfnOutput(scope, `resultQueueUrl${capitalized(name)}`, { value });
+    }
   }
 }
 

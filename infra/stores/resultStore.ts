@@ -47,6 +47,8 @@ export interface StoreOptions {
 export interface CreatedStore {
   readonly prop: keyof ResultStores;
   readonly resource: IQueue | ITable | IBucket;
+  /** Result queues of clients, by their names. */
+  readonly clientQueues?: Readonly<Record<string, IQueue>>;
   /** Settings of the host, by their names. */
   readonly settings: Readonly<Record<string, string | number | undefined>>;
   /** What the client and the commands are told, by the names of their options. */

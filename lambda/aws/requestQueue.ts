@@ -7,7 +7,7 @@ import {
 import pLimit from 'p-limit';
 import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { isFailure } from '../core/failure.ts';
-import { type MessageRecord, POINTER_ATTRIBUTES } from '../core/record.ts';
+import { type MessageRecord, POINTER_ATTRIBUTES, RESULT_QUEUE_ATTRIBUTE } from '../core/record.ts';
 import {
   type BatchAnswer,
   CALLS_IN_FLIGHT,
@@ -27,7 +27,7 @@ interface ReceiverOptions {
   readonly visibilitySeconds: number;
   /** Maximum number of messages of one poll. @default 10 */
   readonly max?: number | undefined;
-  /** Names of the message attributes to receive. @default those beside a pointer */
+  /** Names of the message attributes to receive. @default those of requests */
   readonly attributes?: readonly string[] | undefined;
   /** Called if some messages lack attributes that SQS always sends. */
   readonly onProblem?: ((error: Error) => void) | undefined;
@@ -41,7 +41,7 @@ interface ReceiverOptions {
  */
 export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) => Promise<MessageRecord[]> {
   const { sqs, queueUrl, waitSeconds, visibilitySeconds, max = MAX_BATCH_ENTRIES, onProblem } = options;
-  const { attributes = POINTER_ATTRIBUTES } = options;
+  const { attributes = [...POINTER_ATTRIBUTES, RESULT_QUEUE_ATTRIBUTE] } = options;
   const input = {
     QueueUrl: queueUrl,
     MaxNumberOfMessages: Math.min(max, MAX_BATCH_ENTRIES),

@@ -15,14 +15,17 @@ import {
   RESULTS_ATTRIBUTE,
   type Result,
   type ResultWriter,
+  type WriteStatus,
 } from '../core/record.ts';
 import { describeError } from './awsError.ts';
 import {
   allRefused,
+  bytesOf,
   CALLS_IN_FLIGHT,
   type Container,
   limitIn,
   MAX_BATCH_ENTRIES,
+  NO_STATUS,
   type PayloadUploader,
   packBatches,
   type Refusal,
@@ -97,6 +100,41 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
     },
     refuses: (result) => (payloads === undefined ? refusedForSize(toEntry(result), container) : undefined),
     writtenAsOne: (results) => toMessages(results.map(toEntry))[0]?.entries.length ?? 1,
+  };
+}
+
+/**
+ * Writes each result to the queue that its request names, or to the first queue.
+ *
+ * @param queueUrls that of the deployment, and those of its clients
+ */
+export function createQueueWriters(
+  queueUrls: readonly [string, ...string[]],
+  options: Omit<QueueWriterOptions, 'queueUrl'>,
+): ResultWriter {
+  const [first, ...others] = queueUrls.map((queueUrl) => createQueueWriter({ ...options, queueUrl })) as [ResultWriter];
+  if (others.length === 0) return first;
+  const names = queueUrls.map((url) => url.slice(url.lastIndexOf('/') + 1));
+  const byName = new Map([first, ...others].map((writer, index) => [names[index], writer]));
+  const writerOf = ({ resultQueue }: Result): ResultWriter => byName.get(resultQueue) ?? first;
+  return {
+    async write(results, signal) {
+      const statuses = new Map<Result, WriteStatus | undefined>();
+      const writes = Array.from(Map.groupBy(results, writerOf), async ([writer, some]) => {
+        const written = await writer.write(some, signal);
+        for (const [index, result] of some.entries()) statuses.set(result, written[index]);
+      });
+      await Promise.all(writes);
+      return results.map((result) => statuses.get(result) ?? NO_STATUS);
+    },
+    refuses: (result) => writerOf(result).refuses?.(result),
+    writtenAsOne(results) {
+      const [result] = results;
+      if (result === undefined) return 1;
+      const writer = writerOf(result);
+      const other = results.findIndex((one) => writerOf(one) !== writer);
+      return writer.writtenAsOne?.(other < 0 ? results : results.slice(0, other)) ?? 1;
+    },
   };
 }
 
@@ -191,14 +229,6 @@ function toPointingEntry({ result, attributes }: Entry, pointer: PayloadPointer)
 function entryOf(result: Result, body: string, attributes: Entry['attributes'], alone: boolean): Entry {
   const bodyBytes = Buffer.byteLength(body);
   return { result, body, bodyBytes, attributes, bytes: bodyBytes + bytesOf(attributes), alone };
-}
-
-function bytesOf(attributes: Entry['attributes']): number {
-  let bytes = 0;
-  for (const [name, { DataType = '', StringValue = '' }] of Object.entries(attributes)) {
-    bytes += Buffer.byteLength(name + DataType + StringValue);
-  }
-  return bytes;
 }
 
 /**

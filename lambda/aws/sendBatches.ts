@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import type { BatchResultErrorEntry, SQSClient } from '@aws-sdk/client-sqs';
+import type { BatchResultErrorEntry, MessageAttributeValue, SQSClient } from '@aws-sdk/client-sqs';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, isTransient, type Outage } from '../core/failure.ts';
 import type { PayloadPointer, Result, ResultWriter, WriteStatus } from '../core/record.ts';
@@ -122,7 +122,10 @@ export async function sendOrOffload<E extends { readonly result: Result }>(
   return entries.map((entry) => statuses.get(entry) ?? NO_STATUS);
 }
 
-const NO_STATUS: WriteStatus = failure('WRITE_FAILED', 'expected a status on every result, got none on this one');
+export const NO_STATUS: WriteStatus = failure(
+  'WRITE_FAILED',
+  'expected a status on every result, got none on this one',
+);
 
 /** Returns a failure if an entry that cannot be offloaded is too large. */
 export function refusedForSize<E>(entry: E, container: Container<E>): Failure | undefined {
@@ -320,7 +323,16 @@ export function allRefused<E>(batch: readonly E[], error: unknown): Refusal<E>[]
   return batch.map((entry) => ({ entry, reason, again, outage }));
 }
 
-/** Minimum of a queue's size limit. */
+/** Returns the bytes of message attributes, as SQS counts them. */
+export function bytesOf(attributes: Readonly<Record<string, MessageAttributeValue>>): number {
+  let bytes = 0;
+  for (const [name, { DataType = '', StringValue = '' }] of Object.entries(attributes)) {
+    bytes += Buffer.byteLength(name + DataType + StringValue);
+  }
+  return bytes;
+}
+
+/** Minimum of a size limit of a queue. */
 const LEAST_LIMIT = 1_024;
 /** Matches `Message must be shorter than 262144 bytes.` and `Batch requests cannot be longer than 262144 bytes. …`. */
 const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;

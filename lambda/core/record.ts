@@ -29,6 +29,8 @@ export function orderingGroup(record: MessageRecord): string | undefined {
 export const MESSAGE_ID_ATTRIBUTE = 'messageId';
 /** Attribute of an SQS message with several results: their number. Such a message has no message ID of its own. */
 export const RESULTS_ATTRIBUTE = 'results';
+/** Attribute of a request's message: name of the sender's result queue, one of those of the deployment. */
+export const RESULT_QUEUE_ATTRIBUTE = 'resultQueue';
 /** Attribute of a table's time to live, in epoch seconds. */
 export const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
 /** Attribute of a result's JSON text in a table, unless it is in the payload bucket. */
@@ -42,6 +44,8 @@ export interface Result {
   readonly body: string;
   /** FIFO group of the request, for the result queue. */
   readonly messageGroupId: string | undefined;
+  /** Name of the result queue of the sender. @default the deployment's first */
+  readonly resultQueue?: string | undefined;
 }
 
 /** Status of one result: taken by the store, or refused with the reason. */

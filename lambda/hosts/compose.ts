@@ -4,7 +4,7 @@ import type { Announce } from '../aws/announce.ts';
 import type { Capture } from '../aws/capture.ts';
 import type { Payloads } from '../aws/payloads.ts';
 import { createAcknowledger, createRetryDelay, perQueue } from '../aws/requestQueue.ts';
-import { createQueueWriter } from '../aws/resultQueue.ts';
+import { createQueueWriters } from '../aws/resultQueue.ts';
 import { type SqsCaller, writeToEvery } from '../aws/sendBatches.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
 import type { MaybePromise } from '../core/concurrency.ts';
@@ -144,11 +144,19 @@ async function storeOf(
   clients: Clients,
   payloads: Payloads | undefined,
 ): Promise<ResultWriter> {
-  const { resultQueueUrl, resultTable, resultBucket, resultTtlSeconds, resultsPerMessage } = config;
+  const {
+    resultQueueUrl,
+    clientQueueUrls = [],
+    resultTable,
+    resultBucket,
+    resultTtlSeconds,
+    resultsPerMessage,
+  } = config;
   if (store === 'queue' && resultQueueUrl !== undefined) {
     const results = resultsPerMessage === FILL ? Number.POSITIVE_INFINITY : resultsPerMessage;
     const packing = { results, bytes: config.resultMessageBytes };
-    return createQueueWriter({ sqs: clients.sqs, queueUrl: resultQueueUrl, packing, payloads });
+    const queueUrls = [resultQueueUrl, ...clientQueueUrls] as const;
+    return createQueueWriters(queueUrls, { sqs: clients.sqs, packing, payloads });
   }
   if (store === 'table' && resultTable !== undefined) {
     const ttlSeconds = resultTtlSeconds;

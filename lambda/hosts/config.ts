@@ -145,6 +145,14 @@ const RULES: readonly Rule[] = [
     sentence: ({ resultQueueUrl }) =>
       `expected another queue than the requests', got ${JSON.stringify(resultQueueUrl)}; give each its own`,
   },
+  {
+    of: 'clientQueueUrls',
+    isBroken: ({ clientQueueUrls = [], requestQueueUrls = [], resultQueueUrl = '' }) =>
+      clientQueueUrls.some((url) => requestQueueUrls.includes(url) || isFifo(url) !== isFifo(resultQueueUrl)),
+    sentence: ({ clientQueueUrls = [] }) =>
+      `expected queues of the kind of the result queue, none of them a request queue, got ` +
+      `${JSON.stringify(clientQueueUrls.join(','))}; give each client a queue of its own`,
+  },
 ];
 
 function rulesThatAreBroken(values: Values, environment: Environment): string[] {

@@ -8,6 +8,7 @@ import {
   type MessageRecord,
   type Outcome,
   orderingGroup,
+  RESULT_QUEUE_ATTRIBUTE,
   type Result,
   type ResultWriter,
   type TimeLimit,
@@ -122,7 +123,8 @@ function createResults(
 }
 
 function resultOf(record: MessageRecord, body: string): Result {
-  return { messageId: record.messageId, body, messageGroupId: orderingGroup(record) };
+  const resultQueue = record.messageAttributes[RESULT_QUEUE_ATTRIBUTE]?.stringValue;
+  return { messageId: record.messageId, body, messageGroupId: orderingGroup(record), resultQueue };
 }
 
 type Write = (pending: readonly PendingWrite[]) => Promise<void>;

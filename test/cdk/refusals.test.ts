@@ -170,6 +170,8 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
   ],
   'what is stored': [
     [{ resultsPerMessage: 'fill', results: ['table'] }, 'resultsPerMessage: expected queue among the results'],
+    [{ clientQueues: ['web', 'web'] }, 'clientQueues: expected names of up to 32 letters and digits'],
+    [{ clientQueues: ['web'], results: ['table'] }, 'clientQueues: expected queue among the results, got table'],
     [{ resultMessageSize: bytes(131_072) }, 'resultMessageSize: expected it with resultsPerMessage above 1'],
     [{ results: ['queue', 'queue'] }, 'results: expected one or more of queue, table, bucket, each once, got q'],
     [{ results: [] }, 'results: expected one or more of queue, table, bucket, each once, got none'],

@@ -40,8 +40,9 @@ describe('a message', () => {
     const { client, requestQueueUrl } = await deployments.create('queue');
     const body = (bytes: number): ScoreRequest => ({ body: `{"id":"${'i'.repeat(bytes - 9)}"}` });
     const quarter = 65_536 / 4;
+    const noAttributes = { resultQueueUrl: undefined };
     const requests = [quarter, quarter, quarter, quarter - 5, quarter, quarter, quarter, quarter - 4].map(body);
-    await client().submit(requests, { requestsPerMessage: 'fill' });
+    await client(noAttributes).submit(requests, { requestsPerMessage: 'fill' });
     const messages = await sqs.drain(requestQueueUrl);
     expect(messages.map(({ Body = '' }) => Body.length)).toEqual([65_536, 3 * quarter + 4, quarter - 4]);
   });

@@ -58,7 +58,7 @@ describe('submitted requests', () => {
 describe('a body', () => {
   it('of 1 MiB is sent as it is', async () => {
     const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue');
-    await client().submit([bodyOf(1_048_576)]);
+    await client({ resultQueueUrl: undefined }).submit([bodyOf(1_048_576)]);
     const [message] = await sqs.drain(requestQueueUrl);
     expect(message?.Body).toHaveLength(1_048_576);
     await expect(s3.keys(payloadBucket)).resolves.toEqual([]);
@@ -77,6 +77,22 @@ describe('a body', () => {
       ExtendedPayloadSize: { DataType: 'Number', StringValue: '1048577' },
     });
     expect(await s3.text(payloadBucket, key)).toHaveLength(1_048_577);
+  });
+});
+
+describe('the result queue of the client', () => {
+  it('is named beside each body, and counts towards what the queue takes', async () => {
+    const { client, requestQueueUrl, resultQueueUrl, payloadBucket } = await deployments.create('queue');
+    const name = resultQueueUrl.split('/').at(-1) ?? '';
+    const bytes = 1_048_576 - 'resultQueueString'.length - name.length;
+    await client().submit([bodyOf(bytes)]);
+    expect(await s3.keys(payloadBucket)).toEqual([]);
+    await client().submit([bodyOf(bytes + 1)]);
+    expect(await s3.keys(payloadBucket)).toHaveLength(1);
+    const named = (await sqs.drain(requestQueueUrl)).map(
+      ({ MessageAttributes }) => MessageAttributes?.resultQueue?.StringValue,
+    );
+    expect(named).toEqual([name, name]);
   });
 });
 
@@ -338,7 +354,7 @@ describe('a request queue that takes less than 1 MiB', () => {
     const { client, payloadBucket } = await deployments.create('queue');
     const requestQueueUrl = sqs.queue(OLDER_QUEUE);
     const counted = countedClient(sqs);
-    const producer = client({ requestQueueUrl, sqs: counted.client });
+    const producer = client({ requestQueueUrl, resultQueueUrl: undefined, sqs: counted.client });
     await producer.submit([lineOf(1), bodyOf(400_000), lineOf(2)]);
     expect(counted.calls).toEqual([3, 1]);
     await producer.submit([bodyOf(262_145), bodyOf(262_144)]);
@@ -355,6 +371,7 @@ describe('a request queue that takes less than 1 MiB', () => {
     const counted = countedClient(sqs);
     const producer = client({
       requestQueueUrl: sqs.queue(OLDER_QUEUE),
+      resultQueueUrl: undefined,
       payloadBucket: undefined,
       sqs: counted.client,
     });

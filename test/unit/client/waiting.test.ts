@@ -12,7 +12,7 @@ function namesIn(messages: readonly (readonly Waiting[])[]): string[] {
 
 describe('requests that wait', () => {
   it('are a full call once so much waits for others that memory might run out', () => {
-    const waiting = new WaitingMessages();
+    const waiting = new WaitingMessages(0);
     const add = (group: number): void => waiting.add(requestOf('a', 10, { bytes: 65_536, group: String(group) }));
     for (let group = 1; group < 128; group++) add(group);
     expect(waiting.isFull()).toBe(false);
@@ -23,7 +23,7 @@ describe('requests that wait', () => {
   });
 
   it('do not share a message with those that want other ones', () => {
-    const waiting = new WaitingMessages();
+    const waiting = new WaitingMessages(0);
     for (const [name, perMessage] of [
       ['a', 10],
       ['b', 10],

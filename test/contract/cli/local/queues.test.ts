@@ -137,6 +137,21 @@ describe('startLocalQueues', () => {
   });
 });
 
+describe('the result queues of clients', () => {
+  it('are as many as asked for, beside the first', async () => {
+    const queues = await startLocalQueues({ port: 0, clients: 2, visibilityTimeoutSeconds: 45, maxReceiveCount: 4 });
+    cleanups.push(queues.stop);
+    const sqs = destroyed(localSqsClient(queues));
+    expect(queues.clientQueueUrls.map((url) => url.split('/').at(-1))).toEqual([
+      'batchscore-results-2',
+      'batchscore-results-3',
+    ]);
+    for (const QueueUrl of queues.clientQueueUrls) {
+      await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: 'result' }));
+    }
+  });
+});
+
 describe('the local queues, as SQS,', () => {
   const text = (StringValue: string) => ({ DataType: 'String', StringValue });
   const eleven = Object.fromEntries(Array.from({ length: 11 }, (_, index) => [`a${index}`, text('x')]));
