@@ -50,7 +50,7 @@ export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}
     return template;
   };
   const call = async (operation: string, input: object, signal: AbortSignal | undefined): Promise<object> => {
-    if (signal?.aborted) throw named('AbortError', 'Request aborted');
+    if (signal?.aborted) throw createNamedError('AbortError', 'Request aborted');
     const body = JSON.stringify(input);
     const offset = clockOffset;
     let startedAt = Date.now();
@@ -233,8 +233,9 @@ function exchange(
     reject(error);
     controller?.abort(error);
   };
-  const onAbort = (): void => giveUp(named('AbortError', 'Request aborted'));
-  const onTimeout = (): void => giveUp(named('TimeoutError', `SQS: the request ${waitsFor} within ${answerMs} ms`));
+  const onAbort = (): void => giveUp(createNamedError('AbortError', 'Request aborted'));
+  const onTimeout = (): void =>
+    giveUp(createNamedError('TimeoutError', `SQS: the request ${waitsFor} within ${answerMs} ms`));
   const timer = setTimeout(onTimeout, answerMs);
   signal?.addEventListener('abort', onAbort);
   const handler: Dispatcher.DispatchHandler = {
@@ -242,7 +243,7 @@ function exchange(
       controller = own;
       waitsFor = 'got no whole answer';
       // The call was given up while it waited for a connection.
-      if (isOver) own.abort(named('AbortError', 'Request aborted'));
+      if (isOver) own.abort(createNamedError('AbortError', 'Request aborted'));
     },
     onResponseStart(_, status, received) {
       head = { status, headers: received };
@@ -251,7 +252,7 @@ function exchange(
       chunks.push(chunk);
       bytes += chunk.length;
       if (bytes > MAX_ANSWER_BYTES)
-        giveUp(notHttp(`expected an answer of SQS, got more than ${MAX_ANSWER_BYTES} bytes`));
+        giveUp(createProtocolError(`expected an answer of SQS, got more than ${MAX_ANSWER_BYTES} bytes`));
     },
     onResponseEnd() {
       over();
@@ -260,7 +261,7 @@ function exchange(
     onResponseError(_, error) {
       over();
       // An error that is not HTTP has no code.
-      reject('code' in error && error.code !== undefined ? error : notHttp(error.message, error));
+      reject('code' in error && error.code !== undefined ? error : createProtocolError(error.message, error));
     },
   };
   const dispatch = ({ agent, request }: Signed): void => {
@@ -274,11 +275,11 @@ function exchange(
   return promise;
 }
 
-function notHttp(message: string, cause?: Error): Error {
+function createProtocolError(message: string, cause?: Error): Error {
   return Object.assign(new Error(message, { cause }), { code: 'EPROTO' });
 }
 
-function named(name: string, message: string): Error {
+function createNamedError(name: string, message: string): Error {
   return Object.assign(new Error(message), { name });
 }
 

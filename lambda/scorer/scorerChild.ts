@@ -448,9 +448,9 @@ function repliesOf({ of, notes, handedBack }: PlainReplies, texts: readonly stri
 
 /** Returns the loss of a call. Only work in progress is to blame; if the host ended the process, only hung work. */
 function lossOf(call: ActiveCall, end: Ended, works: readonly Work[], hung: Hung | undefined): Loss {
-  const guilty = hung?.work === undefined ? works : [hung.work];
-  const mine = guilty.filter((work) => work.call === call);
-  const names = new Set((mine.length > 0 ? mine : guilty).map(({ model }) => model));
+  const toBlame = hung?.work === undefined ? works : [hung.work];
+  const mine = toBlame.filter((work) => work.call === call);
+  const names = new Set((mine.length > 0 ? mine : toBlame).map(({ model }) => model));
   const places = mine.flatMap(({ places }) =>
     Array.from({ length: places.length / 2 }, (_, index) => ({
       body: places[2 * index] as number,
@@ -459,10 +459,10 @@ function lossOf(call: ActiveCall, end: Ended, works: readonly Work[], hung: Hung
   );
   return {
     ...end,
-    blamed: call.body === undefined ? (guilty.length === 0 ? 'all' : places) : blamedAlone(call.body, places),
+    blamed: call.body === undefined ? (toBlame.length === 0 ? 'all' : places) : blamedAlone(call.body, places),
     model: names.size === 1 ? [...names][0] : undefined,
     // A process that the host ended may also have been opening a model, which is not the reason.
-    isOpening: hung === undefined && guilty.length === 1 && guilty[0]?.isOpening === true,
+    isOpening: hung === undefined && toBlame.length === 1 && toBlame[0]?.isOpening === true,
     ...(hung && { hungMs: hung.ms }),
   };
 }

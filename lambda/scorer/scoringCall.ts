@@ -181,7 +181,7 @@ export class ScoringCall {
       },
       onHung: async (_, position, loss) => {
         slow.add(this.#bodyOf(index).key);
-        if (Number(loss.hungMs) >= WHOLE_SHARE * wholeMs) await this.#convict(index, position, loss);
+        if (Number(loss.hungMs) >= WHOLE_SHARE * wholeMs) await this.#failRequest(index, position, loss);
         else await this.#pass([{ of: index, failure: TOO_SHORT }]);
       },
     });
@@ -212,17 +212,17 @@ export class ScoringCall {
     }
   }
 
-  /** Counts a crash. SIGKILL may also be due to other processes' memory, so only a second one proves guilt. */
+  /** Counts a crash. SIGKILL may also be due to other processes' memory, so only a second one counts. */
   async #recordCrash(index: number, position: number, loss: Loss): Promise<void> {
     const suspect = this.#suspects.get(index) as Suspect;
     suspect.crashes += 1;
-    if (loss.signal !== 'SIGKILL' || suspect.crashes > 1) await this.#convict(index, position, loss);
+    if (loss.signal !== 'SIGKILL' || suspect.crashes > 1) await this.#failRequest(index, position, loss);
   }
 
   /** Answers a request with an error. A packed body is scored again without the request. */
-  async #convict(index: number, position: number, loss: Loss): Promise<void> {
+  async #failRequest(index: number, position: number, loss: Loss): Promise<void> {
     const suspect = this.#suspects.get(index) as Suspect;
-    const failed = conviction(loss);
+    const failed = failureOf(loss);
     suspect.crashes = 0;
     if (position === WHOLE_BODY || !isPackedBody(this.#bodyOf(index).body)) {
       await this.#pass([this.#errorReply(index, failed)]);
@@ -315,7 +315,7 @@ const NO_BUCKET = failure('PAYLOAD_UNAVAILABLE', 'expected a payload bucket to r
 
 const CURE = 'do not send it again as it is: send fewer rows or other values, or fix the model';
 
-function conviction({ how, signal, hungMs, model }: Loss): Failure {
+function failureOf({ how, signal, hungMs, model }: Loss): Failure {
   const of = model === undefined ? '' : `model '${model}': `;
   if (hungMs !== undefined) {
     const message = `${of}expected this request alone to end within the time of its host, it did not within ${Math.round(hungMs)} ms`;
