@@ -5,14 +5,10 @@ export type { MetricName } from '../lambda/core/observer.ts';
 export type { EfsModels, Models, S3Models } from './common/models.ts';
 export { ValidationError } from './common/problems.ts';
 export type { Compute, ComputeForm, FunctionCompute } from './compute/compute.ts';
-export { type EcsGpuOptions, type EcsOptions, ecsCompute, ecsGpuCompute } from './compute/ecsCompute.ts';
-export {
-  type GpuCompute,
-  type LambdaGpuOptions,
-  type LambdaOptions,
-  lambdaCompute,
-  lambdaGpuCompute,
-} from './compute/lambdaCompute.ts';
+export { type EcsOptions, ecsCompute } from './compute/ecsCompute.ts';
+export { type EcsGpuOptions, ecsGpuCompute } from './compute/ecsGpuCompute.ts';
+export { type LambdaOptions, lambdaCompute } from './compute/lambdaCompute.ts';
+export { type GpuCompute, type LambdaGpuOptions, lambdaGpuCompute } from './compute/lambdaGpuCompute.ts';
 export type { FunctionResources, MoreFunctionProps } from './compute/scoringFunction.ts';
 export type { ServiceOptions } from './compute/serviceOptions.ts';
 export type { ServiceCompute } from './compute/workerService.ts';

@@ -23,7 +23,7 @@ let worker: Worker | undefined;
 
 const stop = listenForStop();
 process.on('uncaughtException', (error) => {
-  const what = worker === undefined ? 'the worker cannot start' : 'the worker cannot go on; what it holds comes back';
+  const what = worker === undefined ? 'the worker cannot start' : 'the worker cannot continue; its messages come back';
   logFatal(what, error, process.env[CONFIG_KEYS.serviceName]);
   process.exit(1);
 });

@@ -6,7 +6,15 @@ import {
   type TrafficRouting,
 } from 'aws-cdk-lib/aws-codedeploy';
 import { type ISecurityGroup, type IVpc, Peer, Port, SecurityGroup, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
-import { Effect, type IRole, Policy, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import {
+  Effect,
+  type IGrantable,
+  type IRole,
+  Policy,
+  PolicyStatement,
+  Role,
+  ServicePrincipal,
+} from 'aws-cdk-lib/aws-iam';
 import {
   Alias,
   ApplicationLogLevel,
@@ -33,7 +41,7 @@ import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts'
 import { brokenOf, exceeds, handedOn, known, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { minutesOf } from '../common/units.ts';
 import type { Wiring } from './compute.ts';
-import type { Concurrency } from './eventSource.ts';
+import { type Concurrency, feedFromQueues, grantSwitch } from './eventSource.ts';
 import { warnOfIsolation } from './privateNetwork.ts';
 
 /** What a function is given of its own; undefined is left to the default. */
@@ -220,11 +228,29 @@ class ReadOnlyFileSystem extends FileSystem {
   }
 }
 
+/** What functions on CPUs and on GPUs have in common. @param target what the mappings invoke */
+export function functionParts(
+  scoringFunction: DockerImageFunction,
+  target: IFunction,
+  settings: Concurrency & { readonly timeoutSeconds: number },
+  wiring: Wiring,
+) {
+  const { eventSourceMappings, graph } = feedFromQueues(target, wiring, settings);
+  return {
+    function: scoringFunction,
+    eventSourceMappings,
+    grantPrincipal: target.grantPrincipal,
+    grantSwitch: (grantee: IGrantable) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
+    alarms: functionAlarms(target),
+    graphs: [functionGraph(target, settings.timeoutSeconds), graph],
+  };
+}
+
 /** Throttles of a burst pass, because SQS tries again. Only lasting ones use up the receives of good messages. */
 const THROTTLED_PERIODS = 3;
 
 /** Alarms on a function's errors and lasting throttles. */
-export function functionAlarms(target: IFunction): AlarmCondition[] {
+function functionAlarms(target: IFunction): AlarmCondition[] {
   return [
     {
       id: 'FunctionErrors',

@@ -37,7 +37,7 @@ import { type AlarmCondition, type Graph, PERIOD, together } from '../common/met
 import { known, warn } from '../common/problems.ts';
 import type { Batching, Compute, Wiring } from './compute.ts';
 import type { Network } from './privateNetwork.ts';
-import type { ServiceSettings } from './serviceOptions.ts';
+import { minWorkerVisibility, type ServiceSettings } from './serviceOptions.ts';
 import type { Task } from './workerTask.ts';
 
 /** Compute that is a service of workers. */
@@ -62,6 +62,17 @@ export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEn
     propagateTags: PropagatedTagSource.SERVICE,
     ...(!eventSourceEnabled && { desiredCount: 0 }),
   } satisfies Partial<FargateServiceProps>;
+}
+
+/** What all services of workers say of themselves. */
+export function workerForm(settings: ServiceSettings & { readonly startSeconds: number }) {
+  const { timeoutSeconds } = settings;
+  return {
+    feed: 'worker' as const,
+    timeoutSeconds,
+    wakeSeconds: wakeSecondsOf(settings, settings.startSeconds),
+    minVisibility: (batching: Batching) => minWorkerVisibility(timeoutSeconds, batching),
+  };
 }
 
 interface Parts {
@@ -108,7 +119,7 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
 const QUEUE_WAKES_SECONDS = 900;
 
 /** Seconds until the first records are scored where nothing runs while there are none. */
-export function wakeSecondsOf({ minimumTasks }: ServiceSettings, startSeconds: number): number {
+function wakeSecondsOf({ minimumTasks }: ServiceSettings, startSeconds: number): number {
   return minimumTasks > 0 ? 0 : QUEUE_WAKES_SECONDS + startSeconds;
 }
 

@@ -42,7 +42,7 @@ interface TelemetryOptions {
 }
 
 const MISMATCH =
-  'a request got another answer in a micro-batch than alone: the model is not batched any more in this process; ' +
+  "a request's answer in a micro-batch differed from its answer alone: the model is no longer batched in this process; " +
   'docs/operations.md says what to do';
 
 /** Creates structured logs and CloudWatch metrics (EMF on stdout, namespace `batchscore`). */
@@ -50,7 +50,6 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
   readonly logger: Logger;
   /** Prints the metrics since the last call. A middleware does so after each invocation. */
   publish(): void;
-  /** Takes readings of the host's GPUs. */
   gpus(readings: readonly GpuReading[]): void;
 } {
   const { serviceName, logLevel, batchSize, windowSeconds, logsBatches = true } = options;
@@ -87,7 +86,8 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
       transformed({ transformMs, split, ...details }) {
         add('TransformTime', transformMs);
         logger.debug('transform called', { ...details, transformMs });
-        if (split !== undefined) logger.warn('a batch hook failed: it is called for each alone', { ...details, split });
+        if (split !== undefined)
+          logger.warn('a batch hook failed and is called for each request alone', { ...details, split });
       },
       checked(checkMs) {
         add('CheckTime', checkMs);
@@ -140,7 +140,7 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
     scorerLost(error) {
       add('ScorersLost', 1);
       logger.error(
-        'the scorer was lost; another one scores what has no answer, requests that may be to blame alone',
+        'the scorer was lost; another one scores the remaining requests, those that may be to blame alone',
         error,
       );
     },
@@ -151,14 +151,12 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
   };
 }
 
-/** Returns the rows of a run in percent of its maximum. */
 function fillOf({ rows, maxBatchRows }: MicroBatchReport): number {
   return (100 * rows) / maxBatchRows;
 }
 
 interface OutcomeCounts {
   readonly answered: number;
-  /** Number of requests in the answered records. */
   readonly requests: number;
   /** Number of requests answered with an error result. */
   readonly errors: number;
@@ -199,7 +197,6 @@ export function logFatal(what: string, error: unknown, serviceName = 'batchscore
   new Logger({ serviceName }).critical(what, cause);
 }
 
-/** Logs warnings of Node and packages as JSON instead of text. */
 export function logWarnings(logger: Logger): void {
   process.removeAllListeners('warning');
   process.on('warning', ({ name, message }) => logger.warn('a warning of Node', { name, reason: message }));

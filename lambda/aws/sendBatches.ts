@@ -5,18 +5,15 @@ import { type Failure, failure, isFailure, isTransient, type Outage } from '../c
 import type { PayloadPointer, Result, ResultWriter, WriteStatus } from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 
-/** Entry that a store did not take. */
 export interface Refusal<E> {
   readonly entry: E;
   readonly reason: string;
-  /** True if a retry may help. */
   readonly again: boolean;
   /** Kind of outage. Undefined if the entry may be at fault. */
   readonly outage?: Outage['kind'] | undefined;
 }
 
 export interface Sending<E> {
-  /** The store's name in messages. */
   readonly store: string;
   /** Packs entries, in order, into batch requests. @default one entry in each */
   readonly pack?: (entries: readonly E[]) => readonly (readonly E[])[];
@@ -272,7 +269,6 @@ function refusedByOne(result: Result, writers: readonly ResultWriter[]): Failure
   return undefined;
 }
 
-/** Combines the statuses of all stores for one result. */
 function inAgreement(statuses: readonly WriteStatus[]): WriteStatus {
   const failures = statuses.filter(isFailure);
   const permanent = failures.find((failed) => !isTransient(failed));
@@ -322,7 +318,6 @@ function describe({ Code, Message }: { readonly Code?: unknown; readonly Message
   return typeof Message === 'string' && Message !== '' ? `${code}: ${Message}` : code;
 }
 
-/** Returns a refusal for each entry of a failed batch request. */
 export function allRefused<E>(batch: readonly E[], error: unknown): Refusal<E>[] {
   const [reason, again, outage] = [describeError(error), !isCallersFault(error), outageKind(error)];
   return batch.map((entry) => ({ entry, reason, again, outage }));
@@ -337,12 +332,12 @@ export function bytesOf(attributes: Readonly<Record<string, MessageAttributeValu
   return bytes;
 }
 
-/** SQS takes no queue whose messages are smaller. */
+/** Minimum of a size limit of a queue. */
 const LEAST_LIMIT = 1_024;
-/** `Message must be shorter than 262144 bytes.`, `Batch requests cannot be longer than 262144 bytes. You have sent …` */
+/** Matches `Message must be shorter than 262144 bytes.` and `Batch requests cannot be longer than 262144 bytes. …`. */
 const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;
 
-/** Returns the most bytes that a queue takes, if that is why it refused a message or a batch request. */
+/** Returns the queue's size limit, if the reason for its refusal states it. */
 export function limitIn(reason: string): number | undefined {
   const max = SIZE_REFUSAL.exec(reason)?.[1];
   return max === undefined || Number(max) < LEAST_LIMIT ? undefined : Number(max);

@@ -165,7 +165,6 @@ export async function* decodeBodies(
 
 type DecodeBatch = HookBatch<TransformBody, readonly TransformInput[]>;
 
-/** Collects requests of a call for the batch hooks of their models. */
 function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer; readonly now: () => number }) {
   const batches = new Map<Model, DecodeBatch>();
   const bodies = new Set<number>();
@@ -381,7 +380,6 @@ function decodePacked(
   return values.length <= REQUESTS_A_TURN ? allDecoded(decodeSome(0)) : decodeByTurns();
 }
 
-/** Parses JSON, or returns a failure. */
 function parseJson(text: string, path: string, limits: DecodeLimits): unknown {
   const { levels, containers, keys, elements } = outlineOf(text);
   const max = maxContainers(text);
@@ -405,7 +403,7 @@ function notJson(text: string, reason: string): string {
   if (text.startsWith('\uFEFF')) return `a byte order mark in front; write UTF-8 without one`;
   if (isBase64OfJson(text)) return 'base64; send the text that it encodes';
   const isCutShort = /Unterminated|end of JSON input/.test(reason) || Number(index) === text.length;
-  if (isCutShort) return `${got}: it ends too soon; send the whole of it`;
+  if (isCutShort) return `${got}: it is cut short; send all of it`;
   return `${got}; ${/NaN|Infinity/.test(text) ? 'NaN and Infinity are written as strings' : 'correct it'}`;
 }
 

@@ -46,7 +46,6 @@ export interface Outage {
   readonly kind: 'refused' | 'busy';
 }
 
-/** Value of `Outage.of` for payloads. */
 export const PAYLOAD_BUCKET = 'payload bucket';
 
 /** Expected failure of one request. `message` says what was expected, what came and what to do. */
@@ -123,7 +122,7 @@ export function readable(thrown: unknown): unknown {
     if (thrown instanceof Error) String(thrown.name);
     return thrown;
   } catch {
-    return new Error('it threw what cannot be read');
+    return new Error('it threw an error that cannot be read');
   }
 }
 
@@ -144,7 +143,7 @@ export function transformFailure(model: string, thrown: unknown, tell: (reason: 
   if (isFailure(error)) return error;
   if (!isRetryable(error)) return failure('TRANSFORM_FAILED', tell(reasonOf(error)));
   const of = `transform of model '${model}'`;
-  const name = error instanceof Error ? error.name : 'what is no Error';
+  const name = error instanceof Error ? error.name : 'a value that is no Error';
   return failure('TRANSFORM_UNAVAILABLE', `${of}: expected an answer, got ${name}, which it calls retryable`, {
     of,
     kind: 'busy',

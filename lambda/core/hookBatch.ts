@@ -23,10 +23,7 @@ export interface HookBatch<In, Out> {
 
 /** Time limit for a hook's promise. One that never settles must not delay other requests. */
 export const HOOK_LIMIT_MS = 5_000;
-/**
- * Shares of the time left for one call with all requests, and then for each call with one. Runs and writes need the
- * rest.
- */
+/** Shares of the time left for one call with all requests, and then for each call with one. */
 const SHARE_OF_TIME = { together: 1 / 4, alone: 1 / 2 };
 /** Number of concurrent calls with one request. */
 const ALONE_AT_A_TIME = 32;
@@ -138,7 +135,7 @@ const OUT_OF_TIME = failure(
 /** Describes an error for a log: without its message, which may quote a request. */
 function kindOf(failed: unknown): string {
   if (isFailure(failed) || failed instanceof HookError) return failed.message;
-  return `it threw ${failed instanceof Error ? failed.name : 'what is no Error'}`;
+  return `it threw ${failed instanceof Error ? failed.name : 'a value that is no Error'}`;
 }
 
 /** Violation of the hook's contract. */

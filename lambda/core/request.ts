@@ -80,7 +80,7 @@ export function decodeRequest(
   );
 }
 
-/** Adds a hint if the body is an envelope, an event or a pointer in place of a request. */
+/** Adds a hint if the body is an envelope, an event or a pointer instead of a request. */
 function explainEnvelope(failed: Failure, value: JsonObject, path: string): Failure {
   const envelope = envelopeIn(value);
   if (envelope === undefined) return failed;
@@ -160,7 +160,6 @@ function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
   return inputs[index]?.shape[ragged.inputs[index]?.axis ?? 0] ?? 1;
 }
 
-/** Refuses a length beyond the last allowed size. */
 function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
   const max = ragged?.allowedSizes.at(-1);
   if (ragged === undefined || max === undefined || length <= max) return undefined;
@@ -198,7 +197,7 @@ function decodeForm(
   return { inputs, outputs, reply: binary ? 'binary' : 'json' };
 }
 
-/** One row of the model's inputs, as a plain object of a file is. */
+/** Refuses a plain object with the model's inputs as keys, which is a row of a file. */
 function refuseInputsAsKeys(value: JsonObject, path: string, { inputs }: Model): Failure | undefined {
   const name = inputs.find((input) => !REQUEST_KEYS.includes(input.name) && Object.hasOwn(value, input.name))?.name;
   if (name === undefined || 'inputs' in value) return undefined;
@@ -222,10 +221,7 @@ function decodeShortForm(value: JsonObject, path: string, model: Model, limits: 
   return { inputs, outputs: everyOutput(model), reply: 'predictions' };
 }
 
-/**
- * Decodes by the model's transform. Its inputs are checked like any others, and errors in them are the transform's
- * failure.
- */
+/** Decodes by the model's transform. Its inputs are checked, and errors in them are the transform's failure. */
 async function decodeOwnForm(
   value: JsonObject,
   { path, bodyIndex, position }: Place,
@@ -249,7 +245,7 @@ async function decodeOwnForm(
     end?.();
   }
   if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };
-  return failure('TRANSFORM_FAILED', within(path, `what the transform of '${model.name}' decoded: ${inputs.message}`));
+  return failure('TRANSFORM_FAILED', within(path, `inputs from the transform of '${model.name}': ${inputs.message}`));
 }
 
 /** Returns the id of a request that is not decoded, if it has one. */

@@ -139,7 +139,7 @@ function decodeInput(
     const known = isDatatype(input.datatype) ? '' : `, which is none of ${DATATYPE_NAMES.join(', ')}`;
     return failure(
       'INVALID_DATATYPE',
-      `${inputPath(path, index)}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}; nothing is converted, send the model's own`,
+      `${inputPath(path, index)}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}; send the model's datatype, because nothing is converted`,
     );
   }
   const shape = decodeShape(input.shape, () => `${inputPath(path, index)}.shape`, spec, sizes, batchAxis);
@@ -382,7 +382,6 @@ export function tooManyRequests(requests: number, path: string, { maxRequestsPer
   );
 }
 
-/** Advice if a request has a wrong form. */
 export const SEE_FORMAT = 'see docs/message-format.md';
 
 /**

@@ -26,10 +26,7 @@ export function fieldOf(path: string, field: string): string {
   return path.startsWith('[') ? `${path}.${field}` : field;
 }
 
-/**
- * Returns the path of a field, or of its element at a position with one index per axis. Called only if a message needs
- * it.
- */
+/** Returns the path of a field, or of its element at a position. Called only if a message needs it. */
 type PathOf = (position: readonly number[]) => string;
 
 export function pathWithin(path: string): PathOf {
@@ -128,7 +125,6 @@ function flatten(data: unknown[], shape: readonly number[], pathOf: PathOf): unk
   return level;
 }
 
-/** Returns the position of a flat row-major index. */
 function positionOf(index: number, shape: readonly number[]): number[] {
   const position: number[] = [];
   let rest = index;
@@ -205,10 +201,7 @@ function fillIntegers(target: NumericArray, values: readonly unknown[], min: num
 
 const DECIMAL = /^-?\d{1,20}$/;
 
-/**
- * Converts 64-bit integers. It refuses JSON numbers beyond ±2^53, which the parser has rounded: decimal strings carry
- * them.
- */
+/** Converts 64-bit integers. Refuses JSON numbers beyond ±2^53, which the parser has rounded. */
 function fillBigInts(target: BigIntArray, values: readonly unknown[], min: bigint, max: bigint): number {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
@@ -239,10 +232,7 @@ function fillStrings(target: string[], values: readonly unknown[]): number {
   return -1;
 }
 
-/**
- * Returns true if ONNX Runtime for Node preserves a string. It cuts at U+0000, and writes half a surrogate pair as
- * U+FFFD.
- */
+/** Returns true if ONNX Runtime for Node preserves a string. It cuts at U+0000 and replaces lone surrogates. */
 function isCarried(text: string): boolean {
   return !text.includes('\0') && text.isWellFormed();
 }
@@ -327,7 +317,7 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Elements `from` to `to` as JSON, comma-separated, each read back as the very same value. */
+/** Formats elements `from` to `to` as JSON, comma-separated. Each is parsed as exactly the same value. */
 export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
   if (data instanceof Float32Array) return formatFloat32(data, from, to);
   const { kind } = DATATYPES[datatype];
@@ -347,12 +337,12 @@ export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = 
   }
 }
 
-/** `JSON.stringify` writes numbers faster than `join` does. */
+/** Formats numbers by `JSON.stringify`, which is faster than `join`. */
 function formatNumbers(data: TensorData): string {
   return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
 }
 
-/** Returns true if there is a value that JavaScript does not print as a JSON number, or not exactly: NaN, ±Infinity, -0. */
+/** Returns true if JavaScript does not print some value exactly as a JSON number: NaN, ±Infinity, -0. */
 function needsFloatText(data: TensorData): boolean {
   for (let i = 0; i < data.length; i++) {
     const value = data[i] as number;
@@ -367,7 +357,7 @@ function formatFloat(value: number): string {
   return Number.isFinite(value) ? String(value) : `"${value}"`;
 }
 
-/** Without a view: an answer often has one, its label, which takes 0.1 µs in place of 0.6 (two cores, Node 24). */
+/** Formats without a view. A single element, such as a label, takes 0.1 µs instead of 0.6 (two cores, Node 24). */
 function formatBigInts(data: BigIntArray, from: number, to: number): string {
   let text = '';
   for (let index = from; index < to; index++) {

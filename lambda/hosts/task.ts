@@ -8,7 +8,6 @@ import type { Worker } from './consumer.ts';
 
 type EndCause = 'SIGTERM' | 'SIGINT';
 
-/** Requests to end the worker. */
 interface Stop {
   /** Resolves when the worker must drain. */
   readonly asked: Promise<EndCause>;
@@ -43,7 +42,6 @@ export function listenForStop(): Stop {
 
 interface WorkerEnd {
   readonly exitCode: number;
-  /** Line for the log, with its details. */
   readonly message: string;
   readonly details: Readonly<Record<string, unknown>>;
 }
@@ -75,7 +73,7 @@ export async function drainOrGiveUp(
   if (forced === undefined) {
     return { exitCode: 0, message: 'the worker has drained', details };
   }
-  const message = 'the worker ends before it has drained; what is left comes back when its visibility timeout ends';
+  const message = 'the worker ends before it has drained; remaining messages come back after their visibility timeout';
   return { exitCode: 1, message, details: { ...details, because: forced, left: worker.leased() } };
 }
 
@@ -106,14 +104,13 @@ export async function openHealthPort(port: number, health: Health): Promise<() =
     await once(server, 'listening');
   } catch (cause) {
     throw new Error(
-      `health port: expected ${port} on 127.0.0.1 to be free, got '${messageOf(cause)}'; name another port`,
+      `health port: expected ${port} on 127.0.0.1 to be free, got '${messageOf(cause)}'; set another port`,
       { cause },
     );
   }
   return () => server.close();
 }
 
-/** Request to the ECS agent. */
 export interface ProtectionState {
   readonly ProtectionEnabled: boolean;
   readonly ExpiresInMinutes?: number;
@@ -125,7 +122,6 @@ interface TaskProtectionOptions {
   /** Sends the state to the ECS agent. @throws Error if the agent refuses it */
   readonly put: PutProtection;
   readonly isBusy: () => boolean;
-  /** Called if the agent refuses it. */
   readonly onProblem: (error: unknown) => void;
   /** @default the system's clock */
   readonly clock?: Clock | undefined;
@@ -212,7 +208,6 @@ export function protectionAt(agentUri: string): PutProtection {
 }
 
 interface GpuWatchOptions {
-  /** Reads the state of each device. */
   readonly read: () => Promise<readonly GpuReading[]>;
   readonly onReadings: (readings: readonly GpuReading[]) => void;
   /** Called once when the devices cannot be read, and again only after a success. */
@@ -237,7 +232,7 @@ export function createGpuWatch(options: GpuWatchOptions): (provider: string) => 
   let isKnown = true;
 
   const unknown = (why: string): void => {
-    if (isKnown) onProblem(`there are no metrics of GPUs: ${why}`);
+    if (isKnown) onProblem(`there are no GPU metrics: ${why}`);
     isKnown = false;
   };
   const look = async (): Promise<void> => {

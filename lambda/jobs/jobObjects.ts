@@ -15,7 +15,6 @@ const ROW_DIGITS = 9;
 /** Maximum number of pieces of a part. Keys of more would not sort as numbers. */
 export const MAX_PIECES = 10 ** PIECE_DIGITS;
 
-/** Returns the prefix of a job's data objects. */
 export function dataKeys(folder: string): string {
   return `${folder}data/`;
 }
@@ -147,7 +146,7 @@ export function parseObject<T>(schema: z.ZodType<T>, text: string, what: string)
   const parsed = schema.safeParse(value, IN_OUR_WORDS);
   if (parsed.success) return parsed.data;
   throw new Error(
-    `${what}: expected what this version writes, got another (${problemsIn(parsed.error.issues, value).join('; ')}); ` +
-      'go on with the version of the deployment that wrote it, or submit the job anew',
+    `${what}: expected the format of this version, got another (${problemsIn(parsed.error.issues, value).join('; ')}); ` +
+      'continue with the version of the deployment that wrote it, or submit the job again',
   );
 }

@@ -45,7 +45,6 @@ export interface PlanEvent {
 }
 
 export interface PlanAnswer {
-  /** Key of the plan, which has one part a line. */
   readonly planKey: string;
   readonly parts: number;
   /** Null if only reading the whole object tells. */
@@ -170,8 +169,8 @@ async function layOutText(
   if (!isPlain && bytes > MAX_COMPRESSED_BYTES) {
     throw new JobError(
       'INVALID_JOB',
-      `${key}: expected at most ${MAX_COMPRESSED_BYTES} bytes of ${compression}, which one call after the other must ` +
-        `read, got ${bytes}; cut the file, or put it as it is`,
+      `${key}: expected at most ${MAX_COMPRESSED_BYTES} bytes of ${compression}, because each call reads it from its start, ` +
+        `read, got ${bytes}; split the file, or upload it uncompressed`,
     );
   }
   const partsFrom = (at: number): Part[] => (isPlain ? partsOf(bytes, partBytes, at) : [{ part: 0, start: at }]);
@@ -187,7 +186,7 @@ async function layOutText(
     throw new JobError(
       'INVALID_JOB',
       `${key}: expected ${option} only with CSV, Parquet and plain objects, which have columns, got requests; ` +
-        'leave it out: each line is a request as it is',
+        'leave it out: each line is a complete request',
     );
   }
   return { parts: partsFrom(0) };
@@ -261,7 +260,7 @@ function refuseGroups(
     const bytes = chunks.reduce((sum, chunk) => sum + Number(chunk.total_compressed_size), 0);
     const contradiction = findContradiction(chunks, rows, leaves, maxInflation(bytes));
     if (contradiction !== undefined) {
-      throw new JobError('INVALID_JOB', `${key}: expected ${contradiction} (row group ${group}); write the file anew`);
+      throw new JobError('INVALID_JOB', `${key}: expected ${contradiction} (row group ${group}); write the file again`);
     }
   }
 }
@@ -373,7 +372,7 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
     const shape = rowShape(input, wanted);
     if (!isFailure(shape)) return { input: name, datatype, shape: shapeInModel(input, shape), columns: wanted };
     if (missing(wanted).length === 0) {
-      const cure = `say which columns make it up: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
+      const cure = `set its columns: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
       const row = input.shape.slice(1).join(', ');
       problems.push(`input '${name}': expected columns for a row of the shape [${row}], got ${wanted.length}; ${cure}`);
     }
@@ -385,15 +384,14 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
     if (lost.length > 0) problems.push(`${what}: ${notAmong('columns of the file', columns, lost)}${hint ?? cure}`);
   };
   const [name] = lacking;
-  const [what, each] = lacking.length === 1 ? [`input '${name}'`, 'it'] : ['inputs', 'each'];
-  const cure = `; say which columns make ${each} up: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
+  const [what, theirs] = lacking.length === 1 ? [`input '${name}'`, 'its columns'] : ['inputs', 'the columns of each'];
+  const cure = `; set ${theirs}: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
   refuse(what, missing(inputs.flatMap((input) => input.columns)), cure);
   refuse('keep', missing(spec.keep ?? []), '');
   if (problems.length > 0) throw new JobError('INVALID_JOB', problems.join('; '));
   return inputs;
 }
 
-/** Returns advice on a header that lacks columns. */
 function headerHint(columns: readonly string[], { separator }: Spec, lost: readonly string[]): string | undefined {
   if (/^sep=/i.test(columns[0] ?? '')) return '; remove the first line: it is for spreadsheets alone';
   if (columns.some((name) => name.includes('\r')))
@@ -402,7 +400,7 @@ function headerHint(columns: readonly string[], { separator }: Spec, lost: reado
     return '; remove the blanks around the names';
   const found = [';', '\t', '|'].find((one) => columns.some((name) => name.includes(one)));
   if (found === undefined || separator !== undefined) return undefined;
-  return `; where ${found === '\t' ? 'a tab' : found} stands between the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
+  return `; if ${found === '\t' ? 'a tab' : found} separates the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
 }
 
 /** Plans the pieces without a report. It removes the objects that ended the earlier run first. */
@@ -417,9 +415,7 @@ async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobH
   await storage.put(key, linesOfPlan(missing.length > 0 ? missing : [{ part: 0, start: 0, end: 0, only: [] }]));
 }
 
-/**
- * Removes the objects that ended a job or its pieces, and the plans of its resumed runs: their numbers may start again.
- */
+/** Removes the objects that ended a job or its pieces, and the plans of its resumed runs. */
 async function removeEnd(storage: JobStorage, folder: string): Promise<void> {
   for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
   for (const those of [suspectKeys, failedKeys, resumedPlanKeys]) {
@@ -461,10 +457,7 @@ const SAMPLE_BYTES = 1024 * 1024;
 const SHRINKS_TO = 0.1;
 const NEWLINE = 10;
 
-/**
- * Estimates the rows of an object. For text it counts the lines of the first MiB and extrapolates. Parquet states its
- * number of rows.
- */
+/** Estimates the rows of an object: for text from the lines of the first MiB, for Parquet from its footer. */
 export async function countRows(storage: JobStorage, input: JobInput, spec: Spec): Promise<Count> {
   const { format, compression } = formatOf(input.key, spec);
   if (format === 'parquet') {
@@ -492,8 +485,7 @@ const COMPRESSION_BY_ENDING: readonly (readonly [ending: RegExp, compression: Co
   [/\.(zst|zstd)$/i, 'zstd'],
 ];
 
-/** Endings of input keys, for messages. */
-const KNOWN_ENDINGS = '.jsonl, .csv, .tsv or .parquet, of all but the last also with .gz or .zst';
+const KNOWN_ENDINGS = '.jsonl, .csv, .tsv (also with .gz or .zst) or .parquet';
 
 type FormatOfObject = Pick<JobHead, 'format' | 'compression'>;
 
@@ -506,6 +498,6 @@ function formatOf(key: string, spec: Spec): FormatOfObject {
   if (format !== undefined) return { format, compression: spec.compression ?? ended };
   throw new JobError(
     'INVALID_JOB',
-    `${key}: expected a key that ends in ${KNOWN_ENDINGS}; rename it, or say the format`,
+    `${key}: expected a key that ends in ${KNOWN_ENDINGS}; rename it, or set the format`,
   );
 }

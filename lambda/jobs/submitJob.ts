@@ -96,7 +96,6 @@ export async function settingsOf(
   return { spec: {} };
 }
 
-/** Executions of the jobs' state machine. */
 interface Executions {
   /**
    * Starts an execution.
@@ -145,8 +144,8 @@ export async function startJob(
   const bytes = Buffer.byteLength(JSON.stringify(start));
   if (bytes > MAX_START_BYTES) {
     throw new Error(
-      `job: expected what is asked for to come to at most ${MAX_START_BYTES} bytes, got ${bytes}; ` +
-        'name fewer columns, or shorter ones: their names are the most of it',
+      `job: expected settings of at most ${MAX_START_BYTES} bytes, got ${bytes}; ` +
+        'name fewer or shorter columns, which take most of it',
     );
   }
   return { start, isNew: await executions.start(job, start) };
@@ -192,7 +191,7 @@ const SETTINGS = z.strictObject({
     .string()
     .refine(
       (text) => parseCell(text) !== undefined,
-      'expected what an empty cell becomes, nan, a number, true or false',
+      'expected the value of an empty cell: nan, a number, true or false',
     )
     .optional(),
   concurrency: z.int().min(JOB_RANGES.concurrency.min).max(JOB_RANGES.concurrency.max).optional(),
@@ -216,7 +215,6 @@ export function readSpec(text: string): { readonly spec: Spec; readonly concurre
   return { spec, concurrency };
 }
 
-/** Maximum number of columns in one range. More is a mistake. */
 const MAX_COLUMNS = 100_000;
 
 /**

@@ -10,7 +10,6 @@ export type Batching = 'trust' | 'alone';
 
 export interface Decided {
   readonly model: Model;
-  /** Number of rows that were run alone and together. */
   readonly probes: number;
   /** Decision and reason, for the start log. */
   readonly found: string;
@@ -25,7 +24,6 @@ interface Known {
   readonly batching: Batching | undefined;
   /** Difference between runs of several equal rows and of one, or undefined if there is none. */
   readonly differs: string | undefined;
-  /** Real requests of the model. */
   readonly samples: readonly ScoringRequest[];
   /** True if made-up values may keep a loop of the model from ending. */
   readonly hasLoop: boolean;
@@ -81,16 +79,15 @@ function decide(model: Model, { proof, batching, differs }: Known, tried: RowTri
   }
   if (verdict === 'independent') return decided('compared', 'rows are independent, by the graph of the model');
   if (verdict === 'unknown' && tried?.outcome === 'agree') {
-    return decided('compared', `the graph does not tell whether rows are independent (${why}); ${tried.seen}`);
+    return decided('compared', `the graph does not tell if rows are independent (${why}); ${tried.seen}`);
   }
   const seen = tried === undefined ? '' : `; ${tried.seen}`;
-  const what =
-    verdict === 'mixes' ? 'rows depend on each other' : 'the graph does not tell whether rows are independent';
+  const what = verdict === 'mixes' ? 'rows depend on each other' : 'the graph does not tell if rows are independent';
   const evidence = `${what}: ${why}${seen}`;
   const cure = cureOf(proof, tried);
   refuseFixedRows(model, evidence, cure);
   refuseRowsAsTime(model, proof, evidence);
-  const meant = 'or set "batching": "alone" in config.json to say that it is meant so';
+  const meant = 'or set "batching": "alone" in config.json if that is intended';
   return runAlone(evidence, [`${ALONE}, because ${evidence}; ${cure}, ${meant}`]);
 }
 
@@ -105,9 +102,9 @@ function refuseFixedRows({ allowedSizes, inputs }: Model, found: string, cure: s
       : `; the size is that of ${listNames(fixed)} alone: if that is the same for all requests, give its value as "constants" in ` +
         'config.json; if its batch is on another axis, name that as "batchAxis"';
   throw new Error(
-    `${found}; the model runs with ${smallest} rows or more, so that not even a row alone is answered rightly: ${cure}, export it ` +
-      `with a dynamic batch axis, or correct the allowed sizes in config.json${ofSome}; or, if its rows are independent all the ` +
-      'same, set "batching": "trust" there',
+    `${found}; the model runs with ${smallest} rows or more, so no row has an answer of its own: ${cure}, export it ` +
+      `with a dynamic batch axis, or correct the allowed sizes in config.json${ofSome}; or, if its rows are independent after ` +
+      'all, set "batching": "trust" there',
   );
 }
 
@@ -121,7 +118,7 @@ function refuseRowsAsTime({ inputs }: Model, { operator }: RowProof, found: stri
   if (!RECURRENT.has(operator) || inputs.some(({ batchAxis = 0 }) => batchAxis > 0)) return;
   throw new Error(
     `${found}; declare the batch axis as "batchAxis": {"${inputs[0]?.name}": 1} in config.json, or export the model with ` +
-      'batch_first; if axis 0 is the batch all the same, set "batching": "alone" there',
+      'batch_first; if axis 0 is the batch after all, set "batching": "alone" there',
   );
 }
 

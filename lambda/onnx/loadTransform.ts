@@ -23,8 +23,8 @@ export async function loadTransform(
     if (told.has(place)) return;
     told.add(place);
     warn(
-      `${path}: expected the transform to wait for all that it starts, got an error that nobody waits for: ${place}; ` +
-        'await every promise, and catch what timers, callbacks and events throw',
+      `${path}: expected the transform to handle all its errors, got an unhandled one: ${place}; ` +
+        'await every promise, and catch the errors of timers, callbacks and events',
     );
   };
   const module = await withStrayErrorsTo(warnOfStray, () => importModule(path));
@@ -106,7 +106,6 @@ function describePlace(thrown: unknown): string {
   return `${error.name} ${first.trim()}`;
 }
 
-/** Takes an unhandled error. */
 type StrayErrorListener = (error: unknown) => void;
 
 const listeners = new AsyncLocalStorage<StrayErrorListener>();

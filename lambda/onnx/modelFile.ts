@@ -93,7 +93,7 @@ function notOnnx(file: number, path: string): Error {
   const start = Buffer.alloc(LFS_POINTER.length);
   readSync(file, start, 0, start.length, 0);
   const found = OTHER_MODELS.find(([beginning]) => start.toString('latin1').startsWith(beginning));
-  const got = found?.[1] ?? 'a file that is not ONNX; export the model anew, as with torch.onnx';
+  const got = found?.[1] ?? 'a file that is not ONNX; export the model again, for example with torch.onnx';
   return new Error(`${path}: expected an ONNX model, got ${got}`);
 }
 
@@ -127,7 +127,6 @@ const WITHIN: Readonly<Record<string, Readonly<Record<number, { readonly kind: s
   sparse: { 1: { kind: 'tensor', isOne: true }, 2: { kind: 'tensor', isOne: true } },
 };
 const TENSOR = { externalData: 13, dataLocation: 14 } as const;
-/** Values of `data_location`. */
 const DEFAULT = 0;
 /** The data is in another file. */
 export const EXTERNAL = 1;

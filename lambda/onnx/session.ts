@@ -24,7 +24,6 @@ import {
 /** ONNX Runtime sessions of a model, one for each device, each in its own worker thread. */
 export interface Session {
   readonly metadata: OpenMetadata;
-  /** Maximum number of concurrent runs. */
   readonly devices: number;
   /**
    * Runs on the first free device.
@@ -55,7 +54,6 @@ export interface Session {
 }
 
 export interface SessionReply extends RunReply {
-  /** Device that it ran on. */
   readonly device: number;
 }
 
@@ -97,7 +95,7 @@ export async function openSession(spec: SessionSpec): Promise<Session> {
     metadata,
     devices: threads.length,
     async run(task, signal, only, onStart) {
-      if (closed) throw new ModelUnavailableError('expected a model that is open, got one that was closed');
+      if (closed) throw new ModelUnavailableError('expected an open model, got a closed one');
       const runOn = async (device: number): Promise<SessionReply> => {
         const { thread } = await (threads[device] as OpenThread).ready();
         onStart?.();
@@ -152,9 +150,7 @@ interface ProviderFallback {
 
 interface OpenedWithProviders {
   readonly session: Session;
-  /** Providers of the session, first choice first. */
   readonly providers: readonly Provider[];
-  /** Devices that were chosen, if any. */
   readonly devices: readonly number[] | undefined;
 }
 
@@ -191,8 +187,8 @@ const PROVIDER_HINT =
   "onnxruntime-node, CUDA and cuDNN on the library path, and the driver's libcuda.so.1 on the machine";
 
 const CHOOSE_OTHERS =
-  'choose others with --providers, or for a host with BATCHSCORE_PROVIDERS, which BATCHSCORE_ALLOW_PROVIDER_FALLBACK lets ' +
-  'pass over one (docs/configuration.md)';
+  'choose others with --providers, or on a host with BATCHSCORE_PROVIDERS; BATCHSCORE_ALLOW_PROVIDER_FALLBACK skips one that ' +
+  'fails (docs/configuration.md)';
 
 /** Returns true if the model itself is valid: ONNX Runtime's errors do not distinguish providers from models. */
 async function opensOnCpu(spec: SessionSpec): Promise<boolean> {
@@ -222,7 +218,6 @@ async function openAll(threads: readonly OpenThread[]): Promise<OpenMetadata> {
   throw failed.reason;
 }
 
-/** Thread with an open session. */
 interface OpenThread {
   /** Returns the thread when its session is open. @throws Error if the session cannot be opened */
   ready(): Promise<ReadyThread>;
@@ -256,7 +251,7 @@ interface Opening {
   readonly opened: Promise<OpenMetadata>;
 }
 
-const OTHER_FILES = 'expected files that stay as they are while the model is open, got others';
+const OTHER_FILES = 'expected unchanged files of the open model, got others';
 
 function createOpenThread(spec: SessionSpec): OpenThread {
   const openIn = (thread: SessionThread, latest: SessionSpec): Opening => {
@@ -301,7 +296,6 @@ function createOpenThread(spec: SessionSpec): OpenThread {
   };
 }
 
-/** Error for a provider that ONNX Runtime does not know. */
 class UnknownProviderError extends Error {
   override readonly name = 'UnknownProviderError';
 }
@@ -324,7 +318,7 @@ async function open(thread: SessionThread, spec: SessionSpec): Promise<OpenMetad
 
 /** npm omits an optional package silently. */
 const NO_RUNTIME =
-  'expected the package onnxruntime-node, got none: npm leaves it out where its CUDA libraries cannot be fetched; ' +
+  'expected the package onnxruntime-node, got none: npm omits it if its CUDA libraries cannot be downloaded; ' +
   'run npm install onnxruntime-node --onnxruntime-node-install=skip (for CPU)';
 
 /** Advice for errors of ONNX Runtime. */
@@ -401,10 +395,9 @@ export function createPool(slots = 1) {
 }
 
 export function withdrawn(): RunWithdrawnError {
-  return new RunWithdrawnError('expected the run to start in its time, got no turn until then; it was withdrawn');
+  return new RunWithdrawnError('expected the run to start before its deadline, got no free device; it was not started');
 }
 
-/** Worker thread that holds one session and executes orders one at a time. */
 interface SessionThread {
   /** @throws Error if the thread ends before it replies; any other error is the order's own failure */
   call<O extends OrderName>(
@@ -524,7 +517,7 @@ export function turnRuntimeTelemetryOff(): void {
   if (value === '1') return;
   throw new Error(
     `expected ${RUNTIME_TELEMETRY_OFF}=1 in the environment of a process that opens models in worker threads, ` +
-      `got ${value ?? 'none'}; set it before the process starts: else ONNX Runtime sends its maker the model's name and hashes`,
+      `got ${value ?? 'none'}; set it before the process starts: otherwise ONNX Runtime sends its maker the model's name and hashes`,
   );
 }
 

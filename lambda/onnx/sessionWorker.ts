@@ -18,8 +18,7 @@ import {
   type ThreadData,
 } from './sessionOrders.ts';
 
-// The native binding cannot read a Float16Array. Without that class ONNX Runtime represents FP16 as bits in a
-// Uint16Array.
+// The native binding cannot read a Float16Array. Without that class ONNX Runtime represents FP16 as Uint16Array.
 const FLOAT16_ARRAY: typeof Float16Array | undefined = globalThis.Float16Array;
 Reflect.deleteProperty(globalThis, 'Float16Array');
 
@@ -92,7 +91,7 @@ async function run({
   constants = [],
   outputs: names = session?.outputNames ?? [],
 }: RunTask): Promise<RunReply> {
-  if (session === undefined) throw new Error('expected a session to be opened before it is run, got none');
+  if (session === undefined) throw new Error('expected an open session, got none');
   const feeds = Object.fromEntries([...inputs, ...constants].map((input) => [input.name, toTensor(input)]));
   const startedAt = performance.now();
   const results = await session.run(feeds, names);
@@ -115,7 +114,6 @@ function memoryOfReply({ outputs, inputs }: RunReply): ArrayBuffer[] {
   return [...new Set([...memoryOf(outputs), ...inputs])];
 }
 
-// ONNX Runtime initializes with its first session, which takes longer than most models. Do it while the host still
-// loads.
+// ONNX Runtime initializes with its first session, which takes long. Do it while the host still loads.
 await InferenceSession.create(new Uint8Array()).catch(() => {});
 await followOrders();

@@ -34,7 +34,6 @@ const MIN_TENSOR_BYTES = 64 * 1024;
 /** Largest page size of the processors on AWS. */
 const PAGE_BYTES = 64 * 1024;
 
-/** Model with its weights in a separate file. */
 interface Apart {
   /** Content of its `model.onnx`. */
   readonly graph: Buffer;
@@ -47,7 +46,6 @@ const MODEL_GRAPH = 7;
 const GRAPH_INITIALIZER = 5;
 const TENSOR = { rawData: 9, externalData: 13, dataLocation: 14 } as const;
 
-/** Returns the path of a model's weights, beside its `.onnx` file. */
 export function weightsPath(modelPath: string): string {
   return `${modelPath}.data`;
 }
@@ -111,7 +109,6 @@ function rawBytes(read: Read, size: number): number {
   return bytes;
 }
 
-/** Rewrites a message with some of its fields replaced. */
 function rewrite(read: Read, from: number, to: number, replace: (field: Field) => Buffer | undefined): Buffer {
   const parts: Buffer[] = [];
   let copiedTo = from;
@@ -187,7 +184,7 @@ export function storeApart(from: string, to: string): boolean {
 }
 
 const CHUNK_BYTES = 1024 * 1024;
-const CHANGED = 'expected the model to stay as it is while it is copied, got another one; try again';
+const CHANGED = 'expected the model not to change while it is copied, it did; try again';
 
 function* chunksOf(source: number, { weights }: Apart): Generator<Buffer> {
   let at = 0;
@@ -216,9 +213,12 @@ function writeAll(path: string, chunks: Iterable<Buffer>): void {
     }
   } catch (cause) {
     if (!hasCode(cause, 'ENOSPC')) throw cause;
-    throw new Error(`${path}: expected room for the model's weights, got a full disk; free as much as the model has`, {
-      cause,
-    });
+    throw new Error(
+      `${path}: expected room for the model's weights, got a full disk; free as much space as the model takes`,
+      {
+        cause,
+      },
+    );
   }
 }
 

@@ -136,7 +136,7 @@ function withoutBroken(repository: OnnxModelRepository): OnnxModelRepository {
     if (!isBroken) return repository.find(name, version);
     const of = `model '${name}'`;
     const message = `${of}: expected it to score requests, but it ended its processes, one after the other`;
-    return failure('MODEL_UNAVAILABLE', `${message}; see the log, and mend the model`, { of, kind: 'refused' });
+    return failure('MODEL_UNAVAILABLE', `${message}; see the log, and fix the model`, { of, kind: 'refused' });
   };
   return { ...repository, find };
 }

@@ -62,7 +62,7 @@ describe('a model on several devices', () => {
 
     expect((await Promise.all(running)).map(countOf)).toEqual([2, 3, 4]);
     expect(alive(threads)).toEqual([]);
-    await expect(session.run(turns(1))).rejects.toThrow('expected a model that is open, got one that was closed');
+    await expect(session.run(turns(1))).rejects.toThrow('expected an open model, got a closed one');
   });
 
   it('has each provider that has devices work on that device', () => {

@@ -14,10 +14,10 @@ const TABLES = {
   Tuning: 'infra/constructs/props.ts',
   LambdaOptions: 'infra/compute/lambdaCompute.ts',
   FunctionResources: 'infra/compute/scoringFunction.ts',
-  LambdaGpuOptions: 'infra/compute/lambdaCompute.ts',
+  LambdaGpuOptions: 'infra/compute/lambdaGpuCompute.ts',
   ServiceOptions: 'infra/compute/serviceOptions.ts',
   EcsOptions: 'infra/compute/ecsCompute.ts',
-  EcsGpuOptions: 'infra/compute/ecsCompute.ts',
+  EcsGpuOptions: 'infra/compute/ecsGpuCompute.ts',
   JobOptions: 'infra/jobs/jobOptions.ts',
 };
 
