@@ -31,21 +31,19 @@ const MAX_HOP_REQUESTS = 10_000;
 
 const HELP = `Usage: npm run bench -- [options]
 
-Scores generated messages with generated models and compares, in turns: the first calls of fresh processes of
-batchscore, of its handler with rows alone and of a bare session with rows alone, and the fastest partition there is; a
-lone message; and, where the models gain by batches, the limit of the machine and batchscore warmed up. The scenario
-hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed, and with features that are
-looked up in a table, all of an event together and each alone. The scenario worker, which is left out
-unless it is named, does so for the worker, beside a loop that only receives, sends and deletes. The scenario tables, too,
-runs only if it is named: it scores a CSV and a Parquet file beside a loop in Python, if PYTHON (default python3) has
-onnxruntime, pandas and pyarrow. A figure that misses its target is bold, with the target beside it. It takes minutes,
-some of them for the worker; run it while nothing else does.
+Scores generated messages with generated models. For a small network, an encoder and a convnet it compares, in turns, the
+first calls of fresh processes of batchscore, of its handler with rows alone and of a bare session with rows alone, and a
+lone message. The scenario hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed,
+and with features that are looked up in a table, all of an event together and each alone. Two scenarios run only if they
+are named: worker measures that of the worker, beside a loop that only receives, sends and deletes; tables scores a CSV and
+a Parquet file beside a loop in Python, if PYTHON (default python3) has onnxruntime, pandas and pyarrow. A figure that
+misses its target is bold, with the target beside it. It takes minutes; run it while nothing else does.
 
   --scenario NAME   measure only this one; repeat it or separate names by commas: ${NAMES.join(', ')}
   --quick           one round in place of ${ROUNDS.full}: less time, and more noise
   --provider NAME   execution provider of ONNX Runtime, for all contestants (default cpu); targets are of cpu
   --messages N      at most N messages in one event (default: as in the scenario); of hops and worker as many, rows of tables
-  --rounds N        turns of each contestant (default ${ROUNDS.full}, of hops ${HOP_ROUNDS.full}, of worker ${WORKER_ROUNDS.full}); twice as many where they share a process and runs are short
+  --rounds N        turns of each contestant (default ${ROUNDS.full}, of hops ${HOP_ROUNDS.full}, of worker ${WORKER_ROUNDS.full})
   --results PATH    where the JSON is written (default bench/results/latest.json)
   --json            print the JSON instead of Markdown tables
   --help            show this
@@ -130,20 +128,11 @@ async function measureScenarios(
     await repository.remove();
   }
   return {
-    scenarios: measured.flatMap((one) => one.scenarios),
     gains: measured.flatMap((one) => one.gains),
     loneMessage: measured.flatMap((one) => one.loneMessage),
   };
 }
 
-/** Of the limit, of MLPs: where runs are short, what surrounds them shows. */
-const MIN_EFFICIENCY = 0.9;
-/** Below this, waiting for others costs more than batching gains: so it must be of the convnet. */
-const PAYS_FROM_GAIN = 1.2;
-/** Of the transformer, whose texts differ in length. */
-const MIN_TIMES_FIRST_COME = 2.5;
-/** Of the encoder, whose partitions differ most: the second call's share of the fastest partition's runs. */
-const MIN_OF_PARTITION = 0.95;
 /** The speed of both calls beside that of rows alone, in the handler and bare. */
 const MIN_OF_ROWS_ALONE = 0.98;
 const MAX_OVER_BARE_MS = 0.3;
@@ -152,7 +141,7 @@ const MAX_TIMES_BARE_LOOP = 1.15;
 /** Most wall and processor time, as a multiple of the loop in Python. */
 const MAX_TIMES_PYTHON = { csv: 1, parquet: 1.2 };
 
-export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops, worker, tables }: BenchResults): string {
+export function renderMarkdown({ machine, gains, loneMessage, hops, worker, tables }: BenchResults): string {
   const { cpu, cores, memoryBytes, platform, node, onnxruntime } = machine;
   const ms = (value: number): string => figure(value, ' ms');
   const both = (values: readonly number[]): string => values.map(ms).join(', ');
@@ -161,20 +150,6 @@ export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops, w
   const sections = [
     `${cpu}, ${cores} cores, ${figure(memoryBytes / 2 ** 30, ' GiB')}, ${platform}, Node ${node}, ONNX Runtime ${onnxruntime}. ` +
       'Medians of interleaved rounds. Bold: misses its target.',
-    ...section('Warmed up, all messages in one event', scenarios, {
-      scenario: ({ scenario }) => scenario,
-      encoding: ({ encoding }) => encoding,
-      messages: ({ messages }) => String(messages),
-      'best rows': ({ bestRows }) => String(bestRows),
-      'rows/s there, over rows alone': ({ scenario, batchingGain }) =>
-        scenario === 'convnet' ? atMost(PAYS_FROM_GAIN, batchingGain) : figure(batchingGain),
-      limit: ({ limitMs }) => ms(limitMs),
-      batchscore: ({ batchscoreMs }) => ms(batchscoreMs),
-      'of the limit': ({ scenario, efficiency }) =>
-        atLeast(scenario.startsWith('mlp') ? MIN_EFFICIENCY : undefined, efficiency),
-      'over first come': ({ firstComeMs, batchscoreMs }) =>
-        firstComeMs === undefined ? '' : atLeast(MIN_TIMES_FIRST_COME, firstComeMs / batchscoreMs),
-    }),
     ...section('Calls of a fresh process, the first and the second', gains, {
       scenario: ({ scenario }) => scenario,
       messages: ({ messages }) => String(messages),
@@ -185,13 +160,9 @@ export function renderMarkdown({ machine, scenarios, gains, loneMessage, hops, w
         [rowsAloneMs, bareMs]
           .map((others) => ratios(MIN_OF_ROWS_ALONE, [others[0] / batchscoreMs[0], others[1] / batchscoreMs[1]]))
           .join(', '),
-      'fastest partition': ({ partitionMs, partitionRuns }) => `${ms(partitionMs)} in ${partitionRuns} runs`,
-      'of it': ({ scenario, partitionMs, batchscoreMs: [first, second] }) =>
-        `${figure(partitionMs / first)}, ${atLeast(scenario === 'encoder' ? MIN_OF_PARTITION : undefined, partitionMs / second)}`,
     }),
     ...section('A lone message', loneMessage, {
       scenario: ({ scenario }) => scenario,
-      encoding: ({ encoding }) => encoding,
       bare: ({ bareMicroseconds }) => ms(bareMicroseconds / 1000),
       batchscore: ({ batchscoreMicroseconds }) => ms(batchscoreMicroseconds / 1000),
       over: ({ bareMicroseconds, batchscoreMicroseconds }) =>

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { copyFile, link, mkdir, mkdtemp, open, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, open, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -21,10 +21,10 @@ import { createRandom } from './workload/random.ts';
 const HELP = `Usage: npm run bench:cold-start -- [options]
 
 Starts the Lambda entry, bundled as in an image, and has it answer one message: with digits, and with one large model of
-matrix products, from a folder as it is, and with its weights apart; and from S3 over TLS, all on this
-machine. Beside them a process that does nothing but load ONNX Runtime, open the model and run one row. Each start is a
-process of its own; the table has medians, in seconds from the first line of the process. The file is in memory except
-where it says from disk. At rest is what a start has put off until after its first answers: digest and prepacking.
+matrix products whose weights lie apart, from a folder and from S3 over TLS, all on this machine. Beside them a process
+that does nothing but load ONNX Runtime, open the model and run one row. Each start is a process of its own. The table has
+medians, in seconds from the first line of the process. The file is in memory unless the row says from disk. At rest is
+what a start has put off until after its first answers: digest and prepacking.
 
   --megabytes N   how large the model is (default 1000)
   --rounds N      starts of each kind (default 3)
@@ -79,8 +79,8 @@ export interface ServedObjects {
 /** Which model, and how it comes. */
 interface Way {
   readonly name: string;
-  /** `plain` is the large one in one file, `apart` has its weights in another one. */
-  readonly model: 'digits' | 'plain' | 'apart';
+  /** `apart` is the large one, with its weights in a file of their own, as images and published models have it. */
+  readonly model: 'digits' | 'apart';
   /** Without the host: ONNX Runtime alone. */
   readonly isBare?: true;
   /** The file is not in memory. */
@@ -92,15 +92,11 @@ interface Way {
 const WAYS: readonly Way[] = [
   { name: 'digits', model: 'digits' },
   { name: 'digits, ONNX Runtime alone', model: 'digits', isBare: true },
-  { name: 'folder', model: 'plain' },
-  { name: 'folder, ONNX Runtime alone', model: 'plain', isBare: true },
-  { name: 'folder, weights apart', model: 'apart' },
-  { name: 'folder, weights apart, ONNX Runtime alone', model: 'apart', isBare: true },
-  { name: 'folder, weights apart, from disk', model: 'apart', isFromDisk: true },
-  { name: 'folder, weights apart, from disk, ONNX Runtime alone', model: 'apart', isFromDisk: true, isBare: true },
-  { name: 'S3, as fast as this machine', model: 'plain', s3: {} },
-  { name: 'S3, as fast as this machine, weights apart', model: 'apart', s3: {} },
-  { name: 'S3, 80 MB/s in all, weights apart', model: 'apart', s3: { bytesPerSecond: 80e6 / 16 } },
+  { name: 'folder', model: 'apart' },
+  { name: 'folder, ONNX Runtime alone', model: 'apart', isBare: true },
+  { name: 'folder, from disk', model: 'apart', isFromDisk: true },
+  { name: 'S3, as fast as this machine', model: 'apart', s3: {} },
+  { name: 'S3, 80 MB/s in all', model: 'apart', s3: { bytesPerSecond: 80e6 / 16 } },
 ];
 
 const START = new URL('./contestants/coldStartProcess.ts', import.meta.url);
@@ -177,24 +173,25 @@ async function writeFolders(megabytes: number): Promise<Record<Way['model'], Fol
   const data = Array.from({ length: WIDTH }, (_, index) => (index % 7) / 7);
   const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, WIDTH], data }] });
   const digits = await folderFor('digits', line);
-  const [plain, apart] = [await folderFor('layers', body), await folderFor('layers', body)];
+  const apart = await folderFor('layers', body);
   const fileOf = ({ directory, files }: Folder): string => join(directory, files[0]);
   await copyFile(new URL('1/model.onnx', DIGITS), fileOf(digits));
   await copyFile(new URL('samples.jsonl', DIGITS), join(digits.directory, 'digits/samples.jsonl'));
-  await writeFile(fileOf(plain), layersOf(megabytes));
-  // As it is published. A model that is too small stays in one file.
-  const isApart = storeApart(fileOf(plain), fileOf(apart));
-  if (!isApart) await link(fileOf(plain), fileOf(apart));
+  const folder = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
+  const whole = join(folder, basename(fileOf(apart)));
+  await writeFile(whole, layersOf(megabytes));
+  // A model that is too small stays in one file.
+  if (!storeApart(whole, fileOf(apart))) await copyFile(whole, fileOf(apart));
+  await rm(folder, { recursive: true });
   const filesOf = async (folder: Folder): Promise<Folder> => {
     const [model] = folder.files;
     const all = await readdir(dirname(join(folder.directory, model)));
     const others = all.filter((name) => name !== basename(model)).map((name) => join(dirname(model), name));
     return { ...folder, files: [model, ...others] };
   };
-  return { digits, plain, apart: await filesOf(apart) };
+  return { digits, apart: await filesOf(apart) };
 }
 
-const _CLI = new URL('../cli/batchscore.ts', import.meta.url);
 const DIGITS = new URL('../models/digits/', import.meta.url);
 const WIDTH = 2048;
 

@@ -15,11 +15,12 @@ import type { MicroBatchReport } from '../lambda/core/observer.ts';
 import { unknownVariables } from '../lambda/hosts/config.ts';
 import { CONFIG_KEYS, JOB_CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
+import { duration, figure, percent } from './format.ts';
 import { BATCH_ENDED, type InvocationReport } from './local/localMapping.ts';
 import { startLocalServices, type Whereabouts, whereabouts, workerCommand } from './local/localServices.ts';
 import { type Batching, type LocalStack, localModels } from './local/localStack.ts';
-import { servePage } from './local/page/devPage.ts';
-import { MICRO_BATCH_CLOSED } from './local/page/pageMonitor.ts';
+import { servePage } from './page/devPage.ts';
+import { MICRO_BATCH_CLOSED } from './page/pageMonitor.ts';
 import { listenForInterruption, writeLine } from './terminal.ts';
 
 /** What of jobs is taken here: its values are checked where they are used. */
@@ -122,7 +123,7 @@ async function run(args: readonly string[]): Promise<number> {
 
 function sayInvocation({ records, endedBecause, failed, durationMs }: InvocationReport): void {
   say(
-    `invocation: ${plural(records, 'message')} (closed: ${BATCH_ENDED[endedBecause]}), ${failed} to retry, ${durationMs.toFixed(0)} ms`,
+    `invocation: ${plural(records, 'message')} (closed: ${BATCH_ENDED[endedBecause]}), ${failed} to retry, ${duration(durationMs)}`,
   );
 }
 
@@ -216,7 +217,7 @@ export function createDevTelemetry(say: (message: string) => void): Telemetry {
       checked: () => {},
       batchMismatch: ({ model, version, messageId, difference }) =>
         say(`  ${model}/${version} is not batched from now on: '${difference.output}' of ${messageId} differs alone`),
-      written: (writeMs) => say(`  written in ${writeMs.toFixed(1)} ms`),
+      written: (writeMs) => say(`  written in ${duration(writeMs)}`),
       problem: (error) => say(`  problem: ${messageOf(error)}`),
     },
   };
@@ -226,8 +227,8 @@ function describe(report: MicroBatchReport): string {
   const { model, version, rows, paddedRows, paddedLength, paddingShare, closedBecause } = report;
   const { stackMs, runMs, encodeMs } = report;
   const run = paddedLength > 1 ? `${paddedRows} × ${paddedLength}` : String(paddedRows);
-  const padding = paddingShare > 0 ? `, ${(100 * paddingShare).toFixed(1)} % padding` : '';
-  const stages = [stackMs, runMs, encodeMs].map((ms) => ms.toFixed(1)).join(' + ');
+  const padding = paddingShare > 0 ? `, ${percent(paddingShare)} padding` : '';
+  const stages = [stackMs, runMs, encodeMs].map(figure).join(' + ');
   return `${model}/${version}, ${plural(rows, 'row')} run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode ${stages} ms`;
 }
 

@@ -18,6 +18,7 @@ import {
   UsageError,
   wholeNumber,
 } from './arguments.ts';
+import { dollars, duration } from './format.ts';
 import { connectToJobs, JOB_DEPLOYMENT_HELP, JOB_DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { createResultFile, formatOfResults } from './offline/resultFiles.ts';
 import { PRICES, type Prices } from './priceList.ts';
@@ -215,13 +216,12 @@ async function estimateOf(
   );
 }
 
-function describeEstimate({ rows, parts, pieces, minutes, dollars, dollarsPerMillion }: Estimate): string {
-  const cents = (usd: number): string => `$${usd < 0.1 ? usd.toPrecision(2) : usd.toFixed(2)}`;
+function describeEstimate({ rows, parts, pieces, minutes, dollars: cost, dollarsPerMillion }: Estimate): string {
   return (
-    `about ${plural(rows, 'row')} in ${plural(parts, 'part')}, ${plural(pieces, 'piece')}: ${cents(dollars.all)}, ` +
-    `${minutes.toFixed(1)} minutes; ` +
-    `compute ${cents(dollars.compute)}, S3 ${cents(dollars.objects)}, transitions ${cents(dollars.transitions)}; ` +
-    `${cents(dollarsPerMillion)} a million rows`
+    `about ${plural(rows, 'row')} in ${plural(parts, 'part')}, ${plural(pieces, 'piece')}: ${dollars(cost.all)}, ` +
+    `${duration(60_000 * minutes)}; ` +
+    `compute ${dollars(cost.compute)}, S3 ${dollars(cost.objects)}, transitions ${dollars(cost.transitions)}; ` +
+    `${dollars(dollarsPerMillion)} a million rows`
   );
 }
 

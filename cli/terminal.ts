@@ -3,6 +3,7 @@ import type { GenericFormatter } from 'cli-progress';
 import cliProgress from 'cli-progress';
 import { plural } from '../lambda/core/failure.ts';
 import { isObject } from '../lambda/core/json.ts';
+import { count, duration } from './format.ts';
 
 /**
  * Writes one line to what may be a terminal. All that commands print goes through this function or the next one. A line
@@ -40,6 +41,42 @@ function spelled(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(spelled);
   if (!isObject(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [printable(name), spelled(member)]));
+}
+
+const GAP = '  ';
+/** The last column is not broken into less. */
+const MIN_LAST = 20;
+
+/** Lays rows of cells out in columns, numbers to the right. The last column is wrapped at `width`. @default no wrapping */
+export function inColumns(rows: readonly (readonly string[])[], width = Number.POSITIVE_INFINITY): string {
+  const count = Math.max(...rows.map((cells) => cells.length));
+  const columns = Array.from({ length: count }, (_, column) => {
+    const cells = rows.map((row) => row[column] ?? '');
+    const widest = Math.max(...cells.map(({ length }) => length));
+    const isNumeric = rows.length > 1 && cells.slice(1).every((cell) => cell === '' || /^[$\d>]/.test(cell));
+    return { widest, pad: (cell: string) => (isNumeric ? cell.padStart(widest) : cell.padEnd(widest)) };
+  });
+  const before = columns.slice(0, -1).reduce((sum, { widest }) => sum + widest + GAP.length, 0);
+  const line = (row: readonly string[]): string => {
+    const cells = columns.map(({ pad }, column) => pad(row[column] ?? ''));
+    const last = wrapped(cells.pop()?.trimEnd() ?? '', Math.max(MIN_LAST, width - before));
+    return [...cells, last.join(`\n${' '.repeat(before)}`)].join(GAP).replace(/ +$/gm, '');
+  };
+  return rows.map(line).join('\n');
+}
+
+/** Cuts a text into lines of whole words. A longer word has a line of its own. */
+export function wrapped(text: string, width: number): string[] {
+  if (text.length <= width) return [text];
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else line = line === '' ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
 }
 
 interface ProgressBar {
@@ -144,8 +181,9 @@ export function rowProgress(title: string, isSized: boolean, before: number, std
   const pace = (): string => {
     const perSecond = ((last.rows - before) * 1000) / Math.max(1, performance.now() - startedAt);
     const { share = 0 } = last;
-    const left = share > 0 && perSecond > 0 ? `, ${duration((last.rows * (1 / share - 1)) / perSecond)} left` : '';
-    return `, ${Math.round(perSecond)} rows/s${left}`;
+    const left =
+      share > 0 && perSecond > 0 ? `, ${duration((1000 * last.rows * (1 / share - 1)) / perSecond)} left` : '';
+    return `, ${count(perSecond)} rows/s${left}`;
   };
   const bar = progressBar(title, isSized ? 1 : undefined);
   const lines = setInterval(() => {
@@ -163,11 +201,6 @@ export function rowProgress(title: string, isSized: boolean, before: number, std
       bar.stop();
     },
   };
-}
-
-function duration(seconds: number): string {
-  if (seconds < 100) return `${Math.round(seconds)} s`;
-  return seconds < 6000 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
 /** The exit codes that shells know: 128 and the signal's number. */

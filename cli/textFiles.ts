@@ -284,10 +284,7 @@ const OTHERS: readonly (readonly [start: Buffer, what: string])[] = [
   [Buffer.from([0x1f, 0x8b]), 'gzip; unpack the file, as with gunzip'],
   [Buffer.from('PK\x03\x04'), 'a zip, such as a sheet of Excel is; unpack the file, or save the sheet as CSV'],
   [Buffer.from([0xff, 0xfe]), 'UTF-16, as PowerShell writes it; save the file as UTF-8'],
-  [
-    Buffer.from('\x93NUMPY', 'latin1'),
-    'an array of NumPy; score it with batchscore score MODEL FILE, as a file that ends in .npy or with --format npy',
-  ],
+  [Buffer.from('\x93NUMPY', 'latin1'), 'an array of NumPy; save it as Parquet or CSV: docs/score.md'],
   [
     Buffer.from('PAR1\x15'),
     'Parquet; score it with batchscore score MODEL FILE, as a file that ends in .parquet or with --format parquet; docs/recipes.md (A pipeline over a table) writes requests of one',

@@ -7,7 +7,6 @@ import { bundleHost } from './image/stageImage.ts';
 for (const file of ['Dockerfile', 'cuda.txt', 'cufft.txt', 'onnxruntime-license.txt']) {
   copyFileSync(`infra/image/${file}`, `dist/infra/image/${file}`);
 }
-cpSync('cli/local/page/browser', 'dist/cli/local/page/browser', { recursive: true });
 for (const host of ['lambda', 'worker'] as const) bundleHost(host, `dist/infra/hosts/${host}`);
 
 // One file: Jest and older versions of Node cannot `require` those of our dependencies that are ES modules. It is where

@@ -7,7 +7,7 @@ import { timed } from '../harness/turns.ts';
 import type { CallTask, CallTimes } from '../measure/scenario.ts';
 import { drawMessages, toRecords } from '../workload/messages.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';
-import { createBareSession, scoreBare, stackParts } from './bareSession.ts';
+import { createBareSession, scoreBare } from './bareSession.ts';
 import { openBatchscore } from './openBatchscore.ts';
 
 /** Batchscore has run its model when it takes the first message; so have the others. */
@@ -22,12 +22,7 @@ async function measure({ contestant, modelsDirectory, scenario, provider, ...tas
       for (const record of some) await scoreBare(record, 'binary', scenario, session);
     };
     await scoreAll(records.slice(0, BARE_WARM_UP));
-    const alone = await twice(() => scoreAll(records));
-    const runs = stackParts(task.parts, messages);
-    const partition = await twice(async () => {
-      for (const feeds of runs) await session.run(feeds);
-    });
-    return [...alone, ...partition];
+    return twice(() => scoreAll(records));
   }
   const batchscore = await openBatchscore(modelsDirectory, scenario, {
     [CONFIG_KEYS.providers]: provider,
@@ -36,7 +31,7 @@ async function measure({ contestant, modelsDirectory, scenario, provider, ...tas
   return twice(() => batchscore.invoke(records));
 }
 
-async function twice(call: () => Promise<void>): Promise<[number, number]> {
+async function twice(call: () => Promise<void>): Promise<CallTimes> {
   return [await timed(call)(), await timed(call)()];
 }
 

@@ -1,17 +1,11 @@
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';
-import { createCostEstimator } from '../../lambda/core/cost.ts';
-import { createMemoryCeiling } from '../../lambda/core/memoryCeiling.ts';
-import type { Planner } from '../../lambda/core/plan.ts';
 import type { Outcome, ResultWriter } from '../../lambda/core/record.ts';
-import { score } from '../../lambda/core/score.ts';
-import { createBatchingWatch } from '../../lambda/core/verify.ts';
 import { compose } from '../../lambda/hosts/compose.ts';
-import { type Config, loadConfig } from '../../lambda/hosts/config.ts';
+import { loadConfig } from '../../lambda/hosts/config.ts';
 import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
-import { openRepository } from '../../lambda/onnx/repository.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 
 /** Batchscore without the queues: results go to memory, telemetry nowhere. */
@@ -33,17 +27,7 @@ export async function openBatchscore(
   model: string,
   variables: Readonly<Record<string, string>> = {},
 ): Promise<Batchscore> {
-  const config = configOf(directory, model, variables);
-  const { scoring, close } = await compose(config, {
-    clients: { sqs: new SQSClient({ region: 'eu-central-1' }), dynamodb: refuse, s3: refuse },
-    telemetry: { observer: SILENT, outcomes: refuseUnscored, middlewares: [] },
-    warn,
-  });
-  return toBatchscore({ ...scoring, writer: createConsumingWriter() }, close);
-}
-
-function configOf(directory: string, model: string, variables: Readonly<Record<string, string>>): Config {
-  return loadConfig({
+  const config = loadConfig({
     [CONFIG_KEYS.modelsDirectory]: directory,
     [CONFIG_KEYS.defaultModel]: model,
     [CONFIG_KEYS.preload]: 'false',
@@ -51,31 +35,12 @@ function configOf(directory: string, model: string, variables: Readonly<Record<s
     [CONFIG_KEYS.resultQueueUrl]: `${NO_QUEUE}-of-results`,
     ...variables,
   });
-}
-
-/** With another plan, which only the core in this process can be given. */
-export async function openWithPlan(
-  directory: string,
-  model: string,
-  planner: Planner,
-  variables: Readonly<Record<string, string>> = {},
-): Promise<Batchscore> {
-  const config = configOf(directory, model, variables);
-  const models = await openRepository({ ...config, directory, warn });
-  const deps = {
-    models,
-    limits: config,
-    plan: planner,
-    costs: createCostEstimator(),
-    memory: createMemoryCeiling(),
-    batching: createBatchingWatch(config.checkPercent / 100),
-    now: () => performance.now(),
-  };
-  const scoring: ScoringDependencies = {
-    ...{ limits: config, observer: SILENT, now: deps.now, writer: createConsumingWriter() },
-    score: (bodies, time, sink, { observer }) => score(bodies, { ...deps, observer }, time, sink),
-  };
-  return toBatchscore(scoring, models.close);
+  const { scoring, close } = await compose(config, {
+    clients: { sqs: new SQSClient({ region: 'eu-central-1' }), dynamodb: refuse, s3: refuse },
+    telemetry: { observer: SILENT, outcomes: refuseUnscored, middlewares: [] },
+    warn,
+  });
+  return toBatchscore({ ...scoring, writer: createConsumingWriter() }, close);
 }
 
 function warn(message: string): void {

@@ -65,15 +65,9 @@ export const CONTESTANTS: readonly Contestant[] = [
   { name: 'batchscore, function', packages: [], packs: true, start: behindQueue('function') },
   { name: 'batchscore, worker', packages: [], packs: true, start: behindQueue('worker') },
   {
-    name: 'Powertools batch',
-    packages: ['@aws-lambda-powertools/batch@2.35.0'],
-    start: behindQueue('powertools'),
-  },
-  {
     name: 'plain HTTP',
     packages: [],
-
-    start: overHttp(() => [process.execPath, here('peers/plain.ts')]),
+    start: overHttp([process.execPath, here('peers/plain.ts')]),
   },
   python('mosec', ['mosec==0.9.8', 'msgspec==0.20.0'], { path: '/inference' }),
   {
@@ -81,38 +75,22 @@ export const CONTESTANTS: readonly Contestant[] = [
     name: 'mosec, two stages',
   },
   python('litserve', ['litserve==0.2.19'], { path: '/predict' }),
-  python('bentoml', ['bentoml==1.4.39'], {
-    command: (port) => [
-      bin('bentoml', 'bentoml'),
-      'serve',
-      'bentoml_peer:Scorer',
-      '--port',
-      port,
-      '--host',
-      '127.0.0.1',
-    ],
-    wrap: (body) => `{"requests":[${body}]}`,
-    unwrap: (answer) => answer.slice(1, -1),
-  }),
   python('ray', ['ray[serve]==2.60.0']),
   python('triton', ['nvidia-pytriton==0.7.0'], { path: '/v2/models/model/infer' }),
 ];
 
 interface Http {
-  readonly command?: (port: string) => string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly path?: string;
-  readonly wrap?: (body: string) => string;
-  readonly unwrap?: (answer: string) => string;
 }
 
 function python(name: string, packages: readonly string[], http: Http = {}): Contestant {
-  const command = http.command ?? (() => [bin(name, 'python'), here(`peers/${name}_peer.py`)]);
-  return { name, packages: [...packages, RUNTIME], start: overHttp(command, http) };
+  const start = overHttp([python3(name), here(`peers/${name}_peer.py`)], http);
+  return { name, packages: [...packages, RUNTIME], start };
 }
 
-function bin(environment: string, command: string): string {
-  return `${PACKAGES}/${environment}/bin/${command}`;
+function python3(environment: string): string {
+  return `${PACKAGES}/${environment}/bin/python`;
 }
 
 /** Installs what is not there yet. @returns by name, why a contestant is left out */
@@ -120,18 +98,14 @@ export async function install(some: readonly Contestant[], say: (line: string) =
   const leftOut = new Map<string, string>();
   const run = promisify(execFile);
   for (const { name, packages } of some) {
-    const [first] = packages;
-    const isPython = packages.includes(RUNTIME);
-    const environment = isPython ? (name.split(',')[0] as string) : 'powertools';
+    const environment = name.split(',')[0] as string;
     const folder = `${PACKAGES}/${environment}`;
-    if (first === undefined || existsSync(`${folder}/installed`)) continue;
+    if (packages.length === 0 || existsSync(`${folder}/installed`)) continue;
     say(`installing ${packages.join(', ')}`);
     try {
       await mkdir(folder, { recursive: true });
-      if (isPython) {
-        await run('python3', ['-m', 'venv', folder]);
-        await run(bin(environment, 'python'), ['-m', 'pip', 'install', '--quiet', ...packages]);
-      } else await run('npm', ['install', '--prefix', folder, '--no-save', ...packages]);
+      await run('python3', ['-m', 'venv', folder]);
+      await run(python3(environment), ['-m', 'pip', 'install', '--quiet', ...packages]);
       await run('touch', [`${folder}/installed`]);
     } catch (error) {
       leftOut.set(name, String(error).split('\n').slice(0, 3).join(' '));
@@ -264,10 +238,8 @@ function environmentOf(setup: Setup, more: Readonly<Record<string, string>>): Re
     FIELD_MODEL: `${setup.repository}/${setup.model}/1/model.onnx`,
     FIELD_MAX_BATCH: String(setup.maxBatch),
     FIELD_TIMEOUT_S: String(TIMEOUT_S),
-    FIELD_PACKAGES: `${PACKAGES}/powertools`,
     // Nobody is told of this run.
     ORT_DISABLE_TELEMETRY: '1',
-    BENTOML_DO_NOT_TRACK: 'True',
     RAY_USAGE_STATS_ENABLED: '0',
     ...more,
   };
@@ -275,13 +247,10 @@ function environmentOf(setup: Setup, more: Readonly<Record<string, string>>): Re
 
 const MAX_CONNECTIONS = 256;
 
-function overHttp(
-  command: (port: string) => string[],
-  { path = '/', environment, wrap, unwrap }: Http = {},
-): Contestant['start'] {
+function overHttp(command: readonly string[], { path = '/', environment }: Http = {}): Contestant['start'] {
   return async (setup) => {
     const port = String(await freePort());
-    const group = new Group(command(port), environmentOf(setup, { FIELD_PORT: port, ...environment }));
+    const group = new Group(command, environmentOf(setup, { FIELD_PORT: port, ...environment }));
     const pool = new Pool(`http://127.0.0.1:${port}`, {
       connections: MAX_CONNECTIONS,
       headersTimeout: 0,
@@ -292,14 +261,13 @@ function overHttp(
         path,
         method: 'POST',
         headers: { 'content-type': 'application/json' },
-        body: wrap?.(body) ?? body,
+        body,
         signal,
       });
       const text = await answer.text();
       if (statusCode !== 200) throw new Answered(`${statusCode} ${text.slice(0, 200)}`);
-      const own = unwrap?.(text) ?? text;
-      if (/^\{\s*"error"/.test(own)) throw new Answered(own);
-      return own;
+      if (/^\{\s*"error"/.test(text)) throw new Answered(text);
+      return text;
     };
     group.supervise();
     return {
@@ -341,13 +309,8 @@ const MAX_RECEIVES = 5;
 const SOON_MS = 1_000;
 /** Of a mapping without a window. */
 const BATCH_SIZE = 10;
-const HANDLERS = {
-  function: new URL('../../lambda/handler.ts', import.meta.url).href,
-  powertools: new URL('peers/powertools.mjs', import.meta.url).href,
-};
-
 /** A function behind a mapping of SQS, one environment of it, or the worker: with a queue server in this process. */
-function behindQueue(host: 'function' | 'worker' | 'powertools'): Contestant['start'] {
+function behindQueue(host: 'function' | 'worker'): Contestant['start'] {
   return async (setup) => {
     const queues = await startLocalQueues({
       port: 0,
@@ -355,15 +318,14 @@ function behindQueue(host: 'function' | 'worker' | 'powertools'): Contestant['st
       maxReceiveCount: MAX_RECEIVES,
     });
     const sqs = localSqsClient(queues);
-    const script = host === 'worker' ? '../../lambda/worker.ts' : 'function.ts';
+    const script = host === 'worker' ? '../../lambda/worker.ts' : '../contestants/functionProcess.ts';
     const group = new Group(
-      [process.execPath, here(script), ...(host === 'worker' ? [] : [HANDLERS[host]])],
+      [process.execPath, here(script)],
       environmentOf(setup, {
         AWS_ENDPOINT_URL_SQS: queues.endpoint,
         AWS_REGION: queues.region,
         AWS_ACCESS_KEY_ID: 'bench',
         AWS_SECRET_ACCESS_KEY: 'bench',
-        FIELD_RESULT_QUEUE: queues.resultQueueUrl,
         [CONFIG_KEYS.modelsDirectory]: setup.repository,
         [CONFIG_KEYS.defaultModel]: setup.model,
         [CONFIG_KEYS.preload]: 'false',

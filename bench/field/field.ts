@@ -3,7 +3,6 @@ import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../../cli/arguments.ts';
-import { type Child, openProcesses } from '../harness/processes.ts';
 import { describeMachine, type Machine } from '../harness/turns.ts';
 import { drawMessages } from '../workload/messages.ts';
 import { createRepository, type Repository } from '../workload/modelRepository.ts';
@@ -16,7 +15,7 @@ const HELP = `Usage: npm run bench:field -- [options]
 
 Measures batchscore beside other servers of models, on this machine: rows a second, latency, CPU,
 memory and start-up, and what becomes of answers when something goes wrong. The others are
-installed into bench/field/.venv, which needs npm, Python 3.11 and their package indexes; one that
+installed into bench/field/.venv, which needs Python 3.11 and its package index; one that
 cannot be installed or started is named, with why. docs/comparison.md says how each is set up.
 
   --quick           digits with 32 producers, one round, and three faults
@@ -26,18 +25,14 @@ cannot be installed or started is named, with why. docs/comparison.md says how e
   --rounds N        rounds of the speed part (default 3)
   --into FILE       JSON of the figures (default bench/results/field.json), written after each contestant;
                     what it has already is not measured again, so the same command goes on where it was ended
-  --page            only write the tables and plots of docs/comparison.md, from --into
+  --page            only write the tables of docs/comparison.md, from --into
   --help            show this
 `;
 
 /**
- * What a turn came to. Latencies are of requests; `cpuMicroseconds` of all processes of the contestant, for a row;
- * `clientMicroseconds` of the process that asks, in which the local queue is too, where there is one.
+ * What a turn came to. Latencies are of requests, `cpuMicroseconds` of all processes of the contestant for a row.
  */
-type Turn = Record<
-  'rowsPerSecond' | 'p50Ms' | 'p99Ms' | 'cpuMicroseconds' | 'clientMicroseconds' | 'memoryMb' | 'startMs',
-  number
->;
+type Turn = Record<'rowsPerSecond' | 'p50Ms' | 'p99Ms' | 'cpuMicroseconds' | 'memoryMb' | 'startMs', number>;
 
 export interface SpeedFigures {
   readonly workload: string;
@@ -71,7 +66,6 @@ export interface FieldFigures {
   readonly machine: Machine;
   readonly packages: Readonly<Record<string, readonly string[]>>;
   readonly leftOut: Readonly<Record<string, string>>;
-  readonly floor: readonly { workload: string; batch: number; rowsPerSecond: number; cpuMicroseconds: number }[];
   readonly speed: readonly SpeedFigures[];
   readonly faults: readonly FaultFigures[];
 }
@@ -128,9 +122,6 @@ export async function benchField(args: readonly string[], streams: Streams): Pro
     };
     for (let round = 0; parts.includes('speed') && round < rounds; round++) {
       for (const workload of workloads) {
-        if (!held.floor?.some((one) => one.workload === workload.name)) {
-          await keep({ floor: await measureFloor(run, workload) });
-        }
         for (let place = 0; place < present.length; place++) {
           const first = Math.floor((round * present.length) / rounds);
           const contestant = present[(place + first) % present.length] as Contestant;
@@ -183,12 +174,12 @@ interface Run {
 const rounded = (_: string, value: unknown): unknown =>
   typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value;
 
-type Added = Pick<FieldFigures, 'floor' | 'speed' | 'faults'>;
+type Added = Pick<FieldFigures, 'speed' | 'faults'>;
 
 /** Adds what was measured to what is held, which it changes: more turns, or other figures of the same. */
 function merged(
   held: Partial<FieldFigures>,
-  { floor = [], speed = [], faults = [] }: Partial<Added>,
+  { speed = [], faults = [] }: Partial<Added>,
   contestants: readonly Contestant[],
   leftOut: ReadonlyMap<string, string>,
 ): FieldFigures {
@@ -210,7 +201,6 @@ function merged(
     machine: describeMachine(),
     packages: { ...held.packages, ...Object.fromEntries(contestants.map(({ name, packages }) => [name, packages])) },
     leftOut: Object.fromEntries(leftOut),
-    floor: merge(held.floor, floor, (one) => `${one.workload} ${one.batch}`),
     speed: merge(
       held.speed,
       speed,
@@ -228,35 +218,6 @@ const WARM_UP_MS = 500;
 const MEASURED_MS = 2_000;
 const BODIES = 128;
 const PACKED = 100;
-
-/** What parses, stacks, runs and stringifies, and nothing else, in batches of the workload's size and alone. */
-async function measureFloor({ repository }: Run, workload: Workload): Promise<FieldFigures['floor']> {
-  const bodies = `${repository.directory}/bodies.jsonl`;
-  await writeFile(bodies, `${bodiesOf(workload, BODIES).join('\n')}\n`);
-  const processes = await openProcesses();
-  try {
-    const FIELD_MODEL = `${repository.directory}/${workload.name}/1/model.onnx`;
-    const loop: Child = processes.start(new URL('peers/plain.ts', import.meta.url), {
-      env: { PATH: process.env.PATH, ORT_DISABLE_TELEMETRY: '1', FIELD_MODEL, FIELD_BODIES: bodies },
-    });
-    const figures = [];
-    // Requests of several lengths do not stack: each has a run of its own here.
-    for (const batch of workload.lengths === undefined ? [1, workload.maxBatch] : [1]) {
-      await loop.ask({ batch, ms: WARM_UP_MS });
-      const { done, wallMs, cpuMs } = await loop.ask<Record<string, number>>({ batch, ms: MEASURED_MS });
-      if (done === undefined || wallMs === undefined || cpuMs === undefined) throw new Error('expected figures');
-      figures.push({
-        workload: workload.name,
-        batch,
-        rowsPerSecond: (1000 * done) / wallMs,
-        cpuMicroseconds: (1000 * cpuMs) / done,
-      });
-    }
-    return figures;
-  } finally {
-    await processes.stop();
-  }
-}
 
 interface Way {
   readonly rows: number;
@@ -345,9 +306,9 @@ async function measureTurn(served: Served, way: Way, bodies: readonly string[], 
     return latencies.sort((a, b) => a - b);
   };
   await drive(warmUpMs);
-  const [startedAt, before, client] = [performance.now(), served.usage(), process.cpuUsage()];
+  const [startedAt, before] = [performance.now(), served.usage()];
   const latencies = await drive(MEASURED_MS);
-  const [wallMs, after, { user, system }] = [performance.now() - startedAt, served.usage(), process.cpuUsage(client)];
+  const [wallMs, after] = [performance.now() - startedAt, served.usage()];
   const done = latencies.length * way.rows * way.requests;
   const at = (share: number): number =>
     latencies[Math.min(latencies.length - 1, Math.floor(share * latencies.length))] ?? 0;
@@ -356,7 +317,6 @@ async function measureTurn(served: Served, way: Way, bodies: readonly string[], 
     p50Ms: at(0.5),
     p99Ms: at(0.99),
     cpuMicroseconds: (1000 * (after.cpuMs - before.cpuMs)) / done,
-    clientMicroseconds: (user + system) / done,
     memoryMb: after.memoryMb,
     startMs: served.startMs,
   };

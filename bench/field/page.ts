@@ -1,4 +1,4 @@
-/** Writes the tables of docs/comparison.md, and its plots, from the JSON of a run. */
+/** Writes the tables of docs/comparison.md from the JSON of a run. */
 
 import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -11,7 +11,6 @@ const PAGE = new URL('../../docs/comparison.md', import.meta.url);
 
 export async function writePage(figures: FieldFigures): Promise<void> {
   await writeFile(PAGE, pageWith(figures, await readFile(PAGE, 'utf8')));
-  for (const [name, plot] of Object.entries(PLOTS)) await writeFile(new URL(name, PAGE), plot(figures));
 }
 
 /** The page with each part between `<!-- begin NAME -->` and `<!-- end -->` written anew. @throws Error for another name */
@@ -33,13 +32,11 @@ const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
       ...Object.entries(leftOut).map(([name, why]) => `Left out: ${name}, ${why.split('\n')[0]}.`),
     ].join(' '),
   first: (figures) => firsts(figures),
-  speed: ({ speed, floor }) => {
+  speed: ({ speed }) => {
     const digits = speed.filter(({ workload }) => workload === 'digits');
     const cell = (contestant: string, measure: Measure, { rows = 1, requests = 1, producers = 32 } = {}): string =>
       cellOf(found(digits, { contestant, rows, requests, producers }), measure);
-    const bare = floor.filter(({ workload }) => workload === 'digits').toSorted((a, b) => a.batch - b.batch);
-    const [one, many] = [bare[0], bare.at(-1)].map((run) => (run ? figure(run.cpuMicroseconds) : '–'));
-    const rows = table(namesIn(digits), {
+    return table(namesIn(digits), {
       '': (name) => name,
       'rows/s': (name) => cell(name, 'rowsPerSecond'),
       'rows/s, 256 producers': (name) => cell(name, 'rowsPerSecond', { producers: 256 }),
@@ -47,11 +44,9 @@ const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
       'CPU, µs': (name) => cell(name, 'cpuMicroseconds'),
       'of 100 rows in a request': (name) => cell(name, 'cpuMicroseconds', { rows: 100 }),
       'of 100 requests in a message': (name) => cell(name, 'cpuMicroseconds', { requests: 100 }),
-      'client, µs': (name) => cell(name, 'clientMicroseconds'),
       'memory, MB': (name) => cell(name, 'memoryMb'),
       'start, ms': (name) => cell(name, 'startMs'),
     });
-    return `${rows}\n| the loop alone | – | – | – | ${one} | ${many} | – | – | – | – |`;
   },
   others: ({ speed }) => {
     const workloads = [...new Set(speed.map(({ workload }) => workload))].filter((name) => name !== 'digits');
@@ -188,7 +183,7 @@ function costs({ speed }: FieldFigures): string {
 }
 
 function dollarsFor(one: SpeedFigures, workload: Workload): number {
-  const isFunction = /function|Powertools/.test(one.contestant);
+  const isFunction = one.contestant.includes('function');
   const micros = middle(one, 'cpuMicroseconds');
   const perMessage = one.rows * one.requests;
   // A million times so many microseconds are as many seconds. A function is billed while it waits for a call, too.
@@ -199,9 +194,7 @@ function dollarsFor(one: SpeedFigures, workload: Workload): number {
   if (!isFunction && !one.contestant.includes('worker')) return compute;
   const [body = ''] = bodiesOf(workload, 1, one.rows);
   // Results are packed as far as they are written together.
-  const inMessage = one.contestant.includes('Powertools')
-    ? 1
-    : Math.min(RESULTS, isFunction ? MESSAGES * perMessage : RESULTS);
+  const inMessage = Math.min(RESULTS, isFunction ? MESSAGES * perMessage : RESULTS);
   const calls =
     callsFor(one.requests * body.length) / perMessage + callsForOne(inMessage * (CHUNK_BYTES / RESULTS)) / inMessage;
   return compute + price('sqsStandardMillionRequests') * calls;
@@ -215,77 +208,4 @@ function callsFor(bytes: number): number {
 /** The same for one that is sent as soon as it is there. */
 function callsForOne(bytes: number): number {
   return 1 + Math.max(1 / MESSAGES, bytes / CHUNK_BYTES) + 1 / MESSAGES;
-}
-
-interface Bar {
-  readonly name: string;
-  readonly note: string;
-  /** As shares of the width, from 0 to 1, with their colours. */
-  readonly pieces: readonly { readonly share: number; readonly colour: string }[];
-}
-
-/** The plots, by their files beside the page. */
-export const PLOTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
-  'comparison-cpu.svg': ({ speed }) => {
-    const some = speed
-      .filter(({ workload, rows, producers }) => workload === 'digits' && rows === 1 && producers === 32)
-      .map((one) => ({
-        name: `${one.contestant}${one.requests > 1 ? ', packed' : ''}`,
-        value: middle(one, 'cpuMicroseconds'),
-      }))
-      .sort((a, b) => a.value - b.value);
-    const most = Math.log10(Math.max(...some.map(({ value }) => value)));
-    const bars = some.map(({ name, value }) => ({
-      name,
-      note: figure(value),
-      pieces: [
-        { share: Math.log10(value) / most, colour: name.startsWith('batchscore') ? COLOURS.right : COLOURS.other },
-      ],
-    }));
-    return plot('CPU of a request with an answer of its own: digits, 32 producers, µs (logarithmic)', bars);
-  },
-  'comparison-faults.svg': ({ faults }) => {
-    const kinds = ['right', 'differ', 'harmed', 'lost'] as const;
-    const bars = totalsOf(faults)
-      .map(({ name, sum }) => ({
-        name,
-        counts: kinds.map((kind) => ({ kind, count: sum(kind) })),
-        asked: sum('asked'),
-      }))
-      .sort((a, b) => (b.counts[0]?.count ?? 0) / b.asked - (a.counts[0]?.count ?? 0) / a.asked)
-      .map(({ name, counts, asked }) => ({
-        name,
-        note: `${counts[0]?.count} of ${asked}`,
-        pieces: counts.map(({ kind, count }) => ({ share: count / asked, colour: COLOURS[kind] })),
-      }));
-    return plot('Requests under faults: right (green), differ (orange), harmed (violet), lost (grey)', bars);
-  },
-};
-
-const COLOURS = { right: '#2a7f4f', differ: '#e08a1e', harmed: '#7a5195', lost: '#9a9a9a', other: '#5b7fa6' };
-const [BAR, LABEL, WIDTH, NOTE, TOP] = [24, 190, 440, 90, 40];
-
-/** Bars that lie, the first on top. */
-function plot(title: string, bars: readonly Bar[]): string {
-  const [width, height] = [LABEL + WIDTH + NOTE, TOP + BAR * bars.length + 10];
-  const rows = bars.map(({ name, note, pieces }, row) => {
-    let x = LABEL;
-    const y = TOP + BAR * row;
-    const rects = pieces.map(({ share, colour }) => {
-      const rect = `<rect x="${x.toFixed(1)}" y="${y}" width="${(share * WIDTH).toFixed(1)}" height="${BAR - 6}" fill="${colour}"/>`;
-      x += share * WIDTH;
-      return rect;
-    });
-    const text = (at: number, anchor: string, what: string) =>
-      `<text x="${at.toFixed(1)}" y="${y + 13}" text-anchor="${anchor}">${what}</text>`;
-    return [text(LABEL - 8, 'end', name), ...rects, text(x + 6, 'start', note)].join('');
-  });
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">`,
-    `<title>${title}</title>`,
-    `<rect width="${width}" height="${height}" fill="#fff"/>`,
-    `<text x="8" y="22" font-size="13" font-weight="bold">${title}</text>`,
-    ...rows,
-    '</svg>\n',
-  ].join('\n');
 }

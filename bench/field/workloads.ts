@@ -1,9 +1,8 @@
-/** What is scored: four workloads for speed, and the models and requests of the faults. */
+/** What is scored: three workloads for speed, and the models and requests of the faults. */
 import { readFileSync } from 'node:fs';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { type Constant, DataType, encodeModel, type GraphNode } from '../workload/encodeModel.ts';
 import { drawMessages, encodeBody, type Message } from '../workload/messages.ts';
-import { createRandom } from '../workload/random.ts';
 import { type InputTensor, type Scenario, scenarioNamed } from '../workload/scenarios.ts';
 
 /** A model with its requests, the most rows of a run of it, and the output that is compared. */
@@ -30,62 +29,7 @@ export const WORKLOADS: readonly Workload[] = [
   },
   { ...scenarioNamed('encoder'), maxBatch: 32, output: 'embedding' },
   { ...scenarioNamed('convnet'), maxBatch: 32, output: 'logits' },
-  {
-    ...scenarioNamed('mlp-small'),
-    name: 'trees',
-    encodeModel: encodeTrees,
-    drawInputs: (random) => [
-      floats(
-        'x',
-        Float32Array.from({ length: FEATURES }, () => random.next()),
-      ),
-    ],
-    maxBatch: 128,
-    output: 'y',
-  },
 ];
-
-const FEATURES = 32;
-const TREES = 200;
-const DEPTH = 6;
-
-/** A boosted ensemble's shape: 200 full trees of depth 6 over 32 features in [0, 1). */
-function encodeTrees(): Uint8Array {
-  const random = createRandom(7);
-  const [inner, all] = [2 ** DEPTH - 1, 2 ** (DEPTH + 1) - 1];
-  const places = Array.from({ length: TREES * all }, (_, place) => ({
-    tree: Math.floor(place / all),
-    node: place % all,
-  }));
-  const leaves = places.filter(({ node }) => node >= inner);
-  const child = (side: number) => places.map(({ node }) => (node < inner ? 2 * node + side : 0));
-  return encodeModel({
-    inputs: [{ name: 'x', datatype: 'FP32', shape: ['batch', FEATURES] }],
-    outputs: [{ name: 'y', datatype: 'FP32', shape: ['batch', 1] }],
-    nodes: [
-      {
-        op: 'TreeEnsembleRegressor',
-        domain: 'ai.onnx.ml',
-        inputs: ['x'],
-        outputs: ['y'],
-        attributes: {
-          n_targets: 1,
-          nodes_treeids: places.map(({ tree }) => tree),
-          nodes_nodeids: places.map(({ node }) => node),
-          nodes_featureids: places.map(() => random.below(FEATURES)),
-          nodes_modes: places.map(({ node }) => (node < inner ? 'BRANCH_LEQ' : 'LEAF')),
-          nodes_values: { floats: places.map(() => random.next()) },
-          nodes_truenodeids: child(1),
-          nodes_falsenodeids: child(2),
-          target_treeids: leaves.map(({ tree }) => tree),
-          target_nodeids: leaves.map(({ node }) => node),
-          target_ids: leaves.map(() => 0),
-          target_weights: { floats: leaves.map(() => random.next() / TREES) },
-        },
-      },
-    ],
-  });
-}
 
 function floats(name: string, data: Float32Array): InputTensor {
   return { name, datatype: 'FP32', shape: [1, data.length], data };
@@ -118,10 +62,8 @@ export async function openOracle({ encodeModel, output }: Workload) {
   return {
     /** The numbers of the output that is compared. */
     async alone({ inputs }: Message): Promise<number[]> {
-      const tensor = ({ datatype, data, shape }: InputTensor): Tensor =>
-        data instanceof BigInt64Array
-          ? new Tensor('int64', data, shape)
-          : new Tensor(datatype === 'UINT8' ? 'uint8' : 'float32', data as Float32Array, shape);
+      const tensor = ({ data, shape }: InputTensor): Tensor =>
+        data instanceof BigInt64Array ? new Tensor('int64', data, shape) : new Tensor('float32', data, shape);
       const feeds = Object.fromEntries(inputs.map((input) => [input.name, tensor(input)]));
       return Array.from((await session.run(feeds))[output]?.data as Float32Array, Number);
     },

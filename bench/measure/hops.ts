@@ -64,7 +64,7 @@ const WARM_UP_MS_FOR_A_ROUND = 200;
 const TURN_REQUESTS = 3_000;
 
 const SERVER = new URL('../contestants/awsServer.ts', import.meta.url);
-const HANDLER = new URL('../contestants/hopHandler.ts', import.meta.url);
+const HANDLER = new URL('../contestants/functionProcess.ts', import.meta.url);
 
 /** Each alone is a call of the table: thousands at once would wait for connections longer than an invocation has. */
 const MAX_LOOK_UPS = 1_000;

@@ -1,8 +1,8 @@
 import { buildGraph, encodeModel, type GraphBuilder } from './encodeModel.ts';
 import { createRandom } from './random.ts';
 
-/** Numbers of ONNX element types, for casts. */
-const CAST_TO = { FP32: 1, INT32: 6, BOOL: 9 } as const;
+/** Number of the ONNX element type, for casts. */
+const CAST_TO_FLOAT = 1;
 
 /**
  * A multilayer perceptron: ReLU between the layers, softmax at the end. `features` float32 `[batch, widths[0]]`,
@@ -59,46 +59,6 @@ export function encodeConvnet(seed: number): Uint8Array {
   );
 }
 
-const BYTES_EMBEDDING = 32;
-const BYTES_CHANNELS = [64, 64, 64] as const;
-const BYTES_KERNEL = 5;
-const BYTES_CLASSES = 8;
-
-/**
- * Sorts texts by their bytes, with convolutions along them. `bytes` uint8 `[batch, length]`, padded with zeros,
- * `logits` float32 `[batch, 8]`. The convolutions take row after row, so that a batch gains little.
- */
-export function encodeBytes(seed: number): Uint8Array {
-  const graph = buildGraph(seed);
-  const kept = graph.node('Cast', [graph.node('Cast', ['bytes'], { to: CAST_TO.BOOL })], {
-    to: CAST_TO.FP32,
-  });
-  const mask = graph.node('Unsqueeze', [kept, graph.integers([1])]);
-  const masked = (value: string): string => graph.node('Mul', [value, mask]);
-  const numbers = graph.node('Cast', ['bytes'], { to: CAST_TO.INT32 });
-  const embedded = graph.node('Gather', [graph.weights([256, BYTES_EMBEDDING], 1), numbers]);
-  let value = masked(graph.node('Transpose', [embedded], { perm: [0, 2, 1] }));
-  let before = BYTES_EMBEDDING;
-  for (const channels of BYTES_CHANNELS) {
-    const weights = graph.weights([channels, before, BYTES_KERNEL], (BYTES_KERNEL * before) / 2);
-    const attributes = { kernel_shape: [BYTES_KERNEL], pads: [BYTES_KERNEL >> 1, BYTES_KERNEL >> 1] };
-    const convolved = graph.node('Conv', [value, weights, graph.weights([channels], 100)], attributes);
-    value = masked(graph.node('Relu', [convolved]));
-    before = channels;
-  }
-  const max = graph.node('ReduceMax', [value, graph.integers([2])], { keepdims: 0 });
-  graph.node(
-    'Gemm',
-    [max, graph.weights([before, BYTES_CLASSES], before), graph.weights([BYTES_CLASSES], 100)],
-    {},
-    'logits',
-  );
-  return graph.encode(
-    [{ name: 'bytes', datatype: 'UINT8', shape: ['batch', 'length'] }],
-    [{ name: 'logits', datatype: 'FP32', shape: ['batch', BYTES_CLASSES] }],
-  );
-}
-
 interface Convolution {
   readonly from: number;
   readonly to: number;
@@ -117,26 +77,24 @@ function relu(graph: GraphBuilder, value: string): string {
   return graph.node('Relu', [value]);
 }
 
-/** The shape of MiniLM-L6, but for a smaller vocabulary, to keep the file small: a look-up costs the same in any. */
+/** Half the layers of MiniLM-L6, and a smaller vocabulary, to keep the file small: a look-up costs the same in any. */
 export const VOCABULARY = 4096;
-const TRANSFORMER_LAYERS = 6;
-const TRANSFORMER_HIDDEN = 384;
-const TRANSFORMER_HEADS = 12;
-const TRANSFORMER_FEED_FORWARD = 1536;
-const TRANSFORMER_POSITIONS = 512;
+const ENCODER_LAYERS = 3;
+const ENCODER_HIDDEN = 384;
+const ENCODER_HEADS = 12;
+const ENCODER_FEED_FORWARD = 1536;
+const ENCODER_POSITIONS = 512;
 
 /**
  * A sentence encoder. `input_ids` and `attention_mask` int64 `[batch, sequence]`, `embedding` float32 `[batch, 384]`:
  * the mean over the positions that the mask keeps. Positions that it leaves out change nothing.
- *
- * @param layers of attention. @default as MiniLM-L6
  */
-export function encodeTransformer(seed: number, layers = TRANSFORMER_LAYERS): Uint8Array {
+export function encodeEncoder(seed: number): Uint8Array {
   const graph = buildGraph(seed);
-  const mask = graph.node('Cast', ['attention_mask'], { to: CAST_TO.FP32 });
+  const mask = graph.node('Cast', ['attention_mask'], { to: CAST_TO_FLOAT });
   const bias = attentionBias(graph, mask);
   let hidden = embed(graph);
-  for (let layer = 0; layer < layers; layer++) {
+  for (let layer = 0; layer < ENCODER_LAYERS; layer++) {
     hidden = normalize(graph, graph.node('Add', [hidden, attend(graph, hidden, bias)]));
     hidden = normalize(graph, graph.node('Add', [hidden, feedForward(graph, hidden)]));
   }
@@ -147,7 +105,7 @@ export function encodeTransformer(seed: number, layers = TRANSFORMER_LAYERS): Ui
       { name: 'input_ids', datatype: 'INT64', shape: tokens },
       { name: 'attention_mask', datatype: 'INT64', shape: tokens },
     ],
-    [{ name: 'embedding', datatype: 'FP32', shape: ['batch', TRANSFORMER_HIDDEN] }],
+    [{ name: 'embedding', datatype: 'FP32', shape: ['batch', ENCODER_HIDDEN] }],
   );
 }
 
@@ -160,10 +118,10 @@ function attentionBias(graph: GraphBuilder, mask: string): string {
 
 /** float32 `[batch, sequence, hidden]`: of the tokens and of their positions. */
 function embed(graph: GraphBuilder): string {
-  const words = graph.node('Gather', [graph.weights([VOCABULARY, TRANSFORMER_HIDDEN], 1), 'input_ids']);
+  const words = graph.node('Gather', [graph.weights([VOCABULARY, ENCODER_HIDDEN], 1), 'input_ids']);
   const length = graph.node('Shape', ['input_ids'], { start: 1, end: 2 });
   const positions = graph.node('Slice', [
-    graph.weights([TRANSFORMER_POSITIONS, TRANSFORMER_HIDDEN], 1),
+    graph.weights([ENCODER_POSITIONS, ENCODER_HIDDEN], 1),
     graph.integers([0]),
     length,
     graph.integers([0]),
@@ -172,14 +130,12 @@ function embed(graph: GraphBuilder): string {
 }
 
 function attend(graph: GraphBuilder, hidden: string, bias: string): string {
-  const headWidth = TRANSFORMER_HIDDEN / TRANSFORMER_HEADS;
-  const toHeads = graph.integers([0, 0, TRANSFORMER_HEADS, headWidth]);
+  const headWidth = ENCODER_HIDDEN / ENCODER_HEADS;
+  const toHeads = graph.integers([0, 0, ENCODER_HEADS, headWidth]);
   const heads = (perm: readonly number[]): string =>
-    graph.node(
-      'Transpose',
-      [graph.node('Reshape', [dense(graph, hidden, TRANSFORMER_HIDDEN, TRANSFORMER_HIDDEN), toHeads])],
-      { perm },
-    );
+    graph.node('Transpose', [graph.node('Reshape', [dense(graph, hidden, ENCODER_HIDDEN, ENCODER_HIDDEN), toHeads])], {
+      perm,
+    });
   const queries = heads([0, 2, 1, 3]);
   const keys = heads([0, 2, 3, 1]);
   const values = heads([0, 2, 1, 3]);
@@ -187,13 +143,13 @@ function attend(graph: GraphBuilder, hidden: string, bias: string): string {
   const scores = graph.node('Div', [products, graph.floats([1], [Math.sqrt(headWidth)])]);
   const shares = graph.node('Softmax', [graph.node('Add', [scores, bias])], { axis: 3 });
   const mixed = graph.node('Transpose', [graph.node('MatMul', [shares, values])], { perm: [0, 2, 1, 3] });
-  const joined = graph.node('Reshape', [mixed, graph.integers([0, 0, TRANSFORMER_HIDDEN])]);
-  return dense(graph, joined, TRANSFORMER_HIDDEN, TRANSFORMER_HIDDEN);
+  const joined = graph.node('Reshape', [mixed, graph.integers([0, 0, ENCODER_HIDDEN])]);
+  return dense(graph, joined, ENCODER_HIDDEN, ENCODER_HIDDEN);
 }
 
 function feedForward(graph: GraphBuilder, hidden: string): string {
-  const wide = graph.node('Gelu', [dense(graph, hidden, TRANSFORMER_HIDDEN, TRANSFORMER_FEED_FORWARD)]);
-  return dense(graph, wide, TRANSFORMER_FEED_FORWARD, TRANSFORMER_HIDDEN);
+  const wide = graph.node('Gelu', [dense(graph, hidden, ENCODER_HIDDEN, ENCODER_FEED_FORWARD)]);
+  return dense(graph, wide, ENCODER_FEED_FORWARD, ENCODER_HIDDEN);
 }
 
 function dense(graph: GraphBuilder, value: string, from: number, to: number): string {
@@ -202,8 +158,8 @@ function dense(graph: GraphBuilder, value: string, from: number, to: number): st
 }
 
 function normalize(graph: GraphBuilder, value: string): string {
-  const scale = graph.floats([TRANSFORMER_HIDDEN], Array(TRANSFORMER_HIDDEN).fill(1));
-  return graph.node('LayerNormalization', [value, scale, graph.weights([TRANSFORMER_HIDDEN], 100)]);
+  const scale = graph.floats([ENCODER_HIDDEN], Array(ENCODER_HIDDEN).fill(1));
+  return graph.node('LayerNormalization', [value, scale, graph.weights([ENCODER_HIDDEN], 100)]);
 }
 
 function meanOverMask(graph: GraphBuilder, hidden: string, mask: string, output: string): string {

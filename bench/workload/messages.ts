@@ -22,16 +22,9 @@ const PACKED = scenarioNamed('mlp-small');
 export function* drawMessages({ lengths, drawInputs }: Scenario, count: number): Generator<Message> {
   const random = createRandom(MESSAGE_SEED);
   for (let index = 0; index < count; index++) {
-    const length = lengths?.draw(random) ?? 1;
+    const length = lengths?.(random) ?? 1;
     yield { id: `request-${index.toString().padStart(6, '0')}`, inputs: drawInputs(random, length), length };
   }
-}
-
-/** `count` messages of typical length, to find the best size with. */
-export function drawTypicalMessages(scenario: Scenario, count: number): Message[] {
-  const random = createRandom(MESSAGE_SEED);
-  const length = scenario.lengths?.typical ?? 1;
-  return Array.from({ length: count }, () => ({ id: '', inputs: scenario.drawInputs(random, length), length }));
 }
 
 export function toRecords(messages: Iterable<Message>, encoding: Encoding): SQSRecord[] {

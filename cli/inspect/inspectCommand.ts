@@ -2,13 +2,10 @@ import { relative } from 'node:path';
 import { plural } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
 import { MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
-import { checkModelFile } from '../../lambda/onnx/modelFile.ts';
-import { SAMPLES_FILE } from '../../lambda/onnx/probes.ts';
-import { locate } from '../../lambda/onnx/repository.ts';
 import { modelPath, parseCommand, type Streams, UsageError } from '../arguments.ts';
-import { printable, printableIn, writeLine, writeText } from '../terminal.ts';
-import { inputFile, openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
-import { capturedRows, summarizeCaptured } from './captured.ts';
+import { count, size } from '../format.ts';
+import { inColumns, printable, printableIn, wrapped, writeLine, writeText } from '../terminal.ts';
+import { openOutput, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
 import {
   type FailedRequest,
   type Inspection,
@@ -18,7 +15,7 @@ import {
   type SampleResult,
   type Value,
 } from './inspectModel.ts';
-import { ONNX_DOMAIN, readOnnxFile } from './onnxFile.ts';
+import { ONNX_DOMAIN } from './onnxFile.ts';
 
 const HELP = `Usage: batchscore inspect MODEL [options]
 
@@ -30,9 +27,6 @@ and with boto3. The request is one of samples.jsonl, or made up, and was run fro
                     in the model repository
 
   --models DIR      the model repository (default models)
-  --captured FILE   say only what came, per input and output: ranges, means, what is missing, categories,
-                    beside samples.jsonl. FILE has captured lines, or any requests, one a line;
-                    a file whose name ends in .gz is unpacked; - is stdin
   --samples FILE    also write the sample requests there, one a line
   --binary          in their binary form; the commands that are printed then send that
   --providers LIST  execution providers, first choice first (default cpu)
@@ -53,7 +47,6 @@ type SamplesCommand = ReturnType<typeof samplesCommandOf>;
 
 const OPTIONS = {
   models: { type: 'string', default: 'models' },
-  captured: { type: 'string' },
   samples: { type: 'string' },
   binary: { type: 'boolean', default: false },
   providers: { type: 'string', default: 'cpu' },
@@ -64,7 +57,6 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['MODEL'], OPTIONS);
   const [name = ''] = positionals;
   const path = modelPath(name, options.models);
-  if (options.captured !== undefined) return await sayWhatCame(path, options.captured, options.json, streams);
   const providers = options.providers.split(',');
   if (options.samples !== undefined) await refuseMissingFolder(options.samples);
   const found = await inspectModel(path, providers);
@@ -81,26 +73,6 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const failed = found.opened?.failed;
   if (failed !== undefined)
     throw new Error(`${failed.place}: expected scores, got: ${failed.reason}; ${cureOf(found)}`);
-  return 0;
-}
-
-async function sayWhatCame(path: string, file: string, asJson: boolean, streams: Streams): Promise<number> {
-  const location = await locate(path);
-  checkModelFile(location.path);
-  const [input] = readOnnxFile(location.path).inputs;
-  const { stream } = await inputFile(file, streams);
-  const name = file === '-' ? 'stdin' : file;
-  const found = await summarizeCaptured(stream, name, input?.name ?? 'input', location.folder);
-  const table = (title: string, side: 'inputs' | 'outputs'): string =>
-    section(title, inColumns(printableIn(capturedRows(found, side)), width(streams) - 2));
-  const { captured, samples } = found;
-  const requests = `${plural(captured.requests, 'request')} of ${name}, and ${count(samples.requests)} of ${SAMPLES_FILE}`;
-  const text = [
-    printable(`${requests}, for ${location.name}`),
-    table('Inputs', 'inputs'),
-    table('Outputs', 'outputs'),
-  ].join('\n\n');
-  writeText(streams.stdout, asJson ? `${JSON.stringify(found)}\n` : `${text}\n`);
   return 0;
 }
 
@@ -338,55 +310,9 @@ function cut(text: string, max: number): string {
   return `${text.slice(0, max)}…\n(cut after ${count(max)} of ${count(text.length)} characters; --json has all of it, --samples FILE writes the requests)`;
 }
 
-function count(value: number): string {
-  return value.toLocaleString('en-US');
-}
-
 function shortPath(path: string): string {
   const fromHere = relative('', path);
   return fromHere.startsWith('..') ? path : fromHere;
-}
-
-const UNITS = ['bytes', 'KiB', 'MiB', 'GiB'];
-
-function size(bytes: number): string {
-  let [value, unit] = [bytes, 0];
-  for (; value >= 1024 && unit < UNITS.length - 1; unit++) value /= 1024;
-  return unit === 0 ? `${bytes} bytes` : `${value.toFixed(1)} ${UNITS[unit]}`;
-}
-
-const GAP = '  ';
-/** The last column is not broken into less. */
-const MIN_LAST = 20;
-
-/** Rows of cells in columns as wide as they must be; the last one is wrapped where the width ends. */
-function inColumns(rows: readonly (readonly string[])[], width: number): string {
-  const columns = Math.max(...rows.map((cells) => cells.length));
-  const widths = Array.from({ length: columns }, (_, column) =>
-    Math.max(...rows.map((cells) => (cells[column] ?? '').length)),
-  );
-  const before = widths.slice(0, -1).reduce((sum, one) => sum + one + GAP.length, 0);
-  const indent = ' '.repeat(before);
-  return rows
-    .map((cells) => {
-      const head = widths.slice(0, -1).map((one, column) => (cells[column] ?? '').padEnd(one) + GAP);
-      const last = wrapped(cells[columns - 1] ?? '', Math.max(MIN_LAST, width - before));
-      return `${head.join('')}${last.join(`\n${indent}`)}`.replace(/ +$/gm, '');
-    })
-    .join('\n');
-}
-
-/** Lines of whole words; a word that is longer has a line of its own. */
-function wrapped(text: string, width: number): string[] {
-  const lines: string[] = [];
-  let line = '';
-  for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = word;
-    } else line = line === '' ? word : `${line} ${word}`;
-  }
-  return [...lines, line];
 }
 
 /** How a request is sent by other tools: text that works as it is printed. */

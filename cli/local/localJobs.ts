@@ -1,6 +1,5 @@
 import { CreateBucketCommand, HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { createJobs, type JobStatus, type Jobs } from '../../client/clientJobs.ts';
-import { jobDefinition } from '../../infra/jobs/jobDefinition.ts';
 import type { Announce } from '../../lambda/aws/announce.ts';
 import { createSfnClient } from '../../lambda/aws/jobExecutions.ts';
 import { createJobStorage } from '../../lambda/aws/jobStorage.ts';
@@ -8,12 +7,13 @@ import { messageOf } from '../../lambda/core/failure.ts';
 import { JOB_PREFIXES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import type { Composition } from '../../lambda/hosts/compose.ts';
 import { type Config, loadJobScoreConfig } from '../../lambda/hosts/config.ts';
-import { type ControlEvent, type ControlHandler, createControlHandler } from '../../lambda/jobs/finishJob.ts';
+import { type ControlHandler, createControlHandler } from '../../lambda/jobs/finishJob.ts';
 import { JOB_START } from '../../lambda/jobs/jobTypes.ts';
 import { createScoreHandler, type JobEvent, type ScoreHandler } from '../../lambda/jobs/scorePart.ts';
 import { JOB_CONFIG_KEYS } from '../../lambda/settings.ts';
 import { credentials } from './localServices.ts';
-import { type Ended, type LocalStates, startLocalStates } from './localStates.ts';
+import { type LocalStates, startLocalStates } from './localStates.ts';
+import type { Ended } from './runJob.ts';
 
 interface LocalJobsOptions {
   readonly s3: S3Client;
@@ -45,18 +45,17 @@ const JOBS_KEPT = 10;
 const MIB = 1024 * 1024;
 /** So small that a file of a few MiB has several parts, and that little is lost when the process ends. */
 const SIZES = { [JOB_CONFIG_KEYS.jobsPartBytes]: 4 * MIB, [JOB_CONFIG_KEYS.jobsPieceBytes]: MIB };
-const FUNCTIONS = { scoreFunctionArn: 'score', controlFunctionArn: 'control' };
 
-/** Jobs on this machine: their functions, and the state machine that AWS runs, in this process. */
+/** Jobs on this machine: their functions, and what calls them, in this process. */
 export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJobs> {
   const { s3, region, onObject, say } = options;
   await s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
-  const calls = createCalls(createScore(options), () => control);
+  const calls = createCalls(createScore(options));
   const states = await startLocalStates({
-    machine: jobDefinition(FUNCTIONS),
     region,
-    invoke: calls.invoke,
-    objects: createJobStorage({ s3, bucket: BUCKET }),
+    score: calls.score,
+    control: (event) => control(event),
+    storage: createJobStorage({ s3, bucket: BUCKET }),
     onEnd(name, how) {
       say(ending(name, how));
       const detail = states.newest(Number.POSITIVE_INFINITY).find((one) => one.name === name);
@@ -160,17 +159,16 @@ function createControl({ s3, say, announce }: LocalJobsOptions, states: LocalSta
   });
 }
 
-/** Calls of both functions; once finishing, none has time left, so that each ends with the piece that it is at. */
-function createCalls(score: ScoreHandler, control: () => ControlHandler) {
+/** Calls of the function that scores; once finishing, none has time left, so that each ends with the piece that it is at. */
+function createCalls(handle: ScoreHandler) {
   const atWork = new Set<Promise<unknown>>();
   let finishing = false;
   return {
-    async invoke(name: string, payload: unknown): Promise<unknown> {
+    async score(event: JobEvent): Promise<unknown> {
       const deadline = performance.now() + JOB_TIMEOUT_SECONDS * 1000;
-      const time = { getRemainingTimeInMillis: () => (finishing ? 0 : deadline - performance.now()) };
-      // What the definition hands over is what the functions take: both are this package's.
-      const call: Promise<unknown> =
-        name === FUNCTIONS.scoreFunctionArn ? score(payload as JobEvent, time) : control()(payload as ControlEvent);
+      const call = handle(event, {
+        getRemainingTimeInMillis: () => (finishing ? 0 : deadline - performance.now()),
+      });
       atWork.add(call);
       try {
         return await call;

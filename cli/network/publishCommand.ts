@@ -31,9 +31,11 @@ import {
   writeManifest,
 } from '../../lambda/aws/fetchModels.ts';
 import { CLIENT_PATIENCE } from '../../lambda/aws/sqsWire.ts';
+import { plural } from '../../lambda/core/failure.ts';
 import { EPHEMERAL_STORAGE_MB as STORAGE_MB } from '../../lambda/core/limits.ts';
 import { parseModelsUri, parseS3Prefix } from '../../lambda/core/places.ts';
 import { parseCommand, type Streams, UsageError } from '../arguments.ts';
+import { size } from '../format.ts';
 import { listenForInterruption, progressBar, writeLine } from '../terminal.ts';
 import { assertCredentials } from './deployment.ts';
 
@@ -168,9 +170,9 @@ function report({ uri, files, bytes, uploaded }: Summary, json: boolean, streams
     return;
   }
   writeLine(streams.stdout, uri);
-  const size = `${files} ${files === 1 ? 'file' : 'files'}, ${(bytes / 1e6).toFixed(1)} MB`;
+  const what = `${plural(files, 'file')}, ${size(bytes)}`;
   const done = `${uploaded} uploaded, ${files - uploaded} there before`;
-  writeLine(streams.stderr, `${size}: ${done}; set models to the URI in infra/app.ts, ${advice}and deploy`);
+  writeLine(streams.stderr, `${what}: ${done}; set models to the URI in infra/app.ts, ${advice}and deploy`);
 }
 
 export const publish = { help: HELP, run };

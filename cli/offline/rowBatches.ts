@@ -18,7 +18,6 @@ import {
 import { rowsOfFields } from '../../lambda/jobs/tableRows.ts';
 import { UsageError } from '../arguments.ts';
 import { batchesOfLines, type InputFile, type LineBatchLimits } from '../textFiles.ts';
-import { npyBatches } from './npyBatches.ts';
 
 /** Rows that follow each other in a file. */
 export interface RowBatch {
@@ -28,11 +27,11 @@ export interface RowBatch {
 }
 
 /**
- * The rows of a file in batches, in order: a row's id is the number of its line, or of its place in the array, from 0.
+ * The rows of a file in batches, in order: a row's id is the number of its line, or in Parquet of its place, from 0.
  *
  * @param signal ends them after the batch that was asked for last
  * @param skip number of rows to leave out at the start. The batches after them are those that they are without it
- * @throws Error when the file has no rows, no header, columns that do not fit, or is no array that can be read
+ * @throws Error when the file has no rows, no header, or columns that do not fit
  */
 export async function* rowBatches(
   input: InputFile,
@@ -59,11 +58,6 @@ async function* batchesIn(
   signal: AbortSignal,
   skip: number,
 ): AsyncGenerator<RowBatch> {
-  if (options.format === 'npy') {
-    refuseColumns(options.spec, 'an array, which has no columns');
-    yield* npyBatches(input, options, signal, skip);
-    return;
-  }
   if (options.format === 'parquet') {
     yield* parquetBatches(input, options, signal, skip);
     return;
@@ -151,8 +145,8 @@ function linesOf(batch: readonly string[], options: RowOptions): Lines {
       refuseColumns(spec, 'requests, one a line');
       if (!takesRequests) {
         throw new UsageError(
-          'expected rows of a data file for results as a table, got requests; write the results as jsonl, or give CSV, ' +
-            'plain objects or npy',
+          'expected rows of a data file for results as a table, got requests; write the results as jsonl, or give CSV ' +
+            'or plain objects',
         );
       }
       return { read: requestOfLine, hasHeader: false };
@@ -205,13 +199,12 @@ export interface RowOptions {
   readonly limits: LineBatchLimits;
 }
 
-/** What a file holds: requests or plain objects, one a line, CSV with a header, Parquet, or one array of NumPy. */
-export const DATA_FORMATS = ['requests', 'objects', 'csv', 'parquet', 'npy'] as const;
+/** What a file holds: requests or plain objects, one a line, CSV with a header, or Parquet. */
+export const DATA_FORMATS = ['requests', 'objects', 'csv', 'parquet'] as const;
 type DataFormat = (typeof DATA_FORMATS)[number];
 
 /** By how its name ends; undefined for lines of JSON, of which the first one tells. */
 export function formatByEnding(path: string): DataFormat | undefined {
   if (/\.[ct]sv$/i.test(path)) return 'csv';
-  if (/\.(parquet|pq)$/i.test(path)) return 'parquet';
-  return /\.npy$/i.test(path) ? 'npy' : undefined;
+  return /\.(parquet|pq)$/i.test(path) ? 'parquet' : undefined;
 }

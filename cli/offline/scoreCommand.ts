@@ -25,6 +25,7 @@ import {
   UsageError,
   wholeNumber,
 } from '../arguments.ts';
+import { count, duration, figure } from '../format.ts';
 import { listenForInterruption, printableLines, rowProgress, writeLine } from '../terminal.ts';
 import {
   canBeUnfinished,
@@ -42,7 +43,7 @@ import { DATA_FORMATS, formatByEnding, type RowOptions, rowBatches } from './row
 const HELP = `Usage: batchscore score MODEL FILE [options]
 
 Scores a file without a queue: the same code as on AWS, in constant memory. Results are written
-in the order of the file, one for each line, or each row of an array.
+in the order of the file, one for each line, or each row of Parquet.
 
   MODEL             a model folder such as models/digits, a .onnx file, or the name of a model
                     in the model repository
@@ -51,7 +52,6 @@ in the order of the file, one for each line, or each row of an array.
                       plain objects, one a line, whose keys are the model's inputs
                       .csv or .tsv, whose first line names the columns
                       .parquet
-                      .npy, an array whose first axis is the rows, for a model with one input
 
   --inputs I=COLS   columns or keys that make up input I, such as image=p0..p63; may be repeated
                     (default: the one of its name)
@@ -72,7 +72,7 @@ in the order of the file, one for each line, or each row of an array.
   --json            print the summary as one JSON object
   --help            show this
 
-A result's message_id is the number of its line, or of its row in an array, from 0. The summary
+A result's message_id is the number of its line, or of its row in Parquet, from 0. The summary
 goes to stdout, or to stderr when the results go to stdout.
 Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could not go on, 2 wrong usage,
 130 stopped by Ctrl-C, 143 by SIGTERM.
@@ -156,7 +156,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     const target = await targetOf(out, isResumable, before, results);
     const exitCode = await scoreAll(input, rows, scoring, results, target, streams);
     const seconds = (performance.now() - startedAt) / 1000;
-    const place = format === 'npy' || format === 'parquet' ? 'row' : 'line';
+    const place = format === 'parquet' ? 'row' : 'line';
     const summary = options.json
       ? [JSON.stringify({ ...scoring.summary, seconds })]
       : summaryLines(scoring.summary, target.rows, seconds, place);
@@ -280,12 +280,13 @@ function summaryLines(
   const first = Object.entries(reasons).map(
     ([code, { line, error }]) => `${code}, first in ${place} ${line}: ${error}`,
   );
-  const many = microBatches === 1 ? 'micro-batch' : 'micro-batches';
   const runs =
-    microBatches === 0 ? '' : `; ${microBatches} ${many} of ${(rows / microBatches).toFixed(1)} rows on average`;
+    microBatches === 0
+      ? ''
+      : `; ${microBatches} ${microBatches === 1 ? 'micro-batch' : 'micro-batches'} of ${figure(rows / microBatches)} rows on average`;
   return [
-    `${plural(lines, place)}${before === 0 ? '' : ` (${before} before)`} in ${seconds.toFixed(2)} s ` +
-      `(${Math.round((lines - before) / seconds)}/s): ` +
+    `${plural(lines, place)}${before === 0 ? '' : ` (${before} before)`} in ${duration(1000 * seconds)} ` +
+      `(${count((lines - before) / seconds)}/s): ` +
       `${scored} scored${failed.join('')}${runs}`,
     ...first,
   ];

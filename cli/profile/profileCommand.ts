@@ -1,16 +1,21 @@
 import { dirname, join } from 'node:path';
 import { messageOf } from '../../lambda/core/failure.ts';
+import { MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { modelPath, parseCommand, type Streams, wholeNumber } from '../arguments.ts';
+import { modelPath, parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
+import { reportPage } from '../page/pageFiles.ts';
+import { PRICES, type Prices, readPrices } from '../priceList.ts';
 import { printableIn, progressBar, sayWhenInterrupted, writeLine, writeText } from '../terminal.ts';
 import { systemReason, writeWhole } from '../textFiles.ts';
+import type { SettingsQuestion } from './chooseSettings.ts';
 import { type Measurement, type MeasureOptions, measureModel } from './measure/measureModel.ts';
-import { renderPage } from './page/profilePage.ts';
-import { createReport, type ProfileReport, printedOf, renderProfile } from './profileReport.ts';
-import { DEFAULTS, questionOf } from './question.ts';
+import { SECONDS_A_MONTH } from './otherWays.ts';
+import { createReport, type ProfileReport, pageOf, printedOf, renderProfile } from './profileReport.ts';
 
 const SECONDS = { default: '20', max: 3_600 };
+/** The architecture is the construct's. */
+const DEFAULTS = { rate: '100', budgetMs: '2000', requestBytes: 512, resultBytes: '450', architecture: 'arm64' };
 
 const HELP = `Usage: batchscore profile MODEL [options]
 
@@ -18,16 +23,14 @@ Measures a model on this machine: what runs of more and more rows take, by lengt
 memory they need, what a cold start takes, and whether rows are independent. From that it finds the
 settings that answer a traffic within a time at the least cost on AWS: batch size, window, memory,
 concurrency. It prints them as props to paste into infra/app.ts. What was measured is kept in
-profile.json beside the model. Nothing is sent anywhere.
+profile.json beside the model, with a page of charts. Nothing is sent anywhere.
 
   MODEL                    a model folder such as models/digits, a .onnx file, or the name of a
                            model in the model repository
 
   --models DIR             the model repository (default models)
-  --rows-per-month N       how much comes, at random: dollars are those of a month of it; or
-                           --rows-per-day N, --rows-per-second N
-  --arrival-rate N         or messages a second, at random (default ${DEFAULTS.rate})
-  --trace FILE             or when messages came: one time a line, seconds since 1970 or ISO 8601
+  --rows-per-month N       how many rows come, at random times
+  --arrival-rate N         or messages a second (default ${DEFAULTS.rate})
   --latency-budget-ms N    most time from a message to its result, for 99 % of them (default ${DEFAULTS.budgetMs})
   --requests-per-message N requests in a message, of one row each (default 1)
   --request-bytes N        of a request (default: of the model's first sample, else ${DEFAULTS.requestBytes})
@@ -35,8 +38,7 @@ profile.json beside the model. Nothing is sent anywhere.
   --packed-results         results share messages of the result queue: resultsPerMessage=fill
   --architecture NAME      of the function, arm64 or x86_64 (default ${DEFAULTS.architecture})
   --prices FILE            prices that differ from cli/prices.json
-  --gpu-profile TYPE=FILE  what this command printed with --json on such an instance; may be repeated
-  --length N               of rows, where lengths differ (default: that of ordinary samples)
+  --length N               of rows, if lengths differ (default: that of ordinary samples)
   --seconds N              most time for the timing of runs; the rest takes some more (default ${SECONDS.default})
   --max-rows N             most rows in a run (default ${SETTINGS.maxBatchRows.default})
   --providers LIST         execution providers, first choice first (default cpu)
@@ -45,13 +47,32 @@ profile.json beside the model. Nothing is sent anywhere.
   --help                   show this
 
 docs/tuning.md says what it assumes.
-Exit code: 0, 1 where it cannot go on, or no settings keep to the budget, 2 wrong usage; Ctrl-C and SIGTERM stop it.
+Exit code: 0, 1 if it cannot go on or no settings keep to the budget, 2 wrong usage; Ctrl-C and SIGTERM stop it.
 `;
 
+const OPTIONS = {
+  models: { type: 'string', default: 'models' },
+  'rows-per-month': { type: 'string' },
+  'arrival-rate': { type: 'string' },
+  'latency-budget-ms': { type: 'string', default: DEFAULTS.budgetMs },
+  'requests-per-message': { type: 'string', default: '1' },
+  'request-bytes': { type: 'string' },
+  'result-bytes': { type: 'string', default: DEFAULTS.resultBytes },
+  'packed-results': { type: 'boolean', default: false },
+  architecture: { type: 'string' },
+  prices: { type: 'string' },
+  length: { type: 'string' },
+  seconds: { type: 'string', default: SECONDS.default },
+  'max-rows': { type: 'string', default: String(SETTINGS.maxBatchRows.default) },
+  providers: { type: 'string', default: 'cpu' },
+  'no-write': { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+} as const;
+
 async function run(args: readonly string[], streams: Streams): Promise<number> {
-  const { options, positionals } = parse(args);
+  const { options, positionals } = parseCommand(args, ['MODEL'], OPTIONS);
   const warn = (message: string): void => writeLine(streams.stderr, message);
-  const ask = await questionOf(options, warn);
+  const ask = questionOf(options, warn);
   const { min, max } = SETTINGS.maxBatchRows;
   const measured = await measure(modelPath(positionals[0] ?? '', options.models), {
     maxBatchRows: wholeNumber('--max-rows', options['max-rows'], min, max),
@@ -59,11 +80,10 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     seconds: wholeNumber('--seconds', options.seconds, 1, SECONDS.max),
   });
   const report = createReport(measured, ask(measured), options.architecture);
-  const { recommendation } = report;
   const kept = options['no-write'] ? report : await keep(report, warn);
   if (options.json) writeLine(streams.stdout, JSON.stringify(printedOf(kept)));
-  else writeText(streams.stdout, renderProfile(printableIn(kept)));
-  if (!recommendation.withinBudget) {
+  else writeText(streams.stdout, renderProfile({ ...kept, measured: printableIn(kept.measured) }));
+  if (!report.recommendation.withinBudget) {
     throw new Error(
       `--latency-budget-ms: expected a time that some settings keep to, got ${options['latency-budget-ms']}; the soonest ` +
         `take ${Math.ceil(report.answer.chosen.p99AgeMs)} ms: allow more`,
@@ -74,29 +94,101 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
 
 export const profile = { help: HELP, run };
 
-function parse(args: readonly string[]) {
-  return parseCommand(args, ['MODEL'], {
-    models: { type: 'string', default: 'models' },
-    'arrival-rate': { type: 'string' },
-    trace: { type: 'string' },
-    'rows-per-second': { type: 'string' },
-    'rows-per-day': { type: 'string' },
-    'rows-per-month': { type: 'string' },
-    'latency-budget-ms': { type: 'string', default: DEFAULTS.budgetMs },
-    'requests-per-message': { type: 'string', default: '1' },
-    'request-bytes': { type: 'string' },
-    'result-bytes': { type: 'string', default: DEFAULTS.resultBytes },
-    'packed-results': { type: 'boolean', default: false },
-    architecture: { type: 'string' },
-    prices: { type: 'string' },
-    'gpu-profile': { type: 'string', multiple: true },
-    length: { type: 'string' },
-    seconds: { type: 'string', default: SECONDS.default },
-    'max-rows': { type: 'string', default: String(SETTINGS.maxBatchRows.default) },
-    providers: { type: 'string', default: 'cpu' },
-    'no-write': { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
+/** The options that say what settings are looked for. */
+interface Asked {
+  readonly 'rows-per-month'?: string | undefined;
+  readonly 'arrival-rate'?: string | undefined;
+  readonly 'latency-budget-ms': string;
+  readonly 'requests-per-message': string;
+  readonly 'request-bytes'?: string | undefined;
+  readonly 'result-bytes': string;
+  readonly 'packed-results': boolean;
+  readonly architecture?: string | undefined;
+  readonly prices?: string | undefined;
+  readonly length?: string | undefined;
+}
+
+const LONGEST_BUDGET_MS = 3_600_000;
+const MAX_LENGTH = 1_048_576;
+
+/**
+ * Says what settings are looked for. What does not wait for the model is checked before the model is measured.
+ *
+ * @param warn told of old prices
+ * @throws UsageError for an option, Error for a file that it names
+ */
+export function questionOf(
+  options: Asked,
+  warn: (message: string) => void,
+): (measured: Measurement) => SettingsQuestion {
+  const { 'request-bytes': given, architecture = DEFAULTS.architecture } = options;
+  if (architecture !== 'arm64' && architecture !== 'x86_64') {
+    throw new UsageError(`--architecture: expected arm64 or x86_64, got '${architecture}'`);
+  }
+  const budgetMs = wholeNumber('--latency-budget-ms', options['latency-budget-ms'], 1, LONGEST_BUDGET_MS);
+  const requests = wholeNumber('--requests-per-message', options['requests-per-message'], 1, 10_000);
+  const requestBytes = given === undefined ? undefined : wholeNumber('--request-bytes', given, 1, MAX_MESSAGE_BYTES);
+  const resultBytes = wholeNumber('--result-bytes', options['result-bytes'], 1, MAX_MESSAGE_BYTES);
+  const length = options.length === undefined ? undefined : wholeNumber('--length', options.length, 1, MAX_LENGTH);
+  const messagesPerSecond = rateOf(options, requests);
+  const prices = pricesFrom(options.prices, new Date(), warn);
+  return (measured) => ({
+    table: measured.table,
+    length: length ?? measured.length,
+    messagesPerSecond,
+    budgetMs,
+    messages: {
+      requestsPerMessage: requests,
+      messageBytes: requests * (requestBytes ?? measured.requestBytes ?? DEFAULTS.requestBytes),
+      resultBytes: requests * resultBytes,
+      packedResults: options['packed-results'],
+    },
+    prices,
+    architecture,
   });
+}
+
+const MAX_RATE = 1_000_000;
+
+/** Messages a second. @throws UsageError unless what was given is a number above 0 */
+function rateOf({ 'rows-per-month': rows, 'arrival-rate': rate }: Asked, perMessage: number): number {
+  const isMonthly = rows !== undefined;
+  if (isMonthly && rate !== undefined) {
+    throw new UsageError('--arrival-rate: expected it without --rows-per-month, got both; each says how much comes');
+  }
+  const [option, unit, text] = isMonthly
+    ? ['--rows-per-month', 'rows a month', rows]
+    : ['--arrival-rate', 'messages a second', rate ?? DEFAULTS.rate];
+  const over = isMonthly ? SECONDS_A_MONTH * perMessage : 1;
+  const value = text.trim() === '' ? Number.NaN : Number(text.replaceAll(/(?<=\d)[,_](?=\d{3})/g, '')) / over;
+  if (value > 0 && value <= MAX_RATE) return value;
+  throw new UsageError(`${option}: expected ${unit}, above 0 and up to ${Math.floor(MAX_RATE * over)}, got '${text}'`);
+}
+
+const MAX_MONTHS = 6;
+
+/**
+ * Returns the price list of the construct, with those of a file in place of its own.
+ *
+ * @param warn told of prices that are older than six months
+ * @throws Error if the file is not a price list
+ */
+export function pricesFrom(file: string | undefined, now: Date, warn: (message: string) => void): Prices {
+  const prices = { ...PRICES, ...(file === undefined ? {} : readPrices(file)) };
+  const months = monthsSince(prices.date, now);
+  if (!(months <= MAX_MONTHS)) {
+    warn(
+      `${file ?? 'cli/prices.json'}: expected prices of the last ${MAX_MONTHS} months, got the date ${prices.date}; ` +
+        'look them up again, and give a file with those that changed and their date as --prices',
+    );
+  }
+  return prices;
+}
+
+/** NaN if the date does not begin with a year and a month. */
+function monthsSince(date: string, now: Date): number {
+  const [, year, month] = /^(\d{4})-(\d{2})\b/.exec(date) ?? [];
+  return (now.getUTCFullYear() - Number(year)) * 12 + now.getUTCMonth() + 1 - Number(month);
 }
 
 async function measure(
@@ -118,11 +210,11 @@ async function keep(report: ProfileReport, warn: (message: string) => void): Pro
   const path = profilePath(report.measured.path);
   let kept = report;
   for (const [file, render] of [
-    [path, (of: ProfileReport) => `${JSON.stringify(profileFileOf(of), null, 2)}\n`],
-    [join(dirname(path), PAGE_FILE), renderPage],
+    [path, async (of: ProfileReport) => `${JSON.stringify(profileFileOf(of), null, 2)}\n`],
+    [join(dirname(path), PAGE_FILE), (of: ProfileReport) => reportPage(pageOf(of))],
   ] as const) {
     try {
-      await writeWhole(file, [render(kept)]);
+      await writeWhole(file, [await render(kept)]);
       warn(`wrote ${file}`);
     } catch (error) {
       const { measured } = kept;

@@ -1,14 +1,12 @@
 import { arch } from 'node:os';
 import { plural } from '../../lambda/core/failure.ts';
+import { count, dollars, duration, figure, percent, sentence, size } from '../format.ts';
+import type { Chart, ReportPage, TableShown } from '../page/wire.ts';
+import { inColumns } from '../terminal.ts';
+import { type Expectation, type SettingsAnswer, type SettingsQuestion, settingsFor } from './chooseSettings.ts';
+import { HOST_COSTS, rowsPerSecond, vcpusOf } from './costs.ts';
 import type { Measurement } from './measure/measureModel.ts';
-import {
-  type Expectation,
-  type SettingsAnswer,
-  type SettingsQuestion,
-  settingsFor,
-} from './settings/chooseSettings.ts';
-import { type Dollars, HOST_COSTS, rowsPerSecond, vcpusOf } from './settings/invocationCosts.ts';
-import { type MonthlyCost, monthlyCosts, SECONDS_A_MONTH } from './settings/monthlyCosts.ts';
+import { otherWays, SECONDS_A_MONTH, type Way } from './otherWays.ts';
 
 /** Everything that the command found: what it prints, keeps in `profile.json` and shows on its page are parts of it. */
 export interface ProfileReport {
@@ -17,10 +15,10 @@ export interface ProfileReport {
   readonly question: SettingsQuestion;
   readonly answer: SettingsAnswer;
   readonly recommendation: Recommendation;
-  readonly monthly: readonly MonthlyCost[];
+  readonly others: readonly Way[];
 }
 
-/** @param architecture of the function, where it is not the construct's default */
+/** @param architecture of the function, if it is not the construct's default */
 export function createReport(
   found: Measurement,
   question: SettingsQuestion,
@@ -28,14 +26,13 @@ export function createReport(
 ): ProfileReport {
   const knee = kneeOf(found);
   const answer = settingsFor(question);
-  const measured = { ...found, findings: [...found.findings, ...gainsNothing(found, knee)] };
   return {
-    measured,
+    measured: { ...found, findings: [...found.findings, ...gainsNothing(found, knee)] },
     knee,
     question,
     answer,
     recommendation: recommendationOf(answer, question.budgetMs, architecture),
-    monthly: monthlyCosts(question, answer.chosen),
+    others: otherWays(question, answer.chosen),
   };
 }
 
@@ -47,7 +44,7 @@ interface Knee {
   readonly length: number;
   readonly threads: number;
   readonly rowsPerSecond: number;
-  /** Of the most rows a second, and how many rows give that. */
+  /** Share of the most rows a second, and how many rows give that. */
   readonly share: number;
   readonly maxAtRows: number;
 }
@@ -59,21 +56,21 @@ function kneeOf(measured: Measurement): Knee {
   const { length, threads } = measured;
   const runs = deployedRuns(measured);
   const max = runs.reduce((best, run) => (run.rowsPerSecond > best.rowsPerSecond ? run : best));
-  const knee = runs.find((run) => run.rowsPerSecond >= NEARLY * max.rowsPerSecond) as MeasuredRun;
-  const { rows, rowsPerSecond } = knee;
-  return { rows, length, threads, rowsPerSecond, share: rowsPerSecond / max.rowsPerSecond, maxAtRows: max.rows };
+  const knee = runs.find((run) => run.rowsPerSecond >= NEARLY * max.rowsPerSecond) ?? max;
+  const share = knee.rowsPerSecond / max.rowsPerSecond;
+  return { rows: knee.rows, length, threads, rowsPerSecond: knee.rowsPerSecond, share, maxAtRows: max.rows };
 }
 
 /** Runs of ordinary length on as many threads as a host has, fewer rows first; at least one. */
-export function deployedRuns({ table, length, threads }: Measurement): MeasuredRun[] {
+function deployedRuns({ table, length, threads }: Measurement): MeasuredRun[] {
   return table.filter((run) => run.length === length && run.threads === threads).toSorted((a, b) => a.rows - b.rows);
 }
 
 function gainsNothing(measured: Measurement, { rows: atKnee }: Knee): string[] {
   const runs = deployedRuns(measured);
-  const [fewest, most] = [runs[0], runs.at(-1)] as [MeasuredRun, MeasuredRun];
-  if (fewest === most || atKnee > fewest.rows) return [];
-  const times = (most.rowsPerSecond / fewest.rowsPerSecond).toFixed(2);
+  const [fewest, most] = [runs[0], runs.at(-1)];
+  if (fewest === undefined || most === undefined || fewest === most || atKnee > fewest.rows) return [];
+  const times = figure(most.rowsPerSecond / fewest.rowsPerSecond);
   return [
     `rows gain nothing from sharing a run: ${most.rows} of them give ${times} times the rows a second of ${fewest.rows}`,
   ];
@@ -87,7 +84,7 @@ interface Recommendation {
   readonly memoryMb: number;
   readonly maximumConcurrency: number;
   readonly reason: string;
-  /** True if they answer 99 % of the messages in time. Where none do, they are those that answer soonest. */
+  /** True if they answer 99 % of the messages in time. If none do, they are those that answer soonest. */
   readonly withinBudget: boolean;
   /** US dollars. */
   readonly dollarsPerMillionRows: number;
@@ -100,7 +97,13 @@ function recommendationOf(
   budgetMs: number,
   architecture: string | undefined,
 ): Recommendation {
-  const { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency } = chosen;
+  const { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency, dollarsPerMillionRows } = chosen;
+  const ofArchitecture = `architecture: Architecture.${architecture === 'arm64' ? 'ARM_64' : 'X86_64'}`;
+  const options = [
+    ...(architecture === undefined ? [] : [ofArchitecture]),
+    `memorySize: Size.mebibytes(${memoryMb})`,
+    `maximumConcurrency: ${maximumConcurrency}`,
+  ];
   return {
     batchSize,
     windowSeconds,
@@ -109,62 +112,40 @@ function recommendationOf(
     maximumConcurrency,
     reason,
     withinBudget: chosen.p99AgeMs <= budgetMs,
-    dollarsPerMillionRows: chosen.dollarsPerMillionRows.total,
-    props: propsOf(chosen, architecture),
+    dollarsPerMillionRows: dollarsPerMillionRows.total,
+    props: [
+      `batchSize: ${batchSize},`,
+      `window: Duration.seconds(${windowSeconds}),`,
+      `tuning: { maxBatchRows: ${maxBatchRows} },`,
+      'compute: lambdaCompute({',
+      ...options.map((option) => `  ${option},`),
+      '}),',
+    ],
   };
 }
 
-/** Lines of code with the props of a function behind one standard queue. */
-function propsOf(
-  { batchSize, windowSeconds, maxBatchRows, memoryMb, maximumConcurrency }: SettingsAnswer['chosen'],
-  architecture: string | undefined,
-): string[] {
-  const options = [
-    ...(architecture === undefined
-      ? []
-      : [`architecture: Architecture.${architecture === 'arm64' ? 'ARM_64' : 'X86_64'}`]),
-    `memorySize: Size.mebibytes(${memoryMb})`,
-    `maximumConcurrency: ${maximumConcurrency}`,
-  ];
-  return [
-    `batchSize: ${batchSize},`,
-    `window: Duration.seconds(${windowSeconds}),`,
-    `tuning: { maxBatchRows: ${maxBatchRows} },`,
-    'compute: lambdaCompute({',
-    ...options.map((option) => `  ${option},`),
-    '}),',
-  ];
-}
-
 /** What `--json` prints. */
-export function printedOf({ measured, knee, recommendation, answer, monthly }: ProfileReport) {
+export function printedOf({ measured, knee, recommendation, answer, others }: ProfileReport) {
   const { path: _, requestBytes: __, ...printed } = measured;
-  const { candidates, forms } = answer;
-  return { ...printed, knee, recommendation, monthly, candidates, forms };
+  return { ...printed, knee, recommendation, candidates: answer.candidates, others };
 }
 
-const MAX_CANDIDATES = 10;
 const RECOMMENDED = 'Recommended props, for infra/app.ts';
 const NOT_RECOMMENDED = 'Not recommended, as nothing keeps to the budget; the soonest';
 
 /** What was found, for a terminal. */
 export function renderProfile(report: ProfileReport): string {
-  const { measured, knee, question, answer, recommendation } = report;
-  const { candidates, chosen } = answer;
-  const cheapest = candidates.slice(0, MAX_CANDIDATES);
-  const shown = cheapest.includes(chosen) ? cheapest : [...cheapest, chosen];
-  const mark: Column<Expectation> = ['', (one) => (one === chosen ? '>' : '')];
+  const { measured, recommendation } = report;
+  const runs = runsOf(measured);
+  const settings = settingsOf(report);
+  const marked = settings.rows.map((cells, index) => [index === settings.chosen ? '>' : '', ...cells]);
   const sections = [
-    `${measured.model}: ${describeSafety(measured)}\n${describeStart(measured)}`,
-    aligned(measured.table, RUN_COLUMNS),
-    measured.table.some(({ rows }) => rows !== knee.rows) ? `Knee: ${describeKnee(report)}` : '',
+    `${measured.model}: ${measured.safety.evidence}\n${describeStart(measured)}`,
+    inColumns([runs.heads, ...runs.rows]),
+    `Knee: ${describeKnee(report)}`,
     measured.findings.map((finding) => `! ${finding}`).join('\n'),
-    `${describeQuestion(question)}; settings tried: ${answer.tried}, the best of each batch size and window:`,
-    aligned(shown, [mark, ...CANDIDATE_COLUMNS]),
-    `${describeMonth(report)}:`,
-    aligned(report.monthly, MONTH_COLUMNS),
-    'US dollars for a million rows with these settings, marked >:',
-    [aligned(pricedForms(answer), FORM_COLUMNS), describeUnmeasured(answer) ?? []].flat().join('\n'),
+    `${describeQuestion(report)}:`,
+    inColumns([['', ...settings.heads], ...marked]),
     `${recommendation.withinBudget ? RECOMMENDED : NOT_RECOMMENDED}:\n\n${recommendation.props.join('\n')}\n\n` +
       `Reason: ${recommendation.reason}.`,
     notesOf(report)
@@ -174,102 +155,71 @@ export function renderProfile(report: ProfileReport): string {
   return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
 }
 
-/** The head of a column, and what stands in it. */
-export type Column<One> = readonly [head: string, cell: (one: One) => string];
+const MAX_CANDIDATES = 10;
 
-export const RUN_COLUMNS: readonly Column<MeasuredRun>[] = [
-  ['rows', ({ rows }) => count(rows)],
-  ['length', ({ length }) => count(length)],
-  ['threads', ({ threads }) => count(threads)],
-  ['median ms', ({ medianMs }) => medianMs.toFixed(3)],
-  ['spread', ({ spread }) => percent(spread)],
-  ['rows/s', ({ rowsPerSecond }) => count(rowsPerSecond)],
-  ['peak MiB', ({ peakRssBytes }) => count(peakRssBytes / MIB)],
-];
-
-export const CANDIDATE_COLUMNS: readonly Column<Expectation>[] = [
-  ['batch size', ({ batchSize }) => count(batchSize)],
-  ['window s', ({ windowSeconds }) => count(windowSeconds)],
-  ['memory MB', ({ memoryMb }) => count(memoryMb)],
-  ['concurrency', ({ maximumConcurrency }) => count(maximumConcurrency)],
-  ['messages', ({ messagesPerInvocation }) => messagesPerInvocation.toFixed(1)],
-  ['fill', ({ fill }) => percent(fill)],
-  ['micro-batches', ({ microBatchesPerInvocation }) => microBatchesPerInvocation.toFixed(1)],
-  ['p50 age ms', ({ p50AgeMs }) => count(p50AgeMs)],
-  ['p99 age ms', ({ p99AgeMs }) => count(p99AgeMs)],
-  ['$/M rows', ({ dollarsPerMillionRows }) => dollarsPerMillionRows.total.toFixed(3)],
-];
-
-export const MONTH_COLUMNS: readonly Column<MonthlyCost>[] = [
-  ['form', ({ way }) => way],
-  ['$ a month', ({ dollarsPerMonth }) => cents(dollarsPerMonth)],
-  ['p99 age ms', ({ p99AgeMs }) => (p99AgeMs === undefined ? '' : count(p99AgeMs))],
-  ['how', ({ how }) => how],
-];
-
-/** 0.0012, 1.23, 12,345 */
-function cents(dollars: number): string {
-  if (dollars >= 1000) return count(dollars);
-  return dollars >= 0.01 ? dollars.toFixed(2) : dollars.toPrecision(2);
+/** The one table: settings of the function, the cheapest first, and other ways to have the rows scored. */
+function settingsOf({ answer, others, question }: ProfileReport): TableShown & { readonly chosen: number } {
+  const { candidates, chosen, oneByOne } = answer;
+  const cheapest = candidates.slice(0, MAX_CANDIDATES);
+  const shown = [...cheapest, ...[chosen, oneByOne].filter((one) => !cheapest.includes(one))];
+  const aMonth = (rowsPerSecond(question) * SECONDS_A_MONTH) / 1e6;
+  const costs = (perMillion: number): string[] => [dollars(perMillion), dollars(perMillion * aMonth)];
+  return {
+    caption: 'Settings and what they cost',
+    heads: [
+      'compute',
+      'batch size',
+      'window s',
+      'memory MB',
+      'concurrency',
+      'fill',
+      'p99 age',
+      'a million rows',
+      'a month',
+    ],
+    rows: [
+      ...[...new Set(shown)].map((one) => [
+        'lambda',
+        count(one.batchSize),
+        count(one.windowSeconds),
+        count(one.memoryMb),
+        count(one.maximumConcurrency),
+        percent(one.fill),
+        duration(one.p99AgeMs),
+        ...costs(one.dollarsPerMillionRows.total),
+      ]),
+      ...others.map(({ compute, p99AgeMs, dollarsPerMillionRows }) => [
+        compute,
+        ...['', '', '', '', ''],
+        p99AgeMs === undefined ? '' : duration(p99AgeMs),
+        ...costs(dollarsPerMillionRows),
+      ]),
+    ],
+    chosen: shown.indexOf(chosen),
+  };
 }
 
-/** How many rows a month has, of which the costs are. */
-export function describeMonth({ question }: Pick<ProfileReport, 'question'>): string {
-  const perSecond = rowsPerSecond(question);
-  return `A month of ${figures(perSecond * SECONDS_A_MONTH, 3)} rows, ${figures(perSecond, 3)} a second, in US dollars`;
+function runsOf({ table }: Measurement): TableShown {
+  return {
+    caption: 'All runs',
+    heads: ['rows', 'length', 'threads', 'median ms', 'spread', 'rows/s', 'peak MiB'],
+    rows: table.map(({ rows, length, threads, medianMs, spread, rowsPerSecond: speed, peakRssBytes }) => [
+      ...[rows, length, threads].map(count),
+      figure(medianMs),
+      percent(spread),
+      count(speed),
+      count(peakRssBytes / MIB),
+    ]),
+  };
 }
 
-/** 0.0412, 3.81, 1,230: so many digits, and all others 0. */
-function figures(value: number, digits: number): string {
-  return value.toLocaleString('en-US', { maximumSignificantDigits: digits });
-}
+const MIB = 1024 * 1024;
 
-type PricedForm = Dollars & { readonly name: string };
-
-export const FORM_COLUMNS: readonly Column<PricedForm>[] = [
-  ['form', ({ name }) => name],
-  ['compute', ({ compute }) => compute.toFixed(3)],
-  ['invocations', ({ invocations }) => invocations.toFixed(3)],
-  ['requests', ({ requestQueue }) => requestQueue.toFixed(3)],
-  ['results', ({ resultQueue }) => resultQueue.toFixed(3)],
-  ['idle', ({ idle }) => idle.toFixed(3)],
-  ['total', ({ total }) => total.toFixed(3)],
-];
-
-export function pricedForms({ forms }: SettingsAnswer): PricedForm[] {
-  return forms.flatMap(({ name, dollarsPerMillionRows: dollars }) => (dollars === null ? [] : [{ name, ...dollars }]));
-}
-
-/** Undefined where all forms have a price. */
-export function describeUnmeasured({ forms }: SettingsAnswer): string | undefined {
-  const names = forms.filter(({ dollarsPerMillionRows }) => dollarsPerMillionRows === null).map(({ name }) => name);
-  return names.length === 0 ? undefined : `Not measured: ${names.join(', ')}.`;
-}
-
-const LEFT = ['form', 'how'];
-
-/** Columns of one width each, numbers to the right, words to the left. */
-function aligned<One>(ones: readonly One[], columns: readonly Column<One>[]): string {
-  const padded = columns.map(([head, cell]) => {
-    const cells = [head, ...ones.map(cell)];
-    const width = Math.max(...cells.map(({ length }) => length));
-    return cells.map((text) => (LEFT.includes(head) ? text.padEnd(width) : text.padStart(width)));
-  });
-  const lines = [...ones.keys(), ones.length].map((line) => padded.map((cells) => cells[line]).join('  '));
-  return lines.map((line) => line.trimEnd()).join('\n');
-}
-
-/** Returns true if rows may share runs, and why. */
-export function describeSafety({ safety: { evidence } }: Measurement): string {
-  return evidence;
-}
-
-export function describeStart({ coldStart }: Measurement): string {
+function describeStart({ coldStart }: Measurement): string {
   const { processMs, libraryMs, loadMs, warmUpMs } = coldStart;
-  const seconds = (ms: number): string => (ms / 1000).toFixed(2);
   return (
-    `Cold start ${seconds(startMs(coldStart))} s: process ${seconds(processMs)}, library ${seconds(libraryMs)}, ` +
-    `model ${seconds(loadMs)}, warm-up and checks ${seconds(warmUpMs)}`
+    `Cold start ${duration(startMs(coldStart))}: process ${duration(processMs)}, library ${duration(libraryMs)}, ` +
+    `model ${duration(loadMs)}, warm-up and checks ${duration(warmUpMs)}`
   );
 }
 
@@ -277,7 +227,7 @@ function startMs({ processMs, libraryMs, loadMs, warmUpMs }: Measurement['coldSt
   return processMs + libraryMs + loadMs + warmUpMs;
 }
 
-export function describeKnee({ knee, measured }: Pick<ProfileReport, 'knee' | 'measured'>): string {
+function describeKnee({ knee, measured }: ProfileReport): string {
   const { rows, length, share, maxAtRows, threads } = knee;
   const ofLength = measured.table.every((run) => run.length === length) ? '' : ` of length ${length}`;
   const what = `runs of ${plural(rows, 'row')}${ofLength}`;
@@ -286,16 +236,19 @@ export function describeKnee({ knee, measured }: Pick<ProfileReport, 'knee' | 'm
   return `${what} give ${percent(share)} of the most rows a second, which ${count(maxAtRows)} rows give, ${on}.`;
 }
 
-/** The traffic that was asked for. */
-export function describeQuestion({ trace, messagesPerSecond, budgetMs, messages }: SettingsQuestion): string {
-  const rate = `${figures(messagesPerSecond, 3)} messages/s`;
-  const how = trace === undefined ? 'at random' : `as in the trace of ${trace.times.length}`;
+/** The traffic that was asked for, and how many settings were tried for it. */
+function describeQuestion({ question, answer }: ProfileReport): string {
+  const { messagesPerSecond, budgetMs, messages } = question;
   const packed = messages.requestsPerMessage === 1 ? '' : ` of ${plural(messages.requestsPerMessage, 'request')}`;
-  return `${rate}${packed} ${how}, 99 % to be answered within ${count(budgetMs)} ms`;
+  const aMonth = figure((rowsPerSecond(question) * SECONDS_A_MONTH) / 1e6);
+  return (
+    `${figure(messagesPerSecond)} messages/s${packed} at random, ${aMonth} million rows a month, 99 % to be answered within ` +
+    `${duration(budgetMs)}; of ${count(answer.tried)} settings the best of each batch size and window, in US dollars`
+  );
 }
 
 /** What holds of all figures, a sentence each. */
-export function notesOf({ measured, question, recommendation: { memoryMb } }: ProfileReport): string[] {
+function notesOf({ measured, question, recommendation: { memoryMb } }: ProfileReport): string[] {
   const { prices, architecture, messages } = question;
   const { messageMs, requestMs, roundTripMs } = HOST_COSTS;
   const here = arch() === 'arm64' ? 'arm64' : 'x86_64';
@@ -303,21 +256,193 @@ export function notesOf({ measured, question, recommendation: { memoryMb } }: Pr
   const startSeconds = startMs(measured.coldStart) / 1000 / Math.min(1, vcpusOf(memoryMb));
   return [
     `Runs were timed on this machine (${here}); a function's share of a vCPU is taken to be as fast${elsewhere}.`,
-    `A new environment also starts, about ${startSeconds.toFixed(1)} s with ${memoryMb} MB, and longer where its image is not cached; its first messages wait for that, which no age above holds.`,
-    'Peak memory is that of a process with the model alone; a function also holds its clients and its event.',
+    `A new environment also starts, about ${duration(1000 * startSeconds)} with ${memoryMb} MB, and longer if its image is not cached. Its first messages wait for that; no age above includes it.`,
+    'Peak memory is that of a process with the model alone. A function also holds its clients and its event.',
     `Besides the runs, an invocation takes ${messageMs} ms a message, ${requestMs} ms a request and ${roundTripMs} ms for calls to SQS: assumed, not measured here.`,
     `A request is taken to have ${messages.messageBytes / messages.requestsPerMessage} bytes, a result ${messages.resultBytes / messages.requestsPerMessage}.`,
-    `Prices of ${prices.date}, ${prices.region}, without logs, metrics, alarms and storage. What is not measured has no price.`,
+    `Prices of ${prices.date}, ${prices.region}, without logs, metrics, alarms and storage.`,
   ];
 }
 
-export const MIB = 1024 * 1024;
-
-/** 12,345 */
-export function count(value: number): string {
-  return Math.round(value).toLocaleString('en-US');
+/** What the page shows. */
+export function pageOf(report: ProfileReport): ReportPage {
+  const { measured, recommendation, answer, question } = report;
+  const { model, version, date, machine, versions, provider, threads, digest, safety, findings } = measured;
+  const { chosen, oneByOne } = answer;
+  const { batchSize, memoryMb, maximumConcurrency, maxBatchRows, reason, props } = recommendation;
+  const single = batchSize === 1 ? '' : `; one by one ${dollars(oneByOne.dollarsPerMillionRows.total)}`;
+  return {
+    model,
+    version,
+    measured: `Measured on ${dateOf(date)}, ${plural(machine.cores, 'core')} of ${machine.cpu}`,
+    lead: headline(recommendation),
+    reason,
+    facts: [
+      ['Cost', dollars(recommendation.dollarsPerMillionRows), `a million rows${single}`],
+      ['99 % answered within', duration(chosen.p99AgeMs), `of the budget of ${duration(question.budgetMs)}`],
+      [
+        'Messages an invocation',
+        figure(chosen.messagesPerInvocation),
+        `on average, ${percent(chosen.fill)} of the batch size`,
+      ],
+      [
+        'Function',
+        `${count(memoryMb)} MB`,
+        `up to ${count(maximumConcurrency)} at a time, ${plural(maxBatchRows, 'row')} a run at most`,
+      ],
+    ],
+    sharesRuns: safety.sharesRuns,
+    safety: safety.evidence,
+    props: props.join('\n'),
+    findings,
+    charts: [...chartsOfRuns(report), ...chartsOfSettings(report)],
+    remarks: [
+      ...paddingOf(report),
+      memoryOf(report),
+      `${describeStart(measured)}. Timed on this machine, without what AWS takes before the process.`,
+    ],
+    runs: runsOf(measured),
+    question: sentence(describeQuestion(report)),
+    settings: settingsOf(report),
+    about: [
+      ['Measured', `${dateOf(date)}, ${date.slice(11, 16)} UTC`],
+      [
+        'Machine',
+        `${machine.cpu}, ${plural(machine.cores, 'core')}, ${machine.architecture}, ${size(machine.memoryBytes)}`,
+      ],
+      ['Execution provider', `${provider}, ${plural(threads, 'thread')} as it is deployed on such a machine`],
+      ['Versions', `batchscore ${versions.batchscore}, Node ${versions.node}, ONNX Runtime ${versions.onnxruntime}`],
+      ['Model', digest],
+      ['Prices', `${question.prices.date}, ${question.prices.region}`],
+    ],
+    notes: notesOf(report),
+  };
 }
 
-export function percent(share: number): string {
-  return `${Math.round(100 * share)} %`;
+/** 22 November 2026 */
+function dateOf(iso: string): string {
+  return new Date(iso).toLocaleDateString('en-GB', { day: 'numeric', month: 'long', year: 'numeric', timeZone: 'UTC' });
+}
+
+function headline({ batchSize, windowSeconds, withinBudget }: Recommendation): string {
+  if (!withinBudget)
+    return 'Nothing that was tried keeps to the budget: allow more time. These settings answer soonest.';
+  if (batchSize === 1) return 'Do not batch: hand over one message at a time.';
+  const wait =
+    windowSeconds === 0 ? 'without waiting for them' : `wait ${duration(1000 * windowSeconds)} for them at most`;
+  return `Hand over up to ${plural(batchSize, 'message')} at a time; ${wait}.`;
+}
+
+type ReportChart = ReportPage['charts'][number];
+
+/** Runs as they are deployed, a line for each length; for rows of one length, a line for each number of threads. */
+function chartsOfRuns(report: ProfileReport): ReportChart[] {
+  const { measured, knee, question } = report;
+  const hasLengths = measured.table.some(({ length }) => length !== knee.length);
+  const shown = measured.table.filter(({ threads }) => !hasLengths || threads === knee.threads);
+  const nameOf = (run: MeasuredRun): string => (hasLengths ? `length ${run.length}` : plural(run.threads, 'thread'));
+  const groups = [...Map.groupBy(shown, nameOf)];
+  const x = { title: 'rows in a run', values: distinct(shown.map(({ rows }) => rows)), base: 2 } as const;
+  const lines = (value: (run: MeasuredRun) => number): Chart['lines'] =>
+    groups.map(([name, runs]) => line(name, x.values, (rows) => valueIn(runs, (run) => run.rows === rows, value)));
+  const slowest = Math.max(...shown.map(({ medianMs }) => medianMs));
+  const ofBudget = slowest > question.budgetMs ? 'longer than that' : 'shorter';
+  return [
+    {
+      id: 'throughput',
+      title: 'Throughput by rows in a run',
+      essence: sentence(describeKnee(report)),
+      x,
+      y: { title: 'rows per second', isLogarithmic: true, format: 'short' },
+      lines: [
+        ...lines((run) => run.rowsPerSecond),
+        ring(`knee: ${plural(knee.rows, 'row')}`, x.values, knee.rows, knee.rowsPerSecond),
+      ],
+    },
+    {
+      id: 'run-time',
+      title: 'Latency by rows in a run',
+      essence: `The budget of ${duration(question.budgetMs)} is for a message's whole way. The slowest run here is ${ofBudget}: ${duration(slowest)}.`,
+      x,
+      y: { title: 'median', isLogarithmic: true, format: 'duration' },
+      lines: lines((run) => run.medianMs),
+    },
+  ];
+}
+
+/** What batch sizes and windows come to for the traffic. */
+function chartsOfSettings({
+  answer: { candidates, chosen, oneByOne },
+  question: { budgetMs },
+}: ProfileReport): ReportChart[] {
+  const x = { title: 'batch size', values: distinct(candidates.map((one) => one.batchSize)), base: 10 } as const;
+  const groups = [...Map.groupBy(candidates, (one) => one.windowSeconds)].toSorted(([a], [b]) => a - b);
+  const lines = (value: (one: Expectation) => number): Chart['lines'] => [
+    ...groups.map(([window, of]) =>
+      line(`window ${window} s`, x.values, (size) => valueIn(of, (one) => one.batchSize === size, value)),
+    ),
+    ring('chosen', x.values, chosen.batchSize, value(chosen)),
+  ];
+  const costOf = (one: Expectation): number => one.dollarsPerMillionRows.total;
+  const within = candidates.filter((one) => one.p99AgeMs <= budgetMs).length;
+  const single = chosen.batchSize === 1 ? 'one message at a time' : `messages one by one ${dollars(costOf(oneByOne))}`;
+  return [
+    {
+      id: 'age',
+      title: 'Age of answers by batch size',
+      essence: `${count(within)} of the ${count(candidates.length)} pairs of batch size and window answer 99 % within ${duration(budgetMs)}. The chosen one (ringed) takes ${duration(chosen.p99AgeMs)}.`,
+      x,
+      y: { title: '99th percentile', isLogarithmic: true, format: 'duration' },
+      lines: [
+        ...lines((one) => one.p99AgeMs),
+        { name: `budget: ${duration(budgetMs)}`, values: x.values.map(() => budgetMs), as: 'across' },
+      ],
+    },
+    {
+      id: 'cost',
+      title: 'Cost by batch size',
+      essence: `The chosen settings (ringed) cost ${dollars(costOf(chosen))} for a million rows, ${single}.`,
+      x,
+      y: { title: 'a million rows', isLogarithmic: true, format: 'dollars' },
+      lines: lines(costOf),
+    },
+  ];
+}
+
+function distinct(values: readonly number[]): number[] {
+  return [...new Set(values)].toSorted((a, b) => a - b);
+}
+
+function line(name: string, xs: readonly number[], value: (x: number) => number | null): Chart['lines'][number] {
+  return { name, values: xs.map(value), as: 'points' };
+}
+
+function valueIn<T>(all: readonly T[], is: (one: T) => boolean, value: (one: T) => number): number | null {
+  const found = all.find(is);
+  return found === undefined ? null : value(found);
+}
+
+function ring(name: string, xs: readonly number[], at: number, value: number): Chart['lines'][number] {
+  return { name, values: xs.map((x) => (x === at ? value : null)), as: 'ring' };
+}
+
+/** What a row takes at the longest length against the shortest, in runs at the knee or of the most rows below it. */
+function paddingOf({ measured, knee }: ProfileReport): string[] {
+  const deployed = measured.table.filter(({ threads, rows }) => threads === knee.threads && rows <= knee.rows);
+  const largest = [...Map.groupBy(deployed, ({ length }) => length).values()]
+    .map((of) => of.reduce((max, run) => (run.rows > max.rows ? run : max)))
+    .toSorted((a, b) => a.length - b.length);
+  const [shortest, longest] = [largest[0], largest.at(-1)];
+  if (shortest === undefined || longest === undefined || shortest === longest) return [];
+  const times = longest.medianMs / longest.rows / (shortest.medianMs / shortest.rows);
+  return [
+    `Padding: a row of length ${shortest.length} that is padded to ${longest.length} takes ${figure(times)} times as long as in a run of its own length (${plural(longest.rows, 'row')} a run).`,
+  ];
+}
+
+function memoryOf({ measured, recommendation: { memoryMb } }: ProfileReport): string {
+  const all = deployedRuns(measured);
+  const ends = new Set([all[0], all.at(-1)].filter((run) => run !== undefined));
+  const held = [...ends].map(({ rows, peakRssBytes }) => `${size(peakRssBytes)} with ${plural(rows, 'row')} a run`);
+  return `Memory: the process held at most ${held.join(', ')}. The function has ${count(memoryMb)} MB.`;
 }

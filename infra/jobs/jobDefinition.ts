@@ -176,16 +176,16 @@ function statesOfPart(
 }
 
 /*
- * The part of the Amazon States Language that the state machine of jobs is made of. The local stack walks the same
- * objects and knows no other fields: what is added here is added there.
+ * The part of the Amazon States Language that the state machine of jobs is made of. The local stack makes the same calls
+ * in its own words: `cli/local/runJob.ts`.
  *
  * @see https://states-language.net/
  */
 
 /** Text that ends in `.$` as a key has a path as its value, or a call of `States.Format`. */
-export type Template = { readonly [key: string]: string | Template };
+type Template = { readonly [key: string]: string | Template };
 
-export interface Retrier {
+interface Retrier {
   readonly ErrorEquals: readonly string[];
   /** Of the first wait. */
   readonly IntervalSeconds?: number;
@@ -198,7 +198,7 @@ export interface Retrier {
   readonly JitterStrategy?: 'FULL';
 }
 
-export interface Catcher {
+interface Catcher {
   readonly ErrorEquals: readonly string[];
   readonly Next: string;
   /** Where the error goes, `{Error, Cause}`, in the input. */
@@ -213,7 +213,7 @@ interface Tried {
 
 type Onward = { readonly Next: string; readonly End?: never } | { readonly End: true; readonly Next?: never };
 
-export type TaskState = Tried &
+type TaskState = Tried &
   Onward & {
     readonly Type: 'Task';
     /** Lambda's optimised integration: it answers `{Payload}`. */
@@ -227,7 +227,7 @@ export type TaskState = Tried &
     readonly OutputPath?: string;
   };
 
-export type MapState = Tried &
+type MapState = Tried &
   Onward & {
     readonly Type: 'Map';
     readonly Label: string;
@@ -246,7 +246,7 @@ export type MapState = Tried &
     readonly ResultPath: null;
   };
 
-export interface ChoiceState {
+interface ChoiceState {
   readonly Type: 'Choice';
   readonly Choices: readonly { readonly Variable: string; readonly IsPresent: boolean; readonly Next: string }[];
   readonly Default: string;
@@ -262,9 +262,9 @@ interface FailState {
   readonly CausePath: string;
 }
 
-export type State = TaskState | MapState | ChoiceState | SucceedState | FailState;
+type State = TaskState | MapState | ChoiceState | SucceedState | FailState;
 
-export interface StateMachine {
+interface StateMachine {
   readonly Comment?: string;
   readonly StartAt: string;
   readonly States: Readonly<Record<string, State>>;

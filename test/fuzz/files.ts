@@ -17,9 +17,7 @@ import {
   withFooter,
 } from '../helpers/parquetFile.ts';
 import { inMemoryModel, lineModel, repositoryOf, spec } from '../helpers/scoring.ts';
-import { scoreData } from '../unit/cli/offline/scoreData.ts';
 import { mutateBytes, mutated, mutateText, pick, rarely } from './mutate.ts';
-import { isRefusal } from './readers.ts';
 import type { Target } from './target.ts';
 
 const LINE = repositoryOf(lineModel());
@@ -208,43 +206,6 @@ function pack(codec: string, body: Buffer): Buffer {
     default:
       return body;
   }
-}
-
-/** An array of NumPy that says another type, shape or length. */
-function arrayOf(random: Random): string {
-  const sizes = Array.from({ length: random.below(4) }, () =>
-    pick(random, [...COUNTS.map(String), '-1', '1e9', '1L', ' ']),
-  );
-  const descr = pick(random, ['<f4', '<f4', '<f8', '|b1', '<i8', '>f4', '|O', '<U3', '<f2', "f4', '<"]);
-  const order = pick(random, ['False', 'False', 'True', 'None']);
-  const header = `{'descr': '${descr}', 'fortran_order': ${order}, 'shape': (${sizes.join(', ')},), }`;
-  const text = rarely(random, 3) ? mutated(header, random, mutateText) : header;
-  const start = Buffer.from('\x93NUMPY\x01\0\0\0', 'latin1');
-  start.writeUInt16LE(rarely(random, 4) ? random.below(65_536) : Buffer.byteLength(text), 8);
-  const content = Buffer.concat([start, Buffer.from(text), Buffer.alloc(random.below(256))]).toString('latin1');
-  return rarely(random, 3) ? mutated(content, random, mutateBytes) : content;
-}
-
-/** Arrays as `batchscore score` reads them: of some their size is known, and others come through a pipe. */
-export async function openArrays(): Promise<Target> {
-  return {
-    make: arrayOf,
-    async check(inputs, random) {
-      const found: (string | undefined)[] = [];
-      for (const input of inputs) {
-        const content = Buffer.from(input, 'latin1');
-        const options = { format: 'npy', ...(rarely(random, 2) && { bytes: content.length }) } as const;
-        found.push(
-          await scoreData(lineModel(), content, options).then(
-            ({ results }) => results.map((row) => wrongRow(row, () => {})).find((problem) => problem !== undefined),
-            (error: unknown) =>
-              isRefusal(error) ? undefined : `it threw ${error instanceof Error ? error.stack : error}`,
-          ),
-        );
-      }
-      return found;
-    },
-  };
 }
 
 /** Files as jobs read them, from the plan to the last row. */

@@ -44,7 +44,6 @@ const KINDS: readonly (readonly [name: string, share: number, open: () => Promis
   ...['jsonl', 'csv', 'parquet'].map(
     (name) => [name, 1, async () => (await import('./files.ts')).openFiles(name)] as const,
   ),
-  ['npy', 1, async () => (await import('./files.ts')).openArrays()],
   ['graphs', 0, async () => (await import('./graphs.ts')).openGraphs()],
 ];
 const SHARES = KINDS.flatMap(([name, share]) => new Array<string>(share).fill(name));

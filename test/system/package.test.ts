@@ -221,7 +221,7 @@ describe('the packed package', () => {
     const page = await ask(dev.stack.page ?? '', {});
     const parts = [...page.text.matchAll(/(?:href|src)="(\/[^"]+)"/g)].map(([, path = '']) => path);
     const answers = await Promise.all(parts.map((path) => ask(dev.stack.page ?? '', { path })));
-    expect([parts.length, answers.map(({ status }) => status)]).toEqual([5, answers.map(() => 200)]);
+    expect([parts.length, answers.map(({ status }) => status)]).toEqual([3, answers.map(() => 200)]);
     expect(await dev.interrupt()).toBe(0);
   });
 

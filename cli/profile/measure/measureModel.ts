@@ -8,6 +8,7 @@ import { locate } from '../../../lambda/onnx/repository.ts';
 import { powersOfTwoUpTo } from '../../../lambda/onnx/warmUp.ts';
 import { modelDigest } from '../../../lambda/onnx/weights.ts';
 import { ownVersion } from '../../arguments.ts';
+import { duration } from '../../format.ts';
 import type { Limits, Size, Started, StartTask, Target, Task, Timed, Told } from './measureTasks.ts';
 
 /** What was measured of a model, as `profile.json` keeps it. */
@@ -254,7 +255,7 @@ function findingsOf(
         ]),
     ...(slow === undefined
       ? []
-      : [`runs of more than ${of(slow.length)} were not tried: one took ${(slow.runMs / 1000).toFixed(1)} s`]),
+      : [`runs of more than ${of(slow.length)} were not tried: one took ${duration(slow.runMs)}`]),
   ];
 }
 

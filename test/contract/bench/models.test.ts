@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import { InferenceSession, type Tensor } from 'onnxruntime-node';
-import { stackMessages } from '../../../bench/contestants/bareSession.ts';
+import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { drawMessages, type Message } from '../../../bench/workload/messages.ts';
 import { createRepository } from '../../../bench/workload/modelRepository.ts';
 import { SCENARIOS } from '../../../bench/workload/scenarios.ts';
@@ -58,4 +57,22 @@ describe.each(SCENARIOS)('the model of $name', (scenario) => {
 function difference(actual: readonly number[], expected: readonly number[]): number {
   expect(actual).toHaveLength(expected.length);
   return Math.max(...actual.map((value, index) => Math.abs(value - (expected[index] as number))));
+}
+
+/** The tensors of one run over the messages, each padded with zeros to the longest. */
+function stackMessages(messages: readonly Message[]): Record<string, Tensor> {
+  const [first] = messages as [Message];
+  const feeds = first.inputs.map(({ name }, index) => {
+    const rows = messages.map(({ inputs }) => inputs[index] as Message['inputs'][number]);
+    const longest = rows.reduce((max, row) => (row.data.length > max.data.length ? row : max));
+    const bytes = new Uint8Array(rows.length * longest.data.byteLength);
+    for (const [row, { data }] of rows.entries()) bytes.set(new Uint8Array(data.buffer), row * longest.data.byteLength);
+    const shape = [rows.length, ...longest.shape.slice(1)];
+    const tensor =
+      longest.datatype === 'INT64'
+        ? new Tensor('int64', new BigInt64Array(bytes.buffer), shape)
+        : new Tensor('float32', new Float32Array(bytes.buffer), shape);
+    return [name, tensor];
+  });
+  return Object.fromEntries(feeds);
 }

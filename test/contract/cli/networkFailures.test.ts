@@ -165,7 +165,7 @@ describe('batchscore submit, given a file that holds no requests', () => {
     ['rows as arrays', 'a.jsonl', '[0.1,2]\n[3,4]\n', /got an array; /, SCORED],
     ['JSON over several lines', 'a.json', '{\n  "inputs": []\n}\n', /got a part of JSON; /, /jq -c/],
     ['prose', 'a.md', 'Read me first\n', /got text that is no JSON; /, /check the path/],
-    ['NumPy', 'a.npy', Buffer.from('\x93NUMPY\x01\x00', 'latin1'), /got an array of NumPy; /, /batchscore score MODEL/],
+    ['NumPy', 'a.npy', Buffer.from('\x93NUMPY\x01\x00', 'latin1'), /got an array of NumPy; /, /as Parquet or CSV/],
     ['blank lines', 'a.jsonl', '\n \n', /got none; /, /nothing was sent/],
   ])('says what it is and which command takes it, and sends nothing: %s', async (_, name, content, got, cure) => {
     const { stderr, ...rest } = await submitFile(name, content);

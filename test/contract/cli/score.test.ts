@@ -58,7 +58,7 @@ describe('batchscore score', () => {
       .split('\n')
       .map((line) => JSON.parse(line).message_id);
     expect({ code, ids }).toEqual({ code: 0, ids: ['1', '2'] });
-    expect(stderr).toMatch(/; 1 micro-batch of 2\.0 rows/);
+    expect(stderr).toMatch(/; 1 micro-batch of 2 rows/);
   });
 
   it('takes CSV by the names of its columns, and writes CSV with a line for each row', async () => {
@@ -271,7 +271,7 @@ describe('batchscore score', () => {
     [
       ['models/digits', '-', '--format', 'avro'],
       2,
-      /--format: expected one of requests, objects, csv, parquet, npy, got 'avro'/,
+      /--format: expected one of requests, objects, csv, parquet, got 'avro'/,
     ],
     [
       ['models/digits', '-', '--format', 'parquet'],

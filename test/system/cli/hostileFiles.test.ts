@@ -202,18 +202,6 @@ const TRUE: Readonly<Record<string, Buffer>> = {
 };
 
 const gz = (text: string): Buffer => gzipSync(text, { level: 9 });
-const npy = (header: string, version = 1): Buffer => {
-  const length = Buffer.alloc(version === 1 ? 2 : 4);
-  if (version === 1) length.writeUInt16LE(header.length);
-  else length.writeUInt32LE(header.length);
-  return Buffer.concat([
-    Buffer.from(`\x93NUMPY${String.fromCharCode(version)}\0`, 'latin1'),
-    length,
-    Buffer.from(header),
-  ]);
-};
-const shaped = (shape: string): Buffer => npy(`{'descr': '<f4', 'fortran_order': False, 'shape': (${shape}), }\n`);
-
 /** By name, what is in a file of another kind, and what is said of it. */
 const OTHERS: readonly (readonly [what: string, name: string, file: Buffer, said: RegExp])[] = [
   ['nine million blank lines', 'in.jsonl.gz', gz('\n'.repeat(9_500_000)), /expected rows to score, got none/],
@@ -225,27 +213,6 @@ const OTHERS: readonly (readonly [what: string, name: string, file: Buffer, said
   ['thousands of columns', 'in.csv', Buffer.from(`${','.repeat(9_000)}x`), /columns: expected each name once/],
   ['quotes', 'in.csv', Buffer.from(`x\n${'"'.repeat(9_000)}1`), /scored, INVALID_REQUEST 1/],
   ['thousands of digits', 'in.csv', Buffer.from(`x\n${'9'.repeat(9_000)}`), /scored, INVALID_DATA 1/],
-  ['an array of petabytes', 'in.npy', shaped('1000000000000000,'), /expected 40000000000000\d\d bytes of a npy file/],
-  [
-    'an array of rows of petabytes',
-    'in.npy',
-    shaped('1, 1000000000000000'),
-    /expected 40000000000000\d\d bytes of a npy/,
-  ],
-  ['an array of rows of nothing', 'in.npy', shaped('1000000000000000, 0'), /expected an array of \(rows\), got/],
-  [
-    'an array of sizes that are none',
-    'in.npy',
-    shaped('1e9, 0x10'),
-    /expected the shape of an array, got \(1e9, 0x10\)/,
-  ],
-  [
-    'a header of brackets',
-    'in.npy',
-    npy("'shape': (".repeat(980)),
-    /expected the header of a npy file, got another text/,
-  ],
-  ['a header that is too long', 'in.npy', npy(' '.repeat(10_100)).subarray(0, 9_000), /expected a header of at most/],
 ];
 
 describe('a hostile file of less than 10 kB', () => {
@@ -302,10 +269,6 @@ describe('a hostile file of less than 10 kB', () => {
     expect(scored.code).not.toBe(0);
     expect(scored.stdout + scored.said).toMatch(expected);
     await expectCheap(scored);
-  });
-
-  it.each(OTHERS.filter(([, name]) => name.includes('jsonl')))('is summed up: one of %s, %s', async (_, name, file) => {
-    await expectCheap(await command(['inspect', inFolder('model.onnx'), '--captured', inFolder(name)], name, file));
   });
 
   it.each(Object.entries(TRUE))('is scored: %s', async (_, file) => {

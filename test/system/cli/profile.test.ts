@@ -3,8 +3,6 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Duration, Size } from 'aws-cdk-lib/core';
 import { type Measurement, measureModel } from '../../../cli/profile/measure/measureModel.ts';
-import { questionOf } from '../../../cli/profile/question.ts';
-import { settingsFor } from '../../../cli/profile/settings/chooseSettings.ts';
 import { readMeasured } from '../../../lambda/onnx/profileFile.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
@@ -38,7 +36,7 @@ describe('batchscore profile', () => {
     const page = inFolder('digits/1/profile.html');
     expect({ code, stderr }).toEqual({ code: 0, stderr: `wrote ${path}\nwrote ${page}\n` });
     const printed = JSON.parse(stdout);
-    const { table, recommendation, candidates, forms, knee, coldStart, safety } = printed;
+    const { table, recommendation, candidates, others, knee, coldStart, safety } = printed;
     expect(safety).toMatchObject({ verdict: 'independent', sharesRuns: true });
     // What to do hangs on how busy this machine is now; that it fits what was measured does not.
     const { batchSize, windowSeconds, reason } = recommendation;
@@ -52,7 +50,7 @@ describe('batchscore profile', () => {
     expect([...new Set(table.map(({ rows }: { rows: number }) => rows))]).toEqual([1, 2, 4]);
     expect(table).toContainEqual(expect.objectContaining({ rows: knee.rows, length: 1, threads: knee.threads }));
     expect(candidates[0].p99AgeMs).toBeLessThanOrEqual(2000);
-    expect(forms.at(-1)).toMatchObject({ dollarsPerMillionRows: null });
+    expect(others.at(-1)).toMatchObject({ compute: 'job, a file a day', dollarsPerMillionRows: expect.any(Number) });
 
     const { schemaVersion, recommendation: recommended, ...kept } = JSON.parse(readFileSync(path, 'utf8'));
     expect(schemaVersion).toBe(1);
@@ -72,16 +70,6 @@ describe('batchscore profile', () => {
     expect(measured?.slice(0, 2).map(({ ms }) => ms)).toEqual(
       ofSession.slice(0, 2).map(({ medianMs }: { medianMs: number }) => medianMs),
     );
-
-    // What it prints on a GPU's instance is what it takes of one.
-    writeFileSync(inFolder('gpu.json'), stdout);
-    const numbers = { 'latency-budget-ms': '2000', 'requests-per-message': '1', 'result-bytes': '450' };
-    const gpu = [`g6.xlarge=${inFolder('gpu.json')}`];
-    const ask = await questionOf({ ...numbers, 'packed-results': false, 'gpu-profile': gpu }, refuse);
-    const priced = settingsFor(ask(printed)).forms.filter(({ dollarsPerMillionRows }) => dollarsPerMillionRows);
-    expect(priced.map(({ name }) => name)).toEqual(
-      expect.arrayContaining(['lambda-gpu g6.xlarge', 'ecs-gpu g6.xlarge']),
-    );
   });
 
   it('prints tables that a person reads, also where nothing can be kept, and props to paste', async () => {
@@ -93,10 +81,13 @@ describe('batchscore profile', () => {
       stderr: expect.stringMatching(/^wrote .*profile\.html\n$/),
     });
     expect(stdout).toMatch(/^digits: rows are independent, by the graph of the model/);
-    expect(stdout).toMatch(/^Cold start \S+ s: process \S+, library \S+, model \S+, warm-up and checks \S+$/m);
+    expect(stdout).toMatch(
+      /^Cold start \S+ m?s: process \S+ m?s, library \S+ m?s, model \S+ m?s, warm-up and checks \S+ m?s$/m,
+    );
     expect(stdout).toMatch(/^rows {2}length {2}threads {2}median ms {2}spread +rows\/s {2}peak MiB$/m);
     expect(stdout).toMatch(/^Knee: runs? of \d rows? give .* a second,? .*on \d+ threads?, as deployed here\.$/m);
-    expect(stdout).toMatch(/^Not measured: lambda-gpu g4dn\.xlarge, /m);
+    expect(stdout).toMatch(/^> +lambda +\d/m);
+    expect(stdout).toMatch(/^ +job, a file a day +\$[\d.]+ +\$[\d.,]+$/m);
     expect(stdout).toMatch(
       /profile\.json: expected a folder that can be written to, got: .*; what was measured is not/,
     );
@@ -111,10 +102,12 @@ describe('batchscore profile', () => {
 
   it.each([
     [['digits', '--latency-budget-ms', 'soon'], 2, '--latency-budget-ms: expected a whole number from 1 to 3600000'],
-    [['digits', '--arrival-rate', '5', '--trace', 't'], 2, '--trace: expected it without --arrival-rate, got both'],
+    [
+      ['digits', '--arrival-rate', '5', '--rows-per-month', '9'],
+      2,
+      '--arrival-rate: expected it without --rows-per-month',
+    ],
     [['digits', '--architecture', 'arm'], 2, "--architecture: expected arm64 or x86_64, got 'arm'"],
-    [['digits', '--gpu-profile', 'p5=x'], 2, '--gpu-profile: expected TYPE=FILE with a type among g4dn.xlarge'],
-    [['digits', '--gpu-profile', 'g5.xlarge=package.json'], 1, 'package.json: expected what batchscore profile'],
     [['letters'], 1, 'letters'],
     [['test'], 1, 'test: expected a version folder such as 1/ with model.onnx in it, got none'],
   ])('refuses %j with one sentence', async (args, code, message) => {

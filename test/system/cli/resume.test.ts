@@ -19,12 +19,6 @@ const TURNS = Array.from({ length: ROWS }, (_, row) => 20_000 + row);
 /** A row that is an error, among the first. */
 const CELLS = TURNS.map((turns, row) => (row === 3 ? 'none' : String(turns)));
 
-function npyFile(): Buffer {
-  const header = `{'descr': '<i8', 'fortran_order': False, 'shape': (${ROWS},), }`.padEnd(117);
-  const start = Buffer.from(`\x93NUMPY\x01\x00v\x00${header}\n`, 'latin1');
-  return Buffer.concat([start, Buffer.from(BigInt64Array.from(TURNS, BigInt).buffer)]);
-}
-
 const FILES: Readonly<Record<string, () => Buffer | string>> = {
   'in.csv': () => `turns,id\n${CELLS.map((cell, row) => `${cell},${row}\n`).join('')}`,
   'in.csv.gz': () => gzipSync(`turns,id\n${CELLS.map((cell, row) => `${cell},${row}\n`).join('')}`),
@@ -39,7 +33,6 @@ const FILES: Readonly<Record<string, () => Buffer | string>> = {
         rowGroupSize: 25,
       }),
     ),
-  'in.npy': npyFile,
 };
 
 describe('batchscore score that was stopped', () => {
@@ -53,7 +46,7 @@ describe('batchscore score that was stopped', () => {
   const score = (args: readonly string[]) => runScript('cli/batchscore.ts', ['score', ...args]);
   const argsOf = (name: string, out: string): string[] => [
     ...[model, inFolder(name), '--batch-size', '4', '--out', inFolder(out)],
-    ...(name === 'in.npy' ? [] : ['--keep', 'id']),
+    ...['--keep', 'id'],
     ...(name === 'in.csv.gz' ? ['--format', 'csv'] : []),
   ];
 
@@ -78,7 +71,6 @@ describe('batchscore score that was stopped', () => {
     ['in.csv.gz', 'out.csv'],
     ['in.jsonl', 'out.jsonl'],
     ['in.parquet', 'out.csv'],
-    ['in.npy', 'out.jsonl'],
   ])('of %s leaves whole rows in %s.part, and goes on to what an uninterrupted run writes', async (name, out) => {
     const whole = await score(argsOf(name, `whole-${out}`));
     const expected = readFileSync(inFolder(`whole-${out}`));

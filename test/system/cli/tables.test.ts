@@ -232,7 +232,6 @@ describe('batchscore score', () => {
     ['empty.parquet', '', /empty\.parquet: expected rows to score, got an empty file; check what wrote it\n$/],
     ['empty.csv', '', /empty\.csv: expected rows to score, got an empty file; check what wrote it\n$/],
     ['empty.jsonl', '', /empty\.jsonl: expected rows to score, got an empty file; check what wrote it\n$/],
-    ['empty.npy', '', /empty\.npy: expected rows to score, got an empty file; check what wrote it\n$/],
     [
       'none.parquet',
       parquetFile(0, [{ name: 'x', pages: [] }]),
@@ -240,7 +239,6 @@ describe('batchscore score', () => {
     ],
     ['none.csv', 'x\n', /none\.csv: expected rows to score, got none; check/],
     ['none.jsonl', '\n \n', /none\.jsonl: expected rows to score, got none; check/],
-    ['none.npy', npyOf(0), /none\.npy: expected rows to score, got none; check/],
     [
       'short.parquet',
       'PAR1',
@@ -256,13 +254,3 @@ describe('batchscore score', () => {
     expect({ code, rows, stderr }).toEqual({ code: 1, rows: [], stderr: expect.stringMatching(message) });
   });
 });
-
-/** An array of so many float32, as NumPy saves one. */
-function npyOf(rows: number): Buffer {
-  const header = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows},), }`.padEnd(117);
-  return Buffer.concat([
-    Buffer.from('\x93NUMPY\x01\0\x76\0', 'latin1'),
-    Buffer.from(`${header}\n`),
-    Buffer.alloc(4 * rows),
-  ]);
-}

@@ -1,8 +1,8 @@
 import { PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
 import { fileEvent } from '../../../cli/local/localJobs.ts';
-import { type Ended, startLocalStates } from '../../../cli/local/localStates.ts';
-import { jobDefinition } from '../../../infra/jobs/jobDefinition.ts';
+import { startLocalStates } from '../../../cli/local/localStates.ts';
+import type { Ended } from '../../../cli/local/runJob.ts';
 import { createJobStorage } from '../../../lambda/aws/jobStorage.ts';
 import { JOB_PREFIXES } from '../../../lambda/core/limits.ts';
 import { startHandler } from '../../helpers/processes.ts';
@@ -12,7 +12,8 @@ import { echo, gist } from './messages.ts';
 
 export const JOB_BUCKET = 'jobs';
 const CALL_MS = 30_000;
-const FUNCTIONS = { scoreFunctionArn: 'jobScore', controlFunctionArn: 'jobControl' };
+
+type Entry = 'jobScore' | 'jobControl';
 
 /** So small that a few rows make several parts and pieces. */
 const SIZES = { BATCHSCORE_JOBS_PART_BYTES: '65536', BATCHSCORE_JOBS_PIECE_BYTES: '16384' };
@@ -32,13 +33,13 @@ interface JobOptions {
 export async function runJob({ rows, name, variables, models, s3, say }: JobOptions): Promise<Account> {
   const ended = Promise.withResolvers<Ended>();
   const storage = createJobStorage({ s3, bucket: JOB_BUCKET });
-  const environments = new Map<string, ReturnType<typeof startHandler>>();
+  const environments = new Map<Entry, ReturnType<typeof startHandler>>();
   let calls = 0;
   // An environment has one call at a time.
   const inTurn = pLimit(1);
-  const invoke = (entry: string, payload: unknown): Promise<unknown> => inTurn(() => invokeNow(entry, payload));
-  const invokeNow = async (entry: string, payload: unknown): Promise<unknown> => {
-    const isScore = entry === FUNCTIONS.scoreFunctionArn;
+  const invoke = (entry: Entry, payload: unknown): Promise<unknown> => inTurn(() => invokeNow(entry, payload));
+  const invokeNow = async (entry: Entry, payload: unknown): Promise<unknown> => {
+    const isScore = entry === 'jobScore';
     const known = environments.get(entry);
     const mine =
       known ??
@@ -47,7 +48,7 @@ export async function runJob({ rows, name, variables, models, s3, say }: JobOpti
           ...variables,
           ...(isScore ? { ...SIZES, BATCHSCORE_MODELS_DIR: models, BATCHSCORE_DEFAULT_MODEL: 'echo' } : control),
         },
-        { entry: isScore ? 'jobScore' : 'jobControl', cleanUp: endAtExit },
+        { entry, cleanUp: endAtExit },
       );
     environments.set(entry, mine);
     const environment = await mine;
@@ -61,10 +62,10 @@ export async function runJob({ rows, name, variables, models, s3, say }: JobOpti
     }
   };
   const states = await startLocalStates({
-    machine: jobDefinition(FUNCTIONS),
     region: 'us-east-1',
-    invoke,
-    objects: storage,
+    score: (event) => invoke('jobScore', event),
+    control: (event) => invoke('jobControl', event),
+    storage,
     onEnd: (_, how) => ended.resolve(how),
   });
   const control = {

@@ -1,10 +1,7 @@
 // What runs in the browser. Each that looks for problems returns them, a line each.
 
-/** What reaches beyond the window, or out of the chart that it belongs to. */
+/** What reaches beyond the window. */
 export function overflowing(): string[];
-
-/** Words of one chart that cover each other. */
-export function covered(): string[];
 
 /** Texts smaller than 11 pixels on the screen, or too faint on what lies behind them (WCAG 2.2, AA). */
 export function illegible(): string[];

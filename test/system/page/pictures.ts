@@ -1,9 +1,8 @@
-/** Makes the pictures of docs/page.md anew: `npm run pictures`. It takes about a minute, for the charts have to fill. */
+/** Makes the pictures of docs/page.md anew: `npm run pictures`. It takes about a minute, as the charts have to fill. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import type { Page } from 'playwright-core';
@@ -24,7 +23,7 @@ const folder = mkdtempSync(join(tmpdir(), 'batchscore-pictures-'));
 try {
   await pictureOfOwnModels();
   const page = await open(dev);
-  await page.locator('#facts').getByText('0', { exact: true }).nth(4).waitFor();
+  await page.locator('#facts').getByText('in flight').waitFor();
   await page.screenshot({ path: pathOf('page-phone') });
   await page.setViewportSize({ width: WIDTH, height: 1_130 });
   await showLoad(page);
@@ -47,7 +46,7 @@ async function open({ stack: { page: url } }: RunningDev): Promise<Page> {
   assert.ok(url !== undefined);
   const { page } = await openPage(browser, url, { viewport: { width: 360, height: 900 } });
   await page.locator('#connection', { hasText: 'Live' }).waitFor();
-  await page.locator('#model-list').getByText('[batch').first().waitFor();
+  await page.locator('#ways label').first().waitFor();
   return page;
 }
 
@@ -60,7 +59,7 @@ async function pictureOfOwnModels(): Promise<void> {
     await page.setViewportSize({ width: WIDTH, height: 900 });
     await page.getByLabel('prices', { exact: true }).check();
     await page.getByLabel('x FP32 [batch, 3]').fill('1, 2.5, -3, 4, 5, 6');
-    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.locator('#answer .lead').waitFor();
     await page.locator('#try').screenshot({ path: pathOf('page-own') });
   } finally {
@@ -68,27 +67,29 @@ async function pictureOfOwnModels(): Promise<void> {
   }
 }
 
-/** Two loads with a pause between them, three errors, and the answer to a digit. */
+/** Some bursts, three errors, and the answer to a digit. */
 async function showLoad(page: Page): Promise<void> {
-  const load = page.getByRole('slider', { name: 'Load' });
-  for (const presses of [6, 0, 7]) {
-    await load.press('Home');
-    for (let press = 0; press < presses; press++) await load.press('ArrowRight');
-    await setTimeout(presses === 0 ? 6_000 : 12_000);
+  for (let burst = 0; burst < 12; burst++) {
+    const answered = page.locator('#answer .lead', { hasText: ' sure' });
+    await page.getByRole('button', { name: 'Send 500 times' }).first().click();
+    await answered.waitFor();
+    for (let single = 0; single < burst % 4; single++) {
+      await page.getByRole('button', { name: 'Send', exact: true }).click();
+      await answered.waitFor();
+    }
   }
   await page.getByLabel('Any request').check();
   await page.getByLabel('Body of the message').fill('{"instances":[[1]]}');
-  for (let sent = 0; sent < 3; sent++) await page.getByRole('button', { name: 'Send' }).click();
+  for (let sent = 0; sent < 3; sent++) await page.getByRole('button', { name: 'Send', exact: true }).click();
   await page.locator('#answer .lead', { hasText: 'INVALID_SHAPE' }).waitFor();
   await page.getByLabel('digits', { exact: true }).check();
-  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
   await page.locator('#answer .lead', { hasText: ' sure' }).waitFor();
   await page.mouse.move(0, 0);
 }
 
 /** One that is done, one that failed, one that was cancelled and one that runs. */
 async function showJobs(page: Page): Promise<void> {
-  await page.getByRole('slider', { name: 'Load' }).press('Home');
   const s3 = localBucketClient(dev.stack.s3Endpoint, dev.stack.region);
   const put = (name: string, rows: readonly string[]) =>
     s3.send(new PutObjectCommand({ Bucket: dev.stack.jobBucket, Key: `jobs/in/${name}`, Body: fileOf(rows) }));

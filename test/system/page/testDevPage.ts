@@ -7,7 +7,7 @@ import { after, afterEach, before, describe, it } from 'node:test';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { localBucketClient } from '../../../cli/local/localServices.ts';
-import type { State } from '../../../cli/local/page/wire.ts';
+import type { State } from '../../../cli/page/wire.ts';
 import { putModel } from '../../contract/cli/models.ts';
 import { listen, type RunningDev, startDev } from '../../helpers/command.ts';
 import { fileOf, row } from '../../helpers/jobs.ts';
@@ -41,19 +41,13 @@ function status(page: Page, text: string): Promise<void> {
 }
 
 function send(page: Page): Promise<void> {
-  return page.getByRole('button', { name: 'Send' }).click();
+  return page.getByRole('button', { name: 'Send', exact: true }).click();
 }
 
 /** The answer's essence, once it is there. @param like what it must begin with, as an older one may be there still */
 async function answered(page: Page, like: string | RegExp): Promise<string> {
   await page.locator('#answer .lead', { hasText: like }).waitFor();
   return page.locator('#answer').innerText();
-}
-
-/** Turns the load up, or down to nothing. */
-async function setLoad(page: Page, presses: number): Promise<void> {
-  await page.getByRole('slider', { name: 'Load' }).press('Home');
-  for (let press = 0; press < presses; press++) await page.getByRole('slider', { name: 'Load' }).press('ArrowRight');
 }
 
 describe('the page of npm run dev', () => {
@@ -64,11 +58,10 @@ describe('the page of npm run dev', () => {
       await page.getByLabel('Body of the message').fill('{"instances":[[1]]}');
       await send(page);
       await answered(page, 'INVALID_SHAPE');
-      await setLoad(page, 6);
+      await page.getByRole('button', { name: 'Send 500 times' }).first().click();
       await page.locator('#invocation-list li').nth(3).waitFor();
       await page.locator('#error-list li').first().waitFor();
-      await page.getByRole('button', { name: 'Pause' }).click();
-      await setLoad(page, 0);
+      await page.getByRole('img', { name: /^Queue to result: p50: [\d.]+/ }).waitFor();
       assert.deepEqual(await violationsOf(page), []);
       await page.evaluate(openDetails);
       assert.deepEqual(await violationsOf(page), []);
@@ -88,7 +81,7 @@ describe('the page of npm run dev', () => {
     });
   }
 
-  it('sends the digit that was drawn, and shows the answer and the micro-batch that it rode in', async () => {
+  it('sends the digit that was drawn, and shows the answer and why its batch was small', async () => {
     const page = await open();
     await page.getByRole('button', { name: 'Clear' }).click();
     const { x = 0, y = 0, width = 0 } = (await page.getByRole('grid').boundingBox()) ?? {};
@@ -104,17 +97,14 @@ describe('the page of npm run dev', () => {
     await page.mouse.up();
     await send(page);
     const answer = await answered(page, '1, ');
-    assert.match(
-      answer,
-      /It rode in micro-batch 1 of invocation #\d+, 1 row, run in [\d.]+\sms \(closed: end of the batch/,
-    );
+    assert.match(answer, /It ran in invocation #\d+ with 1 row, in [\d.]+\sms \(closed: end of the batch/);
     assert.match(
       answer,
       /It waited [\d.]+\s(ms|s) for its invocation, and was answered [\d.]+\s(ms|s) after it was sent/,
     );
     await page.getByText('The whole answer').click();
     assert.match(await page.getByRole('region', { name: 'The whole answer' }).innerText(), /"model_name": "digits"/);
-    assert.equal(await page.locator('#answer .piece.marked').count(), 1);
+    assert.match(answer, /10\s% of the batch size, as there is no window/);
   });
 
   it('is drawn on by keyboard too, and says what each cell holds', async () => {
@@ -126,8 +116,7 @@ describe('the page of npm run dev', () => {
     for (const key of ['Space', 'ArrowUp', 'End', 'ArrowRight', 'Space']) await page.keyboard.press(key);
     await page.getByRole('gridcell', { name: 'row 3, column 2: 0 of 16' }).waitFor();
     await page.getByRole('gridcell', { name: 'row 2, column 8: 16 of 16' }).waitFor();
-    await page.keyboard.press('Tab');
-    await page.keyboard.press('Enter');
+    for (const key of ['Tab', 'Tab', 'Enter']) await page.keyboard.press(key);
     await answered(page, ' sure');
   });
 
@@ -153,90 +142,15 @@ describe('the page of npm run dev', () => {
     assert.equal(await page.title(), 'batchscore dev');
   });
 
-  it('changes load, size and window while it runs, in every page that is open', async () => {
+  it('fills batches with what is sent many times, and shows it in every page that is open', async () => {
     const page = await open();
     const other = await openPage(browser, dev.stack.page ?? '', {});
-    await page.getByRole('spinbutton', { name: 'Batch size' }).fill('7');
-    await page.getByRole('spinbutton', { name: 'Window' }).fill('1');
-    await page.getByRole('spinbutton', { name: 'Window' }).press('Enter');
-    await setLoad(page, 7);
-    const full = / 7 messages in .*100\s%\sof the batch size, as the batch was full/s;
-    await page.locator('#invocation-list li', { hasText: full }).first().waitFor();
-    await page.getByText('100 a second', { exact: true }).waitFor();
-    await other.page.getByText('100 a second', { exact: true }).waitFor();
-    assert.equal(await other.page.getByRole('spinbutton', { name: 'Batch size' }).inputValue(), '7');
-    assert.match(
-      (await page.getByRole('img', { name: 'Messages a second' }).getAttribute('aria-label')) ?? '',
-      /answered: /,
-    );
-    await setLoad(page, 0);
+    await page.getByRole('button', { name: 'Send 500 times' }).first().click();
+    const full = / 10 messages in .*100\s% of the batch size/s;
+    for (const one of [page, other.page]) await one.locator('#invocation-list li', { hasText: full }).first().waitFor();
+    await answered(page, ' sure');
+    await other.page.getByRole('img', { name: /^Fill: of the batch size: \d+\s%, at most 100\s%/ }).waitFor();
     await other.page.context().close();
-  });
-
-  it('says why AWS would refuse a size or a window, and changes nothing', async () => {
-    const page = await open();
-    await page.getByRole('spinbutton', { name: 'Window' }).fill('0');
-    await page.getByRole('spinbutton', { name: 'Batch size' }).fill('11');
-    await page.getByRole('spinbutton', { name: 'Batch size' }).press('Enter');
-    await page
-      .getByRole('alert')
-      .filter({ hasText: 'Window: expected at least 1 with a batch size above 10' })
-      .waitFor();
-    await page.getByRole('spinbutton', { name: 'Batch size' }).fill('');
-    await page.getByRole('spinbutton', { name: 'Batch size' }).press('Enter');
-    const nothing = 'Batch size: expected a whole number from 1 to 10,000, got nothing.';
-    await page.getByRole('alert').filter({ hasText: nothing }).waitFor();
-    await page.getByRole('spinbutton', { name: 'Window' }).fill('0');
-    await page.getByRole('spinbutton', { name: 'Batch size' }).fill('10');
-    await page.getByRole('spinbutton', { name: 'Batch size' }).press('Enter');
-    await page.locator('#refused').waitFor({ state: 'hidden' });
-  });
-
-  it('keeps what was typed until it is taken, and a refusal until something else is', async () => {
-    const page = await open();
-    const size = page.getByRole('spinbutton', { name: 'Batch size' });
-    const window = page.getByRole('spinbutton', { name: 'Window' });
-    const release = Promise.withResolvers<void>();
-    await page.route('**/batching', async (route) => {
-      if (route.request().postDataJSON().windowSeconds === 2) await release.promise;
-      await route.continue();
-    });
-    await window.fill('2');
-    await size.focus();
-    await send(page);
-    await answered(page, ' sure');
-    const [number = ''] = /#\d+/.exec(await page.locator('#answer').innerText()) ?? [];
-    // A newer state, in which the window is still the old one.
-    await page.locator('#invocation-list', { hasText: `${number} ` }).waitFor();
-    assert.equal(await window.inputValue(), '2');
-    await window.fill('0');
-    await size.fill('11');
-    await size.press('Enter');
-    const refusal = page.getByRole('alert').filter({ hasText: 'expected at least 1 with a batch size above 10' });
-    await refusal.waitFor();
-    const taken = page.waitForResponse((response) => response.url().endsWith('/batching') && response.ok());
-    release.resolve();
-    await taken;
-    await page.evaluate(twoFrames);
-    assert.equal(await refusal.isVisible(), true);
-    assert.equal(await size.inputValue(), '11');
-    await size.fill('10');
-    await size.press('Enter');
-    await refusal.waitFor({ state: 'hidden' });
-  });
-
-  it('stands still while it is paused, and shows afterwards what came', async () => {
-    const page = await open();
-    await page.getByRole('button', { name: 'Pause' }).click();
-    await status(page, 'Paused');
-    const before = await page.locator('#facts').innerText();
-    await send(page);
-    await answered(page, ' sure');
-    assert.equal(await page.locator('#facts').innerText(), before);
-    const [number = ''] = /#\d+/.exec(await page.locator('#answer').innerText()) ?? [];
-    assert.equal(await page.locator('#invocation-list', { hasText: `${number} ` }).count(), 0);
-    await page.getByRole('button', { name: 'Pause' }).click();
-    await page.locator('#invocation-list', { hasText: `${number} ` }).waitFor();
   });
 
   it('is reached by keyboard, all of it, and shows where it is', async () => {
@@ -250,11 +164,11 @@ describe('the page of npm run dev', () => {
       names.push(name);
     }
     const reached = names.join('\n');
-    for (const one of ['BUTTON Pause', 'BUTTON Send', 'BUTTON Clear']) {
+    for (const one of ['BUTTON Send', 'BUTTON Clear']) {
       assert.ok(reached.includes(one), `${one} is among\n${reached}`);
     }
     const kinds = names.map((name) => name.split(' ')[0]);
-    assert.equal(kinds.filter((kind) => kind === 'INPUT').length, 4, reached);
+    assert.equal(kinds.filter((kind) => kind === 'INPUT').length, 1, reached);
     assert.equal(kinds.filter((kind) => kind === 'DIV').length, 1, 'of the digit, one cell is a stop');
   });
 });
@@ -289,9 +203,6 @@ describe('the page of jobs', () => {
         .waitFor();
       await job('few.txt').locator('.error', { hasText: 'INVALID_JOB: ' }).waitFor();
       assert.equal(await page.getByText('aws --endpoint-url').isVisible(), false);
-      for (const told of [/job-ended, cancelled: s3:.*many\.jsonl$/, /job-ended, done: s3:.*few\.jsonl$/]) {
-        await page.locator('#event-list li summary').getByText(told).waitFor();
-      }
       assert.deepEqual(await violationsOf(page), []);
       for (const problems of [overflowing, illegible]) assert.deepEqual(await page.evaluate(problems), []);
     } finally {
@@ -328,7 +239,7 @@ describe('the page of another repository', () => {
     assert.match(await numbers.inputValue(), /^-?[\d.]+, -?[\d.]+, -?[\d.]+$/);
     await numbers.fill('1, 2.5, -3, 4, 5, 6');
     await send(page);
-    assert.match(await answered(page, /^1, 2\.5, -3, 4, 5, 6$/), /invocation #\d+, 2 rows/);
+    assert.match(await answered(page, /^1, 2\.5, -3, 4, 5, 6$/), /invocation #\d+ with 2 rows/);
     await choose(page, 'words');
     await page.getByLabel('x BYTES [batch, 1]').fill('a "word", or two');
     await send(page);
@@ -343,7 +254,7 @@ describe('the page of another repository', () => {
     await answered(page, /^9007199254740993$/);
     assert.equal(await page.getByLabel('endless', { exact: true }).count(), 0);
     await page
-      .locator('#model-list', { hasText: 'it answers none that was made up: put a request into samples.jsonl' })
+      .locator('#no-sample', { hasText: 'endless: it answers none that was made up: put a request into samples.jsonl' })
       .waitFor();
   });
 
@@ -363,15 +274,6 @@ describe('the page of another repository', () => {
     assert.match(shown, /"model_name": "same"[\s\S]*"data": \[7, 8, 9\]/);
     await send(page);
     await answered(page, /^7, 8, 9$/);
-  });
-
-  it('sends made-up samples as load', async () => {
-    const page = await open({}, other.stack.page);
-    await page.getByLabel('Samples of').selectOption('same');
-    await setLoad(page, 5);
-    await page.locator('#result-list', { hasText: 'load' }).waitFor();
-    await setLoad(page, 0);
-    assert.equal(await page.locator('#error-list li', { hasText: 'load' }).count(), 0);
   });
 
   for (const colorScheme of ['light', 'dark'] as const) {
@@ -407,12 +309,16 @@ describe('the page of another repository', () => {
 
   it('says once that the stack is gone, and greys what is old', async () => {
     const page = await open({}, other.stack.page);
-    await page.locator('#model-list', { hasText: 'FP32 [batch, 3]' }).waitFor();
+    await page
+      .getByLabel('x FP32 [batch, 3]')
+      .or(page.getByLabel('same', { exact: true }))
+      .first()
+      .waitFor();
     await other.interrupt();
     await page.getByRole('alert').filter({ hasText: 'npm run dev does not answer' }).waitFor();
     assert.equal(await page.getByText(/does not answer|not connected/i).count(), 1);
     assert.match(await page.locator('#gone').innerText(), /What is below is as it was at \d\d:\d\d:\d\d/);
-    assert.equal(await page.getByRole('button', { name: 'Send' }).isDisabled(), true);
+    assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
     assert.deepEqual(await violationsOf(page), []);
     for (const problems of [overflowing, illegible]) assert.deepEqual(await page.evaluate(problems), []);
   });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import type { FieldFigures } from '../../../bench/field/field.ts';
-import { PLOTS, pageWith } from '../../../bench/field/page.ts';
+import { pageWith } from '../../../bench/field/page.ts';
 import { agree } from '../../../bench/field/workloads.ts';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
@@ -11,10 +11,6 @@ const PAGE = read('docs/comparison.md');
 describe('docs/comparison.md', () => {
   it('has the tables of the run that is kept', () => {
     expect(pageWith(FIGURES, PAGE)).toBe(PAGE);
-  });
-
-  it.each(Object.entries(PLOTS))('has the plot %s of that run', (name, plot) => {
-    expect(read(`docs/${name}`)).toBe(plot(FIGURES));
   });
 
   it('has no other measured figures: prose names rates, memory, money and shares only within what is made', () => {

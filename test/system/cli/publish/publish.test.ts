@@ -48,7 +48,7 @@ describe('batchscore publish', () => {
 
     expect(stdout).toMatch(new RegExp(`^s3://${bucket}/team/models/[0-9a-f]{64}\n$`));
     expect(stderr).toMatch(
-      /^left out, because no host needs it: tickets\/phrases\.json, tickets\/tokenizer-cases\.jsonl; .*\n6 files, 0\.2 MB: 6 uploaded, 0 there before; set models to the URI in infra\/app\.ts, and deploy\n$/,
+      /^left out, because no host needs it: tickets\/phrases\.json, tickets\/tokenizer-cases\.jsonl; .*\n6 files, [\d.]+ KiB: 6 uploaded, 0 there before; set models to the URI in infra\/app\.ts, and deploy\n$/,
     );
     expect(code).toBe(0);
     const staged = stageImage({ modelsDirectory: folder, architecture: 'x86_64', stage: 'lambda' });
@@ -72,7 +72,7 @@ describe('batchscore publish', () => {
     const { stdout: again } = await publish([folder, `s3://${bucket}`]);
 
     expect([code, again]).toEqual([0, stdout]);
-    expect(stderr).toMatch(/^2 files, 16\.8 MB: 2 uploaded/);
+    expect(stderr).toMatch(/^2 files, 16 MiB: 2 uploaded/);
     const staged = stageImage({ modelsDirectory: folder, architecture: 'x86_64', stage: 'lambda' });
     afterThisTest(() => rm(staged, { recursive: true }));
     const { fetch } = await fetching(server);

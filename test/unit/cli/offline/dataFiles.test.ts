@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Tensor } from '../../../../lambda/core/tensor.ts';
 import { echoModel, inMemoryModel, lineModel, sumModel } from '../../../helpers/scoring.ts';
-import { npyFile, scoreData } from './scoreData.ts';
+import { scoreData } from './scoreData.ts';
 
 /** Of each result its message ID, and its code or what its only output holds. */
 async function told(...args: Parameters<typeof scoreData>): Promise<unknown[]> {
@@ -238,13 +238,11 @@ describe('whatever the form of a file', () => {
           const files = {
             csv: `a,b\n${values.map((row) => row.join(',')).join('\n')}`,
             objects: values.map(([a, b]) => JSON.stringify({ b, a })).join('\n'),
-            npy: npyFile('<f4', [values.length, 2], new Uint8Array(Float32Array.from(values.flat()).buffer)),
           };
           const how = { chunk, rows: size };
           const scored = await Promise.all([
             scoreData(model, files.csv, { ...how, format: 'csv', spec }),
             scoreData(model, files.objects, { ...how, spec }),
-            scoreData(model, files.npy, { ...how, format: 'npy' }),
           ]);
           for (const { results, csv: lines } of scored) {
             expect(

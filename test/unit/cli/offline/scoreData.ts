@@ -46,24 +46,3 @@ function inChunks(bytes: Buffer, size: number): Readable {
   );
   return Readable.from(chunks, { objectMode: false });
 }
-
-/** A file as `numpy.save` writes it. */
-export function npyFile(
-  descr: string,
-  shape: readonly number[],
-  data: Uint8Array,
-  version = 1,
-  order = 'False',
-): Buffer {
-  const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(', ')})`;
-  const quoted = descr.startsWith('[') ? descr : `'${descr}'`;
-  const text = `{'descr': ${quoted}, 'fortran_order': ${order}, 'shape': ${tuple}, }`;
-  const before = version === 1 ? 10 : 12;
-  const header = `${text.padEnd(64 * Math.ceil((before + text.length + 1) / 64) - before - 1)}\n`;
-  const start = Buffer.alloc(before);
-  start.write('\x93NUMPY', 'latin1');
-  start[6] = version;
-  if (version === 1) start.writeUInt16LE(header.length, 8);
-  else start.writeUInt32LE(header.length, 8);
-  return Buffer.concat([start, Buffer.from(header, 'latin1'), data]);
-}

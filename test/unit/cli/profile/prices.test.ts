@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { PRICES } from '../../../../cli/priceList.ts';
-import { pricesFrom, readTrace } from '../../../../cli/profile/question.ts';
+import { pricesFrom } from '../../../../cli/profile/profileCommand.ts';
 import { useFolder } from '../../../helpers/folders.ts';
 
 const inFolder = useFolder();
@@ -34,24 +34,5 @@ describe('pricesFrom', () => {
 
   it('refuses what is no price list', () => {
     expect(() => pricesFrom(fileWith('p.json', '{"lambda":1}'), new Date(), () => {})).toThrow(/^prices: expected/);
-  });
-});
-
-describe('readTrace', () => {
-  it('takes seconds and ISO 8601 in any order, blank lines left out', async () => {
-    const path = fileWith('trace', '1767225602.5\n\n2026-01-01T00:00:00Z\r\n1767225601\n');
-    const { times, perSecond, from } = await readTrace(path);
-    const start = Date.parse('2026-01-01T00:00:00Z');
-    expect([...times]).toEqual([start, start + 1000, start + 2500]);
-    expect([perSecond, from]).toEqual([2 / 2.5, 0]);
-  });
-
-  it.each([
-    ['1\ntwo\n', "trace:2: expected seconds since 1970 or a time as ISO 8601, got 'two'; correct it"],
-    ['5\n5\n', 'expected two times that differ, or more, got 2; give one a line'],
-    ['', 'expected two times that differ, or more, got 0; give one a line'],
-    [`${Array.from({ length: 50_001 }, (_, index) => index).join('\n')}`, 'at most 50000 times, got 50001'],
-  ])('refuses what is no such list: %.12j', async (text, message) => {
-    await expect(readTrace(fileWith('trace', text))).rejects.toThrow(message);
   });
 });

@@ -1,0 +1,106 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pLimit from 'p-limit';
+import { raceAbort } from '../../lambda/core/concurrency.ts';
+import { messageOf } from '../../lambda/core/failure.ts';
+import type { ControlEvent } from '../../lambda/jobs/finishJob.ts';
+import { planKey, readParts } from '../../lambda/jobs/jobObjects.ts';
+import { FAILURE, JOB_CODES, type JobStart, type JobStorage, type Part } from '../../lambda/jobs/jobTypes.ts';
+import type { JobEvent, ScoreEvent } from '../../lambda/jobs/scorePart.ts';
+
+/** What a job calls: the two functions, and the bucket that its plan lies in. */
+export interface JobCalls {
+  /** Plans, scores and skips. */
+  readonly score: (event: JobEvent) => Promise<unknown>;
+  /** Finishes and explains. */
+  readonly control: (event: ControlEvent) => Promise<unknown>;
+  readonly storage: JobStorage;
+  /** The wait before a call is made again. @default a timer */
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<unknown>;
+}
+
+/** What became of an execution, as `DescribeExecution` has it. */
+export type Ended =
+  | { readonly status: 'SUCCEEDED' /** JSON */; readonly output: string }
+  | { readonly status: 'FAILED'; readonly error: string; readonly cause: string }
+  | { readonly status: 'ABORTED' };
+
+const ATTEMPTS = 3;
+const FIRST_WAIT_MS = 1000;
+
+/**
+ * Does what the state machine of jobs does (`infra/jobs/jobDefinition.ts`): plans, scores the parts, some at a time, and
+ * finishes; or explains why not. When the signal aborts, it makes no further call.
+ *
+ * @throws what explaining throws
+ */
+export async function runJob(start: JobStart, calls: JobCalls, signal: AbortSignal): Promise<Ended> {
+  try {
+    await tried(() => calls.score({ action: 'plan', start }), calls, signal);
+    await scoreParts(start, calls, signal);
+    const output = await tried(() => calls.control({ action: 'finish', start }), calls, signal);
+    return { status: 'SUCCEEDED', output: JSON.stringify(output) };
+  } catch (error) {
+    if (signal.aborted) return { status: 'ABORTED' };
+    const explain = { action: 'explain' as const, start: { ...start, error: described(error) } };
+    const { code, message } = FAILURE.parse(await tried(() => calls.control(explain), calls, signal));
+    return { status: 'FAILED', error: code, cause: message };
+  }
+}
+
+/** The first part that fails stops the others. */
+async function scoreParts(start: JobStart, calls: JobCalls, signal: AbortSignal): Promise<void> {
+  const failed = new AbortController();
+  const either = AbortSignal.any([signal, failed.signal]);
+  const parts = await readParts(calls.storage, planKey(start.folder, start.run));
+  await pLimit(start.concurrency).map(parts, (part) =>
+    scorePart(start, part, calls, either).catch((error: unknown) => failed.abort(error)),
+  );
+  either.throwIfAborted();
+}
+
+/** Calls until an answer names no next piece. A piece whose calls keep failing is passed over. */
+async function scorePart(
+  { bucket, folder }: JobStart,
+  part: Part,
+  calls: JobCalls,
+  signal: AbortSignal,
+): Promise<void> {
+  let event: ScoreEvent = { action: 'score', bucket, folder, part };
+  do {
+    const asked = event;
+    const answer = await tried(() => calls.score(asked), calls, signal).catch((error: unknown) => {
+      if (signal.aborted || isPermanent(error)) throw error;
+      const skip = { ...{ bucket, folder, part }, error: described(error), entered: new Date().toISOString() };
+      return tried(() => calls.score({ action: 'skip', ...skip }), calls, signal);
+    });
+    // What the functions answer to these two actions.
+    event = answer as ScoreEvent;
+  } while (event.next !== undefined);
+}
+
+/** Makes a call, and again when it fails, unless it says that the job cannot go on. */
+async function tried(call: () => Promise<unknown>, { wait = pause }: JobCalls, signal: AbortSignal): Promise<unknown> {
+  for (let attempt = 1; ; attempt++) {
+    signal.throwIfAborted();
+    try {
+      return await raceAbort(call(), signal);
+    } catch (error) {
+      if (signal.aborted || attempt === ATTEMPTS || isPermanent(error)) throw error;
+    }
+    await wait(FIRST_WAIT_MS * attempt, signal);
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return sleep(ms, undefined, { signal });
+}
+
+function isPermanent(error: unknown): boolean {
+  return error instanceof Error && JOB_CODES.some((code) => code === error.name);
+}
+
+/** As Step Functions tells an error. */
+function described(error: unknown): { readonly Error: string; readonly Cause: string } {
+  const errorType = error instanceof Error ? error.name : 'Error';
+  return { Error: errorType, Cause: JSON.stringify({ errorType, errorMessage: messageOf(error) }) };
+}

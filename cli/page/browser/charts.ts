@@ -1,0 +1,135 @@
+import uPlot from 'uplot';
+import { dollars, duration, percent, short } from '../../format.ts';
+import type { Chart, Line } from '../wire.ts';
+import { make, setText } from './dom.ts';
+
+const FORMATS = { dollars, duration, percent, short };
+const HEIGHT = 230;
+const SHORT_HEIGHT = 140;
+/** Lines differ in more than their colour. There are as many colours. */
+const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [5, 2, 1, 2], [12, 4]];
+const MAX_TICKS = 6;
+
+/** Puts an empty figure into a place. @returns a function that draws a chart in it, again with each change of width or theme */
+export function createFigure(place: HTMLElement): (chart: Chart) => void {
+  const [title, essence, legend] = [make('h3'), make('p'), make('ul', { class: 'legend' })];
+  const drawing = make('div', { class: 'drawing', role: 'img' });
+  place.append(make('figure', {}, make('figcaption', {}, title, essence), drawing, legend));
+  let chart: Chart | undefined;
+  let plot: uPlot | undefined;
+  const draw = (): void => {
+    if (chart === undefined) return;
+    plot?.destroy();
+    plot = plotOf(drawing, chart);
+  };
+  for (const query of ['(prefers-color-scheme: dark)', 'print']) matchMedia(query).addEventListener('change', draw);
+  new ResizeObserver(draw).observe(place);
+  return (next) => {
+    chart = next;
+    setText(title, next.title);
+    setText(essence, next.essence ?? '');
+    const words = next.words ?? next.essence ?? '';
+    drawing.setAttribute('aria-label', `${next.title}: ${words}`);
+    legend.replaceChildren(...next.lines.map(entryOf));
+    draw();
+  };
+}
+
+function entryOf({ name, value, as }: Line, index: number): HTMLElement {
+  const swatch = make('span', { class: `swatch ${as ?? 'points'} line-${index + 1}`, 'aria-hidden': 'true' });
+  return make('li', {}, swatch, ` ${name} `, ...(value === undefined ? [] : [make('b', {}, value)]));
+}
+
+function plotOf(place: HTMLElement, { x, y, lines }: Chart): uPlot {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name: string): string => style.getPropertyValue(`--${name}`).trim();
+  const axis: uPlot.Axis = {
+    stroke: colour('muted'),
+    font: '12px system-ui, sans-serif',
+    labelFont: '12px system-ui, sans-serif',
+    labelSize: 18,
+    grid: { stroke: colour('grid'), width: 1 },
+    ticks: { show: false },
+  };
+  const { base } = x;
+  const ofX: uPlot.Axis = base === undefined ? { space: 90 } : { splits: () => thinned(x.values), filter: asTheyAre };
+  const format = base === undefined ? timeOf : short;
+  const titled = (title: string | undefined): uPlot.Axis => (title === undefined ? {} : { label: title });
+  return new uPlot(
+    {
+      width: place.clientWidth || 300,
+      height: base === undefined ? SHORT_HEIGHT : HEIGHT,
+      padding: [8, 32, 0, 0],
+      legend: { show: false },
+      cursor: { show: false },
+      scales: {
+        x: base === undefined ? { time: true } : { time: false, distr: 3, log: base, range: around },
+        y: y.isLogarithmic ? { distr: 3 } : { range: (_, __, most) => [0, Math.max(1, most * 1.1)] },
+      },
+      axes: [
+        { ...axis, ...ofX, ...titled(x.title), size: 28, values: (_, ticks) => ticks.map(format) },
+        { ...axis, ...titled(y.title), size: 62, values: (_, ticks) => ticks.map((tick) => named(tick, y.format)) },
+      ],
+      series: [{}, ...lines.map((line, index) => seriesOf(line, index, colour))],
+    },
+    [[...x.values], ...lines.map(({ values }) => [...values])],
+    place,
+  );
+}
+
+/** A logarithmic axis has ticks without a name. */
+function named(tick: number | null, format: keyof typeof FORMATS): string {
+  return tick === null ? '' : FORMATS[format](tick);
+}
+
+function seriesOf({ name, as }: Line, index: number, colour: (name: string) => string): uPlot.Series {
+  const style = index % DASHES.length;
+  const stroke = colour(as === 'across' || as === 'ring' ? 'ink' : `series-${style + 1}`);
+  if (as === 'ring') {
+    return {
+      label: name,
+      stroke,
+      width: 0,
+      paths: () => null,
+      points: { show: true, size: 14, width: 2, fill: 'transparent', stroke },
+    };
+  }
+  const points =
+    as === 'points'
+      ? { show: true, size: 6, fill: stroke }
+      : { show: as === undefined, filter: alone, size: 4, fill: stroke };
+  return {
+    label: name,
+    stroke,
+    width: 2,
+    dash: as === 'across' ? [3, 3] : DASHES[style],
+    spanGaps: as === 'points',
+    points,
+  };
+}
+
+/** Values between two gaps. No line reaches them, so each is a point. */
+function alone({ data }: uPlot, line: number): number[] {
+  const values = data[line] ?? [];
+  const isGap = (index: number): boolean => (values[index] ?? null) === null;
+  return [...values.keys()].filter((index) => !isGap(index) && isGap(index - 1) && isGap(index + 1));
+}
+
+/** Leaves room beside the first and the last value, also where they are one. */
+function around(_: uPlot, min: number, max: number): [number, number] {
+  const room = max === min ? 2 : (max / min) ** 0.04;
+  return [min / room, max * room];
+}
+
+function asTheyAre(_: uPlot, splits: number[]): number[] {
+  return splits;
+}
+
+function thinned(values: readonly number[]): number[] {
+  const every = Math.ceil(values.length / MAX_TICKS);
+  return values.filter((_, index) => index % every === 0);
+}
+
+function timeOf(seconds: number): string {
+  return new Date(1000 * seconds).toLocaleTimeString('en-GB');
+}

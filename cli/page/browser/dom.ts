@@ -1,0 +1,78 @@
+import { count } from '../../format.ts';
+
+type Attributes = Readonly<Record<string, string | number | boolean | undefined | ((event: Event) => void)>>;
+
+/** Keeps a number and its unit on one line. */
+function unbroken(text: string): string {
+  return text.replace(/(?<=\d) (?=(?:%|ms|s|MB|MiB)(?!\w))/g, '\u00a0');
+}
+
+/** Creates an element with attributes, listeners (`onclick`, …) and children. Text is never parsed as HTML. */
+export function make<Name extends keyof HTMLElementTagNameMap>(
+  name: Name,
+  attributes: Attributes = {},
+  ...children: readonly (Node | string)[]
+): HTMLElementTagNameMap[Name] {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    if (typeof value === 'function') element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? '' : String(value));
+  }
+  element.append(...children.map((child) => (typeof child === 'string' && name !== 'pre' ? unbroken(child) : child)));
+  return element;
+}
+
+/** @param type that the element must have. @default any element */
+export function byId<E extends HTMLElement = HTMLElement>(
+  id: string,
+  type: new () => E = HTMLElement as unknown as new () => E,
+): E {
+  const element = document.getElementById(id);
+  if (element instanceof type) return element;
+  throw new Error(`expected an element ${id}, a ${type.name}`);
+}
+
+/** Sets a text if it differs, so that nothing is announced or drawn again. */
+export function setText(element: Element, text: string): void {
+  const shown = unbroken(text);
+  if (element.textContent !== shown) element.textContent = shown;
+}
+
+/** 1 row, 12,345 rows */
+export function things(many: number, one: string, more = `${one}s`): string {
+  return `${count(many)} ${many === 1 ? one : more}`;
+}
+
+/** Names with values: `dt` and `dd` in pairs. */
+export function definitions(
+  className: string,
+  pairs: readonly (readonly [name: string, ...value: (Node | string)[]])[],
+) {
+  const items = pairs.map(([name, ...value]) => make('div', {}, make('dt', {}, name), make('dd', {}, ...value)));
+  return make('dl', { class: className }, ...items);
+}
+
+/** A block of text that is copied or scrolled as it is. */
+export function block(label: string, text: string): HTMLElement {
+  return make('pre', { role: 'region', tabindex: 0, 'aria-label': label }, text);
+}
+
+/** A table that scrolls within itself on a narrow page. The first column names the rows. @param chosen row to mark */
+export function table(caption: string, heads: readonly string[], rows: readonly (readonly string[])[], chosen = -1) {
+  const line = ([first = '', ...rest]: readonly string[], index: number): HTMLElement => {
+    const mark = index === chosen ? [make('span', { 'aria-hidden': 'true' }, '▸ ')] : [];
+    const said = index === chosen ? [make('span', { class: 'said' }, ' (recommended)')] : [];
+    const cells = rest.map((cell) => make('td', {}, cell));
+    return make(
+      'tr',
+      index === chosen ? { class: 'chosen' } : {},
+      make('th', { scope: 'row' }, ...mark, first, ...said),
+      ...cells,
+    );
+  };
+  const head = make('thead', {}, make('tr', {}, ...heads.map((text) => make('th', { scope: 'col' }, text))));
+  const body = make('tbody', {}, ...rows.map(line));
+  const whole = make('table', {}, make('caption', { class: 'said' }, caption), head, body);
+  return make('div', { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0 }, whole);
+}

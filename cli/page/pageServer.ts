@@ -1,0 +1,254 @@
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { hasCode, messageOf } from '../../lambda/core/failure.ts';
+import { bundlePage, pageFile } from './pageFiles.ts';
+import type { Events, State } from './wire.ts';
+
+/** What the page may ask for. Each takes the parsed JSON that came; what it throws is told to the page in its words. */
+export type Control = (body: unknown) => Promise<object> | object;
+
+interface PageServerOptions {
+  /** On 127.0.0.1; undefined: `preferredPort` where it is free, else any. */
+  readonly port: number | undefined;
+  readonly preferredPort: number;
+  /** Begins a stream. @returns false where there are too many */
+  readonly openStream: (response: ServerResponse) => boolean;
+  /** By their paths. */
+  readonly controls: Readonly<Record<string, Control>>;
+}
+
+export interface PageServer {
+  /** `http://127.0.0.1:PORT/` */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+const STREAM_PATH = '/events';
+/** A browser opens six for a page. */
+const MAX_CONNECTIONS = 64;
+
+const HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'cache-control': 'no-store',
+};
+
+/** @throws Error when the port that was asked for is taken */
+export async function startPageServer(options: PageServerOptions): Promise<PageServer> {
+  const server = createServer((request, response) => {
+    answer(request, response, options).catch((error: unknown) => refuse(response, 500, messageOf(error)));
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  await listen(server, options);
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}/`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+async function listen(server: Server, { port, preferredPort }: PageServerOptions): Promise<void> {
+  try {
+    await listenOn(server, port ?? preferredPort);
+  } catch (error) {
+    if (!hasCode(error, 'EADDRINUSE')) throw error;
+    if (port === undefined) return listenOn(server, 0);
+    throw new Error(
+      `--page-port: expected ${port} on 127.0.0.1 to be free for the page, got another program that listens there; ` +
+        'stop that program, name another port, or leave the option out',
+      { cause: error },
+    );
+  }
+}
+
+function listenOn(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse, options: PageServerOptions): Promise<void> {
+  for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
+  const { method = '', headers } = request;
+  const path = (request.url ?? '').split('?')[0] ?? '';
+  const file = FILES.get(path);
+  const port = request.socket.localPort ?? 0;
+  const refused = refusal({ method, headers, isPrivate: file === undefined }, port);
+  if (refused !== undefined) return refuse(response, 403, refused);
+  if (method === 'GET' && file !== undefined) return sendFile(response, file);
+  if (method === 'GET' && path === STREAM_PATH) return stream(response, options);
+  const control = options.controls[path];
+  if (method === 'POST' && control !== undefined) return ask(request, response, control);
+  refuse(response, 404, `${method} ${path.slice(0, 100)}: there is no such thing here`);
+}
+
+async function sendFile(response: ServerResponse, { type, read }: PageFile): Promise<void> {
+  const text = await read();
+  response.writeHead(200, { 'content-type': type }).end(text);
+}
+
+function stream(response: ServerResponse, { openStream }: PageServerOptions): void {
+  if (openStream(response)) return;
+  refuse(response, 503, `expected at most ${MAX_PAGES} open pages, got one more; close another`);
+}
+
+async function ask(request: IncomingMessage, response: ServerResponse, control: Control): Promise<void> {
+  try {
+    const answered = await control(await readBody(request));
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answered));
+  } catch (error) {
+    refuse(response, 400, messageOf(error));
+  }
+}
+
+function refuse(response: ServerResponse, status: number, error: string): void {
+  if (response.headersSent) return void response.destroy();
+  response
+    .writeHead(status, { 'content-type': 'application/json', connection: 'close' })
+    .end(JSON.stringify({ error }));
+}
+
+interface Asked {
+  readonly method: string;
+  readonly headers: IncomingHttpHeaders;
+  /** True if it changes anything, or shows what other sites must not read. */
+  readonly isPrivate: boolean;
+}
+
+/**
+ * Why a request is refused: no page of another site may reach this one, by its address or by a name that was made to
+ * point to this machine.
+ *
+ * @param port that the page is served on
+ * @returns undefined for a request of the page itself
+ * @see https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site
+ */
+function refusal({ method, headers, isPrivate }: Asked, port: number): string | undefined {
+  const { host = '', origin } = headers;
+  const hosts = [`127.0.0.1:${port}`, `localhost:${port}`];
+  if (!hosts.includes(host)) return `Host: expected ${hosts.join(' or ')}, got another; open the page by its address`;
+  const own = `http://${host}`;
+  if (origin !== undefined && origin !== own)
+    return `Origin: expected ${own}, got another; only the page itself may ask`;
+  if (!isPrivate || origin === own) return undefined;
+  // A browser leaves Origin out where a page reads from its own server, and says so in another header.
+  if (method === 'GET' && headers['sec-fetch-site'] === 'same-origin') return undefined;
+  return `Origin: expected ${own}, got none; only the page itself may ask`;
+}
+
+/** Of what a page may send: a request that somebody typed is far smaller. */
+const MAX_BYTES = 64 * 1024;
+
+/** @throws Error for a body that is too large, or not JSON */
+async function readBody(request: IncomingMessage): Promise<unknown> {
+  if (request.headers['content-type'] !== 'application/json') {
+    throw new Error('content-type: expected application/json, got another');
+  }
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_BYTES) throw new Error(`body: expected at most ${MAX_BYTES} bytes, got more`);
+    chunks.push(chunk);
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString());
+  } catch (cause) {
+    throw new Error('body: expected JSON, got something else', { cause });
+  }
+}
+
+interface PageFile {
+  readonly type: string;
+  readonly read: () => Promise<string>;
+}
+
+let bundle: ReturnType<typeof bundlePage> | undefined;
+
+/** Made when a browser first asks: a stack that nobody looks at needs none. */
+function bundled(): ReturnType<typeof bundlePage> {
+  bundle ??= bundlePage('dev');
+  return bundle;
+}
+
+/** All that is served to browsers, by its path. */
+const FILES: ReadonlyMap<string, PageFile> = new Map([
+  ['/', { type: 'text/html; charset=utf-8', read: () => pageFile('dev.html') }],
+  ['/icon.svg', { type: 'image/svg+xml', read: () => pageFile('icon.svg') }],
+  ['/dev.js', { type: 'text/javascript; charset=utf-8', read: async () => (await bundled()).script }],
+  ['/dev.css', { type: 'text/css; charset=utf-8', read: async () => (await bundled()).style }],
+]);
+
+/** The pages that are open, each of which reads a stream of server-sent events. */
+interface Stream {
+  /** @returns false where too many are open already; nothing was written then */
+  open(response: ServerResponse, state: State): boolean;
+  tell<Name extends keyof Events>(name: Name, data: Events[Name]): void;
+  isWatched(): boolean;
+  close(): void;
+}
+
+interface StreamOptions {
+  /** The first page was opened, or the last one closed. */
+  readonly onWatched: (isWatched: boolean) => void;
+}
+
+/** @see https://html.spec.whatwg.org/multipage/server-sent-events.html */
+const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' };
+/** A browser opens six connections to a server at the most: one is left for what its pages ask. */
+export const MAX_PAGES = 5;
+/** What may lie unread for one page; one that reads no faster is dropped, and opens a new stream by itself. */
+const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
+
+export function createStream({ onWatched }: StreamOptions): Stream {
+  const pages = new Set<ServerResponse>();
+  const send = (page: ServerResponse, text: string): void => {
+    page.write(text);
+    if (page.writableLength > MAX_UNREAD_BYTES) page.destroy();
+  };
+  return {
+    open(response, state) {
+      if (pages.size >= MAX_PAGES) return false;
+      pages.add(response);
+      if (pages.size === 1) onWatched(true);
+      response.on('close', () => {
+        if (pages.delete(response) && pages.size === 0) onWatched(false);
+      });
+      response.writeHead(200, STREAM_HEADERS);
+      send(response, eventText('state', state));
+      return true;
+    },
+    tell(name, data) {
+      if (pages.size === 0) return;
+      const text = eventText(name, data);
+      for (const page of pages) send(page, text);
+    },
+    isWatched: () => pages.size > 0,
+    close() {
+      for (const page of pages) page.destroy();
+    },
+  };
+}
+
+/** JSON has no line breaks of its own, so it is one line of data. */
+function eventText(name: string, data: unknown): string {
+  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+}

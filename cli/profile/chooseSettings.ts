@@ -1,0 +1,334 @@
+import { BATCH_SIZE, MAX_EVENT_BYTES, MAXIMUM_CONCURRENCY, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
+import { SETTINGS } from '../../lambda/settings.ts';
+import { dollars, duration, figure } from '../format.ts';
+import type { Prices } from '../priceList.ts';
+import {
+  type Architecture,
+  type Bill,
+  type Dollars,
+  type Invocation,
+  invocationWith,
+  lambdaDollars,
+  type Messages,
+  peakBytes,
+  type RunCost,
+  type RunTimes,
+} from './costs.ts';
+import { type Arrivals, poissonArrivals, simulateMapping } from './simulate.ts';
+
+export interface SettingsQuestion {
+  /** What runs took: some rows of each of some lengths, for one or more numbers of threads. */
+  readonly table: readonly RunCost[];
+  /** Of the rows; 1 without a ragged axis. */
+  readonly length: number;
+  /** On average, at random times. */
+  readonly messagesPerSecond: number;
+  /** All but the slowest hundredth of the messages are to be answered within it. */
+  readonly budgetMs: number;
+  readonly messages: Messages;
+  readonly prices: Prices;
+  /** Of the function that is deployed. */
+  readonly architecture: Architecture;
+}
+
+export interface SettingsAnswer extends Choice {
+  /** How many times as many rows a second the best run gives as one row a run. */
+  readonly gain: number;
+  readonly tried: number;
+  /** The best of each batch size and window, the cheapest first. */
+  readonly candidates: readonly Expectation[];
+}
+
+/** Messages that are simulated: of so many seconds, within bounds. */
+const SIMULATED = { seconds: 20, min: 4_000, max: 10_000 };
+
+/**
+ * The settings for a model and a traffic: every candidate is simulated, and those within the budget are compared by cost.
+ *
+ * @throws Error where the model's runs take more memory than a function has, or longer than its timeout
+ */
+export function settingsFor(question: SettingsQuestion): SettingsAnswer {
+  const found = settingsIfAny(question);
+  if (found === undefined) throw new Error(tooLarge(question));
+  return found;
+}
+
+/** @returns undefined if no function can take the traffic */
+export function settingsIfAny(question: SettingsQuestion): SettingsAnswer | undefined {
+  const { budgetMs, messagesPerSecond } = question;
+  const { seconds, min, max } = SIMULATED;
+  const messages = Math.ceil(Math.min(max, Math.max(min, messagesPerSecond * seconds)));
+  const arrivals = poissonArrivals(messagesPerSecond, messages);
+  const candidates = candidatesFor(question);
+  const expectations = candidates.map((candidate) => expectationOf(candidate, arrivals, question));
+  const best = bestOfEach(expectations, budgetMs);
+  const { gain, sureGain } = candidates[0]?.invocation.times ?? { gain: 1, sureGain: 1 };
+  const choice = choose(best, { gain, sureGain }, budgetMs);
+  if (choice === undefined) return undefined;
+  return {
+    ...choice,
+    gain,
+    tried: expectations.length,
+    candidates: best.toSorted((a, b) => total(a) - total(b)),
+  };
+}
+
+/** Of each batch size and window: the cheapest within the budget, else the one that answers soonest. */
+function bestOfEach(expectations: readonly Expectation[], budgetMs: number): Expectation[] {
+  const groups = Map.groupBy(expectations, ({ batchSize, windowSeconds }) => `${batchSize} ${windowSeconds}`);
+  return [...groups.values()].map((group) => {
+    const within = group.filter(({ p99AgeMs }) => p99AgeMs <= budgetMs);
+    return within.length > 0
+      ? within.reduce((best, one) => (total(one) < total(best) ? one : best))
+      : group.reduce((best, one) => (one.p99AgeMs < best.p99AgeMs ? one : best));
+  });
+}
+
+function tooLarge({ table }: SettingsQuestion): string {
+  const bytes = Math.min(...table.map(({ peakRssBytes }) => peakRssBytes));
+  const ms = Math.min(...table.map(({ medianMs }) => medianMs));
+  return (
+    `expected settings of a function that holds the traffic, found none: the smallest run takes ${Math.ceil(ms)} ms and ` +
+    `${Math.ceil(bytes / MIB)} MB; lower the rate, or spread it over several queues`
+  );
+}
+
+interface Candidate {
+  readonly batchSize: number;
+  readonly windowSeconds: number;
+  readonly maximumConcurrency: number;
+  /** Of a function with some memory. */
+  readonly invocation: Invocation;
+}
+
+const BATCH_SIZES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
+const WINDOWS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 300];
+const FEW_WINDOWS = 3;
+const CONCURRENCIES = [2, 5, 10, 20, 50, 100, 200, 500, 1_000];
+const FEW_CONCURRENCIES = 2;
+/** Multiples of one vCPU, and parts of one. */
+const MEMORIES = [512, 1_024, 1_769, 3_538, 5_307, 7_076, 10_240];
+/** More memory is tried where a full run takes less than this share of the time. */
+const FASTER = 0.98;
+const WITHOUT_WINDOW = 10;
+/** Bytes of a record around its body, in an event. */
+const RECORD_BYTES = 1_000;
+/** Of memory, beyond the peak that was seen; as the check at synth asks for. */
+const MEMORY_HEADROOM = 1.3;
+/** What a full batch may take of the function's timeout, and invocations of the concurrency. */
+const TIMEOUT_SHARE = 0.6;
+const CONCURRENCY_HEADROOM = 1.25;
+const MIB = 1024 * 1024;
+
+/** Everything that is tried. Empty where the model's runs take more memory than there is. */
+export function candidatesFor(question: SettingsQuestion): Candidate[] {
+  return invocationsToTry(question).flatMap((invocation) =>
+    windowsWithin(question.budgetMs).flatMap((windowSeconds) =>
+      batchSizesFor(question, windowSeconds).flatMap((batchSize) =>
+        concurrenciesFor(question, invocation, batchSize).map((maximumConcurrency) => ({
+          batchSize,
+          windowSeconds,
+          maximumConcurrency,
+          invocation,
+        })),
+      ),
+    ),
+  );
+}
+
+function invocationsToTry({ table, length, messages }: SettingsQuestion): Invocation[] {
+  const tried: Invocation[] = [];
+  for (const memoryMb of MEMORIES) {
+    const invocation = invocationWith(memoryMb, table, length, messages);
+    const rows = invocation.times.rowsPerRun;
+    if (memoryMb * MIB < MEMORY_HEADROOM * peakBytes(table, rows)) continue;
+    const before = tried.at(-1);
+    if (before === undefined || invocation.msOf(rows) < FASTER * before.msOf(rows)) tried.push(invocation);
+  }
+  return tried;
+}
+
+/** None, the shortest, and the longest that leave time to answer. */
+function windowsWithin(budgetMs: number): number[] {
+  const within = WINDOWS.filter((seconds) => seconds <= WINDOW_SECONDS.max && seconds * 1000 < budgetMs);
+  return [...new Set([...within.slice(0, FEW_WINDOWS), ...within.slice(-FEW_WINDOWS)])];
+}
+
+/** Up to twice as many as come in a window; more would never be full. */
+function batchSizesFor({ messages, messagesPerSecond }: SettingsQuestion, windowSeconds: number): number[] {
+  const maxBytes = Math.floor(MAX_EVENT_BYTES / (messages.messageBytes + RECORD_BYTES));
+  const max = Math.min(
+    BATCH_SIZE.max,
+    Math.max(1, maxBytes),
+    windowSeconds === 0 ? WITHOUT_WINDOW : Number.POSITIVE_INFINITY,
+  );
+  const coming = WITHOUT_WINDOW + 2 * messagesPerSecond * windowSeconds;
+  const sizes = BATCH_SIZES.filter((size, index) => size <= max && (BATCH_SIZES[index - 1] ?? 0) < coming);
+  return windowSeconds === 0 ? sizes : sizes.filter((size) => size > 1);
+}
+
+/** Invocations at a time that keep up, by Little's law, with some to spare. */
+function concurrencyFor(messagesPerSecond: number, fullMs: number, batchSize: number): number {
+  return (CONCURRENCY_HEADROOM * messagesPerSecond * fullMs) / 1000 / batchSize;
+}
+
+/** The fewest that keep up; a few more gather less and wait less. */
+function concurrenciesFor(
+  { messagesPerSecond }: SettingsQuestion,
+  invocation: Invocation,
+  batchSize: number,
+): number[] {
+  const fullMs = invocation.msOf(batchSize);
+  if (fullMs > TIMEOUT_SHARE * 1000 * SETTINGS.timeoutSeconds.default) return [];
+  const needed = concurrencyFor(messagesPerSecond, fullMs, batchSize);
+  return CONCURRENCIES.filter((max) => max <= MAXIMUM_CONCURRENCY.max && needed <= max).slice(0, FEW_CONCURRENCIES);
+}
+
+export interface Expectation {
+  readonly batchSize: number;
+  readonly windowSeconds: number;
+  readonly memoryMb: number;
+  readonly maximumConcurrency: number;
+  /** Most rows of a run. */
+  readonly maxBatchRows: number;
+  /** Messages of an invocation on average, and as a share of the batch size. */
+  readonly messagesPerInvocation: number;
+  readonly fill: number;
+  /** Runs of the model in an invocation, on average. */
+  readonly microBatchesPerInvocation: number;
+  /** From a message's arrival to its result: of half of the messages, and of all but the slowest hundredth. */
+  readonly p50AgeMs: number;
+  readonly p99AgeMs: number;
+  readonly dollarsPerMillionRows: Dollars;
+}
+
+/** Simulates a candidate and adds up what it costs. */
+export function expectationOf(
+  { invocation, ...settings }: Candidate,
+  arrivals: Arrivals,
+  terms: Pick<Bill, 'prices' | 'architecture' | 'messages'>,
+): Expectation {
+  const { batchSize, windowSeconds, maximumConcurrency } = settings;
+  const { memoryMb, times, msOf } = invocation;
+  const mapping = { batchSize, windowMs: windowSeconds * 1000, maximumConcurrency };
+  const course = simulateMapping(arrivals.times, mapping, msOf, arrivals.from);
+  const messagesPerInvocation = course.messages / course.invocations;
+  const { requestsPerMessage } = terms.messages;
+  const runs = [...course.sizes].reduce(
+    (sum, [size, count]) => sum + count * times.runsOf(size * requestsPerMessage),
+    0,
+  );
+  const bill = { ...terms, messagesPerSecond: arrivals.perSecond, maximumConcurrency };
+  return {
+    ...settings,
+    memoryMb,
+    maxBatchRows: times.rowsPerRun,
+    messagesPerInvocation,
+    fill: messagesPerInvocation / batchSize,
+    microBatchesPerInvocation: runs / course.invocations,
+    p50AgeMs: course.p50Ms,
+    p99AgeMs: course.p99Ms,
+    dollarsPerMillionRows: lambdaDollars(course, invocation, bill),
+  };
+}
+
+/** What was chosen of everything that was tried. */
+interface Choice {
+  readonly chosen: Expectation;
+  /** The cheapest that hands messages over one at a time. */
+  readonly oneByOne: Expectation;
+  /** The cheapest of all within the budget; undefined where none is. */
+  readonly cheapest: Expectation | undefined;
+  readonly reason: string;
+}
+
+/** Running rows together pays where it gives so many times the rows a second of rows alone. */
+const MIN_GAIN = 1.1;
+/** Settings that cost so little more are as good, if they answer sooner. */
+const AS_CHEAP = 1.01;
+
+/**
+ * The cheapest settings within the budget. Where the model gains nothing from rows that run together, batches of one and no
+ * window: messages that share an invocation then only wait for each other.
+ *
+ * @param expectations at least one with batches of one; undefined is returned without
+ * @param times what the best run gains over rows alone, and what of that is sure
+ */
+function choose(
+  expectations: readonly Expectation[],
+  times: Pick<RunTimes, 'gain' | 'sureGain'>,
+  budgetMs: number,
+): Choice | undefined {
+  const { gain, sureGain } = times;
+  const isWithin = ({ p99AgeMs }: Expectation) => p99AgeMs <= budgetMs;
+  const singles = expectations.filter(({ batchSize }) => batchSize === 1);
+  const oneByOne = cheapestOf(singles.filter(isWithin)) ?? soonestOf(singles);
+  if (oneByOne === undefined) return undefined;
+  const cheapest = cheapestOf(expectations.filter(isWithin));
+  const found = { oneByOne, cheapest };
+  if (sureGain < MIN_GAIN) {
+    return {
+      ...found,
+      chosen: oneByOne,
+      reason: `${doesNotPay(gain)}${savedByHops(oneByOne, cheapest)}${late(oneByOne, budgetMs)}`,
+    };
+  }
+  if (cheapest === undefined) {
+    const soonest = soonestOf(expectations) ?? oneByOne;
+    return { ...found, chosen: soonest, reason: late(soonest, budgetMs).slice(2) };
+  }
+  const { maxBatchRows, batchSize } = cheapest;
+  const gains = `a run of ${maxBatchRows} rows gives ${figure(gain)} times the rows a second of one row`;
+  if (batchSize === 1) {
+    const reason = `batching does not pay at this rate: ${gains}, but no batch within the budget costs less than single messages`;
+    return { ...found, chosen: cheapest, reason };
+  }
+  const saved = `${usd(cheapest)} a million rows in place of ${usd(oneByOne)} one by one`;
+  const gathered = `batches of ${figure(cheapest.messagesPerInvocation)} messages on average`;
+  return {
+    ...found,
+    chosen: cheapest,
+    reason: `at this traffic ${gathered} cost ${saved}, and all but 1 % are answered within ${seconds(cheapest)} of ${duration(budgetMs)}; ${gains}`,
+  };
+}
+
+function doesNotPay(gain: number): string {
+  if (gain >= MIN_GAIN) {
+    return `batching is not shown to pay: the best run gives ${figure(gain)} times the rows a second of one row, and runs of one size differ by more than that; measure again on a machine that does nothing else`;
+  }
+  return `batching does not pay: the best run gives ${figure(gain)} times the rows a second of one row, less than ${MIN_GAIN}`;
+}
+
+function savedByHops(oneByOne: Expectation, cheapest: Expectation | undefined): string {
+  if (cheapest === undefined || total(cheapest) >= total(oneByOne)) return '';
+  return (
+    `; batches of ${cheapest.batchSize} within ${cheapest.windowSeconds} s would save calls and round trips alone, ` +
+    `${usd(cheapest)} a million rows in place of ${usd(oneByOne)}`
+  );
+}
+
+function late(expectation: Expectation, budgetMs: number): string {
+  if (expectation.p99AgeMs <= budgetMs) return '';
+  return `; nothing that was tried answers all but 1 % within ${duration(budgetMs)}, this takes ${seconds(expectation)}: allow more time`;
+}
+
+function cheapestOf(expectations: readonly Expectation[]): Expectation | undefined {
+  const min = Math.min(...expectations.map(total));
+  return soonestOf(expectations.filter((one) => total(one) <= AS_CHEAP * min));
+}
+
+function soonestOf(expectations: readonly Expectation[]): Expectation | undefined {
+  return expectations.toSorted((a, b) => a.p99AgeMs - b.p99AgeMs || a.memoryMb - b.memoryMb)[0];
+}
+
+function total({ dollarsPerMillionRows }: Expectation): number {
+  return dollarsPerMillionRows.total;
+}
+
+function usd(expectation: Expectation): string {
+  return dollars(total(expectation));
+}
+
+function seconds({ p99AgeMs }: Expectation): string {
+  return duration(p99AgeMs);
+}

@@ -1,0 +1,83 @@
+import { JOB_MEMORY_MB, JOB_RANGES, MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
+import { estimate } from '../job.ts';
+import { type Expectation, type SettingsQuestion, settingsIfAny } from './chooseSettings.ts';
+import { HOST_COSTS, instanceDollars, rowsPerSecond, runTimes, vcpusOf } from './costs.ts';
+
+/** A way to have rows scored, beside the settings that were simulated. */
+export interface Way {
+  readonly compute: string;
+  readonly dollarsPerMillionRows: number;
+  /** From a row's arrival to its result, for 99 % of the rows; undefined if nothing tells. */
+  readonly p99AgeMs?: number | undefined;
+}
+
+/** A month as AWS bills it: 730 hours. */
+const DAYS_A_MONTH = 730 / 24;
+export const SECONDS_A_MONTH = DAYS_A_MONTH * 86_400;
+/** Rows in a message if the question has one in each. */
+const PACKED_ROWS = 100;
+/** Share of a task's time that may be used, and its size on Fargate. */
+const TASK = { busyShare: 0.8, vcpus: 1, gb: 2 };
+
+/** Returns what the same rows cost in packed messages, with workers in place of the function, and as files to jobs. */
+export function otherWays(question: SettingsQuestion, { batchSize }: Expectation): Way[] {
+  return [...packed(question), worker(question, batchSize), job(question)];
+}
+
+function packed(question: SettingsQuestion): Way[] {
+  const { messages, messagesPerSecond } = question;
+  const { requestsPerMessage, messageBytes, resultBytes } = messages;
+  const rows = Math.min(PACKED_ROWS, Math.floor(MAX_MESSAGE_BYTES / Math.max(messageBytes, resultBytes)));
+  if (requestsPerMessage > 1 || rows < 2) return [];
+  const sent = {
+    ...messages,
+    requestsPerMessage: rows,
+    messageBytes: rows * messageBytes,
+    resultBytes: rows * resultBytes,
+  };
+  const found = settingsIfAny({ ...question, messagesPerSecond: messagesPerSecond / rows, messages: sent })?.chosen;
+  if (found === undefined) return [];
+  const { dollarsPerMillionRows, p99AgeMs } = found;
+  return [{ compute: `lambda, ${rows} rows a message`, dollarsPerMillionRows: dollarsPerMillionRows.total, p99AgeMs }];
+}
+
+function worker(question: SettingsQuestion, batchSize: number): Way {
+  const { prices, architecture, messages } = question;
+  const isArm = architecture === 'arm64';
+  const ofVcpu = isArm ? prices.fargateArmVcpuHour : prices.fargateX86VcpuHour;
+  const ofGb = isArm ? prices.fargateArmGbHour : prices.fargateX86GbHour;
+  const msPerRow = msOfRow(question, TASK.vcpus) + HOST_COSTS.messageMs / messages.requestsPerMessage;
+  const tasks = Math.max(1, Math.ceil((rowsPerSecond(question) * msPerRow) / 1000 / TASK.busyShare));
+  const hourly = tasks * (TASK.vcpus * ofVcpu + TASK.gb * ofGb);
+  return {
+    compute: `ecs, ${tasks} × ${TASK.vcpus} vCPU`,
+    dollarsPerMillionRows: instanceDollars(hourly, batchSize, question).total,
+  };
+}
+
+/** A file a day. */
+function job(question: SettingsQuestion): Way {
+  const { prices, architecture, messages } = question;
+  const memoryMb = JOB_MEMORY_MB.default;
+  const rows = (rowsPerSecond(question) * SECONDS_A_MONTH) / DAYS_A_MONTH;
+  const { dollarsPerMillion } = estimate(
+    {
+      rows,
+      bytes: (rows * messages.messageBytes) / messages.requestsPerMessage,
+      rowsPerSecond: 1000 / msOfRow(question, vcpusOf(memoryMb)),
+      concurrency: JOB_RANGES.concurrency.default,
+      memoryMb,
+      architecture: architecture === 'arm64' ? 'arm64' : 'x64',
+      partBytes: JOB_RANGES.partBytes.default,
+      pieceBytes: JOB_RANGES.pieceBytes.default,
+    },
+    prices,
+  );
+  return { compute: 'job, a file a day', dollarsPerMillionRows: dollarsPerMillion };
+}
+
+/** Milliseconds of a row in runs of the best size, decoded and encoded on the same CPUs. */
+function msOfRow({ table, length }: SettingsQuestion, vcpus: number): number {
+  const { rowsPerRun, msOf } = runTimes(table, vcpus, length);
+  return msOf(rowsPerRun) / rowsPerRun + HOST_COSTS.requestMs / Math.min(1, vcpus);
+}

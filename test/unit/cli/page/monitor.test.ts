@@ -1,0 +1,220 @@
+import { describe, expect, it } from '@jest/globals';
+import type { SQSRecord } from 'aws-lambda';
+import { createMonitor, createTimeline, type Monitor, SECONDS_KEPT } from '../../../../cli/page/pageMonitor.ts';
+import type { AnswerSeen, InvocationSeen } from '../../../../cli/page/wire.ts';
+import { failure } from '../../../../lambda/core/failure.ts';
+import type { MicroBatchReport } from '../../../../lambda/core/observer.ts';
+import type { Outcome, Result, ResultWriter } from '../../../../lambda/core/record.ts';
+import { recordingTelemetry, sqsRecord } from '../../../helpers/handler.ts';
+
+const REPORT: MicroBatchReport = {
+  ...{ model: 'm', version: '1', requests: 2, rows: 3, paddedRows: 4, maxBatchRows: 8, paddedLength: 1 },
+  ...{ paddingShare: 0.25, closedBecause: 'end', stackMs: 1, runMs: 2, encodeMs: 3 },
+};
+const ANSWERED: Outcome = { status: 'answered', failures: [], requests: 1 };
+const NOT_DONE = new AbortController().signal;
+
+function record(messageId: string, purpose?: string, received = 1): SQSRecord {
+  const { attributes } = sqsRecord('');
+  return sqsRecord('', {
+    messageId,
+    attributes: { ...attributes, ApproximateReceiveCount: String(received), SentTimestamp: '1000' },
+    messageAttributes: purpose === undefined ? {} : { 'batchscore-page': { stringValue: purpose, dataType: 'String' } },
+  });
+}
+
+/** Takes every result but those of `refuses`. */
+function store(refuses: readonly string[] = []): ResultWriter & { readonly taken: string[] } {
+  const taken: string[] = [];
+  return {
+    taken,
+    async write(results) {
+      return results.map(({ messageId }) => {
+        if (refuses.includes(messageId)) return failure('WRITE_FAILED', 'full');
+        taken.push(messageId);
+        return { written: true };
+      });
+    },
+  };
+}
+
+function result(messageId: string, body = `{"message_id":"${messageId}","outputs":[]}`): Result {
+  return { messageId, body, messageGroupId: undefined };
+}
+
+function invoke(monitor: Monitor, records: readonly SQSRecord[], work: () => Promise<void>): Promise<unknown> {
+  const batch = { records: [...records], endedBecause: 'window' as const };
+  return monitor.around(10)(batch, async () => {
+    await work();
+    return { failed: new Set<string>() };
+  });
+}
+
+describe('the monitor', () => {
+  it('keeps invocations apart that go on at the same time', async () => {
+    const monitor = createMonitor(() => 3_000);
+    const host = recordingTelemetry();
+    const { observer, outcomes } = monitor.alsoTelling(host);
+    const first = Promise.withResolvers<void>();
+    const begun = invoke(monitor, [record('a'), record('b', undefined, 2)], async () => {
+      observer.decoded(5);
+      await first.promise;
+      observer.microBatch(REPORT, () => [0, 1]);
+      outcomes([ANSWERED, { status: 'retry', failure: failure('DEADLINE', 'late') }], []);
+    });
+    await invoke(monitor, [record('c')], async () => {
+      observer.written(7);
+      const failures = [failure('INVALID_JSON', 'none'), failure('INVALID_JSON', 'none')];
+      outcomes([{ status: 'answered', failures, requests: 3 }], []);
+    });
+    first.resolve();
+    await begun;
+
+    const { invocations, totals } = monitor.seen();
+    expect(invocations).toMatchObject([
+      {
+        number: 2,
+        records: 1,
+        stages: { decode: 0, write: 7 },
+        answered: 1,
+        errors: 2,
+        retried: 0,
+        runs: 0,
+        cameBefore: 0,
+      },
+      { number: 1, records: 2, stages: { decode: 5, write: 0 }, answered: 1, errors: 0, retried: 1, cameBefore: 1 },
+    ]);
+    expect(invocations[1]).toMatchObject({
+      ...{ batchSize: 10, rows: 3, paddedRows: 4, waitedMs: 2_000 },
+      stages: { stack: 1, run: 2, encode: 3 },
+    });
+    expect(host.outcomesOfInvocations).toHaveLength(2);
+    expect(totals).toEqual({ answered: 2, errors: { INVALID_JSON: 2 }, retries: { DEADLINE: 1 } });
+  });
+
+  it('writes no results of what the page sent, with verdicts in order, and shows what was taken alone', async () => {
+    const monitor = createMonitor(() => 3_000);
+    const others = store(['d']);
+    const writer = monitor.through(others);
+    const records = [record('a'), record('b', 'ask'), record('c', 'fill'), record('d')];
+    let verdicts: readonly unknown[] = [];
+    await invoke(monitor, records, async () => {
+      verdicts = await writer.write(
+        records.map(({ messageId }) => result(messageId)),
+        NOT_DONE,
+      );
+    });
+    expect(others.taken).toEqual(['a']);
+    const written = { written: true };
+    expect(verdicts).toMatchObject([written, written, written, { code: 'WRITE_FAILED' }]);
+    expect(monitor.seen().results.map(({ messageId }) => messageId)).toEqual(['a', 'b', 'c']);
+  });
+
+  it('tells the micro-batch that each message was in which somebody asked by', async () => {
+    const monitor = createMonitor(() => 3_000);
+    const answers: AnswerSeen[] = [];
+    monitor.onAnswer((answer) => answers.push(answer));
+    const writer = monitor.through(store());
+    const { observer } = monitor.alsoTelling(recordingTelemetry());
+    await invoke(monitor, [record('x'), record('y', 'ask'), record('z', 'fill'), record('w', 'ask')], async () => {
+      observer.microBatch({ ...REPORT, rows: 9 }, () => [0, 2]);
+      observer.microBatch(REPORT, () => [1]);
+      await writer.write([result('x'), result('y'), result('z')], NOT_DONE);
+    });
+    expect(answers).toMatchObject([
+      {
+        messageId: 'y',
+        microBatch: { ...REPORT, closedBecause: 'end of the batch that SQS handed over' },
+        waitedMs: 2_000,
+        answeredMs: 2_000,
+        result: { messageId: 'y' },
+      },
+      { messageId: 'w', microBatch: undefined, answeredMs: undefined, result: undefined },
+    ]);
+  });
+
+  it('knows errors, alone and among the answers to a packed message, from scores that quote one', async () => {
+    const monitor = createMonitor();
+    const error = '{"message_id":"e","id":"a\\"b","code":"INVALID_JSON","error":"no"}';
+    const quoting = `{"message_id":"q","outputs":[{"data":[${JSON.stringify(error)}]}]}`;
+    const results = [
+      result('e', error),
+      result('p', `[{"message_id":"p","outputs":[]},${error}]`),
+      result('q', quoting),
+    ];
+    const writer = monitor.through(store());
+    await invoke(
+      monitor,
+      results.map(({ messageId }) => record(messageId)),
+      async () => {
+        await writer.write(results, NOT_DONE);
+      },
+    );
+    expect(monitor.seen().errors.map(({ messageId }) => messageId)).toEqual(['e', 'p']);
+  });
+
+  it('holds a bounded part of large results, and of many', async () => {
+    const monitor = createMonitor();
+    const writer = monitor.through(store());
+    const { observer } = monitor.alsoTelling(recordingTelemetry());
+    const records = Array.from({ length: 1_000 }, (_, index) => record(String(index)));
+    await invoke(monitor, records, async () => {
+      for (let runs = 0; runs < 1_000; runs++) observer.microBatch(REPORT, () => []);
+      const body = `{"message_id":"1","code":"X","error":"${'é'.repeat(100_000)}"}`;
+      await writer.write(
+        records.map(({ messageId }) => result(messageId, body)),
+        NOT_DONE,
+      );
+    });
+    const { invocations, results, errors } = monitor.seen();
+    expect(invocations[0]).toMatchObject({ runs: 1_000, rows: 3_000 });
+    expect([results.length, errors.length]).toEqual([6, 6]);
+    expect(results[0]).toMatchObject({ characters: 100_040, body: expect.stringMatching(/^.{16384}$/) });
+  });
+});
+
+const INVOCATION: InvocationSeen = {
+  ...{ number: 1, at: 0, records: 40, batchSize: 50, endedBecause: 'window', waitedMs: 1, durationMs: 1 },
+  ...{
+    stages: { decode: 1, stack: 1, run: 1, encode: 1, write: 1 },
+    answered: 38,
+    errors: 3,
+    retried: 2,
+    cameBefore: 0,
+  },
+  ...{ runs: 2, rows: 60, paddedRows: 64 },
+};
+
+describe('the timeline', () => {
+  it('counts what ends in a second, and tells it once the second is over', () => {
+    let ms = 10_900;
+    const timeline = createTimeline(() => ms);
+    timeline.ended(INVOCATION);
+    timeline.ended(INVOCATION);
+    expect(timeline.all()).toEqual([]);
+    ms = 11_000;
+    expect(timeline.all()).toEqual([
+      {
+        ...{ at: 10, answered: 76, records: 80, room: 100, rows: 120, paddedRows: 128, p50Ms: null, p99Ms: null },
+      },
+    ]);
+  });
+
+  it('tells the median and the 99th percentile of the times to answer', () => {
+    let ms = 0;
+    const timeline = createTimeline(() => ms);
+    for (let time = 200; time > 0; time--) timeline.answered(time);
+    ms = 1_000;
+    expect(timeline.all()).toMatchObject([{ p50Ms: 101, p99Ms: 199 }]);
+  });
+
+  it('keeps five minutes, however long nothing happened', () => {
+    let ms = 0;
+    const timeline = createTimeline(() => ms);
+    ms = 10 ** 12;
+    expect(timeline.all()).toHaveLength(SECONDS_KEPT);
+    expect(timeline.all().at(-1)?.at).toBe(10 ** 9 - 1);
+    ms += 5_000;
+    expect(timeline.all()).toHaveLength(SECONDS_KEPT);
+  });
+});

@@ -1,0 +1,91 @@
+import { describe, expect, it } from '@jest/globals';
+import { PRICES } from '../../../../cli/priceList.ts';
+import {
+  type Bill,
+  HOST_COSTS,
+  type Invocation,
+  invocationWith,
+  lambdaDollars,
+  type Messages,
+} from '../../../../cli/profile/costs.ts';
+import type { Course } from '../../../../cli/profile/simulate.ts';
+import { SINGLE, tableOf } from './setup.ts';
+
+/** Invocations that all have so many messages. */
+function courseOf(size: number, invocations = 10): Course {
+  return { p50Ms: 0, p99Ms: 0, sizes: new Map([[size, invocations]]), messages: size * invocations, invocations };
+}
+
+function lasting(ms: number, memoryMb = 1769): Invocation {
+  return { memoryMb, times: { rowsPerRun: 1, gain: 1, sureGain: 1, runsOf: () => 1, msOf: () => 0 }, msOf: () => ms };
+}
+
+function bill(overrides: Partial<Bill> = {}): Bill {
+  const common = { prices: PRICES, architecture: 'arm64', maximumConcurrency: 5 } as const;
+  return { ...common, messages: SINGLE, messagesPerSecond: 10_000, ...overrides };
+}
+
+describe('what a million rows cost on Lambda', () => {
+  it('is the arithmetic of docs/operations.md with batches of 100, 100 ms and full calls', () => {
+    const dollars = lambdaDollars(courseOf(100), lasting(100), bill());
+    expect(dollars.compute).toBeCloseTo(10_000 * 0.1 * 1.7275 * 0.0000133334, 4);
+    expect(dollars.invocations).toBeCloseTo(0.002, 10);
+    expect(dollars.requestQueue).toBeCloseTo(0.12, 10);
+    expect(dollars.resultQueue).toBeCloseTo(0.12, 10);
+    expect(dollars.total).toBeCloseTo(0.265, 3);
+  });
+
+  it('is, one message at a time and rarely, a receive, a delete and a write for each', () => {
+    const dollars = lambdaDollars(courseOf(1), lasting(20), bill({ messagesPerSecond: 0.001 }));
+    // As docs/operations.md has it: 0.661 $ of Lambda.
+    expect(dollars.compute + dollars.invocations).toBeCloseTo(0.661, 3);
+    expect(dollars.requestQueue).toBeCloseTo(0.4 * (0.1 + 1 + 1), 3);
+    expect(dollars.resultQueue).toBeCloseTo(0.4 * (1 + 0.1 + 0.1), 10);
+  });
+
+  it('counts milliseconds that were begun, and the price of the architecture', () => {
+    const x86 = lambdaDollars(courseOf(1), lasting(1.2, 1024), bill({ architecture: 'x86_64' }));
+    expect(x86.compute).toBeCloseTo(1_000_000 * 0.002 * 0.0000166667, 8);
+  });
+
+  it('has the polls of an empty queue, 15 a minute', () => {
+    const rate = 1e-6;
+    const { idle } = lambdaDollars(courseOf(1), lasting(1), bill({ messagesPerSecond: rate }));
+    const dollarsAMonth = (idle / 1e6) * rate * 730 * 3600;
+    expect(dollarsAMonth).toBeCloseTo(0.26, 2);
+    expect(lambdaDollars(courseOf(1), lasting(1), bill({ messagesPerSecond: 100 })).idle).toBeCloseTo(0, 10);
+  });
+
+  it('divides by the rows of packed messages, and counts each 64 KiB of a call as a request', () => {
+    const messages: Messages = {
+      requestsPerMessage: 100,
+      messageBytes: 65_536,
+      resultBytes: 45_000,
+      packedResults: false,
+    };
+    const { requestQueue, resultQueue } = lambdaDollars(courseOf(10), lasting(100), bill({ messages }));
+    expect(requestQueue).toBeCloseTo((0.4 * (1 + 1 + 0.1)) / 100, 10);
+    // A call with ten results of 45,000 bytes is received as seven requests; sent as one call.
+    expect(resultQueue).toBeCloseTo((0.4 * (0.1 + 0.7 + 0.1)) / 100, 10);
+  });
+
+  it('has one message of results for as many as fill 64 KiB, where they are packed', () => {
+    const messages = { ...SINGLE, packedResults: true };
+    const { resultQueue } = lambdaDollars(courseOf(290), lasting(100), bill({ messages }));
+    // 145 results to a message: 2 messages are sent, received and deleted.
+    expect(resultQueue).toBeCloseTo((0.4 * 2 * (1 + 1 + 0.1)) / 290, 10);
+  });
+});
+
+it('an invocation decodes with its share of a core, runs, and waits for its writes', () => {
+  const hostMs = HOST_COSTS.messageMs + HOST_COSTS.requestMs;
+  const table = tableOf((rows) => 10 * rows);
+  const msOf = (memoryMb: number, messages: number): number =>
+    invocationWith(memoryMb, table, 1, SINGLE).msOf(messages);
+  expect(msOf(1769, 1)).toBeCloseTo(hostMs + 10 + 20, 10);
+  // 160 results take 16 calls, which are under way together, 170 one call more.
+  expect(msOf(1769, 160)).toBeCloseTo(160 * (hostMs + 10) + 20, 6);
+  expect(msOf(1769, 170)).toBeCloseTo(170 * (hostMs + 10) + 40, 6);
+  expect(msOf(1769 / 2, 1)).toBeCloseTo(2 * hostMs + 20 + 20, 10);
+  expect(msOf(2 * 1769, 1)).toBeCloseTo(msOf(1769, 1), 10);
+});

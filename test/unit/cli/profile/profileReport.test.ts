@@ -1,0 +1,88 @@
+import { describe, expect, it } from '@jest/globals';
+import { reportPage } from '../../../../cli/page/pageFiles.ts';
+import { type ProfileReport, pageOf, renderProfile } from '../../../../cli/profile/profileReport.ts';
+import { type Given, reportOf } from './reports.ts';
+
+const RAGGED: Given = { lengths: [32, 64, 128], messagesPerSecond: 5 };
+
+describe.each([
+  ['rows of one length', {}],
+  ['rows of several lengths', RAGGED],
+  ['one size alone, on one thread', { maxRows: 1, threads: [1], msOf: () => 40 }],
+  ['a rate and a budget beyond all charts', { messagesPerSecond: 20_000, budgetMs: 3_600_000 }],
+] as const)('the report of %s', (_, given: Given) => {
+  const report = reportOf(given);
+  const shown = pageOf(report);
+
+  it('has charts whose lines have a value or a gap for each x, with their essence in words', () => {
+    expect(shown.charts.map(({ id }) => id)).toEqual(['throughput', 'run-time', 'age', 'cost']);
+    for (const { x, lines, essence } of shown.charts) {
+      expect(essence).toMatch(/\d/);
+      expect(x.values.toSorted((a, b) => a - b)).toEqual(x.values);
+      for (const { values } of lines) expect(values).toHaveLength(x.values.length);
+    }
+  });
+
+  it('prints the tables that its page shows, and marks the settings that were chosen', () => {
+    const text = renderProfile(report);
+    for (const cells of [...shown.runs.rows, ...shown.settings.rows]) {
+      expect(text).toMatch(
+        new RegExp(
+          `^>? *${cells
+            .filter((cell) => cell !== '')
+            .map(escaped)
+            .join(' +')}$`,
+          'm',
+        ),
+      );
+    }
+    const { batchSize, windowSeconds } = report.answer.chosen;
+    const [, ...chosen] = shown.settings.rows[shown.settings.chosen ?? -1] ?? [];
+    expect(chosen.slice(0, 2)).toEqual([batchSize.toLocaleString('en-US'), String(windowSeconds)]);
+  });
+});
+
+const REPORT = reportOf();
+const escaped = (text: string): string => text.replaceAll(/[$().*+]/g, '\\$&');
+
+describe('what the report says', () => {
+  it('recommends in words and as props that can be copied', () => {
+    const { lead, reason, props } = pageOf(REPORT);
+    const { batchSize, windowSeconds } = REPORT.recommendation;
+    expect(lead).toBe(`Hand over up to ${batchSize} messages at a time; wait ${windowSeconds} s for them at most.`);
+    expect(reason).toBe(REPORT.recommendation.reason);
+    expect(props).toBe(REPORT.recommendation.props.join('\n'));
+  });
+
+  it('names the knee, the budget and what padding costs', () => {
+    const { charts, remarks } = pageOf(reportOf({ ...RAGGED, budgetMs: 30 }));
+    expect(charts[0]?.essence).toMatch(
+      /^Runs of \d+ rows of length 32 give [\d.]+ % of the most .* on 2 threads, as deployed here\.$/,
+    );
+    expect(charts.flatMap(({ lines }) => lines.map(({ name }) => name))).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^knee: \d+ rows$/), 'budget: 30 ms']),
+    );
+    expect(remarks.join('\n')).toMatch(/a row of length 32 that is padded to 128 takes [\d.]+ times as long/);
+  });
+
+  it('takes as the knee the fewest rows that give 95 % of the most rows a second', () => {
+    // 64 rows give 95.6 % of what 256 give, 32 rows 90 %.
+    expect(reportOf({ msOf: (rows) => 0.4 + 0.1 * rows }).knee).toMatchObject({ rows: 64, maxAtRows: 256 });
+  });
+
+  it('is one file that fetches nothing, and whose data cannot become markup', async () => {
+    const hostile = `</script><script>alert("1")</script>'&<b x="`;
+    const { measured, recommendation } = REPORT;
+    const report: ProfileReport = {
+      ...REPORT,
+      measured: { ...measured, model: hostile, version: hostile, provider: hostile, findings: [hostile] },
+      recommendation: { ...recommendation, reason: hostile, props: [hostile] },
+    };
+    const page = await reportPage(pageOf(report));
+    expect(page).toMatch(/content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-[\w+/=]+'"/);
+    expect(page.match(/<\/?script/g)).toHaveLength(4);
+    const [, data = ''] = /<script type="application\/json" id="report">(.*?)<\/script>/s.exec(page) ?? [];
+    expect(JSON.parse(data)).toEqual(pageOf(report));
+    expect(page).not.toMatch(/<(link|img|iframe|object|embed|base)\b/);
+  });
+});

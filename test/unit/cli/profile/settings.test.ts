@@ -1,0 +1,91 @@
+import { describe, expect, it } from '@jest/globals';
+import { PRICES } from '../../../../cli/priceList.ts';
+import {
+  candidatesFor,
+  expectationOf,
+  type SettingsQuestion,
+  settingsFor,
+} from '../../../../cli/profile/chooseSettings.ts';
+import { poissonArrivals } from '../../../../cli/profile/simulate.ts';
+import { mappingProblems } from '../../../../lambda/core/limits.ts';
+import { SINGLE, tableOf } from './setup.ts';
+
+/** A run costs something, and each row a little; and a model whose rows gain nothing. */
+const GAINS = tableOf((rows) => 2 + 0.01 * rows);
+const GAINS_NOTHING = tableOf((rows) => 8 * rows);
+
+function question(overrides: Partial<SettingsQuestion> = {}): SettingsQuestion {
+  return {
+    table: GAINS,
+    length: 1,
+    messagesPerSecond: 100,
+    budgetMs: 2000,
+    messages: SINGLE,
+    prices: PRICES,
+    architecture: 'arm64',
+    ...overrides,
+  };
+}
+
+describe('settingsFor', () => {
+  it.each([5, 200])('finds the cheapest settings within the budget at %d messages a second', (messagesPerSecond) => {
+    const asked = question({ messagesPerSecond });
+    const { chosen } = settingsFor(asked);
+    expect(chosen.p99AgeMs).toBeLessThanOrEqual(asked.budgetMs);
+    expect(chosen.batchSize).toBeGreaterThan(1);
+    const arrivals = poissonArrivals(messagesPerSecond, 4_000);
+    const costs = candidatesFor(asked)
+      .map((one) => expectationOf(one, arrivals, asked))
+      .filter(({ p99AgeMs }) => p99AgeMs <= 0.9 * asked.budgetMs)
+      .map(({ dollarsPerMillionRows }) => dollarsPerMillionRows.total);
+    expect(costs.length).toBeGreaterThan(20);
+    expect(chosen.dollarsPerMillionRows.total).toBeLessThanOrEqual(1.03 * Math.min(...costs));
+  });
+
+  it('recommends messages one at a time where runs of many rows gain nothing, and says what calls would save', () => {
+    const { chosen, reason, gain } = settingsFor(question({ table: GAINS_NOTHING }));
+    expect(chosen).toMatchObject({ batchSize: 1, windowSeconds: 0, maxBatchRows: 1 });
+    expect(gain).toBe(1);
+    expect(reason).toMatch(/^batching does not pay: the best run gives 1 times .* would save calls and round trips/);
+  });
+
+  it('recommends messages one at a time where runs of one size differ by more than many rows gain', () => {
+    const table = tableOf((rows) => (rows === 1 ? 8 : 6 * rows)).map((run) => ({ ...run, spread: 0.5 }));
+    const { chosen, reason, gain } = settingsFor(question({ table }));
+    expect(gain).toBeCloseTo(8 / 6);
+    expect(chosen).toMatchObject({ batchSize: 1, windowSeconds: 0 });
+    expect(reason).toMatch(/^batching is not shown to pay: the best run gives 1\.33 times /);
+  });
+
+  it('gathers no longer than the budget allows', () => {
+    const { chosen, candidates } = settingsFor(question({ budgetMs: 500 }));
+    expect(chosen.windowSeconds).toBe(0);
+    expect(candidates.every(({ windowSeconds }) => windowSeconds === 0)).toBe(true);
+    expect(chosen.p99AgeMs).toBeLessThanOrEqual(500);
+  });
+
+  it('says that nothing is within a budget that is shorter than a run, and recommends what answers soonest', () => {
+    const { reason, chosen, candidates } = settingsFor(question({ budgetMs: 5 }));
+    expect(reason).toMatch(
+      /^nothing that was tried answers all but 1 % within 5 ms, this takes [\d.]+ ms: allow more time$/,
+    );
+    expect(chosen.p99AgeMs).toBe(Math.min(...candidates.map(({ p99AgeMs }) => p99AgeMs)));
+  });
+
+  it('tries nothing that AWS refuses, and no memory that the runs were seen to exceed', () => {
+    const asked = question({ table: tableOf((rows) => 2 + 0.01 * rows, 1.5e9), budgetMs: 300_000 });
+    const candidates = candidatesFor(asked);
+    expect(candidates.length).toBeGreaterThan(50);
+    for (const { invocation } of candidates) {
+      expect(invocation.memoryMb).toBeGreaterThanOrEqual((1.3 * 1.5e9) / 1024 / 1024);
+    }
+    expect(candidates.flatMap((one) => mappingProblems({ ...one, fifo: false }))).toEqual([]);
+  });
+
+  it('refuses a model that no function holds', () => {
+    expect(() => settingsFor(question({ table: tableOf(() => 1, 20e9) }))).toThrow(
+      'expected settings of a function that holds the traffic, found none: the smallest run takes 1 ms and 19074 MB; ' +
+        'lower the rate, or spread it over several queues',
+    );
+  });
+});
