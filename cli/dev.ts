@@ -39,6 +39,8 @@ of jobBucket is scored as a job, as on AWS.
 
   --port N         port on 127.0.0.1 (default 4566); 0 picks a free one
   --page-port N    port of the page (default: the one after --port, or any where that is taken)
+  --clients N      result queues beside the first, one for each client that waits on a queue, 0 to 10
+                   (default 0); clientQueueUrls has their URLs
   --shards N       request queues, ${SHARDS.min} to ${SHARDS.max} (default 1); their URLs are printed comma-separated
   --models DIR     model repository, DIR/<name>/<version>/model.onnx (default models),
                    or the s3:// URI of one that batchscore publish put into S3
@@ -66,6 +68,7 @@ async function run(args: readonly string[]): Promise<number> {
   const options = parseOptions(args, {
     port: { type: 'string', default: '4566' },
     'page-port': { type: 'string' },
+    clients: { type: 'string', default: '0' },
     shards: { type: 'string', default: '1' },
     models: {
       type: 'string',
@@ -80,6 +83,7 @@ async function run(args: readonly string[]): Promise<number> {
   const port = wholeNumber('--port', options.port, 0, 65_535);
   const pagePort =
     options['page-port'] === undefined ? undefined : wholeNumber('--page-port', options['page-port'], 0, 65_535);
+  const clients = wholeNumber('--clients', options.clients, 0, 10);
   const shards = wholeNumber('--shards', options.shards, SHARDS.min, SHARDS.max);
   const stores = storesFrom(options.results, env);
   const resultsPerMessage = resultsPerMessageFrom(options['results-per-message'], env);
@@ -88,7 +92,7 @@ async function run(args: readonly string[]): Promise<number> {
   if (unknown.length > 0) throw new Error(`configuration: ${unknown.join('; ')}`);
 
   if (options['no-function']) {
-    const services = await startLocalServices({ port, shards, stores });
+    const services = await startLocalServices({ port, shards, clients, stores });
     const environment = { ...services.environment, [CONFIG_KEYS.resultsPerMessage]: resultsPerMessage };
     const message = ['ready for a worker; Ctrl-C stops', workerCommand({ ...services, environment })];
     await untilInterrupted(() => announce(services, message), 'requests that are under way', services.stop);

@@ -1,7 +1,6 @@
 import { WriteStream } from 'node:tty';
 import { HeadObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { Batchscore, JobOptions, JobStatus } from '../client/index.ts';
-import { PRICES, type Prices } from '../infra/priceList.ts';
 import { createJobStorage } from '../lambda/aws/jobStorage.ts';
 import { type Clock, SYSTEM_CLOCK } from '../lambda/core/concurrency.ts';
 import { plural } from '../lambda/core/failure.ts';
@@ -22,6 +21,7 @@ import {
 import { dollars, duration } from './format.ts';
 import { connectToJobs, JOB_DEPLOYMENT_HELP, JOB_DEPLOYMENT_OPTIONS } from './network/deployment.ts';
 import { createResultFile, formatOfResults } from './offline/resultFiles.ts';
+import { PRICES, type Prices } from './priceList.ts';
 import { listenForInterruption, progressBar, writeLine } from './terminal.ts';
 import { refuseFolder, writeWhole } from './textFiles.ts';
 

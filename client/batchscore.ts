@@ -1,19 +1,21 @@
-import { type AttributeValue, BatchGetItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import pLimit from 'p-limit';
-import * as z from 'zod';
-import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
 import { preview } from '../lambda/core/failure.ts';
-import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../lambda/core/record.ts';
+import { FILL } from '../lambda/core/limits.ts';
 import { createJobs, type Jobs } from './clientJobs.ts';
 import { type BatchscoreOptions, readOptions, type Settings } from './clientOptions.ts';
-import { Backoff, type CollectOptions, type Collector, collect } from './collect.ts';
+import { type CollectOptions, type Collector, collect } from './collect.ts';
 import { QueueCollector } from './collectFromQueue.ts';
+import { TableCollector } from './collectFromTable.ts';
 import type { ScoreRequest, TensorRequest } from './encodeRequest.ts';
 import { Inbox } from './inbox.ts';
-import { createOutbox, type Outbox, type Sender } from './outbox.ts';
-import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage, toEntry } from './packRequests.ts';
-import { createPayloads, type Payloads } from './payloadBucket.ts';
-import { createReader, invalidResult, type OutputTensors, type ReadStored, type ScoringResult } from './readResult.ts';
+import { createOutbox, createPayloads, type Outbox, type Payloads, type Sender } from './outbox.ts';
+import {
+  EXPECTED_PER_MESSAGE,
+  isRequestsPerMessage,
+  MAX_REQUESTS_PER_MESSAGE,
+  type RequestsPerMessage,
+  toEntry,
+} from './packRequests.ts';
+import { createReader, type OutputTensors, type ScoringResult } from './readResult.ts';
 import { type ScoreOptions, score } from './score.ts';
 import { type MessageStatus, statusOf } from './status.ts';
 import { type SubmitOptions, submit } from './submit.ts';
@@ -37,7 +39,13 @@ export class Batchscore {
     const { s3, payloadBucket, payloadPrefix } = this.#settings;
     const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket, payloadPrefix);
     this.#payloads = payloads;
-    this.#outbox = createOutbox({ ...this.#settings, payloads, closing: this.#closing.signal });
+    const { resultTable, resultQueueUrl } = this.#settings;
+    this.#outbox = createOutbox({
+      ...this.#settings,
+      resultQueueUrl: resultTable === undefined ? resultQueueUrl : undefined,
+      payloads,
+      closing: this.#closing.signal,
+    });
     this.#collector = startCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
   }
 
@@ -69,10 +77,10 @@ export class Batchscore {
    * end up behind its neighbours.
    *
    * @returns the message IDs, in the order of the requests; `<message ID>/<position>` for those that share a message
-   * @throws SubmitError when a request could not be encoded, pulled or sent, with the message IDs of the others
+   * @throws SubmitError when a request could not be encoded, pulled or sent, or the signal aborts, with the message IDs of
+   * the others
    * @throws RangeError when `requestsPerMessage` is no number of requests that a message may hold
    * @throws Error when there is no request queue, or the AWS clients have no region
-   * @throws the signal's reason when it aborts
    */
   async submit(
     requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
@@ -89,9 +97,9 @@ export class Batchscore {
   /**
    * Yields the results of these message IDs as they come, each once, and ends when all have come. A request that was
    * not scored is a result with `error`. An ID with a position yields the result of that request, one without a position
-   * all that its message holds. A result is deleted from the result queue once the next one is asked for,
-   * or the loop is left, also by an error: keep it before anything can fail. Leaving the loop early leaves the rest on
-   * the queue. Whoever calls `next` itself gives the result in hand back by calling `throw`.
+   * all that its message holds. A result is deleted from the result queue once the next one is asked for, or the loop is
+   * left, also by an error: store it before anything can fail. The others stay, for a later call. If you call `next`
+   * yourself, call `throw` to leave the result in hand there too.
    *
    * @throws TypeError when an ID is none that `submit` gives
    * @throws CollectTimeoutError when not all came within `timeoutMs`, with the message IDs that are missing
@@ -126,9 +134,9 @@ export class Batchscore {
   async score(inputs: TensorRequest['inputs'], options: ScoreOptions = {}): Promise<OutputTensors> {
     this.#assertOpen();
     const sender = this.#sender(this.#settings.requestsPerMessage);
-    const collector = this.#results();
+    this.#results();
     await this.#assertRegion();
-    return await score(inputs, options, { sender, inbox: this.#inbox, collector });
+    return await score(inputs, options, { sender, inbox: this.#inbox });
   }
 
   /**
@@ -146,7 +154,7 @@ export class Batchscore {
 
   /**
    * Ends every wait, lets running polls finish (at most 2 s), deletes from the result queue what callers received,
-   * gives back what is not theirs, and destroys the AWS clients that it created.
+   * returns the other messages to it, and destroys the AWS clients that it created.
    */
   async close(): Promise<void> {
     const closed = new Error('the Batchscore client was closed');
@@ -173,8 +181,9 @@ export class Batchscore {
   #sender(perMessage: RequestsPerMessage): Sender {
     const outbox = this.#outbox;
     if (outbox === undefined) throw new Error('expected requestQueueUrl, to send requests to, got none; set it');
+    const most = perMessage === FILL ? MAX_REQUESTS_PER_MESSAGE : perMessage;
     return {
-      send: (request, signal) => outbox.send(toEntry(request, perMessage, this.#settings), perMessage, signal),
+      send: (request, signal) => outbox.send(toEntry(request, most, this.#settings), most, signal),
       room: () => outbox.room(),
     };
   }
@@ -186,7 +195,7 @@ export class Batchscore {
 }
 
 function startCollector(
-  { sqs, dynamodb, resultTable, resultQueueUrl }: Settings,
+  { sqs, dynamodb, resultTable, resultQueueUrl, onUnclaimed }: Settings,
   payloads: Payloads | undefined,
   inbox: Inbox,
   closing: AbortSignal,
@@ -194,7 +203,7 @@ function startCollector(
   const read = createReader(payloads);
   if (resultTable !== undefined) return new TableCollector({ dynamodb, table: resultTable, inbox, read, closing });
   if (resultQueueUrl !== undefined) {
-    return new QueueCollector({ sqs, queueUrl: resultQueueUrl, inbox, read, warn, closing });
+    return new QueueCollector({ sqs, queueUrl: resultQueueUrl, inbox, read, onUnclaimed, warn, closing });
   }
   return undefined;
 }
@@ -216,102 +225,5 @@ export async function assertRegion(clients: readonly RegionalClient[]): Promise<
     throw new Error('expected an AWS region, got none; set region, AWS_REGION, or the region of the AWS profile', {
       cause,
     });
-  }
-}
-
-interface TableCollectorOptions {
-  readonly dynamodb: DynamoDBClient;
-  readonly table: string;
-  readonly inbox: Inbox;
-  readonly read: ReadStored;
-  /** Ends the polls. */
-  readonly closing: AbortSignal;
-}
-
-/** @see https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html */
-const KEYS_A_CALL = 100;
-const CALLS_IN_FLIGHT = 4;
-
-/** A body that is not text counts as none. */
-const TEXT = z.object({ S: z.string() }).optional().catch(undefined);
-const ITEM = z.object({ [MESSAGE_ID_ATTRIBUTE]: z.object({ S: z.string() }), body: TEXT, pointer: TEXT });
-
-/**
- * Asks the result table for all that is wanted, again and again while someone waits. After a round that brought
- * nothing the pause is longer, from 50 ms to 1 s; a new caller ends it.
- */
-class TableCollector implements Collector {
-  lastError: unknown;
-  readonly othersReceived = 0;
-  readonly #options: TableCollectorOptions;
-
-  constructor(options: TableCollectorOptions) {
-    this.#options = options;
-    void this.#collectWhileWanted();
-  }
-
-  async settled(): Promise<void> {}
-
-  async close(): Promise<void> {}
-
-  async #collectWhileWanted(): Promise<void> {
-    const { inbox, table, closing } = this.#options;
-    const backoff = new Backoff();
-    while (!closing.aborted) {
-      if (await inbox.demand()) backoff.reset();
-      const moreWanted = inbox.moreWanted();
-      try {
-        if ((await this.#askForAll()) > 0) backoff.reset();
-        this.lastError = undefined;
-      } catch (cause) {
-        if (closing.aborted) return;
-        this.lastError = cause;
-        if (isCallersFault(cause)) {
-          inbox.fail(new Error(`the result table ${table} cannot be read: ${describeError(cause)}`, { cause }));
-        }
-      }
-      await backoff.pause(moreWanted);
-    }
-  }
-
-  /** One round. @returns how many results came */
-  async #askForAll(): Promise<number> {
-    const inFlight = pLimit(CALLS_IN_FLIGHT);
-    const wanted = this.#options.inbox.wanted();
-    const calls = Array.from({ length: Math.ceil(wanted.length / KEYS_A_CALL) }, (_, call) =>
-      inFlight(() => this.#ask(wanted.slice(call * KEYS_A_CALL, (call + 1) * KEYS_A_CALL))),
-    );
-    const counts = await Promise.all(calls);
-    return counts.reduce((sum, count) => sum + count, 0);
-  }
-
-  /** What the table does not answer in this round, unprocessed keys among it, is still wanted in the next. */
-  async #ask(messageIds: readonly string[]): Promise<number> {
-    const { dynamodb, table, inbox, closing } = this.#options;
-    const Keys = messageIds
-      .filter((messageId) => inbox.stateOf(messageId) === 'wanted')
-      .map((messageId) => ({ [MESSAGE_ID_ATTRIBUTE]: { S: messageId } }));
-    if (Keys.length === 0) return 0;
-    const ProjectionExpression = '#messageId, #body, #pointer';
-    const ExpressionAttributeNames = {
-      '#messageId': MESSAGE_ID_ATTRIBUTE,
-      '#body': BODY_ATTRIBUTE,
-      '#pointer': POINTER_ATTRIBUTE,
-    };
-    const RequestItems = { [table]: { Keys, ProjectionExpression, ExpressionAttributeNames } };
-    const { Responses } = await dynamodb.send(new BatchGetItemCommand({ RequestItems }), { abortSignal: closing });
-    const delivered = await Promise.all((Responses?.[table] ?? []).map((item) => this.#deliver(item)));
-    return delivered.filter(Boolean).length;
-  }
-
-  async #deliver(item: Record<string, AttributeValue>): Promise<boolean> {
-    const { inbox, read } = this.#options;
-    const { messageId, body, pointer } = ITEM.parse(item);
-    const stored = body?.S ?? pointer?.S;
-    const result =
-      stored === undefined
-        ? invalidResult(messageId.S, 'got an item with neither a body nor a pointer')
-        : (await read(messageId.S, stored)).result;
-    return inbox.deliver({ result, accept: () => {}, giveBack: () => {} });
   }
 }

@@ -70,8 +70,8 @@ export class SendError extends Error {
 
 /** Why a request was not accepted. */
 export interface SubmitFailure {
-  /** Index of the request that failed for good. */
-  readonly index: number;
+  /** Index of the request that failed for good; undefined if the signal aborted. */
+  readonly index: number | undefined;
   readonly cause: unknown;
 }
 
@@ -89,12 +89,14 @@ export class SubmitError extends Error {
   /** Message IDs by request index; undefined where the request was not accepted. */
   readonly accepted: readonly (string | undefined)[];
 
+  /** The `cause` is the error of the request that failed, or the reason of the signal. */
   constructor({ index, cause }: SubmitFailure, accepted: readonly (string | undefined)[]) {
     const count = accepted.filter((messageId) => messageId !== undefined).length;
     const reason = cause instanceof Error ? cause.message : String(cause);
     const first = firstMissing(accepted);
+    const failed = index === undefined ? 'aborted' : `request ${index}`;
     const firstOne = first === index ? '' : `; request ${first} is the first that was not accepted`;
-    super(`request ${index}: ${reason}${firstOne}; accepted: ${count}; submit the others again`, { cause });
+    super(`${failed}: ${reason}${firstOne}; accepted: ${count}; submit the others again`, { cause });
     this.index = first;
     this.accepted = accepted;
     this.retryable =
@@ -115,18 +117,16 @@ export class CollectTimeoutError extends Error {
   /** The message IDs without a result, in the order in which they were given. */
   readonly missing: readonly string[];
 
-  constructor(
-    missing: readonly string[],
-    expected: number,
-    timeoutMs: number,
-    { cause, othersReceived = 0 }: StoreTrouble = {},
-  ) {
+  constructor(missing: readonly string[], expected: number, timeoutMs: number, { cause, hidden }: StoreTrouble = {}) {
     const unread = cause === undefined ? '' : `; the result store could not be read: ${String(cause)}`;
+    const what =
+      hidden === undefined
+        ? 'collect the missing ones again, or look for their messages in the dead-letter queue'
+        : `${hidden.messages} may be hidden for ${hidden.seconds} s more, as a client received them and ended without ` +
+          'close(); collect the missing ones again after that';
     super(
       `expected ${plural(expected, 'result')} within ${timeoutMs} ms, ${missing.length} ${missing.length === 1 ? 'is' : 'are'} ` +
-        `missing${unread}` +
-        `${othersInBetween(othersReceived)}; collect the missing ones again, or look for their messages in the ` +
-        'dead-letter queue',
+        `missing${unread}; ${what}`,
       { cause },
     );
     this.missing = missing;
@@ -134,18 +134,9 @@ export class CollectTimeoutError extends Error {
 }
 
 /** What went on in the result store while a caller waited in vain. */
-interface StoreTrouble {
+export interface StoreTrouble {
   /** Why it could not be read the last time. */
   readonly cause?: unknown;
-  /** How often results that nobody here waited for were received from it. */
-  readonly othersReceived?: number;
-}
-
-/** What a timeout says of a result queue with results of others; it starts with `; `. */
-export function othersInBetween(othersReceived: number): string {
-  if (othersReceived === 0) return '';
-  return (
-    `; the result queue gave results of others ${plural(othersReceived, 'time')}, which were given back; give each client a ` +
-    'result queue of its own, or use resultTable'
-  );
+  /** Messages of a result queue that another process received, and seconds after which all of them come again. */
+  readonly hidden?: { readonly messages: number; readonly seconds: number } | undefined;
 }

@@ -11,6 +11,7 @@ import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/places.ts';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
 import type { Encoding } from './encodeRequest.ts';
 import { EXPECTED_PER_MESSAGE, isRequestsPerMessage, type RequestsPerMessage } from './packRequests.ts';
+import type { ScoringResult } from './readResult.ts';
 
 export interface BatchscoreOptions {
   /**
@@ -19,13 +20,16 @@ export interface BatchscoreOptions {
    * FIFO queue always to the same one.
    */
   readonly requestQueueUrl?: string | undefined;
-  /**
-   * URL of the result queue, for `collect` and `score`. Clients of one queue take turns, which takes time, and each
-   * receive counts towards its redrive policy: where several run at the same time, give each its own, or use a table.
-   */
+  /** URL of the result queue of this client, for `collect` and `score`. No other client may read from it. */
   readonly resultQueueUrl?: string | undefined;
-  /** Name of the result table, for `collect` and `score`. Where both are set, the table is read. */
+  /** Name of the result table, for `collect` and `score`. If both are set, the table is read. */
   readonly resultTable?: string | undefined;
+  /**
+   * Called with each result on the result queue that nobody waits for when it comes. Once it returns, or its promise
+   * resolves, the result leaves the queue. @default such a result stays on a standard queue until it expires; on a FIFO
+   * queue it would lock its message group, and is kept in memory alone
+   */
+  readonly onUnclaimed?: ((result: ScoringResult) => unknown) | undefined;
   /** Name of the deployment's payload bucket, for bodies too large for the queue and for results too large for their store. */
   readonly payloadBucket?: string | undefined;
   /** What the deployment's keys in the payload bucket begin with, where it shares the bucket with others. @default '' */
@@ -47,8 +51,8 @@ export interface BatchscoreOptions {
   /** Most SendMessageBatch calls in flight, 1 to 100; always 1 for each FIFO queue, to keep the order. @default 8 */
   readonly maxInFlight?: number | undefined;
   /**
-   * How many requests share a message, in `submit` and, of callers at the same time, in `score`; `fill` is as many as fit
-   * into 64 KiB. @default 1
+   * Most requests in a message, in `submit` and, of callers at the same time, in `score`. A message of several requests
+   * has at most 64 KiB; `fill` sets no other limit. @default 1
    */
   readonly requestsPerMessage?: RequestsPerMessage | undefined;
   /** @default a client in `region` that waits at most 30 s for an answer, destroyed by `close` */
@@ -82,6 +86,11 @@ const OPTIONS = z.strictObject({
   requestQueueUrl: SHARDS.optional(),
   resultQueueUrl: QUEUE_URL.optional(),
   resultTable: NAME.optional(),
+  onUnclaimed: z
+    .custom<(result: ScoringResult) => unknown>((value) => typeof value === 'function', {
+      error: 'expected a function',
+    })
+    .optional(),
   payloadBucket: NAME.optional(),
   payloadPrefix: z.string().refine(isKeyPrefix, { error: EXPECTED_KEY_PREFIX }).default(''),
   jobStateMachine: z.string().startsWith('arn:').optional(),

@@ -1,5 +1,4 @@
-import { setTimeout as passTime } from 'node:timers/promises';
-import { CollectTimeoutError } from './clientErrors.ts';
+import { CollectTimeoutError, type StoreTrouble } from './clientErrors.ts';
 import type { Inbox } from './inbox.ts';
 import type { ScoringResult } from './readResult.ts';
 
@@ -9,8 +8,8 @@ export interface CollectOptions {
   /** Ends the collection with its reason. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Message IDs whose results were all collected before, by a run that crashed say: a result queue may still hold them,
-   * alone or beside others, and they are dropped. The last 10,000 are remembered.
+   * Message IDs whose results were all collected before, such as by a run that crashed: a result queue may still hold
+   * them, and they are dropped. The last 10,000 are remembered.
    */
   readonly collected?: Iterable<string> | undefined;
 }
@@ -31,13 +30,11 @@ export async function* collect(
   const deadline = startDeadline(timeoutMs, signal);
   const { collector, inbox } = dependencies;
   for (const id of collected) inbox.dismiss(id);
-  const othersBefore = collector.othersReceived;
   try {
     yield* collectUntil(deadline.signal, missing, dependencies);
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
-    const othersReceived = collector.othersReceived - othersBefore;
-    throw new CollectTimeoutError([...missing], expected, timeoutMs, { cause: collector.lastError, othersReceived });
+    throw new CollectTimeoutError([...missing], expected, timeoutMs, await collector.trouble());
   } finally {
     deadline.clear();
   }
@@ -62,7 +59,6 @@ async function* collectUntil(
         throw error;
       } finally {
         if (isTaken) arrival.accept();
-        else arrival.giveBack();
       }
     }
   } finally {
@@ -104,51 +100,10 @@ export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined
 
 /** Brings results from a store to the inbox while someone waits for them. */
 export interface Collector {
-  /** Resolves when the store has been told of everything accepted or given back so far. */
+  /** Resolves when the store has been told of everything accepted so far. */
   settled(): Promise<void>;
-  /** Why the store could not be read the last time; undefined if it could. */
-  readonly lastError: unknown;
-  /** How often a result that nobody here waited for was received, and given back; 0 for a table. */
-  readonly othersReceived: number;
+  /** Returns why results may be missing. */
+  trouble(): Promise<StoreTrouble>;
   /** Resolves when nothing is under way any more. Close the inbox first. */
   close(): Promise<void>;
 }
-
-const SHORTEST_PAUSE_MS = 50;
-const LONGEST_PAUSE_MS = 1000;
-
-/** Pauses that double from 50 ms to 1 s, each up to half shorter or longer: clients that wait must not do so in step. */
-export class Backoff {
-  readonly #sleep: Sleep;
-  #pauseMs = SHORTEST_PAUSE_MS;
-
-  constructor(sleep: Sleep = (ms, signal) => passTime(ms, undefined, { signal })) {
-    this.#sleep = sleep;
-  }
-
-  reset(): void {
-    this.#pauseMs = SHORTEST_PAUSE_MS;
-  }
-
-  /**
-   * Sleeps, for about `minMs` or longer. Once the shortest pause is over, `cutShort` ends it and makes the next pause
-   * the shortest again.
-   */
-  async pause(cutShort: Promise<void>, minMs = 0): Promise<void> {
-    const scale = 0.5 + Math.random();
-    const restMs = (Math.max(this.#pauseMs, minMs) - SHORTEST_PAUSE_MS) * scale;
-    this.#pauseMs = Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2);
-    await this.#sleep(SHORTEST_PAUSE_MS * scale);
-    if (restMs <= 0) return;
-    const timer = new AbortController();
-    const isCutShort = await Promise.race([
-      this.#sleep(restMs, timer.signal).then(() => false),
-      cutShort.then(() => true),
-    ]);
-    timer.abort();
-    if (isCutShort) this.reset();
-  }
-}
-
-/** Resolves after `ms`; rejects when `signal` aborts. */
-type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;

@@ -1,308 +1,294 @@
-import { setTimeout } from 'node:timers/promises';
-import { type Message, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { GetQueueAttributesCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
-import { type ActOnMessages, createAcknowledger, createVisibilityChange } from '../lambda/aws/requestQueue.ts';
-import { MAX_BATCH_ENTRIES } from '../lambda/aws/sendBatches.ts';
-import { MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE } from '../lambda/core/record.ts';
-import { Backoff, type Collector } from './collect.ts';
+import {
+  type ActOnMessages,
+  createAcknowledger,
+  createPoller,
+  createReceiver,
+  createVisibilityChange,
+} from '../lambda/aws/requestQueue.ts';
+import { MAX_BATCH_ENTRIES, pauseMs } from '../lambda/aws/sendBatches.ts';
+import { MESSAGE_ID_ATTRIBUTE, type MessageRecord, RESULTS_ATTRIBUTE } from '../lambda/core/record.ts';
+import type { StoreTrouble } from './clientErrors.ts';
+import type { BatchscoreOptions } from './clientOptions.ts';
+import type { Collector } from './collect.ts';
 import type { Inbox } from './inbox.ts';
-import { decodeResult, isUnreadable, type ReadResult, type ReadStored, unpackResults } from './readResult.ts';
+import { type ReadStored, readMessage, type StoredResult } from './readResult.ts';
 
 interface QueueCollectorOptions {
   readonly sqs: SQSClient;
   readonly queueUrl: string;
   readonly inbox: Inbox;
   readonly read: ReadStored;
-  /** Told, once each, of what the caller should change. */
+  readonly onUnclaimed: BatchscoreOptions['onUnclaimed'];
+  /** Told of what the caller should know or change. */
   readonly warn: (message: string) => void;
-  /** Ends the loop, and the retries of acknowledgements. */
+  /** Ends the retries of acknowledgements. */
   readonly closing: AbortSignal;
 }
 
 /** A poll is never cut short, because what it received would stay hidden; so it is a short one. */
 const POLL_SECONDS = 2;
-/** How long a received result stays hidden from others unless it is given back or deleted. */
+/** How long a received message stays hidden unless it is deleted or returned. */
 const HIDDEN_SECONDS = 30;
-const SWEEPERS = 4;
-/** Well before what was set aside first comes back by itself. */
-const LONGEST_ROUND_MS = 10_000;
-const LONGEST_LINGER_MS = 40;
-const LINGER_STEP_MS = 10;
+const MAX_POLLS = 4;
+/** Bytes of bodies that are kept in memory for callers to come. */
+const MAX_KEPT_BYTES = 64 * 1024 * 1024;
 const MAX_WARNINGS = 10;
 
-const SHARED =
-  'a message of the result queue holds results that nobody here waits for beside others that somebody does. Each client ' +
-  'gets its own, but nobody can delete such a message: it stays on the queue until it expires. Give each client a result ' +
-  'queue of its own, use resultTable, or set resultsPerMessage to 1';
-
-interface Stored {
-  readonly messageId: string;
-  read(): Promise<ReadResult>;
+/** A received message of which not all results are finished. */
+interface Kept {
+  readonly record: MessageRecord;
+  readonly results: readonly StoredResult[];
+  /** Message IDs of results that only this process has: they need not stay on the queue. */
+  readonly handedOver: Set<string>;
+  /** When it can be received again, by `performance.now()`. Infinite if it has left the queue. */
+  returnsAt: number;
 }
 
 /**
- * Collects in rounds while someone waits: a long poll until results come, then a sweep of short polls until none are
- * left. Results of others are set aside until then, so that they do not come again, and then given back; a pause of
- * about half the sweep's length is the turn of their clients.
+ * The one reader of a result queue. While someone waits, it receives what comes and keeps it until each result of a
+ * message has reached its caller; then the message is deleted. A later caller gets what is kept at once.
  *
- * @see docs/adr/0014-clients-of-one-result-queue-take-turns.md
+ * A result that nobody waits for goes to `onUnclaimed` and leaves the queue. Without that callback it stays on a standard
+ * queue, hidden for 30 s at a time. On a FIFO queue it would lock its message group, so it leaves the queue and is kept in
+ * memory.
+ *
+ * @see docs/adr/0061-one-reader-for-each-result-queue.md
  */
 export class QueueCollector implements Collector {
-  lastError: unknown;
-  othersReceived = 0;
   readonly #options: QueueCollectorOptions;
+  readonly #isFifo: boolean;
+  readonly #startedAt = performance.now();
+  readonly #poller: ReturnType<typeof createPoller<MessageRecord>>;
   readonly #deletions: Acknowledger;
-  readonly #returns: Acknowledger;
-  readonly #setAside: SetAside;
+  readonly #returnNow: ActOnMessages<MessageRecord>;
+  /** Oldest first. */
+  readonly #kept = new Set<Kept>();
+  /** By the message ID of each result. */
+  readonly #keptById = new Map<string, Kept>();
+  #keptBytes = 0;
   readonly #warnings = new Set<string>();
-  /** The round under way, or the last one. */
-  #round: Promise<unknown> | undefined;
-  /** Results that reached the inbox in this round. */
-  #delivered = 0;
-  /** Why a packed message of this round could not be read. */
+  #pollError: unknown;
+  /** Why a packed message could not be read. */
   #broken: Error | undefined;
 
   constructor(options: QueueCollectorOptions) {
     const { sqs, queueUrl, closing, inbox } = options;
     this.#options = options;
+    this.#isFifo = queueUrl.endsWith('.fifo');
     // What SQS does not do comes back when its visibility timeout ends, and is dealt with then.
     const reliably = { sqs, queueUrl, retry: { attempts: 6 }, onProblem: () => {} };
-    const giveBack = createVisibilityChange({ ...reliably, name: 'return', secondsOf: () => 0 });
     this.#deletions = gatherEachTick(createAcknowledger(reliably), closing);
-    this.#returns = gatherEachTick(giveBack, closing);
-    // Callers wait for what is done to their own results, not for thousands of others.
-    this.#setAside = new SetAside(gatherEachTick(giveBack, closing));
-    inbox.onWanted((messageIds) => this.#setAside.giveBackOf(messageIds));
-    void this.#collectWhileWanted();
+    this.#returnNow = createVisibilityChange({ ...reliably, name: 'return', secondsOf: () => 0 });
+    this.#poller = createPoller<MessageRecord>({
+      receive: this.#receiver(),
+      recordsAPoll: MAX_BATCH_ENTRIES,
+      maxPolls: MAX_POLLS,
+      hasRoom: () => inbox.isWanting(),
+      take: () => {},
+      onError: (error) => this.#onPollError(error),
+      pauseMs: (failures) => pauseMs(failures + 1, { capMs: 1_000 }),
+      waitMs: 1000 * POLL_SECONDS,
+    });
+    inbox.onWanted((messageIds) => {
+      for (const messageId of messageIds) void this.#offerKept(messageId);
+      this.#poller.poll();
+    });
   }
 
   async settled(): Promise<void> {
-    await Promise.all([this.#deletions.idle(), this.#returns.idle()]);
+    await this.#deletions.idle();
+  }
+
+  async trouble(): Promise<StoreTrouble> {
+    return { cause: this.#pollError ?? this.#broken, hidden: await this.#hiddenByOthers() };
   }
 
   async close(): Promise<void> {
-    await this.#round;
-    await Promise.all([this.settled(), this.#setAside.idle()]);
+    await this.#poller.stop();
+    const records = [...this.#kept].filter(isHidden).map(({ record }) => record);
+    await Promise.all([this.#deletions.idle(), this.#returnNow(records, this.#options.closing)]);
   }
 
-  async #collectWhileWanted(): Promise<void> {
-    const { inbox, queueUrl, closing } = this.#options;
-    const backoff = new Backoff();
-    while (!closing.aborted) {
-      if (await inbox.demand()) backoff.reset();
-      const moreWanted = inbox.moreWanted();
-      const round = this.#collectOnce();
-      this.#round = round;
-      const { error, sweepMs, givenBack } = await round;
-      this.lastError = error ?? this.#broken;
-      if (isCallersFault(error)) {
-        inbox.fail(new Error(`the result queue ${queueUrl} cannot be read: ${describeError(error)}`, { cause: error }));
-      }
-      if (this.#delivered > 0) backoff.reset();
-      if (givenBack > 0 || error !== undefined) await backoff.pause(moreWanted, sweepMs / 2);
-    }
-  }
-
-  /**
-   * One round, without the pause. It never rejects.
-   *
-   * @returns why a poll failed, how long it took since the first results came, and how many messages were given back
-   */
-  async #collectOnce() {
-    this.#delivered = 0;
-    this.#broken = undefined;
-    let error: unknown;
-    let startedAt = performance.now();
-    try {
-      let received = await this.#receive(POLL_SECONDS);
-      startedAt = performance.now();
-      const endsAt = startedAt + LONGEST_ROUND_MS;
-      while (received > 0 && performance.now() < endsAt) {
-        await this.#sweep(received < MAX_BATCH_ENTRIES ? 1 : SWEEPERS, endsAt);
-        received = await this.#linger();
-      }
-    } catch (cause) {
-      error = cause;
-    }
-    return { error, sweepMs: performance.now() - startedAt, givenBack: this.#setAside.giveBackAll() };
-  }
-
-  /** Polls until nothing comes or nothing is wanted any more. @throws what a poll threw, once all sweepers are done */
-  async #sweep(sweepers: number, endsAt: number): Promise<void> {
-    const { inbox } = this.#options;
-    const sweepAlone = async (): Promise<void> => {
-      while (inbox.isWanting() && performance.now() < endsAt) {
-        if ((await this.#receive(0)) === 0) return;
-      }
-    };
-    const ends = await Promise.allSettled(Array.from({ length: sweepers }, sweepAlone));
-    for (const end of ends) {
-      if (end.status === 'rejected') throw end.reason;
-    }
-  }
-
-  /**
-   * Clients that sweep together come to the end together. Were all to give back what they hold at that moment, they
-   * would share it out by chance again; so each waits as long as chance has it for another to give back first.
-   *
-   * @returns how many messages came
-   */
-  async #linger(): Promise<number> {
-    const { inbox } = this.#options;
-    const endsAt = performance.now() + LONGEST_LINGER_MS * Math.random();
-    let received = 0;
-    while (received === 0 && this.#setAside.size() > 0 && inbox.isWanting() && performance.now() < endsAt) {
-      await setTimeout(LINGER_STEP_MS);
-      received = await this.#receive(0);
-    }
-    return received;
-  }
-
-  /** Receives once. @returns how many messages came */
-  async #receive(waitSeconds: number): Promise<number> {
+  /** Makes one poll and takes what it brings. Of polls at the same time only the first waits for a message. */
+  #receiver(): () => Promise<MessageRecord[]> {
     const { sqs, queueUrl } = this.#options;
-    const command = new ReceiveMessageCommand({
-      QueueUrl: queueUrl,
-      MaxNumberOfMessages: MAX_BATCH_ENTRIES,
-      WaitTimeSeconds: waitSeconds,
-      VisibilityTimeout: HIDDEN_SECONDS,
-      MessageAttributeNames: [MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE],
-    });
-    const { Messages = [] } = await sqs.send(command);
-    await Promise.all(Messages.map((message) => this.#take(message)));
-    return Messages.length;
-  }
-
-  /**
-   * Delivers the results of a message that are wanted here. The message is deleted once each of its results was accepted
-   * here or is wanted by nobody any more; while it holds results of others, or of a caller without room, it is set aside.
-   */
-  async #take(message: Message): Promise<void> {
-    const { inbox } = this.#options;
-    const { ReceiptHandle: receiptHandle = '' } = message;
-    const results = this.#resultsIn(message);
-    if (results === undefined) return this.#setAside.add(receiptHandle, []);
-    const messageIds = results.map(({ messageId }) => messageId);
-    const states = messageIds.map((messageId) => inbox.stateOf(messageId));
-    const wanted = results.filter((_, index) => states[index] === 'wanted');
-    const others = states.filter((state) => state === 'unknown').length;
-    this.othersReceived += others;
-    if (others > 0 && others < results.length) this.#warn(SHARED);
-    const comesAgain = others > 0 || states.includes('full');
-    const someAreHeld = states.includes('held');
-    if (comesAgain) this.#setAside.add(receiptHandle, messageIds);
-    else if (wanted.length === 0 && !someAreHeld) this.#deletions.add(receiptHandle);
-
-    let open = wanted.length;
-    // Of a result whose other copy is held here it is not known yet what becomes of it.
-    let isKept = someAreHeld;
-    const settle = (isDone: boolean): void => {
-      open -= 1;
-      isKept ||= !isDone;
-      if (open === 0 && !comesAgain) (isKept ? this.#returns : this.#deletions).add(receiptHandle);
+    const receiver = (waitSeconds: number) =>
+      createReceiver({
+        sqs,
+        queueUrl,
+        waitSeconds,
+        visibilitySeconds: HIDDEN_SECONDS,
+        attributes: [MESSAGE_ID_ATTRIBUTE, RESULTS_ATTRIBUTE],
+      });
+    const [longPoll, shortPoll] = [receiver(POLL_SECONDS), receiver(0)];
+    const never = new AbortController().signal;
+    let isWaiting = false;
+    return async () => {
+      const isFirst = !isWaiting;
+      isWaiting = true;
+      try {
+        const records = await (isFirst ? longPoll : shortPoll)(never);
+        this.#pollError = undefined;
+        await Promise.all(records.map((record) => this.#take(record)));
+        return records;
+      } finally {
+        if (isFirst) isWaiting = false;
+      }
     };
-    for (const { messageId, read } of wanted) {
-      const { result, complete } = await read();
-      const accept = (): void => {
-        if (complete) inbox.dismiss(messageId);
-        settle(complete);
-      };
-      if (inbox.deliver({ result, accept, giveBack: () => settle(false) })) this.#delivered += 1;
-      else settle(false);
-    }
   }
 
-  /** @returns undefined for a message that cannot be read, or is no message of results */
-  #resultsIn({ MessageId, MessageAttributes, Body = '' }: Message): readonly Stored[] | undefined {
-    const { queueUrl, read } = this.#options;
-    const count = MessageAttributes?.[RESULTS_ATTRIBUTE]?.StringValue;
-    const messageId = MessageAttributes?.[MESSAGE_ID_ATTRIBUTE]?.StringValue;
-    if (count === undefined) {
-      if (messageId !== undefined) return [{ messageId, read: () => read(messageId, Body) }];
-      this.othersReceived += 1;
-      return undefined;
-    }
-    const results = unpackResults(Body, count);
-    if (isUnreadable(results)) {
-      this.#broken = new Error(
-        `message ${MessageId} of the result queue ${queueUrl}: ${results.problem}; it was left there`,
+  #onPollError(error: unknown): void {
+    const { inbox, queueUrl } = this.#options;
+    this.#pollError = error;
+    if (!isCallersFault(error)) return;
+    inbox.fail(new Error(`the result queue ${queueUrl} cannot be read: ${describeError(error)}`, { cause: error }));
+  }
+
+  async #take(record: MessageRecord): Promise<void> {
+    const read = readMessage(record);
+    const results = 'problem' in read ? [] : read;
+    const kept: Kept = { record, results, handedOver: new Set(), returnsAt: performance.now() + 1000 * HIDDEN_SECONDS };
+    this.#keep(kept);
+    if ('problem' in read) return this.#leave(record, read.problem);
+    await Promise.all(results.map((stored) => this.#offer(stored, kept)));
+    this.#deleteIfDone(kept);
+  }
+
+  async #offerKept(messageId: string): Promise<void> {
+    const kept = this.#keptById.get(messageId);
+    const stored = kept?.results.find((result) => result.messageId === messageId);
+    if (kept !== undefined && stored !== undefined && kept.returnsAt > performance.now())
+      await this.#offer(stored, kept);
+  }
+
+  /** Delivers a result to those who wait for it, or hands it over if nobody does and it may leave the queue. */
+  async #offer(stored: StoredResult, kept: Kept): Promise<void> {
+    const { inbox, read } = this.#options;
+    const { messageId } = stored;
+    const state = inbox.stateOf(messageId);
+    if (state === 'unclaimed') return await this.#handOver(stored, kept);
+    if (state !== 'wanted') return;
+    const { result, complete } = await stored.read(read);
+    const accepted = (id: string): void => {
+      // Nobody can tell how many requests the error of a whole message is for: it is kept for those who ask later.
+      if ('error' in result && id !== messageId) kept.handedOver.add(messageId);
+      this.#deleteIfDone(kept);
+      // The result was written twice, or came again while its caller was busy.
+      const copy = this.#keptById.get(messageId);
+      if (copy !== undefined && copy !== kept) this.#deleteIfDone(copy);
+    };
+    inbox.deliver(result, complete ? accepted : undefined);
+  }
+
+  async #handOver(stored: StoredResult, kept: Kept): Promise<void> {
+    const { onUnclaimed, read } = this.#options;
+    const { messageId } = stored;
+    if (onUnclaimed === undefined && !this.#isFifo) {
+      if (kept.record.attributes.ApproximateReceiveCount === '1') return;
+      return this.#warn(
+        'unclaimed',
+        `the result of ${messageId}, for which nobody waits, stays on the result queue until it expires; collect it, or set onUnclaimed`,
       );
-      this.#warn(this.#broken.message);
-      return undefined;
     }
-    return results.map((one) => ({
-      messageId: one.messageId,
-      read: async () => ({ result: decodeResult(one.messageId, one.document), complete: true }),
-    }));
+    if (onUnclaimed === undefined) {
+      this.#warn(
+        'taken',
+        `the result of ${messageId}, for which nobody waits, would lock its message group on the FIFO result queue; it ` +
+          'is taken off and kept in memory alone; set onUnclaimed to store such results',
+      );
+    } else {
+      const { result, complete } = await stored.read(read);
+      if (!complete) return;
+      try {
+        await onUnclaimed(result);
+      } catch (error) {
+        return this.#warn(
+          'onUnclaimed',
+          `onUnclaimed: ${describeError(error)}; the result of ${messageId} stays on the queue`,
+        );
+      }
+    }
+    kept.handedOver.add(messageId);
   }
 
-  #warn(message: string): void {
-    if (this.#warnings.size === MAX_WARNINGS || this.#warnings.has(message)) return;
-    this.#warnings.add(message);
+  #leave({ messageId }: MessageRecord, problem: string): void {
+    this.#broken = new Error(
+      `message ${messageId} of the result queue ${this.#options.queueUrl}: ${problem}; it was left there`,
+    );
+    this.#warn(messageId, this.#broken.message);
+  }
+
+  #deleteIfDone(kept: Kept): void {
+    const { results, handedOver, record } = kept;
+    const isFinished = ({ messageId }: StoredResult) => this.#options.inbox.stateOf(messageId) === 'finished';
+    if (!results.every((result) => handedOver.has(result.messageId) || isFinished(result))) return;
+    if (Number.isFinite(kept.returnsAt)) this.#deletions.add(record);
+    kept.returnsAt = Number.POSITIVE_INFINITY;
+    if (handedOver.size === 0 || results.every(isFinished)) this.#forget(kept);
+  }
+
+  #keep(kept: Kept): void {
+    for (const { messageId } of kept.results) this.#keptById.set(messageId, kept);
+    this.#kept.add(kept);
+    this.#keptBytes += kept.record.body.length;
+    for (const older of this.#kept) {
+      if (older === kept || (this.#keptBytes <= MAX_KEPT_BYTES && older.returnsAt > performance.now())) return;
+      this.#forget(older);
+    }
+  }
+
+  #forget(kept: Kept): void {
+    if (!this.#kept.delete(kept)) return;
+    this.#keptBytes -= kept.record.body.length;
+    for (const { messageId } of kept.results) {
+      if (this.#keptById.get(messageId) === kept) this.#keptById.delete(messageId);
+    }
+  }
+
+  /** Counts the messages that are hidden though not received here: by a client that ended without `close`. */
+  async #hiddenByOthers(): Promise<StoreTrouble['hidden']> {
+    const seconds = Math.ceil(HIDDEN_SECONDS - (performance.now() - this.#startedAt) / 1000);
+    if (seconds <= 0) return undefined;
+    const { sqs, queueUrl: QueueUrl, closing: abortSignal } = this.#options;
+    const AttributeNames = ['ApproximateNumberOfMessagesNotVisible' as const];
+    try {
+      const { Attributes } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames }), {
+        abortSignal,
+      });
+      const own = [...this.#kept].filter(isHidden).length;
+      const messages = Number(Attributes?.ApproximateNumberOfMessagesNotVisible ?? 0) - own;
+      return messages > 0 ? { messages, seconds } : undefined;
+    } catch {
+      // The permission to ask is not needed to collect.
+      return undefined;
+    }
+  }
+
+  #warn(subject: string, message: string): void {
+    if (this.#warnings.size === MAX_WARNINGS || this.#warnings.has(subject)) return;
+    this.#warnings.add(subject);
     this.#options.warn(message);
   }
 }
 
-/** Messages that were received and that nobody here can take now: kept from everyone until they are given back. */
-class SetAside {
-  readonly #returns: Acknowledger;
-  readonly #handles = new Set<string>();
-  readonly #handlesById = new Map<string, string[]>();
-
-  constructor(returns: Acknowledger) {
-    this.#returns = returns;
-  }
-
-  /** @param messageIds those of its requests, as far as it carries any */
-  add(receiptHandle: string, messageIds: readonly string[]): void {
-    this.#handles.add(receiptHandle);
-    for (const messageId of messageIds) {
-      const known = this.#handlesById.get(messageId);
-      if (known === undefined) this.#handlesById.set(messageId, [receiptHandle]);
-      else known.push(receiptHandle);
-    }
-  }
-
-  size(): number {
-    return this.#handles.size;
-  }
-
-  /** Gives back those of these message IDs: somebody here waits for them now. */
-  giveBackOf(messageIds: Iterable<string>): void {
-    if (this.#handles.size === 0) return;
-    for (const messageId of messageIds) {
-      for (const receiptHandle of this.#handlesById.get(messageId) ?? []) {
-        if (this.#handles.delete(receiptHandle)) this.#returns.add(receiptHandle);
-      }
-      this.#handlesById.delete(messageId);
-    }
-  }
-
-  /** @returns how many there were */
-  giveBackAll(): number {
-    const count = this.#handles.size;
-    for (const receiptHandle of this.#handles) this.#returns.add(receiptHandle);
-    this.#handles.clear();
-    this.#handlesById.clear();
-    return count;
-  }
-
-  idle(): Promise<void> {
-    return this.#returns.idle();
-  }
+/** Returns true if a message is on the queue, hidden from everybody else. */
+function isHidden({ returnsAt }: Kept): boolean {
+  return Number.isFinite(returnsAt) && returnsAt > performance.now();
 }
 
-/** Deletes received messages, or gives them back, in the background. */
+/** Deletes received messages in the background. */
 interface Acknowledger {
-  add(receiptHandle: string): void;
+  add(record: MessageRecord): void;
   /** Resolves when all of it so far is done or given up; what was given up comes back after its visibility timeout. */
   idle(): Promise<void>;
 }
 
 /** What is added in one turn of the event loop shares batch requests. */
-function gatherEachTick(act: ActOnMessages<{ readonly receiptHandle: string }>, closing: AbortSignal): Acknowledger {
+function gatherEachTick(act: ActOnMessages<MessageRecord>, closing: AbortSignal): Acknowledger {
   const running = new Set<Promise<unknown>>();
-  let gathered: { readonly receiptHandle: string }[] = [];
+  let gathered: MessageRecord[] = [];
   const flush = (): void => {
     if (gathered.length === 0) return;
     const done = act(gathered, closing).finally(() => running.delete(done));
@@ -310,8 +296,8 @@ function gatherEachTick(act: ActOnMessages<{ readonly receiptHandle: string }>, 
     gathered = [];
   };
   return {
-    add(receiptHandle) {
-      if (gathered.push({ receiptHandle }) === 1) setImmediate(flush);
+    add(record) {
+      if (gathered.push(record) === 1) setImmediate(flush);
     },
     async idle() {
       flush();

@@ -1,16 +1,14 @@
 import pLimit from 'p-limit';
 import { preview } from '../lambda/core/failure.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix, resultKeys } from '../lambda/core/places.ts';
-import { MESSAGE_ID_ATTRIBUTE, type MessageRecord, orderingGroup, RESULTS_ATTRIBUTE } from '../lambda/core/record.ts';
-import type { PayloadSource } from './payloadBucket.ts';
+import { type MessageRecord, orderingGroup } from '../lambda/core/record.ts';
 import {
   createReader,
-  decodeResult,
-  isUnreadable,
+  type PayloadSource,
   type ReadStored,
+  readMessage,
   type ScoringResult,
   type SingleResult,
-  unpackResults,
 } from './readResult.ts';
 
 /** How a result came. Together with its `messageId`, `position` names a request for good: a result may come again. */
@@ -119,8 +117,12 @@ async function report(onFailure: NonNullable<ConsumeOptions['onFailure']>, error
   }
 }
 
+/** What the consumer threw is logged with its stack, a message that is none of ours in one line. */
 function logFailure(error: unknown, recordId: string): void {
-  console.error(`result message ${recordId} goes back to its queue:`, error);
+  console.error(
+    `result message ${recordId} goes back to its queue:`,
+    error instanceof UnreadableError ? error.message : error,
+  );
 }
 
 function payloadsOf({ payloadBucket, payloadPrefix = '', s3 }: ConsumeOptions): PayloadSource | undefined {
@@ -155,25 +157,21 @@ interface OneResult {
  *
  * @throws Error when it is no message of results, or its payload cannot be read: nothing of it may be taken
  */
-async function readRecord({ body, messageAttributes }: MessageRecord, read: ReadStored): Promise<OneResult[]> {
-  const count = messageAttributes[RESULTS_ATTRIBUTE]?.stringValue;
-  const messageId = messageAttributes[MESSAGE_ID_ATTRIBUTE]?.stringValue;
-  if (count !== undefined) return unpack(body, count);
-  if (messageId === undefined) {
-    throw new Error(
-      `expected the message attribute ${MESSAGE_ID_ATTRIBUTE} or ${RESULTS_ATTRIBUTE}, got neither; ` +
-        'connect the result queue of a batchscore deployment',
-    );
+async function readRecord(record: MessageRecord, read: ReadStored): Promise<OneResult[]> {
+  const stored = readMessage(record);
+  if ('problem' in stored) throw new UnreadableError(stored.problem);
+  const answers: OneResult[] = [];
+  for (const one of stored) {
+    const { result, complete } = await one.read(read);
+    if (!complete && 'error' in result) throw result.error;
+    answers.push(...resultsOf(result));
   }
-  const { result, complete } = await read(messageId, body);
-  if (!complete && 'error' in result) throw result.error;
-  return resultsOf(result);
+  return answers;
 }
 
-function unpack(body: string, count: string): OneResult[] {
-  const results = unpackResults(body, count);
-  if (isUnreadable(results)) throw new Error(results.problem);
-  return results.flatMap(({ messageId, document }) => resultsOf(decodeResult(messageId, document)));
+/** A message holds no results, or they are cut short. */
+class UnreadableError extends Error {
+  override readonly name = 'UnreadableError';
 }
 
 function resultsOf(result: ScoringResult): OneResult[] {

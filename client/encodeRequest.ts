@@ -1,4 +1,3 @@
-import { encodeData } from '../lambda/core/encode.ts';
 import { isFailure, plural, preview } from '../lambda/core/failure.ts';
 import { escapeForSqs } from '../lambda/core/json.ts';
 import {
@@ -11,7 +10,7 @@ import {
   type TensorData,
   type TypedArray,
 } from '../lambda/core/tensor.ts';
-import { decodeData } from '../lambda/core/values.ts';
+import { decodeData, encodeData } from '../lambda/core/values.ts';
 import { RequestError } from './clientErrors.ts';
 
 /** How SQS treats a request's message. */
@@ -34,12 +33,18 @@ export interface TensorRequest extends Routing {
   readonly inputs: Readonly<Record<string, InputTensor>>;
   /** Names of the outputs to return, in this order. @default all */
   readonly outputs?: readonly string[] | undefined;
+  readonly body?: undefined;
 }
 
 /** A body that is sent as it is: one for a model's transform, the short form, or a packed message. */
 export interface RawRequest extends Routing {
-  /** A string is sent unchanged, anything else as JSON. */
+  /** A string is sent unchanged, anything else as JSON. It says the ID, the model and the inputs itself. */
   readonly body: string | object;
+  readonly id?: undefined;
+  readonly model?: undefined;
+  readonly version?: undefined;
+  readonly inputs?: undefined;
+  readonly outputs?: undefined;
 }
 
 export type ScoreRequest = TensorRequest | RawRequest;
@@ -57,7 +62,7 @@ export type Encoding = 'binary' | 'json';
  * @throws RequestError when the request cannot be encoded
  */
 export function encodeRequest(request: ScoreRequest, encoding: Encoding): string {
-  if ('body' in request) return encodeBody(request.body);
+  if (request.body !== undefined) return encodeBody(request);
   const { id, model, version, inputs, outputs } = request;
   const valid = Object.entries(inputs ?? {}).map(([name, input]): NamedInput => [name, validateInput(name, input)]);
   if (valid.length === 0) throw new RequestError(`expected at least one input, got ${preview(inputs)}`);
@@ -78,7 +83,14 @@ export function encodeRequest(request: ScoreRequest, encoding: Encoding): string
 
 type NamedInput = readonly [name: string, input: ValidInput];
 
-function encodeBody(body: string | object): string {
+const FIELDS = ['id', 'model', 'version', 'inputs', 'outputs'] as const;
+
+function encodeBody({ body, ...others }: RawRequest): string {
+  const beside = FIELDS.filter((field) => others[field] !== undefined);
+  if (beside.length > 0) {
+    throw new RequestError(`expected a body alone, got ${beside.join(', ')} beside it; say that in the body`);
+  }
+  if (body === '') throw new RequestError('expected a body, got an empty text');
   if (typeof body === 'string') return body;
   const text: string | undefined = JSON.stringify(body);
   if (text === undefined) throw new RequestError(`expected a body that JSON can hold, got ${preview(body)}`);
@@ -104,7 +116,7 @@ function describe(name: string, { datatype, shape }: ValidInput): string {
 
 /** A value inside a nested array. A bigint is a 64-bit integer; NaN and the infinities are allowed. */
 export type Scalar = number | bigint | string | boolean;
-export type NestedArray = readonly (Scalar | NestedArray)[];
+export type NestedArray<T = Scalar> = readonly (T | NestedArray<T>)[];
 
 /** Elements in a typed array, or flat strings, row-major. An output of a result can be one. */
 export interface TypedInput {
@@ -118,17 +130,24 @@ export interface TypedInput {
 /** Elements in plain arrays, flat or nested as in the shape. */
 export interface ArrayInput {
   readonly data: NestedArray;
+  readonly datatype: Datatype;
   /** `[rows, …]`: at least one row; other axes may be empty. @default as `data` is nested */
   readonly shape?: readonly number[] | undefined;
-  /** Required for numbers. @default BYTES for strings, BOOL for booleans */
-  readonly datatype?: Datatype | undefined;
+}
+
+/** Strings or booleans in plain arrays, which tell their datatype: BYTES or BOOL. */
+export interface PlainInput {
+  readonly data: NestedArray<string> | NestedArray<boolean>;
+  readonly datatype?: 'BYTES' | 'BOOL' | undefined;
+  /** `[rows, …]`: at least one row; other axes may be empty. @default as `data` is nested */
+  readonly shape?: readonly number[] | undefined;
 }
 
 /**
  * One input of a request: `{data: Float32Array.of(1, 2), shape: [1, 2]}`, `{data: [[1, 2]], datatype: 'FP32'}`,
  * `{data: ['a', 'b']}`, or `{data: Uint8Array.of(0, 1), shape: [2], datatype: 'BOOL'}`.
  */
-export type InputTensor = TypedInput | ArrayInput;
+export type InputTensor = TypedInput | ArrayInput | PlainInput;
 
 /** An input whose data holds exactly the product of `shape` elements of `datatype`. */
 interface ValidInput {

@@ -1,30 +1,24 @@
-import { type FailedResult, messageIdsOf, placeOf, resultOf, type ScoringResult } from './readResult.ts';
+import { messageIdsOf, placeOf, resultOf, type ScoringResult } from './readResult.ts';
 
+/** A result that has reached this process. */
 export interface Arrival {
   readonly result: ScoringResult;
-  /** It reached its caller: the store may drop it. */
+  /** Its caller has it: nobody needs it any more. */
   accept(): void;
-  /** Its caller no longer wants it: it stays in the store. */
-  giveBack(): void;
 }
 
-/**
- * What to do with a result of this message ID. `wanted`: deliver it. `held`: it came before and waits for its caller.
- * `full`: its caller has no room for it now. `dismissed`: nobody will ever want it, drop it. `unknown`: it belongs to
- * somebody else.
- */
-type Standing = 'wanted' | 'full' | 'held' | 'dismissed' | 'unknown';
-
-/** Most results held for one caller; others are left in their store until it takes some. */
+/** Results held for one caller above which no more are fetched for it. */
 const MAX_HELD = 200;
+/** Results held for one caller above which none is delivered, although others have results fetched. */
+const MAX_HELD_BESIDE_OTHERS = 2_000;
 
 /**
- * Who waits for which result in this process; collectors fetch for them, message by message. Callers wait for messages or
- * for requests of packed ones: several may wait for requests of the same message.
+ * Who waits for which result in this process. Callers wait for messages, or for requests of packed messages: several may
+ * wait for requests of the same message. Collectors fetch message by message.
  */
 export class Inbox {
   readonly #waits = new Set<Wait>();
-  /** By message ID: what is waited for of the message, and by whom. */
+  /** By message ID: the IDs that are waited for, and by whom. */
   readonly #claims = new Map<string, Map<string, Wait>>();
   readonly #finished = new Finished();
   readonly #listeners: ((messageIds: Iterable<string>) => void)[] = [];
@@ -44,41 +38,34 @@ export class Inbox {
     }
     const wait = new Wait(missing);
     for (const id of missing) {
-      const { messageId } = placeOf(id);
-      this.#claims.set(messageId, this.#claimsOf(id).set(id, wait));
-      const result = this.#finished.refusalOf(id);
-      if (result === undefined) this.#finished.delete(id);
-      else wait.hold(id, { result, accept() {}, giveBack() {} });
+      this.#claims.set(placeOf(id).messageId, this.#claimsOf(id).set(id, wait));
+      this.#finished.delete(id);
     }
     this.#waits.add(wait);
     const onEnd = (): void => this.#end(wait, ended.reason);
     if (this.#closed !== undefined) this.#end(wait, this.#closed.reason);
     if (ended.aborted) onEnd();
     ended.addEventListener('abort', onEnd, { once: true });
-    this.#tellMoreWanted();
-    for (const listener of this.#listeners) listener(messageIdsOf(missing));
+    this.#tellMoreWanted(messageIdsOf(missing));
     return {
-      /** The next arrival: first what came before the wait ended, then it throws why the wait ended. */
+      /** Returns the next arrival: first those that came before the wait ended, then it throws why the wait ended. */
       next: async (): Promise<Arrival> => {
         const arrival = await wait.next();
         this.#release(arrival.result.messageId);
-        if (wait.held.size === MAX_HELD - 1) this.#tellMoreWanted();
+        if (wait.held.size === MAX_HELD - 1) this.#tellMoreWanted([]);
         return arrival;
       },
-      /** Ends the wait, and gives back what came and was not taken. */
+      /** Ends the wait. What came and was not taken stays where it came from. */
       close: (): void => {
         ended.removeEventListener('abort', onEnd);
         this.#end(wait, new Error('the wait was closed'));
-        for (const [id, arrival] of wait.held) {
-          this.#release(id);
-          arrival.giveBack();
-        }
+        for (const id of wait.held.keys()) this.#release(id);
         wait.held.clear();
       },
     };
   }
 
-  /** The message IDs that callers with room wait for, in the order in which they were asked for. */
+  /** Returns the message IDs that callers with room wait for, in the order in which they were asked for. */
   wanted(): string[] {
     return [...messageIdsOf([...this.#waits].flatMap((wait) => (wait.hasRoom() ? [...wait.missing] : [])))];
   }
@@ -88,7 +75,7 @@ export class Inbox {
     return this.#waits.values().some((wait) => wait.hasRoom() && wait.missing.size > 0);
   }
 
-  /** Resolves when a message ID is wanted. @returns whether it had to wait */
+  /** Resolves when a message ID is wanted, with true if it had to wait. */
   async demand(): Promise<boolean> {
     if (this.isWanting()) return false;
     while (!this.isWanting()) await this.#moreWanted.promise;
@@ -100,39 +87,51 @@ export class Inbox {
     return this.#moreWanted.promise;
   }
 
-  /** `listener` is told of the message IDs that a caller starts to wait for. */
+  /** Calls `listener` with the message IDs that a caller starts to wait for, and with none when a caller has room again. */
   onWanted(listener: (messageIds: Iterable<string>) => void): void {
     this.#listeners.push(listener);
   }
 
-  stateOf(messageId: string): Standing {
+  /**
+   * Returns what to do with the result of a message. `wanted`: deliver it. `held`: it came before, or its caller has no
+   * room: leave it. `finished`: nobody will want it any more. `unclaimed`: nobody waits for it.
+   */
+  stateOf(messageId: string): 'wanted' | 'held' | 'finished' | 'unclaimed' {
     const claims = [...this.#claimsOf(messageId)];
-    if (claims.length === 0) return this.#finished.has(messageId) ? 'dismissed' : 'unknown';
-    const missing = claims.filter(([id, wait]) => wait.missing.has(id));
-    if (missing.length === 0) return 'held';
-    return missing.some(([, wait]) => wait.hasRoom()) ? 'wanted' : 'full';
+    if (claims.length === 0) return this.#finished.has(messageId) ? 'finished' : 'unclaimed';
+    const isWanted = ([id, wait]: [string, Wait]) => wait.missing.has(id) && wait.held.size < MAX_HELD_BESIDE_OTHERS;
+    return claims.some(isWanted) ? 'wanted' : 'held';
   }
 
-  /** @returns false when it is no longer wanted */
-  deliver(arrival: Arrival): boolean {
-    const missing = [...this.#claimsOf(arrival.result.messageId)].filter(([id, wait]) => wait.missing.has(id));
-    const ids = missing.map(([id]) => id);
-    const shares = sharesOf(arrival, ids, this.#finished);
-    for (const [index, [id, wait]] of missing.entries()) wait.hold(id, shares[index] as Arrival);
-    return missing.length > 0;
+  /**
+   * Delivers a result to each caller that waits for it, or for a request of its message.
+   *
+   * @param accepted told of each ID whose caller has accepted its result. Without it the result stays wanted.
+   */
+  deliver(result: ScoringResult, accepted?: (id: string) => void): void {
+    const requests = 'results' in result ? result.results.length : undefined;
+    for (const [id, wait] of this.#claimsOf(result.messageId)) {
+      if (!wait.missing.has(id)) continue;
+      const accept = (): void => {
+        if (accepted === undefined) return;
+        this.#finished.add(id, requests);
+        accepted(id);
+      };
+      wait.hold(id, { result: resultOf(id, result), accept });
+    }
   }
 
-  /** From now on the result of this ID is dropped. @param requests how many its message holds. @default not known */
+  /** Drops the result of this ID from now on. @param requests number of requests in its message. @default not known */
   dismiss(id: string, requests?: number): void {
     this.#finished.add(id, requests);
   }
 
-  /** No result can be fetched now: ends every wait with `reason`. */
+  /** Ends every wait with `reason`, because no result can be fetched now. */
   fail(reason: unknown): void {
     for (const wait of this.#waits) this.#end(wait, reason);
   }
 
-  /** No result will be fetched any more: ends every wait, now and later, with `reason`. */
+  /** Ends every wait, now and later, with `reason`. */
   close(reason: unknown): void {
     this.#closed ??= { reason };
     this.fail(reason);
@@ -154,9 +153,10 @@ export class Inbox {
     wait.end(reason);
   }
 
-  #tellMoreWanted(): void {
+  #tellMoreWanted(messageIds: Iterable<string>): void {
     this.#moreWanted.resolve();
     this.#moreWanted = Promise.withResolvers<void>();
+    for (const listener of this.#listeners) listener(messageIds);
   }
 }
 
@@ -205,71 +205,28 @@ class Wait {
   }
 }
 
-/**
- * What each of those who wait for `ids` gets of an arrival, in their order. Its store may drop it once every request of
- * the message has reached its caller or is dismissed; until then the store keeps it, for those who come later.
- */
-function sharesOf(arrival: Arrival, ids: readonly string[], finished: Finished): Arrival[] {
-  const { result } = arrival;
-  const { messageId } = result;
-  if (ids.length === 1 && ids[0] === messageId) return [arrival];
-  finished.note(result);
-  const requests = 'results' in result ? result.results.length : 0;
-  let open = ids.length;
-  let isWanted = false;
-  // Nobody can tell how many requests there are behind the error of a whole message.
-  let isDone = 'error' in result;
-  const settle = (): void => {
-    open -= 1;
-    if (open > 0) return;
-    if (isDone && !isWanted) arrival.accept();
-    else arrival.giveBack();
-  };
-  return ids.map((id) => ({
-    result: resultOf(id, result),
-    accept() {
-      const { position = 0 } = placeOf(id);
-      if (id === messageId) isDone = true;
-      else if (position < requests) {
-        finished.add(id, requests);
-        isDone ||= finished.has(messageId);
-      }
-      settle();
-    },
-    giveBack() {
-      isWanted = true;
-      settle();
-    },
-  }));
-}
-
-/** The oldest is forgotten first: its result is then taken for that of somebody else. */
+/** The oldest is forgotten first: its result, if it comes again, is one that nobody waits for. */
 const REMEMBERED_MESSAGES = 10_000;
-const REMEMBERED_REFUSALS = 1_000;
 
 const ALL = 'all';
 
-/** The requests whose results nobody here will want any more, and so the messages that may go. */
+/** The requests whose results nobody will want any more: those collected, and those whose callers have left. */
 class Finished {
   /** By message ID: the positions of its requests. */
   readonly #messages = new Map<string, Set<number> | typeof ALL>();
-  /**
-   * Errors of whole messages. Their store may drop them before each request of the message was asked for, as nobody can
-   * tell how many there are; so they are remembered.
-   */
-  readonly #refused = new Map<string, FailedResult>();
 
-  /** @param requests how many its message holds, where that is known */
-  add(id: string, requests?: number): void {
+  /** @param requests number of requests in its message, if that is known */
+  add(id: string, requests = Number.POSITIVE_INFINITY): void {
     const { messageId, position } = placeOf(id);
     const before = this.#messages.get(messageId) ?? new Set();
     if (before === ALL) return;
-    if (position !== undefined) before.add(position);
+    if (position !== undefined && position < requests) before.add(position);
     this.#messages.set(messageId, position === undefined || before.size === requests ? ALL : before);
-    forgetOldest(this.#messages, REMEMBERED_MESSAGES);
+    const [oldest] = this.#messages.keys();
+    if (this.#messages.size > REMEMBERED_MESSAGES && oldest !== undefined) this.#messages.delete(oldest);
   }
 
-  /** It is wanted again. */
+  /** Notes that it is wanted again. */
   delete(id: string): void {
     const { messageId, position } = placeOf(id);
     const before = this.#messages.get(messageId);
@@ -277,27 +234,8 @@ class Finished {
     else before.delete(position);
   }
 
-  /** Returns true if that is so for all requests of a message. */
+  /** Returns true if nobody will want any request of the message. */
   has(messageId: string): boolean {
     return this.#messages.get(messageId) === ALL;
   }
-
-  /** Takes note of a result that was delivered, if it is an error of a whole message and will be the same next time. */
-  note(result: ScoringResult): void {
-    if (!('error' in result) || result.error.retryable) return;
-    this.#refused.set(result.messageId, result);
-    forgetOldest(this.#refused, REMEMBERED_REFUSALS);
-  }
-
-  /** The result of a request of a packed message that is known to be refused as a whole. */
-  refusalOf(id: string): ScoringResult | undefined {
-    const { messageId, position } = placeOf(id);
-    const refused = position === undefined ? undefined : this.#refused.get(messageId);
-    return refused && resultOf(id, refused);
-  }
-}
-
-function forgetOldest(remembered: Map<string, unknown>, max: number): void {
-  const [oldest] = remembered.keys();
-  if (remembered.size > max && oldest !== undefined) remembered.delete(oldest);
 }

@@ -9,6 +9,7 @@ export type {
   Encoding,
   InputTensor,
   NestedArray,
+  PlainInput,
   RawRequest,
   Routing,
   Scalar,

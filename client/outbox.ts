@@ -1,26 +1,29 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
+import { GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import {
-  type BatchResultErrorEntry,
+  type MessageAttributeValue,
   SendMessageBatchCommand,
   type SendMessageBatchRequestEntry,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
-import { retryRemaining } from '../lambda/aws/sendBatches.ts';
+import {
+  allRefused,
+  bytesOf,
+  limitIn,
+  MAX_BATCH_ENTRIES,
+  packBatches,
+  type Refusal,
+  refusalsIn,
+  retryRemaining,
+} from '../lambda/aws/sendBatches.ts';
 import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
-import { POINTER_ATTRIBUTES, pointerBody } from '../lambda/core/record.ts';
+import { requestKeys, resultKeys } from '../lambda/core/places.ts';
+import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody, RESULT_QUEUE_ATTRIBUTE } from '../lambda/core/record.ts';
 import { RequestError, SendError } from './clientErrors.ts';
 import type { ScoreRequest } from './encodeRequest.ts';
-import {
-  type Entry,
-  packedEntry,
-  type RequestsPerMessage,
-  type Sent,
-  type Waiting,
-  WaitingMessages,
-} from './packRequests.ts';
-import type { Payloads } from './payloadBucket.ts';
-import { idInPacked } from './readResult.ts';
+import { type Entry, packedEntry, type Sent, splitMessage, type Waiting, WaitingMessages } from './packRequests.ts';
+import { idInPacked, type PayloadSource } from './readResult.ts';
 
 /** Sends requests that share messages in one way. */
 export interface Sender extends Pick<Outbox, 'room'> {
@@ -36,7 +39,7 @@ export interface Outbox {
    *
    * @throws RequestError at once when the queue is known not to take so much and there is no payload bucket
    */
-  send(entry: Entry, perMessage: RequestsPerMessage, signal?: AbortSignal): Promise<Sent>;
+  send(entry: Entry, perMessage: number, signal?: AbortSignal): Promise<Sent>;
   /** Resolves when less than a call's worth waits to be sent. */
   room(): Promise<void>;
 }
@@ -46,6 +49,8 @@ interface OutboxOptions {
   /** One for each shard, all of one kind. */
   readonly requestQueueUrls: readonly string[];
   readonly fifo: boolean;
+  /** Sent with each message: it names the result queue of this client. */
+  readonly resultQueueUrl?: string | undefined;
   /** Most calls in flight; on FIFO queues for each of them. */
   readonly maxInFlight: number;
   /** Undefined without a payload bucket. */
@@ -76,9 +81,13 @@ export function createOutbox(options: OutboxOptions): Outbox | undefined {
 /** How long the first request of a call waits for others. */
 const LINGER_MS = 5;
 
+/** A message to send. Its requests stay together: SQS may have taken it although no answer came. */
 interface Outgoing {
   readonly requests: readonly Waiting[];
-  readonly message: Omit<SendMessageBatchRequestEntry, 'Id'> & { readonly MessageBody: string };
+  readonly entry: Entry;
+  /** Of its body, as it is sent, and its attributes. */
+  readonly bytes: number;
+  readonly message: Omit<SendMessageBatchRequestEntry, 'Id'>;
   /** Why SQS did not take it the last time. */
   refused?: SendError;
 }
@@ -87,6 +96,8 @@ interface Outgoing {
 class QueueOutbox implements Outbox {
   readonly #queueUrls: readonly string[];
   readonly #options: OutboxOptions;
+  readonly #attributes: Attributes;
+  readonly #attributeBytes: number;
   readonly #waiting: WaitingMessages;
   /** Many clients that send little would else all begin with the same shard. */
   #turn: number;
@@ -98,12 +109,14 @@ class QueueOutbox implements Outbox {
   constructor(queueUrls: readonly string[], options: OutboxOptions) {
     this.#queueUrls = queueUrls;
     this.#options = options;
-    this.#waiting = new WaitingMessages(options.payloads !== undefined);
+    this.#attributes = attributesOf(options.resultQueueUrl);
+    this.#attributeBytes = bytesOf(this.#attributes);
+    this.#waiting = new WaitingMessages(this.#attributeBytes);
     this.#turn = Math.floor(Math.random() * queueUrls.length);
   }
 
-  send(entry: Entry, perMessage: RequestsPerMessage, signal?: AbortSignal): Promise<Sent> {
-    const { maxBytes } = this.#waiting;
+  send(entry: Entry, perMessage: number, signal?: AbortSignal): Promise<Sent> {
+    const maxBytes = this.#waiting.maxBytes - this.#attributeBytes;
     if (entry.bytes > maxBytes && this.#options.payloads === undefined) throw tooLarge(entry, maxBytes);
     return new Promise((resolve, reject) => {
       this.#waiting.add({ entry, perMessage, signal, resolve, reject });
@@ -137,12 +150,14 @@ class QueueOutbox implements Outbox {
     this.#changed = Promise.withResolvers<void>();
   }
 
-  /** Settles every request of a call, sending again what SQS did not take; or puts requests back to share other messages. */
+  /** Settles every request of a call, sending again what SQS did not take. */
   async #deliver(call: readonly (readonly Waiting[])[]): Promise<void> {
     const { closing } = this.#options;
     try {
-      const prepared = await Promise.all(call.map((requests) => this.#prepare(requests)));
-      const messages = prepared.filter((message) => message !== undefined);
+      const messages = call.flatMap((requests) => {
+        const live = requests.filter((request) => !refuseAborted([request]));
+        return live.length === 0 ? [] : [this.#toOutgoing(live)];
+      });
       const left = await retryRemaining(messages, (unsent) => this.#sendOnce(unsent), closing);
       for (const one of left) reject(one.requests, one.refused ?? closing.reason);
     } catch (error) {
@@ -150,60 +165,124 @@ class QueueOutbox implements Outbox {
     }
   }
 
-  /** @returns undefined when its callers have left, or it cannot be sent, which they are told */
-  async #prepare(all: readonly Waiting[]): Promise<Outgoing | undefined> {
-    const requests = all.filter((request) => !refuseAborted([request]));
-    if (requests.length === 0) return undefined;
-    const entry = packedEntry(requests.map((request) => request.entry));
-    const routing = { MessageGroupId: entry.group, MessageDeduplicationId: entry.deduplicationId };
-    const { maxBytes } = this.#waiting;
-    if (entry.bytes <= maxBytes) return { requests, message: { MessageBody: entry.body, ...routing } };
+  /**
+   * Sends messages in as few calls as hold them, one after the other.
+   *
+   * @returns the messages to be sent again, in their order
+   */
+  async #sendOnce(unsent: readonly Outgoing[]): Promise<readonly Outgoing[]> {
+    const live = unsent.filter(({ requests }) => !refuseAborted(requests));
+    const prepared = await Promise.all(live.map((one) => this.#fit(one)));
+    const calls = packBatches(prepared.flat(), MAX_BATCH_ENTRIES, this.#waiting.maxBytes);
+    const left: Outgoing[] = [];
+    for (const messages of calls) {
+      // On a FIFO queue what is sent behind a message that is sent again would overtake it.
+      if (this.#options.fifo && left.length > 0) left.push(...messages);
+      else left.push(...(await this.#sendCall(messages)));
+    }
+    return left;
+  }
+
+  /** Makes messages that the queue takes of one: smaller ones, or one that points to the payload bucket. */
+  async #fit(one: Outgoing): Promise<readonly Outgoing[]> {
+    const { requests, entry, bytes, message } = one;
+    if (bytes <= this.#waiting.maxBytes) return [one];
+    const maxBytes = this.#waiting.maxBytes - this.#attributeBytes;
+    if (requests.length > 1) {
+      return (
+        await Promise.all(splitMessage(requests, maxBytes).map((some) => this.#fit(this.#toOutgoing(some))))
+      ).flat();
+    }
     const { payloads } = this.#options;
     try {
       if (payloads === undefined) throw tooLarge(entry, maxBytes);
       const MessageBody = pointerBody(await payloads.put(entry.body));
       const size = { DataType: 'Number', StringValue: String(entry.bytes) };
-      return { requests, message: { MessageBody, MessageAttributes: { [POINTER_ATTRIBUTES[0]]: size }, ...routing } };
+      const MessageAttributes = { ...this.#attributes, [POINTER_ATTRIBUTES[0]]: size };
+      const pointing = { ...message, MessageBody, MessageAttributes };
+      return [{ ...one, bytes: MessageBody.length + bytesOf(MessageAttributes), message: pointing }];
     } catch (cause) {
       reject(requests, cause instanceof RequestError ? cause : notOffloaded(cause));
-      return undefined;
+      return [];
     }
   }
 
-  /** @returns what is to be sent again */
-  async #sendOnce(unsent: readonly Outgoing[]): Promise<readonly Outgoing[]> {
-    const live = unsent.filter(({ requests }) => !refuseAborted(requests));
-    if (live.length === 0) return [];
-    const statuses = await sendCall(this.#options.sqs, this.#nextQueueUrl(), live);
-    const bytes = live.reduce((sum, { message }) => sum + Buffer.byteLength(message.MessageBody), 0);
-    let limit = Number.POSITIVE_INFINITY;
-    const open: Outgoing[] = [];
-    for (const [index, one] of live.entries()) {
-      const status = statuses[index] as SendStatus;
-      if ('messageId' in status) {
-        accept(one, status.messageId);
-        continue;
+  /**
+   * Makes one call. If SQS refuses it as a whole, one message may be at fault: each is then sent alone.
+   *
+   * @returns the messages to be sent again
+   */
+  async #sendCall(messages: readonly Outgoing[]): Promise<readonly Outgoing[]> {
+    const queueUrl = this.#nextQueueUrl();
+    try {
+      return this.#settle(await send(this.#options.sqs, queueUrl, messages), queueUrl);
+    } catch (error) {
+      const isTooLong = limitIn(describeError(error)) !== undefined;
+      if (messages.length === 1 || isTooLong || !isCallersFault(error)) {
+        return this.#settle(allRefused(messages, error), queueUrl, error);
       }
-      const { message, again, cause, maxBytes = bytes } = status;
-      one.refused = new SendError(message, again, cause);
-      if (bytes > maxBytes) limit = Math.min(limit, maxBytes);
-      if (again || bytes > maxBytes) open.push(one);
-      else reject(one.requests, one.refused);
     }
-    if (limit === Number.POSITIVE_INFINITY) return open;
-    // Also what is only to be sent again: on a FIFO queue it would be overtaken, or overtake.
-    this.#waiting.putBack(
-      open.flatMap(({ requests }) => requests),
-      limit,
-    );
-    this.#lingered = true;
-    return [];
+    const left: Outgoing[] = [];
+    for (const message of messages) {
+      if (this.#options.fifo && left.length > 0) left.push(message);
+      else left.push(...(await this.#sendCall([message])));
+    }
+    return left;
+  }
+
+  /** Rejects what SQS refused for good. @returns the other messages, which are sent again */
+  #settle(refusals: readonly Refusal<Outgoing>[], queueUrl: string, cause?: unknown): readonly Outgoing[] {
+    return refusals.flatMap(({ entry: one, reason, again }) => {
+      const limit = limitIn(reason);
+      if (limit !== undefined) this.#waiting.maxBytes = Math.min(this.#waiting.maxBytes, limit);
+      const text = `the request queue ${queueNameOf(queueUrl)} did not take it: ${reason}`;
+      one.refused = new SendError(text, again, cause);
+      if (again || limit !== undefined) return [one];
+      reject(one.requests, one.refused);
+      return [];
+    });
+  }
+
+  #toOutgoing(requests: readonly Waiting[]): Outgoing {
+    const entry = packedEntry(requests.map((request) => request.entry));
+    const message = {
+      MessageBody: entry.body,
+      MessageGroupId: entry.group,
+      MessageDeduplicationId: entry.deduplicationId,
+      ...(this.#attributeBytes > 0 && { MessageAttributes: this.#attributes }),
+    };
+    return { requests, entry, bytes: entry.bytes + this.#attributeBytes, message };
   }
 
   #nextQueueUrl(): string {
     this.#turn = (this.#turn + 1) % this.#queueUrls.length;
     return this.#queueUrls[this.#turn] as string;
   }
+}
+
+type Attributes = Readonly<Record<string, MessageAttributeValue>>;
+
+function attributesOf(resultQueueUrl: string | undefined): Attributes {
+  if (resultQueueUrl === undefined) return {};
+  return { [RESULT_QUEUE_ATTRIBUTE]: { DataType: 'String', StringValue: queueNameOf(resultQueueUrl) } };
+}
+
+/** Makes one batch request of at most 10 messages and 1 MiB, and accepts what SQS took. @returns why it refused others */
+async function send(
+  sqs: SQSClient,
+  QueueUrl: string,
+  messages: readonly Outgoing[],
+): Promise<readonly Refusal<Outgoing>[]> {
+  const Entries = messages.map(({ message }, index) => ({ Id: String(index), ...message }));
+  const { Successful = [], Failed } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
+  const taken = Successful.filter(({ MessageId }) => MessageId !== undefined);
+  const refusals = refusalsIn(messages, { Successful: taken, Failed });
+  const refused = new Set(refusals.map(({ entry }) => entry));
+  for (const { Id, MessageId = '' } of taken) {
+    const one = messages[Number(Id)];
+    if (one !== undefined && !refused.has(one)) accept(one, MessageId);
+  }
+  return refusals;
 }
 
 function accept({ requests }: Outgoing, messageId: string): void {
@@ -217,7 +296,7 @@ function reject(requests: readonly Waiting[], reason: unknown): void {
   for (const request of requests) request.reject(reason);
 }
 
-/** A message goes on for those of its callers that still wait. */
+/** Rejects requests if none of their callers waits any more. A message goes on for those that do. */
 function refuseAborted(requests: readonly Waiting[]): boolean {
   if (!requests.every(({ signal }) => signal?.aborted === true)) return false;
   for (const request of requests) request.reject(request.signal?.reason);
@@ -237,54 +316,30 @@ function notOffloaded(cause: unknown): SendError {
   return new SendError(message, !isCallersFault(cause), cause);
 }
 
-/** Why SQS did not take a message. */
-interface Refusal {
-  /** Names the queue, which is one of several where there are shards. */
-  readonly message: string;
-  /** Worth another try. */
-  readonly again: boolean;
-  /** The most that the queue takes, where messages were too long for it, alone or together. */
-  readonly maxBytes?: number | undefined;
-  readonly cause?: unknown;
+/** The deployment's bucket for bodies too large for SQS and results too large for their store. */
+export interface Payloads extends PayloadSource {
+  /** Puts the body of a request there, under a key of its own. */
+  put(body: string): Promise<PayloadPointer>;
 }
-
-/** What became of one message in one batch request. */
-type SendStatus = { readonly messageId: string } | Refusal;
 
 /**
- * Sends one batch request of at most 10 messages and 1 MiB. Statuses align with `messages` by index. A 200 answer may name
- * messages that failed, and one that it does not mention failed too. An error of SQS is a status, never thrown.
+ * @param s3 a client that retries by itself
+ * @param prefix of the deployment's keys in the bucket
  */
-async function sendCall(sqs: SQSClient, QueueUrl: string, messages: readonly Outgoing[]): Promise<SendStatus[]> {
-  try {
-    const Entries = messages.map(({ message }, index) => ({ Id: String(index), ...message }));
-    const { Successful = [], Failed = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
-    const taken = new Map(Successful.map(({ Id, MessageId }) => [Id, MessageId]));
-    const refused = new Map(Failed.map((failed) => [failed.Id, failed]));
-    return Entries.map(({ Id }): SendStatus => {
-      const messageId = taken.get(Id);
-      return messageId === undefined ? refusalOf(QueueUrl, refused.get(Id)) : { messageId };
-    });
-  } catch (cause) {
-    const reason = describeError(cause);
-    const refusal = { ...notTaken(QueueUrl, reason), again: !isCallersFault(cause), cause };
-    return messages.map(() => refusal);
-  }
-}
-
-function refusalOf(queueUrl: string, failed: BatchResultErrorEntry | undefined): Refusal {
-  const reason = `${failed?.Code ?? 'no answer for this entry'}${failed?.Message ? `: ${failed.Message}` : ''}`;
-  return { ...notTaken(queueUrl, reason), again: failed?.SenderFault !== true };
-}
-
-/** What SQS says of messages that are too long together, and of one alone. */
-const TOO_LONG = /(?:Batch requests cannot be longer|Message must be shorter) than (\d+) bytes/;
-
-function notTaken(queueUrl: string, reason: string): Omit<Refusal, 'again'> {
-  const [, limit] = TOO_LONG.exec(reason) ?? [];
+export function createPayloads(s3: S3Client, bucket: string, prefix: string): Payloads {
   return {
-    message: `the request queue ${queueNameOf(queueUrl)} did not take it: ${reason}`,
-    maxBytes: limit === undefined ? undefined : Number(limit),
+    bucket,
+    resultKeys: resultKeys(prefix),
+    async put(Body) {
+      const key = `${requestKeys(prefix)}${randomUUID()}`;
+      await s3.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body, ContentType: 'application/json' }));
+      return { bucket, key };
+    },
+    async get({ bucket: Bucket, key: Key }) {
+      const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
+      if (Body === undefined) throw new Error(`expected a body at s3://${Bucket}/${Key}, got none`);
+      return await Body.transformToString('utf-8');
+    },
   };
 }
 

@@ -1,23 +1,23 @@
 import { randomUUID } from 'node:crypto';
-import { MAX_BATCH_ENTRIES } from '../lambda/aws/sendBatches.ts';
-import { escapeForSqs } from '../lambda/core/json.ts';
-import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
-import { FEW_CONTAINERS, MAX_LEVELS, outlineAt } from '../lambda/core/outline.ts';
+import { MAX_BATCH_ENTRIES, packBatches } from '../lambda/aws/sendBatches.ts';
+import { preview } from '../lambda/core/failure.ts';
+import { escapeForSqs, isObject, parseIfJson } from '../lambda/core/json.ts';
+import { FILL, MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
 import { RequestError } from './clientErrors.ts';
 import { type Encoding, encodeRequest, type ScoreRequest } from './encodeRequest.ts';
 
-/** What the outbox tells of a request that SQS has taken. */
+/** A request that SQS has taken. */
 export interface Sent {
   /** Under which its result is collected. */
   readonly id: string;
-  /** How many requests its message holds. */
+  /** Number of requests in its message. */
   readonly requests: number;
 }
 
 export interface Waiting {
   readonly entry: Entry;
-  /** How many may share its message. */
-  readonly perMessage: RequestsPerMessage;
+  /** Most requests that may share its message. */
+  readonly perMessage: number;
   readonly signal: AbortSignal | undefined;
   readonly resolve: (sent: Sent) => void;
   readonly reject: (reason: unknown) => void;
@@ -27,82 +27,57 @@ export interface Waiting {
 interface SharedMessage {
   readonly key: string;
   readonly requests: Waiting[];
-  /** Of its body. */
+  /** Of its body and its attributes. */
   bytes: number;
-  /** Arrays and objects in it. */
-  containers: number;
 }
 
-/** What one message may hold. */
-interface Capacity {
-  readonly requests: number;
-  /** Of their bodies together. */
-  readonly bytes: number;
-}
-
-/** SQS bills every 64 KiB as one request. */
-const BILLED_BYTES = 65_536;
-/** A packed body in the payload bucket: well below what a deployment reads by default. */
-const OFFLOADED_BYTES = 4 * 1024 * 1024;
+/** SQS bills every 64 KiB as one request: no message of several requests is larger. */
+const SHARED_BYTES = 65_536;
 /** Bytes of bodies that may wait for others to share their messages. */
 const MAX_OPEN_BYTES = 8 * 1024 * 1024;
 
 /** The requests that wait to be sent, in the messages that they will share. */
 export class WaitingMessages {
-  readonly #hasBucket: boolean;
+  /** Most bytes that the queue takes in a message, as far as is known: some queues are set to less than 1 MiB. */
+  maxBytes = MAX_MESSAGE_BYTES;
+  /** Bytes of a message beside its body. */
+  readonly #attributeBytes: number;
   /** Those that take no more requests. */
   #full: SharedMessage[] = [];
   /** Those that take more, by what their requests have in common. Of one group they come after the full ones. */
   readonly #open = new Map<string, SharedMessage>();
   #openBytes = 0;
-  #maxBytes = MAX_MESSAGE_BYTES;
 
-  /** @param hasBucket whether what is too large for the queue goes to the payload bucket */
-  constructor(hasBucket: boolean) {
-    this.#hasBucket = hasBucket;
-  }
-
-  /** The most that the queue takes in a message, as far as is known: older queues and some deployers set less than 1 MiB. */
-  get maxBytes(): number {
-    return this.#maxBytes;
+  constructor(attributeBytes: number) {
+    this.#attributeBytes = attributeBytes;
   }
 
   /** Adds a request to the last message of its group where it fits, else to one of its own. */
   add(request: Waiting): void {
     const { entry, perMessage } = request;
-    const mayShare = entry.containers !== undefined && entry.bytes <= this.#maxBytes;
+    const mayShare = entry.mayShare && entry.bytes <= SHARED_BYTES;
     const key = keyOf(request, mayShare);
-    const capacity = this.#capacityOf(perMessage);
     const last = this.#open.get(key);
-    if (last !== undefined && !(mayShare && fits(entry, last, capacity))) this.#close(last);
-    const message = this.#open.get(key) ?? { key, requests: [], bytes: 0, containers: 1 };
-    const bytes = addedBytes(entry, message);
+    const maxBytes = Math.min(SHARED_BYTES, this.maxBytes);
+    const fits = last !== undefined && last.bytes + addedBytes(entry, last.requests.length) <= maxBytes;
+    if (last !== undefined && !(mayShare && fits)) this.#close(last);
+    const message = this.#open.get(key) ?? this.#emptyMessage(key);
+    const bytes = addedBytes(entry, message.requests.length);
     message.requests.push(request);
     message.bytes += bytes;
-    message.containers += entry.containers ?? 0;
     this.#open.set(key, message);
     this.#openBytes += bytes;
-    if (!mayShare || message.requests.length === capacity.requests) this.#close(message);
-  }
-
-  /** The queue takes no more than `maxBytes`: all requests, first those that are put back, are shared out anew. */
-  putBack(requests: readonly Waiting[], maxBytes: number): void {
-    this.#maxBytes = Math.min(this.#maxBytes, maxBytes);
-    const waiting = this.#all().flatMap((message) => message.requests);
-    this.#full = [];
-    this.#open.clear();
-    this.#openBytes = 0;
-    for (const request of [...requests, ...waiting]) this.add(request);
+    if (!mayShare || message.requests.length === perMessage) this.#close(message);
   }
 
   /**
    * Takes the requests of as many of the first messages as one call holds.
    *
-   * @param all whether messages leave that could take more
+   * @param all true if messages leave that could take more
    */
   takeCall(all: boolean): readonly (readonly Waiting[])[] {
-    const due = all || this.#holdsTooMuch() ? this.#all() : this.#full;
-    const taken = due.slice(0, messagesInCall(due, this.#maxBytes));
+    const due = all || this.#holdsTooMuch() ? [...this.#full, ...this.#open.values()] : this.#full;
+    const [taken = []] = packBatches(due.slice(0, MAX_BATCH_ENTRIES), MAX_BATCH_ENTRIES, this.maxBytes);
     this.#full = this.#full.slice(taken.length);
     for (const { key, bytes } of taken.filter((message) => this.#open.get(message.key) === message)) {
       this.#open.delete(key);
@@ -114,19 +89,20 @@ export class WaitingMessages {
   /** Returns true if there is a call's worth of messages that take no more, or too much waits for others. */
   isFull(): boolean {
     if (this.#full.length >= MAX_BATCH_ENTRIES || this.#holdsTooMuch()) return true;
-    return this.#full.reduce((sum, { bytes }) => sum + bytes, 0) >= this.#maxBytes;
+    return this.#full.reduce((sum, { bytes }) => sum + bytes, 0) >= this.maxBytes;
   }
 
   isEmpty(): boolean {
     return this.#full.length === 0 && this.#open.size === 0;
   }
 
-  #all(): SharedMessage[] {
-    return [...this.#full, ...this.#open.values()];
-  }
-
   #holdsTooMuch(): boolean {
     return this.#openBytes >= MAX_OPEN_BYTES;
+  }
+
+  #emptyMessage(key: string): SharedMessage {
+    this.#openBytes += this.#attributeBytes;
+    return { key, requests: [], bytes: this.#attributeBytes };
   }
 
   #close(message: SharedMessage): void {
@@ -134,13 +110,24 @@ export class WaitingMessages {
     this.#openBytes -= message.bytes;
     this.#full.push(message);
   }
+}
 
-  #capacityOf(perMessage: RequestsPerMessage): Capacity {
-    if (perMessage === 'fill') {
-      return { requests: MAX_REQUESTS_PER_MESSAGE, bytes: Math.min(BILLED_BYTES, this.#maxBytes) };
+/** Splits the requests of a message into those of messages that the queue takes. One that is larger stays alone. */
+export function splitMessage(requests: readonly Waiting[], maxBytes: number): Waiting[][] {
+  const parts: Waiting[][] = [];
+  let bytes = 0;
+  for (const request of requests) {
+    const last = parts.at(-1);
+    const added = addedBytes(request.entry, last?.length ?? 0);
+    if (last !== undefined && bytes + added <= maxBytes) {
+      last.push(request);
+      bytes += added;
+    } else {
+      parts.push([request]);
+      bytes = request.entry.bytes;
     }
-    return { requests: perMessage, bytes: this.#hasBucket ? OFFLOADED_BYTES : this.#maxBytes };
   }
+  return parts;
 }
 
 /**
@@ -152,30 +139,13 @@ function keyOf({ entry, perMessage }: Waiting, mayShare: boolean): string {
   return `${shared ? perMessage : 'own'} ${entry.group ?? ''}`;
 }
 
-function fits(entry: Entry, message: SharedMessage, capacity: Capacity): boolean {
-  return (
-    message.bytes + addedBytes(entry, message) <= capacity.bytes &&
-    message.containers + (entry.containers ?? 0) <= FEW_CONTAINERS
-  );
+/** The second request of a message brings the brackets along, and each after the first a comma. */
+function addedBytes({ bytes }: Entry, before: number): number {
+  return bytes + (before === 0 ? 0 : 1) + (before === 1 ? 2 : 0);
 }
 
-/** The second request brings the brackets along, and each after the first a comma. */
-function addedBytes({ bytes }: Entry, { requests }: SharedMessage): number {
-  return bytes + (requests.length === 0 ? 0 : 1) + (requests.length === 1 ? 2 : 0);
-}
-
-/** How many of the first messages one call holds. One with a body for the payload bucket fills a call alone. */
-function messagesInCall(messages: readonly SharedMessage[], maxBytes: number): number {
-  let bytes = 0;
-  const end = messages.slice(0, MAX_BATCH_ENTRIES).findIndex((message, index) => {
-    bytes += message.bytes;
-    return index > 0 && bytes > maxBytes;
-  });
-  return end < 0 ? MAX_BATCH_ENTRIES : end;
-}
-
-/** How many requests share a message: so many, or as many as fit into 64 KiB. */
-export type RequestsPerMessage = number | 'fill';
+/** Most requests in a message, which holds at most 64 KiB of several; `fill` sets no other limit. */
+export type RequestsPerMessage = number | typeof FILL;
 
 /** What a deployment takes by default: BATCHSCORE_MAX_REQUESTS_PER_MESSAGE. */
 export const MAX_REQUESTS_PER_MESSAGE = 10_000;
@@ -183,7 +153,7 @@ export const MAX_REQUESTS_PER_MESSAGE = 10_000;
 export const EXPECTED_PER_MESSAGE = `expected 'fill' or a whole number from 1 to ${MAX_REQUESTS_PER_MESSAGE}`;
 
 export function isRequestsPerMessage(value: unknown): value is RequestsPerMessage {
-  if (value === 'fill') return true;
+  if (value === FILL) return true;
   return typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_REQUESTS_PER_MESSAGE;
 }
 
@@ -194,8 +164,8 @@ export interface Entry {
   readonly bytes: number;
   readonly group: string | undefined;
   readonly deduplicationId: string | undefined;
-  /** Arrays and objects in the body, where it can be part of a packed message; undefined where it needs its own. */
-  readonly containers: number | undefined;
+  /** True if the body can be part of a packed message. */
+  readonly mayShare: boolean;
 }
 
 interface EntryOptions {
@@ -204,22 +174,18 @@ interface EntryOptions {
 }
 
 /** @throws RequestError when the request cannot be encoded, or cannot be sent to such a queue */
-export function toEntry(
-  request: ScoreRequest,
-  perMessage: RequestsPerMessage,
-  { encoding, fifo }: EntryOptions,
-): Entry {
+export function toEntry(request: ScoreRequest, perMessage: number, { encoding, fifo }: EntryOptions): Entry {
   assertRouting(request, fifo);
   const encoded = encodeRequest(request, encoding);
-  const containers = perMessage === 1 ? undefined : containersIn(request, encoded);
+  const mayShare = perMessage > 1 && canShare(request, encoded);
   // One that SQS would refuse must not take the requests beside it along.
-  const body = containers === undefined ? encoded : escapeForSqs(encoded);
+  const body = mayShare ? escapeForSqs(encoded) : encoded;
   return {
     body,
     bytes: Buffer.byteLength(body),
     group: request.group,
     deduplicationId: fifo ? (request.deduplicationId ?? randomUUID()) : undefined,
-    containers,
+    mayShare,
   };
 }
 
@@ -232,34 +198,17 @@ export function packedEntry(requests: readonly Entry[]): Entry {
   return { ...first, body, bytes: Buffer.byteLength(body) };
 }
 
-/** The request, and its lists of inputs, outputs and contents. */
-const CONTAINERS_A_REQUEST = 4;
-/** The input, its shape and its data. */
-const CONTAINERS_AN_INPUT = 3;
-
 /**
- * A request that is deduplicated by itself is sent by itself. So is a body as it is that is no plain request: beside
+ * A request that is deduplicated by itself is sent by itself. So is a body as it is that is not one JSON object: beside
  * others it might spoil theirs.
  */
-function containersIn(request: ScoreRequest, body: string): number | undefined {
-  if (request.deduplicationId !== undefined) return undefined;
-  if ('body' in request) return containersInObject(body);
-  const { inputs, outputs = [] } = request;
-  return CONTAINERS_A_REQUEST + CONTAINERS_AN_INPUT * Object.keys(inputs).length + outputs.length;
+function canShare(request: ScoreRequest, body: string): boolean {
+  if (request.deduplicationId !== undefined) return false;
+  return request.body === undefined || isObject(parseIfJson(body));
 }
 
-/** Undefined where a text is not one JSON object, or has more of something than a long body may have. */
-function containersInObject(text: string): number | undefined {
-  if (!/^[ \t\r\n]*{/.test(text)) return undefined;
-  const { end, levels, containers } = outlineAt(text, 0);
-  if (end > text.length || levels >= MAX_LEVELS) return undefined;
-  try {
-    JSON.parse(text);
-    return containers;
-  } catch {
-    return undefined;
-  }
-}
+/** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html */
+const SQS_NAME = /^[!-~]{1,128}$/;
 
 function assertRouting({ group, deduplicationId }: ScoreRequest, fifo: boolean): void {
   if (fifo && group === undefined) {
@@ -270,6 +219,12 @@ function assertRouting({ group, deduplicationId }: ScoreRequest, fifo: boolean):
   if (!fifo && deduplicationId !== undefined) {
     throw new RequestError(
       'expected no deduplicationId, as the request queue is a standard queue, got one; leave it out',
+    );
+  }
+  for (const [name, value] of Object.entries({ group, deduplicationId })) {
+    if (value === undefined || SQS_NAME.test(value)) continue;
+    throw new RequestError(
+      `${name}: expected 1 to 128 letters, digits and punctuation marks of ASCII, without spaces, got ${preview(value)}`,
     );
   }
 }

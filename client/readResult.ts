@@ -3,11 +3,24 @@ import { describeError } from '../lambda/aws/awsError.ts';
 import { type Failure, isFailure, preview } from '../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../lambda/core/json.ts';
 import { liesUnder } from '../lambda/core/places.ts';
-import { type PayloadPointer, parsePointer } from '../lambda/core/record.ts';
+import {
+  MESSAGE_ID_ATTRIBUTE,
+  type MessageRecord,
+  type PayloadPointer,
+  parsePointer,
+  RESULTS_ATTRIBUTE,
+} from '../lambda/core/record.ts';
 import { DATATYPES, type Datatype, decodeAll, isBase64Data, type TensorData } from '../lambda/core/tensor.ts';
 import { decodeData, decodeRaw } from '../lambda/core/values.ts';
 import { ScoringError } from './clientErrors.ts';
-import type { PayloadSource } from './payloadBucket.ts';
+
+/** The deployment's bucket as far as results are read from it that were too large for their store. */
+export interface PayloadSource {
+  readonly bucket: string;
+  /** What the keys of results begin with: no others are read. */
+  readonly resultKeys: string;
+  get(pointer: PayloadPointer): Promise<string>;
+}
 
 /** A stored result, read. */
 export interface ReadResult {
@@ -189,16 +202,45 @@ function decodeContents(
   return decodeAll(data, datatype, shape);
 }
 
-/** One result of a packed message, as it would be in a message of its own. */
+/** One result of a message of a result queue. */
 export interface StoredResult {
   /** The message ID of its request. */
   readonly messageId: string;
-  readonly document: unknown;
+  /** Decodes it, by `read` if it may lie in the payload bucket. */
+  read(read: ReadStored): Promise<ReadResult>;
 }
 
 /** Why a message cannot be read. Nothing of it may be taken, and it must be kept. */
 interface Unreadable {
   readonly problem: string;
+}
+
+/** Returns the results in a message of a result queue, in their order: one, or several if it is packed. */
+export function readMessage({
+  body,
+  messageAttributes,
+}: Pick<MessageRecord, 'body' | 'messageAttributes'>): readonly StoredResult[] | Unreadable {
+  const count = messageAttributes[RESULTS_ATTRIBUTE]?.stringValue;
+  const messageId = messageAttributes[MESSAGE_ID_ATTRIBUTE]?.stringValue;
+  if (messageId !== undefined && count === undefined) return [{ messageId, read: (read) => read(messageId, body) }];
+  if (count !== undefined) {
+    const results = unpackResults(body, count);
+    if ('problem' in results) return results;
+    return results.map(({ messageId, document }) => ({
+      messageId,
+      read: async () => ({ result: decodeResult(messageId, document), complete: true }),
+    }));
+  }
+  return {
+    problem:
+      `expected the message attribute ${MESSAGE_ID_ATTRIBUTE} or ${RESULTS_ATTRIBUTE}, got neither; ` +
+      'use the result queue of a batchscore deployment',
+  };
+}
+
+interface PackedDocument {
+  readonly messageId: string;
+  readonly document: unknown;
 }
 
 /**
@@ -207,14 +249,14 @@ interface Unreadable {
  *
  * @param count what the message's attribute `results` says
  */
-export function unpackResults(body: string, count: string): readonly StoredResult[] | Unreadable {
+export function unpackResults(body: string, count: string): readonly PackedDocument[] | Unreadable {
   const documents = parseIfJson(body);
   if (documents === undefined) {
     return unreadable(`a JSON array of ${count} results`, `${body.length} characters that are not JSON`);
   }
   if (!Array.isArray(documents)) return unreadable(`a JSON array of ${count} results`, preview(documents));
   if (String(documents.length) !== count) return unreadable(`${count} results`, String(documents.length));
-  const results: StoredResult[] = [];
+  const results: PackedDocument[] = [];
   for (const [index, document] of documents.entries()) {
     const messageId = messageIdOf(document);
     if (messageId === undefined) {
@@ -239,10 +281,6 @@ function idIn(document: unknown): string | undefined {
 
 function unreadable(expected: string, got: string): Unreadable {
   return { problem: `expected ${expected}, got ${got}` };
-}
-
-export function isUnreadable(read: readonly StoredResult[] | Unreadable): read is Unreadable {
-  return 'problem' in read;
 }
 
 /**

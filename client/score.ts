@@ -1,7 +1,7 @@
 import { describeError } from '../lambda/aws/awsError.ts';
 import { raceAbort } from '../lambda/core/concurrency.ts';
-import { othersInBetween, RequestError, ScoringError, SendError } from './clientErrors.ts';
-import { type Collector, type Deadline, startDeadline } from './collect.ts';
+import { RequestError, ScoringError, SendError } from './clientErrors.ts';
+import { type Deadline, startDeadline } from './collect.ts';
 import type { TensorRequest } from './encodeRequest.ts';
 import type { Inbox } from './inbox.ts';
 import type { Sender } from './outbox.ts';
@@ -18,7 +18,6 @@ export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
 interface ScoreDependencies {
   readonly sender: Sender;
   readonly inbox: Inbox;
-  readonly collector: Pick<Collector, 'othersReceived'>;
 }
 
 const DEFAULT_TIMEOUT_MS = 30_000;
@@ -27,11 +26,10 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 export async function score(
   inputs: TensorRequest['inputs'],
   { timeoutMs = DEFAULT_TIMEOUT_MS, signal, ...request }: ScoreOptions,
-  { sender, inbox, collector }: ScoreDependencies,
+  { sender, inbox }: ScoreDependencies,
 ): Promise<OutputTensors> {
   signal?.throwIfAborted();
   const deadline = startDeadline(timeoutMs, signal);
-  const othersBefore = collector.othersReceived;
   let messageId: string | undefined;
   try {
     const sent = await sendFor(sender.send({ ...request, inputs }, deadline.signal), deadline, inbox);
@@ -39,8 +37,7 @@ export async function score(
     return outputsOf(await receiveFor(sent, deadline, inbox));
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
-    const others = othersInBetween(collector.othersReceived - othersBefore);
-    const message = `expected scores within ${timeoutMs} ms, got none${others}; raise timeoutMs or try again`;
+    const message = `expected scores within ${timeoutMs} ms, got none; raise timeoutMs or try again`;
     throw new ScoringError('TIMEOUT', message, { messageId, id: request.id });
   } finally {
     deadline.clear();

@@ -7,18 +7,18 @@ import type { RequestsPerMessage, Sent } from './packRequests.ts';
 export interface SubmitProgress {
   /** Requests that the queue has taken so far. */
   readonly submitted: number;
-  /** The one it took last: its place among the requests, and its ID. Note them to survive an abort. */
+  /** The one it took last: its place among the requests, and its ID. */
   readonly index: number;
   readonly messageId: string;
 }
 
 export interface SubmitOptions {
-  /** Stops pulling and sending; calls under way are finished. */
+  /** Stops pulling and sending. The promise rejects once the calls under way have ended, after at most 30 s. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * How many requests share a message, up to 10,000, or `fill`: as many as fit into 64 KiB, which SQS bills as one request.
-   * Requests of other groups, or with a `deduplicationId`, have other messages. The ID of a request that shares its message
-   * is `<message ID>/<position>`. @default that of the client
+   * Most requests in a message, up to 10,000 or `fill`, which sets no other limit than 64 KiB: SQS bills that as one
+   * request. Requests of other groups, or with a `deduplicationId`, have other messages. The ID of a request that shares
+   * its message is `<message ID>/<position>`. @default that of the client
    */
   readonly requestsPerMessage?: RequestsPerMessage | undefined;
   /** Called after each request that the queue takes. */
@@ -36,7 +36,7 @@ export async function submit(
   const accepted: (string | undefined)[] = [];
   const sending = new Set<Promise<void>>();
   let submitted = 0;
-  let failed: SubmitFailure | undefined;
+  let failed: (SubmitFailure & { readonly index: number }) | undefined;
 
   const fail = (index: number, cause: unknown): void => {
     if (stopped.aborted && cause === stopped.reason) return;
@@ -66,9 +66,9 @@ export async function submit(
   } catch (cause) {
     fail(index, cause);
   }
-  await raceAbort(Promise.all(sending), signal);
-  signal?.throwIfAborted();
+  await Promise.all(sending);
   if (failed !== undefined) throw new SubmitError(failed, accepted);
+  if (signal?.aborted) throw new SubmitError({ index: undefined, cause: signal.reason }, accepted);
   return accepted.map((messageId, at) => messageId ?? unanswered(at));
 }
 

@@ -8,7 +8,7 @@ import { loadJobControlConfig } from './hosts/config.ts';
 import { type ControlHandler, createControlHandler } from './jobs/finishJob.ts';
 import { CONFIG_KEYS } from './settings.ts';
 
-/** The Lambda entry of the function that starts jobs and finishes them. */
+/** Lambda entry of the function that starts and finishes jobs. */
 export const handler: ControlHandler = start(process.env);
 
 function start(environment: NodeJS.ProcessEnv): ControlHandler {

@@ -9,14 +9,14 @@ import { createScoreHandler, type ScoreHandler } from './jobs/scorePart.ts';
 import { openScorer } from './scorer/scorer.ts';
 import { CONFIG_KEYS } from './settings.ts';
 
-/** The Lambda entry of the function that scores jobs. A wrong configuration or a broken model fails here, at cold start. */
+/** Lambda entry of the function that scores jobs. A wrong configuration or a broken model fails here, at cold start. */
 export const handler = await start(process.env).catch((error: unknown): never => {
   logFatal('the function cannot start', error, process.env[CONFIG_KEYS.serviceName]);
   throw error;
 });
 
 async function start(environment: NodeJS.ProcessEnv): Promise<ScoreHandler> {
-  // A call's own time is kept by what scores a part.
+  // `scorePart` watches the call's time itself.
   const config = { ...loadJobScoreConfig(environment), deadlineMarginMs: 1 };
   const telemetry = createPowertoolsTelemetry({ ...config, logsBatches: false });
   const { logger, observer } = telemetry;

@@ -13,35 +13,38 @@ import {
 import { EXPECTED_KEY_PREFIX, isKeyPrefix, PUBLISHED, parseModelsUri } from './core/places.ts';
 
 /*
- * The catalogue of settings: each is declared here, once. The hosts read their environment by it, the construct
- * refuses what is out of its ranges, and the tables of docs/configuration.md are held against it.
+ * Declares each setting once. Hosts read their environment by this catalogue, the construct refuses values outside of
+ * its ranges, and a test compares the tables of docs/configuration.md with it.
  */
 
-/** What a value may be, as messages have it after "expected", and the value that a text is; undefined where it is none. */
+/**
+ * Kind of a value: its description after "expected" in messages, and its parser, which returns undefined for invalid
+ * text.
+ */
 export interface Kind<T> {
   readonly expected: string;
   readonly read: (text: string) => T | undefined;
 }
 
-/** One setting of a host. One that is neither required nor has a default may be left out. */
+/** Setting of a host. It is optional if it is neither required nor has a default. */
 export interface Setting<T = unknown> extends Kind<T>, Partial<Range> {
-  /** Of the environment. */
+  /** Environment variable. */
   readonly variable: string;
   readonly default?: T;
   readonly isRequired?: true;
   /** True if the default is a share of the host's memory. */
   readonly isByMemory?: true;
-  /** True if the function that scores jobs reads it too: it is about models, runs or logs. */
+  /** True if the function that scores jobs also reads it: it concerns models, runs or logs. */
   readonly scoresJobs?: true;
-  /** The meaning, as the documentation has it. */
+  /** Meaning, as the documentation states it. */
   readonly doc: string;
-  /** What the documentation says happens without it. @default the default itself */
+  /** Behaviour without it, as the documentation states it. @default the default itself */
   readonly stated?: string;
 }
 
 export type Catalogue = Readonly<Record<string, Setting>>;
 
-/** The value of each setting; one without a default may be missing. */
+/** Values of the settings by name. Only settings without a default may be missing. */
 export type ValuesOf<C> = { readonly [K in AlwaysIn<C>]: ValueOf<C[K]> } & {
   readonly [K in Exclude<keyof C, AlwaysIn<C>>]?: ValueOf<C[K]> | undefined;
 };
@@ -50,7 +53,6 @@ type AlwaysIn<C> = {
 }[keyof C];
 type ValueOf<S> = S extends Kind<infer T> ? T : never;
 
-/** A whole number. */
 export const whole = (range: Range) => ({
   min: range.min,
   max: range.max,
@@ -58,7 +60,6 @@ export const whole = (range: Range) => ({
   read: (text: string) => numberIn(range, Number.isInteger, text),
 });
 
-/** A number, fractions too. */
 export const amount = (range: Range) => ({
   min: range.min,
   max: range.max,
@@ -73,7 +74,7 @@ const wholeOrFill = (range: Range) => ({
   read: (text: string) => (text === FILL ? FILL : numberIn(range, Number.isInteger, text)),
 });
 
-/** Empty text is no number, though JavaScript takes it for 0. */
+/** Parses a number. JavaScript takes an empty text for 0, which is refused here. */
 function numberIn({ min, max }: Range, isOne: (value: number) => boolean, text: string): number | undefined {
   const value = text.trim() === '' ? Number.NaN : Number(text);
   return isOne(value) && value >= min && value <= max ? value : undefined;
@@ -89,16 +90,15 @@ const oneOf = <T extends string>(values: readonly T[]): Kind<T> => ({
   read: (text) => values.find((value) => value === text),
 });
 
-/** Text that a test takes. */
 const matching = (expected: string, isOne: (text: string) => boolean): Kind<string> => ({
   expected,
   read: (text) => (isOne(text) ? text : undefined),
 });
 
-/** @param what the text is, such as `the name of a model` */
+/** @param what meaning of the text, such as `the name of a model` */
 const text = (what: string): Kind<string> => matching(what, (value) => value !== '');
 
-/** Texts with commas between them. */
+/** Texts separated by commas. */
 const listOf = (expected: string, isOne: (items: readonly string[]) => boolean): Kind<readonly string[]> => ({
   expected,
   read: (list) => {
@@ -107,7 +107,7 @@ const listOf = (expected: string, isOne: (items: readonly string[]) => boolean):
   },
 });
 
-/** @param expected as an environment says it */
+/** @param expected description for an environment variable */
 const storesOf = (expected: string): Kind<readonly Store[]> => ({
   expected,
   read: (list) => {
@@ -122,26 +122,26 @@ const storesOf = (expected: string): Kind<readonly Store[]> => ({
 const KEY_PREFIX = matching(EXPECTED_KEY_PREFIX.replace(/^expected /, ''), isKeyPrefix);
 const JOB_PREFIX = matching("a path that ends in '/'", (path) => /^([\w.=+-]+\/)+$/.test(path));
 
-/** Of every host: the function, the worker, the local stack. */
+/** Settings of every host: the function, the worker, the local stack. */
 export const SETTINGS = {
   modelsDirectory: {
     variable: 'BATCHSCORE_MODELS_DIR',
     ...text('the path of a folder'),
     default: 'models',
     scoresJobs: true,
-    doc: 'folder of the model repository',
+    doc: 'Folder of the model repository',
   },
   modelsUri: {
     variable: 'BATCHSCORE_MODELS_URI',
     ...matching(PUBLISHED, (uri) => parseModelsUri(uri) !== undefined),
     scoresJobs: true,
-    doc: 'in place of the folder: a [model repository in S3](operations.md#models-in-s3), fetched at start, as `batchscore publish` printed it',
+    doc: '[Model repository in S3](operations.md#models-in-s3), as `batchscore publish` prints it; replaces the folder',
   },
   defaultModel: {
     variable: 'BATCHSCORE_DEFAULT_MODEL',
     ...text('the name of a model'),
     scoresJobs: true,
-    doc: 'model of requests that name none',
+    doc: 'Model of requests that name none',
     stated: 'the only model',
   },
   preload: {
@@ -149,8 +149,8 @@ export const SETTINGS = {
     ...FLAG,
     default: true,
     scoresJobs: true,
-    doc: '`false`: load models other than the default one when a request names them',
-    stated: '`true`: load all at start',
+    doc: '`false` loads models other than the default one when a request names them',
+    stated: '`true`: all are loaded at start',
   },
   providers: {
     variable: 'BATCHSCORE_PROVIDERS',
@@ -164,119 +164,119 @@ export const SETTINGS = {
     ...FLAG,
     default: false,
     scoresJobs: true,
-    doc: '`true`: where a provider cannot be loaded, warn and go on with the next',
-    stated: '`false`: fail at start',
+    doc: '`true` warns and uses the next provider if one cannot be loaded',
+    stated: '`false`: the start fails',
   },
   maxBatchRows: {
     variable: 'BATCHSCORE_MAX_BATCH_ROWS',
     ...whole({ min: 1, max: 65_536 }),
     default: 512,
     scoresJobs: true,
-    doc: 'most rows in one run',
+    doc: 'Maximum rows in one run',
   },
   maxBatchElements: {
     variable: 'BATCHSCORE_MAX_BATCH_ELEMENTS',
     ...whole({ min: 1, max: 1_073_741_824 }),
     default: 4_194_304,
     scoresJobs: true,
-    doc: 'most elements that the inputs of one run hold together, padding included',
+    doc: 'Maximum elements of all inputs of one run, padding included',
   },
   maxRequestRows: {
     variable: 'BATCHSCORE_MAX_REQUEST_ROWS',
     ...whole({ min: 1, max: 1_000_000 }),
     default: 10_000,
     scoresJobs: true,
-    doc: 'most rows in one request',
+    doc: 'Maximum rows in one request',
   },
   maxRequestsPerMessage: {
     variable: 'BATCHSCORE_MAX_REQUESTS_PER_MESSAGE',
     ...whole({ min: 1, max: 1_000_000 }),
     default: 10_000,
     scoresJobs: true,
-    doc: 'most requests in one packed message',
+    doc: 'Maximum requests in one packed message',
   },
   maxAnswerCharacters: {
     variable: 'BATCHSCORE_MAX_ANSWER_CHARACTERS',
     ...whole({ min: 1, max: 268_435_456 }),
     isByMemory: true,
     scoresJobs: true,
-    doc: 'most characters of the answer to one message',
+    doc: 'Maximum characters of the answer to one message',
     stated: 'a 64th of the memory in bytes: `28983296` with 1,769 MB',
   },
   deadlineMarginMs: {
     variable: 'BATCHSCORE_DEADLINE_MARGIN_MS',
     ...whole({ min: 1, max: 60_000 }),
     default: 1_000,
-    doc: 'milliseconds before the deadline that are kept free: no run is started that is expected to end in them, and what still runs when half of them are left is given up',
+    doc: 'Milliseconds kept free before the deadline: no run starts that is expected to end in them, and a run is given up when half of them are left',
   },
   checkPercent: {
     variable: 'BATCHSCORE_CHECK_PERCENT',
     ...whole({ min: 0, max: 100 }),
     default: 1,
     scoresJobs: true,
-    doc: "percent of a model's run time that goes into running requests alone as well, to compare their answers; 0: none is compared",
+    doc: "Percent of a model's run time that is spent on comparing batched answers with runs of the request alone; 0 compares none",
   },
   serviceName: {
     variable: 'BATCHSCORE_SERVICE_NAME',
     ...text('a name'),
     default: 'batchscore',
     scoresJobs: true,
-    doc: 'dimension `service` of the metrics and logs',
+    doc: 'Dimension `service` of metrics and logs',
   },
   logLevel: {
     variable: 'BATCHSCORE_LOG_LEVEL',
     ...oneOf(LOG_LEVELS),
     scoresJobs: true,
     doc: '`debug`, `info`, `warn` or `error`: see [logs](operations.md#logs)',
-    stated: "the function's own level, `info` unless its logging configuration says otherwise",
+    stated: "that of the function's logging configuration, `info`",
   },
   batchSize: {
     variable: 'BATCHSCORE_BATCH_SIZE',
     ...whole(BATCH_SIZE),
-    doc: 'most records SQS hands over at once, as set in the event source mapping; the metric `BatchFill` is measured against it. The worker gathers so many itself',
-    stated: 'none; the worker takes `BATCHSCORE_MAX_BATCH_ROWS`',
+    doc: 'Maximum records in one batch. A function repeats the value of its event source mapping, for the metric `BatchFill`',
+    stated: 'none; worker: `BATCHSCORE_MAX_BATCH_ROWS`',
   },
   windowSeconds: {
     variable: 'BATCHSCORE_WINDOW_SECONDS',
     ...amount(WINDOW_SECONDS),
-    doc: 'seconds SQS gathers records for, as set in the event source mapping, or the worker; the worker takes fractions too',
-    stated: 'none; the worker takes 0',
+    doc: 'Seconds to wait for a batch to fill; fractions only for the worker. A function repeats the value of its event source mapping',
+    stated: 'none; worker: 0',
   },
   timeoutSeconds: {
     variable: 'BATCHSCORE_TIMEOUT_SECONDS',
     ...whole({ min: 1, max: 3_600 }),
     default: 60,
-    doc: 'worker: most seconds that one batch may take; what is not scored by then is handed back',
+    doc: 'Worker: maximum seconds for one batch; records that are not scored by then are handed back',
   },
   visibilitySeconds: {
     variable: 'BATCHSCORE_VISIBILITY_SECONDS',
     ...whole({ min: 1, max: 43_200 }),
     default: 60,
-    doc: 'worker: seconds that received messages stay hidden from others; extended while they are held',
+    doc: 'Worker: seconds that received messages stay hidden from others; extended while it holds them',
   },
   stopSeconds: {
     variable: 'BATCHSCORE_STOP_SECONDS',
     ...whole({ min: 2, max: 7_200 }),
     default: 30,
-    doc: 'worker: seconds from SIGTERM until the process is killed, such as the `stopTimeout` of ECS',
+    doc: 'Worker: seconds from SIGTERM until the process is killed, such as the `stopTimeout` of ECS',
   },
   healthPort: {
     variable: 'BATCHSCORE_HEALTH_PORT',
     ...whole({ min: 0, max: 65_535 }),
     default: 0,
-    doc: 'worker: port on 127.0.0.1 for `/live` and `/ready`; 0: none',
+    doc: 'Worker: port on 127.0.0.1 for `/live` and `/ready`; 0 opens none',
   },
   maxPolls: {
     variable: 'BATCHSCORE_MAX_POLLS',
     ...whole({ min: 1, max: 64 }),
     default: 16,
-    doc: 'worker: most receives in flight',
+    doc: 'Worker: maximum receives in flight',
   },
   pipelineDepth: {
     variable: 'BATCHSCORE_PIPELINE_DEPTH',
     ...whole({ min: 1, max: 16 }),
     default: 2,
-    doc: 'worker: most batches of a model that are scored at the same time; with `devices` so many for each device',
+    doc: 'Worker: maximum batches of a model that are scored at the same time, for each of its devices',
   },
   requestQueueUrls: {
     variable: 'BATCHSCORE_REQUEST_QUEUE_URL',
@@ -285,54 +285,62 @@ export const SETTINGS = {
       (urls) => urls.every((url) => URL.canParse(url)) && new Set(urls).size === urls.length,
     ),
     isRequired: true,
-    doc: 'the queue that requests come from; of several shards all, comma-separated',
+    doc: 'URL of the request queue; of several shards, all URLs, comma-separated',
   },
   results: {
     variable: 'BATCHSCORE_RESULTS',
     ...storesOf(`one or several of ${STORES.join(', ')}, comma-separated, each once`),
     default: ['queue'],
-    doc: `where results go: ${STORES.map((store) => `\`${store}\``).join(', ')}, any of them, comma-separated`,
+    doc: `Where results go, one or several, comma-separated: ${STORES.map((store) => `\`${store}\``).join(', ')}`,
   },
   resultQueueUrl: {
     variable: 'BATCHSCORE_RESULT_QUEUE_URL',
     ...matching('the URL of an SQS queue', (url) => URL.canParse(url)),
-    doc: 'SQS queue of the results',
+    doc: 'URL of the result queue',
     stated: 'required with `queue`',
+  },
+  clientQueueUrls: {
+    variable: 'BATCHSCORE_CLIENT_QUEUE_URLS',
+    ...listOf(
+      'the URLs of SQS queues, comma-separated, each once',
+      (urls) => urls.every((url) => URL.canParse(url)) && new Set(urls).size === urls.length,
+    ),
+    doc: 'Result queues of clients, comma-separated. The result of a message whose attribute `resultQueue` names one of them goes there',
   },
   resultsPerMessage: {
     variable: 'BATCHSCORE_RESULTS_PER_MESSAGE',
     ...wholeOrFill({ min: 1, max: 10_000 }),
     default: 1,
-    doc: 'most results in a message of the result queue, or `fill`: as many as fit',
+    doc: 'Maximum results in a message of the result queue, or `fill` for as many as fit',
   },
   resultMessageBytes: {
     variable: 'BATCHSCORE_RESULT_MESSAGE_BYTES',
     ...whole({ min: 1024, max: MAX_MESSAGE_BYTES }),
     default: 65_536,
-    doc: 'most bytes of a message of several results, attributes included',
+    doc: 'Maximum bytes of a message of several results, attributes included',
   },
   resultTable: {
     variable: 'BATCHSCORE_RESULT_TABLE',
     ...text('the name of a DynamoDB table'),
-    doc: 'DynamoDB table of the results, key `messageId`',
+    doc: 'DynamoDB table of the results, with the key `messageId`',
     stated: 'required with `table`',
   },
   resultTtlSeconds: {
     variable: 'BATCHSCORE_RESULT_TTL_SECONDS',
     ...whole({ min: 1, max: 315_360_000 }),
     default: 604_800,
-    doc: 'seconds until a result in the table expires',
+    doc: 'Seconds until a result in the table expires',
   },
   resultBucket: {
     variable: 'BATCHSCORE_RESULT_BUCKET',
     ...text('the name of an S3 bucket'),
-    doc: 'S3 bucket of the results, one NDJSON object per write',
+    doc: 'S3 bucket of the results, one NDJSON object for each write',
     stated: 'required with `bucket`',
   },
   resultPrefix: {
     variable: 'BATCHSCORE_RESULT_PREFIX',
     ...KEY_PREFIX,
-    doc: 'what comes before `results/` in its keys, in a bucket that is shared',
+    doc: 'Prefix of the keys in that bucket, before `results/`',
   },
   payloadBucket: {
     variable: 'BATCHSCORE_PAYLOAD_BUCKET',
@@ -343,13 +351,13 @@ export const SETTINGS = {
   payloadPrefix: {
     variable: 'BATCHSCORE_PAYLOAD_PREFIX',
     ...KEY_PREFIX,
-    doc: 'what comes before `requests/` and `results/` in its keys, in a bucket that is shared',
+    doc: 'Prefix of the keys in that bucket, before `requests/` and `results/`',
   },
   capturePercent: {
     variable: 'BATCHSCORE_CAPTURE_PERCENT',
     ...amount({ min: 0, max: 100 }),
     default: 0,
-    doc: 'percent of the messages that are [kept as samples](operations.md#samples-of-what-came), bodies and answers',
+    doc: 'Percent of the messages that are kept as [samples](operations.md#samples-of-what-came)',
   },
   captureBucket: {
     variable: 'BATCHSCORE_CAPTURE_BUCKET',
@@ -360,7 +368,7 @@ export const SETTINGS = {
   capturePrefix: {
     variable: 'BATCHSCORE_CAPTURE_PREFIX',
     ...KEY_PREFIX,
-    doc: 'what comes before `captured/` in its keys, in a bucket that is shared',
+    doc: 'Prefix of the keys in that bucket, before `captured/`',
   },
   eventsArn: {
     variable: 'BATCHSCORE_EVENTS_ARN',
@@ -369,12 +377,12 @@ export const SETTINGS = {
       (arn) =>
         /^arn:[\w-]+:(events:[\w-]+:\d+:event-bus\/|sns:[\w-]+:\d+:)[\w./-]+$/.test(arn) && !arn.endsWith('.fifo'),
     ),
-    doc: 'what is [told](operations.md#events) of jobs that ended and of dead letters; of these with `BATCHSCORE_MAX_RECEIVE_COUNT` alone',
+    doc: 'EventBridge bus or SNS topic that gets [events](operations.md#events) of jobs, and of dead letters if `BATCHSCORE_MAX_RECEIVE_COUNT` is set',
   },
   maxReceiveCount: {
     variable: 'BATCHSCORE_MAX_RECEIVE_COUNT',
     ...whole({ min: 1, max: 1_000 }),
-    doc: 'receives after which the request queue has a message go to the dead letters; delays of retries follow from it',
+    doc: 'Receives after which SQS moves a message to the dead letters; the delays of retries follow from it',
     stated: '20 for the delays',
   },
   maxPayloadBytes: {
@@ -382,7 +390,7 @@ export const SETTINGS = {
     ...whole({ min: 1, max: 1_073_741_824 }),
     isByMemory: true,
     scoresJobs: true,
-    doc: 'largest object, in bytes, that is read from the payload bucket',
+    doc: 'Maximum bytes of an object that is read from the payload bucket',
     stated: 'a 64th of the memory: `28983296` with 1,769 MB',
   },
 } as const satisfies Catalogue;
@@ -394,19 +402,19 @@ const JOB_SIZES = {
     variable: 'BATCHSCORE_JOBS_PART_BYTES',
     ...whole(JOB_RANGES.partBytes),
     default: JOB_RANGES.partBytes.default,
-    doc: 'scores: bytes of a part, which one child of the map scores',
+    doc: 'Scoring: bytes of a part, the work of one child of the map',
   },
   jobsPieceBytes: {
     variable: 'BATCHSCORE_JOBS_PIECE_BYTES',
     ...whole(JOB_RANGES.pieceBytes),
     default: JOB_RANGES.pieceBytes.default,
-    doc: 'scores: bytes of a piece, which is read, scored and put as one',
+    doc: 'Scoring: bytes of a piece, which is read, scored and written as one',
   },
 } as const satisfies Catalogue;
 
 type ScoresJobs<C> = { [K in keyof C]: C[K] extends { scoresJobs: true } ? K : never }[keyof C];
 
-/** Of the function that scores jobs. It has no queue. */
+/** Settings of the function that scores jobs. It has no queue. */
 export const JOB_SCORE_SETTINGS = {
   ...(Object.fromEntries(Object.entries(SETTINGS).filter(([, setting]) => 'scoresJobs' in setting)) as Pick<
     typeof SETTINGS,
@@ -420,35 +428,35 @@ const JOB_PLACES = {
     variable: 'BATCHSCORE_JOBS_BUCKET',
     ...text('the name of an S3 bucket'),
     isRequired: true,
-    doc: 'starts: the bucket of inputs and outputs',
+    doc: 'Control: bucket of inputs and outputs',
   },
   jobsInputPrefix: {
     variable: 'BATCHSCORE_JOBS_INPUT_PREFIX',
     ...JOB_PREFIX,
     isRequired: true,
-    doc: 'starts: what the keys of inputs begin with',
+    doc: 'Control: prefix of the keys of inputs',
   },
   jobsOutputPrefix: {
     variable: 'BATCHSCORE_JOBS_OUTPUT_PREFIX',
     ...JOB_PREFIX,
     isRequired: true,
-    doc: 'starts: what the keys of outputs begin with',
+    doc: 'Control: prefix of the keys of outputs',
   },
   jobsStateMachine: {
     variable: 'BATCHSCORE_JOBS_STATE_MACHINE',
     ...matching('the ARN of a state machine', (arn) => arn.startsWith('arn:')),
     isRequired: true,
-    doc: 'starts: ARN of the state machine',
+    doc: 'Control: ARN of the state machine',
   },
   jobsConcurrency: {
     variable: 'BATCHSCORE_JOBS_CONCURRENCY',
     ...whole(JOB_RANGES.concurrency),
     default: JOB_RANGES.concurrency.default,
-    doc: 'starts: most calls of one job at a time',
+    doc: 'Control: maximum calls of one job at a time',
   },
 } as const satisfies Catalogue;
 
-/** Of the function that starts jobs and ends them. */
+/** Settings of the function that starts and ends jobs. */
 export const JOB_CONTROL_SETTINGS = {
   serviceName: SETTINGS.serviceName,
   logLevel: SETTINGS.logLevel,
@@ -456,14 +464,14 @@ export const JOB_CONTROL_SETTINGS = {
   ...JOB_PLACES,
 };
 
-/** The environment variables of every host, by the name of the setting. */
+/** Environment variables of every host, by the name of the setting. */
 export const CONFIG_KEYS = variablesOf(SETTINGS);
-/** Those that only the functions of jobs have. */
+/** Environment variables that only the functions of jobs have. */
 export const JOB_CONFIG_KEYS = variablesOf({ ...JOB_SIZES, ...JOB_PLACES });
 
 export const CONFIG_PREFIX = 'BATCHSCORE_';
 
-/** ONNX Runtime's own: 1 in the environment of the process turns its telemetry off. */
+/** Variable of ONNX Runtime that turns its telemetry off if it is 1. */
 export const RUNTIME_TELEMETRY_OFF = 'ORT_DISABLE_TELEMETRY';
 
 function variablesOf<C extends Catalogue>(catalogue: C): { readonly [K in keyof C]: C[K]['variable'] } {

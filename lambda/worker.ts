@@ -16,14 +16,14 @@ import { readGpus } from './onnx/provider.ts';
 import { CONFIG_KEYS } from './settings.ts';
 
 const PUBLISH_MS = 10_000;
-/** Longest that the end waits for the last samples to lie in S3. */
+/** Maximum time that the end waits for the last samples to be stored. */
 const CAPTURE_MS = 1_000;
 
 let worker: Worker | undefined;
 
 const stop = listenForStop();
 process.on('uncaughtException', (error) => {
-  const what = worker === undefined ? 'the worker cannot start' : 'the worker cannot go on; what it holds comes back';
+  const what = worker === undefined ? 'the worker cannot start' : 'the worker cannot continue; its messages come back';
   logFatal(what, error, process.env[CONFIG_KEYS.serviceName]);
   process.exit(1);
 });
@@ -32,7 +32,7 @@ const settings = workerSettings(config);
 const telemetry = createPowertoolsTelemetry({ ...config, batchSize: settings.batchSize, logsBatches: false });
 const { logger } = telemetry;
 logWarnings(logger);
-// Nothing is held while models are loaded.
+// No records are held while models load.
 void stop.asked.then(() => worker ?? process.exit(0));
 
 const closeHealth =
@@ -87,7 +87,7 @@ const cause = await stop.asked;
 logger.info('the worker was told to end', { cause, held: worker.leased() });
 const { exitCode, message, details } = await drainOrGiveUp(worker, stop, cause, settings);
 await composition.scoring.capture?.end(exitCode === 0 ? CAPTURE_MS : 0);
-// Who ends at once does not wait for the agent: protection ends with the task.
+// A forced end does not wait for the agent: protection ends with the task.
 if (unprotect && exitCode === 0) await unprotect();
 telemetry.publish();
 logger[exitCode === 0 ? 'info' : 'error'](message, details);

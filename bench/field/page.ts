@@ -1,6 +1,6 @@
 /** Writes the tables of docs/comparison.md from the JSON of a run. */
 import { readFile, writeFile } from 'node:fs/promises';
-import { type Columns, figure, table } from '../harness/report.ts';
+import { figure, table } from '../harness/report.ts';
 import { median } from '../harness/turns.ts';
 import type { FaultFigures, FieldFigures, SpeedFigures } from './field.ts';
 
@@ -23,61 +23,44 @@ export function pageWith(figures: FieldFigures, page: string): string {
 }
 
 const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
-  machine: ({ date, machine, leftOut }) =>
+  machine: ({ date, machine, packages, leftOut }) =>
     [
-      `${date}: ${machine.cpu}, ${machine.cores} cores, ${Math.round(machine.memoryBytes / 2 ** 30)} GB, ${machine.platform}, Node ${machine.node}, onnxruntime-node ${machine.onnxruntime}.`,
+      `${date}: ${machine.cpu}, ${machine.cores} cores, ${Math.round(machine.memoryBytes / 2 ** 30)} GB, ${machine.platform}, Node ${machine.node}, onnxruntime-node ${machine.onnxruntime}, ${[...new Set(Object.values(packages).flat())].sort().join(', ')}.`,
       ...Object.entries(leftOut).map(([name, why]) => `Left out: ${name}, ${why.split('\n')[0]}.`),
     ].join(' '),
-  packages: ({ packages }) =>
-    table(Object.entries(packages), {
-      name: ([name]) => name,
-      packages: ([, some]) => some.join(', ') || 'this repository, onnxruntime-node',
-    }),
   first: firsts,
-  rates: ({ speed }) => byProducers(speed, (one) => range(one, 'rowsPerSecond')),
-  latency: ({ speed }) =>
-    byProducers(speed, (one) => `${figure(middle(one, 'p50Ms'))} / ${figure(middle(one, 'p99Ms'))}`),
-  cpu: ({ speed }) => {
-    const ofDigits = speed.filter(({ workload }) => workload === 'digits');
-    const at = (contestant: string, rows: number, requests: number): SpeedFigures | undefined =>
-      found(ofDigits, { contestant, rows, requests, producers: 32 });
-    return table(namesIn(ofDigits), {
+  speed: ({ speed }) => {
+    const digits = speed.filter(({ workload }) => workload === 'digits');
+    const cell = (contestant: string, measure: Measure, { rows = 1, requests = 1, producers = 32 } = {}): string =>
+      cellOf(found(digits, { contestant, rows, requests, producers }), measure);
+    return table(namesIn(digits), {
       '': (name) => name,
-      'requests of a row': (name) => range(at(name, 1, 1), 'cpuMicroseconds'),
-      'of 100 rows': (name) => range(at(name, 100, 1), 'cpuMicroseconds'),
-      '100 requests in a message': (name) => range(at(name, 1, 100), 'cpuMicroseconds'),
-      'memory, MB': (name) => range(at(name, 1, 1), 'memoryMb'),
-      'start, s': (name) => range(at(name, 1, 1), 'startMs', 1000),
+      'rows/s': (name) => cell(name, 'rowsPerSecond'),
+      'rows/s, 256 producers': (name) => cell(name, 'rowsPerSecond', { producers: 256 }),
+      'p50, p99, ms': (name) => `${cell(name, 'p50Ms')}, ${cell(name, 'p99Ms')}`,
+      'CPU, µs': (name) => cell(name, 'cpuMicroseconds'),
+      'of 100 rows in a request': (name) => cell(name, 'cpuMicroseconds', { rows: 100 }),
+      'of 100 requests in a message': (name) => cell(name, 'cpuMicroseconds', { requests: 100 }),
+      'memory, MB': (name) => cell(name, 'memoryMb'),
+      'start, ms': (name) => cell(name, 'startMs'),
     });
   },
   others: ({ speed }) => {
     const workloads = [...new Set(speed.map(({ workload }) => workload))].filter((name) => name !== 'digits');
-    const columns = workloads.flatMap((workload) => {
-      const at = (name: string) => found(speed, { workload, contestant: name, rows: 1, requests: 1, producers: 32 });
-      return [
-        [`${workload}, rows/s`, (name: string) => range(at(name), 'rowsPerSecond')],
-        [`${workload}, CPU ms a row`, (name: string) => range(at(name), 'cpuMicroseconds', 1000)],
-      ];
-    });
-    return table(namesIn(speed), { '': (name) => name, ...Object.fromEntries(columns) });
-  },
-  faults: ({ faults }) => {
-    const columns: Columns<string> = Object.fromEntries([
-      ['fault', (fault: string) => fault],
-      ...namesIn(faults).map((name) => [
-        name,
-        (fault: string) => cellOf(faults.find((one) => one.fault === fault && one.contestant === name)),
-      ]),
+    const columns = workloads.map((workload) => [
+      workload,
+      (contestant: string) =>
+        cellOf(found(speed, { workload, contestant, rows: 1, requests: 1, producers: 32 }), 'rowsPerSecond'),
     ]);
-    return table([...new Set(faults.map(({ fault }) => fault))], columns);
+    return table(namesIn(speed), { '': (name) => name, ...Object.fromEntries(columns) });
   },
   totals: ({ faults }) =>
     table(totalsOf(faults), {
       '': ({ name }) => name,
       asked: ({ sum }) => String(sum('asked')),
       right: ({ sum }) => String(sum('right')),
-      'differ from the request alone': ({ sum }) => String(sum('differ')),
-      'neighbours harmed': ({ sum }) => String(sum('harmed')),
+      differ: ({ sum }) => String(sum('differ')),
+      harmed: ({ sum }) => String(sum('harmed')),
       lost: ({ sum }) => String(sum('lost')),
       'after a hang, s': ({ recovery }) => recovery('hang'),
       'after a kill, s': ({ recovery }) => recovery('server killed'),
@@ -137,34 +120,9 @@ function middle({ turns }: SpeedFigures, measure: Measure): number {
   return median(turns.map((turn) => turn[measure]));
 }
 
-/** The median of the rounds, and in brackets the lowest and the highest. */
-function range(one: SpeedFigures | undefined, measure: Measure, unit = 1): string {
-  if (one === undefined) return '–';
-  const values = one.turns.map((turn) => turn[measure] / unit);
-  if (values.length === 1) return figure(median(values));
-  return `${figure(median(values))} (${figure(Math.min(...values))} to ${figure(Math.max(...values))})`;
-}
-
-function byProducers(speed: readonly SpeedFigures[], cell: (figures: SpeedFigures) => string): string {
-  const single = speed.filter(({ workload, rows, requests }) => workload === 'digits' && rows === 1 && requests === 1);
-  const producers = [...new Set(single.map((one) => one.producers))].sort((a, b) => a - b);
-  const at = (contestant: string, count: number): string => {
-    const one = found(single, { contestant, producers: count });
-    return one === undefined ? '–' : cell(one);
-  };
-  return table(namesIn(single), {
-    '': (name) => name,
-    ...Object.fromEntries(
-      producers.map((count) => [`${count} producer${count > 1 ? 's' : ''}`, (name: string) => at(name, count)]),
-    ),
-  });
-}
-
-function cellOf(one: FaultFigures | undefined): string {
-  if (one === undefined) return '–';
-  const what = { differ: one.differ, harmed: one.harmed, lost: one.lost };
-  const rest = Object.entries(what).filter(([, count]) => count > 0);
-  return [`${one.right}`, ...rest.map(([kind, count]) => `${count} ${kind}`)].join(', ');
+/** Median of the rounds. */
+function cellOf(one: SpeedFigures | undefined, measure: Measure): string {
+  return one === undefined ? '–' : figure(middle(one, measure));
 }
 
 function totalsOf(faults: readonly FaultFigures[]) {

@@ -5,9 +5,11 @@ import { CreateTableCommand, type DynamoDBClient, waitUntilTableExists } from '@
 import { CreateBucketCommand, type S3Client } from '@aws-sdk/client-s3';
 import { CreateQueueCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { buildApp } from 'fauxqs';
+import * as z from 'zod';
 import { createDynamoDbClient, createS3Client } from '../../lambda/aws/awsClients.ts';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/sqsWire.ts';
 import { hasCode } from '../../lambda/core/failure.ts';
+import { isObject } from '../../lambda/core/json.ts';
 import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
 import type { Clients } from '../../lambda/hosts/compose.ts';
@@ -18,6 +20,8 @@ export interface LocalServicesOptions {
   readonly port: number;
   /** Request queues, each with its event source mapping. @default 1 */
   readonly shards?: number | undefined;
+  /** Result queues beside the first, one for each client. @default 0 */
+  readonly clients?: number | undefined;
   /** Where results go. @default the queue alone */
   readonly stores?: readonly string[] | undefined;
 }
@@ -56,12 +60,13 @@ export async function startLocalServices(options: LocalServicesOptions): Promise
 }
 
 async function start(
-  { port, shards, stores = ['queue'] }: LocalServicesOptions,
+  { port, shards, clients, stores = ['queue'] }: LocalServicesOptions,
   onStop: OnStop,
 ): Promise<Omit<LocalServices, 'stop'>> {
   const queues = await startLocalQueues({
     port,
     shards,
+    clients,
     visibilityTimeoutSeconds: VISIBILITY_TIMEOUT_SECONDS,
     maxReceiveCount: MAX_RECEIVES,
   });
@@ -77,6 +82,7 @@ async function start(
     [CONFIG_KEYS.results]: stores.join(','),
     [CONFIG_KEYS.requestQueueUrls]: urlsOf(queues),
     [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
+    [CONFIG_KEYS.clientQueueUrls]: queues.clientQueueUrls.join(',') || undefined,
     [CONFIG_KEYS.resultTable]: dynamodb?.table.tableName,
     [CONFIG_KEYS.resultBucket]: BUCKETS.resultBucket,
     [CONFIG_KEYS.resultPrefix]: undefined,
@@ -115,13 +121,14 @@ export interface Whereabouts extends Pick<LocalServices, 'queues' | 'buckets' | 
 
 /** Where everything is, by the names of the client's options. */
 export function whereabouts({ queues, buckets, table, environment, jobs, page }: Whereabouts): object {
-  const { endpoint, region, resultQueueUrl, deadLetterQueueUrl } = queues;
+  const { endpoint, region, resultQueueUrl, clientQueueUrls, deadLetterQueueUrl } = queues;
   const resultsGoTo = environment[CONFIG_KEYS.results]?.split(',') ?? [];
   return {
     endpoint,
     region,
     requestQueueUrl: urlsOf(queues),
     resultQueueUrl,
+    ...(clientQueueUrls.length > 0 && { clientQueueUrls }),
     deadLetterQueueUrl,
     payloadBucket: buckets.payloadBucket,
     s3Endpoint: buckets.endpoint,
@@ -155,6 +162,8 @@ interface LocalQueueOptions {
   port: number;
   /** Request queues, at least 1. @default 1 */
   shards?: number | undefined;
+  /** Result queues beside the first, one for each client. @default 0 */
+  clients?: number | undefined;
   /** How long a received request stays hidden, in seconds, 0–43,200. */
   visibilityTimeoutSeconds: number;
   /** Receives after which a request moves to the dead-letter queue, at least 1. */
@@ -171,6 +180,8 @@ export interface LocalQueues {
   requestQueueUrl: string;
   requestQueueArn: string;
   resultQueueUrl: string;
+  /** Those of clients. */
+  clientQueueUrls: readonly string[];
   deadLetterQueueUrl: string;
   /** Has a listener told of every object that is put into a bucket of the server. */
   onObject(listener: (bucket: string, key: string) => void): void;
@@ -191,17 +202,18 @@ const DEAD_LETTERS = 'batchscore-dead-letters';
  * @throws when the port is taken, naming it and what to do.
  */
 export async function startLocalQueues(options: LocalQueueOptions): Promise<LocalQueues> {
-  await takeEveryCharacterOfSqs();
   const names = Array.from({ length: options.shards ?? 1 }, (_, shard) =>
     shard === 0 ? REQUESTS : `${REQUESTS}-${shard + 1}`,
   );
+  const results = Array.from({ length: options.clients ?? 0 }, (_, client) => `${RESULTS}-${client + 2}`);
   const server = buildApp({ logger: false });
+  await beAsStrictAsSqs(server);
   refuseForeignCallers(server.server);
   takeObjectsOfAnySize(server);
   const onObject = listenToObjects(server);
   const endpoint = await listenOnLoopback(server, options.port);
   try {
-    await createQueues(endpoint, names, options);
+    await createQueues(endpoint, { requests: names, results: [RESULTS, ...results] }, options);
   } catch (error) {
     await server.close();
     throw error;
@@ -213,6 +225,7 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
     requestQueueUrl: queueUrl(endpoint, REQUESTS),
     requestQueueArn: queueArn(REQUESTS),
     resultQueueUrl: queueUrl(endpoint, RESULTS),
+    clientQueueUrls: results.map((name) => queueUrl(endpoint, name)),
     deadLetterQueueUrl: queueUrl(endpoint, DEAD_LETTERS),
     onObject,
     stop: () => server.close(),
@@ -252,7 +265,11 @@ async function listenOnLoopback(server: FauxServer, port: number): Promise<strin
   }
 }
 
-async function createQueues(endpoint: string, requests: readonly string[], options: LocalQueueOptions): Promise<void> {
+async function createQueues(
+  endpoint: string,
+  { requests, results }: Readonly<Record<'requests' | 'results', readonly string[]>>,
+  options: LocalQueueOptions,
+): Promise<void> {
   const { visibilityTimeoutSeconds, maxReceiveCount } = options;
   const Attributes = {
     VisibilityTimeout: String(visibilityTimeoutSeconds),
@@ -260,7 +277,7 @@ async function createQueues(endpoint: string, requests: readonly string[], optio
   };
   const sqs = localSqsClient({ endpoint, region: REGION });
   try {
-    for (const QueueName of [DEAD_LETTERS, RESULTS]) await sqs.send(new CreateQueueCommand({ QueueName }));
+    for (const QueueName of [DEAD_LETTERS, ...results]) await sqs.send(new CreateQueueCommand({ QueueName }));
     for (const QueueName of requests) await sqs.send(new CreateQueueCommand({ QueueName, Attributes }));
   } finally {
     sqs.destroy();
@@ -394,12 +411,134 @@ function putsObject(method: string, query: URLSearchParams): boolean {
 
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html */
 const REFUSED_BY_SQS = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/u;
+const MAX_ATTRIBUTES = 10;
+const GROUP = /^[!-~]{1,128}$/;
+/** Of a UUID, as base64. Extended Clients put text with hyphens before a handle and cut it off again. */
+const HANDLE = /^[A-Za-z0-9+/]{48}$/;
 
-/** Has fauxqs take what SQS takes: its own expression refuses the characters beyond U+FFFF, emoji among them. */
-async function takeEveryCharacterOfSqs(): Promise<void> {
-  // The package exports its application alone.
+const SENT = z.object({
+  MessageBody: z.string().default(''),
+  MessageAttributes: z
+    .record(z.string(), z.object({ StringValue: z.string().optional(), BinaryValue: z.string().optional() }))
+    .default({}),
+  MessageGroupId: z.string().optional(),
+  MessageDeduplicationId: z.string().optional(),
+});
+const SENT_TOGETHER = z.object({ QueueUrl: z.string().default(''), Entries: z.array(SENT) });
+const WITH_HANDLE = z.looseObject({ Id: z.string().optional(), ReceiptHandle: z.string() });
+const HANDLES_TOGETHER = z.looseObject({ Entries: z.array(WITH_HANDLE) });
+const RECEIVED = z.looseObject({ Messages: z.array(WITH_HANDLE) });
+
+/**
+ * Has fauxqs refuse what SQS refuses, and take what SQS takes: a message that passes here passes there. Its receipt handles
+ * look like those of SQS, and what is none is refused. To be called before it listens.
+ */
+async function beAsStrictAsSqs(server: FauxServer): Promise<void> {
+  // The package exports its application alone, whose expression refuses characters beyond U+FFFF, emoji among them.
   const types: { readonly INVALID_MESSAGE_BODY_CHAR: RegExp } = await import(
     new URL('sqs/sqsTypes.js', import.meta.resolve('fauxqs')).href
   );
   types.INVALID_MESSAGE_BODY_CHAR.test = (text) => REFUSED_BY_SQS.test(text);
+  const invalidHandles = new WeakMap<object, readonly (string | undefined)[]>();
+  server.addHook('preHandler', async (request, reply) => {
+    const operation = operationOf(request);
+    if (operation === undefined) return;
+    const refused = refusedMessage(operation, request.body);
+    if (refused !== undefined) return reply.status(400).send(sqsError(...refused));
+    const entries = HANDLES_TOGETHER.safeParse(request.body).data?.Entries;
+    const single = WITH_HANDLE.safeParse(request.body).data;
+    const invalid = (entries ?? [single]).filter((entry) => entry !== undefined && !HANDLE.test(entry.ReceiptHandle));
+    if (single !== undefined && invalid.length > 0) return reply.status(400).send(sqsError(...INVALID_HANDLE));
+    invalidHandles.set(
+      request,
+      invalid.map((entry) => entry?.Id),
+    );
+    const decoded = <E extends { ReceiptHandle: string }>(entry: E): E => {
+      return { ...entry, ReceiptHandle: Buffer.from(entry.ReceiptHandle, 'base64').toString() };
+    };
+    if (single !== undefined) request.body = decoded(single);
+    if (entries !== undefined) request.body = { ...Object(request.body), Entries: entries.map(decoded) };
+  });
+  server.addHook('preSerialization', async (request, _reply, answer) => {
+    if (operationOf(request) === undefined) return answer;
+    const received = RECEIVED.safeParse(answer).data;
+    if (received !== undefined) return { ...received, Messages: received.Messages.map(withHandleOfSqs) };
+    const invalid = invalidHandles.get(request) ?? [];
+    return invalid.length === 0 ? answer : withFailed(answer, invalid);
+  });
+}
+
+/** Undefined for a call of S3. */
+function operationOf({ headers }: { readonly headers: IncomingHttpHeaders }): string | undefined {
+  return /^AmazonSQS\.(\w+)$/.exec(String(headers['x-amz-target']))?.[1];
+}
+
+type SqsRefusal = readonly [code: string, message: string];
+
+const INVALID_HANDLE: SqsRefusal = [
+  'ReceiptHandleIsInvalid',
+  'The input receipt handle is not a valid receipt handle.',
+];
+
+/** Returns why SQS refuses a call that sends messages. One message at fault has the whole call refused. */
+function refusedMessage(operation: string, body: unknown): SqsRefusal | undefined {
+  const sent = operation === 'SendMessage' ? [SENT.safeParse(body).data] : undefined;
+  const together = operation === 'SendMessageBatch' ? SENT_TOGETHER.safeParse(body).data?.Entries : undefined;
+  const isFifo = isObject(body) && String(body.QueueUrl).endsWith('.fifo');
+  for (const message of sent ?? together ?? []) {
+    const refused = message && refusalOf(message, isFifo);
+    if (refused !== undefined) return refused;
+  }
+  return undefined;
+}
+
+function refusalOf(message: z.infer<typeof SENT>, isFifo: boolean): SqsRefusal | undefined {
+  const { MessageBody, MessageAttributes, MessageGroupId, MessageDeduplicationId } = message;
+  if (MessageBody === '') return ['MissingParameter', 'The request must contain the parameter MessageBody.'];
+  const attributes = Object.entries(MessageAttributes);
+  if (attributes.length > MAX_ATTRIBUTES) {
+    const reason = `Number of message attributes [${attributes.length}] exceeds the allowed maximum [${MAX_ATTRIBUTES}].`;
+    return ['InvalidParameterValue', reason];
+  }
+  const empty = attributes.find(([, { StringValue, BinaryValue }]) => !StringValue && !BinaryValue);
+  if (empty !== undefined) {
+    return [
+      'InvalidParameterValue',
+      `The message attribute '${empty[0]}' must contain a non-empty message attribute value.`,
+    ];
+  }
+  for (const [name, value] of Object.entries({ MessageGroupId, MessageDeduplicationId })) {
+    if (value === undefined || GROUP.test(value)) continue;
+    const rule = `${name} can only include alphanumeric and punctuation characters. 1 to 128 in length.`;
+    return ['InvalidParameterValue', `Value ${value} for parameter ${name} is invalid. Reason: ${rule}`];
+  }
+  if (isFifo || MessageDeduplicationId === undefined) return undefined;
+  const rule = 'The request includes a parameter that is not valid for this queue type.';
+  return [
+    'InvalidParameterValue',
+    `Value ${MessageDeduplicationId} for parameter MessageDeduplicationId is invalid. Reason: ${rule}`,
+  ];
+}
+
+function sqsError(code: string, message: string): object {
+  return { __type: `com.amazonaws.sqs#${code}`, message };
+}
+
+function withHandleOfSqs<M extends { readonly ReceiptHandle: string }>(message: M): M {
+  return { ...message, ReceiptHandle: Buffer.from(message.ReceiptHandle).toString('base64') };
+}
+
+const BATCH_ANSWER = z.looseObject({
+  Successful: z.array(z.looseObject({ Id: z.string() })).default([]),
+  Failed: z.array(z.looseObject({ Id: z.string() })).default([]),
+});
+
+/** A batch answer by which the entries of these IDs failed for their receipt handles. */
+function withFailed(answer: unknown, ids: readonly (string | undefined)[]): unknown {
+  const { data } = BATCH_ANSWER.safeParse(answer);
+  if (data === undefined) return answer;
+  const others = <E extends { Id: string }>(entries: readonly E[]) => entries.filter(({ Id }) => !ids.includes(Id));
+  const [Code, Message] = INVALID_HANDLE;
+  const Failed = [...others(data.Failed), ...ids.map((Id) => ({ Id, SenderFault: true, Code, Message }))];
+  return { ...data, Successful: others(data.Successful), Failed };
 }

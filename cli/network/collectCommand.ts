@@ -6,8 +6,8 @@ import {
   type ScoringResult,
   type SingleResult,
 } from '../../client/index.ts';
-import { encodeData } from '../../lambda/core/encode.ts';
 import { messageOf, plural } from '../../lambda/core/failure.ts';
+import { encodeData } from '../../lambda/core/values.ts';
 import { parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { listenForInterruption, progressBar, writeLine } from '../terminal.ts';
 import { refuseFolder, refuseMissingFolder, refuseOverwriting } from '../textFiles.ts';
@@ -19,7 +19,8 @@ const HELP = `Usage: batchscore collect IDS --out FILE [options]
 
 Gets the results of the message IDs in an ids file, as batchscore submit writes it, from the
 result table or else from the result queue, and appends them to FILE as they come, one JSON
-result a line. Run again, it gets those that are not in FILE yet.
+result a line. Run again, it gets those that are not in FILE yet. Results of other IDs stay on
+a standard result queue; those of a FIFO queue, which would lock their groups, go to FILE too.
 
   IDS                     the ids file
 
@@ -51,7 +52,9 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   await refuseFolder(options.out);
   await refuseOverwriting('--out', options.out, [idsPath]);
 
-  const { client, requestQueues, close } = await connectToCollect(options);
+  let opened: ResultsFile | undefined;
+  const unclaimed = (result: ScoringResult) => opened?.append(resultText(result));
+  const { client, requestQueues, close } = await connectToCollect(options, unclaimed);
   const open = async (): Promise<ResultsFile> => {
     if (queues.size > 0) await refuseOtherIds(idsPath, queues, requestQueues, streams);
     return await openResultsFile(options.out ?? '', new Set(messageIds));
@@ -60,6 +63,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     await close();
     throw error;
   });
+  opened = results;
   const bar = progressBar('collecting', messageIds.length);
   const { signal, exitCode, finished } = listenForInterruption('what was received', bar.stop);
   try {

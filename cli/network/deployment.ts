@@ -93,13 +93,19 @@ export async function connectToSubmit(values: DeploymentValues): Promise<Connect
   return { ...(await connect(stack, values)), isFifo: stack.requestQueueUrl.endsWith('.fifo') };
 }
 
-/** @throws UsageError when it is not said where results are, or FILE cannot be read */
-export async function connectToCollect(values: DeploymentValues): Promise<Connection> {
+/**
+ * @param onUnclaimed takes results of other IDs off a FIFO queue, where they would lock their message groups
+ * @throws UsageError when it is not said where results are, or FILE cannot be read
+ */
+export async function connectToCollect(
+  values: DeploymentValues,
+  onUnclaimed: NonNullable<BatchscoreOptions['onUnclaimed']>,
+): Promise<Connection> {
   const stack = await deploymentOf(values);
   if (stack.resultTable === undefined && stack.resultQueueUrl === undefined) {
     throw notSaid(values.stack, 'resultTable or resultQueueUrl', '--result-table NAME or --result-queue URL');
   }
-  return connect(stack, values);
+  return connect(stack, values, stack.resultQueueUrl?.endsWith('.fifo') ? { onUnclaimed } : {});
 }
 
 /** What commands of jobs talk to. */
@@ -130,12 +136,17 @@ async function deploymentOf(values: DeploymentValues): Promise<Stack> {
   return { ...stack, ...Object.fromEntries(replaced) };
 }
 
-async function connect(stack: Stack, values: DeploymentValues): Promise<Connection & Pick<JobConnection, 's3'>> {
+async function connect(
+  stack: Stack,
+  values: DeploymentValues,
+  options: Pick<BatchscoreOptions, 'onUnclaimed'> = {},
+): Promise<Connection & Pick<JobConnection, 's3'>> {
   const { endpoint, dynamodbEndpoint: _, s3Endpoint: __, sfnEndpoint: ___, jobConcurrency, ...where } = stack;
   const clients = endpoint === undefined ? clientsOnAws(stack) : localClients(stack, endpoint);
   const client = clientWith(values, {
     ...where,
     ...clients,
+    ...options,
     ...(jobConcurrency !== undefined && { jobConcurrency: Number(jobConcurrency) }),
   });
   if (endpoint === undefined) await assertCredentials(clients.s3, NONE_FOR_DEV);

@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
+import pLimit from 'p-limit';
 import { hasCode, messageOf } from '../../lambda/core/failure.ts';
 import { linesOf, openOutput } from '../textFiles.ts';
 
@@ -25,7 +26,8 @@ export async function openLineFile(
   const wholeBytes = await readWholeLines(path, size, beginnings, read);
   const file = await openOutput(path, 'a');
   if (wholeBytes < size) await file.truncate(wholeBytes);
-  return { append: (text) => file.appendFile(text), close: () => file.close() };
+  const oneAtATime = pLimit(1);
+  return { append: (text) => oneAtATime(() => file.appendFile(text)), close: () => file.close() };
 }
 
 /** @returns the bytes of the whole lines */

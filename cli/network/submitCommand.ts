@@ -19,9 +19,10 @@ ends; after a crash, or a second Ctrl-C, up to 200 requests may be sent twice, o
   FILE                    the requests, or - for stdin
 
   --ids FILE              the ids file (default: FILE.ids; required with stdin)
-  --pack N                put N requests into one message, up to 10,000, or with fill as many as
-                          fit into 64 KiB, which SQS bills as one request (default: 1); their
-                          message IDs are then followed by / and their position
+  --pack N                put up to N requests into one message, at most 10,000, and at most
+                          64 KiB of them, which SQS bills as one request; fill sets no other
+                          limit (default: 1); their message IDs are then followed by / and their
+                          position
   --group NAME            the message group of all requests; a FIFO queue needs one of these two
   --group-by PATH         the message group of each request is what it has there, a text or a
                           number, such as id or parameters.customer

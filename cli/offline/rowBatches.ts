@@ -1,11 +1,14 @@
 import { preview } from '../../lambda/core/failure.ts';
+import { isObject, parseIfJson } from '../../lambda/core/json.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
+import { isShallow } from '../../lambda/core/outline.ts';
 import type { ByteRange, Spec } from '../../lambda/jobs/jobTypes.ts';
 import { openParquet } from '../../lambda/jobs/parquetRows.ts';
 import { layOutParquet, matchColumns } from '../../lambda/jobs/planJob.ts';
 import {
   arePlainObjects,
   fieldsOf,
+  isRequest,
   type LineReader,
   matchKeys,
   type PieceRow,
@@ -129,6 +132,7 @@ function linesOf(batch: readonly string[], options: RowOptions): Lines {
       `${name}: expected lines of JSON, got ${preview(batch[0])} first; where that is a header of CSV, add --format csv`,
     );
   }
+  if (format === undefined || format === 'objects') refuseRowsInOneLine(batch, name);
   switch (format ?? (arePlainObjects(batch, model) ? 'objects' : 'requests')) {
     case 'csv':
       return { read: readerOfCsv(batch[0] ?? '', options), hasHeader: true };
@@ -147,6 +151,18 @@ function linesOf(batch: readonly string[], options: RowOptions): Lines {
       }
       return { read: requestOfLine, hasHeader: false };
   }
+}
+
+/** pandas writes all rows as one array or object, unless it is told not to. */
+function refuseRowsInOneLine(batch: readonly string[], name: string): void {
+  const [first = '', ...others] = batch;
+  const value = others.length === 0 && isShallow(first) ? parseIfJson(first) : undefined;
+  const [row] = Array.isArray(value) ? value : [];
+  const isArray = isObject(row) && !isRequest(row);
+  const isByColumn = isObject(value) && !isRequest(value) && Object.values(value).every(isObject);
+  if (!isArray && !isByColumn) return;
+  const cure = "write one object a line, as with DataFrame.to_json(orient='records', lines=True)";
+  throw new Error(`${name}: expected one row a line, got all rows in one; ${cure}`);
 }
 
 function readerOfCsv(header: string, { model, name, spec }: RowOptions): LineReader {

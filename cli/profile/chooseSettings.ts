@@ -1,7 +1,7 @@
-import type { Prices } from '../../infra/priceList.ts';
 import { BATCH_SIZE, MAX_EVENT_BYTES, MAXIMUM_CONCURRENCY, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { dollars, duration, figure } from '../format.ts';
+import type { Prices } from '../priceList.ts';
 import {
   type Architecture,
   type Bill,

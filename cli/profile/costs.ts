@@ -1,7 +1,7 @@
-import type { Prices } from '../../infra/priceList.ts';
 import { plural } from '../../lambda/core/failure.ts';
 import { INVOCATIONS_AT_FIRST, MB_PER_VCPU } from '../../lambda/core/limits.ts';
 import type { Cost, MeasuredRun } from '../../lambda/core/model.ts';
+import type { Prices } from '../priceList.ts';
 import type { Course } from './simulate.ts';
 
 /**

@@ -1,11 +1,11 @@
 import { dirname, join } from 'node:path';
-import { PRICES, type Prices, readPrices } from '../../infra/priceList.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
 import { MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import { type ProfileFile, profilePath } from '../../lambda/onnx/profileFile.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { modelPath, parseCommand, type Streams, UsageError, wholeNumber } from '../arguments.ts';
 import { reportPage } from '../page/pageFiles.ts';
+import { PRICES, type Prices, readPrices } from '../priceList.ts';
 import { printableIn, progressBar, sayWhenInterrupted, writeLine, writeText } from '../terminal.ts';
 import { systemReason, writeWhole } from '../textFiles.ts';
 import type { SettingsQuestion } from './chooseSettings.ts';
@@ -37,7 +37,7 @@ profile.json beside the model, with a page of charts. Nothing is sent anywhere.
   --result-bytes N         of a result (default ${DEFAULTS.resultBytes})
   --packed-results         results share messages of the result queue: resultsPerMessage=fill
   --architecture NAME      of the function, arm64 or x86_64 (default ${DEFAULTS.architecture})
-  --prices FILE            prices that differ from infra/prices.json
+  --prices FILE            prices that differ from cli/prices.json
   --length N               of rows, if lengths differ (default: that of ordinary samples)
   --seconds N              most time for the timing of runs; the rest takes some more (default ${SECONDS.default})
   --max-rows N             most rows in a run (default ${SETTINGS.maxBatchRows.default})
@@ -46,7 +46,7 @@ profile.json beside the model, with a page of charts. Nothing is sent anywhere.
   --json                   print one JSON object
   --help                   show this
 
-docs/profile.md says how it is reckoned.
+docs/tuning.md says how it is reckoned.
 Exit code: 0, 1 if it cannot go on or no settings keep to the budget, 2 wrong usage; Ctrl-C and SIGTERM stop it.
 `;
 
@@ -178,7 +178,7 @@ export function pricesFrom(file: string | undefined, now: Date, warn: (message: 
   const months = monthsSince(prices.date, now);
   if (!(months <= MAX_MONTHS)) {
     warn(
-      `${file ?? 'infra/prices.json'}: expected prices of the last ${MAX_MONTHS} months, got the date ${prices.date}; ` +
+      `${file ?? 'cli/prices.json'}: expected prices of the last ${MAX_MONTHS} months, got the date ${prices.date}; ` +
         'look them up again, and give a file with those that changed and their date as --prices',
     );
   }

@@ -1,19 +1,19 @@
-import type { IAlarm, IMetric } from 'aws-cdk-lib/aws-cloudwatch';
+import type { IAlarm } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Connections, IVpc } from 'aws-cdk-lib/aws-ec2';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Alias, DockerImageFunction, EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
-import type { ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { type RemovalPolicy, Tokenization } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import type { LogLevel, MappingSettings } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 
-import type { Queues } from '../constructs/channels.ts';
-import type { ModelPlace } from '../constructs/existingThings.ts';
-import type { Problem } from '../constructs/problems.ts';
+import type { Queues } from '../common/created.ts';
+import type { AlarmCondition, Graph } from '../common/metrics.ts';
+import type { ModelPlace } from '../common/models.ts';
+import type { Problem } from '../common/problems.ts';
 import type { ContainerImage, ImageTarget } from '../image/containerImage.ts';
-import type { Prices } from '../priceList.ts';
 
 /**
  * Where records are scored: one implementation for each kind. It says what it needs before anything is created.
@@ -70,23 +70,18 @@ export interface Wiring {
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
   readonly removalPolicy: RemovalPolicy;
-  readonly prices: Prices;
 }
 
 /** The compute, once created. */
 export interface Compute extends IGrantable {
   readonly alarms: readonly AlarmCondition[];
   readonly graphs: readonly Graph[];
-  /** US dollars per period, logs left out; undefined where the price is not known. */
-  readonly cost: IMetric | undefined;
   /** True if its hosts have metrics of their GPUs. @default false */
   readonly measuresGpus?: boolean;
   /** Its network connections, to allow it to reach what a transform needs. @default it is in no network */
   readonly connections?: Connections | undefined;
   /** The network that it is in. @default none */
   readonly vpc?: IVpc | undefined;
-  /** What it logs to, for the cost of logs. @default the cost leaves them out */
-  readonly logGroup?: ILogGroup;
   /** Has new versions take over in steps, undone when one of the alarms goes off. @default they take over at once */
   readonly shiftInSteps?: ((alarms: readonly IAlarm[]) => void) | undefined;
   /** Lets someone stop it taking records from the queue, and start it again. @default nobody can be allowed to */
@@ -100,31 +95,6 @@ export interface FunctionCompute extends Compute {
   readonly alias: Alias | undefined;
   /** What feeds it from the request queue. */
   readonly eventSourceMappings: readonly EventSourceMapping[];
-}
-
-/** What an alarm watches. It goes off when the metric has been above the threshold in enough of the last periods. */
-export interface AlarmCondition {
-  readonly id: string;
-  /** What it means and what to do, for whoever it wakes up. */
-  readonly description: string;
-  readonly metric: IMetric;
-  readonly threshold: number;
-  /** Number of periods, of five minutes each. */
-  readonly periods: number;
-  /** In how many of them the metric must have been above the threshold. @default all */
-  readonly periodsAbove?: number;
-  /**
-   * True if it tells of what runs, so that a new version that sets it off is undone; else of traffic, or of what is left
-   * from before. @default false
-   */
-  readonly blamesVersion?: boolean;
-}
-
-/** One graph of the dashboard. */
-export interface Graph {
-  readonly title: string;
-  readonly left: readonly IMetric[];
-  readonly right?: readonly IMetric[];
 }
 
 /** How SQS hands records over, stated once: mapping, visibility timeout and environment derive from it. */

@@ -10,13 +10,13 @@ import {
   MAX_INVOCATIONS,
   MAXIMUM_CONCURRENCY,
   MESSAGES_IN_FLIGHT,
-  outside,
   type Range,
 } from '../../lambda/core/limits.ts';
 
-import { brokenOf, exceeds, type Problem, resourceOf, unknownAtSynth, warn } from '../constructs/problems.ts';
-import { together } from '../monitoring/scoringMetrics.ts';
-import type { Batching, Graph, Wiring } from './compute.ts';
+import { resourceOf } from '../common/created.ts';
+import { type Graph, together } from '../common/metrics.ts';
+import { brokenOf, exceeds, known, outside, type Problem, shown, unknownAtSynth, warn } from '../common/problems.ts';
+import type { Batching, Wiring } from './compute.ts';
 
 /** What hands records over to a function. */
 export interface Feed {
@@ -125,15 +125,17 @@ export interface Concurrency {
  */
 function withinReserve(concurrency: Concurrency, shards: number): Concurrency {
   const maxOfAll = shards * MAX_INVOCATIONS;
-  const { reservedConcurrency = maxOfAll, maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
+  const { reservedConcurrency: reserved, maximumConcurrency, minimumPollers, maximumPollers } = concurrency;
   const isLimited = [maximumConcurrency, minimumPollers, maximumPollers].some((limit) => limit !== undefined);
-  if (isLimited || reservedConcurrency >= maxOfAll) return concurrency;
-  return { ...concurrency, maximumConcurrency: Math.min(reservedConcurrency, shards * MAXIMUM_CONCURRENCY.max) };
+  if (isLimited || reserved === undefined || exceeds(reserved, maxOfAll - 1)) return concurrency;
+  const max = shards * MAXIMUM_CONCURRENCY.max;
+  return { ...concurrency, maximumConcurrency: exceeds(reserved, max) ? max : reserved };
 }
 
 /** What each mapping gets: an equal share, because clients spread evenly, and whole, so that some may be left over. */
 function shareOf(concurrency: Concurrency, shards: number): Concurrency {
-  const share = (all: number | undefined): number | undefined => all && Math.floor(all / shards);
+  // A token is the limit of one shard: with several it is refused.
+  const share = (all: number | undefined) => (known(all) === undefined ? all : Math.floor((all ?? 0) / shards));
   return {
     maximumConcurrency: share(concurrency.maximumConcurrency),
     minimumPollers: share(concurrency.minimumPollers),
@@ -162,7 +164,9 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number, re
   const pollers = minimumPollers ?? maximumPollers;
   const started = shards * MAXIMUM_CONCURRENCY.min;
   const byDefault = shards * DEFAULT_MAXIMUM_POLLERS;
-  const invocations = INVOCATIONS_PER_POLLER * (maximumPollers ?? byDefault);
+  const mostPollers = known(maximumPollers ?? byDefault);
+  const invocations = mostPollers && INVOCATIONS_PER_POLLER * mostPollers;
+  const ofReserve = outside(reserve.name, reserved, reserve);
   const [ofShards, orFewer] = shards === 1 ? ['', ''] : [` with ${shards} shards`, ' or lower shards'];
   // Each shard has a mapping of its own, which has the range.
   const ofAll = (name: string, value: number | undefined, { min, max }: Range): Problem =>
@@ -176,14 +180,14 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number, re
       : Object.entries({ [reserve.name]: reserved, maximumConcurrency: maximum, minimumPollers, maximumPollers });
   return [
     ...unknown.map(([name, value]) => unknownAtSynth(name, value)),
-    outside(reserve.name, reserved, reserve),
+    ofReserve,
     ofAll('maximumConcurrency', maximum, MAXIMUM_CONCURRENCY),
     ofAll('minimumPollers', minimumPollers, { min: 2, max: 200 }),
     ofAll('maximumPollers', maximumPollers, MAXIMUM_POLLERS),
     ...brokenOf([
       [
         maximum !== undefined && pollers !== undefined,
-        `maximumConcurrency: expected none alongside provisioned pollers, got ${maximum} with ${pollers} pollers; ` +
+        `maximumConcurrency: expected none alongside provisioned pollers, got ${shown(maximum)} with ${shown(pollers)} pollers; ` +
           'leave out one of the two',
       ],
       [
@@ -196,7 +200,7 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number, re
           `throttled, got ${reserved}; raise it or lower maximumConcurrency`,
       ],
       [
-        pollers === undefined && maximum === undefined && exceeds(started, reserved),
+        pollers === undefined && maximum === undefined && ofReserve === undefined && exceeds(started, reserved),
         `${reserve.name}: expected at least ${started}, which SQS starts at a time at least${ofShards}, because ` +
           `invocations beyond it are throttled, got ${reserved}; raise it${orFewer}`,
       ],
@@ -236,8 +240,10 @@ export function minVisibility(
  */
 function warnOfMessagesInFlight(scope: Construct, { batchSize, shards }: Batching, ofEach: Concurrency): void {
   const { maximumConcurrency, minimumPollers, maximumPollers = minimumPollers && DEFAULT_MAXIMUM_POLLERS } = ofEach;
-  const invocations = maximumPollers === undefined ? maximumConcurrency : INVOCATIONS_PER_POLLER * maximumPollers;
-  if (invocations === undefined || batchSize * invocations <= MESSAGES_IN_FLIGHT) return;
+  const most = known(maximumPollers ?? maximumConcurrency);
+  if (known(batchSize) === undefined || most === undefined) return;
+  const invocations = maximumPollers === undefined ? most : INVOCATIONS_PER_POLLER * most;
+  if (batchSize * invocations <= MESSAGES_IN_FLIGHT) return;
   const max = Math.floor(MESSAGES_IN_FLIGHT / batchSize);
   warn(
     scope,

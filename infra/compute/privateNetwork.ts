@@ -2,6 +2,7 @@ import {
   FlowLogDestination,
   FlowLogTrafficType,
   GatewayVpcEndpointAwsService,
+  InterfaceVpcEndpoint,
   InterfaceVpcEndpointAwsService,
   type ISecurityGroup,
   type ISubnet,
@@ -14,9 +15,10 @@ import {
   Vpc,
 } from 'aws-cdk-lib/aws-ec2';
 import { AnyPrincipal, PolicyStatement } from 'aws-cdk-lib/aws-iam';
-import { Fn, Stack } from 'aws-cdk-lib/core';
+import { Stack } from 'aws-cdk-lib/core';
 import type { Construct, IDependable } from 'constructs';
-import { createLogGroup, type LogGroupOptions } from '../constructs/created.ts';
+import { createLogGroup, type LogGroupOptions } from '../common/created.ts';
+import { warn } from '../common/problems.ts';
 
 export interface Network {
   readonly vpc: IVpc;
@@ -36,6 +38,23 @@ export interface Endpoints {
   readonly pullsImages?: boolean;
 }
 
+/**
+ * Says of a VPC of the app if its subnets lead nowhere: hosts there wait for SQS until they are ended. Nothing is known of
+ * an imported VPC, or of endpoints that are added later.
+ */
+export function warnOfIsolation(scope: Construct, vpc: IVpc, subnets: SubnetSelection | undefined): void {
+  const isolated = vpc.isolatedSubnets.map(({ subnetId }) => subnetId);
+  const isCutOff = vpc.selectSubnets(subnets).subnetIds.every((id) => isolated.includes(id));
+  const hasEndpoints = vpc.node.children.some((child) => child instanceof InterfaceVpcEndpoint);
+  if (!(vpc instanceof Vpc) || !isCutOff || hasEndpoints) return;
+  warn(
+    scope,
+    'isolatedNetwork',
+    `vpc: expected subnets with a way to SQS, got isolated ones of ${vpc.node.path} without endpoints; add them before, such as ` +
+      "vpc.addInterfaceEndpoint('Sqs', { service: InterfaceVpcEndpointAwsService.SQS }), or take subnets with a NAT gateway",
+  );
+}
+
 const HTTPS = Port.tcp(443);
 const AVAILABILITY_ZONES = 2;
 
@@ -49,6 +68,7 @@ export function createPrivateNetwork(
   logs: LogGroupOptions,
   endpoints: Endpoints,
 ): Network {
+  if (given.vpc !== undefined) warnOfIsolation(scope, given.vpc, given.subnets);
   const vpc = given.vpc ?? createVpc(scope, logs);
   const securityGroup = new SecurityGroup(scope, 'Instances', {
     vpc,
@@ -65,37 +85,19 @@ export function createPrivateNetwork(
 }
 
 function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
-  return withZonesOfRegion(
-    Stack.of(scope),
-    () =>
-      new Vpc(scope, 'Network', {
-        maxAzs: AVAILABILITY_ZONES,
-        natGateways: 0,
-        subnetConfiguration: [{ name: 'Instances', subnetType: SubnetType.PRIVATE_ISOLATED }],
-        // Whatever is started here without a group of its own reaches nothing.
-        restrictDefaultSecurityGroup: true,
-        flowLogs: {
-          Refused: {
-            trafficType: FlowLogTrafficType.REJECT,
-            destination: FlowLogDestination.toCloudWatchLogs(createLogGroup(scope, 'FlowLog', logs)),
-          },
-        },
-      }),
-  );
-}
-
-/**
- * In a stack with an account and a region, the CDK would look its zones up, which takes credentials at synth. Here they are
- * left to CloudFormation, as in any other stack: the property of the stack is what the CDK documents for that.
- */
-function withZonesOfRegion<T>(stack: Stack, create: () => T): T {
-  const zones = Array.from({ length: AVAILABILITY_ZONES }, (_, index) => Fn.select(index, Fn.getAzs()));
-  Object.defineProperty(stack, 'availabilityZones', { value: zones, configurable: true });
-  try {
-    return create();
-  } finally {
-    Reflect.deleteProperty(stack, 'availabilityZones');
-  }
+  return new Vpc(scope, 'Network', {
+    maxAzs: AVAILABILITY_ZONES,
+    natGateways: 0,
+    subnetConfiguration: [{ name: 'Instances', subnetType: SubnetType.PRIVATE_ISOLATED }],
+    // Whatever is started here without a group of its own reaches nothing.
+    restrictDefaultSecurityGroup: true,
+    flowLogs: {
+      Refused: {
+        trafficType: FlowLogTrafficType.REJECT,
+        destination: FlowLogDestination.toCloudWatchLogs(createLogGroup(scope, 'FlowLog', logs)),
+      },
+    },
+  });
 }
 
 /** Each serves this account's principals and resources alone: a model cannot send what it sees to a foreign bucket. */

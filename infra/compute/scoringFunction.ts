@@ -1,4 +1,4 @@
-import { type IAlarm, type IMetric, MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { type IAlarm, Stats } from 'aws-cdk-lib/aws-cloudwatch';
 import {
   LambdaDeploymentConfig,
   LambdaDeploymentGroup,
@@ -6,11 +6,19 @@ import {
   type TrafficRouting,
 } from 'aws-cdk-lib/aws-codedeploy';
 import { type ISecurityGroup, type IVpc, Peer, Port, SecurityGroup, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
-import { Effect, type IRole, Policy, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import {
+  Effect,
+  type IGrantable,
+  type IRole,
+  Policy,
+  PolicyStatement,
+  Role,
+  ServicePrincipal,
+} from 'aws-cdk-lib/aws-iam';
 import {
   Alias,
   ApplicationLogLevel,
-  Architecture,
+  type Architecture,
   DockerImageCode,
   DockerImageFunction,
   type DockerImageFunctionProps,
@@ -25,24 +33,16 @@ import {
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import { Duration, Size } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { outside } from '../../lambda/core/limits.ts';
-import { createLogGroup } from '../constructs/created.ts';
-import { MOUNT_PATH, refuseForeignRole } from '../constructs/existingThings.ts';
-import {
-  acknowledgeManagedPolicy,
-  acknowledgeWildcard,
-  brokenOf,
-  exceeds,
-  handedOn,
-  type Problem,
-  unknownAtSynth,
-} from '../constructs/problems.ts';
-import type { EfsModels } from '../constructs/props.ts';
-import { minutesOf } from '../constructs/units.ts';
-import { PERIOD } from '../monitoring/scoringMetrics.ts';
-import type { Prices } from '../priceList.ts';
-import type { AlarmCondition, Graph, Wiring } from './compute.ts';
-import type { Concurrency } from './eventSource.ts';
+import { createLogGroup } from '../common/created.ts';
+import { refuseForeignRole } from '../common/given.ts';
+import { type AlarmCondition, type Graph, PERIOD } from '../common/metrics.ts';
+import { type EfsModels, MOUNT_PATH } from '../common/models.ts';
+import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
+import { brokenOf, exceeds, handedOn, known, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { minutesOf } from '../common/units.ts';
+import type { Wiring } from './compute.ts';
+import { type Concurrency, feedFromQueues, grantSwitch } from './eventSource.ts';
+import { warnOfIsolation } from './privateNetwork.ts';
 
 /** What a function is given of its own; undefined is left to the default. */
 export interface FunctionResources {
@@ -105,7 +105,7 @@ export function createScoringFunction(
         entry === undefined ? 'Scores records: reads requests, writes results' : `Function that ${entry.description}`,
     });
   logGroup.grantWrite(role);
-  if (wiring.tracing) acknowledgeWildcard(role, '*', 'The permission to send traces knows no resources');
+  if (wiring.tracing) acknowledgeWildcard(role, '*', 'traces');
   const scoringFunction = new DockerImageFunction(scope, 'Function', {
     description: `batchscore: ${entry?.description ?? 'scores records from SQS in batches'}`,
     code: DockerImageCode.fromEcr(wiring.image.repository, {
@@ -167,8 +167,9 @@ function attachTo(
   { vpc, subnets, securityGroups }: FunctionNetwork,
 ): Pick<FunctionOptions, 'vpc' | 'vpcSubnets' | 'securityGroups'> {
   if (vpc === undefined) return {};
+  warnOfIsolation(scope, vpc, subnets);
   role.addToPrincipalPolicy(new PolicyStatement({ actions: ATTACH, resources: ['*'] }));
-  acknowledgeWildcard(role, '*', 'Lambda makes the network interfaces, whose names nobody knows before');
+  acknowledgeWildcard(role, '*', 'interfaces');
   return {
     vpc,
     ...(subnets !== undefined && { vpcSubnets: subnets }),
@@ -227,11 +228,29 @@ class ReadOnlyFileSystem extends FileSystem {
   }
 }
 
+/** What functions on CPUs and on GPUs have in common. @param target what the mappings invoke */
+export function functionParts(
+  scoringFunction: DockerImageFunction,
+  target: IFunction,
+  settings: Concurrency & { readonly timeoutSeconds: number },
+  wiring: Wiring,
+) {
+  const { eventSourceMappings, graph } = feedFromQueues(target, wiring, settings);
+  return {
+    function: scoringFunction,
+    eventSourceMappings,
+    grantPrincipal: target.grantPrincipal,
+    grantSwitch: (grantee: IGrantable) => grantSwitch(grantee, scoringFunction, eventSourceMappings),
+    alarms: functionAlarms(target),
+    graphs: [functionGraph(target, settings.timeoutSeconds), graph],
+  };
+}
+
 /** Throttles of a burst pass, because SQS tries again. Only lasting ones use up the receives of good messages. */
 const THROTTLED_PERIODS = 3;
 
 /** Alarms on a function's errors and lasting throttles. */
-export function functionAlarms(target: IFunction): AlarmCondition[] {
+function functionAlarms(target: IFunction): AlarmCondition[] {
   return [
     {
       id: 'FunctionErrors',
@@ -270,47 +289,6 @@ export function functionGraph(target: IFunction, timeoutSeconds: number): Graph 
       target.metricDuration({ statistic: Stats.p(99), period: PERIOD, label: 'ms, p99' }),
     ],
   };
-}
-
-/** What the price of a function depends on. */
-export interface PricedFunction {
-  readonly architecture: Architecture;
-  readonly memoryMb: number;
-  readonly provisionedConcurrency?: number | undefined;
-}
-
-/** Metric math does not understand exponents. */
-const DECIMALS = 12;
-
-/**
- * What a function costs on Lambda's own machines, in US dollars per period: the milliseconds of all invocations times the memory, plus the invocations themselves, plus the
- * environments that are kept warm. Invocations in those are cheaper.
- */
-export function functionCost(
-  target: IFunction,
-  { architecture, memoryMb, provisionedConcurrency }: PricedFunction,
-  prices: Prices,
-): MathExpression {
-  const gb = memoryMb / 1024;
-  const [onDemand, warm, waiting] =
-    architecture.name === Architecture.ARM_64.name
-      ? [prices.lambdaArmGbSecond, prices.lambdaArmWarmGbSecond, prices.lambdaArmProvisionedGbSecond]
-      : [prices.lambdaX86GbSecond, prices.lambdaX86WarmGbSecond, prices.lambdaX86ProvisionedGbSecond];
-  const sum = { statistic: Stats.SUM, period: PERIOD };
-  const usingMetrics: Record<string, IMetric> = {
-    durationMs: target.metricDuration(sum),
-    invocations: target.metricInvocations(sum),
-  };
-  const terms = [`invocations * ${prices.lambdaMillionRequests} / 1000000`];
-  if (provisionedConcurrency === undefined) {
-    terms.unshift(`durationMs / 1000 * ${gb} * ${onDemand.toFixed(DECIMALS)}`);
-  } else {
-    usingMetrics.warmInvocations = target.metric('ProvisionedConcurrencyInvocations', sum);
-    const saved = `${(onDemand - warm).toFixed(DECIMALS)} * FILL(warmInvocations, 0) / invocations`;
-    terms.unshift(`durationMs / 1000 * ${gb} * (${onDemand.toFixed(DECIMALS)} - ${saved})`);
-    terms.push(`${provisionedConcurrency} * PERIOD(invocations) * ${gb} * ${waiting.toFixed(DECIMALS)}`);
-  }
-  return new MathExpression({ label: 'compute', period: PERIOD, expression: terms.join(' + '), usingMetrics });
 }
 
 const MANAGED_POLICY = 'service-role/AWSCodeDeployRoleForLambdaLimited';
@@ -368,7 +346,8 @@ export function rolloutProblems(
   { reservedConcurrency, maximumConcurrency }: Concurrency,
 ): Problem[] {
   const steps = trafficRouting && isInSteps(trafficRouting) ? trafficRouting : undefined;
-  const minutes = steps && (minutesOf('trafficRouting.interval', steps.interval) ?? 0) * stepsOf(steps);
+  const interval = minutesOf('trafficRouting.interval', steps?.interval);
+  const minutes = steps && interval && known(steps.percentage) && interval * stepsOf(steps);
   return [
     outside('provisionedConcurrency', provisioned, { min: 1, max: 100_000 }),
     unknownAtSynth('trafficRouting.percentage', steps?.percentage),
@@ -399,7 +378,7 @@ export function rolloutProblems(
 
 /** Percent of the invocations that a new version gets first; 100 where it takes over at once. */
 export function firstStepPercent({ trafficRouting }: Rollout): number {
-  return trafficRouting && isInSteps(trafficRouting) ? trafficRouting.percentage : 100;
+  return (trafficRouting && isInSteps(trafficRouting) && known(trafficRouting.percentage)) || 100;
 }
 
 type InSteps = TrafficRouting & Pick<TimeBasedLinearTrafficRouting, 'interval' | 'percentage'>;

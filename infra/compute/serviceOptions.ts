@@ -2,11 +2,11 @@ import type { IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import type { IRole } from 'aws-cdk-lib/aws-iam';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Duration } from 'aws-cdk-lib/core';
-import { BATCH_SIZE, DRAIN_SHARE, outside, SHARDS, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
+import { BATCH_SIZE, DRAIN_SHARE, SHARDS, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 
-import { brokenOf, networkProblems, type Problem, unknownAtSynth } from '../constructs/problems.ts';
-import { secondsOf } from '../constructs/units.ts';
+import { brokenOf, exceeds, networkProblems, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { secondsOf } from '../common/units.ts';
 import type { Batching } from './compute.ts';
 
 /** What every service of workers can be told. */
@@ -46,8 +46,8 @@ export interface ServiceOptions {
   /** True if tasks run on spot capacity, which is cheaper, and ends with a notice of two minutes. @default false */
   readonly spot?: boolean;
   /**
-   * The network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3 and the result stores; Managed Instances and Auto
-   * Scaling groups need ECS too.
+   * The network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3 and the result stores; Managed
+   * Instances need ECS too.
    * @default a network of its own, with endpoints of these services and no route to the internet
    */
   readonly vpc?: IVpc;
@@ -58,7 +58,7 @@ export interface ServiceOptions {
 /** The options with plain numbers and defaults. */
 export type ServiceSettings = ReturnType<typeof serviceDefaults>;
 
-/** @throws Error when an amount is a token */
+/** @throws ValidationError when an amount is a token */
 export function serviceDefaults(options: ServiceOptions) {
   const { minimumTasks = 0 } = options;
   return {
@@ -93,6 +93,7 @@ export function serviceProblems(settings: ServiceSettings, { batchSize, windowSe
     outside('batchSize', batchSize, BATCH_SIZE),
     outside('timeout', timeoutSeconds, SETTINGS.timeoutSeconds, 'seconds'),
     outside('stopTimeout', stopTimeoutSeconds, SETTINGS.stopSeconds, 'seconds'),
+    unknownAtSynth('minimumTasks', minimumTasks),
     outside('minimumTasks', minimumTasks, { min: 0, max: MAX_TASKS }),
     outside('maximumTasks', maximumTasks, { min: 1, max: MAX_TASKS }),
     outside('backlogPerTask', settings.backlogPerTask, { min: 1, max: 1_000_000 }),
@@ -117,7 +118,7 @@ export function serviceProblems(settings: ServiceSettings, { batchSize, windowSe
           `notice, got ${stopTimeoutSeconds}; lower it or leave out spot`,
       ],
       [
-        minimumTasks > maximumTasks,
+        exceeds(minimumTasks, maximumTasks),
         `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`,
       ],
       [

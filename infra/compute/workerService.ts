@@ -22,7 +22,6 @@ import {
   AvailabilityZoneRebalancing,
   type BaseService,
   type Cluster,
-  type Ec2Service,
   type FargateService,
   type FargateServiceProps,
   PropagatedTagSource,
@@ -33,20 +32,18 @@ import { Duration, Names } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import type { Queues } from '../constructs/channels.ts';
-import { warn } from '../constructs/problems.ts';
-import { PERIOD, together } from '../monitoring/scoringMetrics.ts';
-import type { Prices } from '../priceList.ts';
-import type { AlarmCondition, Batching, Compute, Graph, Wiring } from './compute.ts';
-import { assignmentOf, type Environment } from './gpuInstances.ts';
+import type { Queues } from '../common/created.ts';
+import { type AlarmCondition, type Graph, PERIOD, together } from '../common/metrics.ts';
+import { known, warn } from '../common/problems.ts';
+import type { Batching, Compute, Wiring } from './compute.ts';
 import type { Network } from './privateNetwork.ts';
-import type { ServiceSettings } from './serviceOptions.ts';
+import { minWorkerVisibility, type ServiceSettings } from './serviceOptions.ts';
 import type { Task } from './workerTask.ts';
 
 /** Compute that is a service of workers. */
 export interface ServiceCompute extends Compute {
   readonly cluster: Cluster;
-  readonly service: FargateService | Ec2Service;
+  readonly service: FargateService;
   readonly taskDefinition: TaskDefinition;
 }
 
@@ -67,18 +64,27 @@ export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEn
   } satisfies Partial<FargateServiceProps>;
 }
 
+/** What all services of workers say of themselves. */
+export function workerForm(settings: ServiceSettings & { readonly startSeconds: number }) {
+  const { timeoutSeconds } = settings;
+  return {
+    feed: 'worker' as const,
+    timeoutSeconds,
+    wakeSeconds: wakeSecondsOf(settings, settings.startSeconds),
+    minVisibility: (batching: Batching) => minWorkerVisibility(timeoutSeconds, batching),
+  };
+}
+
 interface Parts {
   readonly network: Network;
   readonly cluster: Cluster;
-  readonly service: FargateService | Ec2Service;
+  readonly service: FargateService;
   readonly task: Task;
 }
 
 interface Settings extends ServiceSettings {
   /** Until a task that was asked for takes part. */
   readonly startSeconds: number;
-  /** US dollars; undefined where the price list has none. */
-  readonly taskHour: number | undefined;
 }
 
 /** Batches of messages that there is a task for, where nothing else is said. */
@@ -93,9 +99,8 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
   service.node.addDependency(cluster);
   // A new service starts a task at once, which fetches its image through the endpoints.
   service.node.addDependency(...network.endpoints);
-  // One batch is gathered while others are scored.
-  const batchesPerTask = 1 + (settings.pipelineDepth ?? SETTINGS.pipelineDepth.default);
-  warnOfMessagesHeld(service, batching, { tasks: maximumTasks, batchesPerTask });
+  const pipelineDepth = settings.pipelineDepth ?? SETTINGS.pipelineDepth.default;
+  warnOfMessagesHeld(service, batching, { tasks: maximumTasks, pipelineDepth });
   const { backlogPerTask = BATCHES_PER_TASK * batching.batchSize } = settings;
   if (wiring.eventSourceEnabled) scaleByBacklog(scope, service, requestQueues, { ...settings, backlogPerTask });
   return {
@@ -105,10 +110,8 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
     vpc: network.vpc,
     connections: network.securityGroup.connections,
     grantPrincipal: task.role,
-    logGroup: task.logGroup,
     alarms: serviceAlarms(service, requestQueues, startSeconds),
     graphs: serviceGraphs(service, maximumTasks),
-    cost: settings.taskHour === undefined ? undefined : serviceCost(service, settings.taskHour),
   };
 }
 
@@ -116,7 +119,7 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
 const QUEUE_WAKES_SECONDS = 900;
 
 /** Seconds until the first records are scored where nothing runs while there are none. */
-export function wakeSecondsOf({ minimumTasks }: ServiceSettings, startSeconds: number): number {
+function wakeSecondsOf({ minimumTasks }: ServiceSettings, startSeconds: number): number {
   return minimumTasks > 0 ? 0 : QUEUE_WAKES_SECONDS + startSeconds;
 }
 
@@ -315,50 +318,6 @@ function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
   ];
 }
 
-const MIB_PER_GIB = 1024;
-
-interface FargateTask {
-  readonly architecture: { readonly name: string };
-  readonly vcpus: number;
-  readonly memoryMb: number;
-}
-
-/** US dollars for an hour of a task on Fargate, on demand. */
-export function fargateTaskHour({ architecture, vcpus, memoryMb }: FargateTask, prices: Prices): number {
-  const [vcpuHour, gbHour] =
-    architecture.name === 'arm64'
-      ? [prices.fargateArmVcpuHour, prices.fargateArmGbHour]
-      : [prices.fargateX86VcpuHour, prices.fargateX86GbHour];
-  return vcpus * vcpuHour + (memoryMb / MIB_PER_GIB) * gbHour;
-}
-
-interface GpuTask extends Environment {
-  readonly capacity: string;
-}
-
-/**
- * US dollars for an hour of a task with a GPU, on demand: that of the cheapest instance that it fits, which no other task
- * shares, and the fee where ECS manages it.
- *
- * @returns undefined where the price list has none
- * @throws Error when no type fits
- */
-export function gpuTaskHour(task: GpuTask, prices: Prices): number | undefined {
-  const { instanceHour } = assignmentOf(task, prices);
-  const fee = task.capacity === 'managed-instances' ? prices.managedInstancesFeePercent : 0;
-  return instanceHour && instanceHour * (1 + fee / 100);
-}
-
-/** The tasks that run, in US dollars per period. */
-function serviceCost(service: BaseService, taskHour: number): MathExpression {
-  return new MathExpression({
-    label: 'compute',
-    period: PERIOD,
-    expression: `FILL(tasks, 0) * ${taskHour} * PERIOD(tasks) / 3600`,
-    usingMetrics: { tasks: taskCount(service, 'RunningTaskCount', { statistic: Stats.AVERAGE, period: PERIOD }) },
-  });
-}
-
 /** What Container Insights counts of a service's tasks. */
 type TaskCount = 'DesiredTaskCount' | 'RunningTaskCount' | 'PendingTaskCount';
 
@@ -399,13 +358,15 @@ function whereNone(
 /**
  * Beyond the quota of a queue a receive gets nothing, without an error: tasks, which share all queues evenly, would wait.
  *
- * @param batchesPerTask that a worker scores, and gathers, at a time
  */
 function warnOfMessagesHeld(
   scope: Construct,
   { batchSize, shards }: Batching,
-  { tasks, batchesPerTask }: { readonly tasks: number; readonly batchesPerTask: number },
+  { tasks, pipelineDepth }: { readonly tasks: number; readonly pipelineDepth: number },
 ): void {
+  if ([batchSize, pipelineDepth, tasks].some((factor) => known(factor) === undefined)) return;
+  // One batch is gathered while others are scored.
+  const batchesPerTask = 1 + pipelineDepth;
   const messages = batchSize * batchesPerTask * tasks;
   if (messages <= shards * MESSAGES_IN_FLIGHT) return;
   warn(

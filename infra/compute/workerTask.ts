@@ -16,14 +16,15 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import { Duration, Size, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { createLogGroup } from '../constructs/created.ts';
-import { refuseForeignRole } from '../constructs/existingThings.ts';
-import { acknowledge, acknowledgeWildcard, warn } from '../constructs/problems.ts';
+import { createLogGroup } from '../common/created.ts';
+import { refuseForeignRole } from '../common/given.ts';
+import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
+import { warn } from '../common/problems.ts';
 import { environmentOf, type Wiring } from './compute.ts';
 import type { ServiceSettings } from './serviceOptions.ts';
 
 /** What ECS runs tasks on. */
-type Launch = 'fargate' | 'managed-instances' | 'asg';
+type Launch = 'fargate' | 'managed-instances';
 
 interface TaskSettings extends ServiceSettings {
   readonly architecture: { readonly name: string };
@@ -47,7 +48,6 @@ const HEALTH_PORT = 8080;
 const COMPATIBILITY: Readonly<Record<Launch, Compatibility>> = {
   fargate: Compatibility.FARGATE,
   'managed-instances': Compatibility.MANAGED_INSTANCES,
-  asg: Compatibility.EC2,
 };
 
 /** One worker with the image and the environment of its wiring. `BatchScoring` grants everything else to its role. */
@@ -70,17 +70,14 @@ export function createTask(
   allowProtection(role, cluster);
   const definition = new TaskDefinition(scope, 'Task', {
     compatibility: COMPATIBILITY[launch],
-    // On an instance of one's own the task has the network of the instance, and so its public address, if there is one.
-    networkMode: launch === 'asg' ? NetworkMode.BRIDGE : NetworkMode.AWS_VPC,
+    networkMode: NetworkMode.AWS_VPC,
     cpu: String(CPU_UNITS * vcpus),
     memoryMiB: String(memoryMb),
     taskRole: role,
-    ...(launch !== 'asg' && {
-      runtimePlatform: {
-        cpuArchitecture: architecture.name === 'arm64' ? CpuArchitecture.ARM64 : CpuArchitecture.X86_64,
-        operatingSystemFamily: OperatingSystemFamily.LINUX,
-      },
-    }),
+    runtimePlatform: {
+      cpuArchitecture: architecture.name === 'arm64' ? CpuArchitecture.ARM64 : CpuArchitecture.X86_64,
+      operatingSystemFamily: OperatingSystemFamily.LINUX,
+    },
     ...(ephemeralStorageMb !== undefined && { ephemeralStorageGiB: Math.ceil(ephemeralStorageMb / MIB_PER_GIB) }),
   });
   const { repository, tagOrDigest } = wiring.image;
@@ -114,12 +111,8 @@ export function createTask(
   });
   definition.addVolume({ name: 'tmp' });
   container.addMountPoints({ sourceVolume: 'tmp', containerPath: '/tmp', readOnly: false });
-  acknowledge(
-    definition,
-    'AwsSolutions-ECS2',
-    'The environment holds names and limits, which change with the task, and no secrets',
-  );
-  acknowledgeWildcard(definition, '*', 'A login at ECR is for all of its repositories; images are pulled from one');
+  acknowledge(definition, 'taskEnvironment');
+  acknowledgeWildcard(definition, '*', 'ecrLogin');
   return { definition, role, logGroup };
 }
 
@@ -138,7 +131,7 @@ function allowProtection(role: IRole, cluster: Cluster): void {
   role.addToPrincipalPolicy(
     new PolicyStatement({ actions: ['ecs:GetTaskProtection', 'ecs:UpdateTaskProtection'], resources: [tasks] }),
   );
-  acknowledgeWildcard(role, tasks, 'A task gets its name when it starts; the cluster has no others');
+  acknowledgeWildcard(role, tasks, 'tasks');
 }
 
 /** A cluster for one service, which counts its tasks: its scaling and its alarms go by that. */

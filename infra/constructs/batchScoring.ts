@@ -6,36 +6,31 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { CfnOutput, Names, Stack } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
-import { BATCH_BYTES, MAX_EVENT_BYTES, MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../../lambda/settings.ts';
+import { arnOfEvents, grantTell, type Keys } from '../common/grants.ts';
+import { oldestMessageAge, scoringMetric } from '../common/metrics.ts';
+import { grantModels, modelSettings } from '../common/models.ts';
+import { acknowledgePacks } from '../common/nag.ts';
+import { ValidationError } from '../common/problems.ts';
 import { type Compute, environmentOf, type FunctionCompute } from '../compute/compute.ts';
 import { type ContainerImage, createImage } from '../image/containerImage.ts';
 import { createJobs, type Jobs } from '../jobs/scoringJobs.ts';
 import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
-import { oldestMessageAge, scoringMetric } from '../monitoring/scoringMetrics.ts';
-import { type Channels, createChannels, urlsOf } from './channels.ts';
-import { keepLogsOf } from './created.ts';
+import { capitalized } from '../stores/queueStore.ts';
+import type { ResultStores } from '../stores/resultStore.ts';
 import {
-  MOUNT_PATH,
-  refuseElsewhere,
-  warnOfNoDeadLetters,
-  warnOfShortVisibility,
-  warnOfUnknownKeys,
-} from './existingThings.ts';
-import {
-  arnOfEvents,
+  type Channels,
+  createChannels,
   grantCollect,
-  grantModels,
   grantRepair,
   grantScoring,
   grantSubmit,
-  grantTell,
-  type Keys,
-} from './permissions.ts';
+  urlsOf,
+} from './channels.ts';
+import { checkPlan, warnOfPlan } from './checks.ts';
 import { type DeploymentPlan, makePlan } from './plan.ts';
-import { acknowledge, acknowledgeStandards, ValidationError, warn } from './problems.ts';
 import type { BatchScoringProps } from './props.ts';
 
 /**
@@ -58,6 +53,8 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   readonly deadLetterQueue: IQueue | undefined;
   /** The stores that results go to. */
   readonly resultQueue: IQueue | undefined;
+  /** The result queues of clients, by the names in `clientQueues`. */
+  readonly clientQueues: Readonly<Record<string, IQueue>>;
   readonly resultTable: ITable | undefined;
   readonly resultBucket: IBucket | undefined;
   /** Holds the bodies and results that are too large for SQS or the table. */
@@ -66,7 +63,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   readonly captureBucket: IBucket | undefined;
   /** The image that runs. */
   readonly image: ContainerImage;
-  /** What scores: function, alias and event source mappings, or what a compute of your own creates. */
+  /** What scores: a function with its alias and event source mappings, or a service with its cluster. */
   readonly compute: Created;
   /** What scores files; undefined without the prop `jobs`. */
   readonly jobs: Jobs | undefined;
@@ -86,15 +83,14 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   /** @throws ValidationError when the props cannot work together, or the folder is not a model repository */
   constructor(scope: Construct, id: string, props: BatchScoringProps<Created>) {
     super(scope, id);
-    const { children: before } = Stack.of(this).node;
     try {
       acknowledgePacks(this);
       const plan = makePlan(props);
-      refuseElsewhere(this, props, plan);
+      checkPlan(this, props, plan);
       const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
-      const common = { ...plan, ...plan.batching, serviceName, encryptionKey: props.encryptionKey };
+      const common = { ...plan, serviceName, encryptionKey: props.encryptionKey };
       const channels = createChannels(this, props, common);
-      const { requestQueues, deadLetterQueue, stores, payloadBucket } = channels;
+      const { requestQueues, deadLetterQueue, payloadBucket } = channels;
 
       const environment = hostEnvironment(plan, channels, serviceName, props);
       const { room, ...target } = plan.compute.imageTarget;
@@ -123,20 +119,16 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const { alarmActions = [], okActions = alarmActions } = props;
       const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
       compute.shiftInSteps?.(alarms.ofVersions);
-      // The CDK has one of each in a stack. Where the app had it before, it is the app's.
-      const brought = Stack.of(this).node.children.filter((child) => !before.includes(child));
-      keepLogsOf(new Construct(this, 'CustomResourceLogs'), brought, common);
       this.dashboard =
         props.dashboard === false ? undefined : createDashboard(this, subject, Object.values(alarms.byName));
-      warnOfLargeMessages(this, plan);
-      warnOfShortVisibility(this, plan);
-      warnOfNoDeadLetters(this, channels, plan.maxReceiveCount);
-      if (props.encryptionKey === undefined) warnOfUnknownKeys(this, channels, plan.jobs?.bucket);
+      warnOfPlan(this, props, plan, channels);
 
+      const stores: ResultStores = Object.fromEntries(channels.stores.map(({ prop, resource }) => [prop, resource]));
       [this.requestQueue] = requestQueues;
       this.requestQueues = requestQueues;
       this.deadLetterQueue = deadLetterQueue;
       this.resultQueue = stores.resultQueue;
+      this.clientQueues = Object.assign({}, ...channels.stores.map(({ clientQueues }) => clientQueues));
       this.resultTable = stores.resultTable;
       this.resultBucket = stores.resultBucket;
       this.payloadBucket = payloadBucket;
@@ -150,8 +142,11 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       this.#channels = channels;
       this.#keys = props;
     } catch (error) {
-      // The library's own errors have names.
-      throw error instanceof Error && error.name === 'Error' ? new ValidationError(this, error.message) : error;
+      if (!(error instanceof ValidationError)) throw error;
+      const refusal = new ValidationError(error.message, this);
+      // The first line of the stack is the one that makes the construct.
+      Error.captureStackTrace(refusal, new.target);
+      throw refusal;
     }
   }
 
@@ -160,7 +155,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
     const { connections } = this.compute;
     if (connections !== undefined) return connections;
     const problem = 'connections: expected a compute in a network, got one that is in none; give lambdaCompute a vpc';
-    throw new ValidationError(this, problem);
+    throw new ValidationError(problem, this);
   }
 
   /** Lets a producer send requests, and upload those that are too large to send. */
@@ -176,7 +171,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   /** Lets someone put files, submit jobs, look at them, cancel them and fetch what they wrote. @throws ValidationError without the prop `jobs` */
   grantSubmitJobs(grantee: IGrantable): Grant {
     if (this.jobs === undefined) {
-      throw new ValidationError(this, 'grantSubmitJobs: expected the prop jobs, got none; set it');
+      throw new ValidationError('grantSubmitJobs: expected the prop jobs, got none; set it', this);
     }
     return this.jobs.grantSubmit(grantee);
   }
@@ -240,9 +235,12 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const problem =
         `addClientOutputs: expected a scope without ${taken}, got ${scope.node.path}, which has the outputs of another ` +
         'deployment; give it a stack of its own, which the commands find it by, or a construct as the scope';
-      throw new ValidationError(this, problem);
+      throw new ValidationError(problem, this);
     }
     for (const [name, value] of Object.entries(this.clientOptions)) new CfnOutput(scope, name, { value });
+    for (const [name, { queueUrl: value }] of Object.entries(this.clientQueues)) {
+      new CfnOutput(scope, `resultQueueUrl${capitalized(name)}`, { value });
+    }
   }
 }
 
@@ -253,29 +251,21 @@ function hostEnvironment(
   serviceName: string,
   { defaultModel, jobEvents }: Pick<BatchScoringProps, 'defaultModel' | 'jobEvents'>,
 ) {
-  const { batching, models, tuning, resultsPerMessage, resultMessageBytes, resultTtlSeconds } = plan;
-  const { stores } = channels;
-  const { efs, s3 } = models;
+  const { batching, tuning } = plan;
   return {
     // Here too, since a worker thread, which runs the handler on Managed Instances, cannot set it.
     [RUNTIME_TELEMETRY_OFF]: '1',
     ...environmentOf({
       ...tuning,
       ...batching,
-      modelsDirectory: efs && [MOUNT_PATH, efs.folder].filter((step) => step !== undefined).join('/'),
-      modelsUri: s3 && `s3://${s3.bucket}/${s3.folder}`,
+      ...modelSettings(plan.models),
       defaultModel,
       providers: tuning.providers ?? plan.compute.providers,
       serviceName,
       logLevel: plan.logLevel,
       requestQueueUrls: urlsOf(channels.requestQueues),
       results: plan.results.join(','),
-      resultQueueUrl: stores.resultQueue?.queueUrl,
-      ...(stores.resultQueue && { resultsPerMessage, resultMessageBytes }),
-      resultTable: stores.resultTable?.tableName,
-      ...(stores.resultTable && { resultTtlSeconds }),
-      resultBucket: stores.resultBucket?.bucketName,
-      resultPrefix: channels.resultPrefix || undefined,
+      ...Object.assign({}, ...channels.stores.map(({ settings }) => settings)),
       payloadBucket: channels.payloadBucket.bucketName,
       payloadPrefix: channels.payloadPrefix || undefined,
       ...(jobEvents && { eventsArn: arnOfEvents(jobEvents) }),
@@ -290,64 +280,14 @@ function hostEnvironment(
 /** Where everything is, by the names of the client's options, which the commands' `--stack` file uses as well. */
 function clientOptionsOf(
   scope: Construct,
-  { requestQueues, deadLetterQueue, stores, payloadBucket, payloadPrefix, resultPrefix }: Channels,
+  { requestQueues, deadLetterQueue, stores, payloadBucket, payloadPrefix }: Channels,
 ): Record<string, string> {
-  const { resultQueue, resultTable, resultBucket } = stores;
   return {
     requestQueueUrl: urlsOf(requestQueues),
     ...(deadLetterQueue !== undefined && { deadLetterQueueUrl: deadLetterQueue.queueUrl }),
-    ...(resultQueue !== undefined && { resultQueueUrl: resultQueue.queueUrl }),
-    ...(resultTable !== undefined && { resultTable: resultTable.tableName }),
-    ...(resultBucket !== undefined && { resultBucket: resultBucket.bucketName }),
-    ...(resultPrefix !== '' && { resultPrefix }),
+    ...Object.assign({}, ...stores.map(({ clientOptions }) => clientOptions)),
     payloadBucket: payloadBucket.bucketName,
     ...(payloadPrefix !== '' && { payloadPrefix }),
     region: Stack.of(scope).region,
   };
-}
-
-/**
- * Lambda invokes the function as soon as 6 MB have gathered, and a worker scores 32 MiB, so a batch that would be larger
- * never fills. That works, so it is only a warning.
- */
-function warnOfLargeMessages(scope: Construct, { batching, largestMessageBytes = 0, compute }: DeploymentPlan): void {
-  const { batchSize } = batching;
-  const inlineBytes = Math.min(largestMessageBytes, MAX_MESSAGE_BYTES);
-  const [max, where] = compute.feed === 'worker' ? [BATCH_BYTES, 'batch of a worker'] : [MAX_EVENT_BYTES, 'invocation'];
-  if (batchSize * inlineBytes <= max) return;
-  warn(
-    scope,
-    'messageBytes',
-    `batchSize: expected at most ${max} bytes in one ${where}, got ${batchSize} × ${inlineBytes} ` +
-      `bytes = ${batchSize * inlineBytes}; lower batchSize to ${Math.floor(max / inlineBytes)} ` +
-      'or send large bodies through the payload bucket',
-  );
-}
-
-/** Rules that HIPAA and NIST 800-53 share and that no setting of a deployment could follow in earnest. */
-const OF_STANDARDS = {
-  DynamoDBInBackupPlan: 'The table has point-in-time recovery, and its results expire after days',
-  IAMNoInlinePolicy: 'Each policy is one role its own: a managed one would only be shared by mistake',
-  LambdaDLQ:
-    'Mappings and the state machine of jobs call again: dead letters are those of the request queue. S3 tells three ' +
-    'times of a file for a job; an alarm says when that was in vain',
-  S3BucketLoggingEnabled: 'Server access logs would double the requests; CloudTrail data events serve an audit',
-  S3BucketReplicationEnabled: 'What is lost with a region is scored again there: requests are kept by their producers',
-  S3BucketVersioningEnabled:
-    "Every object has a key of its own, and what is written to it again is the same; files for jobs are their owners'",
-};
-
-const OF_SERVERLESS = {
-  LambdaDLQ: OF_STANDARDS.LambdaDLQ,
-  LambdaEventSourceMappingDestination:
-    'A mapping of SQS has no destination on failure: the queue redrives to its dead letters',
-  SQSRedrivePolicy: 'Dead letters and results are the end: no consumer can fail on them, and they expire',
-};
-
-/** Says why the packs of cdk-nag for HIPAA, NIST 800-53 and serverless apps find what they find in a deployment. */
-function acknowledgePacks(scope: Construct): void {
-  for (const [rule, reason] of Object.entries(OF_STANDARDS)) acknowledgeStandards(scope, rule, reason);
-  for (const [rule, reason] of Object.entries(OF_SERVERLESS)) {
-    acknowledge(scope, `Serverless-${rule}`, reason);
-  }
 }

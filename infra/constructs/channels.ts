@@ -1,25 +1,18 @@
-import { AttributeType, BillingMode, type ITable, Table, TableEncryption } from 'aws-cdk-lib/aws-dynamodb';
+import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
-import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
+import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
-import type { Construct } from 'constructs';
-import { EXPIRES_AT_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
-import { createBucket, createQueue } from './created.ts';
+import { Construct } from 'constructs';
+import { capturedKeys, requestKeys, resultKeys } from '../../lambda/core/places.ts';
+import { createBucket, createQueue, type Queues } from '../common/created.ts';
+import { deadLettersOf, isKeyUnknown } from '../common/given.ts';
+import { combine, grantPut, grantRead, type Keys } from '../common/grants.ts';
+import { acknowledgeKeyActions } from '../common/nag.ts';
+import { handedOn } from '../common/problems.ts';
+import type { CreatedStore } from '../stores/resultStore.ts';
 import type { DeploymentPlan } from './plan.ts';
-import { acknowledge, handedOn } from './problems.ts';
-import {
-  type ExistingQueue,
-  FREE_OF_QUEUE,
-  HELD_OF_TABLE,
-  type MoreQueueProps,
-  type MoreTableProps,
-  type ResultStore,
-  type ResultStores,
-} from './props.ts';
-
-/** One queue or more. */
-export type Queues = readonly [IQueue, ...IQueue[]];
+import { type BatchScoringProps, FREE_OF_QUEUE } from './props.ts';
 
 /** Everything that requests and results pass through, and the dead letters. */
 export interface Channels {
@@ -27,79 +20,62 @@ export interface Channels {
   readonly requestQueues: Queues;
   /** Undefined if the request queue was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
-  readonly stores: ResultStores;
+  readonly stores: readonly CreatedStore[];
   readonly payloadBucket: IBucket;
   /** What comes before `requests/` and `results/` in the keys of a deployment: '' in a bucket of its own. */
   readonly payloadPrefix: string;
-  readonly resultPrefix: string;
   /** Of samples; undefined where none are kept. */
   readonly captureBucket: IBucket | undefined;
   readonly capturePrefix: string;
 }
 
-/** What exists already; the rest is created. */
-interface Given {
-  readonly requestQueue?: ExistingQueue | undefined;
-  readonly stores?: ResultStores | undefined;
-  readonly payloadBucket?: IBucket | undefined;
-  readonly keyPrefix?: string | undefined;
-  /** More of what is created. */
-  readonly queueProps?: MoreQueueProps | undefined;
-  readonly deadLetterQueueProps?: MoreQueueProps | undefined;
-  readonly tableProps?: MoreTableProps | undefined;
-}
+type Given = Pick<
+  BatchScoringProps<never>,
+  'requestQueue' | 'payloadBucket' | 'keyPrefix' | 'queueProps' | 'deadLetterQueueProps'
+>;
 
-interface ChannelOptions {
+interface ChannelOptions
+  extends Pick<
+    DeploymentPlan,
+    | 'batching'
+    | 'visibilityTimeoutSeconds'
+    | 'maxReceiveCount'
+    | 'stores'
+    | 'results'
+    | 'removalPolicy'
+    | 'payloadExpiryDays'
+    | 'capture'
+  > {
   readonly serviceName: string;
-  readonly fifo: boolean;
-  readonly shards: number;
-  readonly visibilityTimeoutSeconds: number;
-  readonly maxReceiveCount: number;
-  readonly results: readonly ResultStore[];
   readonly encryptionKey: IKey | undefined;
   /** Of stores and dead letters: requests are not kept. */
   readonly removalPolicy: RemovalPolicy;
-  readonly payloadExpiryDays: number;
-  /** Undefined: never. */
-  readonly resultExpiryDays: number | undefined;
-  readonly capture: DeploymentPlan['capture'];
 }
 
 /** The queues, stores and buckets of a deployment: the given ones, or new ones. */
 export function createChannels(scope: Construct, given: Given, options: ChannelOptions): Channels {
-  const { requestQueue, stores = {}, keyPrefix = uniquePrefix(scope, options.serviceName) } = given;
-  const { capture } = options;
+  const { requestQueue, keyPrefix = uniquePrefix(scope, options.serviceName) } = given;
+  const { capture, results } = options;
   const requests =
     requestQueue === undefined
       ? createRequestQueues(scope, options, given)
       : { requestQueues: [requestQueue.queue] as const, deadLetterQueue: deadLettersOf(requestQueue) };
   return {
     ...requests,
-    stores: resultStores(scope, given, options),
+    stores: options.stores
+      .filter(({ name }) => results.includes(name))
+      .map((store) => store.create(scope, { ...options, keyPrefix })),
     // Every deployment has one, because any result may turn out too large for its store.
     payloadBucket:
       given.payloadBucket ??
       createBucket(scope, 'PayloadBucket', { ...options, expiryDays: options.payloadExpiryDays }),
     payloadPrefix: given.payloadBucket === undefined ? '' : keyPrefix,
-    resultPrefix: stores.resultBucket === undefined ? '' : keyPrefix,
     captureBucket: capture && (capture.bucket ?? createBucket(scope, 'CaptureBucket', { ...options, ...capture })),
     capturePrefix: capture?.bucket === undefined ? '' : keyPrefix,
   };
 }
 
-/** The redrive policy of a queue; undefined where the CDK does not know it, as of an imported one. */
-export function redriveOf(
-  queue: IQueue | undefined,
-): { readonly queue: IQueue; readonly maxReceiveCount: number } | undefined {
-  return queue instanceof Queue ? queue.deadLetterQueue : undefined;
-}
-
-/** The dead letters that a queue was given with, or is known to have. */
-export function deadLettersOf({ queue, deadLetterQueue }: ExistingQueue): IQueue | undefined {
-  return deadLetterQueue ?? redriveOf(queue)?.queue;
-}
-
-/** The URLs of all queues, with commas between them, as the environment and a stack's outputs have them. */
+/** Returns the URLs of all queues, with commas between them, as the environment and a stack's outputs have them. */
 export function urlsOf(queues: Queues): string {
   return queues.map(({ queueUrl }) => queueUrl).join(',');
 }
@@ -114,87 +90,113 @@ function uniquePrefix(scope: Construct, serviceName: string): string {
 export const REQUEST_DAYS = 4;
 /** On a standard queue the days count from the first send, so dead letters must be kept longer than requests. */
 export const DEAD_LETTER_DAYS = 14;
-/** The longest that SQS can keep a message. */
-export const RESULT_DAYS = 14;
 
 const isFreeOfQueue = (key: string): boolean => FREE_OF_QUEUE.some((free) => free === key);
 
 /** New queues, with one queue for the dead letters of all. */
 function createRequestQueues(
   scope: Construct,
-  options: ChannelOptions,
+  { batching, encryptionKey, removalPolicy, maxReceiveCount, visibilityTimeoutSeconds }: ChannelOptions,
   { queueProps, deadLetterQueueProps }: Given,
-): Pick<Channels, 'requestQueues'> & {
-  readonly deadLetterQueue: IQueue;
-} {
-  const { shards, removalPolicy, maxReceiveCount, ...common } = options;
+): Pick<Channels, 'requestQueues' | 'deadLetterQueue'> {
+  const { fifo, shards } = batching;
   const dead = createQueue(scope, 'DeadLetters', {
-    fifo: common.fifo,
-    encryptionKey: common.encryptionKey,
+    fifo,
+    encryptionKey,
     retentionDays: DEAD_LETTER_DAYS,
     removalPolicy,
     more: handedOn('deadLetterQueueProps', deadLetterQueueProps, isFreeOfQueue),
   });
-  const deadLetterQueue = { queue: dead, maxReceiveCount };
-  const more = handedOn('queueProps', queueProps, isFreeOfQueue);
   const create = (id: string): IQueue =>
-    createQueue(scope, id, { ...common, retentionDays: REQUEST_DAYS, deadLetterQueue, more });
+    createQueue(scope, id, {
+      fifo,
+      encryptionKey,
+      visibilityTimeoutSeconds,
+      retentionDays: REQUEST_DAYS,
+      deadLetterQueue: { queue: dead, maxReceiveCount },
+      more: handedOn('queueProps', queueProps, isFreeOfQueue),
+    });
   // The first has the ID of an only one: a deployment that gets shards keeps its queue, and the messages in it.
   const first = create('Requests');
   const others = Array.from({ length: shards - 1 }, (_, index) => create(`Requests${index + 2}`));
   return { requestQueues: [first, ...others], deadLetterQueue: dead };
 }
 
-/** Every store that results go to: the given one, or a new one. */
-function resultStores(
-  scope: Construct,
-  { stores: given = {}, tableProps }: Given,
-  options: ChannelOptions,
-): ResultStores {
-  const { results, resultExpiryDays } = options;
-  return {
-    resultQueue: results.includes('queue') ? (given.resultQueue ?? createResultQueue(scope, options)) : undefined,
-    resultTable: results.includes('table')
-      ? (given.resultTable ?? createResultTable(scope, options, tableProps))
-      : undefined,
-    resultBucket: results.includes('bucket')
-      ? (given.resultBucket ?? createBucket(scope, 'ResultBucket', { ...options, expiryDays: resultExpiryDays }))
-      : undefined,
-  };
+/**
+ * Grants what scoring needs: take requests, delay them, read their payloads, write results. Existing things whose key the
+ * CDK does not know are taken to have that of the deployment, which also encrypts the environment.
+ */
+export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, channels: Channels): void {
+  const { requestQueues, stores, payloadBucket, payloadPrefix, captureBucket, capturePrefix } = channels;
+  for (const queue of requestQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
+  grantRead(grantee, payloadBucket, requestKeys(payloadPrefix));
+  grantPut(grantee, payloadBucket, resultKeys(payloadPrefix));
+  for (const store of stores) store.grantWrite(grantee);
+  if (captureBucket !== undefined) grantPut(grantee, captureBucket, capturedKeys(capturePrefix));
+  acknowledgeKeyActions(scope);
+  // A role of one's own stands elsewhere, and its policy with it.
+  if (Construct.isConstruct(grantee.grantPrincipal)) acknowledgeKeyActions(grantee.grantPrincipal);
+  keys.encryptionKey?.grantDecrypt(grantee);
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  if ([...requestQueues, ...resourcesOf(stores), payloadBucket, captureBucket].some(isKeyUnknown)) {
+    keys.encryptionKey?.grantEncryptDecrypt(grantee);
+  }
 }
 
-/** It hides messages as long as the request queue does, so that a function as slow as the one that scores may take results. */
-function createResultQueue(scope: Construct, options: ChannelOptions): IQueue {
-  const { fifo, encryptionKey, removalPolicy, visibilityTimeoutSeconds } = options;
-  const queue = createQueue(scope, 'Results', {
-    fifo,
-    encryptionKey,
-    removalPolicy,
-    visibilityTimeoutSeconds,
-    retentionDays: RESULT_DAYS,
-  });
-  acknowledge(
-    queue,
-    'AwsSolutions-SQS3',
-    'No consumer can fail on a result, so none needs dead letters; a result that nobody collects expires',
-  );
-  return queue;
+const resourcesOf = (stores: readonly CreatedStore[]) => stores.map(({ resource }) => resource);
+
+/** Grants what a producer needs: send requests, and upload those that are too large to send. */
+export function grantSubmit(grantee: IGrantable, { encryptionKey }: Keys, channels: Channels): Grant {
+  const { requestQueues, payloadBucket, payloadPrefix } = channels;
+  if ([...requestQueues, payloadBucket].some(isKeyUnknown)) encryptionKey?.grantEncryptDecrypt(grantee);
+  return combine([
+    ...requestQueues.map((queue) => QueueGrants.fromQueue(queue).sendMessages(grantee)),
+    grantPut(grantee, payloadBucket, requestKeys(payloadPrefix)),
+  ]);
 }
 
-function createResultTable(
-  scope: Construct,
-  { encryptionKey, removalPolicy }: ChannelOptions,
-  more: MoreTableProps | undefined,
-): ITable {
-  return new Table(scope, 'ResultTable', {
-    partitionKey: { name: MESSAGE_ID_ATTRIBUTE, type: AttributeType.STRING },
-    timeToLiveAttribute: EXPIRES_AT_ATTRIBUTE,
-    billingMode: BillingMode.PAY_PER_REQUEST,
-    pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
-    removalPolicy,
-    ...(encryptionKey === undefined
-      ? { encryption: TableEncryption.DEFAULT }
-      : { encryption: TableEncryption.CUSTOMER_MANAGED, encryptionKey }),
-    ...handedOn('tableProps', more, (key) => !HELD_OF_TABLE.some((held) => held === key)),
-  });
+/** Grants what a consumer needs: take results from every store, and read those that were too large for it. */
+export function grantCollect(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
+  const { stores, payloadBucket, payloadPrefix } = channels;
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  if ([...resourcesOf(stores), payloadBucket].some(isKeyUnknown)) keys.encryptionKey?.grantDecrypt(grantee);
+  return combine([
+    grantRead(grantee, payloadBucket, resultKeys(payloadPrefix)),
+    ...stores.map((store) => store.grantCollect(grantee)),
+  ]);
+}
+
+/** To see how much waits, and to drop it. */
+const EMPTY = ['sqs:GetQueueAttributes', 'sqs:GetQueueUrl', 'sqs:PurgeQueue'];
+
+/**
+ * To look into the dead letters, to make visible again at once what was looked at, and to send them back.
+ *
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
+ */
+const REDRIVE = [
+  'sqs:StartMessageMoveTask',
+  'sqs:ListMessageMoveTasks',
+  'sqs:CancelMessageMoveTask',
+  'sqs:ReceiveMessage',
+  'sqs:DeleteMessage',
+  'sqs:ChangeMessageVisibility',
+];
+const REENCRYPT = ['kms:Decrypt', 'kms:GenerateDataKey'];
+
+/** Grants what an operator needs: look into the dead letters, send them back, empty the queues. */
+export function grantRepair(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
+  const { requestQueues, deadLetterQueue } = channels;
+  const on = (queue: IQueue, actions: string[]): Grant =>
+    Grant.addToPrincipalOrResource({ grantee, actions, resourceArns: [queue.queueArn], resource: queue });
+  if (deadLetterQueue === undefined) return combine(requestQueues.map((queue) => on(queue, EMPTY)));
+  keys.formerEncryptionKey?.grantDecrypt(grantee);
+  if ([...requestQueues, deadLetterQueue].some(isKeyUnknown)) keys.encryptionKey?.grant(grantee, ...REENCRYPT);
+  const grants = [
+    ...requestQueues.map((queue) => on(queue, [...EMPTY, 'sqs:SendMessage'])),
+    on(deadLetterQueue, [...EMPTY, ...REDRIVE]),
+  ];
+  deadLetterQueue.encryptionMasterKey?.grantDecrypt(grantee);
+  for (const queue of requestQueues) queue.encryptionMasterKey?.grant(grantee, ...REENCRYPT);
+  return combine(grants);
 }

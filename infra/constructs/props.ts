@@ -1,6 +1,4 @@
 import type { IAlarmAction } from 'aws-cdk-lib/aws-cloudwatch';
-import type { ITable, TableProps } from 'aws-cdk-lib/aws-dynamodb';
-import type { IAccessPoint } from 'aws-cdk-lib/aws-efs';
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
@@ -8,18 +6,27 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { IQueue, QueueProps } from 'aws-cdk-lib/aws-sqs';
 import type { Duration, RemovalPolicy, Size } from 'aws-cdk-lib/core';
-import type { LogLevel, ResultsPerMessage, Store } from '../../lambda/core/limits.ts';
+import type { LogLevel, Store } from '../../lambda/core/limits.ts';
+import type { Models } from '../common/models.ts';
 import type { Compute, ComputeForm, FunctionCompute } from '../compute/compute.ts';
 import type { ContainerImage, ImageBuild } from '../image/containerImage.ts';
 import type { JobOptions } from '../jobs/jobOptions.ts';
-import type { Prices } from '../priceList.ts';
+import type { AlarmThresholds } from '../monitoring/alarms.ts';
+import type { BucketStoreProps } from '../stores/bucketStore.ts';
+import type { QueueStoreProps } from '../stores/queueStore.ts';
+import type { ResultStores } from '../stores/resultStore.ts';
+import type { TableStoreProps } from '../stores/tableStore.ts';
 
 /**
- * Everything that a deployment can be told; each prop has a default, but models or an image are needed.
+ * Everything that a deployment can be told; each prop has a default, but models or an image are needed. Each store has its
+ * own props besides.
  *
  * @typeParam Created what the compute creates
  */
-export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
+export interface BatchScoringProps<Created extends Compute = FunctionCompute>
+  extends QueueStoreProps,
+    TableStoreProps,
+    BucketStoreProps {
   /**
    * The model repository: a folder with `<name>/<version>/model.onnx`, which is built into the image; one in S3, which
    * hosts fetch when they start, as the URI that `batchscore publish` printed, or that and its bucket; or one in a file
@@ -33,7 +40,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly imageBuild?: ImageBuild;
   /** The model for requests that name none; outside the image it is not looked for before hosts start. @default the repository's only model */
   readonly defaultModel?: string;
-  /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, `ecsCompute()`, `ecsGpuCompute()`, or one of your own. @default lambdaCompute() */
+  /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, `ecsCompute()`, or `ecsGpuCompute()`. @default lambdaCompute() */
   readonly compute?: ComputeForm<Created>;
   /**
    * More variables of the host's environment, such as `NODE_OPTIONS`. None begins with `BATCHSCORE_`: `tuning` sets those.
@@ -84,16 +91,6 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly results?: readonly ResultStore[];
   /** Existing stores; the table's partition key must be the string `messageId`. @default new ones */
   readonly stores?: ResultStores;
-  /** More of the new result table that no guarantee depends on. @default on demand, with point-in-time recovery */
-  readonly tableProps?: MoreTableProps;
-  /** Most results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit `resultMessageSize`. @default 1 */
-  readonly resultsPerMessage?: ResultsPerMessage;
-  /** Most that a message of several results holds, 1 KiB to 1 MiB; SQS bills each 64 KiB as one request. @default 64 KiB */
-  readonly resultMessageSize?: Size;
-  /** After which a result in the table expires, whole seconds. @default a week */
-  readonly resultTtl?: Duration;
-  /** After which an object of the new result bucket is deleted, whole days, 1 to 3,650. @default never */
-  readonly resultExpiry?: Duration;
   /** An existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
   readonly payloadBucket?: IBucket;
   /**
@@ -148,7 +145,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   /** Whether X-Ray traces invocations, with the stages as subsegments. @default false */
   readonly tracing?: boolean;
 
-  /** What alarms do, such as `new SnsAction(topic)`. @default they only change state */
+  /** What alarms do, such as `new SnsAction(topic)`; the key of an encrypted topic must let CloudWatch use it. @default they only change state */
   readonly alarmActions?: readonly IAlarmAction[];
   /** What alarms do when they are over. @default the `alarmActions` */
   readonly okActions?: readonly IAlarmAction[];
@@ -156,8 +153,6 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute> {
   readonly alarmThresholds?: Partial<AlarmThresholds>;
   /** Whether there is a dashboard. @default true */
   readonly dashboard?: boolean;
-  /** Prices that differ from the list in `prices.json`, in US dollars. @default the list */
-  readonly prices?: Partial<Prices>;
   /** Settings of the scoring itself. @default the runtime's */
   readonly tuning?: Tuning;
 }
@@ -181,31 +176,6 @@ export const FREE_OF_QUEUE = [
   'redriveAllowPolicy',
   'removalPolicy',
 ] as const;
-
-/** What of a table no guarantee depends on. */
-export type MoreTableProps = Omit<TableProps, (typeof HELD_OF_TABLE)[number]>;
-export const HELD_OF_TABLE = ['partitionKey', 'sortKey', 'timeToLiveAttribute', 'encryption', 'encryptionKey'] as const;
-
-/** When alarms go off. */
-export interface AlarmThresholds {
-  /**
-   * Most percent of the records that go back to SQS, 0 to 99, in two of three periods of five minutes. Deployments and
-   * throttles of a store retry a few; more costs runs twice, and receives that lead to the dead letters. @default 5, or half
-   * of what a new version gets first
-   */
-  readonly retriedPercent: number;
-  /**
-   * Most percent of the requests that are answered with an error, 0 to 99, in two of three periods. A producer's bad
-   * request is its own affair; when half of them are bad, a contract has changed. @default 50, or
-   * half of what a new version gets first
-   */
-  readonly errorPercent: number;
-  /**
-   * Most percent of the messages that a queue may hand out, 1 to 99. Above the quota receives get nothing, without an
-   * error; a fifth is the time to do something about it. @default 80
-   */
-  readonly inFlightPercent: number;
-}
 
 /** Settings of the scoring itself; each is a variable of the host's environment. */
 export interface Tuning {
@@ -251,33 +221,3 @@ export interface ExistingQueue {
 
 /** A kind of store that results can go to. */
 export type ResultStore = Store;
-
-/** The stores of a deployment; undefined where no results go. */
-export interface ResultStores {
-  readonly resultQueue?: IQueue | undefined;
-  readonly resultTable?: ITable | undefined;
-  /** Results lie under the deployment's `keyPrefix` in it. */
-  readonly resultBucket?: IBucket | undefined;
-}
-
-/** A model repository in S3, which hosts fetch when they start. */
-export interface S3Models {
-  /** `s3://bucket/prefix/<digest>`, as `batchscore publish` printed it. */
-  readonly uri: string;
-  /**
-   * The bucket of the URI, so that its policy and its key grant what reading takes.
-   * @default one whose objects are encrypted with a key of S3, or of AWS
-   */
-  readonly bucket?: IBucket;
-}
-
-/** A model repository in a file system, which the function mounts and may not write to: `lambdaCompute` with a `vpc`. */
-export interface EfsModels {
-  /** One that exists is `AccessPoint.fromAccessPointAttributes`, with its file system. */
-  readonly accessPoint: IAccessPoint;
-  /** The repository's folder below the access point, such as `releases/42`: another one is another deployment. @default its root */
-  readonly folder?: string;
-}
-
-/** Where models are: a folder that is built into the image, S3, or a file system. Text with `s3://` is S3. */
-export type Models = string | S3Models | EfsModels;

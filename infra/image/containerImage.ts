@@ -4,9 +4,9 @@ import { DockerImageAsset, Platform } from 'aws-cdk-lib/aws-ecr-assets';
 import type { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { Annotations, type AssetStaging, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { brokenOf, type Problem, refuse } from '../constructs/problems.ts';
+import { brokenOf, known, type Problem, refuse, refusing, ValidationError } from '../common/problems.ts';
 import { checkModelsFolder, type Room, weightProblems } from './modelsFolder.ts';
-import { IMAGE_STAGES, type ImageStage, stageImage, UNSTAGED } from './stageImage.ts';
+import { IMAGE_STAGES, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from './stageImage.ts';
 
 /** A container image in ECR. */
 export interface ContainerImage {
@@ -38,7 +38,7 @@ interface ImageSource {
 /**
  * The given image, or one with the runtime, and with the models if they are a folder, which `cdk deploy` builds.
  *
- * @throws Error when the folder is not a model repository, or there are no models, or twice
+ * @throws ValidationError when the folder is not a model repository, or there are no models, or twice
  */
 export function createImage(
   scope: Construct,
@@ -46,14 +46,15 @@ export function createImage(
   target: ImageTarget,
 ): ContainerImage {
   if ([image, folder, s3, efs].every((given) => given === undefined)) {
-    throw new Error('models: expected models or an image with models, got neither; give one of them');
+    throw new ValidationError('models: expected models or an image with models, got neither; give one of them');
   }
   if (image !== undefined && folder !== undefined) {
-    throw new Error('models: expected a folder of models or an image, got both; give one of them');
+    throw new ValidationError('models: expected a folder of models or an image, got both; give one of them');
   }
   if (image !== undefined) return image;
   if (folder !== undefined) {
-    checkModelsFolder(folder, defaultModel, target.devices ?? (target.stage.endsWith('-gpu') ? 1 : 0));
+    const devices = target.devices ?? (target.stage.endsWith('-gpu') ? 1 : 0);
+    refusing(() => checkModelsFolder(folder, known(defaultModel), devices));
     refuse(weightProblems(folder, { ...target.room, stage: target.stage, preload: tuning.preload }));
   }
   return buildImage(scope, folder, imageBuild, target);
@@ -67,9 +68,15 @@ function buildImage(
 ): ContainerImage {
   const name = nameOf(architecture);
   // As with the CDK's own bundling, `cdk list`, `cdk destroy` and tests with `aws:cdk:bundling-stacks: []` stage nothing.
-  const isStaged = Stack.of(scope).bundlingRequired;
+  const isNeeded = Stack.of(scope).bundlingRequired;
+  const missing = isNeeded ? runtimeProblem({ architecture: name, stage }) : undefined;
+  // `cdk synth` and `cdk deploy` end with an error that is annotated. A test of the template needs no image.
+  if (missing !== undefined) Annotations.of(scope).addError(missing);
+  const isStaged = isNeeded && missing === undefined;
   const inform = (message: string): void => Annotations.of(scope).addInfoV2('batchscore:leftOut', `models: ${message}`);
-  const directory = isStaged ? stageImage({ modelsDirectory, architecture: name, stage, inform }) : UNSTAGED;
+  const directory = isStaged
+    ? refusing(() => stageImage({ modelsDirectory, architecture: name, stage, inform }))
+    : UNSTAGED;
   const platform = Platform.custom(architecture.dockerPlatform);
   const asset = new DockerImageAsset(scope, 'Image', {
     directory,
@@ -86,7 +93,7 @@ function buildImage(
 function nameOf({ name }: Architecture): (typeof ARCHITECTURES)[number] {
   const known = ARCHITECTURES.find((architecture) => architecture === name);
   if (known !== undefined) return known;
-  throw new Error(`architecture: expected one of ${ARCHITECTURES.join(', ')}, got ${name}; take one of them`);
+  throw new ValidationError(`architecture: expected one of ${ARCHITECTURES.join(', ')}, got ${name}; take one of them`);
 }
 
 /** What an image is built from besides the models. */
@@ -118,11 +125,11 @@ export function imageBuildProblems(build: ImageBuild, isGiven: boolean, stage: I
   const where = isGiven
     ? 'for an image that is built from models, got it with one of your own'
     : 'with a GPU, got none';
-  const url = pipIndexUrl === undefined ? undefined : URL.parse(pipIndexUrl);
+  const url = known(pipIndexUrl) === undefined ? undefined : URL.parse(pipIndexUrl ?? '');
   return [
     ...ignored.map((key) => `imageBuild.${key}: expected only ${where}; leave it out`),
     ...Object.entries({ baseImage, pythonImage }).map(([key, reference]) =>
-      reference === undefined || REFERENCE.test(reference)
+      known(reference) === undefined || REFERENCE.test(reference ?? '')
         ? undefined
         : `imageBuild.${key}: expected a reference to an image, such as public.ecr.aws/lambda/nodejs:24@sha256: and the 64 digits ` +
           `of a digest, got '${reference}'; copy it from the registry`,
@@ -161,3 +168,33 @@ const PART = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*';
 const REFERENCE = new RegExp(
   `^(?!sha256:)(?:${HOST}/)?${PART}(?:/${PART})*(?::\\w[\\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?$`,
 );
+
+/**
+ * Instance families whose GPU the CUDA kernels of the image run on, by compute capability. There is no PTX, from which
+ * a driver could compile for others.
+ *
+ * @see https://developer.nvidia.com/cuda-gpus
+ */
+const FAMILIES = {
+  sm_75: ['g4dn'],
+  sm_80: ['p4d', 'p4de'],
+  sm_86: ['g5'],
+  sm_89: ['g6', 'g6e', 'g6f', 'gr6', 'gr6f'],
+  sm_90: ['p5', 'p5e', 'p5en'],
+  sm_120: ['g7e'],
+};
+
+/** What is wrong with an instance type that has no GPU, or one that ONNX Runtime cannot use. */
+export function withoutKernels(instanceType: string): Problem {
+  const families = Object.values(FAMILIES).flat().toSorted();
+  if (known(instanceType) === undefined || families.some((family) => instanceType.startsWith(`${family}.`)))
+    return undefined;
+  return (
+    `instanceTypes: expected types whose GPU the CUDA kernels of ONNX Runtime run on (${listed(Object.keys(FAMILIES))}, x86_64), ` +
+    `which those of ${listed(families)} have, got ${instanceType}; take one of those`
+  );
+}
+
+function listed(names: readonly string[]): string {
+  return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+}

@@ -6,7 +6,7 @@ import { type ModelFolder, walkModels } from '../../lambda/onnx/findModels.ts';
 import { readModelConfig, transformPath } from '../../lambda/onnx/modelConfig.ts';
 import { checkModelFile, externalFilesOf, localesOf } from '../../lambda/onnx/modelFile.ts';
 
-import type { Problem } from '../constructs/problems.ts';
+import type { Problem } from '../common/problems.ts';
 
 const LAYOUT = `${MODEL_LAYOUT}, such as digits/1/${MODEL_FILE}`;
 
@@ -170,12 +170,13 @@ function megabytesOf(path: string): number {
   return [path, ...externalFilesOf(path)].reduce((sum, file) => sum + statSync(file).size, 0) / MIB;
 }
 
-/** Returns what a check throws as a problem of the setting. */
+/** Returns what a check throws as a problem of the setting. Errors of the system pass. */
 function problemOf(check: () => void): Problem {
   try {
     check();
     return undefined;
   } catch (error) {
+    if (error instanceof Error && 'errno' in error) throw error;
     return `models: ${messageOf(error)}`;
   }
 }

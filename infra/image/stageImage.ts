@@ -50,12 +50,14 @@ export function stageImage({ modelsDirectory, architecture, stage, inform }: Ima
       `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture}; set x86_64`,
     );
   }
+  const problem = runtimeProblem({ architecture, stage });
+  if (problem !== undefined) throw new Error(problem);
   const folder = temporaryFolder();
   try {
     mkdirSync(join(folder, 'models'));
     if (modelsDirectory !== undefined) copyModels(modelsDirectory, join(folder, 'models'), architecture, inform);
     copyRuntimePackages(architecture, join(folder, 'node_modules'));
-    if (hasGpu) copyCudaPins(folder);
+    if (hasGpu) for (const file of [PINS, PINS_OF_CUFFT]) copyFileSync(source(file), join(folder, file));
     addHost(host, folder);
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
     copyFileSync(source('Dockerfile'), join(folder, 'Dockerfile'));
@@ -65,6 +67,45 @@ export function stageImage({ modelsDirectory, architecture, stage, inform }: Ima
     rmSync(folder, { recursive: true });
     throw error;
   }
+}
+
+/** Where the package keeps the binaries of each processor. */
+const BINARIES = { x86_64: 'bin/napi-v6/linux/x64', arm64: 'bin/napi-v6/linux/arm64' };
+
+const INSTALL = '--onnxruntime-node-install=skip';
+
+/**
+ * Returns what keeps an image from being put together: ONNX Runtime is not installed, not for the processor, or of another
+ * version than its part for CUDA, with which it would not load.
+ */
+export function runtimeProblem({
+  architecture,
+  stage,
+}: Pick<ImageOptions, 'architecture' | 'stage'>): string | undefined {
+  const { onnxRuntime, common } = runtimePackages();
+  const command = `run npm install onnxruntime-node ${INSTALL}, and not with --omit=optional`;
+  if (onnxRuntime === undefined || common === undefined) {
+    const missing = onnxRuntime === undefined ? 'onnxruntime-node' : 'onnxruntime-common';
+    return `${missing}: expected the package to be installed, got none; ${command}`;
+  }
+  const binaries = BINARIES[architecture];
+  if (!existsSync(join(onnxRuntime, binaries, 'onnxruntime_binding.node'))) {
+    return `${onnxRuntime}: expected ONNX Runtime for ${architecture} in ${binaries}, got nothing there; ${command}`;
+  }
+  const { version } = JSON.parse(readFileSync(join(onnxRuntime, 'package.json'), 'utf8'));
+  const pinned = /^onnxruntime-gpu==(\S+)/m.exec(readFileSync(source(PINS), 'utf8'))?.[1];
+  if (!IMAGE_STAGES[stage].hasGpu || version === pinned) return undefined;
+  return (
+    `onnxruntime-node: expected version ${pinned}, whose part for CUDA is pinned, got ${version}; ` +
+    `run npm install onnxruntime-node@${pinned} ${INSTALL}`
+  );
+}
+
+/** Folders of the packages that cannot be bundled; undefined if they are not installed. */
+function runtimePackages(): { readonly onnxRuntime: string | undefined; readonly common: string | undefined } {
+  const onnxRuntime = findPackage('onnxruntime-node', import.meta.url);
+  const common = onnxRuntime && findPackage('onnxruntime-common', join(onnxRuntime, 'package.json'));
+  return { onnxRuntime, common };
 }
 
 const temporaryFolders: string[] = [];
@@ -88,37 +129,14 @@ function letEveryoneRead(folder: string): void {
   }
 }
 
-/** Where the package keeps the binaries of each processor. */
-const BINARIES = { x86_64: 'linux/x64', arm64: 'linux/arm64' };
-
-const INSTALL_ONNX_RUNTIME =
-  'run npm install onnxruntime-node --onnxruntime-node-install=skip, and not with --omit=optional';
-
-/**
- * Copies the packages that are not bundled, and of them only what runs on one platform.
- *
- * @throws Error when a package is missing or incomplete
- */
-function copyRuntimePackages(architecture: keyof typeof BINARIES, nodeModules: string): void {
-  const onnxRuntime = packageFolder('onnxruntime-node', import.meta.url, INSTALL_ONNX_RUNTIME);
-  const binaries = `bin/napi-v6/${BINARIES[architecture]}`;
-  if (!existsSync(join(onnxRuntime, binaries, 'onnxruntime_binding.node'))) {
-    throw new Error(
-      `${onnxRuntime}: expected ONNX Runtime for ${architecture} in ${binaries}, got nothing there; ${INSTALL_ONNX_RUNTIME}`,
-    );
-  }
-  const common = packageFolder('onnxruntime-common', join(onnxRuntime, 'package.json'), INSTALL_ONNX_RUNTIME);
-  copyPackage(onnxRuntime, join(nodeModules, 'onnxruntime-node'), ['dist', binaries]);
+/** Copies the packages that are not bundled, and of them only what runs on one platform. */
+function copyRuntimePackages(architecture: ProcessorName, nodeModules: string): void {
+  const { onnxRuntime = '', common = '' } = runtimePackages();
+  copyPackage(onnxRuntime, join(nodeModules, 'onnxruntime-node'), ['dist', BINARIES[architecture]]);
   copyPackage(common, join(nodeModules, 'onnxruntime-common'), ['dist']);
   for (const name of ['onnxruntime-node', 'onnxruntime-common']) {
     copyFileSync(source(LICENSE_OF_ONNX_RUNTIME), join(nodeModules, name, 'LICENSE'));
   }
-}
-
-function packageFolder(name: string, importer: string, whatToDo: string): string {
-  const found = findPackage(name, importer);
-  if (found === undefined) throw new Error(`${name}: expected the package to be installed, got none; ${whatToDo}`);
-  return found;
 }
 
 /** Its packages on npm have none. */
@@ -138,24 +156,6 @@ function copyPackage(from: string, to: string, folders: readonly string[]): void
 /** What the image installs of CUDA, for pip: with ONNX Runtime's part for it, and what only some operators need. */
 const PINS = 'cuda.txt';
 const PINS_OF_CUFFT = 'cufft.txt';
-
-/**
- * Copies the lists of CUDA's packages, each with its version and hash, into the folder of an image.
- *
- * @param folder with ONNX Runtime in its `node_modules`
- * @throws Error when that is of another version than its part for CUDA: the two would not load together
- */
-function copyCudaPins(folder: string): void {
-  const { version } = JSON.parse(readFileSync(join(folder, 'node_modules/onnxruntime-node/package.json'), 'utf8'));
-  const pinned = /^onnxruntime-gpu==(\S+)/m.exec(readFileSync(source(PINS), 'utf8'))?.[1];
-  if (version !== pinned) {
-    throw new Error(
-      `onnxruntime-node: expected version ${pinned}, whose part for CUDA is pinned, got ${version}; ` +
-        `run npm install onnxruntime-node@${pinned} --onnxruntime-node-install=skip`,
-    );
-  }
-  for (const file of [PINS, PINS_OF_CUFFT]) copyFileSync(source(file), join(folder, file));
-}
 
 function source(file: string): string {
   return fileURLToPath(new URL(file, import.meta.url));

@@ -1,11 +1,11 @@
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Size } from 'aws-cdk-lib/core';
-import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES, outside, shareOfMemory } from '../../lambda/core/limits.ts';
-
+import { JOB_MEMORY_MB, JOB_PREFIXES, JOB_RANGES, shareOfMemory } from '../../lambda/core/limits.ts';
+import type { ModelPlace } from '../common/models.ts';
+import { brokenOf, exceeds, known, networkProblems, outside, type Problem, type Rule } from '../common/problems.ts';
+import { mebibytesOf } from '../common/units.ts';
+import type { ComputeForm } from '../compute/compute.ts';
 import type { FunctionNetwork } from '../compute/scoringFunction.ts';
-import type { DeploymentPlan } from '../constructs/plan.ts';
-import { brokenOf, networkProblems, type Problem, type Rule } from '../constructs/problems.ts';
-import { mebibytesOf } from '../constructs/units.ts';
 
 /** Jobs: a file in S3 in, a scored file out. They have functions of their own, and never slow the scoring of messages. */
 export interface JobOptions extends FunctionNetwork {
@@ -33,7 +33,7 @@ export type JobSettings = ReturnType<typeof jobSettings>;
 
 const MIB = 1024 * 1024;
 
-/** @throws Error when an amount is a token */
+/** @throws ValidationError when an amount is a token */
 export function jobSettings(options: JobOptions) {
   const concurrency = options.concurrency ?? JOB_RANGES.concurrency.default;
   return {
@@ -56,13 +56,16 @@ const MAX_CHARACTERS = 512;
 const PREFIX = /^([A-Za-z0-9_-][A-Za-z0-9._-]*\/)+$/;
 
 /** What would start jobs without end, never start one, or fail at the first file. */
-export function jobProblems(jobs: JobSettings | undefined, { compute, models }: DeploymentPlan): Problem[] {
+export function jobProblems(
+  jobs: JobSettings | undefined,
+  { compute, models }: { readonly compute: ComputeForm; readonly models: ModelPlace },
+): Problem[] {
   if (jobs === undefined) return [];
   const { inputPrefix, outputPrefix, concurrency, reservedConcurrency, memoryMb } = jobs;
   const { stage } = compute.imageTarget;
   const prefixes = Object.entries({ inputPrefix, outputPrefix }).map(
     ([name, prefix]): Rule => [
-      prefix.length > MAX_CHARACTERS || !PREFIX.test(prefix),
+      known(prefix) !== undefined && (prefix.length > MAX_CHARACTERS || !PREFIX.test(prefix)),
       `jobs.${name}: expected a path that ends in '/', of at most ${MAX_CHARACTERS} letters, digits and . _ -, ` +
         `got '${prefix}'; change it`,
     ],
@@ -83,13 +86,14 @@ export function jobProblems(jobs: JobSettings | undefined, { compute, models }: 
       ],
       ...prefixes,
       [
-        inputPrefix.startsWith(outputPrefix) || outputPrefix.startsWith(inputPrefix),
+        known(inputPrefix + outputPrefix) !== undefined &&
+          (inputPrefix.startsWith(outputPrefix) || outputPrefix.startsWith(inputPrefix)),
         'jobs.outputPrefix: expected one that neither begins with jobs.inputPrefix nor is its beginning, because what jobs ' +
           `write would start jobs, got '${outputPrefix}' with '${inputPrefix}'; put them side by side, such as jobs/in/ ` +
           'and jobs/out/',
       ],
       [
-        concurrency > reservedConcurrency,
+        exceeds(concurrency, reservedConcurrency),
         `jobs.concurrency: expected at most jobs.reservedConcurrency, ${reservedConcurrency}, because calls beyond it are ` +
           `throttled, got ${concurrency}; lower it or raise jobs.reservedConcurrency`,
       ],

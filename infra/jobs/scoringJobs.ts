@@ -18,28 +18,13 @@ import { ArnFormat, Duration, Names, Stack, Tokenization } from 'aws-cdk-lib/cor
 import { Construct } from 'constructs';
 import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';
-import type { AlarmCondition, Graph } from '../compute/compute.ts';
-import {
-  createScoringFunction,
-  type FunctionWiring,
-  functionCost,
-  functionGraph,
-  type PricedFunction,
-} from '../compute/scoringFunction.ts';
-import { createBucket, createLogGroup, type LogGroupOptions } from '../constructs/created.ts';
-import { isKeyUnknown } from '../constructs/existingThings.ts';
-import {
-  combine,
-  grantModels,
-  grantPut,
-  grantRead,
-  grantTell,
-  type Keys,
-  patternOf,
-} from '../constructs/permissions.ts';
-import { acknowledge, acknowledgeStandards, acknowledgeWildcard } from '../constructs/problems.ts';
-import { PERIOD, scoringMetric } from '../monitoring/scoringMetrics.ts';
-import type { Prices } from '../priceList.ts';
+import { createBucket, createLogGroup, type LogGroupOptions } from '../common/created.ts';
+import { isKeyUnknown } from '../common/given.ts';
+import { combine, grantObjects, grantPut, grantRead, grantTell, type Keys } from '../common/grants.ts';
+import { type AlarmCondition, type Graph, PERIOD, scoringMetric } from '../common/metrics.ts';
+import { grantModels } from '../common/models.ts';
+import { acknowledge, acknowledgeFunction, acknowledgeWildcard } from '../common/nag.ts';
+import { createScoringFunction, type FunctionWiring, functionGraph } from '../compute/scoringFunction.ts';
 import { jobDefinition, MAP_LABEL } from './jobDefinition.ts';
 import type { JobSettings } from './jobOptions.ts';
 
@@ -67,7 +52,6 @@ interface JobWiring extends FunctionWiring {
   readonly architecture: Architecture;
   /** Of the `/tmp` that models in S3 are fetched to, in MiB. */
   readonly ephemeralStorageMb: number | undefined;
-  readonly prices: Prices;
 }
 
 /** Ending a job reads a report of every piece: a whole vCPU does so ten times as fast as the least memory. */
@@ -78,10 +62,10 @@ type Places = JobSettings & { readonly bucket: IBucket };
 
 /** Two functions of the deployment's image, the state machine that calls them, and the bucket that they work in. */
 export function createJobs(scope: Construct, settings: JobSettings, wiring: JobWiring): Jobs {
-  const { architecture, encryptionKey, removalPolicy, prices } = wiring;
+  const { encryptionKey, removalPolicy } = wiring;
   const bucket = settings.bucket ?? createBucket(scope, 'Bucket', { encryptionKey, removalPolicy });
   const places: Places = { ...settings, bucket };
-  // Their rows and errors are not those of messages, whose alarms and cost go by the service's name.
+  // Their rows and errors are not those of messages, whose alarms go by the service's name.
   const serviceName = `${wiring.serviceName}-jobs`;
   const names = stateMachineNames(scope);
   const score = createScore(new Construct(scope, 'Score'), places, serviceName, wiring);
@@ -89,8 +73,7 @@ export function createJobs(scope: Construct, settings: JobSettings, wiring: JobW
   const stateMachine = createStateMachine(scope, { ...wiring, ...places, names, score, control });
   if (wiring.events !== undefined) tellOfEnds(scope, stateMachine, names, control, wiring.events);
   notifyOfFiles(bucket, settings.inputPrefix, control);
-  const priced = { architecture, memoryMb: settings.memoryMb };
-  const monitored = { stateMachine, parts: partsOf(stateMachine), score, control, priced, serviceName, prices };
+  const monitored = { stateMachine, parts: partsOf(stateMachine), score, control, serviceName };
   return {
     bucket,
     stateMachine,
@@ -143,8 +126,10 @@ function createScore(scope: Construct, places: Places, serviceName: string, wiri
     },
     { ...wiring, environment },
   );
-  grantJobs(scope, score, places, wiring);
-  grantResume(scope, score, places);
+  grantJobs(score, places, wiring);
+  // The right to resume jobs, which removes what ended them, and nothing that was scored.
+  const ends = OF_AN_END.map((name) => `${places.outputPrefix}*/${name}`);
+  grantObjects(score, places.bucket, ['s3:DeleteObject'], ends);
   grantModels(scope, score, wiring.models);
   return score;
 }
@@ -176,26 +161,14 @@ function createControl(
     },
     { ...wiring, models: {}, environment },
   );
-  grantJobs(scope, control, places, wiring);
+  grantJobs(control, places, wiring);
   grantStart(control, names);
-  acknowledgeStandards(
-    scope,
-    'LambdaConcurrency',
-    'It is called once for a file and once for a job, of which none may wait',
-  );
+  acknowledgeFunction(scope, 'jobControl');
   return control;
 }
 
 /** The CDK's function that writes the notifications of a stack's buckets: one for all. */
 const HANDLER = 'BucketNotificationsHandler050a0587b7544547bf325f094a3db834';
-
-const OF_HANDLER = {
-  'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]':
-    'The CDK gives its function for notifications the managed policy to write its log',
-  'AwsSolutions-IAM5[Resource::*]':
-    'That function reads the notifications of existing buckets, by names that it is told',
-  'AwsSolutions-L1': 'The CDK chooses the runtime of its function for notifications',
-};
 
 /**
  * Has S3 tell a function of every file that is put under a prefix. Other notifications of an existing bucket stay.
@@ -206,7 +179,7 @@ function notifyOfFiles(bucket: IBucket, prefix: string, target: IFunction): void
   bucket.addEventNotification(EventType.OBJECT_CREATED, new LambdaDestination(target), { prefix });
   const handler = Stack.of(bucket).node.tryFindChild(HANDLER);
   if (handler === undefined) return;
-  for (const [id, reason] of Object.entries(OF_HANDLER)) acknowledge(handler, id, reason);
+  for (const rule of ['handlerPolicy', 'handlerBuckets', 'handlerRuntime'] as const) acknowledge(handler, rule);
 }
 
 /**
@@ -233,7 +206,7 @@ function tellOfEnds(
   grantTell(control, events);
   const [own = ''] = executions;
   Grant.addToPrincipal({ grantee: control, actions: ['states:DescribeExecution'], resourceArns: [own] });
-  acknowledgeWildcard(scope, own, 'Executions have names of their own');
+  acknowledgeWildcard(scope, own, 'executions');
 }
 
 interface StateMachineOptions extends LogGroupOptions {
@@ -247,10 +220,6 @@ interface StateMachineOptions extends LogGroupOptions {
 
 /** Keys are read for so long before KMS is asked again: the longest that Step Functions takes. */
 const KEY_REUSE = Duration.minutes(15);
-
-const WHY_NOT_ALL_EVENTS =
-  'Errors alone are logged: a large job has a hundred thousand children, each of which would log every step';
-const WHY_NOT_TRACED = 'Tracing is a setting of the whole deployment, off unless the prop says otherwise';
 
 /** The state machine of jobs, which may do what its definition says and nothing else. */
 function createStateMachine(scope: Construct, options: StateMachineOptions): StateMachine {
@@ -274,8 +243,8 @@ function createStateMachine(scope: Construct, options: StateMachineOptions): Sta
     }),
   });
   grantStates(stateMachine, options);
-  acknowledge(stateMachine, 'AwsSolutions-SF1', WHY_NOT_ALL_EVENTS);
-  if (!tracing) acknowledge(stateMachine, 'AwsSolutions-SF2', WHY_NOT_TRACED);
+  acknowledge(stateMachine, 'stateMachineEvents');
+  if (!tracing) acknowledge(stateMachine, 'stateMachineTraces');
   return stateMachine;
 }
 
@@ -284,19 +253,21 @@ function grantStates(stateMachine: StateMachine, options: StateMachineOptions): 
   const { names, score, control, bucket, outputPrefix, encryptionKey } = options;
   const allow = (actions: string[], resources: readonly string[]) =>
     stateMachine.addToRolePolicy(new PolicyStatement({ actions, resources: [...resources] }));
-  const plans = ['plan.jsonl', 'resume-*.jsonl'].map((name) => bucket.arnForObjects(`${outputPrefix}*/${name}`));
-  const answers = bucket.arnForObjects(`${outputPrefix}*/map/*`);
+  const ofAnswers = ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'];
   allow(['lambda:InvokeFunction'], [score.functionArn, control.functionArn]);
-  allow(['s3:GetObject'], plans);
-  allow(['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'], [answers]);
+  grantObjects(
+    stateMachine,
+    bucket,
+    ['s3:GetObject'],
+    [`${outputPrefix}*/plan.jsonl`, `${outputPrefix}*/resume-*.jsonl`],
+  );
+  grantObjects(stateMachine, bucket, ofAnswers, [`${outputPrefix}*/map/*`]);
   allow(['states:StartExecution'], [names.arn]);
   allow(['states:DescribeExecution', 'states:StopExecution'], names.executions);
   bucket.encryptionKey?.grant(stateMachine, 'kms:Decrypt', 'kms:GenerateDataKey');
   grantUnknownKey(stateMachine, bucket, encryptionKey);
-  const explain = (arn: string, reason: string) => acknowledgeWildcard(stateMachine, arn, reason);
-  for (const arn of [...plans, answers]) explain(arn, 'Every job has a folder of its own');
-  for (const arn of names.executions) explain(arn, 'Its children are executions with names of their own');
-  explain('*', 'The permissions to set up the delivery of logs, and to send traces, know no resources');
+  for (const arn of names.executions) acknowledgeWildcard(stateMachine, arn, 'executions');
+  acknowledgeWildcard(stateMachine, '*', 'logDelivery');
 }
 
 /** What a state machine is called before it is there: one of its functions must know. */
@@ -325,7 +296,7 @@ function stateMachineNames(scope: Construct): StateMachineNames {
 }
 
 /** What both functions need: read files, read and write what jobs write, and their environment's key. */
-function grantJobs(scope: Construct, grantee: IGrantable, places: Places, keys: Keys): void {
+function grantJobs(grantee: IGrantable, places: Places, keys: Keys): void {
   const { bucket, inputPrefix, outputPrefix } = places;
   grantRead(grantee, bucket, inputPrefix);
   grantRead(grantee, bucket, outputPrefix);
@@ -333,20 +304,10 @@ function grantJobs(scope: Construct, grantee: IGrantable, places: Places, keys: 
   keys.encryptionKey?.grantDecrypt(grantee);
   keys.formerEncryptionKey?.grantDecrypt(grantee);
   grantUnknownKey(grantee, bucket, keys.encryptionKey);
-  for (const prefix of [inputPrefix, outputPrefix]) {
-    acknowledgeWildcard(scope, bucket.arnForObjects(patternOf(prefix)), 'Files and jobs have keys of their own');
-  }
 }
 
 /** What of a job is removed when it is resumed, or started anew: what ended it, or pieces of it, and plans of before. */
 const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*', 'resume-*.jsonl'];
-
-/** The right to resume jobs, which removes what ended them, and nothing that was scored. */
-function grantResume(scope: Construct, grantee: IGrantable, { bucket, outputPrefix }: Places): void {
-  const resourceArns = OF_AN_END.map((name) => bucket.arnForObjects(`${outputPrefix}*/${name}`));
-  Grant.addToPrincipalOrResource({ grantee, actions: ['s3:DeleteObject'], resourceArns, resource: bucket });
-  for (const arn of resourceArns) acknowledgeWildcard(scope, arn, 'Every job has a folder of its own');
-}
 
 /** The right to start executions of the state machine, and nothing else. */
 function grantStart(grantee: IGrantable, { arn }: StateMachineNames): Grant {
@@ -368,12 +329,7 @@ function grantSubmitJobs(
     grantRead(grantee, bucket, inputPrefix),
     grantPut(grantee, bucket, inputPrefix),
     grantRead(grantee, bucket, outputPrefix),
-    Grant.addToPrincipalOrResource({
-      grantee,
-      actions: ['s3:PutObject'],
-      resourceArns: [bucket.arnForObjects(`${outputPrefix}*/cancelled`)],
-      resource: bucket,
-    }),
+    grantObjects(grantee, bucket, ['s3:PutObject'], [`${outputPrefix}*/cancelled`]),
     grantStart(grantee, names),
     Grant.addToPrincipal({
       grantee,
@@ -400,15 +356,11 @@ interface MonitoredJobs {
   readonly parts: IStateMachine;
   readonly score: IFunction;
   readonly control: IFunction;
-  readonly priced: PricedFunction;
   readonly serviceName: string;
-  readonly prices: Prices;
 }
 
 /** Jobs that share the reserve wait for each other; an hour is longer than they should. */
 const WAITING_PERIODS = 12;
-/** Of a child that scores a part in one call: Score, More and Done. */
-const TRANSITIONS_OF_PART = 3;
 
 const SUM = { statistic: Stats.SUM, period: PERIOD };
 
@@ -459,7 +411,7 @@ function jobAlarms({ stateMachine, score, control }: MonitoredJobs): AlarmCondit
   ];
 }
 
-/** What became of jobs and their parts, the calls that score, rows and cost. */
+/** What became of jobs and their parts, the calls that score, and rows. */
 function jobGraphs(jobs: MonitoredJobs): Graph[] {
   const { stateMachine, parts, score, serviceName } = jobs;
   const rows = scoringMetric(serviceName, 'Rows');
@@ -487,7 +439,7 @@ function jobGraphs(jobs: MonitoredJobs): Graph[] {
       title: `Calls that score jobs, and how long they take of ${JOB_TIMEOUT_SECONDS} s`,
     },
     {
-      title: 'Rows of jobs per second, and US dollars',
+      title: 'Rows of jobs per second',
       left: [
         new MathExpression({
           label: 'rows per second',
@@ -496,19 +448,8 @@ function jobGraphs(jobs: MonitoredJobs): Graph[] {
           usingMetrics: { jobRows: rows },
         }),
       ],
-      right: [jobCost(jobs)],
     },
   ];
-}
-
-/** Calls that score, and transitions of the children, in US dollars a period: the rest of a job is less than 1 % of it. */
-function jobCost({ parts, score, priced, prices }: MonitoredJobs): MathExpression {
-  return new MathExpression({
-    label: 'US dollars',
-    period: PERIOD,
-    expression: `scoreUsd + FILL(started, 0) * ${TRANSITIONS_OF_PART} * ${prices.stepFunctionsThousandTransitions} / 1000`,
-    usingMetrics: { scoreUsd: functionCost(score, priced, prices), started: parts.metricStarted(SUM) },
-  });
 }
 
 /**

@@ -5,24 +5,58 @@ import {
   MathExpression,
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
-import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { TopicBase } from 'aws-cdk-lib/aws-sns';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Annotations } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import type { MetricName } from '../../lambda/core/observer.ts';
-import type { AlarmCondition } from '../compute/compute.ts';
-import { statementText, warn } from '../constructs/problems.ts';
+import type { Queues } from '../common/created.ts';
 import {
+  type AlarmCondition,
   AT_MOST,
+  type Graph,
   oldestMessageAge,
   PERIOD,
-  type Subject,
   scoringMetric,
   together,
-  uncollectedAfterSeconds,
-} from './scoringMetrics.ts';
+} from '../common/metrics.ts';
+import type { Batching, Compute } from '../compute/compute.ts';
+import type { CreatedStore } from '../stores/resultStore.ts';
+
+/** When alarms go off. */
+export interface AlarmThresholds {
+  /**
+   * Most percent of the records that go back to SQS, 0 to 99, in two of three periods of five minutes. Deployments and
+   * throttles of a store retry a few; more costs runs twice, and receives that lead to the dead letters. @default 5, or half
+   * of what a new version gets first
+   */
+  readonly retriedPercent: number;
+  /**
+   * Most percent of the requests that are answered with an error, 0 to 99, in two of three periods. A producer's bad
+   * request is its own affair; when half of them are bad, a contract has changed. @default 50, or
+   * half of what a new version gets first
+   */
+  readonly errorPercent: number;
+  /**
+   * Most percent of the messages that a queue may hand out, 1 to 99. Above the quota receives get nothing, without an
+   * error; a fifth is the time to do something about it. @default 80
+   */
+  readonly inFlightPercent: number;
+}
+
+/** The deployment that alarms and dashboard watch. */
+export interface Subject {
+  readonly serviceName: string;
+  readonly batching: Batching;
+  readonly latencyTargetSeconds: number;
+  readonly alarmThresholds: AlarmThresholds;
+  readonly requestQueues: Queues;
+  readonly deadLetterQueue: IQueue | undefined;
+  readonly stores: readonly CreatedStore[];
+  readonly compute: Compute;
+  /** What jobs are watched by, if there are any. */
+  readonly jobs: { readonly alarms: readonly AlarmCondition[]; readonly graphs: readonly Graph[] } | undefined;
+}
 
 /** What happens when an alarm goes off, and when it is over. */
 interface AlarmActions {
@@ -45,47 +79,10 @@ export function createAlarms(scope: Construct, subject: Subject, actions: AlarmA
       'alarmActions: expected somebody to be told when an alarm goes off, got nobody; give actions such as an SnsAction',
     );
   }
-  const told = new Set<string>();
-  const noting = (action: IAlarmAction): IAlarmAction => ({
-    bind(...args) {
-      const config = action.bind(...args);
-      told.add(config.alarmActionArn);
-      return config;
-    },
-  });
-  const noted = { onAlarm: actions.onAlarm.map(noting), onOk: actions.onOk.map(noting) };
-  const alarms = conditionsOf(subject).map((condition) => ({ condition, alarm: create(scope, condition, noted) }));
-  letCloudWatchTell(scope, told);
+  const alarms = conditionsOf(subject).map((condition) => ({ condition, alarm: create(scope, condition, actions) }));
   const ofVersions = alarms.filter(({ condition }) => condition.blamesVersion);
   const byName = Object.fromEntries(alarms.map(({ condition, alarm }) => [condition.id, alarm]));
   return { byName, ofVersions: ofVersions.map(({ alarm }) => alarm) };
-}
-
-/**
- * CloudWatch tells an encrypted topic with the topic's key, whose policy must allow it to. Of a topic that was imported
- * without its key nothing is known.
- *
- * @param told the ARNs of what alarms tell
- * @see https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html#compatibility-with-aws-services
- */
-function letCloudWatchTell(scope: Construct, told: ReadonlySet<string>): void {
-  for (const topic of scope.node.root.node.findAll()) {
-    if (!(topic instanceof TopicBase) || topic.masterKey === undefined || !told.has(topic.topicArn)) continue;
-    const statement = new PolicyStatement({
-      sid: 'Alarms',
-      principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
-      actions: ['kms:Decrypt', 'kms:GenerateDataKey*'],
-      resources: ['*'],
-    });
-    if (topic.masterKey.addToResourcePolicy(statement).statementAdded) continue;
-    warn(
-      scope,
-      'topicKeyPolicy',
-      `alarmActions: expected ${topic.node.path} to have a key that CloudWatch may use, got an imported one, whose policy ` +
-        `the CDK neither knows nor changes; add this to its policy: ${statementText(scope, statement)}`,
-      { resource: topic.node.path },
-    );
-  }
 }
 
 function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: AlarmActions): Alarm {
@@ -130,7 +127,7 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
         ];
   return [
     ...deadLetters,
-    ...(stores.resultQueue === undefined ? [] : [uncollectedResults(stores.resultQueue)]),
+    ...stores.flatMap(({ alarms }) => alarms),
     {
       id: 'OldestMessage',
       description:
@@ -210,17 +207,4 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
     ...compute.alarms,
     ...(jobs?.alarms ?? []),
   ];
-}
-
-function uncollectedResults(resultQueue: IQueue): AlarmCondition {
-  const threshold = uncollectedAfterSeconds(resultQueue);
-  return {
-    id: 'UncollectedResults',
-    description:
-      `A result has lain on the result queue for more than ${threshold / 3600} hours. Nobody collects it, and SQS deletes it when the ` +
-      'retention period of the queue ends. Look for the consumer that has stopped; docs/operations.md says what to do.',
-    metric: oldestMessageAge([resultQueue]),
-    threshold,
-    periods: 1,
-  };
 }

@@ -4,30 +4,30 @@ import { retryRemaining } from './sendBatches.ts';
 import { ATTEMPTS, answeredWithin, HOST_PATIENCE } from './sqsWire.ts';
 import { withoutQuotations } from './telemetry.ts';
 
-/** What others are told: `docs/operations.md` documents it. */
+/** Event for the deployer's bus or topic. `docs/operations.md` documents it. */
 export type Announcement = JobEnded | DeadLetter;
 
-/** A job has ended: `failed` has `code` and `message`, `done` the rest. */
+/** End of a job. `failed` has `code` and `message`, `done` has the other fields. */
 export interface JobEnded {
   readonly event: 'job-ended';
   readonly job: string;
   readonly state: 'done' | 'failed' | 'cancelled';
   /** `s3://bucket/key` of the file. */
   readonly input: string;
-  /** `s3://bucket/folder/` of what the job wrote. */
+  /** `s3://bucket/folder/` of the results. */
   readonly output: string;
-  /** Undefined where it ended before they were known. */
+  /** Undefined if the job ended before they were known. */
   readonly model?: string | undefined;
   readonly version?: string | undefined;
   readonly rows?: number;
-  /** Error results by code. */
+  /** Number of error results by code. */
   readonly errors?: Readonly<Record<string, number>>;
   readonly failedParts?: number;
   readonly code?: string | undefined;
   readonly message?: string | undefined;
 }
 
-/** A message was handed back after its last receive: SQS moves it to the dead letters in place of another. */
+/** Message that was handed back after its last receive. SQS moves it to the dead-letter queue. */
 interface DeadLetter {
   readonly event: 'dead-letter';
   readonly messageId: string;
@@ -35,14 +35,14 @@ interface DeadLetter {
   readonly queue: string;
   readonly receives: number;
   readonly code: string;
-  /** Without anything that it quotes. */
+  /** Without quotations of the request. */
   readonly message: string;
 }
 
-/** @throws Error where it is not told of all */
+/** Publishes announcements. @throws Error if some are not published */
 export type Announce = (announcements: readonly Announcement[]) => Promise<void>;
 
-/** The records that go to the dead letters: handed back, and received as often as their queue allows. */
+/** Returns dead letters for the records that are handed back after their last receive. */
 function deadLettersIn(
   outcomes: readonly Outcome[],
   records: readonly MessageRecord[],
@@ -58,10 +58,12 @@ function deadLettersIn(
   });
 }
 
-/** Both services take so many at once. */
+/** Maximum number of entries in one call of either service. */
 const ENTRIES = 10;
 
-/** Tells an EventBridge bus or an SNS topic, in the region of its ARN. Their clients are loaded with the first event. */
+/**
+ * Publishes to an EventBridge bus or an SNS topic, in the region of its ARN. The client is loaded for the first event.
+ */
 export function createAnnounce(arn: string): Announce {
   const [, , service, region = ''] = arn.split(':');
   let telling: Promise<(some: readonly Announcement[]) => Promise<readonly Refused[]>> | undefined;
@@ -83,7 +85,7 @@ export function createAnnounce(arn: string): Announce {
   };
 }
 
-/** What a service did not take. */
+/** Announcement that a service rejected. */
 interface Refused {
   readonly one: Announcement;
   readonly code: string;
@@ -125,7 +127,7 @@ async function toTopic(arn: string, region: string) {
   };
 }
 
-/** What of a host tells of its dead letters. Never throws: what is not told of lies in the queue of dead letters all the same. */
+/** Announces a host's dead letters. It never throws, because the messages are in the dead-letter queue anyway. */
 export function createDeadLetterWatch(announce: Announce, maxReceives: number, warn: (message: string) => void) {
   return async (outcomes: readonly Outcome[], records: readonly MessageRecord[]): Promise<void> => {
     const dead = deadLettersIn(outcomes, records, maxReceives);

@@ -2,7 +2,8 @@ import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynam
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { ATTEMPTS, answeredWithin, isTls, type Patience, progressingWithin } from './sqsWire.ts';
 
-// Apart from SQS: a function that writes to queues alone does not load these two, which take a quarter of its imports.
+// Separate from SQS: these two clients are a quarter of the imports, and a function that writes only to queues does not
+// load them.
 
 export function createDynamoDbClient(patience: Patience, config: DynamoDBClientConfig = {}): DynamoDBClient {
   const requestHandler = answeredWithin(patience);
@@ -10,8 +11,8 @@ export function createDynamoDbClient(patience: Patience, config: DynamoDBClientC
 }
 
 /**
- * Over TLS, the checksums of objects that are read are not compared. Those of objects that are put are always sent: a
- * bucket with Object Lock and a default retention takes no others.
+ * Creates an S3 client. Over TLS it does not verify the checksums of downloaded objects. It always sends checksums of
+ * uploads, because a bucket with Object Lock and a default retention requires them.
  *
  * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html
  */

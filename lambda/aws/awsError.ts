@@ -1,14 +1,14 @@
 import type { Outage } from '../core/failure.ts';
 
-/** An error in one line, for the message of a failure. */
+/** Formats an error in one line. */
 export function describeError(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
 }
 
 /**
- * Returns true if trying again soon is of no use: waiting a little brings back no queue, table, bucket, credential or
- * permission. Throttling, which AWS counts as the caller's fault too, does pass. So does a clock that is wrong, or is set
- * right again: the client has set its own by the refusal.
+ * Returns true if a retry soon is of no use: a missing queue, table, bucket, credential or permission does not come
+ * back. Throttling is the caller's fault for AWS too, but it passes. So does a clock error, because the client corrects
+ * its clock after the refusal.
  */
 export function isCallersFault(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
@@ -17,8 +17,8 @@ export function isCallersFault(error: unknown): boolean {
 }
 
 /**
- * What a failed request says of the service or the store that it went to. Undefined where the request itself may be at
- * fault, such as one that is invalid, or a bug.
+ * Classifies a failed request as an outage of the service or the store. Returns undefined if the request itself may be
+ * at fault.
  */
 export function outageKind(error: unknown): Outage['kind'] | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -29,11 +29,11 @@ export function outageKind(error: unknown): Outage['kind'] | undefined {
     : undefined;
 }
 
-/** A store, a key, a permission or a credential that is missing, as SQS, DynamoDB and S3 name it. */
+/** Error names of SQS, DynamoDB and S3 for a missing store, key, permission or credential. */
 const REFUSED =
   /DoesNotExist|NonExistent|NotFound|NoSuchBucket|Redirect|Denied|Forbidden|Unauthorized|Disabled|Kms|KMS|Credential|Token|Signature|UnrecognizedClient|InvalidAccessKeyId|InvalidSecurity/;
 
-/** The SDK tells of a clock that is wrong, and not of one that is right again. */
+/** Returns true for a clock error. The SDK marks it, except after the machine's clock was set right again. */
 function isOfClock(error: Error): boolean {
   if (/^Signature (expired|not yet current)/.test(error.message)) return true;
   if (!('$metadata' in error) || typeof error.$metadata !== 'object' || error.$metadata === null) return false;

@@ -10,51 +10,54 @@ import { capturedKeys } from '../core/places.ts';
 import { parsePointer } from '../core/record.ts';
 import { putObject } from './payloads.ts';
 
-/** A message that was answered. */
+/** Answered message. */
 interface AnsweredMessage {
   readonly messageId: string;
   /** A request, or a list of them. */
   readonly body: string;
-  /** The JSON text of the answer, or of the list of answers. */
+  /** JSON text of the answer, or of the list of answers. */
   readonly answer: string;
 }
 
-/** Keeps samples of what was asked and answered, off the way of the answers: what it cannot keep is lost, and counted. */
+/**
+ * Keeps samples of requests and answers without delaying the answers. Samples that it cannot keep are dropped and
+ * counted.
+ */
 export interface Capture {
-  /** Takes a message, if its ID is among the chosen. Never throws, and waits for nothing. */
+  /** Takes a message if its ID is in the sample. Never throws or waits. */
   take(message: AnsweredMessage): void;
-  /** Puts what was taken so far. Resolves when it lies in S3, or is lost. Never throws. */
+  /** Puts the messages taken so far. Resolves when they are stored or dropped. Never throws. */
   flush(): Promise<void>;
-  /** The same, before the process ends: what does not lie in S3 after so many milliseconds is lost. */
+  /** Flushes before the process ends. Messages that are not stored after `ms` milliseconds are dropped. */
   end(ms: number): Promise<void>;
 }
 
 interface CaptureOptions {
   readonly s3: S3Client;
   readonly bucket: string;
-  /** What comes before `captured/` in every key. @default '' */
+  /** Prefix of `captured/` in every key. @default '' */
   readonly prefix?: string | undefined;
-  /** Of the messages, 0 to 100. */
+  /** Percentage of messages to keep, 0 to 100. */
   readonly percent: number;
   readonly observer: Pick<Observer, 'captured'>;
-  /** Told of the first loss of each kind. */
+  /** Called for the first loss of each kind. */
   readonly warn: (message: string) => void;
 }
 
-/** Characters of messages that wait, or are being put: all more are lost. */
+/** Maximum number of characters that wait or are being put. Further messages are dropped. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
-/** Characters of messages that make an object; what waits longer than this makes a smaller one. */
+/** Characters per object. Messages that wait longer than `MAX_WAIT_MS` form a smaller object. */
 const OBJECT_CHARACTERS = 4 * 1024 * 1024;
 const MAX_WAIT_MS = 60_000;
-/** For all attempts to put an object. */
+/** Limit for all attempts to put an object. */
 const PUT_MS = 10_000;
 
 /**
- * Captured messages as gzipped lines of JSON, `captured/MODEL/2026-11-23/101530-….jsonl.gz`. A line is the request as it came,
- * with the answer in its parameters, which nothing that reads requests looks into. Requests that were answered with an error
- * are left out, and so are bodies in S3. A message that is answered again is kept again.
+ * Captures messages as gzipped lines of JSON, `captured/MODEL/2026-11-23/101530-….jsonl.gz`. A line is the original
+ * request with the answer in its parameters, which readers of requests ignore. Requests with an error result and bodies
+ * in S3 are left out. A redelivered message is captured again.
  *
- * A function flushes when an invocation has its answers; a worker when 4 MiB have gathered, a minute is over, or it ends.
+ * A function flushes at the end of an invocation. A worker flushes after 4 MiB, after a minute, and when it ends.
  */
 export function createCapture({ s3, bucket, prefix = '', percent, observer, warn }: CaptureOptions): Capture {
   let waiting: AnsweredMessage[] = [];
@@ -81,10 +84,10 @@ export function createCapture({ s3, bucket, prefix = '', percent, observer, warn
   };
   const put = async (model: string, lines: readonly string[]): Promise<string | undefined> => {
     const [date = '', clock = ''] = new Date().toISOString().split('T');
-    // An ID that was drawn before a snapshot of the process would come twice.
+    // The entropy cache could repeat an ID after a snapshot of the process is restored.
     const id = randomUUID({ disableEntropyCache: true });
     const Key = `${capturedKeys(prefix)}${model}/${date}/${clock.slice(0, 8).replaceAll(':', '')}-${id}.jsonl.gz`;
-    const object = { Bucket: bucket, Key, Body: await compressed(lines), ContentType: 'application/gzip' };
+    const object = { Bucket: bucket, Key, Body: await compress(lines), ContentType: 'application/gzip' };
     const { signal, end } = sooner(over.signal, PUT_MS);
     const status = await putObject(s3, object, { store: bucket, signal }).finally(end);
     return isFailure(status) ? status.message : undefined;
@@ -93,7 +96,7 @@ export function createCapture({ s3, bucket, prefix = '', percent, observer, warn
     const byModel = new Map<string, { readonly lines: string[]; readonly messages: Set<AnsweredMessage> }>();
     let charactersThisTurn = 0;
     for (const message of messages) {
-      // One whose text cannot be read costs no other its sample.
+      // A message that cannot be parsed is skipped.
       for (const { model, line } of linesIn(message)) {
         const own = byModel.get(model) ?? { lines: [], messages: new Set() };
         byModel.set(model, own);
@@ -149,9 +152,11 @@ export function createCapture({ s3, bucket, prefix = '', percent, observer, warn
   };
 }
 
-/** Returns true if a message is among so many per cent: by its ID alone, so that all hosts choose the same. */
+/**
+ * Returns true if a message is in the sample. It depends only on the ID, so that all hosts choose the same messages.
+ */
 export function isChosen(messageId: string, percent: number): boolean {
-  // FNV-1a, mixed once more as its last characters hardly reach the highest bits.
+  // FNV-1a with a final mix, because the last characters hardly change the highest bits.
   let hash = 0x811c9dc5;
   for (let index = 0; index < messageId.length; index++) {
     hash = Math.imul(hash ^ messageId.charCodeAt(index), 0x01000193);
@@ -160,15 +165,15 @@ export function isChosen(messageId: string, percent: number): boolean {
   return ((hash ^ (hash >>> 13)) >>> 0) / 2 ** 32 < percent / 100;
 }
 
-/** Characters of lines that are made before the event loop has its turn. */
+/** Characters to format before yielding to the event loop. */
 const CHARACTERS_A_TURN = 256 * 1024;
-/** Characters compressed at a time; gzip reads what is put one behind the other as one. */
+/** Characters to compress at a time. Concatenated gzip streams are one stream. */
 const CHARACTERS_A_CHUNK = 1024 * 1024;
 const gzipped = promisify(gzip);
-/** A quarter of the time of the usual one, for a fifth more bytes. */
+/** A quarter of the default level's time, for a fifth more bytes. */
 const QUICK = { level: constants.Z_BEST_SPEED };
 
-async function compressed(lines: readonly string[]): Promise<Buffer> {
+async function compress(lines: readonly string[]): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let chunk = '';
   for (const [index, line] of lines.entries()) {
@@ -192,10 +197,10 @@ function* linesOf({ body, answer }: AnsweredMessage): Generator<CapturedLine> {
   for (const [index, request] of requests.entries()) yield* lineOf(request, answers[index] as string, at);
 }
 
-/** How a result with scores begins: `lambda/core/encode.ts` writes it. */
+/** Start of a result with scores, as `lambda/core/encode.ts` writes it. */
 const SCORED = /^\{"message_id":"(?:[^"\\]|\\.)*"(?:,"id":"(?:[^"\\]|\\.)*")?,"model_name":("(?:[^"\\]|\\.)*")/;
 
-/** None where the request has no scores. */
+/** Returns nothing if the request has no scores. */
 function lineOf(request: string, answer: string, at: string): CapturedLine[] {
   const [, name] = SCORED.exec(answer) ?? [];
   if (name === undefined) return [];
@@ -204,7 +209,10 @@ function lineOf(request: string, answer: string, at: string): CapturedLine[] {
   return [{ model: String(JSON.parse(name)), line }];
 }
 
-/** A request with one more parameter, `captured`. Its text stays as it is: parsed and written again, -0 would be 0. */
+/**
+ * Adds the parameter `captured` to a request's text. Parsing and writing it again would change values: -0 would become
+ * 0.
+ */
 function withCaptured(request: string, at: string, answer: string): string {
   const captured = `"captured":{"at":"${at}","answer":${answer}}`;
   const end = MAY_HAVE_PARAMETERS.test(request) ? endOfParameters(request) : undefined;
@@ -214,10 +222,12 @@ function withCaptured(request: string, at: string, answer: string): string {
 
 const MAY_HAVE_PARAMETERS = /"parameters"|\\u/;
 
-/** A key, and its value unless that is an array or an object. */
+/** Matches a key, and its value unless that is an array or an object. */
 const MEMBER = /[\s,]*"([^"\\]*(?:\\.[^"\\]*)*)"\s*:\s*(?:"[^"\\]*(?:\\.[^"\\]*)*"|[^\s,"[{}]+)?/y;
 
-/** Where the brace stands that ends the parameters of a request, those of its inputs left out; undefined where it has none. */
+/**
+ * Returns the position of the closing brace of the request's own parameters (not those of its inputs), or undefined.
+ */
 function endOfParameters(request: string): number | undefined {
   let end: number | undefined;
   for (let at = 1; ; ) {
@@ -231,13 +241,16 @@ function endOfParameters(request: string): number | undefined {
   }
 }
 
-/** A text with one more member in the object that ends at `end`. */
+/** Inserts a member into the object that ends at `end`. */
 function withMember(text: string, end: number, member: string): string {
   const before = text.slice(0, end);
   return `${before}${before.trimEnd().endsWith('{') ? '' : ','}${member}${text.slice(end)}`;
 }
 
-/** The texts of the elements of a list, objects without parsing them, and none of a pointer; undefined where it is none. */
+/**
+ * Splits a list into the texts of its elements, without parsing objects. Returns undefined for anything else, and
+ * nothing for a pointer to S3.
+ */
 function elementsOf(list: string): string[] | undefined {
   if (!/^\s*\[/.test(list)) return undefined;
   const elements: string[] = [];

@@ -29,23 +29,27 @@ export interface FetchModelsOptions {
   readonly s3: S3Client;
   /** `s3://bucket/prefix/<digest>`, as `batchscore publish` prints it. */
   readonly uri: string;
-  /** Where repositories are kept, each in a folder named by its digest. @default batchscore-models in the system's folder for temporary files */
+  /**
+   * Parent of the repositories. Each has a folder named by its digest.
+   * @default batchscore-models in the system's folder for temporary files
+   */
   readonly directory?: string;
-  /** Told how much was fetched, and how long that took. @default nobody is told */
+  /** Called with the size and duration of a fetch. @default nothing is reported */
   readonly inform?: ((message: string) => void) | undefined;
   readonly retry?: RetryOptions;
-  /** Milliseconds that one request may take: one that trickles would hold up the start for good. @default 60000 */
+  /** Limit for one request in milliseconds. It ends downloads that hardly progress. @default 60000 */
   readonly limitMs?: number;
-  /** Bytes that a folder's disk has left. @default what the system says */
+  /** Returns the free bytes on a folder's disk. @default the free bytes of the file system */
   readonly freeBytes?: (folder: string) => Promise<number>;
 }
 
 /**
- * Fetches a published model repository, unless an earlier start of this environment has. Nothing is in its folder before
- * all of it is there and is what was published.
+ * Fetches a published model repository, unless this environment already has it. The folder appears only when it is
+ * complete and its checksums match.
  *
  * @returns its folder
- * @throws Error saying that the URI has no digest, which object cannot be read or is not what was published, or how much room is missing
+ * @throws Error if the URI has no digest, an object cannot be read or differs from the published one, or the disk is
+ *   too small
  */
 export async function fetchModels(options: FetchModelsOptions): Promise<string> {
   const { directory = join(tmpdir(), 'batchscore-models'), inform, freeBytes = freeBytesOf } = options;
@@ -72,7 +76,10 @@ export async function fetchModels(options: FetchModelsOptions): Promise<string> 
   return whole;
 }
 
-/** A model may bring code: what lies here is used as it is, so nobody else may put anything here. */
+/**
+ * Creates the folder, or checks that only this user can write to it. A model may bring code, and its files are used as
+ * they are.
+ */
 async function openOwn(directory: string): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const { uid, mode } = await stat(directory);
@@ -112,14 +119,17 @@ function megabytes(bytes: number): string {
   return (bytes / 1e6).toFixed(1);
 }
 
-/** Each brings 85 to 90 MB/s at most. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-design-patterns.html */
+/**
+ * Number of concurrent requests. Each reaches 85 to 90 MB/s at most.
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-design-patterns.html
+ */
 const PARTS_AT_A_TIME = 16;
 
-/** A part that is not in the folder yet. */
+/** Part that is not in the folder yet. */
 interface MissingPart extends Part {
   readonly file: ModelFile;
   readonly sha256: string;
-  /** By which the folder knows it. */
+  /** Name of the part in the folder's notes. */
   readonly name: string;
 }
 
@@ -137,9 +147,10 @@ function missingParts(files: readonly ModelFile[], { noted }: PartialFolder): Mi
 }
 
 /**
- * Fetches parts into the folder, many at a time, each compared with its checksum on the way.
+ * Fetches parts into the folder in parallel and verifies their checksums.
  *
- * @throws Error naming the first object that cannot be read, or is not what was published; nothing is under way then
+ * @throws Error naming the first object that cannot be read or differs from the published one. All requests have ended
+ *   then.
  */
 async function fetchParts(source: Source, parts: readonly MissingPart[], folder: PartialFolder): Promise<void> {
   const failing = new AbortController();
@@ -164,9 +175,9 @@ async function fetchPart(source: Source, part: MissingPart, folder: PartialFolde
 }
 
 /**
- * Writes a part of an object to its place in a file, as it comes: nothing of it is kept in memory.
+ * Streams a part of an object to its place in a file.
  *
- * @param objectBytes the size of the whole object
+ * @param objectBytes size of the whole object
  */
 async function writePart(body: Readable, objectBytes: number, part: MissingPart, file: FileHandle): Promise<void> {
   const { start, end, sha256 } = part;
@@ -187,8 +198,8 @@ async function writePart(body: Readable, objectBytes: number, part: MissingPart,
 type PartialFolder = Awaited<ReturnType<typeof openPartialFolder>>;
 
 /**
- * Begins a folder, or goes on with what a process left that was ended before it was done: Lambda ends a start that takes
- * more than 10 s, starts anew in the same environment, and keeps its files.
+ * Opens a folder, or continues with one that a killed process left. Lambda kills a start that takes more than 10 s, and
+ * starts again in the same environment with its files.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
  */
@@ -199,11 +210,11 @@ async function openPartialFolder(directory: string, name: string) {
   await mkdir(files, { recursive: true });
   return {
     path: files,
-    /** The parts that are written, by this process or by one before it that was cut off. */
+    /** Parts that this process or an earlier one has written. */
     noted: new Set((await readFile(notes, 'utf8').catch(() => '')).split('\n')),
-    /** Remembers a part that is written. */
+    /** Records a written part. */
     note: (part: string): Promise<void> => appendFile(notes, `${part}\n`),
-    /** Gives the folder its name. Where another thread was faster, that one's folder stays. */
+    /** Gives the folder its final name. If another thread was faster, its folder stays. */
     async complete(): Promise<void> {
       await rename(files, join(directory, name)).catch(unlessThere);
       await rm(own, { recursive: true });
@@ -211,7 +222,7 @@ async function openPartialFolder(directory: string, name: string) {
   };
 }
 
-/** Of several, one is taken over and the others make room. */
+/** Takes over one folder that an ended process left, and removes the others. */
 async function takeOver(directory: string, name: string, own: string): Promise<void> {
   const prefix = `${name}.part-`;
   const others = (await readdir(directory)).filter((entry) => entry.startsWith(prefix));
@@ -224,7 +235,7 @@ function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // Another user's process is one, too.
+    // A process of another user is running, too.
     return hasCode(error, 'EPERM');
   }
 }
@@ -233,31 +244,30 @@ function unlessThere(error: unknown): void {
   if (!hasCode(error, 'ENOTEMPTY', 'EEXIST')) throw error;
 }
 
-/** The published repository that objects are read from. */
 interface Source extends Pick<FetchModelsOptions, 's3' | 'retry' | 'limitMs'> {
   readonly uri: ModelsUri;
 }
 
-/** 8 MiB take longer only below 140 KB/s. */
+/** A part of 8 MiB takes longer only below 140 KB/s. */
 const LIMIT_MS = 60_000;
 
-/** Trying again would give the same. */
+/** Error that no retry can change. */
 class Wrong extends Error {}
 
-/** What to do about an object that is not the one that was published. */
+/** Advice if an object differs from the published one. */
 const CHANGED = 'delete it, publish the models again, and deploy';
 
 const DISK_FULL = 'ENOSPC';
-/** What to do about a disk that is too small. */
+/** Advice if the disk is too small. */
 const RAISE_STORAGE = 'raise ephemeralStorageSize';
 
 const NEVER = new AbortController().signal;
 
 /**
- * Reads an object, or a part of one, until `use` got through with it.
+ * Reads an object, or a part of one, and retries until `use` has consumed it.
  *
- * @param use is given what was asked for, and the size of the whole object
- * @throws Error saying why it cannot be read
+ * @param use takes the requested bytes, and the size of the whole object
+ * @throws Error if the object cannot be read
  */
 async function read<T>(
   source: Source,
@@ -280,7 +290,7 @@ async function read<T>(
   }
 }
 
-/** What stays as it is, however often it is tried. */
+/** Returns true if a retry gives the same error. */
 function isFinal(error: unknown): boolean {
   return error instanceof Wrong || isCallersFault(error) || hasCode(error, DISK_FULL);
 }
@@ -330,12 +340,12 @@ async function get<T>(
   }
 }
 
-/** `bytes 0-16777215/1073741824` */
+/** Returns the size of the whole object, as in `bytes 0-16777215/1073741824`. */
 function sizeOf({ ContentRange, ContentLength = 0 }: GetObjectCommandOutput): number {
   return Number(/\/(\d+)$/.exec(ContentRange ?? '')?.[1] ?? ContentLength);
 }
 
-/** Takes every byte, and no more than there should be. */
+/** Consumes a body and checks its length. */
 async function drain(body: Readable, bytes: number, take: (chunk: Buffer) => Promise<void> | void): Promise<void> {
   let got = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
@@ -346,7 +356,7 @@ async function drain(body: Readable, bytes: number, take: (chunk: Buffer) => Pro
   if (got < bytes) throw new Error(`expected ${bytes} bytes, got ${got}`);
 }
 
-/** A write may stop short. */
+/** Writes a whole chunk: a single write may stop short. */
 async function writeWhole(file: FileHandle, chunk: Buffer, position: number): Promise<void> {
   for (let written = 0; written < chunk.length; ) {
     written += (await file.write(chunk, written, chunk.length - written, position + written)).bytesWritten;
@@ -354,31 +364,31 @@ async function writeWhole(file: FileHandle, chunk: Buffer, position: number): Pr
 }
 
 export interface ModelFile {
-  /** From the repository's folder, with slashes: `digits/1/model.onnx`. */
+  /** Path in the repository with slashes: `digits/1/model.onnx`. */
   readonly path: string;
   readonly bytes: number;
-  /** SHA-256 of each {@link PART_BYTES}, in order; of an empty file, of nothing. In hexadecimal. */
+  /** Hexadecimal SHA-256 of each {@link PART_BYTES}, in order. An empty file has one part. */
   readonly parts: readonly string[];
 }
 
 /**
- * What is put at a time, compared at a time, and asked for at a time: S3 is at its fastest with ranges of 8 to 16 MB that
- * begin where parts do.
+ * Size of a part, the unit of uploads, checksums and downloads. S3 is fastest with ranges of 8 to 16 MB that begin
+ * where the uploaded parts begin.
  *
  * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-design-patterns.html
  */
 export const PART_BYTES = 8 * 1024 * 1024;
 
-/** The largest manifest that is read: some 40,000 files, or parts of a terabyte. */
+/** Maximum size of a manifest: about 40,000 files, or the parts of a terabyte. */
 const MAX_MANIFEST_BYTES = 8 * 1024 * 1024;
 
-/** Bytes of a file, of which the last is the one before `end`. */
+/** Bytes `start` to `end` (exclusive) of a file. */
 export interface Part {
   readonly start: number;
   readonly end: number;
 }
 
-/** The places of a file's parts: one of an empty file, too. */
+/** Splits a file into parts. An empty file has one part. */
 export function partsOf(bytes: number): Part[] {
   return Array.from({ length: partCount(bytes) }, (_, index) => ({
     start: index * PART_BYTES,
@@ -398,19 +408,19 @@ export function fileKey(folder: string, path: string): string {
   return `${folder}/models/${path}`;
 }
 
-/** The digest of a published repository is that of its manifest, which holds those of its files' parts. */
+/** Returns the digest of a repository: the SHA-256 of its manifest, which has the checksums of all parts. */
 export function digestOf(manifest: string | Uint8Array): string {
   return hash('sha256', manifest);
 }
 
-/** The same files give the same text. */
+/** Formats a manifest. The same files give the same text. */
 export function writeManifest(files: readonly ModelFile[]): string {
   const sorted = files.toSorted((a, b) => (a.path < b.path ? -1 : 1));
   const content = sorted.map(({ path, bytes, parts }) => ({ path, bytes, parts }));
   return `${JSON.stringify({ format: 1, partBytes: PART_BYTES, files: content }, null, 1)}\n`;
 }
 
-/** A step of a path that leads nowhere else, and that every tool can write. */
+/** Matches a path segment that stays in its folder and that all tools can write. */
 const SAFE_STEP = /^(?!\.{1,2}$)[^/\\\p{Cc}]+$/u;
 
 /** Returns true if a path stays in the folder that it is joined to. */
@@ -437,7 +447,7 @@ const MANIFEST = z.strictObject({
     .refine(areApart, 'expected each path once, and none below a file'),
 });
 
-/** Two files of one path would be written over each other. */
+/** Returns true if no file would overwrite another one or its folder. */
 function areApart(files: readonly ModelFile[]): boolean {
   const paths = new Set(files.map(({ path }) => path));
   return paths.size === files.length && files.every(({ path }) => !foldersOf(path).some((folder) => paths.has(folder)));
@@ -449,7 +459,7 @@ function foldersOf(path: string): string[] {
   return steps.slice(1).map((_, index) => steps.slice(0, index + 1).join('/'));
 }
 
-/** @throws Error saying what is wrong with it */
+/** @throws Error if the manifest is invalid */
 function readManifest(text: string): readonly ModelFile[] {
   const parsed = MANIFEST.safeParse(JSON.parse(text));
   if (parsed.success) return parsed.data.files;

@@ -7,7 +7,7 @@ interface ExecutionsOptions {
   readonly stateMachineArn: string;
 }
 
-/** From anywhere: what is sent and answered is small. */
+/** Enough from anywhere: requests and answers are small. */
 const ANSWER_MS = 10_000;
 
 export function createSfnClient(config: ConstructorParameters<typeof SFNClient>[0] = {}): SFNClient {
@@ -16,14 +16,17 @@ export function createSfnClient(config: ConstructorParameters<typeof SFNClient>[
 }
 
 /**
- * Executions by name. A standard execution that is running is started again with the same input without effect; one that
- * has ended keeps its name for 90 days.
+ * Creates the executions of a state machine. Starting a running standard execution again with the same input has no
+ * effect. An ended execution keeps its name for 90 days.
  *
  * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
  */
 export function createExecutions({ sfn, stateMachineArn }: ExecutionsOptions) {
   return {
-    /** @returns false when there is one of that name that has ended, or has another input; true also for one that is running */
+    /**
+     * Starts an execution.
+     * @returns false if an execution of that name has ended or has another input, true if it is new or still running
+     */
     async start(name: string, input: JobStart): Promise<boolean> {
       try {
         await sfn.send(new StartExecutionCommand({ stateMachineArn, name, input: JSON.stringify(input) }));

@@ -21,12 +21,12 @@ interface JobStorageOptions {
 
 const NEVER = new AbortController().signal;
 
-/** Of what is read from its beginning to its end: a request costs little beside so many bytes. */
+/** Range of a sequential read. It is large enough to make the cost of a request small. */
 const RANGE_BYTES = 8 * 1024 * 1024;
 
-/** Jobs' objects in S3. Each read of the input names its version by `If-Match`, so that two are never mixed. */
+/** Stores job objects in S3. Each read of the input names its version by `If-Match`, so that versions never mix. */
 export function createJobStorage({ s3, bucket, retry }: JobStorageOptions): JobStorage {
-  /** Asks until there is an answer, or asking is of no use. @throws JobError, or what the last attempt met */
+  /** Retries until S3 answers or the error is final. @throws JobError, or the error of the last attempt */
   const ask = async <T>(key: string, request: () => Promise<T>): Promise<T> => {
     try {
       return await untilAnswered(request, isFinal, NEVER, retry);
@@ -40,14 +40,14 @@ export function createJobStorage({ s3, bucket, retry }: JobStorageOptions): JobS
     try {
       return bodyOf(await s3.send(new GetObjectCommand({ Bucket: bucket, Key: key, IfMatch: etag, Range })));
     } catch (error) {
-      throw changed(error, key) ?? error;
+      throw toJobError(error, key) ?? error;
     }
   };
   const readRange = (input: JobInput, range: ByteRange): Promise<Uint8Array> =>
     ask(input.key, async () => allOf(await open(input, range), range.end - range.start));
   return {
     readRange,
-    // Range by range, each whole: S3 waits for nobody who scores what was read before.
+    // Each range is read whole, because S3 closes connections that are idle during scoring.
     async *readAll(input) {
       for (let start = 0; start < input.bytes; start += RANGE_BYTES) {
         yield await readRange(input, { start, end: Math.min(start + RANGE_BYTES, input.bytes) });
@@ -99,7 +99,10 @@ export function createJobStorage({ s3, bucket, retry }: JobStorageOptions): JobS
   };
 }
 
-/** Two puts at once are no one's fault: S3 asks for another try. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html */
+/**
+ * Concurrent puts conflict, and S3 asks for a retry.
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+ */
 function isFinal(error: unknown): boolean {
   return error instanceof JobError || (isCallersFault(error) && !isNamed(error, 'ConditionalRequestConflict'));
 }
@@ -113,8 +116,11 @@ async function unlessMissing<T>(request: () => Promise<T>): Promise<T | undefine
   }
 }
 
-/** @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html on If-Match: another version is a 412 */
-function changed(error: unknown, key: string): JobError | undefined {
+/**
+ * Another version is a 412.
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html on If-Match
+ */
+function toJobError(error: unknown, key: string): JobError | undefined {
   if (isNamed(error, 'PreconditionFailed')) {
     return new JobError(
       'INPUT_CHANGED',
@@ -127,7 +133,7 @@ function changed(error: unknown, key: string): JobError | undefined {
   return undefined;
 }
 
-/** Into one buffer of its own, of the size that is known: there is never a second copy. */
+/** Reads a body of known size into one buffer, without a second copy. */
 async function allOf(body: Readable, size: number): Promise<Uint8Array> {
   const whole = Buffer.allocUnsafeSlow(size);
   let filled = 0;

@@ -26,11 +26,11 @@ import {
 
 export interface PayloadsOptions {
   readonly s3: S3Client;
-  /** The deployment's payload bucket: no other is ever read. */
+  /** The deployment's payload bucket. No other bucket is read. */
   readonly bucket: string;
-  /** What comes before `requests/`, where bodies are read, and `results/`, where they are put. @default '' */
+  /** Prefix of `requests/`, which is read, and `results/`, which is written. @default '' */
   readonly prefix?: string | undefined;
-  /** Most bytes of a body that is read, at least 1. */
+  /** Maximum size of a body that is read, at least 1. */
   readonly maxBytes: number;
   readonly retry?: RetryOptions;
 }
@@ -38,15 +38,15 @@ export interface PayloadsOptions {
 export interface Payloads extends PayloadReader, PayloadUploader {}
 
 /**
- * The bodies that are too large for SQS or DynamoDB, by the convention of the SQS Extended Client. Requests are read
- * and results are put, each under keys of their own: what is put here is not read here.
+ * Reads and puts bodies that are too large for SQS or DynamoDB, by the convention of the SQS Extended Client. Requests
+ * and results have separate key prefixes, so results are never read here.
  *
  * @see https://github.com/awslabs/payload-offloading-java-common-lib-for-aws
  */
 export function createPayloads(options: PayloadsOptions): Payloads {
   const { s3, bucket, prefix = '', maxBytes, retry } = options;
   const [requests, results] = [requestKeys(prefix), resultKeys(prefix)];
-  // Each body is in memory whole.
+  // Each body is in memory as a whole.
   const reading = pLimit(CALLS_IN_FLIGHT);
   const putting = pLimit(CALLS_IN_FLIGHT);
 
@@ -74,14 +74,14 @@ export function createPayloads(options: PayloadsOptions): Payloads {
   };
 }
 
-/** Another process says whether there is memory. */
+/** Time to wait for admission, which another process grants. */
 const ADMISSION_MS = 20;
 
-/** The memory for a body: who waits for it keeps neither a place among those that are read nor a connection meanwhile. */
+/** Creates the memory admission of a body. A body that waits for memory holds no download slot and no connection. */
 function createAdmission(admit: PayloadReadOptions['admit']) {
   let admitted: Promise<void> | undefined;
   return {
-    /** Asks for so many bytes, the first time. @returns whether they are there */
+    /** Requests memory on the first call. @returns true if it is granted */
     isNow(bytes: number): Promise<boolean> {
       admitted ??= admit(bytes);
       return Promise.race([admitted.then(() => true), sleep(ADMISSION_MS, false)]);
@@ -90,12 +90,14 @@ function createAdmission(admit: PayloadReadOptions['admit']) {
   };
 }
 
-/** A body that trickles would keep its place among those that are read, and its memory. */
+/** Limit for a download. A slow one would keep its slot and its memory. */
 const BODY_MS = 10_000;
-/** How often it is looked at what has come of a body since: two seconds outlast what a network loses and sends again. */
+/** Interval of the speed checks. Two seconds outlast lost packets and their retransmission. */
 const LOOK_MS = 2_000;
 const MIN_BYTES_A_SECOND = 16 * 1024;
-/** Slow downloads of one body. S3 is often quick the second time; others had better not wait for a third. */
+/**
+ * Maximum number of slow downloads of one body. S3 is often fast the second time; a third attempt would delay others.
+ */
 const SLOW_READS = 2;
 
 class SlowBodyError extends Error {
@@ -104,16 +106,16 @@ class SlowBodyError extends Error {
 
 interface ReadOptions {
   readonly signal: AbortSignal;
-  /** True if there is memory for so many bytes now. */
+  /** Returns true if there is memory for a body of `bytes` bytes. */
   readonly isAdmitted: (bytes: number) => Promise<boolean>;
-  /** Returns true if other bodies wait for a place among those that are read. */
+  /** Returns true if other bodies wait for a download slot. */
   readonly othersWait: () => boolean;
 }
 
 interface Attempt {
-  /** undefined: there is no memory for the body yet. */
+  /** Undefined if there is no memory for the body yet. */
   readonly answer: string | Failure | undefined;
-  /** True if it is worth another try. */
+  /** True if a retry may help. */
   readonly again: boolean;
 }
 
@@ -162,7 +164,7 @@ async function tryToRead(
   }
 }
 
-/** The body as text. The download of one that is too large ends as soon as that is known. */
+/** Reads the body as text. It ends the download of a body that is too large as soon as possible. */
 async function textOf(
   body: Readable,
   announcedBytes: number,
@@ -184,12 +186,12 @@ async function textOf(
   return isUtf8(whole) ? new TextDecoder().decode(whole) : notText(pointer);
 }
 
-/** The chunks of a body, as long as it comes quickly. @throws SlowBodyError */
+/** Yields the chunks of a body as long as it is fast enough. @throws SlowBodyError */
 async function* whileQuick(body: Readable): AsyncGenerator<Buffer> {
   const min = (MIN_BYTES_A_SECOND * LOOK_MS) / 1000;
   let bytes = 0;
   const end = (got: string): void => void body.destroy(new SlowBodyError(got));
-  // A timer that the event loop was too busy for is called before what came meanwhile is read.
+  // A timer that was late runs before pending data is read, so the check runs after the reads.
   const look = setInterval(() => {
     setImmediate(() => {
       if (bytes < min) end(`less than ${MIN_BYTES_A_SECOND} bytes a second`);
@@ -208,7 +210,7 @@ async function* whileQuick(body: Readable): AsyncGenerator<Buffer> {
   }
 }
 
-/** The body of an object, which may break before anybody reads it: an error that nobody listens to ends the process. */
+/** Returns the body of an object. The listener prevents an error before the first read from ending the process. */
 export function bodyOf({ Body }: GetObjectCommandOutput): Readable {
   if (!(Body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
   return Body.on('error', () => {});
@@ -219,9 +221,9 @@ export function isMissing(error: unknown): boolean {
 }
 
 /**
- * S3 answers AccessDenied for a missing object when the role may not list the bucket, and for any object when the role
- * has lost its permission. Only the first is the producer's fault. The record is handed back either way, so that a
- * deployment that is broken for a while answers nothing with an error.
+ * S3 answers AccessDenied for a missing object if the role may not list the bucket, and for any object if the role has
+ * lost its permission. Only the first is the producer's fault. Both are retried, so that a broken deployment does not
+ * answer requests with errors.
  *
  * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
  */
@@ -255,7 +257,7 @@ function tooLarge({ key }: PayloadPointer, maxBytes: number, got: string): Failu
   );
 }
 
-/** What is not UTF-8 is not JSON either. @see https://www.rfc-editor.org/rfc/rfc8259#section-8.1 */
+/** JSON is UTF-8. @see https://www.rfc-editor.org/rfc/rfc8259#section-8.1 */
 function notText({ key }: PayloadPointer): Failure {
   return failure(
     'INVALID_JSON',
@@ -268,7 +270,7 @@ function unavailable({ key }: PayloadPointer, reason: string, kind?: Outage['kin
   return failure('PAYLOAD_UNAVAILABLE', message, kind && { of: PAYLOAD_BUCKET, kind });
 }
 
-/** Puts one object, retried until S3 has it, refuses it for good, or there is no time left. */
+/** Puts one object. Retries until S3 has it, refuses it for good, or the signal aborts. */
 export async function putObject(
   s3: S3Client,
   input: PutObjectCommandInput,

@@ -29,28 +29,28 @@ const LEVELS = { debug: 'DEBUG', info: 'INFO', warn: 'WARN', error: 'ERROR' } as
 >;
 
 interface TelemetryOptions {
-  /** The dimension `service` of every metric. */
+  /** Dimension `service` of every metric. */
   readonly serviceName: string;
-  /** How much is logged. @default the level of the function's logging configuration, else `info` */
+  /** Log level. @default the level of the function's logging configuration, else `info` */
   readonly logLevel?: LogLevel | undefined;
-  /** What SQS hands over at most; without it no `BatchFill` is measured. */
+  /** Maximum batch size of SQS. `BatchFill` is not measured if it is missing. */
   readonly batchSize?: number | undefined;
-  /** Seconds that SQS gathers records for; logged beside the batch size. */
+  /** Batching window, logged with the batch size. */
   readonly windowSeconds?: number | undefined;
-  /** True if the log has a line for each batch at the level of information; else for debugging. @default true */
+  /** True to log a line for each batch at level `info`, false for `debug`. @default true */
   readonly logsBatches?: boolean | undefined;
 }
 
 const MISMATCH =
-  'a request got another answer in a micro-batch than alone: the model is not batched any more in this process; ' +
+  "a request's answer in a micro-batch differed from its answer alone: the model is no longer batched in this process; " +
   'docs/operations.md says what to do';
 
-/** Structured logs and CloudWatch metrics (EMF on stdout, namespace `batchscore`). */
+/** Creates structured logs and CloudWatch metrics (EMF on stdout, namespace `batchscore`). */
 export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry & {
   readonly logger: Logger;
-  /** Prints what was measured since the last time; a middleware does so for an invocation. */
+  /** Prints the metrics since the last call. A middleware does so after each invocation. */
   publish(): void;
-  /** Told what the devices of this host do. */
+  /** Takes readings of the host's GPUs. */
   gpus(readings: readonly GpuReading[]): void;
 } {
   const { serviceName, logLevel, batchSize, windowSeconds, logsBatches = true } = options;
@@ -87,7 +87,8 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
       transformed({ transformMs, split, ...details }) {
         add('TransformTime', transformMs);
         logger.debug('transform called', { ...details, transformMs });
-        if (split !== undefined) logger.warn('a batch hook failed: it is called for each alone', { ...details, split });
+        if (split !== undefined)
+          logger.warn('a batch hook failed and is called for each request alone', { ...details, split });
       },
       checked(checkMs) {
         add('CheckTime', checkMs);
@@ -110,7 +111,7 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
     },
     outcomes(outcomes, records) {
       const counts = countOutcomes(outcomes);
-      // Properties, by which CloudWatch Logs Insights tells the metrics of one device from those of another.
+      // Properties let CloudWatch Logs Insights separate the metrics of different devices.
       if (providers.size > 0) metrics.addMetadata('provider', [...providers].join(', '));
       if (devices.size > 0) metrics.addMetadata('device', [...devices].join(', '));
       add('BatchSize', outcomes.length);
@@ -140,7 +141,7 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
     scorerLost(error) {
       add('ScorersLost', 1);
       logger.error(
-        'the scorer was lost; another one scores what has no answer, requests that may be to blame alone',
+        'the scorer was lost; another one scores the remaining requests, those that may be to blame alone',
         error,
       );
     },
@@ -151,21 +152,21 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
   };
 }
 
-/** Rows of a run, in percent of the most that one may have. */
+/** Returns the rows of a run in percent of its maximum. */
 function fillOf({ rows, maxBatchRows }: MicroBatchReport): number {
   return (100 * rows) / maxBatchRows;
 }
 
 interface OutcomeCounts {
   readonly answered: number;
-  /** Requests of the answered records. */
+  /** Number of requests in the answered records. */
   readonly requests: number;
-  /** Requests answered with an error result. */
+  /** Number of requests answered with an error result. */
   readonly errors: number;
   readonly retries: number;
-  /** Of these, because a store, the payload bucket or a model is missing or denied. */
+  /** Number of retries because a store, the payload bucket or a model is missing or denied. */
   readonly refused: number;
-  /** How often each error code occurred, answered or retried. */
+  /** Number of occurrences of each error code, answered or retried. */
   readonly codes: Readonly<Record<string, number>>;
 }
 
@@ -188,18 +189,18 @@ function countOutcomes(outcomes: readonly Outcome[]): OutcomeCounts {
 }
 
 /**
- * Logs why a host cannot start, or go on, as one line of JSON, like everything else in its log. The runtime of a function
- * logs it once more, in the format that the function's logging configuration says.
+ * Logs the reason why a host cannot start or continue, as one line of JSON like the rest of its log. The Lambda runtime
+ * logs it again in the function's log format.
  *
- * @param what such as `the function cannot start`
- * @param serviceName what the environment says, as the configuration may be what is wrong
+ * @param what for example `the function cannot start`
+ * @param serviceName name in the environment, because the configuration itself may be wrong
  */
 export function logFatal(what: string, error: unknown, serviceName = 'batchscore'): void {
   const cause = error instanceof Error ? error : new Error(String(error));
   new Logger({ serviceName }).critical(what, cause);
 }
 
-/** Logs the warnings of Node and of packages as JSON, where Node would print them as text. */
+/** Logs warnings of Node and packages as JSON instead of text. */
 export function logWarnings(logger: Logger): void {
   process.removeAllListeners('warning');
   process.on('warning', ({ name, message }) => logger.warn('a warning of Node', { name, reason: message }));

@@ -7,7 +7,7 @@ import {
 import pLimit from 'p-limit';
 import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { isFailure } from '../core/failure.ts';
-import { type MessageRecord, POINTER_ATTRIBUTES } from '../core/record.ts';
+import { type MessageRecord, POINTER_ATTRIBUTES, RESULT_QUEUE_ATTRIBUTE } from '../core/record.ts';
 import {
   type BatchAnswer,
   CALLS_IN_FLIGHT,
@@ -22,24 +22,27 @@ interface ReceiverOptions {
   /** Its patience must exceed the wait. */
   readonly sqs: SqsCaller;
   readonly queueUrl: string;
-  /** Longest wait of one poll for a first message, 0 to 20. */
+  /** Maximum wait of one poll for a first message, 0 to 20. */
   readonly waitSeconds: number;
-  /** How long what is received stays hidden from others. */
+  /** Visibility timeout of received messages. */
   readonly visibilitySeconds: number;
-  /** Most messages of one poll. @default 10 */
+  /** Maximum number of messages of one poll. @default 10 */
   readonly max?: number | undefined;
-  /** Told of messages that lack what SQS always sends, among others that do not. */
+  /** Names of the message attributes to receive. @default those of requests */
+  readonly attributes?: readonly string[] | undefined;
+  /** Called if some messages lack attributes that SQS always sends. */
   readonly onProblem?: ((error: Error) => void) | undefined;
 }
 
 /**
- * Makes long polls, each for as many messages as SQS gives in one. The records have what scoring reads, no more.
+ * Creates a function that makes one long poll. The records have only the fields that scoring reads.
  *
- * @throws Error, also where of none of the messages a record can be made
+ * @throws Error if the poll fails, or if no message is valid
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html
  */
 export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) => Promise<MessageRecord[]> {
   const { sqs, queueUrl, waitSeconds, visibilitySeconds, max = MAX_BATCH_ENTRIES, onProblem } = options;
+  const { attributes = [...POINTER_ATTRIBUTES, RESULT_QUEUE_ATTRIBUTE] } = options;
   const input = {
     QueueUrl: queueUrl,
     MaxNumberOfMessages: Math.min(max, MAX_BATCH_ENTRIES),
@@ -50,7 +53,7 @@ export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) 
       'SentTimestamp' as const,
       'MessageGroupId' as const,
     ],
-    MessageAttributeNames: [...POINTER_ATTRIBUTES],
+    MessageAttributeNames: [...attributes],
   };
   const eventSourceARN = arnOf(queueUrl);
   return async (signal) => {
@@ -62,7 +65,7 @@ export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) 
     if (odd > 0) {
       const error = new Error(
         `expected messages with MessageId, ReceiptHandle and Body, which SQS always sends, got ${odd} of ` +
-          `${Messages.length} without one of them, which are left alone; check the SQS endpoint`,
+          `${Messages.length} without one of them, which are ignored; check the SQS endpoint`,
       );
       if (records.length === 0) throw error;
       onProblem?.(error);
@@ -71,12 +74,12 @@ export function createReceiver(options: ReceiverOptions): (signal: AbortSignal) 
   };
 }
 
-/** Of the ARN only the queue's name is read, which says whether it is a FIFO queue. */
+/** Returns an ARN with only the queue's name, which tells if the queue is FIFO. */
 function arnOf(queueUrl: string): string {
   return `arn:aws:sqs:::${queueUrl.slice(queueUrl.lastIndexOf('/') + 1)}`;
 }
 
-/** Undefined where it has no ID, no receipt handle or no body: nothing can be done with it. */
+/** Returns undefined if the ID, receipt handle or body is missing. */
 function toRecord(message: Message | null, eventSourceARN: string): MessageRecord | undefined {
   const { MessageId, ReceiptHandle, Body, Attributes, MessageAttributes } = message ?? {};
   if (typeof MessageId !== 'string' || typeof ReceiptHandle !== 'string' || typeof Body !== 'string') return undefined;
@@ -94,31 +97,31 @@ function toRecord(message: Message | null, eventSourceARN: string): MessageRecor
 }
 
 interface PollerOptions<R> {
-  /** One long poll. */
+  /** Makes one long poll. */
   receive: () => Promise<readonly R[]>;
-  /** Records that a full poll returns. */
+  /** Number of records in a full poll. */
   recordsAPoll: number;
-  /** Most polls in flight. */
+  /** Maximum number of concurrent polls. */
   maxPolls: number;
-  /** Returns true if another poll may start, when those in flight may bring `expected` records. */
+  /** Returns true if another poll may start while polls in flight may bring `expected` records. */
   hasRoom: (expected: number) => boolean;
   take: (records: readonly R[]) => void;
-  /** Told of a failed poll; the next one starts after a pause. */
+  /** Called for a failed poll. The next poll starts after a pause. */
   onError: (error: unknown) => void;
-  /** Milliseconds of the pause after so many failures with no success between them, at least 1. */
+  /** Returns the pause in milliseconds after successive failures, at least 1. */
   pauseMs: (failures: number) => number;
-  /** How long a poll waits for a first record. @default 0 */
+  /** Wait of a poll for its first record. @default 0 */
   waitMs?: number;
-  /** @default the system's */
+  /** @default the system's clock */
   clock?: Clock | undefined;
 }
 
-/** Polls in a row that may come back empty before half of their wait: SQS may have had its reasons. */
+/** Number of successive polls that may return empty before half of their wait. SQS does so at times. */
 const HASTY_POLLS = 10;
 
 /**
- * Keeps as many polls in flight as come back half full or fuller: an idle queue is asked by one, a long one by all. A
- * failed poll never ends the polling, and whoever answers at once that there is nothing is not asked all the time.
+ * Keeps as many polls in flight as return at least half full: one for an idle queue, all for a long one. A failed poll
+ * does not end the polling. A queue that returns nothing without waiting is polled more slowly.
  */
 export function createPoller<R>(options: PollerOptions<R>) {
   const {
@@ -141,7 +144,7 @@ export function createPoller<R>(options: PollerOptions<R>) {
   let cancelPause: (() => void) | undefined;
   let stopping = false;
 
-  /** Starts as many polls as are wanted and have room. To be called whenever room was made. */
+  /** Starts polls while more are wanted and there is room. Call it whenever room is freed. */
   function poll(): void {
     if (cancelPause !== undefined) return;
     while (!stopping && inFlight < wanted && hasRoom(inFlight * recordsAPoll)) void pollOnce();
@@ -174,7 +177,7 @@ export function createPoller<R>(options: PollerOptions<R>) {
     return received === 0 ? Math.max(wanted - 1, 1) : wanted;
   }
 
-  /** Polls that fail while there is a pause failed for the same reason. */
+  /** A poll that fails during a pause failed for the same reason. */
   function startPause(after: number): void {
     if (stopping || cancelPause !== undefined) return;
     cancelPause = clock.after(pauseMs(after), endPause);
@@ -188,19 +191,19 @@ export function createPoller<R>(options: PollerOptions<R>) {
 
   return {
     poll,
-    /** Pauses because nothing that was received could be answered: longer each time, until `goOn` is called. */
+    /** Pauses because no received record could be answered. Pauses grow until `goOn` is called. */
     pause(): void {
       wanted = 1;
       if (cancelPause === undefined) unanswered += 1;
       startPause(unanswered);
     },
-    /** Ends such pauses. */
+    /** Ends pauses of `pause`. */
     goOn(): void {
       if (unanswered === 0) return;
       unanswered = 0;
       endPause();
     },
-    /** Starts no more polls, and resolves when those in flight have returned. */
+    /** Starts no more polls. Resolves when those in flight have returned. */
     stop: (): Promise<void> => {
       stopping = true;
       endPause();
@@ -209,32 +212,31 @@ export function createPoller<R>(options: PollerOptions<R>) {
   };
 }
 
-/** What it takes to delete a message, or to hide it. */
 type ReceivedMessage = Pick<MessageRecord, 'receiptHandle'>;
 
 /**
- * Does something to received messages in batch requests, until SQS did or `signal` is aborted. Never throws: what SQS does
- * not do is a problem for the log, and ends with the messages' visibility timeout.
+ * Acts on received messages in batch requests until SQS has done it or `signal` aborts. Never throws: failures go to
+ * the log, and end with the messages' visibility timeout.
  *
- * @returns the messages it was not done to
+ * @returns messages that SQS did not act on
  */
 export type ActOnMessages<M> = (messages: readonly M[], signal: AbortSignal) => Promise<M[]>;
 
 interface ActionOptions {
   readonly sqs: SqsCaller;
   readonly queueUrl: string;
-  /** Told why SQS did not do it, once for each reason. */
+  /** Called once for each reason why SQS did not act. */
   readonly onProblem: (error: Error) => void;
   /** @default three attempts */
   readonly retry?: RetryOptions | undefined;
 }
 
-/** Deletes messages that are answered. */
+/** Deletes answered messages. */
 export function createAcknowledger<M extends ReceivedMessage>(options: ActionOptions): ActOnMessages<M> {
   const { sqs, queueUrl: QueueUrl } = options;
   return createMessageAction<M>(options, {
     name: 'acknowledgement',
-    otherwise: "messages that were not deleted, and come back when their queue's timeout ends",
+    otherwise: 'messages that were not deleted and come back after their visibility timeout',
     send(messages, abortSignal) {
       const Entries = messages.map(({ receiptHandle }, id) => ({ Id: String(id), ReceiptHandle: receiptHandle }));
       return sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }), { abortSignal });
@@ -243,9 +245,9 @@ export function createAcknowledger<M extends ReceivedMessage>(options: ActionOpt
 }
 
 interface VisibilityOptions<M> extends ActionOptions {
-  /** What it is for, in problems: `heartbeat`. */
+  /** Purpose for problem messages, such as `heartbeat`. */
   readonly name: string;
-  /** Whole seconds from now until a message is visible, 0 to 43,200. */
+  /** Returns the whole seconds until a message is visible again, 0 to 43,200. */
   readonly secondsOf: (message: M) => number;
 }
 
@@ -258,7 +260,7 @@ export function createVisibilityChange<M extends ReceivedMessage>(options: Visib
   const { sqs, queueUrl: QueueUrl, name, secondsOf } = options;
   return createMessageAction<M>(options, {
     name,
-    otherwise: 'messages whose visibility was not changed, and that come back when their timeout ends',
+    otherwise: 'messages whose visibility was not changed and that come back after their timeout',
     send(messages, abortSignal) {
       const Entries = messages.map((message, id) => ({
         Id: String(id),
@@ -271,13 +273,13 @@ export function createVisibilityChange<M extends ReceivedMessage>(options: Visib
 }
 
 interface RetryDelayOptions extends ActionOptions {
-  /** Receives after which the queue moves a record to its dead letters. */
+  /** Number of receives after which the queue moves a record to its dead-letter queue. */
   readonly maxReceives: number;
   /** @default Math.random */
   readonly random?: () => number;
 }
 
-/** Lets records come back after a backoff that grows with their receive count, not after the queue's visibility timeout. */
+/** Sets when records come back: after a backoff that grows with the receive count, not after the visibility timeout. */
 export function createRetryDelay(options: RetryDelayOptions): ActOnMessages<MessageRecord> {
   const { random = Math.random, maxReceives } = options;
   return createVisibilityChange<MessageRecord>({
@@ -287,13 +289,13 @@ export function createRetryDelay(options: RetryDelayOptions): ActOnMessages<Mess
   });
 }
 
-/** Delay before the last receive: more than an hour, even less its jitter. */
+/** Delay before the last receive: more than an hour, even with the most jitter. */
 const LONGEST_SECONDS = 4_200;
 const JITTER = 1 / 8;
 
 /**
- * Returns the whole seconds until a record comes back: 1 after the first receive, and the same factor more after each
- * later one, so that the receives of a record outlast an hour. The factor is 1.6 with 20 receives.
+ * Returns the whole seconds until a record comes back: 1 after the first receive, then growing by a constant factor, so
+ * that the receives of a record span more than an hour. The factor is 1.6 with 20 receives.
  */
 export function backoffSeconds(receiveCount: number, maxReceives: number, random: () => number): number {
   const steps = Math.max(1, maxReceives - 2);
@@ -303,9 +305,9 @@ export function backoffSeconds(receiveCount: number, maxReceives: number, random
 
 interface MessageAction<M> {
   readonly name: string;
-  /** Which messages it was not done to, and what becomes of them: `messages that come back`. */
+  /** Description of the remaining messages and their fate, such as `messages that come back`. */
   readonly otherwise: string;
-  /** Makes one batch request; the ID of each entry is its position. */
+  /** Makes one batch request. The ID of each entry is its position. */
   readonly send: (messages: readonly M[], signal: AbortSignal) => Promise<BatchAnswer>;
 }
 
@@ -329,19 +331,18 @@ function inTens<M>(messages: readonly M[]): M[][] {
   );
 }
 
-/** What it takes to act on a message at the queue that it came from. */
 type QueuedMessage = Pick<MessageRecord, 'receiptHandle' | 'eventSourceARN'>;
 
 interface RequestQueues<M> {
-  /** The queues that records may come from, one for each shard. */
+  /** Queues that records come from, one for each shard. */
   readonly queueUrls: readonly string[];
-  /** What is done to the records of one queue. */
+  /** Creates the action for one queue. */
   readonly act: (queueUrl: string) => ActOnMessages<M>;
-  /** Told of records of another queue: nothing is done to them, as no call to a queue of ours would be right. */
+  /** Called for records of an unknown queue. Nothing is done to them. */
   readonly onProblem: (error: Error) => void;
 }
 
-/** Does something to records at the queue that each came from: a receipt handle is worth nothing at another. */
+/** Acts on records at the queue that each came from, because a receipt handle is valid only there. */
 export function perQueue<M extends QueuedMessage>({ queueUrls, act, onProblem }: RequestQueues<M>): ActOnMessages<M> {
   const actions = new Map(queueUrls.map((url) => [url.slice(url.lastIndexOf('/') + 1), act(url)]));
   return async (records, signal) => {
@@ -365,7 +366,7 @@ function unknownQueue(arn: string, records: number, queueUrls: readonly string[]
   );
 }
 
-/** A record that stays hidden from others. */
+/** Record whose visibility timeout is extended. */
 export interface Extension extends QueuedMessage {
   readonly record: MessageRecord;
   /** Whole seconds from now. */
@@ -374,7 +375,7 @@ export interface Extension extends QueuedMessage {
 
 interface VisibilityActions {
   readonly extend: ActOnMessages<Extension>;
-  /** Makes records visible to others at once. */
+  /** Makes records visible to others immediately. */
   readonly handBack: ActOnMessages<MessageRecord>;
 }
 

@@ -8,19 +8,18 @@ import type { RetryOptions } from './sendBatches.ts';
 export interface BucketWriterOptions {
   readonly s3: S3Client;
   readonly bucket: string;
-  /** What comes before `results/` in every key. @default '' */
+  /** Prefix of `results/` in every key. @default '' */
   readonly prefix?: string | undefined;
   /** Milliseconds since the epoch. @default Date.now */
   readonly now?: () => number;
-  /** What makes keys of the same second differ; its first digit is the shard. @default randomUUID */
+  /** Creates the unique part of a key. Its first digit is the shard. @default randomUUID */
   readonly newId?: () => string;
   readonly retry?: RetryOptions;
 }
 
 /**
- * Writes results to an S3 bucket, one NDJSON object per write, under Hive-style partitions that Athena and Glue find by
- * themselves: a shard and a date (UTC). A line is a result as it is, so each names its message ID. An object is written
- * whole or not at all, so the results of one write share one status.
+ * Writes results to an S3 bucket, one NDJSON object per write, in Hive-style partitions for Athena and Glue: a shard
+ * and a date (UTC). A line is a result, which has its message ID. All results of one write share one status.
  */
 export function createBucketWriter(options: BucketWriterOptions): ResultWriter {
   const { s3, bucket, prefix = '', now = Date.now, newId = randomUUID, retry } = options;
@@ -41,9 +40,8 @@ export function createBucketWriter(options: BucketWriterOptions): ResultWriter {
 }
 
 /**
- * `shard=3/date=2026-11-21/142530-3….ndjson`. Dates first would send all writes of a day to one end of the key space,
- * and S3 divides the key space to share the load. With sixteen shards first, that are the same every day, it is divided
- * once and for all.
+ * Formats `shard=3/date=2026-11-21/142530-3….ndjson`. S3 splits the key space to share the load. If dates came first,
+ * all writes of a day would go to one end of it. Sixteen shards come first, so one split lasts.
  *
  * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
  */
@@ -52,7 +50,7 @@ function partitionedName(time: Date, id: string): string {
   return `shard=${id.slice(0, 1)}/date=${date}/${clock.slice(0, 8).replaceAll(':', '')}-${id}.ndjson`;
 }
 
-/** A line break in a JSON text stands between tokens, never in a string, so a space means the same. */
+/** Replaces line breaks with spaces. In JSON they occur only between tokens, never in a string. */
 function onOneLine(json: string): string {
   return json.replace(/[\r\n]/g, ' ');
 }

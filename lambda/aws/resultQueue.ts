@@ -15,13 +15,17 @@ import {
   RESULTS_ATTRIBUTE,
   type Result,
   type ResultWriter,
+  type WriteStatus,
 } from '../core/record.ts';
 import { describeError } from './awsError.ts';
 import {
   allRefused,
+  bytesOf,
   CALLS_IN_FLIGHT,
   type Container,
+  limitIn,
   MAX_BATCH_ENTRIES,
+  NO_STATUS,
   type PayloadUploader,
   packBatches,
   type Refusal,
@@ -36,27 +40,30 @@ import {
 export interface QueueWriterOptions {
   readonly sqs: SqsCaller;
   readonly queueUrl: string;
-  /** How results share messages. @default each has a message of its own */
+  /** Packing of results into messages. @default one result in each message */
   readonly packing?: ResultPacking | undefined;
-  /** Where results go that the queue is too small for, the message then being a pointer. @default none: such a result is refused */
+  /**
+   * Store for results that are too large for the queue; the message is then a pointer. @default none: such a result is
+   * refused
+   */
   readonly payloads?: PayloadUploader | undefined;
   readonly retry?: RetryOptions;
 }
 
-/** How many results a message may hold, and how large it may get by that. */
+/** Limits of a message with several results. */
 export interface ResultPacking {
-  /** Most results in a message, at least 1. */
+  /** Maximum number of results in a message, at least 1. */
   readonly results: number;
-  /** Most bytes of a message of several results, its attributes counted. One result alone may be larger. */
+  /** Maximum size of a message with several results, including attributes. One result alone may be larger. */
   readonly bytes: number;
 }
 
 const SINGLE_RESULTS: ResultPacking = { results: 1, bytes: 0 };
 
 /**
- * Writes results to an SQS queue, up to ten messages in a batch request, several of these at once. On a FIFO queue a
- * result is in the message group of its request. What the queue refuses for its size is offloaded like what SQS itself
- * would refuse. The results of one message are written all or not at all.
+ * Writes results to an SQS queue, in concurrent batch requests of up to ten messages. On a FIFO queue a result is in
+ * the message group of its request. Results that exceed the queue's own size limit are offloaded, too. All results of
+ * one message share one status.
  */
 export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
   const { sqs, queueUrl, packing = SINGLE_RESULTS, payloads, retry } = options;
@@ -79,7 +86,7 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
 
   return {
     write(results, signal) {
-      // A retry may need more messages, and more calls, than before: the queue may have refused their size.
+      // A retry may need more messages and calls if the queue has refused their size.
       const attempt = async (entries: readonly Entry[]): Promise<Refusal<Entry>[]> => {
         const { now, behind } = firstOfEachGroup(toMessages(entries), packing.results > 1);
         const sends = toBatches(now).map((batch) => inFlight(() => send(sqs, queueUrl, batch, limits, signal)));
@@ -98,8 +105,43 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
 }
 
 /**
- * Results of a message group that were to share a message may need several once the queue has refused that one for its
- * size. In one batch request the second may be taken and the first not, so only the first is sent.
+ * Writes each result to the queue that its request names, or to the first queue.
+ *
+ * @param queueUrls that of the deployment, and those of its clients
+ */
+export function createQueueWriters(
+  queueUrls: readonly [string, ...string[]],
+  options: Omit<QueueWriterOptions, 'queueUrl'>,
+): ResultWriter {
+  const [first, ...others] = queueUrls.map((queueUrl) => createQueueWriter({ ...options, queueUrl })) as [ResultWriter];
+  if (others.length === 0) return first;
+  const names = queueUrls.map((url) => url.slice(url.lastIndexOf('/') + 1));
+  const byName = new Map([first, ...others].map((writer, index) => [names[index], writer]));
+  const writerOf = ({ resultQueue }: Result): ResultWriter => byName.get(resultQueue) ?? first;
+  return {
+    async write(results, signal) {
+      const statuses = new Map<Result, WriteStatus | undefined>();
+      const writes = Array.from(Map.groupBy(results, writerOf), async ([writer, some]) => {
+        const written = await writer.write(some, signal);
+        for (const [index, result] of some.entries()) statuses.set(result, written[index]);
+      });
+      await Promise.all(writes);
+      return results.map((result) => statuses.get(result) ?? NO_STATUS);
+    },
+    refuses: (result) => writerOf(result).refuses?.(result),
+    writtenAsOne(results) {
+      const [result] = results;
+      if (result === undefined) return 1;
+      const writer = writerOf(result);
+      const other = results.findIndex((one) => writerOf(one) !== writer);
+      return writer.writtenAsOne?.(other < 0 ? results : results.slice(0, other)) ?? 1;
+    },
+  };
+}
+
+/**
+ * Returns the first message of each group to send now, and the others to send later. After a refusal for size, the
+ * results of a group may need several messages, and SQS may take the second and refuse the first.
  */
 function firstOfEachGroup(messages: readonly ResultMessage[], sharesMessages: boolean) {
   if (!sharesMessages) return { now: messages, behind: [] };
@@ -121,7 +163,7 @@ function ofEachEntry({ entry: { entries }, ...refusal }: Refusal<ResultMessage>)
   return entries.map((entry) => ({ entry, ...refusal }));
 }
 
-/** Sends one batch request. What is too large, the request as a whole or a packed message, is packed smaller next time. */
+/** Sends one batch request. After a refusal for size, later requests and packed messages are smaller. */
 async function send(
   sqs: SqsCaller,
   queueUrl: string,
@@ -144,7 +186,7 @@ async function send(
   }
 }
 
-/** A packed message that SQS refuses for good may hold one result at fault: each goes alone, so that it fails alone. */
+/** Handles a permanent refusal of a packed message. Its results are sent alone, so that only the faulty one fails. */
 function refusedMessage(refusal: Refusal<ResultMessage>, limits: SizeLimits): Refusal<ResultMessage> {
   const { entry, reason, again } = refusal;
   const tooLong = limits.learnMessageBytes(entry.bytes, reason);
@@ -157,19 +199,19 @@ function isPacked(message: ResultMessage | undefined): boolean {
   return message !== undefined && message.entries.length > 1;
 }
 
-/** A result as it goes onto the queue, alone or packed with others. */
+/** Result that is sent alone or packed with others. */
 interface Entry {
   readonly result: Result;
   readonly body: string;
   readonly bodyBytes: number;
   readonly attributes: Readonly<Record<string, MessageAttributeValue>>;
-  /** Of a message that holds it alone, as SQS counts them: body and attributes. */
+  /** Size of a message with only this result, as SQS counts it: body and attributes. */
   readonly bytes: number;
-  /** True if it is packed with no other: it is a pointer, or SQS has refused a message that held it. */
+  /** True to send it alone: it is a pointer, or SQS refused a packed message that held it. */
   alone: boolean;
 }
 
-/** A message to be sent, with one result or several. */
+/** Message with one or more results. */
 interface ResultMessage {
   readonly entries: readonly Entry[];
   readonly bytes: number;
@@ -182,7 +224,7 @@ function toEntry(result: Result): Entry {
   return entryOf(result, escapeForSqs(result.body), attributes, false);
 }
 
-/** In place of an entry that is too large for the queue. */
+/** Returns a pointer entry that replaces an entry too large for the queue. */
 function toPointingEntry({ result, attributes }: Entry, pointer: PayloadPointer): Entry {
   const size = { DataType: 'Number', StringValue: String(Buffer.byteLength(result.body)) };
   return entryOf(result, pointerBody(pointer), { ...attributes, [PAYLOAD_SIZE_ATTRIBUTE]: size }, true);
@@ -193,18 +235,10 @@ function entryOf(result: Result, body: string, attributes: Entry['attributes'], 
   return { result, body, bodyBytes, attributes, bytes: bodyBytes + bytesOf(attributes), alone };
 }
 
-function bytesOf(attributes: Entry['attributes']): number {
-  let bytes = 0;
-  for (const [name, { DataType = '', StringValue = '' }] of Object.entries(attributes)) {
-    bytes += Buffer.byteLength(name + DataType + StringValue);
-  }
-  return bytes;
-}
-
 /**
- * Packs entries, in order, into as few messages as hold them. A message holds results of one message group, so that those
- * are written all or not at all; on a FIFO queue a result without one shares none. No message holds two results of one
- * message ID, so that its results can be told apart by it.
+ * Packs entries, in order, into as few messages as possible. A message holds results of one message group, because a
+ * group is written all or nothing. On a FIFO queue a result without a group is alone. The results of a message have
+ * distinct message IDs, so that readers can tell them apart.
  */
 function packResults(
   entries: readonly Entry[],
@@ -240,7 +274,7 @@ interface OpenMessage {
   readonly ids: Set<string>;
 }
 
-/** Bytes of a packed message once it holds one result more. */
+/** Returns the size of a packed message after adding one result. */
 function withOneMore({ entries, bytes }: ResultMessage, bodyBytes: number): number {
   const [first] = entries as readonly [Entry, ...Entry[]];
   const packed = entries.length === 1 ? '[]'.length + first.bodyBytes + countBytes(1) : bytes;
@@ -256,7 +290,7 @@ function countAttributes(count: number): Entry['attributes'] {
   return { [RESULTS_ATTRIBUTE]: { DataType: 'Number', StringValue: String(count) } };
 }
 
-/** One of several results is an element of an array, as it would be a body alone. */
+/** Formats a message. Several results form a JSON array. */
 function toRequestEntry({ entries }: ResultMessage, id: number, fifo: boolean): SendMessageBatchRequestEntry {
   const [first] = entries as readonly [Entry, ...Entry[]];
   const packed = entries.length > 1;
@@ -273,8 +307,8 @@ function groupOf({ messageGroupId, messageId }: Result): string {
 }
 
 /**
- * Of all message IDs: SQS takes two messages for one only where they hold the same results. By the first ID alone, a
- * redelivery that is packed with others would be dropped, and they with it.
+ * Returns a deduplication ID of all message IDs, so that SQS drops only messages with the same results. With only the
+ * first ID, a redelivered result that is packed with new ones would make SQS drop all of them.
  */
 function deduplicationId(entries: readonly Entry[]): string {
   const ids = entries.map(({ result }) => result.messageId);
@@ -284,8 +318,8 @@ function deduplicationId(entries: readonly Entry[]): string {
 type SizeLimits = ReturnType<typeof createSizeLimits>;
 
 /**
- * Most bytes of a message, its attributes counted, and of a batch request, as far as the refusals of one queue tell. A
- * queue may be set to take less than 1 MiB, and to ask for its attributes takes a permission that a sender need not have.
+ * Tracks the size limits of a queue from its refusals. A queue may be set to less than 1 MiB, and reading its
+ * attributes needs a permission that a sender may lack.
  */
 function createSizeLimits() {
   let messageBytes = MAX_MESSAGE_BYTES;
@@ -293,27 +327,17 @@ function createSizeLimits() {
   return {
     messageBytes: () => Math.min(messageBytes, batchBytes),
     batchBytes: () => batchBytes,
-    /** @returns whether a message of so many bytes was refused for its size */
+    /** @returns true if a message of `bytes` bytes was refused for its size */
     learnMessageBytes(bytes: number, reason: string): boolean {
       const max = limitIn(reason);
       if (max !== undefined) messageBytes = Math.min(messageBytes, max, bytes - 1);
       return max !== undefined;
     },
-    /** @returns whether a batch request of so many bytes was refused for its size */
+    /** @returns true if a batch request of `bytes` bytes was refused for its size */
     learnBatchBytes(bytes: number, reason: string): boolean {
       const max = limitIn(reason);
       if (max !== undefined) batchBytes = Math.min(batchBytes, max, bytes - 1);
       return max !== undefined;
     },
   };
-}
-
-/** SQS takes no queue whose messages are smaller. */
-const LEAST_LIMIT = 1_024;
-/** `Message must be shorter than 262144 bytes.`, `Batch requests cannot be longer than 262144 bytes. You have sent …` */
-const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;
-
-function limitIn(reason: string): number | undefined {
-  const max = SIZE_REFUSAL.exec(reason)?.[1];
-  return max === undefined || Number(max) < LEAST_LIMIT ? undefined : Number(max);
 }

@@ -24,9 +24,9 @@ import {
 export interface TableWriterOptions {
   readonly dynamodb: DynamoDBClient;
   readonly tableName: string;
-  /** Seconds after which DynamoDB may delete a result, at least 1. */
+  /** Time until DynamoDB may delete a result, at least 1. */
   readonly ttlSeconds: number;
-  /** Where results over 400 KB go, the item then holding a pointer. @default none: such a result is refused */
+  /** Store for results over 400 KB; the item is then a pointer. @default none: such a result is refused */
   readonly payloads?: PayloadUploader | undefined;
   readonly retry?: RetryOptions;
   /** Milliseconds since the epoch. @default Date.now */
@@ -36,15 +36,15 @@ export interface TableWriterOptions {
 interface Entry {
   readonly result: Result;
   readonly item: Readonly<Record<string, AttributeValue>>;
-  /** The item's size as DynamoDB counts it. */
+  /** Size of the item as DynamoDB counts it. */
   readonly itemBytes: number;
-  /** The most that it takes to send the item. */
+  /** Maximum size of the item in a request. */
   readonly bytes: number;
 }
 
 /**
- * Writes results to a DynamoDB table, up to 25 in a batch request, several of these at once. A result replaces an
- * earlier one of the same message ID; of several in one write, which DynamoDB would refuse, the last is kept.
+ * Writes results to a DynamoDB table, in concurrent batch requests of up to 25 items. A result replaces an earlier one
+ * of the same message ID. Of several in one write, which DynamoDB would refuse, the last one is kept.
  */
 export function createTableWriter(options: TableWriterOptions): ResultWriter {
   const { dynamodb, tableName, ttlSeconds, payloads, retry, now = Date.now } = options;
@@ -74,7 +74,7 @@ export function createTableWriter(options: TableWriterOptions): ResultWriter {
   };
 }
 
-/** The same entries, each replaced by the last one of its message ID. */
+/** Replaces each entry with the last one of its message ID. */
 function lastOfEach(entries: readonly Entry[]): Entry[] {
   const last = new Map(entries.map((entry) => [entry.result.messageId, entry]));
   return entries.map((entry) => last.get(entry.result.messageId) ?? entry);
@@ -94,12 +94,12 @@ function entryOf(result: Result, content: Record<string, AttributeValue.SMember>
 
 /** @see https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html */
 const MAX_NUMBER_BYTES = 21;
-/** As a JSON string, a JSON text at most doubles: quotes, backslashes and line breaks take two bytes each. */
+/** Maximum growth of a JSON text as a JSON string: quotes, backslashes and line breaks take two bytes each. */
 const MAX_ESCAPED = 2;
-/** What surrounds an item in a batch request: braces, quotes and types. */
+/** Size of an item's braces, quotes and types in a batch request. */
 const FRAME_BYTES = 128;
 
-/** Sends one batch request. A 200 answer may name items that DynamoDB had no capacity for. */
+/** Sends one batch request. A 200 response may name items that DynamoDB had no capacity for. */
 async function put(
   dynamodb: DynamoDBClient,
   tableName: string,
@@ -119,5 +119,5 @@ async function put(
 /** @see https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html */
 const MAX_ITEM_BYTES = 409_600;
 const MAX_BATCH_ITEMS = 25;
-/** 16 MiB, less what a batch request holds besides its items. */
+/** 16 MiB without the frame of a batch request. */
 const MAX_BATCH_BYTES = 16 * 1024 * 1024 - 4 * 1024;

@@ -1,35 +1,34 @@
 import { setTimeout } from 'node:timers/promises';
-import type { BatchResultErrorEntry, SQSClient } from '@aws-sdk/client-sqs';
+import type { BatchResultErrorEntry, MessageAttributeValue, SQSClient } from '@aws-sdk/client-sqs';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, isTransient, type Outage } from '../core/failure.ts';
 import type { PayloadPointer, Result, ResultWriter, WriteStatus } from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 
-/** Why a store did not take an entry. */
+/** Entry that a store did not take. */
 export interface Refusal<E> {
   readonly entry: E;
   readonly reason: string;
-  /** True if it is worth another try. */
+  /** True if a retry may help. */
   readonly again: boolean;
-  /** What that says of the store; undefined where the entry may be at fault. */
+  /** Kind of outage. Undefined if the entry may be at fault. */
   readonly outage?: Outage['kind'] | undefined;
 }
 
 export interface Sending<E> {
   /** The store's name in messages. */
   readonly store: string;
-  /** Packs entries, in order, into batch requests. @default one to each */
+  /** Packs entries, in order, into batch requests. @default one entry in each */
   readonly pack?: (entries: readonly E[]) => readonly (readonly E[])[];
-  /** Makes one batch request, for the first time or again. It takes what it does not refuse; throwing refuses all. */
+  /** Makes one batch request. Returns the entries that the store refuses; an error refuses all. */
   readonly attempt: (batch: readonly E[]) => Promise<readonly Refusal<E>[]>;
   readonly signal: AbortSignal;
   readonly retry?: RetryOptions | undefined;
 }
 
 /**
- * Hands entries to a store until it has taken each one or refused it for good, or until `signal` is aborted. Each batch
- * request is retried on its own: one that gets no answer holds up no other, and when the signal aborts, what the others
- * brought stays written.
+ * Sends entries to a store until it takes or permanently refuses each, or until `signal` aborts. Each batch request is
+ * retried independently, so a slow one delays no other, and entries that were written count as written after an abort.
  *
  * @returns statuses aligned with `entries` by index; an entry without an answer counts as failed
  */
@@ -50,7 +49,7 @@ function oneToEach<E>(entries: readonly E[]): E[][] {
   return entries.map((entry) => [entry]);
 }
 
-/** A refusal that comes after the abort says only that; the one before it says more. */
+/** The refusal before an abort is more informative than the abort itself. */
 async function sendBatch<E>(
   batch: readonly E[],
   statuses: Map<E, WriteStatus>,
@@ -74,31 +73,31 @@ function refusedBy(store: string, { reason, outage }: Refusal<unknown>): Failure
 }
 
 export interface PayloadUploader {
-  /** Puts a result's body under a key of its own. @returns a pointer to it, or WRITE_FAILED when S3 did not take it in time */
+  /** Puts a result's body under its own key. @returns a pointer, or WRITE_FAILED if S3 did not take it in time */
   put(body: string, signal: AbortSignal): Promise<PayloadPointer | Failure>;
 }
 
-/** What an entry has to fit into. */
+/** Size limits of a store's entries. */
 export interface Container<E> {
-  /** What holds an entry, for messages: `a DynamoDB item`. */
+  /** Name of an entry's container for messages: `a DynamoDB item`. */
   readonly container: string;
   readonly bytesOf: (entry: E) => number;
-  /** Most bytes of an entry. May shrink when the store refuses some: those are offloaded then. */
+  /** Maximum size of an entry. It may shrink when the store refuses entries, which are then offloaded. */
   readonly maxBytes: () => number;
-  /** Where larger bodies go. Without it a large entry is refused for good. */
+  /** Store for larger bodies. If it is missing, a large entry is refused permanently. */
   readonly payloads: PayloadUploader | undefined;
 }
 
 interface Offloading<E> extends Container<E> {
-  /** In place of an entry, a small one that points to its body. */
+  /** Returns a small entry that points to the body of a large one. */
   readonly toPointer: (entry: E, pointer: PayloadPointer) => E;
   readonly signal: AbortSignal;
   readonly sendBatches: (entries: readonly E[]) => Promise<readonly WriteStatus[]>;
 }
 
 /**
- * Sends the entries that fit their store together, and the others one by one, once their bodies lie in the payload
- * bucket: a slow upload holds up no other entry. An entry that is given more than once is sent once.
+ * Sends the entries that fit the store together. Each other entry is sent when its body is in the payload bucket, so a
+ * slow upload delays no other entry. An entry that occurs several times is sent once.
  *
  * @returns statuses aligned with `entries` by index
  */
@@ -126,9 +125,12 @@ export async function sendOrOffload<E extends { readonly result: Result }>(
   return entries.map((entry) => statuses.get(entry) ?? NO_STATUS);
 }
 
-const NO_STATUS: WriteStatus = failure('WRITE_FAILED', 'expected a status on every result, got none on this one');
+export const NO_STATUS: WriteStatus = failure(
+  'WRITE_FAILED',
+  'expected a status on every result, got none on this one',
+);
 
-/** Why an entry that cannot be offloaded is refused for its size; undefined where it fits. */
+/** Returns a failure if an entry that cannot be offloaded is too large. */
 export function refusedForSize<E>(entry: E, container: Container<E>): Failure | undefined {
   return container.bytesOf(entry) > container.maxBytes() ? resultTooLarge(entry, container) : undefined;
 }
@@ -142,21 +144,21 @@ function resultTooLarge<E>(entry: E, { container, bytesOf, maxBytes }: Container
 }
 
 export interface RetryOptions {
-  /** Most attempts in all. @default 6 */
+  /** Maximum number of attempts. @default 6 */
   readonly attempts?: number;
-  /** Longest pause before the second attempt; it doubles with each further one. @default 100 */
+  /** Maximum pause before the second attempt. It doubles with each further one. @default 100 */
   readonly baseMs?: number;
-  /** Longest pause before any attempt. @default 5000 */
+  /** Maximum pause before any attempt. @default 5000 */
   readonly capMs?: number;
   /** @default Math.random */
   readonly random?: () => number;
 }
 
 /**
- * Tries to get all of `items` done: each attempt is given what the one before left, and its number from 1 on, and returns
- * what is still left. Pauses between attempts, and gives up when `signal` is aborted.
+ * Repeats an attempt until no items remain, with pauses in between. It gives up when `signal` aborts.
  *
- * @returns what is left undone
+ * @param attempt takes the remaining items and its number from 1 on, and returns the items that still remain
+ * @returns remaining items
  */
 export async function retryRemaining<T>(
   items: readonly T[],
@@ -167,7 +169,7 @@ export async function retryRemaining<T>(
   const { attempts = 6 } = retry;
   let left = items;
   for (let number = 1; left.length > 0 && number <= attempts; number++) {
-    // It rejects for the abort alone.
+    // It rejects only if the signal aborts.
     if (number > 1) await setTimeout(pauseMs(number, retry), undefined, { signal }).catch(() => {});
     if (signal.aborted) break;
     left = await attempt(left, number);
@@ -176,7 +178,7 @@ export async function retryRemaining<T>(
 }
 
 /**
- * The pause before an attempt from the second on: exponential backoff with full jitter.
+ * Returns the pause before the second or a later attempt: exponential backoff with full jitter.
  *
  * @see https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
@@ -185,9 +187,9 @@ export function pauseMs(attempt: number, { baseMs = 100, capMs = 5000, random = 
 }
 
 /**
- * Makes a request until it is answered, or asking again is of no use.
+ * Repeats a request until it succeeds or the error is final.
  *
- * @throws what the last attempt met
+ * @throws the error of the last attempt
  */
 export async function untilAnswered<T>(
   ask: (attempt: number) => Promise<T>,
@@ -211,7 +213,7 @@ export async function untilAnswered<T>(
   return answer.value;
 }
 
-/** Packs entries, in order, into as few batch requests as hold them. An entry that is too large gets one to itself. */
+/** Packs entries, in order, into as few batch requests as possible. An entry that is too large gets its own request. */
 export function packBatches<T extends { readonly bytes: number }>(
   entries: readonly T[],
   maxEntries: number,
@@ -233,14 +235,14 @@ export function packBatches<T extends { readonly bytes: number }>(
 }
 
 /**
- * Writes every result to all stores at once; a result is written when each of them has taken it. One that a store can
- * never hold is written to none: beside its scores in the others, the error in its place would be a second answer.
+ * Writes every result to all stores concurrently. A result is written when each store has taken it. A result that one
+ * store can never hold is written to none: otherwise the other stores would hold both its scores and the error.
  *
- * Where stores disagree, a permanent failure outweighs a transient one: a result that is too large would be too large
- * again after a retry. This hides no transient failure, because the error result that replaces such a result is itself
- * written only once every store has taken it. A store that cannot be reached outweighs a refusal of this result.
+ * If stores disagree, a permanent failure outweighs a transient one: a result that is too large stays too large after a
+ * retry. This hides no transient failure, because the error result that replaces it must itself be written to every
+ * store. An unreachable store outweighs both.
  *
- * @throws Error when there is no store
+ * @throws Error if there is no store
  */
 export function writeToEvery(writers: readonly ResultWriter[]): ResultWriter {
   if (writers.length === 0) throw new Error('expected at least one store for results, got none');
@@ -260,7 +262,7 @@ export function writeToEvery(writers: readonly ResultWriter[]): ResultWriter {
   };
 }
 
-/** A store that is the only one says so itself. */
+/** A single store reports a refusal itself. */
 function refusedByOne(result: Result, writers: readonly ResultWriter[]): Failure | undefined {
   if (writers.length === 1) return undefined;
   for (const writer of writers) {
@@ -270,36 +272,36 @@ function refusedByOne(result: Result, writers: readonly ResultWriter[]): Failure
   return undefined;
 }
 
-/** The status of all stores on one result. */
+/** Combines the statuses of all stores for one result. */
 function inAgreement(statuses: readonly WriteStatus[]): WriteStatus {
   const failures = statuses.filter(isFailure);
   const permanent = failures.find((failed) => !isTransient(failed));
   return permanent ?? failures.find(({ outage }) => outage !== undefined) ?? failures[0] ?? WRITTEN;
 }
 
-/** Most calls that a writer, or an action on messages, has in flight. */
+/** Maximum number of concurrent calls of a writer, or of an action on messages. */
 export const CALLS_IN_FLIGHT = 16;
 
-/** What makes calls of SQS: the SDK's client, or the host's own. */
+/** Makes SQS calls: the SDK's client, or the host's own. */
 export type SqsCaller = Pick<SQSClient, 'send'>;
 
-/** Messages of one call of SQS: sent, received or deleted. @see the page of `MAX_MESSAGE_BYTES` */
+/** Maximum number of messages in one SQS call. @see the page of `MAX_MESSAGE_BYTES` */
 export const MAX_BATCH_ENTRIES = 10;
 
-/** What SQS answers to any batch request; real answers hold both lists. */
+/** Response to an SQS batch request. Real responses have both lists. */
 export interface BatchAnswer {
   readonly Successful?: readonly { readonly Id?: string | undefined }[] | undefined;
   readonly Failed?: readonly BatchResultErrorEntry[] | undefined;
 }
 
 /**
- * The entries that a 200 answer does not report done, and why. The ID of an entry is its position in `batch`; one that
- * the answer does not name failed too.
+ * Returns the entries that a 200 response does not report as done, with the reasons. The ID of an entry is its position
+ * in `batch`. An entry that the response does not name has failed, too.
  */
 export function refusalsIn<E>(batch: readonly E[], { Successful = [], Failed = [] }: BatchAnswer): Refusal<E>[] {
   const done = new Set(Successful.map(({ Id }) => Id));
   const failed = new Map(Failed.map((one) => [String(one.Id), one]));
-  // Whoever tells of entries that were not sent may mean any of those that were.
+  // If a response names unknown entries as failed, any entry may have failed.
   const isOdd = batch.filter((_, position) => failed.has(String(position))).length < failed.size;
   const refusals: Refusal<E>[] = [];
   for (const [position, entry] of batch.entries()) {
@@ -320,8 +322,28 @@ function describe({ Code, Message }: { readonly Code?: unknown; readonly Message
   return typeof Message === 'string' && Message !== '' ? `${code}: ${Message}` : code;
 }
 
-/** Every entry of a batch request that failed as a whole. */
+/** Returns a refusal for each entry of a failed batch request. */
 export function allRefused<E>(batch: readonly E[], error: unknown): Refusal<E>[] {
   const [reason, again, outage] = [describeError(error), !isCallersFault(error), outageKind(error)];
   return batch.map((entry) => ({ entry, reason, again, outage }));
+}
+
+/** Returns the bytes of message attributes, as SQS counts them. */
+export function bytesOf(attributes: Readonly<Record<string, MessageAttributeValue>>): number {
+  let bytes = 0;
+  for (const [name, { DataType = '', StringValue = '' }] of Object.entries(attributes)) {
+    bytes += Buffer.byteLength(name + DataType + StringValue);
+  }
+  return bytes;
+}
+
+/** Minimum of a size limit of a queue. */
+const LEAST_LIMIT = 1_024;
+/** Matches `Message must be shorter than 262144 bytes.` and `Batch requests cannot be longer than 262144 bytes. …`. */
+const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;
+
+/** Returns the queue's size limit, if the reason for its refusal states it. */
+export function limitIn(reason: string): number | undefined {
+  const max = SIZE_REFUSAL.exec(reason)?.[1];
+  return max === undefined || Number(max) < LEAST_LIMIT ? undefined : Number(max);
 }

@@ -19,31 +19,31 @@ import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
 import type { SqsCaller } from './sendBatches.ts';
 
 /**
- * How a host calls SQS: its four frequent calls by SQS's own protocol, JSON over HTTPS, and all others by the SDK:
+ * Creates the host's SQS client. Four frequent calls use SQS's own protocol, JSON over HTTPS; the SDK makes all others:
  *
- *     command → JSON.stringify → SignatureV4 → undici → JSON.parse → checked → answer, or an error of the SDK
+ * command → JSON.stringify → SignatureV4 → undici → JSON.parse → checked → answer, or an SDK error
  *
- * Endpoint, region, credentials and user agent are those of the SDK's client. It takes less than half the CPU of the SDK,
- * which serializes, resolves and parses along schemas in some thirty asynchronous steps: ADR 41 has the figures. Returning
- * `client` alone is the way back.
+ * The SDK's client provides endpoint, region, credentials and user agent. The four calls take less than half the CPU of
+ * the SDK, which serializes, resolves and parses along schemas in about thirty asynchronous steps: see ADR 41. To go
+ * back to the SDK, return `client`.
  *
- * @param patience how long a call may take; a receive as much longer as it waits for messages
- * @param config what the environment does not say
+ * @param patience limit for a call; a receive may take its wait longer
+ * @param config settings that are not in the environment
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-making-api-requests-json.html
  */
 export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}): SqsCaller {
   const client = createSqsClient(patience, { useQueueUrlAsEndpoint: false, ...config });
   const { credentials, region } = client.config;
   const signer = new SignatureV4({ credentials, region, sha256: Sha256, service: 'sqs' });
-  // Loaded beside the models, not before them.
+  // Starts loading here, while the models load.
   const loading = createAgent(patience.connectMs);
   let template: Promise<HttpRequest> | undefined;
-  /** How far SQS's clock is ahead of this machine's, in milliseconds. */
+  /** Milliseconds that SQS's clock is ahead of this machine's. */
   let clockOffset = 0;
 
   const targetOf = (): Promise<HttpRequest> => {
     template ??= requestOf(client).catch((error) => {
-      // Such as a region that is set later: it is asked for again.
+      // The error may pass: a region may be set later.
       template = undefined;
       throw error;
     });
@@ -75,10 +75,10 @@ export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}
   return { send: send as SqsCaller['send'] };
 }
 
-/** Connections are kept. Only its agent: all of undici takes 80 ms to load. */
+/** Creates the agent, which keeps connections. It imports only the agent, because all of undici takes 80 ms to load. */
 async function createAgent(connectMs: number): Promise<Agent> {
   const { default: UndiciAgent } = await import('undici/lib/dispatcher/agent.js');
-  // The time of an answer is the call's.
+  // The call has its own time limit.
   const noLimits = { headersTimeout: 0, bodyTimeout: 0 };
   return new UndiciAgent({ connect: { timeout: connectMs }, keepAliveTimeout: 60_000, ...noLimits });
 }
@@ -90,7 +90,7 @@ const OPERATIONS = new Map<unknown, string>([
   [ChangeMessageVisibilityBatchCommand, 'ChangeMessageVisibilityBatch'],
 ]);
 
-/** Attributes of hosts are texts. Bytes, which JSON has none of, are left to the SDK. */
+/** Returns true if an attribute is binary, which JSON cannot hold. The SDK sends such entries. */
 function hasBytes({ Entries = [] }: Partial<SendMessageBatchCommandInput>): boolean {
   return Entries.some((entry) => isBinary(entry.MessageAttributes) || isBinary(entry.MessageSystemAttributes));
 }
@@ -100,7 +100,10 @@ function isBinary(attributes: Readonly<Record<string, MessageAttributeValue>> | 
   return false;
 }
 
-/** What the SDK would send before it is signed: its middleware for endpoints and headers runs once, and nothing is sent. */
+/**
+ * Builds the SDK's request before signing: runs its middleware for endpoints and headers once, without sending
+ * anything.
+ */
 async function requestOf(client: SQSClient): Promise<HttpRequest> {
   const command = new ReceiveMessageCommand({ QueueUrl: '' });
   let built: unknown;
@@ -135,12 +138,12 @@ function headersOf(template: HttpRequest['headers'], operation: string, body: st
 
 const TRACE_HEADER = 'X-Amzn-Trace-Id';
 
-/** The runtime's store of what belongs to an invocation, where it has one. */
+/** Lambda runtime's store for the current invocation, if it has one. */
 interface WithInvokeStore {
   readonly awslambda?: { readonly InvokeStore?: { getXRayTraceId(): string | undefined } };
 }
 
-/** By which Lambda stops functions that call themselves, and X-Ray connects them. */
+/** Returns the trace header. Lambda uses it to stop recursive functions, and X-Ray to connect calls. */
 function traceHeader(): string | undefined {
   if (!process.env.AWS_LAMBDA_FUNCTION_NAME) return undefined;
   const { awslambda } = globalThis as WithInvokeStore;
@@ -148,8 +151,8 @@ function traceHeader(): string | undefined {
 }
 
 /**
- * What the signer hashes with, SHA-256 or its HMAC with a secret: in one call, and the key that it derives for a day is read
- * once. The SDK's own takes 50 µs more for each request.
+ * Hash of the signer: SHA-256 or HMAC-SHA-256. It hashes in one call and creates the day's key once. The SDK's own
+ * takes 50 µs more for each request.
  */
 class Sha256 {
   readonly #secret: SourceData | undefined;
@@ -197,19 +200,18 @@ interface HttpAnswer {
   readonly text: string;
 }
 
-/** A request, and what sends it. */
 interface Signed {
   readonly agent: Agent;
   readonly request: HttpRequest;
 }
 
-/** More than ten messages of 1 MiB, and what JSON escapes in them. */
+/** Maximum response size: more than ten escaped messages of 1 MiB. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 /**
- * Sends one request, once it is signed.
+ * Sends one request when it is signed.
  *
- * @throws Error that says by its name or code what happened: time is up, aborted, no connection
+ * @throws Error with a name or code for: timeout, abort, no connection
  */
 function exchange(
   signed: Promise<Signed>,
@@ -242,7 +244,7 @@ function exchange(
     onRequestStart(own) {
       controller = own;
       waitsFor = 'got no whole answer';
-      // Given up while it waited for a connection.
+      // The call was given up while it waited for a connection.
       if (isOver) own.abort(named('AbortError', 'Request aborted'));
     },
     onResponseStart(_, status, received) {
@@ -260,7 +262,7 @@ function exchange(
     },
     onResponseError(_, error) {
       over();
-      // What is no HTTP has no code.
+      // An error that is not HTTP has no code.
       reject('code' in error && error.code !== undefined ? error : notHttp(error.message, error));
     },
   };
@@ -275,23 +277,23 @@ function exchange(
   return promise;
 }
 
-/** An error with the code by which a failed connection is told from a wrong request. */
+/** Creates an error with the code of a failed connection. */
 function notHttp(message: string, cause?: Error): Error {
   return Object.assign(new Error(message, { cause }), { code: 'EPROTO' });
 }
 
-/** An error of a name by which the SDK tells it. */
+/** Creates an error with a name that the SDK uses. */
 function named(name: string, message: string): Error {
   return Object.assign(new Error(message), { name });
 }
 
-/** A clock that is so far off is why a signature was refused; five minutes are what AWS takes. */
+/** Clock skew above which a signature is refused for it. AWS accepts five minutes. */
 const SKEW_MS = 240_000;
 const LONGEST_CALL_MS = 900_000;
-/** A century, as of a machine that begins its time with 1970. What is further off is no clock. */
+/** A century, for a machine whose clock starts in 1970. A larger offset is invalid. */
 const FARTHEST_MS = 100 * 365 * 86_400_000;
 
-/** As the SDK does it: an answer of a cache, or one that took long, says nothing of the clock. */
+/** Computes the clock offset like the SDK: a cached or slow response does not count. */
 function clockOffsetBy({ date, age }: IncomingHttpHeaders, startedAt: number): number | undefined {
   const now = Date.now();
   const offset = Date.parse(date ?? '') - now;
@@ -299,8 +301,9 @@ function clockOffsetBy({ date, age }: IncomingHttpHeaders, startedAt: number): n
 }
 
 /**
- * @throws SQSServiceException with the name and the fault that the SDK would give it. What is no answer of SQS at all, such
- *   as a page of a proxy, is the server's fault: it may pass, and nothing is taken for done by it.
+ * Parses a response.
+ * @throws SQSServiceException with the SDK's name and fault. A response that is not from SQS, such as a proxy's page,
+ *   counts as a server fault: it is retried, and no entry counts as done.
  */
 function readAnswer({ status, headers, text }: HttpAnswer, clockSkewCorrected: boolean): object {
   const requestId = headers['x-amzn-requestid'];
@@ -328,7 +331,7 @@ function parse(text: string): Record<string, unknown> | undefined {
   return isObject(document) ? document : undefined;
 }
 
-/** Returns true if it tells of no error, and its lists are lists, those of what was done of objects. Null is none, as to the SDK. */
+/** Returns true if the response has no error and its lists are valid. Like the SDK, it treats null as missing. */
 function isWhole(document: Record<string, unknown>): boolean {
   for (const name of ['Successful', 'Failed', 'Messages']) if (document[name] === null) delete document[name];
   const { Messages = [], Successful = [], Failed = [], __type: type, message } = document;
@@ -337,8 +340,8 @@ function isWhole(document: Record<string, unknown>): boolean {
 }
 
 /**
- * An error is named by its shape, in a header or in the body, and by its older name in another header: the SDK prefers
- * that, where it has no dot.
+ * Returns the error's name. Its shape is in a header or in the body, its older name in another header. Like the SDK, it
+ * prefers the older name if that has no dot.
  */
 function nameOf({ code, __type: type }: JsonObject = {}, headers: IncomingHttpHeaders): string | undefined {
   const [older = ''] = String(headers['x-amzn-query-error'] ?? '').split(';');
@@ -349,31 +352,31 @@ function nameOf({ code, __type: type }: JsonObject = {}, headers: IncomingHttpHe
   return (shape[1] ?? shape[0]) || undefined;
 }
 
-/** How long a client waits: no request goes without a time of its own, whatever becomes of the network. */
+/** Time limits of a client. Every request has one. */
 export interface Patience {
   /** Milliseconds until there is a connection. */
   readonly connectMs: number;
   /**
-   * Milliseconds until SQS or DynamoDB has answered, more than the longest poll; until S3, whose objects may be large,
-   * makes some progress.
+   * Milliseconds until SQS or DynamoDB has answered, more than the longest poll. For S3, whose objects may be large,
+   * milliseconds without progress.
    */
   readonly answerMs: number;
 }
 
-/** Within AWS, where answers take milliseconds; six attempts end within an invocation of 30 s. */
+/** Limits within AWS, where responses take milliseconds. Six attempts fit into an invocation of 30 s. */
 export const HOST_PATIENCE: Patience = { connectMs: 3_000, answerMs: 4_000 };
-/** From anywhere: a slow line sends 1 MiB in this time, and the longest poll of SQS, 20 s, ends in it. */
+/** Limits from anywhere: a slow line sends 1 MiB in this time, and it exceeds the longest SQS poll of 20 s. */
 export const CLIENT_PATIENCE: Patience = { connectMs: 10_000, answerMs: 30_000 };
 
-/** Retries are up to the caller, who knows which entries are left and how much time: the SDK's would multiply them. */
+/** The caller retries, because it knows the remaining entries and time. SDK retries would multiply the attempts. */
 export const ATTEMPTS = { maxAttempts: 1 };
-/** More than there are requests in flight: the wait for a free socket would count as time to connect. */
+/** More sockets than concurrent requests: the wait for a free socket would count as time to connect. */
 const AGENT = { keepAlive: true, maxSockets: 128 };
 
 /**
- * Over TLS, which proves that texts arrive as they were sent, the checksums in SQS's answers are not compared.
+ * Creates the SDK's SQS client. It does not verify the checksums of responses over TLS, which already protects them.
  *
- * @param queueUrls whose hosts the SDK may send to in place of the endpoint
+ * @param queueUrls queues whose hosts the SDK may send to instead of the endpoint
  */
 export function createSqsClient(
   patience: Patience,
@@ -386,14 +389,17 @@ export function createSqsClient(
   return new SQSClient({ ...ATTEMPTS, ...checks, ...config, requestHandler });
 }
 
-/** Returns true if it is certain: AWS's own endpoints are, others when they say so. */
+/** Returns true if the connection certainly uses TLS: AWS's own endpoints do, others if their URL says so. */
 export function isTls(endpoint: unknown, service: 'SQS' | 'S3'): boolean {
   const { [`AWS_ENDPOINT_URL_${service}`]: forService, AWS_ENDPOINT_URL: forAll } = process.env;
   const url = endpoint ?? forService ?? forAll ?? 'https:';
   return typeof url === 'string' && url.startsWith('https:');
 }
 
-/** The SDK only warns of an exceeded `requestTimeout`, and it ends with the headers; `socketTimeout` sees to the rest. */
+/**
+ * Returns request handler options. The SDK only warns of an exceeded `requestTimeout`, and that timer ends with the
+ * headers; `socketTimeout` limits the rest.
+ */
 export function answeredWithin(patience: Patience) {
   return { ...progressingWithin(patience), requestTimeout: patience.answerMs, throwOnRequestTimeout: true };
 }

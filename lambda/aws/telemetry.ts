@@ -6,34 +6,34 @@ import type { MessageRecord, Outcome } from '../core/record.ts';
 
 type ScoringMiddleware = MiddlewareObj<SQSEvent, SQSBatchResponse, Error, Context>;
 
-/** Where a host's measurements and problems go. */
+/** Receives a host's measurements and problems. */
 export interface Telemetry {
   readonly observer: Observer;
-  /** Told the outcome of every record of an invocation, once. Outcomes align with `records` by index. */
+  /** Takes the outcomes of an invocation, once. They align with `records` by index. */
   outcomes(outcomes: readonly Outcome[], records: readonly MessageRecord[]): void;
-  /** Told that the process that holds the models died, or was ended because a run did not end. @default nobody counts them */
+  /** Takes the error when the scorer process died, or was killed because a run did not end. @default not counted */
   readonly scorerLost?: ((error: Error) => void) | undefined;
-  /** Told where the runs of a model go, once it is loaded. @default nobody asks */
+  /** Takes the provider and devices of a model when it is loaded. @default ignored */
   readonly assigned?:
     | ((assignment: { readonly provider: string; readonly devices: readonly string[] }) => void)
     | undefined;
-  /** What opens and closes an invocation, outermost first. */
+  /** Middlewares that open and close an invocation, outermost first. */
   readonly middlewares: readonly ScoringMiddleware[];
 }
 
-/** Why records of one invocation are handed back. */
+/** Reason why records of one invocation are handed back. */
 interface RetryReason {
   readonly code: TransientCode;
-  /** The failure's message, without anything that it quotes. */
+  /** The failure's message without quotations. */
   readonly reason: string;
-  /** How many records it met. */
+  /** Number of records with this reason. */
   readonly records: number;
   readonly messageId: string | undefined;
 }
 
 const MAX_REASONS = 10;
 
-/** The distinct reasons of an invocation's retries, those of most records first, at most ten. */
+/** Returns the distinct reasons of an invocation's retries, at most ten, the most frequent first. */
 export function retryReasons(outcomes: readonly Outcome[], records: readonly MessageRecord[]): RetryReason[] {
   const reasons = new Map<string, RetryReason>();
   for (const [index, outcome] of outcomes.entries()) {
@@ -48,8 +48,8 @@ export function retryReasons(outcomes: readonly Outcome[], records: readonly Mes
 }
 
 /**
- * A message with `"…"` in place of everything in double quotes, which may be of a request. A quotation that was cut
- * short ends with an ellipsis and no quote; where it cannot be told which, more is left out rather than less.
+ * Replaces everything in double quotes with `"…"`, because it may come from a request. A truncated quotation ends with
+ * an ellipsis and no quote. In doubt, more is left out.
  */
 export function withoutQuotations(message: string): string {
   return message.replace(/"(?:\\[^…]|[^"\\…])*"|"(?:.*["…]|.*)/gs, '"…"');

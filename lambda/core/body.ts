@@ -19,10 +19,11 @@ import { type PayloadPointer, type PayloadReader, parsePointer, type TimeLimit }
 import type { KeyedBody } from './replies.ts';
 import { type DecodeTogether, decodeRequest, idOf, mayHaveOwnForm, type RequestDependencies } from './request.ts';
 import { type DecodeLimits, tooManyRequests } from './requestInputs.ts';
+import { isBase64 } from './tensor.ts';
 import { WHOLE_BODY } from './values.ts';
 
 export interface DecodeDependencies extends RequestDependencies {
-  /** Reads bodies that are too large for SQS. Undefined without a payload bucket. */
+  /** Reads bodies that are too large for SQS. Undefined if there is no payload bucket. */
   readonly payloads?: PayloadReader | undefined;
 }
 
@@ -31,28 +32,31 @@ export interface IndexedBody {
   readonly body: DecodedBody;
 }
 
-/** Bodies decoded before the event loop has its turn: a millisecond or two of work, enough for S3 and transforms. */
+/** Bodies to decode before yielding to the event loop: one or two milliseconds of work. */
 const BODIES_A_TURN = 256;
-/** Characters of bodies decoded before the event loop has its turn: some milliseconds of work. */
+/** Characters to decode before yielding to the event loop: some milliseconds of work. */
 const CHARACTERS_A_TURN = 256 * 1024;
-/** After this long without a decoded body, what was decoded before is scored without waiting for slow objects. */
+/** Time without a decoded body after which the decoded ones are scored without waiting for slow objects. */
 const STALLED_MS = 250;
-/** Bodies that wait for S3 or a transform at the same time, unless none of them comes. */
+/** Maximum number of bodies that wait for S3 or a transform, unless none of them arrives. */
 const BODIES_UNDER_WAY = 256;
-/** Requests of packed bodies that are decoded and not taken yet: each may be an error a hundred times as long as it. */
+/**
+ * Maximum number of decoded requests of packed bodies that the caller has not taken. Each may become an error a hundred
+ * times as long as the request.
+ */
 const REQUESTS_UNTAKEN = 32 * 1024;
-/** No request is shorter, with the comma behind it. */
+/** Length of the shortest request with its comma. */
 const FEWEST_CHARACTERS = 2;
 
 /**
- * Decodes bodies, some at a time, and lets the event loop see to runs and writes in between. Bodies that wait for S3, a
- * model or a transform come when they are there. Those that wait for a batch hook come last: it is called once no other
+ * Decodes bodies, and yields to the event loop for runs and writes in between. Bodies that wait for S3, a model or a
+ * transform are yielded when they arrive. Bodies that wait for a batch hook come last: the hook is called when no other
  * body can join them, or memory is full.
  *
- * Yields an empty list while it waits: the caller should score what it already has.
+ * Yields an empty list while it waits: the caller should score the bodies that it has.
  *
- * @param payloadMemory held by payloads, by body. Once one has to wait for memory, what was decoded is yielded, so that it
- *   can be scored and its memory released
+ * @param payloadMemory memory of payloads by body. If one has to wait for memory, the decoded bodies are yielded, so
+ *   that the caller can score them and release their memory
  */
 export async function* decodeBodies(
   bodies: readonly KeyedBody[],
@@ -66,7 +70,7 @@ export async function* decodeBodies(
   const ownDeps = { ...deps, decodeTogether: hooks.decode };
   const templates = createTemplates();
   let underWay = 0;
-  /** Made anew for each wait: a race of all that is under way would take each of them into the hand at every arrival. */
+  /** Created for each wait. A single `Promise.race` would process all pending bodies at each arrival. */
   let arrival: PromiseWithResolvers<void> | undefined;
   const requestMemory = createMemoryBudget(REQUESTS_UNTAKEN);
   let decoded: IndexedBody[] = [];
@@ -80,7 +84,7 @@ export async function* decodeBodies(
     decoded = [];
     return given;
   };
-  /** Whoever comes back for more is done with what was given. */
+  /** A caller that asks for more has processed the bodies it got. */
   const release = (): void => {
     for (const { bodyIndex } of given) requestMemory.release(bodyIndex);
     given = [];
@@ -91,7 +95,7 @@ export async function* decodeBodies(
     reads,
     requestMemory,
   };
-  // A decoder that throws is a bug: the body is handed back.
+  // A decoder that throws is a bug, and the body is handed back.
   const notDecoded = (error: unknown): DecodedBody => {
     deps.observer.problem(error);
     return NOT_DECODED;
@@ -107,7 +111,7 @@ export async function* decodeBodies(
       return notDecoded(error);
     }
   };
-  // What was under way may have arrived while the caller was busy.
+  // Pending bodies may have arrived while the caller was busy.
   const progress = async (): Promise<void> => {
     release();
     if (decoded.length > 0 || underWay === 0) return;
@@ -147,9 +151,9 @@ export async function* decodeBodies(
     if (hooks.bodies.size > 0) {
       if (reads.size > 0)
         await withTimeout(Promise.race([Promise.allSettled(reads), payloadMemory.nextWaiter()]), STALLED_MS);
-      await hooks.gathered();
+      await hooks.waitUntilGathered();
       hooks.call();
-      // Meanwhile the runs of other models begin.
+      // Runs of other models start meanwhile.
       yield take();
       yield [];
     }
@@ -161,7 +165,7 @@ export async function* decodeBodies(
 
 type DecodeBatch = HookBatch<TransformBody, readonly TransformInput[]>;
 
-/** Requests of a call that wait for the batch hooks of their models. */
+/** Collects requests of a call for the batch hooks of their models. */
 function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer; readonly now: () => number }) {
   const batches = new Map<Model, DecodeBatch>();
   const bodies = new Set<number>();
@@ -170,7 +174,7 @@ function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer;
     const hook = model.transform?.decodeBatch;
     const batch = batches.get(model) ?? createHookBatch('decodeBatch', hook, model, time, deps);
     batches.set(model, batch);
-    // Now rather than when the hook is called, for all at once; and a body that cannot be copied fails alone.
+    // The first copy is made now, not all copies when the hook is called. A body that cannot be copied fails alone.
     let first: TransformBody | undefined = copyOf(body);
     bodies.add(place.bodyIndex);
     return batch.add(() => {
@@ -182,8 +186,8 @@ function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer;
   return {
     bodies,
     decode,
-    /** Resolves when a turn of the event loop has brought no more: large packed messages come over many turns. */
-    async gathered(): Promise<void> {
+    /** Resolves when a turn of the event loop adds no request. A large packed message takes many turns. */
+    async waitUntilGathered(): Promise<void> {
       for (let before = -1; before < size(); ) {
         before = size();
         await nextTurn();
@@ -197,9 +201,9 @@ function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer;
 }
 
 /**
- * A copy of what was parsed from JSON.
+ * Copies a value parsed from JSON.
  *
- * @throws Error where it has too many levels
+ * @throws Error if it has too many levels
  */
 function copyOf<T>(value: T, level = 1): T {
   if (!isCompound(value)) return value;
@@ -231,21 +235,21 @@ interface DecodeOptions {
   /** Waits for memory for the bytes of a payload. */
   readonly admit: (bodyIndex: number, bytes: number) => Promise<void>;
   readonly signal: AbortSignal;
-  /** Bodies being read. @default nobody asks */
+  /** Collects the reads in progress. @default they are not collected */
   readonly reads?: Set<Promise<unknown>>;
-  /** For requests of packed bodies, by body: see {@link decodeText}. @default there is no end of it */
+  /** Limits the requests of packed bodies, by body: see {@link decodeText}. @default unlimited */
   readonly requestMemory?: MemoryBudget;
-  /** Requests of a packed body that are not decoded, by position. @default none */
+  /** Failures of packed requests that must not be decoded, by position. @default none */
   readonly refused?: ReadonlyMap<number, Failure>;
 }
 
 /**
- * A body, decoded and checked: at once where nothing has to be read or loaded first. An error of a request is in the
- * answer, and never thrown.
+ * Decodes and checks a body, synchronously if nothing has to be read or loaded first. It returns errors of requests and
+ * never throws them.
  *
- * @param bodyIndex which body of the call it is
- * @param templates read what is the same text as a request before it but for its id and elements.
- *   @default every request is decoded in full
+ * @param bodyIndex index of the body in the call
+ * @param templates read requests that equal an earlier one except for id and elements. @default every request is
+ *   decoded in full
  * @see docs/message-format.md
  */
 export function decodeBody(
@@ -258,16 +262,16 @@ export function decodeBody(
   const read = templates?.read(body, bodyIndex);
   if (read !== undefined) return read;
   const decoded = decodeText(body, WHOLE_BODY, bodyIndex, deps, options, templates);
-  // What was there at once was in the body itself, not in an object that it points to.
+  // A template matches bodies, so it does not learn a text from S3, which arrives later.
   if (!(decoded instanceof Promise || isPacked(decoded) || isRefused(decoded))) templates?.learn(body, decoded);
   return decoded;
 }
 
 /**
- * A text that may hold many requests waits for memory before it is read, for as many as it may hold. Decoded, it holds memory
- * for as many as there are, until they are taken; none while it waits for an object, a model or a transform.
+ * Decodes a text. A text that may hold many requests waits for memory for all of them first. Afterwards it holds memory
+ * for its actual requests until they are taken, but none while it waits for an object, a model or a transform.
  *
- * @param where the text is from: the whole body, or an object that it points to
+ * @param where source of the text: the whole body, or an object that it points to
  */
 function decodeText(
   text: string,
@@ -336,7 +340,7 @@ function refusedBody(failed: Failure): RefusedRequest {
   return { id: undefined, failure: failed };
 }
 
-/** Requests of a packed message that are decoded before the event loop has its turn. */
+/** Packed requests to decode before yielding to the event loop. */
 const REQUESTS_A_TURN = 256;
 
 function decodePacked(
@@ -361,7 +365,7 @@ function decodePacked(
     });
   const allDecoded = (decoded: MaybePromise<DecodedRequest>[]): MaybePromise<DecodedBody> => {
     const all = allThere(decoded);
-    // What waits for a model or a transform must not hold up what waits for none.
+    // A body that waits for a model or a transform must not block others.
     if (all instanceof Promise) requestMemory?.release(bodyIndex);
     return all;
   };
@@ -377,7 +381,7 @@ function decodePacked(
   return values.length <= REQUESTS_A_TURN ? allDecoded(decodeSome(0)) : decodeByTurns();
 }
 
-/** The value of a JSON text, or why it was not parsed. */
+/** Parses JSON, or returns a failure. */
 function parseJson(text: string, path: string, limits: DecodeLimits): unknown {
   const { levels, containers, keys, elements } = outlineOf(text);
   const max = maxContainers(text);
@@ -385,7 +389,7 @@ function parseJson(text: string, path: string, limits: DecodeLimits): unknown {
     const allowed = `${max} arrays and objects, on ${MAX_LEVELS} levels, and ${MAX_KEYS} keys in an object`;
     return failure('INVALID_REQUEST', `${path}: expected at most ${allowed}, got more; send elements flat`);
   }
-  // Before they are parsed: millions of requests that are numbers take more memory than there is.
+  // Checked before parsing: millions of requests that are numbers would take more memory than there is.
   if (elements > limits.maxRequestsPerMessage) return tooManyRequests(elements, path, limits);
   try {
     return JSON.parse(text);
@@ -394,13 +398,21 @@ function parseJson(text: string, path: string, limits: DecodeLimits): unknown {
   }
 }
 
-/** @param reason V8's */
+/** @param reason V8's error message */
 function notJson(text: string, reason: string): string {
   const [position, index] = /at position (\d+)/.exec(reason) ?? [];
   const got = `${text.length} characters that are not JSON${position === undefined ? '' : ` (${position})`}`;
+  if (text.startsWith('\uFEFF')) return `a byte order mark in front; write UTF-8 without one`;
+  if (isBase64OfJson(text)) return 'base64; send the text that it encodes';
   const isCutShort = /Unterminated|end of JSON input/.test(reason) || Number(index) === text.length;
-  if (isCutShort) return `${got}: it ends too soon; send the whole of it`;
+  if (isCutShort) return `${got}: it is cut short; send all of it`;
   return `${got}; ${/NaN|Infinity/.test(text) ? 'NaN and Infinity are written as strings' : 'correct it'}`;
+}
+
+const BASE64_BEGINNING = 64;
+
+function isBase64OfJson(text: string): boolean {
+  return isBase64(text) && /^\s*[{[]/.test(Buffer.from(text.slice(0, BASE64_BEGINNING), 'base64').toString());
 }
 
 const COMMA = 44;
@@ -408,16 +420,16 @@ const OPEN_ARRAY = 91;
 const CLOSE_ARRAY = 93;
 const OPEN_OBJECT = 123;
 
-/** `end`: all is read. `more`: there is more to read. `odd`: it must be decoded in full. */
+/** Progress: `end` of the text, `more` to read, or `odd`: the text must be decoded in full. */
 type Reached = 'end' | 'more' | 'odd';
 
 /**
- * The requests of a packed body one after the other, each by a template where it is like one before. What they are, and
- * what is refused, is exactly what a full decode of the body gives: a hundred requests of 64 floats take 0.7 µs each in
- * place of 3 from base64, and 2.6 in place of 8 from JSON (two cores, Node 24).
+ * Reads the requests of a packed body one after the other, by a template if one matches. The results and refusals equal
+ * those of a full decode. A hundred requests of 64 floats take 0.7 µs each instead of 3 from base64, and 2.6 instead of
+ * 8 from JSON (two cores, Node 24).
  *
- * Undefined where the body must be decoded in full: it is not a list of objects, or not one of valid JSON, or templates do
- * not help with it, or it has more of anything than is allowed.
+ * Returns undefined if the body must be decoded in full: it is not a valid list of objects, templates do not match, or
+ * it exceeds a limit.
  */
 function readPacked(
   body: string,
@@ -429,7 +441,7 @@ function readPacked(
   if (templates === undefined || !isList(body)) return undefined;
   const cursor: Cursor = { bodyIndex, position: 0, at: afterSpace(body, body.indexOf('[') + 1), containers: 1 };
   const requests: DecodedRequest[] = [];
-  /** Reads a turn's worth, from the beginning of a request to the beginning of another. */
+  /** Reads one turn's requests. It starts and ends between requests. */
   const readSome = (): Reached => {
     const turnEnds = cursor.at + CHARACTERS_A_TURN;
     for (let read = 0; read < REQUESTS_A_TURN && cursor.at < turnEnds; read++) {
@@ -471,7 +483,7 @@ function decodeNext(
   const { bodyIndex, position, at } = cursor;
   if (body.charCodeAt(at) !== OPEN_OBJECT || !templates.isLearning()) return undefined;
   const { end, levels, containers } = outlineAt(body, at);
-  // As one of a packed body it has one level more.
+  // A packed request has one level more.
   if (end > body.length || levels >= MAX_LEVELS) return undefined;
   const text = body.slice(at, end);
   const value = parseIfJson(text);
@@ -504,13 +516,13 @@ function isSpace(code: number): boolean {
   return code === SPACE || code === LINE_FEED || code === TAB || code === CARRIAGE_RETURN;
 }
 
-/** Producers write the name among the first fields; behind a long tensor it is not looked for. */
+/** Length of the head in which the name is searched. Producers write it among the first fields. */
 const HEAD_CHARACTERS = 512;
 const MODEL_NAME = /"model_name"\s*:\s*"([^"\\]+)"/;
 
 /**
- * The model that a body seems to name, without decoding it; undefined where none is seen. It may be wrong, as in a
- * packed message for several models: a hint says what is batched together, and decoding says what is scored.
+ * Guesses the model of a body without decoding it, or returns undefined. It may be wrong, for example for a packed
+ * message with several models: the guess only affects which bodies are batched together.
  */
 export function modelHint(body: string): string | undefined {
   return MODEL_NAME.exec(body.slice(0, HEAD_CHARACTERS))?.[1];

@@ -9,24 +9,24 @@ import { allocateFromSlab, type Datatype, elementCount } from './tensor.ts';
 import { decodeData, decodeRaw } from './values.ts';
 
 /*
- * The requests of one producer are often the same text except for the id and the elements:
+ * The requests of one producer often differ only in the id and the elements:
  *
- *   {"id":"order-42","inputs":[{"name":"image","datatype":"FP32","shape":[1,4],"data":[0.5,1,0,2]}]}
- *   └──┬──┘└──┬───┘└─────────────────────────────┬────────────────────────────────┘└────┬────┘└─┬─┘
- *    fixed   slot                              fixed                                   slot   fixed
+ * {"id":"order-42","inputs":[{"name":"image","datatype":"FP32","shape":[1,4],"data":[0.5,1,0,2]}]}
+ * └──┬──┘└──┬───┘└─────────────────────────────┬────────────────────────────────┘└────┬────┘└─┬─┘
+ *  fixed   slot                              fixed                                   slot   fixed
  *
- * A template is such a request, decoded in full once. Where a later request has the same fixed texts, only its slots are
- * read. A template never decides what is valid: what does not match letter by letter, or is not plain (an escape in the id,
- * elements that are wrong), is decoded in full, which says what is wrong with it.
+ * A template is a request that was decoded in full once. If a later request has the same fixed texts, only its slots
+ * are read. A template never decides what is valid. A request that does not match exactly, or is not plain (an escape
+ * in the id, wrong elements), is decoded in full, which reports the error.
  *
- * All that scoring 4,000 rows of 64 floats costs falls by a fifth from JSON and by two fifths from base64, packed by 100 or
- * not. To take it out, delete this file and `templates` in body.ts.
+ * Templates reduce the cost of scoring 4,000 rows of 64 floats by a fifth from JSON and by two fifths from base64,
+ * packed by 100 or not. To remove them, delete this file and `templates` in body.ts.
  */
 
 export interface Templates {
-  /** The request that a body holds, or undefined when it must be decoded in full. */
+  /** Reads a body's request, or returns undefined if it must be decoded in full. */
   read(body: string, bodyIndex: number): ScoringRequest | undefined;
-  /** The request of a packed body that begins at the cursor, which is moved behind it; else undefined. */
+  /** Reads the packed request at the cursor and moves the cursor behind it, or returns undefined. */
   readNext(body: string, cursor: Cursor): ScoringRequest | undefined;
   learn(text: string, request: ScoringRequest): void;
   isLearning(): boolean;
@@ -34,11 +34,11 @@ export interface Templates {
 
 const MAX_TEMPLATES = 4;
 /**
- * Learning a body takes several times as long as decoding it, and a longer one is nearly all elements. A longer slot is
- * outlined before it is parsed.
+ * Maximum length of a body to learn, and of a slot that is parsed without an outline. Learning takes several times as
+ * long as decoding, and longer bodies are nearly all elements.
  */
 const MAX_CHARACTERS = 65_536;
-/** Bodies in a row, and their characters, that match no template before learning ends. */
+/** Successive bodies, and their characters, without a match after which learning ends. */
 const MAX_MISSES = 64;
 const MAX_CHARACTERS_MISSED = 2 * MAX_CHARACTERS;
 
@@ -48,13 +48,13 @@ export function createTemplates(): Templates {
   let charactersMissed = 0;
   const isLearning = (): boolean => misses < MAX_MISSES && charactersMissed < MAX_CHARACTERS_MISSED;
   let unlearnt: { readonly text: string; readonly request: ScoringRequest } | undefined;
-  // Only once another body comes: learning the body of a message that comes alone would take longer than decoding it.
+  // A body is learnt only when another one follows. For a lone message, learning would take longer than decoding.
   const learnLast = (): void => {
     if (unlearnt === undefined) return;
     const { text, request } = unlearnt;
     unlearnt = undefined;
     const { end, levels, containers } = outlineAt(text, 0);
-    // One level less than may be: as one of a packed body it has one more.
+    // One level less than allowed, because a packed request has one more.
     if (end > text.length || levels >= MAX_LEVELS) return;
     const template = templateOf(text, request, containers);
     if (template === undefined) return;
@@ -87,9 +87,9 @@ export function createTemplates(): Templates {
 }
 
 /**
- * The template of a request's text; undefined where it is not certain what is constant in it.
+ * Creates the template of a request's text. Returns undefined if the constant parts are uncertain.
  *
- * @param containers arrays and objects in it
+ * @param containers number of arrays and objects in the text
  */
 function templateOf(body: string, sample: ScoringRequest, containers: number): Template | undefined {
   const value = parseIfJson(body);
@@ -108,7 +108,7 @@ function templateOf(body: string, sample: ScoringRequest, containers: number): T
   return isSound(template, value) ? template : undefined;
 }
 
-/** True if other text in the slots changes exactly the values of the slots. */
+/** Returns true if different text in the slots changes exactly the values of the slots. */
 function isSound({ fixedTexts, slots, sample }: Template, value: JsonObject): boolean {
   const probes = slots.map(({ kind }, index) => (kind === 'numbers' ? `[0.5,${index}]` : `probe${index}`));
   const probed = parseIfJson(fixedTexts.map((fixedText, index) => fixedText + (probes[index] ?? '')).join(''));
@@ -132,7 +132,7 @@ interface ElementSlot {
   readonly kind: 'base64' | 'numbers';
   readonly input: number;
   readonly datatype: Datatype;
-  /** As it was sent, the rows on `batchAxis`. */
+  /** Shape as sent, with the rows on `batchAxis`. */
   readonly shape: readonly number[];
   readonly batchAxis: number | undefined;
 }
@@ -143,7 +143,10 @@ interface FoundSlot {
   readonly to: number;
 }
 
-/** Returns the places of the id and of each input's elements, in order; undefined unless each has one place. */
+/**
+ * Finds the places of the id and of each input's elements, in order. Returns undefined unless each has exactly one
+ * place.
+ */
 function findSlots(body: string, value: JsonObject, sample: ScoringRequest): FoundSlot[] | undefined {
   const slots: (FoundSlot | undefined)[] = [];
   if (typeof value.id === 'string') slots.push(findString(body, value.id, { kind: 'id' }));
@@ -171,7 +174,7 @@ function findString(body: string, text: string, slot: Slot): FoundSlot | undefin
   return { slot, from, to: from + text.length };
 }
 
-/** A flat array, brackets included. */
+/** Finds a flat array, including its brackets. */
 function findNumbers(body: string, data: unknown, slot: Slot): FoundSlot | undefined {
   const wanted = JSON.stringify(data);
   const places = [...body.matchAll(/\[[^[\]"]*\]/g)].filter(([text]) => JSON.stringify(parseIfJson(text)) === wanted);
@@ -180,28 +183,28 @@ function findNumbers(body: string, data: unknown, slot: Slot): FoundSlot | undef
   return { slot, from: place.index, to: place.index + place[0].length };
 }
 
-/** A request that was decoded in full once, and its text with gaps for the id and the elements. */
+/** Request that was decoded in full, and its text with gaps for the id and the elements. */
 interface Template {
   readonly sample: ScoringRequest;
-  /** The constant text: before, between and after the slots. */
+  /** Constant text before, between and after the slots. */
   readonly fixedTexts: readonly string[];
   readonly slots: readonly Slot[];
-  /** Arrays and objects in every request that it reads. */
+  /** Number of arrays and objects in each request. */
   readonly containers: number;
-  /** True if its floats were plain decimals so far. */
+  /** True while its floats are plain decimals. */
   plainFloats: boolean;
 }
 
-/** How far the requests of a text are read. */
+/** Read position in a text with several requests. */
 export interface Cursor {
   readonly bodyIndex: number;
   position: number;
   at: number;
-  /** Arrays and objects in those before. */
+  /** Number of arrays and objects before the position. */
   containers: number;
 }
 
-/** The request that a text is; undefined where it does not match. */
+/** Reads a text that is one request, or returns undefined if it does not match. */
 function readWhole(template: Template, text: string, bodyIndex: number): ScoringRequest | undefined {
   const { fixedTexts, slots } = template;
   const last = fixedTexts[slots.length] as string;
@@ -212,9 +215,9 @@ function readWhole(template: Template, text: string, bodyIndex: number): Scoring
 }
 
 /**
- * The request that begins at the cursor, which is moved behind it; undefined where it does not match.
+ * Reads the request at the cursor and moves the cursor behind it, or returns undefined if it does not match.
  *
- * @param lastAt where the last of the fixed texts is; undefined where it is not known
+ * @param lastAt place of the last fixed text, if it is known
  */
 function readSlots(template: Template, body: string, cursor: Cursor, lastAt?: number): ScoringRequest | undefined {
   const { sample, fixedTexts, slots, containers } = template;
@@ -249,7 +252,7 @@ function readSlots(template: Template, body: string, cursor: Cursor, lastAt?: nu
   return { bodyIndex, position, id, model, rows, length, inputs, outputs, reply };
 }
 
-/** An input whose elements are plain decimals; undefined where they are not, and for the template from then on. */
+/** Reads plain decimals. If they are not plain, returns undefined, and the template skips this method from then on. */
 function readPlainFloats(
   template: Template,
   { datatype, shape, batchAxis }: ElementSlot,
@@ -264,22 +267,22 @@ function readPlainFloats(
   return undefined;
 }
 
-/** As `startsWith`, which compares one character at a time; slices are compared all at once. */
+/** Compares like `startsWith`, which compares character by character. Slices are compared at once. */
 function hasAt(body: string, position: number, fixedText: string): boolean {
   return body.slice(position, position + fixedText.length) === fixedText;
 }
 
-/** Returns the end of a slot's text that is neither nested nor escaped; -1 if it has none. */
+/** Returns the end of a slot's text that is neither nested nor escaped, or -1. */
 function endOf({ kind }: Slot, body: string, from: number): number {
   if (kind !== 'numbers') return body.indexOf('"', from);
   const bracket = body.indexOf(']', from);
   return bracket < 0 ? -1 : bracket + 1;
 }
 
-/** An id that JSON writes without escapes. */
+/** Matches an id without escapes. */
 const PLAIN_ID = /^[\x20\x21\x23-\x5b\x5d-\x7e]{0,1024}$/;
 
-/** An input with the elements in `text`, in every other way like the sample's; undefined where they are wrong. */
+/** Creates an input like the sample's with the elements in `text`, or returns undefined if they are wrong. */
 function readInput({ kind, datatype, shape, batchAxis }: ElementSlot, text: string): RequestInput | undefined {
   const data =
     kind === 'base64'
@@ -288,5 +291,5 @@ function readInput({ kind, datatype, shape, batchAxis }: ElementSlot, text: stri
   return isFailure(data) ? undefined : rowsFirst({ datatype, shape, data }, batchAxis);
 }
 
-/** Only a full decode says where something is wrong. */
+/** Only a full decode reports places of errors. */
 const NOWHERE = (): string => '';

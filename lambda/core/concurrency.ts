@@ -1,15 +1,15 @@
 /**
- * A value, or the promise of one where something has to be waited for. Promises of what is there already cost half as
- * much as decoding: 3 ms for ten thousand bodies, which take 6 ms to read from a template (two cores, Node 24).
+ * A value, or a promise of it if something has to be waited for. Promises of available values would cost half as much
+ * as decoding: 3 ms for ten thousand bodies, which take 6 ms to read from a template (two cores, Node 24).
  */
 export type MaybePromise<T> = T | Promise<T>;
 
-/** `next` of the value: at once where the value is there already. */
+/** Calls `next` with the value, synchronously if it is available. */
 export function whenThere<T, U>(soon: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
   return soon instanceof Promise ? soon.then(next) : next(soon);
 }
 
-/** `Promise.all`, but at once where all values are there already. */
+/** Works like `Promise.all`, but synchronously if all values are available. */
 export function allThere<T>(soon: MaybePromise<T>[]): MaybePromise<T[]> {
   return soon.some((one) => one instanceof Promise) ? Promise.all(soon) : (soon as T[]);
 }
@@ -17,16 +17,16 @@ export function allThere<T>(soon: MaybePromise<T>[]): MaybePromise<T[]> {
 /** @see https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Aborts after so many milliseconds, or as many as a timer takes. */
+/** Returns a signal that aborts after `ms` milliseconds, or the maximum of a timer. */
 export function timeoutSignal(ms: number): AbortSignal {
   return AbortSignal.timeout(Math.min(Math.max(0, Math.ceil(ms)), MAX_TIMER_MS));
 }
 
 /**
- * The signal, or sooner: after so many milliseconds, with `reason`. Node 22.12 collects an `AbortSignal.timeout` that only
- * `AbortSignal.any` was given: it never aborts.
+ * Returns a signal that aborts with `signal`, or after `ms` milliseconds with `reason`. `AbortSignal.timeout` would not
+ * do: Node 22.12 collects one that is used only by `AbortSignal.any`, so that it never aborts.
  *
- * @returns the signal, and what ends its timer, to be called in any case
+ * @returns the signal, and a function that ends its timer, to be called in any case
  */
 export function sooner(signal: AbortSignal, ms: number, reason?: unknown): { signal: AbortSignal; end(): void } {
   const overdue = new AbortController();
@@ -39,9 +39,9 @@ export function nextTurn(): Promise<void> {
 }
 
 /**
- * What `work` gives. The work itself goes on when the signal is aborted.
+ * Waits for `work`, or until the signal aborts. The work continues after an abort.
  *
- * @throws what `onAbort` gives, as soon as the signal is aborted. @default the signal's reason
+ * @throws the result of `onAbort` when the signal aborts. @default the signal's reason
  */
 export async function raceAbort<T>(
   work: Promise<T>,
@@ -61,9 +61,9 @@ export async function raceAbort<T>(
 }
 
 /**
- * Waits for the work or for the signal, whichever comes first. Work that is left behind goes on unwatched.
+ * Waits for the work or for the signal, whichever comes first. Abandoned work continues, and its errors are ignored.
  *
- * @param graceMs how much longer than the signal. @default 0
+ * @param graceMs additional wait after the signal. @default 0
  */
 export async function waitOrAbort(work: Promise<unknown>, signal: AbortSignal, graceMs = 0): Promise<void> {
   const overdue = Promise.withResolvers<void>();
@@ -77,7 +77,7 @@ export async function waitOrAbort(work: Promise<unknown>, signal: AbortSignal, g
   }
 }
 
-/** Waits for the work, for so many milliseconds at most. */
+/** Waits for the work, but at most `ms` milliseconds. */
 export async function withTimeout(work: Promise<unknown>, ms: number): Promise<void> {
   const overdue = Promise.withResolvers<void>();
   const timer = setTimeout(overdue.resolve, ms);
@@ -88,21 +88,21 @@ export async function withTimeout(work: Promise<unknown>, ms: number): Promise<v
   }
 }
 
-/** Memory that is shared out among owners, which are numbered. Bytes of one owner add up. */
+/** Memory shared by numbered owners. The bytes of one owner add up. */
 export interface MemoryBudget {
   /**
-   * Waits for room for so many bytes, in the order of asking; not at all where there is some. What is larger than all there
-   * is gets it once nothing else is held. Waits no longer when `signal` is aborted.
+   * Waits for `bytes` bytes of room, in the order of the calls, or returns synchronously if there is room. A request
+   * larger than the budget is granted when nothing else is held. The wait ends if `signal` aborts.
    */
   acquire(owner: number, bytes: number, signal: AbortSignal): MaybePromise<void>;
-  /** Takes what is in memory already, whether there is room or not. */
+  /** Takes memory that is already in use, even if there is no room. */
   hold(owner: number, bytes: number): void;
   release(owner: number): void;
-  /** Returns true if more is held or asked for than there is. */
+  /** Returns true if more is held or requested than the budget. */
   isFull(): boolean;
-  /** Resolves when someone has to wait who did not when this was last asked. */
+  /** Resolves when a new waiter exists since the last call. */
   nextWaiter(): Promise<void>;
-  /** Resolves when it is no longer crowded, or `signal` is aborted. */
+  /** Resolves when the budget is not full, or `signal` aborts. */
   available(signal: AbortSignal): Promise<void>;
 }
 
@@ -170,11 +170,11 @@ export function createMemoryBudget(total: number): MemoryBudget {
   };
 }
 
-/** What tells the time, and lets it pass. */
+/** Source of time and timers. */
 export interface Clock {
-  /** Milliseconds that only go forward. */
+  /** Monotonic time in milliseconds. */
   now(): number;
-  /** Calls back once `ms` milliseconds have passed. @returns what keeps it from doing so */
+  /** Calls back after `ms` milliseconds. @returns a function that cancels the call */
   after(ms: number, callback: () => void): () => void;
 }
 

@@ -1,25 +1,26 @@
 import type { Cost, MeasuredRun, Model } from './model.ts';
 
 /**
- * Estimates what runs of each model take, from what this process has measured, its start included. One estimate serves the
- * plan and the deadline.
+ * Estimates what runs of each model take, from what this process has measured, its start included. One estimate serves
+ * the plan and the deadline.
  *
  * @see docs/adr/0060-one-estimate-of-what-runs-take.md
  */
 export interface CostEstimator {
-  observed(model: Model, rows: number, length: number, runMs: number): void;
+  record(model: Model, rows: number, length: number, runMs: number): void;
   /** Returns the milliseconds that a run takes at the pace of the latest ones; undefined while nothing was measured. */
   predictMs(model: Model, rows: number, length: number): number | undefined;
   /**
-   * Returns the cost of a run, for the plan; undefined if fewer than two row counts were measured, or if another axis of the
-   * inputs is open, so that rows and length do not give the size. It stays the same until measurements clearly differ.
+   * Returns the cost of a run, for the plan; undefined if fewer than two row counts were measured, or if another axis
+   * of the inputs is open, so that rows and length do not give the size. It stays the same until measurements clearly
+   * differ.
    */
   costOf(model: Model): Cost | undefined;
 }
 
 /**
- * Parts of the time of a run, by its rows and length: the run itself, each element, each step along the length that all rows
- * take together, as in a recurrent layer, and each pair of elements, as in attention.
+ * Parts of the time of a run, by its rows and length: the run itself, each element, each step along the length that all
+ * rows take together, as in a recurrent layer, and each pair of elements, as in attention.
  */
 const TERMS: readonly Cost[] = [
   () => 1,
@@ -32,8 +33,8 @@ const TERMS: readonly Cost[] = [
 const MIN_GAIN = 0.04;
 
 /**
- * Milliseconds that a run takes of the pipeline outside of ONNX Runtime, however many rows it has: to its thread and back,
- * for its tensors, its report and its write. Without them runs of one row would look better than they are.
+ * Milliseconds that a run takes of the pipeline outside of ONNX Runtime, however many rows it has: to its thread and
+ * back, for its tensors, its report and its write. Without them runs of one row would look better than they are.
  */
 const OUTSIDE_MS = 0.1;
 
@@ -76,7 +77,9 @@ interface Estimate {
   /** The latest runs: they tell how fast the machine is now. */
   recent: readonly MeasuredRun[];
   newRuns: number;
-  /** True once a run has ended, or if runs were measured at start. The very first run also pays for what is done once. */
+  /**
+   * True once a run has ended, or if runs were measured at start. The very first run also pays for what is done once.
+   */
   isWarm: boolean;
 }
 
@@ -88,8 +91,8 @@ export function createCostEstimator(): CostEstimator {
     return known;
   };
   return {
-    observed(model, rows, length, runMs) {
-      // A time that is none would spoil the fit of all sizes.
+    record(model, rows, length, runMs) {
+      // An invalid time would spoil the fit of all sizes.
       if (!(runMs > 0 && runMs < Number.POSITIVE_INFINITY)) return;
       const estimate = estimateOf(model);
       if (estimate.isWarm) observe(estimate, { rows, length: Math.max(1, length), ms: runMs });
@@ -165,8 +168,8 @@ function fitAgain(estimate: Estimate): void {
 }
 
 /**
- * Adds the runs at start to the latest ones, scaled to what they would take now. Otherwise sizes that were not run since
- * would look dear or cheap beside those that were.
+ * Adds the runs at start to the latest ones, scaled to what they would take now. Otherwise sizes that were not run
+ * since would look dear or cheap beside those that were.
  */
 function equationsOf({ start, startAmounts, latest }: Estimate): Equations {
   const all = newEquations();
@@ -212,8 +215,8 @@ function longestMs(fit: Fit, rows: number, length: number): number {
 }
 
 /**
- * Sums over runs. Each run is an equation: its terms, each times its amount and divided by the milliseconds of the run, come
- * to 1. Differences are shares, so a run that took five times too long differs by 0.8 only.
+ * Sums over runs. Each run is an equation: its terms, each times its amount and divided by the milliseconds of the run,
+ * come to 1. Differences are shares, so a run that took five times too long differs by 0.8 only.
  */
 interface Equations {
   /** Sums of the products of two terms, row-major. */
@@ -287,8 +290,8 @@ function nonNegativeLeastSquares({ products, values }: Equations, before: Amount
 }
 
 /**
- * The fixed cost of a run, counted in elements: entering the runtime, the kernel launches, the weights read from memory.
- * Small enough that a transformer's runs are cut by length, large enough that nothing is run row by row.
+ * The fixed cost of a run, counted in elements: entering the runtime, the kernel launches, the weights read from
+ * memory. Small enough that a transformer's runs are cut by length, large enough that nothing is run row by row.
  */
 const OVERHEAD_ELEMENTS = 512;
 

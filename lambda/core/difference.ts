@@ -1,33 +1,33 @@
 import { DATATYPES, type Datatype, elementsPerRow, type Tensor } from './tensor.ts';
 
-/** How two rows of an output differ by more than rounding. */
+/** Difference between two rows of an output that exceeds rounding. */
 export interface Difference {
   readonly output: string;
-  /** The two values or shapes, in words. */
+  /** Both values or shapes, in words. */
   readonly detail: string;
-  /** Set if the shapes of the rows differ: the first axis along which they do, and its two sizes. */
+  /** First axis on which the shapes of the rows differ, with its two sizes. Undefined if the shapes agree. */
   readonly axis?: { readonly index: number; readonly sizes: readonly [number, number] } | undefined;
 }
 
-/** Floats may differ by a share of the larger of the two, and by a share of the largest value of the row. */
+/** Allowed difference as a share of the larger value, and as a share of the largest value in the row. */
 interface Accuracy {
   readonly ofValue: number;
   readonly ofRow: number;
 }
 
-/** Kernels for another number of rows add up in another order. Models cast FP64 to FP32 and back inside. */
+/** Kernels for another number of rows add in another order. Some models cast FP64 to FP32 and back. */
 const FP32: Accuracy = { ofValue: 2e-3, ofRow: 1e-5 };
 const FP16: Accuracy = { ofValue: 2e-2, ofRow: 1e-3 };
-/** A GPU may multiply FP32 in TF32, which has 10 bits of mantissa. ONNX Runtime for Node cannot turn that off. */
+/** A GPU may multiply FP32 in TF32, with 10 bits of mantissa. ONNX Runtime for Node cannot turn that off. */
 const TF32: Accuracy = { ofValue: 1e-2, ofRow: 1e-3 };
 
 /**
- * Compares answers of two runs, value by value. Integers, booleans, strings and NaN must be equal.
+ * Compares the answers of two runs value by value. Integers, booleans, strings and NaN must be equal.
  *
  * @param a one tensor per output
- * @param b the same outputs of the other run, with as many rows
- * @param isCoarse whether FP32 is as inaccurate as on a GPU
- * @returns the first difference that is more than rounding
+ * @param b the same outputs of the other run, with the same number of rows
+ * @param isCoarse true if FP32 is as inaccurate as on a GPU
+ * @returns the first difference that exceeds rounding
  */
 export function firstDifference(
   a: readonly Tensor[],
@@ -63,7 +63,7 @@ function firstOddElement(a: Tensor, b: Tensor, accuracy: Accuracy | undefined): 
       const [x, y] = [a.data[at], b.data[at]];
       if (x === y || Object.is(x, y)) continue;
       if (accuracy === undefined || typeof x !== 'number' || typeof y !== 'number') return at;
-      // Two NaN may have other bits.
+      // NaN values may differ in their bits.
       if (Number.isNaN(x) && Number.isNaN(y)) continue;
       if (!Number.isFinite(x) || !Number.isFinite(y)) return at;
       largest ??= largestOf(a, from, width);
@@ -74,7 +74,7 @@ function firstOddElement(a: Tensor, b: Tensor, accuracy: Accuracy | undefined): 
   return undefined;
 }
 
-/** The largest finite value of a row without its sign. */
+/** Returns the largest finite absolute value in a row. */
 function largestOf({ data }: Tensor, from: number, width: number): number {
   let largest = 0;
   for (let at = from; at < from + width; at++) {
@@ -84,7 +84,7 @@ function largestOf({ data }: Tensor, from: number, width: number): number {
   return largest;
 }
 
-/** Undefined if the two have another number of axes. */
+/** Returns undefined if the numbers of axes differ. */
 function firstOddAxis(a: readonly number[], b: readonly number[]): Difference['axis'] {
   const index = a.findIndex((size, axis) => axis > 0 && size !== b[axis]);
   if (a.length !== b.length || index < 0) return undefined;

@@ -1,35 +1,22 @@
 import type { MaybePromise } from './concurrency.ts';
 import { type Failure, failure, transformFailure } from './failure.ts';
-import { formatFloat32 } from './floatText.ts';
 import type { HookBatch } from './hookBatch.ts';
 import type { ScoringRequest } from './microBatch.ts';
 import { givesOwnForm, type Model, type TransformOutputs } from './model.ts';
 import type { Observer } from './observer.ts';
-import {
-  type BigIntArray,
-  DATATYPES,
-  type Datatype,
-  elementsPerRow,
-  encodeRaw,
-  keepsOrder,
-  moveAxis,
-  moveDim,
-  type Tensor,
-  type TensorData,
-  viewOf,
-  withRows,
-} from './tensor.ts';
+import { elementsPerRow, encodeRaw, keepsOrder, moveAxis, moveDim, type Tensor, viewOf, withRows } from './tensor.ts';
+import { encodeData } from './values.ts';
 
 /**
- * Formats the answers to the requests of one run. Requests that ask for the same outputs in the same form share a frame,
- * the text around IDs and elements: ten thousand answers of 10 floats take 8 ms in place of 17 as JSON, and 3 in place of
- * 12 as base64 (two cores, Node 24).
+ * Formats the answers to the requests of one run. Requests for the same outputs in the same form share a frame, the
+ * text around IDs and elements: ten thousand answers of 10 floats take 8 ms instead of 17 as JSON, and 3 instead of 12
+ * as base64 (two cores, Node 24).
  */
 export interface ScoreEncoder {
   /**
-   * The JSON text of one request's scores, in the form that was asked for, or why the model's transform gave none.
+   * Formats one request's scores as JSON in the requested form, or returns the failure of the model's transform.
    *
-   * @param fromRow where the request's rows start in the outputs
+   * @param fromRow first row of the request in the outputs
    */
   encode(messageId: string, request: ScoringRequest, fromRow: number): MaybePromise<string | Failure>;
 }
@@ -38,7 +25,7 @@ type EncodeTogether = HookBatch<TransformOutputs, unknown>;
 
 /**
  * @param together calls the batch hook of the model's transform
- * @param observer told of calls of a transform. @default nobody is
+ * @param observer takes calls of a transform. @default none
  */
 export function createEncoder(
   outputs: readonly Tensor[],
@@ -59,7 +46,7 @@ export function createEncoder(
   };
 }
 
-/** Formats rows of the outputs as the answers to requests of one row each. */
+/** Creates a function that formats one row of the outputs as the answer to a request of one row. */
 export function createRowEncoder(
   model: Framed['model'],
   outputs: readonly Tensor[],
@@ -77,12 +64,12 @@ function fillFrame({ fields, tail }: Frame, head: string, fromRow: number): stri
   return text + tail;
 }
 
-/** What of a request its frame depends on. */
+/** Properties of a request that determine its frame. */
 interface Framed extends Pick<ScoringRequest, 'rows' | 'reply' | 'outputs'> {
   readonly model: Pick<Model, 'name' | 'version' | 'outputs'>;
 }
 
-/** What the answers to requests that are framed alike have in common, from the IDs on. */
+/** Common text of answers, after the IDs. */
 interface Frame {
   readonly fields: readonly FrameField[];
   readonly tail: string;
@@ -130,7 +117,10 @@ function frameOf(request: Framed, outputs: readonly Tensor[]): Frame {
   return { fields, tail: ']}]}' };
 }
 
-/** Formats the elements of `rows` rows, as they lie in the run's output where moving the batch axis keeps their order. */
+/**
+ * Returns a formatter for the elements of `rows` rows. It formats them in place if moving the batch axis keeps their
+ * order.
+ */
 function formatterOf(tensor: Tensor, rows: number, batchAxis: number, binary: boolean): (fromRow: number) => string {
   if (keepsOrder(withRows(tensor.shape, rows), 0, batchAxis)) {
     return binary ? rawRowsOf(tensor, rows) : rowsOf(tensor, rows);
@@ -162,7 +152,7 @@ export function encodeError(messageId: string, id: string | undefined, failed: F
 
 const IDS = /^{"message_id":"(?:[^"\\]|\\.)*","id":(?<id>"(?:[^"\\]|\\.)*")/;
 
-/** The id that an answer repeats; undefined for one without, or for several in an array. */
+/** Returns the request id in an answer. Returns undefined if it has none, or if the answer is an array. */
 export function idInAnswer(text: string): string | undefined {
   const id = IDS.exec(text)?.groups?.id;
   return id === undefined ? undefined : String(JSON.parse(id));
@@ -175,7 +165,7 @@ function encodeIds(messageId: string, id: string | undefined): string {
 
 const NOTHING_TO_ESCAPE = /^[\w-]*$/;
 
-/** `JSON.stringify` of a string. IDs are nearly always plain, and every result has two. */
+/** Quotes like `JSON.stringify`, but faster for plain strings, which nearly all IDs are. */
 function quote(text: string): string {
   return NOTHING_TO_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text);
 }
@@ -184,7 +174,7 @@ function encodeModel({ name, version }: Framed['model']): string {
   return `,"model_name":${JSON.stringify(name)},"model_version":${JSON.stringify(version)}`;
 }
 
-/** The outputs asked for, of the request's own rows, laid out as the model has them. */
+/** Returns the requested outputs of the request's own rows, in the model's layout. */
 function chosenOf(
   { model, outputs: wanted, rows }: ScoringRequest,
   outputs: readonly Tensor[],
@@ -214,7 +204,7 @@ async function encodeOwnForm(
     const head = `${encodeIds(messageId, id)}${encodeModel(model)}`;
     const own = (): TransformOutputs => ownOutputs(outputs);
     const soon = encode === undefined ? together?.add(own, request) : encode(own());
-    // What is there at once is written at once: the transform may fill the same object for the next request.
+    // An available result is formatted synchronously, because the transform may reuse the object.
     const text = JSON.stringify(soon instanceof Promise ? await soon : soon, formatExactly);
     if (text !== undefined) return `{${head},"result":${text}}`;
     return failure('TRANSFORM_FAILED', `expected a value that JSON can hold from the transform's ${hook}, got none`);
@@ -225,14 +215,14 @@ async function encodeOwnForm(
   }
 }
 
-/** Copies, so that a transform that changes its outputs does not change those of its neighbours. */
+/** Copies the outputs, because a transform may change them, and neighbours share their memory. */
 function ownOutputs(outputs: readonly Tensor[]): TransformOutputs {
   return Object.fromEntries(
     outputs.map(({ name, datatype, shape, data }) => [name, { datatype, shape, data: data.slice() }]),
   );
 }
 
-/** For `JSON.stringify`: what JSON would turn into null, or refuse, written as in every other result. */
+/** Replacer for `JSON.stringify`: writes numbers that JSON would turn into null or refuse like other results do. */
 function formatExactly(_key: string, value: unknown): unknown {
   if (typeof value === 'number' && !Number.isFinite(value)) return String(value);
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
@@ -244,7 +234,7 @@ function describe({ name, datatype, shape }: Tensor, rows: number, batchAxis: nu
   return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${sizes.join(',')}]`;
 }
 
-/** One prediction per row: the output's values, or an object by output name where there are several. */
+/** Formats one prediction per row: the output's values, or an object by output name if there are several. */
 function encodePredictions(outputs: readonly Tensor[], fromRow: number, rows: number): string {
   const predictions = Array.from({ length: rows }, (_, row) => {
     const values = outputs.map((output) => encodeRow(output, fromRow + row));
@@ -260,7 +250,7 @@ function encodeRow({ shape, datatype, data }: Tensor, row: number): string {
   return nest(datatype, elements, shape.slice(1));
 }
 
-/** Elements nested as `shape` says; a scalar for `[]`. */
+/** Nests elements by `shape`. Returns a scalar for `[]`. */
 function nest(datatype: Tensor['datatype'], elements: Tensor['data'], shape: readonly number[]): string {
   if (shape.length <= 1)
     return shape.length === 0 ? encodeData(datatype, elements) : `[${encodeData(datatype, elements)}]`;
@@ -270,67 +260,13 @@ function nest(datatype: Tensor['datatype'], elements: Tensor['data'], shape: rea
   return `[${slices.map((slice) => nest(datatype, slice, inner)).join(',')}]`;
 }
 
-/** Elements `from` to `to` as JSON, comma-separated, each read back as the very same value. */
-export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
-  if (data instanceof Float32Array) return formatFloat32(data, from, to);
-  const { kind } = DATATYPES[datatype];
-  if (kind === 'bigint') return formatBigInts(data as BigIntArray, from, to);
-  const elements = viewOf(data, from, to);
-  switch (kind) {
-    case 'float':
-      return needsFloatText(elements)
-        ? Array.from(elements as ArrayLike<number>, formatFloat).join(',')
-        : formatNumbers(elements);
-    case 'boolean':
-      return Array.from(elements as ArrayLike<number>, (element) => (element === 0 ? 'false' : 'true')).join(',');
-    case 'string':
-      return Array.from(elements as ArrayLike<string>, (element) => JSON.stringify(element)).join(',');
-    case 'integer':
-      return formatNumbers(elements);
-  }
-}
-
-/** `JSON.stringify` writes numbers faster than `join` does. */
-function formatNumbers(data: TensorData): string {
-  return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
-}
-
-/** Returns true if there is a value that JavaScript does not print as a JSON number, or not exactly: NaN, ±Infinity, -0. */
-function needsFloatText(data: TensorData): boolean {
-  for (let i = 0; i < data.length; i++) {
-    const value = data[i] as number;
-    if (!Number.isFinite(value) || Object.is(value, -0)) return true;
-  }
-  return false;
-}
-
-/** @see https://protobuf.dev/programming-guides/json/ non-finite numbers are strings */
-function formatFloat(value: number): string {
-  if (Object.is(value, -0)) return '-0';
-  return Number.isFinite(value) ? String(value) : `"${value}"`;
-}
-
-/** Without a view: an answer often has one, its label, which takes 0.1 µs in place of 0.6 (two cores, Node 24). */
-function formatBigInts(data: BigIntArray, from: number, to: number): string {
-  let text = '';
-  for (let index = from; index < to; index++) {
-    const formatted = formatBigInt(data[index] as bigint);
-    text = index === from ? formatted : `${text},${formatted}`;
-  }
-  return text;
-}
-
-function formatBigInt(value: bigint): string {
-  return Number.isSafeInteger(Number(value)) ? String(value) : `"${value}"`;
-}
-
-/** An element and what stands between it and the next. */
+/** Shortest element with its separator. */
 const FEWEST_CHARACTERS_AN_ELEMENT = 2;
 const BASE64_CHARACTERS_A_BYTE = 4 / 3;
 
 /**
- * The fewest characters that a request's answer can have, to refuse one that is too large before it is formatted; 0 where
- * a transform formats it.
+ * Returns the minimum length of a request's answer, to refuse one that is too large before it is formatted. Returns 0
+ * if a transform formats it.
  *
  * @param outputs of a run, one tensor per model output, each `[rows, …]`
  */

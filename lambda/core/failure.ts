@@ -1,7 +1,7 @@
 /**
- * Every way in which a message can fail, and what follows. `permanent`: it is answered with an error. `transient`: it is
- * handed back, and comes again; a body that takes all memory when it runs alone is answered with
- * `OUT_OF_MEMORY` all the same. Documented in docs/message-format.md.
+ * Error codes of messages. A `permanent` failure is answered with an error. A `transient` one hands the message back to
+ * SQS; only a body that takes all memory when it runs alone is answered, with `OUT_OF_MEMORY`. docs/message-format.md
+ * documents them.
  */
 export const ERROR_CODES = {
   INVALID_JSON: 'permanent',
@@ -38,27 +38,27 @@ export const ERROR_CODES = {
 export type ErrorCode = keyof typeof ERROR_CODES;
 export type TransientCode = { [C in ErrorCode]: (typeof ERROR_CODES)[C] extends 'transient' ? C : never }[ErrorCode];
 
-/** Something that bodies need and that cannot be reached: no body is to blame. */
+/** Unreachable dependency of bodies. No body is to blame. */
 export interface Outage {
-  /** `result queue`, `payload bucket`, `model 'digits'`. */
+  /** Name of the dependency: `result queue`, `payload bucket`, `model 'digits'`. */
   readonly of: string;
   /** `refused`: it is missing or denied, or cannot be opened. `busy`: it throttles, fails or does not answer. */
   readonly kind: 'refused' | 'busy';
 }
 
-/** What some requests, and some results, lie in: `Outage.of`. */
+/** Value of `Outage.of` for payloads. */
 export const PAYLOAD_BUCKET = 'payload bucket';
 
-/** An expected failure of one request. `message` says what was expected, what came and what to do. */
+/** Expected failure of one request. `message` says what was expected, what came and what to do. */
 export interface Failure<C extends ErrorCode = ErrorCode> {
   readonly failed: true;
   readonly code: C;
   readonly message: string;
-  /** What cannot be reached, for a transient failure. Undefined where the body itself may be at fault. */
+  /** Unreachable dependency of a transient failure. Undefined if the body itself may be at fault. */
   readonly outage?: Outage | undefined;
 }
 
-/** A class, so that telling it from other values is one `instanceof`: that happens a dozen times for every request. */
+/** Class for a fast check by `instanceof`, which runs a dozen times for each request. */
 class ExpectedFailure<C extends ErrorCode> implements Failure<C> {
   readonly failed = true;
   readonly code: C;
@@ -80,14 +80,14 @@ export function isFailure(value: unknown): value is Failure {
   return value instanceof ExpectedFailure;
 }
 
-/** Returns true if what failed is handed back instead of being answered with an error. */
+/** Returns true if the failure hands the message back instead of answering it with an error. */
 export function isTransient(failed: Failure): failed is Failure<TransientCode> {
   return ERROR_CODES[failed.code] === 'transient';
 }
 
 const PREVIEW_CHARACTERS = 60;
 
-/** A foreign value as a message quotes it: on one line, and short whatever its size. */
+/** Quotes a foreign value for a message: on one line, and short. */
 export function preview(value: unknown): string {
   if (Array.isArray(value)) return `an array of ${value.length}`;
   if (typeof value === 'object' && value !== null) return 'an object';
@@ -98,7 +98,7 @@ export function preview(value: unknown): string {
 
 const MAX_REASON_CHARACTERS = 500;
 
-/** The message of what foreign code threw, cut short for a producer. */
+/** Returns the message of an error of foreign code, shortened for a producer. */
 export function reasonOf(error: unknown): string {
   return messageOf(error).trim().slice(0, MAX_REASON_CHARACTERS).toWellFormed();
 }
@@ -109,13 +109,13 @@ export function messageOf(error: unknown): string {
   return 'message' in error && typeof error.message === 'string' ? error.message : 'an object that is no Error';
 }
 
-/** Returns true if an error of the system has one of these codes, such as `ENOENT`. */
+/** Returns true if a system error has one of these codes, such as `ENOENT`. */
 export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
   if (typeof error !== 'object' || error === null || !('code' in error)) return false;
   return typeof error.code === 'string' && codes.includes(error.code);
 }
 
-/** What foreign code threw, or an error in its place where a getter or a proxy throws at whoever reads it. */
+/** Returns an error of foreign code, or a replacement if reading its properties throws. */
 export function readable(thrown: unknown): unknown {
   try {
     isRetryable(thrown);
@@ -123,32 +123,35 @@ export function readable(thrown: unknown): unknown {
     if (thrown instanceof Error) String(thrown.name);
     return thrown;
   } catch {
-    return new Error('it threw what cannot be read');
+    return new Error('it threw an error that cannot be read');
   }
 }
 
-/** Returns true if a transform said of what it threw that it may pass, such as a store that does not answer. */
+/** Returns true if a transform marked its error as retryable, for example because a store does not answer. */
 export function isRetryable(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'retryable' in error && error.retryable === true;
 }
 
 /**
- * @param thrown what the transform of that model threw, or gave in the place of a request
- * @param tell says it to the producer. It may quote the request: what goes back is told in a log, by the error's name alone
+ * Creates the failure for an error of a transform.
+ *
+ * @param thrown error of the model's transform, or its value instead of a result
+ * @param tell creates the message for the producer, which may quote the request. A retryable failure has only the
+ *   error's name, because its message goes to a log
  */
 export function transformFailure(model: string, thrown: unknown, tell: (reason: string) => string): Failure {
   const error = readable(thrown);
   if (isFailure(error)) return error;
   if (!isRetryable(error)) return failure('TRANSFORM_FAILED', tell(reasonOf(error)));
   const of = `transform of model '${model}'`;
-  const name = error instanceof Error ? error.name : 'what is no Error';
+  const name = error instanceof Error ? error.name : 'a value that is no Error';
   return failure('TRANSFORM_UNAVAILABLE', `${of}: expected an answer, got ${name}, which it calls retryable`, {
     of,
     kind: 'busy',
   });
 }
 
-/** 1 row, 12345 rows */
+/** Formats a count: 1 row, 12345 rows. */
 export function plural(value: number, noun: string): string {
   return `${value} ${noun}${value === 1 ? '' : 's'}`;
 }

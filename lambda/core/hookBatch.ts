@@ -5,28 +5,32 @@ import type { BatchHook, Model, TransformContext } from './model.ts';
 import type { Observer, RequestPlace } from './observer.ts';
 import type { TimeLimit } from './record.ts';
 
-/** Requests that go to a batch hook of a transform together. */
+/** Collects requests for one call of a transform's batch hook. */
 export interface HookBatch<In, Out> {
   /**
-   * Lets a request wait for the next call.
+   * Adds a request to the next call.
    *
-   * @param fresh gives what the hook is given: each call has a copy of its own, so that none sees what another has changed
-   * @param place of the request. @default nobody is told
-   * @throws what the hook threw of this request alone, or gave in its place; a `DEADLINE` failure where time ran out
+   * @param fresh returns a new copy of the hook's input. Each call gets its own, so that it does not see changes of
+   *   another
+   * @param place of the request, for the observer. @default none
+   * @throws the hook's error for this request alone, or a `DEADLINE` failure if the time ran out
    */
   add(fresh: () => In, place?: RequestPlace): Promise<Out>;
-  /** Calls the hook for all that wait. Never throws. */
+  /** Calls the hook for all requests. Never throws. */
   call(): Promise<void>;
   size(): number;
 }
 
-/** How long a hook's promise may take to settle: one that never does must not hold up other requests. */
+/** Time limit for a hook's promise. One that never settles must not delay other requests. */
 export const HOOK_LIMIT_MS = 5_000;
-/** Shares of the time left that a call for many may take, and then each call for one: there are runs and writes to do after. */
+/**
+ * Shares of the time left for one call with all requests, and then for each call with one. Runs and writes need the
+ * rest.
+ */
 const SHARE_OF_TIME = { together: 1 / 4, alone: 1 / 2 };
-/** Requests that are passed to the hook one at a time, at the same time. */
+/** Number of concurrent calls with one request. */
 const ALONE_AT_A_TIME = 32;
-/** Results passed on before the event loop has its turn: those of `decodeBatch` are checked and copied next. */
+/** Results to pass on before yielding to the event loop, because those of `decodeBatch` are then checked and copied. */
 const RESULTS_A_TURN = 256;
 
 interface Entry<In, Out> {
@@ -36,7 +40,7 @@ interface Entry<In, Out> {
   readonly reject: (reason: unknown) => void;
 }
 
-/** @param hook of the model's transform. Where it has none, nothing must be added */
+/** @param hook of the model's transform. If it is undefined, `add` must not be called */
 export function createHookBatch<In, Out>(
   name: 'decodeBatch' | 'encodeBatch',
   hook: BatchHook<In, Out> | undefined,
@@ -75,7 +79,7 @@ export function createHookBatch<In, Out>(
       end();
     }
   };
-  /** @returns why the requests are to be asked for one by one; undefined where each has its result, or its error */
+  /** @returns the reason to call the hook for each request alone, or undefined if each has its result or error */
   const settle = async (entries: readonly Entry<In, Out>[]): Promise<unknown> => {
     try {
       const results = await ask(entries);
@@ -107,7 +111,7 @@ export function createHookBatch<In, Out>(
         const each = entries.values();
         const settleSome = async (): Promise<void> => {
           for (const entry of each) {
-            // What a hook gives at once is copied before the next call, which may fill the same array.
+            // A result is copied before the next call, which may reuse the array.
             await nextTurn();
             await settle([entry]);
           }
@@ -131,13 +135,13 @@ const OUT_OF_TIME = failure(
   "expected the model's transform to end before the deadline, it did not; raise the timeout, or lower the batch size",
 );
 
-/** Of what the hook threw without the message: that may quote a request, and this goes to a log. */
+/** Describes an error for a log: without its message, which may quote a request. */
 function kindOf(failed: unknown): string {
   if (isFailure(failed) || failed instanceof HookError) return failed.message;
-  return `it threw ${failed instanceof Error ? failed.name : 'what is no Error'}`;
+  return `it threw ${failed instanceof Error ? failed.name : 'a value that is no Error'}`;
 }
 
-/** The hook did not do as it should. */
+/** Violation of the hook's contract. */
 class HookError extends Error {}
 
 const kept = new WeakMap<object, Map<string, unknown>>();
@@ -149,7 +153,7 @@ function onceOf({ transform = {} }: Model): TransformContext['once'] {
     if (mine.has(name)) return mine.get(name) as T;
     const made = make();
     mine.set(name, made);
-    // What failed to be made is made again the next time.
+    // A failed promise is not kept.
     if (types.isPromise(made)) made.catch(() => mine.delete(name));
     return made;
   };

@@ -4,7 +4,7 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The value of a JSON text; undefined where it is none. */
+/** Parses JSON, or returns undefined if the text is invalid. */
 export function parseIfJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -14,8 +14,8 @@ export function parseIfJson(text: string): unknown {
 }
 
 /**
- * JSON text in characters that every SQS server accepts. SQS itself refuses U+FFFE and U+FFFF, which JSON leaves as
- * they are; fauxqs also refuses everything beyond U+FFFF. All become JSON escapes, so the document stays the same.
+ * Escapes characters that some SQS server refuses. SQS itself refuses U+FFFE and U+FFFF, and fauxqs also refuses
+ * everything beyond U+FFFF. As JSON escapes they mean the same.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
  */

@@ -1,8 +1,8 @@
 import type { Model } from './model.ts';
 
-/** How large the runs of each model may be, by the memory that they were found to need. */
+/** Maximum size of each model's runs, learnt from runs that exhausted the memory. */
 export interface MemoryCeiling {
-  /** A run of several requests with inputs of so many elements needed more memory than there is. */
+  /** Records a run of several requests with `elements` input elements that exhausted the memory. */
   ranOut(model: Model, elements: number): void;
   ranWell(model: Model, elements: number): void;
   maxElements(model: Model): number;
@@ -11,14 +11,17 @@ export interface MemoryCeiling {
 interface Ceiling {
   largest: number;
   max: number;
-  /** Runs in a row that came near the ceiling and ended well. */
+  /** Number of successive runs near the ceiling that succeeded. */
   goodRuns: number;
 }
 
-/** After so many good runs near the ceiling it is doubled: what took the memory then may be gone. */
+/** Number of good runs near the ceiling that double it, because the cause may have passed. */
 const GOOD_RUNS_TO_RISE = 8;
 
-/** A ceiling is half of what was too much, never less than what ended well before, and rises again. */
+/**
+ * Creates ceilings. A ceiling is half of the size that failed, but at least the largest size that succeeded. It rises
+ * again after good runs.
+ */
 export function createMemoryCeiling(): MemoryCeiling {
   const ceilings = new WeakMap<Model, Ceiling>();
   const ceilingOf = (model: Model): Ceiling => {

@@ -3,21 +3,24 @@ import type { Model } from './model.ts';
 import type { CloseReason } from './observer.ts';
 import type { Base64Data, Datatype, TensorData } from './tensor.ts';
 
-/** Rows `fromRow` up to, not including, `toRow` of one request. */
+/** Rows `fromRow` to `toRow` (exclusive) of one request. */
 export interface Part {
   readonly request: ScoringRequest;
   readonly fromRow: number;
   readonly toRow: number;
 }
 
-/** What is stacked into one run: parts of requests for one model, of one trailing shape apart from the ragged axis. */
+/**
+ * Parts of requests to stack into one run. They have the same model and, apart from the ragged axis, the same trailing
+ * shapes.
+ */
 export interface MicroBatch {
   readonly model: Model;
   readonly parts: readonly Part[];
   readonly rows: number;
-  /** Rows that are run: `rows`, or the allowed size that they are padded up to. */
+  /** Rows to run: `rows`, or the allowed size that they are padded to. */
   readonly paddedRows: number;
-  /** The size that the ragged axis is padded to; 1 without one. */
+  /** Padded size of the ragged axis, or 1 if the model has none. */
   readonly paddedLength: number;
   readonly closedBecause: CloseReason;
 }
@@ -33,7 +36,7 @@ export function microBatchOf(model: Model, parts: readonly Part[], closedBecause
   return { model, parts, rows, paddedRows: paddedRowsOf(model, rows), paddedLength, closedBecause };
 }
 
-/** One request with all its rows, padded by none where the model runs any number of rows. */
+/** Returns a micro-batch of one whole request. It has no padding if the model takes any number of rows. */
 export function loneMicroBatch(request: ScoringRequest, closedBecause: CloseReason): MicroBatch {
   const { model, rows } = request;
   const batch = microBatchOf(model, [{ request, fromRow: 0, toRow: rows }], closedBecause);
@@ -44,12 +47,14 @@ export function isWhole({ request, fromRow, toRow }: Part): boolean {
   return toRow - fromRow === request.rows;
 }
 
-/** The smallest allowed size that holds `rows`, or `rows` itself without allowed sizes. */
+/** Returns the smallest allowed size that holds `rows`, or `rows` if there are no allowed sizes. */
 export function paddedRowsOf(model: Model, rows: number): number {
   return allowedSizeFor(model.allowedSizes, rows);
 }
 
-/** The smallest allowed size of the ragged axis that holds `length`, or `length` itself without allowed sizes. */
+/**
+ * Returns the smallest allowed size of the ragged axis that holds `length`, or `length` if there are no allowed sizes.
+ */
 export function paddedLengthOf({ ragged }: Model, length: number): number {
   return ragged === undefined ? 1 : allowedSizeFor(ragged.allowedSizes, length);
 }
@@ -58,12 +63,12 @@ function allowedSizeFor(allowedSizes: readonly number[], size: number): number {
   return allowedSizes.find((allowed) => allowed >= size) ?? size;
 }
 
-/** Elements that the inputs of a run hold together, padding included. */
+/** Returns the number of input elements of a run, including padding. */
 export function elementsIn({ parts, paddedRows, paddedLength }: MicroBatch): number {
   return paddedRows * elementsPerRowAt((parts[0] as Part).request, paddedLength);
 }
 
-/** Elements that the inputs of `request` hold together for one row, its ragged axis of size `length`. */
+/** Returns the number of elements in one row of all inputs, with a ragged axis of size `length`. */
 export function elementsPerRowAt({ model: { ragged }, inputs }: ScoringRequest, length: number): number {
   let elements = 0;
   for (const [index, { shape }] of inputs.entries()) {
@@ -76,8 +81,8 @@ export function elementsPerRowAt({ model: { ragged }, inputs }: ScoringRequest, 
 }
 
 /**
- * Two micro-batches with about half of the parts each, or half of the rows of the only part: to find the request that
- * makes a run fail, and to run what does not fit into memory. Undefined for a single row.
+ * Splits a micro-batch into two with about half of the parts each, or half of the rows of a single part. It serves to
+ * find the request that makes a run fail, and to fit a run into memory. Returns undefined for a single row.
  */
 export function halve({ model, parts, closedBecause }: MicroBatch): [MicroBatch, MicroBatch] | undefined {
   const [only] = parts as readonly [Part];
@@ -96,35 +101,35 @@ export function halve({ model, parts, closedBecause }: MicroBatch): [MicroBatch,
   ];
 }
 
-/** One input of one request, checked to be of the model's datatype and to hold as many elements as `shape` says. */
+/** Input of a request, checked against the model's datatype and the number of elements in `shape`. */
 export interface RequestInput {
   readonly datatype: Datatype;
-  /** `[rows, …]`, wherever the request had its batch axis. */
+  /** `[rows, …]`, independent of the batch axis of the request. */
   readonly shape: readonly number[];
   readonly data: TensorData | Base64Data;
 }
 
-/** How the scores are written: as `outputs` with `data`, as `outputs` with `raw_output_contents`, or as `predictions`. */
+/** Form of an answer: `outputs` with `data`, `outputs` with `raw_output_contents`, or `predictions`. */
 export type ReplyForm = 'json' | 'binary' | 'predictions';
 
-/** A request, decoded and checked: one typed tensor per model input, in the model's order, each of `rows` rows. */
+/** Decoded and checked request: one typed tensor per model input, in the model's order, each with `rows` rows. */
 export interface ScoringRequest {
-  /** Which of the bodies of a call it came in. */
+  /** Index of its body in the call. */
   readonly bodyIndex: number;
-  /** Its place among the requests of that body. */
+  /** Position among the requests of its body. */
   readonly position: number;
   readonly id: string | undefined;
   readonly model: Model;
   readonly rows: number;
-  /** Size of the model's ragged axis; 1 without one. */
+  /** Size of the model's ragged axis, or 1 if it has none. */
   readonly length: number;
   readonly inputs: readonly RequestInput[];
-  /** Which model outputs to answer with, by index and in the order asked for. */
+  /** Indexes of the model outputs to answer with, in the requested order. */
   readonly outputs: readonly number[];
   readonly reply: ReplyForm;
 }
 
-/** A refused request, with what could be read of it. */
+/** Refused request, with the id if it could be read. */
 export interface RefusedRequest {
   readonly id: string | undefined;
   readonly failure: Failure;
@@ -132,7 +137,7 @@ export interface RefusedRequest {
 
 export type DecodedRequest = ScoringRequest | RefusedRequest;
 
-/** A decoded body: one request, or those of a packed message, which one array answers in the same order. */
+/** Decoded body: one request, or those of a packed message, which one array answers in the same order. */
 export type DecodedBody = DecodedRequest | readonly DecodedRequest[];
 
 export function isPacked(body: DecodedBody): body is readonly DecodedRequest[] {

@@ -2,62 +2,67 @@ import type { MaybePromise } from './concurrency.ts';
 import type { Failure } from './failure.ts';
 import { type Datatype, moveDim, type Tensor, type TensorData } from './tensor.ts';
 
-/** One input or output of a model. A dim is a size, or the name of a symbolic axis. */
+/** Input or output of a model. A dim is a size, or the name of a symbolic axis. */
 export interface TensorSpec {
   readonly name: string;
   readonly datatype: Datatype;
-  /** `[rows, …]`: the batch axis comes first, wherever the model has it. */
+  /** `[rows, …]`: the batch axis comes first, wherever it is in the model. */
   readonly shape: readonly (number | string)[];
   /**
-   * Batch axis in the model, in requests and in answers. Within the core rows come first: the
-   * axis is moved when a request is decoded, when the model is run and when an answer is formatted. @default 0
+   * Batch axis in the model, in requests and in answers. The core puts rows first: the axis is moved when a request is
+   * decoded, when the model runs, and when an answer is formatted. @default 0
    */
   readonly batchAxis?: number | undefined;
 }
 
-/** A shape `[rows, …]` of an input or output, or its spec's own, as the model has it. */
+/** Converts a shape `[rows, …]` to the model's axis order. */
 export function shapeInModel<T>({ batchAxis = 0 }: TensorSpec, shape: readonly T[]): readonly T[] {
   return moveDim(shape, 0, batchAxis);
 }
 
-/** Which axis of the model itself stands at `axis` of `[rows, …]`. */
+/** Converts an axis of `[rows, …]` to the model's axis. */
 export function axisInModel({ batchAxis = 0 }: TensorSpec, axis: number): number {
   if (axis === 0) return batchAxis;
   return axis <= batchAxis ? axis - 1 : axis;
 }
 
-/** Returns the place of the model's axis `axis` in `[rows, …]`. */
+/** Converts an axis of the model to the axis of `[rows, …]`. */
 export function axisRowsFirst({ batchAxis = 0 }: TensorSpec, axis: number): number {
   if (axis === batchAxis) return 0;
   return axis < batchAxis ? axis + 1 : axis;
 }
 
-/** `'image', 'mask'`, for messages. */
+/** Formats `'image', 'mask'` for messages. */
 export function listNames(specs: readonly Pick<TensorSpec, 'name'>[]): string {
   return specs.map((spec) => `'${spec.name}'`).join(', ');
 }
 
-/** An axis along which requests differ in size: they are padded to the longest of their micro-batch, and cut back. */
+/**
+ * Axis on which requests differ in size. They are padded to the longest in their micro-batch, and outputs are cut back.
+ */
 export interface RaggedAxis {
-  /** Its name in the model. */
+  /** Name of the axis in the model. */
   readonly name: string;
-  /** By input: which axis it is, and the element to pad with, as the datatype's array holds it; undefined: not there. */
+  /**
+   * Axis and padding element of each input, or undefined if the input lacks the axis. The element has the type of the
+   * datatype's array.
+   */
   readonly inputs: readonly ({ readonly axis: number; readonly pad: number | bigint | string } | undefined)[];
-  /** By output: which axis is cut back; undefined where none is. */
+  /** Axis of each output to cut back, or undefined if it has none. */
   readonly outputs: readonly (number | undefined)[];
-  /** The sizes it may be run at, ascending; a micro-batch is padded up to one. Empty: any size. */
+  /** Allowed sizes, ascending. A micro-batch is padded to one. Empty if any size is allowed. */
   readonly allowedSizes: readonly number[];
 }
 
 /**
- * Cost of a run, in any unit: only the ratio between runs matters to the plan.
+ * Cost of a run, in any unit: the plan uses only ratios.
  *
- * @param paddedRows rows run
- * @param paddedLength size of the ragged axis; 1 without one
+ * @param paddedRows number of rows
+ * @param paddedLength size of the ragged axis, or 1 if there is none
  */
 export type Cost = (paddedRows: number, paddedLength: number) => number;
 
-/** Measured time of a run of `rows` rows of `length`. */
+/** Duration of a run of `rows` rows of `length`. */
 export interface MeasuredRun {
   readonly rows: number;
   readonly length: number;
@@ -67,67 +72,67 @@ export interface MeasuredRun {
 /** Result of a run: one tensor per model output, in the order of `outputs`, each `[rows, …]`. */
 export interface RunResult {
   readonly outputs: readonly Tensor[];
-  /** Milliseconds inside ONNX Runtime, without the wait for its thread. */
+  /** Duration inside ONNX Runtime, without the wait for its thread. */
   readonly runMs: number;
-  /** Which of the model's devices it ran on. @default 0 */
+  /** Index of the model's device that it ran on. @default 0 */
   readonly device?: number | undefined;
 }
 
 /**
- * Tells, by the model's graph, if a row's answer depends on the rows beside it: it does not (`independent`), it may (`mixes`),
- * or the graph does not tell (`unknown`).
+ * Dependence of a row's answer on other rows according to the graph: none (`independent`), possible (`mixes`), or
+ * `unknown`.
  */
 export type Independence = 'independent' | 'mixes' | 'unknown';
 
-/** A loaded model: its contract, its limits and one way to run it. */
+/** Loaded model: its contract, its limits and one way to run it. */
 export interface Model {
   readonly name: string;
   readonly version: string;
   readonly inputs: readonly TensorSpec[];
   readonly outputs: readonly TensorSpec[];
-  /** The names of further inputs, which have the same values in every run: no request gives them. @default none */
+  /** Names of further inputs with the same values in every run. Requests do not contain them. @default none */
   readonly constants?: readonly string[] | undefined;
-  /** Most rows in one run. */
+  /** Maximum number of rows in one run. */
   readonly maxBatchRows: number;
-  /** Runs at the same time, each on a device of its own. @default 1 */
+  /** Number of devices, each with its own runs. @default 1 */
   readonly devices?: number | undefined;
-  /** The model's own code before and after it, if it has any. */
+  /** The model's own code before and after it, if any. */
   readonly transform?: Transform | undefined;
-  /** The row counts it may be run at, ascending; a micro-batch is padded up to one. Empty: any count. */
+  /** Allowed row counts, ascending. A micro-batch is padded to one. Empty if any count is allowed. */
   readonly allowedSizes: readonly number[];
-  /** The axis along which requests may differ in size; undefined where all of a micro-batch must agree. */
+  /** Axis on which requests may differ in size. Undefined if all requests of a micro-batch must have the same sizes. */
   readonly ragged?: RaggedAxis | undefined;
   /** @default unknown */
   readonly independence?: Independence | undefined;
   /**
-   * Tells if requests share runs: `compared` with runs of requests alone now and then, `trusted` never to differ, or `never`:
-   * each runs alone, with all its rows. @default trusted
+   * Sharing of runs by requests. `compared`: some requests also run alone, to compare. `trusted`: never compared.
+   * `never`: each request runs alone, with all its rows. @default trusted
    */
   readonly sharing?: 'compared' | 'trusted' | 'never' | undefined;
-  /** How its rows are known to be so, in words. */
+  /** Evidence for the independence of rows, in words. */
   readonly evidence?: string | undefined;
   /** True if FP32 may be rounded to 10 bits of mantissa, as on a GPU. @default false */
   readonly isCoarse?: boolean | undefined;
-  /** Measured runs, of its profile or its warm-up. */
+  /** Measured runs of its profile or its warm-up. */
   readonly measured?: readonly MeasuredRun[] | undefined;
-  /** Room for an input of a run, with anything in it: memory that earlier runs are done with. @default new memory */
+  /** Returns an array for an input, with arbitrary content: reused memory of earlier runs. @default new memory */
   readonly allocate?: ((datatype: Datatype, length: number) => TensorData) | undefined;
   /**
-   * Runs the model. `inputs` are in the model's order, all with the same number of rows; their buffers are
-   * given away and must not be read afterwards.
+   * Runs the model. `inputs` are in the model's order and have the same number of rows. Their buffers are transferred,
+   * and must not be read afterwards.
    *
-   * @param signal aborted when the run must not start any more. A run that has started cannot be stopped
-   * @param device the only one to run on: devices round differently. @default the first that is free
-   * @param onStart called just before ONNX Runtime is given the inputs
-   * @throws ModelUnavailableError when the model could not be run at all, OutOfMemoryError when the run was too large,
-   *   RunWithdrawnError when the signal was aborted before the run started; anything else is the run's own failure
+   * @param signal aborted if the run must not start any more. A run that has started cannot be stopped
+   * @param device index of the only device to use, because devices round differently. @default the first free one
+   * @param onStart called just before ONNX Runtime gets the inputs
+   * @throws ModelUnavailableError if the model cannot run at all, OutOfMemoryError if the run was too large,
+   *   RunWithdrawnError if the signal aborted before the start; any other error is the run's own failure
    */
   run(inputs: readonly Tensor[], signal?: AbortSignal, device?: number, onStart?: () => void): Promise<RunResult>;
 }
 
-/** Description of a model without the means to run it: a value that may cross processes. */
+/** Model without the means to run it: a value that may cross processes. */
 export type ModelDescription = Omit<Model, 'run' | 'allocate' | 'transform'> & {
-  /** Which hooks its transform has. */
+  /** Hooks of its transform. */
   readonly transform?: { readonly [K in keyof Transform]?: unknown } | undefined;
 };
 
@@ -138,16 +143,19 @@ export function describeModel({ run: _, allocate: __, transform, ...rest }: Mode
 
 /** Finds models by name and version. */
 export interface ModelRepository {
-  /** The model a request means; without a name or version, the default one. Loads it where that is still to do. */
+  /**
+   * Finds the model of a request, or the default model if the name or version is missing. It loads the model if
+   * necessary.
+   */
   find(name: string | undefined, version: string | undefined): MaybePromise<Model | Failure>;
 }
 
-/** Says what models are, by name and version. */
+/** Finds descriptions of models by name and version. */
 export interface ModelFinder {
   find(name: string | undefined, version: string | undefined): MaybePromise<ModelDescription | Failure>;
 }
 
-/** The models of a repository, where requests that name none mean the given one, in the given version. */
+/** Returns a repository with another default model and version. */
 export function withDefaults(
   models: ModelRepository,
   { model, version }: { readonly model: string; readonly version: string },
@@ -155,73 +163,76 @@ export function withDefaults(
   return { find: (name = model, asked) => models.find(name, asked ?? (name === model ? version : undefined)) };
 }
 
-/** The model is there but cannot be run now, because loading it failed. The bodies that ask for it are handed back. */
+/** Error of a model that exists, but cannot run now because loading it failed. Its bodies are handed back. */
 export class ModelUnavailableError extends Error {
   override readonly name = 'ModelUnavailableError';
 }
 
-/** The run had no turn before its time was over, and was not started. */
+/** Error of a run that did not start before its time was over. */
 export class RunWithdrawnError extends Error {
   override readonly name = 'RunWithdrawnError';
 }
 
-/** A run at start did not end in its time. It goes on, and with it its thread. */
+/** Error of a start-up run that exceeded its time. It continues to occupy its thread. */
 export class RunOverdueError extends Error {
   override readonly name = 'RunOverdueError';
 }
 
-/** The run needed more memory than there is: a smaller one may do. */
+/** Error of a run that needed more memory than there is. A smaller run may succeed. */
 export class OutOfMemoryError extends Error {
   override readonly name = 'OutOfMemoryError';
 }
 
-/** The parsed JSON request that a transform decodes. Which keys it holds is between the producer and the transform. */
+/** Parsed JSON request for a transform. Its keys are a matter of the producer and the transform. */
 export type TransformBody = Readonly<Record<string, unknown>>;
 
-/** One model input as a transform gives it: an entry of `inputs` in the Open Inference Protocol. */
+/** Input from a transform: an entry of `inputs` in the Open Inference Protocol. */
 export interface TransformInput {
   readonly name: string;
   readonly datatype: Datatype;
-  /** `[rows, …]`, or with the rows on the batch axis that config.json gives the input */
+  /** `[rows, …]`, or with the rows on the batch axis in config.json */
   readonly shape: readonly number[];
-  /** Row-major, flat or nested as in a request; or the typed array of the datatype. */
+  /** Row-major, flat or nested as in a request, or the typed array of the datatype. */
   readonly data: TensorData | readonly unknown[];
 }
 
-/** The outputs of one request by name, each `[rows, …]`, or with the rows on its own batch axis, row-major. */
+/** Outputs of one request by name, row-major, each `[rows, …]` or with the rows on its own batch axis. */
 export type TransformOutputs = Readonly<
   Record<string, { readonly datatype: Datatype; readonly shape: readonly number[]; readonly data: TensorData }>
 >;
 
 /** Context of a call of a batch hook. */
 export interface TransformContext {
-  /** Aborted when nobody waits for the hook any more: pass it to what you call. */
+  /** Aborted when nobody waits for the hook any more. Pass it to the functions that you call. */
   readonly signal: AbortSignal;
-  /** Milliseconds until then. */
+  /** Returns the milliseconds until the signal aborts. */
   remainingMs(): number;
-  /** Returns what `make` gave first under this name: a client, say, which lives as long as the process. It may be a promise. */
+  /**
+   * Returns the first result of `make` for this name, which may be a promise. Use it for a client that lives as long as
+   * the process.
+   */
   once<T>(name: string, make: () => T): T;
 }
 
-/** Called once for many requests. Results align with `requests` by index; an Error fails the request in its place alone. */
+/** Processes many requests in one call. Results align with `requests` by index. An Error fails only its own request. */
 export type BatchHook<In, Out> = (
   requests: readonly In[],
   context: TransformContext,
 ) => readonly (Out | Error)[] | Promise<readonly (Out | Error)[]>;
 
 /**
- * A model's own code before and after it: `models/<name>/transform.ts` (or `.js`, `.mjs`) exports one or both, each for one
- * request or for many at a time. An error in it fails one request, with the code TRANSFORM_FAILED and the
- * error's message; by an error whose `retryable` is true its message goes back to the queue. A batch hook that fails for all
- * of its requests otherwise is called again for each alone.
+ * A model's own code before and after it. `models/<name>/transform.ts` (or `.js`, `.mjs`) exports one or both hooks,
+ * each for one request or for many. An error fails one request with TRANSFORM_FAILED and the error's message. An error
+ * whose `retryable` is true hands the message back to the queue. If a batch hook fails for all of its requests, it is
+ * called again for each of them alone.
  */
 export interface Transform {
   decode?(body: TransformBody): readonly TransformInput[] | Promise<readonly TransformInput[]>;
-  /** In place of `decode`: for all requests of an invocation, or of a step of a job. */
+  /** Replaces `decode`: takes all requests of an invocation, or of a step of a job. */
   decodeBatch?: BatchHook<TransformBody, readonly TransformInput[]>;
-  /** Its value becomes `result` in the answer, in place of `outputs`. JSON must be able to hold it. */
+  /** Returns the value of `result` in the answer, which replaces `outputs`. JSON must be able to hold it. */
   encode?(outputs: TransformOutputs): unknown;
-  /** In place of `encode`: for all requests that a micro-batch completes. */
+  /** Replaces `encode`: takes all requests that a micro-batch completes. */
   encodeBatch?: BatchHook<TransformOutputs, unknown>;
 }
 

@@ -1,13 +1,12 @@
 import type { Difference } from './difference.ts';
 
 /**
- * Why a micro-batch took no more: `full` no more rows, `budget` no more elements, `padding` another run costs less than
- * the padding that the next request would bring, `dearer` more rows would cost more together than in another run, `end`
- * nothing left to add.
+ * Reason why a micro-batch took no more: `full` of rows, `budget` of elements used up, `padding` of another request
+ * would cost more than another run, `dearer` per row with more rows, `end` of the requests.
  */
 export type CloseReason = 'full' | 'budget' | 'padding' | 'dearer' | 'end';
 
-/** Report of a run, for metrics and to explain why a batch was small. */
+/** Report of a run, for metrics and to explain a small batch. */
 export interface MicroBatchReport {
   readonly model: string;
   readonly version: string;
@@ -15,9 +14,9 @@ export interface MicroBatchReport {
   readonly rows: number;
   readonly paddedRows: number;
   readonly maxBatchRows: number;
-  /** Size that the ragged axis was padded to; 1 without one. */
+  /** Padded size of the ragged axis, or 1 if there is none. */
   readonly paddedLength: number;
-  /** Share of the elements run that nobody sent, from 0 to 1. */
+  /** Share of padding in the elements of the run, from 0 to 1. */
   readonly paddingShare: number;
   readonly closedBecause: CloseReason;
   readonly stackMs: number;
@@ -25,22 +24,22 @@ export interface MicroBatchReport {
   readonly encodeMs: number;
 }
 
-/** A request that got another answer among others than alone. */
+/** Request whose answer in a batch differed from its answer alone. */
 export interface BatchMismatch {
   readonly model: string;
   readonly version: string;
-  /** The message that the request came in. */
+  /** Message of the request. */
   readonly messageId: string;
   readonly difference: Difference;
 }
 
-/** What the call of a transform's batch hook was, with the calls for each request alone that followed where it failed. */
+/** Report of a call of a transform's batch hook, with the calls for single requests that followed a failure. */
 export interface TransformReport {
   readonly model: string;
   readonly hook: string;
   readonly requests: number;
   readonly transformMs: number;
-  /** Why each request was passed to the hook alone after all. */
+  /** Reason why the hook was called for each request alone. */
   readonly split?: string | undefined;
 }
 
@@ -49,55 +48,55 @@ type Stage = 'decode' | 'transform' | 'stack' | 'run' | 'encode' | 'write' | 'ac
 /** Subject of a stage: sizes and names, never a message's content. */
 type StageDetails = Readonly<Record<string, string | number>>;
 
-/** A request, by its body in the call and its place in that body. */
+/** Place of a request: its body in the call, and its position in that body. */
 export interface RequestPlace {
   readonly bodyIndex: number;
   readonly position: number;
 }
 
-/** Code that is not ours, at work on requests: a model's run or its transform. */
+/** Foreign code that is working on requests: a model's run or its transform. */
 export interface WorkUnderWay {
   /** True for a run, false for a call of a transform. */
   readonly isRun: boolean;
   readonly model: string;
-  /** Milliseconds that it is expected to take; 0 if nothing is known. */
+  /** Expected duration in milliseconds, or 0 if unknown. */
   readonly expectedMs: number;
   readonly requests: readonly RequestPlace[];
 }
 
-/** Hears what scoring does while it does it: sizes, times and names, never a message's content. */
+/** Takes events of scoring: sizes, times and names, never a message's content. */
 export interface Observer {
-  /** @param bodies gives the indexes of those whose rows were in the run; a host makes those of its records of them */
+  /** Takes the report of a run. @param bodies returns the indexes of the bodies with rows in the run */
   microBatch(report: MicroBatchReport, bodies: () => readonly number[]): void;
-  /** Takes the milliseconds that decoding the bodies of a call of `score` took, payloads and `decodeBatch` included. */
+  /** Takes the milliseconds for decoding the bodies of a `score` call, including payloads and `decodeBatch`. */
   decoded(decodeMs: number): void;
-  /** A batch hook of a transform was called. @default nobody counts them */
+  /** Takes the report of a batch hook's call. @default not counted */
   transformed?(report: TransformReport): void;
-  /** Takes the milliseconds of runs whose answers were compared and not written. */
+  /** Takes the milliseconds of runs for comparison, whose answers are not written. */
   checked(checkMs: number): void;
-  /** A request got another answer among others than alone: requests of its model run alone from now on. */
+  /** Takes a mismatch. Requests of the model run alone from then on. */
   batchMismatch(mismatch: BatchMismatch): void;
-  /** Takes the milliseconds that one write of results took, for one or more micro-batches. */
+  /** Takes the milliseconds of one write of results, for one or more micro-batches. */
   written(writeMs: number): void;
-  /** Takes the number of messages that were kept as samples, or lost. @default nobody counts them */
+  /** Takes the number of messages that were kept as samples or lost. @default not counted */
   captured?(messages: { readonly kept: number; readonly lost: number }): void;
   /**
-   * A run, or a call of a transform, begins now. Either may end the process, so that nothing tells of it later.
+   * Called before a run or a call of a transform, either of which may end the process.
    *
-   * @returns to be called when it has ended
-   * @default nobody asks
+   * @returns a function to call at its end
+   * @default ignored
    */
   begins?(work: WorkUnderWay): () => void;
   /**
-   * A stage has ended, once for each call, run or write. `from` and `to` are readings of the scoring's clock. @default
-   * nobody traces the stages
+   * Takes the end of a stage, once for each call, run or write. `from` and `to` are readings of the scoring clock.
+   * @default not traced
    */
   stage?(stage: Stage, from: number, to: number, details: StageDetails): void;
-  /** Something that is a bug or an outage rather than a body's fault; the bodies it met are handed back. */
+  /** Takes a bug or an outage. The affected bodies are handed back. */
   problem(error: unknown): void;
 }
 
-/** Hears nothing. */
+/** Observer that ignores everything. */
 export const SILENT: Observer = {
   microBatch: () => {},
   decoded: () => {},
@@ -107,14 +106,14 @@ export const SILENT: Observer = {
   problem: () => {},
 };
 
-/** The CloudWatch namespace of every metric. */
+/** CloudWatch namespace of every metric. */
 export const METRIC_NAMESPACE = 'batchscore';
-/** The dimension that carries the deployment's service name. */
+/** Dimension with the deployment's service name. */
 export const SERVICE_DIMENSION = 'service';
 
 type Unit = 'Count' | 'Percent' | 'Milliseconds';
 
-/** The metrics of every host and their units, declared once: hosts emit them, alarms and the dashboard read them. */
+/** Metrics of all hosts with their units. Hosts emit them; alarms and the dashboard read them. */
 export const METRIC_UNITS = {
   MicroBatches: 'Count',
   Rows: 'Count',
@@ -146,15 +145,18 @@ export const METRIC_UNITS = {
   CaptureLost: 'Count',
 } as const satisfies Record<string, Unit>;
 
-/** Current state of a device. What it does not tell is undefined, as the use of one that is cut into parts (MIG). */
+/**
+ * Current state of a GPU. A value is undefined if the device does not report it, such as the utilization of a MIG
+ * slice.
+ */
 export interface GpuReading {
-  /** Percent of the last sixth of a second to second in which it computed. */
+  /** Percentage of time with computation, over the last sixth of a second to second. */
   readonly usedPercent: number | undefined;
   readonly memoryUsedMib: number | undefined;
   readonly memoryMib: number | undefined;
 }
 
-/** Those of workers with a GPU, a value for each device. */
+/** Metrics of workers with GPUs, one value for each device. */
 export const GPU_METRIC_UNITS = {
   GpuUtilization: 'Percent',
   GpuMemoryUtilization: 'Percent',

@@ -1,31 +1,34 @@
-/** What a JSON text is like, without parsing it. */
+/** Size and nesting of a JSON text, found without parsing it. */
 interface Outline {
-  /** Levels of arrays and objects; counting stops beyond `MAX_LEVELS`. */
+  /** Levels of arrays and objects. Counting stops beyond `MAX_LEVELS`. */
   readonly levels: number;
-  /** Arrays and objects; counting stops beyond {@link maxContainers}. */
+  /** Number of arrays and objects. Counting stops beyond {@link maxContainers}. */
   readonly containers: number;
-  /** Keys of the object that has most; counting stops beyond `MAX_KEYS`. */
+  /** Number of keys in the largest object. Counting stops beyond `MAX_KEYS`. */
   readonly keys: number;
-  /** Elements of the array that the text is, if it is one. */
+  /** Number of elements if the text is an array. */
   readonly elements: number;
 }
 
-/** Levels of arrays and objects that a body may have: more than any tensor has axes. */
+/** Maximum levels of arrays and objects in a body: more than any tensor has axes. */
 export const MAX_LEVELS = 100;
 
-/** Keys that one object of a body may have: more than any model has inputs. */
+/** Maximum number of keys in an object of a body: more than any model has inputs. */
 export const MAX_KEYS = 10_000;
 
-/** So many arrays and objects take 50 ms to parse: every body may have them. */
+/** Number of arrays and objects that each body may have. They take 50 ms to parse. */
 export const FEW_CONTAINERS = 200_000;
 const FEWEST_CHARACTERS_EACH = 10;
 
-/** Arrays and objects that a body may hold: nested rows of a tensor, and packed requests, have more characters each. */
+/**
+ * Returns the maximum number of arrays and objects in a body. Nested rows and packed requests have more characters
+ * each.
+ */
 export function maxContainers(text: string): number {
   return Math.max(FEW_CONTAINERS, Math.floor(text.length / FEWEST_CHARACTERS_EACH));
 }
 
-/** Shorter texts are parsed in no time, whatever they are like. */
+/** Length up to which a text needs no outline, because parsing takes little time in any case. */
 const SHORT_CHARACTERS = 65_536;
 const SHORT: Outline = { levels: 0, containers: 0, keys: 0, elements: 0 };
 
@@ -39,8 +42,8 @@ const OPEN_OBJECT = 123;
 const CLOSE_OBJECT = 125;
 
 /**
- * The outline of a long text, to refuse what would take long to parse: a megabyte of brackets takes half a second and a
- * hundred times its memory, one of keys thirty times. Reading the outline takes two milliseconds a megabyte.
+ * Reads the outline of a long text, to refuse one that takes long to parse. A megabyte of brackets takes half a second
+ * and a hundred times its memory, one of keys thirty times. The outline takes two milliseconds a megabyte.
  */
 export function outlineOf(text: string): Outline {
   if (isShort(text)) return SHORT;
@@ -48,29 +51,29 @@ export function outlineOf(text: string): Outline {
   return text.trimStart().startsWith('[') ? outline : { ...outline, elements: 0 };
 }
 
-/** Returns true if a text has so few arrays and objects, on so few levels, that it is parsed within little more than its memory. */
+/** Returns true if a text has few arrays, objects and levels, so that parsing takes little more than its memory. */
 export function isShallow(text: string): boolean {
   const { levels, containers } = outlineOf(text);
   return levels <= MAX_LEVELS && containers <= maxContainers(text);
 }
 
-/** Returns true if a text is short enough to be parsed without a look at its outline. */
+/** Returns true if a text is short enough to parse without an outline. */
 export function isShort(text: string): boolean {
   return text.length <= SHORT_CHARACTERS;
 }
 
-/** The outline of one array or object inside a text. */
+/** Outline of one array or object inside a text. */
 interface PartOutline extends Outline {
-  /** Where what follows it begins; beyond the text where it has no end, or counting stopped before. */
+  /** Position after it, or beyond the text if it has no end or counting stopped early. */
   readonly end: number;
 }
 
-/** The outline of the array or object that begins at `from`, however long the text is. */
+/** Reads the outline of the array or object at `from`, even in a short text. */
 export function outlineAt(text: string, from: number): PartOutline {
   return readOutline(text, from, true);
 }
 
-/** @param alone whether to stop where what begins at `from` ends */
+/** @param alone true to stop at the end of the value at `from` */
 function readOutline(text: string, from: number, alone: boolean): PartOutline {
   let level = 0;
   const max = maxContainers(text);
@@ -106,7 +109,9 @@ function readOutline(text: string, from: number, alone: boolean): PartOutline {
   return { levels, containers, keys, elements, end };
 }
 
-/** Where the string ends that starts at `from`: at a quote behind an even number of backslashes; -1 if it does not. */
+/**
+ * Returns the end of the string at `from`: a quote after an even number of backslashes. Returns -1 if there is none.
+ */
 function endOfString(text: string, from: number): number {
   for (let quote = text.indexOf('"', from); quote >= 0; quote = text.indexOf('"', quote + 1)) {
     let backslashes = 0;

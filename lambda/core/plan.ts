@@ -12,9 +12,9 @@ import {
 import type { Cost, Model } from './model.ts';
 import type { CloseReason } from './observer.ts';
 
-/** A plan of requests: every row of every request goes into exactly one micro-batch. */
+/** Plan of requests. Every row of every request is in exactly one micro-batch. */
 export interface Plan {
-  /** Takes a request. Gives the micro-batches that it closes: they may run while others are decoded. */
+  /** Adds a request. Returns the micro-batches that it closes, which may run while others are decoded. */
   add(request: ScoringRequest): readonly MicroBatch[];
   finish(): readonly MicroBatch[];
 }
@@ -22,9 +22,9 @@ export interface Plan {
 /**
  * Begins a plan.
  *
- * @param maxElementsOf most elements, padding included, that the inputs of one micro-batch of a model hold together
- * @param costOf what a model's runs cost; undefined if it was not measured. @default nothing was
- * @param mayCutOf false if a request's rows must stay together. @default they need not
+ * @param maxElementsOf returns the maximum number of elements in the inputs of a micro-batch, including padding
+ * @param costOf returns the cost of a model's runs, or undefined if it was not measured. @default nothing was measured
+ * @param mayCutOf returns false if a request's rows must stay together. @default they need not
  */
 export type Planner = (
   maxElementsOf: (model: Model) => number,
@@ -36,13 +36,13 @@ export type Planner = (
 interface RunLimits {
   readonly mayCut: boolean;
   readonly maxElements: number;
-  /** Cost of runs; undefined if it was not measured. */
+  /** Cost of runs. Undefined if it was not measured. */
   readonly cost: Cost | undefined;
 }
 
 /**
- * Groups requests by model and signature. Where all rows have one shape, micro-batches are filled as requests come;
- * where they differ in length, nothing is cut before all requests are known, or no more may wait.
+ * Groups requests by model and signature. If all rows have one shape, micro-batches are filled as requests arrive. If
+ * rows differ in length, they are cut when all requests are known, or no more may wait.
  */
 export const plan: Planner = (maxElementsOf, costOf, mayCutOf) => {
   const groupsByModel = new Map<Model, ModelGroups>();
@@ -99,7 +99,7 @@ function createGathering(runLimits: RunLimits): Plan {
   };
 }
 
-/** The trailing shape of every input, the ragged axis left out; the datatypes are the model's. */
+/** Returns the trailing shape of each input without the ragged axis. The datatypes are the model's. */
 function signatureOf({ model, inputs }: ScoringRequest): string {
   let signature = '';
   for (const [index, { shape }] of inputs.entries()) {
@@ -113,13 +113,13 @@ function signatureOf({ model, inputs }: ScoringRequest): string {
 const NONE: readonly MicroBatch[] = [];
 
 /**
- * The plan of requests of one model and signature whose rows all have one shape: each micro-batch is filled, in arrival
- * order, with as many rows as it may hold, or as many as cost least a row. That is the least cost. What is left in the
- * end is one micro-batch, or, where allowed sizes or measured costs say that several cost less, those. A request is cut only
- * when it has more rows than one micro-batch is filled with, and may be.
+ * Creates the plan for requests of one model and signature with rows of one shape. Each micro-batch is filled in
+ * arrival order with the maximum rows, or the rows that cost least per row. The remaining rows form one micro-batch, or
+ * several if allowed sizes or measured costs make them cheaper. A request is cut only if it has more rows than a
+ * micro-batch and may be cut.
  *
- * Micro-batches run while later bodies are decoded, so that not all requests are in memory at once:
- * docs/adr/0009-plans-that-stream-and-plans-that-wait.md has the figures.
+ * Micro-batches run while later bodies are decoded, so that not all requests are in memory at once. See
+ * docs/adr/0009-plans-that-stream-and-plans-that-wait.md for figures.
  *
  * @param sample any request of the group
  */
@@ -163,7 +163,7 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   };
 }
 
-/** The fewest rows whose run costs least a row. */
+/** Returns the smallest number of rows with the least cost per row. */
 function minPerRow(costs: Float64Array): number {
   const perRow = (rows: number): number => (costs[rows] as number) / rows;
   let min = 1;
@@ -172,9 +172,9 @@ function minPerRow(costs: Float64Array): number {
 }
 
 /**
- * Cuts requests of one model and signature into micro-batches at the least total cost, shortest first. A request with
- * more rows than a micro-batch holds fills some of its own, and its last rows join the others; where it may not be cut, it
- * has one to itself.
+ * Partitions requests of one model and signature into micro-batches at the least total cost, shortest first. A request
+ * with more rows than a micro-batch fills its own, and its last rows join others. If it may not be cut, it has its own
+ * micro-batch.
  */
 function partition(requests: readonly ScoringRequest[], runLimits: RunLimits): MicroBatch[] {
   const [sample] = requests;
@@ -201,7 +201,7 @@ function partition(requests: readonly ScoringRequest[], runLimits: RunLimits): M
 }
 
 /**
- * The same for parts that each fit into a micro-batch.
+ * Partitions parts that each fit into a micro-batch.
  *
  * @param parts shortest first
  */
@@ -212,7 +212,7 @@ function partitionParts(parts: readonly Part[], model: Model, limits: LimitsByLe
   });
 }
 
-/** Shortest first, requests of one length in arrival order. There are far fewer lengths than requests. */
+/** Groups requests by length, shortest first, in arrival order. There are far fewer lengths than requests. */
 function byLength(
   requests: readonly ScoringRequest[],
 ): { readonly length: number; readonly alike: readonly ScoringRequest[] }[] {
@@ -225,7 +225,7 @@ function byLength(
   return [...known].map(([length, alike]) => ({ length, alike })).toSorted((a, b) => a.length - b.length);
 }
 
-/** @param taken shortest first @param next the part that was not taken */
+/** @param taken shortest first @param next the first part after them */
 function reasonOf(taken: readonly Part[], next: Part | undefined, model: Model, limits: LimitsByLength): CloseReason {
   const rows = taken.reduce((sum, { fromRow, toRow }) => sum + toRow - fromRow, 0);
   const own = limits((taken.at(-1) as Part).request.length);
@@ -238,7 +238,7 @@ function reasonOf(taken: readonly Part[], next: Part | undefined, model: Model, 
   return !isPadded && costsMoreARow(own, rows, rowsWithNext) ? 'dearer' : 'padding';
 }
 
-/** Returns true if more rows would raise the cost of each, even if they were no longer. */
+/** Returns true if more rows of the same length would cost more per row. */
 function costsMoreARow({ costs }: LimitsAtLength, rows: number, more: number): boolean {
   return (costs[more] as number) / more > (costs[rows] as number) / rows;
 }
@@ -250,12 +250,12 @@ interface Cut {
 }
 
 /**
- * The least-cost partition of parts sorted by length, shortest first, by exact dynamic programming.
+ * Finds the least-cost partition of parts sorted by length, shortest first, by exact dynamic programming.
  *
- * A longer run never costs less. So for single rows there is a least-cost partition in which every micro-batch holds
- * neighbours in order of length, and among those the result is exact: `minCost[i]`, the cost of the first `i` parts, is
- * the least of `minCost[j]` plus the cost of a last micro-batch `j + 1 … i`. The smallest of equally cheap ones is taken,
- * which fills the others. O(n · maxBatchRows): 10,000 texts in runs of up to 512 rows take some 20 ms.
+ * A longer run never costs less. So, for single rows, some least-cost partition has only micro-batches of neighbours in
+ * order of length, and the result is exact: `minCost[i]`, the cost of the first `i` parts, is the minimum of
+ * `minCost[j]` plus the cost of a last micro-batch `j + 1 … i`. Among equal costs the smallest last micro-batch wins,
+ * which fills the others. O(n · maxBatchRows): 10,000 texts in runs of up to 512 rows take about 20 ms.
  */
 function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Cut[] {
   const rowsBefore = new Int32Array(parts.length + 1);
@@ -268,7 +268,7 @@ function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Cut[]
     const end = index + 1;
     const rowsToEnd = (rowsBefore[index] as number) + toRow - fromRow;
     rowsBefore[end] = rowsToEnd;
-    // A longer micro-batch holds no more rows, so the earliest start never goes back. A part alone always fits.
+    // Longer micro-batches hold no more rows, so the earliest start only grows. A part alone always fits.
     while (earliest < index && rowsToEnd - (rowsBefore[earliest] as number) > rows) earliest += 1;
     let min = Number.POSITIVE_INFINITY;
     for (let start = earliest; start < end; start++) {
@@ -287,10 +287,10 @@ function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Cut[]
 
 /** Limits and costs of a micro-batch whose longest request has a given length. */
 interface LimitsAtLength {
-  /** Most rows: at least one; with allowed sizes, the largest allowed size. */
+  /** Maximum number of rows, at least one. With allowed sizes, the largest one. */
   readonly rows: number;
   readonly reason: 'full' | 'budget';
-  /** The cost of a run by its number of rows, from 1 to `rows`. */
+  /** Cost of a run by its number of rows, from 1 to `rows`. */
   readonly costs: Float64Array;
 }
 
@@ -314,11 +314,13 @@ function limitsByLength(sample: ScoringRequest, runLimits: RunLimits): LimitsByL
 
 interface KnownCosts {
   readonly cost: Cost;
-  /** By rows and padded length. */
+  /** Costs by rows and padded length. */
   readonly arrays: Map<string, Float64Array>;
 }
 
-/** Costs by model, for its latest cost: for 512 rows they take 60 µs to compute, which an event of one message would pay. */
+/**
+ * Costs by model, for its latest cost. For 512 rows they take 60 µs to compute, too much for each event of one message.
+ */
 const costsByModel = new WeakMap<Model, KnownCosts>();
 const MOST_KNOWN_COSTS = 64;
 
@@ -346,7 +348,10 @@ function computeCosts(model: Model, cost: Cost, rows: number, paddedLength: numb
   return costs;
 }
 
-/** Returns the rows of `elementsPerRow` that a micro-batch may hold: at least one; with allowed sizes, the largest allowed size. */
+/**
+ * Returns the maximum number of rows of `elementsPerRow`, at least one. With allowed sizes, the result is the largest
+ * one.
+ */
 export function capacityOf(
   { maxBatchRows, allowedSizes }: Model,
   elementsPerRow: number,

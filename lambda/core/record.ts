@@ -2,7 +2,7 @@ import { type Failure, failure, preview, type TransientCode } from './failure.ts
 import { isObject } from './json.ts';
 
 /**
- * One SQS message as a host receives it: the part of Lambda's `SQSRecord` that scoring reads.
+ * SQS message as a host receives it: the fields of Lambda's `SQSRecord` that scoring reads.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
@@ -19,48 +19,54 @@ export interface MessageRecord {
   readonly eventSourceARN: string;
 }
 
-/** The ordering group of a FIFO record; undefined on a standard queue, whose groups are for fairness, not for order. */
+/**
+ * Returns the ordering group of a FIFO record. On a standard queue it is undefined: groups serve fairness, not order.
+ */
 export function orderingGroup(record: MessageRecord): string | undefined {
   const { MessageGroupId } = record.attributes;
   return MessageGroupId !== undefined && record.eventSourceARN.endsWith('.fifo') ? MessageGroupId : undefined;
 }
 
-/** The attribute that carries the message ID beside a result: of an SQS message, and the partition key of a table. */
+/** Attribute of a result's message ID: of an SQS message, and the partition key of a table. */
 export const MESSAGE_ID_ATTRIBUTE = 'messageId';
-/** The attribute of an SQS message that holds several results: how many. It then has no message ID of its own. */
+/** Attribute of an SQS message with several results: their number. Such a message has no message ID of its own. */
 export const RESULTS_ATTRIBUTE = 'results';
-/** The attribute that a table's time to live goes by: epoch seconds. */
+/** Attribute of a request's message: name of the sender's result queue, one of those of the deployment. */
+export const RESULT_QUEUE_ATTRIBUTE = 'resultQueue';
+/** Attribute of a table's time to live, in epoch seconds. */
 export const EXPIRES_AT_ATTRIBUTE = 'expiresAt';
-/** In a table: the result's JSON text, unless it lies in the payload bucket. */
+/** Attribute of a result's JSON text in a table, unless it is in the payload bucket. */
 export const BODY_ATTRIBUTE = 'body';
-/** In place of the body: the text of a pointer to it. */
+/** Attribute of a pointer in a table that replaces the body. */
 export const POINTER_ATTRIBUTE = 'pointer';
 
 export interface Result {
   readonly messageId: string;
-  /** The JSON text of the answer, or of the array of answers to a packed message. */
+  /** JSON text of the answer, or of the array of answers to a packed message. */
   readonly body: string;
-  /** The FIFO group of the request, so that FIFO in is FIFO out. */
+  /** FIFO group of the request, for the result queue. */
   readonly messageGroupId: string | undefined;
+  /** Name of the result queue of the sender. @default the deployment's first */
+  readonly resultQueue?: string | undefined;
 }
 
-/** What became of one result: taken by the store, or refused and why. */
+/** Status of one result: taken by the store, or refused with the reason. */
 export type WriteStatus = { readonly written: true } | Failure;
 
-/** A store of results. Statuses align with `results` by index; a result that it refuses never makes it throw. */
+/** Store of results. Statuses align with `results` by index. A refused result does not make it throw. */
 export interface ResultWriter {
-  /** @param signal aborted when there is no time left to retry; what is not written by then is a failure */
+  /** @param signal aborted when there is no time left to retry; results that are not written by then fail */
   write(results: readonly Result[], signal: AbortSignal): Promise<readonly WriteStatus[]>;
   /**
-   * Of results of one message group, in order: how many of the first are written all or not at all, as they share a
-   * message. The order of a group holds within it. @default 1
+   * Returns how many of the first results are written all or none, because they share a message. The results are of one
+   * message group, in order, and their order holds within a message. @default 1
    */
   writtenAsOne?(results: readonly Result[]): number;
-  /** Why the store can never hold a result, as far as that is known before it is written. @default nothing is known */
+  /** Returns the reason why the store can never hold a result, if it is known before the write. @default never known */
   refuses?(result: Result): Failure | undefined;
 }
 
-/** What became of a record. `answered`: a result was written, be it a score or an error. `retry`: back to SQS. */
+/** Outcome of a record. `answered`: a result was written, a score or an error. `retry`: the record goes back to SQS. */
 export type Outcome =
   | { readonly status: 'answered'; readonly failures: readonly Failure[]; readonly requests: number }
   | { readonly status: 'retry'; readonly failure: Failure<TransientCode> };
@@ -70,14 +76,14 @@ export interface TimeLimit {
   /** Aborted when all work of the call must stop, in time for the answer to SQS. */
   readonly signal: AbortSignal;
   /**
-   * Starts the time anew, for a request that runs alone because a run with others was lost.
+   * Starts the time again, for a request that runs alone after a run with others was lost.
    *
-   * @default the time is fixed, as that of a Lambda invocation
+   * @default the time is fixed, as in a Lambda invocation
    */
   readonly renew?: (() => void) | undefined;
 }
 
-/** After the deadline, work that has ended gets this long to report what became of it. */
+/** Time after the deadline for finished work to report its outcome. */
 export const GRACE_MS = 100;
 
 export const NO_DEADLINE: TimeLimit = {
@@ -86,21 +92,21 @@ export const NO_DEADLINE: TimeLimit = {
 };
 
 /**
- * The convention of the SQS Extended Client for bodies that lie in S3.
+ * Classes in a pointer to a body in S3, by the convention of the SQS Extended Client.
  *
  * @see https://github.com/awslabs/payload-offloading-java-common-lib-for-aws
  */
-const POINTER_CLASS = 'software.amazon.payloadoffloading.PayloadS3Pointer';
+export const POINTER_CLASS = 'software.amazon.payloadoffloading.PayloadS3Pointer';
 const OLDER_POINTER_CLASS = 'com.amazon.sqs.javamessaging.MessageS3Pointer';
 
-/** The message attributes beside a pointer, of which a producer sends one: the size of the body in bytes. */
+/** Message attributes beside a pointer, of which a producer sends one: the size of the body in bytes. */
 export const POINTER_ATTRIBUTES = ['ExtendedPayloadSize', 'SQSLargePayloadSize'] as const;
 
 export function pointerBody({ bucket, key }: PayloadPointer): string {
   return JSON.stringify([POINTER_CLASS, { s3BucketName: bucket, s3Key: key }]);
 }
 
-/** The pointer in a parsed body, or why it is broken; undefined where the body is not a pointer at all. */
+/** Returns the pointer in a parsed body, or a failure if it is broken. Returns undefined if the body is no pointer. */
 export function parsePointer(parsed: unknown): PayloadPointer | Failure | undefined {
   if (!Array.isArray(parsed) || (parsed[0] !== POINTER_CLASS && parsed[0] !== OLDER_POINTER_CLASS)) return undefined;
   const [, location, ...rest] = parsed;
@@ -124,8 +130,8 @@ export function parsePointer(parsed: unknown): PayloadPointer | Failure | undefi
 const MAX_KEY_BYTES = 1024;
 
 /**
- * Behind a proxy that normalizes paths, `..` could lead out of the bucket. What has no UTF-8, half of a surrogate pair, has
- * no URL either.
+ * Returns true for a safe key. Behind a proxy that normalizes paths, `..` could lead out of the bucket. A key with half
+ * of a surrogate pair has no UTF-8, and so no URL.
  */
 function isObjectKey(key: string): boolean {
   return (
@@ -140,23 +146,29 @@ function broken(path: string, expected: string, got: unknown): Failure {
   return failure('INVALID_POINTER', `${path}: expected ${expected}, got ${preview(got)}; see docs/message-format.md`);
 }
 
-/** Where a body that was too large for SQS lies. */
+/** Place of a body in S3 that was too large for SQS. */
 export interface PayloadPointer {
   readonly bucket: string;
   readonly key: string;
 }
 
-/** Reads bodies that were too large for SQS: only from the deployment's payload bucket, and there only requests. */
+/** Reads bodies that were too large for SQS, only from the `requests/` prefix of the deployment's payload bucket. */
 export interface PayloadReader {
   /**
-   * The text of the object, or why there is none: another bucket or a key of no request (INVALID_POINTER), no such
-   * object (PAYLOAD_NOT_FOUND), larger than allowed (PAYLOAD_TOO_LARGE), or S3 out of reach (PAYLOAD_UNAVAILABLE, transient).
+   * Returns the text of the object, or a failure:
+   *
+   * | code                | reason                                       |
+   * | ------------------- | -------------------------------------------- |
+   * | INVALID_POINTER     | another bucket, or a key outside `requests/` |
+   * | PAYLOAD_NOT_FOUND   | no such object                               |
+   * | PAYLOAD_TOO_LARGE   | larger than allowed                          |
+   * | PAYLOAD_UNAVAILABLE | S3 is out of reach (transient)               |
    */
   read(pointer: PayloadPointer, options: PayloadReadOptions): Promise<string | Failure>;
 }
 
 export interface PayloadReadOptions {
-  /** Waits for memory for so many bytes, the size that S3 says. Called once, before the first of them is read. */
+  /** Waits for memory for `bytes` bytes, the size of the object. Called once, before the first byte is read. */
   readonly admit: (bytes: number) => Promise<void>;
   readonly signal: AbortSignal;
 }

@@ -2,28 +2,28 @@ import { encodeError } from './encode.ts';
 import { type Failure, failure, isTransient, type TransientCode } from './failure.ts';
 import { type DecodedBody, isPacked, isRefused, type ScoringRequest } from './microBatch.ts';
 
-/** A body to score: one request, or an array of them. */
+/** Body to score: one request, or an array of them. */
 export interface KeyedBody {
-  /** What its answer carries as `message_id`. */
+  /** Value of `message_id` in the answer. */
   readonly key: string;
   readonly body: string;
-  /** Requests of a packed body that are answered with an error and never decoded, by their position. @default none */
+  /** Failures of packed requests that must not be decoded, by position. @default none */
   readonly refused?: ReadonlyMap<number, Failure> | undefined;
 }
 
-/** What became of one body. Each body has exactly one. */
+/** Reply to one body. Each body has exactly one. */
 export type Reply = Answer | HandedBack;
 
-/** A body was answered, be it with scores or with errors. */
+/** Reply with scores or errors. */
 export interface Answer {
   readonly of: number;
-  /** The JSON text of the answer, or of the array of answers to a packed body. */
+  /** JSON text of the answer, or of the array of answers to a packed body. */
   readonly text: string;
   readonly failures: readonly Failure[];
   readonly requests: number;
 }
 
-/** A body cannot be answered now: nothing is wrong with it. */
+/** Reply for a body that cannot be answered now, through no fault of its own. */
 export interface HandedBack {
   readonly of: number;
   readonly failure: Failure<TransientCode>;
@@ -33,28 +33,25 @@ export function isHandedBack(reply: Reply): reply is HandedBack {
   return 'failure' in reply;
 }
 
-/**
- * Keeps which bodies are still owed a reply: the answers to requests become the reply to their body. Each request is
- * answered once; what comes after its body has its reply is ignored.
- */
+/** Combines the answers to requests into one reply for each body. It ignores answers after a body has its reply. */
 export interface Replies {
-  /** Takes what a body was decoded to. Gives the reply where all its requests are refused, or one failed for now. */
+  /** Registers a decoded body. Returns its reply if all its requests are refused, or one failed for now. */
   register(body: number, decoded: DecodedBody): Reply | undefined;
-  /** Takes the JSON text of a request's scores. Gives the reply to the body once its last request is answered. */
+  /** Records the JSON text of a request's scores. Returns the reply after the body's last request. */
   recordScores(request: ScoringRequest, text: string): Reply | undefined;
-  /** Answers a request with an error, or hands its body back when the failure is transient. */
+  /** Answers a request with an error, or hands its body back if the failure is transient. */
   recordFailure(request: ScoringRequest, failed: Failure): Reply | undefined;
   handBack(body: number, failed: Failure<TransientCode>): Reply | undefined;
-  /** Returns true if a body has its reply: nothing more is expected of it. */
+  /** Returns true if a body has its reply. */
   isComplete(body: number): boolean;
   keyOf(request: ScoringRequest): string;
 }
 
 interface BodyState {
-  /** Of a packed body, by request: the JSON text of its answer. Let go once the reply is complete. */
+  /** Packed body only: JSON texts of the answers by request. Undefined once the reply is complete. */
   answers: (string | undefined)[] | undefined;
   characters: number;
-  /** Let go once the reply is complete. */
+  /** Undefined once the reply is complete. */
   failures: Failure[] | undefined;
   requests: number;
   unanswered: number;
@@ -65,8 +62,8 @@ const NO_FAILURES: readonly Failure[] = [];
 const LARGEST_ANSWERS_HELD = 4;
 
 /**
- * @param maxAnswerCharacters most characters of one body's answer
- * @param onComplete told once of each body that has its reply
+ * @param maxAnswerCharacters maximum length of one body's answer
+ * @param onComplete called once for each body that has its reply
  */
 export function createReplies(
   bodies: readonly KeyedBody[],
@@ -109,11 +106,11 @@ export function createReplies(
     }
     state.characters += text.length;
     if (state.characters > maxAnswerCharacters) {
-      // In place of all that the body was answered so far.
+      // The error replaces all answers so far.
       const tooLarge = answerTooLarge(maxAnswerCharacters);
       const idOfAll = state.answers === undefined ? id : undefined;
       state.failures = [tooLarge];
-      // It was never held.
+      // The text was counted but not kept.
       state.characters -= text.length;
       return reply(body, state, encodeError(keyOf(body), idOfAll, tooLarge));
     }

@@ -12,7 +12,7 @@ import {
   takesOwnForm,
 } from './model.ts';
 import type { Observer, RequestPlace } from './observer.ts';
-import { NO_DEADLINE } from './record.ts';
+import { NO_DEADLINE, POINTER_CLASS } from './record.ts';
 import {
   type DecodeLimits,
   decodeInputs,
@@ -33,16 +33,16 @@ function keysOfBothForms(): string {
 }
 
 interface Place extends RequestPlace {
-  /** For messages: `body`, or `[3]` inside a packed message. */
+  /** Prefix in messages: `body`, or `[3]` inside a packed message. */
   readonly path: string;
 }
 
 export interface RequestDependencies {
   readonly models: ModelRepository;
   readonly limits: DecodeLimits;
-  /** Has requests decoded with others by the batch hook of their model. @default each alone */
+  /** Decodes requests together by the batch hook of their model. @default each alone */
   readonly decodeTogether?: DecodeTogether | undefined;
-  /** Told of calls of a transform. @default nobody is */
+  /** Takes calls of a transform. @default none */
   readonly observer?: Observer | undefined;
 }
 
@@ -52,7 +52,7 @@ export type DecodeTogether = (
   place: RequestPlace,
 ) => Promise<readonly TransformInput[]>;
 
-/** As for samples, which are decoded when a model is loaded. */
+/** Decodes a sample when a model is loaded. */
 const decodeAlone: DecodeTogether = (model, body) => {
   const alone = createHookBatch('decodeBatch', model.transform?.decodeBatch, model, NO_DEADLINE);
   const decoded = alone.add(() => body);
@@ -80,7 +80,7 @@ export function decodeRequest(
   );
 }
 
-/** SNS and EventBridge wrap what they are given, unless they are told not to. */
+/** Adds a hint if the body is an envelope, an event or a pointer instead of a request. */
 function explainEnvelope(failed: Failure, value: JsonObject, path: string): Failure {
   const envelope = envelopeIn(value);
   if (envelope === undefined) return failed;
@@ -92,6 +92,8 @@ function explainEnvelope(failed: Failure, value: JsonObject, path: string): Fail
 /**
  * @see https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html
  * @see https://docs.aws.amazon.com/eventbridge/latest/ref/events-structure.html
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+ * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md
  */
 function envelopeIn(value: JsonObject): string | undefined {
   if (value.Type === 'Notification' && 'TopicArn' in value && 'Message' in value) {
@@ -100,10 +102,18 @@ function envelopeIn(value: JsonObject): string | undefined {
   if ('detail-type' in value && 'source' in value && 'detail' in value) {
     return 'an event of EventBridge; give the target of its rule an input path, such as $.detail';
   }
+  const [record] = Array.isArray(value.Records) ? value.Records : [];
+  if (isObject(record) && record.eventSource === 'aws:s3') {
+    return 'an event of S3; start a job for the files that it names, or send their requests';
+  }
+  if (typeof value.specversion === 'string' && 'type' in value) return 'a CloudEvent; send its data alone';
+  if ('s3BucketName' in value && 's3Key' in value) {
+    return `a pointer to S3 without its class; send ["${POINTER_CLASS}", {"s3BucketName": …, "s3Key": …}]`;
+  }
   return undefined;
 }
 
-/** A transform's message, with the request's place in front where there are several. */
+/** Prefixes a transform's message with the request's place in a packed message. */
 function within(path: string, message: string): string {
   return path.startsWith('[') ? `${path}: ${message}` : message;
 }
@@ -136,21 +146,21 @@ function modelOf({ model_name, model_version }: JsonObject, { models }: RequestD
   return models.find(model_name as string | undefined, model_version as string | undefined);
 }
 
-/** Returns true if a request is for a transform to decode, or cannot be told from one without waiting for its model. */
+/** Returns true if a transform decodes the request, or if that is unknown until its model is loaded. */
 export function mayHaveOwnForm(value: JsonObject, deps: RequestDependencies): boolean {
   if (refuseModelName(value, '') !== undefined) return false;
   const model = modelOf(value, deps);
   return model instanceof Promise || (!isFailure(model) && takesOwnForm(model));
 }
 
-/** Size of the ragged axis, which decoding found to be the same in every input that has it. */
+/** Returns the size of the ragged axis. Decoding has checked that it is the same in every input. */
 function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
   if (ragged === undefined) return 1;
   const index = ragged.inputs.findIndex((input) => input !== undefined);
   return inputs[index]?.shape[ragged.inputs[index]?.axis ?? 0] ?? 1;
 }
 
-/** A model with allowed lengths is never run beyond its last allowed size. */
+/** Refuses a length beyond the last allowed size. */
 function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
   const max = ragged?.allowedSizes.at(-1);
   if (ragged === undefined || max === undefined || length <= max) return undefined;
@@ -164,7 +174,7 @@ interface DecodedForm {
   readonly reply: ReplyForm;
 }
 
-/** A request comes in one of three forms: the model's own (its transform's), the short one, the canonical one. */
+/** Decodes one of the three forms of requests: the model's own (by its transform), the short one, the canonical one. */
 function decodeForm(
   value: JsonObject,
   place: Place,
@@ -176,7 +186,8 @@ function decodeForm(
   if (takesOwnForm(model)) return decodeOwnForm(value, place, model, binaryOutput, deps);
   if ('instances' in value) return decodeShortForm(value, path, model, limits);
 
-  const refused = refuseUnknownKeys(value, REQUEST_KEYS, () => path, keysOfBothForms);
+  const refused =
+    refuseInputsAsKeys(value, path, model) ?? refuseUnknownKeys(value, REQUEST_KEYS, () => path, keysOfBothForms);
   if (refused !== undefined) return refused;
   const raw = value.raw_input_contents;
   const inputs = decodeInputs(value.inputs, path, model, raw, limits);
@@ -185,6 +196,14 @@ function decodeForm(
   if (isFailure(outputs)) return outputs;
   const binary = binaryOutput ?? raw !== undefined;
   return { inputs, outputs, reply: binary ? 'binary' : 'json' };
+}
+
+/** Refuses a plain object with the model's inputs as keys, which is a row of a file. */
+function refuseInputsAsKeys(value: JsonObject, path: string, { inputs }: Model): Failure | undefined {
+  const name = inputs.find((input) => !REQUEST_KEYS.includes(input.name) && Object.hasOwn(value, input.name))?.name;
+  if (name === undefined || 'inputs' in value) return undefined;
+  const wrong = `expected inputs or instances, got ${preview(name)}, an input of the model`;
+  return failure('INVALID_REQUEST', `${path}: ${wrong}; write {"instances": [{${preview(name)}: …}]}`);
 }
 
 function decodeShortForm(value: JsonObject, path: string, model: Model, limits: DecodeLimits): DecodedForm | Failure {
@@ -203,7 +222,10 @@ function decodeShortForm(value: JsonObject, path: string, model: Model, limits: 
   return { inputs, outputs: everyOutput(model), reply: 'predictions' };
 }
 
-/** A transform's inputs are checked like any others; what is wrong with them is the transform's failure. */
+/**
+ * Decodes by the model's transform. Its inputs are checked like any others, and errors in them are the transform's
+ * failure.
+ */
 async function decodeOwnForm(
   value: JsonObject,
   { path, bodyIndex, position }: Place,
@@ -219,7 +241,7 @@ async function decodeOwnForm(
   const end = decode && observer?.begins?.({ isRun: false, model: model.name, expectedMs: 0, requests: [place] });
   try {
     const soon = decode === undefined ? decodeTogether(model, value, place) : decode(value);
-    // What is there at once is copied at once: the transform may fill the same array for the next request.
+    // An available result is copied synchronously, because the transform may reuse the array.
     inputs = decodeInputs(soon instanceof Promise ? await soon : soon, WHOLE_BODY, model, undefined, limits);
   } catch (error) {
     return transformFailure(model.name, error, (reason) => within(path, reason));
@@ -227,10 +249,10 @@ async function decodeOwnForm(
     end?.();
   }
   if (!isFailure(inputs)) return { inputs, outputs, reply: binaryOutput === true ? 'binary' : 'json' };
-  return failure('TRANSFORM_FAILED', within(path, `what the transform of '${model.name}' decoded: ${inputs.message}`));
+  return failure('TRANSFORM_FAILED', within(path, `inputs from the transform of '${model.name}': ${inputs.message}`));
 }
 
-/** The id of a request that is not decoded, if it has one. */
+/** Returns the id of a request that is not decoded, if it has one. */
 export function idOf(value: unknown): string | undefined {
   return isObject(value) && typeof value.id === 'string' ? value.id : undefined;
 }
@@ -241,10 +263,9 @@ function decodeId(id: unknown, path: string): string | undefined | Failure {
   if (id === undefined) return undefined;
   if (typeof id !== 'string' || id.length > MAX_ID_CHARACTERS) {
     const got = typeof id === 'string' ? `${id.length} characters` : preview(id);
-    return failure(
-      'INVALID_REQUEST',
-      `${fieldOf(path, 'id')}: expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; shorten it or leave it out`,
-    );
+    const cure = typeof id === 'number' ? `write "${id}"` : 'shorten it or leave it out';
+    const wrong = `expected a string of at most ${MAX_ID_CHARACTERS} characters, got ${got}; ${cure}`;
+    return failure('INVALID_REQUEST', `${fieldOf(path, 'id')}: ${wrong}`);
   }
   return id;
 }
@@ -262,7 +283,7 @@ function refuseModelName({ model_name: name, model_version: version }: JsonObjec
   return undefined;
 }
 
-/** Parameters may hold other servers' keys; batchscore reads only `binary_data_output`. */
+/** Decodes `binary_data_output`. Other parameters, which other servers use, are ignored. */
 function decodeBinaryOutput(value: unknown, path: string): boolean | undefined | Failure {
   if (value === undefined) return undefined;
   const parametersPath = fieldOf(path, 'parameters');
@@ -280,7 +301,7 @@ function everyOutput(model: Model): readonly number[] {
   return model.outputs.map((_, index) => index);
 }
 
-/** Indexes of the outputs asked for, in that order; all of the model's when none are named. */
+/** Returns the indexes of the requested outputs, in order, or all outputs if none are named. */
 function decodeOutputs(value: unknown, path: string, model: Model): readonly number[] | Failure {
   if (value === undefined) return everyOutput(model);
   const outputsPath = fieldOf(path, 'outputs');

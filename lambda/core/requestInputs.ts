@@ -19,10 +19,10 @@ import { nearestName } from './wrongValue.ts';
 const INPUT_KEYS = ['name', 'datatype', 'shape', 'data', 'parameters'];
 
 /**
- * One input per model input, in the model's order, all with the same number of rows.
+ * Decodes one input per model input, in the model's order, all with the same number of rows.
  *
- * @param path where the request stands
- * @param raw the request's `raw_input_contents`; undefined when the inputs carry `data`
+ * @param path place of the request
+ * @param raw the request's `raw_input_contents`, or undefined if the inputs have `data`
  */
 export function decodeInputs(
   value: unknown,
@@ -48,7 +48,7 @@ export function decodeInputs(
   return inputs;
 }
 
-/** By model input: the index of its entry in `inputs`. */
+/** Returns the index of each model input in `inputs`. */
 function matchInputs(
   entries: readonly unknown[],
   path: string,
@@ -139,7 +139,7 @@ function decodeInput(
     const known = isDatatype(input.datatype) ? '' : `, which is none of ${DATATYPE_NAMES.join(', ')}`;
     return failure(
       'INVALID_DATATYPE',
-      `${inputPath(path, index)}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}; nothing is converted, send the model's own`,
+      `${inputPath(path, index)}.datatype ('${spec.name}'): expected "${datatype}", got ${preview(input.datatype)}${known}; send the model's datatype, because nothing is converted`,
     );
   }
   const shape = decodeShape(input.shape, () => `${inputPath(path, index)}.shape`, spec, sizes, batchAxis);
@@ -159,8 +159,8 @@ function decodeInput(
 }
 
 /**
- * The short form: an array of instances, one per row. An instance is a nested array (or a scalar) for a model with one
- * input, or an object by input name; it has the input's axes without the batch axis.
+ * Decodes the short form: an array of instances, one per row. An instance is a nested array (or a scalar) for a model
+ * with one input, or an object by input name. It has the input's axes without the batch axis.
  *
  * @see https://www.tensorflow.org/tfx/serving/api_rest#request_format_2 the row format
  */
@@ -213,7 +213,7 @@ function refuseOddInstances(instances: readonly unknown[], path: string, model: 
   return undefined;
 }
 
-/** `instances[3][5]`, or `instances[3].image[5]` where instances are objects. */
+/** Formats `instances[3][5]`, or `instances[3].image[5]` if instances are objects. */
 function instancePath(path: string, name: string | undefined): (position: readonly number[]) => string {
   return ([row, ...rest]) => {
     const steps = rest.map((index) => `[${index}]`).join('');
@@ -222,21 +222,27 @@ function instancePath(path: string, name: string | undefined): (position: readon
   };
 }
 
-/** The sizes of an instance: behind an empty array those of the model, and 0 where it leaves them open. */
+/** Returns the sizes of an instance. After an empty array they are the model's, or 0 if the model leaves them open. */
 function sizesOf(instance: unknown, { shape }: TensorSpec): number[] {
   const sizes = nestingOf(instance, shape.length - 1);
   if (sizes.at(-1) !== 0) return sizes;
   return [...sizes, ...shape.slice(1 + sizes.length).map((dim) => (typeof dim === 'number' ? dim : 0))];
 }
 
-/** All instances' values of one input, as one tensor. Its shape is read off the first instance's nesting. */
+/** Decodes the values of one input in all instances as one tensor. The first instance determines the shape. */
 function decodeColumn(
   rows: readonly unknown[],
   spec: TensorSpec,
   sizes: SharedSizes,
   pathOf: (position: readonly number[]) => string,
 ): RequestInput | Failure {
-  const nesting = [rows.length, ...sizesOf(rows[0], spec)];
+  const [first] = rows;
+  if (!Array.isArray(first) && spec.shape.length > 1 && first !== undefined) {
+    const wrong = `expected an array of the shape [${spec.shape.slice(1).join(', ')}], got ${preview(first)}`;
+    const cure = spec.shape.length === 2 && spec.shape[1] === 1 ? `write [${preview(first)}]` : 'send that shape';
+    return failure('INVALID_SHAPE', `${pathOf([0])} ('${spec.name}'): ${wrong}; ${cure}`);
+  }
+  const nesting = [rows.length, ...sizesOf(first, spec)];
   const shape = decodeShape(nesting, () => pathOf([0]), spec, sizes, 0);
   if (isFailure(shape)) return shape;
   const data = decodeData(rows, spec.datatype, shape, pathOf, allocateFromSlab);
@@ -252,8 +258,8 @@ function unknownInput(path: string, name: string, model: Model): Failure {
 }
 
 /**
- * Sizes that must agree between the inputs of one request: its rows, and the length of the ragged axis. Other symbolic
- * axes of one name need not: exporters give one name to axes that differ, and ONNX Runtime takes them as they come.
+ * Sizes that the inputs of a request must agree on: the rows, and the length of the ragged axis. Other symbolic axes
+ * may differ: exporters give one name to different axes, and ONNX Runtime accepts them.
  */
 interface SharedSizes {
   rows: number | undefined;
@@ -266,16 +272,17 @@ function noSharedSizes({ ragged }: Model): SharedSizes {
 }
 
 /**
- * Elements that an empty tensor would have if its axes of size 0 had size 1: nothing that is sent bounds its other sizes,
- * and padding makes them real.
+ * Maximum number of elements of an empty tensor if its axes of size 0 had size 1. The request does not bound its other
+ * sizes, and padding makes them real.
  */
 const MAX_BESIDE_NOTHING = 1_048_576;
 
 /**
- * A `shape` that agrees with the model's: at least one row, and other axes of size 0 where the model leaves them open.
+ * Decodes a `shape` and checks it against the model's: at least one row, and other axes of size 0 only if the model
+ * leaves them open.
  *
- * @param known gets the sizes that are new
- * @param batchAxis where the rows are counted in `value`
+ * @param known receives the new sizes
+ * @param batchAxis axis of the rows in `value`
  */
 function decodeShape(
   value: unknown,
@@ -337,7 +344,7 @@ function previewShape(value: unknown): string {
   return `[${value.slice(0, MAX_DIMS_SHOWN).map(preview).join(', ')}${value.length > MAX_DIMS_SHOWN ? ', …' : ''}]`;
 }
 
-/** The lengths of the first arrays, outermost first, at most `depth` deep. */
+/** Returns the lengths of the first arrays, outermost first, at most `depth` deep. */
 export function nestingOf(value: unknown, depth: number): number[] {
   const lengths: number[] = [];
   for (let inner = value; Array.isArray(inner) && lengths.length < depth; inner = inner[0]) lengths.push(inner.length);
@@ -345,7 +352,7 @@ export function nestingOf(value: unknown, depth: number): number[] {
 }
 
 /**
- * An input of a request, its rows first.
+ * Moves the rows of an input first.
  *
  * @param input as it was sent, with its rows on `batchAxis`
  */
@@ -375,13 +382,13 @@ export function tooManyRequests(requests: number, path: string, { maxRequestsPer
   );
 }
 
-/** What to do about a request that is not of the right form. */
+/** Advice if a request has a wrong form. */
 export const SEE_FORMAT = 'see docs/message-format.md';
 
 /**
- * A failure that names the first key of `object` that is not `known`, if there is one.
+ * Returns a failure that names the first unknown key of `object`, if there is one.
  *
- * @param keysOf what to say that is known, where the object may have several forms
+ * @param keysOf describes the known keys, if the object may have several forms
  */
 export function refuseUnknownKeys(
   object: JsonObject,

@@ -14,9 +14,9 @@ import type { BatchingWatch } from './verify.ts';
 
 export interface RunDependencies {
   readonly limits: {
-    /** Milliseconds before the deadline that are kept free for encoding and writing: see `deadlineMarginMs` in `settings.ts`. */
+    /** Time before the deadline that is reserved for encoding and writing: see `deadlineMarginMs` in `settings.ts`. */
     readonly deadlineMarginMs: number;
-    /** Most elements, padding included, that the inputs of one micro-batch hold together. */
+    /** Maximum number of elements in the inputs of a micro-batch, including padding. */
     readonly maxBatchElements: number;
     readonly maxAnswerCharacters: number;
   };
@@ -27,7 +27,7 @@ export interface RunDependencies {
   readonly now: () => number;
 }
 
-/** One call of `score`: what it was given, and what it shares with no other. */
+/** One call of `score`: its arguments and its own state. */
 export interface Call {
   readonly deps: RunDependencies;
   readonly time: TimeLimit;
@@ -37,31 +37,31 @@ export interface Call {
   readonly schedule: Schedule;
 }
 
-/** Most elements that a micro-batch of a model may hold by what is configured and by what was learnt. */
+/** Returns the maximum number of elements in a micro-batch of a model, by configuration and by experience. */
 export function maxElements({ limits, memory }: RunDependencies, model: Model): number {
   return Math.min(limits.maxBatchElements, memory.maxElements(model));
 }
 
-/** The most rows of a model's first run, where nothing was measured yet. */
+/** Maximum number of rows in a model's first run if nothing was measured. */
 const FIRST_ROWS = 8;
 
 const MORE_TIME = 'raise the timeout, or lower the batch size or maxBatchRows';
 
-/** What is known of a run's time before it is started. */
+/** Expectation of a run's time before its start. */
 type Fit =
   | { readonly fits: true; readonly expectedMs: number }
   | { readonly fits: false; readonly failure: Failure<'DEADLINE'> };
 
 /**
- * Returns true if a run, and the writes after it, is expected to end before the deadline, behind the runs of its model that are
- * under way. A run that does not fit is not started.
+ * Decides if a run and its writes are expected to end before the deadline, after the model's other runs. A run that
+ * does not fit is not started.
  *
- * @param mayBeSmaller whether a run that nothing was measured of begins small. @default true
+ * @param mayBeSmaller true if an unmeasured model may start with a smaller run. @default true
  */
 export function fitTime({ model, rows, paddedRows, paddedLength }: MicroBatch, call: Call, mayBeSmaller = true): Fit {
   const { deps, time, schedule } = call;
   if (time.signal.aborted) {
-    const message = `model '${model.name}': expected a run to start before the deadline, got none of its time; ${MORE_TIME}`;
+    const message = `model '${model.name}': expected a run to start before the deadline, got no time for it; ${MORE_TIME}`;
     return { fits: false, failure: failure('DEADLINE', message) };
   }
   const expectedMs = deps.costs.predictMs(model, paddedRows, paddedLength);
@@ -82,9 +82,9 @@ export interface Ran extends RunResult {
 }
 
 /**
- * What the run gave, its rows checked to be there, or why there was none: no model, no memory, or the run itself.
+ * Runs a micro-batch. Returns the outputs with checked rows, or a failure: no model, no memory, or the run's own.
  *
- * @param device the only one of the model's that will do. @default any
+ * @param device index of the only device to use. @default any
  */
 export async function runMicroBatch(
   batch: MicroBatch,
@@ -107,7 +107,7 @@ export async function runMicroBatch(
     ...(isFailure(ran) ? { failed: ran.code } : { busyMs: ran.runMs }),
   });
   if (isFailure(ran)) return ran;
-  costs.observed(model, paddedRows, paddedLength, ran.runMs);
+  costs.record(model, paddedRows, paddedLength, ran.runMs);
   memory.ranWell(model, elementsIn(batch));
   try {
     assertBatched(batch, ran.outputs);
@@ -145,7 +145,7 @@ async function run(
     }
     if (error instanceof OutOfMemoryError) {
       observer.problem(error);
-      // What a request alone needs says nothing of how many fit together.
+      // The need of a single request does not tell how many fit together.
       if (parts.length > 1) memory.ranOut(model, elementsIn(batch));
       return failure('OUT_OF_MEMORY', error.message);
     }
@@ -155,30 +155,30 @@ async function run(
   }
 }
 
-/** Of a request alone: this failure of several is halved, and told to nobody. */
+/** Creates the failure of a single request. For several requests it is never reported, because the run is halved. */
 function runFailed({ model }: MicroBatch, error: unknown): Failure {
   return failure('RUN_FAILED', `model '${model.name}' failed on this request alone: ${reasonOf(error)}`);
 }
 
-/** Most micro-batches of a model in progress at a time, for each of its devices, from stacking to writing. */
+/** Maximum number of micro-batches in progress from stacking to writing, for each device of a model. */
 const MICRO_BATCHES_UNDER_WAY = 2;
 
 const CATCHING_UP_MS = 20;
 
-/** The runs of one call. Each model has threads of its own: a slow one does not hold up the others. */
+/** Runs of one call. Each model has its own threads, so a slow one does not delay others. */
 interface Schedule {
-  /** Starts work on a micro-batch, in the order it came, as soon as its model has room for it. The work must not throw. */
+  /** Starts work on micro-batches in order, as soon as the model has room. The work must not throw. */
   add(model: Model, work: () => Promise<void>): void;
   /**
-   * Waits until all work is started, for some milliseconds at most: requests that are decoded long before they are run
-   * outlive V8's young memory, which costs a tenth of the time. A slow or hung model holds nothing up for longer.
+   * Waits until all work is started, but only some milliseconds. Requests that wait long before their run leave V8's
+   * young generation, which costs a tenth of the time. A slow or hung model delays nothing for longer.
    */
   catchUp(): Promise<void>;
-  /** Waits until all the work is done. */
-  drained(): Promise<void>;
-  /** Milliseconds until a device of the model has ended the runs that are under way, as far as that is known. */
+  /** Waits until all work is done. */
+  waitUntilDone(): Promise<void>;
+  /** Returns the estimated milliseconds until a device of the model is free. */
   busyMs(model: Model): number;
-  /** Notes a run that begins, expected to take so long. @returns to be called when it has ended */
+  /** Records the start of a run and its expected duration. @returns a function to call at its end */
   begin(model: Model, expectedMs: number): () => void;
 }
 
@@ -188,10 +188,10 @@ interface ModelRuns {
   readonly devices: readonly DeviceRuns[];
 }
 
-/** A run's device is not known before it starts: it is taken to be the one that is free first. */
+/** Runs of one device. A run's device is unknown before it starts; the first free one is assumed. */
 interface DeviceRuns {
   running: number;
-  /** When the runs under way are expected to have ended. */
+  /** Time at which the current runs should have ended. */
   freeAt: number;
 }
 
@@ -235,7 +235,7 @@ export function createSchedule(now: () => number): Schedule {
       await withTimeout(allStarted(), CATCHING_UP_MS);
       isOver = true;
     },
-    async drained() {
+    async waitUntilDone() {
       while (!areAll(({ underWay }) => underWay === 0)) await workEnded.promise;
     },
     busyMs: (model) => busyMs(freeFirst(model)),
@@ -292,7 +292,7 @@ export function reportOf(batch: MicroBatch, times: StageTimes): MicroBatchReport
   };
 }
 
-/** The share of the elements run that nobody sent, from 0 to 1. */
+/** Returns the share of padding in the elements of the run, from 0 to 1. */
 function paddingShareOf(batch: MicroBatch): number {
   const { model, parts, rows, paddedRows } = batch;
   if (model.ragged === undefined) return 1 - rows / paddedRows;

@@ -36,11 +36,11 @@ import {
 } from './run.ts';
 import { join, unstack } from './stack.ts';
 import type { Tensor } from './tensor.ts';
-import { mayBeAnswered, orWhole } from './verify.ts';
+import { verifyOutputs, verifyWhole } from './verify.ts';
 
 export type ScoringLimits = DecodeLimits & RunDependencies['limits'];
 
-/** What scoring needs, from decoding to encoding. Lives as long as the process. */
+/** Dependencies of scoring, from decoding to encoding. They live as long as the process. */
 export interface ScoreDependencies extends DecodeDependencies, RunDependencies {
   readonly plan: Planner;
   readonly limits: ScoringLimits;
@@ -48,20 +48,20 @@ export interface ScoreDependencies extends DecodeDependencies, RunDependencies {
 }
 
 /**
- * Takes replies as runs end. Resolves once there is memory for more of them: until then no further runs are started.
- * It must not reject.
+ * Takes replies as runs end. Resolves when there is memory for more: until then no further runs start. It must not
+ * reject.
  */
 export type ReplySink = (replies: readonly Reply[]) => Promise<void>;
 
 export interface CallOptions {
   readonly observer: Observer;
-  /** The model of bodies that name none, in that version. @default that of the repository */
+  /** Model and version of bodies that name none. @default those of the repository */
   readonly defaults?: { readonly model: string; readonly version: string } | undefined;
 }
 
 /**
- * Scores bodies, and gives each one reply: {@link score} in this process, or a scorer, which calls it in another.
- * Never throws for a body's sake.
+ * Scores bodies and gives each one reply: {@link score} in this process, or a scorer that calls it in another. A bad
+ * body never makes it throw.
  */
 export type ScoreBodies = (
   bodies: readonly KeyedBody[],
@@ -71,8 +71,8 @@ export type ScoreBodies = (
 ) => Promise<void>;
 
 /**
- * Scores bodies: decodes and plans them while the micro-batches that are complete run, and gives each body one reply. What
- * is still without one when `time` is over gets none. Never throws for a body's sake.
+ * Decodes and plans bodies while complete micro-batches run, and gives each body one reply. Bodies without a reply when
+ * `time` is over get none. A bad body never makes it throw.
  */
 export async function score(
   bodies: readonly KeyedBody[],
@@ -103,7 +103,7 @@ export async function score(
     const { settled, closed } = enterBodies(decoded, plan, call);
     run(closed);
     if (settled.length > 0) await sink(settled);
-    // Decoding waits for slow objects, or memory is full: what is planned so far runs.
+    // Decoding waits for slow objects or memory is full, so the current plan runs.
     if (decoded.length === 0 || payloadMemory.isFull() || backlog.isFull()) {
       run(plan.finish());
       plan = newPlan();
@@ -116,13 +116,13 @@ export async function score(
   deps.observer.stage?.('decode', startedAt, deps.now(), { records: bodies.length, busyMs: decodeMs });
   deps.observer.decoded(decodeMs);
   run(plan.finish());
-  await schedule.drained();
+  await schedule.waitUntilDone();
 }
 
-/** Bytes of payloads that are read and not scored yet, or one payload that is larger. */
+/** Maximum size of payloads that are read and not scored yet, unless one payload is larger. */
 const PAYLOAD_BYTES = 16 * 1024 * 1024;
 
-/** Bounds the memory of a call: what is decoded and not scored yet, by body. */
+/** Creates the memory budgets of a call for decoded bodies that are not scored yet. */
 function createBounds(): { payloadMemory: MemoryBudget; backlog: MemoryBudget; release(body: number): void } {
   const payloadMemory = createMemoryBudget(PAYLOAD_BYTES);
   const backlog = createMemoryBudget(BATCH_BYTES);
@@ -136,7 +136,9 @@ function createBounds(): { payloadMemory: MemoryBudget; backlog: MemoryBudget; r
   };
 }
 
-/** Enters bodies into the replies and the plan. Returns the replies that need no run, and the micro-batches that closed. */
+/**
+ * Registers bodies and adds them to the plan. Returns the replies that need no run, and the micro-batches that closed.
+ */
 function enterBodies(
   decoded: readonly IndexedBody[],
   plan: Plan,
@@ -151,7 +153,7 @@ function enterBodies(
   const enter = (index: number, body: DecodedBody): Reply | undefined => {
     try {
       const reply = replies.register(index, body);
-      // One that failed for now has its whole body come again.
+      // If one request failed for now, its whole body is handed back.
       if (!replies.isComplete(index)) (isPacked(body) ? body : [body]).forEach(add);
       return reply;
     } catch (error) {
@@ -169,9 +171,13 @@ function enterBodies(
 type Halves = readonly [MicroBatch, MicroBatch];
 
 /**
- * Runs a micro-batch, and has the results written that are complete with it. One that does not fit the time left is halved
- * until it does; so is one that is too large for the memory. A failing run is halved until the culprit stands alone.
- * The requests of a model that may not be batched are run one by one. Never throws.
+ * Runs a micro-batch and sends the replies that it completes. Never throws.
+ *
+ * | micro-batch                               | action                                           |
+ * | ----------------------------------------- | ------------------------------------------------ |
+ * | of a model that may not be batched        | its requests run one by one                      |
+ * | too large for the time left or the memory | it is halved until it fits                       |
+ * | whose run fails                           | it is halved until the faulty request runs alone |
  */
 async function scoreMicroBatch(batch: MicroBatch, call: Call): Promise<void> {
   try {
@@ -184,7 +190,7 @@ async function scoreMicroBatch(batch: MicroBatch, call: Call): Promise<void> {
     if (!fit.fits) return await scoreWhatFits(batch, fit.failure, call);
     const ran = await runMicroBatch(batch, fit.expectedMs, call);
     if (!isFailure(ran)) {
-      const isSound = await mayBeAnswered(batch, ran, call);
+      const isSound = await verifyOutputs(batch, ran, call);
       return isSound ? await answerMicroBatch(batch, ran, call) : await scoreAlone(batch, call);
     }
     const halves = halvesAfter(ran, batch);
@@ -196,7 +202,7 @@ async function scoreMicroBatch(batch: MicroBatch, call: Call): Promise<void> {
   }
 }
 
-/** Requests of a model that is not batched run alone, each with all its rows. */
+/** Returns true if requests of the model run alone, each with all its rows. */
 function mustRunAlone({ model }: MicroBatch, { deps: { batching } }: Call): boolean {
   return batching.batchingOf(model) === 'alone';
 }
@@ -212,13 +218,13 @@ async function scoreWhatFits(batch: MicroBatch, failed: Failure, call: Call): Pr
   else await failAll(batch, failed, call);
 }
 
-/** A request alone that fails is the culprit, and is not cut any further; one that is too large may be. */
+/** Returns the halves to run after a failure. A single request that failed is not halved, unless it was too large. */
 function halvesAfter(failed: Failure, batch: MicroBatch): Halves | undefined {
   if (failed.code === 'OUT_OF_MEMORY') return halveForMemory(batch);
   return !isTransient(failed) && batch.parts.length > 1 ? halve(batch) : undefined;
 }
 
-/** The halves, unless each row alone would be padded up to as large a run again, as at the smallest allowed size. */
+/** Returns the halves, unless no row alone would make a smaller run, as at the smallest allowed size. */
 function halveForMemory(batch: MicroBatch): Halves | undefined {
   const { model, parts, closedBecause } = batch;
   const elements = elementsIn(batch);
@@ -240,13 +246,13 @@ async function scoreAlone(batch: MicroBatch, call: Call): Promise<void> {
   for (const part of batch.parts) {
     const { request } = part;
     if (call.replies.isComplete(request.bodyIndex)) continue;
-    // A request that was cut before its model was found out is run once, whole.
+    // A request that was cut before batching stopped is run once, as a whole.
     if (!isWhole(part) && !call.splits.takeWhole(request)) continue;
     await scoreRequest(request, batch, call);
   }
 }
 
-/** Answers one request, or says why it could not be run. */
+/** Runs and answers one request, or reports why it could not run. */
 async function scoreRequest(request: ScoringRequest, { closedBecause }: MicroBatch, call: Call): Promise<void> {
   const { replies } = call;
   const alone = loneMicroBatch(request, closedBecause);
@@ -261,14 +267,14 @@ async function scoreRequest(request: ScoringRequest, { closedBecause }: MicroBat
   await answerMicroBatch(alone, ran, call);
 }
 
-/** Why a request that must not be split cannot be run; undefined if it can. */
+/** Returns a failure if a request that must not be split is too large. */
 function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
   const { model, rows } = alone;
   const elements = elementsIn(alone);
   if (rows === 1 || elements <= limits.maxBatchElements) return undefined;
   return failure(
     'TOO_MANY_ROWS',
-    `model '${model.name}' splits no request, as its rows depend on each other: expected at most ` +
+    `model '${model.name}' splits no request, because its rows depend on each other: expected at most ` +
       `${plural(limits.maxBatchElements, 'element')} in a request, got ${elements}; send fewer rows, or raise ` +
       'BATCHSCORE_MAX_BATCH_ELEMENTS',
   );
@@ -291,14 +297,14 @@ async function answerMicroBatch(batch: MicroBatch, { outputs, runMs, stackMs }: 
   );
 }
 
-/** Most characters of finished answers that are held before they are passed on. */
+/** Maximum length of finished answers to hold before they are passed on. */
 const CHARACTERS_WRITTEN_TOGETHER = 4 * 1024 * 1024;
-/** Characters of answers formatted before the event loop has its turn: some milliseconds of work. */
+/** Characters of answers to format before yielding to the event loop: some milliseconds of work. */
 const CHARACTERS_A_TURN = 256 * 1024;
 
 /**
- * Answers every request whose last part this was. Yields the answers that are complete with it, as many at a time as are
- * passed on together.
+ * Answers every request whose last part is in the micro-batch. Yields the completed replies in groups that are passed
+ * on together.
  *
  * @param outputs of the run, one tensor per model output, each `[paddedRows, …]`
  */
@@ -339,7 +345,7 @@ async function* answerParts(
     else {
       const joined = splits.collectPart(part, unstack(batch, part, fromRow, outputs));
       if (joined === undefined) continue;
-      const own = isFailure(joined) || isWhole(part) ? joined : await orWhole(request, joined, call);
+      const own = isFailure(joined) || isWhole(part) ? joined : await verifyWhole(request, joined, call);
       answer = isFailure(own) ? own : encode(createEncoder(own, together, deps.observer), request, 0, replies);
     }
     if (answer instanceof Promise) later.push(answer.then((encoded) => record(request, encoded)));
@@ -356,17 +362,17 @@ async function* answerParts(
   }
   await allEncoded();
   yield pending;
-  // V8 allocates such arrays among long-lived objects once some have lived long: what they hold would live as long.
+  // V8 may allocate this array in its old generation, where its content would live long.
   pending.length = 0;
 }
 
-/** Returns true if the outputs of a part are rows of the run's as they are: of a whole request, with nothing to cut back. */
+/** Returns true if the outputs of a part are a slice of the run's outputs: a whole request without padding to cut. */
 function liesInOutputs(part: Part, { model: { ragged }, paddedLength }: MicroBatch): boolean {
   const isPadded = part.request.length !== paddedLength && ragged?.outputs.some((axis) => axis !== undefined) === true;
   return isWhole(part) && !isPadded;
 }
 
-/** An answer longer than the longest string there can be is that request's own fault. */
+/** Encodes an answer. One that exceeds the longest possible string is the request's own failure. */
 function encode(
   encoder: ScoreEncoder,
   request: ScoringRequest,
@@ -381,11 +387,14 @@ function encode(
   }
 }
 
-/** The outputs of requests that were split among several micro-batches, until all their parts are scored. */
+/** Outputs of requests that were split among several micro-batches, until all their parts are scored. */
 export interface Splits {
-  /** The whole request's outputs once its last part is in, or why its parts do not fit together; else undefined. */
+  /**
+   * Returns the whole request's outputs after its last part, or a failure if the parts do not fit together. Otherwise
+   * undefined.
+   */
   collectPart(part: Part, outputs: readonly Tensor[]): readonly Tensor[] | Failure | undefined;
-  /** Has a request run whole after all: what its parts got is forgotten. @returns whether nobody else has taken it */
+  /** Takes a request to run it as a whole, and drops its parts. @returns false if another caller has taken it */
   takeWhole(request: ScoringRequest): boolean;
 }
 

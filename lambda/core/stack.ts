@@ -17,9 +17,9 @@ import {
 } from './tensor.ts';
 
 /**
- * One tensor per model input, `[paddedRows, …]`: the parts' rows one after the other, then padding. Along a ragged axis
- * each part is padded with the model's own value. A padding row repeats the last real one, so that a model never sees
- * rows that nobody sent.
+ * Stacks inputs into one tensor per model input, `[paddedRows, …]`: the rows of all parts, then padding. On a ragged
+ * axis, each part is padded with the model's pad value. A padding row repeats the last real row, so that a model sees
+ * only real rows.
  */
 export function stack(batch: MicroBatch): Tensor[] {
   return batch.model.inputs.map(({ name, datatype }, index) => {
@@ -46,7 +46,7 @@ export function stack(batch: MicroBatch): Tensor[] {
   });
 }
 
-/** Elements `from` to `to` of a request's input, decoded in place where they still are base64. */
+/** Copies elements `from` to `to` of a request's input. Base64 is decoded in place. */
 function copyElements(
   target: TensorData,
   offset: number,
@@ -58,7 +58,7 @@ function copyElements(
   else if (!Array.isArray(target)) decodeInto(target, offset, source, from, to);
 }
 
-/** Copies what lies along the ragged axis and within it in one go, and leaves the padding after it as it is. */
+/** Copies the ragged axis and the axes within it at once, and leaves the padding after it. */
 function copyRagged(
   target: TensorData,
   offset: number,
@@ -85,9 +85,9 @@ function inputOf(part: Part | undefined, index: number): RequestInput {
 }
 
 /**
- * Checks that a run kept the batch axis, and the ragged one.
+ * Checks that a run kept the batch axis and the ragged axis.
  *
- * @throws Error when an output is missing, its axis 0 is not the rows that were run, or its ragged axis not their length
+ * @throws Error if an output is missing, or the size of its batch axis or ragged axis is wrong
  */
 export function assertBatched(batch: MicroBatch, outputs: readonly Tensor[]): void {
   if (outputs.length !== batch.model.outputs.length) {
@@ -113,8 +113,8 @@ export function assertBatched(batch: MicroBatch, outputs: readonly Tensor[]): vo
 }
 
 /**
- * The outputs of `part`, whose rows start at `row` of the run: padding left out, the ragged axis cut back. Views of
- * `outputs` where the elements lie together, copies where they do not.
+ * Returns the outputs of `part`, whose rows start at `row` of the run, without padding. They are views of `outputs` if
+ * the elements are contiguous, else copies.
  */
 export function unstack(batch: MicroBatch, part: Part, row: number, outputs: readonly Tensor[]): Tensor[] {
   return outputs.map((output, index) => {
@@ -149,7 +149,7 @@ function cutBack(tensor: Tensor, axis: number, length: number): Tensor {
   return { ...tensor, shape, data };
 }
 
-/** The parts of one request's outputs, in row order, as one tensor per output again. */
+/** Joins the outputs of a request's parts, in row order. */
 export function join(parts: readonly (readonly Tensor[])[]): readonly Tensor[] | Failure {
   const [first] = parts;
   if (first === undefined) throw new Error('expected at least one part to join');

@@ -1,4 +1,4 @@
-/** A named tensor, row-major: `data` holds exactly the product of `shape` elements. */
+/** Named tensor, row-major: the length of `data` is the product of `shape`. */
 export interface Tensor {
   readonly name: string;
   readonly datatype: Datatype;
@@ -22,13 +22,13 @@ export function withSize(shape: readonly number[], axis: number, size: number): 
   return shape.with(axis, size);
 }
 
-/** Elements `from` to `to` without a copy where the data is a typed array. */
+/** Returns elements `from` to `to`, without a copy for a typed array. */
 export function viewOf(data: TensorData, from: number, to: number): TensorData {
   if (from === 0 && to === data.length) return data;
   return Array.isArray(data) ? data.slice(from, to) : data.subarray(from, to);
 }
 
-/** Copies all of `source` into `target` from element `offset` on. Both are of the same datatype. */
+/** Copies all of `source` into `target` from element `offset` on. Both have the same datatype. */
 export function copyInto(target: TensorData, offset: number, source: TensorData): void {
   if (Array.isArray(target)) {
     for (let i = 0; i < source.length; i++) target[offset + i] = source[i] as string;
@@ -39,7 +39,7 @@ export function copyInto(target: TensorData, offset: number, source: TensorData)
   }
 }
 
-/** The class `Float16Array` where the compiler's `lib` has it: that of a program with this package may be older. */
+/** Class `Float16Array`. It is `never` if the `lib` of a program that uses this package is older. */
 type Float16Class = typeof globalThis extends { readonly Float16Array: infer Class } ? Class : never;
 
 export type NumericArray =
@@ -55,10 +55,10 @@ export type NumericArray =
 export type BigIntArray = BigInt64Array | BigUint64Array;
 export type TypedArray = NumericArray | BigIntArray;
 
-/** Row-major elements of a tensor. BOOL is held as 0 and 1 in a Uint8Array, BYTES as strings. */
+/** Row-major elements of a tensor. BOOL is 0 or 1 in a Uint8Array, BYTES are strings. */
 export type TensorData = TypedArray | string[];
 
-/** Stands in for `Float16Array`, which Node has since version 24: everything but FP16 works without it. */
+/** Replacement for `Float16Array` before Node 24. Everything but FP16 works with it. */
 class MissingFloat16Array {
   static readonly BYTES_PER_ELEMENT = 2;
   constructor() {
@@ -66,7 +66,7 @@ class MissingFloat16Array {
   }
 }
 
-/** A type with a name: what is inferred, declarations spell out. */
+/** Named type, because declaration files spell out inferred types. */
 interface Fp16 {
   readonly kind: 'float';
   readonly onnxType: 'float16';
@@ -83,7 +83,7 @@ const FP16: Fp16 = {
   max: 65_504,
 };
 
-/** Open Inference Protocol datatypes, and how ONNX Runtime and JavaScript hold them. */
+/** Open Inference Protocol datatypes, and their types in ONNX Runtime and JavaScript. */
 export const DATATYPES = {
   BOOL: { kind: 'boolean', onnxType: 'bool', array: Uint8Array, min: 0, max: 1 },
   UINT8: { kind: 'integer', onnxType: 'uint8', array: Uint8Array, min: 0, max: 255 },
@@ -114,12 +114,12 @@ export function isDatatype(name: unknown): name is Datatype {
   return typeof name === 'string' && Object.hasOwn(DATATYPES, name);
 }
 
-/** The datatype that carries an ONNX Runtime tensor type, or undefined where none does (bfloat16, int4, …). */
+/** Returns the datatype of an ONNX Runtime tensor type, or undefined if there is none (bfloat16, int4, …). */
 export function datatypeOfOnnxType(onnxType: string): Datatype | undefined {
   return (Object.keys(DATATYPES) as Datatype[]).find((name) => DATATYPES[name].onnxType === onnxType);
 }
 
-/** Zero-filled (for BYTES, empty-string-filled) room for `length` elements. */
+/** Returns an array of `length` zeros, or empty strings for BYTES. */
 export function allocate(datatype: Datatype, length: number): TensorData {
   const info = DATATYPES[datatype];
   return info.kind === 'string' ? new Array<string>(length).fill('') : new info.array(length);
@@ -130,7 +130,7 @@ const MAX_BYTES_IN_SLAB = SLAB_BYTES / 8;
 let slab = Buffer.from(new ArrayBuffer(SLAB_BYTES));
 let slabUsed = 0;
 
-/** Makes room of so many bytes. @returns where it starts in the slab */
+/** Reserves bytes in the slab. @returns their start */
 function roomInSlab(bytes: number): number {
   const aligned = Math.ceil(bytes / 8) * 8;
   if (slabUsed + aligned > SLAB_BYTES) {
@@ -142,9 +142,9 @@ function roomInSlab(bytes: number): number {
 }
 
 /**
- * Like {@link allocate}, for the many small arrays that live as long as one invocation: they share buffers, because a
- * buffer takes longer to make and to free than to fill. Ten thousand requests of 64 floats decode in 6 ms in place of 10
- * from base64, and in 42 in place of 46 from JSON (two cores, Node 24). Never to be transferred.
+ * Allocates like {@link allocate}, for many small arrays that live as long as one invocation. They share buffers,
+ * because creating and freeing a buffer takes longer than filling it. Ten thousand requests of 64 floats decode in 6 ms
+ * instead of 10 from base64, and in 42 instead of 46 from JSON (two cores, Node 24). Never transfer such an array.
  */
 export function allocateFromSlab(datatype: Datatype, length: number): TensorData {
   const info = DATATYPES[datatype];
@@ -155,12 +155,12 @@ export function allocateFromSlab(datatype: Datatype, length: number): TensorData
   return new info.array(slab.buffer as ArrayBuffer, start, length);
 }
 
-/** Node's decoder reads the low byte alone: it takes U+0141 for U+0041, which is `A`. */
+/** Matches characters that Node's decoder misreads, because it uses only the low byte: U+0141 would be `A`, U+0041. */
 const BEYOND_LATIN_1 = /[^\0-\xff]/;
 
 /**
- * `length` elements decoded from base64 into a slab; undefined where they are too many or the text is not base64. The
- * decoder skips what is not base64, so getting as many bytes as the text's length promises proves it.
+ * Decodes `length` elements from base64 into a slab. Returns undefined if they are too many or the text is not base64:
+ * the decoder skips other characters, so the number of bytes proves it.
  */
 export function base64InSlab(datatype: Datatype, length: number, text: string): TypedArray | undefined {
   const info = DATATYPES[datatype];
@@ -172,15 +172,15 @@ export function base64InSlab(datatype: Datatype, length: number, text: string): 
   return new info.array(slab.buffer as ArrayBuffer, start, length);
 }
 
-/** Stretches of fewer elements are copied one by one: a view of each would take longer than its elements. */
+/** Length up to which elements are copied one by one: creating a view would take longer. */
 const SHORT_STRETCH = 16;
 
-/** `dims` with the one of axis `from` standing at `to`; the others keep their order. */
+/** Moves the dim at `from` to `to`. The others keep their order. */
 export function moveDim<T>(dims: readonly T[], from: number, to: number): readonly T[] {
   return from === to ? dims : dims.toSpliced(from, 1).toSpliced(to, 0, dims[from] as T);
 }
 
-/** Returns true if the elements lie in the same order when axis `from` of `shape` stands at `to`, as they do where there is no other. */
+/** Returns true if moving axis `from` of `shape` to `to` keeps the order of the elements. */
 export function keepsOrder(shape: readonly number[], from: number, to: number): boolean {
   return from === to || shape[from] === 1 || elementCount(passedBy(shape, from, to)) <= 1;
 }
@@ -190,10 +190,10 @@ function passedBy(shape: readonly number[], from: number, to: number): readonly 
 }
 
 /**
- * The tensor with its axis `from` moved to `to`, as `numpy.moveaxis`. Shares its data where the elements keep their
- * order, else has a copy of them.
+ * Moves axis `from` of a tensor to `to`, like `numpy.moveaxis`. It shares the data if the elements keep their order,
+ * else it copies them.
  *
- * @param room makes the array that the copy is in
+ * @param room allocates the array of the copy
  */
 export function moveAxis<T extends Omit<Tensor, 'name'>>(tensor: T, from: number, to: number, room = allocate): T {
   const { shape, datatype, data } = tensor;
@@ -206,7 +206,7 @@ export function moveAxis<T extends Omit<Tensor, 'name'>>(tensor: T, from: number
   return { ...tensor, shape: moved, data: copy };
 }
 
-/** Elements `[…, first, second, inner]`, of which `first` and `second` change places. */
+/** Axes `[…, first, second, inner]` of which `first` and `second` are exchanged. */
 interface Block {
   readonly first: number;
   readonly second: number;
@@ -218,7 +218,7 @@ function exchange(target: TensorData, source: TensorData, block: Block): void {
     exchangeIn(target as string[], source as string[], block);
     return;
   }
-  // As bits: a BigInt64Array makes a BigInt of every element that is read, and a NaN may lose its payload.
+  // Copies bits: reading a BigInt64Array creates a BigInt for each element, and a NaN may lose its payload.
   const Bits = BITS[Math.min(source.BYTES_PER_ELEMENT, 4) as keyof typeof BITS];
   const bitsOf = (data: typeof target): BitArray =>
     new Bits(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength / Bits.BYTES_PER_ELEMENT);
@@ -247,13 +247,13 @@ function exchangeIn(target: BitArray | string[], source: BitArray | string[], { 
 
 /**
  * Binary tensor contents: base64 of little-endian, row-major elements, as in the proto3 JSON mapping of
- * `ModelInferRequest.raw_input_contents`. A BYTES element is its UTF-8 bytes after their 4-byte length.
+ * `ModelInferRequest.raw_input_contents`. A BYTES element is its 4-byte length followed by its UTF-8 bytes.
  *
  * @see https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol
  */
 export const LENGTH_PREFIX_BYTES = 4;
 
-/** Base64 that is not decoded yet, but checked to hold exactly the elements that the shape asks for. */
+/** Base64 that is not decoded yet, but checked to hold exactly the elements of the shape. */
 export interface Base64Data {
   readonly base64: string;
 }
@@ -262,14 +262,14 @@ export function isBase64Data(data: TensorData | Base64Data): data is Base64Data 
   return !Array.isArray(data) && !ArrayBuffer.isView(data);
 }
 
-/** Characters that are looked at together: whole groups of four. */
+/** Characters to check at a time, a multiple of four. */
 const CHARACTERS_AT_A_TIME = 64 * 1024;
-/** Whatever is written there is not read. A character beyond ASCII takes two bytes or more. */
+/** Target of trial decoding, never read. A character beyond ASCII takes two bytes or more. */
 const SCRATCH = Buffer.allocUnsafe(CHARACTERS_AT_A_TIME + 4);
 
 /**
- * Returns true if a text is base64: of both alphabets, with or without padding, as proto3 JSON allows. Node passes over any other
- * ASCII character, and what is decoded is then shorter. To decode takes a thirtieth of what a regular expression does.
+ * Returns true if a text is base64 of either alphabet, with or without padding, as in proto3 JSON. Node skips other
+ * ASCII characters, so the decoded length reveals them. Decoding takes a thirtieth of the time of a regular expression.
  */
 export function isBase64(text: string): boolean {
   if (!isBase64Length(text)) return false;
@@ -279,11 +279,11 @@ export function isBase64(text: string): boolean {
     if (SCRATCH.write(some) !== some.length) return false;
     bytes += SCRATCH.write(some, 'base64');
   }
-  // Counted together: padding within the text ends its part with fewer bytes than the characters there stand for.
+  // The sum also reveals padding within the text, which shortens its part.
   return bytes === decodedBytes(text);
 }
 
-/** Returns true if a text has a length that base64 can have, with all of its padding or none. */
+/** Returns true if base64 can have the text's length, with all of its padding or none. */
 export function isBase64Length(text: string): boolean {
   const characters = unpaddedLength(text);
   const padded = characters < text.length;
@@ -300,8 +300,8 @@ function unpaddedLength(text: string): number {
 }
 
 /**
- * Decodes elements `from` to `to` of `source` into `target` from element `offset` on; without a copy in between where
- * that is all of them.
+ * Decodes elements `from` to `to` of `source` into `target` from element `offset` on. All elements are decoded without
+ * a copy.
  */
 export function decodeInto(target: TypedArray, offset: number, source: Base64Data, from: number, to: number): void {
   const size = target.BYTES_PER_ELEMENT;
@@ -310,21 +310,24 @@ export function decodeInto(target: TypedArray, offset: number, source: Base64Dat
     room.write(source.base64, 'base64');
     return;
   }
-  // Three bytes are four characters: decode the groups that hold the first to the last byte wanted.
+  // Three bytes are four characters: decode the groups with the first to the last wanted byte.
   const firstGroup = Math.floor((from * size) / 3);
   const endGroup = Math.ceil((to * size) / 3);
   const groups = Buffer.from(source.base64.slice(firstGroup * 4, endGroup * 4), 'base64');
   groups.copy(room, 0, from * size - firstGroup * 3);
 }
 
-/** All elements of `source` as `datatype`: not BYTES, and BOOL only where all are known to be 0 or 1. */
+/**
+ * Decodes all elements of `source` as `datatype`. BYTES are not supported, and BOOL only if all bytes are known to be 0
+ * or 1.
+ */
 export function decodeAll(source: Base64Data, datatype: Datatype, shape: readonly number[]): TensorData {
   const data = allocate(datatype, elementCount(shape));
   if (!Array.isArray(data)) decodeInto(data, 0, source, 0, data.length);
   return data;
 }
 
-/** Elements as one entry of `raw_input_contents` or `raw_output_contents`. */
+/** Encodes elements as one entry of `raw_input_contents` or `raw_output_contents`. */
 export function encodeRaw(data: TensorData): string {
   if (!Array.isArray(data)) return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
   let bytes = 0;

@@ -1,4 +1,5 @@
 import { type Failure, failure, plural, preview } from './failure.ts';
+import { formatFloat32 } from './floatText.ts';
 import {
   allocate,
   type Base64Data,
@@ -14,17 +15,21 @@ import {
   type NumericArray,
   type TensorData,
   type TypedArray,
+  viewOf,
 } from './tensor.ts';
 
-/** The path of a request that is the whole body. */
+/** Path of a request that is the whole body. */
 export const WHOLE_BODY = 'body';
 
-/** The path of a request's field in messages: `inputs`, or `[3].inputs` inside a packed message. */
+/** Returns the path of a request's field for messages: `inputs`, or `[3].inputs` inside a packed message. */
 export function fieldOf(path: string, field: string): string {
   return path.startsWith('[') ? `${path}.${field}` : field;
 }
 
-/** The path of a field, or of its element at a position, one index per axis. Built only when a message needs it. */
+/**
+ * Returns the path of a field, or of its element at a position with one index per axis. Called only if a message needs
+ * it.
+ */
 type PathOf = (position: readonly number[]) => string;
 
 export function pathWithin(path: string): PathOf {
@@ -32,14 +37,13 @@ export function pathWithin(path: string): PathOf {
 }
 
 /**
- * The elements of a JSON `data` array, flat or nested row-major, as `datatype`.
+ * Decodes a JSON `data` array, flat or nested row-major, as `datatype`. A typed array, which transforms may return, is
+ * copied.
  *
- * A typed array, which transforms may give, is copied.
- *
- * @param shape checked to be whole numbers, 0 or more
- * @param path names the field in messages: `inputs[1].data`, or a function from the position of an element, one index per
- *   axis, to its path
- * @param room makes the array that is filled
+ * @param shape checked to be integers, 0 or more
+ * @param path place of the field in messages: `inputs[1].data`, or a function that returns the path of an element's
+ *   position
+ * @param room allocates the array
  */
 export function decodeData(
   data: unknown,
@@ -64,8 +68,14 @@ export function decodeData(
   const wrongAt = fillData(target, flat, datatype);
   if (wrongAt < 0) return target;
   const where = nested ? positionOf(wrongAt, shape) : [wrongAt];
-  const wrong = `expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; fix that element`;
+  const wrong = `expected ${describe(datatype)}, got ${preview(flat[wrongAt])}; ${cureOf(flat[wrongAt], datatype)}`;
   return failure('INVALID_DATA', `${pathOf(where)}: ${wrong}`);
+}
+
+function cureOf(value: unknown, datatype: Datatype): string {
+  const { kind } = DATATYPES[datatype];
+  if (value === null && kind === 'string') return 'write "" for an empty text';
+  return value === null && kind === 'float' ? 'write "NaN" for a missing number' : 'fix that element';
 }
 
 function wrongCount(got: number, shape: readonly number[], pathOf: PathOf): Failure {
@@ -97,7 +107,7 @@ function isLike(data: ArrayBufferView, room: TensorData): data is TypedArray {
   return !Array.isArray(room) && data.constructor === room.constructor;
 }
 
-/** Row-major elements of a nested array whose nesting is exactly `shape`. */
+/** Flattens a nested array with exactly the nesting of `shape`, row-major. */
 function flatten(data: unknown[], shape: readonly number[], pathOf: PathOf): unknown[] | Failure {
   let level: unknown[] = [data];
   for (const [axis, dim] of shape.entries()) {
@@ -110,7 +120,7 @@ function flatten(data: unknown[], shape: readonly number[], pathOf: PathOf): unk
             `[${shape.join(', ')}], got ${preview(child)}; nest data exactly as shape says, or send it flat`,
         );
       }
-      // One by one: `push(...child)` throws a RangeError from about 125,000 elements on.
+      // `push(...child)` throws a RangeError from about 125,000 elements on.
       for (const element of child) next.push(element);
     }
     level = next;
@@ -118,7 +128,7 @@ function flatten(data: unknown[], shape: readonly number[], pathOf: PathOf): unk
   return level;
 }
 
-/** The index along each axis of flat element `index`, row-major. */
+/** Returns the position of a flat row-major index. */
 function positionOf(index: number, shape: readonly number[]): number[] {
   const position: number[] = [];
   let rest = index;
@@ -145,7 +155,7 @@ function describe(datatype: Datatype): string {
   }
 }
 
-/** Converts all of `values` into `target`. Returns the index of the first that does not fit, or -1. */
+/** Converts all of `values` into `target`. Returns the index of the first value that does not fit, or -1. */
 function fillData(target: TensorData, values: readonly unknown[], datatype: Datatype): number {
   const info = DATATYPES[datatype];
   switch (info.kind) {
@@ -168,7 +178,7 @@ const NON_FINITE = new Map<unknown, number>([
   ['-Infinity', Number.NEGATIVE_INFINITY],
 ]);
 
-/** A number too large for the datatype would be stored as an infinity: it is refused, never rounded to one. */
+/** Converts floats. It refuses a number that the datatype would store as an infinity. */
 function fillFloats(target: NumericArray, values: readonly unknown[]): number {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
@@ -176,9 +186,9 @@ function fillFloats(target: NumericArray, values: readonly unknown[]): number {
       target[i] = value;
       if (!Number.isFinite(target[i])) return i;
     } else {
-      const nonFinite = NON_FINITE.get(value);
-      if (nonFinite === undefined) return i;
-      target[i] = nonFinite;
+      const other = typeof value === 'boolean' ? Number(value) : NON_FINITE.get(value);
+      if (other === undefined) return i;
+      target[i] = other;
     }
   }
   return -1;
@@ -186,7 +196,7 @@ function fillFloats(target: NumericArray, values: readonly unknown[]): number {
 
 function fillIntegers(target: NumericArray, values: readonly unknown[], min: number, max: number): number {
   for (let i = 0; i < values.length; i++) {
-    const value = values[i];
+    const value = typeof values[i] === 'boolean' ? Number(values[i]) : values[i];
     if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) return i;
     target[i] = value;
   }
@@ -195,13 +205,16 @@ function fillIntegers(target: NumericArray, values: readonly unknown[], min: num
 
 const DECIMAL = /^-?\d{1,20}$/;
 
-/** JSON numbers beyond ±2^53 were rounded by the parser already, so they are refused: decimal strings carry those. */
+/**
+ * Converts 64-bit integers. It refuses JSON numbers beyond ±2^53, which the parser has rounded: decimal strings carry
+ * them.
+ */
 function fillBigInts(target: BigIntArray, values: readonly unknown[], min: bigint, max: bigint): number {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
-    const exact = Number.isSafeInteger(value) || (typeof value === 'string' && DECIMAL.test(value));
-    if (!exact) return i;
-    const big = BigInt(value as number | string);
+    const isWhole = Number.isSafeInteger(value) || typeof value === 'boolean';
+    if (!isWhole && !(typeof value === 'string' && DECIMAL.test(value))) return i;
+    const big = BigInt(value as number | string | boolean);
     if (big < min || big > max) return i;
     target[i] = big;
   }
@@ -211,8 +224,8 @@ function fillBigInts(target: BigIntArray, values: readonly unknown[], min: bigin
 function fillBooleans(target: NumericArray, values: readonly unknown[]): number {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
-    if (typeof value !== 'boolean') return i;
-    target[i] = value ? 1 : 0;
+    if (typeof value !== 'boolean' && value !== 0 && value !== 1) return i;
+    target[i] = Number(value);
   }
   return -1;
 }
@@ -226,14 +239,17 @@ function fillStrings(target: string[], values: readonly unknown[]): number {
   return -1;
 }
 
-/** ONNX Runtime for Node would cut a string at U+0000, and write half a surrogate pair as U+FFFD. */
+/**
+ * Returns true if ONNX Runtime for Node preserves a string. It cuts at U+0000, and writes half a surrogate pair as
+ * U+FFFD.
+ */
 function isCarried(text: string): boolean {
   return !text.includes('\0') && text.isWellFormed();
 }
 
 /**
- * Checks one entry of `raw_input_contents`. Elements of a fixed size stay encoded, so that they can be decoded
- * straight into the stacked tensor; BOOL and BYTES are decoded, because their values must be checked.
+ * Checks one entry of `raw_input_contents`. Elements of a fixed size stay encoded, to be decoded directly into the
+ * stacked tensor. BOOL and BYTES are decoded, because their values must be checked.
  */
 export function decodeRaw(
   text: unknown,
@@ -295,7 +311,7 @@ function decodeStrings(text: string, shape: readonly number[], path: string): Te
     position = end;
   }
   if (elements.length === expected) return elements;
-  // Counting stopped at the first element too many.
+  // Counting stopped at the first excess element.
   const got = elements.length > expected ? 'more' : elements.length;
   const wrong = `expected ${plural(expected, 'element')} for shape [${shape.join(', ')}], got ${got}`;
   return failure('INVALID_SHAPE', `${path}: ${wrong}; make shape and contents agree`);
@@ -309,4 +325,58 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Formats elements `from` to `to` as JSON, comma-separated. Each is parsed as exactly the same value. */
+export function encodeData(datatype: Datatype, data: TensorData, from = 0, to = data.length): string {
+  if (data instanceof Float32Array) return formatFloat32(data, from, to);
+  const { kind } = DATATYPES[datatype];
+  if (kind === 'bigint') return formatBigInts(data as BigIntArray, from, to);
+  const elements = viewOf(data, from, to);
+  switch (kind) {
+    case 'float':
+      return needsFloatText(elements)
+        ? Array.from(elements as ArrayLike<number>, formatFloat).join(',')
+        : formatNumbers(elements);
+    case 'boolean':
+      return Array.from(elements as ArrayLike<number>, (element) => (element === 0 ? 'false' : 'true')).join(',');
+    case 'string':
+      return Array.from(elements as ArrayLike<string>, (element) => JSON.stringify(element)).join(',');
+    case 'integer':
+      return formatNumbers(elements);
+  }
+}
+
+/** Formats numbers by `JSON.stringify`, which is faster than `join`. */
+function formatNumbers(data: TensorData): string {
+  return JSON.stringify(Array.from(data as ArrayLike<number>)).slice(1, -1);
+}
+
+/** Returns true if JavaScript does not print some value exactly as a JSON number: NaN, ±Infinity, -0. */
+function needsFloatText(data: TensorData): boolean {
+  for (let i = 0; i < data.length; i++) {
+    const value = data[i] as number;
+    if (!Number.isFinite(value) || Object.is(value, -0)) return true;
+  }
+  return false;
+}
+
+/** @see https://protobuf.dev/programming-guides/json/ non-finite numbers are strings */
+function formatFloat(value: number): string {
+  if (Object.is(value, -0)) return '-0';
+  return Number.isFinite(value) ? String(value) : `"${value}"`;
+}
+
+/** Formats without a view. A single element, such as a label, takes 0.1 µs instead of 0.6 (two cores, Node 24). */
+function formatBigInts(data: BigIntArray, from: number, to: number): string {
+  let text = '';
+  for (let index = from; index < to; index++) {
+    const formatted = formatBigInt(data[index] as bigint);
+    text = index === from ? formatted : `${text},${formatted}`;
+  }
+  return text;
+}
+
+function formatBigInt(value: bigint): string {
+  return Number.isSafeInteger(Number(value)) ? String(value) : `"${value}"`;
 }

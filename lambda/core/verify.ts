@@ -7,21 +7,21 @@ import { unstack } from './stack.ts';
 import { DATATYPES, elementsPerRow, type Tensor } from './tensor.ts';
 
 /*
- * Every model whose requests share runs is compared while it is used: some requests are run alone as well. What a graph
- * proves, a kernel may still get wrong, and what a test at start has not met, a request may.
+ * Compares answers in batches with answers alone while a model is in use, for every model whose requests share runs. A
+ * kernel may break what the graph proves, and a request may have properties that the test at start lacked.
  */
 
-/** True if requests of a model share runs. */
+/** Sharing of runs by requests of a model. */
 export type BatchingState = 'together' | 'alone';
 
-/** Which models are batched in this process, and what comparing them costs. */
+/** State of batching by model in this process, and the cost of comparisons. */
 export interface BatchingWatch {
   batchingOf(model: Model): BatchingState;
-  /** Notes a run. @returns what comparing it may take; undefined if nothing is due */
-  ran(model: Model, runMs: number): Allowance | undefined;
-  /** Notes runs of requests alone, which were made to be compared. */
-  compared(model: Model, ms: number): void;
-  /** Returns true if a row without a number in its answer is compared whatever that costs. */
+  /** Records a run. @returns the time that a comparison may take, or undefined if none is due */
+  recordRun(model: Model, runMs: number): Allowance | undefined;
+  /** Records runs of requests alone for a comparison. */
+  recordComparison(model: Model, ms: number): void;
+  /** Returns true if a NaN in an answer is compared at any cost. */
   isFresh(model: Model): boolean;
   /** Stops batching of a model. @returns true if it was batched until now */
   stop(model: Model): boolean;
@@ -29,7 +29,7 @@ export interface BatchingWatch {
 
 interface Allowance {
   readonly ms: number;
-  /** Which of the requests to compare, as a share of them from 0 to 1. */
+  /** Position of the request to compare among all requests, from 0 to 1. */
   readonly at: number;
 }
 
@@ -40,10 +40,10 @@ interface Watched {
   comparisons: number;
 }
 
-/** Comparisons of answers that are no numbers, beyond which they count towards the share. */
+/** Number of comparisons of NaN answers that do not count towards the share. */
 const FRESH_COMPARISONS = 64;
 
-/** @param share of a model's run time that comparisons may take, from 0 to 1; 0: nothing is compared */
+/** @param share maximum share of a model's run time for comparisons, from 0 to 1; 0 compares nothing */
 export function createBatchingWatch(share: number): BatchingWatch {
   const watched = new WeakMap<Model, Watched>();
   const watchedOf = (model: Model): Watched => {
@@ -54,14 +54,14 @@ export function createBatchingWatch(share: number): BatchingWatch {
   const isCompared = ({ sharing = 'trusted' }: Model): boolean => share > 0 && sharing === 'compared';
   return {
     batchingOf: (model) => (model.sharing === 'never' || watched.get(model)?.isStopped ? 'alone' : 'together'),
-    ran(model, runMs) {
+    recordRun(model, runMs) {
       if (!isCompared(model)) return undefined;
       const state = watchedOf(model);
       state.runMs += runMs;
       const ms = share * state.runMs - state.comparedMs;
       return ms > 0 ? { ms, at: (state.comparisons * GOLDEN_RATIO) % 1 } : undefined;
     },
-    compared(model, ms) {
+    recordComparison(model, ms) {
       const state = watchedOf(model);
       state.comparedMs += ms;
       state.comparisons += 1;
@@ -76,19 +76,19 @@ export function createBatchingWatch(share: number): BatchingWatch {
   };
 }
 
-/** Most requests of a micro-batch that are compared because their answers are no numbers. */
+/** Maximum number of requests in a micro-batch to compare because of NaN answers. */
 const MAX_ODD = 8;
 
 /**
- * Runs a request of a micro-batch alone as well, if that is due, and any whose answer has a NaN although its inputs are
- * numbers. A difference stops batching of the model.
+ * Runs some requests of a micro-batch alone, too: one if a comparison is due, and those whose answer has a NaN without
+ * a NaN input. A difference stops batching of the model.
  *
- * @returns whether the micro-batch may be answered with its outputs
+ * @returns true if the outputs of the micro-batch may be used as answers
  */
-export async function mayBeAnswered(batch: MicroBatch, { outputs, runMs, device }: Ran, call: Call): Promise<boolean> {
+export async function verifyOutputs(batch: MicroBatch, { outputs, runMs, device }: Ran, call: Call): Promise<boolean> {
   const { batching } = call.deps;
   const { model, parts } = batch;
-  const allowance = batching.ran(model, runMs);
+  const allowance = batching.recordRun(model, runMs);
   const mayBeOdd = parts.length > 1 && batching.isFresh(model) && outputs.some(hasNaN);
   if (parts.length > 1 && (allowance !== undefined || mayBeOdd)) {
     const places = placesOf(batch);
@@ -101,35 +101,35 @@ export async function mayBeAnswered(batch: MicroBatch, { outputs, runMs, device 
       if ((await runAlone(request, own, allowedMs, call, device)) !== undefined) return false;
     }
   }
-  // Another micro-batch may have been found out in the meantime.
+  // Meanwhile another micro-batch may have stopped batching.
   return batching.batchingOf(model) === 'together' || (parts.length === 1 && parts.every(isWhole));
 }
 
 /**
- * Compares a request that was cut into several runs with a run of all its rows, if that is due.
+ * Compares a request that was cut into several runs with a run of all its rows, if a comparison is due.
  *
- * @param outputs its own, joined
- * @returns those that it is to be answered with
+ * @param outputs of its runs, joined
+ * @returns outputs to answer with
  */
-export async function orWhole(
+export async function verifyWhole(
   request: ScoringRequest,
   outputs: readonly Tensor[],
   call: Call,
 ): Promise<readonly Tensor[]> {
-  const allowance = call.deps.batching.ran(request.model, 0);
+  const allowance = call.deps.batching.recordRun(request.model, 0);
   return (allowance && (await runAlone(request, outputs, allowance.ms, call))) ?? outputs;
 }
 
-/** Multiples of it, less their whole parts, are spread evenly. */
+/** The fractional parts of its multiples are spread evenly. */
 const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2;
 
 interface Place {
   readonly request: ScoringRequest;
-  /** The first of its rows in the run. */
+  /** First row of the request in the run. */
   readonly row: number;
 }
 
-/** Where requests lie in a run that were not cut. */
+/** Returns the places of uncut requests in a run. */
 function placesOf({ parts }: MicroBatch): Place[] {
   let row = 0;
   return parts.flatMap((part) => {
@@ -159,13 +159,13 @@ function isOdd({ request, row }: Place, outputs: readonly Tensor[]): boolean {
   );
 }
 
-/** One comparison takes no more of the time that is left, so that no answer misses the deadline because of it. */
+/** Maximum share of the time left for one comparison, so that it makes no answer late. */
 const SHARE_OF_TIME_LEFT = 1 / 8;
 
 /**
  * Runs a request alone, with all its rows, and stops batching of its model if its answer differs.
  *
- * @returns its answer alone if that differs; undefined if it does not, or there was no time
+ * @returns the answer alone if it differs, undefined if it does not or there was no time
  */
 async function runAlone(
   request: ScoringRequest,
@@ -177,7 +177,7 @@ async function runAlone(
   const { deps, time, schedule, replies } = call;
   const { model } = request;
   const alone = loneMicroBatch(request, 'end');
-  // What was cut for want of memory is not run whole.
+  // A request that was cut to fit the memory is not run as a whole.
   if (request.rows > 1 && elementsIn(alone) > maxElements(deps, model)) return undefined;
   const expectedMs = deps.costs.predictMs(model, alone.paddedRows, alone.paddedLength) ?? 0;
   const leftMs = time.remainingMs();
@@ -187,9 +187,9 @@ async function runAlone(
   const stopwatch = startStopwatch(deps.now);
   const ran = await runMicroBatch(alone, expectedMs, call, device);
   const ms = isFailure(ran) ? stopwatch.lap() : ran.runMs;
-  deps.batching.compared(model, allowedMs === Number.POSITIVE_INFINITY ? 0 : ms);
+  deps.batching.recordComparison(model, allowedMs === Number.POSITIVE_INFINITY ? 0 : ms);
   deps.observer.checked(ms);
-  // That a request alone fails says nothing of its neighbours.
+  // A failure of a request alone says nothing about its neighbours.
   if (isFailure(ran)) return undefined;
   const own = unstack(alone, { request, fromRow: 0, toRow: request.rows }, 0, ran.outputs);
   const difference = firstDifference(outputs, own, model.isCoarse);

@@ -1,10 +1,8 @@
 import { plural, preview } from './failure.ts';
 
-/*
- * What is wrong with a file or with options that a validator has read, in plain sentences in place of the validator's.
- */
+/* Translates a validator's findings about a file or options into plain sentences. */
 
-/** Of a validator's finding what a sentence is made of. */
+/** Fields of a validator's finding that are used. */
 interface RawIssue {
   readonly code?: string;
   readonly expected?: string;
@@ -26,10 +24,10 @@ interface Schema {
   safeParse(value: unknown, words: typeof IN_OUR_WORDS): { readonly error?: { readonly issues: readonly Issue[] } };
 }
 
-/** For `safeParse`. What a schema says itself goes before. */
+/** Options for `safeParse`. Messages in a schema take precedence. */
 export const IN_OUR_WORDS = { error: (issue: RawIssue): string => expectation(issue) };
 
-/** Each finding as `where: expected …, got …`, with the value that was read. */
+/** Formats each finding as `where: expected …, got …`, with the actual value. */
 export function problemsIn(issues: readonly Issue[], value: unknown): string[] {
   return issues.map(({ path, message }) => {
     const where = path.length === 0 ? '' : `${path.map(String).join('.')}: `;
@@ -40,8 +38,8 @@ export function problemsIn(issues: readonly Issue[], value: unknown): string[] {
 }
 
 /**
- * The known key that is nearest to an unknown one, and what it takes: `did you mean batchSize, a whole number from 1 to
- * 10000?`. Undefined where none is near.
+ * Suggests the known key nearest to an unknown one: `did you mean batchSize, a whole number from 1 to 10000?`. Returns
+ * undefined if none is near.
  */
 function didYouMean(wrong: string, known: Readonly<Record<string, Schema>>): string | undefined {
   const nearest = nearestName(wrong, Object.keys(known));
@@ -50,7 +48,7 @@ function didYouMean(wrong: string, known: Readonly<Record<string, Schema>>): str
   return `did you mean ${nearest}${takes === undefined ? '' : `, ${takes}`}?`;
 }
 
-/** A schema says what it takes when it is given what none takes. */
+/** Describes the values that a schema takes, from its finding about a value that no schema takes. */
 function takenBy(schema: Schema): string | undefined {
   const [issue] = schema.safeParse(Symbol('nothing'), IN_OUR_WORDS).error?.issues ?? [];
   return issue === undefined ? undefined : /^expected (.*?)(, got .*)?$/.exec(issue.message)?.[1];
@@ -102,7 +100,7 @@ function counted(count: RawIssue['minimum'], origin: string | undefined): string
   return unit === undefined ? String(count) : plural(Number(count), unit);
 }
 
-/** More of them would hide the ones that are meant. */
+/** Maximum number of known keys in a message, so that it stays readable. */
 const MAX_KEYS_LISTED = 20;
 
 function unknownKeys({ keys = [], inst }: RawIssue): string {
@@ -126,7 +124,7 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
 
 const MAX_NAMES_LISTED = 12;
 
-/** Names that are not among those that there are: `expected columns of the file ("id", "p0"), got "p"; did you mean "p0"?`. */
+/** Formats missing names: `expected columns of the file ("id", "p0"), got "p"; did you mean "p0"?`. */
 export function notAmong(what: string, names: readonly string[], missing: readonly string[]): string {
   const nearest = missing.length === 1 ? nearestName(missing[0] ?? '', names) : undefined;
   const hint = nearest === undefined ? '' : `; did you mean ${preview(nearest)}?`;
@@ -139,14 +137,14 @@ function listed(names: readonly string[]): string {
 }
 
 const MAX_EDITS = 3;
-/** In a name of these many letters one may be wrong: of fewer, any other name would be near. */
+/** Letters of a name for each allowed edit. With fewer letters, any other name would be near. */
 const LETTERS_AN_EDIT = 3;
 
-/** The name that a misspelt one most likely stands for, whatever the case: at most three edits away; else undefined. */
+/** Returns the nearest name, ignoring case, at most three edits away, or undefined. */
 export function nearestName(wrong: string, names: readonly string[]): string | undefined {
   const max = Math.min(MAX_EDITS, Math.ceil(wrong.length / LETTERS_AN_EDIT));
   const [nearest] = names
-    // Whatever a producer sends as a name, of any length: each letter more is an edit.
+    // The name may be long, and each additional letter is an edit.
     .filter((name) => Math.abs(name.length - wrong.length) <= max)
     .map((name) => ({ name, edits: editDistance(wrong.toLowerCase(), name.toLowerCase()) }))
     .filter(({ edits }) => edits <= max)
@@ -154,7 +152,7 @@ export function nearestName(wrong: string, names: readonly string[]): string | u
   return nearest?.name;
 }
 
-/** The number of letters to insert, delete or replace. @see https://en.wikipedia.org/wiki/Levenshtein_distance */
+/** Counts the letters to insert, delete or replace. @see https://en.wikipedia.org/wiki/Levenshtein_distance */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (const [index, letter] of [...a].entries()) {

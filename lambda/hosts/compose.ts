@@ -4,7 +4,7 @@ import type { Announce } from '../aws/announce.ts';
 import type { Capture } from '../aws/capture.ts';
 import type { Payloads } from '../aws/payloads.ts';
 import { createAcknowledger, createRetryDelay, perQueue } from '../aws/requestQueue.ts';
-import { createQueueWriter } from '../aws/resultQueue.ts';
+import { createQueueWriters } from '../aws/resultQueue.ts';
 import { type SqsCaller, writeToEvery } from '../aws/sendBatches.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
 import type { MaybePromise } from '../core/concurrency.ts';
@@ -14,37 +14,37 @@ import { openScorer, type Scorer } from '../scorer/scorer.ts';
 import type { Config } from './config.ts';
 import type { HandlerDependencies } from './createHandler.ts';
 
-/** AWS clients; those that only some deployments need are made, and their code is loaded, when they do. */
+/** AWS clients. Clients that only some deployments need are loaded and created on first use. */
 export interface Clients {
   readonly sqs: SqsCaller;
   readonly dynamodb: () => MaybePromise<DynamoDBClient>;
   readonly s3: () => MaybePromise<S3Client>;
 }
 
-/** The outside world a host runs in. */
+/** Environment of a host. */
 interface HostDependencies {
   readonly clients: Clients;
   readonly telemetry: Telemetry;
-  /** Told what works but not as well as it should. */
+  /** Takes a message about something that works but not well. */
   readonly warn: (message: string) => void;
-  /** Told what was found of each model when it was loaded. @default nobody is told */
+  /** Takes findings about each loaded model. @default ignored */
   readonly inform?: ((message: string) => void) | undefined;
-  /** What is told of dead letters. @default the bus or topic of the configuration, if there is one */
+  /** Announces dead letters. @default to the configured bus or topic, if there is one */
   readonly announce?: Announce | undefined;
 }
 
 export interface Composition extends HandlerDependencies {
   readonly scorer: Scorer;
-  /** Deletes records that are answered. Never throws. */
+  /** Deletes answered records. Never throws. */
   acknowledge(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
   /** Ends the processes that hold the models. */
   close(): Promise<void>;
 }
 
-/** About eight minutes of attempts, up to 5 s apart. In a function the deadline comes first. */
+/** About eight minutes of attempts, up to 5 s apart. A function's deadline comes earlier. */
 const DELETE_ATTEMPTS = 200;
 
-/** Has the models opened, and connects everything that a host needs to score records. */
+/** Opens the models, and connects everything that a host needs to score records. */
 export async function compose(
   config: Config,
   { clients, telemetry, warn, inform, announce }: HostDependencies,
@@ -86,7 +86,8 @@ export async function compose(
     },
     acknowledge: perQueue({
       ...requestQueues,
-      // Through minutes of throttling: what is not deleted is scored once more, and costs a receive.
+      // Retries through minutes of throttling, because a record that is not deleted is scored again and loses a
+      // receive.
       act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: { attempts: DELETE_ATTEMPTS } }),
     }),
     delayRetries: perQueue({
@@ -94,7 +95,7 @@ export async function compose(
       act: (queueUrl) => createRetryDelay({ ...requestQueues, queueUrl, maxReceives }),
     }),
     telemetry,
-    tellOfDeadLetters: await deadLettersOf(config, announce, warn),
+    announceDeadLetters: await deadLettersOf(config, announce, warn),
     close: scorer.close,
   };
 }
@@ -122,7 +123,7 @@ async function deadLettersOf(
   { eventsArn: arn, maxReceiveCount }: Config,
   announce: Announce | undefined,
   warn: HostDependencies['warn'],
-): Promise<HandlerDependencies['tellOfDeadLetters']> {
+): Promise<HandlerDependencies['announceDeadLetters']> {
   if (maxReceiveCount === undefined || (arn === undefined && announce === undefined)) return undefined;
   const { createAnnounce, createDeadLetterWatch } = await import('../aws/announce.ts');
   return createDeadLetterWatch(announce ?? createAnnounce(arn ?? ''), maxReceiveCount, warn);
@@ -145,11 +146,19 @@ async function storeOf(
   clients: Clients,
   payloads: Payloads | undefined,
 ): Promise<ResultWriter> {
-  const { resultQueueUrl, resultTable, resultBucket, resultTtlSeconds, resultsPerMessage } = config;
+  const {
+    resultQueueUrl,
+    clientQueueUrls = [],
+    resultTable,
+    resultBucket,
+    resultTtlSeconds,
+    resultsPerMessage,
+  } = config;
   if (store === 'queue' && resultQueueUrl !== undefined) {
     const results = resultsPerMessage === FILL ? Number.POSITIVE_INFINITY : resultsPerMessage;
     const packing = { results, bytes: config.resultMessageBytes };
-    return createQueueWriter({ sqs: clients.sqs, queueUrl: resultQueueUrl, packing, payloads });
+    const queueUrls = [resultQueueUrl, ...clientQueueUrls] as const;
+    return createQueueWriters(queueUrls, { sqs: clients.sqs, packing, payloads });
   }
   if (store === 'table' && resultTable !== undefined) {
     const ttlSeconds = resultTtlSeconds;

@@ -14,27 +14,27 @@ import {
 
 export type Config = ValuesOf<typeof SETTINGS>;
 type JobScoreConfig = ValuesOf<typeof JOB_SCORE_SETTINGS>;
-/** What every process that scores knows, and what only some do. */
+/** Settings of every process that scores, and optional settings of some. */
 export type ScoringConfig = Pick<Config, 'deadlineMarginMs' | (keyof Config & keyof JobScoreConfig)> & Partial<Config>;
 type JobControlConfig = ValuesOf<typeof JOB_CONTROL_SETTINGS>;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The host's configuration from its environment, read once at cold start.
+ * Reads the host's configuration from its environment, once at cold start.
  *
- * @throws Error naming every variable that is wrong, missing or not known
+ * @throws Error naming every variable that is wrong, missing or unknown
  */
 export function loadConfig(environment: Environment): Config {
   return load(SETTINGS, environment, rulesThatAreBroken);
 }
 
-/** @throws Error naming every variable that is wrong or not known to the function that scores jobs */
+/** @throws Error naming every variable that is wrong, or unknown to the function that scores jobs */
 export function loadJobScoreConfig(environment: Environment): JobScoreConfig {
   return load(JOB_SCORE_SETTINGS, environment);
 }
 
-/** @throws Error naming every variable that is wrong, missing or not known to the function that starts jobs */
+/** @throws Error naming every variable that is wrong, missing, or unknown to the function that starts jobs */
 export function loadJobControlConfig(environment: Environment): JobControlConfig {
   return load(JOB_CONTROL_SETTINGS, environment);
 }
@@ -55,14 +55,14 @@ function load<C extends Catalogue>(
     else if (text !== undefined) problems.push(`${variable}: expected ${expected}, got ${JSON.stringify(text)}`);
     else if (isRequired) problems.push(`${variable}: expected ${expected}, got nothing; set it`);
   }
-  // Each value is what its kind has read, or its default: the types of both are those of the catalogue.
+  // Each value comes from its kind or its default, so its type is the catalogue's.
   problems.push(...joint(values as Partial<ValuesOf<C>>, environment));
   if (problems.length > 0) throw new Error(`configuration: ${problems.join('; ')}`);
   Object.freeze(values);
   return values as ValuesOf<C>;
 }
 
-/** Every variable with our prefix that is not known: a setting that is misspelt would be passed over. */
+/** Returns a problem for every unknown variable with our prefix, because a misspelt setting would be ignored. */
 export function unknownVariables(environment: Environment, catalogue: Catalogue = SETTINGS): string[] {
   const known = new Map(Object.values(catalogue).map(({ variable, expected }) => [variable, expected]));
   return Object.keys(environment)
@@ -77,9 +77,9 @@ export function unknownVariables(environment: Environment, catalogue: Catalogue 
 
 const MIB = 1024 * 1024;
 
-/** The memory is the function's; where there is no function, the container's, or the machine's. */
+/** Returns a share of the memory of the function, the container or the machine. */
 function shareOf({ AWS_LAMBDA_FUNCTION_MEMORY_SIZE: functionMb }: Environment, max = Number.POSITIVE_INFINITY): string {
-  // Without a limit it is 0, or more than there is.
+  // Without a limit, `constrainedMemory` is 0 or exceeds the machine's memory.
   const ownMemory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
   const share = shareOfMemory(functionMb === undefined ? ownMemory / MIB : Number(functionMb));
   return String(Math.min(share, max));
@@ -87,7 +87,7 @@ function shareOf({ AWS_LAMBDA_FUNCTION_MEMORY_SIZE: functionMb }: Environment, m
 
 type Values = Partial<Config>;
 
-/** What two settings together must not be: of which it is said, when, and what is expected and done. */
+/** Rule about several settings: the setting to name, the condition, and the message. */
 interface Rule {
   readonly of: SettingName;
   readonly isBroken: (values: Values, isGiven: (name: SettingName) => boolean) => boolean;
@@ -116,7 +116,7 @@ const RULES: readonly Rule[] = [
     sentence: () => 'expected a value, because samples are kept, got nothing; set it',
   },
   {
-    // Standard records have no group, and results of FIFO records wait for those of theirs.
+    // Standard records have no group, and results of FIFO records wait for those of their group.
     of: 'requestQueueUrls',
     isBroken: ({ requestQueueUrls: urls = [] }) => urls.some(isFifo) && !urls.every(isFifo),
     sentence: ({ requestQueueUrls = [] }) =>
@@ -138,12 +138,20 @@ const RULES: readonly Rule[] = [
       `got ${JSON.stringify(String(resultsPerMessage))}; unset it, or use queues of one kind`,
   },
   {
-    // Each result would be taken for a request, and be answered with a result, without end.
+    // Each result would become a request, in an endless loop.
     of: 'resultQueueUrl',
     isBroken: ({ results = [], requestQueueUrls = [], resultQueueUrl = '' }) =>
       results.includes('queue') && requestQueueUrls.includes(resultQueueUrl),
     sentence: ({ resultQueueUrl }) =>
       `expected another queue than the requests', got ${JSON.stringify(resultQueueUrl)}; give each its own`,
+  },
+  {
+    of: 'clientQueueUrls',
+    isBroken: ({ clientQueueUrls = [], requestQueueUrls = [], resultQueueUrl = '' }) =>
+      clientQueueUrls.some((url) => requestQueueUrls.includes(url) || isFifo(url) !== isFifo(resultQueueUrl)),
+    sentence: ({ clientQueueUrls = [] }) =>
+      `expected queues of the kind of the result queue, none of them a request queue, got ` +
+      `${JSON.stringify(clientQueueUrls.join(','))}; give each client a queue of its own`,
   },
 ];
 

@@ -20,32 +20,32 @@ interface WorkerOptions {
   readonly settings: WorkerSettings;
   readonly composition: Composition;
   readonly sqs: SqsCaller;
-  /** Told of what SQS did not do: it is tried again, or messages come back. */
+  /** Called if SQS did not act. The call is retried, or messages come back. */
   readonly onProblem: (error: Error) => void;
 }
 
-/** What a worker did since its start. */
+/** Counts since the start of a worker. */
 interface Tally {
-  /** Records that were answered. */
+  /** Number of answered records. */
   readonly finished: number;
-  /** Records that were handed back. */
+  /** Number of records that were handed back. */
   readonly handedBack: number;
 }
 
 /** Receives, gathers and scores until it is stopped. */
 export interface Worker {
-  /** Records that are received, and neither deleted nor handed back. */
+  /** Returns the number of records that are received and neither deleted nor handed back. */
   leased(): number;
   tally(): Tally;
   /**
-   * Starts no more polls, scores what it holds and what open polls still bring within `drainMs`, and hands back the
-   * rest. Nothing is made visible while a poll is open, which would receive it again. Resolves when SQS was told of
-   * everything.
+   * Starts no more polls, scores the held records and those of open polls within `drainMs`, and hands back the rest.
+   * Nothing is made visible while a poll is open, because the poll would receive it again. Resolves when SQS has been
+   * told about all records.
    */
   drain(): Promise<void>;
 }
 
-/** Bytes of bodies in one batch, and in all that wait for one. */
+/** Maximum size of waiting bodies: two full batches. */
 const MAX_PENDING_BYTES = 2 * BATCH_BYTES;
 
 export function startWorker({ settings, composition, sqs, onProblem }: WorkerOptions): Worker {
@@ -63,14 +63,17 @@ export function startWorker({ settings, composition, sqs, onProblem }: WorkerOpt
   let handedBack = 0;
   let draining: Promise<void> | undefined;
   let isOutOfTime = false;
-  /** No result of the last batch could be written. */
+  /** True if no result of the last batch could be written. */
   let isStoreOut = false;
 
   const release = (records: readonly MessageRecord[]): void => {
     leases.remove(records);
     poller.poll();
   };
-  /** Tells SQS when records are to come back: neither an open poll of a worker that ends nor a heartbeat undoes it. */
+  /**
+   * Tells SQS when records come back. It first stops polls of an ending worker, which would receive them, and
+   * heartbeats, which would hide them.
+   */
   const comeBack = async (records: readonly MessageRecord[], tell: Composition['delayRetries']): Promise<void> => {
     if (draining !== undefined) await poller.stop();
     await leases.endExtending(records);
@@ -99,7 +102,7 @@ export function startWorker({ settings, composition, sqs, onProblem }: WorkerOpt
     handBack,
     onScored(outcomes, records) {
       telemetry.outcomes(outcomes, records);
-      const told = composition.tellOfDeadLetters?.(outcomes, records).finally(() => telling.delete(told));
+      const told = composition.announceDeadLetters?.(outcomes, records).finally(() => telling.delete(told));
       if (told) telling.add(told);
       const answered = outcomes.filter(({ status }) => status === 'answered').length;
       finished += answered;
@@ -123,7 +126,7 @@ export function startWorker({ settings, composition, sqs, onProblem }: WorkerOpt
     async dispatch(records, queue) {
       const startedAt = scoring.now();
       await dispatcher.dispatch(records);
-      if (!isStoreOut) adaptiveLimit.took(queue, records.length, scoring.now() - startedAt);
+      if (!isStoreOut) adaptiveLimit.record(queue, records.length, scoring.now() - startedAt);
       poller.poll();
     },
   });
@@ -158,7 +161,7 @@ export function startWorker({ settings, composition, sqs, onProblem }: WorkerOpt
     isOutOfTime = true;
     poller.abort();
     await Promise.all([handBackUnscored(modelQueues.takeAll()), modelQueues.idle()]);
-    await Promise.all([dispatcher.settled(), ...late]);
+    await Promise.all([dispatcher.waitUntilSettled(), ...late]);
     await Promise.all(telling);
     leases.stop();
   };
@@ -170,47 +173,50 @@ export function startWorker({ settings, composition, sqs, onProblem }: WorkerOpt
   };
 }
 
-/** Returns true if a result store that is missing, denied, throttled or silent is why the record has no answer. */
+/** Returns true if an unavailable result store is the reason why the record has no answer. */
 function isUnwritten(outcome: Outcome): boolean {
   return outcome.status === 'retry' && outcome.failure.code === 'WRITE_FAILED' && outcome.failure.outage !== undefined;
 }
 
-/** Something that is done to records at SQS. Never throws. */
+/** Acts on records at SQS. Never throws. */
 type OnRecords = (records: readonly MessageRecord[]) => Promise<unknown>;
 
 interface DispatcherOptions {
   readonly scoring: ScoringDependencies;
-  /** Most milliseconds that a batch may take. */
+  /** Maximum duration of a batch. */
   readonly timeoutMs: number;
-  /** Deletes what was answered. */
+  /** Deletes answered records. */
   readonly acknowledge: OnRecords;
-  /** Has records come back after a backoff. */
+  /** Makes records come back after a backoff. */
   readonly delayRetries: OnRecords;
-  /** Has records come back at once. */
+  /** Makes records come back immediately. */
   readonly handBack: OnRecords;
-  /** Told the outcome of every record of a batch, once it is scored. */
+  /** Takes the outcomes of a scored batch. */
   readonly onScored: (outcomes: readonly Outcome[], records: readonly MessageRecord[]) => void;
-  /** Told of records that SQS was told about, as well as it could be. */
+  /** Takes records after all calls of SQS about them, successful or not. */
   readonly onSettled: (records: readonly MessageRecord[]) => void;
 }
 
-/** Scores batches, and tells SQS what became of their records. */
+/** Scores batches, and passes the outcomes of their records to SQS. */
 interface Dispatcher {
   /**
-   * Scores a batch. Resolves when its results are written, while its deletes go on; or when what is left of it runs alone,
-   * which may take long. Never throws.
+   * Scores a batch. Resolves when its results are written, while its deletes continue, or when its remaining requests
+   * run alone, which may take long. Never throws.
    */
   dispatch(records: readonly MessageRecord[]): Promise<void>;
   /**
-   * From now on what does not end within so many milliseconds is handed back. Resolves when what runs is cut short:
-   * there is no time for another batch.
+   * Hands back records whose scoring does not end within `ms` milliseconds, from now on. Resolves when work in progress
+   * is aborted: there is no time for another batch.
    */
   endWithin(ms: number): Promise<void>;
-  /** Resolves when SQS was told of all that was scored. */
-  settled(): Promise<void>;
+  /** Resolves when SQS has been told about all scored records. */
+  waitUntilSettled(): Promise<void>;
 }
 
-/** There was no time for the record, or for one before it in its message group: nothing failed, so nothing waits. */
+/**
+ * Codes of records that were not scored for lack of time, their own or of one before them in the group. They need no
+ * backoff.
+ */
 const UNSCORED: ReadonlySet<TransientCode> = new Set(['DEADLINE', 'BEHIND_RETRY']);
 
 function createDispatcher(options: DispatcherOptions): Dispatcher {
@@ -276,7 +282,7 @@ function createDispatcher(options: DispatcherOptions): Dispatcher {
       setTimeout(endAll, Math.max(0, ms - writingMs)).unref();
       return cutShort.promise;
     },
-    async settled() {
+    async waitUntilSettled() {
       while (settling.size > 0) await Promise.all(settling);
     },
   };
@@ -285,26 +291,26 @@ function createDispatcher(options: DispatcherOptions): Dispatcher {
 interface PollersOptions {
   readonly settings: WorkerSettings;
   readonly sqs: SqsCaller;
-  /** Returns true if there is room for `records` more, of about `bytes` together. */
+  /** Returns true if there is room for `records` more, with about `bytes` of bodies. */
   readonly hasRoom: (records: number, bytes: number) => boolean;
   readonly take: (records: readonly MessageRecord[]) => void;
-  /** Told of a receive that failed and is made again after a pause, and of messages that are none. */
+  /** Called if a receive failed, which is retried after a pause, or if messages are invalid. */
   readonly onError: (error: Error) => void;
 }
 
 /** Receives from all request queues. */
 interface Pollers {
-  /** To be called whenever room was made. */
+  /** Starts polls. Call it whenever room is freed. */
   poll(): void;
-  /** Pauses because no result could be written: longer each time, until `goOn` is called. */
+  /** Pauses because no result could be written. Pauses grow until `goOn` is called. */
   pause(): void;
   goOn(): void;
   /**
-   * Starts no more polls, and resolves when those in flight have returned. They are not aborted: SQS would go on handing
-   * messages to them, which nobody would see until their visibility timeout ends.
+   * Starts no more polls. Resolves when those in flight have returned. They are not aborted, because SQS may still send
+   * them messages, which would then be hidden until their visibility timeout.
    */
   stop(): Promise<void>;
-  /** Gives up polls that have outlasted their wait, so that they hold up nothing else. */
+  /** Aborts polls that have outlasted their wait. */
   abort(): void;
 }
 
@@ -354,7 +360,7 @@ function createPollers({ settings, sqs, hasRoom, take, onError }: PollersOptions
 
 function failedReceive(queueUrl: string, cause: unknown, isGivenUp: boolean): Error {
   const then = isGivenUp
-    ? 'there is no time left to wait; what SQS gave to this poll comes back when its visibility timeout ends'
+    ? 'there is no time left to wait; messages of this poll come back after their visibility timeout'
     : 'it is tried again';
   const message = `receiving from ${queueUrl}: expected messages or none, got '${messageOf(cause)}'; ${then}`;
   return new Error(message, { cause });
@@ -363,28 +369,31 @@ function failedReceive(queueUrl: string, cause: unknown, isGivenUp: boolean): Er
 const FIRST_BACKOFF_MS = 200;
 const MAX_BACKOFF_MS = 20_000;
 
-/** Between half and all of 0.2, 0.4, 0.8, … seconds, at most 20. */
+/** Returns a random pause between half and all of 0.2, 0.4, 0.8, … seconds, at most 20. */
 function backoffMs(failures: number): number {
   const longest = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (failures - 1));
   return longest / 2 + (Math.random() * longest) / 2;
 }
 
 interface VisibilityLeasesOptions {
-  /** How long a record stays hidden from others once it was received or extended. */
+  /** Visibility timeout of a received or extended record. */
   readonly visibilitySeconds: number;
   readonly extend: ActOnMessages<Extension>;
-  /** Told of records whose time is over although they were to be extended: others may have received them by now. */
+  /**
+   * Takes records whose visibility timeout ended although they should have been extended. Others may have received
+   * them.
+   */
   readonly onExpired: (records: ReadonlySet<MessageRecord>) => void;
-  /** @default the system's */
+  /** @default the system's clock */
   readonly clock?: Clock | undefined;
 }
 
-/** Every record that was received and has neither been deleted nor handed back. None of it becomes visible to others. */
+/** Keeps received records invisible to others until they are deleted or handed back. */
 export interface VisibilityLeases {
   add(records: readonly MessageRecord[]): void;
   /**
-   * Extends records no more, although they still count. Resolves when no extension is under way: what SQS is then told of
-   * how long they stay hidden holds.
+   * Stops to extend records, which still count. Resolves when no extension is in flight, so that a later visibility
+   * change is final.
    */
   endExtending(records: readonly MessageRecord[]): Promise<void>;
   remove(records: readonly MessageRecord[]): void;
@@ -395,7 +404,7 @@ export interface VisibilityLeases {
 
 /** @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html */
 const MAX_HIDDEN_SECONDS = 43_200;
-/** A record is extended when a third of its time is over: two more tries are left. */
+/** A record is extended after a third of its time, which leaves two more attempts. */
 const EXTEND_AT_SHARE_LEFT = 2 / 3;
 const LOOKS_PER_VISIBILITY = 12;
 
@@ -469,18 +478,18 @@ export function createVisibilityLeases({
   };
 }
 
-/** What a worker does when, from its configuration. */
+/** Timing and sizes of a worker, from its configuration. */
 export interface WorkerSettings {
   readonly queueUrls: readonly string[];
   readonly batchSize: number;
   readonly windowMs: number;
   readonly depth: number;
   readonly maxPolls: number;
-  /** Longest wait of one poll. */
+  /** Maximum wait of one poll. */
   readonly waitSeconds: number;
   readonly visibilitySeconds: number;
   readonly timeoutMs: number;
-  /** From SIGTERM: until what is being scored is cut short, and until the process ends in any case. */
+  /** Times from SIGTERM until work in progress is aborted, and until the process ends in any case. */
   readonly drainMs: number;
   readonly endMs: number;
 }
@@ -489,16 +498,17 @@ export interface WorkerSettings {
 const MAX_WAIT_SECONDS = 20;
 
 /**
- * Polls are not aborted, so they are short enough to end before the process must.
+ * Derives the settings of a worker. Polls are short enough to end before the process does, because they are not
+ * aborted.
  *
- * @throws Error where a batch has no time in which anything may be started
+ * @throws Error if a batch has no time in which a run may start
  */
 export function workerSettings(config: Config): WorkerSettings {
   const { batchSize = config.maxBatchRows, windowSeconds = 0, stopSeconds, timeoutSeconds, deadlineMarginMs } = config;
   if (1000 * timeoutSeconds <= deadlineMarginMs) {
     throw new Error(
       `configuration: ${CONFIG_KEYS.timeoutSeconds}: expected more than ${CONFIG_KEYS.deadlineMarginMs}, ` +
-        `${deadlineMarginMs} ms, within which nothing is started, got ${timeoutSeconds} s; raise it, or lower the margin`,
+        `${deadlineMarginMs} ms, in which no run starts, got ${timeoutSeconds} s; raise it, or lower the margin`,
     );
   }
   return {

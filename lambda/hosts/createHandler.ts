@@ -15,11 +15,11 @@ import { type ScoringDependencies, scoreRecords } from './records.ts';
 
 export interface HandlerDependencies {
   readonly scoring: ScoringDependencies;
-  /** Sets when records that must be retried become visible again. */
+  /** Sets when records to retry become visible again. */
   delayRetries(records: readonly MessageRecord[], signal: AbortSignal): Promise<unknown>;
   readonly telemetry: Telemetry;
-  /** Tells others of records that go to the dead letters. Never throws. @default nobody is told */
-  readonly tellOfDeadLetters?:
+  /** Announces records that go to the dead-letter queue. Never throws. @default nothing is announced */
+  readonly announceDeadLetters?:
     | ((outcomes: readonly Outcome[], records: readonly MessageRecord[]) => Promise<void>)
     | undefined;
 }
@@ -27,9 +27,9 @@ export interface HandlerDependencies {
 export type ScoringHandler = (event: SQSEvent, context: Context) => Promise<SQSBatchResponse>;
 
 /**
- * The Lambda entry's handler, with all that the environment says of it.
+ * Creates the handler of the Lambda entry from the environment.
  *
- * @throws Error of a wrong configuration or a broken model, which is logged
+ * @throws Error if the configuration is wrong or a model is broken. The error is logged.
  */
 export async function startFunction(environment: NodeJS.ProcessEnv): Promise<ScoringHandler> {
   return start(environment).catch((error: unknown): never => {
@@ -58,7 +58,7 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoringHandler> {
 }
 
 /**
- * The Lambda handler behind an SQS event source mapping with `ReportBatchItemFailures`.
+ * Creates the Lambda handler for an SQS event source mapping with `ReportBatchItemFailures`.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
  */
@@ -75,20 +75,20 @@ export function createHandler(deps: HandlerDependencies): ScoringHandler {
       const isAnswered = (index: number) => outcomes[index]?.status === 'answered';
       const retried = Records.filter((_, index) => !isAnswered(index));
       const { signal } = timeLimitOf(context, deadlineMarginMs / 4);
-      const told = deps.tellOfDeadLetters?.(outcomes, Records);
+      const told = deps.announceDeadLetters?.(outcomes, Records);
       const capturing = scoring.capture?.flush();
       await handBack(retried, signal, deps);
-      // What S3 has not taken by then goes on in the next invocation.
+      // An unfinished upload continues in the next invocation.
       if (capturing) await waitOrAbort(withTimeout(capturing, CAPTURE_MS), signal);
       if (told) await waitOrAbort(told, signal);
       return { batchItemFailures: retried.map(({ messageId }) => ({ itemIdentifier: messageId })) };
     });
 }
 
-/** Longest that an invocation waits for its samples to lie in S3. */
+/** Maximum time that an invocation waits for its samples to be stored. */
 const CAPTURE_MS = 250;
 
-/** @throws Error where the function was not invoked by SQS */
+/** @throws Error if the function was not invoked by SQS */
 function refuseOtherEvents(event: unknown): void {
   const records = isObject(event) ? event.Records : undefined;
   const isRecord = (one: unknown): boolean =>
@@ -110,7 +110,7 @@ function describeEvent(event: unknown): string {
   return keys.length === 0 ? 'an object without keys' : `the keys ${shown}${keys.length > KEYS_SHOWN ? ', …' : ''}`;
 }
 
-/** Returning their IDs hands records back; before that each is told when to come back. */
+/** Sets when records come back. Returning their IDs then hands them back. */
 async function handBack(
   retried: readonly MessageRecord[],
   signal: AbortSignal,
@@ -122,18 +122,21 @@ async function handBack(
   observer.stage?.('acknowledge', startedAt, now(), { retried: retried.length });
 }
 
-/** The signal aborts when so much time is left: half of the margin for scoring, a quarter for handing back. */
+/**
+ * Returns a time limit whose signal aborts when `leftMs` is left: half of the margin for scoring, a quarter for handing
+ * back.
+ */
 function timeLimitOf(context: Context, leftMs: number): TimeLimit {
   const workingMs = Math.floor(Math.max(0, context.getRemainingTimeInMillis() - leftMs));
   return { remainingMs: () => context.getRemainingTimeInMillis(), signal: AbortSignal.timeout(workingMs) };
 }
 
 /**
- * Traces each invocation by OpenTelemetry, besides what `telemetry` does: a span `batchscore` below the one that is active
- * when the invocation starts, with a span for each stage below it and links to the spans that sent the messages. Where no
- * OpenTelemetry SDK is registered in the process, or it does not sample, no span is recorded and nothing else is done.
+ * Adds OpenTelemetry traces to `telemetry`: for each invocation a span `batchscore` below the active one, with a child
+ * span for each stage and links to the spans that sent the messages. Without a registered OpenTelemetry SDK, or if it
+ * does not sample, it does nothing.
  *
- * @param tracer whose spans they are. @default that of whatever SDK is registered
+ * @param tracer creates the spans. @default the tracer of the registered SDK
  */
 export function withTraces(telemetry: Telemetry, tracer: Tracer = trace.getTracer('batchscore')): Telemetry {
   let invocation: TracedInvocation | undefined;
@@ -147,7 +150,7 @@ export function withTraces(telemetry: Telemetry, tracer: Tracer = trace.getTrace
       ...telemetry.observer,
       stage(name, from, to, details) {
         telemetry.observer.stage?.(name, from, to, details);
-        // What an invocation left behind may end in the next one.
+        // Work of an earlier invocation may end in this one.
         if (invocation === undefined || from < invocation.startedAt) return;
         const { span, epochMs } = invocation;
         const options = { startTime: epochMs + from, attributes: details };
@@ -166,7 +169,7 @@ export function withTraces(telemetry: Telemetry, tracer: Tracer = trace.getTrace
       {
         before({ event: { Records } }) {
           const startedAt = performance.now();
-          // An environment may have been frozen since the monotonic clock was started.
+          // The environment may have been frozen since the monotonic clock started.
           const epochMs = Date.now() - startedAt;
           const links = linksOf(Records.map(({ attributes }) => attributes.AWSTraceHeader));
           const options = { startTime: epochMs + startedAt, attributes: { records: Records.length }, links };
@@ -183,15 +186,15 @@ export function withTraces(telemetry: Telemetry, tracer: Tracer = trace.getTrace
 
 interface TracedInvocation {
   readonly span: Span;
-  /** As `performance.now` says it. */
+  /** Start as a reading of `performance.now`. */
   readonly startedAt: number;
-  /** What turns a reading of `performance.now` into milliseconds since the epoch. */
+  /** Offset from `performance.now` to milliseconds since the epoch. */
   readonly epochMs: number;
 }
 
 /**
- * The spans that sent the messages, one of each trace, as X-Ray's header names them: `Root=1-…;Parent=…;Sampled=1`. A trace
- * that is not recorded leads nowhere.
+ * Returns links to the spans that sent the messages, one for each sampled trace in X-Ray's header:
+ * `Root=1-…;Parent=…;Sampled=1`.
  *
  * @see https://docs.aws.amazon.com/xray/latest/devguide/xray-concepts.html#xray-concepts-tracingheader
  */

@@ -1,8 +1,8 @@
-// The health check of the worker's container, which has no curl: ends with 0 where the worker is ready, else with 1.
+// Health check of the worker's container, which has no curl. It exits with 0 if the worker is ready, else with 1.
 import { get } from 'node:http';
 import { CONFIG_KEYS } from '../settings.ts';
 
-/** Shorter than the shortest that ECS may be told to wait for a check, 2 seconds, with the start of Node. */
+/** With the start of Node it is below 2 seconds, the shortest timeout of a check in ECS. */
 const ANSWER_MS = 1_500;
 
 const port = process.env[CONFIG_KEYS.healthPort];

@@ -5,30 +5,32 @@ import { type MessageRecord, orderingGroup } from '../core/record.ts';
 export interface ModelQueuesOptions {
   readonly names: readonly string[];
   readonly queueOf: (record: MessageRecord) => string;
-  /** What makes a batch of a queue now. */
+  /** Returns the current limits of a batch of a queue. */
   readonly limitsOf: (queue: string) => GatherLimits;
-  /** Batches of a queue that are scored at the same time at most. */
+  /** Maximum number of concurrent batches of a queue. */
   readonly depth: number;
-  /** True if records that were received together are dispatched together: on a FIFO queue they may be of one group. */
+  /**
+   * True to dispatch records together that were received together, because on a FIFO queue they may be of one group.
+   */
   readonly keepsTogether: boolean;
-  /** Scores a batch. Resolves when its queue has room for another; must not throw. */
+  /** Scores a batch. Resolves when its queue has room for another one. It must not throw. */
   readonly dispatch: (records: readonly MessageRecord[], queue: string) => Promise<void>;
-  /** @default the system's */
+  /** @default the system's clock */
   readonly clock?: Clock | undefined;
 }
 
-/** What is received and not dispatched yet, by model: a slow model does not hold up the batches of others. */
+/** Received records that are not dispatched yet, by model, so that a slow model does not delay batches of others. */
 interface ModelQueues {
-  /** Takes what one poll returned, and dispatches what that makes due. */
+  /** Adds the records of one poll, and dispatches full batches. */
   add(records: readonly MessageRecord[]): void;
-  /** From now on no record waits for others: all that is pending is due. */
+  /** Ends all windows: from now on every pending record is due. */
   endWindow(): void;
   /**
-   * Forgets records that others may have received by now, and all of their message groups: none is scored before one that
-   * was ahead of it. @returns what it forgot
+   * Removes records that others may have received, and the rest of their message groups, to keep the order.
+   * @returns removed records
    */
   drop(lost: ReadonlySet<MessageRecord>): MessageRecord[];
-  /** Empties the queues: none of what they held is dispatched. */
+  /** Empties the queues. @returns removed records */
   takeAll(): MessageRecord[];
   pending(): { readonly records: number; readonly bytes: number };
   /** Resolves when no batch is being scored. */
@@ -55,7 +57,7 @@ export function createModelQueues(options: ModelQueuesOptions): ModelQueues {
   let hasWindow = true;
   const underWay = (): number => sum(modelQueues.values(), (queue) => queue.underWay);
 
-  /** Dispatches what is due, as long as there is room in the pipe, and looks again when the next window ends. */
+  /** Dispatches due batches as long as there is room, and sets a timer for the next window's end. */
   const consider = (queue: ModelQueue): void => {
     queue.cancelTimer();
     while (queue.underWay < depth) {
@@ -150,34 +152,37 @@ function sum<T>(items: Iterable<T>, value: (item: T) => number): number {
   return total;
 }
 
-/** One queue for all where it would be of no use, or where the order of records matters. */
+/**
+ * Returns the names of the queues. There is one for all models if there is one model, or if the order of records
+ * matters.
+ */
 export function queueNames(models: readonly { readonly name: string }[], isFifo: boolean): string[] {
   const names = new Set(models.map(({ name }) => name));
   return isFifo || names.size === 1 ? [OTHER] : [OTHER, ...names];
 }
 
-/** The queue of records that name no model that there is. */
+/** Queue of records that name no known model. */
 const OTHER = '';
 export function queueOf({ body }: MessageRecord, names: readonly string[]): string {
   const hint = names.length === 1 ? undefined : modelHint(body);
   return hint !== undefined && names.includes(hint) ? hint : OTHER;
 }
 
-/** How many records a batch may hold, so that it ends well within its time. */
+/** Limit for the records of a batch, so that it ends well within its time. */
 interface AdaptiveLimit {
-  /** Records, from 1 to the batch size. */
+  /** Returns a number of records from 1 to the batch size. */
   limitOf(queue: string): number;
-  took(queue: string, records: number, ms: number): void;
+  record(queue: string, records: number, ms: number): void;
 }
 
-/** What is not known yet is found out with few. */
+/** Size of the first batch, before its speed is known. */
 const FIRST_BATCH = 32;
-/** A batch has to share its model with those before it, and its time with retries. */
+/** Share of the time for one batch. The rest is for other batches of the model, and for retries. */
 const SHARE_OF_TIME = 1 / 4;
-/** The weight of the latest batch. */
+/** Weight of the latest batch. */
 const LATEST = 0.3;
 
-/** @param timeoutMs most milliseconds that one batch may take */
+/** @param timeoutMs maximum duration of one batch */
 export function createAdaptiveLimit(batchSize: number, timeoutMs: number): AdaptiveLimit {
   const msPerRecord = new Map<string, number>();
   return {
@@ -186,7 +191,7 @@ export function createAdaptiveLimit(batchSize: number, timeoutMs: number): Adapt
       const max = ms === undefined ? FIRST_BATCH : Math.floor((timeoutMs * SHARE_OF_TIME) / ms);
       return Math.max(1, Math.min(batchSize, max));
     },
-    took(queue, records, ms) {
+    record(queue, records, ms) {
       const latest = ms / records;
       const before = msPerRecord.get(queue) ?? latest;
       msPerRecord.set(queue, before + LATEST * (latest - before));
@@ -194,29 +199,29 @@ export function createAdaptiveLimit(batchSize: number, timeoutMs: number): Adapt
   };
 }
 
-/** What waits for a dispatch. */
+/** Records that wait for a dispatch. */
 interface Pending {
   readonly records: number;
-  /** Of their bodies. */
+  /** Size of their bodies. */
   readonly bytes: number;
-  /** Milliseconds since the first of them came. */
+  /** Milliseconds since the first of them arrived. */
   readonly oldestAgeMs: number;
 }
 
 interface GatherLimits {
-  /** Records that fill a batch, at least 1. */
+  /** Number of records that fill a batch, at least 1. */
   readonly batchSize: number;
   /** Bytes of bodies that fill a batch. */
   readonly batchBytes: number;
-  /** Longest wait of a record for others. 0: it waits for none. */
+  /** Maximum wait of a record for others. 0 means no wait. */
   readonly windowMs: number;
 }
 
 /**
- * Returns true if what is pending makes a batch: size or window, whichever comes first. A lone record is never kept for longer
- * than the window, and with a window of 0 not at all. Nothing pending waits for ever.
+ * Decides when pending records become a batch: by size or window, whichever comes first. No record waits longer than
+ * the window.
  *
- * @returns milliseconds to wait if nothing else comes; 0: it is a batch
+ * @returns milliseconds to wait if no other record arrives, or 0 for a batch
  */
 export function gather({ records, bytes, oldestAgeMs }: Pending, limits: GatherLimits): number {
   const { batchSize, batchBytes, windowMs } = limits;

@@ -8,6 +8,7 @@ import {
   type MessageRecord,
   type Outcome,
   orderingGroup,
+  RESULT_QUEUE_ATTRIBUTE,
   type Result,
   type ResultWriter,
   type TimeLimit,
@@ -16,18 +17,18 @@ import {
 import { type Answer, isHandedBack, type Reply } from '../core/replies.ts';
 import type { ScoreBodies } from '../core/score.ts';
 
-/** What scoring records needs, from reading them to acknowledging them. Lives as long as the process. */
+/** Dependencies of scoring records, from reading to acknowledging them. They live as long as the process. */
 export interface ScoringDependencies {
   readonly score: ScoreBodies;
   readonly writer: ResultWriter;
   readonly limits: {
-    /** Milliseconds before the deadline that are kept free for encoding and writing: see `deadlineMarginMs` in `settings.ts`. */
+    /** Time before the deadline that is reserved for encoding and writing: see `deadlineMarginMs` in `settings.ts`. */
     readonly deadlineMarginMs: number;
     readonly maxAnswerCharacters: number;
   };
   readonly observer: Observer;
   readonly now: () => number;
-  /** What keeps samples. @default nothing does */
+  /** Keeps samples. @default none are kept */
   readonly capture?: Capture | undefined;
 }
 
@@ -35,7 +36,7 @@ export interface ScoringDependencies {
  * Scores records and writes one result per message ID.
  *
  * Outcomes align with `records` by index. A record is `answered` only after every store has taken its result;
- * everything else is `retry`. Never throws, and returns soon after `time.signal` is aborted.
+ * everything else is `retry`. Never throws, and returns soon after `time.signal` aborts.
  */
 export async function scoreRecords(
   records: readonly MessageRecord[],
@@ -47,7 +48,7 @@ export async function scoreRecords(
   try {
     if (!time.signal.aborted) await waitOrAbort(scoreAndWrite(records, outcomes, deps, time), time.signal, GRACE_MS);
   } catch (error) {
-    // A throw would lose what is known of the others.
+    // A throw would lose the outcomes of other records.
     deps.observer.problem(error);
     unsettled = SCORING_THREW;
   }
@@ -66,16 +67,16 @@ async function scoreAndWrite(
   await results.finish();
 }
 
-/** What is still at work when the signal is aborted is handed back; nothing more is written of it. */
+/** Outcome of records in progress when the signal aborts. Nothing more is written for them. */
 const OUT_OF_TIME: Outcome = {
   status: 'retry',
   failure: failure(
     'DEADLINE',
-    'expected the record to be settled before the deadline; it was not: raise the timeout, or lower the batch size',
+    'expected the record to be settled before the deadline, it was not; raise the timeout, or lower the batch size',
   ),
 };
 
-/** The outcome of a record that nothing else has settled: a missing status is a failure, never an answer. */
+/** Outcome of a record without any other: a missing status is a failure, never an answer. */
 const UNSETTLED: Outcome = {
   status: 'retry',
   failure: failure('INTERNAL', 'expected every record to be settled; this one was not and is handed back'),
@@ -83,18 +84,18 @@ const UNSETTLED: Outcome = {
 
 const SCORING_THREW: Outcome = { status: 'retry', failure: failure('INTERNAL', 'scoring the records threw') };
 
-/** The results of one call on their way to the store. */
+/** Results of one call on their way to the store. */
 interface ResultsOut {
-  /** Takes replies. Resolves once there is memory for more of them. Never throws. */
+  /** Takes replies. Resolves when there is memory for more. Never throws. */
   take(replies: readonly Reply[]): Promise<void>;
-  /** There are no more results. Resolves when all are written, and their records have their outcomes. */
+  /** Ends the results. Resolves when all are written and their records have outcomes. */
   finish(): Promise<void>;
 }
 
-/** A result that waits to be written, and the index of the record that it answers. */
+/** Result to write, and the index of its record. */
 interface PendingWrite {
   readonly index: number;
-  /** The record's body. */
+  /** Body of the record. */
   readonly request: string;
   readonly answer: Answer;
   readonly result: Result;
@@ -125,26 +126,27 @@ function createResults(
 }
 
 function resultOf(record: MessageRecord, body: string): Result {
-  return { messageId: record.messageId, body, messageGroupId: orderingGroup(record) };
+  const resultQueue = record.messageAttributes[RESULT_QUEUE_ATTRIBUTE]?.stringValue;
+  return { messageId: record.messageId, body, messageGroupId: orderingGroup(record), resultQueue };
 }
 
-/** Writes results and gives their records their outcomes. Never throws. */
+/** Writes results and sets the outcomes of their records. Never throws. */
 type Write = (pending: readonly PendingWrite[]) => Promise<void>;
 
 interface Writing extends Omit<ResultsOut, 'take'> {
   write(pending: readonly PendingWrite[]): Promise<void>;
 }
 
-/** Characters of results that are not written yet. While there are more, no further ones are asked for. */
+/** Maximum length of unwritten results. Beyond it no further ones are requested. */
 const UNWRITTEN_CHARACTERS = 4 * 1024 * 1024;
-/** What fills a batch request of any store need not wait for more. */
+/** Length of results that fills a batch request of any store, so that they need not wait for more. */
 const CHARACTERS_ENOUGH = 1024 * 1024;
-/** About as long as one write to SQS. Later results wait no longer than this for a write that hangs. */
+/** About the duration of a write to SQS. Later results wait at most this long for a write that hangs. */
 const MAX_GATHERING_MS = 20;
 
 /**
- * Results that become ready while others are being written share the next write, so that a model that runs one row at a
- * time does not cost a batch request for each. With nothing under way they are written at once.
+ * Combines results that become ready during a write into the next write, so that a model that runs one row at a time
+ * does not need a batch request for each. Results are written immediately if no write is in progress.
  */
 function writeTogether(write: Write, signal: AbortSignal): Writing {
   const unwritten = createMemoryBudget(UNWRITTEN_CHARACTERS);
@@ -186,14 +188,14 @@ function writeTogether(write: Write, signal: AbortSignal): Writing {
   };
 }
 
-/** Memory for results that are ready before those ahead of them in their group, as a multiple of the largest answer allowed. */
+/** Memory for results that wait for others of their group, as a multiple of the largest answer allowed. */
 const LARGEST_ANSWERS_KEPT = 4;
 
 /**
- * FIFO: keeps results back until all are there, or fill the memory for them, and writes them in the order of their message
- * groups. Of each group nothing is written, nor acknowledged, after the first record that must be retried: so is one whose
- * result comes too long before those ahead of it. Results of a group that their store takes all or not at all are written
- * together, any others one after the other.
+ * Writes FIFO results in the order of their message groups. It holds results until all are ready or the memory for them
+ * is full. After the first record of a group that must be retried, no record of the group is written or acknowledged. A
+ * record must also be retried if its result comes too long before those ahead of it. Results of a group that the store
+ * takes all or none are written together, others one after the other.
  */
 function writeInGroupOrder(
   records: readonly MessageRecord[],
@@ -210,7 +212,10 @@ function writeInGroupOrder(
     characters -= keptBack.get(index)?.result.body.length ?? 0;
     keptBack.delete(index);
   };
-  /** The records of a group that still wait for theirs: none if the next one must be retried, as then all behind it must be. */
+  /**
+   * Returns the records of a group that wait for an outcome. Returns none if the next one must be retried, because then
+   * all records after it must be.
+   */
   const leftOf = (group: readonly number[]): readonly number[] => {
     const firstOpen = group.findIndex((index) => outcomes[index]?.status !== 'answered');
     const left = firstOpen < 0 ? [] : group.slice(firstOpen);
@@ -238,7 +243,7 @@ function writeInGroupOrder(
   return {
     async write(pending) {
       for (const one of pending) {
-        // What is behind a record that must be retried is kept no more.
+        // A result after a record that must be retried is dropped.
         if (outcomes[one.index] !== undefined) continue;
         keptBack.set(one.index, one);
         characters += one.result.body.length;
@@ -262,7 +267,7 @@ const TOO_EARLY: Outcome = {
   status: 'retry',
   failure: failure(
     'OUT_OF_MEMORY',
-    'expected memory for results until those of earlier messages of their groups are there, got too many of them; fewer come together next time',
+    'expected memory for results that wait for earlier messages of their groups, got too many of them; fewer come together next time',
   ),
 };
 
@@ -271,7 +276,10 @@ const BEHIND_RETRY: Outcome = {
   failure: failure('BEHIND_RETRY', 'an earlier message of this message group must be retried first'),
 };
 
-/** FIFO records by message group, each group in its order. Standard records are in none. Entries are indexes into `records`. */
+/**
+ * Groups FIFO records by message group, each group in order. Entries are indexes into `records`. Standard records are
+ * left out.
+ */
 function messageGroups(records: readonly MessageRecord[]): number[][] {
   const ordered = records.map((_, index) => index).filter((index) => groupAt(records, index) !== undefined);
   return [...Map.groupBy(ordered, (index) => groupAt(records, index)).values()];
@@ -281,7 +289,10 @@ function groupAt(records: readonly MessageRecord[], index: number): string | und
   return orderingGroup(records[index] as MessageRecord);
 }
 
-/** The results of a group's first records that may be written now: the first, and what is written with it or not at all. */
+/**
+ * Returns the results of a group's first records that may be written now: the first one, and those that share its
+ * message.
+ */
 function firstTogether(
   group: readonly number[],
   keptBack: ReadonlyMap<number, PendingWrite>,
@@ -297,8 +308,8 @@ function firstTogether(
 }
 
 /**
- * Writes results together, and gives their records their outcomes. What a store can never hold is answered with an error
- * instead. Never throws.
+ * Writes results together, and sets the outcomes of their records. It replaces a result that a store can never hold by
+ * an error. Never throws.
  */
 async function writeAndSettle(
   pending: readonly PendingWrite[],
@@ -331,7 +342,7 @@ async function writeAndSettle(
   deps.observer.written(endedAt - startedAt);
 }
 
-/** Nearly all records hold one request, which is scored. */
+/** Outcome of nearly all records: one request, which is scored. */
 const SCORED: Outcome = { status: 'answered', failures: [], requests: 1 };
 
 function outcomeOf({ failures, requests }: Answer): Outcome {
@@ -339,7 +350,7 @@ function outcomeOf({ failures, requests }: Answer): Outcome {
   return { status: 'answered', failures: failures.length > 1 ? oneOfEachCode(failures) : failures, requests };
 }
 
-/** As many failures, the first of a code in place of each: outcomes are kept to the end, and a message may have ten thousand. */
+/** Replaces each failure by the first one of its code, to save memory: a message may have ten thousand failures. */
 function oneOfEachCode(failures: readonly Failure[]): Failure[] {
   const first = new Map<string, Failure>();
   for (const failed of failures) if (!first.has(failed.code)) first.set(failed.code, failed);
@@ -351,7 +362,7 @@ function replacedBy(refusal: Failure, { answer, result, ...pending }: PendingWri
   return { ...pending, answer: { ...answer, text, failures: [refusal] }, result: { ...result, body: text } };
 }
 
-/** Why each result was not written, aligned with `pending`; undefined where it was. */
+/** Writes results. Returns why each was not written, aligned with `pending`, or undefined if it was. */
 async function refusalsOf(
   pending: readonly PendingWrite[],
   { writer, observer }: ScoringDependencies,
@@ -371,7 +382,7 @@ async function refusalsOf(
   }
 }
 
-/** A status that is neither a failure nor says that the result was written is a failure too. */
+/** Returns the failure in a status. A status that is neither a failure nor a success is a failure, too. */
 function refusalIn(status: WriteStatus | undefined): Failure | undefined {
   if (isFailure(status)) return status;
   if (status?.written === true) return undefined;

@@ -6,22 +6,21 @@ import type { GpuReading } from '../core/observer.ts';
 import { isNvidia } from '../onnx/provider.ts';
 import type { Worker } from './consumer.ts';
 
-/** Why a worker ends. */
 type EndCause = 'SIGTERM' | 'SIGINT';
 
-/** Tells when the worker must end, and when it must end at once. */
+/** Requests to end the worker. */
 interface Stop {
-  /** Resolves when the worker is to drain. */
+  /** Resolves when the worker must drain. */
   readonly asked: Promise<EndCause>;
-  /** Resolves when there is no more waiting, with the reason. */
+  /** Resolves with the reason when the worker must end without waiting. */
   readonly forced: Promise<string>;
   isAsked(): boolean;
 }
 
-/** `npm run` passes Ctrl-C on to a process that the terminal has told already: the two come as one. */
+/** `npm run` forwards Ctrl-C to a process that the terminal has already signalled. The two signals count as one. */
 const SAME_PRESS_MS = 200;
 
-/** Listens for signals from now on; as the first process of a container, the worker would not hear them else. */
+/** Listens for signals from now on. Without a listener, the first process of a container does not receive them. */
 export function listenForStop(): Stop {
   const asked = Promise.withResolvers<EndCause>();
   const forced = Promise.withResolvers<string>();
@@ -44,15 +43,15 @@ export function listenForStop(): Stop {
 
 interface WorkerEnd {
   readonly exitCode: number;
-  /** One line for the log, and what goes with it. */
+  /** Line for the log, with its details. */
   readonly message: string;
   readonly details: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Drains the worker, or gives up: by a second signal, or because the time to stop is nearly over.
+ * Drains the worker. Gives up on a second signal, or when the time to stop is nearly over.
  *
- * @param endMs until there is no more waiting
+ * @param endMs time until it gives up
  */
 export async function drainOrGiveUp(
   worker: Worker,
@@ -76,14 +75,14 @@ export async function drainOrGiveUp(
   if (forced === undefined) {
     return { exitCode: 0, message: 'the worker has drained', details };
   }
-  const message = 'the worker ends before it has drained; what is left comes back when its visibility timeout ends';
+  const message = 'the worker ends before it has drained; remaining messages come back after their visibility timeout';
   return { exitCode: 1, message, details: { ...details, because: forced, left: worker.leased() } };
 }
 
 interface Health {
-  /** Returns true if it works; one that does not should be replaced. */
+  /** Returns false if the worker must be replaced. */
   isLive(): boolean;
-  /** Returns true if it receives messages: its models are warm, and it was not told to stop. */
+  /** Returns true if it receives messages: its models are warm, and it is not stopping. */
   isReady(): boolean;
 }
 
@@ -92,8 +91,8 @@ const STATES: Readonly<Record<string, keyof Health>> = { '/live': 'isLive', '/re
 /**
  * Answers `GET /live` and `GET /ready` on 127.0.0.1 with 200 or 503, for the health check of a container.
  *
- * @returns what closes it
- * @throws Error when the port is taken
+ * @returns a function that closes the port
+ * @throws Error if the port is taken
  * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/healthcheck.html
  */
 export async function openHealthPort(port: number, health: Health): Promise<() => void> {
@@ -107,14 +106,14 @@ export async function openHealthPort(port: number, health: Health): Promise<() =
     await once(server, 'listening');
   } catch (cause) {
     throw new Error(
-      `health port: expected ${port} on 127.0.0.1 to be free, got '${messageOf(cause)}'; name another port`,
+      `health port: expected ${port} on 127.0.0.1 to be free, got '${messageOf(cause)}'; set another port`,
       { cause },
     );
   }
   return () => server.close();
 }
 
-/** What the agent is told. */
+/** Request to the ECS agent. */
 export interface ProtectionState {
   readonly ProtectionEnabled: boolean;
   readonly ExpiresInMinutes?: number;
@@ -123,31 +122,31 @@ export interface ProtectionState {
 type PutProtection = (state: ProtectionState) => Promise<void>;
 
 interface TaskProtectionOptions {
-  /** Tells ECS. @throws Error when it does not do it */
+  /** Sends the state to the ECS agent. @throws Error if the agent refuses it */
   readonly put: PutProtection;
   readonly isBusy: () => boolean;
-  /** Told when the agent does not do it. */
+  /** Called if the agent refuses it. */
   readonly onProblem: (error: unknown) => void;
-  /** @default the system's */
+  /** @default the system's clock */
   readonly clock?: Clock | undefined;
 }
 
-/** Protection ends by itself, should the worker hang. */
+/** Protection expires by itself if the worker hangs. */
 const PROTECTED_MINUTES = 10;
 const PROTECTED_MS = 60_000 * PROTECTED_MINUTES;
 /**
- * So long a worker that is never idle leaves it off then: deployments and scale-in wait for tasks that are protected.
- * What SIGTERM meets is finished or handed back, as ever.
+ * Time without protection of a worker that is never idle, to let waiting deployments and scale-in proceed. A SIGTERM in
+ * this time finishes or hands back work as usual.
  */
 const UNPROTECTED_MS = 60_000;
 const IDLE_MS = 15_000;
 const LOOK_MS = 1_000;
 
 /**
- * Protects the ECS task from scale-in and deployments while it is busy. Never fatal: without protection, SIGTERM
- * comes earlier.
+ * Protects the ECS task from scale-in and deployments while it is busy. Never fatal: without protection, SIGTERM comes
+ * earlier.
  *
- * @returns what ends it; the task is not protected any longer then
+ * @returns a function that ends the protection
  */
 export function protectTask(options: TaskProtectionOptions): () => Promise<void> {
   const { put, isBusy, onProblem, clock = SYSTEM_CLOCK } = options;
@@ -194,7 +193,7 @@ export function protectTask(options: TaskProtectionOptions): () => Promise<void>
 const ANSWER_MS = 2_000;
 
 /**
- * @param agentUri `ECS_AGENT_URI`, which ECS gives its tasks
+ * @param agentUri `ECS_AGENT_URI` of the task
  * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-scale-in-protection-endpoint.html
  */
 export function protectionAt(agentUri: string): PutProtection {
@@ -206,30 +205,30 @@ export function protectionAt(agentUri: string): PutProtection {
       signal: AbortSignal.timeout(ANSWER_MS),
     });
     const answer = await response.text();
-    // A failure, such as that of a task outside of a service, may come with a status of 200.
+    // A failure, such as that of a task outside of a service, may have status 200.
     if (response.ok && !/"(?:failure|error)"/.test(answer)) return;
     throw new Error(`expected the ECS agent to take ${JSON.stringify(state)}, got ${response.status}: ${answer}`);
   };
 }
 
 interface GpuWatchOptions {
-  /** Asks what each device does. */
+  /** Reads the state of each device. */
   readonly read: () => Promise<readonly GpuReading[]>;
   readonly onReadings: (readings: readonly GpuReading[]) => void;
-  /** Told once that nothing is known of the devices, and again only if that was known in between. */
+  /** Called once when the devices cannot be read, and again only after a success. */
   readonly onProblem: (message: string) => void;
-  /** @default the system's */
+  /** @default the system's clock */
   readonly clock?: Clock | undefined;
 }
 
-/** CloudWatch keeps a value for a minute. */
+/** Period of the metrics in CloudWatch. */
 const EVERY_MS = 60_000;
 
 /**
- * Looks what the devices do, and every minute from then on, once it is told of an execution provider that computes on
- * them. Never fatal: without it, there are no metrics of them.
+ * Watches the devices every minute, once a provider that uses them is reported. Never fatal: without readings there are
+ * no device metrics.
  *
- * @returns what is to be told of every provider
+ * @returns a function to call with every provider
  */
 export function createGpuWatch(options: GpuWatchOptions): (provider: string) => void {
   const { read, onReadings, onProblem, clock = SYSTEM_CLOCK } = options;
@@ -238,12 +237,12 @@ export function createGpuWatch(options: GpuWatchOptions): (provider: string) => 
   let isKnown = true;
 
   const unknown = (why: string): void => {
-    if (isKnown) onProblem(`there are no metrics of GPUs: ${why}`);
+    if (isKnown) onProblem(`there are no GPU metrics: ${why}`);
     isKnown = false;
   };
   const look = async (): Promise<void> => {
     clock.after(EVERY_MS, look);
-    // A process that waits in the driver cannot be killed; another one would wait beside it.
+    // A process that waits in the driver cannot be killed, and another one would also wait.
     if (isAsking) return unknown('nvidia-smi does not end');
     isAsking = true;
     try {

@@ -42,18 +42,18 @@ type ControlAnswer = FinishAnswer | JobFailure | JobEnded | readonly Started[];
 export type ControlHandler = (event: ControlEvent) => Promise<ControlAnswer>;
 
 interface ControlDependencies extends SubmitDependencies {
-  /** As Step Functions does it. */
+  /** Describes an execution, like Step Functions' `DescribeExecution`. */
   readonly describe: (executionArn: string) => Promise<EndedExecution>;
-  /** Tells others. @default nobody is told */
+  /** Announces the end of a job. @default nothing is announced */
   readonly announce?: Announce | undefined;
 }
 
-/** What EventBridge tells of an execution that has ended, also of one whose key is the deployer's. */
+/** EventBridge event of an ended execution. It lacks input and output if a KMS key of the deployer encrypts them. */
 interface StatusChange {
   readonly detail: { readonly executionArn: string; readonly status: string };
 }
 
-/** What of an execution `DescribeExecution` tells. */
+/** Fields of `DescribeExecution` that are used. */
 export interface EndedExecution {
   readonly status?: string | undefined;
   readonly input?: string | undefined;
@@ -66,12 +66,12 @@ const STATES: Readonly<Record<string, JobEnded['state']>> = { SUCCEEDED: 'done',
 const FINISHED = z.object({ rows: z.number(), errors: z.record(z.string(), z.number()), failedParts: z.number() });
 
 /**
- * What others are told of a job that has ended, in whatever way.
+ * Builds the announcement of an ended job.
  *
- * @throws Error where Step Functions does not describe its end yet: Lambda makes the call again, after one minute and two
+ * @throws Error if Step Functions does not describe the end yet. Lambda retries the call after one and two minutes.
  * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_DescribeExecution.html on its consistency
  */
-async function jobEnded(
+async function describeEnd(
   { status: ended }: StatusChange['detail'],
   { status = 'nothing', input, output, error, cause }: EndedExecution,
   storage: JobStorage,
@@ -90,11 +90,11 @@ async function jobEnded(
   };
 }
 
-/** The function that has no models: it starts jobs when S3 tells of objects, and finishes them. */
+/** Creates the handler of the function without models. It starts jobs on S3 events and finishes them. */
 export function createControlHandler(deps: ControlDependencies): ControlHandler {
   return async (event) => {
     if ('detail' in event) {
-      const ended = await jobEnded(event.detail, await deps.describe(event.detail.executionArn), deps.storage);
+      const ended = await describeEnd(event.detail, await deps.describe(event.detail.executionArn), deps.storage);
       await deps.announce?.([ended]);
       return ended;
     }
@@ -118,7 +118,7 @@ interface FinishEvent {
   readonly start: JobStart;
 }
 
-/** What an execution ends with. */
+/** Output of an execution. */
 interface FinishAnswer {
   readonly job: string;
   readonly rows: number;
@@ -128,14 +128,14 @@ interface FinishAnswer {
   readonly manifest: string;
 }
 
-/** Reports read at a time. */
+/** Number of reports to read at a time. */
 const READING = 64;
-/** Of pieces that were given up so many are told of in the manifest; all of them lie under `failed/`. */
+/** Maximum number of failed pieces in the manifest. All of them are under `failed/`. */
 const MAX_TOLD = 1_000;
 
 /**
- * Writes the manifest, once every piece of the plan has its report or was given up, and every row that a report counts
- * has its result.
+ * Writes the manifest. It requires that each piece of the plan has its report or was given up, and that each row in a
+ * report has its result.
  *
  * @throws JobError PIECES_MISSING or RESULTS_MISSING otherwise
  */
@@ -150,7 +150,7 @@ export async function finishJob(
   const lastOf = new Map([...reports.values()].filter(({ last }) => last).map(({ part, piece }) => [part, piece]));
   const failed = new Map(
     [...(await readAll<FailedPiece>(storage, failedKeys(folder), FAILED_PIECE))].filter(
-      // Behind the last piece there is none: calls died after its report, and took the blame for it.
+      // A failed piece after the last one does not exist: a call died after it wrote the last report.
       ([place, { part, piece }]) => !reports.has(place) && piece <= (lastOf.get(part) ?? piece),
     ),
   );
@@ -162,7 +162,7 @@ export async function finishJob(
       const place = placeOf(part.part, piece);
       const report = reports.get(place);
       if (report === undefined && !failed.has(place)) {
-        // How many pieces a compressed part has is known from its last report, or not at all where that one failed.
+        // The last report of a compressed part tells its number of pieces. If that piece failed, nothing does.
         if (count === undefined && failed.has(placeOf(part.part, piece - 1))) break;
         missing.push(reportKey('', part.part, piece));
         break;
@@ -171,7 +171,7 @@ export async function finishJob(
     }
   }
   if (missing.length > 0) throw piecesMissing(folder, missing);
-  const lost = await withoutResults(storage, folder, parts, reports);
+  const lost = await findWithoutResults(storage, folder, parts, reports);
   if (lost.length > 0) throw resultsMissing(folder, lost);
 
   const checkpoints = await checkpointsOf(storage, folder, [...failed.values()]);
@@ -209,8 +209,8 @@ function piecesMissing(folder: string, missing: readonly string[]): JobError {
 function resultsMissing(folder: string, lost: readonly string[]): JobError {
   return new JobError(
     'RESULTS_MISSING',
-    `${folder}: expected one result for every row of ${someOf(lost)}, got fewer or others under data/; ` +
-      'score the file anew: batchscore job submit --again',
+    `${folder}: expected one result for every row of ${someOf(lost)}, got missing or other ones under data/; ` +
+      'score the file again: batchscore job submit --again',
   );
 }
 
@@ -218,21 +218,20 @@ function someOf(names: readonly string[]): string {
   return `${names.slice(0, 3).join(', ')}${names.length > 3 ? ', …' : ''}`;
 }
 
-/** What data objects there are of a piece. */
+/** Data objects of a piece. */
 interface Found {
   objects: number;
   bytes: number;
-  /** The rows that the first and the last of them begin with. */
+  /** Rows that the first and the last object begin with. */
   readonly firstRow: number;
   lastRow: number;
 }
 
 /**
- * The reports of pieces whose results are not all there. Every result was checked against its row when it was put; here
- * the objects are: as many, as large and from the rows on that the report says. Of Parquet the plan knows how many rows
- * there are.
+ * Returns the reports of pieces whose data objects do not match them in number, bytes or first rows. For Parquet, the
+ * plan also tells the number of rows. Each result was checked against its row when it was put.
  */
-async function withoutResults(
+async function findWithoutResults(
   storage: JobStorage,
   folder: string,
   parts: readonly Part[],
@@ -259,7 +258,7 @@ async function withoutResults(
   return [...reports].filter((entry) => !isWhole(entry)).map(([, { part, piece }]) => reportKey('', part, piece));
 }
 
-/** Small JSON objects by part and piece. */
+/** Reads the small JSON objects under a prefix, by part and piece. */
 async function readAll<T extends { readonly part: number; readonly piece: number }>(
   storage: JobStorage,
   prefix: string,
@@ -282,7 +281,7 @@ function placeOf(part: number, piece: number): string {
   return `${part}-${piece}`;
 }
 
-/** What stands of pieces that were given up: rows that calls had scored before. */
+/** Reads the checkpoints of failed pieces: rows that earlier calls have scored. */
 async function checkpointsOf(
   storage: JobStorage,
   folder: string,
@@ -303,8 +302,8 @@ function totalOf(
 }
 
 /**
- * The first error result of each code, in the order of the input. What is said about an object of results tells which
- * codes it has, so that as many are read as there are codes.
+ * Finds the first error result of each code, in input order. It reads at most one data object per code, because the
+ * metadata of each object names its codes.
  */
 async function reasonsOf(
   storage: JobStorage,
@@ -332,7 +331,7 @@ async function reasonsOf(
 
 const ERROR_RESULT = z.object({ message_id: z.string(), code: z.string(), error: z.string() });
 
-/** The error results among lines of results; a line has several where its request was a list of them. */
+/** Yields the error results among lines of results. A line has several if its request was a list. */
 function* errorsIn(lines: string): Generator<z.infer<typeof ERROR_RESULT>> {
   for (const line of lines.split('\n')) {
     if (!line.includes('"code":')) continue;
@@ -350,7 +349,10 @@ interface ExplainEvent {
   };
 }
 
-/** What a call of the job has said of it, before what Step Functions knows: a map says only that one of its children failed. */
+/**
+ * Returns the failure that a call of the job wrote, or what Step Functions knows. A failed map only says that a child
+ * failed.
+ */
 async function explainJob({ start }: ExplainEvent, storage: JobStorage): Promise<JobFailure> {
   const said = await storage.get(failureKey(start.folder));
   if (said !== undefined) return parseObject(FAILURE, said, failureKey(start.folder));
@@ -358,14 +360,14 @@ async function explainJob({ start }: ExplainEvent, storage: JobStorage): Promise
   return { code, message: messageIn(cause) };
 }
 
-/** Says why the job cannot go on, for whoever looks, and passes the error on. */
+/** Writes the reason why a job cannot continue. Other errors are ignored. */
 export async function noteFailure(storage: JobStorage, folder: string, error: unknown): Promise<void> {
   if (!(error instanceof JobError)) return;
   const failure: JobFailure = { code: error.name, message: error.message };
   await storage.put(failureKey(folder), JSON.stringify(failure));
 }
 
-/** Lambda's errors come as JSON with the message in it. */
+/** Returns the message of an error that Lambda wrote as JSON. */
 function messageIn(cause: string): string {
   const thrown = parseIfJson(cause);
   return isObject(thrown) && typeof thrown.errorMessage === 'string' ? thrown.errorMessage : cause;

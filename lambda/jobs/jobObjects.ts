@@ -4,23 +4,23 @@ import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 import { JOB_HEAD, type JobHead, type JobStorage, PART, type Part } from './jobTypes.ts';
 
 /*
- * Where a job keeps its objects, all under one folder. They follow from part and piece alone, so that a call that is
- * made twice writes the same objects; in the order of their keys, data objects hold the rows in the order of the input.
+ * Keys of a job's objects, all under one folder. They depend only on part and piece, so a repeated call writes the same
+ * objects. In key order, the data objects hold the rows in input order.
  */
 
 const PIECE_DIGITS = 4;
-/** A piece is of 64 MiB at the most, so it has fewer rows. */
+/** A piece has at most 64 MiB, and so fewer rows. */
 const ROW_DIGITS = 9;
 
-/** Pieces of a part: keys of more would not sort as numbers. */
+/** Maximum number of pieces of a part. Keys of more would not sort as numbers. */
 export const MAX_PIECES = 10 ** PIECE_DIGITS;
 
-/** What a job's data objects begin with. */
+/** Returns the prefix of a job's data objects. */
 export function dataKeys(folder: string): string {
   return `${folder}data/`;
 }
 
-/** Of the results of a piece's rows from `row` on, counted from its first. */
+/** Returns the key of a piece's results from `row` on, counted from the piece's first row. */
 export function dataKey(folder: string, part: number, piece: number, row: number): string {
   return `${dataKeys(folder)}part-${place(part, piece)}-${digits(row, ROW_DIGITS)}.jsonl`;
 }
@@ -41,7 +41,7 @@ export function failedKey(folder: string, part: number, piece: number): string {
   return `${failedKeys(folder)}${place(part, piece)}.json`;
 }
 
-/** Of pieces that calls have died of. */
+/** Returns the prefix of the notes about pieces that calls died of. */
 export function suspectKeys(folder: string): string {
   return `${folder}suspects/`;
 }
@@ -66,20 +66,23 @@ export function manifestKey(folder: string): string {
   return `${folder}manifest.json`;
 }
 
-/** Says why a job ended without a manifest. */
+/** Returns the key of the object that tells why a job ended without a manifest. */
 export function failureKey(folder: string): string {
   return `${folder}failure.json`;
 }
 
-/** Its presence ends calls that are at work. */
+/** Returns the key of the object whose presence ends running calls. */
 export function cancelledKey(folder: string): string {
   return `${folder}cancelled`;
 }
 
-/** How often it is asked whether the job was cancelled. */
+/** Interval of checks for cancellation. */
 const CANCEL_MS = 2_000;
 
-/** Cancelling stops the state machine at once; this ends the calls that are at work. */
+/**
+ * Returns a function that tells if the job was cancelled. Cancelling stops the state machine; running calls stop when
+ * they see the object.
+ */
 export function cancelWatch(storage: JobStorage, folder: string): () => Promise<boolean> {
   let askedAt = performance.now();
   let isCancelled = false;
@@ -91,19 +94,19 @@ export function cancelWatch(storage: JobStorage, folder: string): () => Promise<
   };
 }
 
-/** Part and piece of a key that {@link dataKey} gave, and the row that its object begins with. */
+/** Parses a key of {@link dataKey}: its part, its piece, and the first row of the object. */
 export function dataPlaceIn(key: string) {
   const [, part, piece, row] = /\/part-(\d+)-(\d+)-(\d+)\.jsonl$/.exec(key) ?? [];
   return part === undefined ? undefined : { part: Number(part), piece: Number(piece), row: Number(row) };
 }
 
-/** Part and piece of a key that {@link reportKey} or {@link failedKey} gave. */
+/** Parses a key of {@link reportKey} or {@link failedKey}. */
 export function placeIn(key: string): { readonly part: number; readonly piece: number } | undefined {
   const [, part, piece] = /\/(\d+)-(\d+)\.json$/.exec(key) ?? [];
   return part === undefined ? undefined : { part: Number(part), piece: Number(piece) };
 }
 
-/** `000042-0003`: so wide that keys sort as numbers up to a million parts of {@link MAX_PIECES}. */
+/** Formats `000042-0003`. Keys sort as numbers up to a million parts of {@link MAX_PIECES}. */
 function place(part: number, piece: number): string {
   return `${digits(part, 6)}-${digits(piece, PIECE_DIGITS)}`;
 }
@@ -112,18 +115,18 @@ function digits(number: number, width: number): string {
   return String(number).padStart(width, '0');
 }
 
-/** One part a line, as a distributed map reads them. */
+/** Formats parts as lines of JSON for a distributed map. */
 export function linesOfPlan(parts: readonly Part[]): string {
   return parts.map((part) => `${JSON.stringify(part)}\n`).join('');
 }
 
-/** What planning found out; undefined before. */
+/** Reads the head, or returns undefined if the job is not planned yet. */
 export async function readHead(storage: JobStorage, folder: string): Promise<JobHead | undefined> {
   const text = await storage.get(headKey(folder));
   return text === undefined ? undefined : parseObject(JOB_HEAD, text, headKey(folder));
 }
 
-/** @throws Error when there is no plan */
+/** Reads the parts of a plan. @throws Error if there is no plan */
 export async function readParts(storage: JobStorage, key: string): Promise<Part[]> {
   const text = await storage.get(key);
   if (text === undefined) throw new Error(`${key}: expected the plan of a job, got no object; submit it again`);
@@ -134,17 +137,17 @@ export async function readParts(storage: JobStorage, key: string): Promise<Part[
 }
 
 /**
- * What an object of a job holds.
+ * Parses a job object.
  *
- * @param what its key
- * @throws Error when it is not as this version writes it
+ * @param what key of the object, for messages
+ * @throws Error if the text does not match the schema
  */
 export function parseObject<T>(schema: z.ZodType<T>, text: string, what: string): T {
   const value = parseIfJson(text);
   const parsed = schema.safeParse(value, IN_OUR_WORDS);
   if (parsed.success) return parsed.data;
   throw new Error(
-    `${what}: expected what this version writes, got another (${problemsIn(parsed.error.issues, value).join('; ')}); ` +
-      'go on with the version of the deployment that wrote it, or submit the job anew',
+    `${what}: expected the format of this version, got another (${problemsIn(parsed.error.issues, value).join('; ')}); ` +
+      'continue with the version of the deployment that wrote it, or submit the job again',
   );
 }

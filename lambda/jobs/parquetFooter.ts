@@ -13,27 +13,30 @@ import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 import { type ByteRange, JobError, type JobInput, type JobStorage } from './jobTypes.ts';
 import { checkThrift } from './parquetPages.ts';
 
-/** Where the bytes of a file lie: in the bucket of jobs, or on this machine. */
+/** Source of a file's bytes: the bucket of jobs, or this machine. */
 export type RangeStorage = Pick<JobStorage, 'readRange'>;
 
-/** Bytes of a footer: what is read of it takes some thirty times as much memory. */
+/** Maximum size of a footer. Parsing takes about thirty times as much memory. */
 const MAX_FOOTER_BYTES = 32 * 1024 * 1024;
-/** Rows for each byte of a file. A column of one value comes to a third of it, with PyArrow's row groups. */
+/**
+ * Maximum number of rows for each byte of a file. A column of one value reaches a third of it with PyArrow's row
+ * groups.
+ */
 const ROWS_A_BYTE = 1000;
-/** The length of the footer, and `PAR1`. */
+/** Size of the footer's length and `PAR1`. */
 const END_BYTES = 8;
 
 /**
- * Reads the footer of Parquet: its columns and row groups.
+ * Reads the footer of a Parquet file: its columns and row groups.
  *
- * @throws JobError when the object has none, or one that cannot be true of so many bytes
+ * @throws JobError if the object has no footer, or one that contradicts the object's size
  */
 export async function readFooter(storage: RangeStorage, input: JobInput): Promise<FileMetaData> {
   const end = await readEnd(storage, input);
   try {
     checkThrift(new Uint8Array(end), end.byteLength - END_BYTES - footerBytesIn(end));
     const footer = await parquetMetadataAsync(bufferOf(end), { geoparquet: false });
-    // Numbers and lists are what the bytes say that they are.
+    // hyparquet returns numbers and lists as the file states them, unchecked.
     const { error } = FOOTER.safeParse(footer, IN_OUR_WORDS);
     if (error !== undefined) throw new Error(problemsIn(error.issues.slice(0, 1), footer).join());
     checkDepth(footer);
@@ -45,7 +48,7 @@ export async function readFooter(storage: RangeStorage, input: JobInput): Promis
   }
 }
 
-/** The footer, with its length after it. */
+/** Reads the footer and its length. */
 async function readEnd(storage: RangeStorage, input: JobInput): Promise<ArrayBuffer> {
   const { bytes } = input;
   if (bytes === 0) throw notParquet(input, 'an empty file');
@@ -68,7 +71,7 @@ async function readEnd(storage: RangeStorage, input: JobInput): Promise<ArrayBuf
     : readBuffer(storage, input, { start, end: bytes });
 }
 
-/** Most footers are shorter: one read is enough. */
+/** Size of the first read. Most footers are shorter, so one read is enough. */
 const FIRST_BYTES = 512 * 1024;
 
 function footerBytesIn(end: ArrayBuffer): number {
@@ -80,12 +83,12 @@ function bufferOf(bytes: ArrayBuffer): AsyncBuffer {
 }
 
 function notParquet({ key }: JobInput, why: string): JobError {
-  return new JobError('INVALID_JOB', `${key}: expected Parquet, got bytes that are not (${why}); write the file anew`);
+  return new JobError('INVALID_JOB', `${key}: expected Parquet, got bytes that are not (${why}); write the file again`);
 }
 
 const amount = z.bigint().min(0n).max(BigInt(Number.MAX_SAFE_INTEGER));
 
-/** What is read of a footer, apart from what hyparquet itself needs. */
+/** Fields of a footer that this file uses. hyparquet reads others. */
 const FOOTER = z.looseObject({
   num_rows: amount,
   schema: z.array(z.looseObject({ name: z.string(), num_children: z.int().min(0).optional() })).min(1),
@@ -113,7 +116,7 @@ const FOOTER = z.looseObject({
 
 const MAX_DEPTH = 32;
 
-/** Structs within structs, which hyparquet walks by calls within calls. */
+/** Rejects structs that are nested too deep: hyparquet walks them recursively. */
 function checkDepth({ schema }: FileMetaData): void {
   const left: number[] = [];
   for (const [at, { num_children: children = 0 }] of schema.entries()) {
@@ -134,7 +137,7 @@ function checkRows({ num_rows, row_groups }: FileMetaData, bytes: number): void 
   if (most > ROWS_A_BYTE * bytes) throw new Error(`${most} rows or values in ${bytes} bytes`);
 }
 
-/** Each column of each row group lies in the file, before the footer, and no two in the same place. */
+/** Checks that the columns of all row groups lie before the footer and do not overlap. */
 function checkExtents({ row_groups }: FileMetaData, end: number): void {
   let sum = 0;
   for (const { meta_data } of row_groups.flatMap(({ columns }) => columns)) {
@@ -148,15 +151,15 @@ function checkExtents({ row_groups }: FileMetaData, end: number): void {
   if (sum > end) throw new Error(`columns of ${sum} bytes in ${end}`);
 }
 
-/** Returns where a column of a row group lies. */
+/** Returns the bytes of a column in a row group. */
 export function spanOf({ dictionary_page_offset, data_page_offset, total_compressed_size }: ColumnMetaData): ByteRange {
-  // Some writers say 0 where there is no dictionary.
+  // Some writers set 0 if there is no dictionary.
   const isFirst = dictionary_page_offset && dictionary_page_offset < data_page_offset;
   const start = Number(isFirst ? dictionary_page_offset : data_page_offset);
   return { start, end: start + Number(total_compressed_size) };
 }
 
-/** What a row group says of the columns that are needed. */
+/** Returns the metadata of the needed columns in a row group. */
 export function chunksOf(footer: FileMetaData, group: number, names: ReadonlySet<string>): ColumnMetaData[] {
   const { columns = [] } = footer.row_groups[group] ?? {};
   return columns.flatMap(({ meta_data: about }) =>
@@ -164,27 +167,27 @@ export function chunksOf(footer: FileMetaData, group: number, names: ReadonlySet
   );
 }
 
-/** Reads bytes of an object as a buffer of its own. */
+/** Reads bytes of an object as a buffer of their own. */
 export async function readBuffer(storage: RangeStorage, input: JobInput, span: ByteRange): Promise<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = await storage.readRange(input, span);
   if (byteOffset === 0 && byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) return buffer;
   return buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;
 }
 
-/** What a column holds, as far as requests go; `none` fits all inputs. */
+/** Type of a column's values, as far as requests distinguish them. `none` fits all inputs. */
 type ColumnKind = 'number' | 'text' | 'none' | 'list' | 'other';
 
 export interface ColumnType {
   readonly kind: ColumnKind;
-  /** What its lists hold, however deep they lie in each other. */
+  /** Kind of the values in its lists, at any depth. */
   readonly elements?: ColumnKind | undefined;
-  /** As Parquet calls it, for messages: `DATE`, `LIST`, `BYTE_ARRAY`. */
+  /** Parquet's name of the type, for messages: `DATE`, `LIST`, `BYTE_ARRAY`. */
   readonly name: string;
-  /** Leaves of the schema: one, unless it is nested. */
+  /** Number of leaves in the schema: 1, unless the column is nested. */
   readonly leaves: number;
 }
 
-/** Name and type of each column at the top of the schema. */
+/** Returns name and type of each top-level column. */
 export function columnsOf(footer: FileMetaData): ReadonlyMap<string, ColumnType> {
   const { children } = parquetSchema(footer);
   const empty = emptyColumns(footer);
@@ -214,7 +217,7 @@ function leavesOf({ children }: SchemaTree): number {
   return children.length === 0 ? 1 : children.reduce((sum, child) => sum + leavesOf(child), 0);
 }
 
-/** Columns in which, by their statistics, there is no value. */
+/** Returns the columns that have no values according to their statistics. */
 function emptyColumns({ row_groups }: FileMetaData): ReadonlySet<string> {
   const names = new Set<string>();
   const filled = new Set<string>();

@@ -14,45 +14,48 @@ import { convertValues, parsersOf } from './parquetValues.ts';
 import { zstdOfNode } from './textRows.ts';
 
 /*
- * The pages of a column chunk. hyparquet has the footer, the headers and the nesting; what is here is what it takes on
- * trust: how many values a page has, how long a run is, what a page inflates to, and differences of more bits than a value.
+ * Reads the pages of a column chunk. hyparquet reads the footer, the headers and the nesting. This file checks what
+ * hyparquet does not: the number of values in a page, the length of a run, the inflated size of a page, and differences
+ * of more bits than a value.
  *
  * The file is long because each encoding needs the same bounds checks, and they stay beside each other here.
  */
 
-/** A leaf of the schema in one row group. */
+/** Leaf of the schema in one row group. */
 export interface Chunk {
   readonly about: ColumnMetaData;
-  /** From the root of the schema to the leaf. */
+  /** Schema elements from the root to the leaf. */
   readonly path: readonly SchemaTree[];
   /** Bytes from the first header to the end of the last page. */
   readonly length: number;
-  /** Reads some of these bytes. */
+  /** Reads bytes `start` to `end` (exclusive) of them. */
   readonly read: (start: number, end: number) => Promise<Uint8Array>;
 }
 
-/** Rows of a row group, from `from` until before `to`. */
+/** Rows `from` to `to` (exclusive) of a row group. */
 interface Rows {
   readonly from: number;
   readonly to: number;
 }
 
-/** Takes bytes from a budget. @throws Error once there are none left */
+/** Takes bytes from a budget. @throws Error if fewer are left */
 export type Spend = (bytes: number) => void;
 
-/** A column of a row group, which holds one page of each leaf. Rows in order cost each page once. */
+/** Reader of a column in a row group. It holds one page of each leaf. Reading rows in order decodes each page once. */
 export interface ColumnReader {
   /**
-   * Returns the values in some rows, null where there is none.
+   * Returns the values of some rows, with null for a missing one.
    *
-   * @throws Error when the pages are not what their headers, and the footer, say
+   * @throws Error if the pages contradict their headers or the footer
    */
   read(rows: Rows): Promise<DecodedArray>;
 }
 
 /**
+ * Opens a column of a row group.
+ *
  * @param chunks leaves of the column: one, unless it is nested
- * @param inflation takes from what all columns of the row group may inflate to
+ * @param inflation budget of inflated bytes that all columns of the row group share
  */
 export function openColumn(chunks: readonly Chunk[], inflation: Spend): ColumnReader {
   const [first] = chunks;
@@ -74,7 +77,7 @@ export function openColumn(chunks: readonly Chunk[], inflation: Spend): ColumnRe
 interface Leaf {
   readonly path: readonly SchemaTree[];
   readonly type: ParquetType;
-  /** Bytes of a value of FIXED_LEN_BYTE_ARRAY. */
+  /** Size of a FIXED_LEN_BYTE_ARRAY value. */
   readonly length: number;
   readonly definition: number;
   readonly repetition: number;
@@ -94,10 +97,10 @@ async function readFlat(pages: PageCursor, { from, to }: Rows): Promise<DecodedA
     if (first < end) found.push(flatValues(page, pages.leaf, first, end));
     if (page.row + page.values >= to) break;
   }
-  return joined(found);
+  return concatenate(found);
 }
 
-/** The values from `first` until before `end`, counted within the page. */
+/** Returns the values `first` to `end` (exclusive) of a page. */
 function flatValues(page: Page, leaf: Leaf, first: number, end: number): DecodedArray {
   const { definition } = page.body.levels;
   const values = valuesIn(page, leaf, first, end);
@@ -109,7 +112,7 @@ function flatValues(page: Page, leaf: Leaf, first: number, end: number): Decoded
   return filled;
 }
 
-/** The same, without nulls. */
+/** Returns the same values without nulls. */
 function valuesIn(page: Page, leaf: Leaf, first: number, end: number): DecodedArray {
   const { levels, bytes, at } = page.body;
   const { definition } = levels;
@@ -128,7 +131,7 @@ function valuesIn(page: Page, leaf: Leaf, first: number, end: number): DecodedAr
   return valuesOf(page, leaf, body, counted.all, before, within);
 }
 
-function joined(parts: readonly DecodedArray[]): DecodedArray {
+function concatenate(parts: readonly DecodedArray[]): DecodedArray {
   const [only, ...others] = parts;
   if (only === undefined || others.length === 0) return only ?? [];
   const all: unknown[] = [];
@@ -144,14 +147,14 @@ async function readNested(pages: PageCursor, { from, to }: Rows): Promise<Decode
     let begun = page.row;
     let [first, end] = [0, 0];
     for (let at = 0; at < page.values; at++) {
-      // A value that repeats nothing begins a row.
+      // A value with repetition level 0 begins a row.
       if ((repetition?.[at] ?? 0) === 0) begun += 1;
       if (begun <= from) first = at + 1;
       if (begun <= to) end = at + 1;
     }
     if (first < end) {
       const values = valuesIn(page, leaf, first, end);
-      // DuckDB writes an array that is null as so many elements: those after the first repeat nothing.
+      // DuckDB writes a null array as several elements. The elements after the first are no values.
       const isThere = (at: number): boolean => (repetition?.[at] ?? 0) === 0 || definition?.[at] !== 0;
       const places = Array.from({ length: end - first }, (_, at) => first + at).filter(isThere);
       const [definitions, repetitions] = [definition, repetition].map((all) => all && places.map((at) => all[at] ?? 0));
@@ -163,20 +166,20 @@ async function readNested(pages: PageCursor, { from, to }: Rows): Promise<Decode
   return rows;
 }
 
-/** A page of data. */
+/** Data page. */
 interface Page {
-  /** Number of rows that begin before it in the chunk. */
+  /** First row of the page in the row group. */
   readonly row: number;
-  /** Nulls counted. */
+  /** Number of values, including nulls. */
   readonly values: number;
   readonly encoding: string;
   readonly spend: Spend;
   readonly dictionary: DecodedArray | undefined;
-  /** Inflated when it is first asked for. */
+  /** Inflated on first access. */
   readonly body: Body;
 }
 
-/** The data pages of a chunk in order, until they have as many values as the footer says. It holds one of them. */
+/** Cursor over the data pages of a chunk, in order, up to the number of values in the footer. It holds one page. */
 class PageCursor {
   readonly chunk: Chunk;
   readonly leaf: Leaf;
@@ -194,7 +197,7 @@ class PageCursor {
     this.#spend = budgetOf(0);
   }
 
-  /** Returns the page that is held, or the first one if `row` begins before that. */
+  /** Returns the page of `row`, or one before it. It starts over if the held page is past the row. */
   async at(row: number): Promise<Page | undefined> {
     this.#spend = budgetOf(8 * MIB + DEFLATED * this.chunk.length);
     if (this.#page !== undefined && this.#page.row <= row) return this.#page;
@@ -231,7 +234,7 @@ class PageCursor {
       spend: (bytes) => this.#spend(bytes),
       get body() {
         if (left !== undefined) body = bodyOf(header, about.values, left, inflate, leaf);
-        // The bytes that were read around it are let go.
+        // Frees the bytes that were read around the page.
         left = undefined;
         if (body === undefined) throw new Error('a page that could not be read before');
         return body;
@@ -246,7 +249,7 @@ class PageCursor {
     return convertValues(plainValues({ bytes: body, at: 0 }, this.leaf, 0, count), this.leaf.path);
   }
 
-  /** Most headers are short; statistics in one may be long. */
+  /** Reads the next header. Most headers are short, but statistics can make one long. */
   async #header(): Promise<PageHeader> {
     const { length, read } = this.chunk;
     for (let size = HEADER_BYTES; ; size *= 8) {
@@ -296,19 +299,19 @@ function sliceOf(bytes: Uint8Array, at: number, length: unknown): Uint8Array {
   throw new Error(`${length} bytes where ${bytes.length - at} are left`);
 }
 
-/** @param size bytes that the page has once it is inflated, as its header says */
+/** @param size inflated size of the page according to its header */
 type Inflate = (stored: Uint8Array, size: unknown) => Uint8Array;
 
-/** Memory of a value in a dictionary. */
+/** Assumed memory of a dictionary value. */
 const ENTRY_BYTES = 128;
 
 const MIB = 1024 * 1024;
-/** The most that deflate makes of a byte. */
+/** Highest compression ratio of deflate. */
 const DEFLATED = 1032;
 
 /**
- * Returns how many bytes columns that are read together may inflate to. Brotli stores a mebibyte of one value in some bytes,
- * and some writers make one page of a whole row group.
+ * Returns the maximum inflated size of columns that are read together. It is generous: Brotli stores a mebibyte of one
+ * value in a few bytes, and some writers put a whole row group into one page.
  *
  * @param stored bytes of these columns in the file
  */
@@ -316,12 +319,12 @@ export function maxInflation(stored: number): number {
   return 32 * MIB + 4 * DEFLATED * stored;
 }
 
-/** A page is in memory as a whole. */
+/** Maximum size of a page. It is in memory as a whole. */
 const MAX_PAGE_BYTES = 256 * MIB;
 
 type Codec = (stored: Uint8Array, size: number) => Uint8Array;
 
-/** Ends within a page that has more than `size` bytes. */
+/** Limits the output of zlib to `size` bytes. */
 const upTo = (size: number) => ({
   maxOutputLength: Math.max(1, size),
   chunkSize: Math.max(64, Math.min(size, MIB)),
@@ -356,14 +359,14 @@ function inflaterOf({ codec }: ColumnMetaData, inflation: Spend): Inflate {
       throw new Error(`a page of ${size} bytes, where at most ${MAX_PAGE_BYTES} are read`);
     }
     inflation(size as number);
-    // Pages of nothing but nulls may have no bytes, which are no stream of any codec.
+    // A page of only nulls may have no bytes, which no codec accepts.
     const page = size === 0 ? new Uint8Array() : decompress(stored, size as number);
     if (page.length !== size) throw new Error(`a page of ${page.length} bytes, not ${size}`);
     return asPlain(page);
   };
 }
 
-/** Returns no Buffer: its slices are not copies, and JSON writes it in another form. */
+/** Converts a Buffer to a plain array: its slices are copies, and JSON writes it as numbers. */
 function asPlain({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
@@ -371,14 +374,14 @@ function asPlain({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
 /** One level for each value. Undefined if the column has only one level. */
 type Levels = Uint8Array | Uint32Array | undefined;
 
-/** An inflated page: its levels, and where its values begin. */
+/** Inflated page: its levels, and the position of its values. */
 interface Body extends Readonly<Source> {
   readonly levels: { readonly repetition: Levels; readonly definition: Levels };
-  /** How many of the values before one are no nulls, as they were counted last; and of all. */
+  /** Cache of the number of non-null values before `at`, and in the whole page. */
   readonly counted: { at: number; values: number; all?: number };
 }
 
-/** Bytes, and how far they are read. */
+/** Bytes and a read position. */
 interface Source {
   readonly bytes: Uint8Array;
   at: number;
@@ -387,10 +390,10 @@ interface Source {
 function bodyOf(header: PageHeader, values: number, stored: Uint8Array, inflate: Inflate, leaf: Leaf): Body {
   const counted = { at: 0, values: 0 };
   const v2 = header.data_page_header_v2;
-  const levelsOf = (max: number, bytes: Source): Levels => hybrid(bytes, 32 - Math.clz32(max), 0, values);
+  const levelsOf = (max: number, bytes: Source): Levels => readHybrid(bytes, 32 - Math.clz32(max), 0, values);
   if (v2 === undefined) {
     const body = { bytes: inflate(stored, header.uncompressed_page_size), at: 0 };
-    const levels = (max: number) => (max === 0 ? undefined : levelsOf(max, sized(body)));
+    const levels = (max: number) => (max === 0 ? undefined : levelsOf(max, readBlock(body)));
     return { levels: { repetition: levels(leaf.repetition), definition: levels(leaf.definition) }, counted, ...body };
   }
   const repetition = sliceOf(stored, 0, v2.repetition_levels_byte_length);
@@ -409,15 +412,15 @@ function bodyOf(header: PageHeader, values: number, stored: Uint8Array, inflate:
   };
 }
 
-/** What stands after its length in four bytes. */
-function sized(source: Source): Source {
-  const length = u32(source);
+/** Reads a block that begins with its length in four bytes. */
+function readBlock(source: Source): Source {
+  const length = readU32(source);
   const bytes = sliceOf(source.bytes, source.at, length);
   source.at += length;
   return { bytes, at: 0 };
 }
 
-function u32(source: Source): number {
+function readU32(source: Source): number {
   const { bytes, at } = source;
   if (at + 4 > bytes.length) throw new Error('a page that ends too early');
   source.at += 4;
@@ -425,9 +428,9 @@ function u32(source: Source): number {
 }
 
 /**
- * Values `skip` until before `skip + take` of a page, converted.
+ * Decodes and converts the values `skip` to `skip + take` (exclusive) of a page.
  *
- * @param all how many there are in the page, without nulls
+ * @param all number of values in the page, without nulls
  */
 function valuesOf(
   { encoding, dictionary, spend }: Page,
@@ -443,15 +446,15 @@ function valuesOf(
     const width = sliceOf(body.bytes, body.at, 1)[0] ?? 0;
     body.at += 1;
     if (width > 32) throw new Error(`indices of ${width} bits`);
-    return lookedUp(dictionary, width === 0 ? new Uint8Array(take) : hybrid(body, width, skip, take), spend);
+    return lookUp(dictionary, width === 0 ? new Uint8Array(take) : readHybrid(body, width, skip, take), spend);
   }
   return convertValues(rawValues(encoding, leaf, body, { all, skip, take, spend }), leaf.path);
 }
 
-/** Length in bytes of texts that count each time a page repeats them. */
+/** Texts up to this length cost nothing when a page repeats them. */
 const SHORT_BYTES = 1024;
 
-function lookedUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array, spend: Spend): DecodedArray {
+function lookUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array, spend: Spend): DecodedArray {
   const values: unknown[] = new Array(indices.length);
   for (let at = 0; at < indices.length; at++) {
     const index = indices[at] as number;
@@ -463,7 +466,7 @@ function lookedUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array, s
   return values;
 }
 
-/** The values of a page to read. */
+/** Values of a page to read. */
 interface Wanted {
   readonly all: number;
   readonly skip: number;
@@ -476,15 +479,15 @@ function rawValues(encoding: string, leaf: Leaf, body: Source, { all, skip, take
     case 'PLAIN':
       return plainValues(body, leaf, skip, take);
     case 'RLE':
-      return Array.from(hybrid(sized(body), 1, skip, take), (bit) => bit === 1);
+      return Array.from(readHybrid(readBlock(body), 1, skip, take), (bit) => bit === 1);
     case 'BYTE_STREAM_SPLIT':
       return splitValues(body, leaf, all, skip, take);
     case 'DELTA_BINARY_PACKED':
-      return differences(body, all, skip, take, leaf.type !== 'INT32');
+      return readDifferences(body, all, skip, take, leaf.type !== 'INT32');
     case 'DELTA_LENGTH_BYTE_ARRAY':
-      return textsAfterLengths(body, all, skip, take);
+      return readTextsAfterLengths(body, all, skip, take);
     case 'DELTA_BYTE_ARRAY':
-      return textsWithPrefixes(body, { all, skip, take, spend });
+      return readTextsWithPrefixes(body, { all, skip, take, spend });
     default:
       throw new Error(`the encoding ${encoding}`);
   }
@@ -495,7 +498,7 @@ function plainValues(source: Source, leaf: Leaf, skip: number, take: number): De
   if (leaf.type === 'BYTE_ARRAY') {
     const texts: Uint8Array[] = [];
     for (let at = 0; at < skip + take; at++) {
-      const { bytes } = sized(source);
+      const { bytes } = readBlock(source);
       if (at >= skip) texts.push(bytes);
     }
     return texts;
@@ -505,7 +508,7 @@ function plainValues(source: Source, leaf: Leaf, skip: number, take: number): De
     return Array.from({ length: take }, (_, at) => bitsAt(source.bytes, 8 * source.at + skip + at, 1) === 1);
   }
   const width = widthOf(leaf);
-  return asTyped(leaf, sliceOf(source.bytes, source.at + skip * width, take * width), width);
+  return readTyped(leaf, sliceOf(source.bytes, source.at + skip * width, take * width), width);
 }
 
 function widthOf({ type, length }: Leaf): number {
@@ -516,9 +519,9 @@ function widthOf({ type, length }: Leaf): number {
   throw new Error(`values of ${length} bytes`);
 }
 
-/** Values of one width, one after the other. */
-function asTyped({ type }: Leaf, bytes: Uint8Array, width: number): DecodedArray {
-  // Of its own memory: a page begins anywhere.
+/** Reads consecutive values of one width. */
+function readTyped({ type }: Leaf, bytes: Uint8Array, width: number): DecodedArray {
+  // The copy aligns the values: a page may begin at any byte.
   if (type === 'INT32') return new Int32Array(bytes.slice().buffer);
   if (type === 'INT64') return new BigInt64Array(bytes.slice().buffer);
   if (type === 'FLOAT') return new Float32Array(bytes.slice().buffer);
@@ -531,7 +534,7 @@ function asTyped({ type }: Leaf, bytes: Uint8Array, width: number): DecodedArray
   });
 }
 
-/** The first bytes of all values, then the second ones, and so on. */
+/** Reads BYTE_STREAM_SPLIT: the first bytes of all values, then the second ones, and so on. */
 function splitValues({ bytes, at }: Source, leaf: Leaf, all: number, skip: number, take: number): DecodedArray {
   const width = widthOf(leaf);
   sliceOf(bytes, at, all * width);
@@ -540,20 +543,20 @@ function splitValues({ bytes, at }: Source, leaf: Leaf, all: number, skip: numbe
     const from = at + byte * all + skip;
     for (let value = 0; value < take; value++) own[value * width + byte] = bytes[from + value] as number;
   }
-  return asTyped(leaf, own, width);
+  return readTyped(leaf, own, width);
 }
 
 /**
- * The numbers `skip` until before `skip + take` of runs of one number, and of numbers that lie bit by bit. A run is taken
- * no further than that, however long it says that it is.
+ * Reads the numbers `skip` to `skip + take` (exclusive) of the RLE and bit-packing hybrid. A run that claims to be
+ * longer is cut there.
  *
  * @see https://parquet.apache.org/docs/file-format/data-pages/encodings/#RLE
  */
-function hybrid(source: Source, width: number, skip: number, take: number): Uint8Array | Uint32Array {
+function readHybrid(source: Source, width: number, skip: number, take: number): Uint8Array | Uint32Array {
   const { bytes } = source;
   const numbers = width <= 8 ? new Uint8Array(take) : new Uint32Array(take);
   for (let place = -skip; place < take; ) {
-    const header = varint(source);
+    const header = readVarint(source);
     const isPacked = (header & 1) === 1;
     const count = (header >>> 1) * (isPacked ? 8 : 1);
     const [from, to] = [Math.max(0, -place), Math.min(count, take - place)];
@@ -572,7 +575,7 @@ function hybrid(source: Source, width: number, skip: number, take: number): Uint
   return numbers;
 }
 
-/** The `width` bits from a bit on, 32 at the most; where bytes end, they are 0. */
+/** Reads `width` bits from a bit on, at most 32. Bits after the end are 0. */
 function bitsAt(bytes: Uint8Array, bit: number, width: number): number {
   const at = Math.floor(bit / 8);
   const shift = bit % 8;
@@ -586,8 +589,8 @@ function byteAt(bytes: Uint8Array, at: number): number {
   return at < bytes.length ? (bytes[at] as number) : 0;
 }
 
-/** @returns its low 32 bits */
-function varint(source: Source): number {
+/** Reads an unsigned LEB128. @returns its low 32 bits */
+function readVarint(source: Source): number {
   const end = endOfVarint(source.bytes, source.at);
   let value = 0;
   for (let shift = 0; source.at < end; source.at++, shift += 7) {
@@ -605,8 +608,8 @@ function endOfVarint(bytes: { readonly length: number; readonly [at: number]: nu
   throw new Error('a number that does not end');
 }
 
-/** A number of 64 bits, as a low and a high half. */
-function zigzag(source: Source): readonly [low: number, high: number] {
+/** Reads a zigzag number of 64 bits, as a low and a high half. */
+function readZigzag(source: Source): readonly [low: number, high: number] {
   const end = endOfVarint(source.bytes, source.at);
   let value = 0n;
   for (let shift = 0n; source.at < end; source.at++, shift += 7n) {
@@ -617,22 +620,21 @@ function zigzag(source: Source): readonly [low: number, high: number] {
 }
 
 /**
- * Integers as differences from one to the next. They wrap around, so for 32 bits the low halves are enough, of however
- * many bits the differences are.
+ * Reads DELTA_BINARY_PACKED integers. They wrap around, so 32-bit values need only the low halves of the differences.
  *
- * @param all how many there are: at the end `source` is behind them
+ * @param all number of values in the page: at the end, `source` is behind them
  * @see https://parquet.apache.org/docs/file-format/data-pages/encodings/#delta-encoding-delta_binary_packed--5
  */
-function differences(source: Source, all: number, skip: number, take: number, isWide: boolean): DecodedArray {
+function readDifferences(source: Source, all: number, skip: number, take: number, isWide: boolean): DecodedArray {
   const { bytes } = source;
-  const [blockSize, miniblocks, count] = [varint(source), varint(source), varint(source)];
+  const [blockSize, miniblocks, count] = [readVarint(source), readVarint(source), readVarint(source)];
   const perMiniblock = blockSize / miniblocks;
   if (count < all) throw new Error(`${count} differences for ${all} values`);
   if (miniblocks > 4096 || !(perMiniblock > 0) || perMiniblock % 8 !== 0) {
     throw new Error(`blocks of ${blockSize} differences in ${miniblocks}`);
   }
   const halves = new Int32Array(take * (isWide ? 2 : 1));
-  let [low, high] = zigzag(source);
+  let [low, high] = readZigzag(source);
   const put = (at: number): void => {
     if (at < skip || at >= skip + take) return;
     if (!isWide) halves[at - skip] = low;
@@ -643,7 +645,7 @@ function differences(source: Source, all: number, skip: number, take: number, is
   };
   if (all > 0) put(0);
   for (let at = 1; at < all; ) {
-    const [minLow, minHigh] = zigzag(source);
+    const [minLow, minHigh] = readZigzag(source);
     const widths = sliceOf(bytes, source.at, miniblocks);
     source.at += miniblocks;
     for (const width of widths) {
@@ -666,8 +668,8 @@ function differences(source: Source, all: number, skip: number, take: number, is
   return isWide ? new BigInt64Array(halves.buffer) : halves;
 }
 
-function textsAfterLengths(source: Source, all: number, skip: number, take: number): Uint8Array[] {
-  const lengths = differences(source, all, 0, all, false);
+function readTextsAfterLengths(source: Source, all: number, skip: number, take: number): Uint8Array[] {
+  const lengths = readDifferences(source, all, 0, all, false);
   const texts: Uint8Array[] = [];
   for (let at = 0; at < skip + take; at++) {
     const length = Number(lengths[at]);
@@ -679,10 +681,10 @@ function textsAfterLengths(source: Source, all: number, skip: number, take: numb
   return texts;
 }
 
-/** Each text begins like the one before. */
-function textsWithPrefixes(source: Source, { all, skip, take, spend }: Wanted): Uint8Array[] {
-  const prefixes = differences(source, all, 0, all, false);
-  const lengths = differences(source, all, 0, all, false);
+/** Reads DELTA_BYTE_ARRAY: each text shares a prefix with the one before. */
+function readTextsWithPrefixes(source: Source, { all, skip, take, spend }: Wanted): Uint8Array[] {
+  const prefixes = readDifferences(source, all, 0, all, false);
+  const lengths = readDifferences(source, all, 0, all, false);
   const texts: Uint8Array[] = [];
   let last = new Uint8Array();
   for (let at = 0; at < skip + take; at++) {
@@ -700,13 +702,13 @@ function textsWithPrefixes(source: Source, { all, skip, take, spend }: Wanted): 
   return texts;
 }
 
-/** Levels of structs within each other; Parquet itself has six. */
+/** Maximum depth of nested structs. Parquet itself has six levels. */
 const MAX_LEVELS = 32;
 
 /**
- * Checks a struct of Thrift before it is read: hyparquet makes a list as long as it says that it is, and a number as large.
+ * Checks a Thrift struct before hyparquet reads it, because hyparquet trusts the stated lengths of lists and numbers.
  *
- * @throws Error when it is none
+ * @throws Error if the bytes are not a valid struct
  * @see https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
  */
 export function checkThrift(bytes: Uint8Array, start: number): void {
@@ -740,14 +742,14 @@ function endOfElement(bytes: Uint8Array, at: number, type: number, levels: numbe
       return at + sliceOf(bytes, at, 8).length;
     case 8: {
       const source = { bytes, at };
-      const length = varint(source);
+      const length = readVarint(source);
       return source.at + sliceOf(bytes, source.at, length).length;
     }
     case 9: {
       const source = { bytes, at: at + 1 };
       const [head] = sliceOf(bytes, at, 1);
-      const size = (head as number) >> 4 === 15 ? varint(source) : (head as number) >> 4;
-      // Each element takes a byte or more.
+      const size = (head as number) >> 4 === 15 ? readVarint(source) : (head as number) >> 4;
+      // Each element takes at least a byte.
       sliceOf(bytes, source.at, size);
       const elements = (head as number) & 0x0f;
       let end = source.at;

@@ -8,12 +8,12 @@ import { budgetOf, type Chunk, type ColumnReader, maxInflation, openColumn, type
 import { inputFiller, type Table, type TableInput, TableRow } from './tableRows.ts';
 import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
 
-/** Which file it is, and which of its columns are read. */
+/** Identity of a file, and the columns to read. */
 type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
 
 /**
- * The pieces of a part of Parquet: rows of a row group, or of several. A row's id is its
- * number in the file, from 0. Of each column that is read one page is held, and what pages are read of.
+ * Opens a reader of the pieces of a Parquet part. A piece is rows of one row group, or several row groups. A row's id
+ * is its number in the file, from 0. The reader holds one page of each column, and the bytes around it.
  */
 export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick<Part, 'rows'>): PieceReader {
   const { rows: pieces = [] } = part;
@@ -46,19 +46,19 @@ export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick
   };
 }
 
-/** Row groups of a piece, whose columns are read. */
+/** Row groups of a piece, with their columns. */
 interface OpenGroup {
-  /** The first of them. */
+  /** Number of the first group. */
   readonly number: number;
   readonly file: GroupFile;
   readonly columns: Map<string, ColumnReader>;
   readonly inflation: Spend;
 }
 
-/** What the footer says, so that a row group is found without looking at the others. */
+/** Footer, indexed so that a row group is found without a search. */
 interface Contents {
   readonly footer: FileMetaData;
-  /** The row that each row group begins with, and how many there are in all. */
+  /** First row of each row group, and the total number of rows at the end. */
   readonly starts: readonly number[];
   readonly schema: SchemaTree;
   readonly columns: ReadonlyMap<string, SchemaTree>;
@@ -76,11 +76,11 @@ function contentsOf(footer: FileMetaData): Contents {
 }
 
 interface GroupRows extends RowPiece {
-  /** The row that the row group begins with. */
+  /** First row of the row group. */
   readonly start: number;
 }
 
-/** The rows of a piece, row group by row group. */
+/** Splits the rows of a piece by row group. */
 function byGroup({ starts }: Contents, { group: first, from, to }: RowPiece): GroupRows[] {
   const spans: GroupRows[] = [];
   for (let group = first, at = from; at < to; group++) {
@@ -94,13 +94,13 @@ function byGroup({ starts }: Contents, { group: first, from, to }: RowPiece): Gr
   return spans;
 }
 
-/** Rows of one row group that are decoded. */
+/** Decoded rows of one row group. */
 interface Block extends Table {
   readonly span: GroupRows;
   readonly failed: ReadonlyMap<number, Failure>;
 }
 
-/** In order, without gaps. */
+/** Blocks in order, without gaps. */
 type Decoded = readonly Block[];
 
 async function decodeRows(
@@ -124,7 +124,7 @@ async function decodeRows(
       if (cause instanceof StorageError) throw cause.cause;
       throw new UnreadableError(
         `${key}: expected column '${column}' in rows ${from} to ${to - 1}, got bytes that are not (${messageOf(cause)}); ` +
-          'write the file anew',
+          'write the file again',
         { cause },
       );
     }
@@ -137,7 +137,7 @@ async function decodeRows(
   return { span, inputs: filled, failed, kept };
 }
 
-/** Returns a column of a row group, which stays open as long as that. */
+/** Returns a column of a row group. It stays open as long as the row group. */
 function columnOf(opened: OpenGroup, contents: Contents, group: number, column: string): ColumnReader {
   const key = `${group} ${column}`;
   const reader =
@@ -167,7 +167,7 @@ function rowsOf(
 ): PieceRows {
   let block = 0;
   const rowOf = (number: number): TableRow => {
-    // Rows are handed out in order, and blocks follow each other.
+    // Rows are requested in order, and blocks follow each other.
     let held = blocks[block];
     while (held !== undefined && number >= held.span.to) {
       block += 1;
@@ -183,7 +183,7 @@ function rowsOf(
     isLast,
     take(max) {
       const rows: TableRow[] = [];
-      // A dictionary has a long text once, and each row of it another.
+      // A dictionary stores a long text once, but each row holds a copy.
       for (let taken = 0; next < to && rows.length < max && taken < STEP_BYTES; next++) {
         const row = rowOf(next);
         rows.push(row);
@@ -194,13 +194,16 @@ function rowsOf(
   };
 }
 
-/** What a value is taken for, whatever it is and however it is stored. */
+/** Assumed size of a value of any type. */
 const VALUE_BYTES = 8;
 
-/** The `rows` values of a column. */
+/** Reads all values of a column. */
 type ReadColumn = (name: string) => Promise<DecodedArray>;
 
-/** Reads the columns of an input one after the other. @param failed takes why rows cannot be what the model takes, by row */
+/**
+ * Reads the columns of an input one after the other. @param failed takes the reason for each row that does not fit the
+ * model
+ */
 async function fillInput(
   input: InputColumns,
   readColumn: ReadColumn,
@@ -220,28 +223,28 @@ async function fillInput(
 }
 
 interface GroupFile {
-  /** Of all columns that are needed. */
+  /** Total size of the needed columns. */
   readonly bytes: number;
-  /** Reads some bytes of a column. */
+  /** Reads a span of a column. */
   read(column: ByteRange, span: ByteRange): Promise<Uint8Array>;
 }
 
-/** The bytes could not be read, for its cause: the file may be sound. */
+/** Failure to read bytes, kept in `cause`. The file may be sound. */
 class StorageError extends Error {}
 
-/** Bytes that are held of the columns of a row group, unless pages are longer. */
+/** Maximum bytes to hold of a row group's columns, unless pages are larger. */
 const HELD_BYTES = 4 * 1024 * 1024;
 const MIN_WINDOW_BYTES = 256 * 1024;
 
 /**
- * The bytes of a row group's columns. Columns that lie close together are read by one GET if they are few bytes; of others a
- * window is held, which moves on.
+ * Opens the bytes of a row group's columns. If they are few, one GET reads columns that lie close together. Otherwise
+ * each column has a window that moves forward.
  *
- * @param chunks where the columns lie that are needed
+ * @param chunks extents of the needed columns
  */
 function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly ByteRange[]): GroupFile {
   const bytes = chunks.reduce((sum, { start, end }) => sum + end - start, 0);
-  const runs = bytes <= HELD_BYTES ? together(chunks) : [];
+  const runs = bytes <= HELD_BYTES ? mergeNearby(chunks) : [];
   const windowBytes = Math.max(MIN_WINDOW_BYTES, Math.floor(HELD_BYTES / chunks.length));
   const windows = new Map<number, { readonly span: ByteRange; readonly reading: Promise<Uint8Array> }>();
   return {
@@ -263,10 +266,10 @@ function groupFile(storage: RangeStorage, input: JobInput, chunks: readonly Byte
   };
 }
 
-/** A GET costs as much as reading so many bytes more. */
+/** Bytes that cost as much to read as another GET. */
 const GAP_BYTES = 1024 * 1024;
 
-function together(chunks: readonly ByteRange[]): ByteRange[] {
+function mergeNearby(chunks: readonly ByteRange[]): ByteRange[] {
   const runs: { start: number; end: number }[] = [];
   for (const { start, end } of chunks.toSorted((a, b) => a.start - b.start)) {
     const last = runs.at(-1);

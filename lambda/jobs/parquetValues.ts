@@ -3,8 +3,8 @@ import type { DecodedArray, ParquetParsers, SchemaElement, SchemaTree } from 'hy
 import { convert, DEFAULT_PARSERS } from 'hyparquet/src/convert.js';
 
 /**
- * Returns values of Parquet as requests and results have them: numbers, booleans and texts. Decimals are their digits; dates,
- * times and moments are ISO 8601; bytes that are not UTF-8 stay bytes.
+ * Converts Parquet values to those of requests and results: numbers, booleans and texts. Decimals become digits; dates,
+ * times and timestamps become ISO 8601; bytes that are not UTF-8 stay bytes.
  *
  * @param path from the root of the schema to the leaf
  */
@@ -23,12 +23,12 @@ export function convertValues(values: DecodedArray, path: readonly SchemaTree[])
   });
 }
 
-/** Returns what hyparquet makes values with. */
+/** Returns the parsers for hyparquet. */
 export function parsersOf(element: SchemaElement): ParquetParsers {
   return { ...DEFAULT_PARSERS, ...TEXT_PARSERS, ...momentParsers(isUtc(element)) };
 }
 
-/** Reads what hyparquet rounds or refuses; undefined where it reads the values as they are. */
+/** Returns a converter for values that hyparquet rounds or refuses, or undefined for others. */
 function readerOf({ converted_type: converted, logical_type: logical, scale = 0 }: SchemaElement) {
   if (converted === 'DECIMAL' || logical?.type === 'DECIMAL') {
     const decimals = logical?.type === 'DECIMAL' ? logical.scale : scale;
@@ -41,15 +41,15 @@ function readerOf({ converted_type: converted, logical_type: logical, scale = 0 
   return areBytes ? (value: unknown) => value : undefined;
 }
 
-/** hyparquet knows a date by its older name alone. */
+/** Adds the older name of a date, the only one that hyparquet knows. */
 function withOlderName(element: SchemaElement): SchemaElement {
   return element.logical_type?.type === 'DATE' ? { ...element, converted_type: 'DATE' } : element;
 }
 
-/** Decimal places, and bytes, of a number that is written out. More are no table's. */
+/** Maximum number of decimal places, or bytes, of a number that is written out. */
 const MAX_PLACES = 1000;
 
-/** The digits of an unscaled whole number with so many of them behind the point. */
+/** Formats an unscaled integer with `places` digits after the point. */
 function decimalText(value: unknown, places: number): unknown {
   if (value instanceof Uint8Array && value.length > MAX_PLACES) return value;
   const unscaled = value instanceof Uint8Array ? wholeOf(value) : BigInt(value as number | bigint);
@@ -59,17 +59,17 @@ function decimalText(value: unknown, places: number): unknown {
   return `${unscaled < 0n ? '-' : ''}${digits.slice(0, -places)}.${digits.slice(-places)}`;
 }
 
-/** Two's complement, the high byte first. */
+/** Converts two's complement, big-endian. */
 function wholeOf(bytes: Uint8Array): bigint {
   const hex = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
   return BigInt.asIntN(8 * bytes.length, BigInt(`0x0${hex}`));
 }
 
-/** Digits of a fraction of a second, in ticks of each unit. */
+/** Digits of a fraction of a second for each unit. */
 const DIGITS = { MILLIS: 3, MICROS: 6, NANOS: 9 } as const;
 const SECONDS_A_DAY = 86_400n;
 
-/** Reads `13:22:09` and `13:22:09.000123`; a time that no clock shows is left as the number that it is. */
+/** Returns a converter to `13:22:09` and `13:22:09.000123`. A time outside of a day stays a number. */
 function timeReader(unit: keyof typeof DIGITS) {
   const digits = DIGITS[unit];
   const ticks = 10n ** BigInt(digits);
@@ -84,19 +84,19 @@ function timeReader(unit: keyof typeof DIGITS) {
   };
 }
 
-/** A time with as many digits behind the second as it needs. */
+/** Appends a fraction without trailing zeros. */
 function withFraction(time: string, fraction: string): string {
   return `${time}.${fraction}`.replace(/\.?0+$/, '');
 }
 
-/** Returns true if the moments of a column are UTC, and not of no zone; of one that has none it means nothing. */
+/** Returns true if the timestamps of a column are UTC. Otherwise they have no zone. Meaningless for other columns. */
 function isUtc({ type, logical_type: logical }: SchemaElement): boolean {
   return type !== 'INT96' && !(logical?.type === 'TIMESTAMP' && !logical.isAdjustedToUTC);
 }
 
 const TEXT_PARSERS = {
   stringFromBytes: textOrBytes,
-  /** What JSON says; its text where that is none, or is too deep to be written again. */
+  /** Parses JSON. Returns the text if it is invalid, or too deep to be written again. */
   jsonFromBytes(bytes: Uint8Array): unknown {
     const text = textOrBytes(bytes);
     try {
@@ -119,10 +119,10 @@ type MomentParsers = Pick<
 >;
 
 /**
- * Dates and moments in ISO 8601, `2026-11-22` and `2026-11-22T13:22:09.000123Z`, with as many digits as a moment needs. One
- * that no calendar has is left as the number that it is.
+ * Returns parsers of dates and timestamps in ISO 8601, `2026-11-22` and `2026-11-22T13:22:09.000123Z`, with as many
+ * digits as needed. A date outside of the calendar stays a number.
  *
- * @param isUtc whether moments are UTC; those of no zone have no `Z`
+ * @param isUtc true if timestamps are UTC; those without a zone have no `Z`
  */
 function momentParsers(isUtc: boolean): MomentParsers {
   const end = isUtc ? 'Z' : '';
@@ -134,7 +134,7 @@ function momentParsers(isUtc: boolean): MomentParsers {
   };
 }
 
-/** @param digits of a fraction of a second */
+/** @param digits digits of the fraction of a second */
 function momentText(time: bigint, digits: number, end: string): string | bigint {
   const ticks = 10n ** BigInt(digits);
   const rest = ((time % ticks) + ticks) % ticks;
@@ -142,7 +142,7 @@ function momentText(time: bigint, digits: number, end: string): string | bigint 
   return iso === undefined ? time : withFraction(iso, String(rest).padStart(digits, '0')) + end;
 }
 
-/** Without a zone, to the second. */
+/** Formats to the second, without a zone. */
 function isoOf(seconds: bigint): string | undefined {
   const date = new Date(Number(seconds) * 1000);
   return Number.isNaN(date.getTime()) ? undefined : date.toISOString().slice(0, -'.000Z'.length);

@@ -2,34 +2,33 @@ import type { Failure } from '../core/failure.ts';
 import { dataKey, parseObject } from './jobObjects.ts';
 import { ANSWERED, type JobStorage } from './jobTypes.ts';
 
-/** The results of one piece on their way into data objects. At most two objects of them are in memory. */
+/** Results of one piece on their way into data objects. At most two objects of them are in memory. */
 export interface Output {
-  /** Rows that have their results, here or in objects. */
+  /** Number of rows with results, added or put. */
   readonly rows: number;
-  /** True if what was added comes to an object: it is to be put before more is added. */
+  /** True if the added results fill an object: put it before you add more. */
   readonly isFull: boolean;
   /**
-   * True if another call has put rows that this one was about to put: an object is put once, so this one is to end, and
-   * the next goes on behind whatever lies there.
+   * True if another call has put the same rows. This call must end; the next call continues after the existing objects.
    */
   readonly isOvertaken: boolean;
   add(text: string, failures: readonly Failure[]): void;
-  /** Begins to put what was added, as soon as what was added before it is put. */
+  /** Starts to put the added results, after the previous ones. */
   put(): Promise<void>;
-  /** Puts what is left. @returns all that stands then */
+  /** Puts the remaining results. @returns all results of the piece */
   finish(): Promise<Checkpoint>;
 }
 
 interface OutputOptions {
   readonly storage: JobStorage;
   readonly place: Place;
-  /** What calls before have put. */
+  /** Results that earlier calls have put. */
   readonly checkpoint: Checkpoint;
-  /** Bytes that an object has at the most, unless one row has more. */
+  /** Maximum size of an object, unless one row is larger. */
   readonly objectBytes: number;
 }
 
-/** Text that is turned into bytes at a time. */
+/** Text to encode at a time. */
 const CHUNK_CHARACTERS = 256 * 1024;
 
 export function createOutput({ storage, place, checkpoint: before, objectBytes }: OutputOptions): Output {
@@ -57,7 +56,7 @@ export function createOutput({ storage, place, checkpoint: before, objectBytes }
     flush();
     begunRows += added.rows;
     putting = putObject(added);
-    // What it rejects with is met where it is awaited.
+    // The rejection is handled where the promise is awaited.
     putting.catch(() => {});
     added = { rows: 0, errors: {}, chunks: [], bytes: 0 };
   };
@@ -92,10 +91,10 @@ export interface Place {
   readonly piece: number;
 }
 
-/** Results of a piece that lie in data objects: of its first row and those that follow it. */
+/** Results of a piece's first rows, in data objects. */
 export interface Checkpoint {
   readonly rows: number;
-  /** Error results by code. */
+  /** Number of error results by code. */
   readonly errors: Readonly<Record<string, number>>;
   readonly bytes: number;
   readonly objects: number;
@@ -104,8 +103,8 @@ export interface Checkpoint {
 export const NOTHING: Checkpoint = { rows: 0, errors: {}, bytes: 0, objects: 0 };
 
 /**
- * What calls before this one have put of a piece. An object's key says which row it begins with, and what is said about
- * it how many it has: so they follow each other, whichever calls have put them.
+ * Finds the results of a piece that earlier calls have put. Each object's key has its first row, and its metadata the
+ * number of rows, so objects of different calls form one sequence.
  */
 export async function readCheckpoint(storage: JobStorage, { folder, part, piece }: Place): Promise<Checkpoint> {
   for (let checkpoint = NOTHING; ; ) {

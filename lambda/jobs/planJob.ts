@@ -37,7 +37,7 @@ import {
 import { type ColumnType, chunksOf, columnsOf, type RangeStorage, readFooter } from './parquetFooter.ts';
 import { CODECS, maxInflation } from './parquetPages.ts';
 import { arePlainObjects, columnOf, matchKeys, rowShape, withSeparator } from './rowRequests.ts';
-import { readHeader, startOfText } from './textRows.ts';
+import { readHeader, readStart } from './textRows.ts';
 
 export interface PlanEvent {
   readonly action: 'plan';
@@ -45,10 +45,10 @@ export interface PlanEvent {
 }
 
 export interface PlanAnswer {
-  /** Of the object with one part a line. */
+  /** Key of the plan, which has one part a line. */
   readonly planKey: string;
   readonly parts: number;
-  /** Null where only reading it all would tell. */
+  /** Null if only reading the whole object tells. */
   readonly pieces: number | null;
 }
 
@@ -64,14 +64,14 @@ interface PlanDependencies {
 }
 
 /**
- * Writes down how a job's input is cut, once: a call that is made again finds the plan of the first. Of a resumed job it
- * lists the pieces that have no report. What ended the job before is removed.
+ * Writes the plan of a job once: how its input is cut. A repeated call returns the plan of the first call. The plan of
+ * a resumed job lists the pieces without a report. Objects that ended an earlier run are removed.
  *
- * @throws JobError when the input, the model and what is asked for do not fit each other
+ * @throws JobError if the input, the model and the settings do not fit each other
  */
 export async function planJob({ start }: PlanEvent, deps: PlanDependencies): Promise<PlanAnswer> {
   const { folder, run } = start;
-  // Step Functions forgets a name after 90 days, and with the state machine: the folder may be there from then.
+  // Step Functions forgets an execution name after 90 days, so an old folder may exist.
   if (run === 1) await removeEnd(deps.storage, folder);
   const head = (await readHead(deps.storage, folder)) ?? (await createHead(start, deps));
   const key = planKey(folder, run);
@@ -108,13 +108,13 @@ async function createHead(asked: JobStart, deps: PlanDependencies): Promise<JobH
     missing: spec.missing,
     plannedAt: new Date(now()).toISOString(),
   };
-  // The head is put last: where there is one, there is a plan.
+  // The head is put last: if it exists, the plan exists.
   await storage.put(planKey(folder, 1), linesOfPlan(parts));
   await storage.put(headKey(folder), JSON.stringify(head));
   return head;
 }
 
-/** What a result of the model holds; `own` where its transform makes it. */
+/** Returns the outputs in each result, or `own` if a transform makes the result. */
 export function outputsOf(model: ModelDescription): NonNullable<JobHead['outputs']> {
   if (givesOwnForm(model)) return 'own';
   return model.outputs.map(({ name, datatype, shape, batchAxis }) => ({ name, datatype, shape, batchAxis }));
@@ -142,18 +142,18 @@ function sumOf(parts: readonly Part[], pieceBytes: number): number | null {
   return sum;
 }
 
-/** How an object is cut, and what of its columns every call must know. */
+/** Parts of an object, and what every call must know of its columns. */
 interface Layout extends Pick<JobHead, 'columns' | 'inputs' | 'objects'> {
   readonly parts: readonly Part[];
 }
 
 /**
- * Bytes of a compressed object. It is one part, which one call after the other scores, and each that goes on in the middle
- * reads it from its beginning.
+ * Maximum size of a compressed object. It is one part, scored by one call after another. Each call that starts in the
+ * middle reads the object from its beginning.
  */
 const MAX_COMPRESSED_BYTES = 1024 * 1024 * 1024;
 
-/** Reads the header of CSV, and of lines of JSON the first, which tell what they are: it is the version meant. */
+/** Cuts lines of text. The header tells the layout of CSV, the first lines that of JSON lines. */
 async function layOutText(
   start: JobStart,
   { format, compression }: FormatOfObject,
@@ -170,8 +170,8 @@ async function layOutText(
   if (!isPlain && bytes > MAX_COMPRESSED_BYTES) {
     throw new JobError(
       'INVALID_JOB',
-      `${key}: expected at most ${MAX_COMPRESSED_BYTES} bytes of ${compression}, which one call after the other must ` +
-        `read, got ${bytes}; cut the file, or put it as it is`,
+      `${key}: expected at most ${MAX_COMPRESSED_BYTES} bytes of ${compression}, because each call reads it from its start, ` +
+        `read, got ${bytes}; split the file, or upload it uncompressed`,
     );
   }
   const partsFrom = (at: number): Part[] => (isPlain ? partsOf(bytes, partBytes, at) : [{ part: 0, start: at }]);
@@ -179,7 +179,7 @@ async function layOutText(
     const { columns, end } = await readHeader(storage, start, compression, spec.separator, goesOn);
     return { columns, inputs: matchColumns(model, columns, spec), parts: partsFrom(end) };
   }
-  const begin = Buffer.from(await startOfText(storage, start, compression, SAMPLE_BYTES, goesOn)).toString();
+  const begin = Buffer.from(await readStart(storage, start, compression, SAMPLE_BYTES, goesOn)).toString();
   const lines = begin.replace(/^\uFEFF/, '').split('\n');
   if (arePlainObjects(lines, model)) return { objects: matchKeys(model, lines, spec), parts: partsFrom(0) };
   const option = (['inputs', 'keep', 'missing'] as const).find((name) => spec[name] !== undefined);
@@ -187,17 +187,20 @@ async function layOutText(
     throw new JobError(
       'INVALID_JOB',
       `${key}: expected ${option} only with CSV, Parquet and plain objects, which have columns, got requests; ` +
-        'leave it out: each line is a request as it is',
+        'leave it out: each line is a complete request',
     );
   }
   return { parts: partsFrom(0) };
 }
 
-/** What a row takes besides its values, and each of these. */
+/** Memory of a row without its values, and of each value. */
 const ROW_BYTES = 64;
 const VALUE_BYTES = 8;
 
-/** Cuts Parquet: a piece is rows of one row group, or several row groups, that come to `pieceBytes`, a part some of them. */
+/**
+ * Cuts Parquet into pieces of about `pieceBytes`. A piece is a range of rows in one row group, or several whole row
+ * groups. A part is several pieces.
+ */
 export async function layOutParquet(
   input: JobInput,
   spec: Spec,
@@ -214,8 +217,8 @@ export async function layOutParquet(
   refuseKinds(inputs, columns);
   const names = new Set([...inputs.flatMap((one) => one.columns), ...(spec.keep ?? [])]);
   refuseGroups(input, footer, columns, names);
-  const pieces = piecesIn(input, footer, names, pieceBytes);
-  return { inputs, parts: inParts(pieces, partBytes, pieceBytes) };
+  const pieces = cutIntoPieces(input, footer, names, pieceBytes);
+  return { inputs, parts: groupIntoParts(pieces, partBytes, pieceBytes) };
 }
 
 function refuseKinds(inputs: readonly InputColumns[], columns: ReadonlyMap<string, ColumnType>): void {
@@ -256,15 +259,20 @@ function refuseGroups(
       );
     }
     const bytes = chunks.reduce((sum, chunk) => sum + Number(chunk.total_compressed_size), 0);
-    const lie = lieIn(chunks, rows, leaves, maxInflation(bytes));
-    if (lie !== undefined) {
-      throw new JobError('INVALID_JOB', `${key}: expected ${lie} (row group ${group}); write the file anew`);
+    const contradiction = findContradiction(chunks, rows, leaves, maxInflation(bytes));
+    if (contradiction !== undefined) {
+      throw new JobError('INVALID_JOB', `${key}: expected ${contradiction} (row group ${group}); write the file again`);
     }
   }
 }
 
-/** Says what a row group's columns cannot be, as "one, got another"; undefined where they may be all right. */
-function lieIn(chunks: readonly ColumnMetaData[], rows: bigint, leaves: number, max: number): string | undefined {
+/** Returns how the columns of a row group contradict the footer, as "one, got another", or undefined if they do not. */
+function findContradiction(
+  chunks: readonly ColumnMetaData[],
+  rows: bigint,
+  leaves: number,
+  max: number,
+): string | undefined {
   if (rows > 0n && chunks.length !== leaves) return `${leaves} columns that are read, got ${chunks.length}`;
   for (const { path_in_schema: path, num_values: values, total_uncompressed_size: size } of chunks) {
     const column = `column '${path[0]}'`;
@@ -274,13 +282,18 @@ function lieIn(chunks: readonly ColumnMetaData[], rows: bigint, leaves: number, 
   return undefined;
 }
 
-/** Pieces of a file of Parquet, which a plan lists one by one. */
+/** Maximum number of pieces of a Parquet file. The plan lists each of them. */
 const MAX_PIECES = 100_000;
 
-function piecesIn({ key }: JobInput, footer: FileMetaData, names: ReadonlySet<string>, pieceBytes: number): RowPiece[] {
+function cutIntoPieces(
+  { key }: JobInput,
+  footer: FileMetaData,
+  names: ReadonlySet<string>,
+  pieceBytes: number,
+): RowPiece[] {
   const pieces: RowPiece[] = [];
   let start = 0;
-  /** What the last piece comes to where it is whole row groups, so that the next may be taken together with them. */
+  /** Size of the last piece if it consists of whole row groups: the next group may join it. Infinity otherwise. */
   let bytesOfWhole = Number.POSITIVE_INFINITY;
   for (const [group, { num_rows }] of footer.row_groups.entries()) {
     const rows = Number(num_rows);
@@ -288,7 +301,7 @@ function piecesIn({ key }: JobInput, footer: FileMetaData, names: ReadonlySet<st
     const chunks = chunksOf(footer, group, names);
     const stored = chunks.reduce((sum, one) => sum + Number(one.total_uncompressed_size), 0);
     const values = chunks.reduce((sum, one) => sum + Number(one.num_values), 0);
-    // A dictionary stores a value once, and each row of it takes memory.
+    // A dictionary stores a value once, but each row of it takes memory.
     const rowBytes = Math.max(ROW_BYTES + (VALUE_BYTES * values) / rows, stored / rows);
     const last = pieces.at(-1);
     if (last !== undefined && bytesOfWhole + rows * rowBytes <= pieceBytes) {
@@ -312,7 +325,7 @@ function piecesIn({ key }: JobInput, footer: FileMetaData, names: ReadonlySet<st
   return pieces;
 }
 
-function inParts(pieces: readonly RowPiece[], partBytes: number, pieceBytes: number): Part[] {
+function groupIntoParts(pieces: readonly RowPiece[], partBytes: number, pieceBytes: number): Part[] {
   const max = Math.max(1, Math.floor(partBytes / pieceBytes));
   const parts: Part[] = [];
   for (let at = 0; at < pieces.length; at += max) {
@@ -323,9 +336,9 @@ function inParts(pieces: readonly RowPiece[], partBytes: number, pieceBytes: num
 }
 
 /**
- * Says which columns make up each input of the model: those that were asked for, else the column of its name.
+ * Returns the columns of each model input: those that the spec names, or the column of the input's name.
  *
- * @param columns that there are
+ * @param columns of the file
  * @throws JobError naming everything that does not fit
  */
 export function matchColumns(model: ModelDescription, columns: readonly string[], spec: Spec): readonly InputColumns[] {
@@ -360,49 +373,53 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
     const shape = rowShape(input, wanted);
     if (!isFailure(shape)) return { input: name, datatype, shape: shapeInModel(input, shape), columns: wanted };
     if (missing(wanted).length === 0) {
-      const cure = `say which columns make it up: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
+      const cure = `set its columns: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
       const row = input.shape.slice(1).join(', ');
       problems.push(`input '${name}': expected columns for a row of the shape [${row}], got ${wanted.length}; ${cure}`);
     }
     return { input: name, datatype, shape: [], columns: wanted };
   });
   const lacking = inputs.filter((input) => missing(input.columns).length > 0).map(({ input }) => input);
-  const hint = separatorHint(columns, spec);
+  const hint = headerHint(columns, spec, missing(inputs.flatMap((input) => input.columns)));
   const refuse = (what: string, lost: readonly string[], cure: string): void => {
     if (lost.length > 0) problems.push(`${what}: ${notAmong('columns of the file', columns, lost)}${hint ?? cure}`);
   };
   const [name] = lacking;
-  const [what, each] = lacking.length === 1 ? [`input '${name}'`, 'it'] : ['inputs', 'each'];
-  const cure = `; say which columns make ${each} up: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
+  const [what, theirs] = lacking.length === 1 ? [`input '${name}'`, 'its columns'] : ['inputs', 'the columns of each'];
+  const cure = `; set ${theirs}: --inputs ${name}=COLUMN,COLUMN or ${name}=FIRST..LAST`;
   refuse(what, missing(inputs.flatMap((input) => input.columns)), cure);
   refuse('keep', missing(spec.keep ?? []), '');
   if (problems.length > 0) throw new JobError('INVALID_JOB', problems.join('; '));
   return inputs;
 }
 
-/** Columns that nobody finds are often one, with another character between them. */
-function separatorHint(columns: readonly string[], { separator }: Spec): string | undefined {
+/** Returns advice on a header that lacks columns. */
+function headerHint(columns: readonly string[], { separator }: Spec, lost: readonly string[]): string | undefined {
+  if (/^sep=/i.test(columns[0] ?? '')) return '; remove the first line: it is for spreadsheets alone';
+  if (columns.some((name) => name.includes('\r')))
+    return '; the lines end with carriage returns alone: convert them to line breaks';
+  if (lost.length > 0 && lost.every((name) => columns.some((one) => one !== name && one.trim() === name)))
+    return '; remove the blanks around the names';
   const found = [';', '\t', '|'].find((one) => columns.some((name) => name.includes(one)));
   if (found === undefined || separator !== undefined) return undefined;
-  return `; where ${found === '\t' ? 'a tab' : found} stands between the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
+  return `; if ${found === '\t' ? 'a tab' : found} separates the columns, add --separator '${found === '\t' ? 'tab' : found}'`;
 }
 
-/**
- * Plans the pieces that have no report. What ended the job before is removed first: it is not done any more, and nothing
- * has failed yet.
- */
+/** Plans the pieces without a report. It removes the objects that ended the earlier run first. */
 async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobHead, run: number): Promise<void> {
   const key = planKey(folder, run);
   if ((await storage.get(key)) !== undefined) return;
   const reported = await placesUnder(storage, reportKeys(folder));
   const parts = await readParts(storage, planKey(folder, 1));
-  const missing = parts.flatMap((part) => missingOf(part, head, reported.get(part.part) ?? NONE));
+  const missing = parts.flatMap((part) => withoutReported(part, head, reported.get(part.part) ?? NONE));
   await removeEnd(storage, folder);
-  // Nothing is missing: the map is given a part without pieces, and the job is finished anew.
+  // If nothing is missing, the map gets a part without pieces and the job is finished again.
   await storage.put(key, linesOfPlan(missing.length > 0 ? missing : [{ part: 0, start: 0, end: 0, only: [] }]));
 }
 
-/** Removes what ended a job, or pieces of it, before, and the plans of its resumed runs, whose numbers may begin anew. */
+/**
+ * Removes the objects that ended a job or its pieces, and the plans of its resumed runs: their numbers may start again.
+ */
 async function removeEnd(storage: JobStorage, folder: string): Promise<void> {
   for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
   for (const those of [suspectKeys, failedKeys, resumedPlanKeys]) {
@@ -410,8 +427,8 @@ async function removeEnd(storage: JobStorage, folder: string): Promise<void> {
   }
 }
 
-/** The pieces that a part lacks, as a part, if there are any. */
-function missingOf(part: Part, { pieceBytes }: JobHead, reported: ReadonlySet<number>): Part[] {
+/** Returns the part with only the pieces it lacks, or nothing if it lacks none. */
+function withoutReported(part: Part, { pieceBytes }: JobHead, reported: ReadonlySet<number>): Part[] {
   const count = piecesOf(part, pieceBytes);
   if (count === undefined) return [{ ...part, except: [...reported] }];
   const only = Array.from({ length: count }, (_, piece) => piece).filter((piece) => !reported.has(piece));
@@ -431,20 +448,23 @@ async function placesUnder(storage: JobStorage, prefix: string): Promise<Map<num
   return places;
 }
 
-/** How many rows an object has, about, and how many bytes of text those are. */
+/** Estimated number of rows of an object, and their bytes as text. */
 interface Count {
   readonly rows: number;
   readonly textBytes: number;
-  /** True if it is one part, however large. */
+  /** True if the object is one part, however large. */
   readonly isCompressed: boolean;
 }
 
 const SAMPLE_BYTES = 1024 * 1024;
-/** What text shrinks to, where nothing is known: a tenth. */
+/** Assumed ratio of compressed to plain text. */
 const SHRINKS_TO = 0.1;
 const NEWLINE = 10;
 
-/** Of lines it counts those of the first MiB and takes the rest for the same; Parquet says how many rows it has. */
+/**
+ * Estimates the rows of an object. For text it counts the lines of the first MiB and extrapolates. Parquet states its
+ * number of rows.
+ */
 export async function countRows(storage: JobStorage, input: JobInput, spec: Spec): Promise<Count> {
   const { format, compression } = formatOf(input.key, spec);
   if (format === 'parquet') {
@@ -452,7 +472,7 @@ export async function countRows(storage: JobStorage, input: JobInput, spec: Spec
     const bytes = footer.row_groups.reduce((sum, { total_byte_size }) => sum + Number(total_byte_size), 0);
     return { rows: Number(footer.num_rows), textBytes: bytes, isCompressed: false };
   }
-  const sample = await startOfText(storage, input, compression, SAMPLE_BYTES);
+  const sample = await readStart(storage, input, compression, SAMPLE_BYTES);
   const isCompressed = compression !== 'none';
   if (sample.length === 0) return { rows: 0, textBytes: 0, isCompressed };
   const lines = sample.reduce((count, byte) => count + (byte === NEWLINE ? 1 : 0), 0);
@@ -472,12 +492,12 @@ const COMPRESSION_BY_ENDING: readonly (readonly [ending: RegExp, compression: Co
   [/\.(zst|zstd)$/i, 'zstd'],
 ];
 
-/** What the keys of inputs end in, for messages. */
-const KNOWN_ENDINGS = '.jsonl, .csv, .tsv or .parquet, of all but the last also with .gz or .zst';
+/** Endings of input keys, for messages. */
+const KNOWN_ENDINGS = '.jsonl, .csv, .tsv (also with .gz or .zst) or .parquet';
 
 type FormatOfObject = Pick<JobHead, 'format' | 'compression'>;
 
-/** How rows lie in an object: as the spec says, else as its key ends. @throws JobError where neither tells */
+/** Returns the format in the spec, or that of the key's extension. @throws JobError if neither tells */
 function formatOf(key: string, spec: Spec): FormatOfObject {
   const [ending, ended] = COMPRESSION_BY_ENDING.find(([pattern]) => pattern.test(key)) ?? [/$/, 'none'];
   const name = key.replace(ending, '');
@@ -486,6 +506,6 @@ function formatOf(key: string, spec: Spec): FormatOfObject {
   if (format !== undefined) return { format, compression: spec.compression ?? ended };
   throw new JobError(
     'INVALID_JOB',
-    `${key}: expected a key that ends in ${KNOWN_ENDINGS}; rename it, or say the format`,
+    `${key}: expected a key that ends in ${KNOWN_ENDINGS}; rename it, or set the format`,
   );
 }

@@ -30,17 +30,18 @@ export interface ScoreHandlerDependencies {
   readonly scorer: Pick<Scorer, 'score'> & ModelFinder;
   readonly partBytes: number;
   readonly pieceBytes: number;
-  /** A line of more bytes is refused as a row. */
+  /** Maximum size of a line. A longer one is refused as a row. */
   readonly maxLineBytes: number;
   readonly observer: Partial<Observer>;
 }
 
 export type JobEvent = PlanEvent | ScoreEvent | SkipEvent;
-/** What of Lambda's context is used. */
 type CallTime = { readonly getRemainingTimeInMillis: () => number };
 export type ScoreHandler = (event: JobEvent, context: CallTime) => Promise<PlanAnswer | ScoreEvent>;
 
-/** The function that has the models: it plans jobs, scores their parts, and passes over pieces that end it. */
+/**
+ * Creates the handler of the function with the models. It plans jobs, scores their parts and skips pieces that end it.
+ */
 export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler {
   const { scorer, partBytes, pieceBytes, observer } = deps;
   const options = { score: scorer.score, observer, maxCharacters: MAX_CHARACTERS_HELD };
@@ -58,7 +59,7 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
     if (event.action === 'skip') return skipPiece(event, storage, head);
     const reader = openReader(storage, head, event, deps.maxLineBytes);
     const time = { remainingMs: () => context.getRemainingTimeInMillis(), signal: new AbortController().signal };
-    // Requests that name no model mean the job's, in its version.
+    // Requests without a model mean the job's model and version.
     const scoring = createRowScoring({ ...options, defaults: head, table: await tableModelOf(head) });
     return scorePart(event, { storage, head, reader, scoring }, time);
   };
@@ -73,7 +74,7 @@ export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler
   };
 }
 
-/** Models of jobs whose rows have columns, each kept for all calls: what was found of it holds for those that follow. */
+/** Returns a function that finds the table model of a job. It keeps the models for later calls. */
 export function createTableModels(models: ModelFinder): (head: JobHead) => Promise<TableModel | undefined> {
   const known = new Map<string, TableModel>();
   return async ({ model: name, version, inputs }) => {
@@ -89,7 +90,7 @@ export function createTableModels(models: ModelFinder): (head: JobHead) => Promi
   };
 }
 
-/** @param maxLineBytes of a line; longer ones are refused as rows */
+/** Opens the reader for the format of a part. @param maxLineBytes longer lines are refused as rows */
 export function openReader(
   storage: JobStorage,
   head: JobHead,
@@ -100,7 +101,7 @@ export function openReader(
   return openText(storage, head, part, maxLineBytes);
 }
 
-/** What a call is given, and answers with: `next` is where the one after it goes on; without it the part is done. */
+/** Input and output of a call. `next` is the start of the next call; the part is done if it is missing. */
 export interface ScoreEvent {
   readonly action: 'score';
   readonly bucket: string;
@@ -116,19 +117,19 @@ interface PartDependencies {
   readonly scoring: RowScoring;
 }
 
-/** Of a call's time so much is kept for writing what was scored, within these milliseconds. */
+/** Share of a call's time that is reserved for writing results, within these limits. */
 const WRITING_SHARE = 0.1;
 const WRITING_MS = { min: 300, max: 10_000 };
-/** Of a call's time so much is left for scoring when what comes before its first piece is passed over. */
+/** Share of a call's time that is reserved for scoring while the text before the first piece is skipped. */
 const READING_SHARE = 0.5;
 
-/** An object of results has at most so many times the bytes of a piece: mostly, a piece has one. */
+/** Maximum size of a results object relative to a piece. Most pieces have one object. */
 const OBJECT_PIECES = 2;
 
 /**
- * Scores the pieces of a part, one after the other, until the call's time is nearly spent. While a piece is scored the
- * next one is read and the one before is written. What was put of a piece stands: a call that is made again, or after
- * one that ended early, goes on behind it.
+ * Scores the pieces of a part one after the other, until little of the call's time is left. While a piece is scored,
+ * the next one is read and the previous one is written. A repeated or later call continues after the results of this
+ * one.
  */
 export async function scorePart(event: ScoreEvent, deps: PartDependencies, time: TimeLimit): Promise<ScoreEvent> {
   try {
@@ -148,7 +149,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
   const steps = createSteps(time, reserveMs, fruitless);
   const isCancelled = cancelWatch(storage, folder);
   const placeOf = (piece: number): Place => ({ folder, part: part.part, piece });
-  /** @param leftMs of the call's time that is kept */
+  /** @param leftMs reserved part of the call's time */
   const startReading = (piece: number, leftMs = reserveMs) => {
     const hasTime = (): boolean => !Number.isFinite(totalMs) || time.remainingMs() > leftMs;
     return readPiece(reader, storage, placeOf(piece), async () => hasTime() && !(await isCancelled()));
@@ -197,7 +198,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     const last = rows.isLast && part.end === undefined && part.rows === undefined ? { last: true as const } : {};
     written = finishPiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last });
     written.catch(() => {});
-    // What comes next may end the process: without its report, this piece would be taken for the culprit.
+    // The next piece may end the process. If the report of this piece were missing, this piece would look guilty.
     if (isSuspect) {
       await written;
       readOn();
@@ -208,7 +209,10 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
   return (await written) ? done : { ...done, next: { piece: before } };
 }
 
-/** The report is put last: a piece that has one has all its rows. @returns false when another call is ahead of this one */
+/**
+ * Writes the remaining results and then the report, so a piece with a report has all its rows.
+ * @returns false if another call is ahead of this one
+ */
 async function finishPiece(
   storage: JobStorage,
   { folder, part, piece }: Place,
@@ -222,7 +226,7 @@ async function finishPiece(
   return true;
 }
 
-/** Trying again would be of no use. */
+/** Gives up a piece that no retry can read. */
 async function giveUpPiece(
   storage: JobStorage,
   { folder, part, piece }: Place,
@@ -238,7 +242,7 @@ interface ReadPiece {
   readonly checkpoint: Checkpoint;
 }
 
-/** What it rejects with is met where it is awaited. */
+/** Starts to read a piece. Its rejection is handled where the promise is awaited. */
 function readPiece(
   reader: PieceReader,
   storage: JobStorage,
@@ -260,14 +264,14 @@ function readPiece(
 interface PieceOptions {
   readonly scoring: RowScoring;
   readonly steps: Steps;
-  /** How many calls before ended without an answer to any of these rows. */
+  /** Number of previous calls that ended without an answer to any of these rows. */
   readonly fruitless: number;
 }
 
 /**
- * Scores the rows that are left of a piece, step by step.
+ * Scores the remaining rows of a piece, step by step.
  *
- * @returns whether all rows are answered; else there was no more time, or another call is ahead
+ * @returns true if all rows are answered, false if the time is up or another call is ahead
  */
 async function scorePiece(left: RowsLeft, output: Output, options: PieceOptions): Promise<boolean> {
   const { steps, fruitless } = options;
@@ -279,7 +283,7 @@ async function scorePiece(left: RowsLeft, output: Output, options: PieceOptions)
     const { count, isTooMuch } = await scoreStep(step, output, options);
     if (output.isOvertaken) return false;
     if (count < step.length && !isTooMuch) {
-      // A row that had a call's whole time, alone, and was not scored, never will be: on a queue it would be a dead letter.
+      // If one row takes more than a whole call, it fails. On a queue it would become a dead letter.
       if (isFirst && fruitless > 0 && count === 0 && step.length === 1) refuse(step, output, NO_TIME);
       return false;
     }
@@ -287,11 +291,11 @@ async function scorePiece(left: RowsLeft, output: Output, options: PieceOptions)
   }
 }
 
-const NO_TIME = failure('DEADLINE', "expected the row to be scored within one call's time; it was not, alone");
+const NO_TIME = failure('DEADLINE', "expected the row to be scored alone within one call's time, it was not");
 
 type RowsLeft = ReturnType<typeof leftOf>;
 
-/** The rows of a piece behind those that were answered before; some may be given back to be handed out again. */
+/** Returns the rows of a piece after the answered ones. The caller may give rows back to get them again. */
 function leftOf(rows: PieceRows, answered: number) {
   let back: readonly PieceRow[] = [];
   for (let left = answered; left > 0; ) {
@@ -312,7 +316,7 @@ function leftOf(rows: PieceRows, answered: number) {
   };
 }
 
-/** @returns how many of the step's first rows were answered, and whether the others were too much to hold */
+/** @returns number of answered rows at the start of the step, and true if the others were too much to hold */
 async function scoreStep(
   step: readonly PieceRow[],
   output: Output,
@@ -325,11 +329,11 @@ async function scoreStep(
   const answers = step.map((row) => (row.failed === undefined ? scored[next++] : refusalOf(row, row.failed)));
   const unsettled = answers.indexOf(undefined);
   const count = unsettled < 0 ? step.length : unsettled;
-  // Once: texts of rows that shared a request are made when they are asked for.
+  // The texts are read once, because rows of a shared request create them on each access.
   const texts = answers.map((answer) => answer?.text);
   const answered = texts.filter((text) => text !== undefined);
   const characters = answered.reduce((sum, { length }) => sum + length, 0);
-  steps.took(answered.length, performance.now() - startedAt, characters);
+  steps.record(answered.length, performance.now() - startedAt, characters);
   for (const [index, row] of step.slice(0, count).entries()) {
     const [text, answer] = [texts[index], answers[index]];
     if (text === undefined || answer === undefined) throw new Error('expected an answer to every row that was settled');
@@ -351,18 +355,18 @@ function refuse(rows: readonly PieceRow[], output: Output, failed: Failure): voi
   for (const row of rows) addResult(output, row, refusalOf(row, failed));
 }
 
-/** What a call is given when others of its part have ended without an answer. */
+/** Input of a call after others of its part have ended without an answer. */
 interface SkipEvent extends Omit<ScoreEvent, 'action' | 'next'> {
   readonly action: 'skip';
-  /** As Step Functions tells it. */
+  /** Error as Step Functions reports it. */
   readonly error?: { readonly Error?: string | undefined; readonly Cause?: string | undefined } | undefined;
-  /** When the state machine came to this: the same when the call is made again, as its answer was lost. */
+  /** Time at which the state machine entered this state. A repeated call has the same time. */
   readonly entered: string;
 }
 
 /**
- * Calls have died of a piece, the first that has neither a report nor was given up: it is read once more, with no other
- * beside it. If calls die of it again, it is named, and the job goes on after it.
+ * Handles a piece that calls have died of: the first one that has no report and was not given up. The next call reads
+ * it alone. If calls die again, the piece is reported as failed and the job continues after it.
  */
 export async function skipPiece(
   { bucket, folder, part, error, entered }: SkipEvent,
@@ -396,8 +400,8 @@ export async function skipPiece(
 const MAX_CHARACTERS = 1000;
 
 /**
- * The first piece that has neither a report nor was given up. Of compressed text the report before it tells whether there
- * is one: all that are left out have reports.
+ * Returns the first piece that has no report and was not given up. For compressed text, the report of the previous
+ * piece tells if there is another one. Pieces that the part leaves out have reports.
  */
 async function firstOpen(
   storage: JobStorage,
@@ -415,35 +419,35 @@ async function firstOpen(
   return undefined;
 }
 
-/** Rows that are scored together: what a step costs besides its rows is little then, and its end is near. */
+/** Maximum rows of a step. Its overhead is small for that many, and its end is near. */
 const ROWS_A_STEP = 1000;
-/** Of a call's first step: nothing is known yet of what a row takes. */
+/** Rows of the first step of a call. The time per row is unknown then. */
 const ROWS_AT_FIRST = 16;
-/** Each step has at most so many times the rows of the one before. */
+/** Maximum growth from one step to the next. */
 const GROWTH = 8;
-/** A step is taken for so much slower than the one before when it is asked whether there is time for it. */
+/** Safety factor on the time per row of the previous step. */
 const CAUTION = 1.5;
-/** What the answers of a step should come to: half of what is held of them. */
+/** Target size of a step's answers: half of what may be held. */
 const CHARACTERS_A_STEP = 8 * 1024 * 1024;
 
-/** How many rows are scored at a time within a call. */
+/** Sizes of the steps of a call. */
 interface Steps {
-  /** What scoring may take: the call's time, less what writing needs. */
+  /** Time for scoring: the call's time without the reserve for writing. */
   readonly time: TimeLimit;
-  /** Rows of the next step; 0 when there is no time for another one. */
+  /** Returns the rows of the next step, or 0 if there is no time for it. */
   size(): number;
-  /** A step gave answers of so many characters to `rows` rows in `ms`. */
-  took(rows: number, ms: number, characters: number): void;
-  /** Returns true if there is no time left for `ms` more. */
+  /** Records a step of `rows` rows: its duration and the size of its answers. */
+  record(rows: number, ms: number, characters: number): void;
+  /** Returns true if less than `ms` is left. */
   hasNoTimeFor(ms: number): boolean;
 }
 
 /**
- * Steps grow to a thousand rows, or to so many as give some MiB of answers, until the time left is shorter than such a
- * step takes; then to as many as fit.
+ * Creates the steps of a call. They grow to a thousand rows or some MiB of answers. When the time left is shorter than
+ * such a step, they shrink to fit.
  *
- * @param reserveMs of the call, kept for writing what was scored
- * @param fruitless how many calls before this one ended without an answer: the first step is an eighth for each
+ * @param reserveMs time to keep for writing results
+ * @param fruitless number of previous calls without an answer: each makes the first step eight times smaller
  */
 function createSteps(time: TimeLimit, reserveMs: number, fruitless: number): Steps {
   const left = () => time.remainingMs() - reserveMs;
@@ -457,13 +461,13 @@ function createSteps(time: TimeLimit, reserveMs: number, fruitless: number): Ste
       if (now <= 0) return 0;
       return msPerRow === 0 ? next : Math.floor(Math.min(next, now / (msPerRow * CAUTION)));
     },
-    took(rows, ms, characters) {
+    record(rows, ms, characters) {
       if (rows === 0) return;
       msPerRow = ms / rows;
       const fitting = Math.floor((CHARACTERS_A_STEP / Math.max(1, characters)) * rows);
       next = Math.max(1, Math.min(ROWS_A_STEP, GROWTH * rows, fitting));
     },
-    // What nobody holds, Node 22.12 collects: it would never abort.
+    // Node 22.12 may collect a signal that is not referenced, so that it never aborts.
     hasNoTimeFor: (ms) => deadline.aborted || left() < ms,
   };
 }

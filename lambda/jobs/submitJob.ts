@@ -6,7 +6,10 @@ import { IN_OUR_WORDS, problemsIn } from '../core/wrongValue.ts';
 import { COMPRESSIONS, FORMATS, type JobInput, type JobStart, type JobStorage, type Spec } from './jobTypes.ts';
 import { isSeparator, parseCell } from './rowRequests.ts';
 
-/** What an S3 event says of an object. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */
+/**
+ * S3 event notification.
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+ */
 const S3_EVENT = z.object({
   Records: z.array(
     z.object({
@@ -25,27 +28,30 @@ export interface SubmitDependencies {
   readonly inputPrefix: string;
   readonly outputPrefix: string;
   readonly concurrency: number;
-  /** Told what was not started, and why. */
+  /** Takes the reason why an object started no job. */
   readonly warn: (message: string) => void;
 }
 
-/** Settings for the objects of a folder and of those below it. */
+/** Settings for the objects of a folder and its subfolders. */
 const DEFAULTS = '_job.json';
 
-/** Returns true if an event is S3's. */
 export function isS3Event(event: unknown): boolean {
   return S3_EVENT.safeParse(event).success;
 }
 
 /**
- * Starts a job for each object that S3 tells of, with the settings of the nearest `_job.json` above it. Objects outside of
- * the input prefix start none, nor do empty ones, such as folders of the console, and those whose name, or that of a
- * folder that they lie in, begins with `_` or `.`. S3 tells of an object once or more often: it is one job.
+ * Starts a job for each object in an S3 event, with the settings of the nearest `_job.json` above it. S3 may send an
+ * event more than once: it starts one job.
+ *
+ * These objects start no job:
+ * - objects outside of the input prefix
+ * - empty objects, such as folders that the console creates
+ * - objects with a name, or a folder name, that begins with `_` or `.`
  */
 export async function submitEvent(event: unknown, deps: SubmitDependencies): Promise<readonly Started[]> {
   const started: Started[] = [];
   for (const { s3 } of S3_EVENT.parse(event).Records) {
-    // As in the query of a URL: a space is a plus.
+    // S3 encodes keys like a URL query: a space is a plus.
     const key = decodeURIComponent(s3.object.key.replaceAll('+', ' '));
     if (s3.bucket.name !== deps.bucket || s3.object.size === 0 || !startsByItself(key, deps)) continue;
     const { spec, concurrency: asked = deps.concurrency } = await settingsOf(key, deps).catch((error: unknown) => {
@@ -72,7 +78,7 @@ export function startsByItself(
     .some((name) => /^[_.]/.test(name));
 }
 
-/** What the nearest `_job.json` says. @throws Error naming it when it is wrong */
+/** Returns the settings in the nearest `_job.json`. @throws Error naming the file if it is wrong */
 export async function settingsOf(
   key: string,
   { storage, inputPrefix }: Pick<SubmitDependencies, 'storage' | 'inputPrefix'>,
@@ -90,39 +96,45 @@ export async function settingsOf(
   return { spec: {} };
 }
 
-/** Starts executions of the state machine of jobs. */
+/** Executions of the jobs' state machine. */
 interface Executions {
-  /** @returns false when there is an execution of that name that has ended, or was started with another input */
+  /**
+   * Starts an execution.
+   * @returns false if an execution of that name has ended, or was started with another input
+   */
   start(name: string, input: JobStart): Promise<boolean>;
 }
 
 interface StartOptions {
   readonly spec: Spec;
-  /** Each job has a folder of its own under it; it ends in `/`. */
+  /** Parent of the job folders. It ends in `/`. */
   readonly outputPrefix: string;
   readonly concurrency: number;
-  /** True if this is a new job, though the same was asked for before. @default false */
+  /** True to start a new job even if the same job was started before. @default false */
   readonly again?: boolean | undefined;
 }
 
 export interface Started {
   readonly start: JobStart;
   /**
-   * False: it is the job that was started before for the same object, in the same way. True also for one that is still
-   * running, and was started with the same input: Step Functions does not tell it from a new one.
+   * False if the same job was started before for this object. True if that job is still running with the same input,
+   * too: Step Functions does not distinguish it from a new one.
    */
   readonly isNew: boolean;
 }
 
 /**
- * An execution is started with at most 256 KiB, and what each state gives the next has no more: the plan and an error
- * need some of it.
+ * Maximum size of the execution's input. Step Functions allows 256 KiB between states, and the plan and an error need
+ * some of it.
  *
  * @see https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
  */
 const MAX_START_BYTES = 200 * 1024;
 
-/** Starts the job of an object. The same version, asked for in the same way, is one job however often this is called, unless it is to be scored again. @throws Error when it asks for too much */
+/**
+ * Starts the job of an object. Repeated calls with the same version and settings start one job, unless `again` is set.
+ * @throws Error if the settings are too large
+ */
 export async function startJob(
   input: JobInput,
   { spec, outputPrefix, concurrency, again = false }: StartOptions,
@@ -133,38 +145,38 @@ export async function startJob(
   const bytes = Buffer.byteLength(JSON.stringify(start));
   if (bytes > MAX_START_BYTES) {
     throw new Error(
-      `job: expected what is asked for to come to at most ${MAX_START_BYTES} bytes, got ${bytes}; ` +
-        'name fewer columns, or shorter ones: their names are the most of it',
+      `job: expected settings of at most ${MAX_START_BYTES} bytes, got ${bytes}; ` +
+        'name fewer or shorter columns, which take most of it',
     );
   }
   return { start, isNew: await executions.start(job, start) };
 }
 
 /**
- * Names a job by what it scores: the same version of an object, asked for in the same way, is one job however often it
- * is submitted. It is the name of an execution, of which Step Functions takes 80 characters.
+ * Names a job by the object's version and the settings, so that repeated submissions are one job. The name is also that
+ * of an execution, which Step Functions limits to 80 characters.
  *
- * @param again something of its own for each job that scores what was scored before
+ * @param again unique value of a job that scores the same object again
  * @returns 32 hexadecimal digits
  * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
  */
 export function jobId({ bucket, key, etag }: Omit<JobInput, 'bytes'>, spec: Spec, again?: string): string {
   const { model, version, format, compression, inputs, keep, separator, missing } = spec;
   const columns = inputs === undefined ? undefined : Object.entries(inputs).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  const asked: unknown[] = [bucket, key, unquoted(etag), model, version, format, compression, columns, keep];
+  const asked: unknown[] = [bucket, key, unquote(etag), model, version, format, compression, columns, keep];
   if (separator !== undefined || missing !== undefined) asked.push({ separator, missing });
   const text = JSON.stringify(again === undefined ? asked : [...asked, again]);
   return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }
 
-/** S3 quotes an ETag in its answers, and does not in its events. */
-function unquoted(etag: string): string {
+/** Removes quotes from an ETag: S3 quotes it in responses, but not in events. */
+function unquote(etag: string): string {
   return etag.replace(/^"|"$/g, '');
 }
 
 const names = z.array(z.string().min(1)).min(1);
 
-/** What `_job.json` may say: a spec, whose columns may be ranges such as `p0..p63`, and the calls at a time. */
+/** Content of `_job.json`: a spec and the concurrency. Columns may be ranges such as `p0..p63`. */
 const SETTINGS = z.strictObject({
   model: z.string().min(1).optional(),
   version: z.string().min(1).optional(),
@@ -180,13 +192,13 @@ const SETTINGS = z.strictObject({
     .string()
     .refine(
       (text) => parseCell(text) !== undefined,
-      'expected what an empty cell becomes, nan, a number, true or false',
+      'expected the value of an empty cell: nan, a number, true or false',
     )
     .optional(),
   concurrency: z.int().min(JOB_RANGES.concurrency.min).max(JOB_RANGES.concurrency.max).optional(),
 });
 
-/** What the text of a `_job.json` says. @throws Error naming everything that is wrong */
+/** Parses the text of a `_job.json`. @throws Error naming everything that is wrong */
 export function readSpec(text: string): { readonly spec: Spec; readonly concurrency?: number | undefined } {
   const value: unknown = JSON.parse(text);
   const parsed = SETTINGS.safeParse(value, IN_OUR_WORDS);
@@ -204,13 +216,13 @@ export function readSpec(text: string): { readonly spec: Spec; readonly concurre
   return { spec, concurrency };
 }
 
-/** Columns that one range may name: more is a mistake. */
+/** Maximum number of columns in one range. More is a mistake. */
 const MAX_COLUMNS = 100_000;
 
 /**
- * Names of columns, with each range spelled out: `p0..p63` is p0, p1 and so on until p63, `p00..p63` has two digits.
+ * Expands ranges of column names: `p0..p63` is p0, p1, … p63, and `p00..p63` has two digits.
  *
- * @throws Error when a range is none, or runs backwards
+ * @throws Error if a range is invalid or runs backwards
  */
 export function expandColumns(names: readonly string[]): string[] {
   return names.flatMap((name) => {

@@ -1,9 +1,9 @@
-import { createRowEncoder, encodeData } from '../core/encode.ts';
+import { createRowEncoder } from '../core/encode.ts';
 import { type Failure, isFailure } from '../core/failure.ts';
 import { isObject, parseIfJson } from '../core/json.ts';
 import type { ModelDescription } from '../core/model.ts';
 import { decodeAll, elementsPerRow, isBase64Data, type Tensor } from '../core/tensor.ts';
-import { decodeRaw } from '../core/values.ts';
+import { decodeRaw, encodeData } from '../core/values.ts';
 
 /** Result of one row: a JSON document, and the failures that it tells of. */
 export interface RowResult {

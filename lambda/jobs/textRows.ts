@@ -22,19 +22,19 @@ import {
 } from './rowRequests.ts';
 import { rowsOfFields } from './tableRows.ts';
 
-/** The rows of one piece, in order, handed out once. */
+/** Rows of one piece, in order. Each row is handed out once. */
 export interface PieceRows {
-  /** The next rows, at most so many; none when there are no more. */
+  /** Returns up to `max` rows, or none at the end. */
   take(max: number): readonly PieceRow[];
-  /** Bytes of the input that the piece is. */
+  /** Size of the piece in the input. */
   readonly bytes: number;
-  /** True if the part has no piece after it. */
+  /** True if this is the last piece of the part. */
   readonly isLast: boolean;
 }
 
-/** The piece is to be given up. */
+/** Permanent failure to read a piece. The job gives it up. */
 export class UnreadableError extends Error {
-  /** True if it was for lack of time, which those after it will lack as well. */
+  /** True if the time was too short. Later pieces of the part would fail for the same reason. */
   readonly isOutOfTime: boolean;
 
   constructor(message: string, { isOutOfTime = false, cause }: { isOutOfTime?: boolean; cause?: unknown } = {}) {
@@ -44,23 +44,25 @@ export class UnreadableError extends Error {
   }
 }
 
-/** Says whether there is time to read on, and the job is still wanted. Asked at each chunk of what is compressed. */
+/** Returns true if there is time to read on and the job is not cancelled. Called for each compressed chunk. */
 export type GoesOn = () => boolean | Promise<boolean>;
 
-/** Reads pieces of one part, in any order; those that follow each other are read at least cost. */
+/** Reads pieces of one part, in any order. Successive pieces are the cheapest. */
 export interface PieceReader {
   /**
-   * @param goesOn asked while what comes before the piece, and the piece itself, is decompressed
-   * @returns undefined past the last one
-   * @throws JobError when the input is not what the job was started for
-   * @throws UnreadableError when the piece cannot be read, however often it is tried
+   * Reads a piece.
+   *
+   * @param goesOn called while the piece and the text before it are decompressed
+   * @returns undefined past the last piece
+   * @throws JobError if the object is not the version that the job was started for
+   * @throws UnreadableError if no retry can read the piece
    */
   read(piece: number, goesOn: GoesOn): Promise<PieceRows | undefined>;
-  /** Lets go of what it reads from. */
+  /** Closes the stream that it reads from. */
   close(): void;
 }
 
-/** What is decoded at a time, so that a step of long rows takes no more memory than one of short ones. */
+/** Maximum bytes to decode at a time. It bounds the memory of long rows. */
 export const STEP_BYTES = 16 * 1024 * 1024;
 const BYTE_ORDER_MARK = '\uFEFF';
 
@@ -68,13 +70,13 @@ interface LineOptions {
   readonly isLast: boolean;
   readonly maxLineBytes: number;
   readonly readLine: LineReader;
-  /** Of CSV. */
+  /** CSV only. */
   readonly separator: string | undefined;
 }
 
 /**
- * The rows of a piece of text: one to each line that is not blank. A row's id is where in the text its line begins, in
- * bytes: so it is the same however the text is cut.
+ * Returns the rows of a text piece: one for each line that is not blank. A row's id is the byte at which its line
+ * begins, so it does not depend on how the text is cut.
  */
 function rowsOfLines(
   span: ByteRange,
@@ -119,15 +121,18 @@ function tooLong(maxBytes: number): Failure {
 
 const NOT_UTF8 = failure('INVALID_JSON', 'line: expected UTF-8, got other bytes; convert the file');
 
-/** What is read past a piece, for the rest of its last line: most lines end within it. */
+/** Bytes to read past a piece for the rest of its last line. Most lines end there. */
 const PAST_BYTES = 64 * 1024;
 
 /**
- * The pieces of a part of text, from `part.start` on. Of plain text each is one ranged GET, and further ones where its last
- * line is long. Compressed text is read from its beginning, so a call that goes on in the middle passes over what comes
- * before, and pieces are cheap only one after the other.
+ * Opens a reader of the pieces of a text part, from `part.start` on.
  *
- * @param maxLineBytes a line is read so far and no further: longer ones are refused
+ * | text       | reads                                                                    |
+ * | ---------- | ------------------------------------------------------------------------ |
+ * | plain      | one ranged GET for each piece, and more if its last line is long          |
+ * | compressed | from the beginning: a call that starts in the middle skips what is before |
+ *
+ * @param maxLineBytes longer lines are refused as rows
  */
 export function openText(storage: JobStorage, head: JobHead, part: Part, maxLineBytes: number): PieceReader {
   const isPlain = head.compression === 'none';
@@ -176,13 +181,13 @@ export function openText(storage: JobStorage, head: JobHead, part: Part, maxLine
   };
 }
 
-/** Reading was not to go on. */
+/** Error that ends reading after `goesOn` returned false. */
 class StoppedError extends Error {}
 
 function tooFar({ key, compression }: JobHead, start: number): UnreadableError {
   return new UnreadableError(
-    `${key}: expected half of a call's time to suffice to pass over the ${start} bytes of text before this piece, it did ` +
-      `not; this piece and all after it are not scored: cut the file, or put it without ${compression}`,
+    `${key}: expected to skip the ${start} bytes of text before this piece in half of a call's time, it took ` +
+      `longer; this piece and all after it are not scored: split the file, or upload it without ${compression}`,
     { isOutOfTime: true },
   );
 }
@@ -194,7 +199,7 @@ function tooLarge({ key, compression, pieceBytes }: JobHead): JobError {
   );
 }
 
-/** The part of a text that is in memory. */
+/** Part of a text in memory. */
 interface Window {
   bytes(): Bytes;
   hasEnded(): boolean;
@@ -216,11 +221,11 @@ function rangeWindow(storage: JobStorage, head: JobHead, at: number): Window {
 }
 
 /**
- * The first bytes of a text, as it is decompressed: at most so many, and fewer where it ends before.
+ * Returns up to `max` bytes of the decompressed text, from its start.
  *
- * @throws JobError where they were not to be had while reading was to go on
+ * @throws JobError if the time ran out before
  */
-export async function startOfText(
+export async function readStart(
   storage: JobStorage,
   input: JobInput,
   compression: Compression,
@@ -238,7 +243,7 @@ export async function startOfText(
     if (!(error instanceof StoppedError)) throw error;
     throw new JobError(
       'INVALID_JOB',
-      `${input.key}: expected the first ${max} bytes of text within half of a call's time, got fewer; put the file ` +
+      `${input.key}: expected the first ${max} bytes of text within half of a call's time, got fewer; upload the file ` +
         `without ${compression}`,
     );
   } finally {
@@ -246,9 +251,9 @@ export async function startOfText(
   }
 }
 
-/** @throws StoppedError from its methods when reading is not to go on */
+/** @throws StoppedError from its methods if `goesOn` returned false */
 interface StreamWindow extends Window {
-  /** From here on. */
+  /** Sets the function to call from now on. */
   ask(goesOn: GoesOn): void;
   dropUntil(place: number): Promise<void>;
   close(): void;
@@ -261,7 +266,7 @@ function openStream(storage: JobStorage, head: Compressed): StreamWindow {
   const goOn = async (): Promise<void> => {
     if (!(await asked())) throw new StoppedError();
   };
-  const stream = decompressed(watched(storage.readAll(head), goOn), head);
+  const stream = decompress(callBeforeEach(storage.readAll(head), goOn), head);
   const chunks = stream[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
   let held: Buffer[] = [];
   let at = 0;
@@ -277,7 +282,7 @@ function openStream(storage: JobStorage, head: Compressed): StreamWindow {
         size += next.value.length;
       }
     } catch (cause) {
-      throw broken(head, cause);
+      throw explainError(head, cause);
     }
   };
   const whole = (): Buffer => {
@@ -306,21 +311,26 @@ function openStream(storage: JobStorage, head: Compressed): StreamWindow {
   };
 }
 
-/** What decompresses to nothing is never handed out: it is asked for each chunk as well. */
-async function* watched(chunks: AsyncIterable<Uint8Array>, goOn: () => Promise<void>): AsyncGenerator<Uint8Array> {
+/** Calls `goOn` for each compressed chunk, because some chunks decompress to nothing. */
+async function* callBeforeEach(
+  chunks: AsyncIterable<Uint8Array>,
+  goOn: () => Promise<void>,
+): AsyncGenerator<Uint8Array> {
   for await (const chunk of chunks) {
     await goOn();
     yield chunk;
   }
 }
 
-function decompressed(bytes: AsyncIterable<Uint8Array>, head: Compressed): Readable {
-  // What breaks is met by whoever reads on.
+function decompress(bytes: AsyncIterable<Uint8Array>, head: Compressed): Readable {
+  // The consumer of the stream receives its errors.
   return head.compression === 'gzip' ? pipeline(bytes, createGunzip(), () => {}) : Readable.from(unzstd(bytes, head));
 }
 
-/** What S3 met stays what it is, and is tried again; the rest is the file's fault. */
-function broken({ key, compression }: Compressed, cause: unknown): Error {
+/**
+ * Converts a zlib error into a JobError, because the file is at fault. Errors of S3 stay as they are and are retried.
+ */
+function explainError({ key, compression }: Compressed, cause: unknown): Error {
   const code = typeof cause === 'object' && cause !== null && 'code' in cause ? String(cause.code) : '';
   const isOfZlib = /^(Z_|ZSTD_|ERR_ZLIB|ERR_ZSTD)/.test(code);
   if (!isOfZlib) return cause instanceof Error ? cause : new Error(messageOf(cause));
@@ -333,9 +343,12 @@ function broken({ key, compression }: Compressed, cause: unknown): Error {
   return new JobError('INVALID_JOB', `${key}: expected ${compression}, got bytes that are not (${messageOf(cause)})`);
 }
 
-/** Each frame takes a sixth of a millisecond, however little it holds. Parallel compressors put a note before each. */
+/**
+ * Size of a small zstd frame. Each frame takes a sixth of a millisecond, and parallel compressors write a small one
+ * before each.
+ */
 const SMALL_FRAME_BYTES = 16;
-/** Small frames that there may be more than others. */
+/** Maximum excess of small frames over other frames. */
 const MAX_SMALL_FRAMES = 250;
 
 function smallFrames(key: string): JobError {
@@ -347,8 +360,8 @@ function smallFrames(key: string): JobError {
 }
 
 /**
- * What zstd decompresses to. A file may be several frames, as parallel compressors and `cat` make them. Node's decompressor
- * ends with a frame that ends within a chunk, without a word of the bytes that follow: another one takes those.
+ * Decompresses zstd. A file may have several frames, written by parallel compressors or `cat`. Node's decompressor
+ * drops the rest of a chunk after the end of a frame, so another decompressor reads it.
  */
 async function* unzstd(compressed: AsyncIterable<Uint8Array>, { key }: Compressed): AsyncGenerator<Buffer> {
   const chunks = compressed[Symbol.asyncIterator]();
@@ -373,7 +386,10 @@ async function* unzstd(compressed: AsyncIterable<Uint8Array>, { key }: Compresse
   }
 }
 
-/** To import it by name would end a Node without it before anything is said. @throws JobError where there is none */
+/**
+ * Returns a zstd class of Node. A static import would fail on an older Node without an explanation. @throws JobError if
+ * Node has none
+ */
 export function zstdOfNode<T>(part: T | undefined): T {
   if (part !== undefined) return part;
   throw new JobError(
@@ -382,7 +398,7 @@ export function zstdOfNode<T>(part: T | undefined): T {
   );
 }
 
-/** @returns what it did not take of the chunk in which a frame ended; undefined once there are no more */
+/** @returns the rest of the chunk in which a frame ended, or undefined at the end of the input */
 async function feed(frames: ZstdDecompress, chunks: AsyncIterator<Uint8Array>, left: Uint8Array | undefined) {
   for (let chunk = left ?? (await nextOf(chunks)); chunk !== undefined; chunk = await nextOf(chunks)) {
     const before = frames.bytesWritten;
@@ -404,7 +420,7 @@ async function nextOf<T>(values: AsyncIterator<T>): Promise<T | undefined> {
 const NEWLINE = 10;
 const CARRIAGE_RETURN = 13;
 
-/** Bytes of an object, and where in it they begin. */
+/** Bytes of an object from `at` on. */
 interface Bytes {
   readonly at: number;
   readonly bytes: Uint8Array;
@@ -415,16 +431,16 @@ function endOf({ at, bytes }: Bytes): number {
 }
 
 /**
- * The lines whose first byte lies in a span: so each line of an object belongs to one span, however it is cut. A line
- * begins where the object does or after a line break, so the byte before the span is looked at.
+ * Yields the lines whose first byte lies in a span, so that each line belongs to one span. A line begins at the start
+ * of the object or after a line break, so the byte before the span is needed.
  *
- * @param source from the byte before the span, or from the object's first, until {@link endsWithin} it
- * @returns start and end of each line as places in the object, without its line break, \\n or \\r\\n
+ * @param source from the byte before the span, or the object's start, until {@link endsWithin} is true
+ * @returns start and end of each line in the object, without its line break, \\n or \\r\\n
  */
 function* ownedLines(span: ByteRange, { at, bytes }: Bytes): Generator<ByteRange> {
   let start = firstLine(span, { at, bytes });
   while (start < span.end && start - at < bytes.length) {
-    // A mebibyte of line breaks would be a million blank lines.
+    // A mebibyte of line breaks must not yield a million blank lines.
     if (bytes[start - at] === NEWLINE) {
       start += 1;
       continue;
@@ -437,29 +453,29 @@ function* ownedLines(span: ByteRange, { at, bytes }: Bytes): Generator<ByteRange
   }
 }
 
-/** Returns true if the last line that a span owns ends within the source. A span within one long line owns none. */
+/** Returns true if the source holds the whole last line of a span. A span within one long line owns no line. */
 function endsWithin(span: ByteRange, source: Bytes): boolean {
   if (firstLine(span, source) >= span.end) return true;
   return source.bytes.indexOf(NEWLINE, span.end - 1 - source.at) >= 0;
 }
 
-/** Where the first line begins, in the span or after it. */
+/** Returns the place of the first line that begins in or after the span. */
 function firstLine({ start }: ByteRange, { at, bytes }: Bytes): number {
   if (start === 0) return 0;
   const found = bytes.indexOf(NEWLINE, start - 1 - at);
   return found < 0 ? Number.POSITIVE_INFINITY : at + found + 1;
 }
 
-/** The first line of CSV: the names of its columns, and where the rows begin. */
+/** First line of CSV: the column names, and the place where the rows begin. */
 interface Header {
   readonly columns: readonly string[];
   readonly end: number;
 }
 
-/** Names of columns are read in every call: more is no header. */
+/** Maximum size of a header. Every call reads the names. */
 const MAX_BYTES = 1024 * 1024;
 
-/** @throws JobError when the file does not begin with one */
+/** @throws JobError if the file does not begin with a header */
 export async function readHeader(
   storage: JobStorage,
   input: JobInput,
@@ -467,7 +483,7 @@ export async function readHeader(
   separator: string | undefined,
   goesOn?: GoesOn,
 ): Promise<Header> {
-  const bytes = Buffer.from(await startOfText(storage, input, compression, MAX_BYTES, goesOn));
+  const bytes = Buffer.from(await readStart(storage, input, compression, MAX_BYTES, goesOn));
   const newline = bytes.indexOf(NEWLINE);
   const line = newline < 0 ? bytes : bytes.subarray(0, newline);
   if (newline < 0 && bytes.length >= MAX_BYTES) throw noHeader(input, `a first line of more than ${MAX_BYTES} bytes`);

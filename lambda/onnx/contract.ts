@@ -16,29 +16,29 @@ import type { SessionMetadata, ValueDescription } from './sessionOrders.ts';
 
 /** Inputs and outputs of a model, as read from the model. */
 export interface ModelContract extends BakedRows {
-  /** Inputs that requests give. */
+  /** Inputs in requests. */
   readonly inputs: readonly TensorSpec[];
   /** Outputs that runs compute. */
   readonly outputs: readonly TensorSpec[];
-  /** The inputs that config.json gives: they have no batch axis. */
+  /** Inputs with a value in config.json. They have no batch axis. */
   readonly constants: readonly TensorSpec[];
 }
 
-/** Facts about a model that only its config.json tells. */
+/** Properties of a model that only its config.json tells. */
 interface ContractSettings {
-  /** The outputs to compute, in that order. @default all */
+  /** Outputs to compute, in order. @default all */
   readonly outputs?: readonly string[] | undefined;
-  /** By name of an input or output: which axis is its batch axis. @default 0 */
+  /** Batch axis by name of an input or output. @default 0 */
   readonly batchAxis?: Readonly<Record<string, number>> | undefined;
-  /** By name of an input: its value in every run. */
+  /** Value in every run by name of an input. */
   readonly constants?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /**
- * Reads what a model takes and gives from what its session says of it.
+ * Reads the contract of a model from its session's metadata.
  *
- * @throws Error when config.json has to say more, with what to add to it; when a value is of a type that cannot be carried,
- *   or a setting does not agree with the model
+ * @throws Error if config.json must say more, with the text to add; if a value's type is not supported, or a setting
+ *   contradicts the model
  */
 export function readContract(metadata: SessionMetadata, settings: ContractSettings = {}): ModelContract {
   const { batchAxis = {}, constants = {} } = settings;
@@ -60,7 +60,7 @@ export function readContract(metadata: SessionMetadata, settings: ContractSettin
   if (inputs.length === 0) {
     const names = scalars.length > 0 ? `scalars: ${listNames(scalars)}` : `"constants": ${listNames(all)}`;
     const got = all.length === 0 ? 'none' : `only ${names}`;
-    throw new Error(`expected a model with at least one input that requests give, got ${got}`);
+    throw new Error(`expected a model with at least one input for requests, got ${got}`);
   }
   const axes = findAxes(inputs, outputs, batchAxis);
   const problems = [
@@ -88,11 +88,14 @@ export function readContract(metadata: SessionMetadata, settings: ContractSettin
   };
 }
 
-/** Cure for a model whose batch axis has a fixed size. */
+/** Advice for a model whose batch axis has a fixed size. */
 export const EXPORT_DYNAMIC =
   'export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes or dynamic_shapes with axis 0)';
 
-/** Exporters write 0 for a size that they do not know, and ONNX Runtime takes it for the size. */
+/**
+ * Refuses inputs with a batch axis of size 0. Exporters write 0 for an unknown size, but ONNX Runtime takes it
+ * literally.
+ */
 function refuseNoRows(inputs: readonly TensorSpec[]): void {
   const empty = inputs.filter(({ shape }) => shape[0] === 0);
   if (empty.length === 0) return;
@@ -111,7 +114,7 @@ function readInput(value: ValueDescription): TensorSpec {
   throw new Error(`input '${value.name}': ${NOT_CARRIED}, got ${kindOf(value)}; ${EXPORT_TENSORS}`);
 }
 
-/** Undefined where it is no tensor that can be carried. */
+/** Returns undefined if the value is no tensor, or of an unsupported type. */
 function readTensor({ name, onnxType, shape }: ValueDescription): TensorSpec | undefined {
   const datatype = onnxType === undefined ? undefined : datatypeOfOnnxType(onnxType);
   if (datatype === undefined || shape === undefined) return undefined;
@@ -130,10 +133,10 @@ function zipmapHint({ onnxType }: ValueDescription): string {
   );
 }
 
-/** Names that exporters give to an axis without a name. */
+/** Matches the names that exporters give to unnamed axes. */
 const NO_NAME = /^(\?|-1|None)?$/;
 
-/** An axis without a name need not equal any other: it gets a name of its own. */
+/** Returns a unique name for an unnamed axis, because it need not equal any other axis. */
 function nameUnknown(dim: number | string, tensor: string, axis: number): number | string {
   const unknown = typeof dim === 'string' ? NO_NAME.test(dim) : dim < 0;
   return unknown ? `${tensor} axis ${axis}` : dim;
@@ -147,7 +150,7 @@ function chosenOf(
   return names.flatMap((name) => outputs.find((output) => output.name === name) ?? []);
 }
 
-/** Its rows first. The shape of an output may be unknown: it is empty, as a scalar's. */
+/** Moves the rows of a spec first. The shape of an output may be unknown; it is then empty like a scalar's. */
 function withBatchAxis(spec: TensorSpec, declared: Readonly<Record<string, number>>): TensorSpec {
   const { name, shape } = spec;
   const batchAxis = Object.hasOwn(declared, name) ? (declared[name] as number) : 0;
@@ -179,9 +182,9 @@ function refuseOtherNames(
 
 interface FoundAxes {
   readonly problems: readonly string[];
-  /** The declared ones and those that the names and sizes of axes suggest. */
+  /** Declared batch axes, and those that the names and sizes of axes suggest. */
   readonly batchAxis: Readonly<Record<string, number>>;
-  /** Inputs that have nothing that could be a batch axis. */
+  /** Inputs without a possible batch axis. */
   readonly weights: readonly TensorSpec[];
 }
 
@@ -216,7 +219,9 @@ function findAxes(
   };
 }
 
-/** The name that most tensors have an axis of; of those that as many have, the one that is called like a batch. */
+/**
+ * Returns the name of the first axis that most tensors have on any axis. In a tie, a name that looks like a batch wins.
+ */
 function batchName(inputs: readonly TensorSpec[], all: readonly TensorSpec[]): string | undefined {
   const names = inputs.flatMap(({ shape: [first] }) => (typeof first === 'string' ? [first] : []));
   const spread = (name: string): number => all.filter(({ shape }) => shape.includes(name)).length;
@@ -224,7 +229,7 @@ function batchName(inputs: readonly TensorSpec[], all: readonly TensorSpec[]): s
   return names.toSorted((a, b) => spread(b) - spread(a) || looks(b) - looks(a))[0];
 }
 
-/** By tensor that has one axis of that name or size, and not as its first: which axis it is. */
+/** Returns the axis of that name or size by tensor, if it is unique in the tensor and not the first. */
 function axesNamed(dim: string | number | undefined, specs: readonly TensorSpec[]): Record<string, number> {
   const found = specs.flatMap(({ name, shape }): [string, number][] => {
     const axis = dim === undefined ? -1 : shape.indexOf(dim);
@@ -234,11 +239,11 @@ function axesNamed(dim: string | number | undefined, specs: readonly TensorSpec[
 }
 
 /**
- * A symbolic name says that two sizes are one. Where that of an input's batch axis stands on another axis of another
- * input, one of the two axes is not the batch; unless config.json declares the batch axis of both. A name that stands on
- * the batch axis and on another one of both says nothing: some exporters give one name to all axes.
+ * Finds an input whose batch axis has the name of another input's other axis. Axes of one name have one size, so one of
+ * the two axes is not the batch, unless config.json declares both. A name that is on both axes of both inputs proves
+ * nothing: some exporters give all axes one name.
  *
- * @param inputs their rows first
+ * @param inputs with their rows first
  */
 function findMisplaced(
   inputs: readonly TensorSpec[],
@@ -268,23 +273,23 @@ function findMisplaced(
   return undefined;
 }
 
-/** Returns the rows that a model takes. */
+/** Number of rows that a model takes. */
 interface BakedRows {
-  /** The only number of rows it takes, when its batch axis is baked; undefined when it is dynamic. */
+  /** The only number of rows, if the batch axis is baked. Undefined if it is dynamic. */
   readonly bakedRows: number | undefined;
-  /** The inputs that bake it, where others leave it dynamic. */
+  /** Inputs that bake it, if others leave it dynamic. */
   readonly bakedBy: readonly TensorSpec[];
 }
 
-/** Cure for an input without the batch axis of the others. */
+/** Advice for an input without the batch axis of the others. */
 export const CURES =
   'where one is a weight that is the same for all requests, give its value as "constants" in config.json; where it is a ' +
   'state with its batch on another axis, name that axis as "batchAxis"';
 
 /**
- * The number of rows that the batch axis is baked to, if it is, and by which inputs.
+ * Returns the number of rows to which the batch axis is baked, and the inputs that bake it.
  *
- * @param inputs that do not disagree
+ * @param inputs that agree
  */
 function readBakedRows(inputs: readonly TensorSpec[]): BakedRows {
   const baked = bakedOf(inputs);
@@ -299,10 +304,10 @@ function bakedOf(inputs: readonly TensorSpec[]): TensorSpec[] {
 }
 
 /**
- * Inputs that bake different numbers of rows: the likely number, and those that have another. It is the one of most
- * outputs, and of those that as many have the one that most inputs have on any axis.
+ * Finds inputs that bake different numbers of rows. Returns the likely number and the inputs with another one. The
+ * likely number is that of most outputs, and in a tie the one that most inputs have on any axis.
  *
- * @param outputs like the inputs, their rows first
+ * @param outputs with their rows first, like the inputs
  */
 function disagreement(
   inputs: readonly TensorSpec[],
@@ -330,10 +335,10 @@ function disagreement(
 }
 
 /**
- * The inputs that config.json gives, checked as those of requests are.
+ * Decodes the inputs in config.json, checked like those of requests.
  *
- * @param specs those inputs, as the model has them
- * @throws Error naming `constants.<name>` and what is wrong with it
+ * @param specs of these inputs in the model
+ * @throws Error naming `constants.<name>` and the problem
  */
 export function readConstants(config: Readonly<Record<string, unknown>>, specs: readonly TensorSpec[]): Tensor[] {
   return specs.map((spec) => {
@@ -348,7 +353,7 @@ export function readConstants(config: Readonly<Record<string, unknown>>, specs: 
   });
 }
 
-/** The model's own shape. Its symbolic axes have the sizes that the value has. */
+/** Returns the model's shape. Symbolic axes have the sizes of the value. */
 function shapeOf(value: unknown, { shape }: TensorSpec, path: string): number[] {
   const refuse = (got: string): Error =>
     new Error(`${path}: expected an array for [${shape.join(', ')}], got ${got}; nest it as that shape says`);
@@ -371,9 +376,9 @@ function shapeOf(value: unknown, { shape }: TensorSpec, path: string): number[] 
 }
 
 /**
- * The ragged axis that config.json declares, as the model itself has it.
+ * Reads the ragged axis in config.json in the model's terms.
  *
- * @throws Error naming what does not agree with the model
+ * @throws Error naming what contradicts the model
  */
 export function readRagged(
   config: RaggedConfig,
@@ -422,13 +427,13 @@ function readRaggedInput(spec: TensorSpec, axisName: string, pad: unknown): Ragg
   return { axis, pad: decoded[0] as number | bigint | string };
 }
 
-/** @param declared the axis that is cut back, as the model counts its axes */
+/** @param declared axis to cut back, in the model's order */
 function readRaggedOutput(spec: TensorSpec, axisName: string, declared: number | undefined): number | undefined {
   const { name, shape, batchAxis = 0 } = spec;
   const [axis, second] = axesCalled(axisName, shape);
   if (declared !== undefined) {
     const cutAxis = axisRowsFirst(spec, declared);
-    // The shape of an output may be unknown until it is run.
+    // The shape of an output may be unknown until the first run.
     if (cutAxis > 0 && (shape.length === 0 || typeof shape[cutAxis] === 'string')) return cutAxis;
     throw new Error(
       `ragged.cut.${name}: expected a symbolic axis of ${show(spec)} other than the batch axis ${batchAxis}, got ${declared}`,
@@ -449,13 +454,13 @@ export type AxisSizes = Readonly<Record<string, number>>;
 
 type Inputs = Pick<Model, 'inputs'>;
 
-/** Elements that the inputs hold together. */
+/** Returns the number of elements in all inputs. */
 export function elementsAt(model: Inputs, rows: number, sizes: AxisSizes): number {
   return shapesAt(model, rows, sizes, 1).reduce((sum, shape) => sum + elementCount(shape), 0);
 }
 
 /**
- * Shapes of each input: symbolic axes have the size that is given by name, the sum that their name gives, such as
+ * Returns the shape of each input. A symbolic axis has its size in `sizes`, or the sum that its name spells, such as
  * `past + 1`, or `size`.
  */
 export function shapesAt(model: Inputs, rows: number, sizes: AxisSizes, size: number): number[][] {
@@ -468,7 +473,7 @@ export function shapesAt(model: Inputs, rows: number, sizes: AxisSizes, size: nu
   return model.inputs.map(({ shape }) => [rows, ...shape.slice(1).map(sizeOf)]);
 }
 
-/** Numbers, and names of other axes, that the name of an axis adds up; undefined where it does not. */
+/** Splits an axis name that is a sum into numbers and names of other axes. Returns undefined for other names. */
 function termsOf(name: string, axes: readonly string[]): (number | string)[] | undefined {
   const terms = name.split('+').map((term) => term.trim());
   if (terms.length < 2 || !terms.every((term) => /^\d+$/.test(term) || axes.includes(term))) return undefined;
@@ -476,8 +481,8 @@ function termsOf(name: string, axes: readonly string[]): (number | string)[] | u
 }
 
 /**
- * Returns sizes to try, one after the other, if a model does not say at which it runs: one size for all axes that have none,
- * and then with an empty past.
+ * Yields sizes to try for a model that does not declare any: one size for all open axes, and then the same with an
+ * empty past.
  */
 export function* sizesToTry(model: Inputs, given: AxisSizes, sizes: readonly number[]): Generator<AxisSizes> {
   const open = freeAxes(model).filter((name) => given[name] === undefined);
@@ -489,22 +494,22 @@ export function* sizesToTry(model: Inputs, given: AxisSizes, sizes: readonly num
   }
 }
 
-/** The axes whose sizes others do not add up to. */
+/** Returns the axes that are not sums of others. */
 function freeAxes(model: Inputs): string[] {
   const axes = symbolicAxes(model);
   return axes.filter((name) => termsOf(name, axes) === undefined);
 }
 
 /**
- * Sizes to try besides one size for all axes: the keys and values of a decoder's past are empty at first, and where they
- * are not, its mask is longer than what it is given.
+ * Returns size 0 for the axes of a decoder's past, or undefined if it has none. The keys and values of the past are
+ * empty at first. Otherwise the mask is longer than the input.
  */
 export function emptyPast(model: Inputs): AxisSizes | undefined {
   const past = freeAxes(model).filter((name) => /past/i.test(name));
   return past.length === 0 ? undefined : Object.fromEntries(past.map((name) => [name, 0]));
 }
 
-/** The axes other than that of the batch whose sizes requests choose. */
+/** Returns the axes other than the batch axis whose sizes requests choose. */
 export function symbolicAxes({ inputs }: Inputs): string[] {
   const names = inputs.flatMap(({ shape }) => shape.slice(1)).filter((dim) => typeof dim === 'string');
   return [...new Set(names)];

@@ -5,14 +5,14 @@ import { type Manner, makeUp, realProbes, rowShapes } from './probes.ts';
 import type { RowProof } from './proveRows.ts';
 import { type RowTrial, tryRows } from './tryRows.ts';
 
-/** What config.json may say instead: requests share runs whatever the graph says, or never. */
+/** Setting of config.json: requests share runs always, or never. */
 export type Batching = 'trust' | 'alone';
 
 export interface Decided {
   readonly model: Model;
-  /** Rows that were run alone and together. */
+  /** Number of rows that were run alone and together. */
   readonly probes: number;
-  /** What was decided and why, for the start log. */
+  /** Decision and reason, for the start log. */
   readonly found: string;
   readonly warnings: readonly string[];
 }
@@ -23,22 +23,22 @@ const ALONE = 'requests run one at a time';
 interface Known {
   readonly proof: RowProof;
   readonly batching: Batching | undefined;
-  /** What runs of equal rows were answered otherwise than one; undefined if nothing. */
+  /** Difference between runs of several equal rows and of one, or undefined if there is none. */
   readonly differs: string | undefined;
   /** Real requests of the model. */
   readonly samples: readonly ScoringRequest[];
   /** True if made-up values may keep a loop of the model from ending. */
   readonly hasLoop: boolean;
-  /** False if nothing is to be tried. */
+  /** False if nothing may be tried. */
   readonly sizes: boolean | AxisSizes;
-  /** Sizes of symbolic axes at which it ran; undefined if it did not. */
+  /** Sizes of symbolic axes at which it ran. Undefined if it did not run. */
   readonly ranAt: AxisSizes | undefined;
 }
 
 /**
- * Decides whether requests of a model share runs, after a trial if its graph does not tell.
+ * Decides if requests of a model share runs, after a trial if its graph does not tell.
  *
- * @throws Error where not even one row is answered rightly, or rows are on another axis
+ * @throws Error if not even single rows are answered correctly, or the rows are on another axis
  */
 export async function decideBatching(model: Model, known: Known): Promise<Decided> {
   const { proof, batching } = known;
@@ -48,7 +48,7 @@ export async function decideBatching(model: Model, known: Known): Promise<Decide
 
 const MANNERS: readonly Manner[] = ['unit', 'large', 'small', 'wide', 'ones', 'unit', 'zeros', 'unit'];
 
-/** Real rows, or made-up ones at the sizes at which it ran. */
+/** Returns real rows, or made-up ones at the sizes at which the model ran. */
 function rowsToTry(model: Model, { samples, hasLoop, ranAt }: Known): readonly Part[] {
   const real = realProbes(samples, MANNERS.length);
   const length = real[0]?.request.length;
@@ -81,20 +81,19 @@ function decide(model: Model, { proof, batching, differs }: Known, tried: RowTri
   }
   if (verdict === 'independent') return decided('compared', 'rows are independent, by the graph of the model');
   if (verdict === 'unknown' && tried?.outcome === 'agree') {
-    return decided('compared', `the graph does not tell whether rows are independent (${why}); ${tried.seen}`);
+    return decided('compared', `the graph does not tell if rows are independent (${why}); ${tried.seen}`);
   }
   const seen = tried === undefined ? '' : `; ${tried.seen}`;
-  const what =
-    verdict === 'mixes' ? 'rows depend on each other' : 'the graph does not tell whether rows are independent';
+  const what = verdict === 'mixes' ? 'rows depend on each other' : 'the graph does not tell if rows are independent';
   const evidence = `${what}: ${why}${seen}`;
   const cure = cureOf(proof, tried);
   refuseFixedRows(model, evidence, cure);
   refuseRowsAsTime(model, proof, evidence);
-  const meant = 'or set "batching": "alone" in config.json to say that it is meant so';
+  const meant = 'or set "batching": "alone" in config.json if that is intended';
   return runAlone(evidence, [`${ALONE}, because ${evidence}; ${cure}, ${meant}`]);
 }
 
-/** Where every run has several rows, none is answered by itself. */
+/** Refuses a model that mixes rows if every run has several rows, because no row is then answered alone. */
 function refuseFixedRows({ allowedSizes, inputs }: Model, found: string, cure: string): void {
   const [smallest = 1] = allowedSizes;
   if (smallest === 1) return;
@@ -105,9 +104,9 @@ function refuseFixedRows({ allowedSizes, inputs }: Model, found: string, cure: s
       : `; the size is that of ${listNames(fixed)} alone: if that is the same for all requests, give its value as "constants" in ` +
         'config.json; if its batch is on another axis, name that as "batchAxis"';
   throw new Error(
-    `${found}; the model runs with ${smallest} rows or more, so that not even a row alone is answered rightly: ${cure}, export it ` +
-      `with a dynamic batch axis, or correct the allowed sizes in config.json${ofSome}; or, if its rows are independent all the ` +
-      'same, set "batching": "trust" there',
+    `${found}; the model runs with ${smallest} rows or more, so no row has an answer of its own: ${cure}, export it ` +
+      `with a dynamic batch axis, or correct the allowed sizes in config.json${ofSome}; or, if its rows are independent after ` +
+      'all, set "batching": "trust" there',
   );
 }
 
@@ -116,12 +115,12 @@ const CURE_OF_KERNELS =
 
 const RECURRENT = new Set(['LSTM', 'GRU', 'RNN']);
 
-/** The rows of such a model are most probably on its axis 1. */
+/** Refuses a recurrent model that mixes rows. Its rows are probably on axis 1. */
 function refuseRowsAsTime({ inputs }: Model, { operator }: RowProof, found: string): void {
   if (!RECURRENT.has(operator) || inputs.some(({ batchAxis = 0 }) => batchAxis > 0)) return;
   throw new Error(
     `${found}; declare the batch axis as "batchAxis": {"${inputs[0]?.name}": 1} in config.json, or export the model with ` +
-      'batch_first; if axis 0 is the batch all the same, set "batching": "alone" there',
+      'batch_first; if axis 0 is the batch after all, set "batching": "alone" there',
   );
 }
 
@@ -145,6 +144,6 @@ function alone(model: Model): Model {
         'export it with a dynamic batch axis, or correct the allowed sizes in config.json',
     );
   }
-  // A run that is padded up to an allowed size would have rows that nobody sent beside those of the request.
+  // A padded run would put padding rows beside those of the request.
   return { ...model, sharing: 'never', allowedSizes: [] };
 }

@@ -6,14 +6,14 @@ export interface ModelLocation {
   readonly name: string;
   readonly version: string;
   readonly path: string;
-  /** Where config.json and the transform it names lie. */
+  /** Folder of config.json and its transform. */
   readonly folder: string;
 }
 
 /**
- * Every version in the repository, by name, the highest of each first.
+ * Returns all versions in the repository by name, the highest version of each model first.
  *
- * @throws Error when there is no model, or one has no version folder
+ * @throws Error if there is no model, or one has no version folder
  */
 export function findModels(directory: string): ModelLocation[] {
   const locations = walkModels(directory).flatMap(locationsOf);
@@ -24,9 +24,9 @@ export function findModels(directory: string): ModelLocation[] {
 }
 
 /**
- * The highest version of one model.
+ * Returns the highest version of one model.
  *
- * @throws Error when it has no version folder
+ * @throws Error if it has no version folder
  */
 export function findHighest(directory: string, name: string): ModelLocation {
   const folder = join(directory, name);
@@ -42,25 +42,25 @@ function locationsOf({ name, folder, versions }: ModelFolder): [highest: ModelLo
   throw new Error(`${folder}: expected a version folder such as 1/ with ${MODEL_FILE} in it, got none; ${cure}`);
 }
 
-/** A model's folder in a model repository. Nothing says yet that its files are there. */
+/** Folder of a model in a repository. Its files may be missing. */
 export interface ModelFolder {
   readonly name: string;
   readonly folder: string;
-  /** The highest first; none where no folder is a version. */
+  /** Versions, the highest first. Empty if no folder is a version. */
   readonly versions: readonly ModelVersion[];
 }
 
 interface ModelVersion {
   readonly version: string;
-  /** Where its model file belongs. */
+  /** Expected path of its model file. */
   readonly path: string;
 }
 
-/** What Python leaves behind beside a script that was imported. */
+/** Cache that Python writes beside imported scripts. */
 const PYTHON_CACHE = '__pycache__';
 
 /**
- * The model folders of a repository, by name. Files, hidden folders and those in which Python caches are passed over.
+ * Returns the model folders of a repository by name, without hidden folders and Python caches.
  *
  * @throws Error naming the folder that cannot be read
  */
@@ -71,7 +71,7 @@ export function walkModels(directory: string): ModelFolder[] {
   });
 }
 
-/** @throws Error naming the folder when it cannot be read */
+/** @throws Error naming the folder if it cannot be read */
 function versionsIn(folder: string): ModelVersion[] {
   return subfolders(folder)
     .filter(isVersion)
@@ -97,11 +97,11 @@ function subfolders(directory: string): string[] {
 }
 
 /**
- * The files of a model repository that a host may need: all but those that are hidden. Links are followed.
+ * Returns the files of a model repository that a host may need: all except hidden ones. Links are followed.
  *
- * @param below a folder in it, whose files are wanted alone
- * @returns their paths from the folder, with slashes
- * @throws Error naming a link that leads nowhere, or back to a folder that it is in
+ * @param below folder to restrict the result to
+ * @returns paths relative to the repository, with slashes
+ * @throws Error naming a link that is broken, or leads back to a folder above it
  */
 export function deployedFiles(folder: string, below = ''): string[] {
   return filesBelow(folder, below, new Set());
@@ -124,23 +124,23 @@ function filesBelow(root: string, path: string, above: ReadonlySet<string>): str
   });
 }
 
-/** Only next to models and next to versions: a version's own files, such as external weights, may have any name. */
+/** Hidden files count only beside models and versions: a version's own files, such as weights, may have any name. */
 const DEEPEST_LEVEL = 2;
 
-/** A folder beside models is a model unless it is hidden or a cache of Python: `walkModels` passes over those too. */
+/** Returns true if `walkModels` skips the path. */
 function isHidden(path: string, isFile: boolean): boolean {
   const steps = path.split('/');
   const name = steps.at(-1) ?? '';
   return steps.length <= DEEPEST_LEVEL && (name.startsWith('.') || (!isFile && name === PYTHON_CACHE));
 }
 
-/** The page on what was measured, beside a version's model. A host reads the figures themselves, in profile.json. */
+/** Matches the page of a profile beside a version's model. A host reads only profile.json. */
 const PAGE = /^[^/]+\/[^/]+\/profile\.html$/;
 
-/** Python, prose and held-out samples. */
+/** Matches Python, prose and held-out samples. */
 const FILES_OF_TRAINING = /\.py$|\.md$|^requirements.*\.txt$|^held-out\./;
 
-/** True if a file is plainly for people or for training: only a transform that names it has it deployed. */
+/** Returns true if a file is for people or training. It is deployed only if a transform imports it. */
 export function isForPeople(file: string): boolean {
   const steps = file.split('/');
   return PAGE.test(file) || (steps.length <= DEEPEST_LEVEL && FILES_OF_TRAINING.test(steps.at(-1) ?? ''));

@@ -2,10 +2,10 @@ import { closeSync, fstatSync, openSync } from 'node:fs';
 import { createReader, Message } from './protobuf.ts';
 
 /*
- * The graph of a model, read from its file: nodes, attributes and the values of small constants. Weights are skipped.
+ * Reads the graph of a model from its file: nodes, attributes and the values of small constants. Weights are skipped.
  */
 
-/** Fields of the messages. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
+/** Field numbers of the messages. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
 const MODEL = { graph: 7, opset: 8, functions: 25 } as const;
 const OPSET = { domain: 1, version: 2 } as const;
 const GRAPH = { node: 1, initializer: 5, input: 11, output: 12, sparse: 15 } as const;
@@ -47,15 +47,16 @@ const TENSOR = {
 const SPARSE = { values: 1, dims: 3 } as const;
 const VALUE = { name: 1 } as const;
 
-/** Larger constants are weights: those of integers may be indexes, those of fractions sizes and scales. */
+/**
+ * Maximum number of values of a constant. Larger ones are weights. Integers may be indexes, fractions sizes and scales.
+ */
 const MAX_VALUES = { whole: 4096, real: 64 } as const;
 
-/** A constant. */
 export interface ConstantTensor {
   readonly dims: readonly number[];
-  /** Undefined if they are many, text, or in another file. */
+  /** Undefined if there are many, or they are texts or in another file. */
   readonly values: readonly number[] | undefined;
-  /** True if its type holds fractions. */
+  /** True if its type has fractions. */
   readonly isReal: boolean;
 }
 
@@ -66,26 +67,26 @@ export interface Graph {
   readonly outputs: readonly string[];
 }
 
-/** A function of the model: its nodes stand for a node of its name. */
+/** Function of the model. Its nodes replace a node of its name. */
 export interface GraphFunction extends Omit<Graph, 'constants'> {
   readonly opsets: ReadonlyMap<string, number>;
-  /** Attributes with their defaults. */
+  /** Attributes with defaults. */
   readonly defaults: ReadonlyMap<string, Message>;
 }
 
 export interface ModelGraph extends Graph {
-  /** By domain, name and overload: `pkg.torch:aten_relu:`. */
+  /** Functions by domain, name and overload: `pkg.torch:aten_relu:`. */
   readonly functions: ReadonlyMap<string, GraphFunction>;
   /** Versions of the operator sets by domain. */
   readonly opsets: ReadonlyMap<string, number>;
-  /** Returns the nodes of the graph, of its functions and of the graphs within them. */
+  /** Returns the nodes of the graph, of its functions and of their subgraphs. */
   readonly allNodes: () => readonly GraphNode[];
 }
 
-/** Operators with graphs of their own. */
+/** Operators with subgraphs. */
 const CONTAINERS = new Set(['If', 'Loop', 'Scan', 'SequenceMap']);
 
-/** A node. Its attributes are read when they are asked for. */
+/** Node of a graph. Its attributes are read on first access. */
 export class GraphNode {
   readonly operator: string;
   readonly domain: string;
@@ -105,12 +106,12 @@ export class GraphNode {
     this.outputs = [...message.texts(NODE.output)];
   }
 
-  /** Its name, or that of what it makes. */
+  /** Name of the node, or of its first output. */
   get name(): string {
     return this.#message.text(NODE.name) || this.outputs.find((name) => name !== '') || this.operator;
   }
 
-  /** Which of several functions of its name it calls. */
+  /** Overload of the function that it calls. */
   get overload(): string {
     return this.#message.text(NODE.overload);
   }
@@ -125,7 +126,7 @@ export class GraphNode {
     return this.attributes.has(name);
   }
 
-  /** True if there are graphs within it. */
+  /** True if it has subgraphs. */
   get hasGraphs(): boolean {
     return CONTAINERS.has(this.operator);
   }
@@ -134,7 +135,7 @@ export class GraphNode {
     return this.hasGraphs ? [...this.attributes.keys()].flatMap((name) => this.graph(name) ?? []) : [];
   }
 
-  /** Names of values that graphs within it use. */
+  /** Returns the names of values that its subgraphs use. */
   namesWithin(): string[] {
     return this.graphsWithin().flatMap(({ nodes, outputs }) => [
       ...outputs,
@@ -142,7 +143,7 @@ export class GraphNode {
     ]);
   }
 
-  /** The same node in a function that is given these attributes. */
+  /** Returns the same node in a function with these attributes. */
   withGiven(given: ReadonlyMap<string, Message>): GraphNode {
     return new GraphNode(this.#message, given);
   }
@@ -151,7 +152,7 @@ export class GraphNode {
   int(name: string, otherwise: number): number;
   int(name: string, otherwise?: number): number | undefined {
     const attribute = this.attributes.get(name);
-    // An integer of 0 may be left out.
+    // Writers may leave out an integer of 0.
     return attribute === undefined ? otherwise : (attribute.int64(ATTRIBUTE.integer) ?? 0);
   }
 
@@ -178,7 +179,7 @@ export class GraphNode {
     return attribute && readTensor(attribute.message(ATTRIBUTE.tensor));
   }
 
-  /** The value of a `float` attribute. */
+  /** Returns the value of a `float` attribute. */
   float(name: string): number | undefined {
     const attribute = this.attributes.get(name);
     return attribute && ([...attribute.floats(ATTRIBUTE.float)].at(-1) ?? 0);
@@ -189,7 +190,7 @@ export class GraphNode {
     return attribute && readGraphMessage(attribute.message(ATTRIBUTE.graph), this.#given);
   }
 
-  /** An attribute of a node in a function may be one of the function's own. */
+  /** Resolves an attribute that refers to one of the function's own. */
   #resolved(attribute: Message): [string, Message][] {
     const name = attribute.leadingText(ATTRIBUTE.name);
     const reference = this.#given.size === 0 ? '' : attribute.text(ATTRIBUTE.reference);
@@ -199,10 +200,10 @@ export class GraphNode {
 }
 
 /**
- * Has work read the graph of a model.
+ * Opens the graph of a model for `work`.
  *
- * @param path of a file that is known to be ONNX
- * @param work is done when it returns: attributes cannot be read after that
+ * @param path of a valid ONNX file
+ * @param work must not read attributes after it returns
  */
 export function withGraph<T>(path: string, work: (graph: ModelGraph) => T): T {
   const file = openSync(path, 'r');
@@ -259,7 +260,7 @@ function readFunction(message: Message): GraphFunction {
   };
 }
 
-/** The nodes of a function, with the attributes that the node gives which stands for them. */
+/** Returns the nodes of a function with the attributes of the node that calls it. */
 export function nodesOfCall({ nodes, defaults }: GraphFunction, call: GraphNode): GraphNode[] {
   const given = new Map([...defaults, ...call.attributes]);
   return nodes.map((node) => node.withGiven(given));
@@ -269,7 +270,7 @@ function opsetsOf(messages: readonly Message[]): ReadonlyMap<string, number> {
   return new Map(messages.map((one) => [domainOf(one.text(OPSET.domain)), one.int64(OPSET.version) ?? 1]));
 }
 
-/** ONNX's own domain has two names. */
+/** Normalizes the two names of ONNX's own domain. */
 function domainOf(domain: string): string {
   return domain === 'ai.onnx' ? '' : domain;
 }
@@ -280,8 +281,7 @@ interface Elements {
 }
 
 /**
- * Arrays of the types whose elements `raw_data` holds, by number. Node before version 24 has none for FP16, whose values
- * are unknown then.
+ * Arrays for `raw_data` by element type. Before Node 24 there is none for FP16, whose values are then unknown.
  *
  * @see onnx.proto, TensorProto.DataType
  */
@@ -300,7 +300,7 @@ const RAW: Readonly<Record<number, Elements>> = {
   13: BigUint64Array,
 };
 
-/** Types that hold fractions. */
+/** Types with fractions. */
 export const REAL_TYPES: ReadonlySet<number> = new Set([1, 10, 11, 16]);
 
 function readTensor(tensor: Message): ConstantTensor {

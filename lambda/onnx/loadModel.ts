@@ -28,50 +28,58 @@ import { memoryOf, type RunReply, sessionSettings, type TaskInput } from './sess
 import { prepare } from './warmUp.ts';
 import { isLarge } from './weights.ts';
 
-/** The deployment's settings for every model, of which a model's config.json comes first, and who is told of it. */
+/** The deployment's settings for every model, which config.json overrides, and the listeners. */
 export interface LoadOptions {
-  /** Most rows in one run. */
+  /** Maximum number of rows in one run. */
   readonly maxBatchRows: number;
-  /** Most elements that the inputs of one run hold together, padding included. */
+  /** Maximum number of elements in the inputs of one run, including padding. */
   readonly maxBatchElements: number;
   /** ONNX Runtime execution providers, first choice first, at least one. */
   readonly providers: readonly string[];
-  /** Go on with the next provider, with a warning, when one cannot be loaded. */
+  /** True to continue with the next provider, with a warning, if one cannot be loaded. */
   readonly allowProviderFallback: boolean;
-  /** Returns true if a provider can open a model on several devices. @default for those that ONNX Runtime tells of devices */
+  /**
+   * Returns true if a provider can open a model on several devices.
+   * @default true for providers with devices
+   */
   readonly takesDevices?: ((provider: Provider) => boolean) | undefined;
-  /** Leave the profile beside a model alone. @default false */
+  /** True to ignore the profile beside a model. @default false */
   readonly ignoreKept?: boolean | undefined;
-  /** Leave a model as it is opened: prepacking it later takes a core, and memory for its weights once more. @default false */
+  /**
+   * True to open a model only once. Prepacking its weights later takes a core and a second copy of the weights.
+   * @default false
+   */
   readonly isShortLived?: boolean | undefined;
-  /** Clock in milliseconds, which ends checks at start. @default performance.now */
+  /** Clock in milliseconds, for the limit of checks at start. @default performance.now */
   readonly now?: (() => number) | undefined;
-  /** Told before a model is opened, which may end the process. @returns to be called once it is open, or was refused */
+  /**
+   * Called before a model is opened, which may end the process. @returns a function to call when it is open or refused
+   */
   readonly opens?: ((model: string) => () => void) | undefined;
-  /** Told what works but not as well as it should. */
+  /** Takes a message about something that works but not well. */
   readonly warn: (message: string) => void;
-  /** Told what was found of a model, for the start log. @default nobody is told */
+  /** Takes findings about a model, for the start log. @default ignored */
   readonly inform?: ((message: string) => void) | undefined;
-  /** Told where a model's runs go, once it is loaded. @default nobody is told */
+  /** Takes the provider and devices of a loaded model. @default ignored */
   readonly assigned?: ((assignment: DeviceAssignment) => void) | undefined;
-  /** Told what a model's start took, once it is loaded. @default nobody is told */
+  /** Takes the start times of a loaded model. @default ignored */
   readonly loaded?: ((start: ModelStart) => void) | undefined;
 }
 
 /** Times and findings of the start of a model. */
 export interface ModelStart {
-  /** Until its thread had ONNX Runtime. */
+  /** Time until its thread had ONNX Runtime. */
   readonly libraryMs: number;
-  /** From then on, until it was open. */
+  /** Time from then until it was open. */
   readonly loadMs: number;
   readonly warmUpMs: number;
-  /** Rows that the checks ran alone and together. */
+  /** Number of rows that the checks ran alone and together. */
   readonly probes: number;
-  /** Threads that a run is spread over; undefined: as many as ONNX Runtime takes. */
+  /** Number of threads of a run. Undefined if ONNX Runtime chooses. */
   readonly threads: number | undefined;
 }
 
-/** A run at start that takes longer than this is taken for one that never ends. */
+/** Limit for a run at start. A longer run is assumed never to end. */
 const RUN_LIMIT_MS = 60_000;
 const CLOSING_MS = 1_000;
 
@@ -81,9 +89,9 @@ export interface LoadedModel {
 }
 
 /**
- * Opens a model in a thread of its own, reads its contract, and warms up every allowed size.
+ * Opens a model in its own thread, reads its contract, and warms up every allowed size.
  *
- * @throws Error naming the file, and what to do
+ * @throws Error naming the file and the solution
  */
 export async function loadModel(
   location: ModelLocation,
@@ -97,9 +105,9 @@ export async function loadModel(
   const sessionOptions = config.sessionOptions ?? {};
   const spec = { path, providers: config.providers ?? options.providers, devices: config.devices };
   const isUnchanged = unchangedSince(path);
-  const packsLater = isPackedLater(path, spec.providers, sessionOptions);
+  const packsLater = shouldPackLater(path, spec.providers, sessionOptions);
   const { session, providers, devices } = await openWithProviders(
-    { ...spec, sessionOptions: packsLater ? unpacked(sessionOptions) : sessionOptions },
+    { ...spec, sessionOptions: packsLater ? withoutPrepacking(sessionOptions) : sessionOptions },
     { allowProviderFallback, takesDevices, warn },
   ).catch(sayHowToGetLocale);
   const openedAt = now();
@@ -128,7 +136,7 @@ export async function loadModel(
     const assignment = await assignmentOf(providers, devices);
     options.inform?.(`${path}: ${prepared.found}; it runs on ${assignment.description}`);
     options.assigned?.(assignment);
-    const threads = await session.warmedUp();
+    const threads = await session.endWarmUp();
     const loadMs = openedAt - startedAt - libraryMs;
     options.loaded?.({ libraryMs, loadMs, warmUpMs: now() - openedAt, probes: prepared.probes, threads });
     if (packsLater && !options.isShortLived) {
@@ -145,7 +153,7 @@ export async function loadModel(
   }
 }
 
-/** Returns a function that says whether the files of a model are still those that they are now. */
+/** Returns a function that returns true while the files of a model are unchanged. */
 function unchangedSince(path: string): () => boolean {
   const stamp = (): string => {
     const files = [path, ...externalFilesOf(path)].map((file) => statSync(file));
@@ -156,10 +164,10 @@ function unchangedSince(path: string): () => boolean {
 }
 
 /**
- * Returns true if a model is opened without prepacking its weights, which takes next to no time if they are mapped, and with that
- * later, beside its runs.
+ * Returns true if a model is opened without prepacking its weights, and again with it while it runs. Opening mapped
+ * weights without prepacking takes almost no time.
  */
-function isPackedLater(
+function shouldPackLater(
   path: string,
   [first]: readonly Provider[],
   options: Readonly<Record<string, unknown>>,
@@ -180,8 +188,8 @@ function sayHowToGetLocale(error: unknown): never {
   );
 }
 
-/** Weights are used where they are mapped, and not copied in the order in which a processor reads them best. */
-function unpacked(sessionOptions: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+/** Turns prepacking off: weights are used where they are mapped, not copied into the processor's preferred order. */
+function withoutPrepacking(sessionOptions: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return { ...sessionOptions, extra: { ...Object(sessionOptions.extra), [PREPACKING]: '1' } };
 }
 
@@ -197,7 +205,7 @@ async function measuredOf(
   return readMeasured(path, { provider: nameOf(first), threads: threadsOf(sessionOptions), isRagged, warn });
 }
 
-/** Returns the threads that config.json gives. ONNX Runtime takes 0 for its own choice. */
+/** Returns the number of threads in config.json. ONNX Runtime takes 0 for its own choice. */
 function threadsOf(sessionOptions: ModelConfig['sessionOptions']): number | undefined {
   const given = sessionOptions?.intraOpNumThreads;
   return typeof given === 'number' && given > 0 ? given : undefined;
@@ -215,17 +223,17 @@ async function transformOf(
 function bakedAxisWarning({ path }: ModelLocation, rows: number, by: readonly TensorSpec[] = []): string {
   const cure = by.length === 0 ? '' : `; only ${listNames(by)} says so: ${CURES}`;
   return (
-    `${path}: the batch axis is baked to ${rows}: every run takes exactly ${plural(rows, 'row')}, padded where they are fewer; ` +
+    `${path}: the batch axis is baked to ${rows}: every run takes exactly ${plural(rows, 'row')}, padded if there are fewer; ` +
     EXPORT_DYNAMIC +
     cure
   );
 }
 
 /**
- * A session as a model, with the limits that its contract and its config.json set.
+ * Creates a model from a session, with the limits of its contract and its config.json.
  *
- * @param defaultMaxBatchRows most rows in one run where config.json names no number
- * @throws Error when config.json does not agree with the contract
+ * @param defaultMaxBatchRows maximum number of rows in one run if config.json has none
+ * @throws Error if config.json contradicts the contract
  */
 function toModel(
   { name, version }: ModelLocation,
@@ -259,24 +267,24 @@ function toModel(
   };
 }
 
-/** Facts about a model that its runs need. */
+/** Properties of a model that its runs need. */
 interface RunContract {
   /** Inputs of a run, in the model's order. */
   readonly inputs: readonly TensorSpec[];
-  /** Outputs that are fetched, in that order. */
+  /** Outputs to fetch, in order. */
   readonly outputs: readonly TensorSpec[];
-  /** The inputs that are the same in every run, as the model has them. */
+  /** Inputs with the same values in every run, in the model's layout. */
   readonly constants: readonly Tensor[];
 }
 
-/** Parameters of `Model.run` behind the inputs. */
+/** Parameters of `Model.run` after the inputs. */
 type RunArguments = Parameters<Model['run']> extends [unknown, ...infer Rest] ? Rest : never;
 
 /**
- * Runs tensors in a session, and gives the memory of its inputs back to the pool they came from. The batch axis is where
- * the model has it in the session, and first on this side.
+ * Runs tensors in a session, and returns the memory of its inputs to the pool. It converts between rows first and the
+ * model's batch axis.
  *
- * @throws OutOfMemoryError when an allocation failed; anything else is the run's own failure
+ * @throws OutOfMemoryError if an allocation failed; any other error is the run's own failure
  */
 async function runInSession(
   session: Session,
@@ -292,7 +300,7 @@ async function runInSession(
     outputs: outputs.map(({ name }) => name),
   };
   const reply = await orOutOfMemory(session.run(task, ...how));
-  // An output that is an input as it is shares its memory.
+  // An output that equals an input shares its memory.
   pool.giveBack(memoryNotIn(reply.outputs, reply.inputs));
   if (reply.outputs.length !== outputs.length) {
     throw new Error(`expected ${outputs.length} outputs from ONNX Runtime, got ${reply.outputs.length}`);
@@ -304,7 +312,7 @@ async function runInSession(
   };
 }
 
-/** Those with their batch axis elsewhere than first are copied; the memory of what was copied is free. */
+/** Moves batch axes to their place in the model. Moved inputs are copies, and the memory of the originals is freed. */
 function inModelLayout(specs: readonly TensorSpec[], inputs: readonly Tensor[], pool: BufferPool): readonly Tensor[] {
   if (specs.every(({ batchAxis }) => batchAxis === undefined)) return inputs;
   const laidOut = inputs.map((input, index) => moveAxis(input, 0, specs[index]?.batchAxis ?? 0, pool.allocate));
@@ -316,7 +324,7 @@ function toTaskInput({ name, datatype, shape, data }: Tensor): TaskInput {
   return { name, onnxType: DATATYPES[datatype].onnxType, shape, data };
 }
 
-/** Messages of ONNX Runtime, its arenas and CUDA when an allocation fails. */
+/** Matches messages of ONNX Runtime, its arenas and CUDA about failed allocations. */
 const OUT_OF_MEMORY =
   /bad_alloc|out of memory|failed to allocate memory|available memory of \d+ is smaller than requested|_ALLOC_FAILED/i;
 
@@ -324,7 +332,7 @@ async function orOutOfMemory<T>(running: Promise<T>): Promise<T> {
   try {
     return await running;
   } catch (error) {
-    // A model that cannot be opened again for lack of memory is not tried with fewer rows.
+    // A model that cannot be reopened for lack of memory is not retried with fewer rows.
     if (error instanceof ModelUnavailableError || !OUT_OF_MEMORY.test(messageOf(error))) throw error;
     throw new OutOfMemoryError(`the run needed more memory than there is: ${messageOf(error).trim()}`, {
       cause: error,
@@ -349,16 +357,16 @@ function toTensor({ name, datatype, batchAxis = 0 }: TensorSpec, { shape, data }
 }
 
 /**
- * The memory of inputs that earlier runs are done with, for the inputs of later ones: 512 rows of 64 floats are made and run
- * in 0.6 ms with it and in 1.7 without (two cores, Node 24).
+ * Memory of earlier inputs for later ones. Creating and running 512 rows of 64 floats takes 0.6 ms with it and 1.7
+ * without (two cores, Node 24).
  */
 interface BufferPool {
-  /** Room for `length` elements, with whatever was in it before. */
+  /** Returns an array of `length` elements with arbitrary content. */
   allocate(datatype: Datatype, length: number): TensorData;
   giveBack(buffers: readonly ArrayBuffer[]): void;
 }
 
-/** Enough for the inputs of the micro-batches under way on a device; sizes that do not come again are let go. */
+/** Enough for the inputs of the micro-batches in progress on a device. Sizes that do not recur are dropped. */
 const MAX_BUFFERS = 8;
 
 function createBufferPool(devices: number): BufferPool {

@@ -9,8 +9,8 @@ import type { Transform } from '../core/model.ts';
 /**
  * Imports a model's transform module.
  *
- * @param warn told of every place in it where an error comes from that nobody waits for, once
- * @throws Error naming the file when it cannot be imported, or does not export what it should
+ * @param warn called once for each place in it that throws an unhandled error
+ * @throws Error naming the file if it cannot be imported, or its exports are wrong
  */
 export async function loadTransform(
   path: string,
@@ -23,8 +23,8 @@ export async function loadTransform(
     if (told.has(place)) return;
     told.add(place);
     warn(
-      `${path}: expected the transform to wait for all that it starts, got an error that nobody waits for: ${place}; ` +
-        'await every promise, and catch what timers, callbacks and events throw',
+      `${path}: expected the transform to handle all its errors, got an unhandled one: ${place}; ` +
+        'await every promise, and catch the errors of timers, callbacks and events',
     );
   };
   const module = await withStrayErrorsTo(warnOfStray, () => importModule(path));
@@ -40,7 +40,7 @@ export async function loadTransform(
     for (const name of there) {
       const hook = module[name];
       if (!isHook(hook)) throw refuse(`${typeof hook} as ${name}`);
-      hooks[name] = guarded(hook, name, limitMs, warnOfStray);
+      hooks[name] = guard(hook, name, limitMs, warnOfStray);
     }
   }
   if (Object.keys(hooks).length === 0) throw refuse('none of them');
@@ -62,15 +62,15 @@ function isHook(value: unknown): value is Hook {
   return typeof value === 'function';
 }
 
-/** The hook, rejecting in place of a promise that does not settle in time, or that an error was meant for. */
-function guarded(hook: Hook, name: string, limitMs: number, warnOfStray: (error: unknown) => void): Hook {
+/** Wraps a hook. Its promise rejects if it does not settle in time, or on an unhandled error of the hook. */
+function guard(hook: Hook, name: string, limitMs: number, warnOfStray: (error: unknown) => void): Hook {
   return (...given) => {
     let fail: ((reason: unknown) => void) | undefined;
     const onStrayError = (error: unknown): void => {
       warnOfStray(error);
       fail?.(error);
     };
-    const asked = withStrayErrorsTo(onStrayError, () => settled(hook(...given)));
+    const asked = withStrayErrorsTo(onStrayError, () => settle(hook(...given)));
     if (!(asked instanceof Promise)) return asked;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     fail = reject;
@@ -81,22 +81,22 @@ function guarded(hook: Hook, name: string, limitMs: number, warnOfStray: (error:
   };
 }
 
-/** A promise of what is promised, or of an array in which something is; anything else as it is. */
-function settled(asked: unknown): unknown {
-  const soon = promised(asked);
-  if (soon instanceof Promise) return soon.then(settled);
-  return Array.isArray(asked) ? allThere(asked.map(promised)) : asked;
+/** Returns a promise if the value is a thenable or an array with one, else the value. */
+function settle(asked: unknown): unknown {
+  const soon = toPromise(asked);
+  if (soon instanceof Promise) return soon.then(settle);
+  return Array.isArray(asked) ? allThere(asked.map(toPromise)) : asked;
 }
 
-/** Query builders and other lazy things have a `then`, and are no promises. */
-function promised(asked: unknown): unknown {
+/** Converts a thenable to a promise. Query builders and other lazy objects have a `then` but are no promises. */
+function toPromise(asked: unknown): unknown {
   const isThenable = typeof asked === 'object' && asked !== null && 'then' in asked && typeof asked.then === 'function';
   return isThenable ? Promise.resolve(asked) : asked;
 }
 
 /**
- * What kind of error it is and where it was made, such as `TypeError at decode (transform.ts:12:5)`. Its message is left
- * out: it may quote a request, and goes to a log.
+ * Describes the type and place of an error, such as `TypeError at decode (transform.ts:12:5)`. It leaves out the
+ * message, which may quote a request, because the text goes to a log.
  */
 function describePlace(thrown: unknown): string {
   const error = readable(thrown);
@@ -106,28 +106,28 @@ function describePlace(thrown: unknown): string {
   return `${error.name} ${first.trim()}`;
 }
 
-/** Takes an error that nobody waits for. */
+/** Takes an unhandled error. */
 type StrayErrorListener = (error: unknown) => void;
 
 const listeners = new AsyncLocalStorage<StrayErrorListener>();
 
 /**
- * Does foreign work. What it starts and does not wait for may go wrong later: a timer, a callback or an event throws, or
- * a promise that nobody holds is rejected. Such an error goes to `onStrayError`, and to nothing else in the process.
+ * Runs foreign code. Its unhandled errors go to `onStrayError` and nowhere else in the process: a timer, a callback or
+ * an event that throws, or a rejected promise that nothing awaits.
  */
 function withStrayErrorsTo<T>(onStrayError: StrayErrorListener, work: () => T): T {
   watchProcess();
   return listeners.run(onStrayError, work);
 }
 
-/** How Node tells of errors that nobody waits for. */
+/** Events of Node for unhandled errors. */
 const STRAY: ReadonlySet<unknown> = new Set(['uncaughtException', 'unhandledRejection']);
 
 let watched = false;
 
 /**
- * Node emits these events in the context of the work that went wrong. Listeners are of no use: they are all called, and
- * those of the Lambda runtime end the process.
+ * Intercepts these events. Node emits them in the async context of the code that failed. Listeners would not do: all
+ * are called, and those of the Lambda runtime end the process.
  */
 function watchProcess(): void {
   if (watched) return;

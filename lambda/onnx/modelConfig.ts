@@ -9,20 +9,20 @@ import { SETTINGS } from '../settings.ts';
 import { hasDevices } from './provider.ts';
 import { sessionSettings } from './sessionOrders.ts';
 
-/* Numbers of a JSON file, which say in plain words what is expected. */
+/* Schemas for numbers and lists with plain error messages. */
 
 function whole(range: Range) {
   const error = `expected ${wholeNumberIn(range)}`;
   return z.int({ error }).min(range.min, { error }).max(range.max, { error });
 }
 
-/** Such as the number of an axis, or its size. */
+/** Schema of an integer, such as the number or size of an axis. */
 function atLeast(min: number) {
   const error = `expected a whole number of at least ${min}`;
   return z.int({ error }).min(min, { error });
 }
 
-/** At least one, each once. @param of what they are, such as `numbers of devices` */
+/** Schema of a non-empty array without duplicates. @param of description of the items, such as `numbers of devices` */
 function distinct<T extends z.ZodType>(item: T, of: string) {
   const error = `expected an array of ${of}`;
   return z
@@ -51,10 +51,10 @@ const LIST = 'expected an array of execution providers, such as ["cuda", "cpu"]'
 
 const nameToObject = (given: unknown): unknown => (typeof given === 'string' ? { name: given } : given);
 
-/** Execution providers, first choice first: names, or objects that say on which device. */
+/** Execution providers, first choice first: names, or objects with a device. */
 const providers = z.array(z.preprocess(nameToObject, provider), { error: LIST }).min(1, { error: LIST });
 
-/** What ONNX Runtime can be told of a session, less the execution providers: they have a key of their own. */
+/** Session options of ONNX Runtime, except for the execution providers, which have their own key. */
 export const SESSION_OPTIONS = [
   'enableCpuMemArena',
   'enableMemPattern',
@@ -70,20 +70,21 @@ export const SESSION_OPTIONS = [
   'profileFilePrefix',
 ];
 
-/** Options that ONNX Runtime for Node takes for the sake of browsers, and does not read. */
+/** Options that ONNX Runtime for Node accepts because of browsers, but ignores. */
 export const IGNORED_OPTIONS = ['enableGraphCapture', 'freeDimensionOverrides', 'logVerbosityLevel'];
 
-/** Options that name files besides the model and those beside it, which nobody publishes or takes a digest of. */
+/** Options that name further files. Such files would be missing from the digest and from published models. */
 export const FILE_OPTIONS = ['externalData', 'optimizedModelFilePath'];
 
-/** The same among its session settings, such as `session.model_external_initializers_file_folder_path`. */
+/** Matches session settings that name files, such as `session.model_external_initializers_file_folder_path`. */
 const FILE_SETTING = /(?<!pro)file|path/;
 
 /**
- * Their values are ONNX Runtime's to check; keys that it does not know it ignores, the misspelt ones with them. `extra`
- * holds its session settings, such as `{"session": {"use_device_allocator_for_initializers": "1"}}`.
+ * Session options. ONNX Runtime checks their values and ignores unknown keys, even misspelt ones. `extra` has its
+ * session settings, such as `{"session": {"use_device_allocator_for_initializers": "1"}}`.
  *
- * @see https://github.com/microsoft/onnxruntime/blob/main/include/onnxruntime/core/session/onnxruntime_session_options_config_keys.h
+ * @see
+ *   https://github.com/microsoft/onnxruntime/blob/main/include/onnxruntime/core/session/onnxruntime_session_options_config_keys.h
  */
 const sessionOptions = z
   .looseObject(
@@ -131,18 +132,20 @@ const AXIS = 'expected the name of a symbolic axis of the model';
 const byName = <T extends z.ZodType>(value: T, what: string) =>
   z.record(z.string(), value, { error: `expected an object with ${what}` });
 
-/** An axis along which requests differ in size: they are padded to the longest of their micro-batch, and cut back. */
+/**
+ * Axis on which requests differ in size. They are padded to the longest in their micro-batch, and outputs are cut back.
+ */
 const ragged = z.strictObject({
-  /** The symbolic axis, as the model names it. */
+  /** Name of the symbolic axis in the model. */
   axis: z.string({ error: AXIS }).min(1, { error: AXIS }),
-  /** By the name of each input that has it: the element to pad with. */
+  /** Element to pad with, by name of each input that has the axis. */
   pad: byName(
     z.union([z.number(), z.boolean(), z.string()], { error: 'expected a number, true, false or text' }),
     'the element to pad with, by the name of each input that has the axis',
   ),
-  /** By output name: the axis that is cut back, where the model calls it something else. @default those of that name */
+  /** Axis to cut back by output name, if its name differs. @default the axes of that name */
   cut: byName(atLeast(0), 'the number of an axis, by the name of an output').optional(),
-  /** The sizes it may be run at; a micro-batch is padded up to one, a longer request is refused. @default any */
+  /** Allowed sizes. A micro-batch is padded to one, and a longer request is refused. @default any */
   allowedSizes: allowedSizes.optional(),
 });
 
@@ -150,33 +153,47 @@ export type RaggedConfig = z.infer<typeof ragged>;
 
 const MODULE = 'expected the name of a .ts, .js or .mjs file beside config.json';
 
-/** What `models/<name>/config.json` may say. Everything is optional, unknown keys are errors. */
+/** Content of `models/<name>/config.json`. All keys are optional, and unknown keys are errors. */
 const schema = z
   .strictObject({
-    /** Most rows in one run of this model. @default the deployment's BATCHSCORE_MAX_BATCH_ROWS */
+    /** Maximum number of rows in one run. @default the deployment's BATCHSCORE_MAX_BATCH_ROWS */
     maxBatchRows: rows.optional(),
-    /** The row counts the model may be run at; a micro-batch is padded up to one of them. @default any */
+    /** Allowed row counts. A micro-batch is padded to one of them. @default any */
     allowedSizes: allowedSizes.optional(),
-    /** The axis along which requests may differ in size. @default none: only requests of one shape share a run */
+    /** Axis on which requests may differ in size. @default none: only requests of one shape share a run */
     ragged: ragged.optional(),
     /**
-     * By name of an input or output: which of its axes is the batch axis, such as 1 for the state `[layers, batch, hidden]`
-     * of an RNN. Requests and answers have it there too. @default 0 for each
+     * Batch axis by name of an input or output, such as 1 for the state `[layers, batch, hidden]` of an RNN. Requests
+     * and answers have the same layout. @default 0 for each
      */
     batchAxis: byName(atLeast(0), 'the number of an axis, by the name of an input or output').optional(),
-    /** The outputs to compute, in the order of answers: those of a model that gives more than rows can have. @default all */
+    /** Outputs to compute, in the order of answers, for a model with outputs that have no rows. @default all */
     outputs: distinct(z.string(), 'names of outputs').optional(),
-    /** By name of an input: its value in every run, a scalar or an array as in a request. Requests do not give it. @default none */
+    /**
+     * Value in every run by name of an input: a scalar or an array as in a request. Requests do not contain it.
+     * @default none
+     */
     constants: byName(z.unknown(), 'the value of an input, by its name').optional(),
-    /** Sharing of runs: always, unchecked, or never. @default what the checks at start find */
+    /**
+     * Sharing of runs: always without checks (`trust`), or never (`alone`). @default the result of the checks at start
+     */
     batching: z.enum(['trust', 'alone'], { error: 'expected "trust" or "alone"' }).optional(),
-    /** ONNX Runtime execution providers, first choice first: a name, or `{name, deviceId}`. @default the deployment's BATCHSCORE_PROVIDERS */
+    /**
+     * ONNX Runtime execution providers, first choice first: a name, or `{name, deviceId}`.
+     * @default the deployment's BATCHSCORE_PROVIDERS
+     */
     providers: providers.optional(),
-    /** The devices that the model is opened on, each in a session of its own. @default one, that of the provider */
+    /** Devices to open the model on, each with its own session. @default one, the provider's */
     devices: distinct(atLeast(0), 'numbers of devices').optional(),
-    /** Passed to ONNX Runtime as they are. @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html */
+    /**
+     * Options for ONNX Runtime.
+     * @see https://onnxruntime.ai/docs/api/js/interfaces/InferenceSession.SessionOptions.html
+     */
     sessionOptions: sessionOptions.optional(),
-    /** True to run and check it at start, or the sizes of symbolic axes in these runs. @default true, sizes that it takes */
+    /**
+     * True to run and check the model at start, or the sizes of symbolic axes in these runs.
+     * @default true, with sizes at which it runs
+     */
     warmup: z
       .union([z.boolean(), z.record(z.string(), atLeast(0))], {
         error: 'expected true, false or an object with sizes of symbolic axes',
@@ -197,7 +214,7 @@ const schema = z
 export type ModelConfig = z.infer<typeof schema>;
 
 /**
- * The settings in a model's folder, or none where it has no config.json.
+ * Reads the settings in a model's folder. Returns no settings if it has no config.json.
  *
  * @throws Error naming the file and every wrong key
  */
@@ -206,7 +223,7 @@ export function readModelConfig(folder: string): ModelConfig {
 }
 
 /**
- * The module that config.json names as the model's transform, if it names one.
+ * Returns the path of the transform in config.json, if it has one.
  *
  * @throws Error naming the file if it is missing, or a link to a file outside of the model's folder
  */
@@ -233,10 +250,10 @@ function realPath(path: string): string | undefined {
 const MAX_WRONG = 10;
 
 /**
- * What a JSON file says; undefined where there is no file. Read at once, because a CDK app cannot wait: it is short.
+ * Reads a short JSON file, or returns undefined if it does not exist. It is synchronous because a CDK app cannot wait.
  *
- * @param what the file should hold, such as `model configuration`
- * @throws Error naming the file and what is wrong in it, ten places at most, in one line
+ * @param what content of the file, such as `model configuration`
+ * @throws Error naming the file and up to ten problems in it, in one line
  */
 export function readJsonIfThere<T>(path: string, schema: z.ZodType<T>, what: string): T | undefined {
   const text = readIfThere(path);
@@ -266,7 +283,7 @@ export function isNotThere(error: unknown): boolean {
 
 function parseJson(text: string, path: string): unknown {
   try {
-    // Editors of Windows put it before UTF-8.
+    // Windows editors write a byte order mark.
     return JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch (cause) {
     throw new Error(`${path}: expected JSON, got something else; fix it or delete the file`, { cause });

@@ -3,15 +3,14 @@ import { dirname, resolve, sep } from 'node:path';
 import { type GraphNode, withGraph } from './graph.ts';
 import { createReader, fieldsOf, LENGTH_DELIMITED, Message, type Read, WINDOW_BYTES } from './protobuf.ts';
 
-/** Fields of a `ModelProto`. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
+/** Field numbers of a `ModelProto`. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
 const MODEL = { graph: 7, opset: 8, functions: 25 } as const;
 
 /**
- * Checks cheaply, without loading it, that a file is a whole ONNX model: reads the outermost fields of the
- * `ModelProto`, and whether the files are there in which it keeps weights. Done at once, because a CDK app cannot wait:
- * weights are skipped.
+ * Checks cheaply that a file is a whole ONNX model, and that the files of its weights exist. It reads the outermost
+ * fields of the `ModelProto` and skips weights. It is synchronous because a CDK app cannot wait.
  *
- * @throws Error naming the file when it is missing, empty, cut short or not ONNX, or a file of its weights is not there
+ * @throws Error naming the file if it is missing, empty, cut short or not ONNX, or a file of its weights is missing
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
 export function checkModelFile(path: string): void {
@@ -68,7 +67,7 @@ function checkExternalFiles(file: number, size: number, path: string): void {
           'model as one file',
       );
     }
-    // ONNX Runtime looks at where links lead, and what is copied or published has no links any more.
+    // ONNX Runtime resolves links, and copied or published files are no links any more.
     const folders = [realpathSync(dirname(path)), dirname(realpathSync(path))];
     if (!folders.some((folder) => realpathSync(beside).startsWith(`${folder}${sep}`))) {
       throw new Error(
@@ -84,18 +83,21 @@ function checkExternalFiles(file: number, size: number, path: string): void {
   }
 }
 
-/** What stands in place of a file that Git LFS has not fetched. @see https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md */
+/**
+ * Start of a file that Git LFS has not fetched.
+ * @see https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md
+ */
 const LFS_POINTER = 'version https://git-lfs.github.com/spec/';
 
 function notOnnx(file: number, path: string): Error {
   const start = Buffer.alloc(LFS_POINTER.length);
   readSync(file, start, 0, start.length, 0);
   const found = OTHER_MODELS.find(([beginning]) => start.toString('latin1').startsWith(beginning));
-  const got = found?.[1] ?? 'a file that is not ONNX; export the model anew, as with torch.onnx';
+  const got = found?.[1] ?? 'a file that is not ONNX; export the model again, for example with torch.onnx';
   return new Error(`${path}: expected an ONNX model, got ${got}`);
 }
 
-/** How files begin that are often given in place of a model in ONNX, and what to do with them. */
+/** First bytes of files that are often taken for ONNX models, and advice. */
 const OTHER_MODELS = [
   [LFS_POINTER, 'a file that is a pointer of Git LFS to it; run: git lfs pull'],
   ['\x80', 'a pickle, as of scikit-learn; convert the model with skl2onnx, as docs/recipes.md shows'],
@@ -104,8 +106,8 @@ const OTHER_MODELS = [
 ] as const;
 
 /**
- * By kind of message, the numbers of the fields that lead to tensors, and the kind of what they hold. Those that occur once
- * are merged where a file has them twice.
+ * Fields that lead to tensors by kind of message, and the kind of their content. The parser merges repeated `isOne`
+ * fields.
  *
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
@@ -133,8 +135,7 @@ const LOCATION = 'location';
 const ENTRY = { key: 1, value: 2 } as const;
 
 /**
- * The files in which a model keeps weights, as it names them, each with the bytes that it must have at least. Weights are
- * skipped, not read.
+ * Returns the names of the files with a model's weights, each with its minimum size. Weights are skipped, not read.
  *
  * @param file a whole ONNX model of `size` bytes
  * @see https://github.com/onnx/onnx/blob/main/docs/ExternalData.md
@@ -150,7 +151,7 @@ export function externalFiles(file: number, size: number): ReadonlyMap<string, n
   return files;
 }
 
-/** The paths of the files in which the model at `path` keeps weights, in order. */
+/** Returns the sorted paths of the files with the weights of the model at `path`. */
 export function externalFilesOf(path: string): string[] {
   const file = openSync(path, 'r');
   try {
@@ -174,24 +175,27 @@ function* tensorsIn(read: Read, kind: string, message: Message): Generator<Messa
   }
 }
 
-/** Most nodes and small tensors name none, which one look tells. */
+/** Returns false for most nodes and small tensors by one read: they name no file. */
 function mayNameFile(read: Read, { start, end }: { readonly start: number; readonly end: number }): boolean {
   return end - start > WINDOW_BYTES || read(start, end - start).includes(LOCATION);
 }
 
-/** Where the data of a tensor is, if it is elsewhere; nothing of any other tensor. */
+/** Returns the entries that locate a tensor's external data, or no entries for another tensor. */
 function entriesOf(tensor: Message): { readonly [key: string]: string | undefined } {
   const place = tensor.int32s(TENSOR.dataLocation).findLast((value) => value === DEFAULT || value === EXTERNAL);
-  // Entries may be left of a tensor whose data was moved into the model.
+  // A tensor may keep entries after its data was moved into the model.
   if (place !== EXTERNAL) return {};
   const entries = tensor.messages(TENSOR.externalData).map((entry) => [entry.text(ENTRY.key), entry.text(ENTRY.value)]);
   return Object.fromEntries(entries.filter(([, value]) => value !== ''));
 }
 
-/** ONNX Runtime's own on Linux. @see https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/text/string_normalizer.cc */
+/**
+ * Default locale of ONNX Runtime on Linux.
+ * @see https://github.com/microsoft/onnxruntime/blob/main/onnxruntime/core/providers/cpu/text/string_normalizer.cc
+ */
 const DEFAULT_LOCALE = 'en_US.UTF-8';
 
-/** The locales that the machine must have: a StringNormalizer opens one if it changes or ignores the case of letters. */
+/** Returns the locales that the machine must have. A StringNormalizer opens one if it changes or ignores case. */
 export function localesOf(path: string): string[] {
   const localeOf = (node: GraphNode): string[] => {
     const changesCase = !['', 'NONE'].includes(node.text('case_change_action'));
@@ -203,7 +207,7 @@ export function localesOf(path: string): string[] {
   );
 }
 
-/** Element types that ONNX Runtime for Node cannot carry, by number. @see onnx.proto, TensorProto.DataType */
+/** Element types that ONNX Runtime for Node does not support, by number. @see onnx.proto, TensorProto.DataType */
 export const TYPES_NOT_CARRIED: Readonly<Record<string, string>> = {
   14: 'complex64',
   15: 'complex128',

@@ -46,18 +46,18 @@ import { givenOf, inputAt, plain, type Rule, rowsFirst } from './rules/step.ts';
 import { axisOf, constantsOf, type Kind, mixes, shapeOf, type Traced, unknown } from './traced.ts';
 
 /*
- * One rule for each family of operators: what is known of its outputs, by what is known of its inputs. A rule follows the
- * axis of rows; an operator that works across it mixes rows. `docs/models.md` lists the families.
+ * Defines a rule for each family of operators, which derives the outputs from the inputs. A rule follows the axis of
+ * rows. An operator that works across it mixes rows. `docs/models.md` lists the families.
  */
 
 export interface Family {
-  /** When its rows stay apart, as the docs say it. */
+  /** Condition for independent rows, as the docs state it. */
   readonly apart: string;
   readonly operators: readonly string[];
   readonly rule: Rule;
 }
 
-/** @param operators their names, with white space between them */
+/** @param operators names, separated by white space */
 function family(rule: Rule, apart: string, operators: string): Family {
   return { rule, apart, operators: words(operators) };
 }
@@ -82,7 +82,7 @@ function words(text: string): string[] {
   return text.trim().split(/\s+/);
 }
 
-/** Operators without a prefix are of ONNX's own domains, or of ONNX Runtime's under a name that no other has. */
+/** Families of operators. Names without a prefix are in ONNX's own domains, or in ONNX Runtime's if they are unique. */
 export const FAMILIES: readonly Family[] = [
   family(
     elementwise,
@@ -218,10 +218,13 @@ const RULES: ReadonlyMap<string, Rule> = new Map(
   FAMILIES.flatMap(({ operators, rule }) => operators.map((operator) => [operator, rule] as const)),
 );
 
-/** Domains whose operators are those of the table; any others are custom. */
+/** Domains of the operators in the table. All others are custom. */
 const DOMAINS = new Set(['', 'ai.onnx.ml', 'com.microsoft', 'com.ms.internal.nhwc', 'ai.onnx.preview']);
 
-/** Operators that take sizes, places or padding, and look at how these depend on the batch. Any other input is data. */
+/**
+ * Operators that read sizes, places or padding, and check how these depend on the batch. Other operators only take
+ * data.
+ */
 const TAKES_SIZES = new Set(
   words(`Concat Reshape Flatten Squeeze Unsqueeze Expand Tile ConstantOfShape Range Slice Split Pad Gather GatherND
     ScatterND OneHot Resize Upsample TopK Trilu GatherElements`),
@@ -229,13 +232,13 @@ const TAKES_SIZES = new Set(
 
 const TAKES_PADDING = new Set(words('TfIdfVectorizer Reshape Flatten'));
 
-/** Operators that say no more of rows than how many there are, or nothing. */
+/** Operators that use at most the number of rows. */
 const TAKES_SHAPES = new Set(words('Shape Size CastLike Scan'));
 
 /**
- * What rows decide of the batch may not enter the data, by whatever input.
+ * Refuses data that depends on the number or order of rows.
  *
- * @returns the outputs, as what the number of rows decides if it decides an input
+ * @returns outputs, dependent on the number of rows if an input is
  */
 export function refuseByBatch(
   { operator }: GraphNode,

@@ -8,11 +8,12 @@ import { allocate, DATATYPES, type Datatype, elementCount, type TensorData } fro
 import { type AxisSizes, shapesAt } from './contract.ts';
 import { isNotThere } from './modelConfig.ts';
 
-/*
- * Requests to try a model with: real ones of `samples.jsonl`, or made-up ones.
- */
+/* Creates requests to try a model with: real ones of `samples.jsonl`, or made-up ones. */
 
-/** Returns rows of real requests, all of the first one's trailing shape apart from the ragged axis; a row is a probe of its own. */
+/**
+ * Returns rows of real requests that have the trailing shape of the first one, apart from the ragged axis. Each row is
+ * a probe.
+ */
 export function realProbes(samples: readonly ScoringRequest[], max: number): Part[] {
   const [first] = samples;
   if (first === undefined) return [];
@@ -31,7 +32,7 @@ function signatureOf({ model: { ragged }, inputs }: ScoringRequest): string {
     .join(';');
 }
 
-/** How the numbers of a probe are made up: by their scale, and the largest integer. */
+/** Scale and largest integer of made-up numbers. */
 const MANNERS = {
   unit: { scale: 1, max: 3 },
   large: { scale: 100, max: 3 },
@@ -43,7 +44,10 @@ const MANNERS = {
 
 export type Manner = keyof typeof MANNERS;
 
-/** Made-up integers are small, as they often are indexes into tables; texts are numbers too, as some models cast them. */
+/**
+ * Made-up texts and integers. Integers are small, because many are indexes into tables. Texts are numbers, because some
+ * models cast them.
+ */
 const WORDS = ['1', '2', '3.5', '0', '10', '-1'];
 
 /**
@@ -63,7 +67,7 @@ export function makeUp(model: Model, shapes: readonly (readonly number[])[], man
   });
 }
 
-/** A request of one row as a part of a micro-batch. */
+/** Creates a part of a micro-batch: a request of one row. */
 export function asProbe(model: Model, inputs: readonly RequestInput[]): Part {
   const index = model.ragged?.inputs.findIndex((input) => input !== undefined) ?? -1;
   const length = inputs[index]?.shape[model.ragged?.inputs[index]?.axis ?? 0] ?? 1;
@@ -82,7 +86,7 @@ export function asProbe(model: Model, inputs: readonly RequestInput[]): Part {
   return { request, fromRow: 0, toRow: 1 };
 }
 
-/** Shapes of one row of each input: symbolic axes have the size that is given by name, or `size`. */
+/** Returns the shape of one row of each input. A symbolic axis has its size in `sizes`, or `size`. */
 export function rowShapes(model: Model, sizes: AxisSizes, size: number): number[][] {
   return shapesAt(model, 1, sizes, size);
 }
@@ -103,7 +107,7 @@ function elementsOf(datatype: Datatype, count: number, manner: Manner, random: (
 
 const SEED = 20_011;
 
-/** Numbers from 0 up to 1, always the same ones: an xorshift generator of 32 bits. */
+/** Returns a generator of reproducible numbers from 0 to 1: a 32-bit xorshift. */
 function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -114,26 +118,26 @@ function createRandom(seed: number): () => number {
   };
 }
 
-/** Real requests of a model, beside its versions: one a line, as producers send them. */
+/** File of real requests, beside a model's versions: one a line, in the form that producers send. */
 export const SAMPLES_FILE = 'samples.jsonl';
 
-/** What is read of the file: enough for the checks at start. */
+/** Number of samples to read: enough for the checks at start. */
 const MAX_SAMPLES = 16;
 
 const LIMITS = { maxRequestRows: 10_000, maxRequestsPerMessage: 1 };
 
-/** The first lines of a model's samples, with where each stands. */
+/** First lines of a model's samples with their line numbers. */
 export interface SampleLines {
   readonly path: string;
   readonly lines: readonly { readonly line: string; readonly number: number }[];
 }
 
-/** The first lines of `samples.jsonl`; none where there is no such file. Blank ones are left out, and a byte order mark. */
+/** Reads the first lines of `samples.jsonl` without blank ones, or none if the file does not exist. */
 export async function readSampleLines(folder: string): Promise<SampleLines> {
   const path = join(folder, SAMPLES_FILE);
   try {
     const texts = (await readFile(path, 'utf8')).split('\n');
-    // A byte order mark and \r are white space too.
+    // `trim` also removes a byte order mark and \r.
     const lines = texts.map((text, index) => ({ line: text.trim(), number: index + 1 }));
     return { path, lines: lines.filter(({ line }) => line !== '').slice(0, MAX_SAMPLES) };
   } catch (cause) {
@@ -143,9 +147,9 @@ export async function readSampleLines(folder: string): Promise<SampleLines> {
 }
 
 /**
- * Samples, decoded as the requests of producers are.
+ * Decodes samples like requests of producers.
  *
- * @throws Error naming the line that is no valid request of the model, and what is wrong with it
+ * @throws Error naming the line that is no valid request of the model, and the problem
  */
 export async function decodeSamples({ path, lines }: SampleLines, model: Model): Promise<ScoringRequest[]> {
   const models = { find: () => model };

@@ -10,18 +10,18 @@ import { modelDigest } from './weights.ts';
 
 /** Conditions that a profile must meet. */
 interface ProfileUse {
-  /** The execution provider that the model was opened with. */
+  /** Execution provider of the opened model. */
   readonly provider: string;
-  /** Threads of its session, if config.json gives them. @default as many as ONNX Runtime takes */
+  /** Threads of its session in config.json. @default the choice of ONNX Runtime */
   readonly threads?: number | undefined;
-  /** True if requests of different lengths share runs: the plan then asks for lengths. */
+  /** True if requests of different lengths share runs. The plan then depends on lengths. */
   readonly isRagged: boolean;
   readonly warn: (message: string) => void;
 }
 
 /**
- * Returns the measured runs of the profile beside a model; undefined if it has none that fits. A profile that does not fit is
- * never an error: it warns, and runs are measured as without one.
+ * Returns the measured runs of the profile beside a model, or undefined if there is no profile that fits. A profile
+ * that does not fit only causes a warning, and runs are measured.
  *
  * @param path of the model
  */
@@ -39,10 +39,9 @@ export async function readMeasured(path: string, use: ProfileUse): Promise<reado
   return undefined;
 }
 
-const UNKNOWN =
-  'what runs cost here is unknown until they are measured at start; run batchscore profile again, or delete it';
+const UNKNOWN = 'the cost of runs is measured at start instead; run batchscore profile again, or delete the file';
 
-/** Returns why a profile does not fit; undefined if it does. The model is read only if all else agrees. */
+/** Returns why a profile does not fit, or undefined. The model is read only if everything else agrees. */
 async function differenceOf(profile: ProfileFile, path: string, use: ProfileUse): Promise<string | undefined> {
   const { cpu, cores, architecture } = thisMachine();
   const { machine, versions } = profile;
@@ -62,7 +61,7 @@ async function differenceOf(profile: ProfileFile, path: string, use: ProfileUse)
   return otherModel(profile, path);
 }
 
-/** Returns why a profile is of another model than the one beside it; undefined if it is of this one. */
+/** Returns a problem if a profile is of another model than the one beside it. */
 async function otherModel({ digest }: ProfileFile, path: string): Promise<string | undefined> {
   const got = await modelDigest(path);
   return digest === got ? undefined : `expected a profile of this model (${got}), got one of ${digest}`;
@@ -72,7 +71,7 @@ function minorOf(version: string): string {
   return version.split('.').slice(0, 2).join('.');
 }
 
-/** If requests of different lengths do not share runs, the plan knows no length. */
+/** Returns the runs for the plan. It knows no lengths if requests of different lengths do not share runs. */
 function measuredBy({ table, threads, length: ordinary }: ProfileFile, isRagged: boolean): MeasuredRun[] {
   const runs = table.filter((run) => run.threads === threads && (isRagged || run.length === ordinary));
   return runs.map(({ rows, length, medianMs }) => ({ rows, length: isRagged ? length : 1, ms: medianMs }));
@@ -81,29 +80,29 @@ function measuredBy({ table, threads, length: ordinary }: ProfileFile, isRagged:
 /** File of measurements beside a `.onnx` file. */
 const PROFILE_FILE = 'profile.json';
 
-/** Far more than any profile has: a larger file would hold up a start. */
+/** Far more than any profile has. A larger file would delay a start. */
 const MAX_BYTES = 2 * 1024 * 1024;
 
 const size = z.int().min(1);
 const milliseconds = z.number().min(0);
-/** Such as the name of a processor: warnings have it. */
+/** Short text, such as the name of a processor, which warnings quote. */
 const word = z.string().max(200);
-/** A run of a day and more is none: larger ones would make costs infinite. */
+/** A day. Larger values would make costs infinite. */
 const MAX_MS = 86_400_000;
 
-/** Times of runs by size, as in `profile.json` and in the output of `batchscore profile --json`. */
+/** Times of runs by size, in `profile.json` and in the output of `batchscore profile --json`. */
 export const MEASURED_RUNS = z
   .array(
     z.object({
       rows: size,
-      /** Size of the open axis; 1 without one. */
+      /** Size of the open axis, or 1 if there is none. */
       length: size,
       threads: size,
       medianMs: z.number().positive().max(MAX_MS),
-      /** Spread of the middle 80 % of the runs, as a share of the median. */
+      /** Spread of the middle 80 % of the runs, relative to the median. */
       spread: z.number().min(0),
       rowsPerSecond: z.number().positive(),
-      /** The most memory that a process had which ran no more rows than these, and none longer. */
+      /** Peak memory of a process whose runs were at most this large. */
       peakRssBytes: size,
     }),
   )
@@ -119,26 +118,29 @@ const schema = z
     date: z.iso.datetime(),
     machine: z.object({
       cpu: word,
-      /** That the process may use. */
+      /** Cores that the process may use. */
       cores: size,
-      /** As Node names it, such as `x64`. */
+      /** Node's name of it, such as `x64`. */
       architecture: word,
       memoryBytes: size,
     }),
-    /** The ONNX Runtime execution provider that it was opened with. */
+    /** ONNX Runtime execution provider of the model. */
     provider: word,
     versions: z.object({ batchscore: word, node: word, onnxruntime: word }),
-    /** Threads of a session as it is deployed on such a machine. */
+    /** Threads of a session when deployed on such a machine. */
     threads: size,
-    /** Length of ordinary rows; 1 if no axis is open. */
+    /** Length of ordinary rows, or 1 if no axis is open. */
     length: size,
-    /** Verdict of the graph on rows, the sharing of runs that follows, and the evidence. */
+    /** Verdict of the graph on rows, the resulting sharing of runs, and the evidence. */
     safety: z.object({
       verdict: z.enum(['independent', 'mixes', 'unknown']),
       sharesRuns: z.boolean(),
       evidence: z.string(),
     }),
-    /** Times of a fresh process: until its code begins, with its code and ONNX Runtime, with the model, with warm-up and checks. */
+    /**
+     * Times of a fresh process: until its code starts, for its code and ONNX Runtime, for the model, for warm-up and
+     * checks.
+     */
     coldStart: z.object({
       processMs: milliseconds,
       libraryMs: milliseconds,
@@ -148,7 +150,7 @@ const schema = z
     table: MEASURED_RUNS,
     /** Other findings, a sentence each. */
     findings: z.array(z.string()),
-    /** For the traffic that was asked for. */
+    /** Recommendation for the given traffic. */
     recommendation: z.object({
       batchSize: size,
       windowSeconds: z.number().min(0),
@@ -162,7 +164,7 @@ const schema = z
   })
   .refine(({ table, threads }) => table.some((run) => run.threads === threads), {
     path: ['threads'],
-    message: 'expected runs with so many threads in the table',
+    message: 'expected runs with that number of threads in the table',
   })
   .refine(({ table, length }) => table.some((run) => run.length === length), {
     path: ['length'],
@@ -178,9 +180,9 @@ export function profilePath(modelPath: string): string {
 }
 
 /**
- * Returns the profile beside a model, of whatever model it is; undefined if there is none.
+ * Reads the profile beside a model, even one of another model. Returns undefined if there is none.
  *
- * @throws Error naming the file and what is wrong in it
+ * @throws Error naming the file and the problem
  */
 function readProfile(modelPath: string): ProfileFile | undefined {
   const path = profilePath(modelPath);
@@ -198,7 +200,7 @@ export function thisMachine(): ProfileFile['machine'] {
   };
 }
 
-/** Returns the version of the ONNX Runtime package; `unknown` if it is not installed. */
+/** Returns the version of the ONNX Runtime package, or `unknown` if it is not installed. */
 export function runtimeVersion(): string {
   try {
     const path = createRequire(import.meta.url).resolve('onnxruntime-node/package.json');

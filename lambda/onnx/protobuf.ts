@@ -1,22 +1,22 @@
 import { fstatSync, readSync } from 'node:fs';
 
 /*
- * Messages of protobuf in a file, read as the parser of ONNX Runtime reads them, so that nothing is in a model for one of
- * the two alone. Only headers and what is asked for are read, not the weights between them.
+ * Reads protobuf messages in a file like ONNX Runtime's parser, so that both see the same model. It reads only headers
+ * and the requested fields, not the weights between them.
  *
  * @see https://protobuf.dev/programming-guides/encoding/
  */
 
-/** Returns the bytes from `position`, up to `length` of them. */
+/** Returns up to `length` bytes from `position`. */
 export type Read = (position: number, length: number) => Buffer;
 
-/** Bytes of a file, the end exclusive. */
+/** Bytes of a file, `end` exclusive. */
 interface Range {
   readonly start: number;
   readonly end: number;
 }
 
-/** One field of a message, and where its contents lie. A number is its own contents. */
+/** Field of a message, and the range of its contents. The contents of a number are its bytes. */
 export interface Field extends Range {
   readonly number: number;
   readonly wireType: number;
@@ -31,17 +31,17 @@ const GROUP_END = 4;
 const FIXED32 = 5;
 
 const MAX_VARINT_BYTES = 10;
-/** The parser refuses a longer tag or length. */
+/** Maximum length of a tag or length in ONNX Runtime's parser. */
 const MAX_SHORT_VARINT_BYTES = 5;
 const MAX_HEADER_BYTES = MAX_SHORT_VARINT_BYTES + MAX_VARINT_BYTES;
 
-/** Headers lie close together where there are no weights between them. */
+/** Size of a read window. Headers are close together, except between weights. */
 export const WINDOW_BYTES = 2 * 1024;
 
-/** Windows that are kept: nodes are read again, in the order of the graph. */
+/** Number of windows to keep: nodes are read again, in the order of the graph. */
 const MAX_WINDOWS = 256;
 
-/** Returns a reader that knows no bytes beyond the end of the file, whatever a damaged file says. */
+/** Creates a reader that returns no bytes beyond the end of the file, even if a damaged file refers to them. */
 export function createReader(file: number): Read {
   const { size } = fstatSync(file);
   const readNow = (position: number, length: number): Buffer => {
@@ -49,7 +49,7 @@ export function createReader(file: number): Read {
     return buffer.subarray(0, readSync(file, buffer, 0, length, position));
   };
   const windows = new Map<number, Buffer>();
-  // Each reaches over the next one, so that what begins in it ends in it.
+  // Windows overlap, so that a header that begins in one also ends in it.
   const windowFrom = (start: number): Buffer => {
     const window = windows.get(start) ?? readNow(start, 2 * WINDOW_BYTES);
     if (windows.size >= MAX_WINDOWS) windows.clear();
@@ -65,8 +65,8 @@ export function createReader(file: number): Read {
 }
 
 /**
- * The fields of a message, up to the first that cannot be read. Groups, which ONNX does not use, are skipped with all that
- * is in them. Contents may end beyond `end` in a damaged file.
+ * Yields the fields of a message, up to the first one that is invalid. It skips groups, which ONNX does not use. In a
+ * damaged file contents may end beyond `end`.
  */
 export function* fieldsOf(read: Read, { start, end }: Range): Generator<Field> {
   let depth = 0;
@@ -108,14 +108,14 @@ function readField(read: Read, position: number, end: number): Field | undefined
 }
 
 interface Varint {
-  /** As an `int64`, as far as a double holds it. */
+  /** Value as an `int64`, rounded to a double. */
   readonly value: number;
-  /** As an `int32`: the lower half. */
+  /** Value as an `int32`: the lower half. */
   readonly low: number;
   readonly end: number;
 }
 
-/** Bytes of a varint whose bits a double holds. */
+/** Number of varint bytes that a double holds exactly. */
 const EXACT_BYTES = 7;
 
 function varintIn(bytes: Buffer, start: number, maxBytes: number): Varint | undefined {
@@ -141,7 +141,7 @@ function int64Of(bytes: Buffer): number {
 
 const MAX_KEPT_BYTES = 1024 * 1024;
 
-/** A message, in one range of a file or in several, which the parser merges. Of a field that occurs once the last one counts. */
+/** Message in one or several ranges of a file, which the parser merges. The last of repeated singular fields counts. */
 export class Message {
   readonly #read: Read;
   readonly ranges: readonly Range[];
@@ -152,7 +152,7 @@ export class Message {
     this.ranges = ranges;
   }
 
-  /** Contents end with the message. */
+  /** Yields the fields. Contents end with the message. */
   *fields(): Generator<Field> {
     for (const range of this.ranges) {
       for (const field of fieldsOf(this.#read, range)) {
@@ -167,7 +167,10 @@ export class Message {
     }
   }
 
-  /** Those of a small message are read once, those of a large one, which may be millions, each time. */
+  /**
+   * Returns the fields of a number. A small message keeps them; a large one, which may have millions, is read
+   * again.
+   */
   #fieldsNumbered(number: number): Iterable<Field> {
     if (this.#kept === undefined && this.#bytes() > MAX_KEPT_BYTES) return this.fields();
     this.#kept ??= Map.groupBy(this.fields(), (field) => field.number);
@@ -178,49 +181,49 @@ export class Message {
     return this.ranges.reduce((sum, { start, end }) => sum + end - start, 0);
   }
 
-  /** Those of a repeated field. */
+  /** Returns the messages of a repeated field. */
   messages(number: number): Message[] {
     return [...this.#fieldsWith(number, LENGTH_DELIMITED)].map((field) => new Message(this.#read, field));
   }
 
-  /** That of a field that occurs once; an empty one if there is none. */
+  /** Returns the message of a singular field, or an empty one. */
   message(number: number): Message {
     return new Message(this.#read, ...this.#fieldsWith(number, LENGTH_DELIMITED));
   }
 
-  /** Those of a repeated field. */
+  /** Yields the texts of a repeated field. */
   *texts(number: number): Generator<string> {
     for (const field of this.#fieldsWith(number, LENGTH_DELIMITED)) yield this.#textOf(field);
   }
 
-  /** Empty if there is none. */
+  /** Returns the text of a singular field, or an empty one. */
   text(number: number): string {
     return [...this.texts(number)].at(-1) ?? '';
   }
 
-  /** The text of a field that writers put first, without a look at what may be millions of fields behind it. */
+  /** Returns the text of a field that writers put first, without reading the fields after it, which may be millions. */
   leadingText(number: number): string {
     const [first] = this.fields();
     const isText = first?.number === number && first.wireType === LENGTH_DELIMITED;
     return isText ? this.#textOf(first) : this.text(number);
   }
 
-  /** Of an `int64`, as far as a double holds it. */
+  /** Returns an `int64`, rounded to a double. */
   int64(number: number): number | undefined {
     return [...this.#varints(number, VARINT)].at(-1)?.value;
   }
 
-  /** All values that an `int32` or an enumeration is given: the parser keeps the last one that the enumeration knows. */
+  /** Returns all values of an `int32` or an enumeration. The parser keeps the last one that the enumeration has. */
   int32s(number: number): number[] {
     return [...this.#varints(number, VARINT)].map(({ low }) => low);
   }
 
-  /** Those of a repeated `int64`, as far as doubles hold them: each in a field of its own or all packed in one. */
+  /** Yields the values of a repeated `int64`, rounded to doubles, packed or not. */
   *int64s(number: number): Generator<number> {
     for (const { value } of this.#varints(number, VARINT, LENGTH_DELIMITED)) yield value;
   }
 
-  /** Those of a repeated `float`: each in a field of its own or all packed in one. */
+  /** Yields the values of a repeated `float`, packed or not. */
   *floats(number: number): Generator<number> {
     for (const field of this.#fieldsWith(number, FIXED32, LENGTH_DELIMITED)) {
       const bytes = this.#bytesOf(field);
@@ -228,7 +231,7 @@ export class Message {
     }
   }
 
-  /** Those of a repeated `double`: each in a field of its own or all packed in one. */
+  /** Yields the values of a repeated `double`, packed or not. */
   *doubles(number: number): Generator<number> {
     for (const field of this.#fieldsWith(number, FIXED64, LENGTH_DELIMITED)) {
       const bytes = this.#bytesOf(field);
@@ -236,7 +239,7 @@ export class Message {
     }
   }
 
-  /** Of a field that occurs once; none if it is not there. */
+  /** Returns the bytes of a singular field, or none. */
   bytes(number: number): Buffer {
     const field = [...this.#fieldsWith(number, LENGTH_DELIMITED)].at(-1);
     return field === undefined ? Buffer.alloc(0) : this.#bytesOf(field);
@@ -258,7 +261,7 @@ export class Message {
   }
 
   #bytesOf({ start, end }: Range): Buffer {
-    // The reader keeps its memory.
+    // Copied, because the reader reuses its memory.
     return Buffer.from(this.#read(start, end - start));
   }
 }

@@ -23,24 +23,27 @@ import {
   variesWithRows,
 } from './traced.ts';
 
-/** What a graph says of the rows of a model. */
+/** Conclusion from a graph about the rows of a model. */
 export interface RowProof {
   /** `independent`: no row changes another's answer; `mixes`: one may; `unknown`: the graph does not tell. */
   readonly verdict: 'independent' | 'mixes' | 'unknown';
-  /** The operator of the node that tells. Empty if rows are independent. */
+  /** Operator of the decisive node. Empty if rows are independent. */
   readonly operator: string;
-  /** The node and why, as `Softmax 'probabilities' works along axis 0, the rows`. Empty if rows are independent. */
+  /**
+   * Decisive node and reason, such as `Softmax 'probabilities' works along axis 0, the rows`. Empty if rows are
+   * independent.
+   */
   readonly why: string;
-  /** The node where the padded length enters the data as a number, and why that is so; undefined if it does not. */
+  /** Node and reason if the padded length enters the data as a number. */
   readonly byLength?: string | undefined;
 }
 
 interface Contract extends Pick<Model, 'inputs' | 'outputs' | 'ragged'> {
-  /** Inputs that have the same values in every run. */
+  /** Inputs with the same values in every run. */
   readonly fixed?: readonly Tensor[];
 }
 
-/** Reads from a graph, without running it, which rows of its inputs an output depends on. */
+/** Derives from a graph, without running it, which input rows each output row depends on. */
 export function proveRows(graph: ModelGraph, model: Contract): RowProof {
   const proof = proveAt('small', graph, model);
   if (proof.verdict === 'independent') return proof;
@@ -87,7 +90,7 @@ class Walk {
   readonly #model: Contract;
   readonly #scale: Scale;
   #opened = 0;
-  /** The node that is looked at, or the name of an output. */
+  /** Current node, or the name of an output. */
   #looked: GraphNode | string = '';
   byLength: string | undefined;
 
@@ -151,7 +154,7 @@ class Walk {
         if (axis === 0) return ROWS;
         if (typeof dim === 'number') return constantSize(dim);
         if (dim === ragged?.name) return lengthSize(this.#scale);
-        // Some exporters give one name to all axes.
+        // Some exporters give all axes one name.
         const size = (dim === rowsName ? undefined : names.get(dim)) ?? this.#open();
         names.set(dim, size);
         return size;
@@ -239,14 +242,14 @@ class Walk {
         [rule(step)].flat(),
       );
     } catch (error) {
-      // Of what no row decides, nothing more is needed as long as nobody asks for its shape.
+      // A value that no row changes needs no rule, as long as nothing reads its shape.
       if (error instanceof Stop && error.verdict === 'unknown' && isFixed && !node.hasGraphs) return ofUnknownShape();
       throw error;
     }
   }
 }
 
-/** The number of rows may decide the size of no axis but that of the rows. */
+/** Refuses an output if the number of rows decides the size of an axis other than that of the rows. */
 function refuseOwnShape({ kind, axis, shape = [] }: Traced): void {
   if (kind === 'count') return;
   if (shape.some((size, index) => index !== axis && variesWithRows(size)))
@@ -268,7 +271,7 @@ function constantOfNode(node: GraphNode): Traced {
     : same(node.has('value_string') ? [] : undefined);
 }
 
-/** The nodes that outputs are made by, each after those that make its inputs: a file may have them in any order. */
+/** Returns the nodes that the outputs need, each after the nodes of its inputs. A file may have them in any order. */
 function neededFor(nodes: readonly GraphNode[], outputs: readonly string[]): ReadonlySet<GraphNode> {
   const makers = new Map(nodes.flatMap((node) => node.outputs.map((name) => [name, node] as const)));
   const makersOf = (names: readonly string[]): GraphNode[] =>

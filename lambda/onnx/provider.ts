@@ -6,10 +6,10 @@ import { hasCode, messageOf } from '../core/failure.ts';
 import { isObject } from '../core/json.ts';
 import type { GpuReading } from '../core/observer.ts';
 
-/** An ONNX Runtime execution provider, by its name, or with the device that it works on. */
+/** ONNX Runtime execution provider: its name, or its name and device. */
 export type Provider = string | { readonly name: string; readonly deviceId?: number };
 
-/** Those that ONNX Runtime for Node tells which device to work on. It passes on nothing else, and says nothing of it. */
+/** Providers whose device ONNX Runtime for Node passes on. It silently ignores other provider options. */
 const WITH_DEVICES = ['cuda', 'tensorrt', 'dml'];
 
 export function nameOf(provider: Provider): string {
@@ -21,51 +21,53 @@ export function isNvidia(provider: Provider): boolean {
   return nameOf(provider) === 'cuda' || nameOf(provider) === 'tensorrt';
 }
 
-/** Returns true if a machine may have several devices that it can work on. */
+/** Returns true if it can work on one of several devices. */
 export function hasDevices(provider: Provider): boolean {
   return WITH_DEVICES.includes(nameOf(provider));
 }
 
 /**
- * Returns true if runs go to a GPU: new shapes are slow there, and runs of other shapes round otherwise. One of the providers is
- * enough: ONNX Runtime takes `cpu` for the last, wherever it stands.
+ * Returns true if runs go to a GPU: new shapes are slow there, and runs of other shapes round differently. One such
+ * provider is enough, because ONNX Runtime tries `cpu` last wherever it is in the list.
  */
 export function runOnGpu(providers: readonly Provider[]): boolean {
   return providers.some((provider) => nameOf(provider) !== 'cpu');
 }
 
-/** The number of the device that it works on; undefined where it has none. */
+/** Returns the number of its device, or undefined if it has none. */
 function deviceOf(provider: Provider): number | undefined {
   if (!hasDevices(provider)) return undefined;
   return typeof provider === 'string' ? 0 : (provider.deviceId ?? 0);
 }
 
-/** The same provider on another device, where it has devices. */
+/** Returns the same provider on another device, if it has devices. */
 export function onDevice(provider: Provider, deviceId: number): Provider {
   return hasDevices(provider) ? { name: nameOf(provider), deviceId } : provider;
 }
 
-/** `cuda, cpu`, for messages. */
+/** Formats `cuda, cpu` for messages. */
 export function listProviders(providers: readonly Provider[]): string {
   return providers.map(nameOf).join(', ');
 }
 
-/** Where the runs of a model go. */
+/** Provider and devices of a model's runs. */
 export interface DeviceAssignment {
-  /** The execution provider that was chosen. */
+  /** Execution provider that was chosen. */
   readonly provider: string;
-  /** The name of each device that it is opened on, as far as the machine tells; none on a processor. */
+  /** Names of its devices, as far as the machine reports them. Empty for a processor. */
   readonly devices: readonly string[];
-  /** The same in words, for the start log. */
+  /** Description for the start log. */
   readonly description: string;
 }
 
 const NO_DRIVER = 'no NVIDIA driver was found: there is no /proc/driver/nvidia, and nvidia-smi does not answer';
 
 /**
- * @param providers that the model was opened with, first choice first
- * @param devices the devices that were chosen for it. @default the one that its provider names
- * @param readDevices tells what the machine has of NVIDIA
+ * Describes where the runs of a model go.
+ *
+ * @param providers of the opened model, first choice first
+ * @param devices chosen devices. @default the provider's own
+ * @param readDevices returns the machine's NVIDIA devices
  */
 export async function assignmentOf(
   providers: readonly Provider[],
@@ -85,7 +87,7 @@ export async function assignmentOf(
   return { provider, devices: names, description: `${what} (${details})` };
 }
 
-/** What the machine has for a provider that cannot be loaded, for the refusal. */
+/** Describes the machine's devices if a provider cannot be loaded, for the error message. */
 export async function describeDevices(provider: Provider): Promise<string | undefined> {
   return isNvidia(provider) ? describeNvidia(await readNvidiaDevices()) : undefined;
 }
@@ -97,17 +99,17 @@ function describeNvidia(machine: NvidiaDevices | undefined): string {
 }
 
 export interface NvidiaDevices {
-  /** The driver's version, such as `580.95.05`. */
+  /** Version of the driver, such as `580.95.05`. */
   readonly driver: string;
-  /** The name of each device that this process may use, such as `NVIDIA L4`, in the order of their numbers. */
+  /** Name of each device that this process may use, such as `NVIDIA L4`, by number. */
   readonly names: readonly string[];
 }
 
 /**
- * The devices of this machine, as the driver or else `nvidia-smi` tells; undefined where neither does.
+ * Returns the NVIDIA devices of this machine according to the driver or `nvidia-smi`, or undefined.
  *
- * @param driver the folder in which the driver tells of itself
- * @param environment whose `PATH` has `nvidia-smi`
+ * @param driver folder in which the driver describes itself
+ * @param environment its `PATH` has `nvidia-smi`
  * @see https://download.nvidia.com/XFree86/Linux-x86_64/580.95.05/README/procinterface.html
  */
 export async function readNvidiaDevices(
@@ -125,7 +127,7 @@ async function readDriver(folder: string): Promise<NvidiaDevices> {
   const [, driver] = /(\d+(?:\.\d+)+)/.exec(await readFile(join(folder, 'version'), 'utf8')) ?? [];
   if (driver === undefined) throw new Error(`${folder}: expected a version of the driver, got none`);
   const devices = join(folder, 'gpus');
-  // Folders are named for the devices' places on the bus, the order in which CUDA counts devices of one kind.
+  // Folder names are places on the bus, and CUDA orders devices of one kind by them.
   const places = (await readdir(devices)).toSorted();
   const texts = await Promise.all(places.map((place) => readFile(join(devices, place, 'information'), 'utf8')));
   return { driver, names: texts.map((text) => /^Model:\s*(.+?)\s*$/m.exec(text)?.[1] ?? 'a device without a name') };
@@ -143,10 +145,10 @@ const LINE = /^(\d+|\[.+?\]), (\d+|\[.+?\]), (\d+|\[.+?\])$/;
 const ANSWER_MS = 10_000;
 
 /**
- * Asks the driver what each device does, by the command that comes with it: Node cannot call its library.
+ * Reads the state of each device by `nvidia-smi`, because Node cannot call the driver's library.
  *
- * @param environment whose `PATH` has the command
- * @throws Error when there is no such command, or it fails, says something else, or nothing in time
+ * @param environment its `PATH` has the command
+ * @throws Error if the command does not exist, fails, times out or prints something else
  * @see https://docs.nvidia.com/deploy/nvidia-smi/index.html
  */
 export async function readGpus(environment = process.env, answerMs = ANSWER_MS): Promise<GpuReading[]> {
@@ -157,11 +159,15 @@ export async function readGpus(environment = process.env, answerMs = ANSWER_MS):
       const got = JSON.stringify(line.slice(0, 80));
       throw new Error(`nvidia-smi: expected ${FIELDS.replaceAll(',', ', ')} of each device, got ${got}`);
     }
-    return { usedPercent: told(used), memoryUsedMib: told(memoryUsed), memoryMib: told(memory) };
+    return {
+      usedPercent: parseReading(used),
+      memoryUsedMib: parseReading(memoryUsed),
+      memoryMib: parseReading(memory),
+    };
   });
 }
 
-/** @returns a line for each device, its fields with `, ` between them, without units */
+/** @returns a line for each device, its fields separated by `, `, without units */
 async function askNvidiaSmi(fields: string, env: NodeJS.ProcessEnv, timeout = ANSWER_MS): Promise<string[]> {
   const options = [`--query-gpu=${fields}`, '--format=csv,noheader,nounits'];
   try {
@@ -178,7 +184,7 @@ async function askNvidiaSmi(fields: string, env: NodeJS.ProcessEnv, timeout = AN
   }
 }
 
-/** What is in brackets says why there is no number. */
-function told(field: string | undefined): number | undefined {
+/** Returns a number, or undefined for a text in brackets: the reason why there is no number. */
+function parseReading(field: string | undefined): number | undefined {
   return field === undefined || field.startsWith('[') ? undefined : Number(field);
 }

@@ -10,29 +10,29 @@ import { checkModelFile } from './modelFile.ts';
 import { hasDevices, nameOf } from './provider.ts';
 
 export interface RepositoryOptions extends LoadOptions {
-  /** The folder with `<name>/<version>/model.onnx`. */
+  /** Folder with `<name>/<version>/model.onnx`. */
   readonly directory: string;
-  /** The model of requests that name none. @default the repository's only model */
+  /** Model of requests that name none. @default the repository's only model */
   readonly defaultModel?: string | undefined;
-  /** Load every model now. @default false: the default model now, others when the first request names them */
+  /** True to load every model now. @default false: the default model now, others on their first request */
   readonly preload?: boolean;
-  /** Without `preload`: the model to load now, in place of the default model. @default the default model */
+  /** Without `preload`: the model to load now. @default the default model */
   readonly first?: string | undefined;
 }
 
 export interface OnnxModelRepository extends ModelRepository {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly ModelLocation[];
-  /** The model that requests mean that name none; undefined if they must name one. */
+  /** Model of requests that name none. Undefined if they must name one. */
   readonly defaultName: string | undefined;
-  /** The most devices that one of the models is opened on. */
+  /** Maximum number of devices of one model. */
   readonly maxDevices: number;
-  /** Ends the threads of the models after the runs under way. */
+  /** Ends the threads of the models after the current runs. */
   close(): Promise<void>;
 }
 
 /**
- * Opens a model repository laid out as Triton's. It checks every file, and loads every model or only the default one.
+ * Opens a model repository with Triton's layout. It checks every file, and loads every model or only the default one.
  *
  * @throws Error naming the folder or file that is missing or broken
  */
@@ -42,15 +42,15 @@ export async function openRepository(options: RepositoryOptions): Promise<OnnxMo
 }
 
 /**
- * Opens a repository of the one model at `path`: a model folder with version folders in it, of which the highest is
- * taken, or a `.onnx` file, in a model repository or anywhere. Requests need not name it.
+ * Opens a repository of the one model at `path`: a `.onnx` file anywhere, or a model folder with version folders, of
+ * which the highest is used. Requests need not name it.
  *
- * @throws Error naming the path when there is no model
+ * @throws Error naming the path if there is no model
  */
 export async function openModelAlone(
   path: string,
   options: LoadOptions & {
-    /** What is to hold in place of config.json. @default as it says */
+    /** Changes the settings of config.json. @default unchanged */
     readonly adapt?: (config: ModelConfig) => ModelConfig;
   },
 ): Promise<OnnxModelRepository> {
@@ -72,7 +72,7 @@ async function openLocations(
     return config;
   });
   const loading = new Map<ModelLocation, Promise<LoadedModel>>();
-  /** Loaded models by the name and version that requests give, so that nearly every request finds its own at once. */
+  /** Loaded models by the name and version in requests, so that nearly every request finds its model synchronously. */
   const loaded = new Map<string | undefined, Map<string | undefined, Model>>();
   const load = (location: ModelLocation): Promise<LoadedModel> => {
     const known = loading.get(location);
@@ -86,7 +86,7 @@ async function openLocations(
       }
     })();
     loading.set(location, started);
-    // The next request tries a failed load again.
+    // The next request retries a failed load.
     started.catch(() => loading.delete(location));
     return started;
   };
@@ -106,7 +106,7 @@ async function openLocations(
   };
 
   const eager = locations.find(({ name }) => name === (options.first ?? defaultName));
-  // One after the other: each measures its runs, and checks rows within a time, which others would take from it.
+  // Sequential, because each load measures its runs and has limited time for its checks.
   for (const location of options.preload ? locations : [eager]) if (location !== undefined) await load(location);
 
   return {
@@ -161,9 +161,10 @@ function namesOf(locations: readonly ModelLocation[]): string[] {
   return [...new Set(locations.map(({ name }) => name))];
 }
 
-/** The model at a path.
+/**
+ * Finds the model at a path.
  *
- * @throws Error naming the path when there is no model
+ * @throws Error naming the path if there is no model
  */
 export async function locate(path: string): Promise<ModelLocation> {
   const absolute = resolve(path);
@@ -174,7 +175,7 @@ export async function locate(path: string): Promise<ModelLocation> {
   return isFolder ? findHighest(dirname(absolute), basename(absolute)) : locateFile(absolute);
 }
 
-/** A file that lies as in a model repository has its name, its version and its config.json from the folders. */
+/** Returns the location of a file. Inside a model repository, the folders tell its name, version and config.json. */
 function locateFile(path: string): ModelLocation {
   const parent = dirname(path);
   const version = basename(parent);
@@ -188,7 +189,7 @@ function locateFile(path: string): ModelLocation {
 /**
  * Refuses devices for a provider that has none.
  *
- * @throws Error naming the file, and what to do
+ * @throws Error naming the file and the solution
  */
 function refuseStrayDevices(
   { folder }: Pick<ModelLocation, 'folder'>,

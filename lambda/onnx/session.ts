@@ -21,36 +21,36 @@ import {
   type ThreadData,
 } from './sessionOrders.ts';
 
-/** A model's ONNX Runtime sessions, one for each device, each in a worker thread of its own. */
+/** ONNX Runtime sessions of a model, one for each device, each in its own worker thread. */
 export interface Session {
   readonly metadata: OpenMetadata;
-  /** Most runs at the same time. */
+  /** Maximum number of concurrent runs. */
   readonly devices: number;
   /**
-   * Runs on the first device that is free.
+   * Runs on the first free device.
    *
-   * @param signal aborted when the run must not start any more. A run that has started cannot be stopped
-   * @param device the only one that will do, from 0 to below `devices`. @default any
-   * @param onStart called just before the thread is given the inputs
-   * @throws ModelUnavailableError when the model was closed, RunWithdrawnError when the signal is aborted before the run
-   *   starts; anything else is the run's own failure
+   * @param signal aborted if the run must not start any more. A run that has started cannot be stopped
+   * @param device number of the only device to use, below `devices`. @default any
+   * @param onStart called just before the thread gets the inputs
+   * @throws ModelUnavailableError if the model was closed, RunWithdrawnError if the signal aborts before the run
+   *   starts; any other error is the run's own failure
    */
   run(task: RunTask, signal?: AbortSignal, device?: number, onStart?: () => void): Promise<SessionReply>;
   /**
-   * To be called after the warm-up: from then on short runs are not shared among the cores.
+   * Ends the warm-up. From now on short runs use one core.
    *
-   * @returns the threads that a run is spread over; undefined: as many as ONNX Runtime takes
+   * @returns number of threads of a run, or undefined if ONNX Runtime chooses
    */
-  warmedUp(): Promise<number | undefined>;
+  endWarmUp(): Promise<number | undefined>;
   /**
-   * Opens the model with other options beside the session that it has, in a thread of its own, and has that take its place
-   * between two runs. Where it cannot be opened, or is of another model, the session stays that there is.
+   * Opens the model with other options in another thread, and replaces the session between two runs. If that fails, or
+   * the model has changed, the session stays.
    *
-   * @param isSame whether the files are still those of the session that there is
-   * @throws Error when it stays
+   * @param isSame returns true if the files are still those of the open session
+   * @throws Error if the session stays
    */
   replace(sessionOptions: SessionSpec['sessionOptions'], isSame: () => boolean): Promise<void>;
-  /** Ends the threads after the runs that were asked for. */
+  /** Ends the threads after the requested runs. */
   close(): Promise<void>;
 }
 
@@ -60,21 +60,24 @@ export interface SessionReply extends RunReply {
 }
 
 /**
- * A model that runs one or two rows in less takes a millisecond or two for hundreds. Sharing such runs among the cores
- * gains less than its threads take from decoding and encoding, and every operator waits for all of them: on two cores that
- * alone takes a model of 0.03 ms from 0.1 to 0.16 ms.
+ * Time of one or two rows below which a run uses one core. For such a model hundreds of rows take only a millisecond or
+ * two. Using all cores for them gains less than it takes from decoding and encoding, and every operator waits for all
+ * threads: on two cores a model of 0.03 ms goes from 0.1 to 0.16 ms.
  */
 const SHORT_RUN_MS = 0.2;
 
-/** On a GPU the cores are not what runs share, and what a session there takes of the host's memory it does not give back. */
+/**
+ * Returns true if runs are fast enough for one core. On a GPU runs do not share cores, and opening the session again
+ * would keep host memory.
+ */
 export function runsBetterOnOneCore({ providers }: Pick<SessionSpec, 'providers'>, fastestMs: number): boolean {
   return !runOnGpu(providers) && fastestMs < SHORT_RUN_MS;
 }
 
 /**
- * Starts a thread for each device, opens a session in it and reads its metadata.
+ * Opens a session for each device in its own thread, and reads its metadata.
  *
- * @throws Error when a provider is not known or the model cannot be loaded
+ * @throws Error if a provider is unknown or the model cannot be loaded
  */
 export async function openSession(spec: SessionSpec): Promise<Session> {
   const specs = specsOfDevices(spec);
@@ -94,7 +97,7 @@ export async function openSession(spec: SessionSpec): Promise<Session> {
     metadata,
     devices: threads.length,
     async run(task, signal, only, onStart) {
-      if (closed) throw new ModelUnavailableError('expected a model that is open, got one that was closed');
+      if (closed) throw new ModelUnavailableError('expected an open model, got a closed one');
       const runOn = async (device: number): Promise<SessionReply> => {
         const { thread } = await (threads[device] as OpenThread).ready();
         onStart?.();
@@ -104,7 +107,7 @@ export async function openSession(spec: SessionSpec): Promise<Session> {
       };
       return pool.run(runOn, signal, only);
     },
-    async warmedUp() {
+    async endWarmUp() {
       const { intraOpNumThreads: given } = spec.sessionOptions;
       if (given !== undefined || !runsBetterOnOneCore(spec, fastestMs)) {
         return typeof given === 'number' && given > 0 ? given : undefined;
@@ -139,9 +142,9 @@ function specsOfDevices({ devices, ...spec }: SessionSpec): SessionSpec[] {
 }
 
 interface ProviderFallback {
-  /** Go on with the next provider, with a warning, when one cannot be loaded. */
+  /** True to continue with the next provider, with a warning, if one cannot be loaded. */
   readonly allowProviderFallback: boolean;
-  /** Takes a message about each provider that is passed over. */
+  /** Takes a message about each provider that is skipped. */
   readonly warn: (message: string) => void;
   /** Returns true if a provider can open a model on several devices. Others ignore `devices`. */
   readonly takesDevices: (provider: Provider) => boolean;
@@ -149,16 +152,16 @@ interface ProviderFallback {
 
 interface OpenedWithProviders {
   readonly session: Session;
-  /** Providers that it was opened with, first choice first. */
+  /** Providers of the session, first choice first. */
   readonly providers: readonly Provider[];
-  /** The devices that were chosen, if any. */
+  /** Devices that were chosen, if any. */
   readonly devices: readonly number[] | undefined;
 }
 
 /**
- * Opens a session on the first of its providers, or on a later one where that is allowed.
+ * Opens a session on the first of its providers, or on a later one if fallback is allowed.
  *
- * @throws Error naming the model file, and the provider or what is wrong with the model
+ * @throws Error naming the model file, and the provider or the problem of the model
  */
 export async function openWithProviders(spec: SessionSpec, fallback: ProviderFallback): Promise<OpenedWithProviders> {
   const { path, providers } = spec;
@@ -188,10 +191,10 @@ const PROVIDER_HINT =
   "onnxruntime-node, CUDA and cuDNN on the library path, and the driver's libcuda.so.1 on the machine";
 
 const CHOOSE_OTHERS =
-  'choose others with --providers, or for a host with BATCHSCORE_PROVIDERS, which BATCHSCORE_ALLOW_PROVIDER_FALLBACK lets ' +
-  'pass over one (docs/configuration.md)';
+  'choose others with --providers, or on a host with BATCHSCORE_PROVIDERS; BATCHSCORE_ALLOW_PROVIDER_FALLBACK skips one that ' +
+  'fails (docs/configuration.md)';
 
-/** Returns true if the model itself is sound: ONNX Runtime's errors do not tell a provider's failure from a model's. */
+/** Returns true if the model itself is valid: ONNX Runtime's errors do not distinguish providers from models. */
 async function opensOnCpu(spec: SessionSpec): Promise<boolean> {
   try {
     const session = await openSession({ ...spec, providers: ['cpu'], devices: undefined });
@@ -203,11 +206,11 @@ async function opensOnCpu(spec: SessionSpec): Promise<boolean> {
 }
 
 /**
- * Opens a model on each of its devices: on the first alone, because where that cannot be done the others need not be
- * tried, then on all the others.
+ * Opens a model on all its devices: first on one, because the others would fail for the same reason, then on the
+ * others.
  *
  * @param threads one for each device, at least one
- * @throws Error of the first device on which it cannot be opened; then it is open on none
+ * @throws Error of the first device that failed; the model is then open on none
  */
 async function openAll(threads: readonly OpenThread[]): Promise<OpenMetadata> {
   const [first, ...others] = threads as readonly [OpenThread, ...OpenThread[]];
@@ -219,16 +222,16 @@ async function openAll(threads: readonly OpenThread[]): Promise<OpenMetadata> {
   throw failed.reason;
 }
 
-/** The thread that has the session open. */
+/** Thread with an open session. */
 interface OpenThread {
-  /** The thread, once its session is open. @throws Error if the session cannot be opened */
+  /** Returns the thread when its session is open. @throws Error if the session cannot be opened */
   ready(): Promise<ReadyThread>;
-  /** Opens the session again as `spec` says, in the same thread. */
+  /** Opens the session with `spec` in the same thread. */
   reopen(spec: SessionSpec): Promise<void>;
   /**
-   * Opens the session as `spec` says in another thread, which then takes the place of this one.
+   * Opens the session with `spec` in another thread, which replaces this one.
    *
-   * @param between has the threads change places while no run is under way
+   * @param between runs the exchange while no run is in progress
    */
   replace(
     spec: SessionSpec,
@@ -244,7 +247,7 @@ interface ReadyThread {
 }
 
 interface OpenMetadata extends SessionMetadata {
-  /** Until the thread had ONNX Runtime. */
+  /** Time until the thread had ONNX Runtime. */
   readonly libraryMs: number;
 }
 
@@ -253,12 +256,12 @@ interface Opening {
   readonly opened: Promise<OpenMetadata>;
 }
 
-const OTHER_FILES = 'expected files that stay as they are while the model is open, got others';
+const OTHER_FILES = 'expected unchanged files of the open model, got others';
 
 function createOpenThread(spec: SessionSpec): OpenThread {
   const openIn = (thread: SessionThread, latest: SessionSpec): Opening => {
     const opened = open(thread, latest);
-    // Whoever waits for it is told.
+    // Callers that await it get the error.
     opened.catch(() => {});
     return { thread, opened };
   };
@@ -298,12 +301,12 @@ function createOpenThread(spec: SessionSpec): OpenThread {
   };
 }
 
-/** The configuration names a provider that ONNX Runtime has never heard of. */
+/** Error for a provider that ONNX Runtime does not know. */
 class UnknownProviderError extends Error {
   override readonly name = 'UnknownProviderError';
 }
 
-/** ONNX Runtime passes over a provider that it does not know without an error. */
+/** Opens a session. It checks the providers, because ONNX Runtime silently ignores unknown ones. */
 async function open(thread: SessionThread, spec: SessionSpec): Promise<OpenMetadata> {
   const startedAt = performance.now();
   const known = await thread.call('listProviders', undefined);
@@ -319,15 +322,39 @@ async function open(thread: SessionThread, spec: SessionSpec): Promise<OpenMetad
   return { ...(await thread.call('open', spec)), libraryMs };
 }
 
-/** npm says nothing of an optional package that it leaves out. */
+/** npm omits an optional package silently. */
 const NO_RUNTIME =
-  'expected the package onnxruntime-node, got none: npm leaves it out where its CUDA libraries cannot be fetched; ' +
+  'expected the package onnxruntime-node, got none: npm omits it if its CUDA libraries cannot be downloaded; ' +
   'run npm install onnxruntime-node --onnxruntime-node-install=skip (for CPU)';
 
-/** What is wrong, in words, and what to do: ONNX Runtime itself says `Unsupported data type: 16`. */
+/** Advice for errors of ONNX Runtime. */
+const LOAD_ERRORS: readonly (readonly [said: RegExp, explain: (match: RegExpExecArray) => string])[] = [
+  [
+    /Opset (\d+) is under development.* is till opset (\d+)/s,
+    ([, got, most]) => `expected an opset of at most ${most}, got ${got}; export it with target_opset=${most}`,
+  ],
+  [
+    /Unsupported model IR version: (\d+), max supported IR version: (\d+)/,
+    ([, got, most]) =>
+      `expected an IR version of at most ${most}, got ${got}; set model.ir_version = ${most} and save it`,
+  ],
+  [
+    /Fatal error: (\S+?)\(-?\d+\) is not a registered|No Op registered for (\S+)/,
+    ([, named, unnamed]) =>
+      `expected operators of ONNX and ONNX Runtime, got ${named ?? unnamed}; export without operators of your own`,
+  ],
+  [/graph is not acyclic/, () => 'expected nodes without a cycle, got one; export it again'],
+  [
+    /Type Error: Type/,
+    () => 'columns of different types meet: export all numbers as float32 (docs/recipes.md, A pipeline over a table)',
+  ],
+];
+
+/** Explains an error of ONNX Runtime, such as `Unsupported data type: 16`, with advice. */
 function explainLoadError(message: string): string {
-  if (/Type Error: Type/.test(message)) {
-    return `${message}; columns of different types meet there: export all numbers as float32 (docs/recipes.md, A pipeline over a table)`;
+  for (const [said, explain] of LOAD_ERRORS) {
+    const match = said.exec(message);
+    if (match !== null) return `${explain(match)}; ONNX Runtime says: ${message.trim()}`;
   }
   return message.replace(/(Unsupported data type: )(\d+)/, (whole, text: string, number: string) => {
     const name = TYPES_NOT_CARRIED[number];
@@ -335,7 +362,7 @@ function explainLoadError(message: string): string {
   });
 }
 
-/** Slots, numbered from 0: each does one piece of work after the other, first come, first served. */
+/** Creates a pool of numbered slots. Each does one piece of work at a time, in the order of the calls. */
 export function createPool(slots = 1) {
   const free = new Set(Array.from({ length: slots }, (_, slot) => slot));
   let waiting: { readonly granted: PromiseWithResolvers<number>; readonly wanted: number | undefined }[] = [];
@@ -347,10 +374,10 @@ export function createPool(slots = 1) {
   };
   return {
     /**
-     * Does `work` in the first slot that is free.
+     * Does `work` in the first free slot.
      *
-     * @param wanted the only slot that will do. @default any
-     * @throws RunWithdrawnError when the signal is aborted before a slot is free: the work is never started
+     * @param wanted the only slot to use. @default any
+     * @throws RunWithdrawnError if the signal aborts before a slot is free: the work does not start
      */
     async run<T>(work: (slot: number) => Promise<T>, signal?: AbortSignal, wanted?: number): Promise<T> {
       if (signal?.aborted) throw withdrawn();
@@ -359,7 +386,7 @@ export function createPool(slots = 1) {
         const one = { granted: Promise.withResolvers<number>(), wanted };
         waiting.push(one);
         slot = await raceAbort(one.granted.promise, signal, () => {
-          // At once: a slot that is given to one who has gone would never be passed on.
+          // Synchronous: a slot granted to a caller that has left would be lost.
           waiting = waiting.filter((other) => other !== one);
           return withdrawn();
         });
@@ -374,12 +401,12 @@ export function createPool(slots = 1) {
 }
 
 export function withdrawn(): RunWithdrawnError {
-  return new RunWithdrawnError('expected the run to start in its time, got no turn until then; it was withdrawn');
+  return new RunWithdrawnError('expected the run to start before its deadline, got no free device; it was not started');
 }
 
-/** A worker thread that holds one session and follows one order after the other. */
+/** Worker thread that holds one session and executes orders one at a time. */
 interface SessionThread {
-  /** @throws Error when the thread ends before it replies; anything else is the order's own failure */
+  /** @throws Error if the thread ends before it replies; any other error is the order's own failure */
   call<O extends OrderName>(
     order: O,
     argument: Parameters<SessionOrders[O]>[0],
@@ -388,10 +415,10 @@ interface SessionThread {
   /** Returns true if it takes no more orders. */
   hasEnded(): boolean;
   /**
-   * Has the thread close its session and end, after the order under way. It is never terminated: inside of native code
-   * that would take the process with it.
+   * Closes the session and ends the thread after the current order. It never terminates the thread, because that would
+   * end the process if the thread is in native code.
    *
-   * @returns when it has ended
+   * @returns when the thread has ended
    */
   close(): Promise<void>;
 }
@@ -399,11 +426,11 @@ interface SessionThread {
 const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
 const WORKER_FILE = fileURLToPath(new URL(`./sessionWorker.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
 
-/** Started before there is a model for it. */
+/** Thread that was started before its model was known. */
 let early: SessionThread | undefined;
 let parent: number | undefined;
 
-/** Starts the thread of the session that is opened next. The process ends with its parent from now on. */
+/** Starts the thread of the next session. From now on the process ends with its parent. */
 export function startThreadEarly(): void {
   parent = process.ppid;
   early ??= startThread();
@@ -415,15 +442,15 @@ function takeThread(): SessionThread {
   return thread;
 }
 
-/** @throws Error in a worker thread, where ONNX Runtime's telemetry is not off */
+/** @throws Error in a worker thread if ONNX Runtime's telemetry is on */
 function startThread(): SessionThread {
   turnRuntimeTelemetryOff();
   const ordersSent = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const workerData: ThreadData = { ordersSent, parent };
-  // It prints nothing. Streams that are joined to this process's own would make Node warn of the eleventh thread.
+  // The thread prints nothing. If it inherited the streams, Node would warn from the eleventh thread on.
   const worker = new Worker(WORKER_FILE, { workerData, stdout: true, stderr: true });
   const exited = Promise.withResolvers<void>();
-  /** In the order in which the thread does them. */
+  /** Orders in the sequence in which the thread executes them. */
   let underWay: readonly PromiseWithResolvers<unknown>[] = [];
   let failed: unknown;
   let ended = false;
@@ -439,7 +466,7 @@ function startThread(): SessionThread {
     if ('error' in reply) order?.reject(new Error(reply.error));
     else order?.resolve(reply.given);
   });
-  // What it threw outside of any order; it ends next.
+  // The thread threw outside of any order, and ends next.
   worker.on('error', (error) => {
     failed = error;
   });
@@ -449,11 +476,11 @@ function startThread(): SessionThread {
     const lost = new Error(`session thread ended ${reason}`, { cause: failed });
     for (const order of underWay) order.reject(lost);
     exited.resolve();
-    // What it was running is as lost as after a crash in native code: the process ends with it.
+    // The current run is lost as after a native crash, so the process ends.
     if (hasReplied && !isClosing && underWay.length > 0) queueMicrotask(() => rethrow(lost));
     underWay = [];
   });
-  // Nothing keeps the process alive for a thread that has nothing to do.
+  // An idle thread does not keep the process alive.
   worker.unref();
 
   const send = (message: OrderMessage, transferred: readonly ArrayBuffer[] = []): void => {
@@ -485,11 +512,11 @@ function rethrow(error: Error): never {
 }
 
 /**
- * Keeps ONNX Runtime from sending its maker what it runs (names of model file and graph, hashes of weights) and from writing
- * to the home directory: it does both by default. To be called before the first session: it reads the environment of the
- * process then, which `process.env` writes to on the main thread alone.
+ * Turns off two defaults of ONNX Runtime: sending its maker the names of model file and graph and hashes of weights,
+ * and writing to the home directory. Call it before the first session, which reads the environment of the process. Only
+ * the main thread can change that by `process.env`.
  *
- * @throws Error in a worker thread whose process is not told so
+ * @throws Error in a worker thread if the environment does not turn it off
  */
 export function turnRuntimeTelemetryOff(): void {
   if (isMainThread) process.env[RUNTIME_TELEMETRY_OFF] = '1';
@@ -497,12 +524,12 @@ export function turnRuntimeTelemetryOff(): void {
   if (value === '1') return;
   throw new Error(
     `expected ${RUNTIME_TELEMETRY_OFF}=1 in the environment of a process that opens models in worker threads, ` +
-      `got ${value ?? 'none'}; set it before the process starts: else ONNX Runtime sends its maker the model's name and hashes`,
+      `got ${value ?? 'none'}; set it before the process starts: otherwise ONNX Runtime sends its maker the model's name and hashes`,
   );
 }
 
 /**
- * Has the kernel end this process before others when memory ends.
+ * Makes the kernel kill this process before others when memory runs out.
  *
  * @see https://man7.org/linux/man-pages/man5/proc_pid_oom_score_adj.5.html
  */
@@ -510,6 +537,6 @@ export function goFirstWhenMemoryEnds(): void {
   try {
     writeFileSync('/proc/self/oom_score_adj', '1000');
   } catch {
-    // Not every system has it.
+    // Not every system has this file.
   }
 }

@@ -2,28 +2,28 @@ import type { TensorData } from '../core/tensor.ts';
 
 import type { Provider } from './provider.ts';
 
-/** What the thread of a session can be asked to do, and what it replies. */
+/** Orders for the thread of a session, with their replies. */
 export interface SessionOrders {
-  /** The execution providers that ONNX Runtime was built with. */
+  /** Returns the execution providers that ONNX Runtime was built with. */
   listProviders(none: undefined): string[];
-  /** Opens the session, in place of the one that is open. */
+  /** Opens the session, and replaces the open one. */
   open(spec: SessionSpec): SessionMetadata;
   run(task: RunTask): RunReply;
-  /** Closes the session and ends the thread; there is no reply. */
+  /** Closes the session and ends the thread without a reply. */
   close(none: undefined): never;
 }
 
-/** What it takes to open a session. */
+/** Parameters of a session. */
 export interface SessionSpec {
-  /** The model file. */
+  /** Path of the model file. */
   readonly path: string;
   readonly providers: readonly Provider[];
-  /** The devices to open it on, each in a session of its own. @default one session, on the device that its provider names */
+  /** Devices to open it on, each with its own session. @default one session, on the provider's device */
   readonly devices?: readonly number[] | undefined;
   readonly sessionOptions: Readonly<Record<string, unknown>>;
 }
 
-/** One input or output as ONNX Runtime describes it. What is not a tensor (a sequence, a map) has a name only. */
+/** Input or output as ONNX Runtime describes it. A sequence or a map has only a name. */
 export interface ValueDescription {
   readonly name: string;
   readonly onnxType?: string;
@@ -37,9 +37,9 @@ export interface SessionMetadata {
 
 export interface RunTask {
   readonly inputs: readonly TaskInput[];
-  /** Further inputs, whose memory is copied and not given away. */
+  /** Further inputs, whose memory is copied instead of transferred. */
   readonly constants?: readonly TaskInput[];
-  /** The names of the outputs to fetch, in that order. @default all, in the session's order */
+  /** Names of the outputs to fetch, in order. @default all, in the session's order */
   readonly outputs?: readonly string[] | undefined;
 }
 
@@ -50,46 +50,46 @@ export interface TaskInput {
   readonly data: TensorData;
 }
 
-/** Outputs in the order of the task; float16 as its bits, in a Uint16Array. */
+/** Outputs in the order of the task. FP16 is its bits, in a Uint16Array. */
 export interface RunReply {
   readonly outputs: readonly { readonly shape: readonly number[]; readonly data: TensorData }[];
   readonly runMs: number;
-  /** The memory of the inputs, given back. */
+  /** Memory of the inputs, returned for reuse. */
   readonly inputs: readonly ArrayBuffer[];
 }
 
 export type OrderName = keyof SessionOrders;
 
-/** One order, as it is sent to the thread. */
+/** Message to the thread with one order. */
 export interface OrderMessage {
   readonly order: OrderName;
   readonly argument: unknown;
 }
 
-/** What comes back: what it gave, or what its error said. */
+/** Message from the thread: a result, or the message of an error. */
 export type OrderReply = { readonly given: unknown } | { readonly error: string };
 
-/** What a thread is started with. */
+/** Data that a thread is started with. */
 export interface ThreadData {
-  /** One number: how many orders were sent so far. The thread sleeps until it changes. */
+  /** Number of orders sent so far. The thread sleeps until it changes. */
   readonly ordersSent: Int32Array<SharedArrayBuffer>;
-  /** The process ends with this one, its parent. @default it does not */
+  /** Parent of the process, which ends with it. @default the process does not end with its parent */
   readonly parent?: number | undefined;
 }
 
-/** The memory of arrays, each once. Strings have none that could be given away. */
+/** Returns the buffers of arrays, each once. Strings have none to transfer. */
 export function memoryOf(arrays: readonly { readonly data: TensorData }[]): ArrayBuffer[] {
   const buffers = arrays.flatMap(({ data }) => (Array.isArray(data) ? [] : [data.buffer as ArrayBuffer]));
   return [...new Set(buffers)];
 }
 
-/** Between runs the threads of a session sleep: threads that spin take a core from decoding and encoding. */
+/** The threads of a session sleep between runs, because spinning threads take a core from decoding and encoding. */
 const DEFAULT_SETTINGS = { 'session.force_spinning_stop': '1' };
 
 /**
- * The session settings that ONNX Runtime is given, by their full names: what is given replaces the defaults one by one.
+ * Returns the session settings for ONNX Runtime by full name. Given settings override the defaults.
  *
- * @param given as in `sessionOptions.extra`, its names nested or written out
+ * @param given as in `sessionOptions.extra`, with nested or full names
  */
 export function sessionSettings(given: unknown): Record<string, unknown> {
   return { ...DEFAULT_SETTINGS, ...Object.fromEntries(fullNames(given)) };

@@ -1,6 +1,6 @@
 /**
- * The worker thread that owns one ONNX Runtime session. ONNX Runtime's Node binding runs synchronously, so it
- * gets a thread of its own. No other file imports the runtime.
+ * Worker thread of one ONNX Runtime session. The binding for Node is synchronous and blocks its thread. No other file
+ * imports the runtime.
  */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { env, InferenceSession, listSupportedBackends, Tensor } from 'onnxruntime-node';
@@ -18,20 +18,20 @@ import {
   type ThreadData,
 } from './sessionOrders.ts';
 
-// The native binding cannot read a Float16Array. In a thread without that class ONNX Runtime carries float16 as its
-// bits, in a Uint16Array.
+// The native binding cannot read a Float16Array. Without that class ONNX Runtime represents FP16 as bits in a
+// Uint16Array.
 const FLOAT16_ARRAY: typeof Float16Array | undefined = globalThis.Float16Array;
 Reflect.deleteProperty(globalThis, 'Float16Array');
 
 const FATAL = 4;
-// A provider that cannot be loaded is thrown as well.
+// ONNX Runtime also throws an error if a provider cannot be loaded.
 env.logLevel = 'fatal';
 
 const { ordersSent, parent } = workerData as ThreadData;
 const port = parentPort as MessagePort;
 let session: InferenceSession | undefined;
 
-/** Follows orders as they come, and sleeps in between: to be woken takes far less than an event takes to arrive. */
+/** Executes orders as they come and sleeps in between. Waking up is much faster than receiving an event. */
 async function followOrders(): Promise<void> {
   for (let seen = 0; ; seen = Atomics.load(ordersSent, 0)) {
     for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
@@ -43,7 +43,7 @@ async function followOrders(): Promise<void> {
   }
 }
 
-/** How often an idle thread looks for the parent. A main thread that hangs does not see it end. */
+/** Interval at which an idle thread checks the parent, because the main thread may hang. */
 const PARENT_LOOK_MS = 1_000;
 
 function endWithParent(): void {
@@ -79,7 +79,7 @@ function describeValue(value: InferenceSession.ValueMetadata): SessionMetadata['
 
 function create({ path, providers, sessionOptions }: SessionSpec): Promise<InferenceSession> {
   return InferenceSession.create(path, {
-    // What fails is thrown. Printed by ONNX Runtime it would hold values of the request.
+    // Failures are thrown. ONNX Runtime's own log would contain values of the request.
     logSeverityLevel: FATAL,
     ...sessionOptions,
     extra: sessionSettings(sessionOptions.extra),
@@ -92,7 +92,7 @@ async function run({
   constants = [],
   outputs: names = session?.outputNames ?? [],
 }: RunTask): Promise<RunReply> {
-  if (session === undefined) throw new Error('expected a session to be opened before it is run, got none');
+  if (session === undefined) throw new Error('expected an open session, got none');
   const feeds = Object.fromEntries([...inputs, ...constants].map((input) => [input.name, toTensor(input)]));
   const startedAt = performance.now();
   const results = await session.run(feeds, names);
@@ -110,11 +110,12 @@ function toTensor({ onnxType, shape, data }: TaskInput): Tensor {
   return new Tensor(onnxType as 'float32', bits as Float32Array, shape);
 }
 
-/** Given away instead of copied. An output that is an input as it is shares its memory. */
+/** Returns the memory to transfer. An output that equals an input shares its memory. */
 function memoryOfReply({ outputs, inputs }: RunReply): ArrayBuffer[] {
   return [...new Set([...memoryOf(outputs), ...inputs])];
 }
 
-// ONNX Runtime sets itself up with its first session, which takes longer than most models: here while its host still loads.
+// ONNX Runtime initializes with its first session, which takes longer than most models. Do it while the host still
+// loads.
 await InferenceSession.create(new Uint8Array()).catch(() => {});
 await followOrders();

@@ -1,15 +1,15 @@
 /*
- * What a prover knows of a tensor without running the model: its shape, and how its elements depend on the rows of a batch.
+ * Describes a tensor without running the model: its shape, and how its elements depend on the rows of a batch.
  *
- * Sizes are not algebra. A size is what it would be in six imagined batches at once, so that any arithmetic of a graph on
- * shapes is done on numbers. The first four differ in the number of rows alone, the fifth in every other open size, the
- * sixth in the padded length alone.
+ * Sizes are not symbolic. A size has a value in each of six imagined batches, so that a graph's arithmetic on shapes
+ * works on numbers. The first four batches differ only in the number of rows, the fifth in every other open size, the
+ * sixth only in the padded length.
  */
 
-/** A size in each of the imagined batches. */
+/** Size in each of the imagined batches. */
 export type Size = readonly number[];
 
-/** Rows: large and prime, and the small numbers at which a model may do something else. */
+/** Rows: large primes, and small numbers for which a model may behave differently. */
 export const ROWS: Size = [1021, 1, 2, 13, 1021, 1021];
 export const ONE: Size = constantSize(1);
 
@@ -17,7 +17,7 @@ export function constantSize(value: number): Size {
   return ROWS.map(() => value);
 }
 
-/** Sizes of open axes: usually, and in the fifth batch. Exporters bake in the longest text, and the least image. */
+/** Sizes of open axes: usual, and in the fifth batch. Exporters bake in the longest text and the smallest image. */
 const OPEN = {
   small: [
     [37, 41, 47, 53, 59, 67, 73, 79],
@@ -31,7 +31,7 @@ const OPEN = {
 
 export type Scale = keyof typeof OPEN;
 
-/** Returns a size of which nothing is known but that rows do not decide it. */
+/** Returns a size that is unknown, except that rows do not decide it. */
 export function openSize(number: number, scale: Scale): Size {
   const [usually, otherwise] = OPEN[scale];
   const usual = usually[number % usually.length] as number;
@@ -53,10 +53,10 @@ export function sizes(combine: (...values: number[]) => number, ...given: readon
 const BATCHES = { ofRows: [1, 2, 3], ofOpen: [4], ofLength: [5] } as const;
 
 /**
- * What is left of a result that is the same in all imagined batches although what it is computed from is not: a comparison
- * or a limit may turn out otherwise in batches that nobody imagined. Nothing equals it then, not even itself.
+ * Marks a result as unknown (NaN) in batches where it is equal although its inputs differ: a comparison or a limit may
+ * have another result in other batches. NaN equals nothing, not even itself.
  */
-export function blurred(result: Size, given: readonly Size[]): Size {
+export function blur(result: Size, given: readonly Size[]): Size {
   const lost = Object.values(BATCHES).filter(
     (batches) =>
       batches.every((batch) => result[batch] === result[0]) &&
@@ -77,7 +77,7 @@ export function isEqual(a: Size, b: Size): boolean {
   return a.every((value, batch) => value === b[batch]);
 }
 
-/** The number that a size is whatever the batch; undefined if it varies. */
+/** Returns the value of a size if it is the same in all batches. */
 export function constantOf(size: Size): number | undefined {
   const [first] = size;
   return size.every((value) => value === first) ? first : undefined;
@@ -91,19 +91,19 @@ export function variesWithLength(size: Size): boolean {
   return size[5] !== size[0];
 }
 
-/** True for the number of rows times anything that rows do not decide. */
+/** Returns true if a size is the number of rows times a factor that rows do not decide. */
 export function isMultipleOfRows(size: Size): boolean {
   return (size[0] as number) > 0 && isProportional(size.slice(0, 4), ROWS);
 }
 
 /**
- * How elements depend on the rows of a batch.
+ * Dependence of elements on the rows of a batch.
  *
- * - `same`: not at all, not even on how many there are.
- * - `rows`: those of a row depend on that row.
- * - `equal`: the same for each row.
- * - `places`: on where the row is in the batch.
- * - `count`: on the number of rows.
+ * - `same`: none, not even on their number
+ * - `rows`: the elements of a row depend on that row
+ * - `equal`: the same for each row
+ * - `places`: on the place of the row in the batch
+ * - `count`: on the number of rows
  */
 export type Kind = 'same' | 'rows' | 'equal' | 'places' | 'count';
 
@@ -111,27 +111,27 @@ type Bounds = readonly [least: number, most: number];
 
 export interface Traced {
   readonly kind: Kind;
-  /** Axis of `rows`, `equal` and `places`. -1 without one. */
+  /** Axis of `rows`, `equal` and `places`, or -1. */
   readonly axis: number;
-  /** How often all rows stand on that axis, one series behind the other. @default 1; of `equal`, any */
+  /** Number of times that all rows are repeated on that axis, one series after another. @default 1; any for `equal` */
   readonly series?: Size | undefined;
   /** Undefined if not even the number of axes is known. */
   readonly shape?: readonly Size[] | undefined;
-  /** Values of few numbers, row-major. */
+  /** Values of a small tensor, row-major. */
   readonly entries?: readonly Size[] | undefined;
-  /** Those may be fractions. */
+  /** True if the values may be fractions. */
   readonly isReal?: boolean | undefined;
-  /** Least and largest of constant numbers. */
+  /** Minimum and maximum of constant numbers. */
   readonly bounds?: Bounds | undefined;
-  /** Elements of row 7 are 7 steps, and between the two offsets more. */
+  /** Elements of row n are n · `step` plus a number between the two offsets. */
   readonly place?: { readonly step: number; readonly offset: Bounds } | undefined;
-  /** False for every row, as the mask of indexes below 0. */
+  /** True if it is false for every row, like the mask of indexes below 0. */
   readonly isNever?: boolean | undefined;
-  /** Word that fills up rows along the last axis. */
+  /** Word that pads rows along the last axis. */
   readonly padding?: string | undefined;
-  /** Along the last axis stand indexes, of which the first is the row's own place. */
+  /** True if the last axis has indexes, of which the first is the row's own place. */
   readonly isTuple?: boolean | undefined;
-  /** Values depend on the padded length as a number. */
+  /** True if values depend on the padded length as a number. */
   readonly byLength?: boolean | undefined;
 }
 
@@ -158,10 +158,10 @@ export function same(shape?: readonly Size[], entries?: readonly Size[]): Traced
   return { kind: isCount ? 'count' : 'same', axis: -1, shape, entries, byLength: entries?.some(variesWithLength) };
 }
 
-/** Most values of a tensor that are followed. */
+/** Maximum number of values of a tensor to follow. */
 const MAX_ENTRIES = 64;
 
-/** What is known of constant numbers. */
+/** Describes constant numbers. */
 export function constants(dims: readonly number[], values: readonly number[] | undefined, isReal: boolean): Traced {
   const entries = values !== undefined && values.length <= MAX_ENTRIES ? values.map(constantSize) : undefined;
   const bounds =
@@ -169,23 +169,23 @@ export function constants(dims: readonly number[], values: readonly number[] | u
   return { ...same(dims.map(constantSize), entries), bounds, isReal };
 }
 
-/** How many elements a tensor of few has; undefined if they are many, or that varies. */
+/** Returns the number of elements of a small tensor, or undefined if they are many or their number varies. */
 export function fewOf(shape: readonly Size[]): number | undefined {
   const count = constantOf(productOf(shape));
   return count !== undefined && count <= MAX_ENTRIES ? count : undefined;
 }
 
-/** True if each row is one element of its axis, in the order of the batch. */
+/** Returns true if each row is one element of its axis, in the order of the batch. */
 export function isRowByRow(traced: Traced): boolean {
   return hasRows(traced) && isEqual(sizeAt(traced, traced.axis), ROWS) && isEqual(seriesOf(traced), ONE);
 }
 
-/** True for the place of a row in the batch itself. */
+/** Returns true for the place of a row in the batch itself. */
 export function isOwnPlace({ place }: Traced): boolean {
   return place?.step === 1 && place.offset[1] === 0;
 }
 
-/** True for tensors with an axis of rows. */
+/** Returns true for a tensor with an axis of rows. */
 export function hasRows({ kind }: Traced): boolean {
   return kind === 'rows' || kind === 'equal' || kind === 'places';
 }
@@ -198,18 +198,18 @@ export function sizeAt(traced: Traced, axis: number): Size {
   return shapeOf(traced)[axis] ?? unknown(`its input has no axis ${axis}`);
 }
 
-/** An axis that may be counted from the end. */
+/** Converts an axis that may be counted from the end. */
 export function axisOf(axis: number, rank: number): number {
   return axis < 0 ? axis + rank : axis;
 }
 
-/** The values of a constant vector or scalar; undefined if they are not known or vary. */
+/** Returns the values of a constant vector or scalar, or undefined if they are unknown or vary. */
 export function constantsOf(traced: Traced | undefined): number[] | undefined {
   const values = traced?.entries?.map(constantOf);
   return values?.every((value) => value !== undefined) ? values : undefined;
 }
 
-/** The kind of what is computed from several tensors, element by element, and the axis of its rows. */
+/** Kind of an elementwise result of several tensors, and the axis of its rows. */
 export interface Met {
   readonly kind: Kind;
   readonly axis: number;
@@ -218,9 +218,9 @@ export interface Met {
 }
 
 /**
- * How what is computed from several tensors depends on rows.
+ * Combines the dependences of several tensors on rows.
  *
- * @param axes for each of them where its axis of rows stands in the result. @default where it is
+ * @param axes the axis of rows of each tensor in the result. @default unchanged
  */
 export function meet(inputs: readonly Traced[], axes = inputs.map(({ axis }) => axis)): Met {
   const kinds = new Set(inputs.map(({ kind }) => kind));
@@ -247,21 +247,21 @@ export function seriesOf({ series = ONE }: Traced): Size {
   return series;
 }
 
-/** The shape of several broadcast together. */
+/** Returns the broadcast shape. */
 export function broadcast(shapes: readonly (readonly Size[])[]): Size[] {
   const rank = Math.max(0, ...shapes.map(({ length }) => length));
   return Array.from({ length: rank }, (_, axis) => {
     const given = shapes.map((shape) => shape[axis - rank + shape.length] ?? ONE);
-    // One that is constant tells more than one that is open.
+    // A constant size is more informative than an open one.
     const wide = given.filter((size) => constantOf(size) !== 1);
     return wide.find((size) => constantOf(size) !== undefined) ?? wide[0] ?? ONE;
   });
 }
 
 /**
- * Meets tensors that are broadcast together.
+ * Combines tensors that are broadcast together.
  *
- * @returns how the result depends on rows, and its shape
+ * @returns dependence of the result on rows, and its shape
  */
 export function meetBroadcast(inputs: readonly Traced[]): Met & { readonly shape: readonly Size[] } {
   const shape = broadcast(inputs.map(shapeOf));
@@ -271,7 +271,7 @@ export function meetBroadcast(inputs: readonly Traced[]): Met & { readonly shape
   return { ...met, shape };
 }
 
-/** What is the same for all batches may not vary along the rows. */
+/** Refuses a constant that has a separate value for each row. */
 export function refuseOwnRows(inputs: readonly Traced[], axis: number, rank: number): void {
   for (const input of inputs) {
     const size = hasRows(input) ? ONE : (shapeOf(input)[axis - rank + shapeOf(input).length] ?? ONE);

@@ -7,32 +7,32 @@ import { asProbe, type Manner, makeUp } from './probes.ts';
 import { isNotTheRuns, runTogether } from './tryRows.ts';
 
 interface PaddingOptions {
-  /** Makes requests of one row whose ragged axis has this length; their values lie on both sides of the padding. */
+  /** Makes requests of one row whose ragged axis has this length. Their values are on both sides of the padding. */
   readonly probesOf: (length: number) => readonly Part[];
   /** Size of the ragged axis at which the model runs. */
   readonly size: number;
-  /** Real rows, of any lengths. */
+  /** Real rows of any lengths. */
   readonly samples: readonly Part[];
-  /** After this time no further row is tried, once one was. */
+  /** Time after which no further row is tried, if one was. */
   readonly limitMs: number;
   readonly now: () => number;
 }
 
 export interface PaddingTrial {
-  /** Why nothing could be tried, and what to do. */
+  /** Reason why nothing could be tried, and advice. */
   readonly problem?: string;
-  /** What was seen, for the start log. */
+  /** Result for the start log. */
   readonly seen: string;
 }
 
-/** Elements of the inputs of one run: as many float32 take 4 MiB. */
+/** Maximum number of input elements of one run: 4 MiB as float32. */
 const MANY_ELEMENTS = 1_048_576;
 
 /**
- * Runs rows unpadded and padded, and compares: a model that does not mask its padding gives other answers whenever requests
- * differ in length.
+ * Runs rows unpadded and padded, and compares the answers. A model that does not mask its padding gives other answers
+ * whenever requests differ in length.
  *
- * @throws Error naming the output and what padding does to it; RunOverdueError if a run did not end in its time
+ * @throws Error naming the output and the effect of padding; RunOverdueError if a run did not end in its time
  */
 export async function tryPadding(
   model: Model,
@@ -56,7 +56,7 @@ export async function tryPadding(
     }
   }
   if (tried > 0) return { seen: `padding '${ragged.name}' changed none of ${tried} rows` };
-  const problem = `whether padding '${ragged.name}' changes answers could not be tried: ${reason}`;
+  const problem = `padding '${ragged.name}' could not be tried: ${reason}`;
   const cure = 'give the sizes that it runs at as "warmup" in config.json, or requests in samples.jsonl';
   return { problem: `${problem}; ${cure}`, seen: problem };
 }
@@ -66,7 +66,7 @@ interface PaddingCase {
   readonly padded: number;
 }
 
-/** Real rows first, then one made-up row of each length, then another of each. */
+/** Returns real rows first, then one made-up row of each length, then another of each. */
 function casesOf(
   ragged: RaggedAxis,
   probesOf: PaddingOptions['probesOf'],
@@ -76,7 +76,7 @@ function casesOf(
   const lengths = samples.map(({ request }) => request.length);
   const longest = Math.max(...lengths);
   const real = samples.map((probe) => ({ probe, padded: paddedLengthOf(ragged, probe.request.length, longest) }));
-  // Where real rows differ in length they tell it all; made-up ones may be what no producer sends.
+  // Real rows of different lengths are sufficient. Made-up ones may be unrealistic.
   if (new Set(lengths).size > 1) return real;
   const made = lengthsOf(ragged, size).map(([length, padded]) => probesOf(length).map((probe) => ({ probe, padded })));
   const max = Math.max(...made.map((ofLength) => ofLength.length));
@@ -88,7 +88,9 @@ function casesOf(
 
 const SHORT_LENGTH = 4;
 
-/** Lengths, and those that they are padded to: from below an allowed size up to it, and from one allowed size to the next. */
+/**
+ * Returns lengths and their padded lengths: from below an allowed size up to it, and from one allowed size to the next.
+ */
 function lengthsOf({ allowedSizes }: RaggedAxis, size: number): [length: number, padded: number][] {
   const [lowest, second] = allowedSizes;
   if (lowest === undefined) {
@@ -106,7 +108,7 @@ function lengthsOf({ allowedSizes }: RaggedAxis, size: number): [length: number,
   return (second === undefined ? upToIt : [[lowest, second] as const, ...upToIt]).map(([from, to]) => [from, to]);
 }
 
-/** Real rows are padded to the longest of them, and beyond. */
+/** Returns the padded length of a real row: the next allowed size, or at least the longest real row. */
 function paddedLengthOf({ allowedSizes }: RaggedAxis, length: number, longest: number): number {
   if (allowedSizes.length > 0) return allowedSizes.find((size) => size > length) ?? length;
   return Math.max(longest, length + 1);
@@ -121,7 +123,7 @@ async function answerAt(model: Model, probe: Part, length: number): Promise<read
   return (await runTogether(model, [probe], length)).get(0) as readonly Tensor[];
 }
 
-/** The difference, its axis as config.json counts it. */
+/** Converts the axis of a difference to that of config.json. */
 function inModel(difference: Difference, { outputs }: Model): Difference {
   const spec = outputs.find(({ name }) => name === difference.output);
   if (spec === undefined || difference.axis === undefined) return difference;
@@ -153,7 +155,10 @@ export const CURE_OF_PADDING =
 type Pad = number | bigint | string;
 type Side = 'any' | 'above' | 'below';
 
-/** The largest and the smallest of a row tell of the padding only where all else lies on the other side of it. */
+/**
+ * Values of probes. The largest and the smallest value of a row reveal padding only if all values are on its other
+ * side.
+ */
 const ROWS: readonly (readonly [Manner, Side])[] = [
   ['unit', 'any'],
   ['unit', 'above'],
@@ -163,8 +168,8 @@ const ROWS: readonly (readonly [Manner, Side])[] = [
 ];
 
 /**
- * Made-up requests of one row that show whether padding changes answers. No element equals the padding of its input: a
- * row that is all masked has no answer.
+ * Makes up requests of one row that reveal padding. No element equals the padding of its input, because a fully masked
+ * row has no answer.
  *
  * @param shapes of one row of each input, `[1, …]`
  */
@@ -186,16 +191,16 @@ export function paddingProbes(model: Model, shapes: readonly (readonly number[])
   });
 }
 
-/** A mask that is padded with 0 holds 1 for what counts: what a model makes of other values is nobody's concern. */
+/** Sets a mask that is padded with 0 to 1. Other values have no defined meaning. */
 function replaceInMask(data: TensorData, pad: Pad): void {
   if (pad === 0) (data as Float32Array).fill(1);
   if (pad === 0n) (data as BigInt64Array).fill(1n);
 }
 
-/** Beyond it there are no values on one side, or none that a model takes. */
+/** Padding beyond which there are no values on one side, or none that a model takes. */
 const FARTHEST_PAD = 1e6;
 
-/** Moves numbers above or below their padding; leaves them where there are none on that side, or none that anyone sends. */
+/** Moves numbers above or below their padding. It leaves them if that side has no realistic values. */
 function moveToSide(data: TensorData, datatype: Datatype, padding: Pad, side: 'above' | 'below'): void {
   const info = DATATYPES[datatype];
   const pad = Number(padding);
@@ -208,7 +213,7 @@ function moveToSide(data: TensorData, datatype: Datatype, padding: Pad, side: 'a
       elements[index] = side === 'above' ? pad + distance : pad - distance;
       continue;
     }
-    // Integers may be indexes into tables: none are below 0.
+    // Integers may be indexes into tables, which are not negative.
     if (side === 'below' && pad <= 0) return;
     const moved = side === 'above' ? pad + 1 + size : size % pad;
     if (moved <= Number(info.max)) elements[index] = info.kind === 'bigint' ? BigInt(moved) : moved;

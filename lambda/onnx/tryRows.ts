@@ -5,22 +5,22 @@ import { type Model, ModelUnavailableError, OutOfMemoryError, RunOverdueError, t
 import { assertBatched, stack, unstack } from '../core/stack.ts';
 import { elementsPerRow, type Tensor } from '../core/tensor.ts';
 
-/** What runs of a model's rows have shown. */
+/** Result of running a model's rows. */
 export interface RowTrial {
-  /** `agree`: each row was answered alone as among others; `differ`: one was not; `untried`: nothing could be told. */
+  /** `agree`: each row's answer in a batch equals its answer alone; `differ`: one does not; `untried`: no result. */
   readonly outcome: 'agree' | 'differ' | 'untried';
-  /** What was seen, or why nothing was. */
+  /** Observation, or the reason why there is none. */
   readonly seen: string;
-  /** Rows that were run alone and together. */
+  /** Number of rows that were run alone and together. */
   readonly rows: number;
 }
 
-/** Few, a few and many: beyond a vector of any processor. */
+/** Batch sizes: small ones, and one that exceeds the vectors of any processor. */
 const SIZES = [3, 8, 33];
 
 /**
- * Tries whether rows are answered alone as among others. It is for models whose graph does not tell: what no row of the trial
- * brings out stays unseen.
+ * Compares answers of rows in batches with answers alone, for models whose graph does not tell. A dependence that no
+ * probe triggers is not found.
  *
  * @param probes rows of one trailing shape
  * @throws ModelUnavailableError, RunOverdueError
@@ -66,17 +66,17 @@ async function compare(
     return undefined;
   } catch (error) {
     if (isNotTheRuns(error)) throw error;
-    // A run that does not fit says nothing of its rows.
+    // A run that does not fit into memory tells nothing about rows.
     if (error instanceof OutOfMemoryError) return undefined;
     return `it runs with one row, and not with ${parts.length}: ${messageOf(error)}`;
   }
 }
 
 /**
- * Compares runs of equal rows: of one and of several the answers are the same, unless a kernel of ONNX Runtime is wrong.
+ * Compares runs of one and of several equal rows. The answers are equal unless a kernel of ONNX Runtime is wrong.
  *
- * @param runs with zeros for their inputs
- * @returns what differs; undefined if nothing does
+ * @param runs with zeros as inputs
+ * @returns the difference, or undefined if there is none
  */
 export function differenceByRows(runs: readonly RunResult[], isCoarse: boolean | undefined): string | undefined {
   const rowsOf = ({ outputs }: RunResult): number => outputs[0]?.shape[0] ?? 0;
@@ -97,11 +97,11 @@ export function differenceByRows(runs: readonly RunResult[], isCoarse: boolean |
 }
 
 /**
- * Runs parts of requests in one micro-batch, as real ones are: padded up to an allowed size, and cut back.
+ * Runs parts of requests in one micro-batch like real ones: padded to an allowed size, and cut back.
  *
- * @param lengthOfRun size that the ragged axis is padded to. @default as for real ones
+ * @param lengthOfRun padded size of the ragged axis. @default as for real requests
  * @returns answers by place, one tensor per output of the model
- * @throws Error when the run fails or an output has no row for each row that was run
+ * @throws Error if the run fails or an output lacks rows
  */
 export async function runTogether(
   model: Model,
@@ -121,7 +121,9 @@ export async function runTogether(
   return answers;
 }
 
-/** True if a run failed because there was no model to run it, or it was given up: that says nothing of the rows. */
+/**
+ * Returns true if a run failed because the model is unavailable or the run was given up. This tells nothing about rows.
+ */
 export function isNotTheRuns(error: unknown): boolean {
   return error instanceof RunOverdueError || error instanceof ModelUnavailableError;
 }

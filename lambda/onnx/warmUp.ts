@@ -22,7 +22,7 @@ import { differenceByRows, isNotTheRuns, runTogether } from './tryRows.ts';
 export interface PrepareOptions {
   /** Setting `warmup` of config.json. */
   readonly sizes: WarmUpSizes;
-  /** Setting `batching` of config.json; undefined if the graph decides. */
+  /** Setting `batching` of config.json. Undefined if the graph decides. */
   readonly batching: Batching | undefined;
   /** Verdict of the graph on the model's rows. */
   readonly proof: RowProof;
@@ -30,21 +30,21 @@ export interface PrepareOptions {
   readonly hasLoop: boolean;
   /** Real requests of the model. */
   readonly samples: readonly ScoringRequest[];
-  /** Milliseconds that loading has taken until now: the checks may take a share of it. */
+  /** Milliseconds that loading has taken so far. The checks may take a share of it. */
   readonly loadMs: number;
   readonly now: () => number;
-  /** True on a GPU, where new shapes are slow and runs of other shapes round otherwise. */
+  /** True on a GPU, where new shapes are slow and runs of other shapes round differently. */
   readonly onGpu: boolean;
-  /** Most elements that the inputs of one run hold together. */
+  /** Maximum number of elements in the inputs of one run. */
   readonly maxElements: number;
-  /** A run that takes longer is taken for one that never ends. */
+  /** Limit for a run. A longer run is assumed never to end. */
   readonly runLimitMs: number;
 }
 
 export interface Prepared extends Pick<WarmUpResult, 'model' | 'bakedRows' | 'sizes'> {
-  /** The least that runs of each size took. */
+  /** Shortest run of each size. */
   readonly measured: readonly MeasuredRun[];
-  /** Rows that were run alone and together. */
+  /** Number of rows that were run alone and together. */
   readonly probes: number;
   /** Findings about its rows, for the start log. */
   readonly found: string;
@@ -52,18 +52,18 @@ export interface Prepared extends Pick<WarmUpResult, 'model' | 'bakedRows' | 'si
   readonly warnings: readonly string[];
 }
 
-/** Runs that are only timed may take this share of the loading before, and at least so long. */
+/** Share of the loading time that runs for timing may take, and their minimum. */
 const TIMING_SHARE = 1 / 4;
 const MIN_TIMING_MS = 100;
 
-/** Trying the padding of a slow model may take as long as its loading took, and at least this time. */
+/** Minimum time for trying padding. It may also take as long as loading took. */
 const MIN_TRIAL_MS = 100;
 
 /**
- * Runs the model as real requests will: warms it up, and tries what its graph does not tell of neighbours and padding.
+ * Runs the model like real requests: warms it up, and tries what its graph does not tell about neighbours and padding.
  *
- * @returns the model as it can really be run
- * @throws Error when rows have no answers of their own, padding changes answers, or a run does not end
+ * @returns the model with the limits that were found
+ * @throws Error if rows have no answers of their own, padding changes answers, or a run does not end
  */
 export async function prepare(model: Model, options: PrepareOptions): Promise<Prepared> {
   return withinLimit(model, options.runLimitMs, async (recorded, limitedTo) => {
@@ -78,8 +78,8 @@ export async function prepare(model: Model, options: PrepareOptions): Promise<Pr
 }
 
 /**
- * @param work is given the model with its runs limited and remembered, and the same on another of its devices
- * @throws Error when a run does not end
+ * @param work takes the model with limited and recorded runs, and a function that returns the same on another device
+ * @throws Error if a run does not end
  */
 async function withinLimit<T>(
   model: Model,
@@ -103,7 +103,7 @@ async function withinLimit<T>(
   }
 }
 
-/** @param modelOn the model on another of its devices: on the first it is tried, and on all of them warm */
+/** @param modelOn returns the model on another device: the checks use the first, the warm-up all of them */
 async function warmUpAndCheck(
   recorded: RecordedRuns,
   modelOn: (device: number) => Model,
@@ -135,7 +135,7 @@ async function warmUpAndCheck(
     ranAt: warm.sizes,
     differs,
   });
-  const padding = await padded(model, { ...warm, loadMs: options.loadMs + now() - startedAt }, options);
+  const padding = await checkPadding(model, { ...warm, loadMs: options.loadMs + now() - startedAt }, options);
   const sizesOfRuns = model.allowedSizes.length < 2 ? [] : [`its allowed sizes are ${model.allowedSizes.join(', ')}`];
   return {
     model,
@@ -147,11 +147,11 @@ async function warmUpAndCheck(
   };
 }
 
-/** Real rows that padding is tried with. */
+/** Number of real rows to try padding with. */
 const MAX_SAMPLES = 8;
 
-/** Tries what padding does where requests of different lengths share runs; undefined if none do. */
-async function padded(
+/** Tries padding if requests of different lengths share runs. Returns undefined if they do not. */
+async function checkPadding(
   model: Model,
   { sizes: ranAt, loadMs }: Pick<WarmUpResult, 'sizes'> & { readonly loadMs: number },
   { sizes, proof, samples, hasLoop, now }: PrepareOptions,
@@ -165,7 +165,7 @@ async function padded(
     );
   }
   if (sizes === false) {
-    const seen = `whether padding '${name}' changes answers is not tried, because of "warmup": false in config.json`;
+    const seen = `padding '${name}' is not tried, because of "warmup": false in config.json`;
     return { seen, problem: seen };
   }
   const given = sizes === true ? {} : sizes;
@@ -179,7 +179,7 @@ async function padded(
   });
 }
 
-/** Times runs of several sizes, if rows may share runs and nothing else says what that costs. */
+/** Times runs of several sizes, if rows may share runs and their cost is unknown. */
 async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Promise<void> {
   const { sizes, samples, hasLoop, loadMs, maxElements, onGpu, now } = options;
   const { model } = recorded;
@@ -189,7 +189,7 @@ async function learnCosts(recorded: RecordedRuns, options: PrepareOptions): Prom
   await timeSizes(recorded, { probes: timingProbes(model, samples, hasLoop), maxElements, limitMs, now });
 }
 
-/** The shapes that ran on the first device, on all the others at the same time. */
+/** Runs the shapes of the first device on all other devices, concurrently. */
 async function warmOtherDevices(
   { model, sizes }: WarmUpResult,
   measured: readonly MeasuredRun[],
@@ -203,7 +203,7 @@ async function warmOtherDevices(
       const reason = await whyNotAt(there, rows, sizes, true, maxElements);
       if (reason === undefined) continue;
       throw new Error(
-        `expected the model to run at ${plural(rows, 'row')} on each of its devices, got on the ${device + 1}. of them: ${reason}`,
+        `expected the model to run with ${plural(rows, 'row')} on each of its devices, it failed on device number ${device + 1}: ${reason}`,
       );
     }
   };
@@ -219,17 +219,17 @@ function openLengths({ ragged }: Model): string | undefined {
   );
 }
 
-/** Sizes of symbolic axes by name; `true` is 1 for each, `false` is no warm-up. */
+/** Sizes of symbolic axes by name, `true` for 1 for each, or `false` for no warm-up. */
 export type WarmUpSizes = boolean | Readonly<Record<string, number>>;
 
 interface WarmUpResult {
-  /** The model as it can really be run. */
+  /** The model with the limits that were found. */
   readonly model: Model;
-  /** The sizes of symbolic axes, by name, that it ran at; undefined where it did not run, or was not asked to. */
+  /** Sizes of symbolic axes at which it ran. Undefined if it did not run. */
   readonly sizes?: AxisSizes | undefined;
-  /** Set when the model declares its batch axis dynamic and yet runs at this size only. */
+  /** The only size at which the model runs, if its batch axis is dynamic only in name. */
   readonly bakedRows?: number;
-  /** Reason why the warm-up is not complete, and its cure. */
+  /** Reason why the warm-up is incomplete, and its cure. */
   readonly problem?: string;
 }
 
@@ -239,31 +239,31 @@ export function powersOfTwoUpTo(max: number): number[] {
   return [...powers, max];
 }
 
-/** Sizes of axes without a size, tried one after the other until the model runs. */
+/** Sizes of open axes to try until the model runs. */
 const SIZES = [1, 4, 32, 128];
-/** Of the inputs of such a run: several open axes of the larger sizes together are more than fits into memory. */
+/** Maximum number of input elements of such a run: several large open axes together would exceed the memory. */
 const MAX_ELEMENTS = 4_194_304;
 
-/** Rows to try if a model does not run at 1 row: it may be baked to one of these. */
+/** Row counts to try if a model does not run with 1 row, because it may be baked to one. */
 const BAKED_ROWS = [2, 4, 8, 16, 32, 64];
 
 interface WarmUpOptions {
-  /** True if the first run of a shape is slow however long it takes. @default false */
+  /** True if the first run of a shape is always slow. @default false */
   readonly onGpu?: boolean;
   /**
-   * True if a model without allowed sizes has 1, 2, 4, … and the most rows from then on, less those at which it does not
-   * run: on a GPU the first run of a shape is slow, and real ones should not be it. @default false
+   * True to give a model without allowed sizes the sizes 1, 2, 4, … and the maximum, except those at which it does not
+   * run. On a GPU the first run of a shape is slow, and no real run should be it. @default false
    */
   readonly fixesSizes?: boolean;
-  /** Most elements that the inputs of one run hold together: larger sizes that it is given here are left out. @default any number */
+  /** Maximum number of elements in the inputs of one run. Larger sizes are skipped. @default unlimited */
   readonly maxElements?: number;
 }
 
 /**
- * Runs the model on zeros at every allowed size, or at 1 and 2 rows where it has no allowed sizes: the first run of a shape is
- * slow, and an axis that is dynamic in name only fails at 2 rows.
+ * Runs the model on zeros at every allowed size, or with 1 and 2 rows if it has none. The first run of a shape is slow,
+ * and an axis that is dynamic only in name fails at 2 rows.
  *
- * @throws Error when an output has no batch axis, a size names no axis of the model, or a run does not end
+ * @throws Error if an output has no batch axis, a size names no axis of the model, or a run does not end
  */
 export async function warmUp(
   model: Model,
@@ -312,7 +312,7 @@ function bakedTo(bakedRows: number, model: Model, sizes: AxisSizes): WarmUpResul
   return { model: { ...model, maxBatchRows: bakedRows, allowedSizes: [bakedRows] }, sizes, bakedRows };
 }
 
-/** The sizes at which it runs, or why it did not at the first of them. */
+/** Returns the sizes at which it runs, or the reason why it did not at the first of them. */
 async function findSizes(
   model: Model,
   rows: number,
@@ -329,7 +329,10 @@ async function findSizes(
   return { reason: first ?? '' };
 }
 
-/** A model whose axis 0 is dynamic in name only: it runs at one row count, and not at twice that. */
+/**
+ * Finds the only row count of a model whose axis 0 is dynamic only in name: it runs at one count, and not at twice
+ * that.
+ */
 async function findBakedRows(model: Model, given: AxisSizes, onGpu: boolean): Promise<WarmUpResult | undefined> {
   for (const rows of BAKED_ROWS.filter((count) => count <= model.maxBatchRows)) {
     const found = await findSizes(model, rows, given, onGpu);
@@ -351,14 +354,14 @@ function refuseUnknownAxes(model: Model, sizes: WarmUpSizes): void {
   }
 }
 
-/** A run that takes less is made again: the first run of a shape is slow. */
+/** A shorter run is repeated, because the first run of a shape is slow. */
 const SHORT_RUN_MS = 50;
 
 /**
- * Why the model does not run on zeros at so many rows; undefined where it does, at every allowed length of its ragged axis.
+ * Returns why the model does not run on `rows` rows of zeros, or undefined if it runs at every allowed length.
  *
- * @param onGpu whether the first run of a shape is slow however long it takes: then each is made again
- * @param maxElements of the inputs: of several lengths only those that fit are run
+ * @param onGpu true if the first run of a shape is always slow: each run is then repeated
+ * @param maxElements of the inputs: only lengths that fit are run
  */
 export async function whyNotAt(
   model: Model,
@@ -378,13 +381,13 @@ export async function whyNotAt(
   return undefined;
 }
 
-/** The sizes, once for every allowed length of the ragged axis. */
+/** Returns the sizes once for every allowed length of the ragged axis. */
 function sizesOfLengths({ ragged }: Model, sizes: AxisSizes): AxisSizes[] {
   if (ragged === undefined || ragged.allowedSizes.length === 0) return [sizes];
   return ragged.allowedSizes.map((length) => ({ ...sizes, [ragged.name]: length }));
 }
 
-/** @throws Error naming every output that has no row for each row, and what to add to config.json */
+/** @throws Error naming every output without a row for each row, and the text to add to config.json */
 function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], rows: number): void {
   const wrong = outputs.flatMap(({ name, shape }, index) => {
     const spec = specs[index] as TensorSpec;
@@ -403,7 +406,7 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
 
 class UnbatchedOutput extends Error {}
 
-/** Returns the result of the run, or why it failed. */
+/** Returns the result of the run, or the reason why it failed. */
 async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise<RunResult | string> {
   const inputs = shapesAt(model, rows, sizes, 1).map((shape, index): Tensor => {
     const { name, datatype } = model.inputs[index] as TensorSpec;
@@ -423,26 +426,25 @@ function shortestLength({ ragged }: Model): Readonly<Record<string, number>> {
 }
 
 interface TimeSizesOptions {
-  /** Requests of one row, of one length or of several. */
+  /** Requests of one row, of one or several lengths. */
   readonly probes: readonly Part[];
-  /** Most elements that the inputs of one run hold together. */
+  /** Maximum number of elements in the inputs of one run. */
   readonly maxElements: number;
-  /** Milliseconds after which no further run is begun. */
+  /** Milliseconds after which no further run starts. */
   readonly limitMs: number;
   readonly now: () => number;
 }
 
-/** Runs of a size: the first is slow, and others may be held up. */
+/** Runs of each size: the first is slow, and others may be disturbed. */
 const TIMES = 3;
-/** Factor on the time of a row in the best run, beyond which larger runs gain nothing. */
+/** Factor on the best time per row beyond which larger runs gain nothing. */
 const CLEARLY_WORSE = 1.5;
 
 /**
- * Runs probes in 1, 2, 4, … rows, small runs first, so that the plan knows what runs cost. What the model was run at
- * before is not run again as often. Larger sizes are left out once one fails, or a row takes clearly longer than in
- * smaller runs.
+ * Times runs of 1, 2, 4, … rows, small runs first, for the cost estimate. Sizes with earlier runs need fewer. It stops
+ * if a size fails, or takes clearly longer per row than smaller runs.
  *
- * @param recorded the model, and what was measured of it until now
+ * @param recorded the model and its measurements so far
  * @throws ModelUnavailableError, RunOverdueError
  */
 async function timeSizes(
@@ -469,14 +471,14 @@ async function timeSizes(
   }
 }
 
-/** The rows that runs of a model have, up to what it may be run with: its allowed sizes, else 1, 2, 4, … */
+/** Returns the row counts of runs up to the maximum: the allowed sizes, or 1, 2, 4, … */
 function rowCountsOf(model: Model, { request }: Part, maxElements: number): number[] {
   if (model.allowedSizes.length > 0) return [...model.allowedSizes];
   const { rows } = capacityOf(model, elementsPerRowAt(request, paddedLengthOf(model, request.length)), { maxElements });
   return Array.from({ length: Math.floor(Math.log2(rows)) + 1 }, (_, power) => 2 ** power);
 }
 
-/** As long as at the nearest smaller size, in proportion; nothing is known of the first. */
+/** Estimates a run in proportion to the nearest smaller size. Returns 0 if there is none. */
 function expectedMs(measured: readonly MeasuredRun[], rows: number, length: number): number {
   const known = measured.filter((run) => run.rows <= rows && run.length <= length);
   const nearest = known.toSorted((a, b) => b.rows * b.length - a.rows * a.length)[0];
@@ -489,13 +491,13 @@ function isClearlyWorse(measured: readonly MeasuredRun[], rows: number, length: 
   return own !== undefined && own.ms / rows > CLEARLY_WORSE * Math.min(...perRow);
 }
 
-/** A short, a middling and a long text. */
+/** Lengths of a short, a medium and a long text. */
 const LENGTHS = [8, 32, 128];
 
 /**
- * Requests of one row to time runs with: real ones where there are some, one of each of three lengths where lengths
- * differ. None where runs of as many rows and the same length may differ in size all the same, or made-up values might
- * keep a loop from ending.
+ * Returns requests of one row to time runs with: real ones if there are any, else made-up ones of three lengths if
+ * lengths differ. Returns none if rows and length do not determine the size, or made-up values might keep a loop from
+ * ending.
  */
 export function timingProbes(model: Model, samples: readonly ScoringRequest[], hasLoop: boolean): Part[] {
   const { ragged } = model;
@@ -513,18 +515,18 @@ function ofThreeLengths(probes: readonly Part[]): Part[] {
   return threeOf([...byLength.keys()].toSorted((a, b) => a - b)).map((length) => byLength.get(length) as Part);
 }
 
-/** The first, the one in the middle and the last; fewer where there are no three. */
+/** Returns the first, the middle and the last element, or fewer of a short array. */
 function threeOf(sorted: readonly number[]): number[] {
   const places = [0, Math.floor((sorted.length - 1) / 2), sorted.length - 1];
   return [...new Set(places)].map((place) => sorted[place] as number);
 }
 
-/** A model that remembers what its runs took. */
+/** Model that records the times of its runs. */
 interface RecordedRuns {
   readonly model: Model;
-  /** The least that runs of each size took, in the order in which sizes were first run: the first of them is slow. */
+  /** Returns the shortest run of each size, in the order of the first runs, because the first run is slow. */
   measured(): readonly MeasuredRun[];
-  /** How often it was run at this size. */
+  /** Returns the number of runs of this size. */
   timesAt(rows: number, length: number): number;
 }
 

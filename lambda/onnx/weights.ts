@@ -16,29 +16,29 @@ import { EXTERNAL, externalFilesOf } from './modelFile.ts';
 import { createReader, type Field, fieldsOf, LENGTH_DELIMITED, type Read } from './protobuf.ts';
 
 /*
- * Large models are published and put into images with their weights in a file of their own beside the graph, which ONNX
- * Runtime maps in place of reading it twice.
+ * Separates the weights of large models from the graph when they are published or put into images, because ONNX Runtime
+ * maps a file of weights instead of reading it twice.
  *
- *     model.onnx: graph ─ tensor ─ raw_data   ──>   model.onnx: graph ─ tensor ─ location, offset, length
- *                                                   model.onnx.data: the same bytes, each tensor's from a page on
+ *   model.onnx: graph ─ tensor ─ raw_data   ──>   model.onnx: graph ─ tensor ─ location, offset, length
+ *                                                 model.onnx.data: the same bytes, each tensor at a page boundary
  *
- * The digest of a model is that of the second form, so that it is the same whichever a model has.
+ * The digest of a model is that of the second form, so that both forms have the same digest.
  *
  * @see docs/adr/0050-weights-are-mapped.md
  */
 
-/** Of all tensors that would move: a smaller model opens in no time. */
+/** Minimum size of all tensors to move. A smaller model opens quickly anyway. */
 const MIN_BYTES = 16 * 1024 * 1024;
-/** Smaller tensors stay: shapes and indexes, which ONNX Runtime reads while it works out the graph. */
+/** Minimum size of a tensor to move. ONNX Runtime reads shapes and indexes while it analyzes the graph. */
 const MIN_TENSOR_BYTES = 64 * 1024;
-/** What memory is mapped by, at its largest on the processors of AWS. */
+/** Largest page size of the processors on AWS. */
 const PAGE_BYTES = 64 * 1024;
 
-/** A model as it is stored with its weights apart. */
+/** Model with its weights in a separate file. */
 interface Apart {
-  /** What becomes its `model.onnx`. */
+  /** Content of its `model.onnx`. */
   readonly graph: Buffer;
-  /** Where its weights are in the file that it is read from, and where they go. */
+  /** Ranges of the weights in the source file, and their new offsets. */
   readonly weights: readonly { readonly start: number; readonly end: number; readonly offset: number }[];
 }
 
@@ -47,18 +47,18 @@ const MODEL_GRAPH = 7;
 const GRAPH_INITIALIZER = 5;
 const TENSOR = { rawData: 9, externalData: 13, dataLocation: 14 } as const;
 
-/** The file of a model's weights, beside its `.onnx` file. */
+/** Returns the path of a model's weights, beside its `.onnx` file. */
 export function weightsPath(modelPath: string): string {
   return `${modelPath}.data`;
 }
 
-/** Returns true if it is so large that its digest takes longer than opening it may. */
+/** Returns true if its digest takes longer than opening it may. */
 export function isLarge(path: string): boolean {
   const bytes = [path, ...externalFilesOf(path)].reduce((sum, file) => sum + statSync(file).size, 0);
   return bytes >= MIN_BYTES;
 }
 
-/** Undefined where it stays as it is: it is small, or has weights in other files already. */
+/** Returns undefined if the model stays as it is: it is small, or its weights are already in other files. */
 function planApart(path: string): Apart | undefined {
   const file = openSync(path, 'r');
   try {
@@ -66,7 +66,7 @@ function planApart(path: string): Apart | undefined {
     const isApart = externalFilesOf(path).length > 0 || existsSync(weightsPath(path));
     if (size < MIN_BYTES || isApart) return undefined;
     const read = createReader(file);
-    // Nothing is copied of a model whose bytes are elsewhere, such as the attributes of trees.
+    // A model whose bytes are elsewhere, such as in attributes of trees, is not copied.
     if (rawBytes(read, size) < MIN_BYTES) return undefined;
     const weights: Apart['weights'][number][] = [];
     const move = (tensor: Field): Buffer | undefined => {
@@ -78,9 +78,9 @@ function planApart(path: string): Apart | undefined {
       weights.push({ start: raw.start, end: raw.end, offset });
       return tensorApart(read, tensor, basename(weightsPath(path)), offset, raw.end - raw.start);
     };
-    const graph = rewritten(read, 0, size, (field) =>
+    const graph = rewrite(read, 0, size, (field) =>
       isAt(field, MODEL_GRAPH)
-        ? rewritten(read, field.start, field.end, (inner) => (isAt(inner, GRAPH_INITIALIZER) ? move(inner) : undefined))
+        ? rewrite(read, field.start, field.end, (inner) => (isAt(inner, GRAPH_INITIALIZER) ? move(inner) : undefined))
         : undefined,
     );
     return { graph, weights };
@@ -89,7 +89,7 @@ function planApart(path: string): Apart | undefined {
   }
 }
 
-/** Where the bytes are that would move; undefined where none would. */
+/** Returns the range of a tensor's bytes to move, or undefined if it stays. */
 function rawDataOf(read: Read, tensor: Field): Field | undefined {
   const raw = [...fieldsOf(read, tensor)].findLast((field) => isAt(field, TENSOR.rawData));
   return raw === undefined || raw.end - raw.start < MIN_TENSOR_BYTES ? undefined : raw;
@@ -111,8 +111,8 @@ function rawBytes(read: Read, size: number): number {
   return bytes;
 }
 
-/** A message, with some of its fields replaced. */
-function rewritten(read: Read, from: number, to: number, replace: (field: Field) => Buffer | undefined): Buffer {
+/** Rewrites a message with some of its fields replaced. */
+function rewrite(read: Read, from: number, to: number, replace: (field: Field) => Buffer | undefined): Buffer {
   const parts: Buffer[] = [];
   let copiedTo = from;
   let at = from;
@@ -148,7 +148,7 @@ function without(read: Read, { start, end }: Field, numbers: readonly number[]):
   return Buffer.concat(kept);
 }
 
-/** The reader's own memory is used again. */
+/** Copied, because the reader reuses its memory. */
 function copyOf(read: Read, from: number, to: number): Buffer {
   return Buffer.from(read(from, to - from));
 }
@@ -165,11 +165,11 @@ function varint(value: number): Buffer {
 }
 
 /**
- * Copies a large model so that its weights lie apart from its graph.
+ * Copies a large model with its weights separate from its graph.
  *
- * @param to where its `.onnx` file goes; the weights go beside it
- * @returns whether it did: a model that is small, or has its weights apart already, is left to be copied as it is
- * @throws Error naming the file, when there is no room, or it cannot be written
+ * @param to path of its `.onnx` file; the weights go beside it
+ * @returns false if the model is small or its weights are already separate: the caller copies it unchanged
+ * @throws Error naming the file if there is no room, or it cannot be written
  */
 export function storeApart(from: string, to: string): boolean {
   const apart = planApart(from);
@@ -187,7 +187,7 @@ export function storeApart(from: string, to: string): boolean {
 }
 
 const CHUNK_BYTES = 1024 * 1024;
-const CHANGED = 'expected the model to stay as it is while it is copied, got another one; try again';
+const CHANGED = 'expected the model not to change while it is copied, it did; try again';
 
 function* chunksOf(source: number, { weights }: Apart): Generator<Buffer> {
   let at = 0;
@@ -216,26 +216,30 @@ function writeAll(path: string, chunks: Iterable<Buffer>): void {
     }
   } catch (cause) {
     if (!hasCode(cause, 'ENOSPC')) throw cause;
-    throw new Error(`${path}: expected room for the model's weights, got a full disk; free as much as the model has`, {
-      cause,
-    });
+    throw new Error(
+      `${path}: expected room for the model's weights, got a full disk; free as much space as the model takes`,
+      {
+        cause,
+      },
+    );
   }
 }
 
 /**
- * The SHA-256 of a model: of its `.onnx` file, followed by the files that it keeps weights in, each after its name and size;
- * of a large one as if its weights lay apart. A gigabyte takes one to two seconds; whoever waits can do other work meanwhile.
+ * Returns the SHA-256 of a model: of its `.onnx` file, followed by the name, size and content of each file of weights.
+ * A large model is hashed as if its weights were separate. A gigabyte takes one to two seconds, without blocking the
+ * event loop.
  *
  * @param path of a whole ONNX model
  * @returns `sha256:` and 64 digits
- * @throws Error of the system when a file cannot be read
+ * @throws Error of the system if a file cannot be read
  */
 export async function modelDigest(path: string): Promise<string> {
   const sha256 = createHash('sha256');
   const apart = planApart(path);
   const begin = (name: string, bytes: number): void => void sha256.update(`\0${name}\0${bytes}\0`);
   if (apart === undefined) {
-    // At once: what else a start does would come between each step.
+    // Synchronous for small files: each asynchronous step would wait for other work of the start.
     const addFile = isLarge(path) ? add : (file: string) => void sha256.update(readFileSync(file));
     await addFile(path);
     for (const file of externalFilesOf(path)) {

@@ -1,5 +1,6 @@
 /*
- * To be imported before all else by an entry that opens models: the scorer's process loads beside the rest of the code.
+ * Starts the scorer's process, which loads while the rest of the code loads. Import this file first in an entry that
+ * opens models.
  */
 import { startScorerEarly } from './scorer.ts';
 

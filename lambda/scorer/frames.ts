@@ -7,26 +7,26 @@ import type { CallOptions, ScoringLimits } from '../core/score.ts';
 import type { BatchingState } from '../core/verify.ts';
 
 /*
- * Frames between a host and its scorer. A frame is a value, serialized by V8, with texts beside it, which are many and may be
- * long: bodies on the way there, answers on the way back.
+ * Frames between a host and its scorer. A frame is a value, serialized by V8, with many or long texts beside it: bodies
+ * on the way to the scorer, answers on the way back.
  */
 
-/** Models that a scorer opens, and how it scores. Sent once, first. */
+/** Models that a scorer opens, and its settings. Sent once, first. */
 export interface Opening {
   readonly repository: Repository;
   readonly load: LoadSettings;
   readonly limits: ScoringLimits;
-  /** Percent of the run time that goes into checks of real requests. */
+  /** Percentage of the run time for checks of real requests. */
   readonly checkPercent: number;
   /** True if bodies may be pointers to the payload bucket, which the host reads. */
   readonly hasPayloads: boolean;
-  /** Findings of earlier scorers of the host: models whose requests get other answers together. */
+  /** Models whose batched answers differed in earlier scorers of the host. */
   readonly mismatches: readonly Pick<BatchMismatch, 'model' | 'version'>[];
-  /** Models that are left alone for `forMs`, because they end processes. */
+  /** Models that are not used for `forMs`, because they end processes. */
   readonly broken: readonly BrokenModel[];
   /** True if stages of the work are reported. */
   readonly hasStages: boolean;
-  /** Milliseconds of `process.hrtime` when the host's `performance.now` was 0: both processes then read one clock. */
+  /** Milliseconds of `process.hrtime` when the host's `performance.now` was 0, so that both processes share a clock. */
   readonly clockStart: number;
 }
 
@@ -40,7 +40,7 @@ export type Repository =
   /** One model: its folder or file. */
   | { readonly path: string };
 
-/** How models are loaded. See `LoadOptions` in `onnx/loadModel.ts`. */
+/** Loading of models. See `LoadOptions` in `onnx/loadModel.ts`. */
 export interface LoadSettings {
   readonly maxBatchRows: number;
   readonly maxBatchElements: number;
@@ -48,26 +48,29 @@ export interface LoadSettings {
   readonly allowProviderFallback: boolean;
 }
 
-/** Description of a model, and how its requests are run now. */
+/** Description of a model, and its current batching. */
 export type DescribedModel = ModelDescription & { readonly batching: BatchingState };
 
 export interface OpenedModels {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly { readonly name: string; readonly version: string }[];
-  /** Most devices that one of them is opened on. */
+  /** Maximum number of devices of one model. */
   readonly devices: number;
 }
 
-/** Where the runs of a model go. */
+/** Provider and devices of a model's runs. */
 export interface Assignment {
   readonly provider: string;
   readonly devices: readonly string[];
 }
 
-/** From the host. The texts of `bodies` and `score` are key and body of each body, that of `payload` is the object's. */
+/**
+ * Frames from the host. The texts of `bodies` and `score` are the key and body of each body, that of `payload` is the
+ * object's.
+ */
 export type ToScorer =
   | { readonly is: 'open'; readonly opening: Opening }
-  /** The first bodies of a call, which is made once the others are there. */
+  /** First bodies of a call. The call starts after the others. */
   | { readonly is: 'bodies'; readonly call: number }
   | {
       readonly is: 'score';
@@ -76,12 +79,12 @@ export type ToScorer =
       /** True if one request runs at a time, with nothing beside it. */
       readonly isAlone: boolean;
       readonly defaults: CallOptions['defaults'];
-      /** Requests of packed bodies that are answered with an error, and never decoded. */
+      /** Failures of packed requests that must not be decoded. */
       readonly refusals: readonly { readonly body: number; readonly position: number; readonly failure: Failure }[];
     }
   | { readonly is: 'abort'; readonly call: number }
   | { readonly is: 'broken'; readonly broken: BrokenModel }
-  /** Replies of `characters` in all are written. */
+  /** Replies with `characters` in total are written. */
   | { readonly is: 'written'; readonly call: number; readonly characters: number }
   | {
       readonly is: 'describe';
@@ -105,10 +108,10 @@ export type Told =
   | { readonly is: 'stage'; readonly stage: Parameters<NonNullable<Observer['stage']>> }
   | { readonly is: 'problem'; readonly error: unknown };
 
-/** Replies by the bodies that they are of: answers, whose texts stand beside the frame, then those that are handed back. */
+/** Replies by body: first answers, with their texts beside the frame, then bodies that are handed back. */
 export interface PlainReplies {
   readonly of: readonly number[];
-  /** About answers, by their place in `of`. One without is the scores of one request. */
+  /** Notes about answers, by their place in `of`. An answer without a note is the scores of one request. */
   readonly notes: readonly { readonly at: number; readonly failures: readonly Failure[]; readonly requests: number }[];
   readonly handedBack: readonly Failure<TransientCode>[];
 }
@@ -118,22 +121,22 @@ export type FromScorer =
   | { readonly is: 'refused'; readonly error: string }
   | { readonly is: 'replies'; readonly call: number; readonly replies: PlainReplies; readonly told: readonly Told[] }
   | { readonly is: 'done'; readonly call: number; readonly told: readonly Told[] }
-  /** Work that was told to begin has ended. */
+  /** Work that began has ended. */
   | { readonly is: 'ended'; readonly work: number }
   | { readonly is: 'described'; readonly ask: number; readonly model: DescribedModel | Failure }
-  /** Asks for an object of the payload bucket. The host says its size, and reads it once the scorer has room. */
+  /** Requests an object of the payload bucket. The host sends its size, and reads it when the scorer has room. */
   | { readonly is: 'read'; readonly ask: number; readonly call: number; readonly pointer: PayloadPointer }
   | { readonly is: 'room'; readonly ask: number }
   | { readonly is: 'warn' | 'inform'; readonly message: string }
-  /** A warning of Node, or of a package that a transform imports. */
+  /** Warning of Node, or of a package that a transform imports. */
   | { readonly is: 'warning'; readonly name: string; readonly message: string }
   | { readonly is: 'assigned'; readonly assignment: Assignment }
   /** A model was loaded, and `probes` rows were compared. */
   | { readonly is: 'loaded'; readonly probes: number }
-  /** The main thread has its turn while a transform is at work. */
+  /** The main thread is running its event loop while a transform is at work. */
   | { readonly is: 'alive' };
 
-/** Told before work begins, by a write that has ended when the work begins: a process that dies of it has told. */
+/** Sent before work begins, by a synchronous write, so that it arrives even if the work kills the process. */
 export type Blame =
   | {
       readonly is: 'begins';
@@ -145,22 +148,22 @@ export type Blame =
       /** Body and position of each request, one after the other. */
       readonly places: Int32Array;
     }
-  /** From now on a call works on this body alone. */
+  /** The call works only on this body from now on. */
   | { readonly is: 'body'; readonly call: number; readonly body: number }
   | { readonly is: 'opens'; readonly work: number; readonly model: string }
   /** A model is open, or a request that runs alone has ended. */
   | { readonly is: 'ends'; readonly work: number };
 
-/** A failure again, after its way between processes, on which it has lost its class. */
-export function revived<C extends Failure['code']>({ code, message, outage }: Failure<C>): Failure<C> {
+/** Recreates a failure, which has lost its class between processes. */
+export function revive<C extends Failure['code']>({ code, message, outage }: Failure<C>): Failure<C> {
   return failure(code, message, outage);
 }
 
 const LENGTH_BYTES = 4;
 
 /**
- * One frame as bytes: its length, that of the head, the head, the number of texts, their lengths and the texts in UTF-8. The
- * length of a text of ASCII alone is written as its complement: such a text is copied, and not decoded.
+ * Encodes one frame: its length, the length of the head, the head, the number of texts, their lengths and the texts in
+ * UTF-8. The length of an ASCII text is written as its complement, because such a text is copied without decoding.
  */
 export function encodeFrame(head: ToScorer | FromScorer | Blame, texts: readonly string[] = []): Buffer {
   const headBytes = serialize(head);
@@ -180,7 +183,7 @@ export function encodeFrame(head: ToScorer | FromScorer | Blame, texts: readonly
   return frame;
 }
 
-/** Takes bytes as they come, and gives each frame once it is whole. What is cut short is never given. */
+/** Creates a reader that takes bytes and passes on each complete frame. */
 export function createFrameReader<Head>(take: (head: Head, texts: readonly string[]) => void): (bytes: Buffer) => void {
   let chunks: Buffer[] = [];
   let held = 0;

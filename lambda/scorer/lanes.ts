@@ -4,34 +4,34 @@ import type { TimeLimit } from '../core/record.ts';
 import type { OpenedModels } from './frames.ts';
 import type { ScorerChild } from './scorerChild.ts';
 
-/** Milliseconds until a process that cannot be started is tried again. */
+/** Pauses before another attempt to start a process. */
 const RETRY_MS = { first: 200, longest: 5_000 };
 
-/** Which process of a lane is started: `next` after one that was lost, `beside` one that still works. */
+/** Start of a process in a lane: `next` after a lost one, `beside` a working one. */
 export type StartOf = 'first' | 'next' | 'beside';
 
-/** One process after the other. */
+/** Sequence of processes, one at a time. */
 export interface Lane {
   /** Starts the first process. @throws Error if its models cannot be opened */
   first(): Promise<OpenedModels>;
   /**
-   * The process, once its models are open. One that cannot be started is tried again, for as long as there is time.
+   * Returns the process when its models are open. It retries a failed start as long as there is time.
    *
-   * @returns undefined when the signal is aborted, or the lane is closed
+   * @returns undefined if the signal aborts, or the lane is closed
    */
   open(signal: AbortSignal): Promise<ScorerChild | undefined>;
-  /** Starts the next process beside this one, and has it take its place once its models are open. */
+  /** Starts the next process beside this one, which it replaces when its models are open. */
   replace(): Promise<void>;
   current(): ScorerChild | undefined;
-  /** Bytes that its process holds, or the one before it held. */
+  /** Returns the bytes that its process holds, or the last one held. */
   heldBytes(): number;
   close(): Promise<void>;
 }
 
 /**
  * @param start starts a process
- * @param warn told why a process cannot be started, but for the first one
- * @param idleMs after which a process ends that nobody needs. @default it never does, and the next is started when it is lost
+ * @param warn takes the reason why a process cannot be started, except for the first one
+ * @param idleMs idle time after which a process ends. @default it never ends, and is replaced when it is lost
  */
 export function createLane(
   start: (how: StartOf) => ScorerChild,
@@ -121,7 +121,7 @@ export function createLane(
 
 export type Turns = ReturnType<typeof createTurns>;
 
-/** Turns on something that work shares, or has to itself. The latter comes first. */
+/** Creates turns on a resource that work shares or has exclusively. Exclusive work has priority. */
 export function createTurns() {
   let sharing = 0;
   let having = 0;
@@ -142,7 +142,10 @@ export function createTurns() {
         change();
       }
     },
-    /** Does nothing if the time is over first. A time that can be renewed stands still while it waits. */
+    /**
+     * Waits for exclusive use, and does nothing if the time is over first. A renewable time does not pass during the
+     * wait.
+     */
     async have(time: TimeLimit, work: () => Promise<void>): Promise<void> {
       having += 1;
       try {

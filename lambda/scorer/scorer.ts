@@ -15,15 +15,15 @@ import { createLane, createTurns, type Lane, type StartOf } from './lanes.ts';
 import { type ScorerChild, startChild } from './scorerChild.ts';
 import { type CallContext, ScoringCall } from './scoringCall.ts';
 
-/** The models of a host, in a process of their own: whatever a request does to it, the host goes on. */
+/** Models of a host, in a process of their own. The host survives whatever a request does to that process. */
 export interface Scorer extends OpenedModels {
   /**
-   * Scores bodies as the core does. If the process is lost, bodies without a reply are scored by another one, and the
-   * requests that were being run when it was lost run one at a time, with nothing beside them. One that ends a process so is
+   * Scores bodies like the core. If the process is lost, another one scores the remaining bodies. The requests that
+   * were running at the loss run one at a time, with nothing beside them. A request that then ends a process is
    * answered with a permanent error.
    */
   readonly score: ScoreBodies;
-  /** Describes a model, which is loaded if it is not yet; the default one without a name. */
+  /** Describes a model, or the default model without a name. It loads the model if necessary. */
   find(name: string | undefined, version: string | undefined): Promise<DescribedModel | Failure>;
   close(): Promise<void>;
 }
@@ -35,26 +35,29 @@ export interface ScorerOptions {
   readonly checkPercent: number;
   /** Reads bodies that were too large for SQS. @default a pointer to one is refused */
   readonly payloads?: PayloadReader | undefined;
-  /** True if stages of the work are reported to observers. @default false */
+  /** True to report stages of the work to observers. @default false */
   readonly hasStages?: boolean;
-  /** Told what works but not as well as it should. */
+  /** Takes a message about something that works but not well. */
   readonly warn: (message: string) => void;
-  /** Told what was found of each model when it was loaded. @default nobody is told */
+  /** Takes findings about each loaded model. @default ignored */
   readonly inform?: ((message: string) => void) | undefined;
-  /** Told where the runs of a model go, once it is loaded. @default nobody is told */
+  /** Takes the provider and devices of a loaded model. @default ignored */
   readonly assigned?: ((assignment: Assignment) => void) | undefined;
-  /** Told how many rows of a model were compared when it was loaded. @default nobody is told */
+  /** Takes the number of rows that were compared when a model was loaded. @default ignored */
   readonly loaded?: ((probes: number) => void) | undefined;
-  /** Told of each process that was lost. @default nobody is told */
+  /** Called for each lost process. @default ignored */
   readonly onLost?: ((error: Error) => void) | undefined;
 }
 
 /**
- * Shares of the time of a call after which a run is taken to hang, which convicts nobody: its requests then run alone, or
- * with all the time that is left. The first run of a shape takes long on a GPU.
+ * Shares of a call's time after which a run counts as hung. The requests are not failed: they then run alone, first
+ * briefly and then with all the time left. The first run of a shape takes long on a GPU.
  */
 const LIMITS = { cpu: { together: 1 / 30, first: 1 / 60 }, gpu: { together: 1 / 4, first: 1 / 8 } };
-/** Processes in a row that a model may end, with no run that ends well in between, before it is left alone for a while. */
+/**
+ * Number of processes in a row that a model may end, without a successful run in between, before it is not used for a
+ * while.
+ */
 const MAX_LOST_IN_A_ROW = 16;
 const BROKEN_MS = 60_000;
 /** Idle time after which the process for requests that run alone ends. */
@@ -63,12 +66,12 @@ const MAX_SLOW_KEYS = 10_000;
 
 let early: ReturnType<typeof startChild> | undefined;
 
-/** Starts the process of the scorer that is opened next: it loads its code while the host loads its own. */
+/** Starts the process of the next scorer, which loads its code while the host loads its own. */
 export function startScorerEarly(): void {
   try {
     early ??= startChild(freeBytes(0));
   } catch {
-    // Whoever opens the scorer tries again, and is told.
+    // `openScorer` tries again and reports the error.
   }
 }
 
@@ -88,7 +91,7 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
       which,
       mismatches,
       broken: health.broken(),
-      // Other models go on in the meantime.
+      // Other models continue meanwhile.
       onHang: lane && (async () => (opened.models.length > 1 && fitsTwice() ? lane.replace() : undefined)),
     });
   };
@@ -120,7 +123,7 @@ export async function openScorer(options: ScorerOptions): Promise<Scorer> {
       for (;;) {
         const child = await shared.open(NEVER);
         if (child === undefined) throw new Error('scorer is closed');
-        // A process that is lost with the question has a successor, which leaves the model alone if that was why.
+        // If a process is lost during the question, its successor does not use the model that caused it.
         const model = await child.describe(name, version).catch(() => undefined);
         if (model !== undefined) return model;
         await child.ended;
@@ -137,14 +140,14 @@ const NEVER = new AbortController().signal;
 type Mismatch = Pick<BatchMismatch, 'model' | 'version'>;
 
 interface Starting {
-  /** The first process of a host says what was found of each model. The next one loads models when requests name them. */
+  /** The first process of a host reports findings about each model. Later ones load models when requests name them. */
   readonly which: StartOf;
   readonly mismatches: readonly Mismatch[];
   readonly broken: readonly BrokenModel[];
   readonly onHang: (() => Promise<void>) | undefined;
 }
 
-/** Starts a process, or takes the one that was started early, and has it open models. */
+/** Starts a process, or uses the one that was started early, and opens the models in it. */
 function startOpening(
   {
     repository,
@@ -183,7 +186,7 @@ function startOpening(
   });
 }
 
-/** Notes each process that was lost once, although each of its calls tells. */
+/** Records each lost process once, although each of its calls reports it. */
 function createNotes(health: ReturnType<typeof createHealth>, onLost: ScorerOptions['onLost']): CallContext['note'] {
   const noted = new WeakSet<ScorerChild>();
   return (child, { how, hungMs, model, isOpening }) => {
@@ -191,7 +194,7 @@ function createNotes(health: ReturnType<typeof createHealth>, onLost: ScorerOpti
     noted.add(child);
     const why = hungMs === undefined ? how : `was ended: a run had not ended after ${Math.round(hungMs)} ms`;
     onLost?.(new Error(`the scorer ${why}`));
-    if (model !== undefined) health.lost(model, isOpening);
+    if (model !== undefined) health.recordLoss(model, isOpening);
   };
 }
 
@@ -221,13 +224,13 @@ function report(told: Told, observer: Observer): void {
   }
 }
 
-/** Which models end processes, and no run of which ends well in between. */
+/** Tracks models that end processes without a successful run in between. */
 function createHealth(onBroken: (broken: BrokenModel) => void) {
   const lostInARow = new Map<string, number>();
   const brokenUntil = new Map<string, number>();
   return {
-    /** @param isOpening whether the model was being opened: nothing is to be had of it */
-    lost(model: string, isOpening: boolean): void {
+    /** @param isOpening true if the model was being opened: it cannot be used then */
+    recordLoss(model: string, isOpening: boolean): void {
       const lost = (lostInARow.get(model) ?? 0) + 1;
       lostInARow.set(model, lost);
       if (lost < MAX_LOST_IN_A_ROW && !isOpening) return;
@@ -258,7 +261,7 @@ function createKeySet(max: number) {
 
 const MIB = 1024 * 1024;
 
-/** Returns the bytes of the function, the container or the machine that this process and its scorer leave free. */
+/** Returns the memory of the function, container or machine that is not used by this process and its scorer. */
 function freeBytes(heldByScorer: number): number {
   const functionMib = Number(process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE ?? Number.POSITIVE_INFINITY);
   return Math.min(process.availableMemory(), functionMib * MIB - ownBytes() - heldByScorer);
@@ -268,7 +271,7 @@ function ownBytes(): number {
   try {
     return process.memoryUsage.rss();
   } catch {
-    // No file descriptor is left to ask with.
+    // No file descriptor is left to read with.
     return 0;
   }
 }

@@ -14,7 +14,7 @@ import {
   type OpenedModels,
   type Opening,
   type PlainReplies,
-  revived,
+  revive,
   type Told,
   type ToScorer,
 } from './frames.ts';
@@ -33,27 +33,27 @@ export interface ChildCall {
   readonly remainingMs: number;
   readonly isAlone: boolean;
   readonly defaults: CallOptions['defaults'];
-  /** Milliseconds that a run, or a transform that blocks, may take which is expected to take `expectedMs`. */
+  /** Returns the time limit of a run or a blocking transform that is expected to take `expectedMs`. */
   readonly limitMs: (expectedMs: number) => number;
-  /** Takes replies. Resolves once there is memory for more. */
+  /** Takes replies. Resolves when there is memory for more. */
   readonly take: (replies: readonly Reply[]) => Promise<void>;
   readonly tell: (told: Told) => void;
   readonly readPayload: PayloadReader['read'];
   readonly signal: AbortSignal;
 }
 
-/** In place of a position: all requests of a body, none of which was at work by itself. */
+/** Position that means all requests of a body, if none was at work by itself. */
 export const WHOLE_BODY = -1;
 
-/** How a process was lost, and what of a call is to blame. */
+/** Loss of a process, and the requests of a call to blame. */
 export interface Loss extends Ended {
-  /** Requests of the call that were being run, or in a transform; `all`: nobody knows. */
+  /** Requests of the call in a run or a transform, or `all` if unknown. */
   readonly blamed: readonly { readonly body: number; readonly position: number }[] | 'all';
-  /** The model that was at work, if one was. */
+  /** Model that was at work, if it was one. */
   readonly model: string | undefined;
   /** True if the model was being opened. */
   readonly isOpening: boolean;
-  /** Milliseconds that what was at work had taken when the host ended the process for it. */
+  /** Duration of the work for which the host ended the process. */
   readonly hungMs?: number | undefined;
 }
 
@@ -63,17 +63,17 @@ export interface ChildOptions {
   readonly inform?: ((message: string) => void) | undefined;
   readonly assigned?: ((assignment: Assignment) => void) | undefined;
   readonly loaded?: ((probes: number) => void) | undefined;
-  /** Told that the process hangs. It is ended once this resolves. @default at once */
+  /** Called if the process hangs. The process is killed when this resolves. @default immediately */
   readonly onHang?: (() => Promise<void>) | undefined;
 }
 
 interface ActiveCall extends ChildCall {
   readonly lost: PromiseWithResolvers<Loss | undefined>;
-  /** Characters of answers that are written, and that the scorer was not told of. */
+  /** Length of written answers that the scorer has not been told about. */
   written: number;
   /** Body that the call works on alone. */
   body: number | undefined;
-  /** Milliseconds since the call was aborted; undefined before. */
+  /** Milliseconds since the call was aborted. Undefined if it was not. */
   abortedMs: number | undefined;
 }
 
@@ -87,30 +87,30 @@ interface Work {
   ageMs: number;
 }
 
-/** Work that took too long; undefined: an aborted call that does not end. */
+/** Work that took too long. `work` is undefined for an aborted call that does not end. */
 interface Hung {
   readonly work: Work | undefined;
   readonly ms: number;
 }
 
-/** Characters of bodies that are sent at a time: what is copied then is still in the cache of the processor. */
+/** Length of bodies to send at a time, so that copied bytes are still in the processor's cache. */
 const FRAME_CHARACTERS = 128 * 1024;
-/** Written characters that the scorer is told of at a time. It may have four times as many that are not written. */
+/** Length of written answers to report at a time. The scorer may have four times as many unwritten ones. */
 const CHARACTERS_TO_TELL = 1024 * 1024;
-/** Time between two looks at how long work takes. */
+/** Interval of the checks for hung work. */
 const LOOK_MS = 100;
-/** If two looks are further apart, this process stood still in between: that time is nobody's. */
+/** If two checks are further apart, this process was stopped in between, and the time does not count. */
 const LONGEST_LOOK_MS = 3_000;
-/** Time within which an aborted call must end if nothing of it is at work. */
+/** Time for an aborted call to end if it has no work in progress. */
 const ABORTED_MS = 5_000;
-/** Longest time to open the models of a process. */
+/** Maximum time to open the models of a process. */
 const MAX_OPENING_MS = 900_000;
 
 /**
- * Starts a process, which loads its code while it waits for what to open.
+ * Starts a process, which loads its code while it waits for the models to open.
  *
- * @param maxBytes that it may allocate: a run that wants more fails, and takes neither scorer nor host
- * @returns what has it open models
+ * @param maxBytes memory that it may allocate: a run that needs more fails, without harm to scorer or host
+ * @returns a function that opens the models in it
  * @throws Error if the system cannot start a process
  */
 export function startChild(maxBytes: number): (options: ChildOptions) => ScorerChild {
@@ -122,7 +122,7 @@ export function startChild(maxBytes: number): (options: ChildOptions) => ScorerC
   };
 }
 
-/** @param holds true if the host may not end by itself now: its scorer has something to do */
+/** @param holds true to keep the host alive while its scorer has work */
 function holdHost({ child, frames, blames }: ScorerSystemProcess, holds: boolean): void {
   for (const handle of [child, frames, blames]) {
     if (holds) handle.ref();
@@ -130,27 +130,27 @@ function holdHost({ child, frames, blames }: ScorerSystemProcess, holds: boolean
   }
 }
 
-/** One scorer process, from its start to its end. It takes calls once it has opened its models. */
+/** One scorer process, from its start to its end. It takes calls when its models are open. */
 export class ScorerChild {
   readonly #opened = Promise.withResolvers<OpenedModels>();
   readonly #ended = Promise.withResolvers<Ended>();
-  /** Rejects with why the models cannot be opened, or how the process was lost meanwhile. */
+  /** Rejects if the models cannot be opened or the process was lost meanwhile. */
   readonly opened = this.#opened.promise;
-  /** Resolves when the process has ended, with how. */
+  /** Resolves when the process has ended. */
   readonly ended = this.#ended.promise;
   readonly #system: ScorerSystemProcess;
   readonly #child: ChildProcess;
   readonly #options: ChildOptions;
   readonly #calls = new Map<number, ActiveCall>();
   readonly #works = new Map<number, Work>();
-  /** Works whose end was told before their beginning, which comes another way. */
+  /** Work whose end was reported before its beginning, which comes by another pipe. */
   readonly #endedFirst = new Set<number>();
   readonly #descriptions = new Map<number, PromiseWithResolvers<DescribedModel | Failure>>();
-  /** Payloads that the scorer is to make room for. */
+  /** Payloads that wait for room in the scorer. */
   readonly #rooms = new Map<number, () => void>();
   #numbers = 0;
   #isEnded = false;
-  /** Why the host has ended the process. */
+  /** Reason why the host has ended the process. */
   #hung: Hung | undefined;
   #lookedAt = performance.now();
   #looking: NodeJS.Timeout | undefined;
@@ -172,7 +172,7 @@ export class ScorerChild {
     this.opened.then(
       () => {
         clearTimeout(overdue);
-        this.#settled();
+        this.#releaseIfIdle();
       },
       () => this.#kill(),
     );
@@ -188,24 +188,24 @@ export class ScorerChild {
     return this.#isEnded;
   }
 
-  /** Bytes that it holds; 0 if the system does not say. */
+  /** Returns the bytes that it holds, or 0 if unknown. */
   heldBytes(): number {
     return heldBytes(this.#child.pid);
   }
 
-  /** Has requests of a model handed back. */
+  /** Hands back requests of a model from now on. */
   leaveAlone(broken: BrokenModel): void {
     this.#tell({ is: 'broken', broken });
   }
 
-  /** Ends the process, whatever it is doing. */
+  /** Kills the process. */
   async end(): Promise<void> {
     holdHost(this.#system, true);
     this.#kill();
     await this.ended;
   }
 
-  /** Resolves with what is known of a model, which is loaded if it is not yet. @throws Error if the process ends first */
+  /** Describes a model, and loads it if necessary. @throws Error if the process ends first */
   describe(name: string | undefined, version: string | undefined): Promise<DescribedModel | Failure> {
     if (this.#isEnded) return Promise.reject(new Error('the scorer has ended'));
     const ask = this.#numbers++;
@@ -219,7 +219,7 @@ export class ScorerChild {
   /**
    * Scores bodies.
    *
-   * @returns how the process was lost; undefined if the call has ended
+   * @returns the loss of the process, or undefined if the call has ended
    */
   score(call: ChildCall): { readonly lost: Promise<Loss | undefined>; abort(): void } {
     const number = this.#numbers++;
@@ -272,14 +272,14 @@ export class ScorerChild {
     this.#looking = setInterval(() => this.#look(), LOOK_MS).unref();
   }
 
-  #settled(): void {
+  #releaseIfIdle(): void {
     if (this.#calls.size > 0 || this.#descriptions.size > 0) return;
     holdHost(this.#system, false);
     clearInterval(this.#looking);
     this.#looking = undefined;
   }
 
-  /** Ends the process if something takes too long. Time in which host or scorer stood still does not count. */
+  /** Ends the process if something takes too long. Time in which host or scorer were stopped does not count. */
   #look(): void {
     const now = performance.now();
     const passedMs = now - this.#lookedAt > LONGEST_LOOK_MS ? LOOK_MS : now - this.#lookedAt;
@@ -362,9 +362,9 @@ export class ScorerChild {
   }
 
   #takeDescription({ ask, model }: Extract<FromScorer, { is: 'described' }>): void {
-    this.#descriptions.get(ask)?.resolve('failed' in model ? revived(model) : model);
+    this.#descriptions.get(ask)?.resolve('failed' in model ? revive(model) : model);
     this.#descriptions.delete(ask);
-    this.#settled();
+    this.#releaseIfIdle();
   }
 
   #takeReplies(frame: Extract<FromScorer, { is: 'replies' }>, texts: readonly string[]): void {
@@ -386,7 +386,7 @@ export class ScorerChild {
     for (const one of told) call.tell(one);
     this.#calls.delete(number);
     call.lost.resolve(undefined);
-    this.#settled();
+    this.#releaseIfIdle();
   }
 
   async #read({ ask, call: number, pointer }: Extract<FromScorer, { is: 'read' }>): Promise<void> {
@@ -443,15 +443,18 @@ export class ScorerChild {
 function repliesOf({ of, notes, handedBack }: PlainReplies, texts: readonly string[]): Reply[] {
   const answers = texts.map((text, at): Reply => ({ of: of[at] as number, text, failures: [], requests: 1 }));
   for (const { at, failures, requests } of notes) {
-    answers[at] = { of: of[at] as number, text: texts[at] as string, failures: failures.map(revived), requests };
+    answers[at] = { of: of[at] as number, text: texts[at] as string, failures: failures.map(revive), requests };
   }
   const back = handedBack.map((failure, index): Reply => {
-    return { of: of[texts.length + index] as number, failure: revived(failure) };
+    return { of: of[texts.length + index] as number, failure: revive(failure) };
   });
   return [...answers, ...back];
 }
 
-/** Only what is at work is to blame: for a process that was ended by its host, what took too long. */
+/**
+ * Returns the loss of a call. Only work in progress is to blame; if the host ended the process, only the work that took
+ * too long.
+ */
 function lossOf(call: ActiveCall, end: Ended, works: readonly Work[], hung: Hung | undefined): Loss {
   const guilty = hung?.work === undefined ? works : [hung.work];
   const mine = guilty.filter((work) => work.call === call);
@@ -466,13 +469,13 @@ function lossOf(call: ActiveCall, end: Ended, works: readonly Work[], hung: Hung
     ...end,
     blamed: call.body === undefined ? (guilty.length === 0 ? 'all' : places) : blamedAlone(call.body, places),
     model: names.size === 1 ? [...names][0] : undefined,
-    // A process that its host ended may have opened a model meanwhile, which is not why.
+    // A process that the host ended may also have been opening a model, which is not the reason.
     isOpening: hung === undefined && guilty.length === 1 && guilty[0]?.isOpening === true,
     ...(hung && { hungMs: hung.ms }),
   };
 }
 
-/** Of requests that run one after the other the last one that began; all of the body if none had. */
+/** Blames the last request that began, because requests run one after the other, or the whole body if none had. */
 function blamedAlone(body: number, places: readonly { readonly body: number; readonly position: number }[]) {
   return [places.findLast((place) => place.body === body) ?? { body, position: WHOLE_BODY }];
 }

@@ -21,23 +21,23 @@ import {
   encodeFrame,
   type FromScorer,
   type Opening,
-  revived,
+  revive,
   type Told,
   type ToScorer,
 } from './frames.ts';
 
 /*
- * The process that has the models: it decodes bodies, runs them and writes their answers. `scorerChild.ts` starts it, feeds it and
- * ends it. Whatever a request does to it, its host goes on.
+ * Runs in the process that has the models: decodes bodies, runs them and encodes their answers. `scorerChild.ts` starts
+ * it, feeds it and ends it. The host survives whatever a request does to this process.
  */
 
-/** File descriptors that the host opens: frames both ways, and what is said before work begins. */
+/** File descriptors from the host: frames in both directions, and reports before work begins. */
 const FRAMES_FD = 3;
 const BLAME_FD = 4;
 
-// A terminal and a service manager send these to a host and all its processes; the host ends this one, once it is done.
+// A terminal or a service manager signals a host and all its processes. The host ends this process when it is done.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
-// The host says it in the form of its log.
+// The host logs the warning in its own format.
 process.removeAllListeners('warning');
 process.on('warning', ({ name, message }) => tell({ is: 'warning', name, message }));
 goFirstWhenMemoryEnds();
@@ -50,12 +50,12 @@ host.on(
   createFrameReader<ToScorer>((frame, texts) => take(frame, texts)),
 );
 
-/** The host has gone. What a thread is doing must not outlive it. */
+/** Kills this process after the host has ended, including what its threads are doing. */
 function end(): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
-/** Frames of one turn of the event loop are one write, which wakes the host once. */
+/** Sends a frame. All frames of one turn of the event loop are one write, which wakes the host once. */
 function tell(frame: FromScorer, texts?: readonly string[]): void {
   if (host.writableCorked === 0) {
     host.cork();
@@ -64,7 +64,7 @@ function tell(frame: FromScorer, texts?: readonly string[]): void {
   host.write(encodeFrame(frame, texts));
 }
 
-/** Returns once the kernel has it. */
+/** Writes synchronously: returns when the kernel has the frame. */
 function blame(frame: Blame): void {
   const bytes = encodeFrame(frame);
   for (let at = 0; at < bytes.length; ) at += writeSync(BLAME_FD, bytes, at);
@@ -79,12 +79,12 @@ interface Scoring {
   readonly hasStages: boolean;
 }
 
-/** Set before the host is told that the models are open: it asks for nothing earlier. */
+/** Set before the host learns that the models are open. It asks for nothing earlier. */
 let scoring: Scoring | undefined;
 const calls = new Map<number, Call>();
-/** Of calls that have more to come. */
+/** Texts of calls that have more to come. */
 const firstTexts = new Map<number, readonly (readonly string[])[]>();
-/** Takes answers of the host, by the number of the question. */
+/** Callbacks for answers of the host, by the number of the question. */
 const asked = new Map<number, (frame: ToScorer, text: string | undefined) => void>();
 let asks = 0;
 
@@ -123,7 +123,7 @@ function take(frame: ToScorer, texts: readonly string[]): void {
   }
 }
 
-/** Until when models are left alone that end processes, by name, as `performance.now` says it. */
+/** Times until which models are not used because they end processes, by name, as readings of `performance.now`. */
 const brokenUntil = new Map<string, number>();
 
 function setBroken({ model, forMs }: BrokenModel): void {
@@ -136,7 +136,7 @@ function withoutBroken(repository: OnnxModelRepository): OnnxModelRepository {
     if (!isBroken) return repository.find(name, version);
     const of = `model '${name}'`;
     const message = `${of}: expected it to score requests, but it ended its processes, one after the other`;
-    return failure('MODEL_UNAVAILABLE', `${message}; see the log, and mend the model`, { of, kind: 'refused' });
+    return failure('MODEL_UNAVAILABLE', `${message}; see the log, and fix the model`, { of, kind: 'refused' });
   };
   return { ...repository, find };
 }
@@ -191,7 +191,7 @@ async function describe({ ask, name, version }: Extract<ToScorer, { is: 'describ
   tell({ is: 'described', ask, model: described });
 }
 
-/** Characters of replies that the host has not written yet. With more, no further runs are started. */
+/** Maximum length of replies that the host has not written yet. Beyond it no further runs start. */
 const UNWRITTEN_CHARACTERS = 4 * 1024 * 1024;
 
 async function startCall(frame: Extract<ToScorer, { is: 'score' }>, texts: readonly string[]): Promise<void> {
@@ -252,13 +252,13 @@ function bodiesOf(
     return { key: texts[2 * index] as string, body: texts[2 * index + 1] as string };
   });
   for (const [index, those] of Map.groupBy(refusals, ({ body }) => body)) {
-    const refused = new Map(those.map(({ position, failure }) => [position, revived(failure)]));
+    const refused = new Map(those.map(({ position, failure }) => [position, revive(failure)]));
     bodies[index] = { ...(bodies[index] as KeyedBody), refused };
   }
   return bodies;
 }
 
-/** Each request is a plan of its own: it shares no run. */
+/** Plans each request separately, so that it shares no run. */
 const planAlone: Planner = (...how) => ({
   add(request) {
     const own = plan(...how);
@@ -267,7 +267,7 @@ const planAlone: Planner = (...how) => ({
   finish: () => [],
 });
 
-/** The dependencies of a body that is scored by itself, as the only one of its call to the core. */
+/** Returns the dependencies of a body that is scored by itself, as the only one of its call to the core. */
 function withBody(index: number, deps: ScoreDependencies, observer: Observer): ScoreDependencies {
   return {
     ...deps,
@@ -281,7 +281,7 @@ function withBody(index: number, deps: ScoreDependencies, observer: Observer): S
   };
 }
 
-/** @returns the characters of the answers */
+/** @returns length of the answers */
 function tellReplies(call: number, replies: readonly Reply[], told: readonly Told[]): number {
   const answers = replies.filter(isAnswer);
   const back = replies.filter(isHandedBack);
@@ -312,7 +312,7 @@ function createObserver(call: number, isAlone: boolean, say: (told: Told) => voi
   };
 }
 
-/** An error without anything that cannot be sent. */
+/** Copies an error without properties that cannot be serialized. */
 function plainError(error: unknown): Error {
   const plain = new Error(messageOf(error));
   if (error instanceof Error) Object.assign(plain, { name: error.name, stack: error.stack });
@@ -323,7 +323,10 @@ const ALIVE_MS = 100;
 let transforms = 0;
 let beat: NodeJS.Timeout | undefined;
 
-/** While a transform is at work the host is told that the event loop turns: one that blocks it is told from one that waits. */
+/**
+ * Reports the beginning of work. During a transform the process also reports that its event loop runs, so that the host
+ * can distinguish a transform that waits from one that blocks.
+ */
 function begin(call: number, isAlone: boolean, { model, expectedMs, requests, isRun }: WorkUnderWay): () => void {
   const work = works++;
   const places = new Int32Array(2 * requests.length);
@@ -337,7 +340,7 @@ function begin(call: number, isAlone: boolean, { model, expectedMs, requests, is
     beat ??= setInterval(() => tell({ is: 'alive' }), ALIVE_MS).unref();
   }
   return () => {
-    // Of requests that run alone one after the other only the one at work may be to blame.
+    // If requests run one after the other, only the current one may be to blame.
     if (isAlone) blame({ is: 'ends', work });
     else tell({ is: 'ended', work });
     if (isRun) return;
@@ -348,7 +351,7 @@ function begin(call: number, isAlone: boolean, { model, expectedMs, requests, is
   };
 }
 
-/** Has the host read objects: it has the credentials. */
+/** Creates a reader of objects by the host, which has the credentials. */
 function createPayloadReader(call: number): PayloadReader {
   return {
     async read(pointer, { admit }: PayloadReadOptions) {
@@ -356,7 +359,7 @@ function createPayloadReader(call: number): PayloadReader {
       const read = Promise.withResolvers<Awaited<ReturnType<PayloadReader['read']>>>();
       asked.set(ask, (frame, text = '') => {
         if (frame.is === 'size') void admit(frame.bytes).then(() => tell({ is: 'room', ask }));
-        else if (frame.is === 'payload') read.resolve(frame.failure === undefined ? text : revived(frame.failure));
+        else if (frame.is === 'payload') read.resolve(frame.failure === undefined ? text : revive(frame.failure));
       });
       tell({ is: 'read', ask, call, pointer });
       try {

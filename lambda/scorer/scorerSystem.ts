@@ -6,35 +6,38 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RUNTIME_TELEMETRY_OFF } from '../settings.ts';
 
-/* The process of a scorer as the operating system has it: its start, its pipes, its memory and its end. */
+/* Start, pipes, memory and end of a scorer's process. */
 
 export interface ScorerSystemProcess {
   readonly child: ChildProcess;
-  /** Frames both ways. */
+  /** Frames in both directions. */
   readonly frames: Socket;
-  /** Blame, told before work begins. */
+  /** Reports before work begins. */
   readonly blames: Socket;
-  /** True if the system has a shell, which limits the memory of the process. */
+  /** True if a shell limits the memory of the process. */
   readonly isLimited: boolean;
 }
 
 export interface Ended {
-  /** `was ended by SIGSEGV`. */
+  /** Description such as `was ended by SIGSEGV`. */
   readonly how: string;
   readonly signal?: NodeJS.Signals | undefined;
 }
 
-/** Longest that what the process wrote last is read: one of its own children may hold the pipes. */
+/** Maximum time to read the last output of a process, because its children may keep the pipes open. */
 const LAST_WORDS_MS = 500;
 const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
 const SCORER_FILE = fileURLToPath(new URL(`./scorerProcess.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
 const SHELL = '/bin/sh';
-/** A process cannot limit its own memory from Node: a shell does, and becomes Node. Some have no such limit. */
+/** Node cannot limit its own memory, so a shell does, and becomes Node. Some shells have no such limit. */
 const LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"';
-/** Memory that is reserved and never touched counts as data: 0.6 GiB for each thread with V8, of which each model has one. */
+/**
+ * Reserved memory that is never used counts as data: V8 reserves 0.6 GiB for each thread, and each model has one
+ * thread.
+ */
 const RESERVED_BYTES = 32 * 1024 ** 3;
 
-export const NO_SHELL = `${SHELL}: expected a shell that limits the memory of the scorer, got none; a run that takes all memory may end others too`;
+export const NO_SHELL = `${SHELL}: expected a shell that limits the memory of the scorer, got none; a run that takes all memory may end other processes, too`;
 
 /**
  * Starts a process.
@@ -44,7 +47,7 @@ export const NO_SHELL = `${SHELL}: expected a shell that limits the memory of th
  */
 export function spawnScorer(maxBytes: number): ScorerSystemProcess {
   const isLimited = process.platform !== 'win32' && existsSync(SHELL);
-  // Of a script on the command line, and of a debugger, the scorer must not be another one.
+  // The scorer must not inherit a script on the command line or a debugger.
   const flags = process.execArgv.filter(
     (flag, index, all) => !OF_THIS_PROCESS.test(flag) && !SCRIPT.test(all[index - 1] ?? ''),
   );
@@ -53,12 +56,12 @@ export function spawnScorer(maxBytes: number): ScorerSystemProcess {
   const [command = '', ...args] =
     isLimited && Number.isFinite(maxBytes) ? [SHELL, '-c', LIMITED, limit, ...node] : node;
   const child = spawn(command, args, {
-    // What a transform prints must not stand among results.
+    // Output of a transform must not mix with results.
     stdio: ['ignore', STDERR, 'inherit', 'overlapped', 'overlapped'],
     env: { ...process.env, ...compileCache(), [RUNTIME_TELEMETRY_OFF]: '1' },
   });
   child.on('error', () => {});
-  // What goes wrong with a pipe is told by the end of the process, or by its pid if it was never started.
+  // Errors of a pipe show as the end of the process, or as a missing pid.
   for (const pipe of child.stdio ?? []) pipe?.on('error', () => {});
   if (child.pid === undefined) throw new Error('expected the system to start a process for the models, it did not');
   const [, , , frames, blames] = child.stdio;
@@ -66,19 +69,19 @@ export function spawnScorer(maxBytes: number): ScorerSystemProcess {
   return { child, frames, blames, isLimited };
 }
 
-/** The scorer keeps its compiled code where the host does. Below the folder that is set, Node has one for each version. */
+/** Makes the scorer use the host's compile cache. Node adds a subfolder for its version itself. */
 function compileCache(): Record<string, string> {
   const folder = module.getCompileCacheDir?.();
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
 }
 
 const STDERR = 2;
-/** Flags of Node that have a script behind them, and those that make sense for one process alone. */
+/** Flags with a script after them, and flags for one process only. */
 const SCRIPT = /^(-e|--eval|-p|--print|-pe)$/;
 const OF_THIS_PROCESS =
   /^(-e|--eval(=.*)?|-p|--print|-pe|-i|--interactive|--input-type.*|--inspect.*|--watch.*|--test.*)$/;
 
-/** Returns true if the system has stopped the process, as by SIGSTOP or a freezer. */
+/** Returns true if the system has stopped the process, for example by SIGSTOP or a freezer. */
 export function isStopped(pid: number | undefined): boolean {
   const [state] = statOf(pid, 'stat')?.split(') ').at(-1) ?? '';
   return state === 'T' || state === 't';
@@ -86,7 +89,7 @@ export function isStopped(pid: number | undefined): boolean {
 
 const PAGE_BYTES = 4096;
 
-/** Returns the resident bytes of a process; 0 if the system does not say. */
+/** Returns the resident bytes of a process, or 0 if unknown. */
 export function heldBytes(pid: number | undefined): number {
   return Number(statOf(pid, 'statm')?.split(' ')[1] ?? 0) * PAGE_BYTES;
 }
@@ -100,7 +103,7 @@ function statOf(pid: number | undefined, file: 'stat' | 'statm'): string | undef
   }
 }
 
-/** Resolves when the process has ended and what it wrote is read. */
+/** Resolves when the process has ended and its output is read. */
 export async function endOf({ child, frames, blames }: ScorerSystemProcess): Promise<Ended> {
   const pipes = [frames, blames];
   const exited = Promise.withResolvers<Ended>();

@@ -22,42 +22,42 @@ export interface CallContext {
   readonly sharedTurns: Turns;
   /** Turns on the process for requests that run alone. */
   readonly aloneTurns: Turns;
-  /** Returns true if memory holds two processes. */
+  /** Returns true if there is memory for two processes. */
   readonly fitsTwice: () => boolean;
-  /** Bodies that are known to be slow, by key: they run alone when they come again. */
+  /** Keys of slow bodies, which run alone when they come again. */
   readonly slow: { has(key: string): boolean; add(key: string): void };
   readonly limits: RunLimits;
   readonly deadlineMarginMs: number;
   readonly payloads: PayloadReader | undefined;
-  /** Notes that a process was lost. */
+  /** Records the loss of a process. */
   readonly note: (child: ScorerChild, loss: Loss) => void;
   readonly observe: (told: Told, observer: Observer) => void;
 }
 
 /** Shares of the time of a call. */
 interface RunLimits {
-  /** For a run of several requests. */
+  /** Share for a run of several requests. */
   readonly together: number;
-  /** For the first run of a request alone. */
+  /** Share for the first run of a request alone. */
   readonly first: number;
 }
 
-/** A run that takes this many times as long as expected is taken to hang, unless it has all the time that is left. */
+/** Multiple of the expected time after which a run counts as hung, unless it has all the time left. */
 const HANG_FACTOR = 4;
 const MIN_LIMIT_MS = 250;
-/** A request that used at least this share of the time that its call can give it, alone, and did not end, is answered with an error. */
+/** Share of the available time after which a request that runs alone is answered with an error. */
 const WHOLE_SHARE = 0.85;
-/** Time to end a process and to read what it wrote last, as a share of the time of a call, and at most. */
+/** Time to end a process and read its last output: a share of the time of a call, and a maximum. */
 const END_SHARE = 0.05;
 const MAX_END_MS = 1_000;
-/** A call can give at least this share of its time, however long its process takes to open its models. */
+/** Minimum share of its time that a call can give, even if its process takes long to open its models. */
 const LEAST_SHARE = 0.5;
 
 /** Body that may have ended a process, or hung. */
 interface Suspect {
   /** True if the body is known to need more time than others. */
   readonly isSlow: boolean;
-  /** Requests of a packed body that were convicted, by position. */
+  /** Failures of requests in a packed body, by position. */
   readonly refused: Map<number, Failure>;
   /** Number of processes that it ended alone. */
   crashes: number;
@@ -67,17 +67,17 @@ function newSuspect(isSlow = false): Suspect {
   return { isSlow, refused: new Map(), crashes: 0 };
 }
 
-/** Milliseconds that a run may take which is expected to take `expectedMs`. */
+/** Returns the time limit of a run that is expected to take `expectedMs`. */
 type Limit = (expectedMs: number) => number;
 
 interface AloneOptions {
-  /** Returns the limit of the runs of the next process, which took `openingMs` of the call's time to open its models. */
+  /** Returns the limit for runs of the next process, which took `openingMs` of the call's time to open its models. */
   readonly limit: (openingMs: number) => Limit;
   /** Takes a body whose run exceeded its limit. */
   readonly onHung: (index: number, position: number, loss: Loss) => Promise<void>;
 }
 
-/** One call of `score`: which bodies have no reply yet, and which of them may have caused the loss of a process. */
+/** One call of `score`: bodies without a reply, and those that may have caused the loss of a process. */
 export class ScoringCall {
   readonly #context: CallContext;
   readonly #bodies: readonly KeyedBody[];
@@ -113,7 +113,7 @@ export class ScoringCall {
     await aloneTurns.have(this.#time, () => this.#scoreSuspects());
   }
 
-  /** Scores all but suspects, by one process after the other, until none is lost. */
+  /** Scores all bodies except suspects, in one process after another, until none is lost. */
   async #scoreTogether(): Promise<void> {
     const { shared, sharedTurns, limits } = this.#context;
     const limitMs = this.#limitOf(limits.together);
@@ -136,7 +136,7 @@ export class ScoringCall {
     }
   }
 
-  /** Passes replies on, but for bodies that did not fit into memory beside others: those run alone. */
+  /** Passes replies on, except those of bodies that did not fit into memory together: they run alone. */
   #take(replies: readonly Reply[]): Promise<void> {
     for (const reply of replies) if (isTooLarge(reply)) this.#suspects.set(reply.of, newSuspect());
     return this.#pass(replies.filter((reply) => !isTooLarge(reply)));
@@ -147,7 +147,10 @@ export class ScoringCall {
     if (fresh.length > 0) await this.#inCaller(this.#sink, fresh);
   }
 
-  /** Scores suspects one at a time: each briefly, so that one that hangs leaves time to others, then with all time left. */
+  /**
+   * Scores suspects one at a time: first briefly, so that a hung one leaves time for others, then with all the time
+   * left.
+   */
   async #scoreSuspects(): Promise<void> {
     const { own, shared, sharedTurns, fitsTwice } = this.#context;
     const fits = fitsTwice();
@@ -176,7 +179,7 @@ export class ScoringCall {
     let wholeMs = this.#wholeMs;
     return this.#runAlone(lane, [index], {
       limit: (openingMs) => {
-        // A call that knew the body to be slow had no other use for its time.
+        // A call that knew that the body was slow reserved its time for it.
         if (this.#suspects.get(index)?.isSlow)
           wholeMs = Math.max(LEAST_SHARE * this.#wholeMs, this.#wholeMs - openingMs);
         const limitMs = this.#time.remainingMs() - deadlineMarginMs - Math.min(MAX_END_MS, END_SHARE * this.#wholeMs);
@@ -190,10 +193,10 @@ export class ScoringCall {
     });
   }
 
-  /** Runs bodies one after the other, and goes on behind each that ends its process. */
+  /** Runs bodies one after the other, and continues after each that ends its process. */
   async #runAlone(lane: Lane, indexes: readonly number[], { limit, onHung }: AloneOptions): Promise<void> {
     const left = new Set(indexes);
-    const take = (replies: readonly Reply[]) => this.#pass(replies.map((reply) => this.#final(reply)));
+    const take = (replies: readonly Reply[]) => this.#pass(replies.map((reply) => this.#makeFinal(reply)));
     while (!this.#time.signal.aborted) {
       const some = [...left]
         .filter((index) => this.#pending.has(index))
@@ -211,18 +214,21 @@ export class ScoringCall {
       if (loss.hungMs !== undefined) {
         left.delete(index);
         await onHung(index, blamed.position, loss);
-      } else await this.#crashed(index, blamed.position, loss);
+      } else await this.#recordCrash(index, blamed.position, loss);
     }
   }
 
-  /** The kernel ends this process also for memory that others hold: that convicts only the second time. */
-  async #crashed(index: number, position: number, loss: Loss): Promise<void> {
+  /**
+   * Counts a crash. The kernel also sends SIGKILL because of other processes' memory, so only a second one proves
+   * guilt.
+   */
+  async #recordCrash(index: number, position: number, loss: Loss): Promise<void> {
     const suspect = this.#suspects.get(index) as Suspect;
     suspect.crashes += 1;
     if (loss.signal !== 'SIGKILL' || suspect.crashes > 1) await this.#convict(index, position, loss);
   }
 
-  /** Answers a request with an error. One of a packed body is answered by itself: the body is scored again without it. */
+  /** Answers a request with an error. A packed body is scored again without the request. */
   async #convict(index: number, position: number, loss: Loss): Promise<void> {
     const suspect = this.#suspects.get(index) as Suspect;
     const failed = conviction(loss);
@@ -238,8 +244,8 @@ export class ScoringCall {
     return refused === undefined || refused.size === 0 ? body : { ...body, refused };
   }
 
-  /** A body that does not fit into memory alone never will. */
-  #final(reply: Reply): Reply {
+  /** Makes a failure for lack of memory permanent, because the body ran alone. */
+  #makeFinal(reply: Reply): Reply {
     return isTooLarge(reply) ? this.#errorReply(reply.of, tooLarge(reply.failure.message)) : reply;
   }
 
@@ -253,9 +259,9 @@ export class ScoringCall {
   }
 
   /**
-   * Has a process score some bodies. Replies are given with the index of their body.
+   * Scores some bodies in a process. Replies have the index of their body.
    *
-   * @returns how the process was lost, its places by position in `some`; undefined if the call has ended, or its time has
+   * @returns the loss of the process, with places by position in `some`, or undefined if the call or its time has ended
    */
   async #runIn(
     child: ScorerChild,
@@ -316,7 +322,7 @@ const NO_BUCKET = failure('PAYLOAD_UNAVAILABLE', 'expected a payload bucket to r
   kind: 'refused',
 });
 
-const CURE = 'do not send it again as it is: send fewer rows or other values, or mend the model';
+const CURE = 'do not send it again as it is: send fewer rows or other values, or fix the model';
 
 function conviction({ how, signal, hungMs, model }: Loss): Failure {
   const of = model === undefined ? '' : `model '${model}': `;
@@ -335,5 +341,5 @@ function tooLarge(why: string): Failure {
 
 const TOO_SHORT = failure(
   'DEADLINE',
-  'expected the run of this request alone to end within the time that was left; it gets more when it comes again',
+  'expected the run of this request alone to end within the time that was left; it gets more time at its next receive',
 );

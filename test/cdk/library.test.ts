@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { CfnParameter, Duration, Lazy, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/assertions';
@@ -55,6 +56,26 @@ describe('The construct as a library', () => {
     expect(errorOf(() => createScoring().grantSubmitJobs(createScoring().grantPrincipal as never))).toMatchObject({
       message: expect.stringMatching(/^Test\/Scoring: grantSubmitJobs: /),
     });
+  });
+
+  it('begins the stack of a refusal at the line that makes the construct', () => {
+    const { stack } = errorOf(() => createScoring({ shards: 11 })) as Error;
+    const [first, second] = stack?.split('\n') ?? [];
+    expect(first).toMatch(/^ValidationError: Test\/Scoring: shards: expected/);
+    expect(second).toContain('test/helpers/stacks.ts');
+  });
+
+  it('takes no error of the system for a refusal', () => {
+    const { TMPDIR } = process.env;
+    process.env.TMPDIR = join(import.meta.dirname, 'nowhere');
+    try {
+      const error = errorOf(() => createScoring({ image: undefined, models: 'models', defaultModel: 'digits' }));
+      expect(error).toMatchObject({ code: 'ENOENT', syscall: 'mkdtemp' });
+      expect(error).not.toBeInstanceOf(ValidationError);
+    } finally {
+      if (TMPDIR === undefined) delete process.env.TMPDIR;
+      else process.env.TMPDIR = TMPDIR;
+    }
   });
 
   it('passes over what is known at deployment alone', () => {
@@ -134,7 +155,6 @@ describe('The construct as a library', () => {
       queueProps: nothing,
       deadLetterQueueProps: nothing,
       tableProps: { removalPolicy: undefined, billingMode: undefined, pointInTimeRecoverySpecification: undefined },
-      prices: { lambdaArmGbSecond: undefined, instanceHour: undefined } as never,
       alarmThresholds: { retriedPercent: undefined },
       tuning: { maxBatchRows: undefined, deadlineMargin: undefined },
     };
@@ -182,11 +202,6 @@ describe('The construct as a library', () => {
     ['a function on GPUs', () => ({ compute: lambdaGpuCompute() }), true],
     ['a service', () => ({ compute: ecsCompute() }), true],
     ['a service on Managed Instances', () => ({ compute: ecsGpuCompute() }), true],
-    [
-      'a service on a group, whose tasks share its network',
-      () => ({ compute: ecsGpuCompute({ capacity: 'asg' }) }),
-      true,
-    ],
   ])('lets %s be connected, and shows its network', (_, propsOf, makesVpc) => {
     const stack = createStack();
     const given = new Vpc(stack, 'Network');

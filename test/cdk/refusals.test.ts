@@ -101,6 +101,10 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [on({ maximumPollers: 10_001 }), 'maximumPollers: expected a whole number from 2 to 10000, got 10001'],
     [on({ minimumPollers: 9, maximumPollers: 3 }), 'maximumPollers: expected at least minimumPollers, 9, got 3'],
     [on({ reservedConcurrency: 3, maximumConcurrency: 10 }), 'expected at least maximumConcurrency, 10'],
+    [
+      on({ reservedConcurrency: 0 }),
+      'reservedConcurrency: expected a whole number from 1 to 100000, got 0; choose one',
+    ],
     [on({ reservedConcurrency: 1 }), 'reservedConcurrency: expected at least 2, which SQS starts at a time at'],
     [on({ reservedConcurrency: 199, maximumPollers: 20 }), 'reservedConcurrency: expected at least 200, because each'],
     [on({ reservedConcurrency: 1999, minimumPollers: 2 }), 'got 1999 with the default of 200 pollers'],
@@ -159,14 +163,15 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     ],
     [onFargate({ subnets: publicSubnets }), 'subnets: expected only with a vpc, got it without one'],
     [onEcsGpu({ architecture: Architecture.ARM_64 }), 'architecture: expected x86_64 with a GPU, because CUDA is'],
-    [onEcsGpu({ capacity: 'fargate' as 'asg' }), 'capacity: expected one of managed-instances, asg, because Fargate'],
     [onEcsGpu({ spot: true, stopTimeout: seconds(300) }), 'stopTimeout: expected at most 120 seconds with spot'],
     [onEcsGpu({ gpuCount: 2 }), 'instanceTypes: expected some with gpuCount above 1'],
     [onEcsGpu({ instanceTypes: [] }), 'instanceTypes: expected at least one, got none'],
-    [onEcsGpu({ vpc, subnets: publicSubnets }), 'subnets: expected private ones with managed-instances'],
+    [onEcsGpu({ vpc, subnets: publicSubnets }), 'subnets: expected private ones, because tasks on Managed Instances'],
   ],
   'what is stored': [
     [{ resultsPerMessage: 'fill', results: ['table'] }, 'resultsPerMessage: expected queue among the results'],
+    [{ clientQueues: ['web', 'web'] }, 'clientQueues: expected names of up to 32 letters and digits'],
+    [{ clientQueues: ['web'], results: ['table'] }, 'clientQueues: expected queue among the results, got table'],
     [{ resultMessageSize: bytes(131_072) }, 'resultMessageSize: expected it with resultsPerMessage above 1'],
     [{ results: ['queue', 'queue'] }, 'results: expected one or more of queue, table, bucket, each once, got q'],
     [{ results: [] }, 'results: expected one or more of queue, table, bucket, each once, got none'],
@@ -337,6 +342,9 @@ it.each<[name: string, props: (token: number) => Props]>([
   ['minimumPollers', (minimumPollers) => ({ shards: 2, ...on({ minimumPollers, maximumPollers: 9 }) })],
   ['maximumPollers', (maximumPollers) => ({ shards: 2, ...on({ maximumPollers }) })],
   ['batchSize', (batchSize) => onFargate({}, { batchSize })],
+  ['minimumTasks', (minimumTasks) => onFargate({ minimumTasks, maximumTasks: 9 })],
+  ['minimumEnvironments', (minimumEnvironments) => onGpu({ minimumEnvironments })],
+  ['models', (token) => ({ image: undefined, models: Token.asString(token) })],
   ['vcpus', (vcpus) => onFargate({ vcpus })],
   ['vcpus', (vcpus) => onEcsGpu({ vcpus })],
   ['gpuCount', (gpuCount) => onEcsGpu({ gpuCount, instanceTypes: ['g5.12xlarge'] })],
@@ -369,7 +377,6 @@ const WITHOUT_KERNELS = [
 describe.each<[string, (instanceTypes: string[]) => Props]>([
   ['a function', (instanceTypes) => onGpu({ instanceTypes })],
   ['a service on Managed Instances', (instanceTypes) => onEcsGpu({ instanceTypes })],
-  ['a service on a group of its own', (instanceTypes) => onEcsGpu({ instanceTypes, capacity: 'asg' })],
 ])('of instance types, %s', (_, props) => {
   it.each(WITHOUT_KERNELS)('refuses %s, and names the kernels', (type) => {
     expect(refusalOf(props(['g6.xlarge', type]))).toBe(

@@ -238,7 +238,6 @@ describe('the defaults that docs/construct.md states', () => {
       {
         compute: ecsGpuCompute({
           ...SERVICE,
-          capacity: 'managed-instances',
           vcpus: 3,
           memorySize: Size.gibibytes(12),
           gpuCount: 1,

@@ -28,7 +28,6 @@ const FORMS: [string, string, () => ComputeForm][] = [
   ['lambda-gpu', 'AWS::Lambda::Version', () => lambdaGpuCompute()],
   ['ecs', 'AWS::ECS::Service', () => ecsCompute()],
   ['ecs-gpu', 'AWS::ECS::Service', () => ecsGpuCompute()],
-  ['ecs-gpu with a group', 'AWS::ECS::Service', () => ecsGpuCompute({ capacity: 'asg' })],
 ];
 
 describe.each(FORMS)('in a new network, %s', (_, type, compute) => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { Match } from 'aws-cdk-lib/assertions';
 import { AttributeType, Table } from 'aws-cdk-lib/aws-dynamodb';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
@@ -39,6 +40,28 @@ describe('results', () => {
       TimeToLiveSpecification: { AttributeName: 'expiresAt', Enabled: true },
       PointInTimeRecoverySpecification: { PointInTimeRecoveryEnabled: true },
     });
+  });
+
+  it('of clients go to a queue each, which the runtime, the outputs, consumers and the alarm know', () => {
+    const stack = createStack();
+    const scoring = createScoring({ clientQueues: ['web', 'reports'] }, stack);
+    scoring.addClientOutputs();
+    const consumer = new Role(stack, 'Consumer', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
+    scoring.grantCollect(consumer);
+    const template = templateOf(stack);
+    template.resourceCountIs('AWS::SQS::Queue', 5);
+    expect(Object.keys(scoring.clientQueues)).toEqual(['web', 'reports']);
+    expect(
+      JSON.stringify(environmentIn(template)[CONFIG_KEYS.clientQueueUrls]).match(/Results(Web|Reports)/g),
+    ).toHaveLength(2);
+    template.hasOutput('resultQueueUrlWeb', {});
+    template.hasOutput('resultQueueUrlReports', {});
+    const statements = JSON.stringify(template.findResources('AWS::IAM::Policy'));
+    for (const action of ['sqs:SendMessage', 'sqs:ReceiveMessage']) expect(statements).toContain(action);
+    expect(statements.match(/ResultsWeb/g)?.length).toBeGreaterThanOrEqual(2);
+    expect(JSON.stringify(template.findResources('AWS::CloudWatch::Alarm'))).toMatch(
+      /ResultsWeb.*ResultsReports|ResultsReports.*ResultsWeb/s,
+    );
   });
 
   it('go to existing stores', () => {

@@ -17,7 +17,6 @@ describe('tags of a deployment reach what its compute is billed for', () => {
   it.each([
     ['Fargate', ecsCompute()],
     ['Managed Instances', ecsGpuCompute()],
-    ['a group of its own', ecsGpuCompute({ capacity: 'asg' })],
   ])('tasks on %s', (_, compute) => {
     expect(only(taggedTemplate(compute), 'AWS::ECS::Service')).toMatchObject({ PropagateTags: 'SERVICE', Tags: TAGS });
   });
@@ -27,15 +26,6 @@ describe('tags of a deployment reach what its compute is billed for', () => {
       ManagedInstancesProvider: { PropagateTags: 'CAPACITY_PROVIDER' },
       Tags: TAGS,
     });
-  });
-
-  it('instances of an Auto Scaling group, and their disks', () => {
-    const template = taggedTemplate(ecsGpuCompute({ capacity: 'asg' }));
-    const { TagSpecifications } = only(template, 'AWS::EC2::LaunchTemplate').LaunchTemplateData as {
-      TagSpecifications: { ResourceType: string; Tags: unknown[] }[];
-    };
-    const tagged = TagSpecifications.filter(({ Tags }) => JSON.stringify(Tags).includes('risk'));
-    expect(tagged.map(({ ResourceType }) => ResourceType).toSorted()).toEqual(['instance', 'volume']);
   });
 
   it('instances that Lambda manages; without tags nothing is said of them', () => {

@@ -1,14 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { Duration, Size, Stack, Validations } from 'aws-cdk-lib';
-import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { Table } from 'aws-cdk-lib/aws-dynamodb';
-import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
+import { InterfaceVpcEndpointAwsService, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
-import { Topic } from 'aws-cdk-lib/aws-sns';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { IConstruct } from 'constructs';
 import { type BatchScoringProps, type Compute, ecsCompute, ecsGpuCompute, lambdaCompute } from '../../infra/index.ts';
-import { createApp, createScoring, createStack, templateOf } from '../helpers/stacks.ts';
+import { createApp, createScoring, createStack } from '../helpers/stacks.ts';
 
 type Props = Partial<BatchScoringProps<Compute>>;
 
@@ -131,41 +130,41 @@ describe('an imported queue, table or bucket', () => {
   });
 });
 
-describe('the key of a topic that alarms tell', () => {
-  const told = (stack: Stack, masterKey: IKey) => {
-    const onCall = Topic.fromTopicAttributes(stack, 'OnCall', {
-      topicArn: 'arn:aws:sns:eu-central-1:123456789012:on-call',
-      keyArn: masterKey.keyArn,
+describe('a network of your own', () => {
+  const isolatedVpc = (stack: Stack) =>
+    new Vpc(stack, 'Own', {
+      natGateways: 0,
+      restrictDefaultSecurityGroup: false,
+      subnetConfiguration: [{ name: 'Isolated', subnetType: SubnetType.PRIVATE_ISOLATED }],
     });
-    const own = new Topic(stack, 'Own', { masterKey });
-    new Topic(stack, 'Other', { masterKey: new Key(stack, 'OfOther') });
-    return createScoring({ alarmActions: [new SnsAction(own)], okActions: [new SnsAction(onCall)] }, stack);
-  };
 
-  it('lets CloudWatch use it, and no key of other topics', () => {
+  it.each<[string, (vpc: Vpc) => Props]>([
+    ['a function', (vpc) => ({ compute: lambdaCompute({ vpc }) })],
+    ['tasks', (vpc) => ({ compute: ecsCompute({ vpc }) })],
+  ])('is warned of where %s would reach nothing, and not with endpoints', (_, propsOf) => {
     const stack = createStack();
-    const template = templateOf(told(stack, new Key(stack, 'Key')));
-    const policies = Object.entries(template.findResources('AWS::KMS::Key')).map(([id, { Properties }]) => [
-      id.replace(/[0-9A-F]{8}$/, ''),
-      JSON.stringify(Properties.KeyPolicy).match(/"Action":\["kms:Decrypt","kms:GenerateDataKey\*"\]/g)?.length ?? 0,
+    expect(warningsWith(propsOf(isolatedVpc(stack)), stack)).toEqual([
+      'vpc: expected subnets with a way to SQS, got isolated ones of Test/Own without endpoints; add them before, such as ' +
+        "vpc.addInterfaceEndpoint('Sqs', { service: InterfaceVpcEndpointAwsService.SQS }), or take subnets with a NAT gateway",
     ]);
-    expect(Object.fromEntries(policies)).toEqual({ Key: 1, OfOther: 0 });
+    const other = createStack();
+    const vpc = isolatedVpc(other);
+    vpc.addInterfaceEndpoint('Sqs', { service: InterfaceVpcEndpointAwsService.SQS });
+    expect(warningsWith(propsOf(vpc), other)).toEqual([]);
   });
+});
 
-  it('is not looked for in stacks of other regions, whose names it cannot know', () => {
-    const app = createApp();
-    const env = { account: '123456789012', region: 'us-east-1' };
-    const away = new Stack(app, 'Away', { env: { ...env, region: 'eu-central-1' } });
-    new Topic(away, 'Topic', { masterKey: new Key(away, 'Key') });
-    expect(warningsWith({}, new Stack(app, 'Here', { env }))).toEqual([]);
-  });
-
-  it('is warned of where it is imported, with the statement', () => {
-    const stack = createStack();
-    const warnings = warningsOf(told(stack, Key.fromKeyArn(stack, 'Key', KEY_ARN)));
-    expect(warnings).toHaveLength(2);
-    for (const warning of warnings) expect(warning).toContain('"Principal":{"Service":"cloudwatch.amazonaws.com"}');
-  });
+it('a queue and a key of another account are warned of, as their owner must let this one use them', () => {
+  const env = { account: '210987654321', region: 'eu-central-1' };
+  const stack = new Stack(createApp(), 'Test', { env });
+  const encryptionKey = Key.fromKeyArn(stack, 'Key', KEY_ARN);
+  const warnings = warningsWith({ requestQueue: orders(stack), encryptionKey }, stack);
+  for (const name of ['requestQueue', 'encryptionKey']) {
+    expect(warnings).toContain(
+      `${name}: expected one in the account of the stack, 210987654321, because the CDK cannot change the policy of others, ` +
+        'got one in 123456789012; have its owner let account 210987654321 use it in its policy, and deploy then',
+    );
+  }
 });
 
 describe('an existing request queue', () => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Random } from '../../bench/workload/random.ts';
 import { readStack } from '../../cli/network/deployment.ts';
-import { createReader, isUnreadable, resultOf, unpackResults } from '../../client/readResult.ts';
+import { createReader, resultOf, unpackResults } from '../../client/readResult.ts';
 import { loadConfig, loadJobControlConfig, loadJobScoreConfig } from '../../lambda/hosts/config.ts';
 import { withGraph } from '../../lambda/onnx/graph.ts';
 import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
@@ -136,7 +136,7 @@ async function readResult(text: string): Promise<void> {
   const stored = await createReader(undefined)('m-1', text);
   if (typeof stored !== 'object') throw new TypeError('expected a result');
   const results = unpackResults(text, '2');
-  if (!isUnreadable(results))
+  if (!('problem' in results))
     for (const { messageId } of results) if (messageId === '') throw new TypeError('expected an ID');
   const { result } = stored;
   for (const id of ['m-1', 'm-1/0', 'm-1/7']) resultOf(id, result);

@@ -202,7 +202,7 @@ describe('3. A batched answer is the answer to that request alone', () => {
       const host = await hosts.start(name, { models, environment: DEBUG, batchSize: 3 });
 
       expect((await scoreTogether(host, 'turned', await requestsOf(TURNED_TO_NAN, 250, rarely, 1))).wrong).toEqual([]);
-      expect(await host.says('not batched any more')).toMatchObject({ level: 'ERROR', model: 'turned' });
+      expect(await host.says('no longer batched')).toMatchObject({ level: 'ERROR', model: 'turned' });
       const again = await scoreTogether(host, 'turned', await requestsOf(TURNED_TO_NAN, 50, rarely, 1));
       expect(again).toEqual({ wrong: [], shared: 0 });
       expect(await host.says('"BatchMismatch":1')).toMatchObject({ service: 'batchscore' });
@@ -230,10 +230,10 @@ describe('3. A batched answer is the answer to that request alone', () => {
       const environment = { ...DEBUG, BATCHSCORE_CHECK_PERCENT: '50' };
       const host = await hosts.start('the function', { models, environment });
       const requests = await requestsOf(DISTURBED, 120, rarely, 1);
-      for (let time = 0; time < 50 && !host.printed().includes('not batched any more'); time++)
+      for (let time = 0; time < 50 && !host.printed().includes('no longer batched'); time++)
         await scoreTogether(host, 'disturbed', requests);
 
-      expect(await host.says('not batched any more')).toMatchObject({ level: 'ERROR', model: 'disturbed' });
+      expect(await host.says('no longer batched')).toMatchObject({ level: 'ERROR', model: 'disturbed' });
       expect(await scoreTogether(host, 'disturbed', requests)).toEqual({ wrong: [], shared: 0 });
     });
 
@@ -243,7 +243,7 @@ describe('3. A batched answer is the answer to that request alone', () => {
       const { wrong } = await scoreTogether(host, 'turned', await requestsOf(TURNED_TO_NAN, 120, rarely, 1));
 
       expect(wrong).not.toEqual([]);
-      expect(host.printed()).not.toContain('not batched any more');
+      expect(host.printed()).not.toContain('no longer batched');
     });
   });
 });

@@ -2,7 +2,7 @@ import { DeleteMessageBatchCommand, type Message } from '@aws-sdk/client-sqs';
 import { afterEach } from '@jest/globals';
 import { Batchscore, type BatchscoreOptions, type ScoringResult } from '../../client/index.ts';
 import { createPayloads } from '../../lambda/aws/payloads.ts';
-import { createQueueWriter, type ResultPacking } from '../../lambda/aws/resultQueue.ts';
+import { createQueueWriters, type ResultPacking } from '../../lambda/aws/resultQueue.ts';
 import { createTableWriter } from '../../lambda/aws/resultTable.ts';
 import type { Model } from '../../lambda/core/model.ts';
 import type { MessageRecord, Result, ResultWriter } from '../../lambda/core/record.ts';
@@ -40,16 +40,18 @@ export function useDeployments() {
       prefix?: string,
     ) {
       const queue = queues === 'fifo' ? sqs.fifoQueue : sqs.queue;
-      const [requestQueueUrl, resultQueueUrl] = [queue(), queue()];
+      const [requestQueueUrl, resultQueueUrl, ...clientQueueUrls] = [queue(), queue(), queue(), queue()] as const;
       const [resultTable, payloadBucket] = await Promise.all([dynamodb.table(), s3.bucket()]);
       const payloads = createPayloads({ s3: s3.client(), bucket: payloadBucket, prefix, maxBytes: 100_000_000 });
       const writer: ResultWriter =
         store === 'queue'
-          ? createQueueWriter({ sqs: sqs.client(), queueUrl: resultQueueUrl, payloads, packing })
+          ? createQueueWriters([resultQueueUrl, ...clientQueueUrls], { sqs: sqs.client(), payloads, packing })
           : createTableWriter({ dynamodb: dynamodb.client(), tableName: resultTable, ttlSeconds: 60, payloads });
       return {
         requestQueueUrl,
         resultQueueUrl,
+        /** Two, each for a client of its own. */
+        clientQueueUrls,
         resultTable,
         payloadBucket,
         writer,
@@ -93,14 +95,19 @@ async function remove(sqs: SqsServer, QueueUrl: string, messages: readonly Messa
   await sqs.client().send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
 }
 
-function toRecord({ MessageId = '', ReceiptHandle = '', Body = '', Attributes }: Message): MessageRecord {
+function toRecord({ MessageId = '', ReceiptHandle = '', Body = '', Attributes, ...message }: Message): MessageRecord {
   const group = Attributes?.MessageGroupId;
   return {
     messageId: MessageId,
     receiptHandle: ReceiptHandle,
     body: Body,
     attributes: { ApproximateReceiveCount: '1', SentTimestamp: '0', MessageGroupId: group },
-    messageAttributes: {},
+    messageAttributes: Object.fromEntries(
+      Object.entries(message.MessageAttributes ?? {}).map(([name, { StringValue }]) => [
+        name,
+        { stringValue: StringValue },
+      ]),
+    ),
     eventSourceARN: `arn:aws:sqs:us-east-1:000000000000:requests${group === undefined ? '' : '.fifo'}`,
   };
 }

@@ -89,17 +89,33 @@ describe('the packed package', () => {
   it('gives a consumer the client with its types', async () => {
     await writeFile(
       join(folder, 'consumer.ts'),
-      `import { Batchscore, type OutputTensors, ScoringError } from 'batchscore';
-       const client = new Batchscore({ requestQueueUrl: 'https://sqs.eu-central-1.amazonaws.com/1/requests', region: 'eu-central-1' });
+      `import { Batchscore, type OutputTensors, type ScoreRequest, ScoringError, SubmitError } from 'batchscore';
+       const queue = (name: string) => \`https://sqs.eu-central-1.amazonaws.com/1/\${name}.fifo\`;
+       const unclaimed: string[] = [];
+       const client = new Batchscore({
+         requestQueueUrl: queue('requests'),
+         resultQueueUrl: queue('results'),
+         region: 'eu-central-1',
+         onUnclaimed: ({ messageId }) => void unclaimed.push(messageId),
+       });
        const scores: (data: Float32Array) => Promise<OutputTensors> = (data) => client.score({ image: { data, shape: [1, 64] } });
+       const requests: ScoreRequest[] = [{ body: { instances: [[1]] }, group: 'g' }];
+       for (const name of ['a', 'b']) requests.push({ id: name, inputs: { x: { data: [[1, 2]], datatype: 'FP32' } } });
+       // @ts-expect-error the model belongs into the body
+       requests.push({ body: {}, model: 'digits' });
+       // @ts-expect-error numbers need a datatype
+       requests.push({ inputs: { x: { data: [[1, 2]] } } });
+       const signal = AbortSignal.abort(new Error('enough'));
        // @ts-expect-error a message ID is a string
-       const ids: Promise<number[]> = client.submit([]);
-       console.log(typeof scores, typeof ids, ScoringError.name);
+       const ids: Promise<number[]> = client.submit(requests, { signal });
+       const error: unknown = await ids.catch((reason: unknown) => reason);
+       if (!(error instanceof SubmitError)) throw error;
+       console.log(typeof scores, error.accepted.length, error.message.split(';')[0], ScoringError.name);
        await client.close();`,
     );
-    await typecheck(folder, 'consumer.ts');
+    await typecheck(folder, 'consumer.ts', ['--exactOptionalPropertyTypes', '--skipLibCheck', 'false']);
     const { stdout } = await run(process.execPath, ['consumer.ts'], { cwd: folder });
-    expect(stdout).toBe('function object ScoringError\n');
+    expect(stdout).toBe('function 0 aborted: enough ScoringError\n');
   });
 
   it('gives a function behind the result queue its handler with its types', async () => {
@@ -131,11 +147,11 @@ describe('the packed package', () => {
        // @ts-expect-error a store is named by its kind
        const wrong: ResultStore = 'topic';
        const onX86 = lambdaCompute({ architecture: Architecture.X86_64, timeout: Duration.seconds(30) });
-       const own: ComputeForm<FunctionCompute> = { ...onX86, kind: 'own' };
+       const form: ComputeForm<FunctionCompute> = onX86;
        const app = new App({ outdir: 'cdk.out' });
        const scoring = new BatchScoring(new Stack(app, 'Shop'), 'Scoring', {
          models: '${join(REPOSITORY, 'models')}',
-         compute: own,
+         compute: form,
        });
        console.log(wrong, Object.keys(scoring.clientOptions).join(), scoring.compute.function.node.path);
        app.synth();`,
@@ -143,7 +159,7 @@ describe('the packed package', () => {
     await typecheck(folder, 'app.ts');
     const { stdout } = await run(process.execPath, ['app.ts'], { cwd: folder });
     expect(stdout).toBe(
-      'topic requestQueueUrl,deadLetterQueueUrl,resultQueueUrl,payloadBucket,region Shop/Scoring/Compute-own/Function\n',
+      'topic requestQueueUrl,deadLetterQueueUrl,resultQueueUrl,payloadBucket,region Shop/Scoring/Compute-lambda/Function\n',
     );
     const staged = (await readdir(join(folder, 'cdk.out'))).find((name) => name.startsWith('asset.')) ?? '';
     expect(await readdir(join(folder, 'cdk.out', staged))).toEqual(
@@ -295,11 +311,11 @@ function majorOf(version: string): number {
 }
 
 /** Declarations of packages too, and for a program whose `lib` is older than this repository's. */
-async function typecheck(folder: string, file: string): Promise<void> {
+async function typecheck(folder: string, file: string, options: readonly string[] = []): Promise<void> {
   const strict = '--noEmit --strict --module nodenext --target es2022 --lib es2023 --types node'.split(' ');
   const types = ['--typeRoots', join(REPOSITORY, 'node_modules', '@types')];
   const tsc = join(REPOSITORY, 'node_modules', 'typescript', 'bin', 'tsc');
-  await run(process.execPath, [tsc, ...strict, ...types, file], { cwd: folder });
+  await run(process.execPath, [tsc, ...strict, ...options, ...types, file], { cwd: folder });
 }
 
 /** The names of what the repository has installed. */

@@ -26,11 +26,9 @@ import {
   type Step,
 } from './step.ts';
 
-/*
- * Operators that work along axes.
- */
+/* Rules of operators that work along axes. */
 
-/** A family that works along some axes: the rows' is none of them. */
+/** Returns the rule of a family that works along some axes, none of which may be that of the rows. */
 export function along(axesOfStep: (step: Step, rank: number) => readonly number[]): Rule {
   return (step) => {
     const data = inputAt(step, 0);
@@ -39,9 +37,9 @@ export function along(axesOfStep: (step: Step, rank: number) => readonly number[
   };
 }
 
-/** Before version 13 an axis and all behind it are one. */
+/** Returns the axes of a softmax. Before version 13 it works along an axis and all axes after it. */
 export const softmaxAxes = ({ node, opset }: Step, rank: number): number[] => {
-  // That of ONNX Runtime for quantised values has the version as an attribute.
+  // ONNX Runtime's operator for quantised values has the version as an attribute.
   const version = node.int('opset', opset);
   const axis = axisOf(node.int('axis', version < 13 ? 1 : -1), rank);
   return version < 13 ? fromAxis(axis, rank) : [axis];

@@ -14,25 +14,23 @@ import {
 import { reshaped } from './shapes.ts';
 import { givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
 
-/*
- * Models of ai.onnx.ml: rows are on axis 0.
- */
+/* Rules of ai.onnx.ml operators, which have rows on axis 0. */
 
-/** Rows are on axis 0; those of other operators have one axis, or two. */
+/** Returns the rule of an operator with rows on axis 0 and outputs of one or two axes. */
 export const classic =
   (widths: (step: Step, data: Traced) => readonly (Size | undefined)[]): Rule =>
   (step) => {
     const data = inputAt(step, 0);
     if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
     if (hasRows(data) && shapeOf(data).length === 1 && step.node.operator !== 'LabelEncoder') {
-      // A vector is one row to these operators, or as many of one feature.
+      // These operators take a vector as one row, or as many rows of one feature.
       mixes('it may take a vector of rows for the features of one');
     }
     const [rows = ONE] = shapeOf(data);
     return widths(step, data).map((width) => ({ ...plain(data), shape: width === undefined ? [rows] : [rows, width] }));
   };
 
-/** What has a value for each feature may take a vector of rows for the features of one. */
+/** Rule of an operator with a value for each feature: it may take a vector of rows for the features of one. */
 export const byFeature: Rule = (step) => {
   const [made] = classic(() => [undefined])(step) as [Traced];
   return { ...made, shape: shapeOf(inputAt(step, 0)) };
@@ -57,7 +55,7 @@ export const extracted: Rule = (step) => {
   const isVector = shape.length === 1;
   const width = productOf(shapeOf(indices));
   if (!hasRows(data)) {
-    // Of a vector it makes one row, of more as many as there are.
+    // It makes one row of a vector, and keeps the rows of other tensors.
     const before = isVector ? [ONE] : shape.slice(0, -1);
     const flat = hasRows(indices) ? reshaped(indices, [...before.map(() => ONE), width]) : indices;
     return { ...meet([data, indices], [-1, flat.axis]), axis: flat.axis, shape: [...before, width] };
@@ -84,7 +82,7 @@ export const encodedCategories: Rule = (step) => {
   return { ...plain(data), shape: [...shapeOf(data), width] };
 };
 
-/** Words beyond the end of a row are those of the padding, which no vocabulary has. */
+/** Rule of counting operators. Words beyond the end of a row are padding, which no vocabulary has. */
 export const counted: Rule = (step) => {
   const data = inputAt(step, 0);
   const shape = shapeOf(data);

@@ -1,7 +1,7 @@
 import { REAL_TYPES } from '../graph.ts';
 import {
   axisOf,
-  blurred,
+  blur,
   constantOf,
   fewOf,
   hasRows,
@@ -17,9 +17,7 @@ import {
 } from '../traced.ts';
 import { givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
 
-/*
- * Operators that work element by element.
- */
+/* Rules of elementwise operators. */
 
 const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
   Add: (a = 0, b = 0) => a + b,
@@ -49,10 +47,10 @@ const ARITHMETIC: Readonly<Record<string, (...values: number[]) => number>> = {
   Where: (condition, a = 0, b = 0) => (condition === 0 ? b : a),
 };
 
-/** Results that rise and fall with what they are computed from, without steps. */
+/** Operators whose result follows their inputs without steps. */
 const SMOOTH = new Set(['Add', 'Sub', 'Mul', 'Neg', 'Sqrt', 'Pow', 'Reciprocal', 'Identity']);
 
-/** Returns true if a result is the same in all batches if it is so in the imagined ones. */
+/** Returns true if a result that is equal in the imagined batches is equal in all batches. */
 function isCertain(operator: string, given: readonly Size[]): boolean {
   if (SMOOTH.has(operator)) return true;
   const [first = ONE, second = ONE] = given;
@@ -64,7 +62,7 @@ function isCertain(operator: string, given: readonly Size[]): boolean {
 export const elementwise: Rule = (step) => {
   const inputs = givenOf(step);
   const [first, , third] = inputs;
-  // Indexes below 0 are wrapped; a place has none.
+  // Indexes below 0 are wrapped, and a place is never below 0.
   if (step.node.operator === 'Where' && first?.isNever && third?.place) return third;
   const { shape, ...met } = meetBroadcast(inputs);
   const isReal = inputs.some((input) => input.isReal);
@@ -80,11 +78,11 @@ function entriesOf({ node }: Step, inputs: readonly Traced[], shape: readonly Si
     const given = inputs.map(({ entries = [] }) => (entries.length === 1 ? entries[0] : entries[index]) ?? ONE);
     const exact = sizes(calculate, ...given);
     const result = node.operator === 'Div' && !isReal ? sizes(Math.trunc, exact) : exact;
-    return isCertain(node.operator, given) ? result : blurred(result, given);
+    return isCertain(node.operator, given) ? result : blur(result, given);
   });
 }
 
-/** Sums and products of constants, and of places in the batch: exporters compute indexes of them. */
+/** Follows sums and products of constants and places in the batch, of which exporters compute indexes. */
 function placeOf(
   { node: { operator } }: Step,
   inputs: readonly Traced[],
@@ -110,14 +108,14 @@ function placeOf(
     : {};
 }
 
-/** Stop words are left out. */
+/** Rule of text normalization, which drops stop words. */
 export const normalisedText: Rule = (step) => {
   const data = inputAt(step, 0);
   if (step.node.has('stopwords') && data.kind !== 'same') mixes('its rows decide the shape of its output');
   return plain(data);
 };
 
-/** Types that hold each size and each place as it is. */
+/** Types that hold sizes and places exactly. */
 const WIDE_TYPES = new Set([1, 6, 7, 11, 12, 13]);
 const BOOLEAN = 9;
 
@@ -133,14 +131,14 @@ export const cast: Rule = (step) => {
 
 function truthOf({ entries }: Traced): readonly Size[] | undefined {
   return entries?.map((entry) =>
-    blurred(
+    blur(
       sizes((one) => Number(one !== 0), entry),
       [entry],
     ),
   );
 }
 
-/** The first input decides; others, such as scales, are the same for all rows. */
+/** Rule in which the first input decides, and others, such as scales, are the same for all rows. */
 export const withFixed: Rule = (step) => {
   const [data, ...others] = givenOf(step) as [Traced, ...Traced[]];
   if (others.some((other) => other.kind !== 'same')) return elementwise(step);

@@ -15,11 +15,9 @@ import {
 } from '../traced.ts';
 import { followed, fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFirst, type Step } from './step.ts';
 
-/*
- * Convolutions, pools and their like: rows are on axis 0.
- */
+/* Rules of convolutions, pools and similar operators, which have rows on axis 0. */
 
-/** Rows on axis 0 of images, weights that are the same for all. */
+/** Returns the rule for images with rows on axis 0, and weights that are the same for all. */
 export const image =
   (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {

@@ -19,9 +19,7 @@ import {
 } from '../traced.ts';
 import { CONSTANT_ROWS, givenOf, inputAt, plain, type Rule, type Step } from './step.ts';
 
-/*
- * Recurrent layers, control flow and fused attention.
- */
+/* Rules of recurrent layers, control flow and fused attention. */
 
 export const recurrent: Rule = (step) => {
   const { node, inputs } = step;
@@ -76,8 +74,8 @@ function either(one: Traced, other: Traced, { inputs: [condition], open }: Step)
 }
 
 /**
- * A scan that carries nothing on. Over what all rows share, each of its steps is a graph like any other; over the rows, what
- * a step makes is made of one row alone.
+ * Rule of a scan without carried state. Over an axis that rows share, each step is an ordinary graph. Over the rows,
+ * each step uses one row.
  */
 export const scan: Rule = (step) => {
   const { node } = step;
@@ -117,14 +115,17 @@ export const distances: Rule = (step) => {
   return { ...meet([data, others]), shape: [sizeAt(data, 0), sizeAt(others, 0)] };
 };
 
-/** Fused layers: each row attends to itself. What else they are given is the same for all rows, or has rows in front. */
+/**
+ * Rule of fused layers, in which each row attends to itself. Other inputs are the same for all rows, or have rows
+ * first.
+ */
 export const attention: Rule = (step) => {
   const data = inputAt(step, 0);
   if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);
   const [rows = ONE, length = ONE, width = ONE] = shapeOf(data);
   const inputs = givenOf(step);
   for (const input of inputs) {
-    // A mask of one axis may be one of lengths, or of places of a packed batch.
+    // A mask of one axis may be one of lengths, or of places in a packed batch.
     const isPacked = hasRows(input) && shapeOf(input).length === 1 && !isRowByRow(input);
     if (isPacked || (hasRows(input) && input.axis > 1)) unknown('rows are on an axis that is not followed');
   }
@@ -144,12 +145,12 @@ export const attention: Rule = (step) => {
   return [{ ...kept, shape }, past, past];
 };
 
-/** Width of the values, if it is not that of the query. */
+/** Returns the width of the values if it differs from that of the query. */
 function attentionWidth({ node, inputs: [, , third] }: Step): Size | undefined {
   if (node.operator === 'MultiHeadAttention') return third?.shape?.[2];
   if (node.operator !== 'Attention' && node.operator !== 'QAttention') return undefined;
   const hidden = node.ints('qkv_hidden_sizes')?.[2];
-  // The bias is one of query, key and value together.
+  // The bias holds query, key and value together.
   const bias = third?.shape?.[0];
   return hidden === undefined ? bias && sizes((one) => one / 3, bias) : constantSize(hidden);
 }

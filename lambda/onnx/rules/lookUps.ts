@@ -21,11 +21,9 @@ import {
 } from '../traced.ts';
 import { CONSTANT_ROWS, givenOf, inputAt, plain, type Rule } from './step.ts';
 
-/*
- * Operators that look up or write by index.
- */
+/* Rules of operators that read or write by index. */
 
-/** True if indexes of each row are of its own elements, along an axis that holds all rows. */
+/** Returns true if the indexes of each row refer to its own elements, on an axis that holds all rows. */
 function isWithinRow(data: Traced, { place }: Traced): boolean {
   const size = sizeAt(data, data.axis);
   const width = (size[0] as number) / (ROWS[0] as number);
@@ -65,7 +63,7 @@ export const gather: Rule = (step) => {
   return { ...meet([data, indices], [moved, -1]), axis: moved, shape };
 };
 
-/** Meets tensors of one shape, none of which is broadcast. */
+/** Combines tensors of one shape, without broadcasting. */
 function meetWhole(inputs: readonly Traced[]): Met {
   const met = meet(inputs);
   if (met.axis < 0) return met;

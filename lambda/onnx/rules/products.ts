@@ -17,12 +17,10 @@ import {
 import { permuted } from './shapes.ts';
 import { fromAxis, givenOf, inputAt, plain, type Rule, refuseRowsIn, replaced } from './step.ts';
 
-/*
- * Products of matrices.
- */
+/* Rules of matrix products. */
 
 const matMul: Rule = (step) => {
-  // Between the quantised matrices are a scale and a zero point.
+  // A scale and a zero point are between the quantised matrices.
   const [a, b] = [inputAt(step, 0), inputAt(step, step.node.operator.startsWith('Q') ? 3 : 1)];
   if (step.node.int('transBatchA', 0) === 1 || step.node.int('transBatchB', 0) === 1)
     unknown('its batches are transposed');
@@ -50,7 +48,7 @@ function productOfMatrices(a: Traced, b: Traced): Traced {
   const met = meet([left, right], axes);
   const bothHave = hasRows(left) && hasRows(right);
   if (bothHave && met.axis >= rank - 2) mixes('it multiplies rows with rows');
-  // A matrix of its own for each row would have as many as there are rows.
+  // A separate matrix for each row would fix the number of rows.
   if (met.axis >= 0 && met.axis < rank - 2) refuseOwnRows([left, right], met.axis, rank);
   const whole = [...leading, sizeAt(left, rankA - 2), sizeAt(right, rankB - 1)];
   const isDropped = (index: number): boolean =>
@@ -59,7 +57,7 @@ function productOfMatrices(a: Traced, b: Traced): Traced {
   return { ...met, axis: met.axis - dropped, shape: whole.filter((_, index) => !isDropped(index)) };
 }
 
-/** A vector as a matrix of one row or one column. */
+/** Converts a vector to a matrix of one row or one column. */
 function asMatrix(vector: Traced, as: 'row' | 'column'): Traced {
   const shape = shapeOf(vector);
   if (shape.length !== 1) return vector;

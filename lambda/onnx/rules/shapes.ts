@@ -39,9 +39,7 @@ import {
   replaced,
 } from './step.ts';
 
-/*
- * Operators that give a tensor another shape, and those that compute with shapes.
- */
+/* Rules of operators that change shapes or compute with them. */
 
 export const permute: Rule = (step) => {
   const data = inputAt(step, 0);
@@ -89,7 +87,7 @@ export const reshape: Rule = (step) => {
   return reshaped(data, filled);
 };
 
-/** Rows stay on the axis where as much is before them as was, if it holds all of them. */
+/** Reshapes a tensor. Rows stay on an axis that holds all of them and has the same number of elements before it. */
 export function reshaped(data: Traced, shape: readonly Size[]): Traced {
   if (!hasRows(data)) return { ...data, shape };
   const before = productOf([...shapeOf(data).slice(0, data.axis), seriesOf(data)]);
@@ -97,7 +95,7 @@ export function reshaped(data: Traced, shape: readonly Size[]): Traced {
     const series = quotient(before, productOf(shape.slice(0, axis)));
     if (!series.every((count) => count >= 1 && Number.isInteger(count)) || !isMultipleOfRows(size)) continue;
     if (!quotient(quotient(size, series), ROWS).every(Number.isInteger)) continue;
-    // A row keeps its places as long as each row is one element of its axis.
+    // A row keeps its place if each row is one element of its axis.
     const place = isEqual(size, sizeAt(data, data.axis)) ? data.place : undefined;
     const isAsWide = isEqual(shape.at(-1) ?? ONE, shapeOf(data).at(-1) ?? ONE);
     if (data.padding !== undefined && !isAsWide) mixes('its rows decide how wide its input is');
@@ -149,7 +147,7 @@ export const expand: Rule = (step) => {
   return spread(data, broadcast([shapeOf(data), wanted]));
 };
 
-/** Repeats a tensor up to a shape: what has no rows has equal ones then. */
+/** Expands a tensor to a shape. A tensor without rows gets equal ones. */
 function spread(data: Traced, shape: readonly Size[]): Traced {
   const own = hasRows(data) ? data.axis + shape.length - shapeOf(data).length : -1;
   const axes = shape.flatMap((size, axis) => (variesWithRows(size) ? [axis] : []));
@@ -167,7 +165,7 @@ function spread(data: Traced, shape: readonly Size[]): Traced {
   if (own >= 0 || axes.length > 1) mixes('it repeats rows by the number of rows');
   if (!isMultipleOfRows(shape[other] as Size))
     unknown('a size is computed from the number of rows in a way that is not followed');
-  // Of several that are repeated together each row has as many, in that order.
+  // If several rows are repeated together, each row gets all of them in order.
   const series = constantOf(shapeOf(data)[other - shape.length + shapeOf(data).length] ?? ONE) === 1 ? undefined : ONE;
   return { kind: data.kind === 'count' ? 'places' : 'equal', axis: other, series, byLength: data.byLength, shape };
 }
@@ -270,7 +268,7 @@ function takenBy(size: number, start: number, end: number, by: number): number {
   return Math.max(0, Math.ceil((clamp(end) - clamp(start)) / by));
 }
 
-/** Entries of a slice along the first axis: some of them, or all from the last on. */
+/** Returns the entries of a slice along the first axis: some, or all from the last on. */
 function slicedEntries(
   { entries, shape = [] }: Traced,
   start: number | undefined,
@@ -284,7 +282,7 @@ function slicedEntries(
   return by === -1 && start === -1 && end < -blocks.length ? blocks.toReversed().flat() : undefined;
 }
 
-/** Some rows by their places: those of equal ones are the same. */
+/** Takes some rows by their places. Equal rows stay equal. */
 function takenRows(data: Traced, shape: readonly Size[], axis: number, taken: Size): Traced {
   if (data.kind !== 'equal' || !isRowByRow(data)) mixes('it takes rows by their places');
   if (!variesWithRows(taken))
@@ -322,7 +320,7 @@ export const split: Rule = (step) => {
   });
 };
 
-/** With scale and zero point behind each tensor, and those of the result in front. */
+/** Rule of a quantised concatenation: scale and zero point of the result come first, then each tensor with its own. */
 export const quantisedConcat: Rule = (step) =>
   concat({ ...step, inputs: step.inputs.filter((_, index) => index >= 2 && index % 3 === 2) });
 

@@ -1,20 +1,18 @@
 import type { Graph, GraphNode } from '../graph.ts';
 import { axisOf, constantsOf, hasRows, meet, mixes, type Size, sizes, type Traced, unknown } from '../traced.ts';
 
-/*
- * What rules have in common: a node, what is known of its inputs, and how these are asked for.
- */
+/* Common parts of rules: a node, its traced inputs, and functions that read them. */
 
-/** A node with what is known of its inputs. */
+/** Node with its traced inputs. */
 export interface Step {
   readonly node: GraphNode;
-  /** Undefined where an input is left out. */
+  /** Undefined if an input is left out. */
   readonly inputs: readonly (Traced | undefined)[];
   /** Version of its operator set. */
   readonly opset: number;
-  /** What is known of the outputs of a graph within the node, by what is known of its inputs. */
+  /** Traces the outputs of a subgraph from its inputs. */
   readonly within: (graph: Graph, inputs?: readonly Traced[]) => Traced[];
-  /** Returns a size that nobody knows. */
+  /** Returns a new unknown size. */
   readonly open: () => Size;
 }
 
@@ -28,14 +26,17 @@ export function givenOf({ inputs }: Step): Traced[] {
   return inputs.filter((input) => input !== undefined);
 }
 
-/** Numbers that are given as an attribute, or since a later version as an input; undefined if they are left out. */
+/** Returns numbers that are an attribute, or in later versions an input. Returns undefined if they are left out. */
 export function numbersOf(step: Step, attribute: string, input: number): number[] | undefined {
   const given = step.inputs[input];
   if (given === undefined) return step.node.ints(attribute);
   return constantsOf(given) ?? unknown(`its ${attribute} are not constant`);
 }
 
-/** Values of an input that decides sizes or places; undefined if they are left out, or not known but the same for all. */
+/**
+ * Returns the values of an input that decides sizes or places. Returns undefined if it is left out, or unknown but the
+ * same for all rows.
+ */
 export function followed({ inputs }: Step, input: number): readonly Size[] | undefined {
   const given = inputs[input];
   if (given !== undefined && given.entries === undefined && given.kind !== 'same')
@@ -43,7 +44,7 @@ export function followed({ inputs }: Step, input: number): readonly Size[] | und
   return given?.entries;
 }
 
-/** Axes, counted from the front. */
+/** Returns axes, counted from the front. */
 export function axesOf(step: Step, rank: number, input = 1): number[] | undefined {
   return numbersOf(step, 'axes', input)?.map((axis) => axisOf(axis, rank));
 }
@@ -52,7 +53,7 @@ export function replaced(shape: readonly Size[], axis: number, size: Size): Size
   return shape.map((one, index) => (index === axis ? size : one));
 }
 
-/** What is computed from a tensor, place for place. */
+/** Returns an elementwise result of a tensor. */
 export function plain({ kind, axis, series, byLength, shape }: Traced): Traced {
   return { kind, axis, series, byLength, shape };
 }
@@ -65,13 +66,13 @@ export function fromAxis(axis: number, rank: number): number[] {
   return Array.from({ length: rank - axis }, (_, index) => axis + index);
 }
 
-/** Weights are the same for all rows. */
+/** Refuses weights that depend on the batch. */
 export function refuseRowsIn({ inputs }: Step, from: number): void {
   if (inputs.slice(from).some((input) => input !== undefined && input.kind !== 'same'))
     unknown('its weights depend on the batch');
 }
 
-/** Rows are on axis 0, and everything else is per row. */
+/** Returns the rule of an operator with rows on axis 0, and everything else per row. */
 export const rowsFirst =
   (shapeOfResult: (step: Step, data: Traced) => readonly Size[]): Rule =>
   (step) => {

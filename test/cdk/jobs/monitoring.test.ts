@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { PRICES } from '../../../infra/index.ts';
 import { dashboardIn, synthesize } from '../../helpers/stacks.ts';
 
 const ALARM = 'AWS::CloudWatch::Alarm';
@@ -52,7 +51,7 @@ describe('the dashboard of a deployment with jobs', () => {
       'Jobs, and how long they take',
       'Parts of jobs',
       'Calls that score jobs, and how long they take of 900 s',
-      'Rows of jobs per second, and US dollars',
+      'Rows of jobs per second',
     ]);
   });
 
@@ -61,14 +60,8 @@ describe('the dashboard of a deployment with jobs', () => {
   });
 
   it('counts the rows of jobs apart from those of messages', () => {
-    expect(graph('Rows of jobs per second, and US dollars')).toMatch(/"Rows","service","[\w-]+-jobs"/);
+    expect(graph('Rows of jobs per second')).toMatch(/"Rows","service","[\w-]+-jobs"/);
     const messages = widgets.filter(({ properties }) => !/obs/.test(properties.title ?? ''));
     expect(JSON.stringify(messages)).not.toContain('-jobs"');
-  });
-
-  it('prices calls by their memory, and three transitions a part', () => {
-    expect(graph('Rows of jobs per second, and US dollars')).toContain(
-      `FILL(started, 0) * 3 * ${PRICES.stepFunctionsThousandTransitions} / 1000`,
-    );
   });
 });

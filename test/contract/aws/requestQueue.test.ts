@@ -102,8 +102,8 @@ describe('acknowledged messages', () => {
     expect(front.requests).toHaveLength(3);
     expect(problems).toEqual([
       new Error(
-        'acknowledgement: SomeError: not now; messages that were not deleted, ' +
-          "and come back when their queue's timeout ends: 1",
+        'acknowledgement: SomeError: not now; messages that were not deleted ' +
+          'and come back after their visibility timeout: 1',
       ),
     ]);
   });
@@ -175,7 +175,9 @@ describe('the retry delay', () => {
 
     expect(server.hiddenFor(queueUrl)).toEqual({ m0: 1 });
     expect(problems).toEqual([
-      expect.objectContaining({ message: expect.stringMatching(/^retry delay: ReceiptHandleIsInvalid.* end.*: 1$/) }),
+      expect.objectContaining({
+        message: expect.stringMatching(/^retry delay: ReceiptHandleIsInvalid.* come back .*: 1$/),
+      }),
     ]);
   });
 

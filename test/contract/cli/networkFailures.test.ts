@@ -122,6 +122,23 @@ describe('batchscore collect, from a result queue', () => {
     expect(await collectTo(inFolder('out'))).toMatchObject({ code: 0 });
     expect(readFileSync(inFolder('out'), 'utf8')).toMatch(/^\{"message_id":"a",/);
   });
+
+  it('writes what would lock the message groups of a FIFO queue to its file too', async () => {
+    const { writer, resultQueueUrl } = await deployments.create('queue', 'fifo');
+    const results = ['b', 'c', 'a'].map((id) => ({ ...resultOf(id), messageGroupId: 'g' }));
+    await writer.write(results, ALIVE);
+    writeFileSync(inFolder('ids'), '{"line":1,"message_id":"a"}\n');
+    const deployment = { endpoint: new URL(resultQueueUrl).origin, region: 'us-east-1', resultQueueUrl };
+    writeFileSync(inFolder('stack.json'), JSON.stringify(deployment));
+    const args = ['--out', inFolder('out'), '--stack', inFolder('stack.json'), '--timeout', '10'];
+    expect(await batchscore(['collect', inFolder('ids'), ...args])).toEqual({
+      code: 0,
+      stdout: `1 of 1 result is in ${inFolder('out')}, 0 with an error\n`,
+      stderr: `${inFolder('out')} also holds 2 results of other message IDs\n`,
+    });
+    expect(readFileSync(inFolder('out'), 'utf8').match(/"message_id":"\w"/g)).toHaveLength(3);
+    await expect(deployments.sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+  });
 });
 
 describe('batchscore submit, given a file that holds no requests', () => {

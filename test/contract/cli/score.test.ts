@@ -189,7 +189,7 @@ describe('batchscore score', () => {
       writeFileSync(file, csvOf(';'));
       expect(await batchscore(['score', model, file])).toMatchObject({
         code: 1,
-        stderr: expect.stringMatching(/where ; stands between the columns, add --separator ';'/),
+        stderr: expect.stringMatching(/if ; separates the columns, add --separator ';'/),
       });
     });
   });

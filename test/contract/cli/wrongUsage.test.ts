@@ -118,7 +118,7 @@ describe('wrong usage', () => {
   });
 
   it.each([
-    ['cut.jsonl', /ends too soon/],
+    ['cut.jsonl', /is cut short/],
     ['nan.jsonl', /NaN and Infinity are written as strings/],
   ])('tells JSON that was cut short from numbers that JSON has not: %s', async (file, reason) => {
     const { code, stdout, stderr } = await typed(`score digits @${file}`);

@@ -52,6 +52,7 @@ describe('results on the result queue', () => {
     ]);
     await writer.write([resultOf('other')], ALIVE);
     expect(idsOf(await allOf(without.collect(['other'], IN_TIME)))).toEqual(['other']);
+    await without.close();
     await expect(allOf(producer.collect(messageIds, IN_TIME))).resolves.toMatchObject([{ outputs: {} }]);
   });
 

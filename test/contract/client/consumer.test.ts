@@ -154,6 +154,19 @@ describe('a function behind the result queue', () => {
     expect(logged).toEqual([expect.stringContaining('cannot take b'), expect.stringContaining('no log')]);
   });
 
+  it('logs one line for a message that is no result', async () => {
+    const logged: unknown[][] = [];
+    jest.spyOn(console, 'error').mockImplementation((...values) => void logged.push(values));
+    const handler = consumeResults(() => {});
+    expect((await handler({ Records: [sqsRecord('{"order":1}')] })).batchItemFailures).toHaveLength(1);
+    expect(logged).toEqual([
+      [
+        expect.stringContaining('goes back to its queue:'),
+        expect.stringMatching(/^expected the message attribute .*$/),
+      ],
+    ]);
+  });
+
   it('reads what points to the payload bucket, and hands back what it cannot read there', async () => {
     const bucket = await s3Server.bucket();
     const payloads = createPayloads({ s3: s3Server.client(), bucket, maxBytes: 10_000_000 });

@@ -144,7 +144,7 @@ describe('client.jobs', () => {
     [
       'jobs/in/_mine/a.jsonl',
       { keep: Array(50_000).fill('name') },
-      /to come to at most 204800 bytes, got 35\d{4}; name fewer/,
+      /expected settings of at most 204800 bytes, got 35\d{4}; name fewer/,
     ],
     ['jobs/in/b.jsonl', {}, /to be there, it cannot be read/],
     ['jobs/in/_mine/a.jsonl', { outputPrefix: 'elsewhere/' }, /expected keys under s3:\/\/.*\/jobs\/out\//],

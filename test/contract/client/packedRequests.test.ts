@@ -30,10 +30,13 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
       { body: 'not JSON' },
       { body: '{"id":"cut"' },
       { body: '[{"instances":[[1]]}]' },
+      { body: `{"inputs":${'['.repeat(9_999)}${']'.repeat(9_999)}}` },
+      { body: `{${'"":1,'.repeat(3_000)}"a":1}` },
       lineOf(2),
     ];
     const ids = await producer.submit(requests, { requestsPerMessage: 'fill' });
-    expect(ids.map((id) => id.split('/')[1])).toEqual(['0', '1', undefined, undefined, undefined, '2']);
+    const positions = ids.map((id) => id.split('/')[1]);
+    expect(positions).toEqual(['0', '1', undefined, undefined, undefined, '2', '3', '4']);
     await answer(4);
     const results = byId(await allOf(producer.collect(ids, IN_TIME)));
     expect(ids.map((id) => results.get(id))).toMatchObject([
@@ -42,6 +45,8 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
       { error: { code: 'INVALID_JSON' } },
       { error: { code: 'INVALID_JSON' } },
       { results: [{ predictions: [[3]] }] },
+      { error: { code: 'INVALID_REQUEST', messageId: ids[5] } },
+      { error: { code: 'INVALID_REQUEST', messageId: ids[6] } },
       { outputs: lineAnswer(2) },
     ]);
   });
@@ -63,14 +68,12 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
   it('are answered by one payload where their answers are too large for the store', async () => {
     const { client, answer, payloadBucket } = await deployments.create(store);
     const producer = client();
-    const requests = wide(30, 10_000);
-    const ids = await producer.submit(requests, { requestsPerMessage: 30 });
+    const ids = await producer.submit(wide(8, 1), { requestsPerMessage: 8 });
+    await answer(1, echoModel('FP32', ['width'], { transform: { encode: () => 'x'.repeat(200_000) } }));
     expect(await s3.keys(payloadBucket)).toHaveLength(1);
-    await answer(1, echoModel('FP32', ['width']));
-    expect(await s3.keys(payloadBucket)).toHaveLength(2);
     const results = byId(await allOf(producer.collect(ids, IN_TIME)));
     for (const [value, id] of ids.entries()) {
-      expect(results.get(id)).toMatchObject({ outputs: { out: requests[value]?.inputs.in } });
+      expect(results.get(id)).toMatchObject({ id: String(value), result: expect.stringMatching(/^x{200000}$/) });
     }
   });
 
@@ -94,12 +97,19 @@ describe('the result of a packed message', () => {
     const ids = await producer.submit(lines(4), { requestsPerMessage: 4 });
     await answer(1);
     for await (const { messageId } of producer.collect(ids, IN_TIME)) if (messageId === ids[1]) break;
-    expect(sqs.secondsInFlight(resultQueueUrl)).toEqual({});
-    const other = client();
-    await expect(allOf(other.collect(ids.slice(2), IN_TIME))).resolves.toHaveLength(2);
+    expect(sqs.counts(resultQueueUrl)).toEqual({ inFlight: 1, ready: 0 });
     await expect(allOf(producer.collect(ids.slice(2), IN_TIME))).resolves.toHaveLength(2);
-    await Promise.all([producer.close(), other.close()]);
-    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+    expect(sqs.counts(resultQueueUrl)).toEqual({ inFlight: 0, ready: 0 });
+  });
+
+  it('is there for the next client if not all of its requests were collected', async () => {
+    const { client, answer } = await deployments.create('queue');
+    const producer = client();
+    const ids = await producer.submit(lines(4), { requestsPerMessage: 4 });
+    await answer(1);
+    await expect(allOf(producer.collect(ids.slice(0, 2), IN_TIME))).resolves.toHaveLength(2);
+    await producer.close();
+    await expect(allOf(client().collect(ids, IN_TIME))).resolves.toHaveLength(4);
   });
 
   it('may be collected as a whole by its message ID', async () => {
@@ -117,10 +127,11 @@ describe('the result of a packed message', () => {
   it('is not the one of a message of one request', async () => {
     const { client, writer } = await deployments.create('queue');
     await writer.write([resultOf('a')], ALIVE);
-    await expect(allOf(client().collect(['a/0'], IN_TIME))).resolves.toMatchObject([
+    const producer = client();
+    await expect(allOf(producer.collect(['a/0'], IN_TIME))).resolves.toMatchObject([
       { messageId: 'a/0', error: { code: 'INVALID_RESULT', message: expect.stringContaining('no packed message') } },
     ]);
-    await expect(allOf(client().collect(['a'], IN_TIME))).resolves.toMatchObject([{ messageId: 'a' }]);
+    await expect(allOf(producer.collect(['a'], IN_TIME))).resolves.toMatchObject([{ messageId: 'a' }]);
   });
 
   it.each(['', '/', '/1', 'a/', 'a/b', 'a/-1', 'a/01', 'a/1.5', 'a/1/2', 'a/9999999999'])(

@@ -95,41 +95,6 @@ describe('a packed message', () => {
   });
 });
 
-describe('packed results of several clients', () => {
-  it('reach each of them, and stay on the queue, of which each is warned once', async () => {
-    const { client, writer, resultQueueUrl } = await packing();
-    const [even, odd] = [ids(40).filter((_, at) => at % 2 === 0), ids(40).filter((_, at) => at % 2 === 1)];
-    for (let some = 0; some < 40; some += 10)
-      await writer.write(
-        ids(40)
-          .slice(some, some + 10)
-          .map(resultOf),
-        ALIVE,
-      );
-    const [first, second] = [client(), client()];
-
-    const collected = await Promise.all([allOf(first.collect(even, IN_TIME)), allOf(second.collect(odd, IN_TIME))]);
-
-    expect(collected.map(idsOf)).toEqual([even, odd]);
-    await Promise.all([first.close(), second.close()]);
-    expect(await sqs.drain(resultQueueUrl)).toHaveLength(4);
-    expect(warnings).toEqual(Array(2).fill(expect.stringMatching(/Give each client a result queue of its own/)));
-  });
-
-  it('that nobody here waits for are left as they are, with no warning', async () => {
-    const { client, writer, resultQueueUrl } = await packing();
-    await writer.write(['theirs', 'theirs too'].map(resultOf), ALIVE);
-    await writer.write(['mine'].map(resultOf), ALIVE);
-    const producer = client();
-    expect(idsOf(await allOf(producer.collect(['mine'], IN_TIME)))).toEqual(['mine']);
-    await producer.close();
-    expect(
-      (await sqs.drain(resultQueueUrl)).map(({ MessageAttributes }) => MessageAttributes?.results?.StringValue),
-    ).toEqual(['2']);
-    expect(warnings).toEqual([]);
-  });
-});
-
 describe('a packed message that cannot be read', () => {
   const [a, b] = ['a', 'b'].map((id) => resultOf(id).body) as [string, string];
 

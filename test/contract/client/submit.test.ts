@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { SubmitError, type TensorRequest } from '../../../client/index.ts';
 import { interceptSends, sqsError } from '../../helpers/awsServers.ts';
 import { useDeployments } from '../../helpers/deployment.ts';
-import { bodyOf, countedClient, idsOnQueue, lineOf, lines, rejectionOf } from './requests.ts';
+import { bodyOf, countedClient, idsOnQueue, lineAnswer, lineOf, lines, rejectionOf } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs, s3 } = deployments;
@@ -58,7 +58,7 @@ describe('submitted requests', () => {
 describe('a body', () => {
   it('of 1 MiB is sent as it is', async () => {
     const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue');
-    await client().submit([bodyOf(1_048_576)]);
+    await client({ resultQueueUrl: undefined }).submit([bodyOf(1_048_576)]);
     const [message] = await sqs.drain(requestQueueUrl);
     expect(message?.Body).toHaveLength(1_048_576);
     await expect(s3.keys(payloadBucket)).resolves.toEqual([]);
@@ -77,6 +77,22 @@ describe('a body', () => {
       ExtendedPayloadSize: { DataType: 'Number', StringValue: '1048577' },
     });
     expect(await s3.text(payloadBucket, key)).toHaveLength(1_048_577);
+  });
+});
+
+describe('the result queue of the client', () => {
+  it('is named beside each body, and counts towards what the queue takes', async () => {
+    const { client, requestQueueUrl, resultQueueUrl, payloadBucket } = await deployments.create('queue');
+    const name = resultQueueUrl.split('/').at(-1) ?? '';
+    const bytes = 1_048_576 - 'resultQueueString'.length - name.length;
+    await client().submit([bodyOf(bytes)]);
+    expect(await s3.keys(payloadBucket)).toEqual([]);
+    await client().submit([bodyOf(bytes + 1)]);
+    expect(await s3.keys(payloadBucket)).toHaveLength(1);
+    const named = (await sqs.drain(requestQueueUrl)).map(
+      ({ MessageAttributes }) => MessageAttributes?.resultQueue?.StringValue,
+    );
+    expect(named).toEqual([name, name]);
   });
 });
 
@@ -197,6 +213,40 @@ describe('a request that cannot be sent', () => {
     await expect(client().submit([{ ...lineOf(1), deduplicationId: 'd' }])).rejects.toThrow('a standard queue');
   });
 
+  it.each([
+    ['a group with a space', { group: 'my group' }, 'group: expected 1 to 128 letters, digits and'],
+    ['a group that is too long', { group: 'g'.repeat(129) }, 'group: expected 1 to 128'],
+    ['an empty group', { group: '' }, 'group: expected 1 to 128'],
+    ['a deduplication ID beyond ASCII', { deduplicationId: 'ä' }, 'deduplicationId: expected 1 to 128'],
+    ['an empty body', { body: '' }, 'expected a body, got an empty text'],
+  ])('is one of %s, and is refused at its own index before it is sent', async (_, wrong, message) => {
+    const { client } = await deployments.create('queue', 'fifo');
+    const [first, second, third] = lines(3).map((request) => ({ ...request, group: 'g' }));
+    const bad = ('body' in wrong ? { group: 'g', ...wrong } : { ...second, ...wrong }) as TensorRequest;
+    const error = await submitErrorOf(client().submit([first, bad, third] as TensorRequest[]));
+    expect(error).toMatchObject({ index: 1, retryable: false, accepted: [expect.any(String), undefined] });
+    expect(error.message).toContain(`request 1: ${message}`);
+  });
+
+  it('is alone in being refused where SQS refuses its call as a whole', async () => {
+    const { client, answer } = await deployments.create('queue');
+    const strict = sqs.client();
+    interceptSends(strict, async (entries, reach) => {
+      if (entries.some(({ MessageBody = '' }) => MessageBody.includes('odd')))
+        throw sqsError('InvalidParameterValue', 'client');
+      return await reach();
+    });
+    const producer = client({ sqs: strict });
+    const scores = [1, 2, 3].map((value) => producer.score(lineOf(value).inputs));
+    const odd = rejectionOf(producer.score(lineOf(4).inputs, { id: 'odd' }));
+    await answer(3);
+    await expect(Promise.all(scores)).resolves.toEqual([1, 2, 3].map(lineAnswer));
+    expect(await odd).toMatchObject({
+      code: 'SUBMIT_FAILED',
+      message: expect.stringContaining('InvalidParameterValue'),
+    });
+  });
+
   it('is one over 1 MiB that the payload bucket does not take', async () => {
     const { client } = await deployments.create('queue');
     await expect(client({ payloadBucket: 'no-such-bucket' }).submit([bodyOf(1_048_577)])).rejects.toThrow(
@@ -206,7 +256,47 @@ describe('a request that cannot be sent', () => {
 });
 
 describe('an aborted submission', () => {
-  it('stops pulling, closes its source and rejects with the reason', async () => {
+  it.each([1, 20])(
+    'rejects once the calls under way have ended, with the IDs of all that was sent: %d a message',
+    async (requestsPerMessage) => {
+      const { client, requestQueueUrl } = await deployments.create('queue');
+      const held = sqs.client();
+      const [gate, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      let calls = 0;
+      interceptSends(held, async (_, reach) => {
+        if (++calls === 3) reached.resolve();
+        await gate.promise;
+        return await reach();
+      });
+      const abort = new AbortController();
+      const producer = client({ sqs: held, maxInFlight: 3, requestsPerMessage });
+      let isSettled = false;
+      const submitting = submitErrorOf(producer.submit(lines(3_000), { signal: abort.signal })).finally(() => {
+        isSettled = true;
+      });
+      await reached.promise;
+      abort.abort(new Error('enough'));
+      await nextTurn();
+      expect(isSettled).toBe(false);
+      gate.resolve();
+
+      const error = await submitting;
+      expect(error).toMatchObject({ cause: new Error('enough'), retryable: true });
+      const sent = (await sqs.drain(requestQueueUrl)).flatMap(({ MessageId = '', Body = '' }) => {
+        const body: unknown = JSON.parse(Body);
+        if (!Array.isArray(body)) return [[MessageId, (body as { id: string }).id]];
+        return body.map(({ id }, position) => [`${MessageId}/${position}`, id]);
+      });
+      expect(sent.length).toBe(30 * requestsPerMessage);
+      const accepted = error.accepted.flatMap((id, index) => (id === undefined ? [] : [[id, String(index)]]));
+      expect(accepted.toSorted()).toEqual(sent.toSorted());
+      expect(error.message).toMatch(
+        `aborted: enough; request ${error.index} is the first that was not accepted; accepted: ${sent.length};`,
+      );
+    },
+  );
+
+  it('stops pulling, closes its source and rejects with the reason as its cause', async () => {
     const { client } = await deployments.create('queue');
     const abort = new AbortController();
     const reason = new Error('enough');
@@ -223,7 +313,7 @@ describe('an aborted submission', () => {
       if (submitted === 30) abort.abort(reason);
     };
     const submitting = client({ maxInFlight: 1 }).submit(source(), { signal: abort.signal, onProgress });
-    await expect(submitting).rejects.toBe(reason);
+    expect((await submitErrorOf(submitting)).cause).toBe(reason);
     await closed.promise;
     expect(pulled).toBeLessThanOrEqual(60);
   });
@@ -244,8 +334,10 @@ describe('an aborted submission', () => {
     const submitting = producer.submit(never, { signal: abort.signal });
     await asked.promise;
     abort.abort();
-    await expect(submitting).rejects.toBe(abort.signal.reason);
-    await expect(producer.submit(never, { signal: abort.signal })).rejects.toBe(abort.signal.reason);
+    expect(await submitErrorOf(submitting)).toMatchObject({ cause: abort.signal.reason, accepted: [] });
+    await expect(producer.submit(never, { signal: abort.signal })).rejects.toThrow(
+      'aborted: This operation was aborted',
+    );
   });
 
   it('sends nothing when it was aborted before', async () => {
@@ -262,7 +354,7 @@ describe('a request queue that takes less than 1 MiB', () => {
     const { client, payloadBucket } = await deployments.create('queue');
     const requestQueueUrl = sqs.queue(OLDER_QUEUE);
     const counted = countedClient(sqs);
-    const producer = client({ requestQueueUrl, sqs: counted.client });
+    const producer = client({ requestQueueUrl, resultQueueUrl: undefined, sqs: counted.client });
     await producer.submit([lineOf(1), bodyOf(400_000), lineOf(2)]);
     expect(counted.calls).toEqual([3, 1]);
     await producer.submit([bodyOf(262_145), bodyOf(262_144)]);
@@ -279,6 +371,7 @@ describe('a request queue that takes less than 1 MiB', () => {
     const counted = countedClient(sqs);
     const producer = client({
       requestQueueUrl: sqs.queue(OLDER_QUEUE),
+      resultQueueUrl: undefined,
       payloadBucket: undefined,
       sqs: counted.client,
     });

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { type Collector, collect } from '../../../client/collect.ts';
-import { type Arrival, Inbox } from '../../../client/inbox.ts';
+import { Inbox } from '../../../client/inbox.ts';
 import { CollectTimeoutError, ScoringError } from '../../../client/index.ts';
 import { score } from '../../../client/score.ts';
 import { lineOf, rejectionOf } from './requests.ts';
@@ -13,21 +13,15 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-function arrivalOf(messageId: string): Arrival {
-  return { result: { messageId, predictions: [] }, accept: () => {}, giveBack: () => {} };
-}
-
 /** A collector that brings nothing. */
-function idleCollector(lastError?: unknown): Collector {
-  return { settled: async () => {}, lastError, othersReceived: 0, close: async () => {} };
-}
+const IDLE: Collector = { settled: async () => {}, trouble: async () => ({}), close: async () => {} };
 
 describe('a collection', () => {
   /** Collects a, b and c for 300 ms. */
-  function collectThree(inbox: Inbox, collector: Collector) {
+  function collectThree(inbox: Inbox) {
     const came: string[] = [];
     const collecting = (async () => {
-      for await (const { messageId } of collect(['a', 'b', 'c'], { timeoutMs: 300 }, { inbox, collector })) {
+      for await (const { messageId } of collect(['a', 'b', 'c'], { timeoutMs: 300 }, { inbox, collector: IDLE })) {
         came.push(messageId);
       }
     })();
@@ -36,9 +30,9 @@ describe('a collection', () => {
 
   it('ends at its timeout, not before, with what came yielded and the rest named', async () => {
     const inbox = new Inbox();
-    const { came, error } = collectThree(inbox, idleCollector());
+    const { came, error } = collectThree(inbox);
     await nextTurn();
-    inbox.deliver(arrivalOf('b'));
+    inbox.deliver({ messageId: 'b', predictions: [] });
     await nextTurn();
     jest.advanceTimersByTime(299);
     await nextTurn();
@@ -60,8 +54,7 @@ describe('a caller of score', () => {
   /** Scores one request for 200 ms. */
   function scoreOne(inbox: Inbox, sent: Promise<string>) {
     const sender = { send: async () => ({ id: await sent, requests: 1 }), room: async () => {} };
-    const dependencies = { inbox, sender, collector: idleCollector() };
-    return rejectionOf(score(lineOf(1).inputs, { id: 'order-42', timeoutMs: 200 }, dependencies));
+    return rejectionOf(score(lineOf(1).inputs, { id: 'order-42', timeoutMs: 200 }, { inbox, sender }));
   }
 
   it('gives up at its timeout, not before, and its result is dropped when it comes', async () => {
@@ -81,7 +74,7 @@ describe('a caller of score', () => {
       messageId: 'm-1',
       retryable: true,
     });
-    expect(inbox.stateOf('m-1')).toBe('dismissed');
+    expect(inbox.stateOf('m-1')).toBe('finished');
   });
 
   it.each(['m-1', 'm-1/0'])(
@@ -94,7 +87,7 @@ describe('a caller of score', () => {
       expect(await error).toMatchObject({ code: 'TIMEOUT', messageId: undefined });
       sent.resolve(id);
       await nextTurn();
-      expect(inbox.stateOf('m-1')).toBe('dismissed');
+      expect(inbox.stateOf('m-1')).toBe('finished');
     },
   );
 });

@@ -89,7 +89,12 @@ describe('the model folder', () => {
   it.each([
     ['under another name', 'digits.onnx', MODEL, 'got no file that can be opened; put model.onnx there'],
     ['empty', 'model.onnx', '', 'got an empty file; export the model again'],
-    ['text', 'model.onnx', 'a model', 'got a file that is not ONNX; export the model anew, as with torch.onnx'],
+    [
+      'text',
+      'model.onnx',
+      'a model',
+      'got a file that is not ONNX; export the model again, for example with torch.onnx',
+    ],
     ['not fetched', 'model.onnx', LFS, 'got a file that is a pointer of Git LFS to it; run: git lfs pull'],
   ])('is refused when a version has its ONNX file %s', (_, file, content, got) => {
     write('digits/2/model.onnx', MODEL);

@@ -180,7 +180,7 @@ describe('the telemetry of a deployment', () => {
     observer.batchMismatch({ ...MISMATCH, model: 'other', difference: ofText });
     publish();
 
-    expect(linesOf(printed, 'not batched any more')).toMatchObject([
+    expect(linesOf(printed, 'no longer batched')).toMatchObject([
       { level: 'ERROR', model: 'few', version: '1', output: 'y', messageId: 'a message' },
       { level: 'ERROR', model: 'other', output: 'text' },
     ]);

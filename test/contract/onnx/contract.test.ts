@@ -312,7 +312,7 @@ describe('ragged in config.json', () => {
       { ...MASKED, pad: { values: 0 } },
       'ragged.pad: expected each of values, mask, got values',
     ],
-    ['an element of another datatype', { ...MASKED, pad: { values: 0, mask: true } }, 'ragged.pad.mask'],
+    ['an element of another datatype', { ...MASKED, pad: { values: 0, mask: 'none' } }, 'ragged.pad.mask'],
     ['an output that is none', { ...MASKED, cut: { values: 1 } }, 'expected some of mean, doubled, got values'],
     [
       'the batch axis of an output',

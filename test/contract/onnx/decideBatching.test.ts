@@ -75,7 +75,7 @@ describe('a model of which not even a row alone would be answered rightly', () =
     ['its allowed sizes leave out 1', MIXING['mean over the batch'] as () => Uint8Array, { allowedSizes: [8] }],
   ])('is refused where %s', async (_, bytes, config) => {
     await expect(openOnly(bytes(), config)).rejects.toThrow(
-      /runs with \d rows or more, so that not even a row alone is answered rightly: export .* set "batching": "trust"/,
+      /runs with \d rows or more, so no row has an answer of its own: export .* set "batching": "trust"/,
     );
   });
 

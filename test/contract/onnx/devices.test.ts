@@ -33,7 +33,7 @@ describe('a model on several devices', () => {
     const session = await onTwoDevices();
 
     await Promise.all([1, 2, 3, 4, 5].map((count) => session.run(turns(count))));
-    await session.warmedUp();
+    await session.endWarmUp();
     await session.run(turns(1));
 
     expect([session.devices, threads.length]).toEqual([2, 2]);
@@ -62,7 +62,7 @@ describe('a model on several devices', () => {
 
     expect((await Promise.all(running)).map(countOf)).toEqual([2, 3, 4]);
     expect(alive(threads)).toEqual([]);
-    await expect(session.run(turns(1))).rejects.toThrow('expected a model that is open, got one that was closed');
+    await expect(session.run(turns(1))).rejects.toThrow('expected an open model, got a closed one');
   });
 
   it('has each provider that has devices work on that device', () => {

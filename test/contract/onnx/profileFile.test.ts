@@ -68,7 +68,7 @@ describe('profile.json', () => {
     const { measured, warnings } = await open({ ...profile, ...more });
     expect(measured).not.toContainEqual(RUNS[0]);
     expect(warnings).toEqual([expect.stringContaining(message)]);
-    expect(warnings[0]).toContain('what runs cost here is unknown until they are measured');
+    expect(warnings[0]).toContain('the cost of runs is measured at start instead');
   });
 
   const [run] = profile.table;
@@ -101,12 +101,16 @@ describe('profile.json', () => {
 
   it.each([
     ['is no JSON', '{', 'expected JSON'],
-    ['holds no runs with its threads', { ...profile, threads: 8 }, 'expected runs with so many threads in the table'],
+    [
+      'holds no runs with its threads',
+      { ...profile, threads: 8 },
+      'expected runs with that number of threads in the table',
+    ],
   ])('that %s does not stop a start: a warning names the file', async (_, broken, message) => {
     const { measured, warnings } = await open(broken);
     expect(measured).not.toContainEqual(RUNS[0]);
     expect(warnings).toEqual([expect.stringContaining(message)]);
-    expect(warnings[0]).toMatch(/model\/1\/profile\.json: .*; what runs cost here is unknown/);
+    expect(warnings[0]).toMatch(/model\/1\/profile\.json: .*; the cost of runs is measured at start instead/);
   });
 });
 

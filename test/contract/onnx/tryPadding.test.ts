@@ -33,9 +33,7 @@ describe('a model whose answers padding changes', () => {
     const ragged = { axis: 'length', pad: { values: 0 } };
     const { warnings } = await openOnly(plainMeanModel(), { ragged, warmup: false });
     expect(warnings).toEqual([
-      expect.stringContaining(
-        'whether padding \'length\' changes answers is not tried, because of "warmup": false in config.json',
-      ),
+      expect.stringContaining('padding \'length\' is not tried, because of "warmup": false in config.json'),
     ]);
   });
 
@@ -91,7 +89,7 @@ describe('a model whose answers padding changes', () => {
       throw new Error('cannot run that');
     });
     expect((await check(failing)).problem).toBe(
-      "whether padding 'length' changes answers could not be tried: cannot run that; " +
+      "padding 'length' could not be tried: cannot run that; " +
         'give the sizes that it runs at as "warmup" in config.json, or requests in samples.jsonl',
     );
   });

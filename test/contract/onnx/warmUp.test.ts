@@ -210,7 +210,7 @@ describe('a model on several devices', () => {
 
   it('is refused where it runs on the first alone, naming the other', async () => {
     await expect(prepareOnDevices({}, 2)).rejects.toThrow(
-      'expected the model to run at 1 row on each of its devices, got on the 3. of them: out of memory',
+      'expected the model to run with 1 row on each of its devices, it failed on device number 3: out of memory',
     );
   });
 });

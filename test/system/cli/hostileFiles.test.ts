@@ -258,7 +258,7 @@ describe('a hostile file of less than 10 kB', () => {
     expect(scored).toMatchObject({
       code: 1,
       said: expect.stringMatching(
-        /\.parquet: expected column 'x' in rows 0 to \d+, got bytes that are not \(.*\); write the file anew\n$/,
+        /\.parquet: expected column 'x' in rows 0 to \d+, got bytes that are not \(.*\); write the file again\n$/,
       ),
     });
     await expectCheap(scored);

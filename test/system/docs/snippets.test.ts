@@ -10,10 +10,11 @@ const run = promisify(execFile);
 
 /** What a block takes for granted, by page. */
 const GIVEN: Readonly<Record<string, string>> = {
-  'README.md': "declare const requestQueueUrl: string;\ndeclare const requests: import('batchscore').ScoreRequest[];\n",
   'docs/client.md': '',
   'docs/construct.md': '',
   'docs/jobs.md': 'declare const jobStateMachine: string;\ndeclare const jobBucket: string;\n',
+  'docs/operations.md':
+    "import { BatchScoring, lambdaGpuCompute } from 'batchscore/infra';\ndeclare const stack: import('aws-cdk-lib').Stack;\n",
 };
 
 describe('the TypeScript in the documentation', () => {

@@ -185,4 +185,24 @@ describe('staging', () => {
       'onnxruntime-node: expected the package to be installed, got none; run npm install onnxruntime-node --onnxruntime-node-install=skip, and not with --omit=optional',
     );
   });
+
+  it('is left out of a template that is made without ONNX Runtime, and an error says so to the commands of the CDK', async () => {
+    const root = await copySources(['esbuild', 'zod', 'aws-cdk-lib', 'constructs']);
+    const script = `
+      const { App, Stack } = await import('aws-cdk-lib');
+      const { Template } = await import('aws-cdk-lib/assertions');
+      const { BatchScoring } = await import('./infra/index.ts');
+      const stack = new Stack(new App({ outdir: 'out' }), 'Shop');
+      new BatchScoring(stack, 'Scoring', { models: ${JSON.stringify(join(REPOSITORY, 'models'))}, defaultModel: 'digits' });
+      const resources = Template.fromStack(stack).findResources('AWS::Lambda::Function');
+      const errors = stack.node.findAll().flatMap(({ node }) => node.metadata.filter(({ type }) => type === 'aws:cdk:error'));
+      console.log(JSON.stringify([Object.keys(resources).length, errors.map(({ data }) => data)]));`;
+
+    const said = await inOwnProcess(join(root, 'infra', 'image', 'stageImage.ts'), script, root);
+
+    expect(JSON.parse(said)).toEqual([
+      1,
+      [expect.stringMatching(/^onnxruntime-node: expected the package to be installed, got none; run npm install/)],
+    ]);
+  });
 });

@@ -36,7 +36,7 @@ function watch(answers: readonly (() => Promise<GpuReading[]>)[] = [], providers
 
 const failing = (why: string) => () => Promise.reject(new Error(why));
 const knowing = () => Promise.resolve([DEVICE]);
-const UNKNOWN = 'there are no metrics of GPUs: ';
+const UNKNOWN = 'there are no GPU metrics: ';
 
 describe('the watch over the devices', () => {
   it('looks at once, and every minute', async () => {

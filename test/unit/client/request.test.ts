@@ -149,7 +149,6 @@ describe('an input that cannot be sent as it is', () => {
     ['too few elements', { data: Float32Array.of(1), shape: [2] }, 'expected 2 elements for shape [2], got 1'],
     ['no rows', { data: Float32Array.of(), shape: [0, 2] }, 'expected a shape [rows, …]'],
     ['no axis', { data: Float32Array.of(1), shape: [] }, 'expected a shape [rows, …]'],
-    ['numbers of no datatype', { data: [1] }, 'expected a datatype for a plain array that starts with 1'],
     ['no elements', { data: [] }, 'expected a shape [rows, …]'],
     ['another typed array', { data: Float64Array.of(1), shape: [1], datatype: 'FP32' }, 'got Float64Array'],
     ['a byte that is no boolean', { data: Uint8Array.of(2), shape: [1], datatype: 'BOOL' }, 'expected 0 or 1 (BOOL)'],
@@ -164,6 +163,14 @@ describe('an input that cannot be sent as it is', () => {
     expect(encode).toThrow("input 'pixels'");
   });
 
+  it('is refused by its type too', () => {
+    const encode = (input: InputTensor) => () => encodeRequest({ inputs: { pixels: input } }, 'binary');
+    // @ts-expect-error A plain array of numbers needs a datatype.
+    expect(encode({ data: [[1]] })).toThrow('expected a datatype for a plain array that starts with 1');
+    // @ts-expect-error A typed array needs a shape.
+    expect(encode({ data: Float32Array.of(1) })).toThrow('expected a shape for a typed array');
+  });
+
   it('is refused when there is none', () => {
     expect(() => encodeRequest({ inputs: {} }, 'binary')).toThrow('expected at least one input');
   });
@@ -173,6 +180,20 @@ describe('a raw body', () => {
   it('is sent unchanged when it is a text', () => {
     const body = ' { "instances" : [[1.0]] } ';
     expect(encodeRequest({ body }, 'binary')).toBe(body);
+  });
+
+  it('is refused with fields beside it, by its type too', () => {
+    const encode = (request: ScoreRequest) => () => encodeRequest(request, 'binary');
+    // @ts-expect-error The ID belongs into the body.
+    expect(encode({ body: {}, id: 'order-42' })).toThrow(RequestError);
+    // @ts-expect-error So do the model and its version.
+    expect(encode({ body: {}, model: 'sum', version: '1' })).toThrow(
+      'got model, version beside it; say that in the body',
+    );
+    // @ts-expect-error And so do the inputs.
+    expect(encode({ body: '{}', inputs: { x: { data: ['a'] } } })).toThrow(
+      'expected a body alone, got inputs beside it',
+    );
   });
 
   it('is sent as JSON when it is a value', () => {

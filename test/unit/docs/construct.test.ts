@@ -5,16 +5,19 @@ import { docPage, REPOSITORY } from '../../helpers/command.ts';
 /** The interfaces whose members docs/construct.md lists, each below a heading of its name, and where they are. */
 const TABLES = {
   BatchScoringProps: 'infra/constructs/props.ts',
+  QueueStoreProps: 'infra/stores/queueStore.ts',
+  TableStoreProps: 'infra/stores/tableStore.ts',
+  BucketStoreProps: 'infra/stores/bucketStore.ts',
   ImageBuild: 'infra/image/containerImage.ts',
   CaptureOptions: 'infra/constructs/props.ts',
-  AlarmThresholds: 'infra/constructs/props.ts',
+  AlarmThresholds: 'infra/monitoring/alarms.ts',
   Tuning: 'infra/constructs/props.ts',
   LambdaOptions: 'infra/compute/lambdaCompute.ts',
   FunctionResources: 'infra/compute/scoringFunction.ts',
-  LambdaGpuOptions: 'infra/compute/lambdaCompute.ts',
+  LambdaGpuOptions: 'infra/compute/lambdaGpuCompute.ts',
   ServiceOptions: 'infra/compute/serviceOptions.ts',
   EcsOptions: 'infra/compute/ecsCompute.ts',
-  EcsGpuOptions: 'infra/compute/ecsCompute.ts',
+  EcsGpuOptions: 'infra/compute/ecsGpuCompute.ts',
   JobOptions: 'infra/jobs/jobOptions.ts',
 };
 

@@ -178,14 +178,17 @@ describe('a job of CSV', () => {
     [
       'x0,n,b,t\n',
       { inputs: INPUTS },
-      /input 'x': expected columns of the file \("x0", "n", "b", "t"\), got "x1".*; say which/,
+      /input 'x': expected columns of the file \("x0", "n", "b", "t"\), got "x1".*; set its columns/,
     ],
     [
       'x0;x1;n;b;t\n',
       { inputs: INPUTS },
       // The header once, however many inputs find nothing in it.
-      /^inputs: expected columns of the file \("x0;x1;n;b;t"\), got "x0", "x1", "n", "b", "t"; where ; stands between the columns, add --separator ';'$/,
+      /^inputs: expected columns of the file \("x0;x1;n;b;t"\), got "x0", "x1", "n", "b", "t"; if ; separates the columns, add --separator ';'$/,
     ],
+    ['sep=;\n', { inputs: INPUTS }, /; remove the first line: it is for spreadsheets alone$/],
+    ['x0, x1, n, b, t\n', { inputs: INPUTS }, /, got "x1", "n", "b", "t"; remove the blanks around the names$/],
+    ['x0,x1,n,b,t\r1,2,3,true,a\r', { inputs: INPUTS }, /; the lines end with carriage returns alone: convert them/],
     [
       'x0,x1,n,b,t\n',
       { inputs: { x: ['x0', 'x1', 'n'] } },

@@ -21,7 +21,7 @@ it.each([
   // A plan removes what failed before.
   const isFailed = name.startsWith('failed/');
   const running = isFailed ? finishJob({ action: 'finish', start: startOf(job) }, storage, () => 0) : runJob(job);
-  await expect(running).rejects.toThrow(`${FOLDER}${name}: expected what this version writes`);
+  await expect(running).rejects.toThrow(`${FOLDER}${name}: expected the format of this version`);
   expect(storage.objects.has(`${FOLDER}manifest.json`)).toBe(false);
 });
 

@@ -138,6 +138,16 @@ describe('the configuration', () => {
     );
   });
 
+  it('is refused when a client is to read a request queue, or a queue of another kind', () => {
+    const { BATCHSCORE_REQUEST_QUEUE_URL: url } = QUEUES;
+    for (const wrong of [url, 'https://a/results.fifo']) {
+      expect(refusalOf({ ...QUEUES, BATCHSCORE_CLIENT_QUEUE_URLS: `https://a/web,${wrong}` })).toBe(
+        'configuration: BATCHSCORE_CLIENT_QUEUE_URLS: expected queues of the kind of the result queue, none of them a ' +
+          `request queue, got "https://a/web,${wrong}"; give each client a queue of its own`,
+      );
+    }
+  });
+
   it('needs no result queue when no results go there', () => {
     const { BATCHSCORE_REQUEST_QUEUE_URL } = QUEUES;
     const environment = { BATCHSCORE_REQUEST_QUEUE_URL, BATCHSCORE_RESULTS: 'table', BATCHSCORE_RESULT_TABLE: 't' };

@@ -8,7 +8,7 @@ describe('the pace', () => {
     const adaptiveLimit = createAdaptiveLimit(512, MINUTE_MS);
 
     expect(adaptiveLimit.limitOf('slow')).toBe(32);
-    adaptiveLimit.took('slow', 32, 32 * 500);
+    adaptiveLimit.record('slow', 32, 32 * 500);
 
     expect(adaptiveLimit.limitOf('slow')).toBe(30);
   });
@@ -17,9 +17,9 @@ describe('the pace', () => {
     const adaptiveLimit = createAdaptiveLimit(10, MINUTE_MS);
 
     expect(adaptiveLimit.limitOf('fast')).toBe(10);
-    adaptiveLimit.took('fast', 10, 1);
+    adaptiveLimit.record('fast', 10, 1);
     expect(adaptiveLimit.limitOf('fast')).toBe(10);
-    adaptiveLimit.took('stuck', 10, 10 * MINUTE_MS);
+    adaptiveLimit.record('stuck', 10, 10 * MINUTE_MS);
 
     expect(adaptiveLimit.limitOf('stuck')).toBe(1);
   });
@@ -27,8 +27,8 @@ describe('the pace', () => {
   it('is one of each model: a slow one does not make the others slow', () => {
     const adaptiveLimit = createAdaptiveLimit(512, MINUTE_MS);
 
-    adaptiveLimit.took('slow', 1, MINUTE_MS);
-    adaptiveLimit.took('fast', 32, 3);
+    adaptiveLimit.record('slow', 1, MINUTE_MS);
+    adaptiveLimit.record('fast', 32, 3);
 
     expect([adaptiveLimit.limitOf('slow'), adaptiveLimit.limitOf('fast')]).toEqual([1, 512]);
   });
@@ -36,9 +36,9 @@ describe('the pace', () => {
   it('recovers from a batch that hung', () => {
     const adaptiveLimit = createAdaptiveLimit(512, MINUTE_MS);
 
-    adaptiveLimit.took('model', 512, MINUTE_MS);
+    adaptiveLimit.record('model', 512, MINUTE_MS);
     const afterHang = adaptiveLimit.limitOf('model');
-    for (let batch = 0; batch < 10; batch++) adaptiveLimit.took('model', afterHang, 20);
+    for (let batch = 0; batch < 10; batch++) adaptiveLimit.record('model', afterHang, 20);
 
     expect(afterHang).toBe(128);
     expect(adaptiveLimit.limitOf('model')).toBe(512);

@@ -8,6 +8,7 @@ import { openModelAlone } from '../../../../lambda/onnx/repository.ts';
 import { columnsModel, voiceModel } from '../../../helpers/axisModels.ts';
 import { batchscore } from '../../../helpers/batchscore.ts';
 import { useFolder } from '../../../helpers/folders.ts';
+import { changed } from '../../../helpers/graph.ts';
 import {
   endlessModel,
   identityModel,
@@ -38,6 +39,12 @@ const MODELS: Readonly<Record<string, readonly [model: () => Uint8Array, config?
   'a fixed batch': [() => identityModel('FP32', [4, 3])],
   "it's a “model” $(name)": [identityModel],
 };
+
+function ofOpset40(): Uint8Array {
+  return changed(identityModel(), ({ opsetImport }) => {
+    for (const one of opsetImport) one.version = 40;
+  });
+}
 
 /** `error` is its sentence. */
 async function inspect(args: readonly string[]) {
@@ -197,6 +204,7 @@ describe('what batchscore inspect prints', () => {
   it.each([
     ['a sequence', sequenceModel, 'sequence', /output 'pieces': expected a tensor of a type/],
     ['an operator that is not there', unloadableModel, 'FP32', /NoSuchOperator/],
+    ['an opset to come', ofOpset40, 'FP32', /expected an opset of at most \d+, got 40; export it with target_opset=/],
     ['an odd type', () => identityModel(16), 'bfloat16', /bfloat16, which ONNX Runtime for Node cannot carry/],
   ])('tells what the file says of a model that does not open: %s', async (_, model, datatype, reason) => {
     const path = await putModel(inFolder(), 'broken', model());

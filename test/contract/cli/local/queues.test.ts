@@ -2,6 +2,9 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { CreateBucketCommand, GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import {
+  ChangeMessageVisibilityCommand,
+  DeleteMessageBatchCommand,
+  DeleteMessageCommand,
   GetQueueAttributesCommand,
   GetQueueUrlCommand,
   ReceiveMessageCommand,
@@ -131,5 +134,81 @@ describe('startLocalQueues', () => {
     await expect(second).rejects.toThrow(
       new RegExp(`port ${port} on 127\\.0\\.0\\.1: expected it to be free.*--port 0`),
     );
+  });
+});
+
+describe('the result queues of clients', () => {
+  it('are as many as asked for, beside the first', async () => {
+    const queues = await startLocalQueues({ port: 0, clients: 2, visibilityTimeoutSeconds: 45, maxReceiveCount: 4 });
+    cleanups.push(queues.stop);
+    const sqs = destroyed(localSqsClient(queues));
+    expect(queues.clientQueueUrls.map((url) => url.split('/').at(-1))).toEqual([
+      'batchscore-results-2',
+      'batchscore-results-3',
+    ]);
+    for (const QueueUrl of queues.clientQueueUrls) {
+      await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: 'result' }));
+    }
+  });
+});
+
+describe('the local queues, as SQS,', () => {
+  const text = (StringValue: string) => ({ DataType: 'String', StringValue });
+  const eleven = Object.fromEntries(Array.from({ length: 11 }, (_, index) => [`a${index}`, text('x')]));
+
+  it.each([
+    ['an empty body', { MessageBody: '' }, 'MissingParameter'],
+    ['eleven attributes', { MessageAttributes: eleven }, 'exceeds the allowed maximum [10]'],
+    ['an attribute without a value', { MessageAttributes: { a: text('') } }, 'non-empty message attribute value'],
+    ['a group with a space', { MessageGroupId: 'my group' }, 'MessageGroupId can only include alphanumeric'],
+    ['a group that is too long', { MessageGroupId: 'g'.repeat(129) }, '1 to 128 in length'],
+    ['a deduplication ID on a standard queue', { MessageDeduplicationId: 'd' }, 'not valid for this queue type'],
+  ])('refuse %s, and a whole call for it', async (_, wrong, reason) => {
+    const queues = await started();
+    const sqs = destroyed(localSqsClient(queues));
+    const { requestQueueUrl: QueueUrl } = queues;
+    const one = { MessageBody: 'fine', ...wrong };
+    await expect(sqs.send(new SendMessageCommand({ QueueUrl, ...one }))).rejects.toThrow(
+      expect.objectContaining({ $fault: 'client' }),
+    );
+    const Entries = [
+      { Id: '0', MessageBody: 'fine' },
+      { Id: '1', ...one },
+    ];
+    const refused = sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
+    const error = await refused.catch((thrown: Error) => thrown);
+    expect(`${(error as Error).name}: ${(error as Error).message}`).toContain(reason);
+    const { Messages = [] } = await sqs.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10 }));
+    expect(Messages).toEqual([]);
+  });
+
+  it('give receipt handles without hyphens, and refuse what an Extended Client has not cut', async () => {
+    const queues = await started();
+    const sqs = destroyed(localSqsClient(queues));
+    const { requestQueueUrl: QueueUrl } = queues;
+    const Entries = ['0', '1', '2'].map((Id) => ({ Id, MessageBody: Id, MessageGroupId: 'tenant' }));
+    await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
+    const { Messages = [] } = await sqs.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10 }));
+    const handles = Messages.map(({ ReceiptHandle = '' }) => ReceiptHandle);
+    for (const handle of handles) expect(handle).toMatch(/^[A-Za-z0-9+/]+$/);
+    const [first = '', second = '', third] = handles;
+    const uncut = `-..s3BucketName..-b-..s3BucketName..--..s3Key..-k-..s3Key..-${second}`;
+    await sqs.send(new DeleteMessageCommand({ QueueUrl, ReceiptHandle: first }));
+    await expect(sqs.send(new DeleteMessageCommand({ QueueUrl, ReceiptHandle: uncut }))).rejects.toThrow(
+      'not a valid receipt handle',
+    );
+    const deleted = await sqs.send(
+      new DeleteMessageBatchCommand({
+        QueueUrl,
+        Entries: [
+          { Id: 'a', ReceiptHandle: uncut },
+          { Id: 'b', ReceiptHandle: third },
+        ],
+      }),
+    );
+    expect(deleted).toMatchObject({ Successful: [{ Id: 'b' }], Failed: [{ Id: 'a', Code: 'ReceiptHandleIsInvalid' }] });
+    await sqs.send(new ChangeMessageVisibilityCommand({ QueueUrl, ReceiptHandle: second, VisibilityTimeout: 0 }));
+    const left = await sqs.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10 }));
+    expect(left.Messages).toHaveLength(1);
   });
 });

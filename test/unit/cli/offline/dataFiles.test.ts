@@ -73,7 +73,7 @@ describe('a CSV file', () => {
     ['', /^file: expected rows to score, got none; check what wrote it$/],
     ['x\n', /^file: expected rows to score, got none; check what wrote it$/],
     ['"x\n1', /^file: expected the names of the columns in the first line of CSV, got a quoted name/],
-    ['z\n1', /^input 'x': expected columns of the file \(.*\), got "x".*; say which columns make it up: --inputs x=/],
+    ['z\n1', /^input 'x': expected columns of the file \(.*\), got "x".*; set its columns: --inputs x=/],
     ['x,x\n1,2', /^columns: expected each name once/],
   ])('is refused before anything is scored: %j', async (file, message) => {
     await expect(scoreData(lineModel(), file, csv)).rejects.toThrow(message);
@@ -175,6 +175,8 @@ describe('a file of plain objects', () => {
 
   it.each([
     ['{"z":1}', {}, /^input 'x': expected keys of the first line \("z"\), got "x".*; say which keys make it up/],
+    ['[{"x":1},{"x":2}]', {}, /: expected one row a line, got all rows in one; write one object a line/],
+    ['{"x":{"0":1,"1":2}}', {}, /: expected one row a line, got all rows in one; write one object a line/],
     ['{"x":1}', { keep: ['k'] }, /^keep: expected keys of the first line \("x"\), got "k"/],
     ['{"x":1}', { inputs: { y: ['x'] } }, /^inputs: expected inputs of the model \(x\), got "y"/],
   ])('is refused before anything is scored: %s %j', async (file, spec, message) => {
@@ -187,7 +189,6 @@ describe('lines of JSON', () => {
     ['{"inputs":1}', 'requests'],
     ['{"instances":[[1]]}', 'requests'],
     ['{"model_name":"line","x":1}', 'requests'],
-    ['[{"x":1}]', 'requests'],
     ['nope\n[{"x":1}]', 'requests'],
     ['{}\n{"x":1}', 'objects'],
     ['nope\n{"x":1}', 'objects'],

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { PRICES } from '../../../../cli/priceList.ts';
 import {
   type Bill,
   HOST_COSTS,
@@ -8,7 +9,6 @@ import {
   type Messages,
 } from '../../../../cli/profile/costs.ts';
 import type { Course } from '../../../../cli/profile/simulate.ts';
-import { PRICES } from '../../../../infra/priceList.ts';
 import { SINGLE, tableOf } from './setup.ts';
 
 /** Invocations that all have so many messages. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { PRICES } from '../../../../cli/priceList.ts';
 import { type SettingsQuestion, settingsFor } from '../../../../cli/profile/chooseSettings.ts';
 import { otherWays, SECONDS_A_MONTH } from '../../../../cli/profile/otherWays.ts';
 import { questionOf } from '../../../../cli/profile/profileCommand.ts';
-import { PRICES } from '../../../../infra/priceList.ts';
 import { reportOf } from './reports.ts';
 import { SINGLE, tableOf } from './setup.ts';
 

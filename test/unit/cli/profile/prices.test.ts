@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { PRICES } from '../../../../cli/priceList.ts';
 import { pricesFrom } from '../../../../cli/profile/profileCommand.ts';
-import { PRICES } from '../../../../infra/priceList.ts';
 import { useFolder } from '../../../helpers/folders.ts';
 
 const inFolder = useFolder();

@@ -1,6 +1,6 @@
+import { PRICES } from '../../../../cli/priceList.ts';
 import type { Measurement } from '../../../../cli/profile/measure/measureModel.ts';
 import { createReport, type MeasuredRun, type ProfileReport } from '../../../../cli/profile/profileReport.ts';
-import { PRICES } from '../../../../infra/priceList.ts';
 import { SINGLE } from './setup.ts';
 
 export interface Given {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { PRICES } from '../../../../cli/priceList.ts';
 import {
   candidatesFor,
   expectationOf,
@@ -6,7 +7,6 @@ import {
   settingsFor,
 } from '../../../../cli/profile/chooseSettings.ts';
 import { poissonArrivals } from '../../../../cli/profile/simulate.ts';
-import { PRICES } from '../../../../infra/priceList.ts';
 import { mappingProblems } from '../../../../lambda/core/limits.ts';
 import { SINGLE, tableOf } from './setup.ts';
 

@@ -113,6 +113,33 @@ describe('keys that mean nothing', () => {
     expect(await refusal(body, models)).toMatchObject({ code: 'INVALID_REQUEST', message });
   });
 
+  it.each([
+    ['an event of S3', { Records: [{ eventSource: 'aws:s3', s3: {} }] }, 'an event of S3; start a job'],
+    ['a CloudEvent', { specversion: '1.0', type: 't', source: 's', id: '1', data: {} }, 'a CloudEvent; send its data'],
+    ['a pointer without its class', { s3BucketName: 'b', s3Key: 'k' }, 'a pointer to S3 without its class; send ["'],
+    ['the inputs alone', { x: [1] }, '"x", an input of the model; write {"instances": [{"x": …}]}'],
+    ['a number for its id', { id: 5, instances: [[1]] }, '5; write "5"'],
+    ['a name in another case', { modelName: 'line', instances: [[1]] }, '"modelName"; did you mean model_name?'],
+  ])('names what it looks like, and what to do: %s', async (_, body, got) => {
+    const { code, message } = await refusal(JSON.stringify(body), LINE);
+    expect({ code, message }).toEqual({ code: 'INVALID_REQUEST', message: expect.stringContaining(`got ${got}`) });
+  });
+
+  it.each([
+    ['base64', Buffer.from(' {"inputs":[]}').toString('base64'), 'base64; send the text that it encodes'],
+    ['a byte order mark', '\uFEFF{"inputs":[]}', 'a byte order mark in front; write UTF-8 without one'],
+  ])('names what it looks like, and what to do: %s', async (_, body, got) => {
+    const { code, message } = await refusal(body, LINE);
+    expect({ code, message }).toEqual({ code: 'INVALID_JSON', message: expect.stringContaining(`got ${got}`) });
+  });
+
+  it('says how to write a single value of an axis', async () => {
+    const body = JSON.stringify({ instances: [{ x: 3 }] });
+    expect((await refusal(body, LINE)).message).toBe(
+      "instances[0].x ('x'): expected an array of the shape [1], got 3; write [3]",
+    );
+  });
+
   it('leaves an envelope to a transform, and says so beside what that throws', async () => {
     const transform = {
       decode({ Message }: TransformBody) {

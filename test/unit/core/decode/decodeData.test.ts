@@ -59,7 +59,7 @@ describe('what every datatype can hold', () => {
 
 describe('what a datatype cannot hold', () => {
   it.each<[Datatype, json: string, got: string]>([
-    ['BOOL', '0', '0'],
+    ['BOOL', '2', '2'],
     ['BOOL', '"true"', '"true"'],
     ['INT64', '"1.0"', '"1.0"'],
     ['INT32', '"1"', '"1"'],
@@ -83,11 +83,28 @@ describe('what a datatype cannot hold', () => {
     expect((decodeElement(datatype, json) as Failure).message.endsWith(`, got ${got}; fix that element`)).toBe(true);
   });
 
-  it.each(INTEGERS)('%s refuses fractions, booleans and non-finite numbers', (datatype) => {
-    for (const json of ['0.5', 'true', 'false', '"NaN"', '"Infinity"', '"-Infinity"']) {
+  it.each(INTEGERS)('%s refuses fractions and non-finite numbers', (datatype) => {
+    for (const json of ['0.5', '"NaN"', '"Infinity"', '"-Infinity"']) {
       expect(decodeElement(datatype, json)).toMatchObject({ code: 'INVALID_DATA' });
     }
   });
+
+  it.each([
+    ['BYTES', 'null', 'write "" for an empty text'],
+    ['FP32', 'null', 'write "NaN" for a missing number'],
+    ['INT32', 'null', 'fix that element'],
+  ] as const)('%s says what to write for %s', (datatype, json, cure) => {
+    expect((decodeElement(datatype, json) as Failure).message).toContain(`, got ${json}; ${cure}`);
+  });
+
+  it.each(EVERY_DATATYPE.filter((name) => name !== 'BYTES'))(
+    '%s has booleans as 0 and 1, as CSV and plain objects have them',
+    (datatype) => {
+      const [off, on] = ['false', 'true'].map((json) => decodeElement(datatype, json) as TensorData);
+      expect([Number(off?.[0]), Number(on?.[0])]).toEqual([0, 1]);
+      expect(['0', '1'].map((json) => decodeElement(datatype, json))).toEqual([off, on]);
+    },
+  );
 
   it.each(EVERY_DATATYPE)('%s refuses null, arrays and objects', (datatype) => {
     for (const json of ['null', '[]', '[1]', '{}']) {

@@ -42,7 +42,7 @@ describe('instances', () => {
     ['of two kinds, objects first', LINE, [{ x: [1] }, [2]], 'INVALID_REQUEST', 'instances[1]', 'an array of 1'],
     ['of two kinds, arrays first', LINE, [[1], { x: [2] }], 'INVALID_SHAPE', 'instances[1]', 'an object'],
     ['one of them for a matrix', MATRIX, JSON.parse('[[1,2],[3,4]]'), 'INVALID_SHAPE', 'instances[0]', '[2, 2]'],
-    ['scalars by name', LINE, [{ x: 1 }], 'INVALID_SHAPE', 'instances[0].x', '[1]'],
+    ['scalars by name', LINE, [{ x: 1 }], 'INVALID_SHAPE', 'instances[0].x', '1'],
     ['too deep', LINE, [[[1]]], 'INVALID_DATA', 'instances[0][0]', 'an array of 1'],
     ['ragged', LINE, [[1], [1, 2]], 'INVALID_SHAPE', 'instances[1]', 'an array of 2'],
     ['of a wrong width', MATRIX, JSON.parse('[[[1,2,3],[4,5,6]]]'), 'INVALID_SHAPE', 'instances[0]', '[1, 2, 3]'],

@@ -36,7 +36,7 @@ describe('the datatype', () => {
     const { message } = await refusal({ inputs: [{ name: 'in', datatype: 'FLOAT' }] }, FIXED);
     expect(message).toBe(
       'inputs[0].datatype (\'in\'): expected "FP32", got "FLOAT", which is none of BOOL, UINT8, UINT16, UINT32, ' +
-        "UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES; nothing is converted, send the model's own",
+        "UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES; send the model's datatype, because nothing is converted",
     );
   });
 });

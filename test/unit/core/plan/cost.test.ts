@@ -17,8 +17,8 @@ function costBy(estimator: Estimator, model: Model): Cost {
 /** After a first run. @param runs `[rows, length, ms]` each */
 function estimatorOf(runs: readonly (readonly [number, number, number])[], model: Model): Estimator {
   const estimator = createCostEstimator();
-  estimator.observed(model, 1, 1, 60_000);
-  for (const [rows, length, ms] of runs) estimator.observed(model, rows, length, ms);
+  estimator.record(model, 1, 1, 60_000);
+  for (const [rows, length, ms] of runs) estimator.record(model, rows, length, ms);
   return estimator;
 }
 
@@ -40,7 +40,7 @@ describe('the milliseconds of a run', () => {
     const model = sentenceModel({ measured: measuredAtStart(SURFACES.affine) });
     const estimator = createCostEstimator();
     const predictedAfter = (runs: number, times: number): number => {
-      for (let run = 0; run < runs; run++) estimator.observed(model, 4, 32, times * SURFACES.affine(4, 32));
+      for (let run = 0; run < runs; run++) estimator.record(model, 4, 32, times * SURFACES.affine(4, 32));
       return (estimator.predictMs(model, 4, 32) as number) / SURFACES.affine(4, 32);
     };
     expect(predictedAfter(20, 1)).toBeCloseTo(1, 1);
@@ -53,7 +53,7 @@ describe('the milliseconds of a run', () => {
   it.each([Number.NaN, Number.POSITIVE_INFINITY, -1, 0])('take no notice of a run of %d milliseconds', (ms) => {
     const runs = Array.from({ length: 20 }, (_, run) => [1 + (run % 4), 1, 2 + (run % 4)] as const);
     const [one, other] = [estimatorOf(runs, unmeasured), estimatorOf(runs, unmeasured)];
-    for (const rows of [1, 3, 64]) other.observed(unmeasured, rows, 1, ms);
+    for (const rows of [1, 3, 64]) other.record(unmeasured, rows, 1, ms);
     expect(other.predictMs(unmeasured, 4, 1)).toBe(one.predictMs(unmeasured, 4, 1));
     expect(costBy(other, unmeasured)(64, 1)).toBe(costBy(one, unmeasured)(64, 1));
   });
@@ -82,7 +82,7 @@ describe('the cost of a run', () => {
       fc.property(anyRuns, anyRuns, size, size, (measured, observed, rows, length) => {
         const model = sentenceModel({ measured });
         const estimator = createCostEstimator();
-        for (const run of observed) estimator.observed(model, run.rows, run.length, run.ms);
+        for (const run of observed) estimator.record(model, run.rows, run.length, run.ms);
         for (const ms of [
           estimator.costOf(model),
           (atRows: number, atLength: number) => estimator.predictMs(model, atRows, atLength) as number,
@@ -103,7 +103,7 @@ describe('the cost of a run', () => {
       unmeasured,
     );
     expect(estimator.costOf(unmeasured)).toBeUndefined();
-    for (let run = 0; run < 16; run++) estimator.observed(unmeasured, 1, 1, 6);
+    for (let run = 0; run < 16; run++) estimator.record(unmeasured, 1, 1, 6);
     const cost = costBy(estimator, unmeasured);
     expect(cost(4, 1) / cost(1, 1)).toBeCloseTo(9 / 6, 0);
   });
@@ -131,7 +131,7 @@ describe('the cost of a run', () => {
     const estimator = createCostEstimator();
     const perRow = (rows: number): number => costBy(estimator, model)(rows, 1) / rows;
     expect(perRow(32)).toBeGreaterThan(1.3 * perRow(16));
-    for (const rows of [16, 32]) estimator.observed(model, rows, 1, 0.1 + rows);
+    for (const rows of [16, 32]) estimator.record(model, rows, 1, 0.1 + rows);
     expect(perRow(32)).toBeLessThan(1.1 * perRow(16));
   });
 });
@@ -148,10 +148,10 @@ describe('the cost that plans go by', () => {
     const cost = estimator.costOf(model);
     for (let run = 0; run < 100; run++) {
       for (const rows of [1, 2, 8])
-        estimator.observed(model, rows, 1, wide(rows, 1) * (run % 20 === 7 ? 5 : 1 + 0.1 * (run % 2)));
+        estimator.record(model, rows, 1, wide(rows, 1) * (run % 20 === 7 ? 5 : 1 + 0.1 * (run % 2)));
     }
     for (let run = 0; run < 400; run++)
-      for (const rows of [1, 2, 8]) estimator.observed(model, rows, 1, 3 * wide(rows, 1));
+      for (const rows of [1, 2, 8]) estimator.record(model, rows, 1, 3 * wide(rows, 1));
     expect(estimator.costOf(model)).toBe(cost);
   });
 
@@ -159,7 +159,7 @@ describe('the cost that plans go by', () => {
     const model = lineModel({ measured: [1, 2, 8].map((rows) => ({ rows, length: 1, ms: wide(rows, 1) })) });
     const estimator = createCostEstimator();
     const before = costBy(estimator, model)(8, 1) / costBy(estimator, model)(1, 1);
-    for (let run = 0; run < 200; run++) for (const rows of [1, 2, 8]) estimator.observed(model, rows, 1, 6 * rows);
+    for (let run = 0; run < 200; run++) for (const rows of [1, 2, 8]) estimator.record(model, rows, 1, 6 * rows);
     expect(costBy(estimator, model)(8, 1) / costBy(estimator, model)(1, 1)).toBeGreaterThan(2 * before);
   });
 
@@ -169,7 +169,7 @@ describe('the cost that plans go by', () => {
       const model = warm(times);
       const estimator = createCostEstimator();
       for (let run = 0; run < 60; run++)
-        estimator.observed(model, run % 2 === 0 ? 1 : 8, 1, wide(run % 2 === 0 ? 1 : 8, 1));
+        estimator.record(model, run % 2 === 0 ? 1 : 8, 1, wide(run % 2 === 0 ? 1 : 8, 1));
       const cost = costBy(estimator, model);
       expect(cost(64, 1) / cost(8, 1) / (wide(64, 1) / wide(8, 1))).toBeCloseTo(1, 0);
       expect((estimator.predictMs(model, 64, 1) as number) / wide(64, 1)).toBeCloseTo(1, 0);

@@ -1,23 +1,40 @@
-import { MathExpression, Metric, type MetricOptions, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import {
+  type HorizontalAnnotation,
+  type IMetric,
+  MathExpression,
+  Metric,
+  type MetricOptions,
+  Stats,
+} from 'aws-cdk-lib/aws-cloudwatch';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Duration } from 'aws-cdk-lib/core';
 import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName, SERVICE_DIMENSION } from '../../lambda/core/observer.ts';
-import type { AlarmCondition, Compute, Graph } from '../compute/compute.ts';
-import type { Channels, Queues } from '../constructs/channels.ts';
-import { retentionDaysOf } from '../constructs/existingThings.ts';
-import type { DeploymentPlan } from '../constructs/plan.ts';
+import type { Queues } from './created.ts';
 
-/** The deployment that alarms and dashboard watch. */
-export interface Subject
-  extends Channels,
-    Pick<
-      DeploymentPlan,
-      'batching' | 'latencyTargetSeconds' | 'resultsPerMessage' | 'resultMessageBytes' | 'alarmThresholds' | 'prices'
-    > {
-  readonly serviceName: string;
-  readonly compute: Compute;
-  /** What jobs are watched by, if there are any. */
-  readonly jobs: { readonly alarms: readonly AlarmCondition[]; readonly graphs: readonly Graph[] } | undefined;
+/** What an alarm watches. It goes off when the metric has been above the threshold in enough of the last periods. */
+export interface AlarmCondition {
+  readonly id: string;
+  /** What it means and what to do, for whoever it wakes up. */
+  readonly description: string;
+  readonly metric: IMetric;
+  readonly threshold: number;
+  /** Number of periods, of five minutes each. */
+  readonly periods: number;
+  /** In how many of them the metric must have been above the threshold. @default all */
+  readonly periodsAbove?: number;
+  /**
+   * True if it tells of what runs, so that a new version that sets it off is undone; else of traffic, or of what is left
+   * from before. @default false
+   */
+  readonly blamesVersion?: boolean;
+}
+
+/** One graph of the dashboard. */
+export interface Graph {
+  readonly title: string;
+  readonly left: readonly IMetric[];
+  readonly right?: readonly IMetric[];
+  readonly leftAnnotations?: HorizontalAnnotation[];
 }
 
 /** The statistic that fits the unit: the sum of counts, the average of shares, the median of times. */
@@ -44,13 +61,6 @@ export const AT_MOST = { statistic: Stats.MAXIMUM, period: PERIOD };
 export function oldestMessageAge(queues: Queues, options: MetricOptions = {}): Metric | MathExpression {
   const ageIn = (queue: IQueue) => queue.metricApproximateAgeOfOldestMessage({ ...AT_MOST, ...options });
   return together('MAX', queues, ageIn, options.label);
-}
-
-const SECONDS_A_DAY = 86_400;
-
-/** Seconds after which a result was forgotten rather than left for later. The queue drops it at twice that, or later. */
-export function uncollectedAfterSeconds(resultQueue: IQueue): number {
-  return SECONDS_A_DAY * Math.min(1, (retentionDaysOf(resultQueue) ?? Number.POSITIVE_INFINITY) / 2);
 }
 
 /**

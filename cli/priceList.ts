@@ -6,7 +6,7 @@ import prices from './prices.json' with { type: 'json' };
 const DOLLARS = 'expected US dollars as a number of at least 0';
 const usd = z.number({ error: DOLLARS }).min(0, { error: DOLLARS });
 
-/** The keys of infra/prices.json. */
+/** The keys of cli/prices.json. */
 const PRICE_LIST = z.strictObject({
   /** When the prices were looked up, such as `2026-11`. */
   date: z.string().min(1),
@@ -45,7 +45,7 @@ const PRICE_LIST = z.strictObject({
   instanceHour: z.record(z.string(), usd).readonly(),
 });
 
-/** Prices in US dollars, from which the dashboard computes the cost. */
+/** Prices in US dollars, from which costs are estimated. */
 export type Prices = Readonly<z.infer<typeof PRICE_LIST>>;
 
 /** Public prices with their date and region. What a deployment pays may differ, so each can be overridden. */
@@ -57,7 +57,7 @@ export function readPrices(file: string): Partial<Prices> {
   const parsed = PRICE_LIST.partial().safeParse(value, IN_OUR_WORDS);
   if (parsed.success) return parsed.data;
   const [problem] = problemsIn(parsed.error.issues, value);
-  throw new Error(`prices: expected ${file} to hold keys of infra/prices.json, got what is not: ${problem}`);
+  throw new Error(`prices: expected ${file} to hold keys of cli/prices.json, got what is not: ${problem}`);
 }
 
 function readJson(file: string): unknown {

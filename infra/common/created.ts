@@ -6,13 +6,18 @@ import {
   type DeadLetterQueue,
   DeduplicationScope,
   FifoThroughputLimit,
+  type IQueue,
   Queue,
   QueueEncryption,
   type QueueProps,
 } from 'aws-cdk-lib/aws-sqs';
-import { ArnFormat, CfnResource, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
+import { ArnFormat, type CfnResource, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct, IConstruct } from 'constructs';
-import { acknowledge, statementText, warn } from './problems.ts';
+import { acknowledge } from './nag.ts';
+import { statementText, warn } from './problems.ts';
+
+/** One queue or more. */
+export type Queues = readonly [IQueue, ...IQueue[]];
 
 interface QueueOptions {
   readonly fifo: boolean;
@@ -58,6 +63,9 @@ export function createQueue(scope: Construct, id: string, options: QueueOptions)
   });
 }
 
+/** Days until an object of a new bucket may be deleted. */
+export const EXPIRY_DAYS = { min: 1, max: 3650 };
+
 export interface BucketOptions {
   readonly encryptionKey: IKey | undefined;
   readonly removalPolicy: RemovalPolicy;
@@ -82,11 +90,7 @@ export function createBucket(scope: Construct, id: string, options: BucketOption
       },
     ],
   });
-  acknowledge(
-    bucket,
-    'AwsSolutions-S1',
-    'Server access logs would double the requests; CloudTrail data events serve those who need an audit',
-  );
+  acknowledge(bucket, 'bucketLogs');
   return bucket;
 }
 
@@ -105,25 +109,6 @@ export function createLogGroup(scope: Construct, id: string, options: LogGroupOp
     removalPolicy,
     ...(encryptionKey !== undefined && { encryptionKey }),
   });
-}
-
-/**
- * Gives the functions of the CDK's own custom resources a log group: theirs would keep its logs for ever, and stay after
- * the stack.
- *
- * @param parents of these functions
- */
-export function keepLogsOf(scope: Construct, parents: readonly IConstruct[], options: LogGroupOptions): void {
-  for (const parent of parents) {
-    for (const resource of parent.node.findAll().filter(isFunction)) {
-      const { logGroupName } = createLogGroup(scope, parent.node.id, options);
-      resource.addPropertyOverride('LoggingConfig', { LogGroup: logGroupName });
-    }
-  }
-}
-
-function isFunction(construct: IConstruct): construct is CfnResource {
-  return CfnResource.isCfnResource(construct) && construct.cfnResourceType === 'AWS::Lambda::Function';
 }
 
 /**
@@ -154,4 +139,11 @@ function allowLogs(scope: Construct, key: IKey): void {
     'encryptionKey: expected a key that CloudWatch Logs may use, got an imported one, whose policy the CDK neither knows ' +
       `nor changes; add this to its policy: ${statementText(scope, statement)}`,
   );
+}
+
+/** The resource of a construct, to set what the construct has no option for. */
+export function resourceOf<T extends CfnResource>(of: IConstruct, type: new (...args: never[]) => T): T {
+  const resource = of.node.defaultChild;
+  if (resource instanceof type) return resource;
+  throw new Error(`${of.node.path}: expected a ${type.name} as its child, got ${resource?.node.path ?? 'none'}`);
 }

@@ -1,10 +1,10 @@
 import { type Duration, type Size, SizeRoundingBehavior } from 'aws-cdk-lib/core';
 
-import { GOT_TOKEN } from './problems.ts';
+import { GOT_TOKEN, ValidationError } from './problems.ts';
 
 /*
  * The plain numbers of CDK's types, which checks and arithmetic use. A number may be a fraction: the check of its range
- * refuses it. Each throws an Error when the amount is a token, unless its name says otherwise.
+ * refuses it. Each throws a ValidationError when the amount is a token, unless its name says otherwise.
  */
 
 const MS_PER_SECOND = 1000;
@@ -60,5 +60,5 @@ function divide(amount: number | undefined, unit: number): number | undefined {
 }
 
 function refuseToken(name: string, amount: Duration | Size | undefined): void {
-  if (amount?.isUnresolved() === true) throw new Error(`${name}: ${GOT_TOKEN}`);
+  if (amount?.isUnresolved() === true) throw new ValidationError(`${name}: ${GOT_TOKEN}`);
 }

@@ -1,0 +1,108 @@
+import { CfnGlobalTable, CfnTable, type ITable } from 'aws-cdk-lib/aws-dynamodb';
+import type { IRole } from 'aws-cdk-lib/aws-iam';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import { CfnQueue, type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
+import { type ResourceEnvironment, Stack, Token } from 'aws-cdk-lib/core';
+import type { Construct } from 'constructs';
+import { known, type Problem, refuse } from './problems.ts';
+
+/*
+ * What the CDK knows of queues, tables and buckets that exist already: everything of those that the same app creates, and
+ * next to nothing of imported ones.
+ */
+
+/** SQS's own defaults. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html */
+const DEFAULT_VISIBILITY_SECONDS = 30;
+const DEFAULT_RETENTION_SECONDS = 345_600;
+export const SECONDS_A_DAY = 86_400;
+
+/** Returns undefined if the ARN is a token and the import did not say so. */
+export function fifoOf(queue: IQueue): boolean | undefined {
+  const isKnown = queue.fifo || queue instanceof Queue || !Token.isUnresolved(queue.queueArn);
+  return isKnown ? queue.fifo : undefined;
+}
+
+export function visibilitySecondsOf(queue: IQueue | undefined): number | undefined {
+  return knownNumber(queue, (resource) => resource.visibilityTimeout ?? DEFAULT_VISIBILITY_SECONDS);
+}
+
+/** Days that a queue keeps messages. */
+export function retentionDaysOf(queue: IQueue | undefined): number | undefined {
+  const seconds = knownNumber(queue, (resource) => resource.messageRetentionPeriod ?? DEFAULT_RETENTION_SECONDS);
+  return seconds && seconds / SECONDS_A_DAY;
+}
+
+function knownNumber(queue: IQueue | undefined, pick: (resource: CfnQueue) => number): number | undefined {
+  const resource = queue?.node.defaultChild;
+  return resource instanceof CfnQueue ? known(pick(resource)) : undefined;
+}
+
+/** Returns the redrive policy of a queue. */
+export function redriveOf(
+  queue: IQueue | undefined,
+): { readonly queue: IQueue; readonly maxReceiveCount: number } | undefined {
+  return queue instanceof Queue ? queue.deadLetterQueue : undefined;
+}
+
+/** Returns the dead letters that a queue was given with, or is known to have. */
+export function deadLettersOf(given: {
+  readonly queue: IQueue;
+  readonly deadLetterQueue?: IQueue;
+}): IQueue | undefined {
+  return given.deadLetterQueue ?? redriveOf(given.queue)?.queue;
+}
+
+/** Returns the key of a table, each attribute with its type, such as `messageId (S)`. */
+export function keyOf(table: ITable | undefined): string | undefined {
+  const resource = table?.node.defaultChild;
+  if (!(resource instanceof CfnTable || resource instanceof CfnGlobalTable)) return undefined;
+  const resolve = (value: unknown) => Stack.of(resource).resolve(value);
+  const attributes: readonly CfnTable.AttributeDefinitionProperty[] = resolve(resource.attributeDefinitions) ?? [];
+  const keys: readonly CfnTable.KeySchemaProperty[] = resolve(resource.keySchema) ?? [];
+  const typeOf = (name: string) => attributes.find(({ attributeName }) => attributeName === name)?.attributeType;
+  return keys.map(({ attributeName }) => `${attributeName} (${typeOf(attributeName)})`).join(' and ');
+}
+
+/** Returns true if something exists already, and the CDK was not told which key it is encrypted with, if with one at all. */
+export function isKeyUnknown(resource: IQueue | ITable | IBucket | undefined): boolean {
+  if (resource === undefined || resource.node.defaultChild !== undefined) return false;
+  const key = 'encryptionMasterKey' in resource ? resource.encryptionMasterKey : (resource as IBucket).encryptionKey;
+  return key === undefined;
+}
+
+/** Returns what is wrong with a place that is known to be in another region than the stack. */
+export function otherRegion(name: string, region: string, place: ResourceEnvironment | undefined): Problem {
+  if (place === undefined || !areKnownToDiffer(place.region, region)) return undefined;
+  return (
+    `${name}: expected one in the region of the stack, ${region}, because hosts use what is in their own region ` +
+    `alone, got one in ${place.region}; give one of ${region}, or deploy the stack to ${place.region}`
+  );
+}
+
+/** Returns what is wrong with a place that is known to be in another account than the stack. */
+export function otherAccount(
+  name: string,
+  account: string,
+  place: ResourceEnvironment | undefined,
+  because: string,
+  cure = `give one of ${account}`,
+): Problem {
+  if (place === undefined || !areKnownToDiffer(place.account, account)) return undefined;
+  return (
+    `${name}: expected one in the account of the stack, ${account}, because ${because}, ` +
+    `got one in ${place.account}; ${cure}`
+  );
+}
+
+/**
+ * Neither a function nor a task takes a role of another account, and the CDK grants nothing to one.
+ *
+ * @throws ValidationError when that is known
+ */
+export function refuseForeignRole(scope: Construct, role: IRole | undefined): void {
+  refuse([otherAccount('role', Stack.of(scope).account, role?.env, 'functions and tasks take no other')]);
+}
+
+function areKnownToDiffer(a: string, b: string): boolean {
+  return !Token.isUnresolved(a) && !Token.isUnresolved(b) && a !== b;
+}

@@ -1,0 +1,84 @@
+import type { IEventBus } from 'aws-cdk-lib/aws-events';
+import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import { type ITopic, TopicBase } from 'aws-cdk-lib/aws-sns';
+import { Construct } from 'constructs';
+import { acknowledgeWildcard } from './nag.ts';
+
+/** Keys that are not known from what they encrypt. */
+export interface Keys {
+  readonly encryptionKey?: IKey | undefined;
+  /** What was `encryptionKey` before: messages and objects from then are still encrypted with it. */
+  readonly formerEncryptionKey?: IKey | undefined;
+}
+
+/**
+ * Grants the right to get objects, and to list them: without it, S3 answers a request for a missing object with
+ * "forbidden" instead of "not found". For that question the key itself counts as the prefix that is listed.
+ *
+ * @param keys what the keys begin with that may be read, such as `results/`
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
+ */
+export function grantRead(grantee: IGrantable, bucket: IBucket, keys: string): Grant {
+  const list = Grant.addToPrincipalOrResource({
+    grantee,
+    actions: ['s3:ListBucket'],
+    resourceArns: [bucket.bucketArn],
+    resource: bucket,
+    conditions: { StringLike: { 's3:prefix': `${keys}*` } },
+  });
+  return list.combine(grantGet(grantee, bucket, keys));
+}
+
+/** Grants the right to get objects and to decrypt them, and nothing else. */
+export function grantGet(grantee: IGrantable, bucket: IBucket, keys: string): Grant {
+  bucket.encryptionKey?.grantDecrypt(grantee);
+  return grantObjects(grantee, bucket, ['s3:GetObject'], [`${keys}*`]);
+}
+
+/**
+ * Grants the right to put objects in one piece. In several pieces they could not be put with a key of one's own: for that
+ * S3 asks for `kms:Decrypt` too.
+ *
+ * @param keys what the keys begin with that may be written, such as `requests/`
+ * @see https://repost.aws/knowledge-center/s3-large-file-encryption-kms-key
+ */
+export function grantPut(grantee: IGrantable, bucket: IBucket, keys: string): Grant {
+  bucket.encryptionKey?.grant(grantee, 'kms:GenerateDataKey');
+  return grantObjects(grantee, bucket, ['s3:PutObject'], [`${keys}*`]);
+}
+
+/** @param patterns of the keys, as policies have them */
+export function grantObjects(
+  grantee: IGrantable,
+  bucket: IBucket,
+  actions: string[],
+  patterns: readonly string[],
+): Grant {
+  const resourceArns = patterns.map((pattern) => bucket.arnForObjects(pattern));
+  const { grantPrincipal } = grantee;
+  if (Construct.isConstruct(grantPrincipal)) {
+    for (const arn of resourceArns) acknowledgeWildcard(grantPrincipal, arn, 'objects');
+  }
+  return Grant.addToPrincipalOrResource({ grantee, actions, resourceArns, resource: bucket });
+}
+
+/** Grants the right to tell a bus or a topic, whose key must be known for that. */
+export function grantTell(grantee: IGrantable, events: IEventBus | ITopic): void {
+  if ('eventBusArn' in events) {
+    Grant.addToPrincipal({ grantee, actions: ['events:PutEvents'], resourceArns: [events.eventBusArn] });
+    return;
+  }
+  Grant.addToPrincipal({ grantee, actions: ['sns:Publish'], resourceArns: [events.topicArn] });
+  if (events instanceof TopicBase) events.masterKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey*');
+}
+
+export function arnOfEvents(events: IEventBus | ITopic): string {
+  return 'eventBusArn' in events ? events.eventBusArn : events.topicArn;
+}
+
+/** Returns several rights as one. */
+export function combine(grants: readonly (Grant | undefined)[]): Grant {
+  return grants.filter((grant) => grant !== undefined).reduce((all, grant) => all.combine(grant));
+}

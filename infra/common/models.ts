@@ -1,0 +1,95 @@
+import type { IAccessPoint } from 'aws-cdk-lib/aws-efs';
+import type { IGrantable } from 'aws-cdk-lib/aws-iam';
+import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
+import type { Construct } from 'constructs';
+import { isS3Uri, type ModelsUri, readModelsUri } from '../../lambda/core/places.ts';
+import { grantGet } from './grants.ts';
+import { brokenOf, known, type Problem, refuse, refusing, unknownAtSynth } from './problems.ts';
+
+/** A model repository in S3, which hosts fetch when they start. */
+export interface S3Models {
+  /** `s3://bucket/prefix/<digest>`, as `batchscore publish` printed it. */
+  readonly uri: string;
+  /**
+   * The bucket of the URI, so that its policy and its key grant what reading takes.
+   * @default one whose objects are encrypted with a key of S3, or of AWS
+   */
+  readonly bucket?: IBucket;
+}
+
+/** A model repository in a file system, which the function mounts and may not write to: `lambdaCompute` with a `vpc`. */
+export interface EfsModels {
+  /** One that exists is `AccessPoint.fromAccessPointAttributes`, with its file system. */
+  readonly accessPoint: IAccessPoint;
+  /** The repository's folder below the access point, such as `releases/42`: another one is another deployment. @default its root */
+  readonly folder?: string;
+}
+
+/** Where models are: a folder that is built into the image, S3, or a file system. Text with `s3://` is S3. */
+export type Models = string | S3Models | EfsModels;
+
+/** Where models are; none of the three: in the image. */
+export interface ModelPlace {
+  readonly folder?: string;
+  readonly s3?: ModelsUri & { readonly bucketOfUri?: IBucket | undefined };
+  readonly efs?: EfsModels;
+}
+
+/** @throws ValidationError when a URI has no digest */
+export function placeOfModels(models: Models | undefined): ModelPlace {
+  if (models === undefined) return {};
+  if (typeof models === 'object' && 'accessPoint' in models) return { efs: models };
+  const { uri, bucket } = typeof models === 'string' ? { uri: models, bucket: undefined } : models;
+  refuse([unknownAtSynth('models', uri)]);
+  if (typeof models === 'string' && !isS3Uri(uri)) return { folder: models };
+  return { s3: { ...refusing(() => readModelsUri(uri)), bucketOfUri: bucket } };
+}
+
+/** Where a function has the file system: Lambda takes no place outside `/mnt/`. */
+export const MOUNT_PATH = '/mnt/models';
+
+/** Returns the settings by which hosts find their models. */
+export function modelSettings({ s3, efs }: ModelPlace) {
+  return {
+    modelsDirectory: efs && [MOUNT_PATH, efs.folder].filter((step) => step !== undefined).join('/'),
+    modelsUri: s3 && `s3://${s3.bucket}/${s3.folder}`,
+  };
+}
+
+/** Steps of letters, digits and a few signs, which lead nowhere else. */
+const FOLDER = /^(?!\.{1,2}(?:\/|$))[\w.=+-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.=+-]+)*$/;
+
+/**
+ * Models outside the image must be where the function can reach them, as far as that is known.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-filesystem.html
+ */
+export function modelProblems(
+  { s3, efs }: ModelPlace,
+  { kind, hasNetwork = false }: { readonly kind: string; readonly hasNetwork?: boolean },
+): Problem[] {
+  const bucket = known(s3?.bucketOfUri?.bucketName);
+  const folder = known(efs?.folder);
+  return brokenOf([
+    [
+      bucket !== undefined && bucket !== s3?.bucket,
+      `models.bucket: expected the bucket of the URI, ${s3?.bucket}, got ${bucket}; give that one, or publish into this one`,
+    ],
+    [
+      efs !== undefined && !hasNetwork,
+      'models: expected a function with a network of its own, because a file system is mounted there, ' +
+        `got compute ${kind} without; give lambdaCompute the vpc of the file system, or take models in S3`,
+    ],
+    [
+      folder !== undefined && !FOLDER.test(folder),
+      'models.folder: expected a folder below the access point, such as releases/42, of letters, digits and . _ = + -, ' +
+        `got '${folder}'; name it without slashes at its ends`,
+    ],
+  ]);
+}
+
+/** Grants the right to get the objects of one published repository, and no others. */
+export function grantModels(scope: Construct, grantee: IGrantable, { s3 }: ModelPlace): void {
+  if (s3 === undefined) return;
+  grantGet(grantee, s3.bucketOfUri ?? Bucket.fromBucketName(scope, 'Models', s3.bucket), `${s3.folder}/`);
+}

@@ -1,0 +1,135 @@
+// What cdk-nag finds in a deployment that stays as it is, with the reasons. Apps without cdk-nag take no notice.
+
+import { Stack, Validations } from 'aws-cdk-lib/core';
+import type { IConstruct } from 'constructs';
+import { plainText } from './problems.ts';
+
+/** Rules of AWS solutions and of aws-cdk-lib's own validator. */
+const RULES = {
+  bucketLogs: [
+    'AwsSolutions-S1',
+    'Server access logs would double the requests; CloudTrail data events serve an audit',
+  ],
+  resultQueue: [
+    'AwsSolutions-SQS3',
+    'No consumer can fail on a result, so none needs dead letters; a result that nobody collects expires',
+  ],
+  taskEnvironment: [
+    'AwsSolutions-ECS2',
+    'The environment holds names and limits, which change with the task, and no secrets',
+  ],
+  stateMachineEvents: [
+    'AwsSolutions-SF1',
+    'Errors alone are logged: a large job has a hundred thousand children, each of which would log every step',
+  ],
+  stateMachineTraces: [
+    'AwsSolutions-SF2',
+    'Tracing is a prop of the whole deployment, and off unless it says otherwise',
+  ],
+  handlerPolicy: [
+    'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]',
+    'The CDK gives its function for notifications the managed policy to write its log',
+  ],
+  handlerBuckets: [
+    'AwsSolutions-IAM5[Resource::*]',
+    'The function for notifications reads those of existing buckets, by names that it is told',
+  ],
+  handlerRuntime: ['AwsSolutions-L1', 'The CDK chooses the runtime of its function for notifications'],
+  acceleratorSchema: [
+    'CloudFormation-Validate::F3002',
+    'AcceleratorConfig is newer than the schema that this version of aws-cdk-lib validates against',
+  ],
+} as const;
+
+/** Rules that HIPAA and NIST 800-53 share, of some functions. */
+const FUNCTIONS = {
+  gpuConcurrency: ['LambdaConcurrency', 'The most environments are the most invocations at a time'],
+  gpuNetwork: ['LambdaInsideVPC', 'Its instances are in the network of the capacity provider'],
+  jobControl: ['LambdaConcurrency', 'It is called once for a file and once for a job, of which none may wait'],
+} as const;
+
+/** Resources with a wildcard in a policy. */
+const WILDCARDS = {
+  objects: 'Objects with these keys are many, and their whole keys are not known before',
+  traces: 'The permission to send traces knows no resources',
+  interfaces: 'Lambda makes the network interfaces, whose names nobody knows before',
+  ecrLogin: 'A login at ECR is for all of its repositories; images are pulled from one',
+  tasks: 'A task gets its name when it starts; the cluster has no others',
+  pollEndpoint: 'The address to poll is asked for before an instance is part of a cluster',
+  instances: 'Instances get their names when they register; the cluster has no others',
+  executions: 'Executions have names of their own',
+  logDelivery: 'The permissions to set up the delivery of logs, and to send traces, know no resources',
+} as const;
+
+/** Rules that HIPAA and NIST 800-53 share, of every deployment. */
+const STANDARDS = {
+  DynamoDBInBackupPlan: 'The table has point-in-time recovery, and its results expire after days',
+  IAMNoInlinePolicy: 'Each policy is one role its own: a managed one would only be shared by mistake',
+  LambdaDLQ:
+    'Mappings and the state machine of jobs call again: dead letters are those of the request queue. S3 tells three ' +
+    'times of a file for a job; an alarm says when that was in vain',
+  S3BucketLoggingEnabled: 'Server access logs would double the requests; CloudTrail data events serve an audit',
+  S3BucketReplicationEnabled: 'What is lost with a region is scored again there: requests are kept by their producers',
+  S3BucketVersioningEnabled:
+    "Every object has a key of its own, and what is written to it again is the same; files for jobs are their owners'",
+};
+
+const SERVERLESS = {
+  LambdaDLQ: STANDARDS.LambdaDLQ,
+  LambdaEventSourceMappingDestination:
+    'A mapping of SQS has no destination on failure: the queue redrives to its dead letters',
+  SQSRedrivePolicy: 'Dead letters and results are the end: no consumer can fail on them, and they expire',
+};
+
+/** Acknowledges what the packs for HIPAA, NIST 800-53 and serverless apps find in every deployment. */
+export function acknowledgePacks(scope: IConstruct): void {
+  for (const [rule, reason] of Object.entries(STANDARDS)) acknowledgeStandard(scope, rule, reason);
+  for (const [rule, reason] of Object.entries(SERVERLESS)) acknowledgeId(scope, `Serverless-${rule}`, reason);
+}
+
+/** Acknowledges one of the rules above. */
+export function acknowledge(scope: IConstruct, rule: keyof typeof RULES): void {
+  const [id, reason] = RULES[rule];
+  acknowledgeId(scope, id, reason);
+}
+
+/** Acknowledges one of the rules of functions above. */
+export function acknowledgeFunction(scope: IConstruct, rule: keyof typeof FUNCTIONS): void {
+  const [id, reason] = FUNCTIONS[rule];
+  acknowledgeStandard(scope, id, reason);
+}
+
+/** @param resourceArn as it stands in the policy */
+export function acknowledgeWildcard(scope: IConstruct, resourceArn: string, reason: keyof typeof WILDCARDS): void {
+  const resource = plainText(Stack.of(scope).resolve(resourceArn));
+  acknowledgeId(scope, `AwsSolutions-IAM5[Resource::${resource}]`, WILDCARDS[reason]);
+}
+
+/** Acknowledges the wildcards in the actions of KMS that the CDK's own grants have. */
+export function acknowledgeKeyActions(scope: IConstruct): void {
+  for (const action of ['kms:GenerateDataKey*', 'kms:ReEncrypt*']) {
+    acknowledgeId(scope, `AwsSolutions-IAM5[Action::${action}]`, 'These are variants of one action, on one key');
+  }
+}
+
+/** Acknowledges a policy that AWS manages. @param needs such as `ECS needs to manage EC2 instances` */
+export function acknowledgeManagedPolicy(role: IConstruct, policy: string, needs: string): void {
+  acknowledgeId(
+    role,
+    `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${policy}]`,
+    `AWS maintains the permissions that ${needs}; they change with the service`,
+  );
+}
+
+function acknowledgeStandard(scope: IConstruct, rule: string, reason: string): void {
+  for (const pack of ['HIPAA.Security', 'NIST.800.53.R5']) acknowledgeId(scope, `${pack}-${rule}`, reason);
+}
+
+/** aws-cdk-lib before 2.269 refuses IDs with several `::`, as those with an ARN have; its own validators know none of them. */
+function acknowledgeId(scope: IConstruct, id: string, reason: string): void {
+  try {
+    Validations.of(scope).acknowledge({ id, reason });
+  } catch (error) {
+    if (!(error instanceof Error && error.name === 'InvalidValidationId')) throw error;
+  }
+}

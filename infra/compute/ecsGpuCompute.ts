@@ -1,0 +1,226 @@
+import {
+  AcceleratorManufacturer,
+  AcceleratorName,
+  AcceleratorType,
+  type InstanceRequirementsConfig,
+} from 'aws-cdk-lib/aws-ec2';
+import {
+  CapacityOptionType,
+  type Cluster,
+  FargateService,
+  ManagedInstancesCapacityProvider,
+  PropagateManagedInstancesTags,
+} from 'aws-cdk-lib/aws-ecs';
+import {
+  InstanceProfile,
+  ManagedPolicy,
+  PolicyDocument,
+  PolicyStatement,
+  Role,
+  ServicePrincipal,
+} from 'aws-cdk-lib/aws-iam';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
+import { Size, Stack } from 'aws-cdk-lib/core';
+import type { Construct } from 'constructs';
+import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
+import { brokenOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { gibibytesOf, mebibytesOf } from '../common/units.ts';
+import { withoutKernels } from '../image/containerImage.ts';
+import type { ComputeForm } from './compute.ts';
+import { createPrivateNetwork, ENDPOINTS_OF_INSTANCES, type Network } from './privateNetwork.ts';
+import { type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
+import { deploymentOf, type ServiceCompute, toCompute, workerForm } from './workerService.ts';
+import { createCluster, createTask } from './workerTask.ts';
+
+export interface EcsGpuOptions extends ServiceOptions {
+  /** The processor; a GPU comes only with x86_64. @default Architecture.X86_64 */
+  readonly architecture?: Architecture;
+  /** vCPUs of a task. @default 3: a g4dn.xlarge has four */
+  readonly vcpus?: number;
+  /** Memory of a task besides the GPU's. @default 12 GiB: a g4dn.xlarge has 16 */
+  readonly memorySize?: Size;
+  /** GPUs of a task; more than one need `instanceTypes`. @default 1 */
+  readonly gpuCount?: number;
+  /** The least memory of each GPU. @default 16 GiB */
+  readonly gpuMemory?: Size;
+  /** EC2 instance types that may be used. @default those of g4dn, g5, g6 and g6e that a task fits */
+  readonly instanceTypes?: readonly string[];
+}
+
+/** An instance is started, the image fetched, and models are loaded. */
+const GPU_START_SECONDS = 600;
+
+/** A service of workers with GPUs, on instances that ECS manages. @experimental It has not run on AWS */
+export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceCompute> {
+  const settings = withGpuDefaults(options);
+  return {
+    ...workerForm(settings),
+    kind: 'ecs-gpu',
+    imageTarget: {
+      stage: 'worker-gpu',
+      architecture: settings.architecture,
+      devices: settings.gpuCount,
+      room: { memoryMb: settings.memoryMb },
+    },
+    providers: 'cuda',
+    problems: (batching) => [...serviceProblems(settings, batching), ...gpuTaskProblems(settings)],
+    create(scope, wiring) {
+      const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_INSTANCES);
+      const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, 'managed-instances');
+      const task = createTask(scope, cluster, 'managed-instances', settings, wiring);
+      const { capacityProviderName } = addManagedInstances(scope, cluster, network, settings);
+      // Managed Instances take services of the kind that Fargate has.
+      const service = new FargateService(scope, 'Service', {
+        ...deploymentOf(wiring),
+        cluster,
+        taskDefinition: task.definition,
+        vpcSubnets: { subnets: network.subnets },
+        securityGroups: [network.securityGroup],
+        capacityProviderStrategies: [{ capacityProvider: capacityProviderName, weight: 1 }],
+      });
+      return { ...toCompute(scope, { network, cluster, service, task }, settings, wiring), measuresGpus: true };
+    },
+  };
+}
+
+type Settings = ReturnType<typeof withGpuDefaults>;
+
+function withGpuDefaults(options: EcsGpuOptions) {
+  return {
+    ...serviceDefaults(options),
+    startSeconds: GPU_START_SECONDS,
+    architecture: options.architecture ?? Architecture.X86_64,
+    vcpus: options.vcpus ?? 3,
+    memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 12_288,
+    gpuCount: options.gpuCount ?? 1,
+    gpuMemoryGiB: gibibytesOf('gpuMemory', options.gpuMemory) ?? 16,
+    instanceTypes: options.instanceTypes,
+  };
+}
+
+/** What ECS refuses, and what would never get a device or a way out. */
+function gpuTaskProblems(settings: Settings): Problem[] {
+  const { architecture, gpuCount, instanceTypes } = settings;
+  return [
+    unknownAtSynth('vcpus', settings.vcpus),
+    unknownAtSynth('gpuCount', gpuCount),
+    outside('gpuCount', gpuCount, { min: 1, max: 16 }),
+    ...(instanceTypes ?? []).map(withoutKernels),
+    outside('gpuMemory', settings.gpuMemoryGiB, { min: 1, max: 1024 }, 'GiB'),
+    outside('vcpus', settings.vcpus, { min: 1, max: 192 }),
+    outside('memorySize', settings.memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
+    ...brokenOf([
+      [
+        architecture.name !== 'x86_64',
+        `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture.name}; set x86_64 or ` +
+          'take ecsCompute()',
+      ],
+      [
+        gpuCount > 1 && instanceTypes === undefined,
+        `instanceTypes: expected some with gpuCount above 1, because those that are taken otherwise have one GPU, got none with ${gpuCount}; ` +
+          'name types with so many GPUs, such as g5.12xlarge with 4',
+      ],
+      [instanceTypes?.length === 0, 'instanceTypes: expected at least one, got none; leave it out or name some'],
+      [
+        settings.isPublic,
+        'subnets: expected private ones, because tasks on Managed Instances get no public address and would reach nothing, ' +
+          'got public ones; give private subnets',
+      ],
+    ]),
+  ];
+}
+
+const MANAGED_POLICY = 'AmazonECSInfrastructureRolePolicyForManagedInstances';
+
+/** Instances with GPUs, which ECS chooses, starts for tasks that need one, and ends when there are none. */
+function addManagedInstances(
+  scope: Construct,
+  cluster: Cluster,
+  { subnets, securityGroup }: Network,
+  settings: Settings,
+): ManagedInstancesCapacityProvider {
+  const instanceRole = createInstanceRole(scope, cluster);
+  const provider = new ManagedInstancesCapacityProvider(scope, 'Capacity', {
+    subnets,
+    securityGroups: [securityGroup],
+    infrastructureRole: createInfrastructureRole(scope, instanceRole),
+    ec2InstanceProfile: new InstanceProfile(scope, 'InstanceProfile', { role: instanceRole }),
+    instanceRequirements: requirementsOf(settings),
+    propagateTags: PropagateManagedInstancesTags.CAPACITY_PROVIDER,
+    capacityOptionType: settings.spot ? CapacityOptionType.SPOT : CapacityOptionType.ON_DEMAND,
+  });
+  cluster.addManagedInstancesCapacityProvider(provider);
+  return provider;
+}
+
+/** Those that ONNX Runtime has kernels for, and that are not priced for training. */
+const ACCELERATORS = [AcceleratorName.T4, AcceleratorName.A10G, AcceleratorName.L4, AcceleratorName.L40S];
+
+/** EC2 reports less memory than devices are named after: 22,888 MiB for an L4 of 24 GB. */
+const REPORTED_SHARE = 0.9;
+const MIB_PER_GIB = 1024;
+
+function requirementsOf(settings: Settings): InstanceRequirementsConfig {
+  const { gpuCount, gpuMemoryGiB, vcpus, memoryMb, instanceTypes } = settings;
+  const min = { vCpuCountMin: vcpus, memoryMin: Size.mebibytes(memoryMb) };
+  if (instanceTypes !== undefined) return { ...min, allowedInstanceTypes: [...instanceTypes] };
+  return {
+    ...min,
+    acceleratorTypes: [AcceleratorType.GPU],
+    acceleratorManufacturers: [AcceleratorManufacturer.NVIDIA],
+    acceleratorNames: ACCELERATORS,
+    acceleratorCountMin: gpuCount,
+    acceleratorCountMax: gpuCount,
+    acceleratorTotalMemoryMin: Size.mebibytes(Math.floor(gpuCount * gpuMemoryGiB * MIB_PER_GIB * REPORTED_SHARE)),
+  };
+}
+
+/** The role with which ECS starts and terminates instances. It may hand the role of the instances on to them. */
+function createInfrastructureRole(scope: Construct, instanceRole: Role): Role {
+  // The managed policy knows roles of a certain name alone, and a name would be shared by all regions of the account.
+  const passRole = new PolicyStatement({
+    actions: ['iam:PassRole'],
+    resources: [instanceRole.roleArn],
+    conditions: { StringLike: { 'iam:PassedToService': 'ec2.*' } },
+  });
+  const role = new Role(scope, 'Infrastructure', {
+    assumedBy: new ServicePrincipal('ecs.amazonaws.com'),
+    description: 'Lets ECS manage the GPU instances',
+    managedPolicies: [ManagedPolicy.fromAwsManagedPolicyName(MANAGED_POLICY)],
+    inlinePolicies: { PassInstanceRole: new PolicyDocument({ statements: [passRole] }) },
+  });
+  acknowledgeManagedPolicy(role, MANAGED_POLICY, 'ECS needs to manage EC2 instances');
+  return role;
+}
+
+/**
+ * What the agent on an instance does, with its own cluster alone. Images are pulled and logs are written with the task's
+ * execution role.
+ *
+ * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/managed-instances-instance-profile.html
+ */
+function createInstanceRole(scope: Construct, cluster: Cluster): Role {
+  const instances = Stack.of(scope).formatArn({
+    service: 'ecs',
+    resource: 'container-instance',
+    resourceName: `${cluster.clusterName}/*`,
+  });
+  const ofCluster = ['ecs:RegisterContainerInstance', 'ecs:SubmitAttachmentStateChanges', 'ecs:SubmitTaskStateChange'];
+  const ofInstances = ['ecs:Poll', 'ecs:StartTelemetrySession', 'ecs:PutSystemLogEvents'];
+  const role = new Role(scope, 'InstanceRole', {
+    assumedBy: new ServicePrincipal('ec2.amazonaws.com'),
+    description: 'GPU instances: they register with ECS and run its tasks',
+    inlinePolicies: {
+      Agent: new PolicyDocument({
+        statements: [
+          new PolicyStatement({ actions: ['ecs:DiscoverPollEndpoint'], resources: ['*'] }),
+          new PolicyStatement({ actions: ofCluster, resources: [cluster.clusterArn] }),
+          new PolicyStatement({ actions: ofInstances, resources: [instances] }),
+        ],
+      }),
+    },
+  });
+  acknowledgeWildcard(role, '*', 'pollEndpoint');
+  acknowledgeWildcard(role, instances, 'instances');
+  return role;
+}

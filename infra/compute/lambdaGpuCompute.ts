@@ -1,0 +1,302 @@
+import { InstanceType, InterfaceVpcEndpointAwsService, type IVpc, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import { ManagedPolicy, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import {
+  type Alias,
+  Architecture,
+  CapacityProvider,
+  CfnCapacityProvider,
+  CfnFunction,
+  type DockerImageFunction,
+  InstanceTypeFilter,
+  Function as LambdaFunction,
+} from 'aws-cdk-lib/aws-lambda';
+import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
+import { type Duration, Lazy, type Size, Stack } from 'aws-cdk-lib/core';
+import type { Construct } from 'constructs';
+import { EPHEMERAL_STORAGE_MB } from '../../lambda/core/limits.ts';
+import { createLogGroup, resourceOf } from '../common/created.ts';
+import { acknowledge, acknowledgeFunction, acknowledgeKeyActions, acknowledgeManagedPolicy } from '../common/nag.ts';
+import {
+  brokenOf,
+  exceeds,
+  networkProblems,
+  oneOf,
+  outside,
+  type Problem,
+  unknownAtSynth,
+} from '../common/problems.ts';
+import { gibibytesOf, mebibytesOf, secondsOf } from '../common/units.ts';
+import { withoutKernels } from '../image/containerImage.ts';
+import type { ComputeForm, FunctionCompute, Wiring } from './compute.ts';
+import { concurrencyProblems, minVisibility } from './eventSource.ts';
+import { createPrivateNetwork } from './privateNetwork.ts';
+import { createLiveAlias, createScoringFunction, type FunctionResources, functionParts } from './scoringFunction.ts';
+
+export interface LambdaGpuOptions extends FunctionResources {
+  /** The least GPU memory: 3, 6, 12, 16, 24 or 48 GiB. @default 16 GiB */
+  readonly gpuMemory?: Size;
+  /** The processor; a GPU comes only with x86_64. @default Architecture.X86_64 */
+  readonly architecture?: Architecture;
+  /** Memory besides the GPU's, 2,048 to 32,768 MiB; 4 GiB come with one vCPU. @default 8,192 MiB: half of a g4dn.xlarge */
+  readonly memorySize?: Size;
+  /** `/tmp`, 512 to 10,240 MiB. @default 512 MiB, which is Lambda's own */
+  readonly ephemeralStorageSize?: Size;
+  /**
+   * How long one invocation may take, whole seconds, 1 to 5,400. Loading the models may take as long, 130 seconds at least
+   * and 900 at the most. @default 300 seconds
+   */
+  readonly timeout?: Duration;
+  /** GPUs that always run. 0 scales to zero: idle costs nothing, and waking up takes minutes. @default 1 */
+  readonly minimumEnvironments?: number;
+  /** Most GPUs, at least 2 for each shard, as SQS starts at least two invocations at a time from each. @default 2 */
+  readonly maximumEnvironments?: number;
+  /**
+   * Most invocations that SQS starts at a time, 2 to `maximumEnvironments`; shards share them evenly. Not alongside pollers.
+   * @default `maximumEnvironments`
+   */
+  readonly maximumConcurrency?: number;
+  /** Provisioned pollers that always run, 2 to 200: other mappings hand over 5 MB a second here. @default none are provisioned */
+  readonly minimumPollers?: number;
+  /**
+   * Most provisioned pollers, 2 to 100; each starts up to 10 invocations at a time, which `maximumEnvironments` must hold.
+   * @default none are provisioned; 200 with `minimumPollers`
+   */
+  readonly maximumPollers?: number;
+  /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemory` */
+  readonly instanceTypes?: readonly string[];
+  /**
+   * The network of the instances. It must reach SQS, CloudWatch Logs and the result stores.
+   * @default a network of its own, with endpoints of these services and no route to the internet
+   */
+  readonly vpc?: IVpc;
+  /** Subnets of `vpc`. @default its private ones */
+  readonly subnets?: SubnetSelection;
+}
+
+/** A function on GPUs. */
+export interface GpuCompute extends FunctionCompute {
+  readonly alias: Alias;
+  /** What starts and terminates the instances. */
+  readonly capacityProvider: CapacityProvider;
+}
+
+/**
+ * Node initialises the function in a thread for each vCPU, and each would load every model onto the device.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances-nodejs-runtime.html
+ */
+const ONE_THREAD = { AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' };
+
+/** AWS says minutes: an instance is started, and its models are loaded. */
+const WAKE_SECONDS = 600;
+
+/** A Lambda function with a GPU, on Lambda Managed Instances, from a container image. @experimental It has not run on AWS */
+export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<GpuCompute> {
+  const settings = withDefaults(options);
+  const { timeoutSeconds, minimumEnvironments } = settings;
+  return {
+    kind: 'lambda-gpu',
+    imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, room: { memoryMb: settings.memoryMb } },
+    providers: 'cuda',
+    timeoutSeconds,
+    wakeSeconds: minimumEnvironments === 0 ? WAKE_SECONDS : 0,
+    problems: ({ shards }) => [
+      ...gpuProblems(settings),
+      ...concurrencyProblems(settings.concurrency, shards, ENVIRONMENTS),
+      ...networkProblems({ vpc: options.vpc, subnets: options.subnets }),
+    ],
+    minVisibility: (batching) => minVisibility(timeoutSeconds, batching),
+    create(scope, wiring) {
+      const scoringFunction = createGpuFunction(scope, settings, wiring);
+      const { capacityProvider, ...network } = createCapacity(scope, settings, wiring);
+      runOn(scoringFunction, capacityProvider, settings.gpuMemoryGiB);
+      // Managed Instances run published versions; the alias leads to the latest.
+      const live = createLiveAlias(scope, scoringFunction);
+      return {
+        ...functionParts(scoringFunction, live, { ...settings, ...settings.concurrency }, wiring),
+        alias: live,
+        capacityProvider,
+        ...network,
+      };
+    },
+  };
+}
+
+type Settings = ReturnType<typeof withDefaults>;
+
+function withDefaults(options: LambdaGpuOptions) {
+  const maximumEnvironments = options.maximumEnvironments ?? 2;
+  return {
+    ...options,
+    gpuMemoryGiB: gibibytesOf('gpuMemory', options.gpuMemory) ?? 16,
+    architecture: options.architecture ?? Architecture.X86_64,
+    memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 8192,
+    ephemeralStorageMb: mebibytesOf('ephemeralStorageSize', options.ephemeralStorageSize),
+    timeoutSeconds: secondsOf('timeout', options.timeout) ?? 300,
+    minimumEnvironments: options.minimumEnvironments ?? 1,
+    maximumEnvironments,
+    /** Each environment runs one invocation at a time. */
+    concurrency: { ...options, reservedConcurrency: maximumEnvironments },
+  };
+}
+
+function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring): DockerImageFunction {
+  const environment = { ...wiring.environment, ...ONE_THREAD };
+  const scoringFunction = createScoringFunction(
+    scope,
+    settings,
+    { ...wiring, environment },
+    {
+      minExecutionEnvironments: settings.minimumEnvironments,
+      maxExecutionEnvironments: settings.maximumEnvironments,
+    },
+  );
+  acknowledgeFunction(scoringFunction, 'gpuNetwork');
+  acknowledgeFunction(scoringFunction, 'gpuConcurrency');
+  return scoringFunction;
+}
+
+/**
+ * Behind a mapping. Loading the models has 900 s at the most.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html
+ */
+const GPU_TIMEOUT_SECONDS = { min: 1, max: 5400 };
+const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
+const ENVIRONMENTS = { name: 'maximumEnvironments', min: 1, max: 1000 };
+
+/** What Lambda Managed Instances refuse. */
+function gpuProblems(settings: Settings): Problem[] {
+  const { architecture, minimumEnvironments, maximumEnvironments, instanceTypes } = settings;
+  return [
+    outside('ephemeralStorageSize', settings.ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
+    outside('timeout', settings.timeoutSeconds, GPU_TIMEOUT_SECONDS, 'seconds'),
+    oneOf('gpuMemory', settings.gpuMemoryGiB, GPU_MEMORY_GIB),
+    ...(instanceTypes ?? []).map(withoutKernels),
+    outside('memorySize', settings.memoryMb, { min: 2048, max: 32_768 }, 'MiB'),
+    unknownAtSynth('minimumEnvironments', minimumEnvironments),
+    outside('minimumEnvironments', minimumEnvironments, { min: 0, max: 15_000 }),
+    ...brokenOf([
+      [
+        architecture.name !== Architecture.X86_64.name,
+        `architecture: expected x86_64, because Lambda has no GPU with ${architecture.name}; set x86_64 or take lambdaCompute()`,
+      ],
+      [
+        exceeds(minimumEnvironments, maximumEnvironments),
+        `maximumEnvironments: expected at least minimumEnvironments, ${minimumEnvironments}, ` +
+          `got ${maximumEnvironments}; raise it`,
+      ],
+    ]),
+  ];
+}
+
+/** What starts and terminates the instances of one deployment, in the network that was given or a new one. */
+function createCapacity(scope: Construct, settings: Settings, wiring: Wiring) {
+  const { vpc, subnets, securityGroup, endpoints } = createPrivateNetwork(scope, settings, wiring, {
+    of: 'GPU instances',
+    interfaces: {
+      Sqs: InterfaceVpcEndpointAwsService.SQS,
+      Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+      ...(wiring.tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
+    },
+  });
+  const logGroup = createLogGroup(scope, 'CapacityLog', wiring);
+  const operatorRole = createOperatorRole(scope, logGroup, wiring.encryptionKey);
+  const capacity = new CapacityProvider(scope, 'Capacity', {
+    subnets,
+    securityGroups: [securityGroup],
+    architectures: [settings.architecture],
+    operatorRole,
+    logGroup,
+    ...(wiring.encryptionKey !== undefined && { kmsKey: wiring.encryptionKey }),
+    ...(settings.instanceTypes !== undefined && {
+      instanceTypeFilter: InstanceTypeFilter.allow(settings.instanceTypes.map((type) => new InstanceType(type))),
+    }),
+  });
+  propagateTags(resourceOf(capacity, CfnCapacityProvider));
+  // A version is published once its environments have started, which takes the disks' key and, for models, S3.
+  capacity.node.addDependency(operatorRole, ...endpoints);
+  return { capacityProvider: capacity, vpc, connections: securityGroup.connections };
+}
+
+/**
+ * Lambda gives instances the tags that it is told alone. The property is newer than the oldest aws-cdk-lib that is taken.
+ *
+ * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-lambda-capacityprovider-propagatetagsconfig.html
+ */
+function propagateTags(provider: CfnCapacityProvider): void {
+  const produce = () => {
+    const tags = Object.entries(provider.cdkTagManager.tagValues());
+    return tags.length === 0
+      ? undefined
+      : { Mode: 'Explicit', ExplicitTags: tags.map(([Key, Value]) => ({ Key, Value })) };
+  };
+  provider.addPropertyOverride('PropagateTags', Lazy.any({ produce }));
+}
+
+/** Two invocations must not share the GPU's memory. */
+const INVOCATIONS_PER_ENVIRONMENT = 1;
+
+/** As the instance types with GPUs have it: other shares leave memory or processors unused. */
+const GIB_PER_VCPU = 4;
+
+/** Has a function run on the instances of a provider, with a GPU. */
+function runOn(scoringFunction: LambdaFunction, capacity: CapacityProvider, gpuMemoryGiB: number): void {
+  capacity.addFunction(scoringFunction, {
+    perExecutionEnvironmentMaxConcurrency: INVOCATIONS_PER_ENVIRONMENT,
+    executionEnvironmentMemoryGiBPerVCpu: GIB_PER_VCPU,
+    // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
+    publishToLatestPublished: false,
+  });
+  // Not yet in the library's schema, so it is set, and the validator told, by hand.
+  const resource = resourceOf(scoringFunction, CfnFunction);
+  resource.addPropertyOverride('AcceleratorConfig', { AcceleratorMemorySize: gpuMemoryGiB });
+  LambdaFunction.classifyVersionProperty('AcceleratorConfig', true);
+  acknowledge(resource, 'acceleratorSchema');
+  invalidateVersionWith(scoringFunction, resourceOf(capacity, CfnCapacityProvider));
+}
+
+/**
+ * A provider whose network, instance types or key change is replaced under the same ID, and a version stays with the one
+ * that it was published on: only a new one moves.
+ *
+ * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-capacityprovider.html
+ */
+function invalidateVersionWith(scoringFunction: LambdaFunction, provider: CfnCapacityProvider): void {
+  const { vpcConfig, instanceRequirements, permissionsConfig, kmsKeyArn } = provider;
+  const fixed = Stack.of(provider).resolve([vpcConfig, instanceRequirements, permissionsConfig, kmsKeyArn]);
+  scoringFunction.invalidateVersionBasedOn(JSON.stringify(fixed));
+}
+
+const MANAGED_POLICY = 'AWSLambdaManagedEC2ResourceOperator';
+
+/** The role with which Lambda starts and terminates the instances. */
+function createOperatorRole(scope: Construct, logGroup: ILogGroup, diskKey: IKey | undefined): Role {
+  const role = new Role(scope, 'Operator', {
+    assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
+    description: 'Lets Lambda manage the GPU instances',
+    managedPolicies: [ManagedPolicy.fromAwsManagedPolicyName(MANAGED_POLICY)],
+  });
+  logGroup.grantWrite(role);
+  if (diskKey !== undefined) allowDisks(role, diskKey);
+  acknowledgeManagedPolicy(role, MANAGED_POLICY, 'Lambda needs to manage EC2 instances');
+  return role;
+}
+
+/**
+ * EC2 decrypts the instances' disks with grants that whoever starts the instances gives it.
+ *
+ * @see https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html#ebs-encryption-permissions
+ */
+function allowDisks(role: Role, key: IKey): void {
+  key.grant(role, 'kms:Decrypt', 'kms:DescribeKey', 'kms:GenerateDataKeyWithoutPlaintext', 'kms:ReEncrypt*');
+  role.addToPolicy(
+    new PolicyStatement({
+      actions: ['kms:CreateGrant'],
+      resources: [key.keyArn],
+      conditions: { Bool: { 'kms:GrantIsForAWSResource': true } },
+    }),
+  );
+  acknowledgeKeyActions(role);
+}

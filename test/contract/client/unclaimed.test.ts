@@ -1,0 +1,150 @@
+import { ChangeMessageVisibilityCommand } from '@aws-sdk/client-sqs';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { CollectTimeoutError, type ScoringResult } from '../../../client/index.ts';
+import { interceptSends } from '../../helpers/awsServers.ts';
+import { ALIVE, IN_TIME, idsOf, resultOf, useDeployments } from '../../helpers/deployment.ts';
+import { allOf, lineAnswer, lineOf, rejectionOf } from './requests.ts';
+
+const deployments = useDeployments();
+const { sqs } = deployments;
+const warnings: string[] = [];
+beforeEach(() => {
+  // Within Jest no warning reaches the listeners of the process.
+  jest.spyOn(process, 'emitWarning').mockImplementation((message) => void warnings.push(String(message)));
+});
+afterEach(() => {
+  jest.restoreAllMocks();
+  warnings.length = 0;
+});
+
+function orphans(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `orphan-${index}`);
+}
+
+/** Results of one message group. */
+function inOneGroup(ids: readonly string[]) {
+  return ids.map((id) => ({ ...resultOf(id), messageGroupId: 'g' }));
+}
+
+/** A client of SQS that counts its receives, and tells of the first that brings messages. */
+function countedReceives() {
+  const counted = sqs.client();
+  const brought = Promise.withResolvers<void>();
+  const calls = { receives: 0 };
+  interceptSends(counted, async (entries, reach) => {
+    const answer = await reach();
+    if (entries.length === 0) calls.receives += 1;
+    if ('Messages' in answer && answer.Messages !== undefined) brought.resolve();
+    return answer;
+  });
+  return { counted, calls, brought: brought.promise };
+}
+
+describe('results of a FIFO queue that nobody waits for', () => {
+  it.each([0, 5, 9, 10, 12, 45])('do not lock their message group for score and collect: %d of them', async (count) => {
+    const { client, writer, answer } = await deployments.create('queue', 'fifo');
+    await writer.write(inOneGroup(orphans(count)), ALIVE);
+    const { counted, calls } = countedReceives();
+    const producer = client({ sqs: counted });
+    const scores = producer.score(lineOf(7).inputs, { group: 'g' });
+    await answer(1);
+    await expect(scores).resolves.toEqual(lineAnswer(7));
+    await writer.write(inOneGroup(['mine']), ALIVE);
+    expect(idsOf(await allOf(producer.collect(['mine'], IN_TIME)))).toEqual(['mine']);
+    expect(calls.receives).toBeLessThan(count + 8);
+    expect(warnings).toEqual(
+      count === 0 ? [] : [expect.stringContaining('the result of orphan-0, for which nobody waits')],
+    );
+  });
+
+  it('are there for who collects them later in this process', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue', 'fifo');
+    await writer.write(inOneGroup([...orphans(20), 'mine']), ALIVE);
+    const producer = client();
+    await allOf(producer.collect(['mine'], IN_TIME));
+    expect(await allOf(producer.collect(orphans(20), IN_TIME))).toHaveLength(20);
+    await producer.close();
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+  });
+});
+
+describe('results of a standard queue that nobody waits for', () => {
+  it('are received once, and are on the queue when the client is closed', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    await writer.write([...orphans(300), 'mine'].map(resultOf), ALIVE);
+    const { counted, calls } = countedReceives();
+    const producer = client({ sqs: counted });
+    const results = producer.collect(['mine', 'never'], { timeoutMs: 1_000 });
+    await expect(results.next()).resolves.toMatchObject({ value: { messageId: 'mine' } });
+    expect(await rejectionOf(results.next())).toBeInstanceOf(CollectTimeoutError);
+    expect(calls.receives).toBeLessThan(45);
+    await producer.close();
+    expect(sqs.counts(resultQueueUrl)).toEqual({ inFlight: 0, ready: 300 });
+    expect(warnings).toEqual([]);
+  });
+
+  it('reach at once who starts to wait for them, from memory', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    await writer.write([resultOf('later')], ALIVE);
+    const { counted, brought } = countedReceives();
+    const producer = client({ sqs: counted });
+    const abort = new AbortController();
+    const first = rejectionOf(allOf(producer.collect(['never'], { ...IN_TIME, signal: abort.signal })));
+    await brought;
+    expect(idsOf(await allOf(producer.collect(['later'], IN_TIME)))).toEqual(['later']);
+    expect(sqs.counts(resultQueueUrl)).toEqual({ inFlight: 0, ready: 0 });
+    abort.abort();
+    await first;
+  });
+
+  it('are told of once when they come again', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    await writer.write([...orphans(3), 'mine'].map(resultOf), ALIVE);
+    await sqs.receive(resultQueueUrl, { visibilitySeconds: 0 });
+    await allOf(client().collect(['mine'], IN_TIME));
+    expect(warnings).toEqual([
+      expect.stringMatching(/^the result of orphan-\d, .* until it expires; collect it, or set onUnclaimed$/),
+    ]);
+  });
+});
+
+describe('onUnclaimed', () => {
+  it.each(['standard', 'fifo'] as const)('is given them, of a %s queue, and they leave it', async (kind) => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue', kind);
+    await writer.write(inOneGroup([...orphans(12), 'mine']), ALIVE);
+    const unclaimed: ScoringResult[] = [];
+    const producer = client({ onUnclaimed: (result) => void unclaimed.push(result) });
+    await allOf(producer.collect(['mine'], IN_TIME));
+    await producer.close();
+    expect(idsOf(unclaimed)).toEqual(orphans(12).toSorted());
+    await expect(sqs.drain(resultQueueUrl)).resolves.toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+
+  it('leaves what it throws at on the queue', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    await writer.write([...orphans(2), 'mine'].map(resultOf), ALIVE);
+    const producer = client({ onUnclaimed: () => Promise.reject(new Error('the disk is full')) });
+    await allOf(producer.collect(['mine'], IN_TIME));
+    await producer.close();
+    await expect(sqs.drain(resultQueueUrl)).resolves.toHaveLength(2);
+    expect(warnings).toEqual([expect.stringContaining('the disk is full')]);
+  });
+});
+
+describe('results that a client received before it crashed', () => {
+  it('are told of by the timeout, with the time until they come again', async () => {
+    const { client, writer, resultQueueUrl } = await deployments.create('queue');
+    await writer.write(orphans(3).map(resultOf), ALIVE);
+    const received = await sqs.receive(resultQueueUrl, { visibilitySeconds: 30 });
+    const producer = client();
+    expect(String(await rejectionOf(allOf(producer.collect(orphans(3), { timeoutMs: 500 }))))).toMatch(
+      /3 are missing; 3 may be hidden for (29|30) s more, as a client received them and ended without close\(\); collect/,
+    );
+    for (const { ReceiptHandle } of received) {
+      const returned = { QueueUrl: resultQueueUrl, ReceiptHandle, VisibilityTimeout: 0 };
+      await sqs.client().send(new ChangeMessageVisibilityCommand(returned));
+    }
+    await expect(allOf(producer.collect(orphans(3), IN_TIME))).resolves.toHaveLength(3);
+  });
+});
