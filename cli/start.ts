@@ -124,7 +124,7 @@ async function sendThrough(
   const answers: Answer[] = [];
   try {
     const [ids] = await Promise.all([
-      client.submit(messages),
+      client.submit(messages.map(({ body }) => ({ body }))),
       untilWritten(sqs, resultQueueUrl, messages.length, (written) => bar.update(written)),
     ]);
     const seconds = (performance.now() - startedAt) / 1000;

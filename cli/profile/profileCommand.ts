@@ -46,7 +46,7 @@ profile.json beside the model, with a page of charts. Nothing is sent anywhere.
   --json                   print one JSON object
   --help                   show this
 
-docs/tuning.md says what it assumes.
+docs/tuning.md says how it is reckoned.
 Exit code: 0, 1 if it cannot go on or no settings keep to the budget, 2 wrong usage; Ctrl-C and SIGTERM stop it.
 `;
 
