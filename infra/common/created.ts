@@ -11,7 +11,7 @@ import {
   QueueEncryption,
   type QueueProps,
 } from 'aws-cdk-lib/aws-sqs';
-import { ArnFormat, type CfnResource, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
+import { ArnFormat, CfnResource, Duration, type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
 import type { Construct, IConstruct } from 'constructs';
 import { acknowledge } from './nag.ts';
 import { statementText, warn } from './problems.ts';
@@ -109,6 +109,25 @@ export function createLogGroup(scope: Construct, id: string, options: LogGroupOp
     removalPolicy,
     ...(encryptionKey !== undefined && { encryptionKey }),
   });
+}
+
+/**
+ * Gives the functions of the CDK's custom resources a log group that expires its logs. Their own would keep them for ever,
+ * and `CustomResourceConfig` of the CDK does not reach them.
+ *
+ * @param parents constructs that hold these functions
+ */
+export function keepLogsOf(scope: Construct, parents: readonly IConstruct[], options: LogGroupOptions): void {
+  for (const parent of parents) {
+    for (const resource of parent.node.findAll().filter(isFunction)) {
+      const { logGroupName } = createLogGroup(scope, parent.node.id, options);
+      resource.addPropertyOverride('LoggingConfig', { LogGroup: logGroupName });
+    }
+  }
+}
+
+function isFunction(construct: IConstruct): construct is CfnResource {
+  return CfnResource.isCfnResource(construct) && construct.cfnResourceType === 'AWS::Lambda::Function';
 }
 
 /**

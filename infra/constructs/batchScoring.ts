@@ -8,6 +8,7 @@ import { CfnOutput, Names, Stack } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../../lambda/settings.ts';
+import { keepLogsOf } from '../common/created.ts';
 import { arnOfEvents, grantTell, type Keys } from '../common/grants.ts';
 import { oldestMessageAge, scoringMetric } from '../common/metrics.ts';
 import { grantModels, modelSettings } from '../common/models.ts';
@@ -83,6 +84,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   /** @throws ValidationError when the props cannot work together, or the folder is not a model repository */
   constructor(scope: Construct, id: string, props: BatchScoringProps<Created>) {
     super(scope, id);
+    const { children: before } = Stack.of(this).node;
     try {
       acknowledgePacks(this);
       const plan = makePlan(props);
@@ -119,6 +121,9 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const { alarmActions = [], okActions = alarmActions } = props;
       const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
       compute.shiftInSteps?.(alarms.ofVersions);
+      // A stack has one of each. Those that the app had before are the app's.
+      const added = Stack.of(this).node.children.filter((child) => !before.includes(child));
+      keepLogsOf(new Construct(this, 'CustomResourceLogs'), added, common);
       this.dashboard =
         props.dashboard === false ? undefined : createDashboard(this, subject, Object.values(alarms.byName));
       warnOfPlan(this, props, plan, channels);

@@ -1,7 +1,21 @@
 import { describe, expect, it } from '@jest/globals';
-import { lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
+import type { Template } from 'aws-cdk-lib/assertions';
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { Bucket, EventType } from 'aws-cdk-lib/aws-s3';
+import { SqsDestination } from 'aws-cdk-lib/aws-s3-notifications';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
+import { BatchScoring, type Compute, ecsCompute, lambdaCompute, lambdaGpuCompute } from '../../infra/index.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
-import { createScoring, endpointsIn, environmentIn, only, SCORING, synthesize, templateOf } from '../helpers/stacks.ts';
+import {
+  createScoring,
+  createStack,
+  endpointsIn,
+  environmentIn,
+  only,
+  SCORING,
+  synthesize,
+  templateOf,
+} from '../helpers/stacks.ts';
 import { rightsOf } from './policies.ts';
 
 const FUNCTION = 'AWS::Lambda::Function';
@@ -42,3 +56,45 @@ describe.each([
 it('traces from a GPU go through an endpoint of its own network', () => {
   expect(endpointsIn(synthesize({ compute: lambdaGpuCompute(), tracing: true }))).toContain('xray');
 });
+
+describe('functions of the CDK that come with a deployment', () => {
+  it.each([
+    ['one that closes a default security group', { compute: ecsCompute() }, /VpcRestrictDefaultSG/],
+    ['one that sets the notifications of a bucket', { jobs: {} }, /BucketNotificationsHandler/],
+  ])('have a log group that expires: %s', (_, props, id) => {
+    const template = templateOf(createScoring<Compute>({ ...props, logRetention: RetentionDays.ONE_WEEK }));
+    const [handler] = Object.entries(template.findResources(FUNCTION)).filter(([found]) => id.test(found));
+    const { Ref = '' } = handler?.[1].Properties.LoggingConfig.LogGroup ?? {};
+    expect(template.findResources('AWS::Logs::LogGroup')[Ref]?.Properties).toEqual({ RetentionInDays: 7 });
+  });
+
+  it('share it with a second deployment of the stack', () => {
+    const stack = createStack();
+    const scoring = createScoring({ jobs: {} }, stack);
+    new BatchScoring(stack, 'Second', { image: scoring.image, jobs: {} });
+    const [handler, other] = handlersIn(templateOf(scoring));
+    expect([handler.LoggingConfig, other]).toEqual([
+      { LogGroup: { Ref: expect.stringMatching(/^Scoring/) } },
+      undefined,
+    ]);
+  });
+
+  it('are left alone where the app had them before, and so is the rest of the app', () => {
+    const stack = createStack();
+    new Bucket(stack, 'Uploads').addEventNotification(
+      EventType.OBJECT_CREATED,
+      new SqsDestination(new Queue(stack, 'Told')),
+    );
+    const scoring = createScoring({ jobs: {} }, stack);
+    expect(handlersIn(templateOf(scoring))).toEqual([
+      expect.not.objectContaining({ LoggingConfig: expect.anything() }),
+    ]);
+  });
+});
+
+function handlersIn(template: Template) {
+  const functions = Object.entries(template.findResources(FUNCTION));
+  return functions
+    .filter(([id]) => id.startsWith('BucketNotificationsHandler'))
+    .map(([, { Properties }]) => Properties);
+}
