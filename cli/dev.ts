@@ -103,6 +103,7 @@ async function run(args: readonly string[]): Promise<number> {
     pagePort,
     batching: { ...batching, onInvocation: sayInvocation },
     shards,
+    clients,
     modelsDirectory: await localModels(options.models, say),
     defaultModel: options.models === REPOSITORY_MODELS ? 'digits' : undefined,
     stores,

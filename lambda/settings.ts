@@ -17,10 +17,7 @@ import { EXPECTED_KEY_PREFIX, isKeyPrefix, PUBLISHED, parseModelsUri } from './c
  * its ranges, and a test compares the tables of docs/configuration.md with it.
  */
 
-/**
- * Kind of a value: its description after "expected" in messages, and its parser, which returns undefined for invalid
- * text.
- */
+/** Kind of a value: its description after "expected", and its parser, which returns undefined for invalid text. */
 export interface Kind<T> {
   readonly expected: string;
   readonly read: (text: string) => T | undefined;
@@ -28,7 +25,6 @@ export interface Kind<T> {
 
 /** Setting of a host. It is optional if it is neither required nor has a default. */
 export interface Setting<T = unknown> extends Kind<T>, Partial<Range> {
-  /** Environment variable. */
   readonly variable: string;
   readonly default?: T;
   readonly isRequired?: true;
@@ -122,7 +118,6 @@ const storesOf = (expected: string): Kind<readonly Store[]> => ({
 const KEY_PREFIX = matching(EXPECTED_KEY_PREFIX.replace(/^expected /, ''), isKeyPrefix);
 const JOB_PREFIX = matching("a path that ends in '/'", (path) => /^([\w.=+-]+\/)+$/.test(path));
 
-/** Settings of every host: the function, the worker, the local stack. */
 export const SETTINGS = {
   modelsDirectory: {
     variable: 'BATCHSCORE_MODELS_DIR',
@@ -456,7 +451,6 @@ const JOB_PLACES = {
   },
 } as const satisfies Catalogue;
 
-/** Settings of the function that starts and ends jobs. */
 export const JOB_CONTROL_SETTINGS = {
   serviceName: SETTINGS.serviceName,
   logLevel: SETTINGS.logLevel,

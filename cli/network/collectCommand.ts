@@ -74,7 +74,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
       if (results.messageIds.has(result.messageId)) continue;
       // Could not be fetched now: it is still there for the next time.
       if ('error' in result && result.error.retryable) continue;
-      // A result leaves the queue when the next one is asked for: by then it is in the file, or else given back.
+      // A result leaves the queue when the next one is asked for: by then it is in the file, or it stays on the queue.
       try {
         await results.append(resultText(result));
       } catch (error) {

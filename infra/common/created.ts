@@ -66,7 +66,7 @@ export function createQueue(scope: Construct, id: string, options: QueueOptions)
 /** Days until an object of a new bucket may be deleted. */
 export const EXPIRY_DAYS = { min: 1, max: 3650 };
 
-export interface BucketOptions {
+interface BucketOptions {
   readonly encryptionKey: IKey | undefined;
   readonly removalPolicy: RemovalPolicy;
   /** Days until an object is deleted. @default never */

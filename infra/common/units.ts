@@ -22,7 +22,7 @@ export function minutesOf(name: string, duration: Duration | undefined): number 
   return divide(millisecondsOf(name, duration), MS_PER_MINUTE);
 }
 
-export function daysOf(name: string, duration: Duration | undefined): number | undefined {
+function daysOf(name: string, duration: Duration | undefined): number | undefined {
   return divide(millisecondsOf(name, duration), MS_PER_DAY);
 }
 

@@ -19,7 +19,7 @@ import { brokenOf, exceeds, known, outside, type Problem, shown, unknownAtSynth,
 import type { Batching, Wiring } from './compute.ts';
 
 /** What hands records over to a function. */
-export interface Feed {
+interface Feed {
   /** One for each queue. */
   readonly eventSourceMappings: readonly [EventSourceMapping, ...EventSourceMapping[]];
   /** What became of the messages. */

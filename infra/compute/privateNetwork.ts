@@ -29,7 +29,7 @@ export interface Network {
 }
 
 /** What a new network has endpoints for, besides S3 and DynamoDB. */
-export interface Endpoints {
+interface Endpoints {
   /** Who calls them, as descriptions have it, such as `GPU instances`. */
   readonly of: string;
   /** Services, by the ID of their endpoint. */

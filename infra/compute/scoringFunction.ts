@@ -65,7 +65,7 @@ export interface FunctionResources {
 export type MoreFunctionProps = Pick<DockerImageFunctionProps, (typeof FREE)[number]>;
 const FREE = ['functionName', 'description', 'initialPolicy', 'recursiveLoop', 'systemLogLevelV2'] as const;
 
-export interface ScoringFunctionOptions extends FunctionResources {
+interface ScoringFunctionOptions extends FunctionResources {
   readonly architecture: Architecture;
   readonly memoryMb: number;
   readonly timeoutSeconds: number;

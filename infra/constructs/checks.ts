@@ -45,7 +45,7 @@ import type { Compute } from '../compute/compute.ts';
 import { imageBuildProblems } from '../image/containerImage.ts';
 import { jobProblems } from '../jobs/jobOptions.ts';
 import { type Channels, DEAD_LETTER_DAYS, REQUEST_DAYS } from './channels.ts';
-import type { DeploymentPlan } from './plan.ts';
+import { type DeploymentPlan, TUNING_AMOUNTS } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
 
 type Props = BatchScoringProps<Compute>;
@@ -76,12 +76,6 @@ export function checkPlan(scope: Construct, props: Props, plan: DeploymentPlan):
 const PERCENT = { min: 0, max: 99 };
 /** Not `SNAPSHOT`: tables, buckets and log groups have none. */
 const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE];
-
-/** Settings of the scoring whose prop has a unit: its name, and the unit of the number. */
-const TUNING_AMOUNTS: Readonly<Record<string, readonly [prop: string, unit: string]>> = {
-  deadlineMarginMs: ['deadlineMargin', 'milliseconds'],
-  maxPayloadBytes: ['maxPayloadSize', 'bytes'],
-};
 
 /** Values that are out of their own range. */
 function rangeProblems(plan: DeploymentPlan): Problem[] {

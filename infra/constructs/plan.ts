@@ -100,6 +100,12 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
   };
 }
 
+/** Settings of the scoring whose prop has a unit: its name, and the unit of the number. */
+export const TUNING_AMOUNTS: Readonly<Record<string, readonly [prop: string, unit: string]>> = {
+  deadlineMarginMs: ['deadlineMargin', 'milliseconds'],
+  maxPayloadBytes: ['maxPayloadSize', 'bytes'],
+};
+
 /** The settings of the scoring with plain numbers, by their names in the catalogue. */
 function tuningOf({ deadlineMargin, maxPayloadSize, ...others }: Tuning) {
   return {

@@ -35,7 +35,7 @@ export interface StorePlan {
   create(scope: Construct, options: StoreOptions): CreatedStore;
 }
 
-export interface StoreOptions {
+interface StoreOptions {
   readonly encryptionKey: IKey | undefined;
   readonly removalPolicy: RemovalPolicy;
   readonly visibilityTimeoutSeconds: number;

@@ -31,7 +31,6 @@ export interface JobEnded {
 interface DeadLetter {
   readonly event: 'dead-letter';
   readonly messageId: string;
-  /** ARN of the request queue. */
   readonly queue: string;
   readonly receives: number;
   readonly code: string;
@@ -42,7 +41,6 @@ interface DeadLetter {
 /** Publishes announcements. @throws Error if some are not published */
 export type Announce = (announcements: readonly Announcement[]) => Promise<void>;
 
-/** Returns dead letters for the records that are handed back after their last receive. */
 function deadLettersIn(
   outcomes: readonly Outcome[],
   records: readonly MessageRecord[],
@@ -61,9 +59,7 @@ function deadLettersIn(
 /** Maximum number of entries in one call of either service. */
 const ENTRIES = 10;
 
-/**
- * Publishes to an EventBridge bus or an SNS topic, in the region of its ARN. The client is loaded for the first event.
- */
+/** Publishes to an EventBridge bus or an SNS topic, in the region of its ARN. The client is loaded on first use. */
 export function createAnnounce(arn: string): Announce {
   const [, , service, region = ''] = arn.split(':');
   let telling: Promise<(some: readonly Announcement[]) => Promise<readonly Refused[]>> | undefined;
@@ -85,7 +81,6 @@ export function createAnnounce(arn: string): Announce {
   };
 }
 
-/** Announcement that a service rejected. */
 interface Refused {
   readonly one: Announcement;
   readonly code: string;

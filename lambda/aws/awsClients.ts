@@ -2,8 +2,7 @@ import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynam
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { ATTEMPTS, answeredWithin, isTls, type Patience, progressingWithin } from './sqsWire.ts';
 
-// Separate from SQS: these two clients are a quarter of the imports, and a function that writes only to queues does not
-// load them.
+// Separate from SQS: these two clients are a quarter of the imports, and not needed to write to queues.
 
 export function createDynamoDbClient(patience: Patience, config: DynamoDBClientConfig = {}): DynamoDBClient {
   const requestHandler = answeredWithin(patience);

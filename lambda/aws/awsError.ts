@@ -1,6 +1,5 @@
 import type { Outage } from '../core/failure.ts';
 
-/** Formats an error in one line. */
 export function describeError(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
 }
@@ -16,10 +15,7 @@ export function isCallersFault(error: unknown): boolean {
   return '$fault' in error && error.$fault === 'client' && !PASSING.test(error.name) && !isOfClock(error);
 }
 
-/**
- * Classifies a failed request as an outage of the service or the store. Returns undefined if the request itself may be
- * at fault.
- */
+/** Classifies a failed request as an outage of the service. Returns undefined if the request may be at fault. */
 export function outageKind(error: unknown): Outage['kind'] | undefined {
   if (!(error instanceof Error)) return undefined;
   if (isCallersFault(error)) return REFUSED.test(error.name) ? 'refused' : undefined;

@@ -10,19 +10,14 @@ import { capturedKeys } from '../core/places.ts';
 import { parsePointer } from '../core/record.ts';
 import { putObject } from './payloads.ts';
 
-/** Answered message. */
 interface AnsweredMessage {
   readonly messageId: string;
-  /** A request, or a list of them. */
   readonly body: string;
   /** JSON text of the answer, or of the list of answers. */
   readonly answer: string;
 }
 
-/**
- * Keeps samples of requests and answers without delaying the answers. Samples that it cannot keep are dropped and
- * counted.
- */
+/** Keeps samples of requests and answers without delaying the answers. It drops and counts what it cannot keep. */
 export interface Capture {
   /** Takes a message if its ID is in the sample. Never throws or waits. */
   take(message: AnsweredMessage): void;
@@ -96,7 +91,6 @@ export function createCapture({ s3, bucket, prefix = '', percent, observer, warn
     const byModel = new Map<string, { readonly lines: string[]; readonly messages: Set<AnsweredMessage> }>();
     let charactersThisTurn = 0;
     for (const message of messages) {
-      // A message that cannot be parsed is skipped.
       for (const { model, line } of linesIn(message)) {
         const own = byModel.get(model) ?? { lines: [], messages: new Set() };
         byModel.set(model, own);
@@ -152,9 +146,7 @@ export function createCapture({ s3, bucket, prefix = '', percent, observer, warn
   };
 }
 
-/**
- * Returns true if a message is in the sample. It depends only on the ID, so that all hosts choose the same messages.
- */
+/** Returns true if a message is in the sample. It depends only on the ID, so all hosts choose the same messages. */
 export function isChosen(messageId: string, percent: number): boolean {
   // FNV-1a with a final mix, because the last characters hardly change the highest bits.
   let hash = 0x811c9dc5;
@@ -209,10 +201,7 @@ function lineOf(request: string, answer: string, at: string): CapturedLine[] {
   return [{ model: String(JSON.parse(name)), line }];
 }
 
-/**
- * Adds the parameter `captured` to a request's text. Parsing and writing it again would change values: -0 would become
- * 0.
- */
+/** Adds the parameter `captured` to a request's text, which is not parsed because -0 would become 0. */
 function withCaptured(request: string, at: string, answer: string): string {
   const captured = `"captured":{"at":"${at}","answer":${answer}}`;
   const end = MAY_HAVE_PARAMETERS.test(request) ? endOfParameters(request) : undefined;
@@ -225,9 +214,7 @@ const MAY_HAVE_PARAMETERS = /"parameters"|\\u/;
 /** Matches a key, and its value unless that is an array or an object. */
 const MEMBER = /[\s,]*"([^"\\]*(?:\\.[^"\\]*)*)"\s*:\s*(?:"[^"\\]*(?:\\.[^"\\]*)*"|[^\s,"[{}]+)?/y;
 
-/**
- * Returns the position of the closing brace of the request's own parameters (not those of its inputs), or undefined.
- */
+/** Returns the end of the request's own parameters (not those of its inputs), or undefined. */
 function endOfParameters(request: string): number | undefined {
   let end: number | undefined;
   for (let at = 1; ; ) {
@@ -241,7 +228,6 @@ function endOfParameters(request: string): number | undefined {
   }
 }
 
-/** Inserts a member into the object that ends at `end`. */
 function withMember(text: string, end: number, member: string): string {
   const before = text.slice(0, end);
   return `${before}${before.trimEnd().endsWith('{') ? '' : ','}${member}${text.slice(end)}`;

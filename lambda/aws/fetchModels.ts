@@ -76,10 +76,7 @@ export async function fetchModels(options: FetchModelsOptions): Promise<string> 
   return whole;
 }
 
-/**
- * Creates the folder, or checks that only this user can write to it. A model may bring code, and its files are used as
- * they are.
- */
+/** Creates the folder, or checks that only this user can write to it, because a model may bring code. */
 async function openOwn(directory: string): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const { uid, mode } = await stat(directory);
@@ -125,11 +122,9 @@ function megabytes(bytes: number): string {
  */
 const PARTS_AT_A_TIME = 16;
 
-/** Part that is not in the folder yet. */
 interface MissingPart extends Part {
   readonly file: ModelFile;
   readonly sha256: string;
-  /** Name of the part in the folder's notes. */
   readonly name: string;
 }
 
@@ -212,7 +207,6 @@ async function openPartialFolder(directory: string, name: string) {
     path: files,
     /** Parts that this process or an earlier one has written. */
     noted: new Set((await readFile(notes, 'utf8').catch(() => '')).split('\n')),
-    /** Records a written part. */
     note: (part: string): Promise<void> => appendFile(notes, `${part}\n`),
     /** Gives the folder its final name. If another thread was faster, its folder stays. */
     async complete(): Promise<void> {
@@ -251,14 +245,11 @@ interface Source extends Pick<FetchModelsOptions, 's3' | 'retry' | 'limitMs'> {
 /** A part of 8 MiB takes longer only below 140 KB/s. */
 const LIMIT_MS = 60_000;
 
-/** Error that no retry can change. */
 class Wrong extends Error {}
 
-/** Advice if an object differs from the published one. */
 const CHANGED = 'delete it, publish the models again, and deploy';
 
 const DISK_FULL = 'ENOSPC';
-/** Advice if the disk is too small. */
 const RAISE_STORAGE = 'raise ephemeralStorageSize';
 
 const NEVER = new AbortController().signal;
@@ -290,7 +281,6 @@ async function read<T>(
   }
 }
 
-/** Returns true if a retry gives the same error. */
 function isFinal(error: unknown): boolean {
   return error instanceof Wrong || isCallersFault(error) || hasCode(error, DISK_FULL);
 }
@@ -345,7 +335,6 @@ function sizeOf({ ContentRange, ContentLength = 0 }: GetObjectCommandOutput): nu
   return Number(/\/(\d+)$/.exec(ContentRange ?? '')?.[1] ?? ContentLength);
 }
 
-/** Consumes a body and checks its length. */
 async function drain(body: Readable, bytes: number, take: (chunk: Buffer) => Promise<void> | void): Promise<void> {
   let got = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
@@ -388,7 +377,6 @@ export interface Part {
   readonly end: number;
 }
 
-/** Splits a file into parts. An empty file has one part. */
 export function partsOf(bytes: number): Part[] {
   return Array.from({ length: partCount(bytes) }, (_, index) => ({
     start: index * PART_BYTES,

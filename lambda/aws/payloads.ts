@@ -95,9 +95,7 @@ const BODY_MS = 10_000;
 /** Interval of the speed checks. Two seconds outlast lost packets and their retransmission. */
 const LOOK_MS = 2_000;
 const MIN_BYTES_A_SECOND = 16 * 1024;
-/**
- * Maximum number of slow downloads of one body. S3 is often fast the second time; a third attempt would delay others.
- */
+/** Maximum number of slow downloads of one body. S3 is often fast the second time. */
 const SLOW_READS = 2;
 
 class SlowBodyError extends Error {
@@ -115,7 +113,6 @@ interface ReadOptions {
 interface Attempt {
   /** Undefined if there is no memory for the body yet. */
   readonly answer: string | Failure | undefined;
-  /** True if a retry may help. */
   readonly again: boolean;
 }
 

@@ -50,7 +50,6 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
   readonly logger: Logger;
   /** Prints the metrics since the last call. A middleware does so after each invocation. */
   publish(): void;
-  /** Takes readings of the host's GPUs. */
   gpus(readings: readonly GpuReading[]): void;
 } {
   const { serviceName, logLevel, batchSize, windowSeconds, logsBatches = true } = options;
@@ -152,14 +151,12 @@ export function createPowertoolsTelemetry(options: TelemetryOptions): Telemetry 
   };
 }
 
-/** Returns the rows of a run in percent of its maximum. */
 function fillOf({ rows, maxBatchRows }: MicroBatchReport): number {
   return (100 * rows) / maxBatchRows;
 }
 
 interface OutcomeCounts {
   readonly answered: number;
-  /** Number of requests in the answered records. */
   readonly requests: number;
   /** Number of requests answered with an error result. */
   readonly errors: number;
@@ -200,7 +197,6 @@ export function logFatal(what: string, error: unknown, serviceName = 'batchscore
   new Logger({ serviceName }).critical(what, cause);
 }
 
-/** Logs warnings of Node and packages as JSON instead of text. */
 export function logWarnings(logger: Logger): void {
   process.removeAllListeners('warning');
   process.on('warning', ({ name, message }) => logger.warn('a warning of Node', { name, reason: message }));

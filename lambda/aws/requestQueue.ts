@@ -24,7 +24,6 @@ interface ReceiverOptions {
   readonly queueUrl: string;
   /** Maximum wait of one poll for a first message, 0 to 20. */
   readonly waitSeconds: number;
-  /** Visibility timeout of received messages. */
   readonly visibilitySeconds: number;
   /** Maximum number of messages of one poll. @default 10 */
   readonly max?: number | undefined;
@@ -79,7 +78,6 @@ function arnOf(queueUrl: string): string {
   return `arn:aws:sqs:::${queueUrl.slice(queueUrl.lastIndexOf('/') + 1)}`;
 }
 
-/** Returns undefined if the ID, receipt handle or body is missing. */
 function toRecord(message: Message | null, eventSourceARN: string): MessageRecord | undefined {
   const { MessageId, ReceiptHandle, Body, Attributes, MessageAttributes } = message ?? {};
   if (typeof MessageId !== 'string' || typeof ReceiptHandle !== 'string' || typeof Body !== 'string') return undefined;
@@ -97,11 +95,8 @@ function toRecord(message: Message | null, eventSourceARN: string): MessageRecor
 }
 
 interface PollerOptions<R> {
-  /** Makes one long poll. */
   receive: () => Promise<readonly R[]>;
-  /** Number of records in a full poll. */
   recordsAPoll: number;
-  /** Maximum number of concurrent polls. */
   maxPolls: number;
   /** Returns true if another poll may start while polls in flight may bring `expected` records. */
   hasRoom: (expected: number) => boolean;
@@ -197,7 +192,6 @@ export function createPoller<R>(options: PollerOptions<R>) {
       if (cancelPause === undefined) unanswered += 1;
       startPause(unanswered);
     },
-    /** Ends pauses of `pause`. */
     goOn(): void {
       if (unanswered === 0) return;
       unanswered = 0;
@@ -231,7 +225,6 @@ interface ActionOptions {
   readonly retry?: RetryOptions | undefined;
 }
 
-/** Deletes answered messages. */
 export function createAcknowledger<M extends ReceivedMessage>(options: ActionOptions): ActOnMessages<M> {
   const { sqs, queueUrl: QueueUrl } = options;
   return createMessageAction<M>(options, {
@@ -334,9 +327,7 @@ function inTens<M>(messages: readonly M[]): M[][] {
 type QueuedMessage = Pick<MessageRecord, 'receiptHandle' | 'eventSourceARN'>;
 
 interface RequestQueues<M> {
-  /** Queues that records come from, one for each shard. */
   readonly queueUrls: readonly string[];
-  /** Creates the action for one queue. */
   readonly act: (queueUrl: string) => ActOnMessages<M>;
   /** Called for records of an unknown queue. Nothing is done to them. */
   readonly onProblem: (error: Error) => void;
@@ -366,10 +357,8 @@ function unknownQueue(arn: string, records: number, queueUrls: readonly string[]
   );
 }
 
-/** Record whose visibility timeout is extended. */
 export interface Extension extends QueuedMessage {
   readonly record: MessageRecord;
-  /** Whole seconds from now. */
   readonly seconds: number;
 }
 

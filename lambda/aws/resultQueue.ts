@@ -50,7 +50,6 @@ export interface QueueWriterOptions {
   readonly retry?: RetryOptions;
 }
 
-/** Limits of a message with several results. */
 export interface ResultPacking {
   /** Maximum number of results in a message, at least 1. */
   readonly results: number;
@@ -199,7 +198,6 @@ function isPacked(message: ResultMessage | undefined): boolean {
   return message !== undefined && message.entries.length > 1;
 }
 
-/** Result that is sent alone or packed with others. */
 interface Entry {
   readonly result: Result;
   readonly body: string;
@@ -211,7 +209,6 @@ interface Entry {
   alone: boolean;
 }
 
-/** Message with one or more results. */
 interface ResultMessage {
   readonly entries: readonly Entry[];
   readonly bytes: number;
@@ -224,7 +221,6 @@ function toEntry(result: Result): Entry {
   return entryOf(result, escapeForSqs(result.body), attributes, false);
 }
 
-/** Returns a pointer entry that replaces an entry too large for the queue. */
 function toPointingEntry({ result, attributes }: Entry, pointer: PayloadPointer): Entry {
   const size = { DataType: 'Number', StringValue: String(Buffer.byteLength(result.body)) };
   return entryOf(result, pointerBody(pointer), { ...attributes, [PAYLOAD_SIZE_ATTRIBUTE]: size }, true);
@@ -274,7 +270,6 @@ interface OpenMessage {
   readonly ids: Set<string>;
 }
 
-/** Returns the size of a packed message after adding one result. */
 function withOneMore({ entries, bytes }: ResultMessage, bodyBytes: number): number {
   const [first] = entries as readonly [Entry, ...Entry[]];
   const packed = entries.length === 1 ? '[]'.length + first.bodyBytes + countBytes(1) : bytes;

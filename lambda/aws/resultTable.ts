@@ -38,7 +38,6 @@ interface Entry {
   readonly item: Readonly<Record<string, AttributeValue>>;
   /** Size of the item as DynamoDB counts it. */
   readonly itemBytes: number;
-  /** Maximum size of the item in a request. */
   readonly bytes: number;
 }
 
@@ -74,7 +73,6 @@ export function createTableWriter(options: TableWriterOptions): ResultWriter {
   };
 }
 
-/** Replaces each entry with the last one of its message ID. */
 function lastOfEach(entries: readonly Entry[]): Entry[] {
   const last = new Map(entries.map((entry) => [entry.result.messageId, entry]));
   return entries.map((entry) => last.get(entry.result.messageId) ?? entry);

@@ -5,18 +5,15 @@ import { type Failure, failure, isFailure, isTransient, type Outage } from '../c
 import type { PayloadPointer, Result, ResultWriter, WriteStatus } from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 
-/** Entry that a store did not take. */
 export interface Refusal<E> {
   readonly entry: E;
   readonly reason: string;
-  /** True if a retry may help. */
   readonly again: boolean;
   /** Kind of outage. Undefined if the entry may be at fault. */
   readonly outage?: Outage['kind'] | undefined;
 }
 
 export interface Sending<E> {
-  /** The store's name in messages. */
   readonly store: string;
   /** Packs entries, in order, into batch requests. @default one entry in each */
   readonly pack?: (entries: readonly E[]) => readonly (readonly E[])[];
@@ -272,7 +269,6 @@ function refusedByOne(result: Result, writers: readonly ResultWriter[]): Failure
   return undefined;
 }
 
-/** Combines the statuses of all stores for one result. */
 function inAgreement(statuses: readonly WriteStatus[]): WriteStatus {
   const failures = statuses.filter(isFailure);
   const permanent = failures.find((failed) => !isTransient(failed));
@@ -322,7 +318,6 @@ function describe({ Code, Message }: { readonly Code?: unknown; readonly Message
   return typeof Message === 'string' && Message !== '' ? `${code}: ${Message}` : code;
 }
 
-/** Returns a refusal for each entry of a failed batch request. */
 export function allRefused<E>(batch: readonly E[], error: unknown): Refusal<E>[] {
   const [reason, again, outage] = [describeError(error), !isCallersFault(error), outageKind(error)];
   return batch.map((entry) => ({ entry, reason, again, outage }));

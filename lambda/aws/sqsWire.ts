@@ -50,7 +50,7 @@ export function createSqsCaller(patience: Patience, config: SQSClientConfig = {}
     return template;
   };
   const call = async (operation: string, input: object, signal: AbortSignal | undefined): Promise<object> => {
-    if (signal?.aborted) throw named('AbortError', 'Request aborted');
+    if (signal?.aborted) throw createNamedError('AbortError', 'Request aborted');
     const body = JSON.stringify(input);
     const offset = clockOffset;
     let startedAt = Date.now();
@@ -100,10 +100,7 @@ function isBinary(attributes: Readonly<Record<string, MessageAttributeValue>> | 
   return false;
 }
 
-/**
- * Builds the SDK's request before signing: runs its middleware for endpoints and headers once, without sending
- * anything.
- */
+/** Builds the SDK's request before signing: runs its middleware for endpoints and headers without sending it. */
 async function requestOf(client: SQSClient): Promise<HttpRequest> {
   const command = new ReceiveMessageCommand({ QueueUrl: '' });
   let built: unknown;
@@ -236,8 +233,9 @@ function exchange(
     reject(error);
     controller?.abort(error);
   };
-  const onAbort = (): void => giveUp(named('AbortError', 'Request aborted'));
-  const onTimeout = (): void => giveUp(named('TimeoutError', `SQS: the request ${waitsFor} within ${answerMs} ms`));
+  const onAbort = (): void => giveUp(createNamedError('AbortError', 'Request aborted'));
+  const onTimeout = (): void =>
+    giveUp(createNamedError('TimeoutError', `SQS: the request ${waitsFor} within ${answerMs} ms`));
   const timer = setTimeout(onTimeout, answerMs);
   signal?.addEventListener('abort', onAbort);
   const handler: Dispatcher.DispatchHandler = {
@@ -245,7 +243,7 @@ function exchange(
       controller = own;
       waitsFor = 'got no whole answer';
       // The call was given up while it waited for a connection.
-      if (isOver) own.abort(named('AbortError', 'Request aborted'));
+      if (isOver) own.abort(createNamedError('AbortError', 'Request aborted'));
     },
     onResponseStart(_, status, received) {
       head = { status, headers: received };
@@ -254,7 +252,7 @@ function exchange(
       chunks.push(chunk);
       bytes += chunk.length;
       if (bytes > MAX_ANSWER_BYTES)
-        giveUp(notHttp(`expected an answer of SQS, got more than ${MAX_ANSWER_BYTES} bytes`));
+        giveUp(createProtocolError(`expected an answer of SQS, got more than ${MAX_ANSWER_BYTES} bytes`));
     },
     onResponseEnd() {
       over();
@@ -263,7 +261,7 @@ function exchange(
     onResponseError(_, error) {
       over();
       // An error that is not HTTP has no code.
-      reject('code' in error && error.code !== undefined ? error : notHttp(error.message, error));
+      reject('code' in error && error.code !== undefined ? error : createProtocolError(error.message, error));
     },
   };
   const dispatch = ({ agent, request }: Signed): void => {
@@ -277,13 +275,11 @@ function exchange(
   return promise;
 }
 
-/** Creates an error with the code of a failed connection. */
-function notHttp(message: string, cause?: Error): Error {
+function createProtocolError(message: string, cause?: Error): Error {
   return Object.assign(new Error(message, { cause }), { code: 'EPROTO' });
 }
 
-/** Creates an error with a name that the SDK uses. */
-function named(name: string, message: string): Error {
+function createNamedError(name: string, message: string): Error {
   return Object.assign(new Error(message), { name });
 }
 
@@ -354,7 +350,6 @@ function nameOf({ code, __type: type }: JsonObject = {}, headers: IncomingHttpHe
 
 /** Time limits of a client. Every request has one. */
 export interface Patience {
-  /** Milliseconds until there is a connection. */
   readonly connectMs: number;
   /**
    * Milliseconds until SQS or DynamoDB has answered, more than the longest poll. For S3, whose objects may be large,

@@ -6,7 +6,6 @@ import type { MessageRecord, Outcome } from '../core/record.ts';
 
 type ScoringMiddleware = MiddlewareObj<SQSEvent, SQSBatchResponse, Error, Context>;
 
-/** Receives a host's measurements and problems. */
 export interface Telemetry {
   readonly observer: Observer;
   /** Takes the outcomes of an invocation, once. They align with `records` by index. */
@@ -21,12 +20,9 @@ export interface Telemetry {
   readonly middlewares: readonly ScoringMiddleware[];
 }
 
-/** Reason why records of one invocation are handed back. */
 interface RetryReason {
   readonly code: TransientCode;
-  /** The failure's message without quotations. */
   readonly reason: string;
-  /** Number of records with this reason. */
   readonly records: number;
   readonly messageId: string | undefined;
 }

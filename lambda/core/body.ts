@@ -165,7 +165,6 @@ export async function* decodeBodies(
 
 type DecodeBatch = HookBatch<TransformBody, readonly TransformInput[]>;
 
-/** Collects requests of a call for the batch hooks of their models. */
 function createDecodeHooks(time: TimeLimit, deps: { readonly observer: Observer; readonly now: () => number }) {
   const batches = new Map<Model, DecodeBatch>();
   const bodies = new Set<number>();
@@ -381,7 +380,6 @@ function decodePacked(
   return values.length <= REQUESTS_A_TURN ? allDecoded(decodeSome(0)) : decodeByTurns();
 }
 
-/** Parses JSON, or returns a failure. */
 function parseJson(text: string, path: string, limits: DecodeLimits): unknown {
   const { levels, containers, keys, elements } = outlineOf(text);
   const max = maxContainers(text);

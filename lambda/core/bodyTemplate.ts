@@ -143,10 +143,7 @@ interface FoundSlot {
   readonly to: number;
 }
 
-/**
- * Finds the places of the id and of each input's elements, in order. Returns undefined unless each has exactly one
- * place.
- */
+/** Finds the places of the id and of each input's elements. Returns undefined unless each has exactly one. */
 function findSlots(body: string, value: JsonObject, sample: ScoringRequest): FoundSlot[] | undefined {
   const slots: (FoundSlot | undefined)[] = [];
   if (typeof value.id === 'string') slots.push(findString(body, value.id, { kind: 'id' }));
@@ -174,7 +171,6 @@ function findString(body: string, text: string, slot: Slot): FoundSlot | undefin
   return { slot, from, to: from + text.length };
 }
 
-/** Finds a flat array, including its brackets. */
 function findNumbers(body: string, data: unknown, slot: Slot): FoundSlot | undefined {
   const wanted = JSON.stringify(data);
   const places = [...body.matchAll(/\[[^[\]"]*\]/g)].filter(([text]) => JSON.stringify(parseIfJson(text)) === wanted);
@@ -189,13 +185,11 @@ interface Template {
   /** Constant text before, between and after the slots. */
   readonly fixedTexts: readonly string[];
   readonly slots: readonly Slot[];
-  /** Number of arrays and objects in each request. */
   readonly containers: number;
   /** True while its floats are plain decimals. */
   plainFloats: boolean;
 }
 
-/** Read position in a text with several requests. */
 export interface Cursor {
   readonly bodyIndex: number;
   position: number;
@@ -204,7 +198,6 @@ export interface Cursor {
   containers: number;
 }
 
-/** Reads a text that is one request, or returns undefined if it does not match. */
 function readWhole(template: Template, text: string, bodyIndex: number): ScoringRequest | undefined {
   const { fixedTexts, slots } = template;
   const last = fixedTexts[slots.length] as string;

@@ -77,7 +77,6 @@ export async function waitOrAbort(work: Promise<unknown>, signal: AbortSignal, g
   }
 }
 
-/** Waits for the work, but at most `ms` milliseconds. */
 export async function withTimeout(work: Promise<unknown>, ms: number): Promise<void> {
   const overdue = Promise.withResolvers<void>();
   const timer = setTimeout(overdue.resolve, ms);
@@ -170,7 +169,6 @@ export function createMemoryBudget(total: number): MemoryBudget {
   };
 }
 
-/** Source of time and timers. */
 export interface Clock {
   /** Monotonic time in milliseconds. */
   now(): number;

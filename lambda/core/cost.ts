@@ -52,7 +52,6 @@ const CLEAR_CHANGE = 0.25;
 /** Number of latest runs that tell how fast the machine is now. */
 const PACE_RUNS = 7;
 
-/** Milliseconds of each term. */
 type Amounts = readonly [run: number, element: number, step: number, pair: number];
 
 /** Amounts of the terms, and the largest run that they were fitted to. */
@@ -77,9 +76,7 @@ interface Estimate {
   /** The latest runs: they tell how fast the machine is now. */
   recent: readonly MeasuredRun[];
   newRuns: number;
-  /**
-   * True once a run has ended, or if runs were measured at start. The very first run also pays for what is done once.
-   */
+  /** True once a run has ended, or if runs were measured at start. The very first run has extra costs. */
   isWarm: boolean;
 }
 

@@ -74,7 +74,6 @@ function firstOddElement(a: Tensor, b: Tensor, accuracy: Accuracy | undefined): 
   return undefined;
 }
 
-/** Returns the largest finite absolute value in a row. */
 function largestOf({ data }: Tensor, from: number, width: number): number {
   let largest = 0;
   for (let at = from; at < from + width; at++) {
@@ -84,7 +83,6 @@ function largestOf({ data }: Tensor, from: number, width: number): number {
   return largest;
 }
 
-/** Returns undefined if the numbers of axes differ. */
 function firstOddAxis(a: readonly number[], b: readonly number[]): Difference['axis'] {
   const index = a.findIndex((size, axis) => axis > 0 && size !== b[axis]);
   if (a.length !== b.length || index < 0) return undefined;

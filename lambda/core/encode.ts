@@ -64,12 +64,10 @@ function fillFrame({ fields, tail }: Frame, head: string, fromRow: number): stri
   return text + tail;
 }
 
-/** Properties of a request that determine its frame. */
 interface Framed extends Pick<ScoringRequest, 'rows' | 'reply' | 'outputs'> {
   readonly model: Pick<Model, 'name' | 'version' | 'outputs'>;
 }
 
-/** Common text of answers, after the IDs. */
 interface Frame {
   readonly fields: readonly FrameField[];
   readonly tail: string;
@@ -117,10 +115,7 @@ function frameOf(request: Framed, outputs: readonly Tensor[]): Frame {
   return { fields, tail: ']}]}' };
 }
 
-/**
- * Returns a formatter for the elements of `rows` rows. It formats them in place if moving the batch axis keeps their
- * order.
- */
+/** Returns a formatter for the elements of `rows` rows. It copies them only if the batch axis must move. */
 function formatterOf(tensor: Tensor, rows: number, batchAxis: number, binary: boolean): (fromRow: number) => string {
   if (keepsOrder(withRows(tensor.shape, rows), 0, batchAxis)) {
     return binary ? rawRowsOf(tensor, rows) : rowsOf(tensor, rows);

@@ -46,7 +46,6 @@ export interface Outage {
   readonly kind: 'refused' | 'busy';
 }
 
-/** Value of `Outage.of` for payloads. */
 export const PAYLOAD_BUCKET = 'payload bucket';
 
 /** Expected failure of one request. `message` says what was expected, what came and what to do. */

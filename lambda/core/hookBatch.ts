@@ -23,10 +23,7 @@ export interface HookBatch<In, Out> {
 
 /** Time limit for a hook's promise. One that never settles must not delay other requests. */
 export const HOOK_LIMIT_MS = 5_000;
-/**
- * Shares of the time left for one call with all requests, and then for each call with one. Runs and writes need the
- * rest.
- */
+/** Shares of the time left for one call with all requests, and then for each call with one. */
 const SHARE_OF_TIME = { together: 1 / 4, alone: 1 / 2 };
 /** Number of concurrent calls with one request. */
 const ALONE_AT_A_TIME = 32;

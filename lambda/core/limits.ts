@@ -1,4 +1,3 @@
-/** Range and default of a number. */
 interface RangeWithDefault extends Range {
   readonly default: number;
 }
@@ -39,9 +38,7 @@ export function wholeNumberIn({ min, max }: Range, unit?: string): string {
   return `a whole number${unit === undefined ? '' : ` of ${unit}`} from ${min} to ${max}`;
 }
 
-/**
- * Returns the problem of a number that must be an integer in a range, or undefined. An undefined value has a default.
- */
+/** Returns the problem of a number that must be an integer in a range. An undefined value has a default. */
 export function outside(name: string, value: number | undefined, range: Range, unit?: string): string | undefined {
   if (value === undefined) return undefined;
   if (Number.isInteger(value) && value >= range.min && value <= range.max) return undefined;
@@ -78,7 +75,6 @@ export const JOB_RANGES = {
   concurrency: { min: 1, max: 10_000, default: 200 },
 } satisfies Readonly<Record<string, RangeWithDefault>>;
 
-/** Timeout of the invoked function. */
 export const FUNCTION_TIMEOUT_SECONDS: Range = { min: 1, max: 900 };
 
 /** Lambda's maximum. Longer calls interrupt fewer parts. */
@@ -136,7 +132,6 @@ export const MESSAGES_IN_FLIGHT = 120_000;
  */
 export const MAX_EVENT_BYTES = 6_291_456;
 
-/** Size of the invoked function's `/tmp`. */
 export const EPHEMERAL_STORAGE_MB = { min: 512, max: 10_240, default: 512 };
 
 const MAX_WITHOUT_WINDOW = 10;

@@ -10,10 +10,7 @@ export interface Part {
   readonly toRow: number;
 }
 
-/**
- * Parts of requests to stack into one run. They have the same model and, apart from the ragged axis, the same trailing
- * shapes.
- */
+/** Parts of requests to stack into one run: of one model and, apart from the ragged axis, of one trailing shape. */
 export interface MicroBatch {
   readonly model: Model;
   readonly parts: readonly Part[];
@@ -52,9 +49,7 @@ export function paddedRowsOf(model: Model, rows: number): number {
   return allowedSizeFor(model.allowedSizes, rows);
 }
 
-/**
- * Returns the smallest allowed size of the ragged axis that holds `length`, or `length` if there are no allowed sizes.
- */
+/** Returns the smallest allowed size of the ragged axis that holds `length`, or `length` if there are none. */
 export function paddedLengthOf({ ragged }: Model, length: number): number {
   return ragged === undefined ? 1 : allowedSizeFor(ragged.allowedSizes, length);
 }
@@ -114,9 +109,7 @@ export type ReplyForm = 'json' | 'binary' | 'predictions';
 
 /** Decoded and checked request: one typed tensor per model input, in the model's order, each with `rows` rows. */
 export interface ScoringRequest {
-  /** Index of its body in the call. */
   readonly bodyIndex: number;
-  /** Position among the requests of its body. */
   readonly position: number;
   readonly id: string | undefined;
   readonly model: Model;

@@ -37,16 +37,10 @@ export function listNames(specs: readonly Pick<TensorSpec, 'name'>[]): string {
   return specs.map((spec) => `'${spec.name}'`).join(', ');
 }
 
-/**
- * Axis on which requests differ in size. They are padded to the longest in their micro-batch, and outputs are cut back.
- */
+/** Axis on which requests differ in size. They are padded to the longest of their run, and outputs are cut back. */
 export interface RaggedAxis {
-  /** Name of the axis in the model. */
   readonly name: string;
-  /**
-   * Axis and padding element of each input, or undefined if the input lacks the axis. The element has the type of the
-   * datatype's array.
-   */
+  /** Axis and padding element of each input, or undefined if the input lacks the axis. */
   readonly inputs: readonly ({ readonly axis: number; readonly pad: number | bigint | string } | undefined)[];
   /** Axis of each output to cut back, or undefined if it has none. */
   readonly outputs: readonly (number | undefined)[];
@@ -62,7 +56,6 @@ export interface RaggedAxis {
  */
 export type Cost = (paddedRows: number, paddedLength: number) => number;
 
-/** Duration of a run of `rows` rows of `length`. */
 export interface MeasuredRun {
   readonly rows: number;
   readonly length: number;
@@ -78,10 +71,7 @@ export interface RunResult {
   readonly device?: number | undefined;
 }
 
-/**
- * Dependence of a row's answer on other rows according to the graph: none (`independent`), possible (`mixes`), or
- * `unknown`.
- */
+/** Dependence of a row's answer on other rows by the graph: `independent`, `mixes` or `unknown`. */
 export type Independence = 'independent' | 'mixes' | 'unknown';
 
 /** Loaded model: its contract, its limits and one way to run it. */
@@ -92,7 +82,6 @@ export interface Model {
   readonly outputs: readonly TensorSpec[];
   /** Names of further inputs with the same values in every run. Requests do not contain them. @default none */
   readonly constants?: readonly string[] | undefined;
-  /** Maximum number of rows in one run. */
   readonly maxBatchRows: number;
   /** Number of devices, each with its own runs. @default 1 */
   readonly devices?: number | undefined;
@@ -132,7 +121,6 @@ export interface Model {
 
 /** Model without the means to run it: a value that may cross processes. */
 export type ModelDescription = Omit<Model, 'run' | 'allocate' | 'transform'> & {
-  /** Hooks of its transform. */
   readonly transform?: { readonly [K in keyof Transform]?: unknown } | undefined;
 };
 
@@ -141,16 +129,11 @@ export function describeModel({ run: _, allocate: __, transform, ...rest }: Mode
   return { ...rest, transform: hooks };
 }
 
-/** Finds models by name and version. */
 export interface ModelRepository {
-  /**
-   * Finds the model of a request, or the default model if the name or version is missing. It loads the model if
-   * necessary.
-   */
+  /** Finds the model of a request, or the default model if the name or version is missing. Loads it if necessary. */
   find(name: string | undefined, version: string | undefined): MaybePromise<Model | Failure>;
 }
 
-/** Finds descriptions of models by name and version. */
 export interface ModelFinder {
   find(name: string | undefined, version: string | undefined): MaybePromise<ModelDescription | Failure>;
 }
@@ -205,12 +188,8 @@ export type TransformOutputs = Readonly<
 export interface TransformContext {
   /** Aborted when nobody waits for the hook any more. Pass it to the functions that you call. */
   readonly signal: AbortSignal;
-  /** Returns the milliseconds until the signal aborts. */
   remainingMs(): number;
-  /**
-   * Returns the first result of `make` for this name, which may be a promise. Use it for a client that lives as long as
-   * the process.
-   */
+  /** Returns the first result of `make` for this name, for example a client that lives as long as the process. */
   once<T>(name: string, make: () => T): T;
 }
 

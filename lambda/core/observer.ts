@@ -28,7 +28,6 @@ export interface MicroBatchReport {
 export interface BatchMismatch {
   readonly model: string;
   readonly version: string;
-  /** Message of the request. */
   readonly messageId: string;
   readonly difference: Difference;
 }
@@ -45,7 +44,6 @@ export interface TransformReport {
 
 type Stage = 'decode' | 'transform' | 'stack' | 'run' | 'encode' | 'write' | 'acknowledge';
 
-/** Subject of a stage: sizes and names, never a message's content. */
 type StageDetails = Readonly<Record<string, string | number>>;
 
 /** Place of a request: its body in the call, and its position in that body. */
@@ -96,7 +94,6 @@ export interface Observer {
   problem(error: unknown): void;
 }
 
-/** Observer that ignores everything. */
 export const SILENT: Observer = {
   microBatch: () => {},
   decoded: () => {},
@@ -106,7 +103,6 @@ export const SILENT: Observer = {
   problem: () => {},
 };
 
-/** CloudWatch namespace of every metric. */
 export const METRIC_NAMESPACE = 'batchscore';
 /** Dimension with the deployment's service name. */
 export const SERVICE_DIMENSION = 'service';
@@ -145,10 +141,7 @@ export const METRIC_UNITS = {
   CaptureLost: 'Count',
 } as const satisfies Record<string, Unit>;
 
-/**
- * Current state of a GPU. A value is undefined if the device does not report it, such as the utilization of a MIG
- * slice.
- */
+/** Current state of a GPU. A value is undefined if the device does not report it, such as a MIG slice. */
 export interface GpuReading {
   /** Percentage of time with computation, over the last sixth of a second to second. */
   readonly usedPercent: number | undefined;

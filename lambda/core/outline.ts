@@ -20,10 +20,7 @@ export const MAX_KEYS = 10_000;
 export const FEW_CONTAINERS = 200_000;
 const FEWEST_CHARACTERS_EACH = 10;
 
-/**
- * Returns the maximum number of arrays and objects in a body. Nested rows and packed requests have more characters
- * each.
- */
+/** Returns the maximum number of arrays and objects in a body. Nested rows and packed requests have fewer. */
 export function maxContainers(text: string): number {
   return Math.max(FEW_CONTAINERS, Math.floor(text.length / FEWEST_CHARACTERS_EACH));
 }
@@ -62,7 +59,6 @@ export function isShort(text: string): boolean {
   return text.length <= SHORT_CHARACTERS;
 }
 
-/** Outline of one array or object inside a text. */
 interface PartOutline extends Outline {
   /** Position after it, or beyond the text if it has no end or counting stopped early. */
   readonly end: number;
@@ -109,9 +105,7 @@ function readOutline(text: string, from: number, alone: boolean): PartOutline {
   return { levels, containers, keys, elements, end };
 }
 
-/**
- * Returns the end of the string at `from`: a quote after an even number of backslashes. Returns -1 if there is none.
- */
+/** Returns the end of the string at `from`: a quote after an even number of backslashes, or -1. */
 function endOfString(text: string, from: number): number {
   for (let quote = text.indexOf('"', from); quote >= 0; quote = text.indexOf('"', quote + 1)) {
     let backslashes = 0;

@@ -27,7 +27,6 @@ export interface ModelsUri {
 
 const SCHEME = 's3://';
 
-/** Returns true if a place of models is in S3. */
 export function isS3Uri(text: string): boolean {
   return text.startsWith(SCHEME);
 }
@@ -40,10 +39,7 @@ export function isS3Uri(text: string): boolean {
 const PLACE = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._=+-]+)*)\/?$/;
 const DIGEST = /^[0-9a-f]{64}$/;
 
-/**
- * Parses a bucket and a prefix, which may be empty and has no slashes at its ends. Returns undefined for any other
- * text.
- */
+/** Parses a bucket and a prefix without slashes at its ends. Returns undefined for any other text. */
 export function parseS3Prefix(uri: string): { readonly bucket: string; readonly prefix: string } | undefined {
   const [, bucket, path = ''] = PLACE.exec(uri) ?? [];
   return bucket === undefined ? undefined : { bucket, prefix: path.slice(1) };
@@ -58,7 +54,6 @@ export function parseModelsUri(uri: string): ModelsUri | undefined {
     : undefined;
 }
 
-/** Form of a models URI, for messages. */
 export const PUBLISHED = 'the URI that batchscore publish printed, s3://bucket/prefix/<digest>';
 
 /** Parses a models URI. @throws Error naming the command that prints such URIs */
@@ -75,9 +70,7 @@ export function readModelsUri(uri: string): ModelsUri {
  * that several deployments can use the bucket.
  */
 
-/**
- * Returns the key prefix of request bodies. Only producers put objects there, and no other object is read as a request.
- */
+/** Returns the key prefix of request bodies. Only producers put objects there, and nothing else is a request. */
 export function requestKeys(prefix: string): string {
   return `${prefix}requests/`;
 }

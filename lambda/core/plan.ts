@@ -32,7 +32,6 @@ export type Planner = (
   mayCutOf?: (model: Model) => boolean,
 ) => Plan;
 
-/** Limits of the micro-batches of one model. */
 interface RunLimits {
   readonly mayCut: boolean;
   readonly maxElements: number;
@@ -163,7 +162,6 @@ function createFill(sample: ScoringRequest, runLimits: RunLimits): Plan {
   };
 }
 
-/** Returns the smallest number of rows with the least cost per row. */
 function minPerRow(costs: Float64Array): number {
   const perRow = (rows: number): number => (costs[rows] as number) / rows;
   let min = 1;
@@ -243,7 +241,6 @@ function costsMoreARow({ costs }: LimitsAtLength, rows: number, more: number): b
   return (costs[more] as number) / more > (costs[rows] as number) / rows;
 }
 
-/** Start and exclusive end of a micro-batch among the parts. */
 interface Cut {
   readonly start: number;
   readonly end: number;
@@ -285,7 +282,6 @@ function minCostPartition(parts: readonly Part[], limits: LimitsByLength): Cut[]
   return cuts.reverse();
 }
 
-/** Limits and costs of a micro-batch whose longest request has a given length. */
 interface LimitsAtLength {
   /** Maximum number of rows, at least one. With allowed sizes, the largest one. */
   readonly rows: number;
@@ -318,9 +314,7 @@ interface KnownCosts {
   readonly arrays: Map<string, Float64Array>;
 }
 
-/**
- * Costs by model, for its latest cost. For 512 rows they take 60 µs to compute, too much for each event of one message.
- */
+/** Costs by model, for its latest cost. Computing them for 512 rows takes 60 µs, too much for a lone message. */
 const costsByModel = new WeakMap<Model, KnownCosts>();
 const MOST_KNOWN_COSTS = 64;
 
@@ -348,10 +342,7 @@ function computeCosts(model: Model, cost: Cost, rows: number, paddedLength: numb
   return costs;
 }
 
-/**
- * Returns the maximum number of rows of `elementsPerRow`, at least one. With allowed sizes, the result is the largest
- * one.
- */
+/** Returns the rows of `elementsPerRow` that fit, at least 1, or the largest allowed size that fits. */
 export function capacityOf(
   { maxBatchRows, allowedSizes }: Model,
   elementsPerRow: number,

@@ -19,9 +19,7 @@ export interface MessageRecord {
   readonly eventSourceARN: string;
 }
 
-/**
- * Returns the ordering group of a FIFO record. On a standard queue it is undefined: groups serve fairness, not order.
- */
+/** Returns the ordering group of a FIFO record. Groups of a standard queue serve fairness, not order. */
 export function orderingGroup(record: MessageRecord): string | undefined {
   const { MessageGroupId } = record.attributes;
   return MessageGroupId !== undefined && record.eventSourceARN.endsWith('.fifo') ? MessageGroupId : undefined;

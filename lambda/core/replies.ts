@@ -14,7 +14,6 @@ export interface KeyedBody {
 /** Reply to one body. Each body has exactly one. */
 export type Reply = Answer | HandedBack;
 
-/** Reply with scores or errors. */
 export interface Answer {
   readonly of: number;
   /** JSON text of the answer, or of the array of answers to a packed body. */
@@ -42,7 +41,6 @@ export interface Replies {
   /** Answers a request with an error, or hands its body back if the failure is transient. */
   recordFailure(request: ScoringRequest, failed: Failure): Reply | undefined;
   handBack(body: number, failed: Failure<TransientCode>): Reply | undefined;
-  /** Returns true if a body has its reply. */
   isComplete(body: number): boolean;
   keyOf(request: ScoringRequest): string;
 }

@@ -160,7 +160,6 @@ function lengthOf({ ragged }: Model, inputs: readonly RequestInput[]): number {
   return inputs[index]?.shape[ragged.inputs[index]?.axis ?? 0] ?? 1;
 }
 
-/** Refuses a length beyond the last allowed size. */
 function refuseLength(length: number, path: string, { ragged }: Model): Failure | undefined {
   const max = ragged?.allowedSizes.at(-1);
   if (ragged === undefined || max === undefined || length <= max) return undefined;
@@ -222,10 +221,7 @@ function decodeShortForm(value: JsonObject, path: string, model: Model, limits: 
   return { inputs, outputs: everyOutput(model), reply: 'predictions' };
 }
 
-/**
- * Decodes by the model's transform. Its inputs are checked like any others, and errors in them are the transform's
- * failure.
- */
+/** Decodes by the model's transform. Its inputs are checked, and errors in them are the transform's failure. */
 async function decodeOwnForm(
   value: JsonObject,
   { path, bodyIndex, position }: Place,

@@ -382,7 +382,6 @@ export function tooManyRequests(requests: number, path: string, { maxRequestsPer
   );
 }
 
-/** Advice if a request has a wrong form. */
 export const SEE_FORMAT = 'see docs/message-format.md';
 
 /**

@@ -47,7 +47,6 @@ const FIRST_ROWS = 8;
 
 const MORE_TIME = 'raise the timeout, or lower the batch size or maxBatchRows';
 
-/** Expectation of a run's time before its start. */
 type Fit =
   | { readonly fits: true; readonly expectedMs: number }
   | { readonly fits: false; readonly failure: Failure<'DEADLINE'> };
@@ -174,7 +173,6 @@ interface Schedule {
    * young generation, which costs a tenth of the time. A slow or hung model delays nothing for longer.
    */
   catchUp(): Promise<void>;
-  /** Waits until all work is done. */
   waitUntilDone(): Promise<void>;
   /** Returns the estimated milliseconds until a device of the model is free. */
   busyMs(model: Model): number;
@@ -292,7 +290,6 @@ export function reportOf(batch: MicroBatch, times: StageTimes): MicroBatchReport
   };
 }
 
-/** Returns the share of padding in the elements of the run, from 0 to 1. */
 function paddingShareOf(batch: MicroBatch): number {
   const { model, parts, rows, paddedRows } = batch;
   if (model.ragged === undefined) return 1 - rows / paddedRows;

@@ -47,10 +47,7 @@ export interface ScoreDependencies extends DecodeDependencies, RunDependencies {
   readonly observer: Observer;
 }
 
-/**
- * Takes replies as runs end. Resolves when there is memory for more: until then no further runs start. It must not
- * reject.
- */
+/** Takes replies as runs end. Resolves when there is memory for more; no runs start until then. Must not reject. */
 export type ReplySink = (replies: readonly Reply[]) => Promise<void>;
 
 export interface CallOptions {
@@ -136,9 +133,7 @@ function createBounds(): { payloadMemory: MemoryBudget; backlog: MemoryBudget; r
   };
 }
 
-/**
- * Registers bodies and adds them to the plan. Returns the replies that need no run, and the micro-batches that closed.
- */
+/** Registers bodies and adds them to the plan. Returns replies that need no run, and micro-batches that closed. */
 function enterBodies(
   decoded: readonly IndexedBody[],
   plan: Plan,
@@ -252,7 +247,6 @@ async function scoreAlone(batch: MicroBatch, call: Call): Promise<void> {
   }
 }
 
-/** Runs and answers one request, or reports why it could not run. */
 async function scoreRequest(request: ScoringRequest, { closedBecause }: MicroBatch, call: Call): Promise<void> {
   const { replies } = call;
   const alone = loneMicroBatch(request, closedBecause);
@@ -267,7 +261,6 @@ async function scoreRequest(request: ScoringRequest, { closedBecause }: MicroBat
   await answerMicroBatch(alone, ran, call);
 }
 
-/** Returns a failure if a request that must not be split is too large. */
 function refuseTooLarge(alone: MicroBatch, { deps: { limits } }: Call) {
   const { model, rows } = alone;
   const elements = elementsIn(alone);
@@ -389,10 +382,7 @@ function encode(
 
 /** Outputs of requests that were split among several micro-batches, until all their parts are scored. */
 export interface Splits {
-  /**
-   * Returns the whole request's outputs after its last part, or a failure if the parts do not fit together. Otherwise
-   * undefined.
-   */
+  /** Returns a request's outputs after its last part, a failure if the parts do not fit together, else undefined. */
   collectPart(part: Part, outputs: readonly Tensor[]): readonly Tensor[] | Failure | undefined;
   /** Takes a request to run it as a whole, and drops its parts. @returns false if another caller has taken it */
   takeWhole(request: ScoringRequest): boolean;

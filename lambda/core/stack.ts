@@ -46,7 +46,6 @@ export function stack(batch: MicroBatch): Tensor[] {
   });
 }
 
-/** Copies elements `from` to `to` of a request's input. Base64 is decoded in place. */
 function copyElements(
   target: TensorData,
   offset: number,

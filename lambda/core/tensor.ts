@@ -299,10 +299,7 @@ function unpaddedLength(text: string): number {
   return text.endsWith('=') ? text.length - 1 : text.length;
 }
 
-/**
- * Decodes elements `from` to `to` of `source` into `target` from element `offset` on. All elements are decoded without
- * a copy.
- */
+/** Decodes elements `from` to `to` of `source` into `target` from element `offset` on. */
 export function decodeInto(target: TypedArray, offset: number, source: Base64Data, from: number, to: number): void {
   const size = target.BYTES_PER_ELEMENT;
   const room = Buffer.from(target.buffer, target.byteOffset + offset * size, (to - from) * size);
@@ -317,10 +314,7 @@ export function decodeInto(target: TypedArray, offset: number, source: Base64Dat
   groups.copy(room, 0, from * size - firstGroup * 3);
 }
 
-/**
- * Decodes all elements of `source` as `datatype`. BYTES are not supported, and BOOL only if all bytes are known to be 0
- * or 1.
- */
+/** Decodes all elements of `source` as `datatype`: not BYTES, and BOOL only if all bytes are known to be 0 or 1. */
 export function decodeAll(source: Base64Data, datatype: Datatype, shape: readonly number[]): TensorData {
   const data = allocate(datatype, elementCount(shape));
   if (!Array.isArray(data)) decodeInto(data, 0, source, 0, data.length);

@@ -26,10 +26,7 @@ export function fieldOf(path: string, field: string): string {
   return path.startsWith('[') ? `${path}.${field}` : field;
 }
 
-/**
- * Returns the path of a field, or of its element at a position with one index per axis. Called only if a message needs
- * it.
- */
+/** Returns the path of a field, or of its element at a position. Called only if a message needs it. */
 type PathOf = (position: readonly number[]) => string;
 
 export function pathWithin(path: string): PathOf {
@@ -128,7 +125,6 @@ function flatten(data: unknown[], shape: readonly number[], pathOf: PathOf): unk
   return level;
 }
 
-/** Returns the position of a flat row-major index. */
 function positionOf(index: number, shape: readonly number[]): number[] {
   const position: number[] = [];
   let rest = index;
@@ -205,10 +201,7 @@ function fillIntegers(target: NumericArray, values: readonly unknown[], min: num
 
 const DECIMAL = /^-?\d{1,20}$/;
 
-/**
- * Converts 64-bit integers. It refuses JSON numbers beyond ±2^53, which the parser has rounded: decimal strings carry
- * them.
- */
+/** Converts 64-bit integers. Refuses JSON numbers beyond ±2^53, which the parser has rounded. */
 function fillBigInts(target: BigIntArray, values: readonly unknown[], min: bigint, max: bigint): number {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
@@ -239,10 +232,7 @@ function fillStrings(target: string[], values: readonly unknown[]): number {
   return -1;
 }
 
-/**
- * Returns true if ONNX Runtime for Node preserves a string. It cuts at U+0000, and writes half a surrogate pair as
- * U+FFFD.
- */
+/** Returns true if ONNX Runtime for Node preserves a string. It cuts at U+0000 and replaces lone surrogates. */
 function isCarried(text: string): boolean {
   return !text.includes('\0') && text.isWellFormed();
 }

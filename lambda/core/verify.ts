@@ -11,7 +11,6 @@ import { DATATYPES, elementsPerRow, type Tensor } from './tensor.ts';
  * kernel may break what the graph proves, and a request may have properties that the test at start lacked.
  */
 
-/** Sharing of runs by requests of a model. */
 export type BatchingState = 'together' | 'alone';
 
 /** State of batching by model in this process, and the cost of comparisons. */
@@ -125,11 +124,9 @@ const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2;
 
 interface Place {
   readonly request: ScoringRequest;
-  /** First row of the request in the run. */
   readonly row: number;
 }
 
-/** Returns the places of uncut requests in a run. */
 function placesOf({ parts }: MicroBatch): Place[] {
   let row = 0;
   return parts.flatMap((part) => {

@@ -2,7 +2,6 @@ import { plural, preview } from './failure.ts';
 
 /* Translates a validator's findings about a file or options into plain sentences. */
 
-/** Fields of a validator's finding that are used. */
 interface RawIssue {
   readonly code?: string;
   readonly expected?: string;
@@ -74,7 +73,7 @@ function expectation(issue: RawIssue): string {
     case 'too_big':
       return origin === 'number' || origin === 'int'
         ? `expected a number of at most ${maximum}`
-        : `expected at most ${counted(maximum, origin)}`;
+        : `expected at most ${formatCount(maximum, origin)}`;
     case 'invalid_value':
       return `expected ${values.length > 1 ? 'one of ' : ''}${values.map(String).join(', ')}`;
     case 'invalid_format':
@@ -92,10 +91,10 @@ function atLeast(origin: string | undefined, minimum: RawIssue['minimum']): stri
   if (origin === 'number' || origin === 'int') return `a number of at least ${minimum}`;
   return origin === 'string' && Number(minimum) === 1
     ? 'text, not an empty one'
-    : `at least ${counted(minimum, origin)}`;
+    : `at least ${formatCount(minimum, origin)}`;
 }
 
-function counted(count: RawIssue['minimum'], origin: string | undefined): string {
+function formatCount(count: RawIssue['minimum'], origin: string | undefined): string {
   const unit = origin === 'string' ? 'character' : origin === 'array' ? 'element' : undefined;
   return unit === undefined ? String(count) : plural(Number(count), unit);
 }
@@ -128,10 +127,10 @@ const MAX_NAMES_LISTED = 12;
 export function notAmong(what: string, names: readonly string[], missing: readonly string[]): string {
   const nearest = missing.length === 1 ? nearestName(missing[0] ?? '', names) : undefined;
   const hint = nearest === undefined ? '' : `; did you mean ${preview(nearest)}?`;
-  return `expected ${what} (${listed(names) || 'none'}), got ${listed(missing)}${hint}`;
+  return `expected ${what} (${formatNames(names) || 'none'}), got ${formatNames(missing)}${hint}`;
 }
 
-function listed(names: readonly string[]): string {
+function formatNames(names: readonly string[]): string {
   const some = names.slice(0, MAX_NAMES_LISTED).map(preview).join(', ');
   return names.length > MAX_NAMES_LISTED ? `${some}, … (${names.length})` : some;
 }

@@ -21,7 +21,6 @@ export interface Clients {
   readonly s3: () => MaybePromise<S3Client>;
 }
 
-/** Environment of a host. */
 interface HostDependencies {
   readonly clients: Clients;
   readonly telemetry: Telemetry;
@@ -86,8 +85,7 @@ export async function compose(
     },
     acknowledge: perQueue({
       ...requestQueues,
-      // Retries through minutes of throttling, because a record that is not deleted is scored again and loses a
-      // receive.
+      // Retries through minutes of throttling: a record that is not deleted is scored again and loses a receive.
       act: (queueUrl) => createAcknowledger({ ...requestQueues, queueUrl, retry: { attempts: DELETE_ATTEMPTS } }),
     }),
     delayRetries: perQueue({

@@ -24,11 +24,8 @@ interface WorkerOptions {
   readonly onProblem: (error: Error) => void;
 }
 
-/** Counts since the start of a worker. */
 interface Tally {
-  /** Number of answered records. */
   readonly finished: number;
-  /** Number of records that were handed back. */
   readonly handedBack: number;
 }
 
@@ -178,14 +175,11 @@ function isUnwritten(outcome: Outcome): boolean {
   return outcome.status === 'retry' && outcome.failure.code === 'WRITE_FAILED' && outcome.failure.outage !== undefined;
 }
 
-/** Acts on records at SQS. Never throws. */
 type OnRecords = (records: readonly MessageRecord[]) => Promise<unknown>;
 
 interface DispatcherOptions {
   readonly scoring: ScoringDependencies;
-  /** Maximum duration of a batch. */
   readonly timeoutMs: number;
-  /** Deletes answered records. */
   readonly acknowledge: OnRecords;
   /** Makes records come back after a backoff. */
   readonly delayRetries: OnRecords;
@@ -197,7 +191,6 @@ interface DispatcherOptions {
   readonly onSettled: (records: readonly MessageRecord[]) => void;
 }
 
-/** Scores batches, and passes the outcomes of their records to SQS. */
 interface Dispatcher {
   /**
    * Scores a batch. Resolves when its results are written, while its deletes continue, or when its remaining requests
@@ -213,10 +206,7 @@ interface Dispatcher {
   waitUntilSettled(): Promise<void>;
 }
 
-/**
- * Codes of records that were not scored for lack of time, their own or of one before them in the group. They need no
- * backoff.
- */
+/** Codes of records that were not scored for lack of time. They need no backoff. */
 const UNSCORED: ReadonlySet<TransientCode> = new Set(['DEADLINE', 'BEHIND_RETRY']);
 
 function createDispatcher(options: DispatcherOptions): Dispatcher {
@@ -298,7 +288,6 @@ interface PollersOptions {
   readonly onError: (error: Error) => void;
 }
 
-/** Receives from all request queues. */
 interface Pollers {
   /** Starts polls. Call it whenever room is freed. */
   poll(): void;
@@ -310,7 +299,6 @@ interface Pollers {
    * them messages, which would then be hidden until their visibility timeout.
    */
   stop(): Promise<void>;
-  /** Aborts polls that have outlasted their wait. */
   abort(): void;
 }
 
@@ -376,13 +364,9 @@ function backoffMs(failures: number): number {
 }
 
 interface VisibilityLeasesOptions {
-  /** Visibility timeout of a received or extended record. */
   readonly visibilitySeconds: number;
   readonly extend: ActOnMessages<Extension>;
-  /**
-   * Takes records whose visibility timeout ended although they should have been extended. Others may have received
-   * them.
-   */
+  /** Takes records whose visibility timeout ended although they should have been extended. */
   readonly onExpired: (records: ReadonlySet<MessageRecord>) => void;
   /** @default the system's clock */
   readonly clock?: Clock | undefined;
@@ -391,14 +375,10 @@ interface VisibilityLeasesOptions {
 /** Keeps received records invisible to others until they are deleted or handed back. */
 export interface VisibilityLeases {
   add(records: readonly MessageRecord[]): void;
-  /**
-   * Stops to extend records, which still count. Resolves when no extension is in flight, so that a later visibility
-   * change is final.
-   */
+  /** Stops extending records, which still count. Resolves when no extension is in flight. */
   endExtending(records: readonly MessageRecord[]): Promise<void>;
   remove(records: readonly MessageRecord[]): void;
   size(): number;
-  /** Ends the heartbeat. */
   stop(): void;
 }
 
@@ -478,14 +458,12 @@ export function createVisibilityLeases({
   };
 }
 
-/** Timing and sizes of a worker, from its configuration. */
 export interface WorkerSettings {
   readonly queueUrls: readonly string[];
   readonly batchSize: number;
   readonly windowMs: number;
   readonly depth: number;
   readonly maxPolls: number;
-  /** Maximum wait of one poll. */
   readonly waitSeconds: number;
   readonly visibilitySeconds: number;
   readonly timeoutMs: number;

@@ -122,10 +122,7 @@ async function handBack(
   observer.stage?.('acknowledge', startedAt, now(), { retried: retried.length });
 }
 
-/**
- * Returns a time limit whose signal aborts when `leftMs` is left: half of the margin for scoring, a quarter for handing
- * back.
- */
+/** Returns a time limit that aborts with `leftMs` left: half of the margin to score, a quarter to hand back. */
 function timeLimitOf(context: Context, leftMs: number): TimeLimit {
   const workingMs = Math.floor(Math.max(0, context.getRemainingTimeInMillis() - leftMs));
   return { remainingMs: () => context.getRemainingTimeInMillis(), signal: AbortSignal.timeout(workingMs) };
@@ -186,7 +183,6 @@ export function withTraces(telemetry: Telemetry, tracer: Tracer = trace.getTrace
 
 interface TracedInvocation {
   readonly span: Span;
-  /** Start as a reading of `performance.now`. */
   readonly startedAt: number;
   /** Offset from `performance.now` to milliseconds since the epoch. */
   readonly epochMs: number;

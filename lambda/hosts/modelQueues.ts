@@ -5,13 +5,9 @@ import { type MessageRecord, orderingGroup } from '../core/record.ts';
 export interface ModelQueuesOptions {
   readonly names: readonly string[];
   readonly queueOf: (record: MessageRecord) => string;
-  /** Returns the current limits of a batch of a queue. */
   readonly limitsOf: (queue: string) => GatherLimits;
-  /** Maximum number of concurrent batches of a queue. */
   readonly depth: number;
-  /**
-   * True to dispatch records together that were received together, because on a FIFO queue they may be of one group.
-   */
+  /** True to dispatch records together that were received together: on a FIFO queue they may be of one group. */
   readonly keepsTogether: boolean;
   /** Scores a batch. Resolves when its queue has room for another one. It must not throw. */
   readonly dispatch: (records: readonly MessageRecord[], queue: string) => Promise<void>;
@@ -152,10 +148,7 @@ function sum<T>(items: Iterable<T>, value: (item: T) => number): number {
   return total;
 }
 
-/**
- * Returns the names of the queues. There is one for all models if there is one model, or if the order of records
- * matters.
- */
+/** Returns the names of the queues: one for all if there is one model, or if the order of records matters. */
 export function queueNames(models: readonly { readonly name: string }[], isFifo: boolean): string[] {
   const names = new Set(models.map(({ name }) => name));
   return isFifo || names.size === 1 ? [OTHER] : [OTHER, ...names];
@@ -199,19 +192,15 @@ export function createAdaptiveLimit(batchSize: number, timeoutMs: number): Adapt
   };
 }
 
-/** Records that wait for a dispatch. */
 interface Pending {
   readonly records: number;
-  /** Size of their bodies. */
   readonly bytes: number;
   /** Milliseconds since the first of them arrived. */
   readonly oldestAgeMs: number;
 }
 
 interface GatherLimits {
-  /** Number of records that fill a batch, at least 1. */
   readonly batchSize: number;
-  /** Bytes of bodies that fill a batch. */
   readonly batchBytes: number;
   /** Maximum wait of a record for others. 0 means no wait. */
   readonly windowMs: number;

@@ -84,7 +84,6 @@ const UNSETTLED: Outcome = {
 
 const SCORING_THREW: Outcome = { status: 'retry', failure: failure('INTERNAL', 'scoring the records threw') };
 
-/** Results of one call on their way to the store. */
 interface ResultsOut {
   /** Takes replies. Resolves when there is memory for more. Never throws. */
   take(replies: readonly Reply[]): Promise<void>;
@@ -92,10 +91,8 @@ interface ResultsOut {
   finish(): Promise<void>;
 }
 
-/** Result to write, and the index of its record. */
 interface PendingWrite {
   readonly index: number;
-  /** Body of the record. */
   readonly request: string;
   readonly answer: Answer;
   readonly result: Result;
@@ -130,7 +127,6 @@ function resultOf(record: MessageRecord, body: string): Result {
   return { messageId: record.messageId, body, messageGroupId: orderingGroup(record), resultQueue };
 }
 
-/** Writes results and sets the outcomes of their records. Never throws. */
 type Write = (pending: readonly PendingWrite[]) => Promise<void>;
 
 interface Writing extends Omit<ResultsOut, 'take'> {
@@ -276,10 +272,7 @@ const BEHIND_RETRY: Outcome = {
   failure: failure('BEHIND_RETRY', 'an earlier message of this message group must be retried first'),
 };
 
-/**
- * Groups FIFO records by message group, each group in order. Entries are indexes into `records`. Standard records are
- * left out.
- */
+/** Groups indexes of FIFO records by message group, each in order. Standard records are left out. */
 function messageGroups(records: readonly MessageRecord[]): number[][] {
   const ordered = records.map((_, index) => index).filter((index) => groupAt(records, index) !== undefined);
   return [...Map.groupBy(ordered, (index) => groupAt(records, index)).values()];
@@ -289,10 +282,7 @@ function groupAt(records: readonly MessageRecord[], index: number): string | und
   return orderingGroup(records[index] as MessageRecord);
 }
 
-/**
- * Returns the results of a group's first records that may be written now: the first one, and those that share its
- * message.
- */
+/** Returns the results of a group that may be written now: the first one, and those that share its message. */
 function firstTogether(
   group: readonly number[],
   keptBack: ReadonlyMap<number, PendingWrite>,

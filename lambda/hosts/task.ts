@@ -8,7 +8,6 @@ import type { Worker } from './consumer.ts';
 
 type EndCause = 'SIGTERM' | 'SIGINT';
 
-/** Requests to end the worker. */
 interface Stop {
   /** Resolves when the worker must drain. */
   readonly asked: Promise<EndCause>;
@@ -43,7 +42,6 @@ export function listenForStop(): Stop {
 
 interface WorkerEnd {
   readonly exitCode: number;
-  /** Line for the log, with its details. */
   readonly message: string;
   readonly details: Readonly<Record<string, unknown>>;
 }
@@ -113,7 +111,6 @@ export async function openHealthPort(port: number, health: Health): Promise<() =
   return () => server.close();
 }
 
-/** Request to the ECS agent. */
 export interface ProtectionState {
   readonly ProtectionEnabled: boolean;
   readonly ExpiresInMinutes?: number;
@@ -125,7 +122,6 @@ interface TaskProtectionOptions {
   /** Sends the state to the ECS agent. @throws Error if the agent refuses it */
   readonly put: PutProtection;
   readonly isBusy: () => boolean;
-  /** Called if the agent refuses it. */
   readonly onProblem: (error: unknown) => void;
   /** @default the system's clock */
   readonly clock?: Clock | undefined;
@@ -212,7 +208,6 @@ export function protectionAt(agentUri: string): PutProtection {
 }
 
 interface GpuWatchOptions {
-  /** Reads the state of each device. */
   readonly read: () => Promise<readonly GpuReading[]>;
   readonly onReadings: (readings: readonly GpuReading[]) => void;
   /** Called once when the devices cannot be read, and again only after a success. */

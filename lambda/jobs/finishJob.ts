@@ -53,7 +53,6 @@ interface StatusChange {
   readonly detail: { readonly executionArn: string; readonly status: string };
 }
 
-/** Fields of `DescribeExecution` that are used. */
 export interface EndedExecution {
   readonly status?: string | undefined;
   readonly input?: string | undefined;
@@ -118,7 +117,6 @@ interface FinishEvent {
   readonly start: JobStart;
 }
 
-/** Output of an execution. */
 interface FinishAnswer {
   readonly job: string;
   readonly rows: number;
@@ -128,7 +126,6 @@ interface FinishAnswer {
   readonly manifest: string;
 }
 
-/** Number of reports to read at a time. */
 const READING = 64;
 /** Maximum number of failed pieces in the manifest. All of them are under `failed/`. */
 const MAX_TOLD = 1_000;
@@ -218,7 +215,6 @@ function someOf(names: readonly string[]): string {
   return `${names.slice(0, 3).join(', ')}${names.length > 3 ? ', …' : ''}`;
 }
 
-/** Data objects of a piece. */
 interface Found {
   objects: number;
   bytes: number;
@@ -258,7 +254,6 @@ async function findWithoutResults(
   return [...reports].filter((entry) => !isWhole(entry)).map(([, { part, piece }]) => reportKey('', part, piece));
 }
 
-/** Reads the small JSON objects under a prefix, by part and piece. */
 async function readAll<T extends { readonly part: number; readonly piece: number }>(
   storage: JobStorage,
   prefix: string,
@@ -349,10 +344,7 @@ interface ExplainEvent {
   };
 }
 
-/**
- * Returns the failure that a call of the job wrote, or what Step Functions knows. A failed map only says that a child
- * failed.
- */
+/** Returns the failure that a call wrote, or what Step Functions knows: a failed map names no reason. */
 async function explainJob({ start }: ExplainEvent, storage: JobStorage): Promise<JobFailure> {
   const said = await storage.get(failureKey(start.folder));
   if (said !== undefined) return parseObject(FAILURE, said, failureKey(start.folder));
@@ -367,7 +359,6 @@ export async function noteFailure(storage: JobStorage, folder: string, error: un
   await storage.put(failureKey(folder), JSON.stringify(failure));
 }
 
-/** Returns the message of an error that Lambda wrote as JSON. */
 function messageIn(cause: string): string {
   const thrown = parseIfJson(cause);
   return isObject(thrown) && typeof thrown.errorMessage === 'string' ? thrown.errorMessage : cause;

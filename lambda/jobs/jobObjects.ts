@@ -15,7 +15,6 @@ const ROW_DIGITS = 9;
 /** Maximum number of pieces of a part. Keys of more would not sort as numbers. */
 export const MAX_PIECES = 10 ** PIECE_DIGITS;
 
-/** Returns the prefix of a job's data objects. */
 export function dataKeys(folder: string): string {
   return `${folder}data/`;
 }

@@ -72,7 +72,6 @@ export const JOB_START = z.object({
 });
 export type JobStart = z.infer<typeof JOB_START>;
 
-/** Input or output of the model. */
 const TENSOR = z.object({
   name: z.string(),
   datatype,
@@ -80,7 +79,6 @@ const TENSOR = z.object({
   batchAxis: count.optional(),
 });
 
-/** Columns of one model input. */
 const INPUT_COLUMNS = z.object({
   input: z.string(),
   datatype,
@@ -124,10 +122,7 @@ export const JOB_HEAD = z.object({
 });
 export type JobHead = z.infer<typeof JOB_HEAD>;
 
-/**
- * Rows `from` to `to` (exclusive) of the file. They are a part of row group `group`, or all of it and of the groups
- * after it.
- */
+/** Rows `from` to `to` (exclusive) of the file, in row group `group` and possibly those after it. */
 const ROW_PIECE = z.object({ group: count, from: count, to: count });
 export type RowPiece = z.infer<typeof ROW_PIECE>;
 
@@ -188,7 +183,6 @@ export const FAILED_PIECE = z.object({
 });
 export type FailedPiece = z.infer<typeof FAILED_PIECE>;
 
-/** Metadata of a data object. */
 export const ANSWERED = z.object({ rows: z.int().min(1), errors });
 
 /** Written last. A job with a manifest is done. */
@@ -210,7 +204,6 @@ export const MANIFEST = z.object({
 });
 export type Manifest = z.infer<typeof MANIFEST>;
 
-/** Reason why a job ended without a manifest. */
 export const FAILURE = z.object({ code: z.string(), message: z.string() });
 export type JobFailure = z.infer<typeof FAILURE>;
 
@@ -224,7 +217,6 @@ export const JOB_CODES = [
 ] as const;
 type JobCode = (typeof JOB_CODES)[number];
 
-/** Permanent failure of a job. */
 export class JobError extends Error {
   constructor(code: JobCode, message: string) {
     super(message);
@@ -287,8 +279,6 @@ export interface JobStorage {
   putNew(key: string, body: Uint8Array, about: string): Promise<boolean>;
   /** Returns the metadata and size of an object that {@link putNew} put, or undefined if it does not exist. */
   look(key: string): Promise<{ readonly about: string; readonly bytes: number } | undefined>;
-  /** Removes an object, if it exists. */
   remove(key: string): Promise<void>;
-  /** Lists objects whose keys begin with `prefix`, in key order. */
   list(prefix: string): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
 }

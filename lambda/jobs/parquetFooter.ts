@@ -18,10 +18,7 @@ export type RangeStorage = Pick<JobStorage, 'readRange'>;
 
 /** Maximum size of a footer. Parsing takes about thirty times as much memory. */
 const MAX_FOOTER_BYTES = 32 * 1024 * 1024;
-/**
- * Maximum number of rows for each byte of a file. A column of one value reaches a third of it with PyArrow's row
- * groups.
- */
+/** Maximum number of rows for each byte of a file. A column of one value written by PyArrow reaches a third of it. */
 const ROWS_A_BYTE = 1000;
 /** Size of the footer's length and `PAR1`. */
 const END_BYTES = 8;
@@ -48,7 +45,6 @@ export async function readFooter(storage: RangeStorage, input: JobInput): Promis
   }
 }
 
-/** Reads the footer and its length. */
 async function readEnd(storage: RangeStorage, input: JobInput): Promise<ArrayBuffer> {
   const { bytes } = input;
   if (bytes === 0) throw notParquet(input, 'an empty file');
@@ -167,7 +163,6 @@ export function chunksOf(footer: FileMetaData, group: number, names: ReadonlySet
   );
 }
 
-/** Reads bytes of an object as a buffer of their own. */
 export async function readBuffer(storage: RangeStorage, input: JobInput, span: ByteRange): Promise<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = await storage.readRange(input, span);
   if (byteOffset === 0 && byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) return buffer;

@@ -32,7 +32,6 @@ export interface Chunk {
   readonly read: (start: number, end: number) => Promise<Uint8Array>;
 }
 
-/** Rows `from` to `to` (exclusive) of a row group. */
 interface Rows {
   readonly from: number;
   readonly to: number;
@@ -100,7 +99,6 @@ async function readFlat(pages: PageCursor, { from, to }: Rows): Promise<DecodedA
   return concatenate(found);
 }
 
-/** Returns the values `first` to `end` (exclusive) of a page. */
 function flatValues(page: Page, leaf: Leaf, first: number, end: number): DecodedArray {
   const { definition } = page.body.levels;
   const values = valuesIn(page, leaf, first, end);
@@ -166,11 +164,9 @@ async function readNested(pages: PageCursor, { from, to }: Rows): Promise<Decode
   return rows;
 }
 
-/** Data page. */
 interface Page {
   /** First row of the page in the row group. */
   readonly row: number;
-  /** Number of values, including nulls. */
   readonly values: number;
   readonly encoding: string;
   readonly spend: Spend;
@@ -381,7 +377,6 @@ interface Body extends Readonly<Source> {
   readonly counted: { at: number; values: number; all?: number };
 }
 
-/** Bytes and a read position. */
 interface Source {
   readonly bytes: Uint8Array;
   at: number;
@@ -466,7 +461,6 @@ function lookUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array, spe
   return values;
 }
 
-/** Values of a page to read. */
 interface Wanted {
   readonly all: number;
   readonly skip: number;
@@ -519,7 +513,6 @@ function widthOf({ type, length }: Leaf): number {
   throw new Error(`values of ${length} bytes`);
 }
 
-/** Reads consecutive values of one width. */
 function readTyped({ type }: Leaf, bytes: Uint8Array, width: number): DecodedArray {
   // The copy aligns the values: a page may begin at any byte.
   if (type === 'INT32') return new Int32Array(bytes.slice().buffer);

@@ -8,7 +8,6 @@ import { budgetOf, type Chunk, type ColumnReader, maxInflation, openColumn, type
 import { inputFiller, type Table, type TableInput, TableRow } from './tableRows.ts';
 import { type PieceReader, type PieceRows, STEP_BYTES, UnreadableError } from './textRows.ts';
 
-/** Identity of a file, and the columns to read. */
 type ParquetHead = JobInput & Pick<JobHead, 'inputs' | 'keep' | 'missing'>;
 
 /**
@@ -46,9 +45,7 @@ export function openParquet(storage: RangeStorage, head: ParquetHead, part: Pick
   };
 }
 
-/** Row groups of a piece, with their columns. */
 interface OpenGroup {
-  /** Number of the first group. */
   readonly number: number;
   readonly file: GroupFile;
   readonly columns: Map<string, ColumnReader>;
@@ -80,7 +77,6 @@ interface GroupRows extends RowPiece {
   readonly start: number;
 }
 
-/** Splits the rows of a piece by row group. */
 function byGroup({ starts }: Contents, { group: first, from, to }: RowPiece): GroupRows[] {
   const spans: GroupRows[] = [];
   for (let group = first, at = from; at < to; group++) {
@@ -94,7 +90,6 @@ function byGroup({ starts }: Contents, { group: first, from, to }: RowPiece): Gr
   return spans;
 }
 
-/** Decoded rows of one row group. */
 interface Block extends Table {
   readonly span: GroupRows;
   readonly failed: ReadonlyMap<number, Failure>;
@@ -197,7 +192,6 @@ function rowsOf(
 /** Assumed size of a value of any type. */
 const VALUE_BYTES = 8;
 
-/** Reads all values of a column. */
 type ReadColumn = (name: string) => Promise<DecodedArray>;
 
 /**
@@ -223,9 +217,7 @@ async function fillInput(
 }
 
 interface GroupFile {
-  /** Total size of the needed columns. */
   readonly bytes: number;
-  /** Reads a span of a column. */
   read(column: ByteRange, span: ByteRange): Promise<Uint8Array>;
 }
 

@@ -23,7 +23,6 @@ export function convertValues(values: DecodedArray, path: readonly SchemaTree[])
   });
 }
 
-/** Returns the parsers for hyparquet. */
 export function parsersOf(element: SchemaElement): ParquetParsers {
   return { ...DEFAULT_PARSERS, ...TEXT_PARSERS, ...momentParsers(isUtc(element)) };
 }
@@ -84,7 +83,6 @@ function timeReader(unit: keyof typeof DIGITS) {
   };
 }
 
-/** Appends a fraction without trailing zeros. */
 function withFraction(time: string, fraction: string): string {
   return `${time}.${fraction}`.replace(/\.?0+$/, '');
 }

@@ -4,13 +4,10 @@ import { ANSWERED, type JobStorage } from './jobTypes.ts';
 
 /** Results of one piece on their way into data objects. At most two objects of them are in memory. */
 export interface Output {
-  /** Number of rows with results, added or put. */
   readonly rows: number;
   /** True if the added results fill an object: put it before you add more. */
   readonly isFull: boolean;
-  /**
-   * True if another call has put the same rows. This call must end; the next call continues after the existing objects.
-   */
+  /** True if another call has put the same rows. This call must end, and the next call continues after them. */
   readonly isOvertaken: boolean;
   add(text: string, failures: readonly Failure[]): void;
   /** Starts to put the added results, after the previous ones. */

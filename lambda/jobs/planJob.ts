@@ -45,7 +45,6 @@ export interface PlanEvent {
 }
 
 export interface PlanAnswer {
-  /** Key of the plan, which has one part a line. */
   readonly planKey: string;
   readonly parts: number;
   /** Null if only reading the whole object tells. */
@@ -393,7 +392,6 @@ export function matchColumns(model: ModelDescription, columns: readonly string[]
   return inputs;
 }
 
-/** Returns advice on a header that lacks columns. */
 function headerHint(columns: readonly string[], { separator }: Spec, lost: readonly string[]): string | undefined {
   if (/^sep=/i.test(columns[0] ?? '')) return '; remove the first line: it is for spreadsheets alone';
   if (columns.some((name) => name.includes('\r')))
@@ -417,9 +415,7 @@ async function planWhatIsMissing(storage: JobStorage, folder: string, head: JobH
   await storage.put(key, linesOfPlan(missing.length > 0 ? missing : [{ part: 0, start: 0, end: 0, only: [] }]));
 }
 
-/**
- * Removes the objects that ended a job or its pieces, and the plans of its resumed runs: their numbers may start again.
- */
+/** Removes the objects that ended a job or its pieces, and the plans of its resumed runs. */
 async function removeEnd(storage: JobStorage, folder: string): Promise<void> {
   for (const gone of [manifestKey, failureKey, cancelledKey]) await storage.remove(gone(folder));
   for (const those of [suspectKeys, failedKeys, resumedPlanKeys]) {
@@ -461,10 +457,7 @@ const SAMPLE_BYTES = 1024 * 1024;
 const SHRINKS_TO = 0.1;
 const NEWLINE = 10;
 
-/**
- * Estimates the rows of an object. For text it counts the lines of the first MiB and extrapolates. Parquet states its
- * number of rows.
- */
+/** Estimates the rows of an object: for text from the lines of the first MiB, for Parquet from its footer. */
 export async function countRows(storage: JobStorage, input: JobInput, spec: Spec): Promise<Count> {
   const { format, compression } = formatOf(input.key, spec);
   if (format === 'parquet') {
@@ -492,7 +485,6 @@ const COMPRESSION_BY_ENDING: readonly (readonly [ending: RegExp, compression: Co
   [/\.(zst|zstd)$/i, 'zstd'],
 ];
 
-/** Endings of input keys, for messages. */
 const KNOWN_ENDINGS = '.jsonl, .csv, .tsv (also with .gz or .zst) or .parquet';
 
 type FormatOfObject = Pick<JobHead, 'format' | 'compression'>;

@@ -39,9 +39,7 @@ export type JobEvent = PlanEvent | ScoreEvent | SkipEvent;
 type CallTime = { readonly getRemainingTimeInMillis: () => number };
 export type ScoreHandler = (event: JobEvent, context: CallTime) => Promise<PlanAnswer | ScoreEvent>;
 
-/**
- * Creates the handler of the function with the models. It plans jobs, scores their parts and skips pieces that end it.
- */
+/** Creates the handler of the function with the models. It plans jobs, scores parts and skips pieces that end it. */
 export function createScoreHandler(deps: ScoreHandlerDependencies): ScoreHandler {
   const { scorer, partBytes, pieceBytes, observer } = deps;
   const options = { score: scorer.score, observer, maxCharacters: MAX_CHARACTERS_HELD };
@@ -198,7 +196,7 @@ async function scorePieces(event: ScoreEvent, deps: PartDependencies, time: Time
     const last = rows.isLast && part.end === undefined && part.rows === undefined ? { last: true as const } : {};
     written = finishPiece(storage, place, output, { bytesIn: rows.bytes, ms: Math.round(ms), ...last });
     written.catch(() => {});
-    // The next piece may end the process. If the report of this piece were missing, this piece would look guilty.
+    // The next piece may end the process. If the report of this piece were missing, this piece would be blamed.
     if (isSuspect) {
       await written;
       readOn();
@@ -226,7 +224,6 @@ async function finishPiece(
   return true;
 }
 
-/** Gives up a piece that no retry can read. */
 async function giveUpPiece(
   storage: JobStorage,
   { folder, part, piece }: Place,
@@ -430,7 +427,6 @@ const CAUTION = 1.5;
 /** Target size of a step's answers: half of what may be held. */
 const CHARACTERS_A_STEP = 8 * 1024 * 1024;
 
-/** Sizes of the steps of a call. */
 interface Steps {
   /** Time for scoring: the call's time without the reserve for writing. */
   readonly time: TimeLimit;

@@ -96,7 +96,6 @@ export async function settingsOf(
   return { spec: {} };
 }
 
-/** Executions of the jobs' state machine. */
 interface Executions {
   /**
    * Starts an execution.
@@ -216,7 +215,6 @@ export function readSpec(text: string): { readonly spec: Spec; readonly concurre
   return { spec, concurrency };
 }
 
-/** Maximum number of columns in one range. More is a mistake. */
 const MAX_COLUMNS = 100_000;
 
 /**

@@ -26,9 +26,7 @@ import { rowsOfFields } from './tableRows.ts';
 export interface PieceRows {
   /** Returns up to `max` rows, or none at the end. */
   take(max: number): readonly PieceRow[];
-  /** Size of the piece in the input. */
   readonly bytes: number;
-  /** True if this is the last piece of the part. */
   readonly isLast: boolean;
 }
 
@@ -58,7 +56,6 @@ export interface PieceReader {
    * @throws UnreadableError if no retry can read the piece
    */
   read(piece: number, goesOn: GoesOn): Promise<PieceRows | undefined>;
-  /** Closes the stream that it reads from. */
   close(): void;
 }
 
@@ -199,7 +196,6 @@ function tooLarge({ key, compression, pieceBytes }: JobHead): JobError {
   );
 }
 
-/** Part of a text in memory. */
 interface Window {
   bytes(): Bytes;
   hasEnded(): boolean;
@@ -327,9 +323,7 @@ function decompress(bytes: AsyncIterable<Uint8Array>, head: Compressed): Readabl
   return head.compression === 'gzip' ? pipeline(bytes, createGunzip(), () => {}) : Readable.from(unzstd(bytes, head));
 }
 
-/**
- * Converts a zlib error into a JobError, because the file is at fault. Errors of S3 stay as they are and are retried.
- */
+/** Converts a zlib error into a JobError. Errors of S3 stay as they are and are retried. */
 function explainError({ key, compression }: Compressed, cause: unknown): Error {
   const code = typeof cause === 'object' && cause !== null && 'code' in cause ? String(cause.code) : '';
   const isOfZlib = /^(Z_|ZSTD_|ERR_ZLIB|ERR_ZSTD)/.test(code);
@@ -343,10 +337,7 @@ function explainError({ key, compression }: Compressed, cause: unknown): Error {
   return new JobError('INVALID_JOB', `${key}: expected ${compression}, got bytes that are not (${messageOf(cause)})`);
 }
 
-/**
- * Size of a small zstd frame. Each frame takes a sixth of a millisecond, and parallel compressors write a small one
- * before each.
- */
+/** Size of a small zstd frame. A frame takes a sixth of a millisecond, and some compressors write many small ones. */
 const SMALL_FRAME_BYTES = 16;
 /** Maximum excess of small frames over other frames. */
 const MAX_SMALL_FRAMES = 250;
@@ -420,7 +411,6 @@ async function nextOf<T>(values: AsyncIterator<T>): Promise<T | undefined> {
 const NEWLINE = 10;
 const CARRIAGE_RETURN = 13;
 
-/** Bytes of an object from `at` on. */
 interface Bytes {
   readonly at: number;
   readonly bytes: Uint8Array;

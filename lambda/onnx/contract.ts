@@ -14,7 +14,6 @@ import { decodeData, pathWithin } from '../core/values.ts';
 import type { RaggedConfig } from './modelConfig.ts';
 import type { SessionMetadata, ValueDescription } from './sessionOrders.ts';
 
-/** Inputs and outputs of a model, as read from the model. */
 export interface ModelContract extends BakedRows {
   /** Inputs in requests. */
   readonly inputs: readonly TensorSpec[];
@@ -24,7 +23,6 @@ export interface ModelContract extends BakedRows {
   readonly constants: readonly TensorSpec[];
 }
 
-/** Properties of a model that only its config.json tells. */
 interface ContractSettings {
   /** Outputs to compute, in order. @default all */
   readonly outputs?: readonly string[] | undefined;
@@ -93,8 +91,7 @@ export const EXPORT_DYNAMIC =
   'export the model with a dynamic batch axis (torch.onnx.export: dynamic_axes or dynamic_shapes with axis 0)';
 
 /**
- * Refuses inputs with a batch axis of size 0. Exporters write 0 for an unknown size, but ONNX Runtime takes it
- * literally.
+ * Refuses inputs with a batch axis of size 0. Exporters write it for an unknown size; ONNX Runtime takes it literally.
  */
 function refuseNoRows(inputs: readonly TensorSpec[]): void {
   const empty = inputs.filter(({ shape }) => shape[0] === 0);
@@ -219,9 +216,7 @@ function findAxes(
   };
 }
 
-/**
- * Returns the name of the first axis that most tensors have on any axis. In a tie, a name that looks like a batch wins.
- */
+/** Returns the name of a first axis that most tensors have. In a tie, a name that looks like a batch wins. */
 function batchName(inputs: readonly TensorSpec[], all: readonly TensorSpec[]): string | undefined {
   const names = inputs.flatMap(({ shape: [first] }) => (typeof first === 'string' ? [first] : []));
   const spread = (name: string): number => all.filter(({ shape }) => shape.includes(name)).length;
@@ -273,7 +268,6 @@ function findMisplaced(
   return undefined;
 }
 
-/** Number of rows that a model takes. */
 interface BakedRows {
   /** The only number of rows, if the batch axis is baked. Undefined if it is dynamic. */
   readonly bakedRows: number | undefined;
@@ -449,12 +443,10 @@ function show(spec: TensorSpec): string {
   return `[${shapeInModel(spec, spec.shape).join(', ')}]`;
 }
 
-/** Sizes of symbolic axes by name. */
 export type AxisSizes = Readonly<Record<string, number>>;
 
 type Inputs = Pick<Model, 'inputs'>;
 
-/** Returns the number of elements in all inputs. */
 export function elementsAt(model: Inputs, rows: number, sizes: AxisSizes): number {
   return shapesAt(model, rows, sizes, 1).reduce((sum, shape) => sum + elementCount(shape), 0);
 }
@@ -480,10 +472,7 @@ function termsOf(name: string, axes: readonly string[]): (number | string)[] | u
   return terms.map((term) => (axes.includes(term) ? term : Number(term)));
 }
 
-/**
- * Yields sizes to try for a model that does not declare any: one size for all open axes, and then the same with an
- * empty past.
- */
+/** Yields sizes to try: one size for all open axes, and then the same with an empty past. */
 export function* sizesToTry(model: Inputs, given: AxisSizes, sizes: readonly number[]): Generator<AxisSizes> {
   const open = freeAxes(model).filter((name) => given[name] === undefined);
   const past = emptyPast(model);
@@ -494,7 +483,6 @@ export function* sizesToTry(model: Inputs, given: AxisSizes, sizes: readonly num
   }
 }
 
-/** Returns the axes that are not sums of others. */
 function freeAxes(model: Inputs): string[] {
   const axes = symbolicAxes(model);
   return axes.filter((name) => termsOf(name, axes) === undefined);

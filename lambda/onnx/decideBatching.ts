@@ -10,7 +10,6 @@ export type Batching = 'trust' | 'alone';
 
 export interface Decided {
   readonly model: Model;
-  /** Number of rows that were run alone and together. */
   readonly probes: number;
   /** Decision and reason, for the start log. */
   readonly found: string;
@@ -25,7 +24,6 @@ interface Known {
   readonly batching: Batching | undefined;
   /** Difference between runs of several equal rows and of one, or undefined if there is none. */
   readonly differs: string | undefined;
-  /** Real requests of the model. */
   readonly samples: readonly ScoringRequest[];
   /** True if made-up values may keep a loop of the model from ending. */
   readonly hasLoop: boolean;

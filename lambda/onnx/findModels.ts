@@ -6,7 +6,6 @@ export interface ModelLocation {
   readonly name: string;
   readonly version: string;
   readonly path: string;
-  /** Folder of config.json and its transform. */
   readonly folder: string;
 }
 

@@ -1,9 +1,7 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { createReader, Message } from './protobuf.ts';
 
-/*
- * Reads the graph of a model from its file: nodes, attributes and the values of small constants. Weights are skipped.
- */
+/* Reads the graph of a model from its file: nodes, attributes and small constants. Weights are skipped. */
 
 /** Field numbers of the messages. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
 const MODEL = { graph: 7, opset: 8, functions: 25 } as const;
@@ -47,9 +45,7 @@ const TENSOR = {
 const SPARSE = { values: 1, dims: 3 } as const;
 const VALUE = { name: 1 } as const;
 
-/**
- * Maximum number of values of a constant. Larger ones are weights. Integers may be indexes, fractions sizes and scales.
- */
+/** Maximum number of values of a constant. Larger ones are weights. */
 const MAX_VALUES = { whole: 4096, real: 64 } as const;
 
 export interface ConstantTensor {
@@ -70,7 +66,6 @@ export interface Graph {
 /** Function of the model. Its nodes replace a node of its name. */
 export interface GraphFunction extends Omit<Graph, 'constants'> {
   readonly opsets: ReadonlyMap<string, number>;
-  /** Attributes with defaults. */
   readonly defaults: ReadonlyMap<string, Message>;
 }
 
@@ -83,7 +78,6 @@ export interface ModelGraph extends Graph {
   readonly allNodes: () => readonly GraphNode[];
 }
 
-/** Operators with subgraphs. */
 const CONTAINERS = new Set(['If', 'Loop', 'Scan', 'SequenceMap']);
 
 /** Node of a graph. Its attributes are read on first access. */
@@ -116,7 +110,6 @@ export class GraphNode {
     return this.#message.text(NODE.overload);
   }
 
-  /** Attributes by name. */
   get attributes(): ReadonlyMap<string, Message> {
     this.#attributes ??= new Map(this.#message.messages(NODE.attribute).flatMap((message) => this.#resolved(message)));
     return this.#attributes;
@@ -126,7 +119,6 @@ export class GraphNode {
     return this.attributes.has(name);
   }
 
-  /** True if it has subgraphs. */
   get hasGraphs(): boolean {
     return CONTAINERS.has(this.operator);
   }
@@ -179,7 +171,6 @@ export class GraphNode {
     return attribute && readTensor(attribute.message(ATTRIBUTE.tensor));
   }
 
-  /** Returns the value of a `float` attribute. */
   float(name: string): number | undefined {
     const attribute = this.attributes.get(name);
     return attribute && ([...attribute.floats(ATTRIBUTE.float)].at(-1) ?? 0);

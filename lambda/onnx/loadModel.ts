@@ -30,7 +30,6 @@ import { isLarge } from './weights.ts';
 
 /** The deployment's settings for every model, which config.json overrides, and the listeners. */
 export interface LoadOptions {
-  /** Maximum number of rows in one run. */
   readonly maxBatchRows: number;
   /** Maximum number of elements in the inputs of one run, including padding. */
   readonly maxBatchElements: number;
@@ -66,14 +65,12 @@ export interface LoadOptions {
   readonly loaded?: ((start: ModelStart) => void) | undefined;
 }
 
-/** Times and findings of the start of a model. */
 export interface ModelStart {
   /** Time until its thread had ONNX Runtime. */
   readonly libraryMs: number;
   /** Time from then until it was open. */
   readonly loadMs: number;
   readonly warmUpMs: number;
-  /** Number of rows that the checks ran alone and together. */
   readonly probes: number;
   /** Number of threads of a run. Undefined if ONNX Runtime chooses. */
   readonly threads: number | undefined;
@@ -267,9 +264,7 @@ function toModel(
   };
 }
 
-/** Properties of a model that its runs need. */
 interface RunContract {
-  /** Inputs of a run, in the model's order. */
   readonly inputs: readonly TensorSpec[];
   /** Outputs to fetch, in order. */
   readonly outputs: readonly TensorSpec[];

@@ -106,7 +106,6 @@ function describePlace(thrown: unknown): string {
   return `${error.name} ${first.trim()}`;
 }
 
-/** Takes an unhandled error. */
 type StrayErrorListener = (error: unknown) => void;
 
 const listeners = new AsyncLocalStorage<StrayErrorListener>();

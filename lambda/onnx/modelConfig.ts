@@ -132,9 +132,7 @@ const AXIS = 'expected the name of a symbolic axis of the model';
 const byName = <T extends z.ZodType>(value: T, what: string) =>
   z.record(z.string(), value, { error: `expected an object with ${what}` });
 
-/**
- * Axis on which requests differ in size. They are padded to the longest in their micro-batch, and outputs are cut back.
- */
+/** Axis on which requests differ in size. They are padded to the longest of their run, and outputs are cut back. */
 const ragged = z.strictObject({
   /** Name of the symbolic axis in the model. */
   axis: z.string({ error: AXIS }).min(1, { error: AXIS }),

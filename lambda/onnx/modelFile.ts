@@ -127,7 +127,6 @@ const WITHIN: Readonly<Record<string, Readonly<Record<number, { readonly kind: s
   sparse: { 1: { kind: 'tensor', isOne: true }, 2: { kind: 'tensor', isOne: true } },
 };
 const TENSOR = { externalData: 13, dataLocation: 14 } as const;
-/** Values of `data_location`. */
 const DEFAULT = 0;
 /** The data is in another file. */
 export const EXTERNAL = 1;

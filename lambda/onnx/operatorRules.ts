@@ -221,10 +221,7 @@ const RULES: ReadonlyMap<string, Rule> = new Map(
 /** Domains of the operators in the table. All others are custom. */
 const DOMAINS = new Set(['', 'ai.onnx.ml', 'com.microsoft', 'com.ms.internal.nhwc', 'ai.onnx.preview']);
 
-/**
- * Operators that read sizes, places or padding, and check how these depend on the batch. Other operators only take
- * data.
- */
+/** Operators that read sizes, places or padding, and check how these depend on the batch. */
 const TAKES_SIZES = new Set(
   words(`Concat Reshape Flatten Squeeze Unsqueeze Expand Tile ConstantOfShape Range Slice Split Pad Gather GatherND
     ScatterND OneHot Resize Upsample TopK Trilu GatherElements`),

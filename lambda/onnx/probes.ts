@@ -10,10 +10,7 @@ import { isNotThere } from './modelConfig.ts';
 
 /* Creates requests to try a model with: real ones of `samples.jsonl`, or made-up ones. */
 
-/**
- * Returns rows of real requests that have the trailing shape of the first one, apart from the ragged axis. Each row is
- * a probe.
- */
+/** Returns rows of real requests with the trailing shape of the first one, apart from the ragged axis. */
 export function realProbes(samples: readonly ScoringRequest[], max: number): Part[] {
   const [first] = samples;
   if (first === undefined) return [];

@@ -8,9 +8,7 @@ import type { MeasuredRun } from '../core/model.ts';
 import { readJsonIfThere } from './modelConfig.ts';
 import { modelDigest } from './weights.ts';
 
-/** Conditions that a profile must meet. */
 interface ProfileUse {
-  /** Execution provider of the opened model. */
   readonly provider: string;
   /** Threads of its session in config.json. @default the choice of ONNX Runtime */
   readonly threads?: number | undefined;
@@ -77,7 +75,6 @@ function measuredBy({ table, threads, length: ordinary }: ProfileFile, isRagged:
   return runs.map(({ rows, length, medianMs }) => ({ rows, length: isRagged ? length : 1, ms: medianMs }));
 }
 
-/** File of measurements beside a `.onnx` file. */
 const PROFILE_FILE = 'profile.json';
 
 /** Far more than any profile has. A larger file would delay a start. */
@@ -138,8 +135,7 @@ const schema = z
       evidence: z.string(),
     }),
     /**
-     * Times of a fresh process: until its code starts, for its code and ONNX Runtime, for the model, for warm-up and
-     * checks.
+     * Times of a fresh process until its code starts, for code and ONNX Runtime, for the model, for warm-up and checks.
      */
     coldStart: z.object({
       processMs: milliseconds,
@@ -148,9 +144,7 @@ const schema = z
       warmUpMs: milliseconds,
     }),
     table: MEASURED_RUNS,
-    /** Other findings, a sentence each. */
     findings: z.array(z.string()),
-    /** Recommendation for the given traffic. */
     recommendation: z.object({
       batchSize: size,
       windowSeconds: z.number().min(0),
@@ -174,7 +168,6 @@ const schema = z
 /** `profile.json`, schema version 1. */
 export type ProfileFile = z.infer<typeof schema>;
 
-/** Returns the path of a model's profile. */
 export function profilePath(modelPath: string): string {
   return join(dirname(modelPath), PROFILE_FILE);
 }

@@ -22,7 +22,6 @@ export interface Field extends Range {
   readonly wireType: number;
 }
 
-/** Wire types. */
 const VARINT = 0;
 const FIXED64 = 1;
 export const LENGTH_DELIMITED = 2;
@@ -167,10 +166,7 @@ export class Message {
     }
   }
 
-  /**
-   * Returns the fields of a number. A small message keeps them; a large one, which may have millions, is read
-   * again.
-   */
+  /** Returns the fields of a number. A small message keeps them; a large one, with up to millions, is read again. */
   #fieldsNumbered(number: number): Iterable<Field> {
     if (this.#kept === undefined && this.#bytes() > MAX_KEPT_BYTES) return this.fields();
     this.#kept ??= Map.groupBy(this.fields(), (field) => field.number);
@@ -181,7 +177,6 @@ export class Message {
     return this.ranges.reduce((sum, { start, end }) => sum + end - start, 0);
   }
 
-  /** Returns the messages of a repeated field. */
   messages(number: number): Message[] {
     return [...this.#fieldsWith(number, LENGTH_DELIMITED)].map((field) => new Message(this.#read, field));
   }
@@ -191,7 +186,6 @@ export class Message {
     return new Message(this.#read, ...this.#fieldsWith(number, LENGTH_DELIMITED));
   }
 
-  /** Yields the texts of a repeated field. */
   *texts(number: number): Generator<string> {
     for (const field of this.#fieldsWith(number, LENGTH_DELIMITED)) yield this.#textOf(field);
   }

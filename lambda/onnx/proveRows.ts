@@ -29,10 +29,7 @@ export interface RowProof {
   readonly verdict: 'independent' | 'mixes' | 'unknown';
   /** Operator of the decisive node. Empty if rows are independent. */
   readonly operator: string;
-  /**
-   * Decisive node and reason, such as `Softmax 'probabilities' works along axis 0, the rows`. Empty if rows are
-   * independent.
-   */
+  /** Decisive node and reason, such as `Softmax 'probabilities' works along axis 0, the rows`, or empty. */
   readonly why: string;
   /** Node and reason if the padded length enters the data as a number. */
   readonly byLength?: string | undefined;

@@ -34,7 +34,6 @@ export function runOnGpu(providers: readonly Provider[]): boolean {
   return providers.some((provider) => nameOf(provider) !== 'cpu');
 }
 
-/** Returns the number of its device, or undefined if it has none. */
 function deviceOf(provider: Provider): number | undefined {
   if (!hasDevices(provider)) return undefined;
   return typeof provider === 'string' ? 0 : (provider.deviceId ?? 0);
@@ -50,13 +49,10 @@ export function listProviders(providers: readonly Provider[]): string {
   return providers.map(nameOf).join(', ');
 }
 
-/** Provider and devices of a model's runs. */
 export interface DeviceAssignment {
-  /** Execution provider that was chosen. */
   readonly provider: string;
   /** Names of its devices, as far as the machine reports them. Empty for a processor. */
   readonly devices: readonly string[];
-  /** Description for the start log. */
   readonly description: string;
 }
 

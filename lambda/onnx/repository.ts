@@ -25,7 +25,6 @@ export interface OnnxModelRepository extends ModelRepository {
   readonly models: readonly ModelLocation[];
   /** Model of requests that name none. Undefined if they must name one. */
   readonly defaultName: string | undefined;
-  /** Maximum number of devices of one model. */
   readonly maxDevices: number;
   /** Ends the threads of the models after the current runs. */
   close(): Promise<void>;

@@ -24,7 +24,6 @@ import {
 /** ONNX Runtime sessions of a model, one for each device, each in its own worker thread. */
 export interface Session {
   readonly metadata: OpenMetadata;
-  /** Maximum number of concurrent runs. */
   readonly devices: number;
   /**
    * Runs on the first free device.
@@ -55,7 +54,6 @@ export interface Session {
 }
 
 export interface SessionReply extends RunReply {
-  /** Device that it ran on. */
   readonly device: number;
 }
 
@@ -152,9 +150,7 @@ interface ProviderFallback {
 
 interface OpenedWithProviders {
   readonly session: Session;
-  /** Providers of the session, first choice first. */
   readonly providers: readonly Provider[];
-  /** Devices that were chosen, if any. */
   readonly devices: readonly number[] | undefined;
 }
 
@@ -222,7 +218,6 @@ async function openAll(threads: readonly OpenThread[]): Promise<OpenMetadata> {
   throw failed.reason;
 }
 
-/** Thread with an open session. */
 interface OpenThread {
   /** Returns the thread when its session is open. @throws Error if the session cannot be opened */
   ready(): Promise<ReadyThread>;
@@ -301,7 +296,6 @@ function createOpenThread(spec: SessionSpec): OpenThread {
   };
 }
 
-/** Error for a provider that ONNX Runtime does not know. */
 class UnknownProviderError extends Error {
   override readonly name = 'UnknownProviderError';
 }
@@ -404,7 +398,6 @@ export function withdrawn(): RunWithdrawnError {
   return new RunWithdrawnError('expected the run to start before its deadline, got no free device; it was not started');
 }
 
-/** Worker thread that holds one session and executes orders one at a time. */
 interface SessionThread {
   /** @throws Error if the thread ends before it replies; any other error is the order's own failure */
   call<O extends OrderName>(

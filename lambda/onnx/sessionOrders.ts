@@ -13,9 +13,7 @@ export interface SessionOrders {
   close(none: undefined): never;
 }
 
-/** Parameters of a session. */
 export interface SessionSpec {
-  /** Path of the model file. */
   readonly path: string;
   readonly providers: readonly Provider[];
   /** Devices to open it on, each with its own session. @default one session, on the provider's device */
@@ -60,7 +58,6 @@ export interface RunReply {
 
 export type OrderName = keyof SessionOrders;
 
-/** Message to the thread with one order. */
 export interface OrderMessage {
   readonly order: OrderName;
   readonly argument: unknown;
@@ -69,7 +66,6 @@ export interface OrderMessage {
 /** Message from the thread: a result, or the message of an error. */
 export type OrderReply = { readonly given: unknown } | { readonly error: string };
 
-/** Data that a thread is started with. */
 export interface ThreadData {
   /** Number of orders sent so far. The thread sleeps until it changes. */
   readonly ordersSent: Int32Array<SharedArrayBuffer>;

@@ -18,8 +18,7 @@ import {
   type ThreadData,
 } from './sessionOrders.ts';
 
-// The native binding cannot read a Float16Array. Without that class ONNX Runtime represents FP16 as bits in a
-// Uint16Array.
+// The native binding cannot read a Float16Array. Without that class ONNX Runtime represents FP16 as Uint16Array.
 const FLOAT16_ARRAY: typeof Float16Array | undefined = globalThis.Float16Array;
 Reflect.deleteProperty(globalThis, 'Float16Array');
 
@@ -115,7 +114,6 @@ function memoryOfReply({ outputs, inputs }: RunReply): ArrayBuffer[] {
   return [...new Set([...memoryOf(outputs), ...inputs])];
 }
 
-// ONNX Runtime initializes with its first session, which takes longer than most models. Do it while the host still
-// loads.
+// ONNX Runtime initializes with its first session, which takes long. Do it while the host still loads.
 await InferenceSession.create(new Uint8Array()).catch(() => {});
 await followOrders();

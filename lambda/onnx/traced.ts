@@ -40,7 +40,6 @@ export function openSize(number: number, scale: Scale): Size {
   return [usual, usual, usual, usual, other, usual];
 }
 
-/** Returns the size of the ragged axis. */
 export function lengthSize(scale: Scale): Size {
   const [length, other, longer] = scale === 'small' ? [61, 43, 71] : [1009, 757, 1511];
   return [length, length, length, length, other, longer];
@@ -119,7 +118,6 @@ export interface Traced {
   readonly shape?: readonly Size[] | undefined;
   /** Values of a small tensor, row-major. */
   readonly entries?: readonly Size[] | undefined;
-  /** True if the values may be fractions. */
   readonly isReal?: boolean | undefined;
   /** Minimum and maximum of constant numbers. */
   readonly bounds?: Bounds | undefined;
@@ -135,7 +133,6 @@ export interface Traced {
   readonly byLength?: boolean | undefined;
 }
 
-/** Ends the walk over a graph. */
 export class Stop extends Error {
   readonly verdict: 'mixes' | 'unknown';
 
@@ -158,10 +155,8 @@ export function same(shape?: readonly Size[], entries?: readonly Size[]): Traced
   return { kind: isCount ? 'count' : 'same', axis: -1, shape, entries, byLength: entries?.some(variesWithLength) };
 }
 
-/** Maximum number of values of a tensor to follow. */
 const MAX_ENTRIES = 64;
 
-/** Describes constant numbers. */
 export function constants(dims: readonly number[], values: readonly number[] | undefined, isReal: boolean): Traced {
   const entries = values !== undefined && values.length <= MAX_ENTRIES ? values.map(constantSize) : undefined;
   const bounds =
@@ -198,7 +193,6 @@ export function sizeAt(traced: Traced, axis: number): Size {
   return shapeOf(traced)[axis] ?? unknown(`its input has no axis ${axis}`);
 }
 
-/** Converts an axis that may be counted from the end. */
 export function axisOf(axis: number, rank: number): number {
   return axis < 0 ? axis + rank : axis;
 }
@@ -247,7 +241,6 @@ export function seriesOf({ series = ONE }: Traced): Size {
   return series;
 }
 
-/** Returns the broadcast shape. */
 export function broadcast(shapes: readonly (readonly Size[])[]): Size[] {
   const rank = Math.max(0, ...shapes.map(({ length }) => length));
   return Array.from({ length: rank }, (_, axis) => {

@@ -9,7 +9,6 @@ import { isNotTheRuns, runTogether } from './tryRows.ts';
 interface PaddingOptions {
   /** Makes requests of one row whose ragged axis has this length. Their values are on both sides of the padding. */
   readonly probesOf: (length: number) => readonly Part[];
-  /** Size of the ragged axis at which the model runs. */
   readonly size: number;
   /** Real rows of any lengths. */
   readonly samples: readonly Part[];
@@ -21,7 +20,6 @@ interface PaddingOptions {
 export interface PaddingTrial {
   /** Reason why nothing could be tried, and advice. */
   readonly problem?: string;
-  /** Result for the start log. */
   readonly seen: string;
 }
 
@@ -88,9 +86,7 @@ function casesOf(
 
 const SHORT_LENGTH = 4;
 
-/**
- * Returns lengths and their padded lengths: from below an allowed size up to it, and from one allowed size to the next.
- */
+/** Returns lengths and padded lengths: from below an allowed size up to it, and from one allowed size to the next. */
 function lengthsOf({ allowedSizes }: RaggedAxis, size: number): [length: number, padded: number][] {
   const [lowest, second] = allowedSizes;
   if (lowest === undefined) {
@@ -155,10 +151,7 @@ export const CURE_OF_PADDING =
 type Pad = number | bigint | string;
 type Side = 'any' | 'above' | 'below';
 
-/**
- * Values of probes. The largest and the smallest value of a row reveal padding only if all values are on its other
- * side.
- */
+/** Values of probes. The extremes of a row reveal padding only if all values are on its other side. */
 const ROWS: readonly (readonly [Manner, Side])[] = [
   ['unit', 'any'],
   ['unit', 'above'],

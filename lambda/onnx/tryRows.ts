@@ -5,13 +5,11 @@ import { type Model, ModelUnavailableError, OutOfMemoryError, RunOverdueError, t
 import { assertBatched, stack, unstack } from '../core/stack.ts';
 import { elementsPerRow, type Tensor } from '../core/tensor.ts';
 
-/** Result of running a model's rows. */
 export interface RowTrial {
   /** `agree`: each row's answer in a batch equals its answer alone; `differ`: one does not; `untried`: no result. */
   readonly outcome: 'agree' | 'differ' | 'untried';
   /** Observation, or the reason why there is none. */
   readonly seen: string;
-  /** Number of rows that were run alone and together. */
   readonly rows: number;
 }
 
@@ -121,9 +119,7 @@ export async function runTogether(
   return answers;
 }
 
-/**
- * Returns true if a run failed because the model is unavailable or the run was given up. This tells nothing about rows.
- */
+/** Returns true if a run failed because the model is unavailable or the run was given up. */
 export function isNotTheRuns(error: unknown): boolean {
   return error instanceof RunOverdueError || error instanceof ModelUnavailableError;
 }

@@ -20,7 +20,6 @@ import { CURE_OF_PADDING, type PaddingTrial, paddingProbes, tryPadding } from '.
 import { differenceByRows, isNotTheRuns, runTogether } from './tryRows.ts';
 
 export interface PrepareOptions {
-  /** Setting `warmup` of config.json. */
   readonly sizes: WarmUpSizes;
   /** Setting `batching` of config.json. Undefined if the graph decides. */
   readonly batching: Batching | undefined;
@@ -28,14 +27,12 @@ export interface PrepareOptions {
   readonly proof: RowProof;
   /** True if made-up values may keep a loop of the model from ending. */
   readonly hasLoop: boolean;
-  /** Real requests of the model. */
   readonly samples: readonly ScoringRequest[];
   /** Milliseconds that loading has taken so far. The checks may take a share of it. */
   readonly loadMs: number;
   readonly now: () => number;
   /** True on a GPU, where new shapes are slow and runs of other shapes round differently. */
   readonly onGpu: boolean;
-  /** Maximum number of elements in the inputs of one run. */
   readonly maxElements: number;
   /** Limit for a run. A longer run is assumed never to end. */
   readonly runLimitMs: number;
@@ -44,11 +41,8 @@ export interface PrepareOptions {
 export interface Prepared extends Pick<WarmUpResult, 'model' | 'bakedRows' | 'sizes'> {
   /** Shortest run of each size. */
   readonly measured: readonly MeasuredRun[];
-  /** Number of rows that were run alone and together. */
   readonly probes: number;
-  /** Findings about its rows, for the start log. */
   readonly found: string;
-  /** Warnings, each with its cure. */
   readonly warnings: readonly string[];
 }
 
@@ -223,7 +217,6 @@ function openLengths({ ragged }: Model): string | undefined {
 export type WarmUpSizes = boolean | Readonly<Record<string, number>>;
 
 interface WarmUpResult {
-  /** The model with the limits that were found. */
   readonly model: Model;
   /** Sizes of symbolic axes at which it ran. Undefined if it did not run. */
   readonly sizes?: AxisSizes | undefined;
@@ -329,10 +322,7 @@ async function findSizes(
   return { reason: first ?? '' };
 }
 
-/**
- * Finds the only row count of a model whose axis 0 is dynamic only in name: it runs at one count, and not at twice
- * that.
- */
+/** Finds the only row count of a model whose axis 0 is dynamic only in name: it fails at twice that count. */
 async function findBakedRows(model: Model, given: AxisSizes, onGpu: boolean): Promise<WarmUpResult | undefined> {
   for (const rows of BAKED_ROWS.filter((count) => count <= model.maxBatchRows)) {
     const found = await findSizes(model, rows, given, onGpu);
@@ -406,7 +396,6 @@ function refuseUnbatched({ outputs: specs }: Model, outputs: readonly Tensor[], 
 
 class UnbatchedOutput extends Error {}
 
-/** Returns the result of the run, or the reason why it failed. */
 async function runOnZeros(model: Model, rows: number, sizes: AxisSizes): Promise<RunResult | string> {
   const inputs = shapesAt(model, rows, sizes, 1).map((shape, index): Tensor => {
     const { name, datatype } = model.inputs[index] as TensorSpec;
@@ -428,9 +417,7 @@ function shortestLength({ ragged }: Model): Readonly<Record<string, number>> {
 interface TimeSizesOptions {
   /** Requests of one row, of one or several lengths. */
   readonly probes: readonly Part[];
-  /** Maximum number of elements in the inputs of one run. */
   readonly maxElements: number;
-  /** Milliseconds after which no further run starts. */
   readonly limitMs: number;
   readonly now: () => number;
 }
@@ -491,7 +478,6 @@ function isClearlyWorse(measured: readonly MeasuredRun[], rows: number, length: 
   return own !== undefined && own.ms / rows > CLEARLY_WORSE * Math.min(...perRow);
 }
 
-/** Lengths of a short, a medium and a long text. */
 const LENGTHS = [8, 32, 128];
 
 /**
@@ -515,18 +501,15 @@ function ofThreeLengths(probes: readonly Part[]): Part[] {
   return threeOf([...byLength.keys()].toSorted((a, b) => a - b)).map((length) => byLength.get(length) as Part);
 }
 
-/** Returns the first, the middle and the last element, or fewer of a short array. */
 function threeOf(sorted: readonly number[]): number[] {
   const places = [0, Math.floor((sorted.length - 1) / 2), sorted.length - 1];
   return [...new Set(places)].map((place) => sorted[place] as number);
 }
 
-/** Model that records the times of its runs. */
 interface RecordedRuns {
   readonly model: Model;
   /** Returns the shortest run of each size, in the order of the first runs, because the first run is slow. */
   measured(): readonly MeasuredRun[];
-  /** Returns the number of runs of this size. */
   timesAt(rows: number, length: number): number;
 }
 

@@ -34,7 +34,6 @@ const MIN_TENSOR_BYTES = 64 * 1024;
 /** Largest page size of the processors on AWS. */
 const PAGE_BYTES = 64 * 1024;
 
-/** Model with its weights in a separate file. */
 interface Apart {
   /** Content of its `model.onnx`. */
   readonly graph: Buffer;
@@ -47,7 +46,6 @@ const MODEL_GRAPH = 7;
 const GRAPH_INITIALIZER = 5;
 const TENSOR = { rawData: 9, externalData: 13, dataLocation: 14 } as const;
 
-/** Returns the path of a model's weights, beside its `.onnx` file. */
 export function weightsPath(modelPath: string): string {
   return `${modelPath}.data`;
 }
@@ -111,7 +109,6 @@ function rawBytes(read: Read, size: number): number {
   return bytes;
 }
 
-/** Rewrites a message with some of its fields replaced. */
 function rewrite(read: Read, from: number, to: number, replace: (field: Field) => Buffer | undefined): Buffer {
   const parts: Buffer[] = [];
   let copiedTo = from;

@@ -24,7 +24,6 @@ export interface Opening {
   readonly mismatches: readonly Pick<BatchMismatch, 'model' | 'version'>[];
   /** Models that are not used for `forMs`, because they end processes. */
   readonly broken: readonly BrokenModel[];
-  /** True if stages of the work are reported. */
   readonly hasStages: boolean;
   /** Milliseconds of `process.hrtime` when the host's `performance.now` was 0, so that both processes share a clock. */
   readonly clockStart: number;
@@ -54,19 +53,17 @@ export type DescribedModel = ModelDescription & { readonly batching: BatchingSta
 export interface OpenedModels {
   /** Name and version of every model, the default version of each first. */
   readonly models: readonly { readonly name: string; readonly version: string }[];
-  /** Maximum number of devices of one model. */
   readonly devices: number;
 }
 
-/** Provider and devices of a model's runs. */
 export interface Assignment {
   readonly provider: string;
   readonly devices: readonly string[];
 }
 
 /**
- * Frames from the host. The texts of `bodies` and `score` are the key and body of each body, that of `payload` is the
- * object's.
+ * Frames from the host. Texts of `bodies` and `score` are the key and body of each body, that of `payload` is the
+ * object.
  */
 export type ToScorer =
   | { readonly is: 'open'; readonly opening: Opening }

@@ -142,10 +142,7 @@ export function createTurns() {
         change();
       }
     },
-    /**
-     * Waits for exclusive use, and does nothing if the time is over first. A renewable time does not pass during the
-     * wait.
-     */
+    /** Waits for exclusive use until the time is over. A renewable time does not pass during the wait. */
     async have(time: TimeLimit, work: () => Promise<void>): Promise<void> {
       having += 1;
       try {

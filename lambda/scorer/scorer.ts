@@ -54,10 +54,7 @@ export interface ScorerOptions {
  * briefly and then with all the time left. The first run of a shape takes long on a GPU.
  */
 const LIMITS = { cpu: { together: 1 / 30, first: 1 / 60 }, gpu: { together: 1 / 4, first: 1 / 8 } };
-/**
- * Number of processes in a row that a model may end, without a successful run in between, before it is not used for a
- * while.
- */
+/** Number of processes in a row that a model may end, without a good run, before it is not used for a while. */
 const MAX_LOST_IN_A_ROW = 16;
 const BROKEN_MS = 60_000;
 /** Idle time after which the process for requests that run alone ends. */

@@ -49,9 +49,7 @@ export const WHOLE_BODY = -1;
 export interface Loss extends Ended {
   /** Requests of the call in a run or a transform, or `all` if unknown. */
   readonly blamed: readonly { readonly body: number; readonly position: number }[] | 'all';
-  /** Model that was at work, if it was one. */
   readonly model: string | undefined;
-  /** True if the model was being opened. */
   readonly isOpening: boolean;
   /** Duration of the work for which the host ended the process. */
   readonly hungMs?: number | undefined;
@@ -71,7 +69,6 @@ interface ActiveCall extends ChildCall {
   readonly lost: PromiseWithResolvers<Loss | undefined>;
   /** Length of written answers that the scorer has not been told about. */
   written: number;
-  /** Body that the call works on alone. */
   body: number | undefined;
   /** Milliseconds since the call was aborted. Undefined if it was not. */
   abortedMs: number | undefined;
@@ -150,7 +147,6 @@ export class ScorerChild {
   readonly #rooms = new Map<number, () => void>();
   #numbers = 0;
   #isEnded = false;
-  /** Reason why the host has ended the process. */
   #hung: Hung | undefined;
   #lookedAt = performance.now();
   #looking: NodeJS.Timeout | undefined;
@@ -198,7 +194,6 @@ export class ScorerChild {
     this.#tell({ is: 'broken', broken });
   }
 
-  /** Kills the process. */
   async end(): Promise<void> {
     holdHost(this.#system, true);
     this.#kill();
@@ -451,14 +446,11 @@ function repliesOf({ of, notes, handedBack }: PlainReplies, texts: readonly stri
   return [...answers, ...back];
 }
 
-/**
- * Returns the loss of a call. Only work in progress is to blame; if the host ended the process, only the work that took
- * too long.
- */
+/** Returns the loss of a call. Only work in progress is to blame; if the host ended the process, only hung work. */
 function lossOf(call: ActiveCall, end: Ended, works: readonly Work[], hung: Hung | undefined): Loss {
-  const guilty = hung?.work === undefined ? works : [hung.work];
-  const mine = guilty.filter((work) => work.call === call);
-  const names = new Set((mine.length > 0 ? mine : guilty).map(({ model }) => model));
+  const toBlame = hung?.work === undefined ? works : [hung.work];
+  const mine = toBlame.filter((work) => work.call === call);
+  const names = new Set((mine.length > 0 ? mine : toBlame).map(({ model }) => model));
   const places = mine.flatMap(({ places }) =>
     Array.from({ length: places.length / 2 }, (_, index) => ({
       body: places[2 * index] as number,
@@ -467,10 +459,10 @@ function lossOf(call: ActiveCall, end: Ended, works: readonly Work[], hung: Hung
   );
   return {
     ...end,
-    blamed: call.body === undefined ? (guilty.length === 0 ? 'all' : places) : blamedAlone(call.body, places),
+    blamed: call.body === undefined ? (toBlame.length === 0 ? 'all' : places) : blamedAlone(call.body, places),
     model: names.size === 1 ? [...names][0] : undefined,
     // A process that the host ended may also have been opening a model, which is not the reason.
-    isOpening: hung === undefined && guilty.length === 1 && guilty[0]?.isOpening === true,
+    isOpening: hung === undefined && toBlame.length === 1 && toBlame[0]?.isOpening === true,
     ...(hung && { hungMs: hung.ms }),
   };
 }

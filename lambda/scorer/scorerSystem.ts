@@ -19,7 +19,6 @@ export interface ScorerSystemProcess {
 }
 
 export interface Ended {
-  /** Description such as `was ended by SIGSEGV`. */
   readonly how: string;
   readonly signal?: NodeJS.Signals | undefined;
 }
@@ -31,10 +30,7 @@ const SCORER_FILE = fileURLToPath(new URL(`./scorerProcess.${RUNS_FROM_SOURCE ? 
 const SHELL = '/bin/sh';
 /** Node cannot limit its own memory, so a shell does, and becomes Node. Some shells have no such limit. */
 const LIMITED = 'ulimit -d "$0" 2>/dev/null; exec "$@"';
-/**
- * Reserved memory that is never used counts as data: V8 reserves 0.6 GiB for each thread, and each model has one
- * thread.
- */
+/** Reserved memory counts as data: V8 reserves 0.6 GiB for each thread, and each model has one thread. */
 const RESERVED_BYTES = 32 * 1024 ** 3;
 
 export const NO_SHELL = `${SHELL}: expected a shell that limits the memory of the scorer, got none; a run that takes all memory may end other processes, too`;

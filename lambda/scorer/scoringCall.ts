@@ -29,12 +29,10 @@ export interface CallContext {
   readonly limits: RunLimits;
   readonly deadlineMarginMs: number;
   readonly payloads: PayloadReader | undefined;
-  /** Records the loss of a process. */
   readonly note: (child: ScorerChild, loss: Loss) => void;
   readonly observe: (told: Told, observer: Observer) => void;
 }
 
-/** Shares of the time of a call. */
 interface RunLimits {
   /** Share for a run of several requests. */
   readonly together: number;
@@ -53,13 +51,11 @@ const MAX_END_MS = 1_000;
 /** Minimum share of its time that a call can give, even if its process takes long to open its models. */
 const LEAST_SHARE = 0.5;
 
-/** Body that may have ended a process, or hung. */
 interface Suspect {
   /** True if the body is known to need more time than others. */
   readonly isSlow: boolean;
   /** Failures of requests in a packed body, by position. */
   readonly refused: Map<number, Failure>;
-  /** Number of processes that it ended alone. */
   crashes: number;
 }
 
@@ -73,7 +69,6 @@ type Limit = (expectedMs: number) => number;
 interface AloneOptions {
   /** Returns the limit for runs of the next process, which took `openingMs` of the call's time to open its models. */
   readonly limit: (openingMs: number) => Limit;
-  /** Takes a body whose run exceeded its limit. */
   readonly onHung: (index: number, position: number, loss: Loss) => Promise<void>;
 }
 
@@ -148,8 +143,7 @@ export class ScoringCall {
   }
 
   /**
-   * Scores suspects one at a time: first briefly, so that a hung one leaves time for others, then with all the time
-   * left.
+   * Scores suspects one at a time: first briefly, so that a hung one leaves time for others, then with all the time.
    */
   async #scoreSuspects(): Promise<void> {
     const { own, shared, sharedTurns, fitsTwice } = this.#context;
@@ -187,7 +181,7 @@ export class ScoringCall {
       },
       onHung: async (_, position, loss) => {
         slow.add(this.#bodyOf(index).key);
-        if (Number(loss.hungMs) >= WHOLE_SHARE * wholeMs) await this.#convict(index, position, loss);
+        if (Number(loss.hungMs) >= WHOLE_SHARE * wholeMs) await this.#failRequest(index, position, loss);
         else await this.#pass([{ of: index, failure: TOO_SHORT }]);
       },
     });
@@ -218,20 +212,17 @@ export class ScoringCall {
     }
   }
 
-  /**
-   * Counts a crash. The kernel also sends SIGKILL because of other processes' memory, so only a second one proves
-   * guilt.
-   */
+  /** Counts a crash. SIGKILL may also be due to other processes' memory, so only a second one counts. */
   async #recordCrash(index: number, position: number, loss: Loss): Promise<void> {
     const suspect = this.#suspects.get(index) as Suspect;
     suspect.crashes += 1;
-    if (loss.signal !== 'SIGKILL' || suspect.crashes > 1) await this.#convict(index, position, loss);
+    if (loss.signal !== 'SIGKILL' || suspect.crashes > 1) await this.#failRequest(index, position, loss);
   }
 
   /** Answers a request with an error. A packed body is scored again without the request. */
-  async #convict(index: number, position: number, loss: Loss): Promise<void> {
+  async #failRequest(index: number, position: number, loss: Loss): Promise<void> {
     const suspect = this.#suspects.get(index) as Suspect;
-    const failed = conviction(loss);
+    const failed = failureOf(loss);
     suspect.crashes = 0;
     if (position === WHOLE_BODY || !isPackedBody(this.#bodyOf(index).body)) {
       await this.#pass([this.#errorReply(index, failed)]);
@@ -324,7 +315,7 @@ const NO_BUCKET = failure('PAYLOAD_UNAVAILABLE', 'expected a payload bucket to r
 
 const CURE = 'do not send it again as it is: send fewer rows or other values, or fix the model';
 
-function conviction({ how, signal, hungMs, model }: Loss): Failure {
+function failureOf({ how, signal, hungMs, model }: Loss): Failure {
   const of = model === undefined ? '' : `model '${model}': `;
   if (hungMs !== undefined) {
     const message = `${of}expected this request alone to end within the time of its host, it did not within ${Math.round(hungMs)} ms`;

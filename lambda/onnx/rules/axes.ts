@@ -15,15 +15,15 @@ import {
 } from '../traced.ts';
 import {
   axesOf,
-  followed,
+  followSizes,
   fromAxis,
   givenOf,
   inputAt,
   plain,
   type Rule,
   refuseAlong,
-  replaced,
   type Step,
+  withSizeAt,
 } from './step.ts';
 
 /* Rules of operators that work along axes. */
@@ -91,9 +91,9 @@ export const topK: Rule = (step) => {
   const data = inputAt(step, 0);
   const axis = axisOf(step.node.int('axis', -1), shapeOf(data).length);
   refuseAlong(data, [axis]);
-  const k = step.inputs[1] === undefined ? constantSize(step.node.int('k', 1)) : followed(step, 1)?.[0];
+  const k = step.inputs[1] === undefined ? constantSize(step.node.int('k', 1)) : followSizes(step, 1)?.[0];
   if (k !== undefined && variesWithRows(k)) mixes('the number of rows decides how many it takes');
-  const shape = replaced(shapeOf(data), axis, k ?? step.open());
+  const shape = withSizeAt(shapeOf(data), axis, k ?? step.open());
   return [0, 1].map(() => ({ ...plain(data), shape }));
 };
 

@@ -13,7 +13,7 @@ import {
   type Traced,
   unknown,
 } from '../traced.ts';
-import { followed, fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFirst, type Step } from './step.ts';
+import { followSizes, fromAxis, inputAt, plain, type Rule, refuseRowsIn, rowsFirst, type Step } from './step.ts';
 
 /* Rules of convolutions, pools and similar operators, which have rows on axis 0. */
 
@@ -77,8 +77,8 @@ export const resized: Rule = (step) => {
   const shape = shapeOf(data);
   const isOld = node.operator === 'Upsample' || opset < 11;
   const axes = node.ints('axes')?.map((axis) => axisOf(axis, shape.length)) ?? fromAxis(0, shape.length);
-  const scales = followed(step, isOld ? 1 : 2);
-  const given = followed(step, 3);
+  const scales = followSizes(step, isOld ? 1 : 2);
+  const given = followSizes(step, 3);
   if (!isOld && inputs[1] !== undefined && inputs[1].kind !== 'same') unknown('its region depends on the batch');
   const byScale = scales?.length === axes.length ? scales : node.floats('scales')?.map(constantSize);
   const result = shape.map((size, axis): Size => {

@@ -115,10 +115,7 @@ export const distances: Rule = (step) => {
   return { ...meet([data, others]), shape: [sizeAt(data, 0), sizeAt(others, 0)] };
 };
 
-/**
- * Rule of fused layers, in which each row attends to itself. Other inputs are the same for all rows, or have rows
- * first.
- */
+/** Rule of fused layers, in which each row attends to itself. Other inputs are constant, or have rows first. */
 export const attention: Rule = (step) => {
   const data = inputAt(step, 0);
   if (hasRows(data) && data.axis !== 0) mixes(`it takes axis 0 for the rows, and they are on axis ${data.axis}`);

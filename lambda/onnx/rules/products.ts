@@ -15,7 +15,7 @@ import {
   unknown,
 } from '../traced.ts';
 import { permuted } from './shapes.ts';
-import { fromAxis, givenOf, inputAt, plain, type Rule, refuseRowsIn, replaced } from './step.ts';
+import { fromAxis, givenOf, inputAt, plain, type Rule, refuseRowsIn, withSizeAt } from './step.ts';
 
 /* Rules of matrix products. */
 
@@ -25,12 +25,12 @@ const matMul: Rule = (step) => {
   if (step.node.int('transBatchA', 0) === 1 || step.node.int('transBatchB', 0) === 1)
     unknown('its batches are transposed');
   return productOfMatrices(
-    transposed(a, step.node.int('transA', 0) === 1),
-    transposed(b, step.node.int('transB', 0) === 1),
+    transpose(a, step.node.int('transA', 0) === 1),
+    transpose(b, step.node.int('transB', 0) === 1),
   );
 };
 
-function transposed(matrix: Traced, is: boolean): Traced {
+function transpose(matrix: Traced, is: boolean): Traced {
   if (!is) return matrix;
   const rank = shapeOf(matrix).length;
   return permuted(matrix, [...fromAxis(0, rank - 2), rank - 1, rank - 2]);
@@ -82,7 +82,7 @@ export const packedWeights: Rule = (step) => {
   const rank = shapeOf(data).length;
   if (hasRows(data) && data.axis === rank - 1) mixes('it sums over the rows');
   refuseRowsIn(step, 1);
-  return { ...plain(data), shape: replaced(shapeOf(data), rank - 1, constantSize(step.node.int('N', 1))) };
+  return { ...plain(data), shape: withSizeAt(shapeOf(data), rank - 1, constantSize(step.node.int('N', 1))) };
 };
 
 export const einsum: Rule = (step) => {

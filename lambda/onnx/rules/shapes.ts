@@ -28,7 +28,7 @@ import {
 import {
   axesOf,
   CONSTANT_ROWS,
-  followed,
+  followSizes,
   fromAxis,
   givenOf,
   inputAt,
@@ -36,7 +36,7 @@ import {
   plain,
   quotient,
   type Rule,
-  replaced,
+  withSizeAt,
 } from './step.ts';
 
 /* Rules of operators that change shapes or compute with them. */
@@ -47,7 +47,7 @@ export const permute: Rule = (step) => {
   return permuted(data, step.node.ints('perm') ?? fromAxis(0, rank).reverse());
 };
 
-function entriesPermuted({ entries, shape = [] }: Traced, order: readonly number[]): readonly Size[] | undefined {
+function permuteEntries({ entries, shape = [] }: Traced, order: readonly number[]): readonly Size[] | undefined {
   if (entries === undefined || order.every((axis, index) => axis === index)) return entries;
   const [rows, columns] = shape.map(constantOf);
   if (shape.length !== 2 || rows === undefined || columns === undefined) return undefined;
@@ -64,7 +64,7 @@ export function permuted(data: Traced, order: readonly number[]): Traced {
     place,
     bounds,
     isReal,
-    entries: entriesPermuted(data, order),
+    entries: permuteEntries(data, order),
     axis: hasRows(data) ? order.indexOf(data.axis) : -1,
     shape: order.map((axis) => sizeAt(data, axis)),
   };
@@ -81,7 +81,7 @@ export const reshape: Rule = (step) => {
       : given.map((size, axis) => (constantOf(size) === 0 ? (shape[axis] ?? size) : size));
   const open = copied.findIndex((size) => constantOf(size) === -1);
   const rest = productOf(copied.filter((_, axis) => axis !== open));
-  const filled = replaced(copied, open, quotient(productOf(shape), rest));
+  const filled = withSizeAt(copied, open, quotient(productOf(shape), rest));
   if (!isEqual(productOf(filled), productOf(shape)))
     unknown('it runs at fewer sizes than the open axes of the inputs may have');
   return reshaped(data, filled);
@@ -238,7 +238,7 @@ export const slice: Rule = (step) => {
   const data = inputAt(step, 0);
   const shape = shapeOf(data);
   const given = (name: string, input: number): readonly Size[] | undefined =>
-    step.inputs[input] === undefined ? step.node.ints(name)?.map(constantSize) : followed(step, input);
+    step.inputs[input] === undefined ? step.node.ints(name)?.map(constantSize) : followSizes(step, input);
   const starts = given('starts', 1);
   const ends = given('ends', 2);
   const axes = numbersOf(step, 'axes', 3)?.map((axis) => axisOf(axis, shape.length)) ?? fromAxis(0, shape.length);
@@ -286,8 +286,8 @@ function slicedEntries(
 function takenRows(data: Traced, shape: readonly Size[], axis: number, taken: Size): Traced {
   if (data.kind !== 'equal' || !isRowByRow(data)) mixes('it takes rows by their places');
   if (!variesWithRows(taken))
-    return { kind: 'same', axis: -1, byLength: data.byLength, shape: replaced(shape, axis, taken) };
-  return { ...plain(data), shape: replaced(shape, axis, taken) };
+    return { kind: 'same', axis: -1, byLength: data.byLength, shape: withSizeAt(shape, axis, taken) };
+  return { ...plain(data), shape: withSizeAt(shape, axis, taken) };
 }
 
 export const split: Rule = (step) => {
@@ -295,7 +295,7 @@ export const split: Rule = (step) => {
   const data = inputAt(step, 0);
   const axis = axisOf(node.int('axis', 0), shapeOf(data).length);
   const count = node.outputs.length;
-  const given = inputs[1] === undefined ? node.ints('split')?.map(constantSize) : (followed(step, 1) ?? []);
+  const given = inputs[1] === undefined ? node.ints('split')?.map(constantSize) : (followSizes(step, 1) ?? []);
   const whole = sizeAt(data, axis);
   const each = sizes((size) => Math.ceil(size / count), whole);
   return node.outputs.map((_, index) => {
@@ -308,14 +308,14 @@ export const split: Rule = (step) => {
     const isSeries = isEqual(quotient(whole, part), seriesOf(data));
     if (hasRows(data) && axis === data.axis) {
       if (!isSeries) mixes('it splits the rows');
-      return { ...plain(data), series: ONE, shape: replaced(shapeOf(data), axis, part) };
+      return { ...plain(data), series: ONE, shape: withSizeAt(shapeOf(data), axis, part) };
     }
     const isVector = shapeOf(data).length === 1 && !Number.isNaN(start);
     const entries = isVector ? data.entries?.slice(start, start + (constantOf(part) ?? 0)) : undefined;
     return {
       ...(entries ? same(undefined, entries) : plain(data)),
       isReal: data.isReal,
-      shape: replaced(shapeOf(data), axis, part),
+      shape: withSizeAt(shapeOf(data), axis, part),
     };
   });
 };
@@ -355,7 +355,7 @@ export const concat: Rule = (step) => {
   if (met.axis >= 0 && !others.every(hasRows)) mixes(CONSTANT_ROWS);
   return {
     ...met,
-    shape: met.axis < 0 ? shape : replaced(shape, met.axis, sizeAt(inputs.find(hasRows) as Traced, met.axis)),
+    shape: met.axis < 0 ? shape : withSizeAt(shape, met.axis, sizeAt(inputs.find(hasRows) as Traced, met.axis)),
     isTuple: leads,
   };
 };
@@ -363,7 +363,7 @@ export const concat: Rule = (step) => {
 export const pad: Rule = (step) => {
   const data = inputAt(step, 0);
   const rank = shapeOf(data).length;
-  const given = followed(step, 1) ?? (step.node.ints('pads') ?? step.node.ints('paddings'))?.map(constantSize);
+  const given = followSizes(step, 1) ?? (step.node.ints('pads') ?? step.node.ints('paddings'))?.map(constantSize);
   const axes =
     step.inputs[3] === undefined ? fromAxis(0, rank) : constantsOf(step.inputs[3])?.map((axis) => axisOf(axis, rank));
   if (given === undefined || axes === undefined) unknown('how much it pads is not followed');

@@ -37,7 +37,7 @@ export function numbersOf(step: Step, attribute: string, input: number): number[
  * Returns the values of an input that decides sizes or places. Returns undefined if it is left out, or unknown but the
  * same for all rows.
  */
-export function followed({ inputs }: Step, input: number): readonly Size[] | undefined {
+export function followSizes({ inputs }: Step, input: number): readonly Size[] | undefined {
   const given = inputs[input];
   if (given !== undefined && given.entries === undefined && given.kind !== 'same')
     unknown('a size is computed from the batch in a way that is not followed');
@@ -49,7 +49,7 @@ export function axesOf(step: Step, rank: number, input = 1): number[] | undefine
   return numbersOf(step, 'axes', input)?.map((axis) => axisOf(axis, rank));
 }
 
-export function replaced(shape: readonly Size[], axis: number, size: Size): Size[] {
+export function withSizeAt(shape: readonly Size[], axis: number, size: Size): Size[] {
   return shape.map((one, index) => (index === axis ? size : one));
 }
 

@@ -27,3 +27,19 @@ it('three request queues are submitted to, and a collect that ended within a mes
   expect(collected).toEqual({ code: 0, stderr: '', stdout: expect.stringContaining('30 of 30 results') });
   expect(await dev.interrupt()).toBe(0);
 });
+
+it('a client with a result queue of its own gets its results there', async () => {
+  const dev = await startDev(['--clients', '1', '--window', '1']);
+  const [file, stack, out] = [inFolder('in.jsonl'), inFolder('stack.json'), inFolder('out')];
+  const { clientQueueUrls: [own = ''] = [] } = JSON.parse(dev.firstLine) as { clientQueueUrls?: string[] };
+  const batchscore = (...args: readonly string[]) => runScript('cli/batchscore.ts', [...args, '--stack', stack]);
+  writeFileSync(stack, dev.firstLine);
+  writeFileSync(file, LINE.repeat(12));
+
+  await batchscore('submit', file, '--result-queue', own);
+  const collected = await batchscore('collect', `${file}.ids`, '--out', out, '--timeout', '30', '--result-queue', own);
+
+  expect(own).toMatch(/batchscore-results-2$/);
+  expect(collected).toEqual({ code: 0, stderr: '', stdout: expect.stringContaining('12 of 12 results') });
+  expect(await dev.interrupt()).toBe(0);
+});
