@@ -1,9 +1,10 @@
 /** What `npm run build` adds to the compiled commands: the pages for browsers, bundled. */
-import { copyFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { bundlePage } from './pageFiles.ts';
 
 const TARGET = 'dist/cli/page/browser';
 
+mkdirSync(TARGET, { recursive: true });
 for (const file of ['dev.html', 'icon.svg']) copyFileSync(`cli/page/browser/${file}`, `${TARGET}/${file}`);
 for (const page of ['dev', 'report'] as const) {
   const { script, style } = await bundlePage(page);
