@@ -337,14 +337,17 @@ async function* gathered(
     for (const text of lines) {
       number += 1;
       if (text === '' || isBlankLine(text, separator)) continue;
-      const full = batch.length === limits.lines || characters + text.length > limits.characters;
-      if (full && batch.length > 0) {
+      if (batch.length > 0 && characters + text.length > limits.characters) {
         yield batch;
         batch = [];
         characters = 0;
       }
       batch.push({ number, text });
       characters += text.length;
+      if (batch.length < limits.lines) continue;
+      yield batch;
+      batch = [];
+      characters = 0;
     }
   }
   if (batch.length > 0) yield batch;

@@ -38,7 +38,7 @@ import {
   writeWhole,
 } from '../textFiles.ts';
 import { createResultFile, formatOfResults, type ResultFile, type RowOut } from './resultFiles.ts';
-import { DATA_FORMATS, formatByEnding, type RowOptions, rowBatches } from './rowBatches.ts';
+import { DATA_FORMATS, formatByEnding, type RowBatch, type RowOptions, rowBatches } from './rowBatches.ts';
 
 const HELP = `Usage: batchscore score MODEL FILE [options]
 
@@ -80,8 +80,8 @@ Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could no
 
 /** What is read at a time: it bounds the memory. */
 const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
-/** Batches that are scored while another one is read and written. */
-const BATCHES_AT_ONCE = 2;
+/** Batches in memory whose results are not written: some are scored while another one is read. */
+const BATCHES_AT_ONCE = 3;
 const SOME_LINES_FAILED = 3;
 
 async function run(args: readonly string[], streams: Streams): Promise<number> {
@@ -224,17 +224,9 @@ async function scoreAll(
     progress.update({ rows, errors, share });
   };
   const results = async function* (): AsyncGenerator<string | Uint8Array> {
-    const pending: { readonly found: Promise<RowOut[]>; readonly share: number | undefined }[] = [];
-    for await (const { rows: next, share } of rowBatches(input, options, signal, before)) {
-      const found = scoring.score(next);
-      found.catch(() => {});
-      pending.push({ found, share });
-      // While these are scored, those before them are written and those after them are read.
-      if (pending.length <= BATCHES_AT_ONCE) continue;
-      const [first] = pending.splice(0, 1);
-      if (first !== undefined) yield* written(await first.found, first.share);
+    for await (const { found, share } of scoredInTurn(input, options, scoring, signal, before)) {
+      yield* written(found, share);
     }
-    for (const { found, share } of pending) yield* written(await found, share);
     isWhole = !signal.aborted;
     yield file.end();
   };
@@ -253,6 +245,60 @@ async function scoreAll(
     finished();
   }
   return isWhole ? undefined : exitCode();
+}
+
+/**
+ * Scores batches as they are read, and yields their results in order, each as soon as it is there. A pipe that pauses keeps
+ * no results back.
+ */
+async function* scoredInTurn(
+  input: InputFile,
+  options: RowOptions,
+  scoring: OfflineScoring,
+  signal: AbortSignal,
+  before: number,
+): AsyncGenerator<{ readonly found: readonly RowOut[]; readonly share: number | undefined }> {
+  const ended = new AbortController();
+  const batches = rowBatches(input, options, AbortSignal.any([signal, ended.signal]), before);
+  const pending: { readonly found: Promise<RowOut[]>; readonly share: number | undefined }[] = [];
+  const read = (): Promise<RowBatch | undefined> =>
+    handled(batches.next().then(({ done, value }) => (done === true ? undefined : value)));
+  let next = read();
+  let hasMore = true;
+  try {
+    while (hasMore || pending.length > 0) {
+      const [oldest] = pending;
+      const canRead = hasMore && pending.length < BATCHES_AT_ONCE;
+      if (oldest !== undefined && !(canRead && (await isFirst(next, oldest.found)))) {
+        pending.shift();
+        yield { found: await oldest.found, share: oldest.share };
+        continue;
+      }
+      const batch = await next;
+      hasMore = batch !== undefined;
+      if (batch === undefined) continue;
+      pending.push({ found: handled(scoring.score(batch.rows)), share: batch.share });
+      next = read();
+    }
+  } finally {
+    ended.abort();
+  }
+}
+
+/** Returns true if `one` settles before `other`. */
+function isFirst(one: Promise<unknown>, other: Promise<unknown>): Promise<boolean> {
+  const settled = (promise: Promise<unknown>, isOne: boolean): Promise<boolean> =>
+    promise.then(
+      () => isOne,
+      () => isOne,
+    );
+  return Promise.race([settled(one, true), settled(other, false)]);
+}
+
+/** Marks a promise whose rejection is met later. */
+function handled<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {});
+  return promise;
 }
 
 async function* startingWith(
