@@ -118,8 +118,8 @@ export type FromScorer =
   | { readonly is: 'refused'; readonly error: string }
   | { readonly is: 'replies'; readonly call: number; readonly replies: PlainReplies; readonly told: readonly Told[] }
   | { readonly is: 'done'; readonly call: number; readonly told: readonly Told[] }
-  /** Work that began has ended. */
-  | { readonly is: 'ended'; readonly work: number }
+  /** Work that began has ended, and no work has begun since. */
+  | { readonly is: 'ended'; readonly works: readonly number[] }
   | { readonly is: 'described'; readonly ask: number; readonly model: DescribedModel | Failure }
   /** Requests an object of the payload bucket. The host sends its size, and reads it when the scorer has room. */
   | { readonly is: 'read'; readonly ask: number; readonly call: number; readonly pointer: PayloadPointer }
@@ -144,6 +144,8 @@ export type Blame =
       readonly expectedMs: number;
       /** Body and position of each request, one after the other. */
       readonly places: Int32Array;
+      /** Work that has ended before. A transform that blocks the event loop holds back frames that would say so. */
+      readonly ended: readonly number[];
     }
   /** The call works only on this body from now on. */
   | { readonly is: 'body'; readonly call: number; readonly body: number }

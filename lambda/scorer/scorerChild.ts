@@ -337,7 +337,7 @@ export class ScorerChild {
         this.#takeDescription(frame);
         break;
       case 'ended':
-        if (!this.#works.delete(frame.work)) this.#endedFirst.add(frame.work);
+        for (const work of frame.works) if (!this.#works.delete(work)) this.#endedFirst.add(work);
         break;
       case 'replies':
         this.#takeReplies(frame, texts);
@@ -415,7 +415,8 @@ export class ScorerChild {
         break;
       }
       case 'begins': {
-        const { work, model, isRun, expectedMs, places } = frame;
+        const { work, model, isRun, expectedMs, places, ended } = frame;
+        for (const one of ended) this.#works.delete(one);
         if (this.#endedFirst.delete(work)) break;
         const call = this.#calls.get(frame.call);
         this.#works.set(work, { model, call, isOpening: false, isRun, expectedMs, places, ageMs: 0 });

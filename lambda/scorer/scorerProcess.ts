@@ -319,6 +319,16 @@ function plainError(error: unknown): Error {
   return plain;
 }
 
+/** Work that has ended and that the host does not know of yet. */
+const endedWorks: number[] = [];
+
+function tellEnd(work: number): void {
+  if (endedWorks.push(work) > 1) return;
+  process.nextTick(() => {
+    if (endedWorks.length > 0) tell({ is: 'ended', works: endedWorks.splice(0) });
+  });
+}
+
 const ALIVE_MS = 100;
 let transforms = 0;
 let beat: NodeJS.Timeout | undefined;
@@ -334,7 +344,7 @@ function begin(call: number, isAlone: boolean, { model, expectedMs, requests, is
     places[2 * index] = bodyIndex;
     places[2 * index + 1] = position;
   }
-  blame({ is: 'begins', work, call, isRun, model, expectedMs, places });
+  blame({ is: 'begins', work, call, isRun, model, expectedMs, places, ended: endedWorks.splice(0) });
   if (!isRun) {
     transforms += 1;
     beat ??= setInterval(() => tell({ is: 'alive' }), ALIVE_MS).unref();
@@ -342,7 +352,7 @@ function begin(call: number, isAlone: boolean, { model, expectedMs, requests, is
   return () => {
     // If requests run one after the other, only the current one may be to blame.
     if (isAlone) blame({ is: 'ends', work });
-    else tell({ is: 'ended', work });
+    else tellEnd(work);
     if (isRun) return;
     transforms -= 1;
     if (transforms > 0) return;
