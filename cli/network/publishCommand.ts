@@ -118,7 +118,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   return exitCode() ?? 0;
 }
 
-/** @throws UsageError if the target is not an S3 prefix, or is itself a published repository */
+/** @throws UsageError if the target is not an S3 prefix, or ends with the digest of a published repository */
 function targetOf(target: string) {
   const place = parseS3Prefix(target);
   if (place !== undefined && parseModelsUri(target) === undefined) return place;
