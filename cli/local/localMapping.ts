@@ -122,7 +122,7 @@ async function mapBatches(
   await acknowledged;
 }
 
-/** Time for which a slot waits. It is longer than the time to send the next poll after an empty one. */
+/** Time that a slot waits. It is longer than the time to send the next poll after an empty one. */
 const TURN_MS = 5;
 
 /**

@@ -175,10 +175,7 @@ function concurrencyFor(messagesPerSecond: number, fullMs: number, batchSize: nu
   return (CONCURRENCY_HEADROOM * messagesPerSecond * fullMs) / 1000 / batchSize;
 }
 
-/**
- * Returns the lowest sufficient concurrency and a few higher ones, with which batches are smaller and messages wait
- * less.
- */
+/** Returns the lowest sufficient concurrency and a few higher ones, which give smaller batches and shorter waits. */
 function concurrenciesFor(
   { messagesPerSecond }: SettingsQuestion,
   invocation: Invocation,
@@ -248,7 +245,7 @@ interface Choice {
   readonly reason: string;
 }
 
-/** Minimum relative throughput for which batching is worthwhile. */
+/** Minimum relative throughput at which batching is worthwhile. */
 const MIN_GAIN = 1.1;
 /**
  * Maximum relative cost of settings that count as equally cheap. Among these, the ones that answer sooner are chosen.

@@ -117,7 +117,7 @@ export interface RunTimes {
  * Maximum cost per row, relative to the best run, that counts as equal. Fewer rows take less memory and answer sooner.
  */
 const NEARLY = 1.05;
-/** Maximum share by which the spread of runs reduces a gain, each way. A gain of four or more is never in doubt. */
+/** Maximum share of a gain that the spread of runs removes, each way. It never removes a gain of four or more. */
 const MAX_DOUBT = 0.6;
 
 /**
@@ -266,15 +266,15 @@ function billedPerMessage(perCall: number, bytes: number): number {
 }
 
 /**
- * Returns the average number of messages per poll. The first message ends a poll, and the next poll also gets those that
- * arrive during the round trip.
+ * Returns the average number of messages per poll. The first message ends a poll, and the next poll also gets those
+ * that arrive during the round trip.
  */
 function messagesPerReceive({ messagesPerSecond, maximumConcurrency }: Bill): number {
   const perPoller = messagesPerSecond / Math.min(INVOCATIONS_AT_FIRST, maximumConcurrency);
   return Math.min(MESSAGES_PER_CALL, 1 + (perPoller * HOST_COSTS.roundTripMs) / 1000);
 }
 
-/** Returns the rate of long polls that return nothing. Without traffic there are 15 per minute. */
+/** Returns the rate of long polls that return nothing. There are 15 per minute without traffic. */
 function emptyReceivesPerSecond({ messagesPerSecond }: Bill): number {
   const inOnePoll = (messagesPerSecond * LONG_POLL_SECONDS) / INVOCATIONS_AT_FIRST;
   return (INVOCATIONS_AT_FIRST / LONG_POLL_SECONDS) * Math.exp(-inOnePoll);
