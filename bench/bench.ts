@@ -51,7 +51,6 @@ misses its target is bold, with the target beside it. It takes minutes; run it w
 
 const RESULTS = fileURLToPath(new URL('./results/latest.json', import.meta.url));
 
-/** Measurements of one run of the bench. */
 export interface BenchResults extends ScenarioFigures {
   readonly machine: Machine;
   readonly hops: readonly HopFigures[];
@@ -206,7 +205,6 @@ export function renderMarkdown({ machine, gains, loneMessage, hops, worker, tabl
   return `${sections.join('\n\n')}\n`;
 }
 
-/** Returns nothing if there are no rows. */
 function section<Row>(title: string, rows: readonly Row[], columns: Columns<Row>): string[] {
   return rows.length === 0 ? [] : [`## ${title}\n\n${table(rows, columns)}`];
 }

@@ -56,15 +56,12 @@ export async function benchColdStart(args: readonly string[], streams: Streams):
 
 /** Figures of one start. Seconds count from the first line of the process. */
 export interface ColdStart {
-  /** Time until the handler can be invoked. */
   readonly readySeconds: number;
-  /** Time until the first message is answered. */
   readonly answeredSeconds: number;
   readonly cpuSeconds: number;
   readonly peakBytes: number;
   /** Peak memory when the process is idle after the start. */
   readonly restPeakBytes: number;
-  /** Duration of an event of 64 messages when the process is idle. */
   readonly eventMs: number;
 }
 
@@ -81,7 +78,6 @@ interface Way {
   readonly name: string;
   /** `apart` is the large model, with its weights in a separate file as in images and published repositories. */
   readonly model: 'digits' | 'apart';
-  /** True for ONNX Runtime alone, without the host. */
   readonly isBare?: true;
   /** True if the file is not in the page cache. */
   readonly isFromDisk?: true;
@@ -155,7 +151,6 @@ async function measureColdStarts(
   }
 }
 
-/** Model repository, and the request for its model. */
 interface Folder {
   readonly directory: string;
   /** Paths of the model's files, the `.onnx` file first. */

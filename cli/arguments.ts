@@ -46,7 +46,6 @@ export function wholeNumber(option: string, text: string, min: number, max: numb
   throw new UsageError(`${option}: expected ${wholeNumberIn({ min, max })}${orWord}, got '${text}'`);
 }
 
-/** Returns true if the arguments ask for help. */
 export function asksForHelp(args: readonly string[]): boolean {
   return args.includes('--help') || args.includes('-h');
 }
@@ -144,7 +143,6 @@ function leaveWhenNobodyReads(error: NodeJS.ErrnoException): void {
   process.exit(0);
 }
 
-/** Options that define how columns are read. */
 export const COLUMN_OPTIONS = {
   inputs: { type: 'string', multiple: true },
   keep: { type: 'string' },

@@ -241,7 +241,6 @@ function describe(report: MicroBatchReport): string {
   return `${model}/${version}, ${plural(rows, 'row')} run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode ${stages} ms`;
 }
 
-/** Returns the summary to print when the local stack is up. */
 function greeting({ models, queues }: LocalStack, page: string, { batchSize, windowSeconds }: Batching): string[] {
   const names = models.map(({ name, version }) => `${name}/${version}`).join(', ');
   return [

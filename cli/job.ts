@@ -86,7 +86,6 @@ const ACTIONS = {
 
 const NAMES = Object.keys(ACTIONS) as (keyof typeof ACTIONS)[];
 
-/** Streams and clock for progress output. */
 interface Telling extends Pick<Streams, 'stderr'> {
   readonly clock: Clock;
 }
@@ -413,7 +412,6 @@ function describe({
   return `${job} is done: ${plural(rows, 'row')} in ${output}data/${failed.join('')}${given}`;
 }
 
-/** Returns a line for each error code of a job. */
 function firstErrors({ reasons = {} }: JobStatus): string[] {
   return Object.entries(reasons).map(
     ([name, { message_id: id, error }]) => `${name}, first in the row with message_id ${id}: ${error}`,
@@ -425,7 +423,6 @@ interface EstimateInput {
   readonly bytes: number;
   /** Rows per second in one call. */
   readonly rowsPerSecond: number;
-  /** Maximum number of concurrent calls. */
   readonly concurrency: number;
   readonly memoryMb: number;
   readonly architecture: 'arm64' | 'x64';

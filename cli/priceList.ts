@@ -37,7 +37,6 @@ const PRICE_LIST = z.strictObject({
   stepFunctionsThousandTransitions: usd,
   /** Ingestion of one GiB of logs into CloudWatch. */
   logGb: usd,
-  /** Custom metric for a month. */
   metricMonth: usd,
   /** Fee for Managed Instances, as a percentage of the EC2 price. */
   managedInstancesFeePercent: usd,
@@ -45,7 +44,6 @@ const PRICE_LIST = z.strictObject({
   instanceHour: z.record(z.string(), usd).readonly(),
 });
 
-/** Prices in US dollars. */
 export type Prices = Readonly<z.infer<typeof PRICE_LIST>>;
 
 /** Public prices with their date and region. Each one can be overridden, because a deployment may have other prices. */

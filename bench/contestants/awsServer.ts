@@ -17,7 +17,6 @@ export interface Supply {
   readonly messages: number;
 }
 
-/** Calls and results since the last report. */
 export interface Taken {
   calls: number;
   /** Total bytes of result bodies. */

@@ -2,14 +2,12 @@
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SendMessageBatchCommand } from '@aws-sdk/client-sqs';
 import { CLIENT_PATIENCE, createSqsCaller } from '../../lambda/aws/sqsWire.ts';
 
-/** Settings of a bare loop. */
 export interface BareSettings {
   readonly requestQueue: string;
   readonly resultQueue: string;
   /** Number of results for each message. */
   readonly results: number;
   readonly resultsPerMessage: number;
-  /** Bytes of one result. */
   readonly resultBytes: number;
 }
 
@@ -21,7 +19,6 @@ const result = 'x'.repeat(each.resultBytes);
 const MAX_ENTRIES = 10;
 const LOOPS = 8;
 
-/** Receives messages, sends their results and deletes them, forever. */
 async function loop(): Promise<never> {
   for (;;) {
     const { Messages = [] } = await sqs.send(

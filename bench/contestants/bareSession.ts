@@ -55,7 +55,6 @@ interface BareOutput {
   readonly data: Float32Array;
 }
 
-/** Formats an Open Inference Protocol v2 response. */
 function answerOf(of: object, outputs: readonly BareOutput[], encoding: Encoding): object {
   const head = { ...of, model_version: '1' };
   if (encoding === 'json') {

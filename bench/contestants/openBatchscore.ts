@@ -72,7 +72,6 @@ function refuseUnscored(outcomes: readonly Outcome[]): void {
   }
 }
 
-/** Observer without output. A problem ends the bench. */
 const SILENT = {
   microBatch() {},
   decoded() {},

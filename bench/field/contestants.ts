@@ -1,6 +1,6 @@
 /**
- * Contestants of the comparison: HTTP servers, and functions and workers behind a queue. Files in `peers/` start them. A
- * mark in the environment identifies their processes, so that the bench can measure and end them.
+ * Contestants of the comparison: HTTP servers, and functions and workers behind a queue. Files in `peers/` start them.
+ * A mark in the environment identifies their processes, so that the bench can measure and end them.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -51,7 +51,6 @@ export interface Contestant {
   readonly name: string;
   /** Packages with their versions. */
   readonly packages: readonly string[];
-  /** True if a message may contain many requests. */
   readonly packs?: boolean;
   start(setup: Setup): Promise<Served>;
 }
@@ -155,7 +154,6 @@ class Group {
     return main;
   }
 
-  /** Starts a new main process when the current one ends. */
   supervise(): void {
     this.main().once('exit', () => {
       if (!this.#isEnded) setTimeout(() => !this.#isEnded && this.supervise(), 100);
@@ -182,8 +180,8 @@ class Group {
     return { cpuMs: ticks * 10, memoryMb: kilobytes / 1024 };
   }
 
-  /** Kills all processes, including those that start meanwhile. */
   kill(): void {
+    // A process that starts meanwhile has the mark too.
     for (let ids = this.#ids(); ids.length > 0; ids = this.#ids()) {
       for (const id of ids) {
         try {

@@ -41,7 +41,6 @@ export interface SpeedFigures {
   readonly rows: number;
   readonly requests: number;
   readonly producers: number;
-  /** Figures of each round. */
   readonly turns: readonly Turn[];
 }
 
@@ -55,7 +54,6 @@ export interface FaultFigures {
   readonly differ: number;
   /** Valid requests that were answered with an error. */
   readonly harmed: number;
-  /** Requests without an answer. */
   readonly lost: number;
   /** Seconds from the fault to the next right answer. Null if there was none. */
   readonly recoverS: number | null;
@@ -235,7 +233,6 @@ function waysOf({ name }: Workload, { packs }: Contestant, quick: boolean): Way[
   return ways;
 }
 
-/** Returns the number of measured rounds. */
 function turnsOf({ speed = [] }: Partial<FieldFigures>, workload: Workload, { name }: Contestant, way: Way): number {
   const one = speed.find(
     ({ contestant, rows, requests, producers, ...own }) =>
@@ -327,7 +324,6 @@ async function measureTurn(served: Served, way: Way, bodies: readonly string[], 
 const ASKED = 32;
 const CULPRIT = 16;
 const LEAVING = 16;
-/** Maximum wait for an answer. */
 const DEADLINE_MS = 100_000;
 const PROBE_EVERY_MS = 250;
 

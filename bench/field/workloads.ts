@@ -45,7 +45,6 @@ export function bodyOf(message: Message): string {
   return encodeBody(message, 'json');
 }
 
-/** Joins messages of the same shape into one request. */
 function joined(messages: readonly Message[]): Message {
   const [first] = messages as [Message];
   if (messages.length === 1) return first;
@@ -60,7 +59,6 @@ function joined(messages: readonly Message[]): Message {
 export async function openOracle({ encodeModel, output }: Workload) {
   const session = await InferenceSession.create(encodeModel());
   return {
-    /** Returns the numbers of the output to compare. */
     async alone({ inputs }: Message): Promise<number[]> {
       const tensor = ({ data, shape }: InputTensor): Tensor =>
         data instanceof BigInt64Array ? new Tensor('int64', data, shape) : new Tensor('float32', data, shape);

@@ -17,7 +17,6 @@ interface Start {
   readonly args?: readonly string[];
   /** @default the environment of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Script that is loaded first. */
   readonly preload?: URL;
 }
 

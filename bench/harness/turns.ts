@@ -41,7 +41,6 @@ export async function takeTurns<T>(turns: readonly Turn<T>[], rounds: number, wa
 setFlagsFromString('--expose-gc');
 const gc: (options: { readonly type: 'minor' }) => void = runInNewContext('gc');
 
-/** Creates a turn that measures the milliseconds of `work`. */
 export function timed(work: () => Promise<unknown>): Turn<number> {
   return async () => {
     const startedAt = performance.now();
@@ -58,7 +57,6 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? above : ((sorted[(sorted.length >> 1) - 1] as number) + above) / 2;
 }
 
-/** Machine of the measurement. */
 export interface Machine {
   readonly cpu: string;
   readonly cores: number;

@@ -8,7 +8,6 @@ import { ENCODINGS, PACKINGS, type Packing } from '../workload/messages.ts';
 import { createRepository } from '../workload/modelRepository.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';
 
-/** Form of the requests, and store of the results. */
 interface Way extends Packing {
   readonly lookUps?: LookUps | undefined;
   readonly store: 'queue' | 'table' | 'bucket';
@@ -27,7 +26,6 @@ export interface HopFigures extends Way {
 
 /** Task of one turn: consecutive invocations of the handler. */
 export interface HopTask extends Packing, Pick<Way, 'lookUps'> {
-  /** Number of requests in an event. */
   readonly requests: number;
   /** Number of invocations, enough for several garbage collections. */
   readonly invocations: number;

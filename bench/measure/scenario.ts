@@ -44,7 +44,6 @@ export interface ScenarioFigures {
 interface ScenarioTurns {
   readonly maxMessages: number;
   readonly rounds: number;
-  /** Execution provider of ONNX Runtime for all contestants. */
   readonly provider: string;
 }
 

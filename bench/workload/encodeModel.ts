@@ -47,7 +47,6 @@ export interface Graph {
   readonly constants?: readonly Constant[];
 }
 
-/** Numbers of ONNX element types. */
 export const { DataType, DataLocation } = TensorProto;
 
 const ELEMENT_TYPE_OF: Readonly<Record<Datatype, number>> = {
@@ -66,7 +65,6 @@ const ELEMENT_TYPE_OF: Readonly<Record<Datatype, number>> = {
   BYTES: DataType.STRING,
 };
 
-/** Encodes the bytes of `model.onnx`. */
 export function encodeModel(graph: Graph): Uint8Array {
   return ModelProto.encode({
     irVersion: 10,
@@ -130,7 +128,6 @@ export interface GraphBuilder {
   weights(shape: readonly number[], fanIn: number): string;
   floats(shape: readonly number[], values: readonly number[]): string;
   integers(values: readonly number[]): string;
-  /** Encodes the bytes of `model.onnx`. */
   encode(inputs: readonly GraphValue[], outputs: readonly GraphValue[]): Uint8Array;
 }
 

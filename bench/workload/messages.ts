@@ -32,7 +32,6 @@ export function toRecords(messages: Iterable<Message>, encoding: Encoding): SQSR
   return Array.from(messages, (message) => toRecord(encodeBody(message, encoding), random));
 }
 
-/** Encodes an Open Inference Protocol v2 request. */
 export function encodeBody({ id, inputs }: Message, encoding: Encoding): string {
   const described = inputs.map(({ name, datatype, shape }) => ({ name, datatype, shape }));
   if (encoding === 'binary') {
@@ -81,7 +80,6 @@ export interface Packing {
   readonly resultsPerMessage: 1 | 'fill';
 }
 
-/** Numbers by what is packed. */
 export const PACKINGS = {
   none: { requestsPerMessage: 1, resultsPerMessage: 1 },
   results: { requestsPerMessage: 1, resultsPerMessage: 'fill' },

@@ -16,7 +16,6 @@ export interface Repository {
   remove(): Promise<void>;
 }
 
-/** Creates a repository in a temporary folder. */
 export async function createRepository(): Promise<Repository> {
   const root = await mkdtemp(join(tmpdir(), 'batchscore-bench-'));
   return {

@@ -6,7 +6,6 @@ export interface Random {
   normal(): number;
   /** Returns an integer from 0 to before `end`. */
   below(end: number): number;
-  /** Returns a version 4 UUID. */
   uuid(): string;
 }
 

@@ -3,7 +3,6 @@ import type { Random } from './random.ts';
 
 export type RowData = Float32Array | BigInt64Array;
 
-/** Input of one message with one row. */
 export interface InputTensor {
   readonly name: string;
   readonly datatype: 'FP32' | 'INT64';
@@ -12,7 +11,6 @@ export interface InputTensor {
   readonly data: RowData;
 }
 
-/** Model, and its messages. */
 export interface Scenario {
   readonly name: string;
   readonly messages: number;
@@ -25,7 +23,6 @@ export interface Scenario {
   drawInputs(random: Random, length: number): readonly InputTensor[];
 }
 
-/** Seed of the weights. */
 const MODEL_SEED = 20_261_121;
 /** Tokens of a text. The mean is 34. */
 const TEXT = { median: 24, sigma: 0.8, shortest: 3, longest: 256 };

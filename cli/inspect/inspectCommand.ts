@@ -225,7 +225,6 @@ function runs({ maxBatchRows, allowedSizes, sharesRuns }: Opened, inputs: readon
     : `of up to ${count(maxBatchRows)} rows`;
 }
 
-/** Describes the requests and answers of a run. */
 function ran({ samples, isMadeUp }: Opened): string {
   const [{ json, binary, answer }] = samples as [Sample];
   const origin = isMadeUp ? 'made up' : 'of samples.jsonl';
@@ -319,9 +318,7 @@ function shortPath(path: string): string {
 
 /** Commands that send a request with other tools. They work as printed. */
 interface Senders {
-  /** Shell lines. */
   readonly awsCli: string;
-  /** Python lines. */
   readonly boto3: string;
 }
 

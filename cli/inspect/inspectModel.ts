@@ -166,7 +166,6 @@ export interface Value extends FileValue {
 export interface Opened {
   /** Verdict on the independence of rows, from the graph. */
   readonly verdict: Independence;
-  /** True if requests share runs. */
   readonly sharesRuns: boolean;
   /** Evidence for the verdict, with the node that decides. */
   readonly evidence: string;
@@ -188,9 +187,7 @@ export interface Opened {
   readonly hasTransform: boolean;
   readonly warnings: readonly string[];
   readonly samples: readonly Sample[];
-  /** True if the samples are made up. */
   readonly isMadeUp: boolean;
-  /** Reason why there is no sample. */
   readonly noSample?: string | undefined;
   /** First request that ran without scores. */
   readonly failed?: FailedRequest | undefined;
@@ -338,7 +335,6 @@ const MANNERS: readonly Manner[] = ['unit', 'ones', 'small', 'zeros'];
 /** Lengths to try. Short ones are first, because users read the requests. */
 const LENGTHS = [4, 8, 32, 128, 1];
 const REQUESTS = 4;
-/** Digits of generated floats. */
 const DIGITS = 3;
 
 /** Yields the inputs of a few generated requests with one row each. The likeliest values come first. */

@@ -151,7 +151,6 @@ function sizeOf(dim: Message): number | string {
 export interface NotableOperators {
   readonly names: readonly string[];
   readonly count: number;
-  /** Effect on the model. */
   readonly why: string;
 }
 

@@ -25,7 +25,6 @@ interface LocalJobsOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Takes a sentence about each job that begins, ends or fails. */
   readonly say: (message: string) => void;
-  /** Is called when a job has ended. */
   readonly announce: Announce;
 }
 
@@ -35,7 +34,6 @@ export interface LocalJobs {
   /** Returns the status of the latest jobs, the newest last. */
   newest(): Promise<JobStatus[]>;
   cancel: Jobs['cancel'];
-  /** Stops all jobs, and waits for the pieces in progress. */
   stop(): Promise<void>;
 }
 

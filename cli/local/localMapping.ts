@@ -20,7 +20,6 @@ export interface InvocationReport {
   endedBecause: EndReason;
   /** Number of records that the handler failed. They return when their visibility timeout ends. */
   failed: number;
-  /** Time from the invocation's start to its response. */
   durationMs: number;
 }
 
@@ -34,9 +33,7 @@ export interface EventSourceMappingOptions extends GatherLimits {
   region: string;
   /** Maximum number of concurrent invocations, at least 1. */
   maximumConcurrency: number;
-  /** Timeout of the function. */
   functionTimeoutSeconds: number;
-  /** Lambda handler. */
   invoke: Invoke;
   /** @default runs the invocation */
   around?: Around | undefined;
@@ -164,7 +161,6 @@ function refuseInvalidLimits({ queueArn, ...limits }: GatherLimits & { queueArn:
 interface BatchSourceOptions extends GatherOptions {
   /** Polls once for at most `max` messages, with long polling. */
   receive: (max: number) => Promise<SQSRecord[]>;
-  /** Takes the error of a failed poll. */
   onError: (error: unknown) => void;
 }
 
@@ -226,7 +222,6 @@ export function createBatchSource({ receive, onError, clock, ...limits }: BatchS
   };
 }
 
-/** Reason why a batch was closed. */
 export type EndReason = 'full' | 'window' | 'bytes' | 'poll' | 'stop';
 
 /** Reasons as text for users. */
@@ -243,9 +238,7 @@ export interface Batch {
   endedBecause: EndReason;
 }
 
-/** Limits of a batch. */
 export interface GatherLimits {
-  /** Maximum number of records in a batch. */
   batchSize: number;
   /** Maximum time from a batch's first record until the batch is closed, in seconds. 0 means no wait. */
   windowSeconds: number;
@@ -296,7 +289,6 @@ export function createGather(options: GatherOptions, handOver: (batch: Batch) =>
     },
     /** Hands over the open batch if it is not empty. */
     flush: () => close('stop'),
-    /** Returns the number of records in the open batch. */
     size: () => open.length,
   };
 }

@@ -175,7 +175,6 @@ export interface LocalQueues {
   region: string;
   /** Request queues, one for each shard. */
   requestQueues: readonly { queueUrl: string; queueArn: string }[];
-  /** URL of the first request queue. */
   requestQueueUrl: string;
   requestQueueArn: string;
   resultQueueUrl: string;
@@ -384,7 +383,6 @@ function isOwn(url: string): boolean {
   return OWN_NAMES.test(URL.parse(url)?.hostname ?? '');
 }
 
-/** Takes the bucket and the key of an object that was put. */
 type Listener = (bucket: string, key: string) => void;
 
 /**

@@ -14,7 +14,6 @@ import { type Ended, type JobCalls, runJob } from './runJob.ts';
  * machine.
  */
 
-/** Local Step Functions with one state machine. */
 export interface LocalStates {
   readonly stateMachineArn: string;
   /** `http://127.0.0.1:PORT`, the endpoint for Step Functions clients. */
@@ -23,13 +22,11 @@ export interface LocalStates {
   start(name: string, input: string): boolean;
   /** Returns the latest executions, the newest last. */
   newest(max: number): readonly Execution['described'][];
-  /** Stops the server and cancels the running executions. */
   stop(): Promise<void>;
 }
 
 interface LocalStatesOptions extends JobCalls {
   readonly region: string;
-  /** Is called when an execution has ended. */
   readonly onEnd: (name: string, how: Ended) => void;
 }
 

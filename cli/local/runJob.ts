@@ -9,9 +9,7 @@ import type { JobEvent, ScoreEvent } from '../../lambda/jobs/scorePart.ts';
 
 /** The two functions that a job calls, and the bucket with its plan. */
 export interface JobCalls {
-  /** Plans, scores and skips. */
   readonly score: (event: JobEvent) => Promise<unknown>;
-  /** Finishes and explains. */
   readonly control: (event: ControlEvent) => Promise<unknown>;
   readonly storage: JobStorage;
   /** Waits before a call is retried. @default a timer */

@@ -188,7 +188,6 @@ interface ResultsFile {
   collected(): number;
   /** Returns the number of collected results that are or contain an error. */
   failed(): number;
-  /** Returns the number of results with other message IDs. */
   others(): number;
   append(text: string): Promise<void>;
   close(): Promise<void>;

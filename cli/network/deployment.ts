@@ -18,7 +18,6 @@ import { UsageError } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
 import type { Queue } from './idsFile.ts';
 
-/** Options that identify the deployment. */
 export const DEPLOYMENT_OPTIONS = {
   stack: { type: 'string' },
   'request-queue': { type: 'string' },
@@ -109,10 +108,8 @@ export async function connectToCollect(
   return connect(stack, values, stack.resultQueueUrl?.endsWith('.fifo') ? { onUnclaimed } : {});
 }
 
-/** Connection for job commands. */
 interface JobConnection extends Connection {
   readonly bucket: string;
-  /** Maximum number of concurrent calls. */
   readonly concurrency: number;
   readonly s3: S3Client;
 }

@@ -154,7 +154,6 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Contents of an ids file. */
 interface SubmittedIds {
   readonly messageIds: readonly string[];
   /** Digests of the queues of these IDs. Empty for a file of an older version. */

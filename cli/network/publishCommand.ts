@@ -177,7 +177,6 @@ function report({ uri, files, bytes, uploaded }: Summary, json: boolean, streams
 
 export const publish = { help: HELP, run };
 
-/** Model file with its local path. */
 interface SourceFile extends ModelFile {
   readonly name: string;
 }
@@ -241,7 +240,6 @@ interface Upload extends Omit<ModelFile, 'path'> {
 interface Bucket {
   readonly s3: S3Client;
   readonly bucket: string;
-  /** Stops uploads in progress. */
   readonly signal: AbortSignal;
   /** Takes the number of bytes that the bucket has received. */
   readonly onBytes: (bytes: number) => void;
@@ -376,7 +374,6 @@ interface Storage {
   readonly advice: string;
 }
 
-/** Returns the ephemeral storage that models of `bytes` need. */
 export function storageFor(bytes: number): Storage {
   const minMb = Math.max(STORAGE_MB.default, Math.ceil((bytes / MIB) * (1 + SPARE.share)) + SPARE.mb);
   if (minMb === STORAGE_MB.default) return { minMb, advice: '' };

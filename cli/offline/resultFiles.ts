@@ -202,7 +202,6 @@ const PARQUET_TYPES = {
   BYTES: TEXT,
 } as const satisfies Record<Datatype, { readonly type: string; readonly of: (cell: unknown) => unknown }>;
 
-/** Columns of one output in a line. */
 interface OutputColumns {
   readonly name: string;
   /** Number of elements. Undefined if the output is one cell of JSON. */

@@ -19,7 +19,6 @@ import { rowsOfFields } from '../../lambda/jobs/tableRows.ts';
 import { UsageError } from '../arguments.ts';
 import { batchesOfLines, type InputFile, type LineBatchLimits } from '../textFiles.ts';
 
-/** Consecutive rows of a file. */
 export interface RowBatch {
   readonly rows: readonly PieceRow[];
   /** Share of the file up to the last row, from 0 to 1. Undefined if the file's size is unknown. */

@@ -184,7 +184,6 @@ async function refuseOut(out: string, read: readonly string[]): Promise<void> {
   }
 }
 
-/** Destination of results. */
 interface Target {
   /** @default stdout */
   readonly out: string | undefined;
@@ -298,7 +297,6 @@ const SUMMARY = z.object({
   lines: z.number(),
   /** Lines whose requests were all scored. */
   scored: z.number(),
-  /** Error results by code. */
   errors: z.record(z.string(), z.number()),
   /** First error of each code, with its line or row. */
   reasons: z.record(z.string(), z.object({ line: z.string(), error: z.string() })),

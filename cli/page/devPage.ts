@@ -124,7 +124,6 @@ const MAX_TIMES = 1_000;
 const ASK = z.strictObject({ body: z.string().min(1).max(60_000), times: z.int().min(1).max(MAX_TIMES) });
 const CANCEL = z.strictObject({ job: z.string().max(256) });
 
-/** Returns the actions that the page may request, by path. */
 function createControls(stack: LocalStack, sqs: SQSClient): Record<string, Control> {
   return {
     async '/ask'(asked) {

@@ -137,7 +137,6 @@ export const MICRO_BATCH_CLOSED: Readonly<Record<CloseReason, string>> = {
   end: 'end of the batch that SQS handed over',
 };
 
-/** Invocation in progress. */
 type OngoingInvocation = ReturnType<typeof createOngoingInvocation>;
 
 type Asked = Partial<Pick<AnswerSeen, 'microBatch' | 'result'>>;
@@ -271,7 +270,6 @@ function quantile(sorted: readonly number[], share: number): number | null {
 /** Maximum number of characters of a result that the page receives. */
 const MAX_BODY_CHARACTERS = 16_384;
 
-/** Start of an error. */
 const ERROR = /^\{"message_id":"[^"]*"(?:,"id":"(?:[^"\\]|\\.)*")?,"code":"/;
 /**
  * Start of an error in the results of a packed message. Its quotes cannot match within a JSON string, because they are

@@ -19,7 +19,6 @@ interface PageServerOptions {
   readonly preferredPort: number;
   /** Starts a stream. @returns false if there are too many */
   readonly openStream: (response: ServerResponse) => boolean;
-  /** Actions by path. */
   readonly controls: Readonly<Record<string, Control>>;
 }
 
@@ -189,7 +188,6 @@ function bundled(): ReturnType<typeof bundlePage> {
   return bundle;
 }
 
-/** Files by path. */
 const FILES: ReadonlyMap<string, PageFile> = new Map([
   ['/', { type: 'text/html; charset=utf-8', read: () => pageFile('dev.html') }],
   ['/icon.svg', { type: 'image/svg+xml', read: () => pageFile('icon.svg') }],

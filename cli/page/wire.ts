@@ -2,13 +2,11 @@
 import type { JobStatus } from '../../client/clientJobs.ts';
 import type { MicroBatchReport } from '../../lambda/core/observer.ts';
 
-/** Invocation of the function. */
 export interface InvocationSeen {
   /** Number of the invocation, from 1. */
   readonly number: number;
   readonly at: number;
   readonly records: number;
-  /** Batch size of the mapping. */
   readonly batchSize: number;
   /** Reason why the batch was closed, as text for users. */
   readonly endedBecause: string;
@@ -43,7 +41,6 @@ export interface SecondSeen {
   readonly p99Ms: number | null;
 }
 
-/** Number of messages on the queues. */
 export interface QueuesSeen {
   readonly waiting: number;
   /** Messages that are received but not deleted. */
@@ -58,7 +55,6 @@ export interface ResultSeen {
   readonly isError: boolean;
   /** First 16,384 characters of the JSON text. */
   readonly body: string;
-  /** Number of characters in the whole text. */
   readonly characters: number;
 }
 
@@ -87,7 +83,6 @@ export interface ModelSeen {
   readonly hasTransform: boolean;
   /** Text of a request that the model has answered: its first sample, or a generated one. */
   readonly sample?: string | undefined;
-  /** Reason why there is no sample. */
   readonly noSample?: string | undefined;
 }
 
@@ -154,7 +149,6 @@ export interface TableShown {
   readonly caption: string;
   readonly heads: readonly string[];
   readonly rows: readonly (readonly string[])[];
-  /** Index of the row to mark. */
   readonly chosen?: number;
 }
 

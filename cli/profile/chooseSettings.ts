@@ -19,7 +19,6 @@ import { type Arrivals, poissonArrivals, simulateMapping } from './simulate.ts';
 export interface SettingsQuestion {
   /** Measured runs: some row counts at some lengths, for one or more numbers of threads. */
   readonly table: readonly RunCost[];
-  /** Length of the rows. 1 without a ragged axis. */
   readonly length: number;
   /** Average rate. Messages arrive at random times. */
   readonly messagesPerSecond: number;
@@ -27,7 +26,6 @@ export interface SettingsQuestion {
   readonly budgetMs: number;
   readonly messages: Messages;
   readonly prices: Prices;
-  /** Architecture of the deployed function. */
   readonly architecture: Architecture;
 }
 
@@ -192,12 +190,10 @@ export interface Expectation {
   readonly windowSeconds: number;
   readonly memoryMb: number;
   readonly maximumConcurrency: number;
-  /** Maximum number of rows in a run. */
   readonly maxBatchRows: number;
   /** Average number of messages in an invocation, and its share of the batch size. */
   readonly messagesPerInvocation: number;
   readonly fill: number;
-  /** Average number of runs in an invocation. */
   readonly microBatchesPerInvocation: number;
   /** Time from a message's arrival to its result: the median and the 99th percentile. */
   readonly p50AgeMs: number;

@@ -25,11 +25,9 @@ export interface Messages {
   readonly packedResults: boolean;
 }
 
-/** Invocation of a function with `memoryMb` of memory. */
 export interface Invocation {
   readonly memoryMb: number;
   readonly times: RunTimes;
-  /** Returns the duration with `messages` messages. */
   msOf(messages: number): number;
 }
 
@@ -74,12 +72,10 @@ export function invocationWith(
   };
 }
 
-/** Returns the number of result messages for `count` messages. */
 function resultMessages(count: number, { packedResults, resultBytes }: Messages): number {
   return packedResults ? Math.ceil(count / Math.max(1, Math.floor(BILLED_BYTES / resultBytes))) : count;
 }
 
-/** Returns the number of batch calls for `messages` messages. */
 function callsFor(messages: number): number {
   return Math.ceil(messages / MESSAGES_PER_CALL);
 }
@@ -89,7 +85,6 @@ export interface RunCost {
   readonly rows: number;
   /** Length of the ragged axis. 1 without one. */
   readonly length: number;
-  /** Number of threads of the session. */
   readonly threads: number;
   readonly medianMs: number;
   /** Difference between the 90th and the 10th percentile, as a share of the median. @default 0 */
@@ -187,7 +182,6 @@ export interface Bill {
   readonly architecture: Architecture;
   readonly messages: Messages;
   readonly messagesPerSecond: number;
-  /** Maximum number of concurrent invocations. */
   readonly maximumConcurrency: number;
 }
 

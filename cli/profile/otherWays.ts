@@ -57,7 +57,6 @@ function worker(question: SettingsQuestion, batchSize: number): Way {
   };
 }
 
-/** Returns the cost of one file per day. */
 function job(question: SettingsQuestion): Way {
   const { prices, architecture, messages } = question;
   const memoryMb = JOB_MEMORY_MB.default;

@@ -94,7 +94,6 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
 
 export const profile = { help: HELP, run };
 
-/** Options that describe the requested settings. */
 interface Asked {
   readonly 'rows-per-month'?: string | undefined;
   readonly 'arrival-rate'?: string | undefined;

@@ -1,5 +1,3 @@
-/** Script of the `npm run dev` page. */
-
 import { count, duration, figure, percent } from '../../format.ts';
 import type { AnswerSeen, Chart, Events, InvocationSeen, JobSeen, State } from '../wire.ts';
 import { createFigure } from './charts.ts';

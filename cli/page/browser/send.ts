@@ -142,7 +142,6 @@ function tensorField({ name, datatype, shape, data }: Tensor, inputs: readonly T
   return { element, json };
 }
 
-/** Creates the field for a key of a request to a transform. */
 function keyField(key: string, value: unknown): Field {
   const isText = typeof value === 'string';
   const { element, input } = labelled(key, isText ? 'text' : 'JSON', isText ? value : JSON.stringify(value), true);

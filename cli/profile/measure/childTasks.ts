@@ -224,7 +224,6 @@ function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.round(share * (sorted.length - 1))] as number;
 }
 
-/** Returns a batch of `rows` rows that repeats the parts in order. */
 function batchOf(model: Model, parts: readonly Part[], rows: number): MicroBatch {
   const repeated = Array.from({ length: rows }, (_, row) => parts[row % parts.length] as Part);
   return microBatchOf(model, repeated, 'end');
@@ -241,7 +240,6 @@ async function runMsOf(model: Model, batch: MicroBatch): Promise<number> {
   return (await model.run(stack(batch))).runMs;
 }
 
-/** Open model with its rows. */
 interface OpenModel {
   close(): Promise<void>;
   readonly model: Model;

@@ -13,7 +13,6 @@ import type { Limits, Size, Started, StartTask, Target, Task, Timed, Told } from
 
 /** Measurement of a model, as `profile.json` stores it. */
 export interface Measurement extends Omit<ProfileFile, 'schemaVersion' | 'recommendation'> {
-  /** Path of the `.onnx` file. */
   readonly path: string;
   /** Bytes of a real request. Undefined if there are no samples. */
   readonly requestBytes: number | undefined;
@@ -207,7 +206,6 @@ async function reachOf(
   return reached;
 }
 
-/** Outcome of the runs with one row count. */
 interface Tried {
   readonly reached: readonly Reached[];
   readonly failed: readonly { readonly length: number; readonly reason: string }[];

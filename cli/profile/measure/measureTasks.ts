@@ -5,12 +5,9 @@ import type { ProfileFile } from '../../../lambda/onnx/profileFile.ts';
 /** Task of a child process. The process ends after it. */
 export type Task = StartTask | ReachTask | TimeTask;
 
-/** Model, and how to open it. */
 export interface Target {
   readonly path: string;
-  /** Maximum number of rows in a run. */
   readonly maxBatchRows: number;
-  /** Execution providers, first choice first. */
   readonly providers: readonly string[];
 }
 
@@ -31,7 +28,6 @@ export interface ReachTask extends Target {
   readonly limits: Limits;
 }
 
-/** Times runs of many sizes. */
 export interface TimeTask extends Target {
   readonly do: 'time';
   readonly sizes: readonly Size[];
@@ -57,14 +53,12 @@ export interface Size {
 export interface Started {
   readonly model: string;
   readonly version: string;
-  /** Path of the model's file. */
   readonly path: string;
   readonly allowedSizes: readonly number[];
   /** Maximum number of rows in a run that config.json and the option allow. */
   readonly maxRows: number;
   readonly safety: ProfileFile['safety'];
   readonly start: Omit<ModelStart, 'threads'> & { readonly processMs: number };
-  /** Number of threads of a session as deployed. */
   readonly threads: number;
   /** True if config.json sets the number of threads, so that no other number is measured. */
   readonly hasGivenThreads: boolean;
@@ -83,7 +77,6 @@ export interface Timed extends Size {
   readonly isStable: boolean;
 }
 
-/** Message of a child process. */
 export type Told =
   | { readonly kind: 'warning'; readonly text: string }
   | { readonly kind: 'started'; readonly started: Started }
