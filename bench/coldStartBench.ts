@@ -191,8 +191,8 @@ const DIGITS = new URL('../models/digits/', import.meta.url);
 const WIDTH = 2048;
 
 /**
- * Encodes a model with layers of 2048 × 2048 weights (16.8 MB) each, as in an encoder. `x` and `y` are float32 `[batch,
- * 2048]`.
+ * Encodes a model with layers of 2048 × 2048 weights (16.8 MB) each, as in an encoder. `x` and `y` are float32
+ * `[batch, 2048]`.
  */
 function layersOf(megabytes: number): Uint8Array {
   const layers = Math.max(1, Math.round((megabytes * 1e6) / (4 * WIDTH * WIDTH)));
@@ -224,8 +224,8 @@ async function forget(file: string): Promise<void> {
 }
 
 /**
- * Bundles the entry as in an image, with the packages that are not bundled and the start script. Stripping types takes
- * Node 40 ms.
+ * Bundles the entry as in an image, with the packages that are not bundled and the start script. Otherwise, Node would
+ * take 40 ms to strip types.
  */
 async function bundle(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));

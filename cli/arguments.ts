@@ -12,7 +12,7 @@ import { expandColumns } from '../lambda/jobs/submitJob.ts';
 import { walkModels } from '../lambda/onnx/findModels.ts';
 import { writeLine, writeText } from './terminal.ts';
 
-/** Usage error. The message says what the command expects. */
+/** Invalid usage. The message says what the command expects. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }

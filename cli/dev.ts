@@ -161,7 +161,7 @@ function say(message: string): void {
 }
 
 /**
- * The environment variable is checked later, with the other variables.
+ * Reads the stores. The environment variable is checked later, with the other variables.
  *
  * @throws UsageError if the option names no stores
  */
@@ -176,7 +176,7 @@ export function storesFrom(option: string | undefined, environment: NodeJS.Proce
 }
 
 /**
- * The environment variable is checked later, with the other variables.
+ * Reads the number of results. The environment variable is checked later, with the other variables.
  *
  * @throws UsageError if the option is not a valid number
  */

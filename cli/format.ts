@@ -9,7 +9,7 @@ const CENTS = new Intl.NumberFormat('en-US', USD);
 const PARTS_OF_CENTS = new Intl.NumberFormat('en-US', { ...USD, maximumSignificantDigits: 3 });
 const SHORT = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 3 });
 
-/** 12,345 */
+/** Formats a number with separators, such as 12,345. */
 export function count(value: number): string {
   return WHOLE.format(value);
 }
@@ -24,18 +24,18 @@ export function short(value: number): string {
   return SHORT.format(value);
 }
 
-/** 9.71 %, 97.1 %. @param share from 0 to 1 */
+/** Formats a percentage, such as 9.71 % or 97.1 %. @param share share from 0 to 1 */
 export function percent(share: number): string {
   return `${FIGURE.format(100 * share)} %`;
 }
 
-/** $1,234, $12.30, $0.0123 */
+/** Formats dollars, such as $1,234, $12.30 or $0.0123. */
 export function dollars(value: number): string {
   if (value >= 1000) return DOLLARS.format(value);
   return (value >= 0.1 || value === 0 ? CENTS : PARTS_OF_CENTS).format(value);
 }
 
-/** 12.3 ms, 4.5 s, 12 min, 3.4 h. */
+/** Formats a duration, such as 12.3 ms, 4.5 s, 12 min or 3.4 h. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${figure(ms)} ms`;
   const seconds = ms / 1000;

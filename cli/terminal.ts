@@ -13,7 +13,7 @@ export function writeLine(stream: Writable, text: string): void {
   stream.write(`${printable(text)}\n`);
 }
 
-/** Writes a text of several lines. Foreign text in it must have passed `printable`, so that it cannot add lines. */
+/** Writes a text of several lines. Text from other sources must have passed `printable`, so that it cannot add lines. */
 export function writeText(stream: Writable, text: string): void {
   stream.write(printableLines(text));
 }
@@ -21,7 +21,7 @@ export function writeText(stream: Writable, text: string): void {
 /** Control characters, characters that change the direction of text, and line separators. */
 const COMMANDS = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 
-/** Escapes terminal commands as JSON does, such as `\u001b`. JSON text keeps its meaning. */
+/** Escapes control characters as JSON does, such as `\u001b`. JSON text keeps its meaning. */
 export function printable(text: string): string {
   return text.replace(COMMANDS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

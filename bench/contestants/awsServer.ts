@@ -1,6 +1,6 @@
 /**
  * Server process that answers over TLS like SQS to a poller and a sender, and like DynamoDB and S3 to a result writer.
- * Its parent sends a certificate first, and then supplies.
+ * Its parent sends a certificate first, and then the supply of each turn.
  */
 import { hash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -27,7 +27,7 @@ export interface Taken {
 
 const MAX_MESSAGES = 10;
 const MAX_BYTES = 2 ** 20;
-/** Duration of a poll of an empty queue, whatever wait it requests. It is short so that the next turn begins soon. */
+/** Duration of a poll of an empty queue. It ignores the requested wait, so that the next turn begins soon. */
 const LONG_POLL_MS = 200;
 
 interface Call {

@@ -5,8 +5,8 @@ import { createRandom } from './random.ts';
 const CAST_TO_FLOAT = 1;
 
 /**
- * Encodes a multilayer perceptron with ReLU between the layers and softmax at the end. `features` is float32 `[batch,
- * widths[0]]`, `probabilities` is float32 `[batch, widths.at(-1)]`.
+ * Encodes a multilayer perceptron with ReLU between the layers and softmax at the end. `features` is float32
+ * `[batch, widths[0]]`, `probabilities` is float32 `[batch, widths.at(-1)]`.
  *
  * @param widths widths of the input, the hidden layers and the output
  */

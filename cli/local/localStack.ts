@@ -50,7 +50,7 @@ export interface Batching {
   /** Maximum number of concurrent invocations. @default 2 */
   readonly maximumConcurrency?: number | undefined;
   readonly onInvocation?: (report: InvocationReport) => void;
-  /** Wraps the invocation of a batch. @default runs it */
+  /** Wraps the invocation of a batch. @default no wrapper */
   readonly around?: Around | undefined;
 }
 

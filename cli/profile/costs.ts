@@ -6,8 +6,8 @@ import type { Course } from './simulate.ts';
 
 /**
  * Costs of a message besides its model runs: CPU of the message with its SQS calls, CPU of each request in it
- * (decoding, stacking, encoding), and the round trip of an SQS call. The CPU times are from `npm run bench --
- * --scenario hops` on two cores. The round trip is AWS's own example within a region.
+ * (decoding, stacking, encoding), and the round trip of an SQS call. `npm run bench -- --scenario hops` measured the
+ * CPU times on two cores. The round trip is AWS's own example within a region.
  *
  * @see
  * https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-throughput-horizontal-scaling-and-batching.html

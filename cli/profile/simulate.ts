@@ -43,10 +43,10 @@ const MESSAGES_A_TURN = 10;
 
 /**
  * Simulates the event source mapping of a standard queue. It has slots that each gather a batch and then run it. As AWS
- * documents, it starts with five slots, adds slots while messages wait, and removes them when none wait, up to the
- * maximum concurrency. AWS does not document how messages are distributed: the simulation assumes that gathering slots
- * receive in turn and without delay. It begins with the number of slots that the traffic keeps busy. Every invocation
- * succeeds.
+ * documents, it has at least five slots, adds slots while messages wait, and removes them when none wait, up to the
+ * maximum concurrency. The simulation begins with the number of slots that the traffic keeps busy. AWS does not document
+ * how messages are distributed: the simulation assumes that gathering slots receive in turn and without delay. Every
+ * invocation succeeds.
  *
  * @param arrivals milliseconds, ascending
  * @param from index of the first message that counts. The queue settles before it. @default 0

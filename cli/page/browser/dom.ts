@@ -39,7 +39,7 @@ export function setText(element: Element, text: string): void {
   if (element.textContent !== shown) element.textContent = shown;
 }
 
-/** 1 row, 12,345 rows */
+/** Formats a count with its noun, such as 1 row or 12,345 rows. */
 export function things(many: number, one: string, more = `${one}s`): string {
   return `${count(many)} ${many === 1 ? one : more}`;
 }
