@@ -13,7 +13,7 @@ export function writeLine(stream: Writable, text: string): void {
   stream.write(`${printable(text)}\n`);
 }
 
-/** Writes a text of several lines. Text from other sources must have passed `printable`, so that it cannot add lines. */
+/** Writes a text of several lines. Text from other sources must pass `printable` first, so that it adds no lines. */
 export function writeText(stream: Writable, text: string): void {
   stream.write(printableLines(text));
 }
@@ -44,7 +44,6 @@ function spelled(value: unknown): unknown {
 }
 
 const GAP = '  ';
-/** Minimum width of the last column. */
 const MIN_LAST = 20;
 
 /**
@@ -158,7 +157,6 @@ function counted(errors: number): string {
   return errors === 0 ? '' : `, ${plural(errors, 'error')}`;
 }
 
-/** Progress of the rows that are written. */
 export interface RowsWritten {
   readonly rows: number;
   readonly errors: number;

@@ -81,7 +81,6 @@ export async function unfinishedPath(path: string): Promise<string> {
   return `${await targetOf(path)}.part`;
 }
 
-/** Resolves a link. */
 function targetOf(path: string): Promise<string> {
   return realpath(path).catch(() => path);
 }
@@ -305,7 +304,6 @@ export interface Line {
   readonly text: string;
 }
 
-/** Limits of one batch. */
 export interface LineBatchLimits {
   readonly lines: number;
   readonly characters: number;

@@ -390,12 +390,10 @@ function tooLarge(samplesCommand: string): Senders {
   };
 }
 
-/** Quotes a text as one word for a POSIX shell. */
 function quoteForShell(text: string): string {
   return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Formats a JSON value as Python code. */
 export function pythonOf(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(pythonOf).join(', ')}]`;
   if (isObject(value)) {

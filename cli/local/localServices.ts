@@ -178,7 +178,6 @@ export interface LocalQueues {
   requestQueueUrl: string;
   requestQueueArn: string;
   resultQueueUrl: string;
-  /** URLs of the clients' result queues. */
   clientQueueUrls: readonly string[];
   deadLetterQueueUrl: string;
   /** Registers a listener for every object that is put into a bucket of the server. */

@@ -116,7 +116,6 @@ function joinLines(lines: readonly string[]): string[] {
   return pieces;
 }
 
-/** Maximum number of cells in a row group. */
 const CELLS_A_GROUP = 100_000;
 
 function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {

@@ -292,7 +292,6 @@ function summaryLines(
   ];
 }
 
-/** Counts of the rows that are scored. */
 const SUMMARY = z.object({
   lines: z.number(),
   /** Lines whose requests were all scored. */

@@ -3,7 +3,6 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { ReportPage } from './wire.ts';
 
-/** Code and style sheet of a page, each bundled with its imports. */
 interface Bundle {
   readonly script: string;
   readonly style: string;
@@ -11,7 +10,6 @@ interface Bundle {
 
 const FOLDER = new URL('browser/', import.meta.url);
 
-/** Reads a file of the browser folder without changes. */
 export function pageFile(name: string): Promise<string> {
   return readFile(new URL(name, FOLDER), 'utf8');
 }

@@ -16,7 +16,6 @@ export interface InvocationSeen {
   /** Total milliseconds in each stage. */
   readonly stages: Readonly<Record<'decode' | 'stack' | 'run' | 'encode' | 'write', number>>;
   readonly answered: number;
-  /** Number of requests that were answered with an error. */
   readonly errors: number;
   readonly retried: number;
   /** Number of records that were received before. */
@@ -58,7 +57,6 @@ export interface ResultSeen {
   readonly characters: number;
 }
 
-/** Outcome of a message from the page. */
 export interface AnswerSeen {
   readonly messageId: string;
   /** Undefined if the message returns to the queue. */
@@ -111,7 +109,6 @@ export interface State {
   readonly errors: readonly ResultSeen[];
 }
 
-/** Events of the stream, by name. */
 export interface Events {
   /** Sent when a page opens, and each second. */
   readonly state: State;

@@ -14,7 +14,6 @@ import type { Course } from './simulate.ts';
  */
 export const HOST_COSTS = { messageMs: 0.066, requestMs: 0.018, roundTripMs: 20 } as const;
 
-/** Sizes of messages and their results. */
 export interface Messages {
   /** Number of requests in a message, with one row each. */
   readonly requestsPerMessage: number;

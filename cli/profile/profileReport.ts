@@ -76,7 +76,6 @@ function gainsNothing(measured: Measurement, { rows: atKnee }: Knee): string[] {
   ];
 }
 
-/** Recommended settings, and the reason. */
 interface Recommendation {
   readonly batchSize: number;
   readonly windowSeconds: number;
@@ -263,7 +262,6 @@ function notesOf({ measured, question, recommendation: { memoryMb } }: ProfileRe
   ];
 }
 
-/** Returns the contents of the page. */
 export function pageOf(report: ProfileReport): ReportPage {
   const { measured, recommendation, answer, question } = report;
   const { model, version, date, machine, versions, provider, threads, digest, safety, findings } = measured;

@@ -4,7 +4,6 @@ export interface Mapping {
   /** Maximum number of messages in an invocation. */
   readonly batchSize: number;
   readonly windowMs: number;
-  /** Maximum number of concurrent invocations. */
   readonly maximumConcurrency: number;
 }
 
@@ -44,9 +43,9 @@ const MESSAGES_A_TURN = 10;
 /**
  * Simulates the event source mapping of a standard queue. It has slots that each gather a batch and then run it. As AWS
  * documents, it has at least five slots, adds slots while messages wait, and removes them when none wait, up to the
- * maximum concurrency. The simulation begins with the number of slots that the traffic keeps busy. AWS does not document
- * how messages are distributed: the simulation assumes that gathering slots receive in turn and without delay. Every
- * invocation succeeds.
+ * maximum concurrency. The simulation begins with the number of slots that the traffic keeps busy. AWS does not
+ * document how messages are distributed: the simulation assumes that gathering slots receive in turn and without delay.
+ * Every invocation succeeds.
  *
  * @param arrivals milliseconds, ascending
  * @param from index of the first message that counts. The queue settles before it. @default 0
@@ -153,7 +152,6 @@ export function quantile(sorted: Float64Array, share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
 }
 
-/** Arrival times of messages. */
 export interface Arrivals {
   /** Milliseconds in ascending order. */
   readonly times: Float64Array;

@@ -3,7 +3,6 @@ import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 
-/** Body of the Open Inference Protocol. */
 interface Body {
   readonly inputs: readonly { name: string; datatype: string; shape: number[]; data: number[] }[];
 }

@@ -24,7 +24,6 @@ export interface MeasureOptions {
   readonly providers: readonly string[];
   /** Maximum time for timing, except for runs that have started. */
   readonly seconds: number;
-  /** Takes the share that is done. */
   readonly onProgress: (share: number) => void;
 }
 
