@@ -19,14 +19,14 @@ const NAMES = [...BY_DEFAULT, WORKER, TABLES];
 const MAX_MESSAGES = 100_000;
 const MAX_ROUNDS = 1_000;
 const ROUNDS = { full: 3, quick: 1 };
-/** Turns of hops are short, so there are more by default. */
+/** Turns of hops are short, so their default number of rounds is higher. */
 const HOP_ROUNDS = { full: 5, quick: 2 };
 const HOP_REQUESTS = 1_000;
 const WORKER_ROUNDS = { full: 7, quick: 2 };
 const WORKER_REQUESTS = 5_000;
 const TABLE_ROWS = 200_000;
 const TABLE_ROUNDS = { full: 5, quick: 1 };
-/** What Lambda hands over at most. */
+/** Maximum number of records that Lambda passes to one invocation. */
 const MAX_HOP_REQUESTS = 10_000;
 
 const HELP = `Usage: npm run bench -- [options]
@@ -51,7 +51,6 @@ misses its target is bold, with the target beside it. It takes minutes; run it w
 
 const RESULTS = fileURLToPath(new URL('./results/latest.json', import.meta.url));
 
-/** Everything that one run of the bench measured. */
 export interface BenchResults extends ScenarioFigures {
   readonly machine: Machine;
   readonly hops: readonly HopFigures[];
@@ -133,12 +132,12 @@ async function measureScenarios(
   };
 }
 
-/** The speed of both calls beside that of rows alone, in the handler and bare. */
+/** Limits for the speed of both calls, relative to rows alone in the handler and to bare ONNX Runtime. */
 const MIN_OF_ROWS_ALONE = 0.98;
 const MAX_OVER_BARE_MS = 0.3;
 const MAX_HOP_MICROSECONDS = { none: 75, results: 20, both: { json: 8, binary: 5 } };
 const MAX_TIMES_BARE_LOOP = 1.15;
-/** Most wall and processor time, as a multiple of the loop in Python. */
+/** Maximum wall and processor time, relative to the Python loop. */
 const MAX_TIMES_PYTHON = { csv: 1, parquet: 1.2 };
 
 export function renderMarkdown({ machine, gains, loneMessage, hops, worker, tables }: BenchResults): string {
@@ -206,7 +205,6 @@ export function renderMarkdown({ machine, gains, loneMessage, hops, worker, tabl
   return `${sections.join('\n\n')}\n`;
 }
 
-/** Nothing where nothing was measured. */
 function section<Row>(title: string, rows: readonly Row[], columns: Columns<Row>): string[] {
   return rows.length === 0 ? [] : [`## ${title}\n\n${table(rows, columns)}`];
 }

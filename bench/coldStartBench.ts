@@ -54,38 +54,34 @@ export async function benchColdStart(args: readonly string[], streams: Streams):
   return 0;
 }
 
-/** Seconds are those since the first line of the process. */
+/** Figures of one start. Seconds count from the first line of the process. */
 export interface ColdStart {
-  /** Until it could be invoked. */
   readonly readySeconds: number;
-  /** Until its first message was answered. */
   readonly answeredSeconds: number;
   readonly cpuSeconds: number;
   readonly peakBytes: number;
-  /** Once it does no more by itself. */
+  /** Peak memory when the process is idle after the start. */
   readonly restPeakBytes: number;
-  /** Of an event of 64 messages then. */
   readonly eventMs: number;
 }
 
 export interface ServedObjects {
   readonly manifest: string;
-  /** Of the files that the manifest names. */
+  /** Folder of the files that the manifest names. */
   readonly directory: string;
-  /** The most of one connection. @default as fast as the machine is */
+  /** Maximum rate of a connection. @default no limit */
   readonly bytesPerSecond?: number | undefined;
 }
 
-/** Which model, and how it comes. */
+/** Model, and how it is loaded. */
 interface Way {
   readonly name: string;
-  /** `apart` is the large one, with its weights in a file of their own, as images and published models have it. */
+  /** `apart` is the large model, with its weights in a separate file as in images and published repositories. */
   readonly model: 'digits' | 'apart';
-  /** Without the host: ONNX Runtime alone. */
   readonly isBare?: true;
-  /** The file is not in memory. */
+  /** True if the file is not in the page cache. */
   readonly isFromDisk?: true;
-  /** From S3, over 16 connections, with the most that each may bring. @default from a folder */
+  /** Loads from S3 over 16 connections, with a rate limit for each. @default loads from a folder */
   readonly s3?: { readonly bytesPerSecond?: number };
 }
 
@@ -103,7 +99,7 @@ const START = new URL('./contestants/coldStartProcess.ts', import.meta.url);
 const OBJECTS = new URL('./contestants/objectServer.ts', import.meta.url);
 const QUEUES = new URL('./contestants/awsServer.ts', import.meta.url);
 
-/** Starts with one model of `megabytes`, by way: each in a process of its own with an empty folder for temporary files. */
+/** Starts a process for each way, with an empty folder for temporary files. The large model has `megabytes`. */
 async function measureColdStarts(
   megabytes: number,
   rounds: number,
@@ -155,10 +151,9 @@ async function measureColdStarts(
   }
 }
 
-/** A model repository, and what it is asked. */
 interface Folder {
   readonly directory: string;
-  /** The model's file first. */
+  /** Paths of the model's files, the `.onnx` file first. */
   readonly files: readonly [string, ...string[]];
   readonly body: string;
 }
@@ -195,11 +190,15 @@ async function writeFolders(megabytes: number): Promise<Record<Way['model'], Fol
 const DIGITS = new URL('../models/digits/', import.meta.url);
 const WIDTH = 2048;
 
-/** `x` float32 `[batch, 2048]` through layers of 2048 × 2048 weights each, 16.8 MB, as in an encoder: `y` of the same shape. */
+/**
+ * Encodes a model with layers of 2048 × 2048 weights (16.8 MB) each, as in an encoder. `x` and `y` are float32
+ * `[batch, 2048]`.
+ */
 function layersOf(megabytes: number): Uint8Array {
   const layers = Math.max(1, Math.round((megabytes * 1e6) / (4 * WIDTH * WIDTH)));
   const random = createRandom(1);
-  // Each layer has the same weights, a few places on: no two are alike, and what goes through stays of the same size.
+  // All layers use the same random values with an offset, so that no two are equal and the activations keep their
+  // scale.
   const weights = Float32Array.from({ length: WIDTH * WIDTH + 7 * layers }, () => 0.108 * (random.next() - 0.5));
   const names = Array.from({ length: layers }, (_, layer) => (layer === layers - 1 ? 'y' : `x${layer + 1}`));
   return encodeModel({
@@ -218,13 +217,16 @@ function layersOf(megabytes: number): Uint8Array {
   });
 }
 
-/** Has the machine read a file from its disk the next time: by GNU dd, as Node has no way to. */
+/** Removes a file from the page cache. It uses GNU dd, because Node has no function for it. */
 async function forget(file: string): Promise<void> {
   const args = [`of=${file}`, 'oflag=nocache', 'conv=notrunc,fdatasync', 'count=0', 'status=none'];
   await promisify(execFile)('dd', args);
 }
 
-/** The entry as an image has it, with the packages that are not bundled, and what starts it: Node takes 40 ms to strip types. */
+/**
+ * Bundles the entry as in an image, with the packages that are not bundled and the start script. Otherwise, Node would
+ * take 40 ms to strip types.
+ */
 async function bundle(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'batchscore-cold-start-'));
   bundleHost('lambda', folder);

@@ -12,17 +12,17 @@ import { expandColumns } from '../lambda/jobs/submitJob.ts';
 import { walkModels } from '../lambda/onnx/findModels.ts';
 import { writeLine, writeText } from './terminal.ts';
 
-/** What the user typed cannot be understood; the message says what would be. */
+/** Invalid usage. The message says what the command expects. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** @throws UsageError for an option that is not known or lacks its value */
+/** @throws UsageError for an unknown option, or an option without its value */
 export function parseOptions<T extends NonNullable<ParseArgsConfig['options']>>(args: readonly string[], options: T) {
   return parse({ args: [...args], options, allowPositionals: false, strict: true }).values;
 }
 
-/** @throws UsageError for an option that is not known, or other arguments than those named */
+/** @throws UsageError for an unknown option, or for arguments other than the named ones */
 export function parseCommand<T extends NonNullable<ParseArgsConfig['options']>>(
   args: readonly string[],
   names: readonly string[],
@@ -36,8 +36,8 @@ export function parseCommand<T extends NonNullable<ParseArgsConfig['options']>>(
 }
 
 /**
- * @param word what else the option may be
- * @throws UsageError when `text` is not a whole number from `min` to `max`
+ * @param word the other value that the option accepts
+ * @throws UsageError if `text` is not a whole number from `min` to `max`
  */
 export function wholeNumber(option: string, text: string, min: number, max: number, word?: string): number {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
@@ -46,16 +46,15 @@ export function wholeNumber(option: string, text: string, min: number, max: numb
   throw new UsageError(`${option}: expected ${wholeNumberIn({ min, max })}${orWord}, got '${text}'`);
 }
 
-/** Returns true if the arguments ask what a command does, in place of running it. */
 export function asksForHelp(args: readonly string[]): boolean {
   return args.includes('--help') || args.includes('-h');
 }
 
 /**
- * Of names that are typed, such as those of commands.
+ * Checks a name that the user typed, such as a command's.
  *
- * @param what they are, such as `a command`
- * @throws UsageError for one that is not known
+ * @param what kind of name, such as `a command`
+ * @throws UsageError for an unknown name
  */
 export function knownName<T extends string>(what: string, name: string | undefined, known: readonly T[]): T {
   const found = known.find((one) => one === name);
@@ -76,7 +75,7 @@ function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArg
   } catch (cause) {
     throw new UsageError(inOurWords(cause, config.options ?? {}), { cause });
   }
-  // As of "$OUT" in a shell where OUT is not set.
+  // An option is empty if a shell expands "$OUT" while OUT is not set.
   const empty = Object.entries(parsed.values).find(([, value]) => value === '')?.[0];
   if (empty !== undefined) throw new UsageError(`--${empty}: expected a value, got an empty text`);
   return parsed;
@@ -97,17 +96,21 @@ function inOurWords(error: unknown, options: NonNullable<ParseArgsConfig['option
   return `${quoted}: expected a value, got none${dash}`;
 }
 
-/** What a command reads and writes: the process's own, or what a caller hands in. */
+/** Streams that a command reads and writes: the process's own, or those of a caller. */
 export interface Streams {
   readonly stdin: Readable;
   readonly stdout: Writable & { readonly columns?: number; readonly isTTY?: boolean };
   readonly stderr: Writable;
 }
 
-/** A command as a function. @returns its exit code */
+/** Command as a function. @returns its exit code */
 export type Main = (args: readonly string[], streams: Streams) => Promise<number>;
 
-/** Runs a command as this process: its arguments, its streams, its exit code. @param help printed in its place where it is asked for */
+/**
+ * Runs a command with the arguments, streams and exit code of this process.
+ *
+ * @param help text to print if the user asks for it
+ */
 export async function runCommand(main: Main, help?: string): Promise<void> {
   process.stdout.on('error', leaveWhenNobodyReads);
   process.once('uncaughtException', failUncaught);
@@ -116,7 +119,7 @@ export async function runCommand(main: Main, help?: string): Promise<void> {
   else process.exitCode = await exitCodeOf(main, args, process);
 }
 
-/** What a command throws is one readable message and the exit code: 2 for wrong usage, 1 for the rest. */
+/** Runs a command and prints an error as one message. @returns the exit code: 2 for wrong usage, 1 for other errors */
 export async function exitCodeOf(main: Main, args: readonly string[], streams: Streams): Promise<number> {
   try {
     return await main(args, streams);
@@ -128,19 +131,18 @@ export async function exitCodeOf(main: Main, args: readonly string[], streams: S
   }
 }
 
-/** What escapes a transform or a stream; a stack trace tells a user nothing. */
+/** Prints an error that a transform or a stream did not catch. A user cannot use its stack trace. */
 function failUncaught(error: unknown): void {
   writeLine(process.stderr, `batchscore: ${messageOf(error).trimEnd()}`);
   process.exit(1);
 }
 
-/** `batchscore … | head`: the reader has seen enough. */
+/** Ends the process if the reader of stdout closes the pipe, as in `batchscore … | head`. */
 function leaveWhenNobodyReads(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
   process.exit(0);
 }
 
-/** The options that say how columns are read. */
 export const COLUMN_OPTIONS = {
   inputs: { type: 'string', multiple: true },
   keep: { type: 'string' },
@@ -149,14 +151,14 @@ export const COLUMN_OPTIONS = {
 } as const;
 
 interface ColumnValues {
-  /** Each `INPUT=COLUMNS`. */
+  /** `INPUT=COLUMNS` for each input. */
   readonly inputs?: readonly string[] | undefined;
   readonly keep?: string | undefined;
   readonly separator?: string | undefined;
   readonly missing?: string | undefined;
 }
 
-/** @throws UsageError for what names no columns */
+/** @throws UsageError if a value does not name columns */
 export function columnSpec({
   inputs,
   keep,
@@ -189,7 +191,7 @@ function separatorOf(text: string): string {
   throw new UsageError(`--separator: expected one character, such as ';', or tab, got '${text}'`);
 }
 
-/** @throws UsageError when the option is none of those that are known */
+/** @throws UsageError if the value is unknown */
 export function oneOf<T extends string>(option: string, text: string | undefined, known: readonly T[]): T | undefined {
   const found = known.find((one) => one === text);
   if (text === undefined || found !== undefined) return found;
@@ -213,10 +215,10 @@ function columnsOf(option: string, text: string): string[] {
 }
 
 /**
- * A path to a model, or its name in the model repository where there is no such path.
+ * Returns the path to a model: `name` if it is a path, otherwise the model of that name in the repository.
  *
  * @param models the model repository
- * @throws Error for a name that is neither
+ * @throws Error if neither exists
  */
 export function modelPath(name: string, models: string): string {
   if (existsSync(name)) return name;
@@ -235,7 +237,7 @@ export function modelPath(name: string, models: string): string {
 }
 
 const OWN = z.object({ name: z.literal('batchscore'), version: z.string() });
-/** From the source, and from what was compiled of it. */
+/** Paths from the source and from the compiled file. */
 const PLACES = ['../package.json', '../../package.json'];
 
 export function ownVersion(): string {

@@ -22,7 +22,7 @@ interface Command {
   readonly run: Main;
 }
 
-/** A command's module is loaded only when it is the one to run: submit needs no ONNX Runtime. */
+/** Loaders of the command modules. Only the command that runs is loaded, because `submit` needs no ONNX Runtime. */
 const COMMANDS = {
   submit: async () => (await import('./network/submitCommand.ts')).submit,
   collect: async () => (await import('./network/collectCommand.ts')).collect,
@@ -35,7 +35,7 @@ const COMMANDS = {
   profile: async () => (await import('./profile/profileCommand.ts')).profile,
 } satisfies Readonly<Record<string, () => Promise<Command>>>;
 
-/** The package leaves it to those who run `dev` to install the servers that stand in for AWS. */
+/** Names the package to install. The servers that replace AWS in `dev` are not dependencies of the package. */
 function sayWhatToInstall(cause: unknown): never {
   const [, name] = /Cannot find package '(fauxqs)'/.exec(messageOf(cause)) ?? [];
   if (name === undefined) throw cause;
@@ -47,7 +47,6 @@ function sayWhatToInstall(cause: unknown): never {
 const OPENS_MODELS: readonly string[] = ['score', 'inspect'] satisfies (keyof typeof COMMANDS)[];
 const NAMES = Object.keys(COMMANDS) as (keyof typeof COMMANDS)[];
 
-/** The command `batchscore`. */
 export async function batchscore([name, ...args]: readonly string[], streams: Streams): Promise<number> {
   const print = (text: string, exitCode = 0): number => {
     writeText(streams.stdout, text);
@@ -65,7 +64,7 @@ export async function batchscore([name, ...args]: readonly string[], streams: St
     case 'help':
       return print(args.length === 0 ? HELP : (await commandOf(args[0])).help);
   }
-  // The scorer's process loads beside the command.
+  // The scorer's process loads in parallel with the command.
   if (OPENS_MODELS.includes(name) && !asksForHelp(args))
     (await import('../lambda/scorer/scorer.ts')).startScorerEarly();
   const command = await commandOf(name);

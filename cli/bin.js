@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-// The repository holds the source, which its own Node 24 runs, the package what was compiled from it.
+// The repository contains TypeScript, which Node 24 runs directly. The package contains compiled JavaScript.
 import { existsSync } from 'node:fs';
 import module from 'node:module';
 
-/** As `engines` in package.json says. */
+/** Minimum major version of Node. It equals `engines` in package.json. */
 const OLDEST_MAJOR = 22;
 
 const [major] = process.versions.node.split('.');
@@ -13,7 +13,7 @@ if (Number(major) < OLDEST_MAJOR) {
   );
   process.exit(1);
 }
-// A second start takes a third of the time. The first releases of Node 22 cannot.
+// The compile cache cuts the time of later starts to a third. The first releases of Node 22 lack it.
 module.enableCompileCache?.();
 const source = new URL('./batchscore.ts', import.meta.url);
 const { main } = await import(

@@ -23,7 +23,7 @@ import { servePage } from './page/devPage.ts';
 import { MICRO_BATCH_CLOSED } from './page/pageMonitor.ts';
 import { listenForInterruption, writeLine } from './terminal.ts';
 
-/** What of jobs is taken here: its values are checked where they are used. */
+/** Environment variables of jobs. The jobs' code checks their values. */
 const OF_JOBS: readonly string[] = [JOB_CONFIG_KEYS.jobsPartBytes, JOB_CONFIG_KEYS.jobsPieceBytes];
 
 const DEFAULTS = { batchSize: 100, windowSeconds: 1, results: 'queue' };
@@ -59,7 +59,7 @@ stand in for it. The queues, tables and buckets are always the local ones, whate
 variables name; models alone may come from AWS, from an s3:// URI.
 `;
 
-/** The repository's; the package has none, and takes those of the folder that it is run in. */
+/** Models of the repository. The package has none and uses `models` in the working directory. */
 const REPOSITORY_MODELS = fileURLToPath(new URL('../models', import.meta.url));
 const DEFAULT_MODELS = existsSync(REPOSITORY_MODELS) ? REPOSITORY_MODELS : 'models';
 
@@ -129,10 +129,10 @@ function sayInvocation({ records, endedBecause, failed, durationMs }: Invocation
 }
 
 /**
- * Waits for the first SIGINT or SIGTERM, and finishes.
+ * Waits for the first SIGINT or SIGTERM, and then finishes.
  *
- * @param announceReady called last: whoever reads the first line may interrupt at once
- * @param finishing what is being finished, said where that takes a moment
+ * @param announceReady is called last, because a caller may interrupt as soon as it reads the first line
+ * @param finishing description of the work to finish, printed if it takes a moment
  */
 async function untilInterrupted(
   announceReady: () => void,
@@ -150,7 +150,7 @@ async function untilInterrupted(
   }
 }
 
-/** Says on stdout where everything is, and on stderr what to do with it. */
+/** Prints the addresses as JSON on stdout, and instructions on stderr. */
 function announce(services: Whereabouts, message: readonly string[]): void {
   writeLine(process.stdout, JSON.stringify(whereabouts(services)));
   message.forEach(say);
@@ -160,7 +160,11 @@ function say(message: string): void {
   writeLine(process.stderr, message);
 }
 
-/** What the environment says is checked with the rest of it. @throws UsageError for an option that names no stores */
+/**
+ * Reads the stores. The environment variable is checked later, with the other variables.
+ *
+ * @throws UsageError if the option names no stores
+ */
 export function storesFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string[] {
   const list = option ?? environment[CONFIG_KEYS.results] ?? DEFAULTS.results;
   const stores = list.split(',').map((store) => store.trim());
@@ -171,14 +175,18 @@ export function storesFrom(option: string | undefined, environment: NodeJS.Proce
   return stores;
 }
 
-/** What the environment says is checked with the rest of it. @throws UsageError for an option that is no such number */
+/**
+ * Reads the number of results. The environment variable is checked later, with the other variables.
+ *
+ * @throws UsageError if the option is not a valid number
+ */
 function resultsPerMessageFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
   const { min, max } = SETTINGS.resultsPerMessage;
   if (option !== undefined && option !== FILL) wholeNumber('--results-per-message', option, min, max);
   return option ?? environment[CONFIG_KEYS.resultsPerMessage];
 }
 
-/** @throws UsageError for what AWS would refuse */
+/** @throws UsageError for values that AWS rejects */
 export function batchingFrom(
   batchSizeOption: string | undefined,
   windowOption: string | undefined,
@@ -197,12 +205,12 @@ export function batchingFrom(
   return { batchSize, windowSeconds };
 }
 
-/** Says in words what the metrics say on AWS. */
+/** Creates telemetry that prints events as sentences. On AWS they are metrics. */
 export function createDevTelemetry(say: (message: string) => void): Telemetry {
   return {
     middlewares: [],
     outcomes(outcomes, records) {
-      // The codes alone: an error's message may quote the request, and a log must not.
+      // Only the codes are printed. An error message may quote the request, and a log must not.
       const codes = outcomes.flatMap((outcome) =>
         outcome.status === 'answered' ? outcome.failures.map(({ code }) => code) : [],
       );
@@ -233,7 +241,6 @@ function describe(report: MicroBatchReport): string {
   return `${model}/${version}, ${plural(rows, 'row')} run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode ${stages} ms`;
 }
 
-/** What a person wants to know of the local stack once it is up. */
 function greeting({ models, queues }: LocalStack, page: string, { batchSize, windowSeconds }: Batching): string[] {
   const names = models.map(({ name, version }) => `${name}/${version}`).join(', ');
   return [

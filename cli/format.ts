@@ -1,4 +1,4 @@
-/** Numbers, times and dollars as people read them, on terminals and on pages. It runs in browsers too, so it imports nothing. */
+/** Formats numbers, times and dollars for terminals and pages. It also runs in browsers, so it imports nothing. */
 
 const WHOLE = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const DIGITS = { maximumSignificantDigits: 3, maximumFractionDigits: 0, roundingPriority: 'morePrecision' } as const;
@@ -9,33 +9,33 @@ const CENTS = new Intl.NumberFormat('en-US', USD);
 const PARTS_OF_CENTS = new Intl.NumberFormat('en-US', { ...USD, maximumSignificantDigits: 3 });
 const SHORT = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 3 });
 
-/** 12,345 */
+/** Formats a number with separators, such as 12,345. */
 export function count(value: number): string {
   return WHOLE.format(value);
 }
 
-/** Three significant digits and every digit before the point: 0.0312, 3.12, 312, 3,120. */
+/** Formats with three significant digits and all integer digits: 0.0312, 3.12, 312, 3,120. */
 export function figure(value: number): string {
   return FIGURE.format(value);
 }
 
-/** For axes: 0.01, 1, 10, 1K, 10K, 1M. */
+/** Formats for axes: 0.01, 1, 10, 1K, 10K, 1M. */
 export function short(value: number): string {
   return SHORT.format(value);
 }
 
-/** 9.71 %, 97.1 %. @param share from 0 to 1 */
+/** Formats a percentage, such as 9.71 % or 97.1 %. @param share share from 0 to 1 */
 export function percent(share: number): string {
   return `${FIGURE.format(100 * share)} %`;
 }
 
-/** $1,234, $12.30, $0.0123 */
+/** Formats dollars, such as $1,234, $12.30 or $0.0123. */
 export function dollars(value: number): string {
   if (value >= 1000) return DOLLARS.format(value);
   return (value >= 0.1 || value === 0 ? CENTS : PARTS_OF_CENTS).format(value);
 }
 
-/** 12.3 ms, 4.5 s, 12 min, 3.4 h */
+/** Formats a duration, such as 12.3 ms, 4.5 s, 12 min or 3.4 h. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${figure(ms)} ms`;
   const seconds = ms / 1000;
@@ -50,7 +50,7 @@ export function size(bytes: number): string {
   return `${figure(bytes / 1024 ** unit)} ${UNITS[unit]}`;
 }
 
-/** With a capital first letter and a full stop. */
+/** Adds a capital first letter and a full stop. */
 export function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`.replace(/\.?$/, '.');
 }

@@ -86,7 +86,6 @@ const ACTIONS = {
 
 const NAMES = Object.keys(ACTIONS) as (keyof typeof ACTIONS)[];
 
-/** Where, and by what time, it is told how far a job is. */
 interface Telling extends Pick<Streams, 'stderr'> {
   readonly clock: Clock;
 }
@@ -237,13 +236,13 @@ async function waitForJob(args: readonly string[], telling: Telling): Promise<nu
   return withJob(args, (client, job, json) => waitAndReport(client, job, json, telling));
 }
 
-/** Where there is no terminal to draw a bar on. */
+/** Interval of progress lines if stderr is not a terminal. */
 const SAY_EVERY_MS = 10_000;
 
 /**
- * Waits with a progress bar, and prints how the job has ended.
+ * Waits with a progress bar, and prints the final status of the job.
  *
- * @param begin what to say first: whoever has read it may interrupt the waiting
+ * @param begin first sentence to print, because a user may interrupt as soon as it appears
  * @returns the exit code
  */
 async function waitAndReport(
@@ -332,7 +331,7 @@ async function fetchResults(args: readonly string[]): Promise<number> {
   }
 }
 
-/** What its plan found out. @throws UsageError where its rows have no columns */
+/** Reads the head of a job. @throws UsageError if its rows have no columns */
 async function headOf(where: { readonly s3: S3Client; readonly bucket: string }, { job, output }: JobStatus) {
   const head = await readHead(createJobStorage(where), output.slice(`s3://${where.bucket}/`.length));
   if (head?.outputs === undefined || (head.inputs ?? head.objects) === undefined) {
@@ -343,7 +342,7 @@ async function headOf(where: { readonly s3: S3Client; readonly bucket: string },
   return { outputs: head.outputs, keep: head.keep };
 }
 
-/** The lines of results as a table, as `batchscore score` writes it. */
+/** Yields result lines as a table, in the format of `batchscore score`. */
 async function* tableOf(
   chunks: AsyncIterable<Uint8Array>,
   format: Format,
@@ -413,7 +412,6 @@ function describe({
   return `${job} is done: ${plural(rows, 'row')} in ${output}data/${failed.join('')}${given}`;
 }
 
-/** Returns a line for each error code of a job. */
 function firstErrors({ reasons = {} }: JobStatus): string[] {
   return Object.entries(reasons).map(
     ([name, { message_id: id, error }]) => `${name}, first in the row with message_id ${id}: ${error}`,
@@ -423,9 +421,8 @@ function firstErrors({ reasons = {} }: JobStatus): string[] {
 interface EstimateInput {
   readonly rows: number;
   readonly bytes: number;
-  /** Of one call. */
+  /** Rows per second in one call. */
   readonly rowsPerSecond: number;
-  /** Most calls at a time. */
   readonly concurrency: number;
   readonly memoryMb: number;
   readonly architecture: 'arm64' | 'x64';
@@ -433,7 +430,7 @@ interface EstimateInput {
   readonly pieceBytes: number;
 }
 
-/** What a job comes to. Dollars by what they are paid for. */
+/** Estimate for a job. The dollars are grouped by what they pay for. */
 export interface Estimate {
   readonly rows: number;
   readonly parts: number;
@@ -448,21 +445,27 @@ export interface Estimate {
   readonly dollarsPerMillion: number;
 }
 
-/** A part is scored, asked whether there is more of it, and done. */
+/** State transitions of a part: it is scored, checked for more pieces, and done. */
 const TRANSITIONS_A_PART = 3;
-/** Plan, parts, finish and done. */
+/** State transitions of a job: plan, parts, finish and done. */
 const TRANSITIONS_A_JOB = 4;
-/** A piece puts its data, mostly as one object, and its report, a job what it was planned with, the plan and the manifest. */
+/**
+ * Objects written. A piece writes its data, mostly as one object, and its report. A job writes its head, the plan and
+ * the manifest.
+ */
 const PUTS_A_PIECE = 2;
 const PUTS_A_JOB = 3;
-/** A piece is read and looked for, and its report read when the job is finished; a part reads what the job was planned with. */
+/**
+ * Objects read. A piece is read, its output is looked up, and its report is read when the job finishes. A part reads
+ * the head.
+ */
 const GETS_A_PIECE = 3;
 const GETS_A_PART = 1;
 const MIB_A_GIB = 1024;
 
 /**
- * Reckons what a job takes, from what one call scores in a second: nothing is measured, and cold starts, retries and logs
- * are not in it. Calls run side by side from the first second on.
+ * Estimates time and cost of a job from the rows that one call scores per second. The estimate measures nothing and
+ * excludes cold starts, retries and logs. It assumes that all calls start at once.
  */
 export function estimate(input: EstimateInput, prices: Prices): Estimate {
   const { rows, bytes, rowsPerSecond, concurrency, memoryMb, architecture, partBytes, pieceBytes } = input;

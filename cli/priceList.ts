@@ -6,23 +6,23 @@ import prices from './prices.json' with { type: 'json' };
 const DOLLARS = 'expected US dollars as a number of at least 0';
 const usd = z.number({ error: DOLLARS }).min(0, { error: DOLLARS });
 
-/** The keys of cli/prices.json. */
+/** Keys of cli/prices.json. */
 const PRICE_LIST = z.strictObject({
-  /** When the prices were looked up, such as `2026-11`. */
+  /** Month when the prices were looked up, such as `2026-11`. */
   date: z.string().min(1),
   region: z.string().min(1),
-  /** The pages that they were looked up on. */
+  /** Pages with the prices. */
   sources: z.array(z.string().min(1)).readonly(),
   lambdaX86GbSecond: usd,
   lambdaArmGbSecond: usd,
-  /** Of an invocation in an environment that is kept warm. */
+  /** Price of invocations in an environment with provisioned concurrency. */
   lambdaX86WarmGbSecond: usd,
   lambdaArmWarmGbSecond: usd,
-  /** Of an environment that is kept warm, invoked or not. */
+  /** Price of an environment with provisioned concurrency, invoked or not. */
   lambdaX86ProvisionedGbSecond: usd,
   lambdaArmProvisionedGbSecond: usd,
   lambdaMillionRequests: usd,
-  /** Of a task on Fargate, on demand: each vCPU, and each GB of its memory. */
+  /** On-demand price of a Fargate task: each vCPU, and each GB of its memory. */
   fargateX86VcpuHour: usd,
   fargateX86GbHour: usd,
   fargateArmVcpuHour: usd,
@@ -33,25 +33,23 @@ const PRICE_LIST = z.strictObject({
   dynamodbMillionReads: usd,
   s3ThousandPuts: usd,
   s3ThousandGets: usd,
-  /** From one state to the next of a Standard workflow, retries included. */
+  /** State transitions of a Standard workflow, including retries. */
   stepFunctionsThousandTransitions: usd,
-  /** A GiB of logs that CloudWatch takes in. */
+  /** Ingestion of one GiB of logs into CloudWatch. */
   logGb: usd,
-  /** A custom metric for a month. */
   metricMonth: usd,
-  /** The fee for Managed Instances, in percent of the EC2 price. */
+  /** Fee for Managed Instances, as a percentage of the EC2 price. */
   managedInstancesFeePercent: usd,
   /** On-demand price of an hour, by EC2 instance type. */
   instanceHour: z.record(z.string(), usd).readonly(),
 });
 
-/** Prices in US dollars, from which costs are estimated. */
 export type Prices = Readonly<z.infer<typeof PRICE_LIST>>;
 
-/** Public prices with their date and region. What a deployment pays may differ, so each can be overridden. */
+/** Public prices with their date and region. Each one can be overridden, because a deployment may have other prices. */
 export const PRICES: Prices = prices;
 
-/** @throws Error when the file is not a price list */
+/** @throws Error if the file is not a price list */
 export function readPrices(file: string): Partial<Prices> {
   const value = readJson(file);
   const parsed = PRICE_LIST.partial().safeParse(value, IN_OUR_WORDS);

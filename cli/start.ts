@@ -22,7 +22,10 @@ batches and then one message at a time, and shows what came back.
 `;
 
 const MODELS = new URL('../models/', import.meta.url);
-/** Batches that fill: one that does not waits out the window, which would be most of the time measured. */
+/**
+ * Number of batches. Each is full, because a partial batch would wait for the window, which would dominate the measured
+ * time.
+ */
 const BATCHES = 4;
 
 export async function start(args: readonly string[], { stdout, stderr }: Streams): Promise<number> {
@@ -65,13 +68,16 @@ export async function start(args: readonly string[], { stdout, stderr }: Streams
 
 interface DemoMessage {
   readonly body: string;
-  /** Of a digit: 8 rows of 8 values from 0 to 16, and what it is. */
+  /** Digit: 8 rows of 8 values from 0 to 16, and its label. */
   readonly digit?: { readonly pixels: readonly number[]; readonly label: number };
 }
 
 const DIGIT = z.object({ pixels: z.array(z.number()).length(64), label: z.number() });
 
-/** Digits that the model has not seen in training, repeated as often as needed, with a dozen broken messages among them. */
+/**
+ * Returns digits that are not in the model's training data, repeated as often as needed, with a dozen broken messages
+ * among them.
+ */
 async function demoMessages(many: number): Promise<DemoMessage[]> {
   const lines = (await readFile(new URL('digits/held-out.jsonl', MODELS), 'utf8')).trimEnd().split('\n');
   const digits = z.tuple([DIGIT], DIGIT).parse(lines.map((line) => JSON.parse(line)));
@@ -101,21 +107,21 @@ interface Answer {
 
 interface Pass {
   readonly answers: readonly Answer[];
-  /** From the first request sent to the last result written. */
+  /** Time from the first request sent to the last result written. */
   readonly seconds: number;
 }
 
 const PATIENCE_MS = 20_000;
 const LOOK_EVERY_MS = 20;
 
-/** Sends every message, and collects the answers once they are written: pollers would slow down what is measured. */
+/** Sends every message, and collects the answers after they are written. Pollers would slow down the measured work. */
 async function sendThrough(
   { sqs, queues, startMapping }: LocalStack,
   messages: readonly DemoMessage[],
   batching: Batching,
   title: string,
 ): Promise<Pass> {
-  // A single invocation at a time: two would each leave a batch to wait out the window.
+  // With two concurrent invocations, each would leave a partial batch that waits for the window.
   const mapping = startMapping({ ...batching, maximumConcurrency: 1 });
   const bar = progressBar(title, messages.length, 'count');
   const { region, requestQueueUrl, resultQueueUrl } = queues;
@@ -141,7 +147,7 @@ async function sendThrough(
   }
 }
 
-/** Waits until as many results are written, or no more come. */
+/** Waits until `expected` results are written, or no more arrive. */
 async function untilWritten(
   sqs: SQSClient,
   QueueUrl: string,
@@ -223,7 +229,7 @@ function render(
   ].join('\n');
 }
 
-/** Plain if stdout is no terminal, or NO_COLOR is set. */
+/** Formats text in bold, or as plain text if stdout is not a terminal or NO_COLOR is set. */
 function bold(text: string): string {
   return styleText('bold', text, { stream: process.stdout });
 }
@@ -238,7 +244,10 @@ interface ScoredDigit {
 const SHADES = [' ', '░', '▒', '▓', '█'];
 const CELL_COLUMNS = 20;
 
-/** Three digits side by side above their labels, or as many as fit. Two letters make a pixel: one is half as wide as high. */
+/**
+ * Draws three digits next to each other above their labels, or fewer if the terminal is narrow. A pixel is two
+ * characters wide, because a character is half as wide as high.
+ */
 function drawDigits(digits: readonly ScoredDigit[], columns: number): string[] {
   const shown = digits.slice(0, Math.min(3, Math.max(1, Math.floor(columns / CELL_COLUMNS))));
   const row = (pixels: readonly number[], at: number): string =>

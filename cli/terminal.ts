@@ -6,32 +6,32 @@ import { isObject } from '../lambda/core/json.ts';
 import { count, duration } from './format.ts';
 
 /**
- * Writes one line to what may be a terminal. All that commands print goes through this function or the next one. A line
- * feed in the text is spelled out too: whoever wrote a file name or a request cannot add a line.
+ * Writes one line to a stream that may be a terminal. All output of commands uses this function or the next one. Line
+ * feeds in the text are escaped too, so that a file name or a request cannot add a line.
  */
 export function writeLine(stream: Writable, text: string): void {
   stream.write(`${printable(text)}\n`);
 }
 
-/** Writes a text of several lines. What others wrote in it has passed `printable`, so that all of its lines are ours. */
+/** Writes a text of several lines. Text from other sources must pass `printable` first, so that it adds no lines. */
 export function writeText(stream: Writable, text: string): void {
   stream.write(printableLines(text));
 }
 
-/** The control characters of a terminal, what turns the direction of a text, and the separators of lines. */
+/** Control characters, characters that change the direction of text, and line separators. */
 const COMMANDS = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 
-/** Spells out what a terminal takes for a command as JSON does, such as `\u001b`. JSON keeps its meaning. */
+/** Escapes control characters as JSON does, such as `\u001b`. JSON text keeps its meaning. */
 export function printable(text: string): string {
   return text.replace(COMMANDS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** Does so in each line of a text. */
+/** Escapes each line of a text. */
 export function printableLines(text: string): string {
   return text.split('\n').map(printable).join('\n');
 }
 
-/** Does so in every text of a value, names of members included. */
+/** Escapes every text in a value, including names of members. */
 export function printableIn<T>(value: T): T {
   return spelled(value) as T;
 }
@@ -44,10 +44,13 @@ function spelled(value: unknown): unknown {
 }
 
 const GAP = '  ';
-/** The last column is not broken into less. */
 const MIN_LAST = 20;
 
-/** Lays rows of cells out in columns, numbers to the right. The last column is wrapped at `width`. @default no wrapping */
+/**
+ * Formats rows of cells as columns, with numbers aligned right. The last column is wrapped at `width`.
+ *
+ * @default no wrapping
+ */
 export function inColumns(rows: readonly (readonly string[])[], width = Number.POSITIVE_INFINITY): string {
   const count = Math.max(...rows.map((cells) => cells.length));
   const columns = Array.from({ length: count }, (_, column) => {
@@ -65,7 +68,7 @@ export function inColumns(rows: readonly (readonly string[])[], width = Number.P
   return rows.map(line).join('\n');
 }
 
-/** Cuts a text into lines of whole words. A longer word has a line of its own. */
+/** Splits a text into lines of whole words. A longer word gets its own line. */
 export function wrapped(text: string, width: number): string[] {
   if (text.length <= width) return [text];
   const lines: string[] = [];
@@ -82,11 +85,11 @@ export function wrapped(text: string, width: number): string[] {
 interface ProgressBar {
   readonly isShown: boolean;
   /**
-   * @param errors so far @default none
-   * @param note shown behind the figure
+   * @param errors number of errors so far. @default none
+   * @param note text after the figure
    */
   update(value: number, errors?: number, note?: string): void;
-  /** Clears the bar away and lets the process end. Whoever shows one stops it, whatever happens in between. */
+  /** Removes the bar so that the process can exit. Callers must stop a bar even if an error occurs. */
   stop(): void;
 }
 
@@ -99,14 +102,14 @@ const FIGURES = {
 
 const TITLE_COLUMNS = 12;
 const MAX_CELLS = 60;
-/** A shorter bar says nothing: the figure stands alone. */
+/** Minimum width of the bar. In less space, only the figure is shown. */
 const MIN_CELLS = 5;
 
 /**
- * A progress bar on stderr where that is a terminal that can move its cursor, and the total is known; nothing elsewhere.
- * It is as wide as the terminal allows, and leaves the terminal's settings as they are.
+ * Shows a progress bar on stderr if that is a terminal that can move its cursor and the total is known. Otherwise it
+ * shows nothing. The bar is as wide as the terminal allows, and does not change the terminal's settings.
  *
- * @param figure shown beside the bar
+ * @param figure unit of the figure next to the bar
  */
 export function progressBar(
   title: string,
@@ -117,7 +120,7 @@ export function progressBar(
   if (total === undefined || !canMove) return { isShown: false, update: () => {}, stop: () => {} };
   const bar = new cliProgress.SingleBar({
     format: formatWith(title, FIGURES[figure]),
-    // Wrapping that is switched off must be switched on again, which nobody does for a process that is killed.
+    // If the library switched wrapping off, a killed process would leave it off.
     linewrap: true,
     clearOnComplete: true,
   });
@@ -129,10 +132,10 @@ export function progressBar(
   };
 }
 
-/** The line that is shown. It is made anew for each drawing, with the width that the terminal then has. */
+/** Creates a formatter of the bar's line. It uses the terminal's width at each drawing. */
 function formatWith(title: string, figure: Figure): GenericFormatter {
   return (options, { progress, value, total, startTime, maxWidth }, { errors = 0, note = '' }: BarPayload = {}) => {
-    // A terminal wraps once its last column is written and something follows.
+    // A terminal wraps if its last column is written and more text follows.
     const columns = Math.max(0, maxWidth - 1);
     const seconds = Math.round((Date.now() - startTime) / 1000);
     const before = `${title} `.padEnd(TITLE_COLUMNS);
@@ -154,11 +157,10 @@ function counted(errors: number): string {
   return errors === 0 ? '' : `, ${plural(errors, 'error')}`;
 }
 
-/** Rows of a file that are written. */
 export interface RowsWritten {
   readonly rows: number;
   readonly errors: number;
-  /** Share of the file that these rows are, from 0 to 1. Undefined if its size is unknown. */
+  /** Share of the file that these rows represent, from 0 to 1. Undefined if the file's size is unknown. */
   readonly share: number | undefined;
 }
 
@@ -170,10 +172,10 @@ interface RowProgress {
 const MS_A_LINE = 10_000;
 
 /**
- * Shows how many rows are written, rows a second and the time left: as a bar where stderr is a terminal that can move its
- * cursor, else as a line every ten seconds.
+ * Shows the number of rows written, rows per second, and the time left. It is a bar if stderr is a terminal that can
+ * move its cursor, otherwise a line every ten seconds.
  *
- * @param before rows that an earlier run has written
+ * @param before rows that an earlier run wrote
  */
 export function rowProgress(title: string, isSized: boolean, before: number, stderr: Writable): RowProgress {
   const startedAt = performance.now();
@@ -203,34 +205,40 @@ export function rowProgress(title: string, isSized: boolean, before: number, std
   };
 }
 
-/** The exit codes that shells know: 128 and the signal's number. */
+/** Exit codes as shells define them: 128 plus the signal's number. */
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
 type SignalName = keyof typeof EXIT_CODES;
 
 const SIGNALS: readonly SignalName[] = ['SIGINT', 'SIGTERM'];
 
-/** `npm run` passes Ctrl-C on to a process that the terminal has told already: the two come as one. */
+/**
+ * Maximum time between the two signals of one key press. The terminal signals the process, and `npm run` forwards
+ * Ctrl-C to it again.
+ */
 const SAME_PRESS_MS = 200;
 
-/** As long as a service manager usually waits before it kills: a run of a model may have no end. */
+/**
+ * Maximum time to finish. It is the usual wait of service managers before they kill a process. A model run may never
+ * end.
+ */
 const FINISH_LIMIT_MS = 10_000;
 
-/** That a command was told to end. */
+/** State after a signal to end the command. */
 interface Interruption {
-  /** Aborted by the first SIGINT or SIGTERM. */
+  /** Signal that the first SIGINT or SIGTERM aborts. */
   readonly signal: AbortSignal;
-  /** Of the process once it was told; undefined before. */
+  /** Returns the exit code of the process after a signal, or undefined before. */
   exitCode(): number | undefined;
-  /** Tells that there is nothing left to finish: the next signal has its default effect. */
+  /** Declares that nothing is left to finish. The next signal has its default effect. */
   finished(): void;
 }
 
 /**
- * Lets a command finish what is under way on the first SIGINT or SIGTERM, for `FINISH_LIMIT_MS` at most. The next one has
+ * Lets a command finish its work after the first SIGINT or SIGTERM, for at most `FINISH_LIMIT_MS`. The next signal has
  * its default effect: the kernel ends the process.
  *
- * @param finishing what is being finished, said when that takes a moment
+ * @param finishing description of the work to finish, printed if it takes a moment
  */
 export function listenForInterruption(finishing: string, onInterrupt: () => void): Interruption {
   const interrupted = new AbortController();
@@ -260,16 +268,17 @@ export function listenForInterruption(finishing: string, onInterrupt: () => void
   const finished = (): void => {
     clearTimeout(samePress);
     clearTimeout(outOfTime);
-    // The second of one press may be on its way: its default effect would come before the exit code.
+    // The second signal of one key press may follow. Its default effect would end the process before the exit code is
+    // set.
     if (exitCode === undefined) stopListening();
   };
   return { signal: interrupted.signal, exitCode: () => exitCode, finished };
 }
 
 /**
- * Has the first SIGINT or SIGTERM say a sentence before it ends the process: for what has nothing to finish.
+ * Prints a sentence at the first SIGINT or SIGTERM before the process ends. It is for commands with nothing to finish.
  *
- * @returns to call once it is through
+ * @returns a function to call at the end of the work
  */
 export function sayWhenInterrupted(sentence: string): () => void {
   const listener = (name: SignalName): void => {

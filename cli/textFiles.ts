@@ -10,14 +10,18 @@ import { hasCode, messageOf } from '../lambda/core/failure.ts';
 import { isBlankLine } from '../lambda/jobs/rowRequests.ts';
 import { UsageError } from './arguments.ts';
 
-/** What the system says of a file, such as `no such file or directory`; undefined where it is not the system's error. */
+/**
+ * Returns the system's reason for a file error, such as `no such file or directory`.
+ *
+ * @returns undefined for other errors
+ */
 export function systemReason(error: unknown): string | undefined {
   if (hasCode(error, 'EISDIR')) return 'a folder';
   if (!(error instanceof Error) || !('errno' in error) || typeof error.errno !== 'number') return undefined;
   return getSystemErrorMessage(error.errno);
 }
 
-/** @throws Error saying why the file cannot be written */
+/** @throws Error with the reason that the file cannot be written */
 export async function openOutput(path: string, flags: 'a' | 'w'): Promise<FileHandle> {
   try {
     return await open(path, flags);
@@ -30,17 +34,21 @@ export async function openOutput(path: string, flags: 'a' | 'w'): Promise<FileHa
 
 interface WholeOptions {
   readonly signal?: AbortSignal;
-  /** Asked at the end: what is not whole stays at `unfinishedPath`. @default it is */
+  /**
+   * Returns true if the file is complete. It is called at the end. An incomplete file stays at `unfinishedPath`.
+   *
+   * @default complete
+   */
   readonly isWhole?: () => boolean;
-  /** Bytes at `unfinishedPath` that the chunks follow. They stay if writing fails. @default a new file */
+  /** Number of bytes at `unfinishedPath` before the new chunks. They stay if writing fails. @default a new file */
   readonly after?: number | undefined;
 }
 
 /**
- * Writes a file that has its name once it is whole: what lay there is left as it was where that fails. A pipe or a
- * device is written as it comes.
+ * Writes a file that gets its name when it is complete. If writing fails, an existing file stays unchanged. A pipe or a
+ * device is written directly.
  *
- * @throws Error saying why it cannot be written
+ * @throws Error with the reason that the file cannot be written
  */
 export async function writeWhole(
   path: string,
@@ -62,26 +70,25 @@ export async function writeWhole(
   }
 }
 
-/** Returns whether a file that is not whole lies at `unfinishedPath`: what is there already is no pipe and no device. */
+/** Returns true if an incomplete file can be kept at `unfinishedPath`. Pipes and devices have none. */
 export async function canBeUnfinished(path: string): Promise<boolean> {
   const there = await stat(path).catch(() => undefined);
   return there === undefined || there.isFile();
 }
 
-/** Where a file lies until it is whole. */
+/** Returns the path of a file until it is complete. */
 export async function unfinishedPath(path: string): Promise<string> {
   return `${await targetOf(path)}.part`;
 }
 
-/** What a link leads to. */
 function targetOf(path: string): Promise<string> {
   return realpath(path).catch(() => path);
 }
 
 /**
- * Checks before long work that a file can lie where it is asked for.
+ * Checks before long work that the file's folder exists.
  *
- * @throws Error naming the folder that is not there
+ * @throws Error naming the missing folder
  */
 export async function refuseMissingFolder(path: string): Promise<void> {
   await stat(dirname(path)).catch((cause) => {
@@ -89,7 +96,7 @@ export async function refuseMissingFolder(path: string): Promise<void> {
   });
 }
 
-/** Checks before long work that what is asked for is no folder. @throws Error naming it */
+/** Checks before long work that the path is not a folder. @throws Error naming the folder */
 export async function refuseFolder(path: string): Promise<void> {
   const there = await stat(path).catch(() => undefined);
   if (there?.isDirectory()) throw notWritable(path, 'a folder');
@@ -100,11 +107,11 @@ export function notWritable(path: string, got: string, cause?: unknown): Error {
 }
 
 /**
- * Checks before anything is written that no file is lost by it, whatever name or link leads there.
+ * Checks before anything is written that the output does not overwrite an input, through any name or link.
  *
- * @param option that names the file
- * @param read the files that are read, or will be
- * @throws UsageError where `path` is one of them
+ * @param option option that names the file
+ * @param read files that the command reads
+ * @throws UsageError if `path` is one of them
  */
 export async function refuseOverwriting(option: string, path: string, read: readonly string[]): Promise<void> {
   const written = await fileAt(path);
@@ -124,23 +131,23 @@ function noFolder(path: string, cause: unknown): Error {
   return new Error(`${path}: expected a folder for it, got none at ${dirname(path)}; make that folder`, { cause });
 }
 
-/** A file of requests, a pipe, or stdin. */
+/** Requests file, pipe, or stdin. */
 export interface InputFile {
-  /** Opened when it is first asked for: a command that is refused leaves no file open. */
+  /** Stream that opens on first access, so that a refused command leaves no file open. */
   readonly stream: Readable;
-  /** Size of the whole; undefined for stdin and pipes. */
+  /** Size of the file. Undefined for stdin and pipes. */
   readonly bytes: number | undefined;
-  /** When it was written last, in milliseconds since the epoch; undefined for stdin and pipes. */
+  /** Time of the last modification, in milliseconds since 1970. Undefined for stdin and pipes. */
   readonly modifiedMs: number | undefined;
-  /** Share of the file that its first `bytes` of text are; undefined for stdin and pipes. */
+  /** Returns the share of the file in its first `bytes` of text. Undefined for stdin and pipes. */
   readonly shareOf: (bytes: number) => number | undefined;
-  /** Bytes `start` until before `end`, of a file whose size is known. */
+  /** Reads the bytes from `start` to before `end` of a file whose size is known. */
   readonly readRange: (start: number, end: number) => Promise<Uint8Array<ArrayBuffer>>;
 }
 
 /**
- * @param path of the file, or `-` for stdin
- * @throws Error when there is no such file
+ * @param path path of the file, or `-` for stdin
+ * @throws Error if the file does not exist
  */
 export async function inputFile(path: string, { stdin }: { readonly stdin: Readable }): Promise<InputFile> {
   const readRange = async (start: number, end: number): Promise<Uint8Array<ArrayBuffer>> => {
@@ -171,13 +178,13 @@ export async function inputFile(path: string, { stdin }: { readonly stdin: Reada
   return {
     get stream() {
       file ??= createReadStream(path);
-      // An error of either ends the other; who reads is told.
+      // An error in either stream ends the other, and the reader receives it.
       const unpack = () => pipeline(file as ReadStream, createGunzip(), () => {});
       stream ??= isPacked ? Readable.from(unpacked(path, unpack(), (bytes) => (unpackedBytes += bytes))) : file;
       return stream;
     },
     readRange,
-    // A pipe, such as that of a shell's <(command), has no size.
+    // A pipe, such as a shell's <(command), has no size.
     ...(found.isFile()
       ? {
           bytes: found.size,
@@ -208,22 +215,22 @@ async function* unpacked(
 
 const NEWLINE = 10;
 const NOTHING = Buffer.alloc(0);
-/** A line, or a row of an array, is in memory as a whole. */
+/** Maximum size of a line, or of a row in an array. Each is held in memory as a whole. */
 export const MAX_LINE_BYTES = 256 * 1024 * 1024;
 const BYTE_ORDER_MARK = '\uFEFF';
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * The lines of a stream of UTF-8, without their ends. Only \\n and \\r\\n end a line: JSON may hold the other
- * separators, U+2028 and U+2029, as they are. A byte order mark at the start is left out.
+ * Yields the lines of a UTF-8 stream without their ends. Only \\n and \\r\\n end a line, because JSON may contain the
+ * other separators, U+2028 and U+2029, unescaped. It omits a byte order mark at the start.
  *
- * @throws Error naming the line that is not UTF-8, or is too long
+ * @throws Error naming the line that is not UTF-8 or is too long
  */
 export async function* linesOf(stream: AsyncIterable<Buffer | string>): AsyncGenerator<string> {
   for await (const lines of linesTogether(stream)) yield* lines;
 }
 
-/** The same, those together that end in one chunk: a mebibyte of line breaks is a million of them. */
+/** Yields the lines that end in the same chunk together. A mebibyte of line breaks is a million lines. */
 export async function* linesTogether(stream: AsyncIterable<Buffer | string>): AsyncGenerator<readonly string[]> {
   let pending: Buffer[] = [];
   let pendingBytes = 0;
@@ -279,7 +286,7 @@ function decode(bytes: Buffer, number: number): string {
   }
 }
 
-/** How files begin that are often given in place of text, which none of them is, and what to do with them. */
+/** First bytes of common files that are not text, with their format and the advice for the user. */
 const OTHERS: readonly (readonly [start: Buffer, what: string])[] = [
   [Buffer.from([0x1f, 0x8b]), 'gzip; unpack the file, as with gunzip'],
   [Buffer.from('PK\x03\x04'), 'a zip, such as a sheet of Excel is; unpack the file, or save the sheet as CSV'],
@@ -292,22 +299,21 @@ const OTHERS: readonly (readonly [start: Buffer, what: string])[] = [
 ];
 
 export interface Line {
-  /** From 1, blank lines counted. */
+  /** Number of the line from 1, including blank lines. */
   readonly number: number;
   readonly text: string;
 }
 
-/** What one batch may hold at most. */
 export interface LineBatchLimits {
   readonly lines: number;
   readonly characters: number;
 }
 
 /**
- * The lines of a stream that are not blank, in batches, so that memory does not grow with the file.
+ * Yields the nonblank lines of a stream in batches, so that memory does not grow with the file.
  *
- * @param signal ends them after the batch that was asked for last, without one that is not full yet
- * @param separator of CSV
+ * @param signal ends the sequence after the requested batch, without a partial batch
+ * @param separator separator of CSV
  */
 export async function* batchesOfLines(
   input: Readable,

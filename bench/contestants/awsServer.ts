@@ -1,6 +1,6 @@
 /**
- * Runs as a process: answers over TLS as SQS does to a poller and to a sender, and as DynamoDB and S3 do when they take
- * results. Takes a certificate, then supplies.
+ * Server process that answers over TLS like SQS to a poller and a sender, and like DynamoDB and S3 to a result writer.
+ * Its parent sends a certificate first, and then the supply of each turn.
  */
 import { hash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -10,25 +10,24 @@ import type { AddressInfo } from 'node:net';
 import { answerParent } from '../harness/child.ts';
 import type { Certificate } from '../harness/processes.ts';
 
-/** Messages that the request queue gives out. The answer comes when all are deleted. */
+/** Messages that the request queue returns. The server reports when all are deleted. */
 export interface Supply {
-  /** Given in turn. @default those of the last time */
+  /** Bodies that are returned in turn. @default the previous ones */
   readonly bodies?: readonly string[];
   readonly messages: number;
 }
 
-/** What the server was given since its last answer. */
 export interface Taken {
   calls: number;
-  /** Of the bodies of results. */
+  /** Total bytes of result bodies. */
   bytes: number;
-  /** Calls that held an error in place of scores. */
+  /** Number of calls with an error in place of scores. */
   errors: number;
 }
 
 const MAX_MESSAGES = 10;
 const MAX_BYTES = 2 ** 20;
-/** A poll of an empty queue is answered after this, whatever it asks for: a turn begins soon after the one before. */
+/** Duration of a poll of an empty queue. It ignores the requested wait, so that the next turn begins soon. */
 const LONG_POLL_MS = 200;
 
 interface Call {
@@ -45,7 +44,7 @@ let taken: Taken = { calls: 0, bytes: 0, errors: 0 };
 async function start({ cert, key }: Certificate): Promise<number> {
   const options = { cert, key, keepAliveTimeout: 600_000 };
   const server = createServer(options, (request, response) => void answer(request, response));
-  // Node pauses a connection whose answers wait to be sent, and then fails on the next request that comes over it.
+  // Node pauses a connection with unsent answers, and then fails on the next request over it.
   server.on('secureConnection', (socket) => {
     Object.assign(Reflect.get(socket, '_writableState'), { highWaterMark: Number.POSITIVE_INFINITY });
   });
@@ -81,7 +80,10 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   if (operation === 'DeleteMessageBatch' && undeleted === 0) allDeleted.resolve();
 }
 
-/** Never pauses the request: over TLS, Node's parser may fail on one that was paused. Never ends where the contestant has. */
+/**
+ * Reads a body without pausing the request, because Node's parser can fail after a pause over TLS. It never resolves if
+ * the contestant has exited.
+ */
 function textOf(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   return new Promise((resolve) => {
@@ -103,7 +105,7 @@ async function receive(): Promise<object> {
   return { Messages };
 }
 
-/** Of each customer there is. */
+/** Features that the table returns for every customer. */
 const FEATURES = { L: Array.from({ length: 64 }, (_, index) => ({ N: String(index / 64) })) };
 
 function take(operation: string, { Entries = [], RequestItems = {} }: Call): object {

@@ -1,15 +1,13 @@
-/** Runs as a process: receives, sends results of a given size, and deletes, and nothing else; several loops at a time. */
+/** Process that only receives, sends results of a given size, and deletes, in several concurrent loops. */
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SendMessageBatchCommand } from '@aws-sdk/client-sqs';
 import { CLIENT_PATIENCE, createSqsCaller } from '../../lambda/aws/sqsWire.ts';
 
-/** What a bare loop does. */
 export interface BareSettings {
   readonly requestQueue: string;
   readonly resultQueue: string;
-  /** To each message that is received. */
+  /** Number of results for each message. */
   readonly results: number;
   readonly resultsPerMessage: number;
-  /** Of one result. */
   readonly resultBytes: number;
 }
 
@@ -21,7 +19,6 @@ const result = 'x'.repeat(each.resultBytes);
 const MAX_ENTRIES = 10;
 const LOOPS = 8;
 
-/** Receives messages, sends their results and deletes them, for ever. */
 async function loop(): Promise<never> {
   for (;;) {
     const { Messages = [] } = await sqs.send(

@@ -3,7 +3,7 @@ import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { turnRuntimeTelemetryOff } from '../../lambda/onnx/session.ts';
 import { type Encoding, toBase64, toNumbers } from '../workload/messages.ts';
 
-/** ONNX Runtime on this thread, with nothing around it. @param provider an execution provider of it */
+/** Creates an ONNX Runtime session on this thread. @param provider execution provider of ONNX Runtime */
 export function createBareSession(path: string, provider: string): Promise<InferenceSession> {
   turnRuntimeTelemetryOff();
   return InferenceSession.create(path, { executionProviders: [provider] });
@@ -14,7 +14,7 @@ function tensorOfBytes(datatype: string, { buffer }: Uint8Array<ArrayBuffer>, sh
   return new Tensor('float32', new Float32Array(buffer), shape);
 }
 
-/** What one writes who needs no batches. @returns the text of the answer */
+/** Scores one record without batching, as a simple handler would. @returns the text of the answer */
 export async function scoreBare(
   { messageId, body }: SQSRecord,
   encoding: Encoding,
@@ -55,7 +55,6 @@ interface BareOutput {
   readonly data: Float32Array;
 }
 
-/** An Open Inference Protocol v2 response. */
 function answerOf(of: object, outputs: readonly BareOutput[], encoding: Encoding): object {
   const head = { ...of, model_version: '1' };
   if (encoding === 'json') {

@@ -1,11 +1,11 @@
-/** Runs as a process: a function's start, from its first line until its first message is answered, and on until it rests. */
+/** Process that measures the start of a function, from its first line to the first answer and until it is idle. */
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { ColdStart } from '../coldStartBench.ts';
 import { answerParent } from '../harness/child.ts';
 
-/** Of the times in `/proc`. */
+/** Clock ticks per second of the times in `/proc`. */
 const TICKS_PER_SECOND = 100;
 const { BARE: bare, ENTRY = '', RECORD = '' } = process.env;
 const score = await (bare === undefined ? host() : runtimeAlone(bare));
@@ -14,11 +14,11 @@ await score(1);
 const answeredSeconds = performance.now() / 1000;
 const untilAnswered = usage();
 
-/** CPU and the most memory of this process and its scorer. */
+/** Returns the CPU time and the peak memory of this process and its scorer. */
 function usage(): { readonly cpuSeconds: number; readonly peakBytes: number } {
   const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
   const all = ['self', ...children].map((pid) => {
-    // The name of the command, in parentheses, may hold anything.
+    // The command name, in parentheses, may contain spaces and parentheses.
     const [, , , , , , , , , , , user, system] = readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ');
@@ -31,7 +31,7 @@ function usage(): { readonly cpuSeconds: number; readonly peakBytes: number } {
   };
 }
 
-/** An invocation with so many messages. */
+/** Invokes the function with `messages` messages. */
 type Score = (messages: number) => Promise<unknown>;
 
 async function host(): Promise<Score> {
@@ -56,7 +56,7 @@ async function runtimeAlone(path: string): Promise<Score> {
   };
 }
 
-/** What a start has put off takes a core until it is done. */
+/** Waits until work that the start deferred is done. It uses a core until then. */
 async function untilItRests(): Promise<void> {
   for (let quiet = 0; quiet < 3; ) {
     const before = usage().cpuSeconds;

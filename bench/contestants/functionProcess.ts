@@ -1,6 +1,6 @@
 /**
- * Runs as a process with the environment of a deployed function, and loads its entry as Lambda does, by its file. It invokes
- * the handler with an event that it is given, or with hops, and says what they took.
+ * Process with the environment of a deployed function. It loads the entry from its file, as Lambda does, invokes the
+ * handler with a given event or with hops, and reports the durations.
  */
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { createLambdaContext } from '../../cli/local/lambdaContext.ts';

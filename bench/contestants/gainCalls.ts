@@ -1,4 +1,4 @@
-/** Runs as a process: calls a contestant that has just started, and says what its first calls took. */
+/** Process that starts a contestant and reports the durations of its first calls. */
 import { join } from 'node:path';
 import type { SQSRecord } from 'aws-lambda';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
@@ -10,7 +10,7 @@ import { scenarioNamed } from '../workload/scenarios.ts';
 import { createBareSession, scoreBare } from './bareSession.ts';
 import { openBatchscore } from './openBatchscore.ts';
 
-/** Batchscore has run its model when it takes the first message; so have the others. */
+/** Warm-up runs of the bare session. Batchscore has run its model before its first message, so the others do too. */
 const BARE_WARM_UP = 5;
 
 async function measure({ contestant, modelsDirectory, scenario, provider, ...task }: CallTask): Promise<CallTimes> {

@@ -1,4 +1,7 @@
-/** Runs as a process: S3 over TLS, a manifest and the files of a folder, as fast as each connection may be. */
+/**
+ * Server process that answers over TLS like S3, with a manifest and the files of a folder, at a limited rate per
+ * connection.
+ */
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
@@ -37,7 +40,7 @@ async function answer(served: ServedObjects, request: IncomingMessage, response:
   for await (const chunk of createReadStream(file, { start: first, end: last, highWaterMark: CHUNK_BYTES })) {
     const dueMs = (1000 * sent) / (served.bytesPerSecond ?? Number.POSITIVE_INFINITY);
     const earlyMs = dueMs - (performance.now() - began);
-    // A timer takes a millisecond at least.
+    // A timer takes at least a millisecond.
     if (earlyMs > 1) await setTimeout(earlyMs);
     if (!response.write(chunk)) await once(response, 'drain');
     sent += chunk.length;

@@ -8,9 +8,9 @@ import { createHandler } from '../../lambda/hosts/createHandler.ts';
 import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 
-/** Batchscore without the queues: results go to memory, telemetry nowhere. */
+/** Batchscore without queues. Results are written to memory, and there is no telemetry. */
 export interface Batchscore {
-  /** One invocation. @throws Error when a record is not answered with scores */
+  /** Invokes the handler once. @throws Error if a record is not answered with scores */
   invoke(records: SQSRecord[]): Promise<void>;
   close(): Promise<void>;
 }
@@ -20,7 +20,7 @@ const NO_QUEUE = 'https://sqs.eu-central-1.amazonaws.com/123456789012/none';
 
 /**
  * @param directory the model repository
- * @param variables what the environment says besides
+ * @param variables further environment variables
  */
 export async function openBatchscore(
   directory: string,
@@ -53,7 +53,7 @@ function toBatchscore(scoring: ScoringDependencies, close: () => Promise<void>):
     delayRetries: async () => {},
     telemetry: { observer: scoring.observer, outcomes: refuseUnscored, middlewares: [] },
   });
-  // Lambda hands contexts over; what it takes to make one up is not the handler's.
+  // The context is created once, because Lambda creates it outside the handler.
   const context = createLambdaContext(0);
   return {
     async invoke(Records) {
@@ -72,7 +72,6 @@ function refuseUnscored(outcomes: readonly Outcome[]): void {
   }
 }
 
-/** Says nothing; a bug ends the bench. */
 const SILENT = {
   microBatch() {},
   decoded() {},
@@ -92,7 +91,7 @@ function raise(error: unknown): never {
 
 const LARGEST_RESULT_BYTES = 4 * 1024 * 1024;
 
-/** Takes every result at once and keeps none. Each body is written out as bytes, as any store has to do. */
+/** Creates a writer that accepts every result and keeps none. It encodes each body to bytes, as every store does. */
 function createConsumingWriter(): ResultWriter {
   const sink = Buffer.allocUnsafe(LARGEST_RESULT_BYTES);
   return {

@@ -1,4 +1,4 @@
-"""Scores a CSV or Parquet file as a data scientist would: read a chunk, run it, write it."""
+"""Scores a CSV or Parquet file with a typical loop: read a chunk, run it, write it."""
 
 import sys
 

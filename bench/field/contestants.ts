@@ -1,6 +1,6 @@
 /**
- * Who is measured: servers that are asked over HTTP, and functions and workers behind a queue. Each is started as its own
- * file in `peers/` says, in processes that carry a mark in their environment, by which they are measured and ended.
+ * Contestants of the comparison: HTTP servers, and functions and workers behind a queue. Files in `peers/` start them.
+ * A mark in the environment identifies their processes, so that the bench can measure and end them.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -22,38 +22,40 @@ import { localSqsClient, startLocalQueues } from '../../cli/local/localServices.
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 
 export interface Setup {
-  /** The folder with the model's repository, and the model's name. */
+  /** Folder of the model repository, and the model's name. */
   readonly repository: string;
   readonly model: string;
   readonly maxBatch: number;
-  /** A request that is asked until it is answered: then the contestant has started. */
+  /** Request that is sent until it is answered, which shows that the contestant has started. */
   readonly probe: string;
 }
 
 export interface Served {
   readonly startMs: number;
-  /** True if an answer waits for whoever asked. */
+  /** True if an answer remains available after its client has left. */
   readonly keepsAnswers: boolean;
-  /** @returns the answer to a body, an array for a packed one; rejects with an error, or the reason of the signal */
+  /**
+   * @returns the answer to a body, or an array for a packed one. It rejects with an error, or with the reason of the
+   * signal.
+   */
   ask(body: string, signal?: AbortSignal): Promise<string>;
   usage(): { cpuMs: number; memoryMb: number };
-  /** Resolves once it holds some of what it was asked, or soon. */
+  /** Resolves when the contestant has received some requests, or after a short time. */
   holdsSome(): Promise<void>;
-  /** Ends all its processes at once. They are started again, as whoever runs them would have it. */
+  /** Kills all processes of the contestant. They restart as in a deployment. */
   kill(): void;
   stop(): Promise<void>;
 }
 
 export interface Contestant {
   readonly name: string;
-  /** Of what it is made: packages with their versions. */
+  /** Packages with their versions. */
   readonly packages: readonly string[];
-  /** True if a message may hold many requests. */
   readonly packs?: boolean;
   start(setup: Setup): Promise<Served>;
 }
 
-/** That a request or a batch may take. */
+/** Maximum time of a request or a batch. */
 export const TIMEOUT_S = 10;
 const START_MS = 90_000;
 const RUNTIME = 'onnxruntime==1.30.0';
@@ -93,7 +95,7 @@ function python3(environment: string): string {
   return `${PACKAGES}/${environment}/bin/python`;
 }
 
-/** Installs what is not there yet. @returns by name, why a contestant is left out */
+/** Installs missing packages. @returns the reasons to leave contestants out, by name */
 export async function install(some: readonly Contestant[], say: (line: string) => void): Promise<Map<string, string>> {
   const leftOut = new Map<string, string>();
   const run = promisify(execFile);
@@ -115,12 +117,11 @@ export async function install(some: readonly Contestant[], say: (line: string) =
 }
 
 const groups = new Set<Group>();
-/** Ends whatever was started. */
 export function endAll(): void {
   for (const group of groups) group.end();
 }
 
-/** The processes of a contestant, with all that they start: found by the mark that they inherit. */
+/** Processes of a contestant and all of their descendants, found by the mark that they inherit. */
 class Group {
   readonly #mark = `FIELD_MARK=${randomUUID()}`;
   readonly #command: readonly string[];
@@ -135,7 +136,7 @@ class Group {
     groups.add(this);
   }
 
-  /** The process that was started first; another where that has ended. */
+  /** Returns the first process, or starts a new one if that has ended. */
   main(): ChildProcess {
     if (this.#main !== undefined && this.#main.exitCode === null && this.#main.signalCode === null) return this.#main;
     const [mark = '', id = ''] = this.#mark.split('=');
@@ -153,7 +154,6 @@ class Group {
     return main;
   }
 
-  /** Has another main process take the place of one that ends. */
   supervise(): void {
     this.main().once('exit', () => {
       if (!this.#isEnded) setTimeout(() => !this.#isEnded && this.supervise(), 100);
@@ -166,7 +166,10 @@ class Group {
     });
   }
 
-  /** CPU time so far of those that run, and of their children that have ended; memory without counting a page twice. */
+  /**
+   * Returns the CPU time so far of the running processes and their ended children, and the memory with each shared page
+   * counted once.
+   */
   usage(): { cpuMs: number; memoryMb: number } {
     let [ticks, kilobytes] = [0, 0];
     for (const id of this.#ids()) {
@@ -177,15 +180,14 @@ class Group {
     return { cpuMs: ticks * 10, memoryMb: kilobytes / 1024 };
   }
 
-  /** Ends all of them that run now. */
   kill(): void {
-    // Who is started meanwhile has the mark too.
+    // A process that starts meanwhile has the mark too.
     for (let ids = this.#ids(); ids.length > 0; ids = this.#ids()) {
       for (const id of ids) {
         try {
           process.kill(Number(id), 'SIGKILL');
         } catch {
-          // It has just ended.
+          // The process has just ended.
         }
       }
       if (ids.every((id) => readOf(id, 'stat').includes(') Z '))) break;
@@ -203,7 +205,7 @@ class Group {
   }
 }
 
-/** What `/proc` says of a process; empty where it has ended. */
+/** Reads a file of a process in `/proc`. @returns an empty text if the process has ended */
 function readOf(id: string, file: string): string {
   try {
     return readFileSync(`/proc/${id}/${file}`, 'utf8');
@@ -214,7 +216,7 @@ function readOf(id: string, file: string): string {
 
 const STARTING_POLL_MS = 5;
 
-/** Asks until there is an answer. */
+/** Sends the probe until it is answered. @returns milliseconds */
 async function untilStarted(group: Group, ask: Served['ask'], probe: string): Promise<number> {
   const startedAt = performance.now();
   const deadline = AbortSignal.timeout(START_MS);
@@ -238,7 +240,6 @@ function environmentOf(setup: Setup, more: Readonly<Record<string, string>>): Re
     FIELD_MODEL: `${setup.repository}/${setup.model}/1/model.onnx`,
     FIELD_MAX_BATCH: String(setup.maxBatch),
     FIELD_TIMEOUT_S: String(TIMEOUT_S),
-    // Nobody is told of this run.
     ORT_DISABLE_TELEMETRY: '1',
     RAY_USAGE_STATS_ENABLED: '0',
     ...more,
@@ -302,14 +303,16 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
-/** Six times the timeout, as AWS asks for. */
+/** Six times the timeout, as AWS recommends. */
 const VISIBILITY_S = 6 * TIMEOUT_S;
 const MAX_RECEIVES = 5;
-/** All 32 requests are answered by then. */
+/** Time within which all 32 requests are usually answered. */
 const SOON_MS = 1_000;
-/** Of a mapping without a window. */
+/** Batch size of a mapping without a window. */
 const BATCH_SIZE = 10;
-/** A function behind a mapping of SQS, one environment of it, or the worker: with a queue server in this process. */
+/**
+ * Starts a function behind an SQS mapping, with one environment, or the worker. The queue server runs in this process.
+ */
 function behindQueue(host: 'function' | 'worker'): Contestant['start'] {
   return async (setup) => {
     const queues = await startLocalQueues({
@@ -404,11 +407,17 @@ function behindQueue(host: 'function' | 'worker'): Contestant['start'] {
 }
 
 const POLLERS = 4;
-/** Shorter than the client waits for an answer: what a poll is given whose client has gone stays hidden. */
+/**
+ * Duration of a poll. It is shorter than the client's timeout, because a message that is sent to a disconnected client
+ * stays hidden.
+ */
 const POLL_S = 1;
 const ENTRIES = 10;
 
-/** Sends what is asked at one time ten to a call, and hands results over by their message IDs. */
+/**
+ * Creates a producer. It sends requests that are made at the same time in calls of ten, and matches results by message
+ * ID.
+ */
 function createProducer(
   sqs: ReturnType<typeof localSqsClient>,
   queues: { requestQueueUrl: string; resultQueueUrl: string },
@@ -421,7 +430,7 @@ function createProducer(
   }
   const waiting: Asked[] = [];
   const sent = new Map<string, Asked>();
-  // What came before the call that sent it was answered.
+  // Answers that arrive before the send call returns.
   const early = new Map<string, unknown[]>();
   const stopping = new AbortController();
   let isFlushing = false;

@@ -30,7 +30,7 @@ cannot be installed or started is named, with why. docs/comparison.md says how e
 `;
 
 /**
- * What a turn came to. Latencies are of requests, `cpuMicroseconds` of all processes of the contestant for a row.
+ * Figures of a turn. Latencies are per request, and `cpuMicroseconds` is per row over all processes of the contestant.
  */
 type Turn = Record<'rowsPerSecond' | 'p50Ms' | 'p99Ms' | 'cpuMicroseconds' | 'memoryMb' | 'startMs', number>;
 
@@ -41,7 +41,6 @@ export interface SpeedFigures {
   readonly rows: number;
   readonly requests: number;
   readonly producers: number;
-  /** One for each round. */
   readonly turns: readonly Turn[];
 }
 
@@ -49,15 +48,14 @@ export interface FaultFigures {
   readonly contestant: string;
   readonly fault: string;
   readonly asked: number;
-  /** Answered as the request alone; the culprit as it should be. */
+  /** Requests with the same answer as alone, and a culprit with the expected outcome. */
   readonly right: number;
-  /** Answered, and not as the request alone. */
+  /** Requests with another answer than alone. */
   readonly differ: number;
-  /** Sound requests that were answered with an error. */
+  /** Valid requests that were answered with an error. */
   readonly harmed: number;
-  /** Not answered at all. */
   readonly lost: number;
-  /** From the fault to the next right answer; null: none came. */
+  /** Seconds from the fault to the next right answer. Null if there was none. */
   readonly recoverS: number | null;
 }
 
@@ -166,17 +164,17 @@ function chosen<T>(
 interface Run {
   readonly repository: Repository;
   say(line: string): void;
-  /** Told of those that do not start. */
+  /** Reasons why contestants did not start, by name. */
   readonly leftOut: Map<string, string>;
 }
 
-/** Five digits of what is measured. */
+/** Rounds figures to five digits. */
 const rounded = (_: string, value: unknown): unknown =>
   typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value;
 
 type Added = Pick<FieldFigures, 'speed' | 'faults'>;
 
-/** Adds what was measured to what is held, which it changes: more turns, or other figures of the same. */
+/** Merges measurements into `held`, which it changes: it adds turns, and replaces the figures of faults. */
 function merged(
   held: Partial<FieldFigures>,
   { speed = [], faults = [] }: Partial<Added>,
@@ -212,7 +210,9 @@ function merged(
   return Object.assign(held, figures);
 }
 
-/** After a start: V8 has optimized by then, and 64 requests of batchscore were run alone as well, as the first ones are. */
+/**
+ * Warm-up after a start. V8 has then optimized the code, and batchscore has run its first 64 requests alone as well.
+ */
 const FIRST_WARM_UP_MS = 3_000;
 const WARM_UP_MS = 500;
 const MEASURED_MS = 2_000;
@@ -233,7 +233,6 @@ function waysOf({ name }: Workload, { packs }: Contestant, quick: boolean): Way[
   return ways;
 }
 
-/** How many rounds have been measured. */
 function turnsOf({ speed = [] }: Partial<FieldFigures>, workload: Workload, { name }: Contestant, way: Way): number {
   const one = speed.find(
     ({ contestant, rows, requests, producers, ...own }) =>
@@ -246,7 +245,7 @@ function turnsOf({ speed = [] }: Partial<FieldFigures>, workload: Workload, { na
   return one?.turns.length ?? 0;
 }
 
-/** One round of a contestant, on one start. */
+/** Measures one round of a contestant, after one start. */
 async function measureSpeed(
   run: Run,
   workload: Workload,
@@ -268,7 +267,7 @@ async function measureSpeed(
   return figures;
 }
 
-/** Starts a contestant for a while; one that does not start is named, and left out. */
+/** Starts a contestant for the duration of `use`. If it does not start, it records the reason and leaves it out. */
 async function serving(
   { repository, leftOut, say }: Run,
   contestant: Contestant,
@@ -289,7 +288,7 @@ async function serving(
   }
 }
 
-/** Each producer asks again as soon as it is answered. @throws Error when one is answered with an error */
+/** Measures producers that each send the next request after an answer. @throws Error if an answer is an error */
 async function measureTurn(served: Served, way: Way, bodies: readonly string[], warmUpMs: number): Promise<Turn> {
   let asked = 0;
   const drive = async (ms: number): Promise<number[]> => {
@@ -325,11 +324,10 @@ async function measureTurn(served: Served, way: Way, bodies: readonly string[], 
 const ASKED = 32;
 const CULPRIT = 16;
 const LEAVING = 16;
-/** Nobody waits for longer. */
 const DEADLINE_MS = 100_000;
 const PROBE_EVERY_MS = 250;
 
-/** The faults in order, those of one model on one start. */
+/** Measures the faults in order, with one start for each model. */
 async function measureFaults(run: Run, contestant: Contestant, faults: readonly Fault[]): Promise<FaultFigures[]> {
   const figures: FaultFigures[] = [];
   for (const [workload, ofModel] of Map.groupBy(faults, (fault) => fault.workload)) {
@@ -355,7 +353,10 @@ async function measureFaults(run: Run, contestant: Contestant, faults: readonly 
 
 type Reply = 'right' | 'differs' | 'error' | 'lost';
 
-/** @returns once all but a culprit that is to fail has been seen: that one may lie on a queue while the next fault happens */
+/**
+ * @returns a promise that resolves when all requests have an outcome, except for a culprit that is expected to fail. It
+ * may stay on a queue during the next fault.
+ */
 async function measureFault(
   served: Served,
   { workload, culprit, right = 'answer', expected: own = [], happens }: Fault,
@@ -373,7 +374,7 @@ async function measureFault(
   const deadline = AbortSignal.timeout(DEADLINE_MS);
   const leave = new AbortController();
   const asked = bodies.map(async (body, index): Promise<Reply> => {
-    // To leave a queue is to do nothing: the answer waits there.
+    // A client of a queue cannot disconnect from its answer, which stays in the queue.
     const leaves = happens === 'clients leave' && index < LEAVING && !served.keepsAnswers;
     if (culprit === undefined || index !== CULPRIT) {
       return await reply(body, expected[index] ?? [], leaves ? leave.signal : deadline);
@@ -390,7 +391,7 @@ async function measureFault(
   const [first = ''] = bodies;
   while (recoverS === null && performance.now() - startedAt < DEADLINE_MS) {
     const got = await reply(first, expected[0] ?? [], AbortSignal.timeout(5_000));
-    // A model whose rows depend on each other is right alone.
+    // If the model's rows depend on each other, the right answer is the one alone.
     if (got === 'right') recoverS = (performance.now() - startedAt) / 1000;
     else await sleep(PROBE_EVERY_MS);
   }
@@ -407,7 +408,7 @@ async function measureFault(
   return { ended };
 }
 
-/** The numbers of an answer; JSON of Python has NaN in it. */
+/** Returns the numbers of an answer. JSON from Python may contain NaN. */
 function outputOf(answer: string, name: string): number[] {
   const { outputs = [] }: { outputs?: { name: string; data: unknown[] }[] } = JSON.parse(
     answer.replaceAll(/\bNaN\b(?!")/g, '"NaN"'),

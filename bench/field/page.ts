@@ -10,7 +10,7 @@ export async function writePage(figures: FieldFigures): Promise<void> {
   await writeFile(PAGE, pageWith(figures, await readFile(PAGE, 'utf8')));
 }
 
-/** Writes each part between `<!-- begin NAME -->` and `<!-- end -->` again. @throws Error for another name */
+/** Replaces each part between `<!-- begin NAME -->` and `<!-- end -->`. @throws Error for an unknown name */
 export function pageWith(figures: FieldFigures, page: string): string {
   return page.replaceAll(
     /(<!-- begin (.+?) -->\n).*?(<!-- end -->)/gs,
@@ -67,7 +67,10 @@ const PARTS: Readonly<Record<string, (figures: FieldFigures) => string>> = {
     }),
 };
 
-/** The first in each measure, and how far batchscore is from that, its losses first. */
+/**
+ * Returns the best contestant of each measure and batchscore's distance from it. Measures where batchscore is not the
+ * best are first.
+ */
 function firsts({ speed, faults }: FieldFigures): string {
   const ofSpeed = (measure: Measure, producers: number, isOne: (one: SpeedFigures) => boolean) =>
     speed
@@ -120,7 +123,7 @@ function middle({ turns }: SpeedFigures, measure: Measure): number {
   return median(turns.map((turn) => turn[measure]));
 }
 
-/** Median of the rounds. */
+/** Formats the median of the rounds. */
 function cellOf(one: SpeedFigures | undefined, measure: Measure): string {
   return one === undefined ? '–' : figure(middle(one, measure));
 }

@@ -1,11 +1,11 @@
-/** What is scored: three workloads for speed, and the models and requests of the faults. */
+/** Three workloads for speed, and the models and requests of the faults. */
 import { readFileSync } from 'node:fs';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { type Constant, DataType, encodeModel, type GraphNode } from '../workload/encodeModel.ts';
 import { drawMessages, encodeBody, type Message } from '../workload/messages.ts';
 import { type InputTensor, type Scenario, scenarioNamed } from '../workload/scenarios.ts';
 
-/** A model with its requests, the most rows of a run of it, and the output that is compared. */
+/** Model with its requests, the maximum rows per run, and the output to compare. */
 export interface Workload extends Scenario {
   readonly maxBatch: number;
   readonly output: string;
@@ -35,7 +35,7 @@ function floats(name: string, data: Float32Array): InputTensor {
   return { name, datatype: 'FP32', shape: [1, data.length], data };
 }
 
-/** Requests of a workload as bodies, each with `rows` rows. */
+/** Returns request bodies of a workload with `rows` rows each. */
 export function bodiesOf(workload: Workload, count: number, rows = 1): string[] {
   const messages = [...drawMessages(workload, count * rows)];
   return Array.from({ length: count }, (_, index) => bodyOf(joined(messages.slice(index * rows, (index + 1) * rows))));
@@ -45,7 +45,6 @@ export function bodyOf(message: Message): string {
   return encodeBody(message, 'json');
 }
 
-/** One request of all their rows, which have one shape. */
 function joined(messages: readonly Message[]): Message {
   const [first] = messages as [Message];
   if (messages.length === 1) return first;
@@ -56,11 +55,10 @@ function joined(messages: readonly Message[]): Message {
   return { ...first, inputs };
 }
 
-/** Answers requests alone, with ONNX Runtime and nothing around it. */
+/** Opens ONNX Runtime alone, to score requests one by one. */
 export async function openOracle({ encodeModel, output }: Workload) {
   const session = await InferenceSession.create(encodeModel());
   return {
-    /** The numbers of the output that is compared. */
     async alone({ inputs }: Message): Promise<number[]> {
       const tensor = ({ data, shape }: InputTensor): Tensor =>
         data instanceof BigInt64Array ? new Tensor('int64', data, shape) : new Tensor('float32', data, shape);
@@ -73,7 +71,7 @@ export async function openOracle({ encodeModel, output }: Workload) {
 
 const TOLERANCE = 1e-4;
 
-/** Returns true if two answers are one but for rounding. */
+/** Returns true if two answers are equal except for rounding. */
 export function agree(a: readonly number[], b: readonly number[]): boolean {
   const near = (x: number, y: number): boolean => Object.is(x, y) || Math.abs(x - y) <= TOLERANCE * (1 + Math.abs(y));
   return a.length === b.length && a.every((x, index) => near(x, b[index] ?? Number.NaN));
@@ -81,7 +79,7 @@ export function agree(a: readonly number[], b: readonly number[]): boolean {
 
 const WEIGHTS = [90, -31, 5, 77, -64, 12, 3, -9, 41, 8, -70, 25, 66, -2, 18, -50];
 
-/** float32 `x` `[batch, 4]`; rows depend on each other. */
+/** Creates a model whose rows depend on each other. `x` is float32 `[batch, 4]`. */
 function mixing(name: string, op: 'mean' | 'int8'): Workload {
   const scalar = (name: string, dataType: number, value: number): Constant =>
     dataType === DataType.FLOAT
@@ -133,11 +131,11 @@ const node = (op: string, inputs: string, outputs: string, attributes: GraphNode
   return { op, inputs: names, outputs: outputs.split(' '), attributes };
 };
 
-/** Rows that a loop goes round for: some seconds, and without end. */
+/** Values that make the model loop: for some seconds, and endlessly. */
 const SLOW = 7_001n;
 const ENDLESS = 7_002n;
 
-/** Gives int64 `index` `[batch, 1]` back, after the turns of a loop where a row asks for them. */
+/** Model that returns int64 `index` `[batch, 1]`, after a loop if a row requests it. */
 const TURNING: Workload = {
   name: 'turning',
   messages: 0,
@@ -186,15 +184,15 @@ function indexed(index: bigint): InputTensor {
 
 const [digits, encoder] = WORKLOADS as readonly [Workload, Workload];
 
-/** Something that goes wrong among 31 sound requests, which are to be answered as they are alone. */
+/** Fault among 31 valid requests, whose answers must be the same as alone. */
 export interface Fault {
   readonly name: string;
   readonly workload: Workload;
-  /** What is sent in place of one request; without it all are sound. */
+  /** Body that replaces one request. @default all requests are valid */
   readonly culprit?: string;
-  /** What is right for the culprit: an error, its own answer, or either. */
+  /** Right outcome for the culprit: an error, its own answer, or either. */
   readonly right?: 'error' | 'answer' | 'either';
-  /** Of the answer that is right, where that is no error. */
+  /** Numbers of the right answer, if it is not an error. */
   readonly expected?: readonly number[];
   readonly happens?: 'clients leave' | 'server is killed';
 }

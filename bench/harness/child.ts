@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** In a process that `openProcesses` started: answers what its parent asks, and ends with it. */
+/** Answers the questions of the parent that started this process with `openProcesses`, and exits with it. */
 export function answerParent<Question>(answer: (question: Question) => unknown): void {
   process.on('message', async (question: Question) => process.send?.(await answer(question)));
   process.once('disconnect', () => process.exit());
 }
 
-/** CPU time that this process and its scorers have taken so far, in microseconds. */
+/** Returns the CPU time of this process and its scorers so far, in microseconds. */
 export function cpuMicroseconds(): number {
   const { user, system } = process.cpuUsage();
   return childrenOf('self').reduce((sum, pid) => sum + cpuOfThreads(pid), user + system);

@@ -4,29 +4,28 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A process of its own, so that its CPU time and memory are its own too. */
+/** Child process, so that its CPU time and memory are separate. */
 export interface Child {
-  /** Sends a question and waits for the answer. @throws Error when the process ends before */
+  /** Sends a question and waits for the answer. @throws Error if the process ends first */
   ask<Answer>(question: unknown): Promise<Answer>;
-  /** Rejects when the process ends by itself. */
+  /** Rejects if the process ends by itself. */
   readonly died: Promise<never>;
   stop(): Promise<void>;
 }
 
 interface Start {
   readonly args?: readonly string[];
-  /** @default this process's own */
+  /** @default the environment of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** A script that is loaded first. */
   readonly preload?: URL;
 }
 
-/** The processes of a bench: contestants, and the servers that they call over TLS. */
+/** Processes of a bench: contestants, and the TLS servers that they call. */
 export interface Processes {
   start(script: URL, how?: Start): Child;
   /** Starts a server that takes `{ certificate, ...settings }` and answers with its port. */
   startServer(script: URL, settings?: object): Promise<Child & { readonly endpoint: string }>;
-  /** What a process needs in its environment to call such a server in place of AWS. */
+  /** Returns the environment variables that make a process call such a server instead of AWS. */
   environmentFor(endpoint: string): Record<string, string | undefined>;
   stop(): Promise<void>;
 }
@@ -59,7 +58,7 @@ export async function openProcesses(): Promise<Processes> {
       AWS_SESSION_TOKEN: 'bench',
     }),
     async stop() {
-      // Contestants before the servers that they poll.
+      // Contestants stop before the servers that they poll.
       for (const child of children.toReversed()) await child.stop();
       await rm(directory, { recursive: true });
     },
@@ -69,7 +68,7 @@ export async function openProcesses(): Promise<Processes> {
 function startChild(script: URL, { args = [], env = process.env, preload }: Start = {}): Child {
   const child = fork(script, args, {
     execArgv: preload === undefined ? [] : ['--import', preload.href],
-    // Metrics are written to stdout, as a function writes them.
+    // The process writes metrics to stdout, as a function does.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env,
   });
@@ -92,13 +91,13 @@ function startChild(script: URL, { args = [], env = process.env, preload }: Star
   };
 }
 
-/** A certificate for 127.0.0.1 that is its own authority, with its key, both as PEM. */
+/** Self-signed certificate for 127.0.0.1 with its key, both as PEM. */
 export interface Certificate {
   readonly cert: string;
   readonly key: string;
 }
 
-/** An ECDSA certificate (P-256), as AWS's endpoints have them, valid for two days. */
+/** Creates an ECDSA certificate (P-256), as AWS's endpoints use, valid for two days. */
 function createCertificate(): Certificate {
   const options = '-x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=127.0.0.1';
   const args = ['req', ...options.split(' '), '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', '-', '-out', '-'];

@@ -1,4 +1,4 @@
-/** Heads of columns, and what a row has in them. */
+/** Column heads, each with the function that formats a row's cell. */
 export type Columns<Row> = Readonly<Record<string, (row: Row) => string>>;
 
 export function table<Row>(rows: readonly Row[], columns: Columns<Row>): string {
@@ -7,7 +7,7 @@ export function table<Row>(rows: readonly Row[], columns: Columns<Row>): string 
   return [heads, heads.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-/** What a figure must reach: where it does not, it is bold, and the limit stands beside it. */
+/** Formats a figure with its minimum. If the figure is lower, it is bold and followed by the minimum. */
 export function atLeast(min: number | undefined, value: number, unit = ''): string {
   const text = figure(value, unit);
   return min === undefined || value >= min ? text : `**${text}** (at least ${min}${unit})`;
@@ -18,7 +18,7 @@ export function atMost(max: number | undefined, value: number, unit = ''): strin
   return max === undefined || value <= max ? text : `**${text}** (at most ${max}${unit})`;
 }
 
-/** Three digits or more. */
+/** Formats a number with at least three digits. */
 export function figure(value: number, unit = ''): string {
   const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
   return `${Number(value.toFixed(digits)).toLocaleString('en-US', { minimumFractionDigits: digits })}${unit}`;

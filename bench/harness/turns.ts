@@ -4,19 +4,19 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { env } from 'onnxruntime-node';
 
-/** One turn of a contestant, and what it took. */
+/** Runs one turn of a contestant and returns its measurement. */
 export type Turn<T> = () => Promise<T>;
 
-/** ONNX Runtime's threads spin for a while after a run; the next contestant waits until the cores are free. */
+/** Pause between turns. ONNX Runtime's threads spin for a while after a run, and the cores must be free. */
 const REST_MS = 25;
 
 /**
- * Gives every contestant a turn in each round, a different one first each time, so that whatever else the machine does
- * affects all of them alike. Before each turn the young garbage of the last one is collected; a full collection would
- * also discard the code that V8 has optimized, which no deployment suffers.
+ * Runs a turn of every contestant in each round, and starts with a different one each time, so that other load affects
+ * all of them alike. Before each turn it collects the young garbage of the last one. A full collection would also
+ * discard the code that V8 has optimized, which does not occur in deployments.
  *
- * @param warmUpMs each contestant has turns for so long before the first round, and one at least. @default none
- * @returns what each turn took, by contestant and round
+ * @param warmUpMs duration of each contestant's warm-up, which has at least one turn. @default no warm-up
+ * @returns the measurements by contestant and round
  */
 export async function takeTurns<T>(turns: readonly Turn<T>[], rounds: number, warmUpMs?: number): Promise<T[][]> {
   if (warmUpMs !== undefined) {
@@ -41,7 +41,6 @@ export async function takeTurns<T>(turns: readonly Turn<T>[], rounds: number, wa
 setFlagsFromString('--expose-gc');
 const gc: (options: { readonly type: 'minor' }) => void = runInNewContext('gc');
 
-/** A turn that is the milliseconds `work` takes. */
 export function timed(work: () => Promise<unknown>): Turn<number> {
   return async () => {
     const startedAt = performance.now();
@@ -50,7 +49,7 @@ export function timed(work: () => Promise<unknown>): Turn<number> {
   };
 }
 
-/** @throws Error when there are no values */
+/** @throws Error if there are no values */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const above = sorted[sorted.length >> 1];
@@ -58,7 +57,6 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? above : ((sorted[(sorted.length >> 1) - 1] as number) + above) / 2;
 }
 
-/** The machine that the figures were measured on. */
 export interface Machine {
   readonly cpu: string;
   readonly cores: number;

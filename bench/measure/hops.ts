@@ -8,32 +8,30 @@ import { ENCODINGS, PACKINGS, type Packing } from '../workload/messages.ts';
 import { createRepository } from '../workload/modelRepository.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';
 
-/** How requests come and where results go. */
 interface Way extends Packing {
   readonly lookUps?: LookUps | undefined;
   readonly store: 'queue' | 'table' | 'bucket';
 }
 
-/** How the features of a request are looked up in a table, by its customer. @default they are in the request */
+/** Look-ups of a request's features in a table, by its customer. @default the request contains the features */
 export type LookUps = 'together' | 'alone';
 
-/** What a request costs with its calls of AWS, in the handler's process: medians of interleaved rounds. */
+/** Cost of a request in the handler's process, including AWS calls: medians of interleaved rounds. */
 export interface HopFigures extends Way {
   readonly cpuMicroseconds: number;
   readonly wallMicroseconds: number;
-  /** Of the handler to its result store. */
+  /** Number of calls to the result store. */
   readonly callsPerThousand: number;
 }
 
-/** What a turn invokes the handler with, so many times, one after the other. */
+/** Task of one turn: consecutive invocations of the handler. */
 export interface HopTask extends Packing, Pick<Way, 'lookUps'> {
-  /** In an event. */
   readonly requests: number;
-  /** Long enough in all for several garbage collections. */
+  /** Number of invocations, enough for several garbage collections. */
   readonly invocations: number;
 }
 
-/** What a turn took, all threads of the process together. */
+/** Measurement of one turn, over all threads of the process. */
 export interface HopTurn {
   readonly cpuMicroseconds: number;
   readonly wallMicroseconds: number;
@@ -58,18 +56,21 @@ const TRANSFORMS: Readonly<Record<LookUps, string>> = {
 };
 const SCENARIO = scenarioNamed('mlp-small');
 const ROWS_IN_A_RUN = 512;
-/** V8 takes hundreds of calls to optimize the code, and with packed messages there are two in an event. */
+/** V8 takes hundreds of calls to optimize the code, and an event with packed messages has only two. */
 const WARM_UP_MS_FOR_A_ROUND = 200;
-/** Requests in a turn: long enough for several garbage collections. */
+/** Requests in a turn, enough for several garbage collections. */
 const TURN_REQUESTS = 3_000;
 
 const SERVER = new URL('../contestants/awsServer.ts', import.meta.url);
 const HANDLER = new URL('../contestants/functionProcess.ts', import.meta.url);
 
-/** Each alone is a call of the table: thousands at once would wait for connections longer than an invocation has. */
+/**
+ * Maximum number of separate look-ups. Each one is a call to the table, and thousands at once would wait for
+ * connections longer than an invocation may take.
+ */
 const MAX_LOOK_UPS = 1_000;
 
-/** @param max requests in an event; fewer are looked up in a table */
+/** @param max requests in an event. Events with table look-ups have fewer. */
 export async function measureHops(max: number, rounds: number, say: (progress: string) => void): Promise<HopFigures[]> {
   const repository = await createRepository();
   await repository.addModel(SCENARIO);
@@ -131,10 +132,10 @@ export async function measureHops(max: number, rounds: number, say: (progress: s
   }
 }
 
-/** @throws Error when a request was not answered with scores */
+/** @throws Error if a request was not answered with scores */
 async function turnOf(handler: Child, server: Child, task: HopTask): Promise<HopTurn & Taken> {
   const turn = await handler.ask<HopTurn>(task);
-  // What the server was given since it was last asked.
+  // This reads the counts since the last question.
   const taken = await server.ask<Taken>({ messages: 0 });
   if (taken.errors > 0) throw new Error(`hops: expected scores, got ${taken.errors} calls with errors`);
   return { ...turn, ...taken };

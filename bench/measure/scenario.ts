@@ -10,27 +10,28 @@ import type { Repository } from '../workload/modelRepository.ts';
 import type { Scenario } from '../workload/scenarios.ts';
 
 /**
- * What batching is worth from the first call on, with default settings and binary messages, which little surrounds. Each
- * contestant has processes of its own, in turns; medians of the milliseconds of their first and second call.
+ * Gain from batching, from the first call on, with default settings and binary messages, which add little overhead.
+ * Each contestant runs in its own processes, in turns. The figures are median milliseconds of the first and second
+ * call.
  */
 export interface GainFigures {
   readonly scenario: string;
   readonly messages: number;
   readonly batchscoreMs: CallTimes;
-  /** The handler with `maxBatchRows` 1. */
+  /** Handler with `maxBatchRows` 1. */
   readonly rowsAloneMs: CallTimes;
-  /** `session.run` message after message, with JSON.parse before and JSON.stringify after it. */
+  /** `session.run` for each message, with JSON.parse before and JSON.stringify after it. */
   readonly bareMs: CallTimes;
 }
 
-/** What a message costs that comes alone, as JSON: medians. */
+/** Cost of a message that arrives alone, as JSON: medians. */
 export interface LoneMessageFigures {
   readonly scenario: string;
   /** JSON.parse, tensors, `session.run` on the same thread, JSON.stringify. */
   readonly bareMicroseconds: number;
   /** One invocation of the handler. */
   readonly batchscoreMicroseconds: number;
-  /** The same if nothing ran for some milliseconds before: threads are asleep, and caches are cold. */
+  /** The same after an idle time of some milliseconds: threads are asleep, and caches are cold. */
   readonly bareAfterPauseMicroseconds: number;
   readonly afterPauseMicroseconds: number;
 }
@@ -43,7 +44,6 @@ export interface ScenarioFigures {
 interface ScenarioTurns {
   readonly maxMessages: number;
   readonly rounds: number;
-  /** An execution provider of ONNX Runtime, for all contestants. */
   readonly provider: string;
 }
 
@@ -100,9 +100,9 @@ async function measureGains(given: Omit<CallTask, 'contestant'>, rounds: number)
   }
 }
 
-/** Enough for V8 to know the code after the warm-up. */
+/** Number of messages, enough for V8 to optimize the code after the warm-up. */
 const LONE_MESSAGES = 100;
-/** Fewer messages are sent to slow models, but as many as after a pause. */
+/** Slow models get fewer messages, but at least the number after a pause. */
 const LONE_TURN_MS = 500;
 const AFTER_PAUSE = 15;
 const PAUSE_MS = 10;

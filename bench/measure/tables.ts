@@ -11,12 +11,12 @@ import { median, takeTurns } from '../harness/turns.ts';
 import { encodeTrees, TABLE_CITIES, TABLE_NUMBERS } from '../workload/generatedModels.ts';
 import { createRandom } from '../workload/random.ts';
 
-/** Seconds that the rows of a file took, as medians of interleaved rounds. */
+/** Seconds to score the rows of a file, as medians of interleaved rounds. */
 export interface TableFigures {
   readonly rows: number;
   readonly format: Format;
   readonly batchscore: Seconds;
-  /** A loop in Python over chunks of the file. Undefined if Python lacks onnxruntime, pandas or, for Parquet, pyarrow. */
+  /** Loop in Python over chunks of the file. Undefined if Python lacks onnxruntime, pandas or, for Parquet, pyarrow. */
   readonly python: Seconds | undefined;
 }
 
@@ -34,9 +34,9 @@ const LOOP = fileURLToPath(new URL('../contestants/tableLoop.py', import.meta.ur
 const SEED = 11;
 
 /**
- * Measures `batchscore score` of a CSV and a Parquet file beside the loop that a data scientist would write.
+ * Compares `batchscore score` with a typical Python loop, on a CSV and a Parquet file.
  *
- * @throws Error if the scores of the two differ
+ * @throws Error if their scores differ
  */
 export async function measureTables(
   rows: number,
@@ -87,7 +87,7 @@ async function succeeds(command: string, args: readonly string[]): Promise<boole
   );
 }
 
-/** The shell counts the time of all processes that the command waits for. */
+/** Measures a command with the shell, which counts the time of all processes that the command waits for. */
 async function timed(command: string, args: readonly string[]): Promise<Seconds> {
   const script = 'TIMEFORMAT="%R %U %S"; time "$@" >/dev/null 2>&1';
   const { stderr } = await run('bash', ['-c', script, 'bash', command, ...args]);
@@ -105,7 +105,7 @@ async function assertEqual(ours: string, theirs: string): Promise<void> {
   if (one?.length !== other?.length || at !== -1) throw new Error(`expected equal scores, got others in row ${at}`);
 }
 
-/** The score of each row: the column behind the id. */
+/** Reads the score of each row, in the column after the ID. */
 async function scoresOf(path: string): Promise<number[]> {
   const [head = '', ...lines] = (await readFile(path, 'utf8')).trim().split('\n');
   const at = head.split(',').indexOf('score');

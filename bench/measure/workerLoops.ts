@@ -8,10 +8,10 @@ import { createRepository } from '../workload/modelRepository.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';
 
 /**
- * What a request costs the worker, single and packed, with a small MLP. `BATCHSCORE_…` environment variables tune it, so
- * that settings can be compared.
+ * Measures the cost of a request in the worker, single and packed, with a small MLP. `BATCHSCORE_…` environment
+ * variables tune the worker, so that settings can be compared.
  *
- * @param requests in a turn; six times as many where they are packed
+ * @param requests requests in a turn. Turns with packed messages have six times this number.
  */
 export async function measureWorker(
   requests: number,
@@ -37,9 +37,9 @@ export async function measureWorker(
 /** Medians of interleaved rounds. */
 export interface WorkerFigures extends Packing {
   readonly worker: RequestFigures;
-  /** Of a loop that receives, sends and deletes with the same client, and does nothing else. */
+  /** Loop that only receives, sends and deletes, with the same client. */
   readonly bare: RequestFigures;
-  /** The worker's CPU over that of the loop, round by round. */
+  /** CPU time of the worker divided by that of the loop, from each round. */
   readonly timesBare: number;
 }
 
@@ -48,9 +48,9 @@ interface RequestFigures {
   readonly requestsPerSecond: number;
 }
 
-/** Bodies are given again and again. */
+/** Number of different bodies, which are repeated. */
 const BODIES = 100;
-/** Where a hundred requests share a message, a turn of few would be a few calls. */
+/** Factor for packed messages. A hundred requests share a message, so a turn would otherwise have only a few calls. */
 const PACKED_TIMES = 6;
 const RESULT_MESSAGE_BYTES = 65_536;
 /** V8 takes hundreds of calls to optimize the SDK. */
@@ -61,7 +61,7 @@ const COUNTER = new URL('../contestants/cpuCounter.ts', import.meta.url);
 const BARE_LOOP = new URL('../contestants/bareLoop.ts', import.meta.url);
 const WORKER = new URL('../../lambda/worker.ts', import.meta.url);
 
-/** Polls the queue of a server of its own, so that nobody has anything to do while another has its turn. */
+/** Poller with its own server, so that it is idle during other contestants' turns. */
 interface Contestant {
   readonly poller: Child;
   readonly server: Child;
@@ -70,7 +70,7 @@ interface Contestant {
 interface Turn {
   readonly cpuMicroseconds: number;
   readonly wallMs: number;
-  /** Of the bodies of results. */
+  /** Total bytes of result bodies. */
   readonly bytes: number;
 }
 
@@ -137,7 +137,7 @@ async function compete(
   return { poller, server };
 }
 
-/** @throws Error when a request was not answered with scores */
+/** @throws Error if a request was not answered with scores */
 async function turnOf({ poller, server }: Contestant, supply: Supply): Promise<Turn> {
   const [cpu, startedAt] = [await poller.ask<number>('cpu'), performance.now()];
   const { bytes, errors } = await Promise.race([server.ask<Taken>(supply), poller.died]);

@@ -4,12 +4,12 @@ import { createRandom } from './random.ts';
 
 const { ModelProto, TensorProto, AttributeProto } = onnxProto.onnx;
 
-/** A size, the name of a symbolic axis, or undefined for a dynamic axis without a name. */
+/** Size, name of a symbolic axis, or undefined for a dynamic axis without a name. */
 export type Axis = number | string | undefined;
 
 export interface GraphValue {
   readonly name: string;
-  /** A datatype that ONNX Runtime for Node carries, or the number of another ONNX element type. */
+  /** Datatype that ONNX Runtime for Node supports, or the number of another ONNX element type. */
   readonly datatype: Datatype | number;
   readonly shape: readonly Axis[];
 }
@@ -19,11 +19,11 @@ export interface GraphNode {
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly attributes?: Attributes;
-  /** Set for operators of classical machine learning, such as `ai.onnx.ml`. */
+  /** Domain of other operators, such as `ai.onnx.ml` for classical machine learning. */
   readonly domain?: string;
 }
 
-/** A graph is the body of a loop or a branch. */
+/** Attributes of a node. A graph is the body of a loop or a branch. */
 type Attributes = Readonly<
   Record<
     string,
@@ -31,10 +31,10 @@ type Attributes = Readonly<
   >
 >;
 
-/** A constant of the graph. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
+/** Constant of the graph. @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto */
 export type Constant = onnx.ITensorProto;
 
-/** What is no tensor: a sequence, a map, an optional. */
+/** Value that is not a tensor: a sequence, a map, or an optional. */
 export interface OtherValue {
   readonly name: string;
   readonly type: onnx.ITypeProto;
@@ -47,7 +47,6 @@ export interface Graph {
   readonly constants?: readonly Constant[];
 }
 
-/** The numbers of ONNX element types. */
 export const { DataType, DataLocation } = TensorProto;
 
 const ELEMENT_TYPE_OF: Readonly<Record<Datatype, number>> = {
@@ -66,7 +65,6 @@ const ELEMENT_TYPE_OF: Readonly<Record<Datatype, number>> = {
   BYTES: DataType.STRING,
 };
 
-/** The bytes of `model.onnx`. */
 export function encodeModel(graph: Graph): Uint8Array {
   return ModelProto.encode({
     irVersion: 10,
@@ -76,7 +74,7 @@ export function encodeModel(graph: Graph): Uint8Array {
   }).finish();
 }
 
-/** The versions of the operators; those of classical machine learning only where they are used. */
+/** Returns the operator set versions. Classical machine learning is included only if a node uses it. */
 function opsetsOf({ nodes }: Graph): onnx.IOperatorSetIdProto[] {
   const domains = new Set(nodes.flatMap(({ domain }) => (domain === undefined ? [] : [domain])));
   return [{ domain: '', version: 21 }, ...[...domains].map((domain) => ({ domain, version: 3 }))];
@@ -122,19 +120,18 @@ function isStrings(value: readonly number[] | readonly string[]): value is reado
   return typeof value[0] === 'string';
 }
 
-/** Builds a model node by node. Values are referred to by name. */
+/** Builds a model node by node. Nodes refer to values by name. */
 export interface GraphBuilder {
   /** Adds a node with one output. @returns the output's name, `output` if given */
   node(op: string, inputs: readonly string[], attributes?: Attributes, output?: string): string;
-  /** Uniform values of variance 1 / `fanIn`, so that a layer's output is as large as its input. */
+  /** Adds uniform values of variance 1 / `fanIn`, so that a layer's output is as large as its input. */
   weights(shape: readonly number[], fanIn: number): string;
   floats(shape: readonly number[], values: readonly number[]): string;
   integers(values: readonly number[]): string;
-  /** The bytes of `model.onnx`. */
   encode(inputs: readonly GraphValue[], outputs: readonly GraphValue[]): Uint8Array;
 }
 
-/** @param seed the same seed gives the same bytes */
+/** @param seed seed of the weights. Equal seeds give equal bytes. */
 export function buildGraph(seed: number): GraphBuilder {
   const random = createRandom(seed);
   const nodes: GraphNode[] = [];

@@ -5,10 +5,10 @@ import { createRandom } from './random.ts';
 const CAST_TO_FLOAT = 1;
 
 /**
- * A multilayer perceptron: ReLU between the layers, softmax at the end. `features` float32 `[batch, widths[0]]`,
- * `probabilities` float32 `[batch, widths.at(-1)]`.
+ * Encodes a multilayer perceptron with ReLU between the layers and softmax at the end. `features` is float32
+ * `[batch, widths[0]]`, `probabilities` is float32 `[batch, widths.at(-1)]`.
  *
- * @param widths of the input, the hidden layers and the output
+ * @param widths widths of the input, the hidden layers and the output
  */
 export function encodeMlp(widths: readonly [number, number, ...number[]], seed: number): Uint8Array {
   const graph = buildGraph(seed);
@@ -25,7 +25,7 @@ export function encodeMlp(widths: readonly [number, number, ...number[]], seed: 
   );
 }
 
-/** What an image is: channels, height, width. */
+/** Channels, height and width of an image. */
 export const IMAGE_SHAPE = [3, 32, 32] as const;
 
 const CONVNET_CLASSES = 10;
@@ -40,8 +40,8 @@ const CONVNET_LAYERS = [
 ] as const;
 
 /**
- * 3×3 convolutions with so much arithmetic per weight that one image keeps every core busy: a batch gains nothing.
- * `image` float32 `[batch, 3, 32, 32]`, `logits` float32 `[batch, 10]`.
+ * Encodes 3×3 convolutions. Their arithmetic per weight is so high that one image uses every core, and a batch gains
+ * nothing. `image` is float32 `[batch, 3, 32, 32]`, `logits` is float32 `[batch, 10]`.
  */
 export function encodeConvnet(seed: number): Uint8Array {
   const graph = buildGraph(seed);
@@ -77,7 +77,10 @@ function relu(graph: GraphBuilder, value: string): string {
   return graph.node('Relu', [value]);
 }
 
-/** Half the layers of MiniLM-L6, and a smaller vocabulary, to keep the file small: a look-up costs the same in any. */
+/**
+ * Size of the vocabulary. It is small to keep the file small, which does not affect the cost of a look-up. The encoder
+ * has half the layers of MiniLM-L6.
+ */
 export const VOCABULARY = 4096;
 const ENCODER_LAYERS = 3;
 const ENCODER_HIDDEN = 384;
@@ -86,8 +89,8 @@ const ENCODER_FEED_FORWARD = 1536;
 const ENCODER_POSITIONS = 512;
 
 /**
- * A sentence encoder. `input_ids` and `attention_mask` int64 `[batch, sequence]`, `embedding` float32 `[batch, 384]`:
- * the mean over the positions that the mask keeps. Positions that it leaves out change nothing.
+ * Encodes a sentence encoder. `input_ids` and `attention_mask` are int64 `[batch, sequence]`, `embedding` is float32
+ * `[batch, 384]`: the mean over the positions that the mask keeps. Other positions change nothing.
  */
 export function encodeEncoder(seed: number): Uint8Array {
   const graph = buildGraph(seed);
@@ -109,14 +112,16 @@ export function encodeEncoder(seed: number): Uint8Array {
   );
 }
 
-/** float32 `[batch, 1, 1, sequence]`: 0 where the mask keeps a position, elsewhere so low that its exp is 0. */
+/**
+ * Adds a bias, float32 `[batch, 1, 1, sequence]`: 0 if the mask keeps a position, otherwise so low that its exp is 0.
+ */
 function attentionBias(graph: GraphBuilder, mask: string): string {
   const left = graph.node('Sub', [graph.floats([1], [1]), mask]);
   const bias = graph.node('Mul', [left, graph.floats([1], [-10_000])]);
   return graph.node('Unsqueeze', [bias, graph.integers([1, 2])]);
 }
 
-/** float32 `[batch, sequence, hidden]`: of the tokens and of their positions. */
+/** Adds the embeddings of the tokens and their positions, float32 `[batch, sequence, hidden]`. */
 function embed(graph: GraphBuilder): string {
   const words = graph.node('Gather', [graph.weights([VOCABULARY, ENCODER_HIDDEN], 1), 'input_ids']);
   const length = graph.node('Shape', ['input_ids'], { start: 1, end: 2 });
@@ -170,7 +175,7 @@ function meanOverMask(graph: GraphBuilder, hidden: string, mask: string, output:
   return graph.node('Div', [sum, count], {}, output);
 }
 
-/** Columns of a table that `encodeTrees` scores: numbers, and `city`, a text. */
+/** Columns of the table that `encodeTrees` scores: numbers, and the text `city`. */
 export const TABLE_NUMBERS = ['c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6'] as const;
 export const TABLE_CITIES = ['Aarhus', 'Bergen', 'Cork', 'Delft', 'Espoo', 'Faro', 'Ghent', 'Hull'] as const;
 
@@ -179,8 +184,8 @@ const DEPTH = 5;
 const ML = 'ai.onnx.ml';
 
 /**
- * A boosted forest, as LightGBM exports one: `c0` … `c6` float32 `[batch, 1]` and `city` string `[batch, 1]`, `score` float32
- * `[batch, 1]`.
+ * Encodes a boosted forest as LightGBM exports it. `c0` … `c6` are float32 `[batch, 1]`, `city` is string `[batch, 1]`,
+ * `score` is float32 `[batch, 1]`.
  */
 export function encodeTrees(seed: number): Uint8Array {
   const random = createRandom(seed);

@@ -4,21 +4,21 @@ import { createRandom, type Random } from './random.ts';
 import { type InputTensor, type RowData, type Scenario, scenarioNamed } from './scenarios.ts';
 
 export const ENCODINGS = ['json', 'binary'] as const;
-/** How tensors are written in bodies and results: as numbers, or as base64 of their bytes. */
+/** Form of tensors in bodies and results: numbers, or base64 of their bytes. */
 export type Encoding = (typeof ENCODINGS)[number];
 
-/** What a message asks to be scored: one row. */
+/** Message with one row to score. */
 export interface Message {
   readonly id: string;
   readonly inputs: readonly InputTensor[];
-  /** Size of the ragged axis; 1 where there is none. */
+  /** Size of the ragged axis. 1 if there is none. */
   readonly length: number;
 }
 
 const MESSAGE_SEED = 7;
 const PACKED = scenarioNamed('mlp-small');
 
-/** The first `count` messages of a scenario, the same in every run. */
+/** Yields the first `count` messages of a scenario. They are the same in every run. */
 export function* drawMessages({ lengths, drawInputs }: Scenario, count: number): Generator<Message> {
   const random = createRandom(MESSAGE_SEED);
   for (let index = 0; index < count; index++) {
@@ -32,7 +32,6 @@ export function toRecords(messages: Iterable<Message>, encoding: Encoding): SQSR
   return Array.from(messages, (message) => toRecord(encodeBody(message, encoding), random));
 }
 
-/** An Open Inference Protocol v2 request. */
 export function encodeBody({ id, inputs }: Message, encoding: Encoding): string {
   const described = inputs.map(({ name, datatype, shape }) => ({ name, datatype, shape }));
   if (encoding === 'binary') {
@@ -53,7 +52,7 @@ export function toBase64(data: RowData): string {
   return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
 }
 
-/** As Lambda hands it over: parsed from the event's JSON. */
+/** Creates the record as Lambda passes it: parsed from the event's JSON. */
 export function toRecord(body: string, random: Random): SQSRecord {
   const record: SQSRecord = {
     messageId: random.uuid(),
@@ -74,21 +73,24 @@ export function toRecord(body: string, random: Random): SQSRecord {
   return JSON.parse(JSON.stringify(record));
 }
 
-/** How many requests share a message, and how many results. */
+/** Number of requests per message, and of results per message. */
 export interface Packing {
   readonly encoding: Encoding;
   readonly requestsPerMessage: number;
   readonly resultsPerMessage: 1 | 'fill';
 }
 
-/** What is packed. */
 export const PACKINGS = {
   none: { requestsPerMessage: 1, resultsPerMessage: 1 },
   results: { requestsPerMessage: 1, resultsPerMessage: 'fill' },
   both: { requestsPerMessage: 100, resultsPerMessage: 'fill' },
 } as const satisfies Readonly<Record<string, Omit<Packing, 'encoding'>>>;
 
-/** The records of `count` requests for the small MLP. @param hasFeatures else each names a customer of its own */
+/**
+ * Returns the records of `count` requests for the small MLP.
+ *
+ * @param hasFeatures false if each request names a customer instead
+ */
 export function toPackedRecords(
   count: number,
   { encoding, requestsPerMessage }: Omit<Packing, 'resultsPerMessage'>,
@@ -103,7 +105,7 @@ export function toPackedRecords(
   return messages.map((body) => toRecord(body, random));
 }
 
-/** In order, `size` of them in each but the last. */
+/** Splits items, in order, into chunks of `size`. The last one may be smaller. */
 export function chunks<T>(items: readonly T[], size: number): T[][] {
   return Array.from({ length: Math.ceil(items.length / size) }, (_, chunk) =>
     items.slice(chunk * size, (chunk + 1) * size),

@@ -7,7 +7,7 @@ export interface Repository {
   readonly directory: string;
   /** Writes the scenario's model. @returns the path of its file */
   addModel(scenario: Scenario): Promise<string>;
-  /** Writes the scenario's config.json, with `more` in it. @param maxBatchRows undefined: it says nothing of rows */
+  /** Writes the scenario's config.json with the entries of `more`. @param maxBatchRows row limit. @default no entry */
   configure(
     scenario: Scenario,
     maxBatchRows: number | undefined,
@@ -16,7 +16,6 @@ export interface Repository {
   remove(): Promise<void>;
 }
 
-/** In a temporary folder. */
 export async function createRepository(): Promise<Repository> {
   const root = await mkdtemp(join(tmpdir(), 'batchscore-bench-'));
   return {

@@ -1,16 +1,15 @@
-/** Random numbers; the same seed gives the same ones again. */
+/** Random numbers. Equal seeds give equal numbers. */
 export interface Random {
-  /** Uniform in [0, 1). */
+  /** Returns a uniform number in [0, 1). */
   next(): number;
-  /** Normally distributed: mean 0, standard deviation 1. */
+  /** Returns a normally distributed number with mean 0 and standard deviation 1. */
   normal(): number;
-  /** A whole number from 0 up to, not including, `end`. */
+  /** Returns an integer from 0 to before `end`. */
   below(end: number): number;
-  /** A version 4 UUID. */
   uuid(): string;
 }
 
-// Looked up once: weights are drawn by the million, and the global object of a test is slow.
+// The look-up happens once, because tests make global look-ups slow and weights need millions of numbers.
 const { imul } = Math;
 
 /** Mulberry32. @see https://gist.github.com/tommyettinger/46a874533244883189143505d203312c */

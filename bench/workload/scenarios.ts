@@ -3,31 +3,28 @@ import type { Random } from './random.ts';
 
 export type RowData = Float32Array | BigInt64Array;
 
-/** One input of one message: a row. */
 export interface InputTensor {
   readonly name: string;
   readonly datatype: 'FP32' | 'INT64';
-  /** `[rows, …]`, one row as drawn; where lengths differ, axis 1 is the length. */
+  /** `[rows, …]` as drawn, with one row. If lengths differ, axis 1 is the length. */
   readonly shape: readonly [number, number, ...number[]];
   readonly data: RowData;
 }
 
-/** A model, and the messages that are sent to it. */
 export interface Scenario {
   readonly name: string;
   readonly messages: number;
   readonly encodeModel: () => Uint8Array;
-  /** The lengths of messages, where they differ. */
+  /** Draws the length of a message, if lengths differ. */
   readonly lengths?: (random: Random) => number;
-  /** What `config.json` holds beside the row limit. */
+  /** Entries of `config.json` in addition to the row limit. */
   readonly modelConfig?: Readonly<Record<string, unknown>>;
-  /** @param length of the message; 1 where lengths do not differ */
+  /** @param length length of the message. 1 if lengths do not differ. */
   drawInputs(random: Random, length: number): readonly InputTensor[];
 }
 
-/** Weights are drawn from it. */
 const MODEL_SEED = 20_261_121;
-/** Tokens of a text: 34 on average. */
+/** Tokens of a text. The mean is 34. */
 const TEXT = { median: 24, sigma: 0.8, shortest: 3, longest: 256 };
 
 export const SCENARIOS: readonly Scenario[] = [
@@ -38,7 +35,7 @@ export const SCENARIOS: readonly Scenario[] = [
     drawInputs: (random) => [drawFloats(random, 'features', [1, 64])],
   },
   {
-    // A run is so short that padding and one more run cost alike.
+    // A run is so short that padding costs as much as one more run.
     name: 'encoder',
     messages: 150,
     encodeModel: () => encodeEncoder(MODEL_SEED),

@@ -37,7 +37,7 @@ Exit code: 0, 1 where the model does not open, a request of samples.jsonl or eve
 no scores, or nothing can be written, 2 wrong usage.
 `;
 
-/** A word of a command line may be 128 KiB long on Linux. */
+/** Maximum length of a request in a command. Linux limits one argument to 128 KiB. */
 const MAX_IN_JSON = 65_536;
 const WIDTH = { min: 40, max: 120, elsewhere: 100 };
 
@@ -114,7 +114,7 @@ function sendersFor(
   return request === undefined ? undefined : sendersOf(request, (file) => samplesCommand(file, form), maxInline);
 }
 
-/** The command that writes the samples of this model, whatever else was asked for. */
+/** Returns the command that writes this model's samples. It ignores the other options of this run. */
 function samplesCommandOf(
   name: string,
   { models, providers }: { readonly models: string; readonly providers: string },
@@ -150,21 +150,23 @@ function printedOf(found: Inspection, samplesCommand: SamplesCommand) {
   };
 }
 
-/** Of the terminal, if there is one. */
 function width(streams: Streams): number {
   const columns = streams.stdout.columns ?? WIDTH.elsewhere;
   return Math.min(WIDTH.max, Math.max(WIDTH.min, columns));
 }
 
-/** Characters of a request that a person is shown; a longer one is cut. */
+/** Maximum number of characters of a request that are shown. */
 const MAX_SHOWN = 700;
 const MAX_ANSWER = 500;
 
-/** For a terminal of so many columns. What is to be copied, requests and commands, is not wrapped. */
+/**
+ * Formats an inspection for a terminal of `width` columns. Requests and commands are not wrapped, so that users can
+ * copy them.
+ */
 function describe(inspection: Inspection, senders: Senders | undefined, width: number): string {
   const found = printableIn(inspection);
   const { opened } = found;
-  // Requests are to be copied: they stay as they are.
+  // Requests are not wrapped or shortened, so that users can copy them.
   const { samples = [], failed } = inspection.opened ?? {};
   const sections = [
     aboutModel(found, width),
@@ -223,7 +225,6 @@ function runs({ maxBatchRows, allowedSizes, sharesRuns }: Opened, inputs: readon
     : `of up to ${count(maxBatchRows)} rows`;
 }
 
-/** What went in and came out. */
 function ran({ samples, isMadeUp }: Opened): string {
   const [{ json, binary, answer }] = samples as [Sample];
   const origin = isMadeUp ? 'made up' : 'of samples.jsonl';
@@ -233,7 +234,7 @@ function ran({ samples, isMadeUp }: Opened): string {
   return `${plural(samples.length, 'request')}, ${origin}, ${forms}${first}`;
 }
 
-/** The names and shapes of tensors in a request or an answer, where it is in the canonical form. */
+/** Returns the tensors' names and shapes, or undefined if the body is not in the canonical form. */
 function shapesIn(body: SampleResult, key: 'inputs' | 'outputs'): string | undefined {
   const tensors = body[key];
   if (!Array.isArray(tensors)) return undefined;
@@ -315,26 +316,29 @@ function shortPath(path: string): string {
   return fromHere.startsWith('..') ? path : fromHere;
 }
 
-/** How a request is sent by other tools: text that works as it is printed. */
+/** Commands that send a request with other tools. They work as printed. */
 interface Senders {
-  /** Lines of a shell. */
   readonly awsCli: string;
-  /** Lines of Python. */
   readonly boto3: string;
 }
 
-/** Where the requests of `--samples` go in what is printed. */
+/** Name of the `--samples` file in the printed commands. */
 const FILE = 'requests.jsonl';
-/** The endpoint is the beginning of the URL: version 1 of the CLI asks another host, and reads no AWS_ENDPOINT_URL. */
+/**
+ * Command without the message. The endpoint is the start of the URL, because version 1 of the CLI sends to another host
+ * and ignores AWS_ENDPOINT_URL.
+ */
 // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the shell that expands it.
 const SEND = 'aws sqs send-message --endpoint-url "${QUEUE_URL%/*/*}" --queue-url "$QUEUE_URL" --message-body';
 
 /**
- * How to send a request with the AWS CLI and with boto3, to the queue that the environment variable QUEUE_URL names.
+ * Returns commands that send a request with the AWS CLI and with boto3 to the queue in the environment variable
+ * QUEUE_URL.
  *
  * @param request JSON text of one line
- * @param samplesCommand writes it as the first line of a file; used where it is not to stand in the text itself
- * @param maxInline characters of a request that stand in the text itself
+ * @param samplesCommand returns the command that writes the request as the first line of a file. It is used for long
+ * requests.
+ * @param maxInline maximum number of characters of a request that the commands contain
  */
 export function sendersOf(request: string, samplesCommand: (file: string) => string, maxInline: number): Senders {
   if (Buffer.byteLength(request) > MAX_MESSAGE_BYTES) return tooLarge(samplesCommand(FILE));
@@ -386,12 +390,10 @@ function tooLarge(samplesCommand: string): Senders {
   };
 }
 
-/** A text as one word of a POSIX shell. */
 function quoteForShell(text: string): string {
   return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** A JSON value as Python writes it. */
 export function pythonOf(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(pythonOf).join(', ')}]`;
   if (isObject(value)) {

@@ -35,11 +35,11 @@ import { printable } from '../terminal.ts';
 import { type FileValue, type NotableOperators, notableOperators, type OnnxFile, readOnnxFile } from './onnxFile.ts';
 
 /**
- * Opens a model as a host does, with its checks, and has it answer sample requests.
+ * Opens a model as a host does, with its checks, and runs sample requests.
  *
  * @param path a model folder or a `.onnx` file
  * @param providers execution providers, first choice first
- * @throws Error when there is no whole ONNX file; of one that does not open, the error is in the answer
+ * @throws Error if there is no complete ONNX file. If the model cannot be opened, the result contains the error.
  */
 export async function inspectModel(path: string, providers: readonly string[]): Promise<Inspection> {
   const location = await locate(path);
@@ -122,7 +122,7 @@ function aboutModel(model: ModelDescription) {
   };
 }
 
-/** Its shape is empty where the model does not say it, as that of some outputs. */
+/** Describes a tensor. The shape is empty if the model does not declare it, which occurs for some outputs. */
 function valueFrom(spec: TensorSpec, raggedAxis: number | undefined): Value {
   const { name, datatype, shape } = spec;
   const batchAxis = axisInModel(spec, 0);
@@ -135,7 +135,10 @@ function valueFrom(spec: TensorSpec, raggedAxis: number | undefined): Value {
   };
 }
 
-/** What is known of a model; of one that does not open, what its file says. The members of `--json`. */
+/**
+ * Inspection of a model, with the members of `--json`. If the model cannot be opened, it contains the facts of the
+ * file.
+ */
 export interface Inspection {
   readonly model: string;
   readonly version: string;
@@ -144,70 +147,67 @@ export interface Inspection {
   readonly nodes: number;
   readonly operators: OnnxFile['operators'];
   readonly notableOperators: readonly NotableOperators[];
-  /** Those that requests give. */
+  /** Inputs that requests provide. */
   readonly inputs: readonly Value[];
   readonly outputs: readonly Value[];
-  /** Undefined where the model does not open. */
+  /** Undefined if the model cannot be opened. */
   readonly opened?: Opened | undefined;
-  /** Why it does not open. */
+  /** Reason why the model cannot be opened. */
   readonly error?: string | undefined;
 }
 
-/** An input or output, its shape as the model has it. */
+/** Input or output, with the shape that the model declares. */
 export interface Value extends FileValue {
   readonly batchAxis?: number;
-  /** The axis along which requests may differ in size. */
+  /** Axis along which requests may differ in size. */
   readonly raggedAxis?: number;
 }
 
 export interface Opened {
-  /** True if rows depend on each other, by the graph. */
+  /** Verdict on the independence of rows, from the graph. */
   readonly verdict: Independence;
-  /** True if requests share runs. */
   readonly sharesRuns: boolean;
-  /** How that is known, with the node that tells. */
+  /** Evidence for the verdict, with the node that decides. */
   readonly evidence: string;
-  /** Rows that were run alone and together at start, if the graph does not tell. */
+  /** Number of rows that were run alone and in a batch at start. 0 if the graph decides. */
   readonly probes: number;
   readonly maxBatchRows: number;
-  /** The row counts that it is run at; empty: any. */
+  /** Row counts that the model accepts. Empty if it accepts any. */
   readonly allowedSizes: readonly number[];
   readonly ragged: {
     readonly axis: string;
     readonly inputs: readonly string[];
     readonly allowedSizes: readonly number[];
   } | null;
-  /** Axes of any size that requests of one run must share. */
+  /** Axes of any size that requests in a run must share. */
   readonly openAxes: readonly string[];
   readonly constants: readonly string[];
-  /** Outputs that config.json does not have computed. */
+  /** Outputs that config.json leaves out. */
   readonly leftOut: readonly string[];
   readonly hasTransform: boolean;
   readonly warnings: readonly string[];
   readonly samples: readonly Sample[];
-  /** True if the samples are made up. */
   readonly isMadeUp: boolean;
-  /** Why there is no sample. */
   readonly noSample?: string | undefined;
-  /** The first request that was run and got no scores. */
+  /** First request that ran without scores. */
   readonly failed?: FailedRequest | undefined;
 }
 
-/** A request that the model did not answer in each of its forms. */
+/** Request that the model did not answer in each of its forms. */
 export interface FailedRequest {
-  /** Its file and line, or that it was made up. */
+  /** File and line of the request, or a note that it is generated. */
   readonly place: string;
   readonly json: string;
   readonly reason: string;
 }
 
-/** A result without its message ID. */
+/** Result without its message ID. */
 export type SampleResult = Readonly<Record<string, unknown>>;
 
-/** A request that the model has answered, as JSON text of one line. */
+/** Request that the model has answered, as one line of JSON. */
 export interface Sample {
   readonly json: string;
-  /** Undefined where the model's transform has a form of its own. */
+  /** Undefined if the model's transform has its own form. */
   readonly binary: string | undefined;
   readonly answer: SampleResult;
 }
@@ -221,12 +221,12 @@ interface Texts {
 }
 
 /**
- * Requests that the model has answered, in both forms, from their text to the text of the answer: those of
- * `samples.jsonl`, else made-up ones.
+ * Returns requests that the model has answered, in both forms, with the answers as text. They come from
+ * `samples.jsonl`, or are generated if there is none.
  *
  * @param score scores requests of the model
- * @param lines of `samples.jsonl`
- * @param path of the model's file
+ * @param lines lines of `samples.jsonl`
+ * @param path path of the model's file
  */
 export async function sampleRequests(
   description: ModelDescription,
@@ -265,7 +265,7 @@ export async function sampleRequests(
   };
 }
 
-/** A model of which requests are made here, and run elsewhere. */
+/** Returns a model that creates requests but cannot run. The requests run in another process. */
 function notRunHere({ transform: _, ...description }: ModelDescription): Model {
   return { ...description, run: () => Promise.reject(new Error('model is open in another process')) };
 }
@@ -274,7 +274,7 @@ function none(noSample: string): Samples {
   return { samples: [], isMadeUp: true, noSample };
 }
 
-/** The requests to which both forms are answered with scores. */
+/** Returns the requests that have scores in both forms. */
 async function answered(texts: readonly Texts[], scoring: RowScoring): Promise<Pick<Samples, 'samples' | 'failed'>> {
   const samples: Sample[] = [];
   let first: FailedRequest | undefined;
@@ -294,7 +294,10 @@ function withoutMessageId(text: string): SampleResult {
   return answer;
 }
 
-/** As producers send them where the model has a transform; else in the canonical form, whatever form they have. */
+/**
+ * Returns the lines as producers send them if the model has a transform. Otherwise it converts them to the canonical
+ * form.
+ */
 async function realTexts(model: Model, hasOwnForm: boolean, lines: SampleLines): Promise<Texts[]> {
   const placeOf = (index: number): string => `${lines.path}:${lines.lines[index]?.number}`;
   if (hasOwnForm) {
@@ -306,7 +309,7 @@ async function realTexts(model: Model, hasOwnForm: boolean, lines: SampleLines):
   return requests.map(({ inputs, id }, index) => textsOf(model, inputs, id ?? `sample-${index + 1}`, placeOf(index)));
 }
 
-/** Any deployment takes it, as it names its model. */
+/** Adds the model's name to a request, so that every deployment accepts it. */
 function ownForm({ name }: Model, line: string, index: number): string {
   const body: unknown = JSON.parse(line);
   if (!isObject(body)) return line;
@@ -329,13 +332,12 @@ function textsOf(model: Model, inputs: readonly RequestInput[], id: string, plac
 }
 
 const MANNERS: readonly Manner[] = ['unit', 'ones', 'small', 'zeros'];
-/** Short ones first: they are to be read. */
+/** Lengths to try. Short ones are first, because users read the requests. */
 const LENGTHS = [4, 8, 32, 128, 1];
 const REQUESTS = 4;
-/** Of floats that nobody measured. */
 const DIGITS = 3;
 
-/** Inputs of a few requests of one row each: what the model may take, the likeliest first. */
+/** Yields the inputs of a few generated requests with one row each. The likeliest values come first. */
 function* madeUpInputs(model: Model, warmUp: ModelConfig['warmup']): Generator<readonly (readonly RequestInput[])[]> {
   const given = typeof warmUp === 'object' ? warmUp : {};
   const ragged = model.ragged?.name;

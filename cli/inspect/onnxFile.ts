@@ -5,16 +5,16 @@ import { type GraphNode, withGraph } from '../../lambda/onnx/graph.ts';
 import { externalFiles, TYPES_NOT_CARRIED } from '../../lambda/onnx/modelFile.ts';
 import { createReader, Message } from '../../lambda/onnx/protobuf.ts';
 
-/** What an ONNX file says of itself, read without ONNX Runtime. */
+/** Contents of an ONNX file, read without ONNX Runtime. */
 export interface OnnxFile {
-  /** Of the file, without the files of its weights. */
+  /** Size of the file, without external weight files. */
   readonly bytes: number;
   readonly weights: readonly { readonly file: string; readonly bytes: number }[];
-  /** What exported it, such as `pytorch 2.4.0`; undefined where it does not say. */
+  /** Exporter, such as `pytorch 2.4.0`. Undefined if the file does not name it. */
   readonly producer: string | undefined;
-  /** Versions of the operator sets by domain; that of ONNX itself is `ai.onnx`. */
+  /** Versions of the operator sets by domain. The domain of ONNX itself is `ai.onnx`. */
   readonly opsets: Readonly<Record<string, number>>;
-  /** The most frequent first. Those in loops, branches and functions are counted too. */
+  /** Operators, the most frequent first. They include those in loops, branches and functions. */
   readonly operators: readonly OperatorUse[];
   readonly inputs: readonly FileValue[];
   readonly outputs: readonly FileValue[];
@@ -22,23 +22,23 @@ export interface OnnxFile {
 
 interface OperatorUse {
   readonly name: string;
-  /** `ai.onnx` for operators of ONNX itself. */
+  /** `ai.onnx` for the standard operators. */
   readonly domain: string;
   readonly count: number;
-  /** True if the model itself says what it does. */
+  /** True if the operator is a function that the model defines. */
   readonly isFunction: boolean;
 }
 
 export const ONNX_DOMAIN = 'ai.onnx';
 
 /**
- * Numbers of fields in onnx.proto.
+ * Field numbers in onnx.proto.
  *
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  */
 const MODEL = { producer: 2, producerVersion: 3, graph: 7 } as const;
 const GRAPH = { initializer: 5, input: 11, output: 12 } as const;
-/** Name of a `TensorProto`. */
+/** Field number of the name in a `TensorProto`. */
 const TENSOR_NAME = 8;
 const VALUE = { name: 1, type: 2 } as const;
 const TYPE_TENSOR = 1;
@@ -52,7 +52,7 @@ const TENSOR = { element: 1, shape: 2 } as const;
 const SHAPE_DIM = 1;
 const DIM = { value: 1, symbol: 2 } as const;
 
-/** @param path of a file that is known to be ONNX */
+/** @param path path of a valid ONNX file */
 export function readOnnxFile(path: string): OnnxFile {
   const file = openSync(path, 'r');
   try {
@@ -95,16 +95,16 @@ function readOperators(path: string): Pick<OnnxFile, 'opsets' | 'operators'> {
   });
 }
 
-/** An input or output as the file describes it. */
+/** Input or output as the file describes it. */
 export interface FileValue {
   readonly name: string;
-  /** Of the Open Inference Protocol, else as ONNX calls it. */
+  /** Datatype of the Open Inference Protocol, or the ONNX name if the protocol has none. */
   readonly datatype: string;
-  /** Sizes, names of symbolic axes, `?` where there is neither; undefined where the file gives none. */
+  /** Sizes, names of symbolic axes, or `?` for unknown axes. Undefined if the file declares no shape. */
   readonly shape: readonly (number | string)[] | undefined;
 }
 
-/** Their numbers in `TensorProto.DataType`. */
+/** Numbers in `TensorProto.DataType`. */
 const ELEMENT_TYPES: Readonly<Record<Datatype, number>> = {
   FP32: 1,
   UINT8: 2,
@@ -140,25 +140,24 @@ function readValue(value: Message): FileValue {
   return { name, datatype, shape: tensor.message(TENSOR.shape).messages(SHAPE_DIM).map(sizeOf) };
 }
 
-/** Of a size and a name the later one counts. */
+/** Returns the size or the name of an axis. If both are present, the later one is used. */
 function sizeOf(dim: Message): number | string {
   const last = [...dim.fields()].findLast(({ number }) => number === DIM.value || number === DIM.symbol);
   const size = last?.number === DIM.value ? (dim.int64(DIM.value) ?? -1) : -1;
   return size >= 0 ? size : dim.text(DIM.symbol) || '?';
 }
 
-/** An operator, or several of one kind, that decide how a model may be batched, padded or deployed. */
+/** Operators of one kind that affect how a model can be batched, padded or deployed. */
 export interface NotableOperators {
   readonly names: readonly string[];
   readonly count: number;
-  /** What it means for the model. */
   readonly why: string;
 }
 
 interface Kind {
   readonly is: (operator: OperatorUse) => boolean;
   readonly why: string;
-  /** True if it matters only where an axis other than the batch axis is open. */
+  /** True if the kind matters only if an axis other than the batch axis is open. */
   readonly ofLengths?: true;
 }
 
@@ -167,10 +166,10 @@ const named =
   ({ name, isFunction }) =>
     !isFunction && names.test(name);
 
-/** Domains that ONNX Runtime has operators of by itself. */
+/** Domains whose operators ONNX Runtime contains. */
 const KNOWN_DOMAINS = [ONNX_DOMAIN, 'ai.onnx.ml', 'com.microsoft', 'com.microsoft.nchwc', 'com.microsoft.dml'];
 
-/** An operator is of the first kind that it fits. */
+/** Kinds in order of priority: an operator belongs to the first one that matches. */
 const KINDS: readonly Kind[] = [
   {
     is: ({ domain, isFunction }) => !isFunction && !KNOWN_DOMAINS.includes(domain),
@@ -228,9 +227,10 @@ const KINDS: readonly Kind[] = [
 ];
 
 /**
- * The operators that matter, of one kind each; none where nothing but ordinary arithmetic is in the model.
+ * Returns the operators that need attention, grouped by kind. The list is empty if the model uses only ordinary
+ * arithmetic.
  *
- * @param hasLengths whether requests may differ in size along another axis than that of the batch
+ * @param hasLengths true if requests may differ in size along an axis other than the batch axis
  */
 export function notableOperators(operators: OnnxFile['operators'], hasLengths: boolean): readonly NotableOperators[] {
   const kinds = KINDS.filter(({ ofLengths }) => ofLengths !== true || hasLengths);

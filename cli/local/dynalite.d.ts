@@ -1,6 +1,6 @@
 declare module 'dynalite' {
   import type { Server } from 'node:http';
 
-  /** A DynamoDB server in memory, not listening yet. */
+  /** Creates a DynamoDB server in memory. It does not listen yet. */
   export default function dynalite(options?: { readonly createTableMs?: number }): Server;
 }

@@ -13,9 +13,9 @@ const FUNCTION_NAME = 'batchscore-local';
 const MIB = 2 ** 20;
 
 /**
- * The context of one invocation, as Lambda hands it over.
+ * Creates the context of one invocation, as Lambda passes it to the handler.
  *
- * @param deadlineMs when the function times out, on the clock `now`
+ * @param deadlineMs time when the function times out, on the clock `now`
  */
 export function createLambdaContext(
   deadlineMs: number,

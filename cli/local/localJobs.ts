@@ -21,21 +21,19 @@ interface LocalJobsOptions {
   readonly onObject: (listener: (bucket: string, key: string) => void) => void;
   readonly composition: Composition;
   readonly config: Config;
-  /** Of which the sizes of parts and pieces are taken. */
+  /** Variables that set the sizes of parts and pieces. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Told how jobs begin and end, and what went wrong. */
+  /** Takes a sentence about each job that begins, ends or fails. */
   readonly say: (message: string) => void;
-  /** Told of each job that has ended. */
   readonly announce: Announce;
 }
 
 export interface LocalJobs {
-  /** Where jobs are, by the names of the client's options. */
+  /** Addresses for jobs, with the names of the client's options as keys. */
   readonly whereabouts: Readonly<Record<string, string>>;
-  /** How the jobs stand that were started last, the newest last. */
+  /** Returns the status of the latest jobs, the newest last. */
   newest(): Promise<JobStatus[]>;
   cancel: Jobs['cancel'];
-  /** Stops jobs, and waits for the pieces that are at work. */
   stop(): Promise<void>;
 }
 
@@ -43,10 +41,10 @@ const BUCKET = 'batchscore-jobs';
 const CONCURRENCY = 2;
 const JOBS_KEPT = 10;
 const MIB = 1024 * 1024;
-/** So small that a file of a few MiB has several parts, and that little is lost when the process ends. */
+/** Small sizes, so that a file of a few MiB has several parts and little work is lost when the process ends. */
 const SIZES = { [JOB_CONFIG_KEYS.jobsPartBytes]: 4 * MIB, [JOB_CONFIG_KEYS.jobsPieceBytes]: MIB };
 
-/** Jobs on this machine: their functions, and what calls them, in this process. */
+/** Starts the functions and the state machine of jobs in this process. */
 export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJobs> {
   const { s3, region, onObject, say } = options;
   await s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
@@ -91,11 +89,11 @@ export async function startLocalJobs(options: LocalJobsOptions): Promise<LocalJo
   };
 }
 
-/** Jobs that have ended are asked about once. */
+/** Creates a function that returns the newest jobs. It asks for the status of an ended job only once. */
 function createNewest(states: LocalStates, { status }: Jobs): LocalJobs['newest'] {
   const ended = new Map<string, JobStatus>();
   return () => {
-    // A job that was resumed has several executions.
+    // A resumed job has several executions.
     const latest = new Map(
       states.newest(JOBS_KEPT).map((execution) => {
         const start = JOB_START.parse(JSON.parse(execution.input));
@@ -113,7 +111,11 @@ function createNewest(states: LocalStates, { status }: Jobs): LocalJobs['newest'
   };
 }
 
-/** What S3 tells a function of an object. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html */
+/**
+ * Returns the event that S3 sends to a function for an object.
+ *
+ * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+ */
 export async function fileEvent(s3: S3Client, bucket: string, key: string) {
   const { ContentLength = 0, ETag = '' } = await s3.send(new HeadObjectCommand({ Bucket: bucket, Key: key }));
   const object = {
@@ -134,7 +136,7 @@ function createScore({ s3, composition, config, environment }: LocalJobsOptions)
     partBytes: jobsPartBytes,
     pieceBytes: jobsPieceBytes,
     maxLineBytes: config.maxPayloadBytes,
-    // Its beginning and its end are told, and the page shows how far it is.
+    // Micro-batches are not reported. The page shows the progress of the job.
     observer: { ...telemetry.observer, microBatch: () => {} },
   });
 }
@@ -159,7 +161,10 @@ function createControl({ s3, say, announce }: LocalJobsOptions, states: LocalSta
   });
 }
 
-/** Calls of the function that scores; once finishing, none has time left, so that each ends with the piece that it is at. */
+/**
+ * Creates calls of the scoring function. After `finish`, no call has time left, so that each one ends with its current
+ * piece.
+ */
 function createCalls(handle: ScoreHandler) {
   const atWork = new Set<Promise<unknown>>();
   let finishing = false;

@@ -18,13 +18,12 @@ import { createLambdaContext } from './lambdaContext.ts';
 export interface InvocationReport {
   records: number;
   endedBecause: EndReason;
-  /** Records that the handler failed; they come back when their visibility timeout ends. */
+  /** Number of records that the handler failed. They return when their visibility timeout ends. */
   failed: number;
-  /** Time from the invocation's start to its answer. */
   durationMs: number;
 }
 
-/** Runs an invocation, knowing its batch: all that the function does happens within. */
+/** Wraps the invocation of a batch. Everything that the function does happens within the wrapper. */
 export type Around = (batch: Batch, invocation: () => Promise<BatchOutcome>) => Promise<BatchOutcome>;
 
 export interface EventSourceMappingOptions extends GatherLimits {
@@ -32,36 +31,36 @@ export interface EventSourceMappingOptions extends GatherLimits {
   queueUrl: string;
   queueArn: string;
   region: string;
-  /** Invocations that may run at once, at least 1. */
+  /** Maximum number of concurrent invocations, at least 1. */
   maximumConcurrency: number;
-  /** The function's timeout. */
   functionTimeoutSeconds: number;
-  /** The Lambda handler. */
   invoke: Invoke;
-  /** @default runs it */
+  /** @default runs the invocation */
   around?: Around | undefined;
-  /** Told of each invocation once its succeeded records are deleted. */
+  /** Is called for each invocation after its succeeded records are deleted. */
   onInvocation?: (report: InvocationReport) => void;
-  /** Told of SQS requests that fail and of batches that fail as a whole. */
+  /** Takes errors of SQS requests and of batches that fail as a whole. */
   onError: (error: Error) => void;
-  /** @default the system's */
+  /** @default the system clock */
   clock?: Clock;
 }
 
 export interface EventSourceMapping {
-  /** Stops receiving, invokes with what is gathered, and resolves when every invocation is acknowledged. */
+  /**
+   * Stops receiving, invokes the handler with the gathered records, and resolves when every invocation is acknowledged.
+   */
   stop(): Promise<void>;
 }
 
-/** Longest wait of one poll, and so of a stop on an idle queue. */
+/** Maximum time of one poll, and therefore of a stop on an idle queue. */
 const POLL_SECONDS = 1;
 const NEVER = new AbortController().signal;
 
 /**
- * Stands in for AWS's SQS event source mapping: polls the queue, gathers batches, invokes the handler with at most
- * `maximumConcurrency` of them at once, and deletes what the handler did not fail.
+ * Starts a local version of the SQS event source mapping. It polls the queue, gathers batches, runs at most
+ * `maximumConcurrency` invocations of the handler at once, and deletes the records that succeed.
  *
- * @throws for settings that AWS would refuse.
+ * @throws Error for settings that AWS rejects
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
 export function startEventSourceMapping(options: EventSourceMappingOptions): EventSourceMapping {
@@ -89,7 +88,7 @@ export function startEventSourceMapping(options: EventSourceMappingOptions): Eve
 
 type Report = (what: string, cause: unknown) => void;
 
-/** One of the invocations that may run at once: takes batch after batch until there are no more. */
+/** Processes batches one after the other until there are no more. */
 async function mapBatches(
   batches: BatchSource,
   acknowledge: ActOnMessages<Pick<SQSRecord, 'receiptHandle'>>,
@@ -100,7 +99,7 @@ async function mapBatches(
   let acknowledged = Promise.resolve();
   for (let batch = await batches.next(); batch !== undefined; batch = await batches.next()) {
     const { records, endedBecause } = batch;
-    // Taken now: the handler may change the event it is given.
+    // The handler may change its event, so the handles are copied first.
     const handles = records.map(({ messageId, receiptHandle }) => ({ messageId, receiptHandle }));
 
     const start = clock.now();
@@ -111,7 +110,7 @@ async function mapBatches(
     const handled = handles.filter(({ messageId }) => !failed.has(messageId));
     const counts = { records: handles.length, failed: handles.length - handled.length };
     const before = acknowledged;
-    // The next batch does not wait for this one's deletes.
+    // The next batch does not wait for these deletes.
     acknowledged = acknowledge(handled, NEVER).then(() => {
       options.onInvocation?.({ ...counts, endedBecause, durationMs });
       return before;
@@ -120,12 +119,13 @@ async function mapBatches(
   await acknowledged;
 }
 
-/** Longer than a poll that was answered with nothing takes to be sent again. */
+/** Time that a slot waits. It is longer than the time to send the next poll after an empty one. */
 const TURN_MS = 5;
 
 /**
- * The local SQS server wakes every poll that waits, and answers the first that it knows of with what came: of several
- * slots, one would get everything that comes one by one. So a slot that received less than it asked for lets the others go first.
+ * Makes slots take turns. The local SQS server wakes every waiting poll and gives all new messages to the first poll
+ * that it knows. Without turns one slot would receive all messages that arrive one by one. A slot that received fewer
+ * messages than it asked for therefore waits before its next poll.
  */
 function inTurn(poll: (max: number) => Promise<SQSRecord[]>): typeof poll {
   let turn: Promise<void> | undefined;
@@ -152,34 +152,33 @@ async function receive(options: EventSourceMappingOptions, max: number): Promise
   return Messages.map((message) => toSqsRecord(message, options));
 }
 
-/** Refuses the size and the window that AWS refuses. */
+/** @throws Error for a batch size or a window that AWS rejects */
 function refuseInvalidLimits({ queueArn, ...limits }: GatherLimits & { queueArn: string }): void {
   const problems = mappingProblems({ ...limits, fifo: queueArn.endsWith('.fifo') });
   if (problems.length > 0) throw new Error(`event source mapping: ${problems.join('; ')}`);
 }
 
 interface BatchSourceOptions extends GatherOptions {
-  /** One long poll for at most `max` messages. */
+  /** Polls once for at most `max` messages, with long polling. */
   receive: (max: number) => Promise<SQSRecord[]>;
-  /** Told of a failed poll. */
   onError: (error: unknown) => void;
 }
 
 export interface BatchSource {
-  /** The next batch once one is closed; undefined once the source is stopped and empty. */
+  /** Returns the next closed batch, or undefined if the source is stopped and empty. */
   next(): Promise<Batch | undefined>;
-  /** Ends polling and closes the open batch. What is closed can still be taken. */
+  /** Stops polling and closes the open batch. Closed batches remain available. */
   stop(): Promise<void>;
 }
 
-/** Messages that SQS hands over in one receive. */
+/** Maximum number of messages that SQS returns for one receive. */
 const MESSAGES_A_POLL = 10;
 const MAX_POLLS = 8;
 const PAUSE_AFTER_ERROR_MS = 1000;
 
 /**
- * Receives records and gathers them into batches, for one taker. With a window it gathers one ahead while the taker does
- * not wait; without one what comes meanwhile stays on the queue, so that it is received together.
+ * Receives records and gathers them into batches for one taker. With a window, it gathers one batch ahead while the
+ * taker is busy. Without a window, messages stay on the queue meanwhile, so that they are received together.
  */
 export function createBatchSource({ receive, onError, clock, ...limits }: BatchSourceOptions): BatchSource {
   const { batchSize, windowSeconds } = limits;
@@ -223,10 +222,9 @@ export function createBatchSource({ receive, onError, clock, ...limits }: BatchS
   };
 }
 
-/** Why a batch was closed. */
 export type EndReason = 'full' | 'window' | 'bytes' | 'poll' | 'stop';
 
-/** Why a batch was handed over, as a person reads it. */
+/** Reasons as text for users. */
 export const BATCH_ENDED: Readonly<Record<EndReason, string>> = {
   full: 'the batch was full',
   window: 'its window ended',
@@ -240,24 +238,23 @@ export interface Batch {
   endedBecause: EndReason;
 }
 
-/** How batches are gathered. */
 export interface GatherLimits {
-  /** Records that fill a batch. */
   batchSize: number;
-  /** Longest time from a batch's first record to its hand-over, in seconds; 0 keeps no record waiting. */
+  /** Maximum time from a batch's first record until the batch is closed, in seconds. 0 means no wait. */
   windowSeconds: number;
 }
 
 interface GatherOptions extends GatherLimits {
-  /** @default the system's */
+  /** @default the system clock */
   clock?: Clock;
 }
 
 /**
- * Gathers records into batches as the event source mapping does: a batch is closed when it is full, when the
- * window since its first record has ended, or when the next record would overflow the event's 6 MB.
+ * Gathers records into batches as the event source mapping does. A batch is closed when it is full, when the window
+ * since its first record has ended, or when the next record would exceed the event limit of 6 MB.
  *
- * @see https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventsourcemapping.html#invocation-eventsourcemapping-batching
+ * @see
+ * https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventsourcemapping.html#invocation-eventsourcemapping-batching
  */
 export function createGather(options: GatherOptions, handOver: (batch: Batch) => void) {
   const { batchSize, windowSeconds, clock = SYSTEM_CLOCK } = options;
@@ -285,14 +282,13 @@ export function createGather(options: GatherOptions, handOver: (batch: Batch) =>
   }
 
   return {
-    /** Takes what one poll returned, and hands over each batch that this closes. */
+    /** Adds the records of one poll, and hands over each batch that becomes closed. */
     add(records: readonly SQSRecord[]): void {
       for (const record of records) addOne(record);
       if (windowMs === 0) close('poll');
     },
-    /** Hands over the open batch, if it holds anything. */
+    /** Hands over the open batch if it is not empty. */
     flush: () => close('stop'),
-    /** Records in the open batch. */
     size: () => open.length,
   };
 }
@@ -303,13 +299,13 @@ type InvocationOptions = Pick<EventSourceMappingOptions, 'invoke' | 'region' | '
   clock: Clock;
 };
 
-/** What became of a batch: the message IDs to leave in the queue, and the error where all of them failed. */
+/** Outcome of a batch: the message IDs to leave in the queue, and the error if all of them failed. */
 interface BatchOutcome {
   failed: ReadonlySet<string>;
   error?: unknown;
 }
 
-/** Invokes the function once. Never rejects: a throw, a timeout or a malformed response fails the whole batch. */
+/** Invokes the function once and never rejects. An error, a timeout or a malformed response fails the whole batch. */
 export async function invokeOnce(records: readonly SQSRecord[], options: InvocationOptions): Promise<BatchOutcome> {
   const { invoke, region, functionTimeoutSeconds, clock } = options;
   const sentIds = new Set(records.map(({ messageId }) => messageId));
@@ -325,7 +321,7 @@ export async function invokeOnce(records: readonly SQSRecord[], options: Invocat
   try {
     const context = createLambdaContext(deadline, { region, now: clock.now });
     const response = await Promise.race([invoke({ Records: [...records] }, context), timeout.promise]);
-    // A handler that blocks the event loop also keeps the timer from firing.
+    // A handler that blocks the event loop also prevents the timer from firing.
     if (clock.now() > deadline) throw timedOut();
     return { failed: failedMessageIds(response, sentIds) };
   } catch (error) {
@@ -340,16 +336,16 @@ const RESPONSE = z
   .nullable();
 
 /**
- * Reads a handler's partial batch response: which of the sent message IDs failed.
+ * Returns the message IDs that failed, from a handler's partial batch response.
  *
- * Nothing, `null`, `{}` and an empty or null `batchItemFailures` say that all succeeded.
+ * No response, `null`, `{}`, and an empty or null `batchItemFailures` mean that all messages succeeded.
  *
- * @throws for what Lambda takes as a failure of the whole batch: a response that is not an object, or an
- *   `itemIdentifier` that is missing, empty or of no message in the batch.
+ * @throws Error if Lambda would treat the response as a failure of the whole batch: it is not an object, or an
+ *   `itemIdentifier` is missing, empty or not in the batch
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html#services-sqs-batchfailurereporting
  */
 export function failedMessageIds(response: unknown, sentIds: ReadonlySet<string>): Set<string> {
-  // Lambda sends the response as JSON: what JSON cannot hold is an error there, and must be one here.
+  // Lambda sends the response as JSON, so a value that JSON cannot represent is an error here too.
   const { data, error } = RESPONSE.safeParse(JSON.parse(JSON.stringify(response) ?? 'null'));
   if (error !== undefined) {
     throw new Error(
@@ -365,14 +361,14 @@ export function failedMessageIds(response: unknown, sentIds: ReadonlySet<string>
   return failed;
 }
 
-/** Bytes of an event around its records: `{"Records":[]}`, less the comma that its last record lacks. */
+/** Bytes of an event around its records: `{"Records":[]}`, minus the comma that the last record lacks. */
 export const ENVELOPE_BYTES = 13;
 
 /**
- * Makes the record that Lambda is handed for a received message: every attribute, nothing undefined, equal to
- * its own JSON round trip.
+ * Creates the record that Lambda passes to the handler for a received message. It has every attribute, no undefined
+ * values, and survives a JSON round trip.
  *
- * @throws when the server left out what SQS always sends.
+ * @throws Error if the server omits an attribute that SQS always sends
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
 export function toSqsRecord(message: Message, source: { queueArn: string; region: string }): SQSRecord {
@@ -390,7 +386,7 @@ export function toSqsRecord(message: Message, source: { queueArn: string; region
   };
 }
 
-/** Bytes that a record adds to an event's JSON, with its comma. */
+/** Returns the bytes that a record adds to an event's JSON, including its comma. */
 export function recordBytes(record: SQSRecord): number {
   return Buffer.byteLength(JSON.stringify(record)) + 1;
 }

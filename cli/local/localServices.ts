@@ -16,36 +16,36 @@ import type { Clients } from '../../lambda/hosts/compose.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 
 export interface LocalServicesOptions {
-  /** TCP port on 127.0.0.1; 0 picks a free one. */
+  /** TCP port on 127.0.0.1. 0 picks a free one. */
   readonly port: number;
-  /** Request queues, each with its event source mapping. @default 1 */
+  /** Number of request queues, each with its event source mapping. @default 1 */
   readonly shards?: number | undefined;
-  /** Result queues beside the first, one for each client. @default 0 */
+  /** Number of result queues besides the first, one for each client. @default 0 */
   readonly clients?: number | undefined;
-  /** Where results go. @default the queue alone */
+  /** Stores for results. @default only the queue */
   readonly stores?: readonly string[] | undefined;
 }
 
-/** What AWS would be: servers in this process, in memory. */
+/** Servers in this process that replace AWS. They keep everything in memory. */
 export interface LocalServices {
   readonly queues: LocalQueues;
   readonly buckets: { readonly resultBucket: string; readonly payloadBucket: string; readonly endpoint: string };
-  /** Only where results go to a table. */
+  /** Undefined if results do not go to a table. */
   readonly table: LocalTable | undefined;
   readonly clients: Omit<Clients, 's3'> & { readonly sqs: SQSClient; readonly s3: () => S3Client };
-  /** The `BATCHSCORE_…` variables that say where everything is. */
+  /** `BATCHSCORE_…` variables with the addresses. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   stop(): Promise<void>;
 }
 
 export const LOCAL_TIMEOUT_SECONDS = 30;
-/** Six function timeouts, as AWS asks for. */
+/** Six function timeouts, as AWS recommends. */
 const VISIBILITY_TIMEOUT_SECONDS = 6 * LOCAL_TIMEOUT_SECONDS;
 
-/** Remembers what undoes a step; steps are undone in reverse order. */
+/** Registers a cleanup. Cleanups run in reverse order. */
 type OnStop = (cleanup: () => Promise<void> | void) => void;
 
-/** @throws Error when the port is taken */
+/** @throws Error if the port is taken */
 export async function startLocalServices(options: LocalServicesOptions): Promise<LocalServices> {
   const cleanups: Parameters<OnStop>[0][] = [];
   const stop = async (): Promise<void> => {
@@ -108,18 +108,17 @@ function noTable(): never {
 
 const BUCKETS = { resultBucket: 'batchscore-results', payloadBucket: 'batchscore-payloads' };
 
-/** Of all shards, as the client and the host take them. */
+/** Joins the URLs of all shards in the format that the client and the host read. */
 function urlsOf({ requestQueues }: LocalQueues): string {
   return requestQueues.map(({ queueUrl }) => queueUrl).join(',');
 }
 
 export interface Whereabouts extends Pick<LocalServices, 'queues' | 'buckets' | 'table' | 'environment'> {
   readonly jobs?: Readonly<Record<string, string>> | undefined;
-  /** URL of the page. */
   readonly page?: string | undefined;
 }
 
-/** Where everything is, by the names of the client's options. */
+/** Returns all addresses, with the names of the client's options as keys. */
 export function whereabouts({ queues, buckets, table, environment, jobs, page }: Whereabouts): object {
   const { endpoint, region, resultQueueUrl, clientQueueUrls, deadLetterQueueUrl } = queues;
   const resultsGoTo = environment[CONFIG_KEYS.results]?.split(',') ?? [];
@@ -139,7 +138,7 @@ export function whereabouts({ queues, buckets, table, environment, jobs, page }:
   };
 }
 
-/** What a shell takes: the worker of this repository, with these services. */
+/** Returns the shell command that starts this repository's worker with these services. */
 export function workerCommand({ queues, buckets, table, environment }: Whereabouts): string {
   const variables = {
     AWS_REGION: queues.region,
@@ -158,34 +157,32 @@ export function workerCommand({ queues, buckets, table, environment }: Whereabou
 type FauxServer = ReturnType<typeof buildApp>;
 
 interface LocalQueueOptions {
-  /** TCP port of the queue server, 0–65535; 0 picks a free one. */
+  /** TCP port of the queue server, 0–65535. 0 picks a free one. */
   port: number;
-  /** Request queues, at least 1. @default 1 */
+  /** Number of request queues, at least 1. @default 1 */
   shards?: number | undefined;
-  /** Result queues beside the first, one for each client. @default 0 */
+  /** Number of result queues besides the first, one for each client. @default 0 */
   clients?: number | undefined;
-  /** How long a received request stays hidden, in seconds, 0–43,200. */
+  /** Time that a received request stays hidden, in seconds, 0–43,200. */
   visibilityTimeoutSeconds: number;
   /** Receives after which a request moves to the dead-letter queue, at least 1. */
   maxReceiveCount: number;
 }
 
 export interface LocalQueues {
-  /** `http://127.0.0.1:PORT`: the endpoint to give any SQS client. */
+  /** `http://127.0.0.1:PORT`, the endpoint for SQS clients. */
   endpoint: string;
   region: string;
-  /** One for each shard. */
+  /** Request queues, one for each shard. */
   requestQueues: readonly { queueUrl: string; queueArn: string }[];
-  /** Those of the first. */
   requestQueueUrl: string;
   requestQueueArn: string;
   resultQueueUrl: string;
-  /** Those of clients. */
   clientQueueUrls: readonly string[];
   deadLetterQueueUrl: string;
-  /** Has a listener told of every object that is put into a bucket of the server. */
+  /** Registers a listener for every object that is put into a bucket of the server. */
   onObject(listener: (bucket: string, key: string) => void): void;
-  /** Ends the server. What its queues held is gone: they are in memory. */
+  /** Stops the server. The contents of its queues are lost. */
   stop(): Promise<void>;
 }
 
@@ -196,10 +193,9 @@ const RESULTS = 'batchscore-results';
 const DEAD_LETTERS = 'batchscore-dead-letters';
 
 /**
- * Starts an SQS server in this process, in memory, on 127.0.0.1, with the request queues (redriven to the
- * dead-letter queue) and the result queue.
+ * Starts an SQS server in memory on 127.0.0.1, with the request queues, their dead-letter queue and the result queues.
  *
- * @throws when the port is taken, naming it and what to do.
+ * @throws Error if the port is taken. The message names it and what to do.
  */
 export async function startLocalQueues(options: LocalQueueOptions): Promise<LocalQueues> {
   const names = Array.from({ length: options.shards ?? 1 }, (_, shard) =>
@@ -232,12 +228,12 @@ export async function startLocalQueues(options: LocalQueueOptions): Promise<Loca
   };
 }
 
-/** Nobody checks them here. */
+/** Credentials that the local servers do not check. */
 export const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
 
 /**
- * An SQS client for a local server: neither signatures nor checksums, which nobody needs on loopback and which take a
- * third of the time of each request.
+ * Creates an SQS client for a local server. It skips signatures and checksums, which take a third of the time of each
+ * request and are not needed on loopback.
  */
 export function localSqsClient({ endpoint, region }: { endpoint: string; region: string }): SQSClient {
   return createSqsClient(HOST_PATIENCE, {
@@ -250,7 +246,7 @@ export function localSqsClient({ endpoint, region }: { endpoint: string; region:
   });
 }
 
-// startFauxqs() listens on every interface; only this machine needs a development queue.
+// `startFauxqs` listens on every interface, but only this machine may reach a development queue.
 async function listenOnLoopback(server: FauxServer, port: number): Promise<string> {
   try {
     return await server.listen({ port, host: '127.0.0.1' });
@@ -284,8 +280,8 @@ async function createQueues(
   }
 }
 
-// The server itself hands out http://sqs.us-east-1.localhost:PORT/…, a name not every resolver knows. It finds
-// a queue by the last part of its URL, so an address that needs no resolver does as well.
+// The server returns http://sqs.us-east-1.localhost:PORT/…, and some resolvers do not know that name. The server finds
+// a queue by the last part of its URL, so the host is replaced with an address.
 function queueUrl(endpoint: string, name: string): string {
   return `${endpoint}/${ACCOUNT}/${name}`;
 }
@@ -294,24 +290,23 @@ function queueArn(name: string): string {
   return `arn:aws:sqs:${REGION}:${ACCOUNT}:${name}`;
 }
 
-/** An S3 client for a local server. */
 export function localBucketClient(endpoint: string, region: string): S3Client {
   return createS3Client(HOST_PATIENCE, { endpoint, region, credentials, forcePathStyle: true });
 }
 
-/** What S3 takes in one PUT. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html */
+/** Maximum size of one PUT in S3. @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html */
 const MAX_PUT_BYTES = 5 * 1024 ** 3;
 
 /**
- * Has the local server, which takes 11 MiB and no empty object whose type is not told, take what S3 takes. To be called
- * before it listens.
+ * Makes the local server accept all objects that S3 accepts. Without this it accepts at most 11 MiB, and no empty
+ * object without a content type. Call it before the server listens.
  */
 function takeObjectsOfAnySize(server: FauxServer): void {
   server.removeContentTypeParser('*');
   server.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: MAX_PUT_BYTES }, (_request, body, done) => {
     done(null, body);
   });
-  // What `curl --data-binary` calls its body, whatever it is: it would be read as a form.
+  // `curl --data-binary` labels every body as a form, and the server would parse it as one.
   server.addHook('onRequest', async ({ method, headers }) => {
     const isForm = headers['content-type']?.startsWith('application/x-www-form-urlencoded');
     if (method === 'PUT' && isForm) headers['content-type'] = 'application/octet-stream';
@@ -322,14 +317,14 @@ function takeObjectsOfAnySize(server: FauxServer): void {
 }
 
 interface LocalTable {
-  /** `http://127.0.0.1:PORT`: the endpoint to give any DynamoDB client. */
+  /** `http://127.0.0.1:PORT`, the endpoint for DynamoDB clients. */
   readonly endpoint: string;
   readonly tableName: string;
 }
 
 const TABLE = 'batchscore-results';
 
-/** Starts a DynamoDB server in this process, in memory, on a free port of 127.0.0.1, and creates the result table. */
+/** Starts a DynamoDB server in memory on a free port of 127.0.0.1, and creates the result table. */
 async function startLocalTable(
   onStop: OnStop,
 ): Promise<{ readonly table: LocalTable; readonly client: DynamoDBClient }> {
@@ -354,13 +349,13 @@ async function startLocalTable(
   return { table: { endpoint, tableName: TABLE }, client };
 }
 
-/** No name but these leads to this machine whoever resolves it. */
+/** Host names that always mean this machine, for every resolver. */
 const OWN_NAMES = /^(127\.0\.0\.1|\[::1\]|([\w-]+\.)*localhost)$/;
 const EXPECTED = 'expected 127.0.0.1 or localhost, got another';
 
 /**
- * Has a server of the local stack refuse what a page of another site sends, by its address or by a name that was made to
- * point to this machine. To be called once the server has what it answers with.
+ * Makes a local server refuse requests from pages of other sites, which may use its address or a name that resolves to
+ * this machine. Call it after the server has its request listeners.
  */
 export function refuseForeignCallers(server: Server): void {
   const answers = server.listeners('request');
@@ -387,10 +382,12 @@ function isOwn(url: string): boolean {
   return OWN_NAMES.test(URL.parse(url)?.hostname ?? '');
 }
 
-/** Told of an object that was put. */
 type Listener = (bucket: string, key: string) => void;
 
-/** Has the local server, which knows no notifications, tell of objects that are put, in one piece or in several. */
+/**
+ * Makes the local server report objects that are put, in one request or in several. The server has no notifications
+ * itself.
+ */
 function listenToObjects(server: FauxServer): (listener: Listener) => void {
   const listeners: Listener[] = [];
   server.addHook('onResponse', async (request, reply) => {
@@ -404,7 +401,7 @@ function listenToObjects(server: FauxServer): (listener: Listener) => void {
   return (listener) => void listeners.push(listener);
 }
 
-/** An upload in several pieces is an object once it is completed. */
+/** Returns true if the request creates an object. A multipart upload creates it when it is completed. */
 function putsObject(method: string, query: URLSearchParams): boolean {
   return query.has('uploadId') ? method === 'POST' : method === 'PUT';
 }
@@ -413,7 +410,9 @@ function putsObject(method: string, query: URLSearchParams): boolean {
 const REFUSED_BY_SQS = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/u;
 const MAX_ATTRIBUTES = 10;
 const GROUP = /^[!-~]{1,128}$/;
-/** Of a UUID, as base64. Extended Clients put text with hyphens before a handle and cut it off again. */
+/**
+ * Receipt handle of SQS: a UUID as base64. Extended Clients put text with hyphens before a handle and remove it again.
+ */
 const HANDLE = /^[A-Za-z0-9+/]{48}$/;
 
 const SENT = z.object({
@@ -430,11 +429,11 @@ const HANDLES_TOGETHER = z.looseObject({ Entries: z.array(WITH_HANDLE) });
 const RECEIVED = z.looseObject({ Messages: z.array(WITH_HANDLE) });
 
 /**
- * Has fauxqs refuse what SQS refuses, and take what SQS takes: a message that passes here passes there. Its receipt handles
- * look like those of SQS, and what is none is refused. To be called before it listens.
+ * Makes fauxqs accept and refuse the same messages as SQS. Receipt handles look like those of SQS, and invalid ones are
+ * refused. Call it before the server listens.
  */
 async function beAsStrictAsSqs(server: FauxServer): Promise<void> {
-  // The package exports its application alone, whose expression refuses characters beyond U+FFFF, emoji among them.
+  // The package exports only its application. Its own expression refuses characters beyond U+FFFF, such as emoji.
   const types: { readonly INVALID_MESSAGE_BODY_CHAR: RegExp } = await import(
     new URL('sqs/sqsTypes.js', import.meta.resolve('fauxqs')).href
   );
@@ -468,7 +467,7 @@ async function beAsStrictAsSqs(server: FauxServer): Promise<void> {
   });
 }
 
-/** Undefined for a call of S3. */
+/** Returns the SQS operation, or undefined for an S3 call. */
 function operationOf({ headers }: { readonly headers: IncomingHttpHeaders }): string | undefined {
   return /^AmazonSQS\.(\w+)$/.exec(String(headers['x-amz-target']))?.[1];
 }
@@ -480,7 +479,10 @@ const INVALID_HANDLE: SqsRefusal = [
   'The input receipt handle is not a valid receipt handle.',
 ];
 
-/** Returns why SQS refuses a call that sends messages. One message at fault has the whole call refused. */
+/**
+ * Returns the reason why SQS refuses a call that sends messages. One invalid message causes the whole call to be
+ * refused.
+ */
 function refusedMessage(operation: string, body: unknown): SqsRefusal | undefined {
   const sent = operation === 'SendMessage' ? [SENT.safeParse(body).data] : undefined;
   const together = operation === 'SendMessageBatch' ? SENT_TOGETHER.safeParse(body).data?.Entries : undefined;
@@ -533,7 +535,7 @@ const BATCH_ANSWER = z.looseObject({
   Failed: z.array(z.looseObject({ Id: z.string() })).default([]),
 });
 
-/** A batch answer by which the entries of these IDs failed for their receipt handles. */
+/** Returns a batch response in which the entries with these IDs fail because of their receipt handles. */
 function withFailed(answer: unknown, ids: readonly (string | undefined)[]): unknown {
   const { data } = BATCH_ANSWER.safeParse(answer);
   if (data === undefined) return answer;

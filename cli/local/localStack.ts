@@ -27,51 +27,53 @@ import {
 
 export interface LocalStackOptions extends LocalServicesOptions {
   readonly modelsDirectory: string;
-  /** The model of requests that name none. @default the repository's only model */
+  /** Model for requests that name none. @default the repository's only model */
   readonly defaultModel?: string | undefined;
-  /** `BATCHSCORE_…` variables that tune the scoring; everything else in it is ignored. */
+  /** `BATCHSCORE_…` variables that tune the scoring. All other variables are ignored. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly telemetry: Telemetry;
-  /** True if files are scored too. @default false */
+  /** True to score files too. @default false */
   readonly jobs?: boolean | undefined;
-  /** Told of jobs that ended, and of messages that go to the dead letters. @default nobody is told */
+  /** Is called for jobs that end and for messages that move to the dead-letter queue. @default no announcements */
   readonly announce?: Announce | undefined;
-  /** Told what works but not as well as it should, and what went wrong outside the handler. */
+  /** Takes warnings, and errors that occur outside the handler. */
   readonly warn: (message: string) => void;
-  /** What results of messages are written through. @default the stores' own writer */
+  /** Wraps the writer of message results. @default the stores' own writer */
   readonly through?: ((writer: ResultWriter) => ResultWriter) | undefined;
 }
 
 export interface Batching {
-  /** Most records of one event, 1–10,000. */
+  /** Maximum number of records in an event, 1–10,000. */
   readonly batchSize: number;
-  /** Longest wait for a batch to fill, in whole seconds, 0–300. */
+  /** Maximum wait for a batch to fill, in whole seconds, 0–300. */
   readonly windowSeconds: number;
-  /** Invocations that may run at once. @default 2 */
+  /** Maximum number of concurrent invocations. @default 2 */
   readonly maximumConcurrency?: number | undefined;
   readonly onInvocation?: (report: InvocationReport) => void;
-  /** Runs an invocation, knowing its batch. @default runs it */
+  /** Wraps the invocation of a batch. @default no wrapper */
   readonly around?: Around | undefined;
 }
 
-/** The whole of batchscore on one machine: queues, the real handler, and what stands between them on AWS. */
+/**
+ * Complete batchscore deployment on one machine: the queues, the real handler, and local versions of the AWS services
+ * between them.
+ */
 export interface LocalStack extends Omit<LocalServices, 'clients'> {
   readonly sqs: SQSClient;
   readonly config: Config;
-  /** What the function scores with. */
   readonly scorer: Scorer;
   readonly models: Scorer['models'];
-  /** Where jobs are, by the names of the client's options; undefined where there are none. */
+  /** Addresses for jobs, with the names of the client's options as keys. Undefined if jobs are off. */
   readonly jobs: Readonly<Record<string, string>> | undefined;
   readonly jobControl: Pick<LocalJobs, 'newest' | 'cancel'> | undefined;
-  /** Starts handing messages to the handler, from each shard on its own. */
+  /** Starts an event source mapping for each shard. */
   startMapping(batching: Batching): EventSourceMapping;
 }
 
-/** The least that AWS offers. */
+/** Minimum that AWS allows. */
 export const MAXIMUM_CONCURRENCY = 2;
 
-/** @throws Error when the port is taken, a setting is wrong, or a model is missing or broken */
+/** @throws Error if the port is taken, a setting is wrong, or a model is missing or broken */
 export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
   const services = await startLocalServices(options);
   try {
@@ -96,7 +98,7 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
     throw error;
   }
   const { scoring, scorer } = composition;
-  // Jobs write elsewhere.
+  // The wrapper applies only to messages, because jobs write elsewhere.
   const writer = through?.(scoring.writer) ?? scoring.writer;
   const handler = createHandler({ ...composition, scoring: { ...scoring, writer } });
   return {
@@ -131,7 +133,7 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
   };
 }
 
-/** What was set for jobs is not the function's that scores messages. */
+/** Returns the environment of the function that scores messages. It excludes the settings of jobs. */
 function environmentOf(
   services: LocalServices,
   { modelsDirectory, defaultModel, environment }: LocalStackOptions,
@@ -146,7 +148,7 @@ function environmentOf(
   };
 }
 
-/** The folder of a model repository; one that was published is fetched from S3, with the credentials of this machine. */
+/** Returns the folder of a model repository. It downloads a published one from S3 with this machine's credentials. */
 export async function localModels(models: string, inform: (message: string) => void): Promise<string> {
   if (!isS3Uri(models)) return models;
   const s3 = createS3Client(CLIENT_PATIENCE);

@@ -10,30 +10,27 @@ import { refuseForeignCallers } from './localServices.ts';
 import { type Ended, type JobCalls, runJob } from './runJob.ts';
 
 /*
- * Step Functions on this machine: a server of the three calls that jobs make, and the executions of their one state
+ * Local version of Step Functions: a server for the three calls that jobs make, and the executions of one state
  * machine.
  */
 
-/** Step Functions with one state machine. */
 export interface LocalStates {
   readonly stateMachineArn: string;
-  /** `http://127.0.0.1:PORT`: the endpoint to give a client of Step Functions. */
+  /** `http://127.0.0.1:PORT`, the endpoint for Step Functions clients. */
   readonly endpoint: string;
-  /** Starts an execution, unless there is or was one of that name. @returns whether it did */
+  /** Starts an execution unless the name is in use or was used. @returns true if it started */
   start(name: string, input: string): boolean;
-  /** The executions that were started last, the newest last. */
+  /** Returns the latest executions, the newest last. */
   newest(max: number): readonly Execution['described'][];
-  /** Ends the server and cancels what runs. */
   stop(): Promise<void>;
 }
 
 interface LocalStatesOptions extends JobCalls {
   readonly region: string;
-  /** Called when an execution has ended. */
   readonly onEnd: (name: string, how: Ended) => void;
 }
 
-/** Starts it on a free port of 127.0.0.1. Executions that have ended are kept as long as it runs. */
+/** Starts the server on a free port of 127.0.0.1. It keeps ended executions until it stops. */
 export async function startLocalStates(options: LocalStatesOptions): Promise<LocalStates> {
   const executions = createExecutions(options);
   const server = createServer(async (request, response) => {
@@ -64,7 +61,7 @@ export async function startLocalStates(options: LocalStatesOptions): Promise<Loc
   };
 }
 
-/** Of a refused call, by the name that Step Functions gives it. */
+/** Error of a refused call, with the name that Step Functions uses. */
 class StatesError extends Error {
   constructor(name: string, message: string) {
     super(message);
@@ -73,7 +70,7 @@ class StatesError extends Error {
 }
 
 interface Execution {
-  /** As `DescribeExecution` has it. Dates are seconds since 1970. */
+  /** Fields of `DescribeExecution`. Dates are seconds since 1970. */
   readonly described: {
     readonly executionArn: string;
     readonly stateMachineArn: string;
@@ -107,9 +104,9 @@ function createExecutions({ region, onEnd, ...calls }: LocalStatesOptions) {
     onEnd(described.name, how);
   };
   /**
-   * A name stands for one execution: started again with the same input while it runs, it is that one.
+   * Starts an execution. If an execution with the same name and input is running, it returns that one.
    *
-   * @returns undefined when there is one of that name that has ended, or has another input
+   * @returns undefined if an execution of that name has ended or has another input
    * @see https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html
    */
   const start = (

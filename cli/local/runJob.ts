@@ -7,18 +7,16 @@ import { planKey, readParts } from '../../lambda/jobs/jobObjects.ts';
 import { FAILURE, JOB_CODES, type JobStart, type JobStorage, type Part } from '../../lambda/jobs/jobTypes.ts';
 import type { JobEvent, ScoreEvent } from '../../lambda/jobs/scorePart.ts';
 
-/** What a job calls: the two functions, and the bucket that its plan lies in. */
+/** The two functions that a job calls, and the bucket with its plan. */
 export interface JobCalls {
-  /** Plans, scores and skips. */
   readonly score: (event: JobEvent) => Promise<unknown>;
-  /** Finishes and explains. */
   readonly control: (event: ControlEvent) => Promise<unknown>;
   readonly storage: JobStorage;
-  /** The wait before a call is made again. @default a timer */
+  /** Waits before a call is retried. @default a timer */
   readonly wait?: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
-/** What became of an execution, as `DescribeExecution` has it. */
+/** Outcome of an execution, as in `DescribeExecution`. */
 export type Ended =
   | { readonly status: 'SUCCEEDED' /** JSON */; readonly output: string }
   | { readonly status: 'FAILED'; readonly error: string; readonly cause: string }
@@ -28,10 +26,11 @@ const ATTEMPTS = 3;
 const FIRST_WAIT_MS = 1000;
 
 /**
- * Does what the state machine of jobs does (`infra/jobs/jobDefinition.ts`): plans, scores the parts, some at a time, and
- * finishes; or explains why not. When the signal aborts, it makes no further call.
+ * Runs the steps of the state machine in `infra/jobs/jobDefinition.ts`: plans the job, scores its parts with limited
+ * concurrency, and finishes it. If a step fails, it explains the failure. After the signal aborts, it makes no further
+ * call.
  *
- * @throws what explaining throws
+ * @throws the error of the explain call
  */
 export async function runJob(start: JobStart, calls: JobCalls, signal: AbortSignal): Promise<Ended> {
   try {
@@ -47,7 +46,7 @@ export async function runJob(start: JobStart, calls: JobCalls, signal: AbortSign
   }
 }
 
-/** The first part that fails stops the others. */
+/** Scores all parts. The first part that fails stops the others. */
 async function scoreParts(start: JobStart, calls: JobCalls, signal: AbortSignal): Promise<void> {
   const failed = new AbortController();
   const either = AbortSignal.any([signal, failed.signal]);
@@ -58,7 +57,7 @@ async function scoreParts(start: JobStart, calls: JobCalls, signal: AbortSignal)
   either.throwIfAborted();
 }
 
-/** Calls until an answer names no next piece. A piece whose calls keep failing is passed over. */
+/** Scores a part until an answer names no next piece. It skips a piece whose calls keep failing. */
 async function scorePart(
   { bucket, folder }: JobStart,
   part: Part,
@@ -73,12 +72,12 @@ async function scorePart(
       const skip = { ...{ bucket, folder, part }, error: described(error), entered: new Date().toISOString() };
       return tried(() => calls.score({ action: 'skip', ...skip }), calls, signal);
     });
-    // What the functions answer to these two actions.
+    // Both actions return a ScoreEvent.
     event = answer as ScoreEvent;
   } while (event.next !== undefined);
 }
 
-/** Makes a call, and again when it fails, unless it says that the job cannot go on. */
+/** Makes a call and retries it if it fails, unless the error says that the job cannot continue. */
 async function tried(call: () => Promise<unknown>, { wait = pause }: JobCalls, signal: AbortSignal): Promise<unknown> {
   for (let attempt = 1; ; attempt++) {
     signal.throwIfAborted();
@@ -99,7 +98,7 @@ function isPermanent(error: unknown): boolean {
   return error instanceof Error && JOB_CODES.some((code) => code === error.name);
 }
 
-/** As Step Functions tells an error. */
+/** Formats an error as Step Functions does. */
 function described(error: unknown): { readonly Error: string; readonly Cause: string } {
   const errorType = error instanceof Error ? error.name : 'Error';
   return { Error: errorType, Cause: JSON.stringify({ errorType, errorMessage: messageOf(error) }) };

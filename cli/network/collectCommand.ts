@@ -72,9 +72,9 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     for (let next = await arriving.next(); !next.done; next = await arriving.next()) {
       const result = next.value;
       if (results.messageIds.has(result.messageId)) continue;
-      // Could not be fetched now: it is still there for the next time.
+      // The result cannot be fetched now. It stays on the queue for the next run.
       if ('error' in result && result.error.retryable) continue;
-      // A result leaves the queue when the next one is asked for: by then it is in the file, or it stays on the queue.
+      // Requesting the next result deletes this one from the queue, so this one must be in the file by then.
       try {
         await results.append(resultText(result));
       } catch (error) {
@@ -110,8 +110,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
 }
 
 /**
- * Refuses message IDs of another deployment, or of one that was created anew. A consumer may lack the permission to ask
- * the request queue; then results are collected all the same.
+ * Refuses message IDs of another deployment, or of queues that were created again since. If the consumer lacks the
+ * permission to describe the request queue, results are collected without this check.
  *
  * @throws Error naming both
  */
@@ -132,8 +132,9 @@ async function refuseOtherIds(
 }
 
 /**
- * The result of a packed message leaves the queue once all of its requests were collected: also those that are there. What
- * a crash left on the queue of messages that are all there is dropped.
+ * Splits the IDs into those to wait for and those whose messages can be deleted. The result of a packed message is
+ * deleted only after all of its requests are collected. If a crash left a message whose results are all in the file, it
+ * is dropped.
  */
 function sortOut(ids: readonly string[], there: ReadonlySet<string>) {
   const messageOf = (id: string): string => id.split('/')[0] ?? id;
@@ -146,7 +147,7 @@ function sortOut(ids: readonly string[], there: ReadonlySet<string>) {
 
 export const collect = { help: HELP, run };
 
-/** A result as one line of JSON, in the form of docs/message-format.md; binary outputs are written as `data`. */
+/** Formats a result as one line of JSON as in docs/message-format.md. Binary outputs are written as `data`. */
 function resultText(result: ScoringResult): string {
   const { messageId } = result;
   return 'results' in result
@@ -181,14 +182,12 @@ function outputTexts(outputs: OutputTensors): string[] {
   );
 }
 
-/** The results collected so far, one JSON result a line, and room for more. */
+/** File of collected results, one JSON result per line. */
 interface ResultsFile {
   readonly messageIds: ReadonlySet<string>;
-  /** Number of the results that are collected. */
   collected(): number;
-  /** How many of these are, or hold, an error. */
+  /** Returns the number of collected results that are or contain an error. */
   failed(): number;
-  /** Number of results of other message IDs. */
   others(): number;
   append(text: string): Promise<void>;
   close(): Promise<void>;
@@ -198,10 +197,11 @@ const ANSWER = z.object({ message_id: z.string(), code: z.string().optional() })
 const RESULT = z.union([ANSWER.transform((answer) => [answer]), z.array(ANSWER).min(1)]);
 
 /**
- * Opens a results file, or makes one. The result of a last line that a crash cut short is still where it came from.
+ * Opens or creates a results file. If a crash cut the last line short, its result is still on the queue, so the line is
+ * removed.
  *
  * @param wanted message IDs whose results are collected
- * @throws Error naming the line that is no result
+ * @throws Error naming the line that is not a result
  */
 async function openResultsFile(path: string, wanted: ReadonlySet<string>): Promise<ResultsFile> {
   const messageIds = new Set<string>();
@@ -273,7 +273,7 @@ async function runStatus(args: readonly string[], streams: Streams): Promise<num
   }
 }
 
-/** An ID that `submit` never gives. */
+/** Converts a TypeError, which means that the file contains an ID that `submit` never returns. */
 function asUsage(error: unknown): never {
   throw error instanceof TypeError ? new UsageError(error.message) : error;
 }

@@ -18,7 +18,6 @@ import { UsageError } from '../arguments.ts';
 import { systemReason } from '../textFiles.ts';
 import type { Queue } from './idsFile.ts';
 
-/** The options that say which deployment a command talks to. */
 export const DEPLOYMENT_OPTIONS = {
   stack: { type: 'string' },
   'request-queue': { type: 'string' },
@@ -61,7 +60,7 @@ export const JOB_DEPLOYMENT_HELP = `${STACK_HELP}
 type Option = keyof typeof DEPLOYMENT_OPTIONS | keyof typeof JOB_DEPLOYMENT_OPTIONS;
 type DeploymentValues = { readonly [K in Option]?: string | undefined };
 
-/** What the options replace in the stack FILE. */
+/** Keys of the stack FILE that the options replace. */
 const REPLACED = {
   'request-queue': 'requestQueueUrl',
   'result-queue': 'resultQueueUrl',
@@ -77,15 +76,15 @@ const REPLACED = {
 
 interface Connection {
   readonly client: Batchscore;
-  /** Asks the request queues which they are; there are none if the deployment does not name any. */
+  /** Returns the request queues, or an empty list if the deployment names none. */
   requestQueues(): Promise<Queue[]>;
   close(): Promise<void>;
 }
 
 /**
- * Connects to the request queue, and says whether it is a FIFO queue.
+ * Connects to the request queue, and returns whether it is a FIFO queue.
  *
- * @throws UsageError when it is not said where the request queue is, or FILE cannot be read
+ * @throws UsageError if the request queue is not given, or FILE cannot be read
  */
 export async function connectToSubmit(values: DeploymentValues): Promise<Connection & { readonly isFifo: boolean }> {
   const stack = await deploymentOf(values);
@@ -94,8 +93,9 @@ export async function connectToSubmit(values: DeploymentValues): Promise<Connect
 }
 
 /**
- * @param onUnclaimed takes results of other IDs off a FIFO queue, where they would lock their message groups
- * @throws UsageError when it is not said where results are, or FILE cannot be read
+ * @param onUnclaimed takes results of other IDs, which are removed from a FIFO queue because they lock their message
+ * groups
+ * @throws UsageError if neither a result table nor a result queue is given, or FILE cannot be read
  */
 export async function connectToCollect(
   values: DeploymentValues,
@@ -108,15 +108,13 @@ export async function connectToCollect(
   return connect(stack, values, stack.resultQueueUrl?.endsWith('.fifo') ? { onUnclaimed } : {});
 }
 
-/** What commands of jobs talk to. */
 interface JobConnection extends Connection {
   readonly bucket: string;
-  /** Most calls at a time. */
   readonly concurrency: number;
   readonly s3: S3Client;
 }
 
-/** @throws UsageError when it is not said where jobs are, or FILE cannot be read */
+/** @throws UsageError if the jobs' addresses are not given, or FILE cannot be read */
 export async function connectToJobs(values: DeploymentValues): Promise<JobConnection> {
   const stack = await deploymentOf(values);
   const { jobStateMachine, jobBucket: bucket } = stack;
@@ -179,7 +177,7 @@ async function identify(QueueUrl: string, sqs: SQSClient): Promise<Queue> {
 
 const QUEUE_ATTRIBUTES = z.object({ QueueArn: z.string(), CreatedTimestamp: z.coerce.number().positive() });
 
-/** @throws UsageError naming the options, or the keys of the stack FILE, whose values are wrong */
+/** @throws UsageError naming the options or the keys of the stack FILE with wrong values */
 function clientWith(values: DeploymentValues, options: BatchscoreOptions): Batchscore {
   try {
     return new Batchscore(options);
@@ -196,7 +194,7 @@ function clientWith(values: DeploymentValues, options: BatchscoreOptions): Batch
 
 const NONE_FOR_DEV = '; what npm run dev serves needs none: give --stack FILE with the first line that it prints';
 
-/** @throws Error saying how a command gets credentials, which the SDK does not */
+/** @throws Error with instructions to get credentials, which the SDK's own error lacks */
 export async function assertCredentials({ config }: S3Client, hint = ''): Promise<void> {
   await config.credentials().catch((cause: unknown) => {
     throw new Error(
@@ -206,7 +204,7 @@ export async function assertCredentials({ config }: S3Client, hint = ''): Promis
   });
 }
 
-/** A local deployment that was stopped has forgotten everything: there is nothing to wait for. */
+/** Fails if a local deployment is stopped. It keeps everything in memory, so no result can arrive after that. */
 async function assertListening(endpoint: string): Promise<void> {
   const { protocol, hostname, port } = new URL(endpoint);
   const socket = createConnection({ host: hostname, port: Number(port) || (protocol === 'https:' ? 443 : 80) });
@@ -231,7 +229,7 @@ function clientsOnAws({ region, requestQueueUrl, resultQueueUrl }: Stack) {
   };
 }
 
-/** A stack that names its endpoint is a local one: any credentials do. */
+/** Returns clients for a stack with its own endpoint. Such a stack is local and accepts any credentials. */
 function localClients({ region = 'us-east-1', dynamodbEndpoint, s3Endpoint, sfnEndpoint }: Stack, endpoint: string) {
   const local = { region, credentials: { accessKeyId: 'local', secretAccessKey: 'local' } };
   return {
@@ -244,7 +242,7 @@ function localClients({ region = 'us-east-1', dynamodbEndpoint, s3Endpoint, sfnE
 
 const text = z.string().min(1).optional();
 
-/** What FILE may say; other keys are for others. */
+/** Keys of FILE. Other keys are ignored. */
 const STACK = z.object({
   requestQueueUrl: text,
   resultQueueUrl: text,
@@ -267,7 +265,7 @@ const OUTPUTS = z.record(z.string(), STACK);
 
 type Stack = z.infer<typeof STACK>;
 
-/** @throws UsageError when the file of `--stack` cannot be read, or holds none or several */
+/** @throws UsageError if the file of `--stack` cannot be read, or contains no deployment or several */
 export async function readStack(file: string): Promise<Stack> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     const reason = systemReason(cause) ?? String(cause);
@@ -282,10 +280,10 @@ export async function readStack(file: string): Promise<Stack> {
 }
 
 /**
- * npm run prints a banner of its own before the line. An outputs file is one object on many lines, with the outputs of
- * each stack under its name.
+ * Returns the deployment in a file. `npm run` prints a banner before the line of JSON. An outputs file is an object
+ * over many lines, with the outputs of each stack under its name.
  *
- * @returns what the file holds instead and what to do, where that is not one deployment
+ * @returns a description of the contents and of what to do, if the file does not contain exactly one deployment
  */
 function deploymentIn(text: string): Stack | string {
   if (text.trim() === '') return 'an empty file; wait until npm run dev has printed the line, and keep that';

@@ -6,26 +6,26 @@ import { hasCode, plural } from '../../lambda/core/failure.ts';
 import { type Line, linesOf, notWritable, refuseMissingFolder, systemReason } from '../textFiles.ts';
 import { openLineFile } from './lineFile.ts';
 
-/** A request queue. A later queue of the same name has the same ARN and another time of creation. */
+/** Request queue. A queue that is created again under the same name has the same ARN but another creation time. */
 export interface Queue {
   readonly arn: string;
   readonly created: string;
 }
 
-/** The message IDs of a file's requests, a line for each. */
+/** File with the message IDs of a file's requests, one per line. */
 export interface IdsFile {
-  /** Number of requests that were submitted before. */
+  /** Number of requests that were submitted in earlier runs. */
   readonly before: number;
-  /** Returns the lines that were not submitted before. @throws Error if one of the others had another text then */
+  /** Returns the lines that are not submitted yet. @throws Error if a submitted line has changed since */
   unsubmitted(lines: readonly Line[]): Line[];
-  /** @throws Error if a line that was submitted before was not among those asked about */
+  /** @throws Error if a submitted line was not passed to `unsubmitted` */
   refuseMissing(): void;
-  /** Adds lines with their message IDs, undefined for a line that was not taken. */
+  /** Adds lines with their message IDs. An ID is undefined if its line was not accepted. */
   append(lines: readonly Line[], messageIds: readonly (string | undefined)[]): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Older versions wrote neither a digest of the request nor the queues. */
+/** Entry of the file. Older versions wrote neither a digest of the request nor the queues. */
 const ENTRY = z.object({
   line: z.int().min(1),
   message_id: z.string().min(1),
@@ -35,11 +35,11 @@ const ENTRY = z.object({
 const BEGINNINGS = ['{"line":'];
 
 /**
- * Opens the ids file of a file of requests. No other process can add to it until it is closed.
+ * Opens the ids file of a requests file. No other process can add to it until it is closed.
  *
- * @param file what errors call the file of requests
- * @param queues that the requests are sent to
- * @throws Error if it is something else, of other queues, or open in another process
+ * @param file name of the requests file for error messages
+ * @param queues queues that receive the requests
+ * @throws Error if the file is not an ids file, belongs to other queues, or is open in another process
  */
 export async function openIdsFile(path: string, file: string, queues: readonly Queue[]): Promise<IdsFile> {
   const unlock = await lock(path);
@@ -92,14 +92,14 @@ export async function openIdsFile(path: string, file: string, queues: readonly Q
   };
 }
 
-/** 128 bits tell the requests of a file apart. */
+/** Returns a digest of 128 bits, which is enough to identify a request within a file. */
 function digestOf(text: string): string {
   return hash('sha256', text).slice(0, 32);
 }
 
 /**
- * @param noted digest of the queues that message IDs are of; undefined in a file of an older version
- * @returns what is wrong if that is not `expected`
+ * @param noted digest of the queues of the message IDs. Undefined in a file of an older version.
+ * @returns a description of the mismatch, or undefined if the digest is `expected`
  */
 export function otherQueues(noted: string | undefined, expected: readonly Queue[]): string | undefined {
   const names = namesOf(expected);
@@ -118,12 +118,16 @@ function namesOf(queues: readonly Queue[]): string {
     .join(', ');
 }
 
-/** A file beside it names the process that adds to it. That of a process that was killed is taken over. @returns what ends it */
+/**
+ * Creates a lock file that names this process. The lock of a killed process is taken over.
+ *
+ * @returns the function that unlocks
+ */
 async function lock(path: string): Promise<() => Promise<void>> {
   const lockPath = `${path}.lock`;
   const unlock = (): Promise<void> => rm(lockPath, { force: true });
   const there = await stat(path).catch(() => undefined);
-  // A pipe or a device is nobody's to keep.
+  // Pipes and devices are not locked.
   if (there !== undefined && !there.isFile()) return async () => {};
   await refuseMissingFolder(path);
   try {
@@ -150,14 +154,13 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Contents of an ids file. */
 interface SubmittedIds {
   readonly messageIds: readonly string[];
-  /** Digests of the queues that these are of; none in a file of an older version. */
+  /** Digests of the queues of these IDs. Empty for a file of an older version. */
   readonly queues: ReadonlySet<string>;
 }
 
-/** @throws Error naming the line that does not belong */
+/** @throws Error naming the invalid line */
 export async function readIds(path: string): Promise<SubmittedIds> {
   const messageIds: string[] = [];
   const queues = new Set<string>();

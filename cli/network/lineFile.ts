@@ -10,12 +10,12 @@ export interface LineFile {
 }
 
 /**
- * Reads every line of a file, if there is one, and opens it to add more. A last line that a crash cut short is taken
- * off, but only where every line before it is what it should be and it begins as one does: other files stay as they are.
+ * Reads every line of a file, if it exists, and opens it to append lines. It removes a last line that a crash cut
+ * short, but only if all lines before it are valid and it begins like a valid line. Other files stay unchanged.
  *
- * @param beginnings how a line may begin
- * @param read told each whole line; throws for one that does not belong
- * @throws Error naming the file and the line that does not belong
+ * @param beginnings valid beginnings of a line
+ * @param read takes each complete line and throws for an invalid one
+ * @throws Error naming the file and the invalid line
  */
 export async function openLineFile(
   path: string,
@@ -30,7 +30,7 @@ export async function openLineFile(
   return { append: (text) => oneAtATime(() => file.appendFile(text)), close: () => file.close() };
 }
 
-/** @returns the bytes of the whole lines */
+/** @returns the number of bytes in complete lines */
 async function readWholeLines(
   path: string,
   size: number,
@@ -64,7 +64,7 @@ function readWhole(line: string, number: number, path: string, read: (line: stri
 async function sizeOf(path: string): Promise<number> {
   try {
     const found = await stat(path);
-    // Whoever opens it says why that cannot be written.
+    // If the path is not a file, opening it for writing fails with the reason.
     return found.isFile() ? found.size : 0;
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return 0;
@@ -75,7 +75,10 @@ async function sizeOf(path: string): Promise<number> {
 const NEWLINE = 10;
 const BLOCK_BYTES = 65_536;
 
-/** Where the last line ends, and how what follows it begins, a character for each byte: it may be cut within a character. */
+/**
+ * Returns the end of the last complete line and the beginning of the text after it. The text has one character per
+ * byte, because a crash can cut the line within a character.
+ */
 async function splitTail(path: string, size: number): Promise<{ wholeBytes: number; tail: string }> {
   if (size === 0) return { wholeBytes: 0, tail: '' };
   const file = await open(path);

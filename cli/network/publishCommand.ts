@@ -94,7 +94,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     };
     const putFile = createPutFile({ s3, bucket, signal: stopping.signal, onBytes });
     const uploaded = await putFiles(putFile, place, files, stopping);
-    // Last: where the manifest is, all that it names is.
+    // The manifest is written last, so that all files that it names exist.
     const content = Buffer.from(manifest);
     await putFile({
       key: manifestKey(place),
@@ -118,7 +118,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   return exitCode() ?? 0;
 }
 
-/** @throws UsageError for what is no place, or one that holds a published repository */
+/** @throws UsageError if the target is not an S3 prefix, or ends with the digest of a published repository */
 function targetOf(target: string) {
   const place = parseS3Prefix(target);
   if (place !== undefined && parseModelsUri(target) === undefined) return place;
@@ -136,8 +136,8 @@ function ruleBrokenBy(target: string): string {
 }
 
 /**
- * @returns how many were not there yet
- * @throws Error of the first file that was not taken, once nothing is under way any more
+ * @returns the number of files that were uploaded
+ * @throws Error of the first file that failed, after all other uploads have ended
  */
 async function putFiles(
   putFile: PutFile,
@@ -177,17 +177,17 @@ function report({ uri, files, bytes, uploaded }: Summary, json: boolean, streams
 
 export const publish = { help: HELP, run };
 
-/** A file as it is published, and where it lies here. */
 interface SourceFile extends ModelFile {
   readonly name: string;
 }
 
 /**
- * The files of a model repository that is checked as a deployment checks it: those that an image would get.
+ * Reads the files of a model repository after the checks of a deployment. They are the files that an image would
+ * contain.
  *
  * @param apart folder for files that differ from the repository's
- * @param signal aborted, it gives those that it has read
- * @throws Error naming what a host would refuse at start, or for what there is no room
+ * @param signal stops reading. The files read so far are returned.
+ * @throws Error naming what a host would refuse at start, or what does not fit
  */
 async function readModels(
   folder: string,
@@ -214,7 +214,7 @@ async function readModelFile(path: string, source: string): Promise<SourceFile> 
   return { path, name: source, bytes, parts };
 }
 
-/** A part of a file, or what there is of it. */
+/** Reads a part of a file. The result is shorter if the file ends before the part does. */
 async function readPart(path: string, { start, end }: Part): Promise<Buffer> {
   const file = await open(path);
   try {
@@ -229,10 +229,10 @@ async function readPart(path: string, { start, end }: Part): Promise<Buffer> {
   }
 }
 
-/** An object that is to be in a bucket, known by its content. */
+/** Object to upload, identified by its content. */
 interface Upload extends Omit<ModelFile, 'path'> {
   readonly key: string;
-  /** What messages call it. */
+  /** Name of the object in messages. */
   readonly name: string;
   read(part: Part): Promise<Buffer>;
 }
@@ -240,21 +240,20 @@ interface Upload extends Omit<ModelFile, 'path'> {
 interface Bucket {
   readonly s3: S3Client;
   readonly bucket: string;
-  /** Gives up what is under way. */
   readonly signal: AbortSignal;
-  /** Told of bytes that the bucket has. */
+  /** Takes the number of bytes that the bucket has received. */
   readonly onBytes: (bytes: number) => void;
 }
 
-/** Parts in memory at a time, of 8 MiB each. */
+/** Maximum number of parts in memory, 8 MiB each. */
 const PARTS_AT_A_TIME = 4;
 
-/** @returns whether it was put: it may have been there */
+/** Uploads an object. @returns true if it was uploaded, false if the bucket already contains it */
 type PutFile = (upload: Upload) => Promise<boolean>;
 
 /**
- * Puts objects that are not there yet, large ones in parts. Each part is compared with its checksum before it is sent,
- * so that no object comes to be of a file that changes meanwhile.
+ * Creates a function that uploads objects that the bucket lacks. It sends large ones in parts. It compares each part
+ * with its checksum before it sends it, so that a file that changes during the upload does not become an object.
  */
 export function createPutFile(bucket: Bucket): PutFile {
   const slots = pLimit(PARTS_AT_A_TIME);
@@ -278,14 +277,17 @@ export function createPutFile(bucket: Bucket): PutFile {
   };
 }
 
-/** Other content under a digest would be refused when it is fetched. */
+/** Error for a file that changed during the upload. Hosts refuse an object whose content does not match its digest. */
 class Changed extends Error {
   constructor(name: string) {
     super(`${name}: expected what it held a moment ago, got something else; publish again when nobody writes to it`);
   }
 }
 
-/** What S3 does not let us look at is put: it hides what is missing from those who may not list, and putting says why. */
+/**
+ * Returns true if the bucket has the object. If S3 denies the request, it returns false: S3 hides that an object is
+ * missing from callers who may not list, and the upload then reports the reason.
+ */
 async function isThere({ s3, bucket, signal }: Bucket, upload: Upload): Promise<boolean> {
   try {
     const command = new HeadObjectCommand({ Bucket: bucket, Key: upload.key });
@@ -297,7 +299,7 @@ async function isThere({ s3, bucket, signal }: Bucket, upload: Upload): Promise<
   }
 }
 
-/** Of a thousand checksums the object keeps one. */
+/** Returns one checksum over the parts' checksums. Object metadata has no room for a thousand of them. */
 function metadataOf({ parts }: Upload): { parts: string } {
   return { parts: hash('sha256', parts.join('\n')) };
 }
@@ -321,13 +323,16 @@ async function putInParts(bucket: Bucket, upload: Upload, slots: LimitFunction):
     const whole = { ...object, UploadId, MultipartUpload: { Parts } };
     await s3.send(new CompleteMultipartUploadCommand(whole), { abortSignal: signal });
   } catch (error) {
-    // Parts that nobody completes are kept and paid for.
+    // S3 keeps and bills the parts of an upload that is never completed.
     await s3.send(new AbortMultipartUploadCommand({ ...object, UploadId })).catch(() => {});
     throw error;
   }
 }
 
-/** @throws Error of the first part that was not taken, once none is under way any more: S3 would keep it */
+/**
+ * @throws Error of the first part that failed, after all other parts have ended, because S3 would keep a part that
+ * arrives later
+ */
 async function putParts(
   { s3, signal, onBytes }: Bucket,
   upload: Upload,
@@ -351,7 +356,7 @@ async function putParts(
   return Promise.all(parts);
 }
 
-/** @throws Changed when it is not what it was */
+/** @throws Changed if the content differs from its checksum */
 async function read(upload: Upload, part: Part, index: number): Promise<Buffer> {
   const content = await upload.read(part);
   if (hash('sha256', content) !== upload.parts[index]) throw new Changed(upload.name);
@@ -359,17 +364,16 @@ async function read(upload: Upload, part: Part, index: number): Promise<Buffer> 
 }
 
 const MIB = 1024 * 1024;
-/** What a file system keeps for itself, and what a transform may write. */
+/** Space for the file system's own data and for files that a transform writes. */
 const SPARE = { share: 0.05, mb: 64 };
 
 interface Storage {
-  /** What a function needs at least to hold the models. */
+  /** Minimum size for the models, in MB. */
   readonly minMb: number;
-  /** What to set, as a part of a sentence; empty where nothing need be set. */
+  /** Advice as a part of a sentence. Empty if the default is enough. */
   readonly advice: string;
 }
 
-/** How much ephemeral storage models of `bytes` take. */
 export function storageFor(bytes: number): Storage {
   const minMb = Math.max(STORAGE_MB.default, Math.ceil((bytes / MIB) * (1 + SPARE.share)) + SPARE.mb);
   if (minMb === STORAGE_MB.default) return { minMb, advice: '' };

@@ -33,7 +33,7 @@ ${DEPLOYMENT_HELP}
 Exit code: 0 all were taken, 1 not all, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
 `;
 
-/** What is sent between two notes in the ids file. */
+/** Maximum size of a batch. The ids file is updated after each batch. */
 const BATCH = { lines: 200, characters: 8 * 1024 * 1024 };
 const PACKED_BATCH = { ...BATCH, lines: MAX_REQUESTS_PER_MESSAGE };
 
@@ -96,8 +96,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
 }
 
 /**
- * @param first line that is not blank
- * @throws Error saying what the file is, where it holds no requests, and which command takes it
+ * @param first first line that is not blank
+ * @throws Error describing the file if it contains no requests, and the command that accepts it
  */
 function refuseOtherFiles(file: string, first: Line | undefined): void {
   const name = file === '-' ? 'stdin' : file;
@@ -111,7 +111,7 @@ const SCORE_DATA =
   'score a data file here with batchscore score MODEL FILE, or one in S3 with batchscore job submit s3://BUCKET/KEY; ' +
   'docs/recipes.md (A pipeline over a table) writes requests of one';
 
-/** @returns what a line is that is no request and no array of them, and what to do with such lines */
+/** @returns a description of a line that is neither a request nor an array of requests, and what to do with it */
 function otherThanRequest(text: string, name: string): string | undefined {
   const value = isShallow(text) ? parseIfJson(text) : undefined;
   if (value === undefined) return otherThanJson(text, name);
@@ -133,9 +133,9 @@ function otherThanJson(text: string, name: string): string {
 type GroupOf = (line: Line) => string;
 
 /**
- * @param all the group of all lines
- * @param path where in its request each line has its own: keys with dots between
- * @throws UsageError when both are said
+ * @param all group for all lines
+ * @param path path to the group within each request: keys with dots between them
+ * @throws UsageError if both are given
  */
 function groupsOf(all: string | undefined, path: string | undefined): GroupOf | undefined {
   if (all !== undefined && path !== undefined) throw new UsageError('expected --group or --group-by, got both');
@@ -160,7 +160,7 @@ function valueAt(path: string, request: unknown): unknown {
   return value;
 }
 
-/** @throws Error naming the first line that was not taken; those that were are noted */
+/** @throws Error naming the first line that was not accepted. The ids file contains the accepted ones. */
 async function submitBatch(
   client: Batchscore,
   batch: readonly Line[],

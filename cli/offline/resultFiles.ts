@@ -8,30 +8,30 @@ import { type PieceRow, withKept } from '../../lambda/jobs/rowRequests.ts';
 import { TableRow } from '../../lambda/jobs/tableRows.ts';
 import { type RowResult, TableResult } from '../../lambda/jobs/tableScores.ts';
 
-/** What results are written as, by how the name of the file ends: tables, or lines of JSON where it says nothing. */
+/** Returns the format of a results file by the extension of its name. The default is lines of JSON. */
 export function formatOfResults(path = ''): Format {
   if (/\.csv$/i.test(path)) return 'csv';
   return /\.(parquet|pq)$/i.test(path) ? 'parquet' : 'jsonl';
 }
 
-/** A file of results, as it is written: its head, rows as they come, and its end. */
+/** Writer of a results file: its head, its rows, and its end. */
 export interface ResultFile {
   readonly head: string;
   rows(results: readonly RowOut[]): readonly (string | Uint8Array)[];
   end(): string | Uint8Array;
   /**
-   * Goes on with a file whose rows and end are written.
+   * Prepares to continue a results file whose rows and end are written.
    *
-   * @param bytes of it
-   * @returns bytes that stay: what follows them is written anew
-   * @throws Error if it has no end
+   * @param bytes size of the file
+   * @returns the number of bytes to keep. The bytes after them are written again.
+   * @throws Error if the file has no end
    */
   resume(path: string, bytes: number): Promise<number>;
 }
 
 const asIs = async (_: string, bytes: number): Promise<number> => bytes;
 
-/** Result of one row, and the row: a text of a job's results has what was kept of it. */
+/** Row and its result. The text in a job's results includes the kept columns. */
 export interface RowOut {
   readonly result: Pick<RowResult, 'text'>;
   readonly row?: PieceRow | undefined;
@@ -42,10 +42,11 @@ function textIn({ result, row }: RowOut): string {
 }
 
 /**
- * A table has a row for each row of the file; one of requests may have many.
+ * Creates a writer. A table has a row for each row of the input file, and a requests file may have many results per
+ * row.
  *
- * @param outputs what each result holds
- * @param kept the columns that are carried along
+ * @param outputs outputs in each result
+ * @param kept names of the columns that are copied to the results
  */
 export function createResultFile(format: Format, outputs: Outputs, kept: readonly string[]): ResultFile {
   if (format === 'parquet') return parquetResults(outputs, kept);
@@ -72,7 +73,10 @@ function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   };
 }
 
-/** A line of a row that shared a request: the most frequent ones, of which only the texts are made that it has. */
+/**
+ * Formats the line of a row that shared a request. It is separate because most rows are of this kind, and it builds
+ * only the texts that they need.
+ */
 function lineOfTable(row: TableRow, result: TableResult, outputs: readonly OutputColumns[]): string {
   let line = cellOf(row.id);
   for (const value of row.keptValues()) line += `,${cellOf(value)}`;
@@ -95,7 +99,7 @@ function isFloat(datatype: Datatype | undefined): boolean {
   return datatype !== undefined && DATATYPES[datatype].kind === 'float';
 }
 
-/** Characters of results that are made one text: V8 holds no more than some 500 million. */
+/** Maximum characters in one text. V8 limits a string to about 500 million. */
 const PIECE_CHARACTERS = 64 * 1024 * 1024;
 
 function joinLines(lines: readonly string[]): string[] {
@@ -112,7 +116,6 @@ function joinLines(lines: readonly string[]): string[] {
   return pieces;
 }
 
-/** Cells that are held for one row group. */
 const CELLS_A_GROUP = 100_000;
 
 function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
@@ -132,7 +135,8 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const groupRows = Math.ceil(CELLS_A_GROUP / columns.length);
   const writeGroup = (): void => {
     const rows = table[0]?.data.length ?? 0;
-    // A run that goes on with this file reads its footer: it holds nothing that hyparquet leaves unread.
+    // A later run that continues this file reads its footer with hyparquet. The footer has only fields that hyparquet
+    // reads.
     const columnData = table.map(({ name, data, type }) => {
       return { name, data, offsetIndex: false, statistics: type !== 'FLOAT' && type !== 'DOUBLE' };
     });
@@ -162,7 +166,7 @@ function parquetResults(outputs: Outputs, kept: readonly string[]): ResultFile {
       const whole = metadata.row_groups.filter(({ num_rows: rows }) => Number(rows) === groupRows);
       parquet.row_groups = whole;
       parquet.num_rows = BigInt(whole.length * groupRows);
-      // The last group was written before it was full: its rows are those that the next group begins with.
+      // The last group was not full. Its rows become the first rows of the next group.
       for (const row of await parquetReadObjects({ file, metadata, rowStart: whole.length * groupRows })) {
         for (const { name, data } of table) data.push(row[name]);
       }
@@ -179,13 +183,13 @@ const INT32 = { type: 'INT32', of: Number } as const;
 const INT64 = { type: 'INT64', of: (cell: unknown) => BigInt(String(cell)) } as const;
 const FLOAT = { type: 'FLOAT', of: Number } as const;
 const TEXT = { type: 'STRING', of: textOf } as const;
-/** What holds the values of a datatype, and what of JSON becomes one. */
+/** Parquet type of each datatype, and the conversion of a JSON value to it. */
 const PARQUET_TYPES = {
   BOOL: { type: 'BOOLEAN', of: Boolean },
   UINT8: INT32,
   UINT16: INT32,
   UINT32: INT64,
-  // Without a type that holds all of them.
+  // No numeric type of Parquet can hold all values here.
   UINT64: TEXT,
   INT8: INT32,
   INT16: INT32,
@@ -197,10 +201,9 @@ const PARQUET_TYPES = {
   BYTES: TEXT,
 } as const satisfies Record<Datatype, { readonly type: string; readonly of: (cell: unknown) => unknown }>;
 
-/** One output in the columns of a line. */
 interface OutputColumns {
   readonly name: string;
-  /** How many: undefined where it is one cell of JSON. */
+  /** Number of elements. Undefined if the output is one cell of JSON. */
   readonly elements: number | undefined;
   readonly columns: readonly ResultColumn[];
 }
@@ -214,23 +217,23 @@ interface Result {
   readonly kept?: Readonly<Record<string, unknown>>;
 }
 
-/** Outputs with more elements in a row are one cell. */
+/** Maximum number of columns per output. An output with more elements per row is one cell. */
 const MAX_COLUMNS = 1024;
-/** What a transform makes of the outputs. */
+/** Output name for the result of a transform. */
 const OWN_RESULT = 'result';
 
-/** A column of results: of an output's elements, or else a text. */
+/** Column of results: one element of an output, or a text. */
 interface ResultColumn {
   readonly name: string;
   readonly datatype: Datatype | undefined;
 }
 
 /**
- * Results with a line for each row: the columns `message_id`, those that are carried along, one for each element of an
- * output (`probabilities.0`, `probabilities.1`, …), `code` and `error`, which are empty where there is a score. An output
- * with more axes, with an open one, or with very many elements is one cell of JSON.
+ * Returns the columns of results with a line for each row: `message_id`, the kept columns, one column for each element
+ * of an output (`probabilities.0`, `probabilities.1`, …), `code` and `error`. The last two are empty if the row has
+ * scores. An output with more axes, with an open one, or with more than `MAX_COLUMNS` elements is one cell of JSON.
  *
- * @param kept the columns that are carried along
+ * @param kept names of the columns that are copied to the results
  */
 function resultColumns(given: Outputs, kept: readonly string[]) {
   const names = new Set(kept);
@@ -290,7 +293,7 @@ function columnsOf({ name, shape, datatype }: TensorSpec, names: Set<string>): O
   };
 }
 
-/** A column that is carried along keeps its name: any other that would have it too is given a prefix. */
+/** Returns a unique column name. A kept column keeps its name, and any other column with that name gets a prefix. */
 function takeName(name: string, prefix: 'output' | 'result', names: Set<string>): string {
   if (names.has(name)) return takeName(`${prefix}.${name}`, prefix, names);
   names.add(name);
@@ -311,18 +314,18 @@ function otherWidth({ name, elements }: Pick<OutputColumns, 'name' | 'elements'>
   );
 }
 
-/** As NumPy reads and writes them. */
+/** Spellings that NumPy reads and writes. */
 const INFINITIES = new Map<unknown, string>([
   ['Infinity', 'inf'],
   ['-Infinity', '-inf'],
 ]);
 
-/** Texts as they are; arrays and objects as JSON. */
+/** Formats arrays and objects as JSON, and other values as text. */
 function textOf(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-/** A cell of CSV, in quotes where it must be. @see https://www.rfc-editor.org/rfc/rfc4180 */
+/** Formats a cell of CSV, in quotes if necessary. @see https://www.rfc-editor.org/rfc/rfc4180 */
 function cellOf(value: unknown, isFloat = false): string {
   if (value === null || value === undefined) return '';
   if (typeof value === 'number') return String(value);

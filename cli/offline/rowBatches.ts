@@ -19,19 +19,19 @@ import { rowsOfFields } from '../../lambda/jobs/tableRows.ts';
 import { UsageError } from '../arguments.ts';
 import { batchesOfLines, type InputFile, type LineBatchLimits } from '../textFiles.ts';
 
-/** Rows that follow each other in a file. */
 export interface RowBatch {
   readonly rows: readonly PieceRow[];
-  /** Share of the file up to the last of them, from 0 to 1. Undefined if its size is unknown. */
+  /** Share of the file up to the last row, from 0 to 1. Undefined if the file's size is unknown. */
   readonly share: number | undefined;
 }
 
 /**
- * The rows of a file in batches, in order: a row's id is the number of its line, or in Parquet of its place, from 0.
+ * Yields the rows of a file in batches, in order. The ID of a row is the number of its line, or in Parquet its index
+ * from 0.
  *
- * @param signal ends them after the batch that was asked for last
- * @param skip number of rows to leave out at the start. The batches after them are those that they are without it
- * @throws Error when the file has no rows, no header, or columns that do not fit
+ * @param signal ends the sequence after the requested batch
+ * @param skip number of rows to leave out at the start. It does not change the borders of the batches after them.
+ * @throws Error if the file has no rows, no header, or the wrong columns
  */
 export async function* rowBatches(
   input: InputFile,
@@ -82,10 +82,10 @@ async function* batchesIn(
   }
 }
 
-/** Bytes of the columns of Parquet that are decoded together. */
+/** Bytes of Parquet columns that are decoded together. */
 const PIECE_BYTES = 2 * 1024 * 1024;
 
-/** The rows of Parquet, as jobs read them: a piece at a time. */
+/** Yields the rows of a Parquet file in pieces, as jobs do. */
 async function* parquetBatches(
   { bytes, readRange }: InputFile,
   { model, name, spec, limits }: RowOptions,
@@ -119,7 +119,7 @@ async function* parquetBatches(
   }
 }
 
-/** How lines are read, and whether the first one names columns. */
+/** Reader of lines, and whether the first line names columns. */
 interface Lines {
   readonly read: LineReader;
   readonly hasHeader: boolean;
@@ -153,7 +153,7 @@ function linesOf(batch: readonly string[], options: RowOptions): Lines {
   }
 }
 
-/** pandas writes all rows as one array or object, unless it is told not to. */
+/** Refuses a file with all rows in one array or object. pandas writes this by default. */
 function refuseRowsInOneLine(batch: readonly string[], name: string): void {
   const [first = '', ...others] = batch;
   const value = others.length === 0 && isShallow(first) ? parseIfJson(first) : undefined;
@@ -183,27 +183,30 @@ function refuseColumns(spec: ColumnSpec, got: string): void {
   );
 }
 
-/** How columns are read: which make up an input, which are carried beside the result, and what their cells hold. */
+/** Options for columns: the columns of each input, the columns to copy to the results, and the values of cells. */
 export type ColumnSpec = Pick<Spec, 'inputs' | 'keep' | 'separator' | 'missing'>;
 
-/** What is known of a file of rows before it is read. */
+/** Options for a file of rows that are known before it is read. */
 export interface RowOptions {
   readonly model: ModelDescription;
-  /** Of the file, for messages. */
+  /** Name of the file for messages. */
   readonly name: string;
-  /** @default what the first line tells */
+  /** @default the format that the first line shows */
   readonly format: DataFormat | undefined;
   readonly spec: ColumnSpec;
-  /** True if lines may be requests: their results are not columns. */
+  /** True if lines may be requests. Results of requests have no columns. */
   readonly takesRequests: boolean;
   readonly limits: LineBatchLimits;
 }
 
-/** What a file holds: requests or plain objects, one a line, CSV with a header, or Parquet. */
+/** Formats of input: one request or plain object per line, CSV with a header, or Parquet. */
 export const DATA_FORMATS = ['requests', 'objects', 'csv', 'parquet'] as const;
 type DataFormat = (typeof DATA_FORMATS)[number];
 
-/** By how its name ends; undefined for lines of JSON, of which the first one tells. */
+/**
+ * Returns the format by the extension of a name. It is undefined for lines of JSON, because only the first line shows
+ * their kind.
+ */
 export function formatByEnding(path: string): DataFormat | undefined {
   if (/\.[ct]sv$/i.test(path)) return 'csv';
   return /\.(parquet|pq)$/i.test(path) ? 'parquet' : undefined;

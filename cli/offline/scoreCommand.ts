@@ -78,7 +78,7 @@ Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could no
 130 stopped by Ctrl-C, 143 by SIGTERM.
 `;
 
-/** What is read at a time: it bounds the memory. */
+/** Maximum characters in a batch. It limits the memory. */
 const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
 /** Batches in memory whose results are not written: some are scored while another one is read. */
 const BATCHES_AT_ONCE = 3;
@@ -97,7 +97,8 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     providers: { type: 'string', default: 'cpu' },
     json: { type: 'boolean', default: false },
   });
-  // Else V8 lets new objects take up to 130 MB before it collects any: the peak is 90 to 100 MB higher, in the same time.
+  // By default V8 lets new objects take up to 130 MB before it collects them. The peak is then 90 to 100 MB higher, and
+  // the run takes the same time.
   setFlagsFromString('--semi-space-growth-factor=1');
   const [model = '', file = ''] = positionals;
   const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
@@ -183,12 +184,11 @@ async function refuseOut(out: string, read: readonly string[]): Promise<void> {
   }
 }
 
-/** Where results go. */
 interface Target {
   /** @default stdout */
   readonly out: string | undefined;
   readonly isResumable: boolean;
-  /** Rows whose results a run has written that was stopped, and the bytes of them that stay. */
+  /** Rows whose results a stopped run has written, and the number of their bytes to keep. */
   readonly rows: number;
   readonly bytes: number | undefined;
 }
@@ -204,7 +204,7 @@ async function targetOf(
   return { out, isResumable, rows: before.summary.lines, bytes };
 }
 
-/** @returns the exit code where SIGINT or SIGTERM stopped it; what was scored by then is kept, beside `out` */
+/** @returns the exit code if SIGINT or SIGTERM stopped the run. The results so far are then kept next to `out`. */
 async function scoreAll(
   input: InputFile,
   options: RowOptions,
@@ -232,7 +232,7 @@ async function scoreAll(
   };
   const chunks = results();
   try {
-    // A file that cannot be read leaves what lies at --out as it is.
+    // The output is opened after the first chunk, so that an unreadable input leaves an existing file unchanged.
     const first = await chunks.next();
     const all = startingWith([after === undefined ? file.head : '', first.value ?? ''], chunks);
     if (isResumable && after === undefined) await removeNote(out ?? '');
@@ -309,7 +309,7 @@ async function* startingWith(
   for await (const chunk of chunks) if (chunk.length > 0) yield chunk;
 }
 
-/** What a terminal shows of results. A file or another program gets them as they are. */
+/** Yields results as a terminal shows them. A file or a pipe receives them unchanged. */
 async function* shown(chunks: AsyncGenerator<string | Uint8Array>): AsyncGenerator<string | Uint8Array> {
   for await (const chunk of chunks) yield typeof chunk === 'string' ? printableLines(chunk) : chunk;
 }
@@ -338,21 +338,19 @@ function summaryLines(
   ];
 }
 
-/** Counts of the rows that are scored. */
 const SUMMARY = z.object({
   lines: z.number(),
-  /** Lines all of whose requests were scored. */
+  /** Lines whose requests were all scored. */
   scored: z.number(),
-  /** Error results by code. */
   errors: z.record(z.string(), z.number()),
-  /** The first error of each code, and the line, or the row, that it is of. */
+  /** First error of each code, with its line or row. */
   reasons: z.record(z.string(), z.object({ line: z.string(), error: z.string() })),
   microBatches: z.number(),
   rows: z.number(),
 });
 type OfflineSummary = z.infer<typeof SUMMARY>;
 
-/** What results are of, by the argument or option that says it. */
+/** Arguments and options that determine the results. */
 type Origin = Readonly<Record<string, string>>;
 
 const STOPPED_RUN = z.object({
@@ -363,12 +361,12 @@ const STOPPED_RUN = z.object({
 });
 type StoppedRun = Readonly<z.infer<typeof STOPPED_RUN>>;
 
-/** Returns where it is noted what the unfinished results of `out` are of. */
+/** Returns the path of the note about the unfinished results of `out`. */
 async function notePath(out: string): Promise<string> {
   return `${await unfinishedPath(out)}.json`;
 }
 
-/** Notes what the unfinished results of `out` are of, so that another run can go on with them. */
+/** Writes the note about the unfinished results of `out`, so that another run can continue them. */
 async function noteStop(out: string, of: Origin, summary: OfflineSummary): Promise<void> {
   const { size: bytes } = await stat(await unfinishedPath(out));
   await writeFile(await notePath(out), `${JSON.stringify({ of, bytes, summary } satisfies StoppedRun)}\n`);
@@ -379,11 +377,11 @@ async function removeNote(out: string): Promise<void> {
 }
 
 /**
- * Reads the note of a run that was stopped.
+ * Reads the note of a stopped run.
  *
- * @param of what the results are to be of
- * @returns undefined if there is none
- * @throws UsageError if its results are of something else; Error if they are not there
+ * @param of arguments and options of this run
+ * @returns undefined if there is no note
+ * @throws UsageError if the results belong to other arguments or options, or Error if they are missing
  */
 async function stoppedRun(out: string, of: Origin): Promise<StoppedRun | undefined> {
   const [part, note] = [await unfinishedPath(out), await notePath(out)];
@@ -412,17 +410,17 @@ function quoted(value: string | undefined): string {
 }
 
 interface OfflineScoring {
-  /** The result of each row, in order. @throws Error when a row has none */
+  /** Returns the result of each row, in order. @throws Error if a row has no result */
   score(rows: readonly PieceRow[]): Promise<RowOut[]>;
   readonly summary: Readonly<OfflineSummary>;
 }
 
 /**
- * Scores the rows of a file and counts: a row's id is its message ID.
+ * Scores the rows of a file and counts them. The ID of a row is its message ID.
  *
- * @param warn told once of a model whose rows were found to depend on each other
- * @param model of rows with columns. @default each row is a request
- * @param before counts of rows that were scored before
+ * @param warn is called once for each model whose rows turn out to depend on each other
+ * @param model model of rows with columns. @default each row is a request
+ * @param before counts of earlier rows
  */
 export function createOfflineScoring(
   score: ScoreBodies,
@@ -469,7 +467,7 @@ function describe({ model, version, messageId, difference: { output } }: BatchMi
   return `${found}; from here on all requests are. To be sure of the lines before, score again with --max-rows 1`;
 }
 
-/** Of files: no queue and no store sets others. */
+/** Limits for files. They are the maximums, because no queue or store adds limits of its own. */
 export const OFFLINE_LIMITS: ScoringLimits = {
   maxRequestRows: SETTINGS.maxRequestRows.max,
   maxRequestsPerMessage: SETTINGS.maxRequestsPerMessage.max,

@@ -21,19 +21,18 @@ import type { JobSeen, ModelSeen, QueuesSeen, State, TensorSeen } from './wire.t
 
 interface ServePageOptions extends Omit<LocalStackOptions, 'through' | 'announce'> {
   readonly batching: Batching;
-  /** Port of the page on 127.0.0.1. @default the one after `port`, or any if that is taken */
+  /** Port of the page on 127.0.0.1. @default the port after `port`, or a free one if that is taken */
   readonly pagePort?: number | undefined;
 }
 
 interface ServedPage {
   readonly stack: LocalStack;
-  /** URL of the page. */
   readonly page: string;
-  /** Finishes what was received, runs of models included. */
+  /** Finishes the received messages, including model runs, and stops. */
   stop(): Promise<void>;
 }
 
-/** Starts the local stack, hands messages to its function, and serves the page that shows it. */
+/** Starts the local stack with its event source mapping, and serves the page that shows it. */
 export async function servePage({ batching, ...options }: ServePageOptions): Promise<ServedPage> {
   const monitor = createMonitor();
   const stack = await startLocalStack({
@@ -72,7 +71,7 @@ interface PageOptions extends Pick<ServePageOptions, 'batching' | 'modelsDirecto
 
 const TICK_MS = 1_000;
 
-/** Serves a page that shows what a stack does, and sends it messages. @throws Error if its port is taken */
+/** Serves a page that shows the activity of a stack and sends it messages. @throws Error if its port is taken */
 async function startPage({ stack, batching, monitor, ...options }: PageOptions): Promise<PageServer> {
   const { queues } = stack;
   const { batchSize, windowSeconds } = batching;
@@ -125,7 +124,6 @@ const MAX_TIMES = 1_000;
 const ASK = z.strictObject({ body: z.string().min(1).max(60_000), times: z.int().min(1).max(MAX_TIMES) });
 const CANCEL = z.strictObject({ job: z.string().max(256) });
 
-/** What the page may do, by path. */
 function createControls(stack: LocalStack, sqs: SQSClient): Record<string, Control> {
   return {
     async '/ask'(asked) {
@@ -150,7 +148,7 @@ function parsed<T>(schema: z.ZodType<T>, body: unknown, expected: string): T {
   return data;
 }
 
-/** Sends a message as often as asked, through SQS as everybody does. @returns the ID of the last, whose answer is shown */
+/** Sends a message `times` times through SQS. @returns the ID of the last one, whose answer the page shows */
 async function send(sqs: SQSClient, QueueUrl: string, MessageBody: string, times: number): Promise<string | undefined> {
   let last: string | undefined;
   for (let left = times; left > 0; left -= MAX_BATCH_ENTRIES) {
@@ -168,7 +166,7 @@ async function send(sqs: SQSClient, QueueUrl: string, MessageBody: string, times
 
 const MAX_SAMPLE_CHARACTERS = 32_768;
 
-/** The models of a stack, each in the version that a request without one means, with a request that it answers. */
+/** Returns the default version of each model, with a request that it answers. */
 async function lookAtModels({ models, scorer }: Pick<LocalStack, 'models' | 'scorer'>, directory: string) {
   const locations = findModels(directory);
   const found: ModelSeen[] = [];
@@ -196,7 +194,7 @@ function seenOf({ name, inputs, transform }: DescribedModel): ModelSeen {
   return { name, inputs: inputs.map(tensorOf), hasTransform: transform !== undefined };
 }
 
-/** An axis that the exporter did not name has a name here that repeats its tensor's. On the page it is short. */
+/** Describes a tensor. Models name an unnamed axis after its tensor, and the page shows a shorter name. */
 function tensorOf(spec: TensorSpec): TensorSeen {
   const shape = spec.shape.map((dim, axis) => {
     if (!String(dim).startsWith(`${spec.name} axis `)) return dim;
@@ -212,7 +210,7 @@ async function lookAtJobs({ jobControl }: Pick<LocalStack, 'jobControl'>): Promi
 
 const COUNTS: QueueAttributeName[] = ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'];
 
-/** Asks how many messages are on the queues. Exported for tests. */
+/** Returns the number of messages on the queues. Exported for tests. */
 export async function lookAtQueues(sqs: SQSClient, queues: LocalQueues): Promise<QueuesSeen> {
   const countsOf = async (QueueUrl: string): Promise<{ waiting: number; inFlight: number }> => {
     const { Attributes = {} } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: COUNTS }));

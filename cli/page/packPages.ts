@@ -1,4 +1,4 @@
-/** What `npm run build` adds to the compiled commands: the pages for browsers, bundled. */
+/** Adds the bundled browser pages to the compiled commands. `npm run build` runs this file. */
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { bundlePage } from './pageFiles.ts';
 

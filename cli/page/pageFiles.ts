@@ -3,7 +3,6 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { ReportPage } from './wire.ts';
 
-/** A page's code and style sheet, each in one piece, with everything that they import. */
 interface Bundle {
   readonly script: string;
   readonly style: string;
@@ -11,15 +10,14 @@ interface Bundle {
 
 const FOLDER = new URL('browser/', import.meta.url);
 
-/** Reads a file of the folder for browsers as it is. */
 export function pageFile(name: string): Promise<string> {
   return readFile(new URL(name, FOLDER), 'utf8');
 }
 
-/** The package holds bundles, the repository their source. */
+/** True if the code runs from source. The package contains bundles instead. */
 const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
 
-/** Returns a page in one piece: browsers do not read TypeScript, and a report fetches nothing. */
+/** Returns the bundle of a page. Browsers do not read TypeScript, and a report must not fetch anything. */
 export async function bundlePage(name: 'dev' | 'report'): Promise<Bundle> {
   if (!RUNS_FROM_SOURCE) return { script: await pageFile(`${name}.js`), style: await pageFile('page.css') };
   const { build } = await import('esbuild');
@@ -38,12 +36,12 @@ export async function bundlePage(name: 'dev' | 'report'): Promise<Bundle> {
 
 const STYLES = '@import "uplot/dist/uPlot.min.css"; @import "./theme.css";';
 
-/** Makes a report of one file that fetches nothing, to be mailed, printed and read anywhere. */
+/** Returns a report in one file that fetches nothing, so that users can mail and print it. */
 export async function reportPage(report: ReportPage): Promise<string> {
   const { script, style } = await bundlePage('report');
   const code = script.replaceAll('</script', '<\\/script');
   const policy = `default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${hash('sha256', code, 'base64')}'`;
-  // Data of others cannot end the element that holds it.
+  // The escape prevents data from closing the element that contains it.
   const data = JSON.stringify(report).replaceAll('<', '\\u003c');
   return `<!doctype html>
 <html lang="en">

@@ -7,15 +7,15 @@ import type { MessageRecord, Outcome, Result, ResultWriter, WriteStatus } from '
 import { type Around, BATCH_ENDED, type Batch } from '../local/localMapping.ts';
 import type { AnswerSeen, InvocationSeen, ResultSeen, SecondSeen, State } from './wire.ts';
 
-/** Sees what the function does with messages, and keeps the newest of it: bounded, whatever comes. */
+/** Monitor of the function's work. It keeps a limited number of the newest events. */
 export interface Monitor {
-  /** A host's telemetry that tells the monitor too. */
+  /** Returns telemetry that also reports to the monitor. */
   alsoTelling(host: Telemetry): Telemetry;
-  /** For the invocations of a mapping. @param batchSize of the mapping */
+  /** Returns a wrapper for a mapping's invocations. @param batchSize batch size of the mapping */
   around(batchSize: number): Around;
-  /** Writes results of messages, except those of messages that the page sent: these go to the page alone. */
+  /** Writes the results of messages. Results of messages from the page go only to the page. */
   through(writer: ResultWriter): ResultWriter;
-  /** Tells a listener of the answers to what the page asked. */
+  /** Registers a listener for the answers to messages from the page. */
   onAnswer(listener: (answer: AnswerSeen) => void): void;
   seen(): Pick<State, 'totals' | 'seconds' | 'invocations' | 'results' | 'errors'>;
 }
@@ -118,7 +118,7 @@ export function createMonitor(now: () => number = Date.now): Monitor {
   };
 }
 
-/** Of a list whose newest is the last. */
+/** Adds an item to a list with the newest item last, and removes the oldest ones. */
 function keepNewest<T>(list: T[], one: T, max: number): void {
   list.push(one);
   if (list.length > max) list.shift();
@@ -128,7 +128,7 @@ function addOne(counts: Record<string, number>, code: string): void {
   counts[code] = (counts[code] ?? 0) + 1;
 }
 
-/** Why a micro-batch was run, as a person reads it. */
+/** Reasons why a micro-batch ran, as text for users. */
 export const MICRO_BATCH_CLOSED: Readonly<Record<CloseReason, string>> = {
   full: 'full',
   budget: 'element budget reached',
@@ -137,12 +137,11 @@ export const MICRO_BATCH_CLOSED: Readonly<Record<CloseReason, string>> = {
   end: 'end of the batch that SQS handed over',
 };
 
-/** An invocation while it goes on. */
 type OngoingInvocation = ReturnType<typeof createOngoingInvocation>;
 
 type Asked = Partial<Pick<AnswerSeen, 'microBatch' | 'result'>>;
 
-/** @param now milliseconds since 1970 */
+/** @param now returns milliseconds since 1970 */
 function createOngoingInvocation(
   number: number,
   { records, endedBecause }: Batch,
@@ -160,9 +159,9 @@ function createOngoingInvocation(
 
   return {
     number,
-    /** Undefined for messages that the page did not send. */
+    /** Returns undefined for messages that the page did not send. */
     purposeOf: (messageId: string) => purposes.get(messageId),
-    /** When a message was sent, in milliseconds since 1970. */
+    /** Returns the time when a message was sent, in milliseconds since 1970. */
     sentAt: sentAtOf,
     took(stage: keyof typeof stages, ms: number): void {
       stages[stage] += ms;
@@ -194,7 +193,7 @@ function createOngoingInvocation(
       const one = asked.get(result.messageId);
       if (one !== undefined) one.result = result;
     },
-    /** @returns what it was, and what became of the messages that somebody asked by */
+    /** @returns the invocation, and the outcomes of the messages whose answers the page awaits */
     end(): { readonly seen: InvocationSeen; readonly answers: readonly AnswerSeen[] } {
       const oldest = records.reduce((min, { messageId }) => Math.min(min, sentAtOf(messageId)), at);
       const seen: InvocationSeen = {
@@ -222,12 +221,12 @@ function createOngoingInvocation(
   };
 }
 
-/** Seconds that are kept: five minutes. */
+/** Number of seconds to keep: five minutes. */
 export const SECONDS_KEPT = 300;
 const COUNTS = { answered: 0, records: 0, rows: 0, paddedRows: 0 };
 const NOTHING = { ...COUNTS, room: 0 };
 
-/** What happened, second by second. @param now milliseconds since 1970. @default the system's */
+/** Creates counts for each second. @param now returns milliseconds since 1970. @default the system clock */
 export function createTimeline(now: () => number = Date.now) {
   const over: SecondSeen[] = [];
   let at = Math.floor(now() / 1000);
@@ -245,7 +244,7 @@ export function createTimeline(now: () => number = Date.now) {
     }
   };
   return {
-    /** A message was answered `ms` after it was sent. */
+    /** Records a message that was answered `ms` after it was sent. */
     answered(ms: number): void {
       advance();
       times.push(ms);
@@ -255,7 +254,7 @@ export function createTimeline(now: () => number = Date.now) {
       counts.room += invocation.batchSize;
       for (const name of Object.keys(COUNTS) as (keyof typeof COUNTS)[]) counts[name] += invocation[name];
     },
-    /** The last seconds that are over, the newest last. */
+    /** Returns the complete seconds, the newest last. */
     all(): readonly SecondSeen[] {
       advance();
       return over;
@@ -263,20 +262,22 @@ export function createTimeline(now: () => number = Date.now) {
   };
 }
 
-/** @param sorted ascending */
+/** @param sorted values in ascending order */
 function quantile(sorted: readonly number[], share: number): number | null {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? null;
 }
 
-/** Characters of a result that the page is given. */
+/** Maximum number of characters of a result that the page receives. */
 const MAX_BODY_CHARACTERS = 16_384;
 
-/** An error's first keys. */
 const ERROR = /^\{"message_id":"[^"]*"(?:,"id":"(?:[^"\\]|\\.)*")?,"code":"/;
-/** Those of one among the answers to a packed message: within a JSON string its quotes would be escaped. */
+/**
+ * Start of an error in the results of a packed message. Its quotes cannot match within a JSON string, because they are
+ * escaped there.
+ */
 const ERROR_AMONG_OTHERS = new RegExp(`[[,]${ERROR.source.slice(1)}`);
 
-/** Returns true if a result is an error, or holds one. */
+/** Returns true if a result is or contains an error. */
 function isErrorBody(body: string): boolean {
   return (body.startsWith('[') ? ERROR_AMONG_OTHERS : ERROR).test(body);
 }
@@ -285,17 +286,17 @@ function resultSeen({ messageId, body }: Result, how: Pick<ResultSeen, 'at' | 'i
   return { messageId, body: body.slice(0, MAX_BODY_CHARACTERS).toWellFormed(), characters: body.length, ...how };
 }
 
-/** Why the page sent a message: somebody waits for its answer, or to fill batches. */
+/** Purpose of a message from the page: `ask` awaits its answer, and `fill` fills batches. */
 type Purpose = 'ask' | 'fill';
 
-/** Marks a message that the page sent, so that its result goes to the page and not to whoever receives results. */
+/** Attribute of messages from the page. Their results go to the page instead of the result stores. */
 const ATTRIBUTE = 'batchscore-page';
 
 export function ownAttributes(purpose: Purpose): Record<string, MessageAttributeValue> {
   return { [ATTRIBUTE]: { DataType: 'String', StringValue: purpose } };
 }
 
-/** Undefined for everybody else's messages. */
+/** Returns undefined for a message from another sender. */
 function purposeOf({ messageAttributes }: MessageRecord): Purpose | undefined {
   const purpose = messageAttributes[ATTRIBUTE]?.stringValue;
   return purpose === 'ask' || purpose === 'fill' ? purpose : undefined;

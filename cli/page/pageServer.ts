@@ -10,16 +10,15 @@ import { hasCode, messageOf } from '../../lambda/core/failure.ts';
 import { bundlePage, pageFile } from './pageFiles.ts';
 import type { Events, State } from './wire.ts';
 
-/** What the page may ask for. Each takes the parsed JSON that came; what it throws is told to the page in its words. */
+/** Action that the page may request. It takes the parsed JSON body, and the page shows the message of its error. */
 export type Control = (body: unknown) => Promise<object> | object;
 
 interface PageServerOptions {
-  /** On 127.0.0.1; undefined: `preferredPort` where it is free, else any. */
+  /** Port on 127.0.0.1. If undefined, it is `preferredPort`, or a free one if that is taken. */
   readonly port: number | undefined;
   readonly preferredPort: number;
-  /** Begins a stream. @returns false where there are too many */
+  /** Starts a stream. @returns false if there are too many */
   readonly openStream: (response: ServerResponse) => boolean;
-  /** By their paths. */
   readonly controls: Readonly<Record<string, Control>>;
 }
 
@@ -30,7 +29,7 @@ export interface PageServer {
 }
 
 const STREAM_PATH = '/events';
-/** A browser opens six for a page. */
+/** Maximum number of connections. A browser opens six for a page. */
 const MAX_CONNECTIONS = 64;
 
 const HEADERS = {
@@ -43,7 +42,7 @@ const HEADERS = {
   'cache-control': 'no-store',
 };
 
-/** @throws Error when the port that was asked for is taken */
+/** @throws Error if the requested port is taken */
 export async function startPageServer(options: PageServerOptions): Promise<PageServer> {
   const server = createServer((request, response) => {
     answer(request, response, options).catch((error: unknown) => refuse(response, 500, messageOf(error)));
@@ -129,16 +128,16 @@ function refuse(response: ServerResponse, status: number, error: string): void {
 interface Asked {
   readonly method: string;
   readonly headers: IncomingHttpHeaders;
-  /** True if it changes anything, or shows what other sites must not read. */
+  /** True if the request changes state, or returns data that other sites must not read. */
   readonly isPrivate: boolean;
 }
 
 /**
- * Why a request is refused: no page of another site may reach this one, by its address or by a name that was made to
- * point to this machine.
+ * Returns the reason to refuse a request. Pages of other sites must not reach this server, by its address or by a name
+ * that resolves to this machine.
  *
- * @param port that the page is served on
- * @returns undefined for a request of the page itself
+ * @param port port of the page
+ * @returns undefined if the page itself sent the request
  * @see https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site
  */
 function refusal({ method, headers, isPrivate }: Asked, port: number): string | undefined {
@@ -149,15 +148,15 @@ function refusal({ method, headers, isPrivate }: Asked, port: number): string | 
   if (origin !== undefined && origin !== own)
     return `Origin: expected ${own}, got another; only the page itself may ask`;
   if (!isPrivate || origin === own) return undefined;
-  // A browser leaves Origin out where a page reads from its own server, and says so in another header.
+  // A browser omits Origin if a page reads from its own server, and sends Sec-Fetch-Site instead.
   if (method === 'GET' && headers['sec-fetch-site'] === 'same-origin') return undefined;
   return `Origin: expected ${own}, got none; only the page itself may ask`;
 }
 
-/** Of what a page may send: a request that somebody typed is far smaller. */
+/** Maximum size of a request body. Requests that users type are far smaller. */
 const MAX_BYTES = 64 * 1024;
 
-/** @throws Error for a body that is too large, or not JSON */
+/** @throws Error if the body is too large or is not JSON */
 async function readBody(request: IncomingMessage): Promise<unknown> {
   if (request.headers['content-type'] !== 'application/json') {
     throw new Error('content-type: expected application/json, got another');
@@ -183,13 +182,12 @@ interface PageFile {
 
 let bundle: ReturnType<typeof bundlePage> | undefined;
 
-/** Made when a browser first asks: a stack that nobody looks at needs none. */
+/** Returns the bundle. It is built when a browser first asks, because most stacks are never viewed. */
 function bundled(): ReturnType<typeof bundlePage> {
   bundle ??= bundlePage('dev');
   return bundle;
 }
 
-/** All that is served to browsers, by its path. */
 const FILES: ReadonlyMap<string, PageFile> = new Map([
   ['/', { type: 'text/html; charset=utf-8', read: () => pageFile('dev.html') }],
   ['/icon.svg', { type: 'image/svg+xml', read: () => pageFile('icon.svg') }],
@@ -197,9 +195,9 @@ const FILES: ReadonlyMap<string, PageFile> = new Map([
   ['/dev.css', { type: 'text/css; charset=utf-8', read: async () => (await bundled()).style }],
 ]);
 
-/** The pages that are open, each of which reads a stream of server-sent events. */
+/** Streams of server-sent events to the open pages. */
 interface Stream {
-  /** @returns false where too many are open already; nothing was written then */
+  /** @returns false if too many pages are open. It writes nothing then. */
   open(response: ServerResponse, state: State): boolean;
   tell<Name extends keyof Events>(name: Name, data: Events[Name]): void;
   isWatched(): boolean;
@@ -207,15 +205,15 @@ interface Stream {
 }
 
 interface StreamOptions {
-  /** The first page was opened, or the last one closed. */
+  /** Is called when the first page opens and when the last one closes. */
   readonly onWatched: (isWatched: boolean) => void;
 }
 
 /** @see https://html.spec.whatwg.org/multipage/server-sent-events.html */
 const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' };
-/** A browser opens six connections to a server at the most: one is left for what its pages ask. */
+/** Maximum number of pages. A browser opens at most six connections to a server, and one remains for requests. */
 export const MAX_PAGES = 5;
-/** What may lie unread for one page; one that reads no faster is dropped, and opens a new stream by itself. */
+/** Maximum unread bytes for one page. A slower page is disconnected, and reconnects by itself. */
 const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
 
 export function createStream({ onWatched }: StreamOptions): Stream {
@@ -248,7 +246,7 @@ export function createStream({ onWatched }: StreamOptions): Stream {
   };
 }
 
-/** JSON has no line breaks of its own, so it is one line of data. */
+/** Formats an event. JSON without indentation has no line breaks, so the data is one line. */
 function eventText(name: string, data: unknown): string {
   return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
 }

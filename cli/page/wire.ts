@@ -1,52 +1,48 @@
-/** What pages are told, as JSON. Times are milliseconds; `at` counts from 1970. */
+/** JSON messages to the pages. Times are in milliseconds. `at` is milliseconds since 1970. */
 import type { JobStatus } from '../../client/clientJobs.ts';
 import type { MicroBatchReport } from '../../lambda/core/observer.ts';
 
-/** One call of the function. */
 export interface InvocationSeen {
-  /** From 1. */
+  /** Number of the invocation, from 1. */
   readonly number: number;
   readonly at: number;
   readonly records: number;
-  /** Batch size of the mapping. */
   readonly batchSize: number;
-  /** Why the batch was handed over, as a person reads it. */
+  /** Reason why the batch was closed, as text for users. */
   readonly endedBecause: string;
-  /** From the oldest record's sending to the call. */
+  /** Time from the oldest record's sending to the invocation. */
   readonly waitedMs: number;
   readonly durationMs: number;
-  /** Milliseconds of each stage, added up. */
+  /** Total milliseconds in each stage. */
   readonly stages: Readonly<Record<'decode' | 'stack' | 'run' | 'encode' | 'write', number>>;
   readonly answered: number;
-  /** Requests that were answered with an error. */
   readonly errors: number;
   readonly retried: number;
-  /** Records that had been received before. */
+  /** Number of records that were received before. */
   readonly cameBefore: number;
   readonly runs: number;
   readonly rows: number;
   readonly paddedRows: number;
 }
 
-/** What ended in a second. */
+/** Counts for one second. */
 export interface SecondSeen {
   /** Seconds since 1970. */
   readonly at: number;
   readonly answered: number;
   readonly records: number;
-  /** Records that the invocations could have taken. */
+  /** Number of records that would have filled the invocations. */
   readonly room: number;
   readonly rows: number;
   readonly paddedRows: number;
-  /** From being sent to being answered; null if nothing was answered. */
+  /** Time from sending to answering. Null if nothing was answered. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
 }
 
-/** Messages on the queues. */
 export interface QueuesSeen {
   readonly waiting: number;
-  /** Received and not deleted. */
+  /** Messages that are received but not deleted. */
   readonly inFlight: number;
   readonly deadLetters: number;
 }
@@ -58,20 +54,18 @@ export interface ResultSeen {
   readonly isError: boolean;
   /** First 16,384 characters of the JSON text. */
   readonly body: string;
-  /** Characters of the whole text. */
   readonly characters: number;
 }
 
-/** What became of a message that was sent from the page. */
 export interface AnswerSeen {
   readonly messageId: string;
-  /** Undefined if the message goes back to the queue. */
+  /** Undefined if the message returns to the queue. */
   readonly result?: ResultSeen | undefined;
-  /** From being sent to its invocation, and to its answer. */
+  /** Time from sending to the invocation, and to the answer. */
   readonly waitedMs: number;
   readonly answeredMs?: number | undefined;
   readonly invocation: InvocationSeen;
-  /** Undefined for a request that was refused before it ran. */
+  /** Undefined if the request was refused before it ran. */
   readonly microBatch?: (Omit<MicroBatchReport, 'closedBecause'> & { readonly closedBecause: string }) | undefined;
 }
 
@@ -85,27 +79,25 @@ export interface ModelSeen {
   readonly name: string;
   readonly inputs: readonly TensorSeen[];
   readonly hasTransform: boolean;
-  /** Text of a request that the model has answered: the first of its samples, else a made-up one. */
+  /** Text of a request that the model has answered: its first sample, or a generated one. */
   readonly sample?: string | undefined;
-  /** Why there is none. */
   readonly noSample?: string | undefined;
 }
 
-/** Without the pieces that were given up, but for their number. */
+/** Status of a job, with the number of skipped pieces in place of their list. */
 export interface JobSeen extends Omit<JobStatus, 'failedParts'> {
   readonly givenUp: number;
 }
 
-/** All that the page of `dev` shows. The newest of each list is the last. */
+/** State that the `dev` page shows. The last item of each list is the newest. */
 export interface State {
   readonly models: readonly ModelSeen[];
   readonly jobs: readonly JobSeen[];
-  /** URL of the queues and buckets. */
   readonly endpoint: string;
   readonly batchSize: number;
   readonly windowSeconds: number;
   readonly queues: QueuesSeen | undefined;
-  /** Since the stack was started. */
+  /** Counts since the stack was started. */
   readonly totals: {
     readonly answered: number;
     readonly errors: Readonly<Record<string, number>>;
@@ -117,9 +109,8 @@ export interface State {
   readonly errors: readonly ResultSeen[];
 }
 
-/** The events of the stream, by name. */
 export interface Events {
-  /** When a page is opened, and each second. */
+  /** Sent when a page opens, and each second. */
   readonly state: State;
   readonly answer: AnswerSeen;
 }
@@ -127,11 +118,11 @@ export interface Events {
 /** Lines over time, or over a logarithmic axis. */
 export interface Chart {
   readonly title: string;
-  /** What the chart shows, in words, above the drawing. */
+  /** Summary in words, shown above the drawing. */
   readonly essence?: string;
-  /** The same for those who hear the page. @default the essence */
+  /** Summary for screen readers. @default the essence */
   readonly words?: string;
-  /** Values are ascending: seconds since 1970 if there is no base of a logarithm. */
+  /** Values in ascending order. They are seconds since 1970 unless the axis has a base of a logarithm. */
   readonly x: { readonly title?: string; readonly values: readonly number[]; readonly base?: 2 | 10 };
   readonly y: {
     readonly title?: string;
@@ -143,11 +134,11 @@ export interface Chart {
 
 export interface Line {
   readonly name: string;
-  /** Shown behind the name. */
+  /** Value to show after the name. */
   readonly value?: string;
-  /** One for each x. A null is a gap, or a size that was not measured. */
+  /** One value for each x. Null is a gap, or a size that was not measured. */
   readonly values: readonly (number | null)[];
-  /** `points` for measured values, `ring` for one that stands out, `across` for a limit. @default a line */
+  /** `points` for measured values, `ring` for a highlighted value, `across` for a limit. @default a line */
   readonly as?: 'points' | 'ring' | 'across';
 }
 
@@ -155,15 +146,14 @@ export interface TableShown {
   readonly caption: string;
   readonly heads: readonly string[];
   readonly rows: readonly (readonly string[])[];
-  /** Index of the row to mark. */
   readonly chosen?: number;
 }
 
-/** All that the report of `batchscore profile` shows. */
+/** Contents of the `batchscore profile` report. */
 export interface ReportPage {
   readonly model: string;
   readonly version: string;
-  /** When, and on what. */
+  /** Date and machine of the measurement. */
   readonly measured: string;
   readonly lead: string;
   readonly reason: string;
@@ -174,7 +164,7 @@ export interface ReportPage {
   readonly props: string;
   readonly findings: readonly string[];
   readonly charts: readonly (Chart & { readonly id: string })[];
-  /** What says more in a sentence than in a drawing. */
+  /** Remarks without a chart. */
   readonly remarks: readonly string[];
   readonly runs: TableShown;
   readonly question: string;

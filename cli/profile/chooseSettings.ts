@@ -17,35 +17,34 @@ import {
 import { type Arrivals, poissonArrivals, simulateMapping } from './simulate.ts';
 
 export interface SettingsQuestion {
-  /** What runs took: some rows of each of some lengths, for one or more numbers of threads. */
+  /** Measured runs: some row counts at some lengths, for one or more numbers of threads. */
   readonly table: readonly RunCost[];
-  /** Of the rows; 1 without a ragged axis. */
   readonly length: number;
-  /** On average, at random times. */
+  /** Average rate. Messages arrive at random times. */
   readonly messagesPerSecond: number;
-  /** All but the slowest hundredth of the messages are to be answered within it. */
+  /** Time limit for the answers to 99 % of the messages. */
   readonly budgetMs: number;
   readonly messages: Messages;
   readonly prices: Prices;
-  /** Of the function that is deployed. */
   readonly architecture: Architecture;
 }
 
 export interface SettingsAnswer extends Choice {
-  /** How many times as many rows a second the best run gives as one row a run. */
+  /** Throughput of the best run in rows per second, relative to runs of one row. */
   readonly gain: number;
   readonly tried: number;
-  /** The best of each batch size and window, the cheapest first. */
+  /** Best settings for each batch size and window, the cheapest first. */
   readonly candidates: readonly Expectation[];
 }
 
-/** Messages that are simulated: of so many seconds, within bounds. */
+/** Number of simulated messages: the traffic of `seconds`, within bounds. */
 const SIMULATED = { seconds: 20, min: 4_000, max: 10_000 };
 
 /**
- * The settings for a model and a traffic: every candidate is simulated, and those within the budget are compared by cost.
+ * Returns the settings for a model and a traffic. It simulates every candidate, and compares the cost of those within
+ * the budget.
  *
- * @throws Error where the model's runs take more memory than a function has, or longer than its timeout
+ * @throws Error if the model's runs need more memory than a function has, or more time than its timeout
  */
 export function settingsFor(question: SettingsQuestion): SettingsAnswer {
   const found = settingsIfAny(question);
@@ -53,7 +52,7 @@ export function settingsFor(question: SettingsQuestion): SettingsAnswer {
   return found;
 }
 
-/** @returns undefined if no function can take the traffic */
+/** @returns undefined if no function can handle the traffic */
 export function settingsIfAny(question: SettingsQuestion): SettingsAnswer | undefined {
   const { budgetMs, messagesPerSecond } = question;
   const { seconds, min, max } = SIMULATED;
@@ -73,7 +72,7 @@ export function settingsIfAny(question: SettingsQuestion): SettingsAnswer | unde
   };
 }
 
-/** Of each batch size and window: the cheapest within the budget, else the one that answers soonest. */
+/** Returns the cheapest expectation within the budget for each batch size and window, or the fastest one if none is. */
 function bestOfEach(expectations: readonly Expectation[], budgetMs: number): Expectation[] {
   const groups = Map.groupBy(expectations, ({ batchSize, windowSeconds }) => `${batchSize} ${windowSeconds}`);
   return [...groups.values()].map((group) => {
@@ -97,7 +96,7 @@ interface Candidate {
   readonly batchSize: number;
   readonly windowSeconds: number;
   readonly maximumConcurrency: number;
-  /** Of a function with some memory. */
+  /** Invocation of a function with a certain memory. */
   readonly invocation: Invocation;
 }
 
@@ -106,21 +105,21 @@ const WINDOWS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 300];
 const FEW_WINDOWS = 3;
 const CONCURRENCIES = [2, 5, 10, 20, 50, 100, 200, 500, 1_000];
 const FEW_CONCURRENCIES = 2;
-/** Multiples of one vCPU, and parts of one. */
+/** Memory sizes to try, in MB. They are multiples and fractions of one vCPU. */
 const MEMORIES = [512, 1_024, 1_769, 3_538, 5_307, 7_076, 10_240];
-/** More memory is tried where a full run takes less than this share of the time. */
+/** More memory is tried if a full run then takes less than this share of the time. */
 const FASTER = 0.98;
 const WITHOUT_WINDOW = 10;
-/** Bytes of a record around its body, in an event. */
+/** Bytes of a record around its body in an event. */
 const RECORD_BYTES = 1_000;
-/** Of memory, beyond the peak that was seen; as the check at synth asks for. */
+/** Memory relative to the measured peak. The check at synth requires the same. */
 const MEMORY_HEADROOM = 1.3;
-/** What a full batch may take of the function's timeout, and invocations of the concurrency. */
+/** Maximum share of the function's timeout that a full batch may take, and concurrency relative to the need. */
 const TIMEOUT_SHARE = 0.6;
 const CONCURRENCY_HEADROOM = 1.25;
 const MIB = 1024 * 1024;
 
-/** Everything that is tried. Empty where the model's runs take more memory than there is. */
+/** Returns all candidates. The list is empty if the model's runs need too much memory. */
 export function candidatesFor(question: SettingsQuestion): Candidate[] {
   return invocationsToTry(question).flatMap((invocation) =>
     windowsWithin(question.budgetMs).flatMap((windowSeconds) =>
@@ -148,13 +147,15 @@ function invocationsToTry({ table, length, messages }: SettingsQuestion): Invoca
   return tried;
 }
 
-/** None, the shortest, and the longest that leave time to answer. */
+/** Returns the shortest windows, including none, and the longest ones that leave time to answer. */
 function windowsWithin(budgetMs: number): number[] {
   const within = WINDOWS.filter((seconds) => seconds <= WINDOW_SECONDS.max && seconds * 1000 < budgetMs);
   return [...new Set([...within.slice(0, FEW_WINDOWS), ...within.slice(-FEW_WINDOWS)])];
 }
 
-/** Up to twice as many as come in a window; more would never be full. */
+/**
+ * Returns batch sizes up to twice the number of messages that arrive in a window. A larger batch would never be full.
+ */
 function batchSizesFor({ messages, messagesPerSecond }: SettingsQuestion, windowSeconds: number): number[] {
   const maxBytes = Math.floor(MAX_EVENT_BYTES / (messages.messageBytes + RECORD_BYTES));
   const max = Math.min(
@@ -167,12 +168,12 @@ function batchSizesFor({ messages, messagesPerSecond }: SettingsQuestion, window
   return windowSeconds === 0 ? sizes : sizes.filter((size) => size > 1);
 }
 
-/** Invocations at a time that keep up, by Little's law, with some to spare. */
+/** Returns the concurrency for the traffic by Little's law, with headroom. */
 function concurrencyFor(messagesPerSecond: number, fullMs: number, batchSize: number): number {
   return (CONCURRENCY_HEADROOM * messagesPerSecond * fullMs) / 1000 / batchSize;
 }
 
-/** The fewest that keep up; a few more gather less and wait less. */
+/** Returns the lowest sufficient concurrency and a few higher ones, which give smaller batches and shorter waits. */
 function concurrenciesFor(
   { messagesPerSecond }: SettingsQuestion,
   invocation: Invocation,
@@ -189,20 +190,18 @@ export interface Expectation {
   readonly windowSeconds: number;
   readonly memoryMb: number;
   readonly maximumConcurrency: number;
-  /** Most rows of a run. */
   readonly maxBatchRows: number;
-  /** Messages of an invocation on average, and as a share of the batch size. */
+  /** Average number of messages in an invocation, and its share of the batch size. */
   readonly messagesPerInvocation: number;
   readonly fill: number;
-  /** Runs of the model in an invocation, on average. */
   readonly microBatchesPerInvocation: number;
-  /** From a message's arrival to its result: of half of the messages, and of all but the slowest hundredth. */
+  /** Time from a message's arrival to its result: the median and the 99th percentile. */
   readonly p50AgeMs: number;
   readonly p99AgeMs: number;
   readonly dollarsPerMillionRows: Dollars;
 }
 
-/** Simulates a candidate and adds up what it costs. */
+/** Simulates a candidate and estimates its cost. */
 export function expectationOf(
   { invocation, ...settings }: Candidate,
   arrivals: Arrivals,
@@ -232,27 +231,30 @@ export function expectationOf(
   };
 }
 
-/** What was chosen of everything that was tried. */
+/** Chosen settings and those that they are compared with. */
 interface Choice {
   readonly chosen: Expectation;
-  /** The cheapest that hands messages over one at a time. */
+  /** Cheapest settings with one message per invocation. */
   readonly oneByOne: Expectation;
-  /** The cheapest of all within the budget; undefined where none is. */
+  /** Cheapest settings within the budget. Undefined if there are none. */
   readonly cheapest: Expectation | undefined;
   readonly reason: string;
 }
 
-/** Running rows together pays where it gives so many times the rows a second of rows alone. */
+/** Minimum relative throughput at which batching is worthwhile. */
 const MIN_GAIN = 1.1;
-/** Settings that cost so little more are as good, if they answer sooner. */
+/**
+ * Maximum relative cost of settings that count as equally cheap. Among these, the ones that answer sooner are chosen.
+ */
 const AS_CHEAP = 1.01;
 
 /**
- * The cheapest settings within the budget. Where the model gains nothing from rows that run together, batches of one and no
- * window: messages that share an invocation then only wait for each other.
+ * Chooses the cheapest settings within the budget. If the model gains nothing from batches, it chooses batches of one
+ * without a window, because messages that share an invocation would only wait for each other.
  *
- * @param expectations at least one with batches of one; undefined is returned without
- * @param times what the best run gains over rows alone, and what of that is sure
+ * @param expectations expectations, at least one of them with batches of one
+ * @param times relative throughput of the best run, as measured and at its lower bound
+ * @returns undefined if no expectation has batches of one
  */
 function choose(
   expectations: readonly Expectation[],

@@ -5,49 +5,51 @@ import type { Prices } from '../priceList.ts';
 import type { Course } from './simulate.ts';
 
 /**
- * What a message takes besides the runs of its rows: CPU of a message with its calls to SQS, CPU of each request in it
- * (decoding, stacking, encoding), and the time from a call to SQS to its answer. The CPU was measured with
- * `npm run bench -- --scenario hops` on two cores; the round trip is AWS's own example of one within a region.
+ * Costs of a message besides its model runs: CPU of the message with its SQS calls, CPU of each request in it
+ * (decoding, stacking, encoding), and the round trip of an SQS call. `npm run bench -- --scenario hops` measured the
+ * CPU times on two cores. The round trip is AWS's own example within a region.
  *
- * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-throughput-horizontal-scaling-and-batching.html
+ * @see
+ * https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-throughput-horizontal-scaling-and-batching.html
  */
 export const HOST_COSTS = { messageMs: 0.066, requestMs: 0.018, roundTripMs: 20 } as const;
 
-/** What comes in a message and goes out for it. */
 export interface Messages {
-  /** Requests in a message, of one row each. */
+  /** Number of requests in a message, with one row each. */
   readonly requestsPerMessage: number;
-  /** Of a message, and of the results of one. */
+  /** Bytes of a message, and of the result of one request. */
   readonly messageBytes: number;
   readonly resultBytes: number;
-  /** True if results share messages of the result queue; else each message's results have their own. */
+  /** True if results share messages of the result queue. Otherwise each message has its own result message. */
   readonly packedResults: boolean;
 }
 
-/** An invocation of a function with so much memory. */
 export interface Invocation {
   readonly memoryMb: number;
   readonly times: RunTimes;
-  /** Milliseconds with so many messages. */
   msOf(messages: number): number;
 }
 
-/** A function's share of the CPUs. @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html */
+/**
+ * Returns a function's share of the CPUs.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html
+ */
 export function vcpusOf(memoryMb: number): number {
   return memoryMb / MB_PER_VCPU;
 }
 
 const MESSAGES_PER_CALL = 10;
-/** Of the result queue's writer, at a time. */
+/** Maximum number of concurrent calls by the result queue's writer. */
 const CALLS_AT_ONCE = 16;
-/** SQS bills each 64 KiB as a request, and packed results fill that. */
+/** Bytes that SQS bills as one request. Packed results fill them. */
 const BILLED_BYTES = 65_536;
 
 /**
- * An invocation decodes and encodes on one core, runs the model, and waits until its results are written, one after the
- * other. In reality these overlap, so it is a little shorter.
+ * Creates the cost model of an invocation: it decodes and encodes on one core, runs the model, and writes its results,
+ * one step after the other. Real invocations overlap these steps and are slightly shorter.
  *
- * @param length of rows
+ * @param length length of the rows
  */
 export function invocationWith(
   memoryMb: number,
@@ -69,57 +71,56 @@ export function invocationWith(
   };
 }
 
-/** Messages of the result queue that the results of so many messages take. */
 function resultMessages(count: number, { packedResults, resultBytes }: Messages): number {
   return packedResults ? Math.ceil(count / Math.max(1, Math.floor(BILLED_BYTES / resultBytes))) : count;
 }
 
-/** Batch requests for so many messages. */
 function callsFor(messages: number): number {
   return Math.ceil(messages / MESSAGES_PER_CALL);
 }
 
-/** What runs of some rows were measured to take. */
+/** Measured cost of runs of one size. */
 export interface RunCost {
   readonly rows: number;
-  /** Of the ragged axis; 1 without one. */
+  /** Length of the ragged axis. 1 without one. */
   readonly length: number;
-  /** Threads of the session. */
   readonly threads: number;
   readonly medianMs: number;
-  /** By how much the middle four fifths of the runs differ, as a share of the median. @default 0 */
+  /** Difference between the 90th and the 10th percentile, as a share of the median. @default 0 */
   readonly spread?: number | undefined;
   readonly rowsPerSecond: number;
-  /** Most memory that the process had held by then. */
+  /** Peak memory of the process until then. */
   readonly peakRssBytes: number;
 }
 
-/** What runs take with a given share of CPUs. */
+/** Run times with a certain number of vCPUs. */
 export interface RunTimes {
-  /** The fewest rows of a run that cost nearly as little a row as any. */
+  /** Fewest rows of a run whose cost per row is nearly the lowest. */
   readonly rowsPerRun: number;
-  /** How many times as many rows a second such a run gives as one row a run. */
+  /** Throughput of such runs in rows per second, relative to runs of one row. */
   readonly gain: number;
-  /** What is left of the gain if its runs of many rows were slow ones and its runs of one row fast ones. */
+  /** Gain if the runs of many rows were slow ones and the runs of one row fast ones. */
   readonly sureGain: number;
-  /** Runs that so many rows are cut into. */
+  /** Returns the number of runs for `rows` rows. */
   runsOf(rows: number): number;
-  /** Milliseconds of these runs together. */
+  /** Returns the total milliseconds of these runs. */
   msOf(rows: number): number;
 }
 
-/** A row that costs so much more than in the best run is as good: fewer rows take less memory and answer sooner. */
+/**
+ * Maximum cost per row, relative to the best run, that counts as equal. Fewer rows take less memory and answer sooner.
+ */
 const NEARLY = 1.05;
-/** The most that the spread of runs takes from a gain, each way: four times the rows a second are no accident. */
+/** Maximum share of a gain that the spread of runs removes, each way. It never removes a gain of four or more. */
 const MAX_DOUBT = 0.6;
 
 /**
- * The run times of an environment with `vcpus`. Threads that have a core each take what was measured; with fewer cores
- * than threads it is longer in proportion, as if every thread worked all the time. Of several numbers of threads the
- * fastest counts. Row counts between those measured are interpolated.
+ * Returns the run times with `vcpus`. If each thread has a core, they are the measured ones. With fewer cores than
+ * threads they are longer in proportion, as if every thread were always busy. The fastest number of threads counts. Row
+ * counts between the measured ones are interpolated.
  *
- * @param table some rows of each of some lengths, for one or more numbers of threads; of long ones there may be fewer
- * @param length that rows have
+ * @param table row counts at several lengths, for one or more numbers of threads. Long rows may have fewer row counts.
+ * @param length length of the rows
  */
 export function runTimes(table: readonly RunCost[], vcpus: number, length: number): RunTimes {
   const byThreads = [...Map.groupBy(table, ({ threads }) => threads)].map(([threads, runs]) => ({
@@ -137,7 +138,7 @@ export function runTimes(table: readonly RunCost[], vcpus: number, length: numbe
   const rowsPerRun = counts[msPerRow.findIndex((ms) => ms <= limit)] as number;
   const fullRunMs = fastest(rowsPerRun).ms;
   const gain = (fastest(1).ms * rowsPerRun) / fullRunMs;
-  // Of the fastest number of threads alone: with another one, something else may have held the machine up.
+  // Only runs with the fastest number of threads count, because other runs may have been disturbed.
   const doubtOf = (rows: number): number => {
     const { threads } = fastest(rows);
     const spreads = table.filter((run) => run.rows === rows && run.threads === threads).map(({ spread = 0 }) => spread);
@@ -155,20 +156,20 @@ export function runTimes(table: readonly RunCost[], vcpus: number, length: numbe
   };
 }
 
-/** The most memory that runs of up to so many rows were seen to take. */
+/** Returns the peak memory of measured runs with up to `rows` rows. */
 export function peakBytes(table: readonly RunCost[], rows: number): number {
   return Math.max(...table.filter((run) => run.rows <= rows).map(({ peakRssBytes }) => peakRssBytes));
 }
 
-/** US dollars for a million rows, and what they are for. */
+/** US dollars per million rows, grouped by what they pay for. */
 export interface Dollars {
   readonly compute: number;
   readonly invocations: number;
-  /** Requests to the request queue, sent by the producer ten to a call. */
+  /** Requests to the request queue. The producer sends ten messages per call. */
   readonly requestQueue: number;
-  /** Requests to the result queue, the consumer's among them, ten to a call. */
+  /** Requests to the result queue, including the consumer's, with ten messages per call. */
   readonly resultQueue: number;
-  /** What is paid while no message comes. */
+  /** Cost while no messages arrive. */
   readonly idle: number;
   readonly total: number;
 }
@@ -180,17 +181,16 @@ export interface Bill {
   readonly architecture: Architecture;
   readonly messages: Messages;
   readonly messagesPerSecond: number;
-  /** Most invocations at a time. */
   readonly maximumConcurrency: number;
 }
 
 const MILLION = 1_000_000;
-/** A poll that finds nothing waits so long. */
+/** Duration of a poll that returns nothing. */
 const LONG_POLL_SECONDS = 20;
 
 /**
- * What rows cost on Lambda: milliseconds of memory, invocations, and requests to SQS, of which each 64 KiB is one. What is
- * the same for all settings is left out: logs, metrics, alarms.
+ * Returns the cost of rows on Lambda: duration times memory, invocations, and SQS requests of 64 KiB. It excludes costs
+ * that are equal for all settings: logs, metrics and alarms.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html for the polling
  */
@@ -224,7 +224,7 @@ export function lambdaDollars(
   });
 }
 
-/** What an instance that always runs costs. Its host receives and deletes ten messages to a call. */
+/** Returns the cost of an instance that always runs. Its host receives and deletes ten messages per call. */
 export function instanceDollars(
   dollarsPerHour: number,
   batchSize: number,
@@ -253,28 +253,32 @@ function sumOf(parts: Omit<Dollars, 'total'>): Dollars {
   return { ...parts, total: Object.values(parts).reduce((sum, part) => sum + part, 0) };
 }
 
-/** SQS requests that a message is billed as, in calls of so many. */
+/** Returns the billed SQS requests per message, for calls with `perCall` messages. */
 function billedPerMessage(perCall: number, bytes: number): number {
   return Math.max(1, Math.ceil((perCall * bytes) / BILLED_BYTES)) / perCall;
 }
 
-/** A poll is answered with the first message that comes; those of the next round trip are in the next one together. */
+/**
+ * Returns the average number of messages per poll. The first message ends a poll, and the next poll also gets those
+ * that arrive during the round trip.
+ */
 function messagesPerReceive({ messagesPerSecond, maximumConcurrency }: Bill): number {
   const perPoller = messagesPerSecond / Math.min(INVOCATIONS_AT_FIRST, maximumConcurrency);
   return Math.min(MESSAGES_PER_CALL, 1 + (perPoller * HOST_COSTS.roundTripMs) / 1000);
 }
 
-/** Long polls in which nothing comes: with no traffic 15 a minute. */
+/** Returns the rate of long polls that return nothing. There are 15 per minute without traffic. */
 function emptyReceivesPerSecond({ messagesPerSecond }: Bill): number {
   const inOnePoll = (messagesPerSecond * LONG_POLL_SECONDS) / INVOCATIONS_AT_FIRST;
   return (INVOCATIONS_AT_FIRST / LONG_POLL_SECONDS) * Math.exp(-inOnePoll);
 }
 
 /**
- * Measured milliseconds: bilinear between the rows and lengths that were measured, and in proportion beyond them.
+ * Creates a cost function from measured milliseconds. It interpolates linearly between measured rows and lengths, and
+ * extends them in proportion.
  *
- * @param runs every combination of some row counts and some lengths, once each
- * @throws Error when a combination is missing or a measurement is not a positive number
+ * @param runs all combinations of some row counts and lengths, once each
+ * @throws Error if a combination is missing or a measurement is not a positive number
  */
 function tableCost(runs: readonly MeasuredRun[]): Cost {
   const rows = distinct(runs.map((run) => run.rows));
@@ -300,7 +304,7 @@ function measurementOf(runs: readonly MeasuredRun[], rows: number, length: numbe
   );
 }
 
-/** The value at `size` on the line through the two nearest `sizes`; in proportion to size beyond them. */
+/** Interpolates linearly between the two nearest `sizes`. Beyond them the value is proportional to the size. */
 function interpolate(sizes: readonly number[], size: number, valueAt: (index: number) => number): number {
   const above = sizes.findIndex((known) => known >= size);
   if (above < 0) return (valueAt(sizes.length - 1) * size) / (sizes.at(-1) as number);
@@ -312,10 +316,10 @@ function interpolate(sizes: readonly number[], size: number, valueAt: (index: nu
 }
 
 /**
- * Measured runs with those that were too large to be measured: at each length, rows beyond the most that were run there
- * take as long in proportion.
+ * Adds estimates for the runs that were too large to measure. Their time per row is that of the most rows measured at
+ * the same length.
  *
- * @param runs of some row counts at each of some lengths, once each
+ * @param runs some row counts at each length, once each
  */
 function extrapolate(runs: readonly MeasuredRun[]): MeasuredRun[] {
   const counts = [...new Set(runs.map(({ rows }) => rows))];

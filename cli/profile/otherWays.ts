@@ -3,23 +3,25 @@ import { estimate } from '../job.ts';
 import { type Expectation, type SettingsQuestion, settingsIfAny } from './chooseSettings.ts';
 import { HOST_COSTS, instanceDollars, rowsPerSecond, runTimes, vcpusOf } from './costs.ts';
 
-/** A way to have rows scored, beside the settings that were simulated. */
+/** Alternative to the simulated settings. */
 export interface Way {
   readonly compute: string;
   readonly dollarsPerMillionRows: number;
-  /** From a row's arrival to its result, for 99 % of the rows; undefined if nothing tells. */
+  /** Time from a row's arrival to its result for 99 % of the rows. Undefined if it is unknown. */
   readonly p99AgeMs?: number | undefined;
 }
 
-/** A month as AWS bills it: 730 hours. */
+/** Days of a month as AWS bills it: 730 hours. */
 const DAYS_A_MONTH = 730 / 24;
 export const SECONDS_A_MONTH = DAYS_A_MONTH * 86_400;
-/** Rows in a message if the question has one in each. */
+/** Rows in a message if the question has one row in each. */
 const PACKED_ROWS = 100;
-/** Share of a task's time that may be used, and its size on Fargate. */
+/** Usable share of a task's time, and its size on Fargate. */
 const TASK = { busyShare: 0.8, vcpus: 1, gb: 2 };
 
-/** Returns what the same rows cost in packed messages, with workers in place of the function, and as files to jobs. */
+/**
+ * Returns the cost of the same rows in packed messages, with workers instead of the function, and as files for jobs.
+ */
 export function otherWays(question: SettingsQuestion, { batchSize }: Expectation): Way[] {
   return [...packed(question), worker(question, batchSize), job(question)];
 }
@@ -55,7 +57,6 @@ function worker(question: SettingsQuestion, batchSize: number): Way {
   };
 }
 
-/** A file a day. */
 function job(question: SettingsQuestion): Way {
   const { prices, architecture, messages } = question;
   const memoryMb = JOB_MEMORY_MB.default;
@@ -76,7 +77,7 @@ function job(question: SettingsQuestion): Way {
   return { compute: 'job, a file a day', dollarsPerMillionRows: dollarsPerMillion };
 }
 
-/** Milliseconds of a row in runs of the best size, decoded and encoded on the same CPUs. */
+/** Returns the milliseconds per row in runs of the best size, with decoding and encoding on the same CPUs. */
 function msOfRow({ table, length }: SettingsQuestion, vcpus: number): number {
   const { rowsPerRun, msOf } = runTimes(table, vcpus, length);
   return msOf(rowsPerRun) / rowsPerRun + HOST_COSTS.requestMs / Math.min(1, vcpus);

@@ -14,7 +14,7 @@ import { SECONDS_A_MONTH } from './otherWays.ts';
 import { createReport, type ProfileReport, pageOf, printedOf, renderProfile } from './profileReport.ts';
 
 const SECONDS = { default: '20', max: 3_600 };
-/** The architecture is the construct's. */
+/** Default options. The architecture is the construct's default. */
 const DEFAULTS = { rate: '100', budgetMs: '2000', requestBytes: 512, resultBytes: '450', architecture: 'arm64' };
 
 const HELP = `Usage: batchscore profile MODEL [options]
@@ -94,7 +94,6 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
 
 export const profile = { help: HELP, run };
 
-/** The options that say what settings are looked for. */
 interface Asked {
   readonly 'rows-per-month'?: string | undefined;
   readonly 'arrival-rate'?: string | undefined;
@@ -112,10 +111,10 @@ const LONGEST_BUDGET_MS = 3_600_000;
 const MAX_LENGTH = 1_048_576;
 
 /**
- * Says what settings are looked for. What does not wait for the model is checked before the model is measured.
+ * Reads the options for the settings. Options that do not depend on the model are checked before it is measured.
  *
- * @param warn told of old prices
- * @throws UsageError for an option, Error for a file that it names
+ * @param warn takes a warning about old prices
+ * @throws UsageError for an invalid option, or Error for an invalid file
  */
 export function questionOf(
   options: Asked,
@@ -150,7 +149,7 @@ export function questionOf(
 
 const MAX_RATE = 1_000_000;
 
-/** Messages a second. @throws UsageError unless what was given is a number above 0 */
+/** Returns messages per second. @throws UsageError unless the option is a number above 0 */
 function rateOf({ 'rows-per-month': rows, 'arrival-rate': rate }: Asked, perMessage: number): number {
   const isMonthly = rows !== undefined;
   if (isMonthly && rate !== undefined) {
@@ -168,9 +167,9 @@ function rateOf({ 'rows-per-month': rows, 'arrival-rate': rate }: Asked, perMess
 const MAX_MONTHS = 6;
 
 /**
- * Returns the price list of the construct, with those of a file in place of its own.
+ * Returns the construct's price list, with the prices of a file in place of its own.
  *
- * @param warn told of prices that are older than six months
+ * @param warn takes a warning if the prices are older than six months
  * @throws Error if the file is not a price list
  */
 export function pricesFrom(file: string | undefined, now: Date, warn: (message: string) => void): Prices {
@@ -185,7 +184,7 @@ export function pricesFrom(file: string | undefined, now: Date, warn: (message: 
   return prices;
 }
 
-/** NaN if the date does not begin with a year and a month. */
+/** Returns the months since a date, or NaN if the date does not begin with a year and a month. */
 function monthsSince(date: string, now: Date): number {
   const [, year, month] = /^(\d{4})-(\d{2})\b/.exec(date) ?? [];
   return (now.getUTCFullYear() - Number(year)) * 12 + now.getUTCMonth() + 1 - Number(month);
@@ -205,7 +204,7 @@ async function measure(
   }
 }
 
-/** A folder that cannot be written to is no reason to throw away what was measured. */
+/** Writes the report's files. If the folder cannot be written to, it warns and keeps the measurement. */
 async function keep(report: ProfileReport, warn: (message: string) => void): Promise<ProfileReport> {
   const path = profilePath(report.measured.path);
   let kept = report;
@@ -228,7 +227,7 @@ async function keep(report: ProfileReport, warn: (message: string) => void): Pro
   return kept;
 }
 
-/** What was found, for people, beside the `.onnx` file. */
+/** Name of the page for people. It is next to the `.onnx` file. */
 const PAGE_FILE = 'profile.html';
 
 function profileFileOf({ measured, recommendation }: ProfileReport): ProfileFile {

@@ -8,7 +8,7 @@ import { HOST_COSTS, rowsPerSecond, vcpusOf } from './costs.ts';
 import type { Measurement } from './measure/measureModel.ts';
 import { otherWays, SECONDS_A_MONTH, type Way } from './otherWays.ts';
 
-/** Everything that the command found: what it prints, keeps in `profile.json` and shows on its page are parts of it. */
+/** Complete findings of the command. The printed text, `profile.json` and the page show parts of them. */
 export interface ProfileReport {
   readonly measured: Measurement;
   readonly knee: Knee;
@@ -18,7 +18,7 @@ export interface ProfileReport {
   readonly others: readonly Way[];
 }
 
-/** @param architecture of the function, if it is not the construct's default */
+/** @param architecture architecture of the function. @default the construct's default */
 export function createReport(
   found: Measurement,
   question: SettingsQuestion,
@@ -38,18 +38,18 @@ export function createReport(
 
 export type MeasuredRun = Measurement['table'][number];
 
-/** The fewest rows that give nearly the most rows a second, with runs of ordinary length as they are deployed. */
+/** Fewest rows with nearly the maximum throughput, in runs of ordinary length as deployed. */
 interface Knee {
   readonly rows: number;
   readonly length: number;
   readonly threads: number;
   readonly rowsPerSecond: number;
-  /** Share of the most rows a second, and how many rows give that. */
+  /** Share of the maximum throughput, and the row count that reaches it. */
   readonly share: number;
   readonly maxAtRows: number;
 }
 
-/** More rows that give so little more are not worth their wait and their memory. */
+/** Share of the maximum throughput that is enough. More rows would cost waiting time and memory. */
 const NEARLY = 0.95;
 
 function kneeOf(measured: Measurement): Knee {
@@ -61,7 +61,7 @@ function kneeOf(measured: Measurement): Knee {
   return { rows: knee.rows, length, threads, rowsPerSecond: knee.rowsPerSecond, share, maxAtRows: max.rows };
 }
 
-/** Runs of ordinary length on as many threads as a host has, fewer rows first; at least one. */
+/** Returns the runs of ordinary length with the threads of a host, fewer rows first. There is at least one. */
 function deployedRuns({ table, length, threads }: Measurement): MeasuredRun[] {
   return table.filter((run) => run.length === length && run.threads === threads).toSorted((a, b) => a.rows - b.rows);
 }
@@ -76,7 +76,6 @@ function gainsNothing(measured: Measurement, { rows: atKnee }: Knee): string[] {
   ];
 }
 
-/** The settings that are recommended, and why. */
 interface Recommendation {
   readonly batchSize: number;
   readonly windowSeconds: number;
@@ -84,11 +83,10 @@ interface Recommendation {
   readonly memoryMb: number;
   readonly maximumConcurrency: number;
   readonly reason: string;
-  /** True if they answer 99 % of the messages in time. If none do, they are those that answer soonest. */
+  /** True if 99 % of the messages are answered in time. If no settings achieve this, they are the fastest ones. */
   readonly withinBudget: boolean;
-  /** US dollars. */
   readonly dollarsPerMillionRows: number;
-  /** The same as props of the construct, to paste into infra/app.ts: lines of code. */
+  /** Lines of code with the same settings as construct props, to paste into infra/app.ts. */
   readonly props: readonly string[];
 }
 
@@ -124,7 +122,7 @@ function recommendationOf(
   };
 }
 
-/** What `--json` prints. */
+/** Returns the output of `--json`. */
 export function printedOf({ measured, knee, recommendation, answer, others }: ProfileReport) {
   const { path: _, requestBytes: __, ...printed } = measured;
   return { ...printed, knee, recommendation, candidates: answer.candidates, others };
@@ -133,7 +131,7 @@ export function printedOf({ measured, knee, recommendation, answer, others }: Pr
 const RECOMMENDED = 'Recommended props, for infra/app.ts';
 const NOT_RECOMMENDED = 'Not recommended, as nothing keeps to the budget; the soonest';
 
-/** What was found, for a terminal. */
+/** Formats the report for a terminal. */
 export function renderProfile(report: ProfileReport): string {
   const { measured, recommendation } = report;
   const runs = runsOf(measured);
@@ -157,7 +155,7 @@ export function renderProfile(report: ProfileReport): string {
 
 const MAX_CANDIDATES = 10;
 
-/** The one table: settings of the function, the cheapest first, and other ways to have the rows scored. */
+/** Returns the table of settings, the cheapest first, and of other ways to score the rows. */
 function settingsOf({ answer, others, question }: ProfileReport): TableShown & { readonly chosen: number } {
   const { candidates, chosen, oneByOne } = answer;
   const cheapest = candidates.slice(0, MAX_CANDIDATES);
@@ -236,7 +234,7 @@ function describeKnee({ knee, measured }: ProfileReport): string {
   return `${what} give ${percent(share)} of the most rows a second, which ${count(maxAtRows)} rows give, ${on}.`;
 }
 
-/** The traffic that was asked for, and how many settings were tried for it. */
+/** Describes the requested traffic, and the number of settings that were tried. */
 function describeQuestion({ question, answer }: ProfileReport): string {
   const { messagesPerSecond, budgetMs, messages } = question;
   const packed = messages.requestsPerMessage === 1 ? '' : ` of ${plural(messages.requestsPerMessage, 'request')}`;
@@ -247,7 +245,7 @@ function describeQuestion({ question, answer }: ProfileReport): string {
   );
 }
 
-/** What holds of all figures, a sentence each. */
+/** Returns the sentences that apply to all figures. */
 function notesOf({ measured, question, recommendation: { memoryMb } }: ProfileReport): string[] {
   const { prices, architecture, messages } = question;
   const { messageMs, requestMs, roundTripMs } = HOST_COSTS;
@@ -264,7 +262,6 @@ function notesOf({ measured, question, recommendation: { memoryMb } }: ProfileRe
   ];
 }
 
-/** What the page shows. */
 export function pageOf(report: ProfileReport): ReportPage {
   const { measured, recommendation, answer, question } = report;
   const { model, version, date, machine, versions, provider, threads, digest, safety, findings } = measured;
@@ -319,7 +316,7 @@ export function pageOf(report: ProfileReport): ReportPage {
   };
 }
 
-/** 22 November 2026 */
+/** Formats a date, such as 22 November 2026. */
 function dateOf(iso: string): string {
   return new Date(iso).toLocaleDateString('en-GB', { day: 'numeric', month: 'long', year: 'numeric', timeZone: 'UTC' });
 }
@@ -335,7 +332,10 @@ function headline({ batchSize, windowSeconds, withinBudget }: Recommendation): s
 
 type ReportChart = ReportPage['charts'][number];
 
-/** Runs as they are deployed, a line for each length; for rows of one length, a line for each number of threads. */
+/**
+ * Returns charts of runs as deployed, with a line for each length. For rows of one length it has a line for each number
+ * of threads.
+ */
 function chartsOfRuns(report: ProfileReport): ReportChart[] {
   const { measured, knee, question } = report;
   const hasLengths = measured.table.some(({ length }) => length !== knee.length);
@@ -370,7 +370,7 @@ function chartsOfRuns(report: ProfileReport): ReportChart[] {
   ];
 }
 
-/** What batch sizes and windows come to for the traffic. */
+/** Returns charts of batch sizes and windows for the traffic. */
 function chartsOfSettings({
   answer: { candidates, chosen, oneByOne },
   question: { budgetMs },
@@ -426,7 +426,10 @@ function ring(name: string, xs: readonly number[], at: number, value: number): C
   return { name, values: xs.map((x) => (x === at ? value : null)), as: 'ring' };
 }
 
-/** What a row takes at the longest length against the shortest, in runs at the knee or of the most rows below it. */
+/**
+ * Compares the cost of a row at the longest and at the shortest length, in runs at the knee or of the most rows below
+ * it.
+ */
 function paddingOf({ measured, knee }: ProfileReport): string[] {
   const deployed = measured.table.filter(({ threads, rows }) => threads === knee.threads && rows <= knee.rows);
   const largest = [...Map.groupBy(deployed, ({ length }) => length).values()]

@@ -1,50 +1,54 @@
 import { INVOCATIONS_ADDED_PER_MINUTE, INVOCATIONS_AT_FIRST } from '../../lambda/core/limits.ts';
 
 export interface Mapping {
-  /** Most messages of an invocation. */
+  /** Maximum number of messages in an invocation. */
   readonly batchSize: number;
   readonly windowMs: number;
-  /** Most invocations at a time. */
   readonly maximumConcurrency: number;
 }
 
-/** Milliseconds that an invocation with so many messages takes. */
+/** Returns the duration of an invocation with `messages` messages. */
 export type InvocationMs = (messages: number) => number;
 
-/** How old messages were when they were answered, and with how many others they were. */
+/** Outcome of a simulation: ages of messages when they are answered, and sizes of invocations. */
 export interface Course {
-  /** From a message's arrival to the end of its invocation: of half of the messages, and of all but the oldest hundredth. */
+  /** Time from a message's arrival to the end of its invocation: the median and the 99th percentile. */
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Invocations by their number of messages. */
+  /** Number of invocations by their number of messages. */
   readonly sizes: ReadonlyMap<number, number>;
   readonly messages: number;
   readonly invocations: number;
 }
 
-/** Gathers a batch and then runs it. */
+/** Slot that gathers a batch and then runs it. */
 interface Slot {
   readonly index: number;
-  /** Indexes of the arrivals that it has gathered. */
+  /** Indexes of the gathered arrivals. */
   batch: number[];
   isRunning: boolean;
-  /** True if it is among those that take messages in turn. */
+  /** True if the slot is in the queue of slots that receive messages. */
   isInTurn: boolean;
-  /** When its window or its run ends; NaN where it waits for a first message. */
+  /** Time when its window or its run ends. NaN if it waits for a first message. */
   dueMs: number;
 }
 
-/** A slot receives so many in a call. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html */
+/**
+ * Maximum number of messages that a slot receives per call.
+ *
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html
+ */
 const MESSAGES_A_TURN = 10;
 
 /**
- * Simulates the event source mapping of a standard queue. It has slots, each of which gathers a batch and then runs it:
- * five at first, more while messages are left waiting and fewer once none are, as AWS documents it, and no more than the
- * maximum concurrency. AWS does not document how messages are spread: slots that gather are taken to receive in turn and
- * without delay. The simulation begins with as many slots as the traffic keeps busy. Every invocation succeeds.
+ * Simulates the event source mapping of a standard queue. It has slots that each gather a batch and then run it. As AWS
+ * documents, it has at least five slots, adds slots while messages wait, and removes them when none wait, up to the
+ * maximum concurrency. The simulation begins with the number of slots that the traffic keeps busy. AWS does not
+ * document how messages are distributed: the simulation assumes that gathering slots receive in turn and without delay.
+ * Every invocation succeeds.
  *
  * @param arrivals milliseconds, ascending
- * @param from index of the first message that counts: before it the queue settles. @default 0
+ * @param from index of the first message that counts. The queue settles before it. @default 0
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
 export function simulateMapping(
@@ -60,7 +64,7 @@ export function simulateMapping(
   let limitedAtMs = firstMs;
   const slots: Slot[] = [];
   const inTurn: Slot[] = [];
-  /** Soonest first. One whose slot is due at another time by now no longer counts. */
+  /** Events, the soonest first. An event is obsolete if its slot is now due at another time. */
   const events: { readonly atMs: number; readonly slot: Slot }[] = [];
   const ages = new Float64Array(arrivals.length);
   const sizes = new Map<number, number>();
@@ -97,7 +101,7 @@ export function simulateMapping(
       if (slot === undefined) return;
       slot.isInTurn = false;
       const { batch, isRunning } = slot;
-      // The mapping takes slots away that gather nothing.
+      // The mapping removes slots that gather nothing.
       if (isRunning || (batch.length === 0 && slot.index >= Math.floor(limit))) continue;
       if (batch.length === 0 && windowMs > 0) schedule(slot, nowMs + windowMs);
       const end = Math.min(came, nextWaiting + Math.min(batchSize - batch.length, MESSAGES_A_TURN));
@@ -143,26 +147,25 @@ export function simulateMapping(
   return { p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99), sizes, messages, invocations };
 }
 
-/** The value that a share of the sorted values does not exceed; NaN of none. */
+/** Returns the smallest sorted value that at least `share` of the values do not exceed. It is NaN if there are none. */
 export function quantile(sorted: Float64Array, share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
 }
 
-/** When messages come. */
 export interface Arrivals {
-  /** Milliseconds, ascending. */
+  /** Milliseconds in ascending order. */
   readonly times: Float64Array;
   readonly perSecond: number;
-  /** The first one that counts: before it the queue settles. */
+  /** Index of the first message that counts. The queue settles before it. */
   readonly from: number;
 }
 
-/** The same seed for every candidate: they differ by their settings alone. */
+/** Seed for all candidates, so that only their settings differ. */
 const SEED = 20_261_122;
-/** Of the messages: until then the queue settles. */
+/** Share of the messages during which the queue settles. */
 const SETTLING_SHARE = 0.1;
 
-/** Messages that come at random, so many a second on average: a Poisson process. The same ones each time. */
+/** Returns the arrivals of a Poisson process with `perSecond` messages on average. They are the same for each call. */
 export function poissonArrivals(perSecond: number, count: number): Arrivals {
   const next = randomNumbers(SEED);
   const times = new Float64Array(count);
@@ -174,7 +177,11 @@ export function poissonArrivals(perSecond: number, count: number): Arrivals {
   return { times, perSecond, from: Math.floor(SETTLING_SHARE * count) };
 }
 
-/** Uniform in [0, 1): mulberry32. @see https://gist.github.com/tommyettinger/46a874533244883189143505d203312c */
+/**
+ * Creates a generator of uniform numbers in [0, 1): mulberry32.
+ *
+ * @see https://gist.github.com/tommyettinger/46a874533244883189143505d203312c
+ */
 function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {

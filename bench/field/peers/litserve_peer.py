@@ -1,6 +1,6 @@
-"""LitServe: batching with `batch` and `unbatch` of its documentation, which also recommends a short batch timeout.
+"""LitServe: batching with `batch` and `unbatch` and a short batch timeout, as its documentation recommends.
 
-It decodes within the batch, which an exception would fail as a whole: what is wrong is answered in its place.
+It decodes within the batch. An exception would fail the whole batch, so a wrong request becomes an error value.
 """
 
 import litserve as ls

@@ -1,8 +1,8 @@
-"""mosec: one stage, batches of FIELD_MAX_BATCH or what comes within 1 ms: its README asks for less than a run takes.
+"""mosec: one stage with batches of FIELD_MAX_BATCH and a wait of 1 ms. Its README recommends less than a run takes.
 
-With FIELD_STAGES=2 a stage before it decodes each request on its own, so that a wrong one is nobody else's.
+With FIELD_STAGES=2, an earlier stage decodes each request alone, so that a wrong one does not affect others.
 
-JSON in and out with msgspec's codec, which its guide recommends over the standard library's where JSON is wanted.
+JSON uses msgspec's codec, which its guide recommends over the standard library's.
 """
 
 import os

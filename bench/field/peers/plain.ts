@@ -1,9 +1,8 @@
-/** One session of onnxruntime-node behind plain HTTP: a run for each request. */
+/** Server with one onnxruntime-node session behind plain HTTP. It runs the model once per request. */
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 
-/** A body of the Open Inference Protocol. */
 interface Body {
   readonly inputs: readonly { name: string; datatype: string; shape: number[]; data: number[] }[];
 }

@@ -1,7 +1,7 @@
-"""Ray Serve: `@serve.batch`, the HTTP proxy on this node; a request is checked before it joins a batch.
+"""Ray Serve: `@serve.batch` with the HTTP proxy on this node. Each request is checked before it joins a batch.
 
-Its guide to performance: `RAY_SERVE_THROUGHPUT_OPTIMIZED`, HAProxy in place of its own proxy, and no line in a log for
-each request.
+Its performance guide recommends `RAY_SERVE_THROUGHPUT_OPTIMIZED`, HAProxy instead of its own proxy, and no log line
+per request.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse
 from scoring import MAX_BATCH, PORT, TIMEOUT_S, decode, open_session, score
 
 
-# Above the batch size, so that a next batch gathers while one runs, as the guide to performance says.
+# The limit is above the batch size, so that a batch gathers while another runs, as the performance guide says.
 @serve.deployment(
     num_replicas=1,
     max_ongoing_requests=4 * MAX_BATCH,
@@ -32,7 +32,7 @@ class Scorer:
 
     @serve.batch(max_batch_size=MAX_BATCH, batch_wait_timeout_s=0.001)
     async def score(self, requests):
-        # In that mode this loop has the HTTP requests too: nothing may block it.
+        # In that mode, this loop also handles the HTTP requests, so nothing may block it.
         return await asyncio.to_thread(score, self.session, requests)
 
     async def __call__(self, http: Request):

@@ -1,6 +1,6 @@
-"""What the Python peers share: a session of ONNX Runtime, the check of one request, and one run for many of them.
+"""Code that the Python peers share: an ONNX Runtime session, the check of one request, and one run for many requests.
 
-A request is `{"inputs": [{"name", "shape", "data"}]}` of the Open Inference Protocol, an answer `{"outputs": [...]}`.
+Requests are `{"inputs": [{"name", "shape", "data"}]}` of the Open Inference Protocol, and answers `{"outputs": [...]}`.
 """
 
 import os
@@ -10,7 +10,7 @@ import onnxruntime as ort
 
 PORT = int(os.environ["FIELD_PORT"])
 MODEL = os.environ["FIELD_MODEL"]
-# The most rows of one run, and the seconds after which a request is given up.
+# Maximum rows of a run, and the timeout of a request.
 MAX_BATCH = int(os.environ["FIELD_MAX_BATCH"])
 TIMEOUT_S = int(os.environ["FIELD_TIMEOUT_S"])
 DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
@@ -18,13 +18,13 @@ DTYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
 
 def open_session():
     options = ort.SessionOptions()
-    # Threads that wait spin otherwise, on cores that the server needs.
+    # Waiting threads would otherwise spin on cores that the server needs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return ort.InferenceSession(MODEL, options, providers=["CPUExecutionProvider"])
 
 
 def decode(session, request):
-    """The arrays of one request by name. Raises ValueError for what the model does not take."""
+    """Returns the arrays of one request by name. Raises ValueError if the model does not accept them."""
     given = {one["name"]: one for one in request["inputs"]}
     arrays = {}
     for wanted in session.get_inputs():
@@ -40,7 +40,7 @@ def decode(session, request):
 
 
 def check(session, request):
-    """As `decode`, with an error in place of what is wrong, for servers that decode within a batch: `score_sound` answers it."""
+    """Decodes like `decode`, but returns an error as a value, for servers that decode within a batch and call `score_sound`."""
     try:
         return decode(session, request)
     except (ValueError, KeyError, TypeError) as error:
@@ -53,7 +53,7 @@ def score_sound(session, checked):
 
 
 def score(session, requests):
-    """One run for all requests, shorter ones padded with zeros; their answers in order."""
+    """Scores all requests in one run, with shorter ones padded with zeros. Returns the answers in order."""
     if not requests:
         return []
     feeds = {name: stack([request[name] for request in requests]) for name in requests[0]}

@@ -1,6 +1,7 @@
-"""Triton, by its PyPI package: the Python backend behind Triton's HTTP front end and dynamic batcher.
+"""Triton from its PyPI package: the Python backend with Triton's HTTP front end and dynamic batcher.
 
-Triton's guide: as large a batch as pays, no delay, then measure. It batches requests of one shape.
+Its guide recommends to start with the largest useful batch and no delay, and to measure. It batches requests of equal
+shape.
 """
 
 import os
@@ -21,7 +22,7 @@ def tensors(values):
 
 
 if __name__ == "__main__":
-    # Its server loads the library of this very Python, as its installation guide asks for.
+    # The server must load the library of this Python, as the installation guide says.
     os.environ["LD_LIBRARY_PATH"] = sysconfig.get_config_var("LIBDIR")
     session = open_session()
     names = [output.name for output in session.get_outputs()]

@@ -6,11 +6,15 @@ import { make, setText } from './dom.ts';
 const FORMATS = { dollars, duration, percent, short };
 const HEIGHT = 230;
 const SHORT_HEIGHT = 140;
-/** Lines differ in more than their colour. There are as many colours. */
+/** Dash patterns, one for each colour, so that lines differ in more than their colour. */
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [5, 2, 1, 2], [12, 4]];
 const MAX_TICKS = 6;
 
-/** Puts an empty figure into a place. @returns a function that draws a chart in it, again with each change of width or theme */
+/**
+ * Adds an empty figure to a place.
+ *
+ * @returns a function that draws a chart in it, and redraws it if its width or the theme changes
+ */
 export function createFigure(place: HTMLElement): (chart: Chart) => void {
   const [title, essence, legend] = [make('h3'), make('p'), make('ul', { class: 'legend' })];
   const drawing = make('div', { class: 'drawing', role: 'img' });
@@ -77,7 +81,7 @@ function plotOf(place: HTMLElement, { x, y, lines }: Chart): uPlot {
   );
 }
 
-/** A logarithmic axis has ticks without a name. */
+/** Formats a tick. uPlot passes null for the minor ticks of a logarithmic axis. */
 function named(tick: number | null, format: keyof typeof FORMATS): string {
   return tick === null ? '' : FORMATS[format](tick);
 }
@@ -108,14 +112,14 @@ function seriesOf({ name, as }: Line, index: number, colour: (name: string) => s
   };
 }
 
-/** Values between two gaps. No line reaches them, so each is a point. */
+/** Returns the indexes of values between two gaps. No line reaches them, so they are drawn as points. */
 function alone({ data }: uPlot, line: number): number[] {
   const values = data[line] ?? [];
   const isGap = (index: number): boolean => (values[index] ?? null) === null;
   return [...values.keys()].filter((index) => !isGap(index) && isGap(index - 1) && isGap(index + 1));
 }
 
-/** Leaves room beside the first and the last value, also where they are one. */
+/** Returns a range with space before the first and after the last value, also if they are equal. */
 function around(_: uPlot, min: number, max: number): [number, number] {
   const room = max === min ? 2 : (max / min) ** 0.04;
   return [min / room, max * room];

@@ -1,5 +1,3 @@
-/** The page of `npm run dev`. */
-
 import { count, duration, figure, percent } from '../../format.ts';
 import type { AnswerSeen, Chart, Events, InvocationSeen, JobSeen, State } from '../wire.ts';
 import { createFigure } from './charts.ts';
@@ -19,7 +17,7 @@ function take(newest: State): void {
     offerWays(newest.models, answer.sent, answer.refused);
     setText(byId('endpoint'), newest.endpoint);
   }
-  // The stack was started again with other models.
+  // The stack restarted with other models.
   else if (JSON.stringify(newest.models) !== JSON.stringify(before.models)) location.reload();
   show(newest);
 }
@@ -83,7 +81,7 @@ function chartsOf(seconds: State['seconds']): Chart[] {
   ];
 }
 
-/** Keeps a list's elements in step with items, newest first. What is open or has the focus stays where it is. */
+/** Updates a list's elements from items, newest first. Elements that are open or have the focus stay in place. */
 function keepList<T>(
   list: HTMLElement,
   items: readonly T[],
@@ -157,7 +155,7 @@ function showJob(job: JobSeen): void {
   const [, progress, words, button] = document.querySelector(`[data-key="${job.job}"]`)?.children ?? [];
   if (!(progress instanceof HTMLProgressElement) || words === undefined) return;
   const { done = 0, all } = job.pieces ?? {};
-  // The size of a compressed file is known at its end.
+  // The size of a compressed file is unknown until its end.
   if (all === undefined && job.state === 'running') progress.removeAttribute('value');
   else progress.value = job.state === 'done' ? 1 : done / (all || 1);
   const isWrong = job.state === 'failed' || job.givenUp > 0 || Object.keys(job.errors ?? {}).length > 0;
@@ -179,7 +177,7 @@ function standing({ job, state: how, pieces, rows = 0, errors = {}, givenUp, cod
   return `done: ${[things(rows, 'row'), ...wrong].join(', ')}; batchscore job fetch ${job} has the results`;
 }
 
-/** Says once that nothing comes any more, and greys what is old. */
+/** Shows whether the connection is open, and greys old values if it is not. */
 function sayConnection(isOpen: boolean): void {
   setText(byId('connection'), isOpen ? 'Live:' : '');
   const root = document.documentElement;
@@ -191,7 +189,7 @@ function sayConnection(isOpen: boolean): void {
   setText(byId('gone-since'), state === undefined ? '' : ` What is below is as it was at ${timeOf(Date.now())}.`);
 }
 
-/** Listens to what the stack does, and again after the connection broke. */
+/** Listens to the stack's events, and reconnects if the connection breaks. */
 function listen(
   listeners: { readonly [Name in keyof Events]: (data: Events[Name]) => void },
   onConnection: (isOpen: boolean) => void,
@@ -203,7 +201,7 @@ function listen(
   source.onopen = () => onConnection(true);
   source.onerror = () => {
     onConnection(false);
-    // A browser gives up if the server refused.
+    // After the server refuses, a browser does not reconnect by itself.
     if (source.readyState === EventSource.CLOSED) setTimeout(() => listen(listeners, onConnection), 2000);
   };
 }
@@ -214,10 +212,10 @@ function timeOf(at: number): string {
 
 const MAX_ANSWERS = 16;
 
-/** The answer to what was sent last, and why its batch was as it was. */
+/** Creates the view of the latest answer and of its batch. */
 function createAnswer(place: HTMLElement) {
   let awaited = '';
-  /** The newest. Some are other pages'. */
+  /** Latest answers, including those for other pages. */
   const answers = new Map<string, AnswerSeen>();
   const show = (): void => {
     const answer = answers.get(awaited);
@@ -231,7 +229,7 @@ function createAnswer(place: HTMLElement) {
     refused(sentence: string): void {
       place.replaceChildren(make('p', { class: 'lead error' }, sentence));
     },
-    /** An answer may come before it is known what was sent. */
+    /** Takes an answer. It may arrive before the ID of the sent message is known. */
     came(answer: AnswerSeen): void {
       answers.set(answer.messageId, answer);
       const [oldest = ''] = answers.keys();
@@ -263,7 +261,7 @@ function sizeOf({ rows, requests, paddingShare }: NonNullable<AnswerSeen['microB
   return paddingShare > 0 ? `${of} and ${percent(paddingShare)} padding` : of;
 }
 
-/** Why a batch had its size, and what became of it. */
+/** Explains the size of a batch, and describes its outcome. */
 function whyOf(invocation: InvocationSeen): string {
   const { batchSize, records, endedBecause, waitedMs, rows, paddedRows, errors, retried, cameBefore } = invocation;
   return [
@@ -276,7 +274,7 @@ function whyOf(invocation: InvocationSeen): string {
   ].join(' · ');
 }
 
-/** A result in a few words: its values, or its error. @returns undefined for a packed result or one that was cut */
+/** Returns a short text for a result: its values, or its error. @returns undefined for a packed or truncated result */
 function essenceOf(body: string): string | undefined {
   try {
     const { code, error, outputs, predictions, result } = JSON.parse(body);
@@ -291,7 +289,7 @@ function essenceOf(body: string): string | undefined {
 
 type Named = [name: string, value: unknown];
 
-/** A label of one row, and how likely it is among the shares of all. */
+/** Returns the label of a single row and its probability, from the probabilities of all labels. */
 function sureOf(outputs: readonly Named[] = []): string | undefined {
   const lists = outputs.map(([, data]) => (Array.isArray(data) ? data : []));
   const [label] = lists.find(({ length }) => length === 1) ?? [];
@@ -311,7 +309,7 @@ function formatted(value: unknown): string | undefined {
   return value === undefined ? undefined : String(value);
 }
 
-/** One value needs no name. */
+/** Formats values with their names. A single value has no name. */
 function valuesOf(entries: readonly Named[]): string {
   if (entries.length === 1) return formatted(entries[0]?.[1]) ?? 'in binary';
   return entries.map(([name, value]) => `${name} ${formatted(value) ?? 'in binary'}`).join(' · ');

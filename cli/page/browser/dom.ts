@@ -2,12 +2,12 @@ import { count } from '../../format.ts';
 
 type Attributes = Readonly<Record<string, string | number | boolean | undefined | ((event: Event) => void)>>;
 
-/** Keeps a number and its unit on one line. */
+/** Keeps each number on one line with its unit. */
 function unbroken(text: string): string {
   return text.replace(/(?<=\d) (?=(?:%|ms|s|MB|MiB)(?!\w))/g, '\u00a0');
 }
 
-/** Creates an element with attributes, listeners (`onclick`, …) and children. Text is never parsed as HTML. */
+/** Creates an element with attributes, listeners (`onclick`, …) and children. It never parses text as HTML. */
 export function make<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
   attributes: Attributes = {},
@@ -23,7 +23,7 @@ export function make<Name extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** @param type that the element must have. @default any element */
+/** @param type type that the element must have. @default any element */
 export function byId<E extends HTMLElement = HTMLElement>(
   id: string,
   type: new () => E = HTMLElement as unknown as new () => E,
@@ -33,18 +33,18 @@ export function byId<E extends HTMLElement = HTMLElement>(
   throw new Error(`expected an element ${id}, a ${type.name}`);
 }
 
-/** Sets a text if it differs, so that nothing is announced or drawn again. */
+/** Sets a text if it differs, so that the browser does not announce or draw an equal text again. */
 export function setText(element: Element, text: string): void {
   const shown = unbroken(text);
   if (element.textContent !== shown) element.textContent = shown;
 }
 
-/** 1 row, 12,345 rows */
+/** Formats a count with its noun, such as 1 row or 12,345 rows. */
 export function things(many: number, one: string, more = `${one}s`): string {
   return `${count(many)} ${many === 1 ? one : more}`;
 }
 
-/** Names with values: `dt` and `dd` in pairs. */
+/** Creates a list of names and values: pairs of `dt` and `dd`. */
 export function definitions(
   className: string,
   pairs: readonly (readonly [name: string, ...value: (Node | string)[]])[],
@@ -53,12 +53,16 @@ export function definitions(
   return make('dl', { class: className }, ...items);
 }
 
-/** A block of text that is copied or scrolled as it is. */
+/** Creates a block of preformatted text that users copy or scroll. */
 export function block(label: string, text: string): HTMLElement {
   return make('pre', { role: 'region', tabindex: 0, 'aria-label': label }, text);
 }
 
-/** A table that scrolls within itself on a narrow page. The first column names the rows. @param chosen row to mark */
+/**
+ * Creates a table that scrolls by itself on a narrow page. The first column names the rows.
+ *
+ * @param chosen row to mark
+ */
 export function table(caption: string, heads: readonly string[], rows: readonly (readonly string[])[], chosen = -1) {
   const line = ([first = '', ...rest]: readonly string[], index: number): HTMLElement => {
     const mark = index === chosen ? [make('span', { 'aria-hidden': 'true' }, '▸ ')] : [];

@@ -1,4 +1,4 @@
-/** The report of `batchscore profile`: it lays out what the command wrote into the page. */
+/** Script of the `batchscore profile` report. It lays out the data that the command wrote into the page. */
 
 import { sentence } from '../../format.ts';
 import type { ReportPage, TableShown } from '../wire.ts';

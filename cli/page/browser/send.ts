@@ -2,13 +2,13 @@ import { count } from '../../format.ts';
 import type { ModelSeen, TensorSeen } from '../wire.ts';
 import { byId, make, setText, things } from './dom.ts';
 
-/** What is filled in, and the body of a message made of it. The body throws an Error in the form's words. */
+/** Form, and the message body that it creates. The body function throws an Error that the form shows. */
 interface Way {
   readonly form: HTMLElement;
   readonly body: () => string;
 }
 
-/** A part of a form, and its part of a request. */
+/** Part of a form, and the part of the request that it creates. */
 interface Field {
   readonly element: HTMLElement;
   readonly json: () => string;
@@ -21,7 +21,7 @@ interface Tensor {
   readonly data: readonly unknown[];
 }
 
-/** Offers what can be sent: for each model with a sample a form made of that, and any request. */
+/** Adds the choices: a form for each model with a sample, and a form for any request. */
 export function offerWays(
   models: readonly ModelSeen[],
   onSent: (messageId: string) => void,
@@ -67,10 +67,10 @@ export function offerWays(
   setText(byId('no-sample'), without.join('; '));
 }
 
-/** So many messages fill batches for a moment. */
+/** Number of messages for "Send … times". They keep batches full for a moment. */
 const MANY = 500;
 
-/** What the form holds may make no request: then the last one stays. */
+/** Returns the form's body, or the last one if the form's values do not make a valid request. */
 function bodyOr(body: () => string, last: string): string {
   try {
     return body();
@@ -110,7 +110,6 @@ function wayOf(model: ModelSeen, sample: string): Way {
   return { form, body };
 }
 
-/** A label with what is typed below it. */
 function labelled(name: string, note: string, value: string, isLong: boolean) {
   const input = isLong ? make('textarea', { class: 'value', rows: 4 }) : make('input', { class: 'value' });
   input.value = value;
@@ -118,7 +117,10 @@ function labelled(name: string, note: string, value: string, isLong: boolean) {
   return { element: make('label', { class: 'typed' }, `${name} `, make('small', {}, note), input), input };
 }
 
-/** An input of a model: its elements with commas between them, or a single text. An open axis fits what is typed. */
+/**
+ * Creates the field of an input: its elements with commas between them, or a single text. The size of an open axis
+ * follows the values.
+ */
 function tensorField({ name, datatype, shape, data }: Tensor, inputs: readonly TensorSeen[]): Field {
   const isText = datatype === 'BYTES' && data.length === 1;
   const axes = inputs.find((input) => input.name === name)?.shape ?? shape;
@@ -127,7 +129,7 @@ function tensorField({ name, datatype, shape, data }: Tensor, inputs: readonly T
   const open = axes.findLastIndex((axis) => typeof axis === 'string');
   const unit = shape.reduce((all, size, axis) => (axis === open ? all : all * size), 1);
   const json = (): string => {
-    // Sent as it was typed: an INT64 that JavaScript would round is refused in words.
+    // Numbers are sent as typed, because JavaScript would round a large INT64.
     const typed = isText ? JSON.stringify(input.value) : input.value.trim();
     const { length } = listOf(typed, `${name}: expected values with commas between them`);
     if (open < 0 ? length !== unit : length === 0 || length % unit !== 0) {
@@ -140,7 +142,6 @@ function tensorField({ name, datatype, shape, data }: Tensor, inputs: readonly T
   return { element, json };
 }
 
-/** A key of a request that a transform takes. */
 function keyField(key: string, value: unknown): Field {
   const isText = typeof value === 'string';
   const { element, input } = labelled(key, isText ? 'text' : 'JSON', isText ? value : JSON.stringify(value), true);
@@ -160,18 +161,20 @@ function listOf(text: string, expected: string): readonly unknown[] {
   }
 }
 
-/** JSON text with line breaks and each array of plain values on one line; another text as it is. */
+/**
+ * Formats JSON text with line breaks, and with each array of plain values on one line. It returns other text unchanged.
+ */
 export function prettyOf(text: string): string {
   try {
     const pretty = JSON.stringify(JSON.parse(text), null, 2);
-    // No string of JSON holds a line break, so one after a bracket begins an array.
+    // JSON strings contain no line breaks, so a line break after a bracket starts an array.
     return pretty.replace(/\[\n\s+([^[\]{}]*?)\n\s*\]/g, (_, values) => `[${values.replace(/\n\s+/g, ' ')}]`);
   } catch {
     return text;
   }
 }
 
-/** Asks the server for something. @throws Error with the sentence that it was refused with */
+/** Sends a request to the server. @throws Error with the sentence of a refusal */
 export async function post(path: string, body: object): Promise<Record<string, unknown>> {
   const headers = { 'content-type': 'application/json' };
   const response = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) }).catch(() => undefined);
@@ -183,11 +186,11 @@ export async function post(path: string, body: object): Promise<Record<string, u
 
 const SIDE = 8;
 const FULL = 16;
-/** Radius of the pen, in cells, and how hard its edge is. */
+/** Radius of the pen, in cells, and the sharpness of its edge. */
 const RADIUS = 1.3;
 const SHARPNESS = 1.6;
 
-/** A picture of 8 × 8 grey values, 0 to 16, to be drawn by mouse, finger or keyboard. */
+/** Creates a picture of 8 × 8 grey values, 0 to 16, to draw with a mouse, a finger or the keyboard. */
 function createDigit(element: HTMLElement) {
   element.setAttribute('role', 'grid');
   element.setAttribute('aria-label', 'Digit, 8 by 8');
@@ -237,7 +240,7 @@ function drawByKeyboard(element: HTMLElement, cells: readonly HTMLElement[], tur
   });
 }
 
-/** The cell that a key leads to, within the picture. */
+/** Returns the cell that an arrow key moves to, within the picture. */
 function nextCell(key: string, from: number): number | undefined {
   const column = from % SIDE;
   const steps: Readonly<Record<string, number>> = {
@@ -252,7 +255,7 @@ function nextCell(key: string, from: number): number | undefined {
   return step === undefined ? undefined : from + step;
 }
 
-/** @param ink colours around a point, in cells */
+/** @param ink draws around a point, given in cells */
 function drawByPointer(element: HTMLElement, ink: (x: number, y: number) => void): void {
   let pen: readonly [x: number, y: number] | undefined;
   const draw = (event: PointerEvent): void => {

@@ -40,12 +40,12 @@ import {
 } from './measureTasks.ts';
 
 /**
- * Starts a model as a host does, with its warm-up and checks, and tells what that took and what it found.
+ * Starts a model as a host does, with its warm-up and checks, and reports the durations and the findings.
  *
- * @param beganAt when the first line of this process ran, in milliseconds since 1970
+ * @param beganAt time when the first line of this process ran, in milliseconds since 1970
  */
 export async function startModel(task: StartTask, beganAt: number, tell: (told: Told) => Promise<void>): Promise<void> {
-  // Until here the code of the host was loaded.
+  // The host's code is loaded at this point.
   const codeMs = performance.timeOrigin + performance.now() - beganAt;
   let start: ModelStart | undefined;
   const { model, location, config, rows, requestBytes, close } = await openForTask(task, tell, {
@@ -76,7 +76,10 @@ export async function startModel(task: StartTask, beganAt: number, tell: (told: 
   await close();
 }
 
-/** What the checks have it run is not taken for the most: how many rows it takes, and what to make of that, is found out. */
+/**
+ * Returns the maximum number of rows to measure. It ignores the limit from the checks at start, because the measurement
+ * finds out how many rows run.
+ */
 function maxRowsOf({ maxBatchRows, allowedSizes }: Model, config: ModelConfig, asked: number): number {
   if (config.batching === 'alone') return 1;
   if (allowedSizes.length > 0) return maxBatchRows;
@@ -87,14 +90,14 @@ function safetyOf({ independence = 'unknown', sharing, evidence = '' }: Model): 
   return { verdict: independence, sharesRuns: sharing !== 'never', evidence };
 }
 
-/** A run may take its memory in the second one only, and the first of a shape is slow. */
+/** Number of runs. Some models allocate memory only in the second run, and the first run of a shape is slow. */
 const RUNS = 3;
-/** It is no accident that a run takes so many times as long as one may. */
+/** Factor over the time limit after which no further run is needed. */
 const FAR_TOO_SLOW = 10;
 
 /**
- * Runs so many rows of each length a few times, shorter ones first, and tells how much memory the process has taken by
- * then. It stops at what takes too long or holds more than a run may.
+ * Runs `rows` rows of each length a few times, shorter lengths first, and reports the process's peak memory after each.
+ * It stops at the first length that takes too long or exceeds the element limit.
  */
 export async function reachSizes(task: ReachTask, tell: (told: Told) => Promise<void>): Promise<void> {
   const { rows, lengths, limits } = task;
@@ -120,20 +123,20 @@ export async function reachSizes(task: ReachTask, tell: (told: Told) => Promise<
   await close();
 }
 
-/** Of each size that is not slow. */
+/** Minimum number of runs of a size that is not slow. */
 const MIN_RUNS = 7;
-/** Are there more, every other one is let go of. */
+/** Maximum number of times to keep. Beyond it every other one is dropped. */
 const MAX_RUNS = 501;
-/** Of slow ones, which have no more than their part of the time. */
+/** Minimum number of runs of a slow size, which gets no more than its part of the time. */
 const MIN_SLOW_RUNS = 3;
-/** What is left to do when the time is over may take so much of it again, for each size. */
+/** Share of the time that the remaining runs of a size may take after the time is over. */
 const OVERTIME = 0.02;
-/** A median is stable when its standard error is below this share of it. */
+/** Maximum standard error of a stable median, as a share of the median. */
 const STABLE = 0.02;
-/** The first run of a shape is slow, and not counted where it is short. */
+/** The first run of a shape is slow. It does not count if it is shorter than this. */
 const SHORT_RUN_MS = 50;
 const TELL_EVERY_MS = 100;
-/** Runs between two looks at the spread of medians. */
+/** Interval between checks of whether the medians are stable. */
 const LOOK_EVERY_MS = 50;
 
 interface Timing {
@@ -143,9 +146,9 @@ interface Timing {
 }
 
 /**
- * Times runs of each size until their medians are stable or the time is over. The sizes take turns, so that what else
- * the machine does meanwhile slows all alike; up and down, so that none always follows a far larger one, which leaves
- * nothing of it in the caches. Slow ones have no more than their part of the time, so that it is not all theirs.
+ * Times runs of each size until their medians are stable or the time is over. The sizes take turns, so that other load
+ * on the machine slows all of them alike. The order alternates, so that a size does not always run after a far larger
+ * one, which evicts its data from the caches. A slow size gets no more than its part of the time.
  */
 export async function timeSizes(task: TimeTask, tell: (told: Told) => Promise<void>): Promise<void> {
   const { sizes, threads, enoughMs, limits } = task;
@@ -166,13 +169,13 @@ export async function timeSizes(task: TimeTask, tell: (told: Told) => Promise<vo
       const firstMs = await runMsOf(model, batch);
       timings.push({ size, batch, times: firstMs < SHORT_RUN_MS ? [] : [firstMs] });
     } catch (error) {
-      // It ran in a process of its own: here runs of other sizes have taken memory before.
+      // The size ran in its own process before. In this process, other sizes have already taken memory.
       await tell({ kind: 'failed', size, reason: messageOf(error).replace(/\s+/g, ' ').trim() });
     }
     await tellProgress();
   }
-  // In each round those whose turn it is by their part of the time until now: so every median is of the whole time, in
-  // which a shared machine is now faster, now slower.
+  // Each round runs the sizes that have not used their part of the time so far. Each median therefore covers the whole
+  // time, because the speed of a shared machine varies.
   const isDue = ({ times }: Timing): boolean => {
     const elapsedMs = performance.now() - startedAt;
     const spentMs = times.reduce((sum, ms) => sum + ms, 0);
@@ -206,7 +209,10 @@ function timedOf({ size, times }: Timing): Timed {
   return { ...size, medianMs, spread, isStable: isStable(times) };
 }
 
-/** Of normally distributed times: their standard deviation is 0.741 of the middle half, a median's error 1.253 of it. */
+/**
+ * Returns true if the median is stable. It assumes normally distributed times: the standard deviation is 0.741 of the
+ * interquartile range, and the standard error of a median is 1.253 of that of the mean.
+ */
 function isStable(times: readonly number[]): boolean {
   if (times.length < MIN_RUNS) return false;
   const sorted = times.toSorted((a, b) => a - b);
@@ -218,13 +224,12 @@ function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.round(share * (sorted.length - 1))] as number;
 }
 
-/** So many rows, one after the other, again and again. */
 function batchOf(model: Model, parts: readonly Part[], rows: number): MicroBatch {
   const repeated = Array.from({ length: rows }, (_, row) => parts[row % parts.length] as Part);
   return microBatchOf(model, repeated, 'end');
 }
 
-/** Returns true if a run of them may hold so many elements, as the host has it by default; a row alone always may. */
+/** Returns true if a run of `rows` rows is within the host's default element limit. A single row always is. */
 function fits(parts: readonly Part[], rows: number): boolean {
   const { request } = parts[0] as Part;
   return rows === 1 || rows * elementsPerRowAt(request, request.length) <= SETTINGS.maxBatchElements.default;
@@ -235,19 +240,18 @@ async function runMsOf(model: Model, batch: MicroBatch): Promise<number> {
   return (await model.run(stack(batch))).runMs;
 }
 
-/** A model that is open, and what it can be run with. */
 interface OpenModel {
   close(): Promise<void>;
   readonly model: Model;
   readonly location: ModelLocation;
   readonly config: ModelConfig;
   readonly rows: RowMaker;
-  /** Of the first real request; undefined where there is none. */
+  /** Bytes of the first real request. Undefined if there are no samples. */
   readonly requestBytes: number | undefined;
 }
 
 interface OpenOptions {
-  /** What is to hold in place of config.json. */
+  /** Replaces the contents of config.json. */
   readonly adapt?: (config: ModelConfig) => ModelConfig;
   readonly loaded?: (start: ModelStart) => void;
 }
@@ -277,7 +281,7 @@ async function openForTask(
   return { model, location, config, rows, requestBytes: first && Buffer.byteLength(first.line), close: models.close };
 }
 
-/** As `config.json` says, but with no more than so many rows in a run, or as few as its allowed sizes have. */
+/** Returns config.json with at most `rows` rows per run, or the smallest allowed size if that is larger. */
 function limitedTo(rows: number): (config: ModelConfig) => ModelConfig {
   return ({ allowedSizes, ...config }) => {
     if (allowedSizes === undefined) return { ...config, maxBatchRows: rows };
@@ -290,7 +294,7 @@ function limitedTo(rows: number): (config: ModelConfig) => ModelConfig {
   };
 }
 
-/** As `config.json` says, without the warm-up and its checks, and with what the start has found. */
+/** Returns config.json without the warm-up and its checks, and with the findings of the start. */
 function unchecked(allowedSizes: readonly number[], threads?: number): (config: ModelConfig) => ModelConfig {
   return ({ allowedSizes: _, maxBatchRows: __, ...config }) => ({
     ...config,
@@ -300,19 +304,19 @@ function unchecked(allowedSizes: readonly number[], threads?: number): (config: 
   });
 }
 
-/** Rows that a model runs with: real ones, or made-up ones. */
+/** Source of rows: real ones, or generated ones. */
 interface RowMaker extends Lengths {
   /**
-   * Some rows of one length.
+   * Returns rows of one length.
    *
-   * @throws Error when the model does not run with each of them alone, however they are made up
+   * @throws Error if the model cannot run each of them alone, with any kind of generated values
    */
   of(length: number): Promise<readonly Part[]>;
 }
 
-/** What rows may be made of. It is not known yet whether the model runs at all of them. */
+/** Lengths to measure. The model may not run at all of them. */
 interface Lengths {
-  /** Ascending. */
+  /** Lengths in ascending order. */
   readonly lengths: readonly number[];
   readonly ordinary: number;
 }
@@ -320,7 +324,7 @@ interface Lengths {
 const MAX_SAMPLES = 16;
 const ONE_LENGTH: Lengths = { lengths: [1], ordinary: 1 };
 
-/** @param warmUp what config.json says of it: sizes of open axes */
+/** @param warmUp sizes of open axes from config.json */
 function createRowMaker(model: Model, samples: readonly ScoringRequest[], warmUp: WarmUpSizes | undefined): RowMaker {
   const { ragged } = model;
   const real = realProbes(samples, MAX_SAMPLES);
@@ -336,12 +340,16 @@ function createRowMaker(model: Model, samples: readonly ScoringRequest[], warmUp
   const open = symbolicAxes(model).filter((axis) => axis === ragged?.name || given[axis] === undefined);
   const warmedUp = ragged === undefined ? undefined : given[ragged.name];
   const lengths = open.length === 0 ? ONE_LENGTH : (ofAllowedSizes(ragged, undefined) ?? ofWarmUp(warmedUp));
-  // The ragged axis has the length whatever config.json gives for the warm-up.
+  // The length overrides the ragged axis's size from config.json.
   const sizesAt = (length: number) => (ragged === undefined ? given : { ...given, [ragged.name]: length });
   return { ...lengths, of: (length) => madeUpRows(model, rowShapes(model, sizesAt(length), length)) };
 }
 
-/** The ends and the middle of a ragged axis' allowed sizes, and the one of ordinary rows; undefined where it has none. */
+/**
+ * Returns the smallest, middle and largest allowed sizes of a ragged axis, and the one for ordinary rows.
+ *
+ * @returns undefined if the axis has no allowed sizes
+ */
 function ofAllowedSizes(ragged: RaggedAxis | undefined, real: number | undefined): Lengths | undefined {
   const sizes = ragged?.allowedSizes ?? [];
   const [min, middle, max] = [sizes[0], sizes[(sizes.length - 1) >> 1], sizes.at(-1)];
@@ -350,7 +358,7 @@ function ofAllowedSizes(ragged: RaggedAxis | undefined, real: number | undefined
   return lengthsOf([min, middle, ordinary, max], ordinary);
 }
 
-/** @param lengths of real rows, ascending */
+/** @param lengths lengths of real rows in ascending order */
 function ofRealRows(lengths: readonly number[]): Lengths {
   const lengthAt = (index: number): number => lengths[index] as number;
   const [shortest, ordinary, longest] = [lengthAt(0), lengthAt(lengths.length >> 1), lengthAt(lengths.length - 1)];
@@ -358,7 +366,9 @@ function ofRealRows(lengths: readonly number[]): Lengths {
   return lengthsOf([short, ordinary, longest], ordinary);
 }
 
-/** About the size that config.json gives for the warm-up, else short, ordinary and long texts. */
+/**
+ * Returns lengths around the warm-up size in config.json, or those of short, ordinary and long texts if it gives none.
+ */
 function ofWarmUp(size: number | undefined): Lengths {
   if (size === undefined) return lengthsOf([8, 32, 128], 32);
   return lengthsOf([Math.ceil(size / 16), Math.ceil(size / 4), size], Math.ceil(size / 4));
@@ -387,7 +397,7 @@ async function madeUpRows(model: Model, shapes: number[][]): Promise<readonly Pa
   throw new Error(reason);
 }
 
-/** A row whose ragged axis has `length`: its first elements, or all of them again and again. */
+/** Returns a row with `length` on its ragged axis. It truncates or repeats the row's elements. */
 function withLength({ request, fromRow }: Part, ragged: RaggedAxis, length: number): Part {
   const inputs = request.inputs.map((input, index) => {
     const row = rowOf(input, fromRow);

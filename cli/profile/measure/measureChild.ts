@@ -1,4 +1,4 @@
-/** A process of its own that does one thing with a model: what ends it ends nothing else. */
+/** Child process that performs one task with a model. A crash of the model ends only this process. */
 import { enableCompileCache } from 'node:module';
 import { goFirstWhenMemoryEnds } from '../../../lambda/onnx/session.ts';
 import type { Task, Told } from './measureTasks.ts';
@@ -6,7 +6,7 @@ import type { Task, Told } from './measureTasks.ts';
 const beganAt = performance.timeOrigin + performance.now();
 
 process.once('message', (task: Task) => void work(task));
-// Nobody is left to tell; a run under way would keep the process for as long as it takes.
+// The parent has exited. A run in progress would keep this process alive until it ends.
 process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 
 async function work(task: Task): Promise<void> {
@@ -17,12 +17,12 @@ async function work(task: Task): Promise<void> {
   }
   process.removeAllListeners('disconnect');
   process.disconnect();
-  // Handles that are still open do not hold the process.
+  // Open handles must not keep the process alive.
   process.exit();
 }
 
 async function doTask(task: Task): Promise<void> {
-  // Of a start, what it takes is measured; the others are only to begin soon.
+  // The cache would change the measured start. Other tasks only need to begin soon.
   if (task.do !== 'start') enableCompileCache();
   if (task.do === 'start') {
     const { startModel } = await import('./childTasks.ts');
@@ -37,7 +37,7 @@ async function doTask(task: Task): Promise<void> {
   return timeSizes(task, tell);
 }
 
-/** @returns once it is on its way, so that the process may end */
+/** @returns a promise that resolves when the message is sent, so that the process may exit */
 function tell(told: Told): Promise<void> {
   return new Promise((resolve) => process.send?.(told, () => resolve()));
 }

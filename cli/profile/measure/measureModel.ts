@@ -11,11 +11,10 @@ import { ownVersion } from '../../arguments.ts';
 import { duration } from '../../format.ts';
 import type { Limits, Size, Started, StartTask, Target, Task, Timed, Told } from './measureTasks.ts';
 
-/** What was measured of a model, as `profile.json` keeps it. */
+/** Measurement of a model, as `profile.json` stores it. */
 export interface Measurement extends Omit<ProfileFile, 'schemaVersion' | 'recommendation'> {
-  /** Of the `.onnx` file. */
   readonly path: string;
-  /** Bytes of a real request; undefined where there are no samples. */
+  /** Bytes of a real request. Undefined if there are no samples. */
   readonly requestBytes: number | undefined;
 }
 
@@ -23,27 +22,26 @@ export interface MeasureOptions {
   readonly maxBatchRows: number;
   /** Execution providers, first choice first. */
   readonly providers: readonly string[];
-  /** Of timing, at most, apart from what cannot be cut short. */
+  /** Maximum time for timing, except for runs that have started. */
   readonly seconds: number;
-  /** Told the share that is done. */
   readonly onProgress: (share: number) => void;
 }
 
-/** Shares of the progress. */
+/** Progress after the starts, and after the search for sizes. */
 const STARTED = 0.1;
 const REACHED = 0.45;
-/** A start that takes more of the time is not repeated. */
+/** Divisor of the time. A start that takes more than this part is not repeated. */
 const STARTS_OF_TIME = 7;
-/** Of each size; sizes double, so that all up to one take twice its time. */
+/** Minimum rounds of a size. The sizes double, so that all sizes up to one take twice its time. */
 const ROUNDS = 7;
 const MIN_SLOW_MS = 100;
 
 /**
- * Measures a model on this machine, in processes of their own: what its start takes, at what sizes it runs and with how
- * much memory, whether its rows are independent, and what runs take.
+ * Measures a model on this machine, in child processes: its start, the sizes at which it runs and their memory, the
+ * independence of its rows, and the run times.
  *
  * @param path a model folder or a `.onnx` file
- * @throws Error when it cannot be opened, or does not run
+ * @throws Error if the model cannot be opened or does not run
  */
 export async function measureModel(path: string, options: MeasureOptions): Promise<Measurement> {
   const { maxBatchRows, providers, seconds, onProgress } = options;
@@ -78,7 +76,7 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
     provider: started.provider,
     versions: { batchscore: ownVersion(), node: process.versions.node, onnxruntime: runtimeVersion() },
     threads: table.some((run) => run.threads === started.threads) ? started.threads : (table[0]?.threads ?? 1),
-    // The longest that runs, where ordinary rows do not.
+    // If ordinary rows do not run, this is the longest length that does.
     length: lengths.includes(started.length) ? started.length : Math.max(...lengths),
     safety,
     coldStart,
@@ -88,7 +86,7 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
   };
 }
 
-/** Told a sentence on what a host would warn of, what failed, or what could not be measured. */
+/** Takes a sentence about a warning of the host, a failure, or a size that could not be measured. */
 type Find = (finding: string) => void;
 
 interface Starts {
@@ -101,12 +99,12 @@ const AS_DEPLOYED = { isLimited: false };
 const STARTS = 3;
 
 /**
- * Starts a model as a host does, each time in a process of its own. Where that ends the process, it is started with runs of
- * one row.
+ * Starts a model several times as a host does, each time in a new process. If the process crashes, it tries once with
+ * runs of one row.
  *
- * @param longMs a start that takes longer is not repeated
- * @param onProgress told the share of the starts that is done
- * @throws Error saying what a host would refuse, or why the model cannot be started
+ * @param longMs time above which a start is not repeated
+ * @param onProgress takes the share of the starts that is done
+ * @throws Error with the reason that a host would refuse the model, or that it cannot start
  */
 async function startOften(
   target: Target,
@@ -128,10 +126,10 @@ async function startOften(
 }
 
 /**
- * One start in a process of its own.
+ * Starts a model once in a new process.
  *
- * @param warn told what a host would warn of
- * @returns what ended it, where it was not started
+ * @param warn takes the warnings of a host
+ * @returns the crash if the model did not start
  */
 async function startOnce(
   task: Omit<StartTask, 'do' | 'askedAt'>,
@@ -171,19 +169,19 @@ function mediansOf(all: readonly Started[]): Starts['coldStart'] {
   };
 }
 
-/** A size that runs, in a process of its own. */
+/** Size that runs, measured in its own process. */
 interface Reached extends Size {
-  /** The most memory of a process that ran no more rows than these, and none longer. */
+  /** Peak memory of a process that ran at most these rows and lengths. */
   readonly peakRssBytes: number;
 }
 
 /**
- * Finds out what a model can be run at: each row count in a process of its own, fewer rows first. Where a row count failed at
- * a length, ended the process or took too long, no more rows of that length are tried.
+ * Finds the sizes at which a model runs. It tries each row count in a new process, fewer rows first. If a row count
+ * fails at a length, crashes the process or takes too long, it tries no more rows of that length.
  *
- * @param onProgress told the share of the counts that is done
- * @returns fewer rows first
- * @throws Error where it does not run with the first of them
+ * @param onProgress takes the share of the row counts that is done
+ * @returns the sizes, fewer rows first
+ * @throws Error if the model does not run at the first row count
  */
 async function reachOf(
   target: Target,
@@ -207,13 +205,12 @@ async function reachOf(
   return reached;
 }
 
-/** What became of the runs of so many rows. */
 interface Tried {
   readonly reached: readonly Reached[];
   readonly failed: readonly { readonly length: number; readonly reason: string }[];
   readonly slow: { readonly length: number; readonly runMs: number } | undefined;
   readonly crashed: (Crash & { readonly length: number }) | undefined;
-  /** Lengths of which more rows may be tried. */
+  /** Lengths at which more rows may run. */
   readonly goOn: readonly number[];
 }
 
@@ -271,7 +268,10 @@ interface TimedWith extends Timed {
   readonly threads: number;
 }
 
-/** One thread, a few, and all; one number where config.json gives it, and where not the cores run the model. */
+/**
+ * Returns the numbers of threads to measure: one, a few, and all. It returns one number if config.json sets it, or if
+ * the model does not run on the CPU.
+ */
 function threadCounts({ threads, hasGivenThreads, provider }: Started): number[] {
   if (hasGivenThreads || provider !== 'cpu') return [threads];
   const all = availableParallelism();
@@ -279,11 +279,11 @@ function threadCounts({ threads, hasGivenThreads, provider }: Started): number[]
 }
 
 /**
- * Times runs of all sizes with each number of threads, in a process for each.
+ * Times runs of all sizes with each number of threads, in one process for each number.
  *
- * @param enoughMs of all together, from which on only what was begun is finished
- * @param onProgress told the share of the time that is over
- * @throws Error where nothing could be timed
+ * @param enoughMs total time. After it, only runs in progress finish.
+ * @param onProgress takes the share of the time that has passed
+ * @throws Error if no run could be timed
  */
 export async function timeAll(
   target: Target,
@@ -315,7 +315,7 @@ export async function timeAll(
       `with ${threads} threads the runs ended their process (${describeCrash(crash)}): none of them is timed`,
     );
   }
-  // What fails with some number of threads is left out of all, so that each has the same sizes.
+  // A size that fails with one number of threads is omitted from all, so that all have the same sizes.
   const timed = all.filter((one) => !failed.some(({ rows, length }) => rows === one.rows && length === one.length));
   if (timed.length === 0) throw new Error(failures[0]);
   failures.forEach(find);
@@ -329,25 +329,25 @@ export async function timeAll(
   return timed;
 }
 
-/** What ended a process that was not done: a signal, such as `SIGKILL`, or an exit code. */
+/** Cause of a process's early exit: a signal, such as `SIGKILL`, or an exit code. */
 interface Crash {
   readonly by: string;
-  /** What it last wrote, in one line. */
+  /** Last output of the process, in one line. */
   readonly said: string;
 }
 
 const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts');
 const CHILD = fileURLToPath(new URL(`./measureChild.${RUNS_FROM_SOURCE ? 'ts' : 'js'}`, import.meta.url));
 const MAX_CHARACTERS = 2_000;
-/** A process that tells nothing for so long is taken to hang. */
+/** Time without a message after which a process counts as stuck. */
 const SILENT_MS = 120_000;
 
 /**
- * Has a process of its own do a task.
+ * Runs a task in a child process.
  *
- * @param onTold hears all that it tells
- * @returns why it ended before it was done; undefined where it did not
- * @throws Error that it told
+ * @param onTold takes the messages of the process
+ * @returns the crash if the process ended early, otherwise undefined
+ * @throws Error that the process reported
  */
 async function runChild(task: Task, onTold: (told: Told) => void): Promise<Crash | undefined> {
   const child = fork(CHILD, { stdio: ['ignore', 'ignore', 'pipe', 'ipc'], serialization: 'advanced' });
@@ -367,7 +367,7 @@ async function runChild(task: Task, onTold: (told: Told) => void): Promise<Crash
     if (told.kind === 'error') ({ message } = told);
     else onTold(told);
   });
-  // A process that has just died takes no task: its end says why.
+  // A process that has just ended cannot receive the task. Its exit code gives the reason.
   child.send(task, () => {});
   const [code, signal] = await once(child, 'close');
   clearTimeout(silence);

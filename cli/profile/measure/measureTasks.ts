@@ -2,49 +2,45 @@ import { readFileSync } from 'node:fs';
 import type { ModelStart } from '../../../lambda/onnx/loadModel.ts';
 import type { ProfileFile } from '../../../lambda/onnx/profileFile.ts';
 
-/** What a child process is to do: one thing, then it ends. */
+/** Task of a child process. The process ends after it. */
 export type Task = StartTask | ReachTask | TimeTask;
 
-/** Which model, and how it is to be opened. */
 export interface Target {
   readonly path: string;
-  /** Most rows of a run. */
   readonly maxBatchRows: number;
-  /** Execution providers, first choice first. */
   readonly providers: readonly string[];
 }
 
 export interface StartTask extends Target {
   readonly do: 'start';
-  /** Milliseconds since 1970, when the process was asked for. */
+  /** Time when the process was requested, in milliseconds since 1970. */
   readonly askedAt: number;
-  /** True if no run may have more than `maxBatchRows`, whatever config.json says. */
+  /** True if no run may exceed `maxBatchRows`, regardless of config.json. */
   readonly isLimited: boolean;
 }
 
-/** Runs of so many rows, shorter ones first: how much memory they take, and whether they can be run at all. */
+/** Runs one row count, shorter lengths first, to measure memory and to find out if it runs. */
 export interface ReachTask extends Target {
   readonly do: 'reach';
   readonly rows: number;
-  /** Ascending. */
+  /** Lengths in ascending order. */
   readonly lengths: readonly number[];
   readonly limits: Limits;
 }
 
-/** Runs of many sizes, again and again. */
 export interface TimeTask extends Target {
   readonly do: 'time';
   readonly sizes: readonly Size[];
   readonly threads: number;
-  /** No round is begun after so many milliseconds, but the first. */
+  /** Time after which no round starts, except for the first. */
   readonly enoughMs: number;
   readonly limits: Limits;
 }
 
 export interface Limits {
-  /** The model runs with these row counts alone; empty: with any. */
+  /** Row counts that the model accepts. Empty if it accepts any. */
   readonly allowedSizes: readonly number[];
-  /** Milliseconds. With more rows than a run that takes longer has, none is tried. */
+  /** Milliseconds. After a run that takes longer, no larger row count is tried. */
   readonly slowMs: number;
 }
 
@@ -53,27 +49,25 @@ export interface Size {
   readonly length: number;
 }
 
-/** What a model is, once it was started as it is deployed. */
+/** Facts about a model after it has started as deployed. */
 export interface Started {
   readonly model: string;
   readonly version: string;
-  /** Of its file. */
   readonly path: string;
   readonly allowedSizes: readonly number[];
-  /** The most rows of a run that config.json and the option allow. */
+  /** Maximum number of rows in a run that config.json and the option allow. */
   readonly maxRows: number;
   readonly safety: ProfileFile['safety'];
   readonly start: Omit<ModelStart, 'threads'> & { readonly processMs: number };
-  /** Of a session as it is deployed. */
   readonly threads: number;
-  /** True if config.json says how many, so that no other number is of interest. */
+  /** True if config.json sets the number of threads, so that no other number is measured. */
   readonly hasGivenThreads: boolean;
   readonly provider: string;
-  /** What it may be run at, ascending: of the ragged axis, or of what else is open. */
+  /** Lengths to measure, in ascending order: sizes of the ragged axis, or of another open axis. */
   readonly lengths: readonly number[];
-  /** Of ordinary rows. */
+  /** Length of ordinary rows. */
   readonly length: number;
-  /** Bytes of a real request; undefined where there are no samples. */
+  /** Bytes of a real request. Undefined if there are no samples. */
   readonly requestBytes: number | undefined;
 }
 
@@ -83,11 +77,9 @@ export interface Timed extends Size {
   readonly isStable: boolean;
 }
 
-/** What a child process tells while it works. */
 export type Told =
   | { readonly kind: 'warning'; readonly text: string }
   | { readonly kind: 'started'; readonly started: Started }
-  /** The runs of this size come next. */
   | { readonly kind: 'trying'; readonly size: Size }
   | { readonly kind: 'ran'; readonly size: Size; readonly runMs: number; readonly peakRssBytes: number }
   | { readonly kind: 'failed'; readonly size: Size; readonly reason: string }
@@ -96,8 +88,8 @@ export type Told =
   | { readonly kind: 'error'; readonly message: string };
 
 /**
- * The most memory that this process has held. Linux tells it of the process alone; `maxRSS` there also counts what its
- * parent held when it was started.
+ * Returns the peak memory of this process. On Linux, `maxRSS` includes the parent's memory at the start of the process,
+ * so the function reads the value from `/proc`.
  *
  * @see https://man7.org/linux/man-pages/man5/proc_pid_status.5.html
  */
