@@ -1,7 +1,7 @@
-// The CDK app that cdk.json names. Edit it, then run `npx cdk diff` and `npx cdk deploy`.
-import { App, Stack, Validations } from 'aws-cdk-lib/core'; // Here too: Duration, RemovalPolicy, Size
+// CDK app that cdk.json names. Edit it, then run `npx cdk diff` and `npx cdk deploy`.
+import { App, Stack, Validations } from 'aws-cdk-lib/core'; // Also exports: Duration, RemovalPolicy, Size
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { BatchScoring } from './index.ts'; // Here too: lambdaCompute, lambdaGpuCompute, ecsCompute, ecsGpuCompute
+import { BatchScoring } from './index.ts'; // Also exports: lambdaCompute, lambdaGpuCompute, ecsCompute, ecsGpuCompute
 
 const app = new App();
 Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
