@@ -52,7 +52,7 @@ interface ChannelOptions
   readonly removalPolicy: RemovalPolicy;
 }
 
-/** Returns the queues, stores and buckets of a deployment. Those that are not given are created. */
+/** Returns the queues, stores and buckets of a deployment. Creates them unless they are given. */
 export function createChannels(scope: Construct, given: Given, options: ChannelOptions): Channels {
   const { requestQueue, keyPrefix = uniquePrefix(scope, options.serviceName) } = given;
   const { capture, results } = options;
