@@ -33,7 +33,7 @@ export class Batchscore {
   readonly #closing = new AbortController();
   #jobs: Jobs | undefined;
 
-  /** @throws TypeError listing all problems of the options */
+  /** @throws TypeError listing all problems with the options */
   constructor(options: BatchscoreOptions) {
     this.#settings = readOptions(options);
     const { s3, payloadBucket, payloadPrefix } = this.#settings;

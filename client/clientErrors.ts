@@ -68,7 +68,6 @@ export class SendError extends Error {
   }
 }
 
-/** Reason why a request was not accepted. */
 export interface SubmitFailure {
   /** Index of the request that cannot be accepted. Undefined if the signal aborted. */
   readonly index: number | undefined;
@@ -110,7 +109,7 @@ function firstMissing(accepted: readonly (string | undefined)[]): number {
 }
 
 /**
- * Error of a `collect` whose results did not all arrive in time. Those that arrived were yielded. You can collect
+ * Error of a `collect` whose results did not all arrive in time. Results that arrived were yielded. You can collect
  * `missing` again.
  */
 export class CollectTimeoutError extends Error {
@@ -136,7 +135,6 @@ export class CollectTimeoutError extends Error {
   }
 }
 
-/** Problems of the result store while a caller waited. */
 export interface StoreTrouble {
   /** Error of the last read that failed. */
   readonly cause?: unknown;

@@ -93,13 +93,11 @@ export interface Jobs {
   results(job: string): AsyncGenerator<Uint8Array>;
 }
 
-/** Resources and clients for jobs. */
 export interface JobSettings {
   readonly stateMachineArn: string;
   readonly bucket: string;
   readonly inputPrefix: string;
   readonly outputPrefix: string;
-  /** Maximum calls at a time. */
   readonly concurrency: number;
   readonly s3: S3Client;
   readonly sfn: SFNClient;
@@ -310,7 +308,6 @@ async function pause(ms: number, signal: AbortSignal | undefined): Promise<void>
 /** Maximum number of runs to look for. Each resume adds one. */
 const MAX_RUNS = 1_000;
 
-/** Execution of a job. */
 interface Execution {
   readonly executionArn: string;
   readonly status: DescribeExecutionCommandOutput['status'];
@@ -319,7 +316,6 @@ interface Execution {
   readonly cause: string | undefined;
 }
 
-/** Returns the latest run of a job. Undefined if there is none. */
 async function latestRun(settings: JobSettings, job: string): Promise<Execution | undefined> {
   let latest: Execution | undefined;
   for (let run = 1; run <= MAX_RUNS; run++) {
@@ -330,7 +326,6 @@ async function latestRun(settings: JobSettings, job: string): Promise<Execution 
   return latest;
 }
 
-/** Returns the name of a run's execution. */
 function runName(job: string, run: number): string {
   return run === 1 ? job : `${job}-${run}`;
 }
@@ -354,7 +349,7 @@ export interface JobStatus {
    * resumed.
    */
   readonly state: 'running' | 'done' | 'failed' | 'cancelled';
-  /** Input as `s3://bucket/key`. `output` is the folder of the results in the same form. */
+  /** Input as `s3://bucket/key`. `output` is the URI of the job's folder in the same form. */
   readonly input: string;
   readonly output: string;
   /**
@@ -369,7 +364,6 @@ export interface JobStatus {
   /** First error result of each code, of a job that is done. */
   readonly reasons?: Reasons | undefined;
   readonly failedParts?: readonly FailedPiece[] | undefined;
-  /** Reason of a failure. */
   readonly code?: string | undefined;
   readonly message?: string | undefined;
 }

@@ -130,7 +130,7 @@ const ignore = (): void => {};
  */
 export const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore };
 
-/** @throws TypeError listing all problems of the options */
+/** @throws TypeError listing all problems with the options */
 export function readOptions(options: BatchscoreOptions) {
   const { data, error } = OPTIONS.safeParse(options, IN_OUR_WORDS);
   if (error !== undefined) throw new TypeError(`Batchscore options: ${problemsIn(error.issues, options).join('; ')}`);
@@ -153,7 +153,6 @@ export function readOptions(options: BatchscoreOptions) {
     dynamodb: data.dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)),
     s3: data.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),
     sfn: data.sfn ?? own(createSfnClient(config)),
-    /** AWS clients that were created here. */
     ownClients,
   };
 }

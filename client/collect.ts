@@ -67,13 +67,11 @@ async function* collectUntil(
   }
 }
 
-/** Deadline of a caller. */
 export interface Deadline {
   /** Aborts at the deadline, or with the caller's signal and its reason. */
   readonly signal: AbortSignal;
   /** Returns true if `error` is the timeout. */
   isTimeout(error: unknown): boolean;
-  /** Ends the timer. */
   clear(): void;
 }
 

@@ -21,7 +21,6 @@ interface QueueCollectorOptions {
   readonly inbox: Inbox;
   readonly read: ReadStored;
   readonly onUnclaimed: BatchscoreOptions['onUnclaimed'];
-  /** Called with warnings for the caller. */
   readonly warn: (message: string) => void;
   /** Ends the retries of acknowledgements. */
   readonly closing: AbortSignal;

@@ -147,7 +147,6 @@ function payloadsOf({ payloadBucket, payloadPrefix = '', s3 }: ConsumeOptions): 
   };
 }
 
-/** Answer to one request, and the request's position in its message. */
 interface OneResult {
   readonly result: SingleResult;
   /** Position of the request in its message. 0 unless the message was packed. */

@@ -159,7 +159,7 @@ interface ValidInput {
   readonly data: TensorData;
 }
 
-/** @throws RequestError with the problem of the input */
+/** @throws RequestError naming the input and the problem */
 function validateInput(name: string, input: InputTensor): ValidInput {
   const path = `input '${name}'`;
   const { data, shape, datatype } = input;

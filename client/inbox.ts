@@ -72,7 +72,6 @@ export class Inbox {
     return [...messageIdsOf([...this.#waits].flatMap((wait) => (wait.hasRoom() ? [...wait.missing] : [])))];
   }
 
-  /** Returns true if any message ID is wanted. */
   isWanting(): boolean {
     return this.#waits.values().some((wait) => wait.hasRoom() && wait.missing.size > 0);
   }
@@ -127,8 +126,7 @@ export class Inbox {
 
   /**
    * Drops the result of this ID from now on.
-   * @param requests number of requests in its message.
-   * @default unknown
+   * @param requests number of requests in its message, if known
    */
   dismiss(id: string, requests?: number): void {
     this.#finished.add(id, requests);
@@ -168,7 +166,6 @@ export class Inbox {
   }
 }
 
-/** Wait of one caller. */
 class Wait {
   readonly missing: Set<string>;
   readonly held = new Map<string, Arrival>();
@@ -234,7 +231,6 @@ class Finished {
     if (this.#messages.size > REMEMBERED_MESSAGES && oldest !== undefined) this.#messages.delete(oldest);
   }
 
-  /** Notes that the result is wanted again. */
   delete(id: string): void {
     const { messageId, position } = placeOf(id);
     const before = this.#messages.get(messageId);

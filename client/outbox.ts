@@ -54,7 +54,6 @@ interface OutboxOptions {
   readonly resultQueueUrl?: string | undefined;
   /** Maximum calls in flight. On FIFO queues, it applies to each queue. */
   readonly maxInFlight: number;
-  /** Payload bucket. Undefined if there is none. */
   readonly payloads: Payloads | undefined;
   /** Aborts when the client is closed. Requests that are not sent by then are rejected. */
   readonly closing: AbortSignal;

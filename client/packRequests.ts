@@ -6,7 +6,6 @@ import { FILL, MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
 import { RequestError } from './clientErrors.ts';
 import { type Encoding, encodeRequest, type ScoreRequest } from './encodeRequest.ts';
 
-/** Request that SQS has accepted. */
 export interface Sent {
   /** ID to collect its result with. */
   readonly id: string;
@@ -16,7 +15,6 @@ export interface Sent {
 
 export interface Waiting {
   readonly entry: Entry;
-  /** Maximum requests that may share its message. */
   readonly perMessage: number;
   readonly signal: AbortSignal | undefined;
   readonly resolve: (sent: Sent) => void;
@@ -41,7 +39,6 @@ export class WaitingMessages {
   maxBytes = MAX_MESSAGE_BYTES;
   /** Bytes of a message without its body. */
   readonly #attributeBytes: number;
-  /** Messages that accept no more requests. */
   #full: SharedMessage[] = [];
   /**
    * Messages that accept more, by the common properties of their requests. Within a group they follow the full ones.

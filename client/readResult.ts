@@ -22,7 +22,6 @@ export interface PayloadSource {
   get(pointer: PayloadPointer): Promise<string>;
 }
 
-/** Result that was read from a store. */
 export interface ReadResult {
   readonly result: ScoringResult;
   /** False if its payload could not be fetched. The stored pointer must be kept, because it is the only one. */
@@ -207,7 +206,6 @@ function decodeContents(
 
 /** Result in a message of a result queue. */
 export interface StoredResult {
-  /** Message ID of its request. */
   readonly messageId: string;
   /** Decodes it. Uses `read` if it may be in the payload bucket. */
   read(read: ReadStored): Promise<ReadResult>;

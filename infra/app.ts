@@ -8,10 +8,10 @@ Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
 
 const stack = new Stack(app, 'Batchscore', { description: 'batchscore: batch scoring of ONNX models' });
 const scoring = new BatchScoring(stack, 'Scoring', {
-  models: 'models', // A folder, or the URI in S3 that `batchscore publish` prints.
-  defaultModel: 'digits', // The model of requests that name none.
+  models: 'models', // Folder, or URI in S3 that `batchscore publish` prints
+  defaultModel: 'digits', // Model for requests that name none
 
-  // The usual changes: examples/ has whole apps, and docs/construct.md every prop.
+  // Common options. examples/ contains complete apps, and docs/construct.md lists all props.
   // batchSize: 500,
   // window: Duration.seconds(5),
   // results: ['queue', 'table'],

@@ -29,7 +29,6 @@ export function visibilitySecondsOf(queue: IQueue | undefined): number | undefin
   return knownNumber(queue, (resource) => resource.visibilityTimeout ?? DEFAULT_VISIBILITY_SECONDS);
 }
 
-/** Returns the days that a queue keeps messages. */
 export function retentionDaysOf(queue: IQueue | undefined): number | undefined {
   const seconds = knownNumber(queue, (resource) => resource.messageRetentionPeriod ?? DEFAULT_RETENTION_SECONDS);
   return seconds && seconds / SECONDS_A_DAY;

@@ -78,7 +78,6 @@ export function arnOfEvents(events: IEventBus | ITopic): string {
   return 'eventBusArn' in events ? events.eventBusArn : events.topicArn;
 }
 
-/** Returns several grants as one. */
 export function combine(grants: readonly (Grant | undefined)[]): Grant {
   return grants.filter((grant) => grant !== undefined).reduce((all, grant) => all.combine(grant));
 }

@@ -30,7 +30,6 @@ export interface AlarmCondition {
   readonly blamesVersion?: boolean;
 }
 
-/** Graph of the dashboard. */
 export interface Graph {
   readonly title: string;
   readonly left: readonly IMetric[];
@@ -73,7 +72,7 @@ export function together<T>(
 ): Metric | MathExpression {
   const first = metricOf(only);
   if (others.length === 0) return first.with(label === undefined ? {} : { label });
-  // An ID must be unique in a graph and begin with a small letter.
+  // An ID must be unique in a graph and begin with a lowercase letter.
   const name = first.metricName.replace(/^./, (letter) => letter.toLowerCase());
   const metrics = [first, ...others.map(metricOf)];
   const usingMetrics = Object.fromEntries(metrics.map((metric, shard) => [`${name}${shard}`, metric]));

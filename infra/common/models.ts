@@ -55,7 +55,6 @@ export function placeOfModels(models: Models | undefined): ModelPlace {
 /** Mount path of a function's file system. Lambda requires a path below `/mnt/`. */
 export const MOUNT_PATH = '/mnt/models';
 
-/** Returns the settings that tell hosts where their models are. */
 export function modelSettings({ s3, efs }: ModelPlace) {
   return {
     modelsDirectory: efs && [MOUNT_PATH, efs.folder].filter((step) => step !== undefined).join('/'),
@@ -67,7 +66,7 @@ export function modelSettings({ s3, efs }: ModelPlace) {
 const FOLDER = /^(?!\.{1,2}(?:\/|$))[\w.=+-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.=+-]+)*$/;
 
 /**
- * Returns problems of models outside the image that the function cannot reach, as far as known.
+ * Returns problems with models outside the image that the function cannot reach, as far as known.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-filesystem.html
  */

@@ -39,7 +39,6 @@ export function refusing<T>(work: () => T): T {
 /** Rule for some props, and the sentence to show if it is broken. A rule reads tokens only through `known`. */
 export type Rule = readonly [isBroken: boolean, sentence: string];
 
-/** Returns the sentences of broken rules. */
 export function brokenOf(rules: readonly Rule[]): Problem[] {
   return rules.flatMap(([isBroken, sentence]) => (isBroken ? [sentence] : []));
 }
@@ -49,7 +48,6 @@ export function known<T>(value: T): T | undefined {
   return Token.isUnresolved(value) ? undefined : value;
 }
 
-/** Returns a value as sentences show it. */
 export function shown(value: unknown, unit = ''): string {
   return Token.isUnresolved(value) ? 'a token' : `${value}${unit}`;
 }
@@ -106,7 +104,7 @@ interface GivenNetwork {
   readonly securityGroups?: readonly unknown[] | undefined;
 }
 
-/** Returns problems of parts of a network that are given without the network. */
+/** Returns problems with parts of a network that are given without the network. */
 export function networkProblems({ vpc, subnets, securityGroups }: GivenNetwork): Problem[] {
   const without = Object.entries({ subnets, securityGroups }).map(
     ([name, part]): Rule => [

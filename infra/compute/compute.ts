@@ -23,7 +23,6 @@ import type { ContainerImage, ImageTarget } from '../image/containerImage.ts';
 export interface ComputeForm<Created extends Compute = Compute> {
   /** Name in messages and in resource IDs. */
   readonly kind: string;
-  /** Platform that the image is built for. */
   readonly imageTarget: ImageTarget;
   /** ONNX Runtime execution providers, in order of preference. @default the runtime's own default, `cpu` */
   readonly providers?: string;
@@ -46,7 +45,7 @@ export interface ComputeForm<Created extends Compute = Compute> {
    * @default 512, which is Lambda's own
    */
   readonly ephemeralStorageMb?: number;
-  /** Returns problems of its options, by themselves and with this batching. */
+  /** Returns problems with its options, by themselves and with this batching. */
   problems(batching: Batching): Problem[];
   /**
    * Returns the recommended visibility timeout in seconds, and its calculation as text. If the queue's is shorter, a
@@ -56,14 +55,12 @@ export interface ComputeForm<Created extends Compute = Compute> {
   create(scope: Construct, wiring: Wiring): Created;
 }
 
-/** Resources and settings of the deployment that compute uses. */
 export interface Wiring {
   readonly image: ContainerImage;
   /** Location of the models. Models in a file system are mounted. */
   readonly models: ModelPlace;
   readonly batching: Batching;
   readonly requestQueues: Queues;
-  /** Visibility timeout of the request queues. */
   readonly visibilityTimeoutSeconds: number;
   /** True if records are taken from the queue as soon as the stack is deployed. */
   readonly eventSourceEnabled: boolean;
@@ -76,7 +73,6 @@ export interface Wiring {
   readonly removalPolicy: RemovalPolicy;
 }
 
-/** Created compute. */
 export interface Compute extends IGrantable {
   readonly alarms: readonly AlarmCondition[];
   readonly graphs: readonly Graph[];
@@ -96,7 +92,6 @@ export interface FunctionCompute extends Compute {
   readonly function: DockerImageFunction;
   /** Alias that the mappings invoke. Undefined if they invoke the function itself. */
   readonly alias: Alias | undefined;
-  /** Event source mappings from the request queues. */
   readonly eventSourceMappings: readonly EventSourceMapping[];
 }
 
@@ -109,7 +104,6 @@ export interface Batching extends MappingSettings {
 /** Defaults by kind of queue. A FIFO queue delivers at most ten records and has no window. */
 const DEFAULTS = { standard: { batchSize: 100, windowSeconds: 1 }, fifo: { batchSize: 10, windowSeconds: 0 } };
 
-/** Completes the settings with the defaults of the queue's kind. */
 export function withDefaults(given: Partial<Batching>): Batching {
   const { fifo = false, shards = 1 } = given;
   const { batchSize, windowSeconds } = fifo ? DEFAULTS.fifo : DEFAULTS.standard;

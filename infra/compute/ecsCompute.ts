@@ -89,7 +89,6 @@ const MEMORY = new Map([
 /** @see https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDefinition.html */
 const LONGEST_STOP_SECONDS = 120;
 
-/** Returns problems of settings that Fargate refuses. */
 function fargateProblems(settings: FargateSettings): Problem[] {
   const { architecture, vcpus, memoryMb, ephemeralStorageMb, stopTimeoutSeconds } = settings;
   const memory = MEMORY.get(vcpus);

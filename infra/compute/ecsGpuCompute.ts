@@ -102,7 +102,7 @@ function withGpuDefaults(options: EcsGpuOptions) {
   };
 }
 
-/** Returns problems of settings that ECS refuses, or that leave a task without a device or network access. */
+/** Returns problems with settings that ECS refuses, or that leave a task without a device or network access. */
 function gpuTaskProblems(settings: Settings): Problem[] {
   const { architecture, gpuCount, instanceTypes } = settings;
   return [

@@ -18,11 +18,8 @@ import { type Graph, together } from '../common/metrics.ts';
 import { brokenOf, exceeds, known, outside, type Problem, shown, unknownAtSynth, warn } from '../common/problems.ts';
 import type { Batching, Wiring } from './compute.ts';
 
-/** Event source mappings of a function. */
 interface Feed {
-  /** Mappings, one for each queue. */
   readonly eventSourceMappings: readonly [EventSourceMapping, ...EventSourceMapping[]];
-  /** Graph of message outcomes. */
   readonly graph: Graph;
 }
 
@@ -154,7 +151,7 @@ const MAXIMUM_POLLERS: Range = { min: 2, max: 10_000 };
 const RESERVE = { name: 'reservedConcurrency', min: 1, max: 100_000 };
 
 /**
- * Returns problems of limits that the service refuses, or that lead to throttling.
+ * Returns problems with limits that the service refuses, or that lead to throttling.
  *
  * @param reserve setting that limits the function: on Managed Instances, the maximum environments
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html

@@ -184,7 +184,6 @@ const GPU_TIMEOUT_SECONDS = { min: 1, max: 5400 };
 const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
 const ENVIRONMENTS = { name: 'maximumEnvironments', min: 1, max: 1000 };
 
-/** Returns problems of settings that Lambda Managed Instances refuse. */
 function gpuProblems(settings: Settings): Problem[] {
   const { architecture, minimumEnvironments, maximumEnvironments, instanceTypes } = settings;
   return [

@@ -254,7 +254,6 @@ export function functionParts(
  */
 const THROTTLED_PERIODS = 3;
 
-/** Returns alarms on a function's errors and lasting throttles. */
 function functionAlarms(target: IFunction): AlarmCondition[] {
   return [
     {
@@ -279,7 +278,6 @@ function functionAlarms(target: IFunction): AlarmCondition[] {
   ];
 }
 
-/** Returns the graph of a function's invocations and their duration. */
 export function functionGraph(target: IFunction, timeoutSeconds: number): Graph {
   const sum = { statistic: Stats.SUM, period: PERIOD };
   return {
@@ -342,7 +340,7 @@ const MIN_MINUTES = 10;
 const MAX_MINUTES = 2880;
 
 /**
- * Returns problems of options that the services refuse, that are billed but never used, or whose steps are too short
+ * Returns problems with options that the services refuse, that are billed but never used, or whose steps are too short
  * for alarms.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html

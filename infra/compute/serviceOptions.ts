@@ -88,7 +88,7 @@ const METRICS_OF_QUEUE = 2;
 /** Quota for a service. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-quotas.html */
 const MAX_TASKS = 5000;
 
-/** Returns problems of settings that ECS or a worker refuses, or that cost records a receive when a task ends. */
+/** Returns problems with settings that ECS or a worker refuses, or that cost records a receive when a task ends. */
 export function serviceProblems(settings: ServiceSettings, { batchSize, windowSeconds, shards }: Batching): Problem[] {
   const { timeoutSeconds, stopTimeoutSeconds, minimumTasks, maximumTasks } = settings;
   const minStopSeconds = Math.ceil(timeoutSeconds / DRAIN_SHARE);

@@ -63,7 +63,6 @@ export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEn
   } satisfies Partial<FargateServiceProps>;
 }
 
-/** Returns the properties that all services of workers share. */
 export function workerForm(settings: ServiceSettings & { readonly startSeconds: number }) {
   const { timeoutSeconds } = settings;
   return {
@@ -212,7 +211,6 @@ function sleep(scope: Construct, target: ScalableTarget, usingMetrics: Metrics):
   setOff(scope, 'GoToSleep', alarm, target, { upperBound: 0, adjustment: 0 });
 }
 
-/** Makes an alarm set the number of tasks. */
 function setOff(scope: Construct, id: string, alarm: Alarm, scalingTarget: ScalableTarget, tier: AdjustmentTier): void {
   const action = new StepScalingAction(scope, id, {
     scalingTarget,
@@ -297,7 +295,6 @@ function serviceAlarms(service: BaseService, queues: Queues, startSeconds: numbe
   ];
 }
 
-/** Returns graphs of a service's tasks and their utilisation. */
 function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
   const max = { statistic: Stats.MAXIMUM, period: PERIOD };
   return [
@@ -320,7 +317,6 @@ function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
   ];
 }
 
-/** Task metrics of Container Insights. */
 type TaskCount = 'DesiredTaskCount' | 'RunningTaskCount' | 'PendingTaskCount';
 
 /** @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Container-Insights-metrics-ECS.html */

@@ -14,9 +14,7 @@ import type { CreatedStore } from '../stores/resultStore.ts';
 import type { DeploymentPlan } from './plan.ts';
 import { type BatchScoringProps, FREE_OF_QUEUE } from './props.ts';
 
-/** Queues, stores and buckets of a deployment. */
 export interface Channels {
-  /** Request queues, one for each shard. */
   readonly requestQueues: Queues;
   /** Dead-letter queue. Undefined if the request queue was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
@@ -96,7 +94,6 @@ export const DEAD_LETTER_DAYS = 14;
 
 const isFreeOfQueue = (key: string): boolean => FREE_OF_QUEUE.some((free) => free === key);
 
-/** Creates the request queues and one dead-letter queue for all of them. */
 function createRequestQueues(
   scope: Construct,
   { batching, encryptionKey, removalPolicy, maxReceiveCount, visibilityTimeoutSeconds }: ChannelOptions,

@@ -77,7 +77,6 @@ const PERCENT = { min: 0, max: 99 };
 /** Allowed removal policies. Tables, buckets and log groups do not support `SNAPSHOT`. */
 const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE];
 
-/** Returns a problem for each value outside its range. */
 function rangeProblems(plan: DeploymentPlan): Problem[] {
   const { alarmThresholds, maxReceiveCount } = plan;
   const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
@@ -122,7 +121,6 @@ const GPU_PROVIDERS = ['cuda', 'tensorrt'];
 /** Execution providers that ONNX Runtime for Node has on Linux. */
 const PROVIDERS = ['cpu', 'webgpu', ...GPU_PROVIDERS];
 
-/** Returns problems of values that do not go together. */
 function joinedProblems(plan: DeploymentPlan): Problem[] {
   const { batching, compute, results, latencyTargetSeconds, tuning } = plan;
   const { kind, timeoutSeconds } = compute;
@@ -173,7 +171,7 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
 const VARIABLE_NAME = /^[a-zA-Z]\w+$/;
 
 /**
- * Returns problems of variables that the deployer adds. Props set the host's own variables, so setting one here would
+ * Returns problems with variables that the deployer adds. Props set the host's own variables, so setting one here would
  * bypass the checks.
  */
 function environmentProblems(environment: Readonly<Record<string, string>>): Problem[] {
@@ -201,7 +199,6 @@ function environmentProblems(environment: Readonly<Record<string, string>>): Pro
 
 const kindOf = (isFifo: boolean | undefined): string => (isFifo ? 'FIFO' : 'standard');
 
-/** Returns problems of new and existing request queues. */
 function queueProblems(props: Props, { batching }: DeploymentPlan): Problem[] {
   const { requestQueue, fifo, queueProps, deadLetterQueueProps, jobEvents } = props;
   const { shards } = batching;
@@ -311,7 +308,7 @@ function deadLetterProblems({ requestQueue, maxReceiveCount }: Props): Problem[]
 /** First part of the default key prefix. The rest is known only at deployment. */
 const DEFAULT_KEYS = 'batchscore/';
 
-/** Returns problems of prefixes and expiry: prefixes are for existing buckets, and expiry is for new ones. */
+/** Returns problems with prefixes and expiry: prefixes are for existing buckets, and expiry is for new ones. */
 function bucketProblems(props: Props, plan: DeploymentPlan): Problem[] {
   const { keyPrefix, payloadBucket, stores, payloadExpiry } = props;
   const { payloadExpiryDays, capture, jobs } = plan;
@@ -393,7 +390,7 @@ function expiresBeforeItsPointers({ requestQueue }: Props, plan: DeploymentPlan)
 }
 
 /**
- * Returns problems of resources in another region. Mappings, keys and images fail at deployment. Queues, tables and
+ * Returns problems with resources in another region. Mappings, keys and images fail at deployment. Queues, tables and
  * buckets fail at the first message. Only ECS pulls images from any region. If the CDK does not know one of the two
  * regions, there is no problem.
  *

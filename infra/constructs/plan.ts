@@ -18,7 +18,6 @@ import type { BatchScoringProps, Tuning } from './props.ts';
 
 const STORES = [queueStore, tableStore, bucketStore];
 
-/** Props, completed with defaults. */
 export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly compute: ComputeForm<Created>;
   readonly models: ModelPlace;
@@ -31,9 +30,7 @@ export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly results: readonly Store[];
   /** All stores, including those that no results go to, because their props are also checked. */
   readonly stores: readonly StorePlan[];
-  /** Days until an object of a new payload bucket is deleted. */
   readonly payloadExpiryDays: number;
-  /** Settings for samples. Undefined if none are kept. */
   readonly capture:
     | { readonly percent: number; readonly bucket?: IBucket | undefined; readonly expiryDays: number }
     | undefined;
@@ -43,7 +40,6 @@ export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly tracing: boolean;
   readonly eventSourceEnabled: boolean;
   readonly tuning: ReturnType<typeof tuningOf>;
-  /** Settings of jobs. Undefined if there are none. */
   readonly jobs: JobSettings | undefined;
 }
 
@@ -114,7 +110,6 @@ function tuningOf({ deadlineMargin, maxPayloadSize, ...others }: Tuning) {
   };
 }
 
-/** Returns the default compute, which is what `Created` defaults to. */
 function defaultCompute<Created extends Compute>(): ComputeForm<Created> {
   return lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>;
 }

@@ -154,8 +154,8 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    */
   readonly encryptionKey?: IKey;
   /**
-   * Previous `encryptionKey`, if you change or remove it. The function and consumers can read data that it encrypts as
-   * long as it is given here.
+   * Previous `encryptionKey`, if you change or remove it. While it is given here, the function and consumers can read
+   * data that is encrypted with it.
    * @default none
    */
   readonly formerEncryptionKey?: IKey;
@@ -187,7 +187,7 @@ export interface BatchScoringProps<Created extends Compute = FunctionCompute>
    * @default 5 % of the records retried, 50 % of the requests in error, 80 % of the quota in flight
    */
   readonly alarmThresholds?: Partial<AlarmThresholds>;
-  /** True if there is a dashboard. @default true */
+  /** True to create a dashboard. @default true */
   readonly dashboard?: boolean;
   /** Scoring settings. @default the runtime's */
   readonly tuning?: Tuning;
@@ -235,7 +235,8 @@ export interface Tuning {
    */
   readonly deadlineMargin?: Duration;
   /**
-   * Percent of a model's run time for running rows again alone, to compare the answers. 0 disables the comparison.
+   * Percent of a model's run time that is spent on running rows again by themselves, to compare the answers. 0 disables
+   * the comparison.
    * @default 1
    */
   readonly checkPercent?: number;

@@ -16,7 +16,6 @@ import {
 } from 'esbuild';
 import { LICENSES, licensesOf } from './bundle.ts';
 
-/** Bundle and its sources. */
 export interface BundledTransform {
   /** Paths of the transform and of the modules that it imports, without those of packages. */
   readonly modules: readonly string[];
@@ -175,7 +174,6 @@ function packageOf(path: string): string | undefined {
   return PACKAGE.exec(path)?.[0];
 }
 
-/** Returns the package name of a path or an import. */
 function nameOf(path: string): string {
   return (PACKAGE.exec(path)?.[1] ?? /^(@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? '').replaceAll(sep, '/');
 }

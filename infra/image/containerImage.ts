@@ -120,7 +120,7 @@ export interface ImageBuild {
 const KEYS = ['baseImage', 'pythonImage', 'pipIndexUrl', 'cufft'] as const;
 
 /**
- * Returns problems of invalid references and addresses, and of options without effect.
+ * Returns problems with invalid references and addresses, and with options that have no effect.
  * @param isGiven true if no image is built
  */
 export function imageBuildProblems(build: ImageBuild, isGiven: boolean, stage: ImageStage): Problem[] {

@@ -28,7 +28,6 @@ import type { BundledTransform } from './bundleTransform.ts';
 /** Processor architecture, by the CDK's names. */
 export type ProcessorName = 'x86_64' | 'arm64';
 
-/** Files of a model repository that its hosts need. */
 interface GatheredModels {
   /** Path of each file, by its path in the repository, with slashes. */
   readonly files: ReadonlyMap<string, string>;
@@ -113,7 +112,6 @@ interface TransformFiles {
   readonly from: string;
   readonly to: string;
   readonly architecture: ProcessorName | undefined;
-  /** Files that the transform may read. */
   readonly beside: readonly string[];
 }
 

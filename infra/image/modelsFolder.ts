@@ -84,7 +84,6 @@ function checkConfig(folder: string, deviceCount: number): void {
 /** Memory and disk for models and their image, in MiB, by the setting that determines them. */
 export interface Room {
   readonly memoryMb?: number | undefined;
-  /** Memory of the functions that score jobs. */
   readonly jobsMemoryMb?: number | undefined;
   /** Disk that also contains the image, such as that of a Fargate task. */
   readonly ephemeralStorageMb?: number | undefined;
@@ -168,7 +167,6 @@ function tooHeavy(
   );
 }
 
-/** Returns the size of a model with its weights, in MiB. */
 function megabytesOf(path: string): number {
   return [path, ...externalFilesOf(path)].reduce((sum, file) => sum + statSync(file).size, 0) / MIB;
 }

@@ -253,11 +253,9 @@ type ImageHost = 'lambda' | 'worker';
 interface StageFacts {
   readonly host: ImageHost;
   readonly hasGpu: boolean;
-  /** Build argument of the Dockerfile for the base image. */
   readonly baseArgument: string;
 }
 
-/** Stages of the Dockerfile that can run. */
 export const IMAGE_STAGES = {
   lambda: { host: 'lambda', hasGpu: false, baseArgument: 'LAMBDA_BASE' },
   'lambda-gpu': { host: 'lambda', hasGpu: true, baseArgument: 'LAMBDA_BASE' },

@@ -1,7 +1,6 @@
 import { JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { JOB_CODES } from '../../lambda/jobs/jobTypes.ts';
 
-/** Functions that the states call. */
 interface JobFunctions {
   /** Function that plans and scores. It has the models. */
   readonly scoreFunctionArn: string;
@@ -190,11 +189,9 @@ type Template = { readonly [key: string]: string | Template };
 
 interface Retrier {
   readonly ErrorEquals: readonly string[];
-  /** Seconds of the first wait. */
   readonly IntervalSeconds?: number;
   /** Maximum number of retries. 0 disables them. */
   readonly MaxAttempts: number;
-  /** Factor between one wait and the next. */
   readonly BackoffRate?: number;
   readonly MaxDelaySeconds?: number;
   /** `FULL` makes each wait a random share of its length. */
@@ -208,7 +205,6 @@ interface Catcher {
   readonly ResultPath: string;
 }
 
-/** Error handling of a state. */
 interface Tried {
   readonly Retry?: readonly Retrier[];
   readonly Catch?: readonly Catcher[];

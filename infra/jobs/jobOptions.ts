@@ -58,7 +58,7 @@ const MAX_CHARACTERS = 512;
 /** Prefix without IAM wildcards and without characters that URLs or events encode. */
 const PREFIX = /^([A-Za-z0-9_-][A-Za-z0-9._-]*\/)+$/;
 
-/** Returns problems of options that start jobs in a loop, never start a job, or fail with the first file. */
+/** Returns problems with options that start jobs in a loop, never start a job, or fail with the first file. */
 export function jobProblems(
   jobs: JobSettings | undefined,
   { compute, models }: { readonly compute: ComputeForm; readonly models: ModelPlace },

@@ -28,9 +28,7 @@ import { createScoringFunction, type FunctionWiring, functionGraph } from '../co
 import { jobDefinition, MAP_LABEL } from './jobDefinition.ts';
 import type { JobSettings } from './jobOptions.ts';
 
-/** Resources for jobs. */
 export interface Jobs {
-  /** Bucket for input and output files. */
   readonly bucket: IBucket;
   readonly stateMachine: StateMachine;
   /** Function that plans and scores. Grant it the other permissions that a model's transform needs. */
@@ -60,7 +58,6 @@ interface JobWiring extends FunctionWiring {
  */
 const CONTROL_MEMORY_MB = 1769;
 
-/** Settings, with the given or created bucket. */
 type Places = JobSettings & { readonly bucket: IBucket };
 
 /** Creates two functions of the deployment's image, the state machine that calls them, and their bucket. */
@@ -317,7 +314,6 @@ function grantJobs(grantee: IGrantable, places: Places, keys: Keys): void {
 /** Files of a job that are deleted when it is resumed or restarted: the reasons of its end, and earlier plans. */
 const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*', 'resume-*.jsonl'];
 
-/** Grants only the right to start executions of the state machine. */
 function grantStart(grantee: IGrantable, { arn }: StateMachineNames): Grant {
   return Grant.addToPrincipal({ grantee, actions: ['states:StartExecution'], resourceArns: [arn] });
 }
@@ -357,10 +353,8 @@ function grantUnknownKey(grantee: IGrantable, bucket: IBucket, key: IKey | undef
   if (isKeyUnknown(bucket)) key?.grantEncryptDecrypt(grantee);
 }
 
-/** Parts of jobs that have metrics. */
 interface MonitoredJobs {
   readonly stateMachine: IStateMachine;
-  /** Children of its map. */
   readonly parts: IStateMachine;
   readonly score: IFunction;
   readonly control: IFunction;
@@ -372,7 +366,6 @@ const WAITING_PERIODS = 12;
 
 const SUM = { statistic: Stats.SUM, period: PERIOD };
 
-/** Returns alarms on jobs that failed, jobs that wait for each other, and calls that died. */
 function jobAlarms({ stateMachine, score, control }: MonitoredJobs): AlarmCondition[] {
   return [
     {
@@ -419,7 +412,6 @@ function jobAlarms({ stateMachine, score, control }: MonitoredJobs): AlarmCondit
   ];
 }
 
-/** Returns graphs of jobs and their parts, of the calls that score, and of rows. */
 function jobGraphs(jobs: MonitoredJobs): Graph[] {
   const { stateMachine, parts, score, serviceName } = jobs;
   const rows = scoringMetric(serviceName, 'Rows');

@@ -28,13 +28,13 @@ export interface AlarmThresholds {
    * Maximum percent of the records that go back to SQS, 0 to 99, in two of three periods of five minutes. Deployments
    * and throttles of a store cause a few retries. More retries cost additional runs, and receives that lead to the dead
    * letters.
-   * @default 5, or half of the share that a new version gets first
+   * @default 5, or half of the share that a new version gets first if that is lower
    */
   readonly retriedPercent: number;
   /**
-   * Maximum percent of the requests that are answered with an error, 0 to 99, in two of three periods. Single bad
-   * requests are the producer's problem. If half of them are bad, a contract has changed.
-   * @default 50, or half of the share that a new version gets first
+   * Maximum percent of the requests that are answered with an error, 0 to 99, in two of three periods. Producers cause
+   * single errors, but if half of the requests fail, a contract has changed.
+   * @default 50, or half of the share that a new version gets first if that is lower
    */
   readonly errorPercent: number;
   /**
@@ -45,7 +45,6 @@ export interface AlarmThresholds {
   readonly inFlightPercent: number;
 }
 
-/** Deployment that alarms and dashboard watch. */
 export interface Subject {
   readonly serviceName: string;
   readonly batching: Batching;
@@ -59,7 +58,6 @@ export interface Subject {
   readonly jobs: { readonly alarms: readonly AlarmCondition[]; readonly graphs: readonly Graph[] } | undefined;
 }
 
-/** Actions for an alarm, and for its return to OK. */
 interface AlarmActions {
   readonly onAlarm: readonly IAlarmAction[];
   readonly onOk: readonly IAlarmAction[];
@@ -106,7 +104,6 @@ function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: 
 /** Number of periods for alarms on shares. One record of ten in a single period is no trend. */
 const LASTING = { periods: 3, periodsAbove: 2 };
 
-/** Returns the conditions that a person has to look at. */
 function conditionsOf(subject: Subject): AlarmCondition[] {
   const { requestQueues, deadLetterQueue, stores, batching, latencyTargetSeconds, alarmThresholds, compute, jobs } =
     subject;

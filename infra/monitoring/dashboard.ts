@@ -29,13 +29,10 @@ export function createDashboard(scope: Construct, subject: Subject, alarms: Alar
   });
 }
 
-/** Columns of a dashboard. */
 const FULL_WIDTH = 24;
 const FROM_ZERO = { min: 0 };
-/** Axis of percentages. */
 const SHARE = { min: 0, max: 100 };
 
-/** Returns a graph of the common size. */
 function graph({ left, right, ...props }: OwnGraph): GraphWidget {
   return new GraphWidget({
     width: FULL_WIDTH / 2,
@@ -82,7 +79,6 @@ function queueGraphs({
   ];
 }
 
-/** Returns graphs of the host's own metrics. */
 function hostGraphs(subject: Subject): OwnGraph[][] {
   const { serviceName, batching } = subject;
   const emitted = (name: MetricName, label: string, statistic?: string): Metric =>

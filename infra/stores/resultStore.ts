@@ -20,7 +20,6 @@ export interface ResultStores {
 /** Store for results, before its resources are created. */
 export interface StorePlan {
   readonly name: Store;
-  /** Prop for an existing one. */
   readonly prop: keyof ResultStores;
   readonly given: IQueue | ITable | IBucket | undefined;
   /** Region and account of the existing one, if known. */
@@ -42,16 +41,13 @@ interface StoreOptions {
   readonly encryptionKey: IKey | undefined;
   readonly removalPolicy: RemovalPolicy;
   readonly visibilityTimeoutSeconds: number;
-  /** Prefix of keys in existing buckets. */
   readonly keyPrefix: string;
 }
 
 export interface CreatedStore {
   readonly prop: keyof ResultStores;
   readonly resource: IQueue | ITable | IBucket;
-  /** Result queues of clients, by name. */
   readonly clientQueues?: Readonly<Record<string, IQueue>>;
-  /** Settings of the host, by name. */
   readonly settings: Readonly<Record<string, string | number | undefined>>;
   /** Options of the client and the commands, by name. */
   readonly clientOptions: Readonly<Record<string, string>>;
