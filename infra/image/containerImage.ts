@@ -106,8 +106,8 @@ export interface ImageBuild {
    */
   readonly baseImage?: string;
   /**
-   * With a GPU: image with Python and pip, to install CUDA from the package index. The final image contains nothing
-   * else of it.
+   * With a GPU: image with Python and pip, to install CUDA from the package index. Only the CUDA
+   * files are copied to the final image.
    * @default 'public.ecr.aws/docker/library/python:3.13-slim'
    */
   readonly pythonImage?: string;
