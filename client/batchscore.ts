@@ -21,8 +21,8 @@ import { type MessageStatus, statusOf } from './status.ts';
 import { type SubmitOptions, submit } from './submit.ts';
 
 /**
- * A producer's connection to a batchscore deployment. Create one and share it: requests sent at the same time share
- * calls, and results waited for at the same time share polls.
+ * Producer's connection to a batchscore deployment. Create one instance and share it: concurrent requests share calls,
+ * and concurrent waits share polls.
  */
 export class Batchscore {
   readonly #settings: Settings;
@@ -33,7 +33,7 @@ export class Batchscore {
   readonly #closing = new AbortController();
   #jobs: Jobs | undefined;
 
-  /** @throws TypeError listing everything that is wrong with the options */
+  /** @throws TypeError listing all problems with the options */
   constructor(options: BatchscoreOptions) {
     this.#settings = readOptions(options);
     const { s3, payloadBucket, payloadPrefix } = this.#settings;
@@ -50,9 +50,9 @@ export class Batchscore {
   }
 
   /**
-   * The jobs of the deployment: files in S3 that are scored in place.
+   * Jobs of the deployment, which score files in S3.
    *
-   * @throws Error when it is not said where they are
+   * @throws Error if the options for jobs are missing
    */
   get jobs(): Jobs {
     const { jobStateMachine: stateMachineArn, jobBucket: bucket, ...settings } = this.#settings;
@@ -72,15 +72,16 @@ export class Batchscore {
   }
 
   /**
-   * Sends requests to the request queue, ten messages or 1 MiB a call. They are pulled from the iterable only as fast
-   * as the queue takes them. On a FIFO queue they are sent in order, but a message that SQS did not take at first may
-   * end up behind its neighbours.
+   * Sends requests to the request queue, up to ten messages or 1 MiB per call. The iterable is pulled only as fast as
+   * the queue accepts requests. On a FIFO queue they are sent in order, but a message that SQS did not accept at first
+   * may end up after others.
    *
-   * @returns the message IDs, in the order of the requests; `<message ID>/<position>` for those that share a message
-   * @throws SubmitError when a request could not be encoded, pulled or sent, or the signal aborts, with the message IDs of
-   * the others
-   * @throws RangeError when `requestsPerMessage` is no number of requests that a message may hold
-   * @throws Error when there is no request queue, or the AWS clients have no region
+   * @returns the message IDs, in the order of the requests. IDs of requests that share a message are
+   * `<message ID>/<position>`
+   * @throws SubmitError with the accepted message IDs, if a request cannot be encoded, pulled or sent, or the signal
+   * aborts
+   * @throws RangeError if `requestsPerMessage` is out of range
+   * @throws Error if there is no request queue, or the AWS clients have no region
    */
   async submit(
     requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
@@ -95,16 +96,18 @@ export class Batchscore {
   }
 
   /**
-   * Yields the results of these message IDs as they come, each once, and ends when all have come. A request that was
-   * not scored is a result with `error`. An ID with a position yields the result of that request, one without a position
-   * all that its message holds. A result is deleted from the result queue once the next one is asked for, or the loop is
-   * left, also by an error: store it before anything can fail. The others stay, for a later call. If you call `next`
-   * yourself, call `throw` to leave the result in hand there too.
+   * Yields the results of these message IDs as they arrive, each once, and ends when all have arrived. The result of a
+   * request that was not scored has an `error`. An ID with a position yields the result of that request, and one
+   * without yields all results of the message.
    *
-   * @throws TypeError when an ID is none that `submit` gives
-   * @throws CollectTimeoutError when not all came within `timeoutMs`, with the message IDs that are missing
-   * @throws the signal's reason when it aborts
-   * @throws Error when the result store cannot be read, none is configured, or the AWS clients have no region
+   * A result is deleted from the result queue when you ask for the next one or leave the loop, including by an error.
+   * Store it before an operation that may fail. Other results stay for a later call. If you call `next` yourself, call
+   * `throw` to leave the current result on the queue.
+   *
+   * @throws TypeError if `submit` cannot have returned an ID
+   * @throws CollectTimeoutError with the missing message IDs, if not all results arrive within `timeoutMs`
+   * @throws the signal's reason if it aborts
+   * @throws Error if the result store cannot be read, none is configured, or the AWS clients have no region
    */
   collect(messageIds: Iterable<string>, options: CollectOptions): AsyncGenerator<ScoringResult, void, undefined> {
     this.#assertOpen();
@@ -122,14 +125,14 @@ export class Batchscore {
 
   /**
    * Scores one request: `await client.score({ image: { data: pixels, shape: [1, 64] } })`. Concurrent callers share
-   * calls and polls. Each gets its own outputs or its own error, and no promise is left pending.
+   * calls and polls. Each gets its own outputs or error, and no promise stays pending.
    *
    * @param inputs by name, each `[rows, …]`
    * @returns the outputs by name, each `[rows, …]`, row-major
-   * @throws ScoringError when it was not scored, or not in time
-   * @throws RequestError when an input cannot be encoded, or its request is too large for the queue
-   * @throws Error when there is no request queue or no store of results, or the AWS clients have no region
-   * @throws the signal's reason when it aborts
+   * @throws ScoringError if the request is not scored, or not in time
+   * @throws RequestError if an input cannot be encoded, or the request is too large for the queue
+   * @throws Error if there is no request queue or no result store, or the AWS clients have no region
+   * @throws the signal's reason if it aborts
    */
   async score(inputs: TensorRequest['inputs'], options: ScoreOptions = {}): Promise<OutputTensors> {
     this.#assertOpen();
@@ -140,10 +143,10 @@ export class Batchscore {
   }
 
   /**
-   * What became of one message, from the stores that can tell. Each dead letter that is looked at, 1,000 at the most, is
-   * received once more.
+   * Returns the status of one message, from the stores that can be read. It receives up to 1,000 dead letters, which
+   * counts as a receive of each.
    *
-   * @throws Error when there is no request queue, or the AWS clients have no region
+   * @throws Error if there is no request queue, or the AWS clients have no region
    */
   async status(messageId: string): Promise<MessageStatus> {
     this.#assertOpen();
@@ -153,8 +156,8 @@ export class Batchscore {
   }
 
   /**
-   * Ends every wait, lets running polls finish (at most 2 s), deletes from the result queue what callers received,
-   * returns the other messages to it, and destroys the AWS clients that it created.
+   * Ends all waits, lets running polls finish (at most 2 s), deletes from the result queue the messages that callers
+   * received, makes the others visible again, and destroys the AWS clients that it created.
    */
   async close(): Promise<void> {
     const closed = new Error('the Batchscore client was closed');
@@ -177,7 +180,7 @@ export class Batchscore {
     await assertRegion(resultTable === undefined ? [sqs] : [sqs, dynamodb]);
   }
 
-  /** @throws Error when there is no request queue */
+  /** @throws Error if there is no request queue */
   #sender(perMessage: RequestsPerMessage): Sender {
     const outbox = this.#outbox;
     if (outbox === undefined) throw new Error('expected requestQueueUrl, to send requests to, got none; set it');
@@ -212,12 +215,15 @@ function warn(message: string): void {
   process.emitWarning(message, 'BatchscoreWarning');
 }
 
-/** A client of the AWS SDK, which looks for its region when it is first used. */
+/** AWS SDK client. It resolves its region on first use. */
 interface RegionalClient {
   readonly config: { region(): Promise<string> };
 }
 
-/** @throws Error saying what to set when a client has no region, which the SDK reports as if it might pass */
+/**
+ * Checks that the clients have a region. The SDK's own error for this looks transient.
+ * @throws Error with the option to set
+ */
 export async function assertRegion(clients: readonly RegionalClient[]): Promise<void> {
   try {
     await Promise.all(clients.map(({ config }) => config.region()));

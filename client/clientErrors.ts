@@ -1,16 +1,16 @@
 import { plural } from '../lambda/core/failure.ts';
 
-/** Codes of errors that the client itself raises. Those that come with a result are in docs/message-format.md. */
+/** Codes of errors that the client itself raises. docs/message-format.md lists those of results. */
 export type ClientCode =
-  /** No result came in time. */
+  /** No result arrived in time. */
   | 'TIMEOUT'
-  /** The request queue did not take the request. */
+  /** The request queue did not accept the request. */
   | 'SUBMIT_FAILED'
   /** The result store cannot be read. */
   | 'COLLECT_FAILED'
-  /** What came under the message ID is not a result, or not one with outputs. */
+  /** The stored value is not a result, or is a result without outputs. */
   | 'INVALID_RESULT'
-  /** The result was too large for its store, and the bucket that holds it could not be read; it is still there. */
+  /** The result was too large for its store, and its payload could not be read. It is still in the payload bucket. */
   | 'RESULT_UNAVAILABLE';
 
 const RETRYABLE: ReadonlySet<string> = new Set<ClientCode>([
@@ -21,23 +21,23 @@ const RETRYABLE: ReadonlySet<string> = new Set<ClientCode>([
 ]);
 
 interface ScoringErrorOptions {
-  /** @default as its code has it */
+  /** @default depends on the code */
   readonly retryable?: boolean | undefined;
   readonly messageId?: string | undefined;
   readonly id?: string | undefined;
   readonly cause?: unknown;
 }
 
-/** One request was not scored: the service answered it with an error, or no answer reached this process. */
+/** Error of a request that was not scored, because the service answered with an error, or no answer arrived. */
 export class ScoringError extends Error {
   override readonly name = 'ScoringError';
-  /** A code of docs/message-format.md, or a {@link ClientCode}. */
+  /** Code in docs/message-format.md, or a {@link ClientCode}. */
   readonly code: string;
-  /** The SQS message ID of the request; undefined when it was never accepted. */
+  /** SQS message ID of the request. Undefined if it was never accepted. */
   readonly messageId: string | undefined;
   /** The request's own `id`, if it had one. */
   readonly id: string | undefined;
-  /** True if the same request may succeed later. One that the service answered with an error never does. */
+  /** True if the same request may succeed later. False if the service answered it with an error. */
   readonly retryable: boolean;
 
   constructor(code: string, message: string, { messageId, id, retryable, cause }: ScoringErrorOptions = {}) {
@@ -49,17 +49,17 @@ export class ScoringError extends Error {
   }
 }
 
-/** A request cannot be encoded, or is too large for its queue. The queue did not take it. */
+/** Error of a request that cannot be encoded, or is too large for its queue. The queue did not accept it. */
 export class RequestError extends Error {
   override readonly name = 'RequestError';
   readonly code = 'INVALID_REQUEST';
   readonly retryable = false;
 }
 
-/** The queue or the payload bucket did not take a request. */
+/** Error of a request that the queue or the payload bucket did not accept. */
 export class SendError extends Error {
   override readonly name = 'SendError';
-  /** False where the sender is at fault: trying again changes nothing. */
+  /** False if the sender is at fault, so that a retry fails again. */
   readonly retryable: boolean;
 
   constructor(message: string, retryable: boolean, cause: unknown) {
@@ -68,28 +68,27 @@ export class SendError extends Error {
   }
 }
 
-/** Why a request was not accepted. */
 export interface SubmitFailure {
-  /** Index of the request that failed for good; undefined if the signal aborted. */
+  /** Index of the request that cannot be accepted. Undefined if the signal aborted. */
   readonly index: number | undefined;
   readonly cause: unknown;
 }
 
 /**
- * Not all requests were submitted. To resume, submit those that have no message ID in `accepted`, and those from
- * `accepted.length` on, which were never pulled.
+ * Error of a `submit` that did not send all requests. To resume, submit those without a message ID in `accepted`, and
+ * those from `accepted.length` on, which were not pulled.
  */
 export class SubmitError extends Error {
   override readonly name = 'SubmitError';
   readonly code = 'SUBMIT_FAILED';
-  /** False where the same requests would fail again: one is invalid, or the sender is at fault. */
+  /** False if the same requests would fail again, because one is invalid or the sender is at fault. */
   readonly retryable: boolean;
-  /** Index of the first request that was not accepted, in the order of the requests. */
+  /** Index of the first request that was not accepted. */
   readonly index: number;
-  /** Message IDs by request index; undefined where the request was not accepted. */
+  /** Message IDs by request index. Undefined for requests that were not accepted. */
   readonly accepted: readonly (string | undefined)[];
 
-  /** The `cause` is the error of the request that failed, or the reason of the signal. */
+  /** Creates an error whose `cause` is the error of the failed request, or the reason of the signal. */
   constructor({ index, cause }: SubmitFailure, accepted: readonly (string | undefined)[]) {
     const count = accepted.filter((messageId) => messageId !== undefined).length;
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -109,12 +108,15 @@ function firstMissing(accepted: readonly (string | undefined)[]): number {
   return index < 0 ? accepted.length : index;
 }
 
-/** Not all results came in time. What came was yielded; `missing` may be collected again. */
+/**
+ * Error of a `collect` whose results did not all arrive in time. Results that arrived were yielded. You can collect
+ * `missing` again.
+ */
 export class CollectTimeoutError extends Error {
   override readonly name = 'CollectTimeoutError';
   readonly code = 'TIMEOUT';
   readonly retryable = true;
-  /** The message IDs without a result, in the order in which they were given. */
+  /** Message IDs without a result, in the given order. */
   readonly missing: readonly string[];
 
   constructor(missing: readonly string[], expected: number, timeoutMs: number, { cause, hidden }: StoreTrouble = {}) {
@@ -133,10 +135,9 @@ export class CollectTimeoutError extends Error {
   }
 }
 
-/** What went on in the result store while a caller waited in vain. */
 export interface StoreTrouble {
-  /** Why it could not be read the last time. */
+  /** Error of the last read that failed. */
   readonly cause?: unknown;
-  /** Messages of a result queue that another process received, and seconds after which all of them come again. */
+  /** Messages of a result queue that another process received, and seconds until all of them are visible again. */
   readonly hidden?: { readonly messages: number; readonly seconds: number } | undefined;
 }

@@ -37,66 +37,67 @@ import { withSeparator } from '../lambda/jobs/rowRequests.ts';
 import { jobId, readSpec, settingsOf, startJob, startsByItself } from '../lambda/jobs/submitJob.ts';
 
 export interface JobOptions extends Spec {
-  /** Most calls at a time, 1 to 10,000; no more than the deployment has. @default as many as it has */
+  /** Maximum calls at a time, 1 to 10,000, but no more than the deployment allows. @default the deployment's */
   readonly concurrency?: number | undefined;
-  /** What the job's folder lies under: the deployment's output prefix, or a key prefix below it that ends in `/`. */
+  /** Prefix of the job's folder: the deployment's output prefix, or a key prefix below it that ends in `/`. */
   readonly outputPrefix?: string | undefined;
-  /** True to start a new job, with a folder of its own, whatever was submitted before. @default false */
+  /** True to start a new job with its own folder, even if the same was submitted before. @default false */
   readonly again?: boolean | undefined;
 }
 
 export interface SubmittedJob {
-  /** What the other methods take. */
+  /** Job ID for the other methods. */
   readonly job: string;
-  /** False: the same version of the object was submitted before, in the same way; it is that job. */
+  /** False if the same object version was submitted before with the same options. The job is then that earlier one. */
   readonly isNew: boolean;
-  /** What the keys of its objects begin with. */
+  /** Prefix of the keys of its objects. */
   readonly folder: string;
 }
 
 export interface WaitOptions {
-  /** Told how the job stands, each time it is asked. */
+  /** Called with the status each time it is read. */
   readonly onStatus?: ((status: JobStatus) => void) | undefined;
-  /** Milliseconds between two questions. @default as long as it has been waited, from 500 up to 5,000 */
+  /** Milliseconds between two reads. @default the time waited so far, at least 500 and at most 5,000 */
   readonly pollMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The jobs of a deployment: files in S3 that are scored in place. */
+/** Jobs of a deployment, which score files in S3. */
 export interface Jobs {
   /**
-   * Starts the job of an object, `s3://bucket/key`: as it is now, with the settings of the nearest `_job.json` above it,
-   * and `options` in place of those that both name, which say what a `_job.json` may: columns may be ranges such as
-   * `p0..p63`. An object that has started a job by itself, as it was put, is that job.
+   * Starts the job of an object, `s3://bucket/key`, in its current version. The settings are those of the nearest
+   * `_job.json` above it, overridden by `options`, which have the same format. For example, columns may be ranges such
+   * as `p0..p63`. If putting the object has already started a job with these settings, that job is returned.
    *
-   * @throws Error when an option is wrong, there is no such object, it does not lie where the deployment's jobs read, it has started a job by
-   * itself with other settings, or so many columns are named that Step Functions does not take them
+   * @throws Error if an option is invalid, the object does not exist or is outside the prefix that jobs read, it has
+   * started a job with other settings, or the columns are too many for Step Functions
    */
   submit(uri: string, options?: JobOptions): Promise<SubmittedJob>;
-  /** @throws Error when there is no such job */
+  /** @throws Error if the job does not exist */
   status(job: string): Promise<JobStatus>;
-  /** Waits until it has ended, in whatever way. @throws the signal's reason when it aborts */
+  /** Waits until the job ends, with any outcome. @throws the signal's reason if it aborts */
   wait(job: string, options?: WaitOptions): Promise<JobStatus>;
-  /** Ends it: no further call is made, those at work end after their piece, and what is finished stays. @throws Error when it has ended */
+  /**
+   * Cancels the job. No further calls start, active calls end after their piece, and finished output stays.
+   * @throws Error if the job has ended
+   */
   cancel(job: string): Promise<void>;
-  /** Scores what has no report, of a job that has ended. @throws Error when it is running */
+  /** Scores the pieces without a report, of a job that has ended. @throws Error if the job is running */
   resume(job: string): Promise<SubmittedJob>;
   /**
-   * All results, in the order of the input, as chunks of JSON lines.
+   * Yields all results in input order, as chunks of JSON lines.
    *
-   * @throws Error when it is not done; behind the last chunk, when there are not as many results as the job had rows
+   * @throws Error if the job is not done, and after the last chunk if the number of results differs from the number of
+   * rows
    */
   results(job: string): AsyncGenerator<Uint8Array>;
 }
 
-/** Where jobs are, and what they are talked to with. */
 export interface JobSettings {
-  /** ARN of the state machine. */
   readonly stateMachineArn: string;
   readonly bucket: string;
   readonly inputPrefix: string;
   readonly outputPrefix: string;
-  /** Most calls at a time. */
   readonly concurrency: number;
   readonly s3: S3Client;
   readonly sfn: SFNClient;
@@ -120,7 +121,7 @@ export function createJobs(settings: JobSettings): Jobs {
   };
   const jobs: Jobs = {
     async submit(uri, { outputPrefix = settings.outputPrefix, again, ...options } = {}) {
-      // As if a `_job.json` said it, in which nothing is undefined.
+      // JSON removes undefined values, as in a `_job.json`.
       const asked = readSpec(JSON.stringify(options));
       if (!outputPrefix.startsWith(settings.outputPrefix) || !outputPrefix.endsWith('/')) {
         throw new Error(
@@ -136,12 +137,12 @@ export function createJobs(settings: JobSettings): Jobs {
       const spec = { ...folder.spec, ...asked.spec };
       const own = again ? undefined : await startedByItself(settings, input, folder.spec, spec);
       if (own !== undefined) return { job: own.job, isNew: false, folder: own.folder };
-      // One that is running would be started again without a word.
+      // Without this check, a running job would be started again.
       const job = jobId(input, spec);
       const known = again ? undefined : await describeRun(settings, job);
       if (known !== undefined) return { job, isNew: false, folder: known.start.folder };
       const { start, isNew } = await startJob(input, { spec, outputPrefix, concurrency, again }, executions);
-      // It was started before, and its results lie where it was told to put them then.
+      // A job that was started before has its results in the folder that it was given then.
       const { folder: where } = isNew ? start : (await describe(start.job)).start;
       return { job: start.job, isNew, folder: where };
     },
@@ -211,10 +212,12 @@ async function headOf({ s3, bucket, inputPrefix }: JobSettings, uri: string): Pr
 }
 
 /**
- * The job that an object has started as it was put, where it is what is asked for.
+ * Returns the job that putting the object has started, if it has the settings of the request.
  *
- * @returns undefined where it has started none, nothing of it could be scored, or what is asked for has its name anyway
- * @throws Error where it is another one, or nobody can know yet: it would be scored twice
+ * @returns undefined if there is no such job, it could not score anything, or the requested job has the same name
+ * anyway
+ * @throws Error if the job has other settings, or its settings are not known yet, because the object would be scored
+ * twice
  */
 async function startedByItself(
   settings: JobSettings,
@@ -238,7 +241,7 @@ async function startedByItself(
   );
 }
 
-/** Returns true if a job that was planned is what is asked for. */
+/** Returns true if a planned job has the settings of the request. */
 function isAskedFor(asked: Spec, head: JobHead): boolean {
   const {
     model,
@@ -281,7 +284,7 @@ async function* readData({ s3, bucket }: JobSettings, { folder }: JobStart): Asy
 
 const NEWLINE = 10;
 
-/** Lines of a chunk that are not blank. A chunk is whole lines. */
+/** Returns the number of lines in a chunk that are not blank. A chunk contains only complete lines. */
 function lineCount(chunk: Uint8Array): number {
   let lines = 0;
   let start = 0;
@@ -292,7 +295,7 @@ function lineCount(chunk: Uint8Array): number {
   return lines;
 }
 
-/** @throws the signal's reason when it aborts */
+/** @throws the signal's reason if it aborts */
 async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   try {
     await setTimeout(ms, undefined, { signal });
@@ -302,10 +305,9 @@ async function pause(ms: number, signal: AbortSignal | undefined): Promise<void>
   }
 }
 
-/** Runs that are looked for: a job is resumed a few times. */
+/** Maximum number of runs to look for. Each resume adds one. */
 const MAX_RUNS = 1_000;
 
-/** One execution of a job. */
 interface Execution {
   readonly executionArn: string;
   readonly status: DescribeExecutionCommandOutput['status'];
@@ -314,7 +316,6 @@ interface Execution {
   readonly cause: string | undefined;
 }
 
-/** The run of a job that was started last; undefined when there is none. */
 async function latestRun(settings: JobSettings, job: string): Promise<Execution | undefined> {
   let latest: Execution | undefined;
   for (let run = 1; run <= MAX_RUNS; run++) {
@@ -325,7 +326,6 @@ async function latestRun(settings: JobSettings, job: string): Promise<Execution 
   return latest;
 }
 
-/** What the execution of a run is called. */
 function runName(job: string, run: number): string {
   return run === 1 ? job : `${job}-${run}`;
 }
@@ -342,24 +342,28 @@ async function describeRun({ sfn, stateMachineArn }: JobSettings, name: string):
   }
 }
 
-/** How a job stands. */
 export interface JobStatus {
   readonly job: string;
-  /** `done`: every row has its result, save those of `failedParts`. `failed` and `cancelled` jobs can be resumed. */
+  /**
+   * `done` means that all rows have results, except those of `failedParts`. `failed` and `cancelled` jobs can be
+   * resumed.
+   */
   readonly state: 'running' | 'done' | 'failed' | 'cancelled';
-  /** `s3://bucket/key` of the input, and of the folder with what is written. */
+  /** Input as `s3://bucket/key`. `output` is the URI of the job's folder in the same form. */
   readonly input: string;
   readonly output: string;
-  /** Pieces that are scored, and all; undefined before the job is planned, and where only reading it all would tell. */
+  /**
+   * Number of scored pieces and of all pieces. Undefined before the job is planned. `all` is undefined if only reading
+   * the complete input would tell.
+   */
   readonly pieces: { readonly done: number; readonly all: number | undefined } | undefined;
-  /** Of a job that is done. */
+  /** Number of rows, of a job that is done. */
   readonly rows?: number | undefined;
   /** Error results by code, of a job that is done. */
   readonly errors?: Readonly<Record<string, number>> | undefined;
-  /** The first error result of each code, of a job that is done. */
+  /** First error result of each code, of a job that is done. */
   readonly reasons?: Reasons | undefined;
   readonly failedParts?: readonly FailedPiece[] | undefined;
-  /** Why it failed. */
   readonly code?: string | undefined;
   readonly message?: string | undefined;
 }

@@ -15,44 +15,49 @@ import type { ScoringResult } from './readResult.ts';
 
 export interface BatchscoreOptions {
   /**
-   * URL of the request queue, for `submit` and `score`; one that ends in `.fifo` is a FIFO queue. Of a deployment with
-   * several shards the URLs of all, separated by commas: messages are spread over them, those of a message group of a
-   * FIFO queue always to the same one.
+   * URL of the request queue, for `submit` and `score`. A URL that ends in `.fifo` is a FIFO queue. For a deployment
+   * with several shards, give all URLs, separated by commas. Messages are spread over them, and on FIFO queues those of
+   * a message group always go to the same one.
    */
   readonly requestQueueUrl?: string | undefined;
-  /** URL of the result queue of this client, for `collect` and `score`. No other client may read from it. */
+  /** URL of this client's result queue, for `collect` and `score`. No other client may read from it. */
   readonly resultQueueUrl?: string | undefined;
-  /** Name of the result table, for `collect` and `score`. If both are set, the table is read. */
+  /** Name of the result table, for `collect` and `score`. If both stores are set, the table is read. */
   readonly resultTable?: string | undefined;
   /**
-   * Called with each result on the result queue that nobody waits for when it comes. Once it returns, or its promise
-   * resolves, the result leaves the queue. @default such a result stays on a standard queue until it expires; on a FIFO
-   * queue it would lock its message group, and is kept in memory alone
+   * Callback for results on the result queue that no caller waits for when they arrive. When it returns, or its promise
+   * resolves, the result is deleted from the queue.
+   * @default such a result stays on a standard queue until it expires; on a FIFO queue it would lock its message group,
+   * so it is kept only in memory
    */
   readonly onUnclaimed?: ((result: ScoringResult) => unknown) | undefined;
-  /** Name of the deployment's payload bucket, for bodies too large for the queue and for results too large for their store. */
+  /**
+   * Name of the deployment's payload bucket, for bodies too large for the queue and for results too large for their
+   * store.
+   */
   readonly payloadBucket?: string | undefined;
-  /** What the deployment's keys in the payload bucket begin with, where it shares the bucket with others. @default '' */
+  /** Prefix of the deployment's keys, if it shares the payload bucket with other deployments. @default '' */
   readonly payloadPrefix?: string | undefined;
   /** ARN of the state machine of jobs, for `jobs`. */
   readonly jobStateMachine?: string | undefined;
   /** Name of the bucket that jobs read and write. */
   readonly jobBucket?: string | undefined;
-  /** What the keys of files begin with that jobs may read. @default 'jobs/in/' */
+  /** Prefix of the keys of files that jobs may read. @default 'jobs/in/' */
   readonly jobInputPrefix?: string | undefined;
-  /** What the keys of jobs' outputs begin with. @default 'jobs/out/' */
+  /** Prefix of the keys of job output. @default 'jobs/out/' */
   readonly jobOutputPrefix?: string | undefined;
-  /** Most calls at a time that the deployment has for a job. @default 200 */
+  /** Maximum calls at a time that the deployment allows for a job. @default 200 */
   readonly jobConcurrency?: number | undefined;
-  /** AWS region of the clients that are created here. @default as the AWS SDK finds it */
+  /** AWS region of the clients that this class creates. @default the AWS SDK's */
   readonly region?: string | undefined;
-  /** How tensors are written. @default 'binary' */
+  /** Encoding of tensors in requests. @default 'binary' */
   readonly encoding?: Encoding | undefined;
-  /** Most SendMessageBatch calls in flight, 1 to 100; always 1 for each FIFO queue, to keep the order. @default 8 */
+  /** Maximum SendMessageBatch calls in flight, 1 to 100. Always 1 for each FIFO queue, to keep the order. @default 8 */
   readonly maxInFlight?: number | undefined;
   /**
-   * Most requests in a message, in `submit` and, of callers at the same time, in `score`. A message of several requests
-   * has at most 64 KiB; `fill` sets no other limit. @default 1
+   * Maximum requests in a message, in `submit`, and for concurrent callers of `score`. A message with several requests
+   * has at most 64 KiB, which is the only limit with `fill`.
+   * @default 1
    */
   readonly requestsPerMessage?: RequestsPerMessage | undefined;
   /** @default a client in `region` that waits at most 30 s for an answer, destroyed by `close` */
@@ -65,7 +70,7 @@ export interface BatchscoreOptions {
   readonly sfn?: SFNClient | undefined;
 }
 
-/** The options, valid and complete. */
+/** Options, validated and with defaults. */
 export type Settings = ReturnType<typeof readOptions>;
 
 const QUEUE_URL = z.string().refine((text) => /^https?:\/\//.test(text) && URL.canParse(text), {
@@ -108,10 +113,10 @@ const OPTIONS = z.strictObject({
   sfn: clientOption<SFNClient>('SFNClient').optional(),
 });
 
-/** Nothing but the SDK retries the calls of S3. */
+/** Attempts of S3 calls, which only the SDK retries. */
 const S3_ATTEMPTS = 3;
 
-/** Checked by its shape: a client from another copy of the SDK is one as well. */
+/** Checks a client by its shape, because it may come from another copy of the SDK. */
 function clientOption<C>(name: string) {
   return z.custom<C>((value) => typeof value === 'object' && value !== null && 'send' in value && 'config' in value, {
     error: `expected a client of the AWS SDK, ${name}`,
@@ -119,10 +124,13 @@ function clientOption<C>(name: string) {
 }
 
 const ignore = (): void => {};
-/** Else the SDK warns on stderr, at every call, of a queue URL whose host it would not have guessed; it uses that host. */
+/**
+ * Logger without output. By default the SDK warns on stderr at each call if it would have guessed another host than
+ * that of the queue URL, although it uses the URL's.
+ */
 export const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore };
 
-/** @throws TypeError listing everything that is wrong with the options */
+/** @throws TypeError listing all problems with the options */
 export function readOptions(options: BatchscoreOptions) {
   const { data, error } = OPTIONS.safeParse(options, IN_OUR_WORDS);
   if (error !== undefined) throw new TypeError(`Batchscore options: ${problemsIn(error.issues, options).join('; ')}`);
@@ -137,7 +145,7 @@ export function readOptions(options: BatchscoreOptions) {
   const queueUrls = [...requestQueueUrls, resultQueueUrl].filter((url) => url !== undefined);
   return {
     ...data,
-    /** One for each shard; none where there is no request queue. */
+    /** URLs of the request queues, one for each shard. Empty if there is no request queue. */
     requestQueueUrls,
     fifo,
     maxInFlight: fifo ? 1 : maxInFlight,
@@ -145,7 +153,6 @@ export function readOptions(options: BatchscoreOptions) {
     dynamodb: data.dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)),
     s3: data.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),
     sfn: data.sfn ?? own(createSfnClient(config)),
-    /** Those of the clients that were created here. */
     ownClients,
   };
 }

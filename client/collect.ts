@@ -3,13 +3,13 @@ import type { Inbox } from './inbox.ts';
 import type { ScoringResult } from './readResult.ts';
 
 export interface CollectOptions {
-  /** Longest wait for all results in milliseconds, at least 1. */
+  /** Maximum wait for all results in milliseconds, at least 1. */
   readonly timeoutMs: number;
   /** Ends the collection with its reason. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Message IDs whose results were all collected before, such as by a run that crashed: a result queue may still hold
-   * them, and they are dropped. The last 10,000 are remembered.
+   * Message IDs whose results were collected before, for example by a run that crashed. If a result queue still
+   * contains them, they are dropped. The last 10,000 are remembered.
    */
   readonly collected?: Iterable<string> | undefined;
 }
@@ -19,7 +19,7 @@ interface CollectDependencies {
   readonly collector: Collector;
 }
 
-/** Yields results as they come, each message ID once, until all have come. */
+/** Yields each message ID's result once, in order of arrival, until all have arrived. */
 export async function* collect(
   messageIds: Iterable<string>,
   { timeoutMs, signal, collected = [] }: CollectOptions,
@@ -40,7 +40,7 @@ export async function* collect(
   }
 }
 
-/** Removes from `missing` what has come. A result is taken unless its caller throws into the generator. */
+/** Removes results from `missing` as they arrive. A result is accepted unless its caller throws into the generator. */
 async function* collectUntil(
   ended: AbortSignal,
   missing: Set<string>,
@@ -67,23 +67,21 @@ async function* collectUntil(
   }
 }
 
-/** When a caller stops waiting. */
 export interface Deadline {
   /** Aborts at the deadline, or with the caller's signal and its reason. */
   readonly signal: AbortSignal;
-  /** Returns true if `error` says that the time ran out. */
+  /** Returns true if `error` is the timeout. */
   isTimeout(error: unknown): boolean;
-  /** Ends the timer. */
   clear(): void;
 }
 
-/** Node fires a longer timer at once. */
+/** Maximum delay of a Node timer. A longer one fires immediately. */
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
- * Unlike `AbortSignal.timeout`, it keeps the process alive: someone is waiting.
+ * Starts a deadline. Unlike `AbortSignal.timeout`, it keeps the process alive.
  *
- * @throws RangeError when `timeoutMs` is not a time that a timer can take
+ * @throws RangeError if `timeoutMs` is outside the range of a timer
  */
 export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined): Deadline {
   if (!(timeoutMs >= 1 && timeoutMs <= LONGEST_TIMEOUT_MS)) {
@@ -98,12 +96,12 @@ export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined
   };
 }
 
-/** Brings results from a store to the inbox while someone waits for them. */
+/** Collector, which moves results from a store to the inbox while a caller waits for them. */
 export interface Collector {
-  /** Resolves when the store has been told of everything accepted so far. */
+  /** Resolves when all results accepted so far are acknowledged. */
   settled(): Promise<void>;
-  /** Returns why results may be missing. */
+  /** Returns possible reasons for missing results. */
   trouble(): Promise<StoreTrouble>;
-  /** Resolves when nothing is under way any more. Close the inbox first. */
+  /** Resolves when no call is active any more. Close the inbox first. */
   close(): Promise<void>;
 }

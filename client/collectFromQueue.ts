@@ -21,38 +21,37 @@ interface QueueCollectorOptions {
   readonly inbox: Inbox;
   readonly read: ReadStored;
   readonly onUnclaimed: BatchscoreOptions['onUnclaimed'];
-  /** Told of what the caller should know or change. */
   readonly warn: (message: string) => void;
   /** Ends the retries of acknowledgements. */
   readonly closing: AbortSignal;
 }
 
-/** A poll is never cut short, because what it received would stay hidden; so it is a short one. */
+/** Duration of a poll. Polls are short, because an aborted poll would leave received messages hidden. */
 const POLL_SECONDS = 2;
-/** How long a received message stays hidden unless it is deleted or returned. */
+/** Visibility timeout of received messages. */
 const HIDDEN_SECONDS = 30;
 const MAX_POLLS = 4;
-/** Bytes of bodies that are kept in memory for callers to come. */
+/** Maximum bytes of bodies that are kept in memory for later callers. */
 const MAX_KEPT_BYTES = 64 * 1024 * 1024;
 const MAX_WARNINGS = 10;
 
-/** A received message of which not all results are finished. */
+/** Received message with results that are not all finished. */
 interface Kept {
   readonly record: MessageRecord;
   readonly results: readonly StoredResult[];
-  /** Message IDs of results that only this process has: they need not stay on the queue. */
+  /** Message IDs of results that need not stay on the queue, because `onUnclaimed` or this process has them. */
   readonly handedOver: Set<string>;
-  /** When it can be received again, by `performance.now()`. Infinite if it has left the queue. */
+  /** Time when it becomes visible again, by `performance.now()`. Infinite if it was deleted from the queue. */
   returnsAt: number;
 }
 
 /**
- * The one reader of a result queue. While someone waits, it receives what comes and keeps it until each result of a
- * message has reached its caller; then the message is deleted. A later caller gets what is kept at once.
+ * The only reader of a result queue. While a caller waits, it receives messages and keeps each of them until all its
+ * results have reached their callers, and then deletes it. Later callers get kept results immediately.
  *
- * A result that nobody waits for goes to `onUnclaimed` and leaves the queue. Without that callback it stays on a standard
- * queue, hidden for 30 s at a time. On a FIFO queue it would lock its message group, so it leaves the queue and is kept in
- * memory.
+ * A result that no caller waits for goes to `onUnclaimed` and is deleted from the queue. Without that callback it stays
+ * on a standard queue, hidden for 30 s at a time. On a FIFO queue it would lock its message group, so it is deleted
+ * from the queue and kept in memory.
  *
  * @see docs/adr/0061-one-reader-for-each-result-queue.md
  */
@@ -63,21 +62,21 @@ export class QueueCollector implements Collector {
   readonly #poller: ReturnType<typeof createPoller<MessageRecord>>;
   readonly #deletions: Acknowledger;
   readonly #returnNow: ActOnMessages<MessageRecord>;
-  /** Oldest first. */
+  /** Kept messages, oldest first. */
   readonly #kept = new Set<Kept>();
-  /** By the message ID of each result. */
+  /** Kept messages by the message ID of each result. */
   readonly #keptById = new Map<string, Kept>();
   #keptBytes = 0;
   readonly #warnings = new Set<string>();
   #pollError: unknown;
-  /** Why a packed message could not be read. */
+  /** Error of the last message that could not be read. */
   #broken: Error | undefined;
 
   constructor(options: QueueCollectorOptions) {
     const { sqs, queueUrl, closing, inbox } = options;
     this.#options = options;
     this.#isFifo = queueUrl.endsWith('.fifo');
-    // What SQS does not do comes back when its visibility timeout ends, and is dealt with then.
+    // Failed calls need no handling: the messages become visible again and are then received once more.
     const reliably = { sqs, queueUrl, retry: { attempts: 6 }, onProblem: () => {} };
     this.#deletions = gatherEachTick(createAcknowledger(reliably), closing);
     this.#returnNow = createVisibilityChange({ ...reliably, name: 'return', secondsOf: () => 0 });
@@ -111,7 +110,10 @@ export class QueueCollector implements Collector {
     await Promise.all([this.#deletions.idle(), this.#returnNow(records, this.#options.closing)]);
   }
 
-  /** Makes one poll and takes what it brings. Of polls at the same time only the first waits for a message. */
+  /**
+   * Returns a function that makes one poll and handles its messages. Of concurrent polls, only the first one waits for
+   * a message.
+   */
   #receiver(): () => Promise<MessageRecord[]> {
     const { sqs, queueUrl } = this.#options;
     const receiver = (waitSeconds: number) =>
@@ -163,7 +165,7 @@ export class QueueCollector implements Collector {
       await this.#offer(stored, kept);
   }
 
-  /** Delivers a result to those who wait for it, or hands it over if nobody does and it may leave the queue. */
+  /** Delivers a result to the callers that wait for it. If there are none, hands it over if it may leave the queue. */
   async #offer(stored: StoredResult, kept: Kept): Promise<void> {
     const { inbox, read } = this.#options;
     const { messageId } = stored;
@@ -172,10 +174,10 @@ export class QueueCollector implements Collector {
     if (state !== 'wanted') return;
     const { result, complete } = await stored.read(read);
     const accepted = (id: string): void => {
-      // Nobody can tell how many requests the error of a whole message is for: it is kept for those who ask later.
+      // An error of a whole message does not tell the number of its requests, so it is kept for later callers.
       if ('error' in result && id !== messageId) kept.handedOver.add(messageId);
       this.#deleteIfDone(kept);
-      // The result was written twice, or came again while its caller was busy.
+      // The result was written twice, or was received again while its caller was busy.
       const copy = this.#keptById.get(messageId);
       if (copy !== undefined && copy !== kept) this.#deleteIfDone(copy);
     };
@@ -247,7 +249,9 @@ export class QueueCollector implements Collector {
     }
   }
 
-  /** Counts the messages that are hidden though not received here: by a client that ended without `close`. */
+  /**
+   * Counts the messages that are hidden but were not received here, for example by a client that ended without `close`.
+   */
   async #hiddenByOthers(): Promise<StoreTrouble['hidden']> {
     const seconds = Math.ceil(HIDDEN_SECONDS - (performance.now() - this.#startedAt) / 1000);
     if (seconds <= 0) return undefined;
@@ -261,7 +265,7 @@ export class QueueCollector implements Collector {
       const messages = Number(Attributes?.ApproximateNumberOfMessagesNotVisible ?? 0) - own;
       return messages > 0 ? { messages, seconds } : undefined;
     } catch {
-      // The permission to ask is not needed to collect.
+      // Collecting does not need the permission for this call.
       return undefined;
     }
   }
@@ -273,19 +277,19 @@ export class QueueCollector implements Collector {
   }
 }
 
-/** Returns true if a message is on the queue, hidden from everybody else. */
+/** Returns true if a message is on the queue, but hidden from other consumers. */
 function isHidden({ returnsAt }: Kept): boolean {
   return Number.isFinite(returnsAt) && returnsAt > performance.now();
 }
 
-/** Deletes received messages in the background. */
+/** Acknowledger that deletes received messages in the background. */
 interface Acknowledger {
   add(record: MessageRecord): void;
-  /** Resolves when all of it so far is done or given up; what was given up comes back after its visibility timeout. */
+  /** Resolves when all deletions have succeeded or failed. Messages of failed ones become visible again. */
   idle(): Promise<void>;
 }
 
-/** What is added in one turn of the event loop shares batch requests. */
+/** Gathers additions of one turn of the event loop into batch requests. */
 function gatherEachTick(act: ActOnMessages<MessageRecord>, closing: AbortSignal): Acknowledger {
   const running = new Set<Promise<unknown>>();
   let gathered: MessageRecord[] = [];

@@ -15,7 +15,6 @@ interface TableCollectorOptions {
   readonly table: string;
   readonly inbox: Inbox;
   readonly read: ReadStored;
-  /** Ends the polls. */
   readonly closing: AbortSignal;
 }
 
@@ -25,13 +24,13 @@ const CALLS_IN_FLIGHT = 4;
 const SHORTEST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
 
-/** A body that is not text counts as none. */
+/** A body that is not text counts as missing. */
 const TEXT = z.object({ S: z.string() }).optional().catch(undefined);
 const ITEM = z.object({ [MESSAGE_ID_ATTRIBUTE]: z.object({ S: z.string() }), body: TEXT, pointer: TEXT });
 
 /**
- * Asks the result table for all that is wanted, again and again while someone waits. After a round that brought nothing
- * the pause is twice as long, from 50 ms to 1 s; a new caller ends it.
+ * Reads wanted results from the result table in rounds. After a round without results the pause doubles, from 50 ms to
+ * 1 s. A new caller ends the pause.
  */
 export class TableCollector implements Collector {
   readonly #options: TableCollectorOptions;
@@ -74,7 +73,7 @@ export class TableCollector implements Collector {
     }
   }
 
-  /** Makes one round. @returns number of results that came */
+  /** Makes one round. @returns number of results that arrived */
   async #askForAll(): Promise<number> {
     const inFlight = pLimit(CALLS_IN_FLIGHT);
     const wanted = this.#options.inbox.wanted();
@@ -85,7 +84,7 @@ export class TableCollector implements Collector {
     return counts.reduce((sum, count) => sum + count, 0);
   }
 
-  /** Keys that the table does not answer in this round, unprocessed ones too, are still wanted in the next. */
+  /** Reads these keys. Unanswered and unprocessed ones stay wanted for the next round. */
   async #ask(messageIds: readonly string[]): Promise<number> {
     const { dynamodb, table, inbox, closing } = this.#options;
     const Keys = messageIds

@@ -11,22 +11,24 @@ import {
   type SingleResult,
 } from './readResult.ts';
 
-/** How a result came. Together with its `messageId`, `position` names a request for good: a result may come again. */
+/**
+ * Delivery of a result. A result may arrive more than once, but `messageId` and `position` always identify its request.
+ */
 export interface Delivery {
-  /** The place of the request in its message: 0, unless the message was packed. */
+  /** Position of the request in its message. 0 unless the message was packed. */
   readonly position: number;
-  /** How often the message that holds the result was received; from 2 on some of its results may have been consumed. */
+  /** Number of receives of the message with the result. From 2 on, some of its results may already be consumed. */
   readonly receiveCount: number;
-  /** The message group on a FIFO queue. */
+  /** Message group on a FIFO queue. */
   readonly messageGroupId: string | undefined;
-  /** The message ID of the message that holds the result, alone or with others. */
+  /** ID of the message that contains the result, alone or with others. */
   readonly recordId: string;
 }
 
-/** Consumes the answer to one request. What it throws, or rejects with, hands back the message that holds it. */
+/** Consumes the answer to one request. If it throws or rejects, the message with the answer goes back to the queue. */
 export type ConsumeResult = (result: SingleResult, delivery: Delivery) => unknown;
 
-/** A client of S3: `new S3()` of `@aws-sdk/client-s3`. */
+/** S3 client, such as `new S3()` of `@aws-sdk/client-s3`. */
 export interface S3Reader {
   getObject(input: { readonly Bucket: string; readonly Key: string }): Promise<{
     readonly Body?: { transformToString(encoding?: string): Promise<string> } | undefined;
@@ -34,36 +36,36 @@ export interface S3Reader {
 }
 
 export interface ConsumeOptions {
-  /** The deployment's payload bucket, where results lie that are too large for the queue. @default none */
+  /** Name of the deployment's payload bucket, which contains results that are too large for the queue. @default none */
   readonly payloadBucket?: string | undefined;
-  /** What the deployment's keys in the payload bucket begin with, where it shares the bucket with others. @default '' */
+  /** Prefix of the deployment's keys, if it shares the payload bucket with other deployments. @default '' */
   readonly payloadPrefix?: string | undefined;
-  /** Reads the payload bucket. @default none: a message that points there is handed back */
+  /** Client that reads the payload bucket. @default none: messages that point to the bucket go back to the queue */
   readonly s3?: S3Reader | undefined;
-  /** Most messages, or message groups of a FIFO queue, that are consumed at the same time, from 1. @default 10 */
+  /** Maximum messages, or message groups of a FIFO queue, that are consumed at the same time, from 1. @default 10 */
   readonly concurrency?: number | undefined;
-  /** Told of each message that is handed back, and why; it is waited for. @default console.error */
+  /** Callback for each message that goes back to the queue, with the reason. It is awaited. @default console.error */
   readonly onFailure?: ((error: unknown, recordId: string) => unknown) | undefined;
 }
 
-/** What Lambda gives a function behind an SQS queue, as far as it is read here. */
+/** Part of Lambda's SQS event that is read here. */
 export interface ResultEvent {
   readonly Records: readonly MessageRecord[];
 }
 
-/** What Lambda is answered; the event source mapping must have `ReportBatchItemFailures`. */
+/** Response for Lambda. The event source mapping must have `ReportBatchItemFailures`. */
 export interface ResultResponse {
   readonly batchItemFailures: { readonly itemIdentifier: string }[];
 }
 
 /**
- * A Lambda handler behind the result queue: `export const handler = consumeResults(async (result) => { … })`.
+ * Returns a Lambda handler for the result queue: `export const handler = consumeResults(async (result) => { … })`.
  *
- * The callback is given each answer, one after the other within a message and within a message group of a FIFO queue.
- * When it throws, the message goes back to the queue as a whole, and all its results come again: those of a packed
- * message that were consumed before as well. After it nothing of its message group is consumed.
+ * The callback gets the answers of a message, or of a message group on a FIFO queue, one after the other. If it throws,
+ * the whole message goes back to the queue, and all its results arrive again, including consumed ones of a packed
+ * message. On a FIFO queue, no later message of the group is consumed.
  *
- * @throws TypeError for options that are wrong
+ * @throws TypeError if options are invalid
  */
 export function consumeResults(
   consume: ConsumeResult,
@@ -84,7 +86,7 @@ export function consumeResults(
     };
     for (const { result, position } of await readRecord(record, read)) await consume(result, { position, ...delivery });
   };
-  /** @returns the message IDs of those that are handed back: the first that failed, and all behind it */
+  /** @returns the IDs of the messages that go back to the queue: the first that failed, and all after it */
   const consumeInOrder = async (records: readonly MessageRecord[]): Promise<string[]> => {
     for (const [index, record] of records.entries()) {
       try {
@@ -100,14 +102,14 @@ export function consumeResults(
     return [];
   };
   return async ({ Records }) => {
-    // Those of a message group are consumed one after the other; any other record stands alone.
+    // Messages of a group are consumed one after the other. Other messages are independent.
     const sequences = Map.groupBy(Records, (record) => orderingGroup(record) ?? record).values();
     const failed = await Promise.all(Array.from(sequences, (records) => atATime(() => consumeInOrder(records))));
     return { batchItemFailures: failed.flat().map((itemIdentifier) => ({ itemIdentifier })) };
   };
 }
 
-/** One that fails itself must not have the messages handed back that were consumed. */
+/** Reports a failure. If the callback itself fails, consumed messages must not go back to the queue. */
 async function report(onFailure: NonNullable<ConsumeOptions['onFailure']>, error: unknown, recordId: string) {
   try {
     await onFailure(error, recordId);
@@ -117,7 +119,7 @@ async function report(onFailure: NonNullable<ConsumeOptions['onFailure']>, error
   }
 }
 
-/** What the consumer threw is logged with its stack, a message that is none of ours in one line. */
+/** Logs an error of the consumer with its stack, and an unreadable message in one line. */
 function logFailure(error: unknown, recordId: string): void {
   console.error(
     `result message ${recordId} goes back to its queue:`,
@@ -145,17 +147,16 @@ function payloadsOf({ payloadBucket, payloadPrefix = '', s3 }: ConsumeOptions): 
   };
 }
 
-/** The answer to one request, and which of its message it was. */
 interface OneResult {
   readonly result: SingleResult;
-  /** The place of the request in its message: 0, unless the message was packed. */
+  /** Position of the request in its message. 0 unless the message was packed. */
   readonly position: number;
 }
 
 /**
- * The answers in a message of a result queue, in their order, whatever its form.
+ * Returns the answers in a message of a result queue, in order, for all message forms.
  *
- * @throws Error when it is no message of results, or its payload cannot be read: nothing of it may be taken
+ * @throws Error if the message has no results, or its payload cannot be read. None of it may be consumed then
  */
 async function readRecord(record: MessageRecord, read: ReadStored): Promise<OneResult[]> {
   const stored = readMessage(record);
@@ -169,7 +170,7 @@ async function readRecord(record: MessageRecord, read: ReadStored): Promise<OneR
   return answers;
 }
 
-/** A message holds no results, or they are cut short. */
+/** Error of a message without results, or with incomplete ones. */
 class UnreadableError extends Error {
   override readonly name = 'UnreadableError';
 }

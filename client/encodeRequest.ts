@@ -13,32 +13,35 @@ import {
 import { decodeData, encodeData } from '../lambda/core/values.ts';
 import { RequestError } from './clientErrors.ts';
 
-/** How SQS treats a request's message. */
+/** SQS attributes of a request's message. */
 export interface Routing {
-  /** MessageGroupId: required on a FIFO queue; on a standard queue the tenant, for fair queues. */
+  /** MessageGroupId. Required on a FIFO queue. On a standard queue, the tenant for fair queues. */
   readonly group?: string | undefined;
-  /** MessageDeduplicationId, on a FIFO queue only; the construct's queues look for it within the group. @default a UUID */
+  /**
+   * MessageDeduplicationId, only on a FIFO queue. The construct's queues compare it within the group.
+   * @default a UUID
+   */
   readonly deduplicationId?: string | undefined;
 }
 
-/** A request to score tensors. */
+/** Request to score tensors. */
 export interface TensorRequest extends Routing {
-  /** Returned with the result; at most 1,024 characters. */
+  /** ID that is returned with the result, at most 1,024 characters. */
   readonly id?: string | undefined;
   /** @default the deployment's default model */
   readonly model?: string | undefined;
   /** @default the model's highest version */
   readonly version?: string | undefined;
-  /** By input name. All have the same first dim, the rows of the request. */
+  /** Inputs by name. All have the same first dimension, the rows of the request. */
   readonly inputs: Readonly<Record<string, InputTensor>>;
   /** Names of the outputs to return, in this order. @default all */
   readonly outputs?: readonly string[] | undefined;
   readonly body?: undefined;
 }
 
-/** A body that is sent as it is: one for a model's transform, the short form, or a packed message. */
+/** Request with a body that is sent unchanged: for a model's transform, in the short form, or a packed message. */
 export interface RawRequest extends Routing {
-  /** A string is sent unchanged, anything else as JSON. It says the ID, the model and the inputs itself. */
+  /** Body. A string is sent unchanged, and an object as JSON. It contains the ID, the model and the inputs. */
   readonly body: string | object;
   readonly id?: undefined;
   readonly model?: undefined;
@@ -50,16 +53,16 @@ export interface RawRequest extends Routing {
 export type ScoreRequest = TensorRequest | RawRequest;
 
 /**
- * How tensors are written. `binary`: base64 of their bytes, which is faster, and outputs come back the same way.
- * `json`: numbers. Both are exact.
+ * Encoding of tensors. `binary` is base64 of their bytes, which is faster, and outputs are returned in the same way.
+ * `json` is numbers. Both are exact.
  */
 export type Encoding = 'binary' | 'json';
 
 /**
- * The body of the message that asks for `request`: an Open Inference Protocol v2 inference request.
+ * Returns the message body for `request`: an Open Inference Protocol v2 inference request.
  *
  * @see docs/message-format.md
- * @throws RequestError when the request cannot be encoded
+ * @throws RequestError if the request cannot be encoded
  */
 export function encodeRequest(request: ScoreRequest, encoding: Encoding): string {
   if (request.body !== undefined) return encodeBody(request);
@@ -114,49 +117,49 @@ function describe(name: string, { datatype, shape }: ValidInput): string {
   return `"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${shape.join(',')}]`;
 }
 
-/** A value inside a nested array. A bigint is a 64-bit integer; NaN and the infinities are allowed. */
+/** Value inside a nested array. A bigint is a 64-bit integer. NaN and the infinities are allowed. */
 export type Scalar = number | bigint | string | boolean;
 export type NestedArray<T = Scalar> = readonly (T | NestedArray<T>)[];
 
-/** Elements in a typed array, or flat strings, row-major. An output of a result can be one. */
+/** Elements in a typed array, or flat strings, row-major. An output of a result has this form. */
 export interface TypedInput {
   readonly data: TypedArray | readonly string[];
-  /** `[rows, …]`: at least one row; other axes may be empty. */
+  /** `[rows, …]`: at least one row. Other axes may be empty. */
   readonly shape: readonly number[];
   /** @default that of the array's class: Float32Array is FP32, BigInt64Array is INT64, Uint8Array is UINT8, … */
   readonly datatype?: Datatype | undefined;
 }
 
-/** Elements in plain arrays, flat or nested as in the shape. */
+/** Elements in plain arrays, flat or nested like the shape. */
 export interface ArrayInput {
   readonly data: NestedArray;
   readonly datatype: Datatype;
-  /** `[rows, …]`: at least one row; other axes may be empty. @default as `data` is nested */
+  /** `[rows, …]`: at least one row. Other axes may be empty. @default as `data` is nested */
   readonly shape?: readonly number[] | undefined;
 }
 
-/** Strings or booleans in plain arrays, which tell their datatype: BYTES or BOOL. */
+/** Strings or booleans in plain arrays, which determine the datatype: BYTES or BOOL. */
 export interface PlainInput {
   readonly data: NestedArray<string> | NestedArray<boolean>;
   readonly datatype?: 'BYTES' | 'BOOL' | undefined;
-  /** `[rows, …]`: at least one row; other axes may be empty. @default as `data` is nested */
+  /** `[rows, …]`: at least one row. Other axes may be empty. @default as `data` is nested */
   readonly shape?: readonly number[] | undefined;
 }
 
 /**
- * One input of a request: `{data: Float32Array.of(1, 2), shape: [1, 2]}`, `{data: [[1, 2]], datatype: 'FP32'}`,
+ * Input of a request: `{data: Float32Array.of(1, 2), shape: [1, 2]}`, `{data: [[1, 2]], datatype: 'FP32'}`,
  * `{data: ['a', 'b']}`, or `{data: Uint8Array.of(0, 1), shape: [2], datatype: 'BOOL'}`.
  */
 export type InputTensor = TypedInput | ArrayInput | PlainInput;
 
-/** An input whose data holds exactly the product of `shape` elements of `datatype`. */
+/** Input whose data has exactly as many elements of `datatype` as the product of `shape`. */
 interface ValidInput {
   readonly datatype: Datatype;
   readonly shape: readonly number[];
   readonly data: TensorData;
 }
 
-/** @throws RequestError saying what is wrong with the input */
+/** @throws RequestError naming the input and the problem */
 function validateInput(name: string, input: InputTensor): ValidInput {
   const path = `input '${name}'`;
   const { data, shape, datatype } = input;
@@ -197,7 +200,7 @@ function validateTyped(
   return { datatype: datatype ?? own, shape, data };
 }
 
-/** The datatypes that this array can hold; UINT8 before BOOL, which shares its class. */
+/** Returns the datatypes that this array can contain. UINT8 comes before BOOL, which has the same class. */
 function datatypesOf(data: TypedArray): Datatype[] {
   const found = DATATYPE_NAMES.filter(isDatatype).filter((name) => {
     const info = DATATYPES[name];
@@ -206,7 +209,7 @@ function datatypesOf(data: TypedArray): Datatype[] {
   return found.toSorted((a, b) => Number(a === 'BOOL') - Number(b === 'BOOL'));
 }
 
-/** The class by its tag, which a Buffer (Uint8Array) has too. */
+/** Returns the array's class by its tag, so that a Buffer is a Uint8Array. */
 function classOf(data: TypedArray): string {
   return data[Symbol.toStringTag];
 }
@@ -248,7 +251,7 @@ function validateNested(
   return { datatype, shape, data };
 }
 
-/** Taken from the first element of each level; decoding checks that the others are alike. */
+/** Returns the shape from the first element of each level. Decoding checks that the others are equal. */
 function shapeOf(nested: NestedArray): number[] {
   const [first] = nested;
   return isNested(first) ? [nested.length, ...shapeOf(first)] : [nested.length];
@@ -271,7 +274,7 @@ function datatypeOfScalar(path: string, scalar: Scalar | undefined): Datatype {
   );
 }
 
-/** Writes numbers that JSON cannot hold as the protocol does: as strings. */
+/** Writes numbers that JSON does not support as strings, like the protocol does. */
 function toJson(value: Scalar | NestedArray): unknown {
   if (isNested(value)) return value.map(toJson);
   return typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value)) ? String(value) : value;

@@ -1,24 +1,24 @@
 import { messageIdsOf, placeOf, resultOf, type ScoringResult } from './readResult.ts';
 
-/** A result that has reached this process. */
+/** Result that has reached this process. */
 export interface Arrival {
   readonly result: ScoringResult;
-  /** Its caller has it: nobody needs it any more. */
+  /** Notes that its caller has it, so it is no longer needed. */
   accept(): void;
 }
 
-/** Results held for one caller above which no more are fetched for it. */
+/** Maximum results held for one caller before no more are fetched for it. */
 const MAX_HELD = 200;
-/** Results held for one caller above which none is delivered, although others have results fetched. */
+/** Maximum results held for one caller before none are delivered, even if they are fetched for others. */
 const MAX_HELD_BESIDE_OTHERS = 2_000;
 
 /**
- * Who waits for which result in this process. Callers wait for messages, or for requests of packed messages: several may
- * wait for requests of the same message. Collectors fetch message by message.
+ * Callers of this process and the results that they wait for. A caller waits for messages, or for requests of packed
+ * messages. Several callers may wait for requests of the same message, while collectors fetch whole messages.
  */
 export class Inbox {
   readonly #waits = new Set<Wait>();
-  /** By message ID: the IDs that are waited for, and by whom. */
+  /** Waits by message ID, then by awaited ID. */
   readonly #claims = new Map<string, Map<string, Wait>>();
   readonly #finished = new Finished();
   readonly #listeners: ((messageIds: Iterable<string>) => void)[] = [];
@@ -26,10 +26,10 @@ export class Inbox {
   #closed: { readonly reason: unknown } | undefined;
 
   /**
-   * Waits for the results of IDs that `submit` gave; `ended` ends the wait with its reason.
+   * Waits for the results of IDs that `submit` returned. `ended` ends the wait with its reason.
    *
-   * @throws TypeError when an ID is none
-   * @throws Error when an ID is waited for already
+   * @throws TypeError if an ID is invalid
+   * @throws Error if an ID is already waited for
    */
   waitFor(ids: Iterable<string>, ended: AbortSignal) {
     const missing = new Set(ids);
@@ -48,14 +48,16 @@ export class Inbox {
     ended.addEventListener('abort', onEnd, { once: true });
     this.#tellMoreWanted(messageIdsOf(missing));
     return {
-      /** Returns the next arrival: first those that came before the wait ended, then it throws why the wait ended. */
+      /**
+       * Returns the next arrival. After those that arrived before the end of the wait, throws the reason of the end.
+       */
       next: async (): Promise<Arrival> => {
         const arrival = await wait.next();
         this.#release(arrival.result.messageId);
         if (wait.held.size === MAX_HELD - 1) this.#tellMoreWanted([]);
         return arrival;
       },
-      /** Ends the wait. What came and was not taken stays where it came from. */
+      /** Ends the wait. Results that were not accepted stay in their store. */
       close: (): void => {
         ended.removeEventListener('abort', onEnd);
         this.#end(wait, new Error('the wait was closed'));
@@ -65,12 +67,11 @@ export class Inbox {
     };
   }
 
-  /** Returns the message IDs that callers with room wait for, in the order in which they were asked for. */
+  /** Returns the message IDs of callers with room, in the order of the requests for them. */
   wanted(): string[] {
     return [...messageIdsOf([...this.#waits].flatMap((wait) => (wait.hasRoom() ? [...wait.missing] : [])))];
   }
 
-  /** Returns true if any message ID is wanted. */
   isWanting(): boolean {
     return this.#waits.values().some((wait) => wait.hasRoom() && wait.missing.size > 0);
   }
@@ -87,14 +88,16 @@ export class Inbox {
     return this.#moreWanted.promise;
   }
 
-  /** Calls `listener` with the message IDs that a caller starts to wait for, and with none when a caller has room again. */
+  /**
+   * Calls `listener` with the message IDs that a caller starts to wait for, and with none when a caller has room again.
+   */
   onWanted(listener: (messageIds: Iterable<string>) => void): void {
     this.#listeners.push(listener);
   }
 
   /**
-   * Returns what to do with the result of a message. `wanted`: deliver it. `held`: it came before, or its caller has no
-   * room: leave it. `finished`: nobody will want it any more. `unclaimed`: nobody waits for it.
+   * Returns the state of a message's result. `wanted`: deliver it. `held`: it arrived before, or its caller has no
+   * room, so leave it. `finished`: it is no longer needed. `unclaimed`: no caller waits for it.
    */
   stateOf(messageId: string): 'wanted' | 'held' | 'finished' | 'unclaimed' {
     const claims = [...this.#claimsOf(messageId)];
@@ -106,7 +109,7 @@ export class Inbox {
   /**
    * Delivers a result to each caller that waits for it, or for a request of its message.
    *
-   * @param accepted told of each ID whose caller has accepted its result. Without it the result stays wanted.
+   * @param accepted called with each ID whose caller has accepted its result. Without it, the result stays wanted
    */
   deliver(result: ScoringResult, accepted?: (id: string) => void): void {
     const requests = 'results' in result ? result.results.length : undefined;
@@ -121,17 +124,20 @@ export class Inbox {
     }
   }
 
-  /** Drops the result of this ID from now on. @param requests number of requests in its message. @default not known */
+  /**
+   * Drops the result of this ID from now on.
+   * @param requests number of requests in its message, if known
+   */
   dismiss(id: string, requests?: number): void {
     this.#finished.add(id, requests);
   }
 
-  /** Ends every wait with `reason`, because no result can be fetched now. */
+  /** Ends all current waits with `reason`, because no result can be fetched now. */
   fail(reason: unknown): void {
     for (const wait of this.#waits) this.#end(wait, reason);
   }
 
-  /** Ends every wait, now and later, with `reason`. */
+  /** Ends all current and later waits with `reason`. */
   close(reason: unknown): void {
     this.#closed ??= { reason };
     this.fail(reason);
@@ -160,7 +166,6 @@ export class Inbox {
   }
 }
 
-/** One caller's wait. */
 class Wait {
   readonly missing: Set<string>;
   readonly held = new Map<string, Arrival>();
@@ -205,17 +210,17 @@ class Wait {
   }
 }
 
-/** The oldest is forgotten first: its result, if it comes again, is one that nobody waits for. */
+/** Maximum messages to remember. If a result of an older one arrives again, it is unclaimed. */
 const REMEMBERED_MESSAGES = 10_000;
 
 const ALL = 'all';
 
-/** The requests whose results nobody will want any more: those collected, and those whose callers have left. */
+/** Requests whose results are no longer needed, because they were collected or their callers have left. */
 class Finished {
-  /** By message ID: the positions of its requests. */
+  /** Positions of requests by message ID. */
   readonly #messages = new Map<string, Set<number> | typeof ALL>();
 
-  /** @param requests number of requests in its message, if that is known */
+  /** @param requests number of requests in its message, if known */
   add(id: string, requests = Number.POSITIVE_INFINITY): void {
     const { messageId, position } = placeOf(id);
     const before = this.#messages.get(messageId) ?? new Set();
@@ -226,7 +231,6 @@ class Finished {
     if (this.#messages.size > REMEMBERED_MESSAGES && oldest !== undefined) this.#messages.delete(oldest);
   }
 
-  /** Notes that it is wanted again. */
   delete(id: string): void {
     const { messageId, position } = placeOf(id);
     const before = this.#messages.get(messageId);
@@ -234,7 +238,7 @@ class Finished {
     else before.delete(position);
   }
 
-  /** Returns true if nobody will want any request of the message. */
+  /** Returns true if no request of the message is needed any more. */
   has(messageId: string): boolean {
     return this.#messages.get(messageId) === ALL;
   }

@@ -25,45 +25,45 @@ import type { ScoreRequest } from './encodeRequest.ts';
 import { type Entry, packedEntry, type Sent, splitMessage, type Waiting, WaitingMessages } from './packRequests.ts';
 import { idInPacked, type PayloadSource } from './readResult.ts';
 
-/** Sends requests that share messages in one way. */
+/** Sender of requests with a fixed maximum of requests per message. */
 export interface Sender extends Pick<Outbox, 'room'> {
-  /** @throws RequestError at once when the request cannot be encoded, or cannot be sent to such a queue */
+  /** @throws RequestError immediately if the request cannot be encoded, or cannot be sent to such a queue */
   send(request: ScoreRequest, signal?: AbortSignal): Promise<Sent>;
 }
 
-/** Gathers the requests of all callers into messages, and messages into batch calls. */
+/** Outbox, which gathers the requests of all callers into messages, and messages into batch calls. */
 export interface Outbox {
   /**
-   * Resolves once SQS has taken the request. One whose `signal` aborts before a call holds it is not sent and rejects
-   * with the signal's reason; after that, the call settles it.
+   * Resolves when SQS has accepted the request. If its `signal` aborts before the request is part of a call, the
+   * request is not sent, and the promise rejects with the signal's reason. After that, the result of the call decides.
    *
-   * @throws RequestError at once when the queue is known not to take so much and there is no payload bucket
+   * @throws RequestError immediately if the request is known to be too large for the queue and there is no payload
+   * bucket
    */
   send(entry: Entry, perMessage: number, signal?: AbortSignal): Promise<Sent>;
-  /** Resolves when less than a call's worth waits to be sent. */
+  /** Resolves when the waiting requests fill less than one call. */
   room(): Promise<void>;
 }
 
 interface OutboxOptions {
   readonly sqs: SQSClient;
-  /** One for each shard, all of one kind. */
+  /** URLs of the shards, all standard or all FIFO. */
   readonly requestQueueUrls: readonly string[];
   readonly fifo: boolean;
-  /** Sent with each message: it names the result queue of this client. */
+  /** Result queue of this client, which each message names. */
   readonly resultQueueUrl?: string | undefined;
-  /** Most calls in flight; on FIFO queues for each of them. */
+  /** Maximum calls in flight. On FIFO queues, it applies to each queue. */
   readonly maxInFlight: number;
-  /** Undefined without a payload bucket. */
   readonly payloads: Payloads | undefined;
-  /** Aborts when the client is closed: what is not sent by then is rejected. */
+  /** Aborts when the client is closed. Requests that are not sent by then are rejected. */
   readonly closing: AbortSignal;
 }
 
 /**
- * The outbox of the request queue. The calls of standard queues take the shards in turn, so that each call is full. FIFO
- * queues have an outbox each, and each message group has its queue: what is in order stays in one.
+ * Returns the outbox of the request queue. On standard queues, calls take the shards in turn, so that each call is
+ * full. On FIFO queues, each shard has an outbox and each message group has a shard, which keeps its order.
  *
- * @returns undefined where there is no request queue
+ * @returns undefined if there is no request queue
  */
 export function createOutbox(options: OutboxOptions): Outbox | undefined {
   const { requestQueueUrls, fifo } = options;
@@ -78,28 +78,31 @@ export function createOutbox(options: OutboxOptions): Outbox | undefined {
   };
 }
 
-/** How long the first request of a call waits for others. */
+/** Maximum time that the first request of a call waits for others. */
 const LINGER_MS = 5;
 
-/** A message to send. Its requests stay together: SQS may have taken it although no answer came. */
+/** Message to send. Its requests stay together, because SQS may have accepted the message even if no answer arrived. */
 interface Outgoing {
   readonly requests: readonly Waiting[];
   readonly entry: Entry;
-  /** Of its body, as it is sent, and its attributes. */
+  /** Bytes of its body, as it is sent, and of its attributes. */
   readonly bytes: number;
   readonly message: Omit<SendMessageBatchRequestEntry, 'Id'>;
-  /** Why SQS did not take it the last time. */
+  /** Reason of the last refusal by SQS. */
   refused?: SendError;
 }
 
-/** A call leaves when it is full or its first request has lingered, and a place in flight is free. */
+/**
+ * Outbox of one queue, or of all shards in turn. A call is sent when it is full or its first request has waited long
+ * enough, and there are fewer than the maximum calls in flight.
+ */
 class QueueOutbox implements Outbox {
   readonly #queueUrls: readonly string[];
   readonly #options: OutboxOptions;
   readonly #attributes: Attributes;
   readonly #attributeBytes: number;
   readonly #waiting: WaitingMessages;
-  /** Many clients that send little would else all begin with the same shard. */
+  /** The first shard is random, so that clients that send little do not all begin with the same one. */
   #turn: number;
   #inFlight = 0;
   #lingered = false;
@@ -150,7 +153,7 @@ class QueueOutbox implements Outbox {
     this.#changed = Promise.withResolvers<void>();
   }
 
-  /** Settles every request of a call, sending again what SQS did not take. */
+  /** Settles all requests of a call. Sends messages again that SQS did not accept. */
   async #deliver(call: readonly (readonly Waiting[])[]): Promise<void> {
     const { closing } = this.#options;
     try {
@@ -166,9 +169,9 @@ class QueueOutbox implements Outbox {
   }
 
   /**
-   * Sends messages in as few calls as hold them, one after the other.
+   * Sends messages in as few calls as possible, one after the other.
    *
-   * @returns the messages to be sent again, in their order
+   * @returns the messages to send again, in their order
    */
   async #sendOnce(unsent: readonly Outgoing[]): Promise<readonly Outgoing[]> {
     const live = unsent.filter(({ requests }) => !refuseAborted(requests));
@@ -176,14 +179,14 @@ class QueueOutbox implements Outbox {
     const calls = packBatches(prepared.flat(), MAX_BATCH_ENTRIES, this.#waiting.maxBytes);
     const left: Outgoing[] = [];
     for (const messages of calls) {
-      // On a FIFO queue what is sent behind a message that is sent again would overtake it.
+      // On a FIFO queue, the messages after a failed one wait, because they would overtake it.
       if (this.#options.fifo && left.length > 0) left.push(...messages);
       else left.push(...(await this.#sendCall(messages)));
     }
     return left;
   }
 
-  /** Makes messages that the queue takes of one: smaller ones, or one that points to the payload bucket. */
+  /** Fits a message that is too large to the queue: splits it, or stores its body in the payload bucket. */
   async #fit(one: Outgoing): Promise<readonly Outgoing[]> {
     const { requests, entry, bytes, message } = one;
     if (bytes <= this.#waiting.maxBytes) return [one];
@@ -208,9 +211,10 @@ class QueueOutbox implements Outbox {
   }
 
   /**
-   * Makes one call. If SQS refuses it as a whole, one message may be at fault: each is then sent alone.
+   * Makes one call. If SQS refuses the whole call, each message is sent alone, because only one of them may be at
+   * fault.
    *
-   * @returns the messages to be sent again
+   * @returns the messages to send again
    */
   async #sendCall(messages: readonly Outgoing[]): Promise<readonly Outgoing[]> {
     const queueUrl = this.#nextQueueUrl();
@@ -230,7 +234,7 @@ class QueueOutbox implements Outbox {
     return left;
   }
 
-  /** Rejects what SQS refused for good. @returns the other messages, which are sent again */
+  /** Rejects the requests that SQS cannot accept. @returns the other messages, to send again */
   #settle(refusals: readonly Refusal<Outgoing>[], queueUrl: string, cause?: unknown): readonly Outgoing[] {
     return refusals.flatMap(({ entry: one, reason, again }) => {
       const limit = limitIn(reason);
@@ -267,7 +271,7 @@ function attributesOf(resultQueueUrl: string | undefined): Attributes {
   return { [RESULT_QUEUE_ATTRIBUTE]: { DataType: 'String', StringValue: queueNameOf(resultQueueUrl) } };
 }
 
-/** Makes one batch request of at most 10 messages and 1 MiB, and accepts what SQS took. @returns why it refused others */
+/** Makes one batch request of at most 10 messages and 1 MiB, and resolves accepted requests. @returns the refusals */
 async function send(
   sqs: SQSClient,
   QueueUrl: string,
@@ -296,7 +300,7 @@ function reject(requests: readonly Waiting[], reason: unknown): void {
   for (const request of requests) request.reject(reason);
 }
 
-/** Rejects requests if none of their callers waits any more. A message goes on for those that do. */
+/** Rejects a message's requests if all their callers have aborted. Otherwise the message is still sent. */
 function refuseAborted(requests: readonly Waiting[]): boolean {
   if (!requests.every(({ signal }) => signal?.aborted === true)) return false;
   for (const request of requests) request.reject(request.signal?.reason);
@@ -316,14 +320,14 @@ function notOffloaded(cause: unknown): SendError {
   return new SendError(message, !isCallersFault(cause), cause);
 }
 
-/** The deployment's bucket for bodies too large for SQS and results too large for their store. */
+/** Payload bucket, for bodies too large for SQS and results too large for their store. */
 export interface Payloads extends PayloadSource {
-  /** Puts the body of a request there, under a key of its own. */
+  /** Stores the body of a request under a new key. */
   put(body: string): Promise<PayloadPointer>;
 }
 
 /**
- * @param s3 a client that retries by itself
+ * @param s3 client that makes its own retries
  * @param prefix of the deployment's keys in the bucket
  */
 export function createPayloads(s3: S3Client, bucket: string, prefix: string): Payloads {
@@ -344,8 +348,9 @@ export function createPayloads(s3: S3Client, bucket: string, prefix: string): Pa
 }
 
 /**
- * The shard of a message group: the one whose name and the group's have the highest hash. It is the same for every client,
- * in whatever order it has the shards; one shard more takes its share of the groups, and leaves the others where they are.
+ * Returns the shard of a message group by rendezvous hashing: the shard whose hash with the group is the highest. The
+ * result does not depend on the client or the order of the shards. An additional shard takes only its share of the
+ * groups.
  *
  * @param shards at least one
  * @see https://en.wikipedia.org/wiki/Rendezvous_hashing
@@ -361,7 +366,7 @@ function rankOf(queueUrl: string, group: string): string {
     .digest('hex');
 }
 
-/** A queue's name is the same whatever endpoint its URL has. */
+/** Returns the queue's name, which does not depend on the endpoint in its URL. */
 function queueNameOf(queueUrl: string): string {
   return queueUrl.slice(queueUrl.lastIndexOf('/') + 1);
 }

@@ -6,9 +6,8 @@ import { FILL, MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
 import { RequestError } from './clientErrors.ts';
 import { type Encoding, encodeRequest, type ScoreRequest } from './encodeRequest.ts';
 
-/** A request that SQS has taken. */
 export interface Sent {
-  /** Under which its result is collected. */
+  /** ID to collect its result with. */
   readonly id: string;
   /** Number of requests in its message. */
   readonly requests: number;
@@ -16,35 +15,34 @@ export interface Sent {
 
 export interface Waiting {
   readonly entry: Entry;
-  /** Most requests that may share its message. */
   readonly perMessage: number;
   readonly signal: AbortSignal | undefined;
   readonly resolve: (sent: Sent) => void;
   readonly reject: (reason: unknown) => void;
 }
 
-/** Requests that share a message. */
 interface SharedMessage {
   readonly key: string;
   readonly requests: Waiting[];
-  /** Of its body and its attributes. */
+  /** Bytes of its body and attributes. */
   bytes: number;
 }
 
-/** SQS bills every 64 KiB as one request: no message of several requests is larger. */
+/** Maximum bytes of a message with several requests. SQS bills each 64 KiB as one request. */
 const SHARED_BYTES = 65_536;
-/** Bytes of bodies that may wait for others to share their messages. */
+/** Maximum bytes of bodies that wait for others to share their messages. */
 const MAX_OPEN_BYTES = 8 * 1024 * 1024;
 
-/** The requests that wait to be sent, in the messages that they will share. */
+/** Requests that wait to be sent, grouped in the messages that they will share. */
 export class WaitingMessages {
-  /** Most bytes that the queue takes in a message, as far as is known: some queues are set to less than 1 MiB. */
+  /** Maximum bytes of a message on this queue, as far as known. Some queues are configured for less than 1 MiB. */
   maxBytes = MAX_MESSAGE_BYTES;
-  /** Bytes of a message beside its body. */
+  /** Bytes of a message without its body. */
   readonly #attributeBytes: number;
-  /** Those that take no more requests. */
   #full: SharedMessage[] = [];
-  /** Those that take more, by what their requests have in common. Of one group they come after the full ones. */
+  /**
+   * Messages that accept more, by the common properties of their requests. Within a group they follow the full ones.
+   */
   readonly #open = new Map<string, SharedMessage>();
   #openBytes = 0;
 
@@ -52,7 +50,7 @@ export class WaitingMessages {
     this.#attributeBytes = attributeBytes;
   }
 
-  /** Adds a request to the last message of its group where it fits, else to one of its own. */
+  /** Adds a request to the last message of its group if it fits, or to a new one. */
   add(request: Waiting): void {
     const { entry, perMessage } = request;
     const mayShare = entry.mayShare && entry.bytes <= SHARED_BYTES;
@@ -71,9 +69,9 @@ export class WaitingMessages {
   }
 
   /**
-   * Takes the requests of as many of the first messages as one call holds.
+   * Takes the requests of the first messages that fit in one call.
    *
-   * @param all true if messages leave that could take more
+   * @param all true if messages that could accept more are included
    */
   takeCall(all: boolean): readonly (readonly Waiting[])[] {
     const due = all || this.#holdsTooMuch() ? [...this.#full, ...this.#open.values()] : this.#full;
@@ -86,7 +84,7 @@ export class WaitingMessages {
     return taken.map(({ requests }) => requests);
   }
 
-  /** Returns true if there is a call's worth of messages that take no more, or too much waits for others. */
+  /** Returns true if the full messages make a complete call, or too many bytes wait for others. */
   isFull(): boolean {
     if (this.#full.length >= MAX_BATCH_ENTRIES || this.#holdsTooMuch()) return true;
     return this.#full.reduce((sum, { bytes }) => sum + bytes, 0) >= this.maxBytes;
@@ -112,7 +110,10 @@ export class WaitingMessages {
   }
 }
 
-/** Splits the requests of a message into those of messages that the queue takes. One that is larger stays alone. */
+/**
+ * Splits the requests of a message into messages that the queue accepts. A request that is too large by itself stays
+ * alone.
+ */
 export function splitMessage(requests: readonly Waiting[], maxBytes: number): Waiting[][] {
   const parts: Waiting[][] = [];
   let bytes = 0;
@@ -131,23 +132,27 @@ export function splitMessage(requests: readonly Waiting[], maxBytes: number): Wa
 }
 
 /**
- * Requests of one group share messages. One that needs its own leaves those of the others open, but not on a FIFO queue,
- * where requests have deduplication IDs: there it would be overtaken.
+ * Returns a key that is equal for requests that can share messages. On a standard queue, a request that cannot share
+ * leaves the messages of others open. On a FIFO queue it must not, because later requests in them would overtake it, so
+ * it has the same key.
  */
 function keyOf({ entry, perMessage }: Waiting, mayShare: boolean): string {
   const shared = mayShare || entry.deduplicationId !== undefined;
   return `${shared ? perMessage : 'own'} ${entry.group ?? ''}`;
 }
 
-/** The second request of a message brings the brackets along, and each after the first a comma. */
+/**
+ * Returns the bytes that a request adds to a message. The second one adds brackets, and each after the first adds a
+ * comma.
+ */
 function addedBytes({ bytes }: Entry, before: number): number {
   return bytes + (before === 0 ? 0 : 1) + (before === 1 ? 2 : 0);
 }
 
-/** Most requests in a message, which holds at most 64 KiB of several; `fill` sets no other limit. */
+/** Maximum requests in a message. With several requests it has at most 64 KiB, which is the only limit with `fill`. */
 export type RequestsPerMessage = number | typeof FILL;
 
-/** What a deployment takes by default: BATCHSCORE_MAX_REQUESTS_PER_MESSAGE. */
+/** Default of a deployment's BATCHSCORE_MAX_REQUESTS_PER_MESSAGE. */
 export const MAX_REQUESTS_PER_MESSAGE = 10_000;
 
 export const EXPECTED_PER_MESSAGE = `expected 'fill' or a whole number from 1 to ${MAX_REQUESTS_PER_MESSAGE}`;
@@ -157,10 +162,10 @@ export function isRequestsPerMessage(value: unknown): value is RequestsPerMessag
   return typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_REQUESTS_PER_MESSAGE;
 }
 
-/** A request that may share a message with others, or such a message. */
+/** Request that may share a message with others, or such a message. */
 export interface Entry {
   readonly body: string;
-  /** Of the body, be it sent in the message or by the payload bucket. */
+  /** Bytes of the body, both in the message and in the payload bucket. */
   readonly bytes: number;
   readonly group: string | undefined;
   readonly deduplicationId: string | undefined;
@@ -173,12 +178,12 @@ interface EntryOptions {
   readonly fifo: boolean;
 }
 
-/** @throws RequestError when the request cannot be encoded, or cannot be sent to such a queue */
+/** @throws RequestError if the request cannot be encoded, or cannot be sent to such a queue */
 export function toEntry(request: ScoreRequest, perMessage: number, { encoding, fifo }: EntryOptions): Entry {
   assertRouting(request, fifo);
   const encoded = encodeRequest(request, encoding);
   const mayShare = perMessage > 1 && canShare(request, encoded);
-  // One that SQS would refuse must not take the requests beside it along.
+  // Characters that SQS refuses are escaped, so that one request does not make SQS refuse a shared message.
   const body = mayShare ? escapeForSqs(encoded) : encoded;
   return {
     body,
@@ -189,7 +194,10 @@ export function toEntry(request: ScoreRequest, perMessage: number, { encoding, f
   };
 }
 
-/** One message of several requests of one group: the array of their bodies. None is deduplicated by itself. */
+/**
+ * Returns a message with the bodies of several requests of one group as an array. None of them has its own
+ * deduplication ID.
+ */
 export function packedEntry(requests: readonly Entry[]): Entry {
   const [first] = requests;
   if (first === undefined) throw new Error('expected at least one request in a message');
@@ -199,8 +207,8 @@ export function packedEntry(requests: readonly Entry[]): Entry {
 }
 
 /**
- * A request that is deduplicated by itself is sent by itself. So is a body as it is that is not one JSON object: beside
- * others it might spoil theirs.
+ * Returns true if a request can share a message. A request with its own deduplication ID cannot. A raw body must be a
+ * single JSON object, because others could make the array invalid.
  */
 function canShare(request: ScoreRequest, body: string): boolean {
   if (request.deduplicationId !== undefined) return false;

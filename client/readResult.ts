@@ -14,25 +14,27 @@ import { DATATYPES, type Datatype, decodeAll, isBase64Data, type TensorData } fr
 import { decodeData, decodeRaw } from '../lambda/core/values.ts';
 import { ScoringError } from './clientErrors.ts';
 
-/** The deployment's bucket as far as results are read from it that were too large for their store. */
+/** Payload bucket, as the source of results that were too large for their store. */
 export interface PayloadSource {
   readonly bucket: string;
-  /** What the keys of results begin with: no others are read. */
+  /** Prefix of the keys of results. Other keys are not read. */
   readonly resultKeys: string;
   get(pointer: PayloadPointer): Promise<string>;
 }
 
-/** A stored result, read. */
 export interface ReadResult {
   readonly result: ScoringResult;
-  /** False where its payload could not be fetched: what is stored is the only trace of it and must be kept. */
+  /** False if its payload could not be fetched. The stored pointer must be kept, because it is the only one. */
   readonly complete: boolean;
 }
 
-/** Reads what a result store holds under a message ID, its payload included. Never throws because of one result. */
+/**
+ * Reads the value that a result store has for a message ID, including its payload. Never throws because of a single
+ * result.
+ */
 export type ReadStored = (messageId: string, stored: string) => Promise<ReadResult>;
 
-/** @param payloads undefined in a deployment without a payload bucket */
+/** @param payloads undefined if the deployment has no payload bucket */
 export function createReader(payloads: PayloadSource | undefined): ReadStored {
   return async (messageId, stored) => {
     const document = parseIfJson(stored);
@@ -71,9 +73,9 @@ function unavailable(messageId: string, reason: string, cause?: unknown): ReadRe
 }
 
 /**
- * One output: `data` holds the product of `shape` elements, row-major, in the typed array of `datatype`. 64-bit
- * integers are exact, in a BigInt64Array or BigUint64Array; BOOL is 0 and 1 in a Uint8Array; BYTES are strings.
- * It can be passed on as an input.
+ * Output tensor. `data` has as many elements as the product of `shape`, row-major, in the typed array of `datatype`.
+ * 64-bit integers are exact, in a BigInt64Array or BigUint64Array. BOOL is 0 and 1 in a Uint8Array. BYTES are strings.
+ * You can use it as an input.
  */
 export interface OutputTensor {
   readonly datatype: Datatype;
@@ -85,7 +87,7 @@ export interface OutputTensor {
 export type OutputTensors = Readonly<Record<string, OutputTensor>>;
 
 interface ResultHead {
-  /** The SQS message ID of the request. */
+  /** SQS message ID of the request. */
   readonly messageId: string;
   /** The request's own `id`, if it had one. */
   readonly id?: string | undefined;
@@ -96,35 +98,35 @@ interface AnswerHead extends ResultHead {
   readonly version?: string | undefined;
 }
 
-/** The answer to a request in the canonical form. */
+/** Answer to a request in the canonical form. */
 export interface OutputsResult extends AnswerHead {
   readonly outputs: OutputTensors;
 }
 
-/** The answer to a request in the short form: one prediction per row, as parsed from JSON. */
+/** Answer to a request in the short form: one prediction per row, as parsed from JSON. */
 export interface PredictionsResult extends AnswerHead {
   readonly predictions: readonly unknown[];
 }
 
-/** The answer of a model with a transform, as parsed from JSON. */
+/** Answer of a model with a transform, as parsed from JSON. */
 export interface TransformResult extends AnswerHead {
   readonly result: unknown;
 }
 
-/** The request was not scored. */
+/** Answer to a request that was not scored. */
 export interface FailedResult extends ResultHead {
   readonly error: ScoringError;
 }
 
 export type SingleResult = OutputsResult | PredictionsResult | TransformResult | FailedResult;
 
-/** The answers to the requests of a packed message, in their order. */
+/** Answers to the requests of a packed message, in order. */
 export interface PackedResult {
   readonly messageId: string;
   readonly results: readonly SingleResult[];
 }
 
-/** What became of one message. Tell the forms apart by their key: `'error' in result`, `'outputs' in result`, … */
+/** Result of one message. Distinguish the forms by their key: `'error' in result`, `'outputs' in result`, … */
 export type ScoringResult = SingleResult | PackedResult;
 
 const HEAD = {
@@ -149,13 +151,13 @@ function decodeText(messageId: string, text: string, document = parseIfJson(text
   return decodeResult(messageId, document);
 }
 
-/** Decodes what was written under `messageId`. What is malformed becomes a failed result; nothing is thrown. */
+/** Decodes the value that was stored under `messageId`. Never throws: a malformed value becomes a failed result. */
 export function decodeResult(messageId: string, document: unknown): ScoringResult {
   if (!Array.isArray(document)) return decodeSingle(messageId, document);
   return { messageId, results: document.map((one) => decodeSingle(messageId, one)) };
 }
 
-/** @param reason what was expected and what came */
+/** @param reason expected and actual value */
 export function invalidResult(messageId: string, reason: string, cause?: unknown): FailedResult {
   const message =
     `expected a result under message ID ${messageId}: ${reason}; ` +
@@ -202,20 +204,19 @@ function decodeContents(
   return decodeAll(data, datatype, shape);
 }
 
-/** One result of a message of a result queue. */
+/** Result in a message of a result queue. */
 export interface StoredResult {
-  /** The message ID of its request. */
   readonly messageId: string;
-  /** Decodes it, by `read` if it may lie in the payload bucket. */
+  /** Decodes it. Uses `read` if it may be in the payload bucket. */
   read(read: ReadStored): Promise<ReadResult>;
 }
 
-/** Why a message cannot be read. Nothing of it may be taken, and it must be kept. */
+/** Reason why a message cannot be read. None of it may be consumed, and it must be kept. */
 interface Unreadable {
   readonly problem: string;
 }
 
-/** Returns the results in a message of a result queue, in their order: one, or several if it is packed. */
+/** Returns the results in a message of a result queue, in order: one, or several if it is packed. */
 export function readMessage({
   body,
   messageAttributes,
@@ -244,10 +245,10 @@ interface PackedDocument {
 }
 
 /**
- * The results of a message that holds several: a JSON array of them, each with its own message ID. The result of a
- * packed request is an array itself, of answers that all have its message ID.
+ * Returns the results of a message with several: a JSON array of results, each with its own message ID. The result of a
+ * packed request is itself an array, and all its answers have the same message ID.
  *
- * @param count what the message's attribute `results` says
+ * @param count value of the message's attribute `results`
  */
 export function unpackResults(body: string, count: string): readonly PackedDocument[] | Unreadable {
   const documents = parseIfJson(body);
@@ -267,7 +268,7 @@ export function unpackResults(body: string, count: string): readonly PackedDocum
   return results;
 }
 
-/** The message ID that a result names; undefined where it names none, or answers of one array name several. */
+/** Returns the message ID of a result. Undefined if it has none, or the answers in an array have different ones. */
 function messageIdOf(document: unknown): string | undefined {
   const ids = Array.isArray(document) ? new Set(document.map(idIn)) : new Set([idIn(document)]);
   const [messageId] = ids;
@@ -284,8 +285,8 @@ function unreadable(expected: string, got: string): Unreadable {
 }
 
 /**
- * The result of the request `id`, of what is stored for its message: an error of the whole message is that of each of its
- * requests. What is not there becomes a failed result; nothing is thrown.
+ * Returns the result of the request `id` from the value that is stored for its message. An error of the whole message
+ * applies to each of its requests. Never throws: a missing result becomes a failed result.
  */
 export function resultOf(id: string, stored: ScoringResult): ScoringResult {
   const { messageId, position } = placeOf(id);
@@ -303,26 +304,26 @@ function named(messageId: string, result: SingleResult): SingleResult {
   return { ...result, messageId, error: new ScoringError(code, message, { messageId, id, retryable, cause }) };
 }
 
-/** Where a request is: in a message of its own, or at a position of a packed one. */
+/** Location of a request: its own message, or a position in a packed one. */
 interface RequestPlace {
   readonly messageId: string;
-  /** From 0 on; undefined for a message as a whole. */
+  /** Position from 0. Undefined for a whole message. */
   readonly position: number | undefined;
 }
 
-/** The ID of a request of a packed message: `<message ID>/<position>`. */
+/** Returns the ID of a request in a packed message: `<message ID>/<position>`. */
 export function idInPacked(messageId: string, position: number): string {
   return `${messageId}/${position}`;
 }
 
-/** The messages of these IDs, each once. @throws TypeError as {@link placeOf} does */
+/** Returns the message IDs of these IDs, without duplicates. @throws TypeError as {@link placeOf} does */
 export function messageIdsOf(ids: Iterable<string>): Set<string> {
   return new Set(Array.from(ids, (id) => placeOf(id).messageId));
 }
 
 const ID = /^([^/]+)(?:\/(0|[1-9]\d{0,8}))?$/;
 
-/** @throws TypeError when an ID is none that `submit` gives */
+/** @throws TypeError if `submit` cannot have returned this ID */
 export function placeOf(id: string): RequestPlace {
   const [, messageId, position] = ID.exec(id) ?? [];
   if (messageId !== undefined) {

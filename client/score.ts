@@ -9,9 +9,9 @@ import type { Sent } from './packRequests.ts';
 import type { OutputTensors, ScoringResult } from './readResult.ts';
 
 export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
-  /** Longest wait for the scores in milliseconds, at least 1. @default 30000 */
+  /** Maximum wait for the scores in milliseconds, at least 1. @default 30000 */
   readonly timeoutMs?: number | undefined;
-  /** Ends this caller's wait with its reason, and nobody else's. */
+  /** Ends this caller's wait with its reason. Other callers continue to wait. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -22,7 +22,7 @@ interface ScoreDependencies {
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 
-/** Scores one caller's request. It shares a call with what others send now, and polls with what others wait for. */
+/** Scores one caller's request. It shares calls and polls with the requests of other callers. */
 export async function score(
   inputs: TensorRequest['inputs'],
   { timeoutMs = DEFAULT_TIMEOUT_MS, signal, ...request }: ScoreOptions,
@@ -44,7 +44,7 @@ export async function score(
   }
 }
 
-/** If the caller leaves before its request is sent, the result is dropped when it comes. */
+/** Sends the request. If the caller leaves before it is sent, its result is dropped on arrival. */
 async function sendFor(sending: Promise<Sent>, { signal }: Deadline, inbox: Inbox): Promise<Sent> {
   try {
     return await raceAbort(sending, signal);

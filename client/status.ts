@@ -15,18 +15,23 @@ import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../lamb
 import type { Settings } from './clientOptions.ts';
 import { placeOf, type ReadStored, resultOf, type ScoringResult } from './readResult.ts';
 
-/** What became of one message, as far as those that can be asked know. */
+/** Status of one message, from the stores that can be read. */
 export interface MessageStatus {
   readonly messageId: string;
-  /** `dead`: among the dead letters. `pending`: messages are on their way, it may be one of them. `unknown`: none of these. */
+  /**
+   * `dead`: in the dead-letter queue. `pending`: messages are in progress, and it may be one of them. `unknown`: none
+   * of these.
+   */
   readonly state: 'answered' | 'dead' | 'pending' | 'unknown';
-  /** The result table, or the URL of the dead-letter queue. */
+  /** Name of the result table, or URL of the dead-letter queue. */
   readonly where?: string;
   readonly result?: ScoringResult;
-  /** Of a dead letter: how often it was received, by the count of SQS, with this look; and when it was sent. */
+  /**
+   * Number of receives of a dead letter, including this one, as SQS counts them. `sentAt` is the time when it was sent.
+   */
   readonly receives?: number;
   readonly sentAt?: Date;
-  /** What could not be told, and why, a sentence for each. */
+  /** Sentences about information that is missing, with the reason. */
   readonly notTold: readonly string[];
 }
 
@@ -73,7 +78,10 @@ async function resultIn(TableName: string, messageId: string, { dynamodb, read }
 
 const REDRIVE_POLICY = z.object({ deadLetterTargetArn: z.string() });
 
-/** How many messages a queue holds, about: ready, in flight and delayed. And the ARN of its dead letters. */
+/**
+ * Returns the approximate number of messages in a queue, waiting, in flight and delayed, and the ARN of its dead-letter
+ * queue.
+ */
 async function attributesOf(QueueUrl: string, sqs: SQSClient) {
   const { Attributes = {} } = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ['All'] }));
   const counts = Object.entries(Attributes).filter(([name]) => name.startsWith('ApproximateNumberOfMessages'));
@@ -85,10 +93,10 @@ async function attributesOf(QueueUrl: string, sqs: SQSClient) {
 }
 
 const MAX_LOOKED_AT = 1_000;
-/** Long enough to look at them all without seeing one twice. */
+/** Visibility timeout. It is long enough to read all messages without receiving one twice. */
 const HIDDEN_SECONDS = 60;
 
-/** Looks through dead letters: SQS shows messages only to who receives them. All are given back. */
+/** Searches dead letters by receiving them, because SQS has no other way. All of them are made visible again. */
 async function deadLetter(arn: string, messageId: string, sqs: SQSClient, notTold: string[]) {
   const [QueueOwnerAWSAccountId, QueueName] = arn.split(':').slice(-2);
   const { QueueUrl = '' } = await sqs.send(new GetQueueUrlCommand({ QueueName, QueueOwnerAWSAccountId }));

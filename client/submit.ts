@@ -5,27 +5,28 @@ import type { Sender } from './outbox.ts';
 import type { RequestsPerMessage, Sent } from './packRequests.ts';
 
 export interface SubmitProgress {
-  /** Requests that the queue has taken so far. */
+  /** Number of requests that the queue has accepted. */
   readonly submitted: number;
-  /** The one it took last: its place among the requests, and its ID. */
+  /** Index of the request that it accepted last. `messageId` is its ID. */
   readonly index: number;
   readonly messageId: string;
 }
 
 export interface SubmitOptions {
-  /** Stops pulling and sending. The promise rejects once the calls under way have ended, after at most 30 s. */
+  /** Stops pulling and sending. The promise rejects when active calls have ended, after at most 30 s. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Most requests in a message, up to 10,000 or `fill`, which sets no other limit than 64 KiB: SQS bills that as one
-   * request. Requests of other groups, or with a `deduplicationId`, have other messages. The ID of a request that shares
-   * its message is `<message ID>/<position>`. @default that of the client
+   * Maximum requests in a message, up to 10,000, or `fill` for no limit but 64 KiB, which SQS bills as one request.
+   * Requests of different groups, or with a `deduplicationId`, do not share a message. The ID of a request that shares
+   * one is `<message ID>/<position>`.
+   * @default the client's
    */
   readonly requestsPerMessage?: RequestsPerMessage | undefined;
-  /** Called after each request that the queue takes. */
+  /** Called after each request that the queue accepts. */
   readonly onProgress?: ((progress: SubmitProgress) => void) | undefined;
 }
 
-/** Sends requests as fast as the queue takes them. @returns their IDs, in the order of the requests */
+/** Sends requests as fast as the queue accepts them. @returns their IDs, in the order of the requests */
 export async function submit(
   requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
   { signal, onProgress }: Omit<SubmitOptions, 'requestsPerMessage'>,
@@ -77,9 +78,9 @@ function unanswered(index: number): never {
 }
 
 /**
- * Yields the items of `source`, each asked for only when it is wanted.
+ * Yields the items of `source`, and asks for each only when it is wanted.
  *
- * @throws the signal's reason when `signal` aborts, without waiting for a source that does not answer
+ * @throws the signal's reason if `signal` aborts, without waiting for a source that does not answer
  */
 async function* pull<T>(source: Iterable<T> | AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   const iterator = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
@@ -101,11 +102,11 @@ async function* pull<T>(source: Iterable<T> | AsyncIterable<T>, signal: AbortSig
   }
 }
 
-/** Not to be awaited: a generator returns only after the item that it is busy with. */
+/** Closes the source. Do not await it, because a generator returns only after its current item. */
 async function close<T>(iterator: Iterator<T> | AsyncIterator<T>): Promise<void> {
   try {
     await iterator.return?.();
   } catch {
-    // Nobody is left to be told why the source could not be closed.
+    // There is no caller left to report this error to.
   }
 }

@@ -1,17 +1,17 @@
-// The CDK app that cdk.json names. Edit it, then run `npx cdk diff` and `npx cdk deploy`.
-import { App, Stack, Validations } from 'aws-cdk-lib/core'; // Here too: Duration, RemovalPolicy, Size
+// CDK app that cdk.json names. Edit it, then run `npx cdk diff` and `npx cdk deploy`.
+import { App, Stack, Validations } from 'aws-cdk-lib/core'; // Also exports: Duration, RemovalPolicy, Size
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { BatchScoring } from './index.ts'; // Here too: lambdaCompute, lambdaGpuCompute, ecsCompute, ecsGpuCompute
+import { BatchScoring } from './index.ts'; // Also exports: lambdaCompute, lambdaGpuCompute, ecsCompute, ecsGpuCompute
 
 const app = new App();
 Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
 
 const stack = new Stack(app, 'Batchscore', { description: 'batchscore: batch scoring of ONNX models' });
 const scoring = new BatchScoring(stack, 'Scoring', {
-  models: 'models', // A folder, or the URI in S3 that `batchscore publish` prints.
-  defaultModel: 'digits', // The model of requests that name none.
+  models: 'models', // Folder, or URI in S3 that `batchscore publish` prints
+  defaultModel: 'digits', // Model for requests that name none
 
-  // The usual changes: examples/ has whole apps, and docs/construct.md every prop.
+  // Common options. examples/ contains complete apps, and docs/construct.md lists all props.
   // batchSize: 500,
   // window: Duration.seconds(5),
   // results: ['queue', 'table'],

@@ -1,4 +1,4 @@
-// What the package exports as `batchscore/infra`.
+// Exports of the package as `batchscore/infra`.
 
 export type { LogLevel } from '../lambda/core/limits.ts';
 export type { MetricName } from '../lambda/core/observer.ts';

@@ -1,4 +1,5 @@
-// What `npm run build` adds to the compiled files: what images are made of, and the construct for apps that `require` it.
+// Adds to the compiled files, for `npm run build`: the files that images are made of, and the construct for apps that
+// `require` it.
 
 import { copyFileSync, cpSync, writeFileSync } from 'node:fs';
 import { bundle } from './image/bundle.ts';
@@ -9,8 +10,8 @@ for (const file of ['Dockerfile', 'cuda.txt', 'cufft.txt', 'onnxruntime-license.
 }
 for (const host of ['lambda', 'worker'] as const) bundleHost(host, `dist/infra/hosts/${host}`);
 
-// One file: Jest and older versions of Node cannot `require` those of our dependencies that are ES modules. It is where
-// the module of the same code is that looks for files beside it.
+// The construct is one file because Jest and older versions of Node cannot `require` dependencies that are ES modules.
+// It is in infra/image because its code looks for files beside it.
 bundle({
   absWorkingDir: process.cwd(),
   entryPoints: ['dist/infra/index.js'],

@@ -16,26 +16,26 @@ import type { Construct, IConstruct } from 'constructs';
 import { acknowledge } from './nag.ts';
 import { statementText, warn } from './problems.ts';
 
-/** One queue or more. */
 export type Queues = readonly [IQueue, ...IQueue[]];
 
 interface QueueOptions {
   readonly fifo: boolean;
   readonly encryptionKey: IKey | undefined;
   readonly retentionDays: number;
-  /** What becomes of it when the stack no longer has it. @default RemovalPolicy.DESTROY */
+  /** Policy for a resource that is removed from the stack. @default RemovalPolicy.DESTROY */
   readonly removalPolicy?: RemovalPolicy;
   /** @default 30, which is SQS's own */
   readonly visibilityTimeoutSeconds?: number;
   /** @default none */
   readonly deadLetterQueue?: DeadLetterQueue;
-  /** More that the deployer sets. @default nothing */
+  /** Additional options that the deployer sets. @default none */
   readonly more?: QueueProps | undefined;
 }
 
 /**
- * Both settings together raise the quota from 300 calls of each kind a second to that of the region. Deduplication IDs then
- * count within a message group; in the dead letters too, where messages of two groups may have the same one.
+ * High throughput: these two settings raise the quota from 300 calls of each kind per second to the region's.
+ * Deduplication IDs are then compared only within a message group. That also applies to dead letters, where two groups
+ * may use the same ID.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/high-throughput-fifo.html
  */
@@ -45,7 +45,7 @@ const HIGH_THROUGHPUT_FIFO = {
   fifoThroughputLimit: FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
 };
 
-/** An encrypted queue that is reached only over TLS. */
+/** Creates an encrypted queue that requires TLS. */
 export function createQueue(scope: Construct, id: string, options: QueueOptions): Queue {
   const { fifo, encryptionKey, retentionDays, removalPolicy, visibilityTimeoutSeconds, deadLetterQueue, more } =
     options;
@@ -73,7 +73,7 @@ interface BucketOptions {
   readonly expiryDays?: number | undefined;
 }
 
-/** A private, encrypted bucket that is reached only over TLS. */
+/** Creates a private, encrypted bucket that requires TLS. */
 export function createBucket(scope: Construct, id: string, options: BucketOptions): Bucket {
   const { encryptionKey, removalPolicy, expiryDays } = options;
   const bucket = new Bucket(scope, id, {
@@ -100,7 +100,7 @@ export interface LogGroupOptions {
   readonly removalPolicy: RemovalPolicy;
 }
 
-/** A log group that expires its logs, and that CloudWatch Logs may encrypt with the given key. */
+/** Creates a log group that expires its logs, and lets CloudWatch Logs encrypt it with the given key. */
 export function createLogGroup(scope: Construct, id: string, options: LogGroupOptions): LogGroup {
   const { encryptionKey, logRetention, removalPolicy } = options;
   if (encryptionKey !== undefined) allowLogs(scope, encryptionKey);
@@ -112,10 +112,10 @@ export function createLogGroup(scope: Construct, id: string, options: LogGroupOp
 }
 
 /**
- * Gives the functions of the CDK's custom resources a log group that expires its logs. Their own would keep them for ever,
- * and `CustomResourceConfig` of the CDK does not reach them.
+ * Gives the functions of the CDK's custom resources a log group that expires its logs. By default their logs never
+ * expire, and the CDK's `CustomResourceConfig` does not cover these functions.
  *
- * @param parents constructs that hold these functions
+ * @param parents constructs that contain the functions
  */
 export function keepLogsOf(scope: Construct, parents: readonly IConstruct[], options: LogGroupOptions): void {
   for (const parent of parents) {
@@ -131,8 +131,8 @@ function isFunction(construct: IConstruct): construct is CfnResource {
 }
 
 /**
- * CloudWatch Logs uses the key as a service of its own, so the key's policy must allow it to. That of an imported key
- * cannot be changed here, and the log group would fail when it is deployed: a warning says what to add.
+ * Lets CloudWatch Logs use the key, which its policy must allow. The policy of an imported key cannot be changed here,
+ * and without the statement the deployment of the log group fails. A warning then shows the statement to add.
  *
  * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
  */
@@ -160,7 +160,7 @@ function allowLogs(scope: Construct, key: IKey): void {
   );
 }
 
-/** The resource of a construct, to set what the construct has no option for. */
+/** Returns the resource of a construct, to set properties that the construct has no option for. */
 export function resourceOf<T extends CfnResource>(of: IConstruct, type: new (...args: never[]) => T): T {
   const resource = of.node.defaultChild;
   if (resource instanceof type) return resource;

@@ -7,16 +7,19 @@ import type { Construct } from 'constructs';
 import { known, type Problem, refuse } from './problems.ts';
 
 /*
- * What the CDK knows of queues, tables and buckets that exist already: everything of those that the same app creates, and
- * next to nothing of imported ones.
+ * Reads properties of existing queues, tables and buckets. The CDK knows all properties of resources that this app
+ * creates, and very few of imported ones.
  */
 
-/** SQS's own defaults. @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html */
+/**
+ * Defaults of SQS.
+ * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html
+ */
 const DEFAULT_VISIBILITY_SECONDS = 30;
 const DEFAULT_RETENTION_SECONDS = 345_600;
 export const SECONDS_A_DAY = 86_400;
 
-/** Returns undefined if the ARN is a token and the import did not say so. */
+/** Returns true for a FIFO queue. Undefined if the ARN is a token and the import does not state the kind. */
 export function fifoOf(queue: IQueue): boolean | undefined {
   const isKnown = queue.fifo || queue instanceof Queue || !Token.isUnresolved(queue.queueArn);
   return isKnown ? queue.fifo : undefined;
@@ -26,7 +29,6 @@ export function visibilitySecondsOf(queue: IQueue | undefined): number | undefin
   return knownNumber(queue, (resource) => resource.visibilityTimeout ?? DEFAULT_VISIBILITY_SECONDS);
 }
 
-/** Days that a queue keeps messages. */
 export function retentionDaysOf(queue: IQueue | undefined): number | undefined {
   const seconds = knownNumber(queue, (resource) => resource.messageRetentionPeriod ?? DEFAULT_RETENTION_SECONDS);
   return seconds && seconds / SECONDS_A_DAY;
@@ -37,14 +39,13 @@ function knownNumber(queue: IQueue | undefined, pick: (resource: CfnQueue) => nu
   return resource instanceof CfnQueue ? known(pick(resource)) : undefined;
 }
 
-/** Returns the redrive policy of a queue. */
 export function redriveOf(
   queue: IQueue | undefined,
 ): { readonly queue: IQueue; readonly maxReceiveCount: number } | undefined {
   return queue instanceof Queue ? queue.deadLetterQueue : undefined;
 }
 
-/** Returns the dead letters that a queue was given with, or is known to have. */
+/** Returns the dead-letter queue that was given, or that the queue is known to have. */
 export function deadLettersOf(given: {
   readonly queue: IQueue;
   readonly deadLetterQueue?: IQueue;
@@ -63,14 +64,14 @@ export function keyOf(table: ITable | undefined): string | undefined {
   return keys.map(({ attributeName }) => `${attributeName} (${typeOf(attributeName)})`).join(' and ');
 }
 
-/** Returns true if something exists already, and the CDK was not told which key it is encrypted with, if with one at all. */
+/** Returns true if a resource exists already and the CDK does not know which key encrypts it, if any. */
 export function isKeyUnknown(resource: IQueue | ITable | IBucket | undefined): boolean {
   if (resource === undefined || resource.node.defaultChild !== undefined) return false;
   const key = 'encryptionMasterKey' in resource ? resource.encryptionMasterKey : (resource as IBucket).encryptionKey;
   return key === undefined;
 }
 
-/** Returns what is wrong with a place that is known to be in another region than the stack. */
+/** Returns a problem if a resource is known to be in a region other than the stack's. */
 export function otherRegion(name: string, region: string, place: ResourceEnvironment | undefined): Problem {
   if (place === undefined || !areKnownToDiffer(place.region, region)) return undefined;
   return (
@@ -79,7 +80,7 @@ export function otherRegion(name: string, region: string, place: ResourceEnviron
   );
 }
 
-/** Returns what is wrong with a place that is known to be in another account than the stack. */
+/** Returns a problem if a resource is known to be in an account other than the stack's. */
 export function otherAccount(
   name: string,
   account: string,
@@ -95,9 +96,9 @@ export function otherAccount(
 }
 
 /**
- * Neither a function nor a task takes a role of another account, and the CDK grants nothing to one.
+ * Refuses a role of another account. Functions and tasks cannot use one, and the CDK grants it nothing.
  *
- * @throws ValidationError when that is known
+ * @throws ValidationError if the role is known to be in another account
  */
 export function refuseForeignRole(scope: Construct, role: IRole | undefined): void {
   refuse([otherAccount('role', Stack.of(scope).account, role?.env, 'functions and tasks take no other')]);

@@ -6,18 +6,18 @@ import { type ITopic, TopicBase } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
 import { acknowledgeWildcard } from './nag.ts';
 
-/** Keys that are not known from what they encrypt. */
+/** Keys that cannot be read from the resources that they encrypt. */
 export interface Keys {
   readonly encryptionKey?: IKey | undefined;
-  /** What was `encryptionKey` before: messages and objects from then are still encrypted with it. */
+  /** Previous `encryptionKey`. Older messages and objects are still encrypted with it. */
   readonly formerEncryptionKey?: IKey | undefined;
 }
 
 /**
- * Grants the right to get objects, and to list them: without it, S3 answers a request for a missing object with
- * "forbidden" instead of "not found". For that question the key itself counts as the prefix that is listed.
+ * Grants the right to get and list objects. Without the right to list, S3 answers a request for a missing object with
+ * "forbidden" instead of "not found". In that check, the object's key counts as the listed prefix.
  *
- * @param keys what the keys begin with that may be read, such as `results/`
+ * @param keys prefix of the keys that may be read, such as `results/`
  * @see https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
  */
 export function grantRead(grantee: IGrantable, bucket: IBucket, keys: string): Grant {
@@ -31,17 +31,17 @@ export function grantRead(grantee: IGrantable, bucket: IBucket, keys: string): G
   return list.combine(grantGet(grantee, bucket, keys));
 }
 
-/** Grants the right to get objects and to decrypt them, and nothing else. */
+/** Grants only the right to get objects and to decrypt them. */
 export function grantGet(grantee: IGrantable, bucket: IBucket, keys: string): Grant {
   bucket.encryptionKey?.grantDecrypt(grantee);
   return grantObjects(grantee, bucket, ['s3:GetObject'], [`${keys}*`]);
 }
 
 /**
- * Grants the right to put objects in one piece. In several pieces they could not be put with a key of one's own: for that
- * S3 asks for `kms:Decrypt` too.
+ * Grants the right to put objects in a single upload. A multipart upload with a customer managed key would also need
+ * `kms:Decrypt`.
  *
- * @param keys what the keys begin with that may be written, such as `requests/`
+ * @param keys prefix of the keys that may be written, such as `requests/`
  * @see https://repost.aws/knowledge-center/s3-large-file-encryption-kms-key
  */
 export function grantPut(grantee: IGrantable, bucket: IBucket, keys: string): Grant {
@@ -49,7 +49,7 @@ export function grantPut(grantee: IGrantable, bucket: IBucket, keys: string): Gr
   return grantObjects(grantee, bucket, ['s3:PutObject'], [`${keys}*`]);
 }
 
-/** @param patterns of the keys, as policies have them */
+/** @param patterns of the keys, in the syntax of policies */
 export function grantObjects(
   grantee: IGrantable,
   bucket: IBucket,
@@ -64,7 +64,7 @@ export function grantObjects(
   return Grant.addToPrincipalOrResource({ grantee, actions, resourceArns, resource: bucket });
 }
 
-/** Grants the right to tell a bus or a topic, whose key must be known for that. */
+/** Grants the right to send events to a bus or a topic, whose key must be known. */
 export function grantTell(grantee: IGrantable, events: IEventBus | ITopic): void {
   if ('eventBusArn' in events) {
     Grant.addToPrincipal({ grantee, actions: ['events:PutEvents'], resourceArns: [events.eventBusArn] });
@@ -78,7 +78,6 @@ export function arnOfEvents(events: IEventBus | ITopic): string {
   return 'eventBusArn' in events ? events.eventBusArn : events.topicArn;
 }
 
-/** Returns several rights as one. */
 export function combine(grants: readonly (Grant | undefined)[]): Grant {
   return grants.filter((grant) => grant !== undefined).reduce((all, grant) => all.combine(grant));
 }

@@ -11,25 +11,25 @@ import { Duration } from 'aws-cdk-lib/core';
 import { ALL_METRIC_UNITS, METRIC_NAMESPACE, type MetricName, SERVICE_DIMENSION } from '../../lambda/core/observer.ts';
 import type { Queues } from './created.ts';
 
-/** What an alarm watches. It goes off when the metric has been above the threshold in enough of the last periods. */
+/** Condition of an alarm. It goes off if the metric is above the threshold in `periodsAbove` of the last `periods`. */
 export interface AlarmCondition {
   readonly id: string;
-  /** What it means and what to do, for whoever it wakes up. */
+  /** Meaning and remedy, for the person on call. */
   readonly description: string;
   readonly metric: IMetric;
   readonly threshold: number;
-  /** Number of periods, of five minutes each. */
+  /** Number of periods of five minutes. */
   readonly periods: number;
-  /** In how many of them the metric must have been above the threshold. @default all */
+  /** Number of these periods in which the metric must be above the threshold. @default all */
   readonly periodsAbove?: number;
   /**
-   * True if it tells of what runs, so that a new version that sets it off is undone; else of traffic, or of what is left
-   * from before. @default false
+   * True if the alarm concerns the deployed code, so that it rolls a new version back. False if it concerns traffic, or
+   * leftovers of an earlier version.
+   * @default false
    */
   readonly blamesVersion?: boolean;
 }
 
-/** One graph of the dashboard. */
 export interface Graph {
   readonly title: string;
   readonly left: readonly IMetric[];
@@ -37,10 +37,10 @@ export interface Graph {
   readonly leftAnnotations?: HorizontalAnnotation[];
 }
 
-/** The statistic that fits the unit: the sum of counts, the average of shares, the median of times. */
+/** Statistics by unit: sum of counts, average of shares, median of times. */
 const STATISTICS = { Count: Stats.SUM, Percent: Stats.AVERAGE, Milliseconds: Stats.p(50) };
 
-/** A metric that the deployment with this service name emits. */
+/** Returns a metric that the deployment with this service name emits. */
 export function scoringMetric(serviceName: string, metricName: MetricName, options: MetricOptions = {}): Metric {
   return new Metric({
     namespace: METRIC_NAMESPACE,
@@ -52,21 +52,18 @@ export function scoringMetric(serviceName: string, metricName: MetricName, optio
   });
 }
 
-/** The period of every alarm, and of the dashboard's sums. */
+/** Period of all alarms, and of the dashboard's sums. */
 export const PERIOD = Duration.minutes(5);
 
 export const AT_MOST = { statistic: Stats.MAXIMUM, period: PERIOD };
 
-/** Seconds that the oldest request of any shard has waited. */
+/** Returns the seconds that the oldest request of all shards has waited. */
 export function oldestMessageAge(queues: Queues, options: MetricOptions = {}): Metric | MathExpression {
   const ageIn = (queue: IQueue) => queue.metricApproximateAgeOfOldestMessage({ ...AT_MOST, ...options });
   return together('MAX', queues, ageIn, options.label);
 }
 
-/**
- * A metric of each queue, or of each mapping, as one: their sum, or the highest. Where there is one, it is that metric
- * itself.
- */
+/** Combines a metric of each queue or mapping into their sum or maximum. Returns a single metric unchanged. */
 export function together<T>(
   of: 'SUM' | 'MAX',
   [only, ...others]: readonly [T, ...T[]],
@@ -75,7 +72,7 @@ export function together<T>(
 ): Metric | MathExpression {
   const first = metricOf(only);
   if (others.length === 0) return first.with(label === undefined ? {} : { label });
-  // An ID stands for one metric in all of a graph, and begins with a small letter.
+  // An ID must be unique in a graph and begin with a lowercase letter.
   const name = first.metricName.replace(/^./, (letter) => letter.toLowerCase());
   const metrics = [first, ...others.map(metricOf)];
   const usingMetrics = Object.fromEntries(metrics.map((metric, shard) => [`${name}${shard}`, metric]));

@@ -6,36 +6,43 @@ import { isS3Uri, type ModelsUri, readModelsUri } from '../../lambda/core/places
 import { grantGet } from './grants.ts';
 import { brokenOf, known, type Problem, refuse, refusing, unknownAtSynth } from './problems.ts';
 
-/** A model repository in S3, which hosts fetch when they start. */
+/** Model repository in S3. Hosts fetch it when they start. */
 export interface S3Models {
-  /** `s3://bucket/prefix/<digest>`, as `batchscore publish` printed it. */
+  /** `s3://bucket/prefix/<digest>`, as `batchscore publish` prints it. */
   readonly uri: string;
   /**
-   * The bucket of the URI, so that its policy and its key grant what reading takes.
-   * @default one whose objects are encrypted with a key of S3, or of AWS
+   * Bucket of the URI, so that its policy and its key can grant read access.
+   * @default a bucket whose objects are encrypted with a key of S3 or AWS
    */
   readonly bucket?: IBucket;
 }
 
-/** A model repository in a file system, which the function mounts and may not write to: `lambdaCompute` with a `vpc`. */
+/** Model repository in a file system that the function mounts read-only. It requires `lambdaCompute` with a `vpc`. */
 export interface EfsModels {
-  /** One that exists is `AccessPoint.fromAccessPointAttributes`, with its file system. */
+  /** Access point. For an existing one, use `AccessPoint.fromAccessPointAttributes` with its file system. */
   readonly accessPoint: IAccessPoint;
-  /** The repository's folder below the access point, such as `releases/42`: another one is another deployment. @default its root */
+  /**
+   * Folder of the repository below the access point, such as `releases/42`. To change models, deploy with another
+   * folder.
+   * @default the root of the access point
+   */
   readonly folder?: string;
 }
 
-/** Where models are: a folder that is built into the image, S3, or a file system. Text with `s3://` is S3. */
+/**
+ * Location of the models: a folder that is built into the image, S3, or a file system. Text that begins with `s3://` is
+ * a URI in S3.
+ */
 export type Models = string | S3Models | EfsModels;
 
-/** Where models are; none of the three: in the image. */
+/** Location of the models. With none of the three, they are in the image. */
 export interface ModelPlace {
   readonly folder?: string;
   readonly s3?: ModelsUri & { readonly bucketOfUri?: IBucket | undefined };
   readonly efs?: EfsModels;
 }
 
-/** @throws ValidationError when a URI has no digest */
+/** Returns the location of the models. @throws ValidationError if a URI has no digest */
 export function placeOfModels(models: Models | undefined): ModelPlace {
   if (models === undefined) return {};
   if (typeof models === 'object' && 'accessPoint' in models) return { efs: models };
@@ -45,10 +52,9 @@ export function placeOfModels(models: Models | undefined): ModelPlace {
   return { s3: { ...refusing(() => readModelsUri(uri)), bucketOfUri: bucket } };
 }
 
-/** Where a function has the file system: Lambda takes no place outside `/mnt/`. */
+/** Mount path of a function's file system. Lambda requires a path below `/mnt/`. */
 export const MOUNT_PATH = '/mnt/models';
 
-/** Returns the settings by which hosts find their models. */
 export function modelSettings({ s3, efs }: ModelPlace) {
   return {
     modelsDirectory: efs && [MOUNT_PATH, efs.folder].filter((step) => step !== undefined).join('/'),
@@ -56,11 +62,11 @@ export function modelSettings({ s3, efs }: ModelPlace) {
   };
 }
 
-/** Steps of letters, digits and a few signs, which lead nowhere else. */
+/** Relative path without `.` and `..`, so that it cannot leave the access point. */
 const FOLDER = /^(?!\.{1,2}(?:\/|$))[\w.=+-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.=+-]+)*$/;
 
 /**
- * Models outside the image must be where the function can reach them, as far as that is known.
+ * Returns problems with models outside the image that the function cannot reach, as far as known.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-filesystem.html
  */
@@ -88,7 +94,7 @@ export function modelProblems(
   ]);
 }
 
-/** Grants the right to get the objects of one published repository, and no others. */
+/** Grants the right to get only the objects of one published repository. */
 export function grantModels(scope: Construct, grantee: IGrantable, { s3 }: ModelPlace): void {
   if (s3 === undefined) return;
   grantGet(grantee, s3.bucketOfUri ?? Bucket.fromBucketName(scope, 'Models', s3.bucket), `${s3.folder}/`);

@@ -1,10 +1,10 @@
-// What cdk-nag finds in a deployment that stays as it is, with the reasons. Apps without cdk-nag take no notice.
+// Acknowledges findings of cdk-nag that a deployment keeps, with the reasons. It has no effect in apps without cdk-nag.
 
 import { Stack, Validations } from 'aws-cdk-lib/core';
 import type { IConstruct } from 'constructs';
 import { plainText } from './problems.ts';
 
-/** Rules of AWS solutions and of aws-cdk-lib's own validator. */
+/** Rules of AWS Solutions and of aws-cdk-lib's own validator. */
 const RULES = {
   bucketLogs: [
     'AwsSolutions-S1',
@@ -41,14 +41,14 @@ const RULES = {
   ],
 } as const;
 
-/** Rules that HIPAA and NIST 800-53 share, of some functions. */
+/** Rules for some functions that HIPAA and NIST 800-53 share. */
 const FUNCTIONS = {
   gpuConcurrency: ['LambdaConcurrency', 'The most environments are the most invocations at a time'],
   gpuNetwork: ['LambdaInsideVPC', 'Its instances are in the network of the capacity provider'],
   jobControl: ['LambdaConcurrency', 'It is called once for a file and once for a job, of which none may wait'],
 } as const;
 
-/** Resources with a wildcard in a policy. */
+/** Reasons for wildcards in the resources of a policy. */
 const WILDCARDS = {
   objects: 'Objects with these keys are many, and their whole keys are not known before',
   traces: 'The permission to send traces knows no resources',
@@ -61,7 +61,7 @@ const WILDCARDS = {
   logDelivery: 'The permissions to set up the delivery of logs, and to send traces, know no resources',
 } as const;
 
-/** Rules that HIPAA and NIST 800-53 share, of every deployment. */
+/** Rules for all deployments that HIPAA and NIST 800-53 share. */
 const STANDARDS = {
   DynamoDBInBackupPlan: 'The table has point-in-time recovery, and its results expire after days',
   IAMNoInlinePolicy: 'Each policy is one role its own: a managed one would only be shared by mistake',
@@ -81,38 +81,36 @@ const SERVERLESS = {
   SQSRedrivePolicy: 'Dead letters and results are the end: no consumer can fail on them, and they expire',
 };
 
-/** Acknowledges what the packs for HIPAA, NIST 800-53 and serverless apps find in every deployment. */
+/** Acknowledges findings of the HIPAA, NIST 800-53 and serverless packs in all deployments. */
 export function acknowledgePacks(scope: IConstruct): void {
   for (const [rule, reason] of Object.entries(STANDARDS)) acknowledgeStandard(scope, rule, reason);
   for (const [rule, reason] of Object.entries(SERVERLESS)) acknowledgeId(scope, `Serverless-${rule}`, reason);
 }
 
-/** Acknowledges one of the rules above. */
 export function acknowledge(scope: IConstruct, rule: keyof typeof RULES): void {
   const [id, reason] = RULES[rule];
   acknowledgeId(scope, id, reason);
 }
 
-/** Acknowledges one of the rules of functions above. */
 export function acknowledgeFunction(scope: IConstruct, rule: keyof typeof FUNCTIONS): void {
   const [id, reason] = FUNCTIONS[rule];
   acknowledgeStandard(scope, id, reason);
 }
 
-/** @param resourceArn as it stands in the policy */
+/** @param resourceArn as the policy contains it */
 export function acknowledgeWildcard(scope: IConstruct, resourceArn: string, reason: keyof typeof WILDCARDS): void {
   const resource = plainText(Stack.of(scope).resolve(resourceArn));
   acknowledgeId(scope, `AwsSolutions-IAM5[Resource::${resource}]`, WILDCARDS[reason]);
 }
 
-/** Acknowledges the wildcards in the actions of KMS that the CDK's own grants have. */
+/** Acknowledges the wildcards in KMS actions of the CDK's own grants. */
 export function acknowledgeKeyActions(scope: IConstruct): void {
   for (const action of ['kms:GenerateDataKey*', 'kms:ReEncrypt*']) {
     acknowledgeId(scope, `AwsSolutions-IAM5[Action::${action}]`, 'These are variants of one action, on one key');
   }
 }
 
-/** Acknowledges a policy that AWS manages. @param needs such as `ECS needs to manage EC2 instances` */
+/** Acknowledges a policy that AWS manages. @param needs reason, such as `ECS needs to manage EC2 instances` */
 export function acknowledgeManagedPolicy(role: IConstruct, policy: string, needs: string): void {
   acknowledgeId(
     role,
@@ -125,7 +123,10 @@ function acknowledgeStandard(scope: IConstruct, rule: string, reason: string): v
   for (const pack of ['HIPAA.Security', 'NIST.800.53.R5']) acknowledgeId(scope, `${pack}-${rule}`, reason);
 }
 
-/** aws-cdk-lib before 2.269 refuses IDs with several `::`, as those with an ARN have; its own validators know none of them. */
+/**
+ * Acknowledges an ID. aws-cdk-lib before 2.269 refuses IDs with several `::`, such as those with an ARN. Its own
+ * validators do not use such IDs.
+ */
 function acknowledgeId(scope: IConstruct, id: string, reason: string): void {
   try {
     Validations.of(scope).acknowledge({ id, reason });

@@ -3,29 +3,29 @@ import { Annotations, Stack, Token } from 'aws-cdk-lib/core';
 import type { Construct, IConstruct } from 'constructs';
 import { outside as outsideRange, type Range } from '../../lambda/core/limits.ts';
 
-/** What is wrong with a prop: what was expected, what came and what to do. Undefined if nothing is. */
+/** Problem with a prop: expected value, given value and remedy. Undefined if there is none. */
 export type Problem = string | undefined;
 
-/** Wrong props of a construct: its path, then what is wrong with each prop. Nothing else throws it. */
+/** Invalid props of a construct. The message contains its path, then the problem with each prop. */
 export class ValidationError extends Error {
   override readonly name = 'ValidationError';
 
-  /** @param scope left out where only the construct above knows its path, which it adds */
+  /** @param scope construct whose path begins the message. Left out if only a caller knows it, which then adds it */
   constructor(problems: string, scope?: IConstruct) {
     super(scope === undefined ? problems : `${scope.node.path}: ${problems}`);
   }
 }
 
-/** @throws ValidationError with every problem, if there is one */
+/** Throws if there are problems. @throws ValidationError with all of them */
 export function refuse(problems: readonly Problem[]): void {
   const found = problems.filter((problem) => problem !== undefined);
   if (found.length > 0) throw new ValidationError(found.join('; '));
 }
 
 /**
- * Runs code that the commands share, which refuses with plain errors.
+ * Runs code that is shared with the commands and that throws plain errors.
  *
- * @throws ValidationError with their messages. Errors of the system, such as a full disk, pass as they are
+ * @throws ValidationError with their messages. System errors, such as a full disk, are rethrown unchanged
  */
 export function refusing<T>(work: () => T): T {
   try {
@@ -36,42 +36,40 @@ export function refusing<T>(work: () => T): T {
   }
 }
 
-/** Some props break a rule together, and the sentence that says so. A rule reads tokens through `known`, or not at all. */
+/** Rule for some props, and the sentence to show if it is broken. A rule reads tokens only through `known`. */
 export type Rule = readonly [isBroken: boolean, sentence: string];
 
-/** Returns the sentences of the rules that are broken. */
 export function brokenOf(rules: readonly Rule[]): Problem[] {
   return rules.flatMap(([isBroken, sentence]) => (isBroken ? [sentence] : []));
 }
 
-/** Returns a value that synth knows; undefined for a token, whose value only the deployment knows. */
+/** Returns the value if it is known at synth. Undefined for a token. */
 export function known<T>(value: T): T | undefined {
   return Token.isUnresolved(value) ? undefined : value;
 }
 
-/** Returns a value as sentences show it. */
 export function shown(value: unknown, unit = ''): string {
   return Token.isUnresolved(value) ? 'a token' : `${value}${unit}`;
 }
 
-/** Returns true if both are known, and the first is the larger. */
+/** Returns true if both values are known and the first is larger. */
 export function exceeds(value: number | undefined, limit: number | undefined): boolean {
   const [amount, most] = [known(value), known(limit)];
   return amount !== undefined && most !== undefined && amount > most;
 }
 
-/** Returns what is wrong with a number that must be whole and in a range. Tokens and undefined pass. */
+/** Returns a problem if a number is not whole or not in the range. Tokens and undefined pass. */
 export function outside(name: string, value: number | undefined, range: Range, unit?: string): Problem {
   return outsideRange(name, known(value), range, unit);
 }
 
-/** Returns what is wrong with a value that must be one of a closed list. Tokens and undefined pass. */
+/** Returns a problem if a value is not in a list. Tokens and undefined pass. */
 export function oneOf(name: string, value: unknown, allowed: readonly unknown[]): Problem {
   if (known(value) === undefined || allowed.includes(value)) return undefined;
   return `${name}: expected one of ${allowed.join(', ')}, got ${value}; take one of them`;
 }
 
-/** Returns what is wrong with values that others are computed from, if one is a token. */
+/** Returns a problem if a value that others are computed from is a token. */
 export function unknownAtSynth(name: string, ...values: readonly unknown[]): Problem {
   return values.some((value) => Token.isUnresolved(value)) ? `${name}: ${GOT_TOKEN}` : undefined;
 }
@@ -79,10 +77,10 @@ export const GOT_TOKEN =
   'expected a value that is known at synth, because others are computed from it, got a token; write it out';
 
 /**
- * Returns props that are handed on to the CDK, without those that are undefined, which would undo what stands before them.
+ * Returns props to pass to the CDK, without undefined ones, which would override values before them.
  *
- * @param name of the prop that holds them
- * @throws ValidationError naming one that is not theirs to give: a type with more members lets it pass
+ * @param name of the prop that contains them
+ * @throws ValidationError naming a prop that is not allowed, because a wider type may contain it
  */
 export function handedOn<T extends object>(
   name: string,
@@ -106,7 +104,7 @@ interface GivenNetwork {
   readonly securityGroups?: readonly unknown[] | undefined;
 }
 
-/** Parts of a network mean nothing without it. */
+/** Returns problems with parts of a network that are given without the network. */
 export function networkProblems({ vpc, subnets, securityGroups }: GivenNetwork): Problem[] {
   const without = Object.entries({ subnets, securityGroups }).map(
     ([name, part]): Rule => [
@@ -124,16 +122,17 @@ export function networkProblems({ vpc, subnets, securityGroups }: GivenNetwork):
 }
 
 /**
- * Says at synth what works but may fail later. `Annotations.of(scoring).acknowledgeWarning('batchscore:<id>')` silences it.
+ * Adds a warning at synth. `Annotations.of(scoring).acknowledgeWarning('batchscore:<id>')` silences it.
  *
  * @param id without the prefix `batchscore:`
- * @param context by which `Validations.of(scoring).acknowledge({ id, reason, where })` silences some of an ID alone
+ * @param context to silence only some warnings of an ID, with
+ * `Validations.of(scoring).acknowledge({ id, reason, where })`
  */
 export function warn(scope: Construct, id: string, message: string, context?: Readonly<Record<string, string>>): void {
   Annotations.of(scope).addWarningV2(`batchscore:${id}`, message, context && { context });
 }
 
-/** Returns a statement as JSON on one line, to be copied into a policy. */
+/** Returns a statement as JSON on one line, to copy into a policy. */
 export function statementText(scope: Construct, statement: PolicyStatement): string {
   return JSON.stringify(Stack.of(scope).resolve(statement.toStatementJson()), (_, value) =>
     isReference(value) ? plainText(value) : value,
@@ -146,7 +145,9 @@ function isReference(value: unknown): boolean {
   return keys.length === 1 && /^(Ref|Fn::.+)$/.test(keys[0] ?? '');
 }
 
-/** Returns a resolved value as a person reads it: references as `<LogicalId.Attribute>` or `<Parameter>`, as cdk-nag has them. */
+/**
+ * Returns a resolved value as readable text. References look as in cdk-nag: `<LogicalId.Attribute>` or `<Parameter>`.
+ */
 export function plainText(resolved: unknown): string {
   if (typeof resolved !== 'object' || resolved === null) return String(resolved);
   const [[kind, value] = []] = Object.entries(resolved);

@@ -3,8 +3,8 @@ import { type Duration, type Size, SizeRoundingBehavior } from 'aws-cdk-lib/core
 import { GOT_TOKEN, ValidationError } from './problems.ts';
 
 /*
- * The plain numbers of CDK's types, which checks and arithmetic use. A number may be a fraction: the check of its range
- * refuses it. Each throws a ValidationError when the amount is a token, unless its name says otherwise.
+ * Converts CDK types to numbers for checks and arithmetic. Numbers may be fractions, which range checks refuse. Unless
+ * its name says otherwise, a function throws a ValidationError if the amount is a token.
  */
 
 const MS_PER_SECOND = 1000;
@@ -44,17 +44,20 @@ export function gibibytesOf(name: string, size: Size | undefined): number | unde
   return divide(bytesOf(name, size), GIB);
 }
 
-/** As `secondsOf`, of an amount that nothing is computed with: a token in seconds is passed on. */
+/**
+ * Returns seconds like `secondsOf`, but passes a token in seconds on. Use it only if nothing is computed from the
+ * amount.
+ */
 export function secondsOrToken(name: string, duration: Duration | undefined): number | undefined {
   return duration?.isUnresolved() === true ? duration.toSeconds() : secondsOf(name, duration);
 }
 
-/** As `daysOf`, of an amount that nothing is computed with: a token in days is passed on. */
+/** Returns days like `daysOf`, but passes a token in days on. Use it only if nothing is computed from the amount. */
 export function daysOrToken(name: string, duration: Duration | undefined): number | undefined {
   return duration?.isUnresolved() === true ? duration.toDays() : daysOf(name, duration);
 }
 
-/** Exact for multiples, as the CDK's own conversion by fractions is not. */
+/** Divides exactly for multiples. The CDK's own conversion multiplies by fractions, which is inexact. */
 function divide(amount: number | undefined, unit: number): number | undefined {
   return amount === undefined ? undefined : amount / unit;
 }

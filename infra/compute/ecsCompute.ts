@@ -11,20 +11,23 @@ import { deploymentOf, type ServiceCompute, toCompute, workerForm } from './work
 import { createCluster, createTask } from './workerTask.ts';
 
 export interface EcsOptions extends ServiceOptions {
-  /** The processor. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
+  /** Processor architecture. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
   readonly architecture?: Architecture;
   /** vCPUs of a task: 0.5, 1, 2, 4, 8 or 16. @default 1 */
   readonly vcpus?: number;
-  /** Memory of a task, as Fargate has it with so many vCPUs: 2 to 8 GiB with one. @default 2 GiB for each vCPU */
+  /**
+   * Memory of a task, in the range that Fargate has for the vCPUs, such as 2 to 8 GiB for one.
+   * @default 2 GiB for each vCPU
+   */
   readonly memorySize?: Size;
-  /** Disk of a task, 21 to 200 GiB; models in S3 need room there. @default 20 GiB, which is Fargate's own */
+  /** Disk of a task, 21 to 200 GiB. Models in S3 are fetched to it. @default 20 GiB, which is Fargate's own */
   readonly ephemeralStorageSize?: Size;
 }
 
-/** What Fargate takes to start a task, which then fetches the image and loads the models: an estimate. */
+/** Estimated seconds for Fargate to start a task, fetch the image and load the models. */
 const START_SECONDS = 180;
 
-/** A service of workers on Fargate, without a GPU, from a container image. */
+/** Returns compute that is a service of workers on Fargate, without a GPU, from a container image. */
 export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute> {
   const vcpus = options.vcpus ?? 1;
   const settings = {
@@ -70,10 +73,10 @@ interface FargateSettings extends ServiceSettings {
 }
 
 const GIB = 1024;
-/** What a task has without asking. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-task-storage.html */
+/** Fargate's default. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-task-storage.html */
 const FARGATE_STORAGE_MB = 20 * GIB;
 
-/** In MiB, by vCPUs. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-cpu-memory-error.html */
+/** MiB by vCPUs. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-cpu-memory-error.html */
 const MEMORY = new Map([
   [0.5, { min: GIB, max: 4 * GIB, step: GIB }],
   [1, { min: 2 * GIB, max: 8 * GIB, step: GIB }],
@@ -86,7 +89,6 @@ const MEMORY = new Map([
 /** @see https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_ContainerDefinition.html */
 const LONGEST_STOP_SECONDS = 120;
 
-/** What Fargate refuses. */
 function fargateProblems(settings: FargateSettings): Problem[] {
   const { architecture, vcpus, memoryMb, ephemeralStorageMb, stopTimeoutSeconds } = settings;
   const memory = MEMORY.get(vcpus);

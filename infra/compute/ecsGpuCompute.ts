@@ -33,24 +33,28 @@ import { deploymentOf, type ServiceCompute, toCompute, workerForm } from './work
 import { createCluster, createTask } from './workerTask.ts';
 
 export interface EcsGpuOptions extends ServiceOptions {
-  /** The processor; a GPU comes only with x86_64. @default Architecture.X86_64 */
+  /** Processor architecture. GPUs require x86_64. @default Architecture.X86_64 */
   readonly architecture?: Architecture;
   /** vCPUs of a task. @default 3: a g4dn.xlarge has four */
   readonly vcpus?: number;
-  /** Memory of a task besides the GPU's. @default 12 GiB: a g4dn.xlarge has 16 */
+  /** Memory of a task, without the GPU's. @default 12 GiB: a g4dn.xlarge has 16 */
   readonly memorySize?: Size;
-  /** GPUs of a task; more than one need `instanceTypes`. @default 1 */
+  /** GPUs of a task. More than one require `instanceTypes`. @default 1 */
   readonly gpuCount?: number;
-  /** The least memory of each GPU. @default 16 GiB */
+  /** Minimum memory of each GPU. @default 16 GiB */
   readonly gpuMemory?: Size;
-  /** EC2 instance types that may be used. @default those of g4dn, g5, g6 and g6e that a task fits */
+  /** Allowed EC2 instance types. @default those of g4dn, g5, g6 and g6e that a task fits */
   readonly instanceTypes?: readonly string[];
 }
 
-/** An instance is started, the image fetched, and models are loaded. */
+/** Estimated seconds to start an instance, fetch the image and load the models. */
 const GPU_START_SECONDS = 600;
 
-/** A service of workers with GPUs, on instances that ECS manages. @experimental It has not run on AWS */
+/**
+ * Returns compute that is a service of workers with GPUs, on instances that ECS manages.
+ *
+ * @experimental It has not run on AWS
+ */
 export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceCompute> {
   const settings = withGpuDefaults(options);
   return {
@@ -69,7 +73,7 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, 'managed-instances');
       const task = createTask(scope, cluster, 'managed-instances', settings, wiring);
       const { capacityProviderName } = addManagedInstances(scope, cluster, network, settings);
-      // Managed Instances take services of the kind that Fargate has.
+      // Managed Instances take the same kind of service as Fargate.
       const service = new FargateService(scope, 'Service', {
         ...deploymentOf(wiring),
         cluster,
@@ -98,7 +102,7 @@ function withGpuDefaults(options: EcsGpuOptions) {
   };
 }
 
-/** What ECS refuses, and what would never get a device or a way out. */
+/** Returns problems with settings that ECS refuses, or that leave a task without a device or network access. */
 function gpuTaskProblems(settings: Settings): Problem[] {
   const { architecture, gpuCount, instanceTypes } = settings;
   return [
@@ -132,7 +136,7 @@ function gpuTaskProblems(settings: Settings): Problem[] {
 
 const MANAGED_POLICY = 'AmazonECSInfrastructureRolePolicyForManagedInstances';
 
-/** Instances with GPUs, which ECS chooses, starts for tasks that need one, and ends when there are none. */
+/** Adds instances with GPUs. ECS chooses them, starts them for tasks that need one, and ends them if there are none. */
 function addManagedInstances(
   scope: Construct,
   cluster: Cluster,
@@ -153,10 +157,10 @@ function addManagedInstances(
   return provider;
 }
 
-/** Those that ONNX Runtime has kernels for, and that are not priced for training. */
+/** Accelerators that ONNX Runtime has kernels for, without the expensive ones for training. */
 const ACCELERATORS = [AcceleratorName.T4, AcceleratorName.A10G, AcceleratorName.L4, AcceleratorName.L40S];
 
-/** EC2 reports less memory than devices are named after: 22,888 MiB for an L4 of 24 GB. */
+/** Share of a GPU's nominal memory that EC2 reports: 22,888 MiB for an L4 of 24 GB. */
 const REPORTED_SHARE = 0.9;
 const MIB_PER_GIB = 1024;
 
@@ -175,9 +179,9 @@ function requirementsOf(settings: Settings): InstanceRequirementsConfig {
   };
 }
 
-/** The role with which ECS starts and terminates instances. It may hand the role of the instances on to them. */
+/** Creates the role that lets ECS start and terminate instances. It may pass the instances' role to them. */
 function createInfrastructureRole(scope: Construct, instanceRole: Role): Role {
-  // The managed policy knows roles of a certain name alone, and a name would be shared by all regions of the account.
+  // The managed policy allows only a role of a certain name, which all regions of the account would share.
   const passRole = new PolicyStatement({
     actions: ['iam:PassRole'],
     resources: [instanceRole.roleArn],
@@ -194,8 +198,8 @@ function createInfrastructureRole(scope: Construct, instanceRole: Role): Role {
 }
 
 /**
- * What the agent on an instance does, with its own cluster alone. Images are pulled and logs are written with the task's
- * execution role.
+ * Creates the role of the ECS agent on an instance, for its own cluster only. The task's execution role pulls images
+ * and writes logs.
  *
  * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/managed-instances-instance-profile.html
  */

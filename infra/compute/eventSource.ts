@@ -18,19 +18,16 @@ import { type Graph, together } from '../common/metrics.ts';
 import { brokenOf, exceeds, known, outside, type Problem, shown, unknownAtSynth, warn } from '../common/problems.ts';
 import type { Batching, Wiring } from './compute.ts';
 
-/** What hands records over to a function. */
 interface Feed {
-  /** One for each queue. */
   readonly eventSourceMappings: readonly [EventSourceMapping, ...EventSourceMapping[]];
-  /** What became of the messages. */
   readonly graph: Graph;
 }
 
 type FeedWiring = Pick<Wiring, 'requestQueues' | 'batching' | 'eventSourceEnabled'>;
 
 /**
- * Feeds a function, or a version or alias of one, from each of the request queues. Its role must be allowed to take from
- * them.
+ * Creates a mapping from each request queue to a function, a version or an alias. Its role needs the right to consume
+ * messages.
  *
  * @param concurrency of all queues together
  */
@@ -57,21 +54,21 @@ function feedFromQueue(
     batchSize,
     reportBatchItemFailures: true,
     metricsConfig: { metrics: [MetricType.EVENT_COUNT] },
-    // Said in both cases: a property that is dropped from the template would leave the mapping as it is.
+    // The property is always set, because removing it from the template would not change the mapping.
     enabled: eventSourceEnabled,
     ...(windowSeconds > 0 && { maxBatchingWindow: Duration.seconds(windowSeconds) }),
     ...(maximumConcurrency !== undefined && { maxConcurrency: maximumConcurrency }),
   });
   if (minimumPollers !== undefined || maximumPollers !== undefined) {
-    // Set on the resource itself: the library's own check still ends at 2,000 pollers, CloudFormation's does not.
+    // This is set on the resource because the CDK allows only 2,000 pollers, and CloudFormation allows more.
     resourceOf(mapping, CfnEventSourceMapping).provisionedPollerConfig = { minimumPollers, maximumPollers };
   }
   return mapping;
 }
 
 /**
- * The right to switch the mappings of a function off and on, and to see whether they are. They may not be led to another
- * function.
+ * Grants the right to enable and disable the mappings of a function and to read their state. Mappings cannot be moved
+ * to another function.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-api-permissions-ref.html
  */
@@ -109,7 +106,7 @@ function eventCounts(mappings: Feed['eventSourceMappings']): (Metric | MathExpre
   });
 }
 
-/** How many invocations and pollers there may be, of all shards together; undefined is left to the default. */
+/** Limits on invocations and pollers of all shards together. For those left undefined, the service's defaults apply. */
 export interface Concurrency {
   readonly reservedConcurrency?: number | undefined;
   readonly maximumConcurrency?: number | undefined;
@@ -118,8 +115,8 @@ export interface Concurrency {
 }
 
 /**
- * The concurrency with a ceiling for the mappings where a reserve is one for the function: a mapping does not heed the
- * reserve, and each invocation that is throttled counts as a receive of its messages.
+ * Limits the mappings to the function's reserved concurrency, unless they have a limit. Mappings ignore the reserve,
+ * and each throttled invocation counts as a receive of its messages.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
@@ -132,9 +129,9 @@ function withinReserve(concurrency: Concurrency, shards: number): Concurrency {
   return { ...concurrency, maximumConcurrency: exceeds(reserved, max) ? max : reserved };
 }
 
-/** What each mapping gets: an equal share, because clients spread evenly, and whole, so that some may be left over. */
+/** Returns the limits of each mapping: equal shares, because clients spread messages evenly. They are rounded down. */
 function shareOf(concurrency: Concurrency, shards: number): Concurrency {
-  // A token is the limit of one shard: with several it is refused.
+  // A token is allowed only with a single shard.
   const share = (all: number | undefined) => (known(all) === undefined ? all : Math.floor((all ?? 0) / shards));
   return {
     maximumConcurrency: share(concurrency.maximumConcurrency),
@@ -144,19 +141,19 @@ function shareOf(concurrency: Concurrency, shards: number): Concurrency {
 }
 
 /**
- * Of an SQS queue. CloudFormation's schema ends at 10,000 too.
+ * Range for an SQS queue. CloudFormation's schema also ends at 10,000.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/api/API_ProvisionedPollerConfig.html
  */
 const MAXIMUM_POLLERS: Range = { min: 2, max: 10_000 };
 
-/** What holds the invocations of a function, by the name of its setting. */
+/** Setting that limits the invocations of a function. */
 const RESERVE = { name: 'reservedConcurrency', min: 1, max: 100_000 };
 
 /**
- * What the service refuses, and what it accepts but then throttles.
+ * Returns problems with limits that the service refuses, or that lead to throttling.
  *
- * @param reserve what `reservedConcurrency` stands for: on Managed Instances it is the most environments
+ * @param reserve setting that limits the function: on Managed Instances, the maximum environments
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html
  */
 export function concurrencyProblems(concurrency: Concurrency, shards: number, reserve = RESERVE): Problem[] {
@@ -168,7 +165,7 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number, re
   const invocations = mostPollers && INVOCATIONS_PER_POLLER * mostPollers;
   const ofReserve = outside(reserve.name, reserved, reserve);
   const [ofShards, orFewer] = shards === 1 ? ['', ''] : [` with ${shards} shards`, ' or lower shards'];
-  // Each shard has a mapping of its own, which has the range.
+  // Each shard has its own mapping, so the range is multiplied.
   const ofAll = (name: string, value: number | undefined, { min, max }: Range): Problem =>
     outside(shards === 1 ? name : `${name} of ${shards} shards together`, value, {
       min: shards * min,
@@ -217,7 +214,7 @@ export function concurrencyProblems(concurrency: Concurrency, shards: number, re
   ];
 }
 
-/** AWS's own recommendation: a throttled batch can be retried before its messages become visible again. */
+/** Factor that AWS recommends, so that a throttled batch can be retried before its messages become visible. */
 const FUNCTION_TIMEOUTS = 6;
 
 /** @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html */
@@ -232,11 +229,11 @@ export function minVisibility(
 }
 
 /**
- * Beyond the quota of a queue a long poll gets nothing, without an error: further invocations find no messages. That
- * works, only slower than the settings say, so it is a warning. Nothing is said where no ceiling is set: then batches that
- * are full and as many as Lambda allows are not what anybody asked for.
+ * Warns if invocations may hold more messages than the quota in flight of a queue. Further invocations then get no
+ * messages and no error, so scoring is slower than the settings suggest. Without a limit on invocations there is no
+ * warning, because Lambda's maximum with full batches is not a setting that the deployer chose.
  *
- * @param ofEach what one mapping may have
+ * @param ofEach limits of one mapping
  */
 function warnOfMessagesInFlight(scope: Construct, { batchSize, shards }: Batching, ofEach: Concurrency): void {
   const { maximumConcurrency, minimumPollers, maximumPollers = minimumPollers && DEFAULT_MAXIMUM_POLLERS } = ofEach;

@@ -21,51 +21,57 @@ import {
 } from './scoringFunction.ts';
 
 export interface LambdaOptions extends Concurrency, FunctionResources, FunctionNetwork, Rollout {
-  /** The processor. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
+  /** Processor architecture. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
   readonly architecture?: Architecture;
-  /** Memory, 128 to 10,240 MiB; 1,769 MiB come with one whole vCPU, and vCPUs grow with it. @default 1,769 MiB */
+  /** Memory, 128 to 10,240 MiB. vCPUs are proportional to it: 1,769 MiB have one vCPU. @default 1,769 MiB */
   readonly memorySize?: Size;
-  /** `/tmp`, 512 to 10,240 MiB, of the function that scores jobs as well. @default 512 MiB */
+  /** Size of `/tmp`, 512 to 10,240 MiB, also for the function that scores jobs. @default 512 MiB */
   readonly ephemeralStorageSize?: Size;
-  /** How long one invocation may take, whole seconds, 1 to 900. @default 60 seconds */
+  /** Maximum time of one invocation, whole seconds, 1 to 900. @default 60 seconds */
   readonly timeout?: Duration;
-  /** Invocations reserved for this function, from 2, which are also its most at once. @default none: it shares the account's */
+  /** Concurrency reserved for this function, from 2. It is also the maximum. @default none: it shares the account's */
   readonly reservedConcurrency?: number;
   /**
-   * Most invocations that SQS starts at a time, 2 to 1,000. Fewer give fuller batches. Not alongside pollers. This and the
-   * pollers are for all shards together, which share them evenly: with three shards 6 to 3,000.
-   * @default `reservedConcurrency`, 1,000 at most for each shard; without it, or from 1,250 for each, no limit of its own
+   * Maximum invocations that SQS starts at a time, 2 to 1,000. Fewer invocations have fuller batches. Not allowed with
+   * pollers. Shards share this number and the pollers evenly, so with three shards the range is 6 to 3,000.
+   * @default `reservedConcurrency`, up to 1,000 for each shard; without it, or from 1,250 for each, no limit of its own
    */
   readonly maximumConcurrency?: number;
-  /** Provisioned pollers that always run, 2 to 200, for traffic that jumps. @default none are provisioned */
+  /**
+   * Minimum provisioned pollers, which always run, 2 to 200. Use them for sudden traffic.
+   * @default none are provisioned
+   */
   readonly minimumPollers?: number;
   /**
-   * Most provisioned pollers, 2 to 10,000; each starts up to 10 invocations at a time.
+   * Maximum provisioned pollers, 2 to 10,000. Each starts up to 10 invocations at a time.
    * @default none are provisioned; 200 with `minimumPollers`
    */
   readonly maximumPollers?: number;
   /**
-   * Environments that are kept warm for the published version, from 1; they are paid for while they wait. More
-   * invocations start environments as ever. @default none
+   * Environments that are kept warm for the published version, from 1. They are billed while idle. More invocations
+   * start additional environments as usual.
+   * @default none
    */
   readonly provisionedConcurrency?: number;
   /**
-   * How a new version takes over, such as `TrafficRouting.timeBasedCanary({ interval: Duration.minutes(15), percentage:
-   * 10 })`: CodeDeploy shifts the invocations, and an alarm on what runs shifts them back. @default at once
+   * Shift to a new version, such as
+   * `TrafficRouting.timeBasedCanary({ interval: Duration.minutes(15), percentage: 10 })`. CodeDeploy shifts the
+   * invocations in steps, and an alarm on the new version shifts them back.
+   * @default all at once
    */
   readonly trafficRouting?: TrafficRouting;
   /**
-   * A network to attach the function to. It must reach SQS, and S3 and DynamoDB where results or models are there.
-   * @default none: the function reaches AWS as it is
+   * Network to attach the function to. It must reach SQS, and S3 and DynamoDB if results or models are there.
+   * @default none: the function reaches AWS without one
    */
   readonly vpc?: IVpc;
-  /** Subnets of `vpc`, not public ones. @default its private ones */
+  /** Private subnets of `vpc`. @default its private ones */
   readonly subnets?: SubnetSelection;
-  /** What the function may reach in `vpc`. @default a group that lets it call HTTPS, and nothing in */
+  /** Security groups of the function in `vpc`. @default a group that allows HTTPS out, and nothing in */
   readonly securityGroups?: readonly ISecurityGroup[];
 }
 
-/** A Lambda function on CPUs, from a container image. */
+/** Returns compute that is a Lambda function on CPUs, from a container image. */
 export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<FunctionCompute> {
   const { architecture = Architecture.ARM_64, provisionedConcurrency, trafficRouting } = options;
   const memoryMb = mebibytesOf('memorySize', options.memorySize) ?? MB_PER_VCPU;

@@ -34,64 +34,82 @@ import { createPrivateNetwork } from './privateNetwork.ts';
 import { createLiveAlias, createScoringFunction, type FunctionResources, functionParts } from './scoringFunction.ts';
 
 export interface LambdaGpuOptions extends FunctionResources {
-  /** The least GPU memory: 3, 6, 12, 16, 24 or 48 GiB. @default 16 GiB */
+  /** Minimum GPU memory: 3, 6, 12, 16, 24 or 48 GiB. @default 16 GiB */
   readonly gpuMemory?: Size;
-  /** The processor; a GPU comes only with x86_64. @default Architecture.X86_64 */
+  /** Processor architecture. GPUs require x86_64. @default Architecture.X86_64 */
   readonly architecture?: Architecture;
-  /** Memory besides the GPU's, 2,048 to 32,768 MiB; 4 GiB come with one vCPU. @default 8,192 MiB: half of a g4dn.xlarge */
+  /**
+   * Memory without the GPU's, 2,048 to 32,768 MiB. There is one vCPU for each 4 GiB.
+   * @default 8,192 MiB: half of a g4dn.xlarge
+   */
   readonly memorySize?: Size;
-  /** `/tmp`, 512 to 10,240 MiB. @default 512 MiB, which is Lambda's own */
+  /** Size of `/tmp`, 512 to 10,240 MiB. @default 512 MiB, which is Lambda's own */
   readonly ephemeralStorageSize?: Size;
   /**
-   * How long one invocation may take, whole seconds, 1 to 5,400. Loading the models may take as long, 130 seconds at least
-   * and 900 at the most. @default 300 seconds
+   * Maximum time of one invocation, whole seconds, 1 to 5,400. Loading the models may take the same time, but at least
+   * 130 and at most 900 seconds.
+   * @default 300 seconds
    */
   readonly timeout?: Duration;
-  /** GPUs that always run. 0 scales to zero: idle costs nothing, and waking up takes minutes. @default 1 */
+  /**
+   * Minimum GPUs, which always run. With 0 it scales to zero: idle time costs nothing, and starting takes minutes.
+   * @default 1
+   */
   readonly minimumEnvironments?: number;
-  /** Most GPUs, at least 2 for each shard, as SQS starts at least two invocations at a time from each. @default 2 */
+  /**
+   * Maximum GPUs, at least 2 for each shard, because SQS starts at least two invocations at a time from each.
+   * @default 2
+   */
   readonly maximumEnvironments?: number;
   /**
-   * Most invocations that SQS starts at a time, 2 to `maximumEnvironments`; shards share them evenly. Not alongside pollers.
+   * Maximum invocations that SQS starts at a time, 2 to `maximumEnvironments`. Shards share them evenly. Not allowed
+   * with pollers.
    * @default `maximumEnvironments`
    */
   readonly maximumConcurrency?: number;
-  /** Provisioned pollers that always run, 2 to 200: other mappings hand over 5 MB a second here. @default none are provisioned */
+  /**
+   * Minimum provisioned pollers, which always run, 2 to 200. Without pollers, a mapping delivers only 5 MB per second.
+   * @default none are provisioned
+   */
   readonly minimumPollers?: number;
   /**
-   * Most provisioned pollers, 2 to 100; each starts up to 10 invocations at a time, which `maximumEnvironments` must hold.
+   * Maximum provisioned pollers, 2 to 100. Each starts up to 10 invocations at a time, and `maximumEnvironments` must
+   * be enough for all.
    * @default none are provisioned; 200 with `minimumPollers`
    */
   readonly maximumPollers?: number;
-  /** EC2 instance types that may be used. @default Lambda chooses by `gpuMemory` */
+  /** Allowed EC2 instance types. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
   /**
-   * The network of the instances. It must reach SQS, CloudWatch Logs and the result stores.
-   * @default a network of its own, with endpoints of these services and no route to the internet
+   * Network of the instances. It must reach SQS, CloudWatch Logs and the result stores.
+   * @default a new network with endpoints of these services and no route to the internet
    */
   readonly vpc?: IVpc;
   /** Subnets of `vpc`. @default its private ones */
   readonly subnets?: SubnetSelection;
 }
 
-/** A function on GPUs. */
 export interface GpuCompute extends FunctionCompute {
   readonly alias: Alias;
-  /** What starts and terminates the instances. */
+  /** Capacity provider that starts and terminates the instances. */
   readonly capacityProvider: CapacityProvider;
 }
 
 /**
- * Node initialises the function in a thread for each vCPU, and each would load every model onto the device.
+ * Setting for a single thread. By default, Node initialises the function in a thread for each vCPU, and each thread
+ * would load all models onto the device.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances-nodejs-runtime.html
  */
 const ONE_THREAD = { AWS_LAMBDA_NODEJS_WORKER_COUNT: '1' };
 
-/** AWS says minutes: an instance is started, and its models are loaded. */
+/** Estimated seconds to start an instance and load its models. AWS states minutes. */
 const WAKE_SECONDS = 600;
 
-/** A Lambda function with a GPU, on Lambda Managed Instances, from a container image. @experimental It has not run on AWS */
+/**
+ * Returns compute that is a Lambda function with a GPU, on Lambda Managed Instances, from a container image.
+ * @experimental It has not run on AWS
+ */
 export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<GpuCompute> {
   const settings = withDefaults(options);
   const { timeoutSeconds, minimumEnvironments } = settings;
@@ -111,7 +129,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
       const scoringFunction = createGpuFunction(scope, settings, wiring);
       const { capacityProvider, ...network } = createCapacity(scope, settings, wiring);
       runOn(scoringFunction, capacityProvider, settings.gpuMemoryGiB);
-      // Managed Instances run published versions; the alias leads to the latest.
+      // Managed Instances run only published versions. The alias points to the latest one.
       const live = createLiveAlias(scope, scoringFunction);
       return {
         ...functionParts(scoringFunction, live, { ...settings, ...settings.concurrency }, wiring),
@@ -158,7 +176,7 @@ function createGpuFunction(scope: Construct, settings: Settings, wiring: Wiring)
 }
 
 /**
- * Behind a mapping. Loading the models has 900 s at the most.
+ * Range behind a mapping. The models must load within 900 s.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/lambda-managed-instances.html
  */
@@ -166,7 +184,6 @@ const GPU_TIMEOUT_SECONDS = { min: 1, max: 5400 };
 const GPU_MEMORY_GIB = [3, 6, 12, 16, 24, 48];
 const ENVIRONMENTS = { name: 'maximumEnvironments', min: 1, max: 1000 };
 
-/** What Lambda Managed Instances refuse. */
 function gpuProblems(settings: Settings): Problem[] {
   const { architecture, minimumEnvironments, maximumEnvironments, instanceTypes } = settings;
   return [
@@ -191,7 +208,7 @@ function gpuProblems(settings: Settings): Problem[] {
   ];
 }
 
-/** What starts and terminates the instances of one deployment, in the network that was given or a new one. */
+/** Creates the capacity provider that starts and terminates the instances, and their network if none is given. */
 function createCapacity(scope: Construct, settings: Settings, wiring: Wiring) {
   const { vpc, subnets, securityGroup, endpoints } = createPrivateNetwork(scope, settings, wiring, {
     of: 'GPU instances',
@@ -215,13 +232,14 @@ function createCapacity(scope: Construct, settings: Settings, wiring: Wiring) {
     }),
   });
   propagateTags(resourceOf(capacity, CfnCapacityProvider));
-  // A version is published once its environments have started, which takes the disks' key and, for models, S3.
+  // A version is published after its environments have started. They need the key of the disks, and S3 for models.
   capacity.node.addDependency(operatorRole, ...endpoints);
   return { capacityProvider: capacity, vpc, connections: securityGroup.connections };
 }
 
 /**
- * Lambda gives instances the tags that it is told alone. The property is newer than the oldest aws-cdk-lib that is taken.
+ * Propagates the stack's tags to the instances, which get no others. The oldest aws-cdk-lib that is supported does not
+ * have this property.
  *
  * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-lambda-capacityprovider-propagatetagsconfig.html
  */
@@ -235,21 +253,21 @@ function propagateTags(provider: CfnCapacityProvider): void {
   provider.addPropertyOverride('PropagateTags', Lazy.any({ produce }));
 }
 
-/** Two invocations must not share the GPU's memory. */
+/** Invocations must not share the GPU's memory. */
 const INVOCATIONS_PER_ENVIRONMENT = 1;
 
-/** As the instance types with GPUs have it: other shares leave memory or processors unused. */
+/** Ratio of the instance types with GPUs. Other ratios leave memory or processors unused. */
 const GIB_PER_VCPU = 4;
 
-/** Has a function run on the instances of a provider, with a GPU. */
+/** Runs a function on a provider's instances, with a GPU. */
 function runOn(scoringFunction: LambdaFunction, capacity: CapacityProvider, gpuMemoryGiB: number): void {
   capacity.addFunction(scoringFunction, {
     perExecutionEnvironmentMaxConcurrency: INVOCATIONS_PER_ENVIRONMENT,
     executionEnvironmentMemoryGiBPerVCpu: GIB_PER_VCPU,
-    // Only the version behind the alias is invoked: environments of the unpublished one would be paid for nothing.
+    // Only the version behind the alias is invoked. Environments of the unpublished version would be billed but idle.
     publishToLatestPublished: false,
   });
-  // Not yet in the library's schema, so it is set, and the validator told, by hand.
+  // The CDK's schema does not have this property yet, so it is set here and the validator's finding is acknowledged.
   const resource = resourceOf(scoringFunction, CfnFunction);
   resource.addPropertyOverride('AcceleratorConfig', { AcceleratorMemorySize: gpuMemoryGiB });
   LambdaFunction.classifyVersionProperty('AcceleratorConfig', true);
@@ -258,8 +276,8 @@ function runOn(scoringFunction: LambdaFunction, capacity: CapacityProvider, gpuM
 }
 
 /**
- * A provider whose network, instance types or key change is replaced under the same ID, and a version stays with the one
- * that it was published on: only a new one moves.
+ * Adds the provider's properties to the hash of the function's version. If its network, instance types or key change,
+ * the provider is replaced under the same ID, and only a new version moves to the replacement.
  *
  * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-lambda-capacityprovider.html
  */
@@ -271,7 +289,7 @@ function invalidateVersionWith(scoringFunction: LambdaFunction, provider: CfnCap
 
 const MANAGED_POLICY = 'AWSLambdaManagedEC2ResourceOperator';
 
-/** The role with which Lambda starts and terminates the instances. */
+/** Creates the role that lets Lambda start and terminate the instances. */
 function createOperatorRole(scope: Construct, logGroup: ILogGroup, diskKey: IKey | undefined): Role {
   const role = new Role(scope, 'Operator', {
     assumedBy: new ServicePrincipal('lambda.amazonaws.com'),
@@ -285,7 +303,7 @@ function createOperatorRole(scope: Construct, logGroup: ILogGroup, diskKey: IKey
 }
 
 /**
- * EC2 decrypts the instances' disks with grants that whoever starts the instances gives it.
+ * Lets the role grant EC2 the use of the key, with which EC2 decrypts the disks of instances.
  *
  * @see https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html#ebs-encryption-permissions
  */

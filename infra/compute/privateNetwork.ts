@@ -24,23 +24,26 @@ export interface Network {
   readonly vpc: IVpc;
   readonly subnets: ISubnet[];
   readonly securityGroup: ISecurityGroup;
-  /** What must be there before anything in a new network starts, and until all has ended; none of one that was given. */
+  /**
+   * Endpoints of a new network. They must exist before anything in it starts, and until all has ended. Empty if the
+   * network is given.
+   */
   readonly endpoints: readonly IDependable[];
 }
 
-/** What a new network has endpoints for, besides S3 and DynamoDB. */
+/** Endpoints of a new network, besides those of S3 and DynamoDB. */
 interface Endpoints {
-  /** Who calls them, as descriptions have it, such as `GPU instances`. */
+  /** Callers, in the words of descriptions, such as `GPU instances`. */
   readonly of: string;
-  /** Services, by the ID of their endpoint. */
+  /** Services by the IDs of their endpoints. */
   readonly interfaces: Readonly<Record<string, InterfaceVpcEndpointAwsService>>;
-  /** True if images are pulled through them. @default false: Lambda pulls them elsewhere */
+  /** True if images are pulled through them. @default false: Lambda pulls images in its own network */
   readonly pullsImages?: boolean;
 }
 
 /**
- * Says of a VPC of the app if its subnets lead nowhere: hosts there wait for SQS until they are ended. Nothing is known of
- * an imported VPC, or of endpoints that are added later.
+ * Warns if all subnets are isolated, because hosts there cannot reach SQS. Checks only a VPC of this app, with the
+ * endpoints that it already has.
  */
 export function warnOfIsolation(scope: Construct, vpc: IVpc, subnets: SubnetSelection | undefined): void {
   const isolated = vpc.isolatedSubnets.map(({ subnetId }) => subnetId);
@@ -59,8 +62,8 @@ const HTTPS = Port.tcp(443);
 const AVAILABILITY_ZONES = 2;
 
 /**
- * The network that instances or tasks run in: the one given, or a new one that reaches the account's own AWS services and
- * nothing else.
+ * Returns the network of instances or tasks: the given one, or a new one that reaches only the account's own resources
+ * in AWS services.
  */
 export function createPrivateNetwork(
   scope: Construct,
@@ -89,7 +92,7 @@ function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
     maxAzs: AVAILABILITY_ZONES,
     natGateways: 0,
     subnetConfiguration: [{ name: 'Instances', subnetType: SubnetType.PRIVATE_ISOLATED }],
-    // Whatever is started here without a group of its own reaches nothing.
+    // Resources without their own security group cannot reach anything.
     restrictDefaultSecurityGroup: true,
     flowLogs: {
       Refused: {
@@ -100,7 +103,10 @@ function createVpc(scope: Construct, logs: LogGroupOptions): Vpc {
   });
 }
 
-/** Each serves this account's principals and resources alone: a model cannot send what it sees to a foreign bucket. */
+/**
+ * Adds endpoints that accept only this account's principals and resources, so that a model cannot send data to a
+ * foreign bucket.
+ */
 function addEndpoints(
   scope: Construct,
   vpc: IVpc,
@@ -126,11 +132,11 @@ function addEndpoints(
   return [...endpoints, s3, dynamoDb];
 }
 
-/** Only ECS's own agent calls them. AWS documents a policy for neither. */
+/** Endpoints that only the ECS agent calls. AWS documents no policy for them. */
 const WITHOUT_POLICY = [InterfaceVpcEndpointAwsService.ECS_AGENT, InterfaceVpcEndpointAwsService.ECS_TELEMETRY];
 
 /**
- * ECR keeps the layers of all accounts in a bucket of its own, to be read by addresses that it signs.
+ * Allows signed downloads of image layers, which ECR keeps for all accounts in its own bucket.
  *
  * @see https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html
  */
@@ -144,7 +150,7 @@ function layersOfImages(scope: Construct): PolicyStatement {
 }
 
 /**
- * Traces have no resource, and so no account of one.
+ * Allows only this account's principals and resources. Traces have no resource, so their account is not compared.
  *
  * @see https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-resourceaccount
  */
@@ -168,7 +174,7 @@ const OF_TASKS = {
   EcrDocker: InterfaceVpcEndpointAwsService.ECR_DOCKER,
 };
 
-/** Those of a network whose instances register with ECS. Fargate does that from a network of its own. */
+/** Endpoints for instances that register with ECS. Fargate registers from its own network. */
 const OF_INSTANCES = {
   ...OF_TASKS,
   Ecs: InterfaceVpcEndpointAwsService.ECS,
@@ -177,11 +183,11 @@ const OF_INSTANCES = {
 };
 
 /**
- * What tasks on Fargate call.
+ * Endpoints for tasks on Fargate.
  *
  * @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/vpc-endpoints.html
  */
 export const ENDPOINTS_OF_TASKS: Endpoints = { of: 'tasks', interfaces: OF_TASKS, pullsImages: true };
 
-/** What tasks call, and the instances that they run on. */
+/** Endpoints for tasks and for the instances that they run on. */
 export const ENDPOINTS_OF_INSTANCES: Endpoints = { of: 'tasks', interfaces: OF_INSTANCES, pullsImages: true };

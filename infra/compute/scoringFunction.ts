@@ -44,24 +44,21 @@ import type { Wiring } from './compute.ts';
 import { type Concurrency, feedFromQueues, grantSwitch } from './eventSource.ts';
 import { warnOfIsolation } from './privateNetwork.ts';
 
-/** What a function is given of its own; undefined is left to the default. */
+/** Your own resources for a function. */
 export interface FunctionResources {
   /**
-   * The role that the function runs with, which everything is granted to. Lambda must be allowed to assume it. One of
-   * another stack is given by its ARN, `Role.fromRoleArn`: its policy is then part of this stack.
-   * @default a new one, which may do what scoring needs and nothing else
+   * Role of the function, which gets all permissions. Lambda must be allowed to assume it. For a role of another stack,
+   * give its ARN with `Role.fromRoleArn`, so that its policy is part of this stack.
+   * @default a new one with only the permissions for scoring
    */
   readonly role?: IRole | undefined;
-  /**
-   * Where the function logs. Retention, key and removal policy are its own.
-   * @default a new one
-   */
+  /** Log group of the function, with its own retention, key and removal policy. @default a new one */
   readonly logGroup?: ILogGroup | undefined;
-  /** More of the function that no guarantee depends on. @default the CDK's own */
+  /** Additional options of the function, such as `functionName`. @default the CDK's own */
   readonly functionProps?: MoreFunctionProps | undefined;
 }
 
-/** What of a function no guarantee depends on. */
+/** Function options that no guarantee of the construct depends on. */
 export type MoreFunctionProps = Pick<DockerImageFunctionProps, (typeof FREE)[number]>;
 const FREE = ['functionName', 'description', 'initialPolicy', 'recursiveLoop', 'systemLogLevelV2'] as const;
 
@@ -69,24 +66,26 @@ interface ScoringFunctionOptions extends FunctionResources {
   readonly architecture: Architecture;
   readonly memoryMb: number;
   readonly timeoutSeconds: number;
-  /** Of `/tmp`, in MiB. @default 512, which is Lambda's own */
+  /** MiB of `/tmp`. @default 512, which is Lambda's own */
   readonly ephemeralStorageMb?: number | undefined;
   readonly reservedConcurrency?: number | undefined;
-  /** What the function is attached to. @default no network: it reaches AWS as it is */
+  /** Network that the function is attached to. @default none: the function reaches AWS without one */
   readonly network?: FunctionNetwork | undefined;
-  /** What of the image is run, such as `jobScore.handler`. @default the image's own command, the scoring of messages */
+  /**
+   * Command of the image to run, such as `jobScore.handler`.
+   * @default the image's own command, which scores messages
+   */
   readonly entry?: { readonly command: string; readonly description: string } | undefined;
 }
 
-/** What such a function is connected to. */
 export type FunctionWiring = Pick<
   Wiring,
   'image' | 'models' | 'environment' | 'encryptionKey' | 'logRetention' | 'logLevel' | 'tracing' | 'removalPolicy'
 >;
 
 /**
- * A function of the image: that of both kinds of Lambda compute, or one of jobs. Its role may only write the log; who
- * creates it grants everything else.
+ * Creates a function of the image, for both kinds of Lambda compute and for jobs. Its role may only write the log. The
+ * caller grants the other permissions.
  */
 export function createScoringFunction(
   scope: Construct,
@@ -122,7 +121,8 @@ export function createScoringFunction(
     currentVersionOptions,
     ...attachTo(scope, role, network),
     ...(wiring.models.efs !== undefined && { filesystem: new ReadOnlyFileSystem(wiring.models.efs) }),
-    // Lambda drops what is below its own level, and counts metrics, which have none, as info: it must not be above that.
+    // Lambda drops log lines below this level. Metrics have no level and count as info, so it must not be higher than
+    // info.
     ...(wiring.logLevel === 'debug' && { applicationLogLevelV2: ApplicationLogLevel.DEBUG }),
     ...(wiring.tracing && { tracing: Tracing.ACTIVE }),
     ...(wiring.encryptionKey !== undefined && { environmentEncryption: wiring.encryptionKey }),
@@ -136,7 +136,6 @@ export function createScoringFunction(
   return scoringFunction;
 }
 
-/** The network that a function is attached to, if any. */
 export interface FunctionNetwork {
   readonly vpc?: IVpc | undefined;
   readonly subnets?: SubnetSelection | undefined;
@@ -146,8 +145,8 @@ export interface FunctionNetwork {
 const HTTPS = Port.tcp(443);
 
 /**
- * What Lambda does with the function's role to attach it to a network. The descriptions know no resources, and the
- * others none that exist before.
+ * Actions of Lambda, with the function's role, that attach it to a network. The Describe actions have no resources, and
+ * the others none that are known beforehand.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
  */
@@ -177,7 +176,7 @@ function attachTo(
   };
 }
 
-/** Everything that a function calls is an AWS service. */
+/** Creates a group that allows only HTTPS out, because a function calls only AWS services. */
 function createSecurityGroup(scope: Construct, vpc: IVpc): SecurityGroup {
   const securityGroup = new SecurityGroup(scope, 'SecurityGroup', {
     vpc,
@@ -189,8 +188,8 @@ function createSecurityGroup(scope: Construct, vpc: IVpc): SecurityGroup {
 }
 
 /**
- * Denies a function's own code what Lambda may do with its role. Lambda makes these calls from outside, which the
- * condition does not match. The policy is not one of those that the function is created after, as it names the function.
+ * Denies the function's own code the permissions that Lambda needs. The condition does not match Lambda's own calls.
+ * This policy is created after the function, because it contains the function's name.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
  */
@@ -208,7 +207,7 @@ function keepCodeFromNetwork(scope: Construct, role: IRole, { functionArn }: IFu
   role.attachInlinePolicy(policy);
 }
 
-/** A file system that a function mounts and may not write to: the CDK's own `fromEfsAccessPoint` lets it. */
+/** File system that a function mounts read-only. The CDK's own `fromEfsAccessPoint` grants write access. */
 class ReadOnlyFileSystem extends FileSystem {
   constructor({ accessPoint }: EfsModels) {
     const { accessPointArn, fileSystem } = accessPoint;
@@ -228,7 +227,10 @@ class ReadOnlyFileSystem extends FileSystem {
   }
 }
 
-/** What functions on CPUs and on GPUs have in common. @param target what the mappings invoke */
+/**
+ * Returns the parts that functions on CPUs and on GPUs share.
+ * @param target function or alias that the mappings invoke
+ */
 export function functionParts(
   scoringFunction: DockerImageFunction,
   target: IFunction,
@@ -246,10 +248,12 @@ export function functionParts(
   };
 }
 
-/** Throttles of a burst pass, because SQS tries again. Only lasting ones use up the receives of good messages. */
+/**
+ * Periods of an alarm on throttles. SQS retries after a burst, so only lasting throttles use up the receives of
+ * messages.
+ */
 const THROTTLED_PERIODS = 3;
 
-/** Alarms on a function's errors and lasting throttles. */
 function functionAlarms(target: IFunction): AlarmCondition[] {
   return [
     {
@@ -274,7 +278,6 @@ function functionAlarms(target: IFunction): AlarmCondition[] {
   ];
 }
 
-/** A function's invocations and their duration. */
 export function functionGraph(target: IFunction, timeoutSeconds: number): Graph {
   const sum = { statistic: Stats.SUM, period: PERIOD };
   return {
@@ -293,7 +296,7 @@ export function functionGraph(target: IFunction, timeoutSeconds: number): Graph 
 
 const MANAGED_POLICY = 'service-role/AWSCodeDeployRoleForLambdaLimited';
 
-/** The alias that leads to the published version; its environments are kept warm where that is asked for. */
+/** Creates the alias of the published version, with warm environments if requested. */
 export function createLiveAlias(
   scope: Construct,
   scoringFunction: LambdaFunction,
@@ -307,7 +310,7 @@ export function createLiveAlias(
 }
 
 /**
- * Has CodeDeploy lead the alias from one version to the next in steps, and back as soon as one of the alarms goes off.
+ * Makes CodeDeploy shift the alias to a new version in steps, and back if one of the alarms goes off.
  *
  * @see https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-updatepolicy.html
  */
@@ -325,19 +328,20 @@ export function shiftInSteps(
   acknowledgeManagedPolicy(role, MANAGED_POLICY, 'CodeDeploy needs to shift the traffic of a function');
 }
 
-/** How a published version is kept warm, and takes over from the one before. */
+/** Options for a published version: warm environments, and the shift from the version before. */
 export interface Rollout {
   readonly provisionedConcurrency?: number | undefined;
   readonly trafficRouting?: TrafficRouting | undefined;
 }
 
-/** Two periods of the alarms that undo a deployment. */
+/** Two periods of the alarms that roll a deployment back. */
 const MIN_MINUTES = 10;
 /** @see https://docs.aws.amazon.com/codedeploy/latest/userguide/limits.html */
 const MAX_MINUTES = 2880;
 
 /**
- * What the services refuse, what is paid for and never used, and steps that no alarm could undo.
+ * Returns problems with options that the services refuse, that are billed but never used, or whose steps are too short
+ * for alarms.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/provisioned-concurrency.html
  */
@@ -376,7 +380,7 @@ export function rolloutProblems(
   ];
 }
 
-/** Percent of the invocations that a new version gets first; 100 where it takes over at once. */
+/** Returns the percent of the invocations that a new version gets first. 100 if it takes over immediately. */
 export function firstStepPercent({ trafficRouting }: Rollout): number {
   return (trafficRouting && isInSteps(trafficRouting) && known(trafficRouting.percentage)) || 100;
 }
@@ -387,7 +391,7 @@ function isInSteps(trafficRouting: TrafficRouting): trafficRouting is InSteps {
   return 'interval' in trafficRouting && 'percentage' in trafficRouting;
 }
 
-/** A canary has one further step, a linear shift one for each share but the first. */
+/** Returns the number of steps after the first: one for a canary, one for each further share of a linear shift. */
 function stepsOf(steps: InSteps): number {
   return steps instanceof TimeBasedLinearTrafficRouting ? Math.max(1, Math.ceil(100 / steps.percentage) - 1) : 1;
 }

@@ -9,56 +9,59 @@ import { brokenOf, exceeds, networkProblems, outside, type Problem, unknownAtSyn
 import { secondsOf } from '../common/units.ts';
 import type { Batching } from './compute.ts';
 
-/** What every service of workers can be told. */
+/** Options of all services of workers. */
 export interface ServiceOptions {
   /**
-   * The role that workers run with, which everything is granted to. ECS tasks must be allowed to assume it.
-   * @default a new one, which may do what scoring needs and nothing else
+   * Role of the workers, which gets all permissions. ECS tasks must be allowed to assume it.
+   * @default a new one with only the permissions for scoring
    */
   readonly role?: IRole | undefined;
-  /**
-   * Where workers log. Retention, key and removal policy are its own.
-   * @default a new one
-   */
+  /** Log group of the workers, with its own retention, key and removal policy. @default a new one */
   readonly logGroup?: ILogGroup | undefined;
-  /** How long one batch may take, whole seconds, 1 to 3,600; what is not scored by then is handed back. @default 60 seconds */
+  /**
+   * Maximum time of one batch, whole seconds, 1 to 3,600. Records that are not scored in time go back to SQS.
+   * @default 60 seconds
+   */
   readonly timeout?: Duration;
   /**
-   * From SIGTERM until ECS kills a task, whole seconds: to Fargate and with `spot` 120 at the most, and a third longer than
-   * `timeout` at least, so that what is being scored is finished.
+   * Time from SIGTERM until ECS kills a task, whole seconds. At least `timeout` plus a third, so that batches are
+   * finished. At most 120 on Fargate and with `spot`.
    * @default 120 seconds
    */
   readonly stopTimeout?: Duration;
-  /** Tasks that always run. 0 scales to zero: nothing runs while there are no requests, and waking takes minutes. @default 0 */
+  /**
+   * Minimum tasks, which always run. With 0 it scales to zero: idle time costs nothing, and starting takes minutes.
+   * @default 0
+   */
   readonly minimumTasks?: number;
-  /** Most tasks. While a new version takes over, there are up to twice as many. @default 4 */
+  /** Maximum tasks. During a deployment there may be twice as many. @default 4 */
   readonly maximumTasks?: number;
   /**
-   * Messages, waiting and in flight, that there is a task for: with more, tasks are added. How many a task scores in the
+   * Messages per task, waiting or in flight. With more, tasks are added. Set it to the number that a task scores in the
    * time that requests may wait.
    * @default ten batches
    */
   readonly backlogPerTask?: number;
-  /** Most receives of a worker in flight, 1 to 64. @default 16 */
+  /** Maximum concurrent receives of a worker, 1 to 64. @default 16 */
   readonly maxPolls?: number;
-  /** Most batches of a model that a worker scores at the same time, 1 to 16. @default 2 */
+  /** Maximum batches of a model that a worker scores at the same time, 1 to 16. @default 2 */
   readonly pipelineDepth?: number;
-  /** True if tasks run on spot capacity, which is cheaper, and ends with a notice of two minutes. @default false */
+  /** True if tasks run on spot capacity, which is cheaper and ends with a notice of two minutes. @default false */
   readonly spot?: boolean;
   /**
-   * The network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3 and the result stores; Managed
-   * Instances need ECS too.
-   * @default a network of its own, with endpoints of these services and no route to the internet
+   * Network of the tasks. It must reach ECR, CloudWatch Logs, SQS, S3 and the result stores, and ECS with Managed
+   * Instances.
+   * @default a new network with endpoints of these services and no route to the internet
    */
   readonly vpc?: IVpc;
   /** Subnets of `vpc`. @default its private ones */
   readonly subnets?: SubnetSelection;
 }
 
-/** The options with plain numbers and defaults. */
+/** Options as plain numbers, with defaults. */
 export type ServiceSettings = ReturnType<typeof serviceDefaults>;
 
-/** @throws ValidationError when an amount is a token */
+/** @throws ValidationError if an amount is a token */
 export function serviceDefaults(options: ServiceOptions) {
   const { minimumTasks = 0 } = options;
   return {
@@ -68,27 +71,30 @@ export function serviceDefaults(options: ServiceOptions) {
     minimumTasks,
     maximumTasks: options.maximumTasks ?? Math.max(4, minimumTasks),
     spot: options.spot ?? false,
-    /** True if the subnets that were given, if any, are public ones. */
+    /** True if subnets are given and are public. */
     isPublic: options.vpc?.selectSubnets(options.subnets).hasPublic ?? false,
   };
 }
 
-/** Between the notice that a spot instance, or a task on one, ends and its end. */
+/** Seconds between the notice of a spot interruption and the end of the task. */
 const SPOT_NOTICE_SECONDS = 120;
-/** Those of an alarm. @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html */
+/**
+ * Maximum metrics of an alarm.
+ * @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html
+ */
 const METRICS_OF_ALARM = 10;
-/** Messages that are visible, and in flight. */
+/** Number of metrics for each queue: visible messages and messages in flight. */
 const METRICS_OF_QUEUE = 2;
-/** The service's own quota. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-quotas.html */
+/** Quota for a service. @see https://docs.aws.amazon.com/AmazonECS/latest/developerguide/service-quotas.html */
 const MAX_TASKS = 5000;
 
-/** What ECS refuses, what a worker refuses when it starts, and what costs records a receive whenever a task ends. */
+/** Returns problems with settings that ECS or a worker refuses, or that cost records a receive when a task ends. */
 export function serviceProblems(settings: ServiceSettings, { batchSize, windowSeconds, shards }: Batching): Problem[] {
   const { timeoutSeconds, stopTimeoutSeconds, minimumTasks, maximumTasks } = settings;
   const minStopSeconds = Math.ceil(timeoutSeconds / DRAIN_SHARE);
   const maxShards = Math.floor((METRICS_OF_ALARM - 1) / METRICS_OF_QUEUE);
   return [
-    // The backlog of a task is ten batches, unless it is given.
+    // The default backlog of a task is computed from the batch size.
     settings.backlogPerTask === undefined ? unknownAtSynth('batchSize', batchSize) : undefined,
     outside('batchSize', batchSize, BATCH_SIZE),
     outside('timeout', timeoutSeconds, SETTINGS.timeoutSeconds, 'seconds'),
@@ -132,13 +138,14 @@ export function serviceProblems(settings: ServiceSettings, { batchSize, windowSe
 }
 
 /**
- * A heartbeat extends what is held once a third of its time is over, and has a third for a call's three tries of 7 s each.
+ * Minimum seconds for heartbeats. A heartbeat starts after a third of the timeout, and has another third for three
+ * tries of 7 s each.
  */
 const MIN_SECONDS = 60;
 
 /**
- * Records stay hidden by heartbeats; without one they still do while they are gathered and scored. So long, too, it takes
- * for the records of a worker that was lost to come back.
+ * Returns the minimum visibility timeout. It covers batching and scoring even if heartbeats fail. It is also the time
+ * until the records of a lost worker become visible again.
  */
 export function minWorkerVisibility(
   timeoutSeconds: number,

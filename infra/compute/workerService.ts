@@ -40,7 +40,6 @@ import type { Network } from './privateNetwork.ts';
 import { minWorkerVisibility, type ServiceSettings } from './serviceOptions.ts';
 import type { Task } from './workerTask.ts';
 
-/** Compute that is a service of workers. */
 export interface ServiceCompute extends Compute {
   readonly cluster: Cluster;
   readonly service: FargateService;
@@ -48,15 +47,15 @@ export interface ServiceCompute extends Compute {
 }
 
 /**
- * How every service is deployed: new tasks are ready before old ones are told to end, and when they never are, the old
- * ones stay. The number of tasks is left to scaling: said here, every deployment would go back to it.
+ * Returns the deployment settings of all services. New tasks are ready before old ones end. If they are never ready,
+ * the old ones stay. The number of tasks is not set, because each deployment would reset it.
  */
 export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEnabled'>) {
   return {
     minHealthyPercent: 100,
     maxHealthyPercent: 200,
     circuitBreaker: { enable: true, rollback: true },
-    // Nobody comes to a worker by its zone: a task in another one would only be started, and a busy one ended.
+    // Workers receive no traffic by zone, so rebalancing would only end busy tasks and start others.
     availabilityZoneRebalancing: AvailabilityZoneRebalancing.DISABLED,
     // Tasks are billed, and have no tags of their own.
     propagateTags: PropagatedTagSource.SERVICE,
@@ -64,7 +63,6 @@ export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEn
   } satisfies Partial<FargateServiceProps>;
 }
 
-/** What all services of workers say of themselves. */
 export function workerForm(settings: ServiceSettings & { readonly startSeconds: number }) {
   const { timeoutSeconds } = settings;
   return {
@@ -83,21 +81,21 @@ interface Parts {
 }
 
 interface Settings extends ServiceSettings {
-  /** Until a task that was asked for takes part. */
+  /** Seconds from a request for a task until the task scores. */
   readonly startSeconds: number;
 }
 
-/** Batches of messages that there is a task for, where nothing else is said. */
+/** Default backlog of a task, in batches. */
 const BATCHES_PER_TASK = 10;
 
-/** The compute of a service, which scales by its backlog unless it is switched off. */
+/** Returns the compute of a service, with scaling unless it is switched off. */
 export function toCompute(scope: Construct, parts: Parts, settings: Settings, wiring: Wiring): ServiceCompute {
   const { network, cluster, service, task } = parts;
   const { startSeconds, maximumTasks } = settings;
   const { requestQueues, batching } = wiring;
-  // What the service names must be part of the cluster before it, and until it is gone.
+  // The capacity provider must be part of the cluster before the service exists, and until the service is deleted.
   service.node.addDependency(cluster);
-  // A new service starts a task at once, which fetches its image through the endpoints.
+  // A new service starts a task immediately, which fetches its image through the endpoints.
   service.node.addDependency(...network.endpoints);
   const pipelineDepth = settings.pipelineDepth ?? SETTINGS.pipelineDepth.default;
   warnOfMessagesHeld(service, batching, { tasks: maximumTasks, pipelineDepth });
@@ -115,25 +113,25 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
   };
 }
 
-/** SQS tells CloudWatch of a queue that nobody has used for six hours with a delay of up to a quarter of an hour. */
+/** Maximum delay, in seconds, of CloudWatch metrics for a queue that was idle for six hours. */
 const QUEUE_WAKES_SECONDS = 900;
 
-/** Seconds until the first records are scored where nothing runs while there are none. */
+/** Returns the seconds until the first records are scored if no task is running. */
 function wakeSecondsOf({ minimumTasks }: ServiceSettings, startSeconds: number): number {
   return minimumTasks > 0 ? 0 : QUEUE_WAKES_SECONDS + startSeconds;
 }
 
-/** Of the metrics of SQS and of tasks. */
+/** Period of the metrics of SQS and of tasks. */
 const MINUTE = Duration.minutes(1);
-/** As long as target tracking waits before it takes tasks away. */
+/** Idle minutes before tasks end. Target tracking also waits 15 minutes before it removes tasks. */
 const IDLE_MINUTES = 15;
 const SCALE_IN_COOLDOWN_SECONDS = 300;
 const FLOOR_INTERVAL = Duration.minutes(5);
 
 /**
- * Asks for a task when there are messages and none is asked for, for as many as the backlog is worth once there is one, and
- * for none when there has been no message for a while. No two of these act at a time: the first while zero tasks are asked
- * for, the second, which divides by their number, while there are some, and the third while there is no backlog.
+ * Scales the service by three rules. Only one applies at a time. If there are messages and no task, one task
+ * starts. If there are tasks and a backlog, the backlog determines their number. If there are no messages for a while,
+ * all tasks end.
  */
 function scaleByBacklog(
   scope: Construct,
@@ -150,7 +148,7 @@ function scaleByBacklog(
   wake(scope, target, backlog, metrics);
   track(scope, target, backlog, metrics, settings);
   if (minimumTasks === 0) sleep(scope, target, traffic(requestQueues));
-  // Scaling alone would raise the number to its minimum only when it adds tasks for another reason.
+  // Scaling alone would raise the number to the minimum only when it adds tasks for another reason.
   else scaling.scaleOnSchedule('Floor', { schedule: Schedule.rate(FLOOR_INTERVAL), minCapacity: minimumTasks });
 }
 
@@ -158,7 +156,7 @@ type Metrics = Readonly<Record<string, Metric>>;
 
 const AT_A_MOMENT = { period: MINUTE, statistic: Stats.MAXIMUM };
 
-/** Those of an empty queue may be missing. */
+/** Returns message counts. An empty queue may have no data. */
 function messages(queues: Queues): Metrics {
   return ofEach(queues, (queue) => ({
     visible: queue.metricApproximateNumberOfMessagesVisible(AT_A_MOMENT),
@@ -166,7 +164,10 @@ function messages(queues: Queues): Metrics {
   }));
 }
 
-/** What is answered in milliseconds is hardly ever seen on the queue, at one moment of a minute: receives are counted. */
+/**
+ * Returns traffic metrics. Receives are included, because the counts of a queue, taken once a minute, miss messages
+ * that are answered in milliseconds.
+ */
 function traffic(queues: Queues): Metrics {
   return ofEach(queues, (queue) => ({
     visible: queue.metricApproximateNumberOfMessagesVisible(AT_A_MOMENT),
@@ -174,7 +175,7 @@ function traffic(queues: Queues): Metrics {
   }));
 }
 
-/** The metrics of each queue, by names that end in its number. */
+/** Returns the metrics of each queue, by names that end in the queue's number. */
 function ofEach(queues: Queues, metricsOf: (queue: IQueue) => Metrics): Metrics {
   return Object.fromEntries(
     queues.flatMap((queue, shard) => Object.entries(metricsOf(queue)).map(([id, metric]) => [`${id}${shard}`, metric])),
@@ -204,13 +205,12 @@ function sleep(scope: Construct, target: ScalableTarget, usingMetrics: Metrics):
     threshold: 0,
     comparisonOperator: ComparisonOperator.LESS_THAN_OR_EQUAL_TO_THRESHOLD,
     evaluationPeriods: IDLE_MINUTES,
-    // A queue of which nothing is known is not an idle one.
+    // A queue without data is not necessarily idle.
     treatMissingData: TreatMissingData.NOT_BREACHING,
   });
   setOff(scope, 'GoToSleep', alarm, target, { upperBound: 0, adjustment: 0 });
 }
 
-/** Has an alarm set the number of tasks. */
 function setOff(scope: Construct, id: string, alarm: Alarm, scalingTarget: ScalableTarget, tier: AdjustmentTier): void {
   const action = new StepScalingAction(scope, id, {
     scalingTarget,
@@ -222,7 +222,7 @@ function setOff(scope: Construct, id: string, alarm: Alarm, scalingTarget: Scala
 }
 
 /**
- * The library's own target tracking takes no expression.
+ * Adds target tracking with an expression, which the CDK's own does not support.
  *
  * @see https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking-metric-math.html
  */
@@ -233,7 +233,7 @@ function track(
   metrics: Metrics,
   { backlogPerTask, startSeconds }: { readonly backlogPerTask: number; readonly startSeconds: number },
 ): void {
-  // With nothing to divide it would end the last task, as if no message had been answered since it last looked.
+  // A backlog of 0 would end the last task, even if it answered messages in the meantime.
   const perTask = `IF(${backlog} < 1, 1, ${backlog}) / tasks`;
   new CfnScalingPolicy(scope, 'Backlog', {
     policyName: Names.uniqueResourceName(scope, { separator: '-', maxLength: 200 }),
@@ -268,7 +268,7 @@ function queryOf(id: string, { namespace, metricName, dimensions = {}, statistic
   };
 }
 
-/** An alarm on requests that no task takes, for longer than one needs to start. */
+/** Returns an alarm on requests that wait longer than a task needs to start. */
 function serviceAlarms(service: BaseService, queues: Queues, startSeconds: number): AlarmCondition[] {
   const periods = Math.ceil(startSeconds / PERIOD.toSeconds()) + 1;
   const options = { statistic: Stats.MINIMUM, period: PERIOD };
@@ -295,7 +295,6 @@ function serviceAlarms(service: BaseService, queues: Queues, startSeconds: numbe
   ];
 }
 
-/** A service's tasks, and what they use of what they have. */
 function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
   const max = { statistic: Stats.MAXIMUM, period: PERIOD };
   return [
@@ -318,7 +317,6 @@ function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
   ];
 }
 
-/** What Container Insights counts of a service's tasks. */
 type TaskCount = 'DesiredTaskCount' | 'RunningTaskCount' | 'PendingTaskCount';
 
 /** @see https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Container-Insights-metrics-ECS.html */
@@ -333,11 +331,12 @@ function taskCount(service: BaseService, metricName: TaskCount, options: MetricO
 }
 
 /**
- * The messages while there is no task, else 0. A count of tasks that is missing counts as none: a service at rest must
- * wake whether it is counted or not, and `FILL` has nothing to fill where there is no value at all, which `SUM` passes over.
+ * Returns an expression for the number of messages if there is no task, else 0. A missing task count means no task,
+ * because an idle service must start even if its tasks are not counted. `SUM` ignores missing values, while `FILL`
+ * returns nothing if a metric has no value at all.
  *
- * @param tasks the ID of the count among the metrics
- * @param messages an expression of the others
+ * @param tasks ID of the task count in the metrics
+ * @param messages expression of the other metrics
  */
 function whereNone(
   tasks: string,
@@ -356,8 +355,8 @@ function whereNone(
 }
 
 /**
- * Beyond the quota of a queue a receive gets nothing, without an error: tasks, which share all queues evenly, would wait.
- *
+ * Warns if tasks may hold more messages than the quota in flight of the queues. Further receives then return no
+ * messages and no error.
  */
 function warnOfMessagesHeld(
   scope: Construct,

@@ -23,7 +23,6 @@ import { warn } from '../common/problems.ts';
 import { environmentOf, type Wiring } from './compute.ts';
 import type { ServiceSettings } from './serviceOptions.ts';
 
-/** What ECS runs tasks on. */
 type Launch = 'fargate' | 'managed-instances';
 
 interface TaskSettings extends ServiceSettings {
@@ -50,7 +49,7 @@ const COMPATIBILITY: Readonly<Record<Launch, Compatibility>> = {
   'managed-instances': Compatibility.MANAGED_INSTANCES,
 };
 
-/** One worker with the image and the environment of its wiring. `BatchScoring` grants everything else to its role. */
+/** Creates a task with one worker. `BatchScoring` grants its role the other permissions. */
 export function createTask(
   scope: Construct,
   cluster: Cluster,
@@ -85,7 +84,7 @@ export function createTask(
     containerName: 'worker',
     image: ContainerImage.fromEcrRepository(repository, tagOrDigest),
     environment: {
-      // Only Fargate names the region by itself.
+      // Only Fargate sets the region itself.
       AWS_REGION: Stack.of(scope).region,
       ...wiring.environment,
       ...environmentOf({
@@ -99,7 +98,7 @@ export function createTask(
     },
     healthCheck: HEALTH_CHECK,
     stopTimeout: Duration.seconds(settings.stopTimeoutSeconds),
-    // A log that cannot be written must not hold up scoring.
+    // Scoring must not wait for a log that cannot be written.
     logging: LogDriver.awsLogs({
       logGroup,
       streamPrefix: 'worker',
@@ -116,7 +115,7 @@ export function createTask(
   return { definition, role, logGroup };
 }
 
-/** Ready once its models are warm: a deployment goes on then, and loading them may take seven minutes. */
+/** Health check that passes when the models are warm. Loading them may take seven minutes. */
 const HEALTH_CHECK = {
   command: ['CMD', 'node', 'healthCheck.js'],
   interval: Duration.seconds(30),
@@ -125,7 +124,7 @@ const HEALTH_CHECK = {
   retries: 5,
 };
 
-/** Of tasks of its own cluster alone, in which nothing else runs. */
+/** Lets tasks set their own scale-in protection. The cluster contains no other tasks. */
 function allowProtection(role: IRole, cluster: Cluster): void {
   const tasks = cluster.arnForTasks('*');
   role.addToPrincipalPolicy(
@@ -134,12 +133,12 @@ function allowProtection(role: IRole, cluster: Cluster): void {
   acknowledgeWildcard(role, tasks, 'tasks');
 }
 
-/** A cluster for one service, which counts its tasks: its scaling and its alarms go by that. */
+/** Creates a cluster for one service, with task counts for its scaling and its alarms. */
 export function createCluster(scope: Construct, vpc: IVpc, key: IKey | undefined, launch: Launch): Cluster {
   const onFargate = launch === 'fargate';
   const diskKey = onFargate ? key : undefined;
   if (diskKey !== undefined && diskKey.node.defaultChild === undefined) {
-    // The CDK adds this to the policy of a key of its own, and cannot to that of an imported one.
+    // The CDK adds this statement only to the policy of its own keys, not to that of an imported one.
     warn(
       scope,
       'diskKeyPolicy',

@@ -35,53 +35,52 @@ import { type DeploymentPlan, makePlan } from './plan.ts';
 import type { BatchScoringProps } from './props.ts';
 
 /**
- * Scores messages with ONNX models: a request queue with its dead letters, compute that takes batches from it, the
- * stores that results go to, permissions, alarms and a dashboard.
+ * Scores messages with ONNX models. Creates request queues and a dead-letter queue, compute that takes batches from
+ * them, result stores, permissions, alarms and a dashboard.
  *
- * What would fail in production fails when the construct is created, with the numbers and the cure.
+ * Props that would fail in production fail when the construct is created. The error says what was expected, what was
+ * given and what to do.
  *
- * @typeParam Created what its compute creates, by the type of the prop `compute`
+ * @typeParam Created type of the created compute, taken from the prop `compute`
  */
 export class BatchScoring<Created extends Compute = FunctionCompute>
   extends Construct
   implements IGrantable, IConnectable
 {
-  /** The queue that producers send to; with several shards the first. */
+  /** Queue that producers send to. With several shards, it is the first one. */
   readonly requestQueue: IQueue;
-  /** The queues that producers spread their messages over, one for each shard. */
+  /** Queues that producers spread their messages over, one for each shard. */
   readonly requestQueues: readonly IQueue[];
-  /** Where messages go that were received too often; undefined for an existing queue that was given without one. */
+  /** Queue for messages that are received too often. Undefined if an existing queue is given without one. */
   readonly deadLetterQueue: IQueue | undefined;
-  /** The stores that results go to. */
   readonly resultQueue: IQueue | undefined;
-  /** The result queues of clients, by the names in `clientQueues`. */
+  /** Result queues of clients, by the names in `clientQueues`. */
   readonly clientQueues: Readonly<Record<string, IQueue>>;
   readonly resultTable: ITable | undefined;
   readonly resultBucket: IBucket | undefined;
-  /** Holds the bodies and results that are too large for SQS or the table. */
+  /** Bucket for bodies and results that are too large for SQS or the table. */
   readonly payloadBucket: IBucket;
-  /** Holds the samples of messages; undefined where none are kept. */
+  /** Bucket for message samples. Undefined if none are kept. */
   readonly captureBucket: IBucket | undefined;
-  /** The image that runs. */
   readonly image: ContainerImage;
-  /** What scores: a function with its alias and event source mappings, or a service with its cluster. */
+  /** Function with its alias and event source mappings, or service with its cluster. */
   readonly compute: Created;
-  /** What scores files; undefined without the prop `jobs`. */
+  /** Resources that score files. Undefined without the prop `jobs`. */
   readonly jobs: Jobs | undefined;
-  /** The principal that scores; grant it whatever else a model's transform needs. */
+  /** Principal that scores. Grant it the other permissions that a model's transform needs. */
   readonly grantPrincipal: IPrincipal;
-  /** The value of the dimension `service` of every metric. */
+  /** Value of the dimension `service` of each metric. */
   readonly serviceName: string;
-  /** By name, such as `DeadLetters`. */
+  /** Alarms by name, such as `DeadLetters`. */
   readonly alarms: Readonly<Record<string, Alarm>>;
-  /** Undefined with `dashboard: false`. */
+  /** Dashboard. Undefined with `dashboard: false`. */
   readonly dashboard: Dashboard | undefined;
-  /** The client library's options for this deployment, by name: tokens until it is deployed. */
+  /** Client library's options for this deployment, by name. The values are tokens until the deployment. */
   readonly clientOptions: Readonly<Record<string, string>>;
   readonly #channels: Channels;
   readonly #keys: Keys;
 
-  /** @throws ValidationError when the props cannot work together, or the folder is not a model repository */
+  /** @throws ValidationError if the props cannot work together, or the folder is not a model repository */
   constructor(scope: Construct, id: string, props: BatchScoringProps<Created>) {
     super(scope, id);
     const { children: before } = Stack.of(this).node;
@@ -101,7 +100,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
         { ...props, models: plan.models },
         { ...target, room: { ...room, jobsMemoryMb: plan.jobs?.memoryMb } },
       );
-      // Each kind has a scope of its own: a stack that changes kinds gets a new function instead of altering the old one.
+      // Each kind has its own scope, so a stack that changes kinds gets a new function instead of a changed one.
       const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
       const run = { ...common, image, environment: { ...environment, ...props.environment } };
       const compute = plan.compute.create(computeScope, { ...run, requestQueues });
@@ -121,7 +120,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const { alarmActions = [], okActions = alarmActions } = props;
       const alarms = createAlarms(new Construct(this, 'Alarms'), subject, { onAlarm: alarmActions, onOk: okActions });
       compute.shiftInSteps?.(alarms.ofVersions);
-      // A stack has one of each. Those that the app had before are the app's.
+      // The CDK adds one function of each kind to a stack. Functions that were there before belong to the app.
       const added = Stack.of(this).node.children.filter((child) => !before.includes(child));
       keepLogsOf(new Construct(this, 'CustomResourceLogs'), added, common);
       this.dashboard =
@@ -149,13 +148,16 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
     } catch (error) {
       if (!(error instanceof ValidationError)) throw error;
       const refusal = new ValidationError(error.message, this);
-      // The first line of the stack is the one that makes the construct.
+      // The stack trace starts at the line that creates the construct.
       Error.captureStackTrace(refusal, new.target);
       throw refusal;
     }
   }
 
-  /** What the compute's network allows, such as `scoring.connections.allowTo(database, port)`. @throws ValidationError when it is in none */
+  /**
+   * Network connections of the compute, for calls such as `scoring.connections.allowTo(database, port)`.
+   * @throws ValidationError if the compute is in no network
+   */
   get connections(): Connections {
     const { connections } = this.compute;
     if (connections !== undefined) return connections;
@@ -168,12 +170,15 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
     return grantSubmit(grantee, this.#keys, this.#channels);
   }
 
-  /** Lets a consumer take results from every store of this deployment. */
+  /** Lets a consumer take results from all stores of this deployment. */
   grantCollect(grantee: IGrantable): Grant {
     return grantCollect(grantee, this.#keys, this.#channels);
   }
 
-  /** Lets someone put files, submit jobs, look at them, cancel them and fetch what they wrote. @throws ValidationError without the prop `jobs` */
+  /**
+   * Lets a user put files, submit, look up and cancel jobs, and fetch their output.
+   * @throws ValidationError without the prop `jobs`
+   */
   grantSubmitJobs(grantee: IGrantable): Grant {
     if (this.jobs === undefined) {
       throw new ValidationError('grantSubmitJobs: expected the prop jobs, got none; set it', this);
@@ -182,8 +187,8 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   }
 
   /**
-   * Lets an operator look into the dead letters and send them back, empty the queues of requests and dead letters, and
-   * switch the event source mapping off and on.
+   * Lets an operator read and send back dead letters, empty the request and dead-letter queues, and switch the event
+   * source mapping off and on.
    */
   grantOperate(grantee: IGrantable): Grant {
     const repair = grantRepair(grantee, this.#keys, this.#channels);
@@ -191,48 +196,48 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
     return switched === undefined ? repair : repair.combine(switched);
   }
 
-  /** A metric by its name, over five minutes: the sum of counts, the average of shares, the median of times. */
+  /** Returns a metric over five minutes: the sum of counts, the average of shares, the median of times. */
   metric(metricName: MetricName, options?: MetricOptions): Metric {
     return scoringMetric(this.serviceName, metricName, options);
   }
 
-  /** Records that were answered. Sum over five minutes. */
+  /** Returns the metric of answered records. Sum over five minutes. */
   metricAnswered(options?: MetricOptions): Metric {
     return this.metric('Answered', options);
   }
 
-  /** Requests that were answered with an error. Sum over five minutes. */
+  /** Returns the metric of requests that were answered with an error. Sum over five minutes. */
   metricErrors(options?: MetricOptions): Metric {
     return this.metric('Errors', options);
   }
 
-  /** Records that went back to SQS. Sum over five minutes. */
+  /** Returns the metric of records that went back to SQS. Sum over five minutes. */
   metricRetries(options?: MetricOptions): Metric {
     return this.metric('Retries', options);
   }
 
-  /** Rows that were scored. Sum over five minutes. */
+  /** Returns the metric of scored rows. Sum over five minutes. */
   metricRows(options?: MetricOptions): Metric {
     return this.metric('Rows', options);
   }
 
-  /** Records per batch, in percent of the batch size. Average over five minutes. */
+  /** Returns the metric of records per batch, in percent of the batch size. Average over five minutes. */
   metricBatchFill(options?: MetricOptions): Metric {
     return this.metric('BatchFill', options);
   }
 
-  /** Seconds that the oldest request has waited, of all shards. Maximum over five minutes. */
+  /** Returns the metric of seconds that the oldest request of all shards has waited. Maximum over five minutes. */
   metricOldestMessageAge(options?: MetricOptions): Metric | MathExpression {
     return oldestMessageAge(this.#channels.requestQueues, options);
   }
 
   /**
-   * Makes each of the `clientOptions` an output of the same name, so that the commands take the file written by
-   * `cdk deploy --outputs-file` as `--stack`.
+   * Adds a stack output for each of the `clientOptions`, under the same name. The commands take the file that
+   * `cdk deploy --outputs-file` writes as `--stack`.
    *
-   * @param scope of the outputs: a construct of your own where a stack holds a second deployment, whose outputs then
-   * have longer names, which the commands' `--stack` does not know
-   * @throws ValidationError when the scope has outputs of these names
+   * @param scope of the outputs. For a second deployment in a stack, give a construct of your own. Its outputs have
+   * longer names, which `--stack` does not find
+   * @throws ValidationError if the scope already has outputs of these names
    */
   addClientOutputs(scope: Construct = Stack.of(this)): void {
     const taken = Object.keys(this.clientOptions).find((name) => scope.node.tryFindChild(name) !== undefined);
@@ -249,7 +254,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   }
 }
 
-/** The environment variables of the host. What is left out keeps the runtime's own default. */
+/** Returns the host's environment variables. For a setting that is left out, the runtime's default applies. */
 function hostEnvironment(
   plan: DeploymentPlan,
   channels: Channels,
@@ -258,7 +263,7 @@ function hostEnvironment(
 ) {
   const { batching, tuning } = plan;
   return {
-    // Here too, since a worker thread, which runs the handler on Managed Instances, cannot set it.
+    // A worker thread cannot set this variable, and Managed Instances run the handler in one.
     [RUNTIME_TELEMETRY_OFF]: '1',
     ...environmentOf({
       ...tuning,
@@ -282,7 +287,7 @@ function hostEnvironment(
   };
 }
 
-/** Where everything is, by the names of the client's options, which the commands' `--stack` file uses as well. */
+/** Returns addresses by the names of the client's options, which are also the names in the file for `--stack`. */
 function clientOptionsOf(
   scope: Construct,
   { requestQueues, deadLetterQueue, stores, payloadBucket, payloadPrefix }: Channels,

@@ -14,17 +14,15 @@ import type { CreatedStore } from '../stores/resultStore.ts';
 import type { DeploymentPlan } from './plan.ts';
 import { type BatchScoringProps, FREE_OF_QUEUE } from './props.ts';
 
-/** Everything that requests and results pass through, and the dead letters. */
 export interface Channels {
-  /** One for each shard. */
   readonly requestQueues: Queues;
-  /** Undefined if the request queue was given without one. */
+  /** Dead-letter queue. Undefined if the request queue was given without one. */
   readonly deadLetterQueue: IQueue | undefined;
   readonly stores: readonly CreatedStore[];
   readonly payloadBucket: IBucket;
-  /** What comes before `requests/` and `results/` in the keys of a deployment: '' in a bucket of its own. */
+  /** Prefix before `requests/` and `results/` in the deployment's keys: '' in a bucket of its own. */
   readonly payloadPrefix: string;
-  /** Of samples; undefined where none are kept. */
+  /** Bucket for samples. Undefined if none are kept. */
   readonly captureBucket: IBucket | undefined;
   readonly capturePrefix: string;
 }
@@ -48,11 +46,11 @@ interface ChannelOptions
   > {
   readonly serviceName: string;
   readonly encryptionKey: IKey | undefined;
-  /** Of stores and dead letters: requests are not kept. */
+  /** Removal policy of stores and dead letters. Requests are not kept. */
   readonly removalPolicy: RemovalPolicy;
 }
 
-/** The queues, stores and buckets of a deployment: the given ones, or new ones. */
+/** Returns the queues, stores and buckets of a deployment. Creates them unless they are given. */
 export function createChannels(scope: Construct, given: Given, options: ChannelOptions): Channels {
   const { requestQueue, keyPrefix = uniquePrefix(scope, options.serviceName) } = given;
   const { capture, results } = options;
@@ -65,7 +63,7 @@ export function createChannels(scope: Construct, given: Given, options: ChannelO
     stores: options.stores
       .filter(({ name }) => results.includes(name))
       .map((store) => store.create(scope, { ...options, keyPrefix })),
-    // Every deployment has one, because any result may turn out too large for its store.
+    // Each deployment has a payload bucket, because a result may be too large for its store.
     payloadBucket:
       given.payloadBucket ??
       createBucket(scope, 'PayloadBucket', { ...options, expiryDays: options.payloadExpiryDays }),
@@ -75,25 +73,27 @@ export function createChannels(scope: Construct, given: Given, options: ChannelO
   };
 }
 
-/** Returns the URLs of all queues, with commas between them, as the environment and a stack's outputs have them. */
+/** Returns the URLs of all queues, separated by commas. */
 export function urlsOf(queues: Queues): string {
   return queues.map(({ queueUrl }) => queueUrl).join(',');
 }
 
-/** The service's name tells deployments of one account and region apart; a bucket may be shared beyond these. */
+/** Returns a key prefix that no other deployment has. The service name is unique only in its account and region. */
 function uniquePrefix(scope: Construct, serviceName: string): string {
   const { account, region } = Stack.of(scope);
   return `batchscore/${account}/${region}/${serviceName}/`;
 }
 
-/** Days that a new request queue keeps its messages. */
+/** Days that a new request queue keeps messages. */
 export const REQUEST_DAYS = 4;
-/** On a standard queue the days count from the first send, so dead letters must be kept longer than requests. */
+/**
+ * Days that a new dead-letter queue keeps messages. On a standard queue they count from the first send, so it needs
+ * more days than a request queue.
+ */
 export const DEAD_LETTER_DAYS = 14;
 
 const isFreeOfQueue = (key: string): boolean => FREE_OF_QUEUE.some((free) => free === key);
 
-/** New queues, with one queue for the dead letters of all. */
 function createRequestQueues(
   scope: Construct,
   { batching, encryptionKey, removalPolicy, maxReceiveCount, visibilityTimeoutSeconds }: ChannelOptions,
@@ -116,15 +116,15 @@ function createRequestQueues(
       deadLetterQueue: { queue: dead, maxReceiveCount },
       more: handedOn('queueProps', queueProps, isFreeOfQueue),
     });
-  // The first has the ID of an only one: a deployment that gets shards keeps its queue, and the messages in it.
+  // The first queue has the same ID with one shard and with several, so adding shards keeps the queue and its messages.
   const first = create('Requests');
   const others = Array.from({ length: shards - 1 }, (_, index) => create(`Requests${index + 2}`));
   return { requestQueues: [first, ...others], deadLetterQueue: dead };
 }
 
 /**
- * Grants what scoring needs: take requests, delay them, read their payloads, write results. Existing things whose key the
- * CDK does not know are taken to have that of the deployment, which also encrypts the environment.
+ * Grants the permissions for scoring: take requests, delay them, read their payloads, write results. If the CDK does
+ * not know the key of an existing resource, the deployment's key is assumed. That key also encrypts the environment.
  */
 export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, channels: Channels): void {
   const { requestQueues, stores, payloadBucket, payloadPrefix, captureBucket, capturePrefix } = channels;
@@ -134,7 +134,7 @@ export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, 
   for (const store of stores) store.grantWrite(grantee);
   if (captureBucket !== undefined) grantPut(grantee, captureBucket, capturedKeys(capturePrefix));
   acknowledgeKeyActions(scope);
-  // A role of one's own stands elsewhere, and its policy with it.
+  // A role that the deployer gives has its policy elsewhere.
   if (Construct.isConstruct(grantee.grantPrincipal)) acknowledgeKeyActions(grantee.grantPrincipal);
   keys.encryptionKey?.grantDecrypt(grantee);
   keys.formerEncryptionKey?.grantDecrypt(grantee);
@@ -145,7 +145,7 @@ export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, 
 
 const resourcesOf = (stores: readonly CreatedStore[]) => stores.map(({ resource }) => resource);
 
-/** Grants what a producer needs: send requests, and upload those that are too large to send. */
+/** Grants the permissions of a producer: send requests, and upload those that are too large to send. */
 export function grantSubmit(grantee: IGrantable, { encryptionKey }: Keys, channels: Channels): Grant {
   const { requestQueues, payloadBucket, payloadPrefix } = channels;
   if ([...requestQueues, payloadBucket].some(isKeyUnknown)) encryptionKey?.grantEncryptDecrypt(grantee);
@@ -155,7 +155,7 @@ export function grantSubmit(grantee: IGrantable, { encryptionKey }: Keys, channe
   ]);
 }
 
-/** Grants what a consumer needs: take results from every store, and read those that were too large for it. */
+/** Grants the permissions of a consumer: take results from all stores, and read those that are too large for one. */
 export function grantCollect(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
   const { stores, payloadBucket, payloadPrefix } = channels;
   keys.formerEncryptionKey?.grantDecrypt(grantee);
@@ -166,11 +166,11 @@ export function grantCollect(grantee: IGrantable, keys: Keys, channels: Channels
   ]);
 }
 
-/** To see how much waits, and to drop it. */
+/** Actions that count and purge waiting messages. */
 const EMPTY = ['sqs:GetQueueAttributes', 'sqs:GetQueueUrl', 'sqs:PurgeQueue'];
 
 /**
- * To look into the dead letters, to make visible again at once what was looked at, and to send them back.
+ * Actions that read dead letters, make them visible again immediately, and send them back.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
  */
@@ -184,7 +184,7 @@ const REDRIVE = [
 ];
 const REENCRYPT = ['kms:Decrypt', 'kms:GenerateDataKey'];
 
-/** Grants what an operator needs: look into the dead letters, send them back, empty the queues. */
+/** Grants the permissions of an operator: read dead letters, send them back, empty the queues. */
 export function grantRepair(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
   const { requestQueues, deadLetterQueue } = channels;
   const on = (queue: IQueue, actions: string[]): Grant =>

@@ -50,10 +50,10 @@ import type { BatchScoringProps } from './props.ts';
 
 type Props = BatchScoringProps<Compute>;
 
-/** @throws ValidationError naming everything that would fail in production, with the numbers and the cure */
+/** Checks the plan. @throws ValidationError if props would fail in production, with a sentence for each problem */
 export function checkPlan(scope: Construct, props: Props, plan: DeploymentPlan): void {
   const { compute, batching } = plan;
-  // A batch size that only the deployment knows breaks no rule, as 1 does not.
+  // If the batch size is a token, no rule applies to it, and 1 breaks none.
   const mapping = { ...batching, batchSize: known(batching.batchSize) ?? 1 };
   refuse([
     ...imageBuildProblems(props.imageBuild ?? {}, props.image !== undefined, compute.imageTarget.stage),
@@ -74,10 +74,9 @@ export function checkPlan(scope: Construct, props: Props, plan: DeploymentPlan):
 }
 
 const PERCENT = { min: 0, max: 99 };
-/** Not `SNAPSHOT`: tables, buckets and log groups have none. */
+/** Allowed removal policies. Tables, buckets and log groups do not support `SNAPSHOT`. */
 const REMOVAL_POLICIES = [RemovalPolicy.RETAIN, RemovalPolicy.DESTROY, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE];
 
-/** Values that are out of their own range. */
 function rangeProblems(plan: DeploymentPlan): Problem[] {
   const { alarmThresholds, maxReceiveCount } = plan;
   const ranges = new Map(Object.entries(SETTINGS).flatMap(([name, one]) => ('min' in one ? [[name, one]] : [])));
@@ -88,7 +87,7 @@ function rangeProblems(plan: DeploymentPlan): Problem[] {
   });
   return [
     outside('latencyTarget', plan.latencyTargetSeconds, { min: 1, max: 1_209_600 }, 'seconds'),
-    // Larger than SQS takes is not refused: such messages go through the payload bucket.
+    // A message may be larger than SQS takes, because it then goes through the payload bucket.
     outside('largestMessage', plan.largestMessageBytes, { min: 1, max: SETTINGS.maxPayloadBytes.max }, 'bytes'),
     outside('alarmThresholds.retriedPercent', alarmThresholds.retriedPercent, PERCENT),
     outside('alarmThresholds.errorPercent', alarmThresholds.errorPercent, PERCENT),
@@ -119,10 +118,9 @@ function captureProblems({ percent, expiryDays }: NonNullable<DeploymentPlan['ca
 }
 
 const GPU_PROVIDERS = ['cuda', 'tensorrt'];
-/** Those that ONNX Runtime for Node has on Linux. */
+/** Execution providers that ONNX Runtime for Node has on Linux. */
 const PROVIDERS = ['cpu', 'webgpu', ...GPU_PROVIDERS];
 
-/** Values that do not go together. */
 function joinedProblems(plan: DeploymentPlan): Problem[] {
   const { batching, compute, results, latencyTargetSeconds, tuning } = plan;
   const { kind, timeoutSeconds } = compute;
@@ -172,7 +170,10 @@ function joinedProblems(plan: DeploymentPlan): Problem[] {
 /** @see https://docs.aws.amazon.com/lambda/latest/api/API_Environment.html */
 const VARIABLE_NAME = /^[a-zA-Z]\w+$/;
 
-/** The host's own variables come from the props: one that is set twice would contradict what was checked. */
+/**
+ * Returns problems with variables that the deployer adds. Props set the host's own variables, so setting one here would
+ * bypass the checks.
+ */
 function environmentProblems(environment: Readonly<Record<string, string>>): Problem[] {
   const names = Object.keys(environment);
   const ours = names.filter((name) => name.startsWith(CONFIG_PREFIX));
@@ -198,7 +199,6 @@ function environmentProblems(environment: Readonly<Record<string, string>>): Pro
 
 const kindOf = (isFifo: boolean | undefined): string => (isFifo ? 'FIFO' : 'standard');
 
-/** Request queues, new or given. */
 function queueProblems(props: Props, { batching }: DeploymentPlan): Problem[] {
   const { requestQueue, fifo, queueProps, deadLetterQueueProps, jobEvents } = props;
   const { shards } = batching;
@@ -236,7 +236,10 @@ function queueProblems(props: Props, { batching }: DeploymentPlan): Problem[] {
 
 const MAX_VISIBILITY_SECONDS = 43_200;
 
-/** A message that becomes visible while it is still being scored is scored, and paid for, twice. */
+/**
+ * Returns a problem if the visibility timeout is too short: a message that becomes visible during its run is scored and
+ * billed twice.
+ */
 function visibilityProblems(queue: IQueue | undefined, plan: DeploymentPlan): Problem[] {
   const { visibilityTimeoutSeconds: got, batching, compute } = plan;
   const { seconds: recommended, sum } = compute.minVisibility(batching);
@@ -263,8 +266,8 @@ function visibilityProblems(queue: IQueue | undefined, plan: DeploymentPlan): Pr
 }
 
 /**
- * Dead letters that the redrive policy of an existing queue does not name: alarm and permissions would be those of a queue
- * that gets none.
+ * Returns a problem if the redrive policy of an existing queue does not name the given dead-letter queue. The alarm and
+ * permissions would be for a queue that gets no messages.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
  */
@@ -302,10 +305,10 @@ function deadLetterProblems({ requestQueue, maxReceiveCount }: Props): Problem[]
   return brokenOf(rules);
 }
 
-/** How the keys of a deployment begin that was given no prefix: what follows is known when it is deployed. */
+/** First part of the default key prefix. The rest is known only at deployment. */
 const DEFAULT_KEYS = 'batchscore/';
 
-/** Prefixes and expiry: each belongs to one kind of bucket, to those that exist already or to new ones. */
+/** Returns problems with prefixes and expiry: prefixes are for existing buckets, and expiry is for new ones. */
 function bucketProblems(props: Props, plan: DeploymentPlan): Problem[] {
   const { keyPrefix, payloadBucket, stores, payloadExpiry } = props;
   const { payloadExpiryDays, capture, jobs } = plan;
@@ -357,8 +360,9 @@ function bucketProblems(props: Props, plan: DeploymentPlan): Problem[] {
 }
 
 /**
- * A payload must not expire before the last message or result that points to it. On a standard queue the days of a dead
- * letter count from the first send, on a FIFO queue from when it became one. Results in the bucket point to nothing.
+ * Returns rules against payloads that expire before the last message or result that points to them. Days of a dead
+ * letter count from the first send on a standard queue, and from its move on a FIFO queue. Results in the bucket
+ * contain no pointers.
  *
  * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
  */
@@ -386,9 +390,9 @@ function expiresBeforeItsPointers({ requestQueue }: Props, plan: DeploymentPlan)
 }
 
 /**
- * Mappings, keys and images of another region are refused when the stack is deployed; queues, tables and buckets of
- * another region fail at the first message. ECS alone pulls images from anywhere. Nothing is said where the CDK does not
- * know one of the two.
+ * Returns problems with resources in another region. Mappings, keys and images fail at deployment. Queues, tables and
+ * buckets fail at the first message. Only ECS pulls images from any region. If the CDK does not know one of the two
+ * regions, there is no problem.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
@@ -414,7 +418,7 @@ function placeProblems(scope: Construct, given: Props, plan: DeploymentPlan): Pr
   ];
 }
 
-/** Says what works, but may fail later or costs more than it should. */
+/** Warns of settings that work, but may fail later or cost more than necessary. */
 export function warnOfPlan(scope: Construct, props: Props, plan: DeploymentPlan, channels: Channels): void {
   warnOfLargeMessages(scope, plan);
   warnOfShortVisibility(scope, plan);
@@ -424,8 +428,8 @@ export function warnOfPlan(scope: Construct, props: Props, plan: DeploymentPlan,
 }
 
 /**
- * Lambda invokes the function as soon as 6 MB have gathered, and a worker scores 32 MiB, so a batch that would be larger
- * never fills. That works, so it is only a warning.
+ * Warns if full batches would exceed 6 MB, at which Lambda invokes the function, or 32 MiB, at which a worker starts to
+ * score. Such batches never fill.
  */
 function warnOfLargeMessages(scope: Construct, { batching, largestMessageBytes = 0, compute }: DeploymentPlan): void {
   const batchSize = known(batching.batchSize) ?? 0;
@@ -442,7 +446,8 @@ function warnOfLargeMessages(scope: Construct, { batching, largestMessageBytes =
 }
 
 /**
- * AWS recommends six timeouts and the window, so that throttled batches are tried again before their messages are visible.
+ * Warns if the visibility timeout is below AWS's recommendation of six function timeouts plus the window. With that,
+ * throttled batches are retried before their messages become visible.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
  */
@@ -458,7 +463,7 @@ function warnOfShortVisibility(scope: Construct, plan: DeploymentPlan): void {
   );
 }
 
-/** Without dead letters a message that ends its host comes back, with those beside it, until it expires. */
+/** Warns if there is no dead-letter queue: a message that ends its host returns with its batch until it expires. */
 function warnOfNoDeadLetters(scope: Construct, { deadLetterQueue }: Channels, maxReceiveCount: number): void {
   if (deadLetterQueue !== undefined) return;
   const policy = JSON.stringify({ deadLetterTargetArn: 'DEAD_LETTER_QUEUE_ARN', maxReceiveCount });
@@ -470,7 +475,9 @@ function warnOfNoDeadLetters(scope: Construct, { deadLetterQueue }: Channels, ma
   );
 }
 
-/** What belongs to another account is used by its owner's leave: the CDK cannot change a policy there. */
+/**
+ * Warns of resources in another account. Their owner must grant access, because the CDK cannot change a policy there.
+ */
 function warnOfOtherAccounts(
   scope: Construct,
   { requestQueue, payloadBucket, encryptionKey }: Props,
@@ -494,7 +501,7 @@ const QUEUE = 'Queue.fromQueueAttributes and keyArn';
 const BUCKET = 'Bucket.fromBucketAttributes and encryptionKey';
 const READ_AND_WRITE = ['kms:Decrypt', 'kms:GenerateDataKey'];
 
-/** Nothing is granted for a key of an existing queue, table or bucket that nobody told. */
+/** Warns of existing queues, tables and buckets whose key is unknown, because no permission is granted for it. */
 function warnOfUnknownKeys(scope: Construct, channels: Channels, plan: DeploymentPlan): void {
   const existing = [
     { name: 'requestQueue', resource: channels.requestQueues[0], how: QUEUE, actions: ['kms:Decrypt'] },

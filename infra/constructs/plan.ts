@@ -16,10 +16,8 @@ import type { StorePlan } from '../stores/resultStore.ts';
 import { tableStore } from '../stores/tableStore.ts';
 import type { BatchScoringProps, Tuning } from './props.ts';
 
-/** Every store there is. */
 const STORES = [queueStore, tableStore, bucketStore];
 
-/** The props, completed with defaults. */
 export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly compute: ComputeForm<Created>;
   readonly models: ModelPlace;
@@ -30,11 +28,9 @@ export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly alarmThresholds: AlarmThresholds;
   readonly maxReceiveCount: number;
   readonly results: readonly Store[];
-  /** Every store, those that no results go to included: their props are checked too. */
+  /** All stores, including those that no results go to, because their props are also checked. */
   readonly stores: readonly StorePlan[];
-  /** Of a new payload bucket. */
   readonly payloadExpiryDays: number;
-  /** Undefined: no samples are kept. */
   readonly capture:
     | { readonly percent: number; readonly bucket?: IBucket | undefined; readonly expiryDays: number }
     | undefined;
@@ -44,11 +40,10 @@ export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly tracing: boolean;
   readonly eventSourceEnabled: boolean;
   readonly tuning: ReturnType<typeof tuningOf>;
-  /** Undefined: there are none. */
   readonly jobs: JobSettings | undefined;
 }
 
-/** @throws ValidationError naming the props that are tokens where others are computed from them */
+/** Completes the props with defaults. @throws ValidationError if a value that others are computed from is a token */
 export function makePlan<Created extends Compute>(props: BatchScoringProps<Created>): DeploymentPlan<Created> {
   const { requestQueue: existing, results = ['queue'], alarmThresholds = {} } = props;
   refuse([
@@ -70,7 +65,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     requestQueue: existing?.queue,
     deadLetterQueue: existing && deadLettersOf(existing),
   };
-  // What is derived is rounded up: a fraction is refused where it was given, and nowhere else.
+  // Derived values are rounded up, so that a fraction is refused only where it was given.
   return {
     compute,
     models: placeOfModels(props.models),
@@ -100,13 +95,13 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
   };
 }
 
-/** Settings of the scoring whose prop has a unit: its name, and the unit of the number. */
+/** Tuning settings with a unit: their prop, and the unit of the number. */
 export const TUNING_AMOUNTS: Readonly<Record<string, readonly [prop: string, unit: string]>> = {
   deadlineMarginMs: ['deadlineMargin', 'milliseconds'],
   maxPayloadBytes: ['maxPayloadSize', 'bytes'],
 };
 
-/** The settings of the scoring with plain numbers, by their names in the catalogue. */
+/** Returns the tuning settings as plain numbers, by their names in the catalogue. */
 function tuningOf({ deadlineMargin, maxPayloadSize, ...others }: Tuning) {
   return {
     ...others,
@@ -115,14 +110,13 @@ function tuningOf({ deadlineMargin, maxPayloadSize, ...others }: Tuning) {
   };
 }
 
-/** Where no compute is given, `Created` is the default of the type parameter, which is what this creates. */
 function defaultCompute<Created extends Compute>(): ComputeForm<Created> {
   return lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>;
 }
 
 /**
- * The thresholds that were given, and the defaults of the others: low enough for a new version to set an alarm off that
- * fails half of the invocations that it gets first.
+ * Completes the thresholds with defaults. Defaults are low enough to notice a new version that fails half of the
+ * invocations in its first step.
  */
 function thresholdsOf(given: Partial<AlarmThresholds>, firstStepPercent: number): AlarmThresholds {
   const noticed = Math.floor(firstStepPercent / 2);

@@ -18,156 +18,195 @@ import type { ResultStores } from '../stores/resultStore.ts';
 import type { TableStoreProps } from '../stores/tableStore.ts';
 
 /**
- * Everything that a deployment can be told; each prop has a default, but models or an image are needed. Each store has its
- * own props besides.
+ * Props of a deployment. All have defaults, but either `models` or an `image` is required. The result stores add their
+ * own props.
  *
- * @typeParam Created what the compute creates
+ * @typeParam Created type of the created compute
  */
 export interface BatchScoringProps<Created extends Compute = FunctionCompute>
   extends QueueStoreProps,
     TableStoreProps,
     BucketStoreProps {
   /**
-   * The model repository: a folder with `<name>/<version>/model.onnx`, which is built into the image; one in S3, which
-   * hosts fetch when they start, as the URI that `batchscore publish` printed, or that and its bucket; or one in a file
-   * system, as an EFS access point, which the function mounts.
+   * Model repository. A folder with `<name>/<version>/model.onnx` is built into the image. Hosts fetch a repository in
+   * S3 when they start: give the URI that `batchscore publish` printed, or the URI and its bucket. The function mounts
+   * a repository in a file system: give an EFS access point.
    * @default none, if an `image` with models is given
    */
   readonly models?: Models;
-  /** Your own image, with the runtime, and with the models if they lie nowhere else. @default one that is built */
+  /** Your own image with the runtime, and with the models unless they are elsewhere. @default an image that is built */
   readonly image?: ContainerImage;
-  /** What the image is built from besides `models`, such as a base named by its digest. @default see `ImageBuild` */
+  /** Sources of the image besides `models`, such as a base image named by its digest. @default see `ImageBuild` */
   readonly imageBuild?: ImageBuild;
-  /** The model for requests that name none; outside the image it is not looked for before hosts start. @default the repository's only model */
+  /**
+   * Model for requests that name none. If models are outside the image, only hosts check that it exists, when they
+   * start.
+   * @default the repository's only model
+   */
   readonly defaultModel?: string;
-  /** Where it runs: `lambdaCompute()`, `lambdaGpuCompute()`, `ecsCompute()`, or `ecsGpuCompute()`. @default lambdaCompute() */
+  /**
+   * Compute to run on: `lambdaCompute()`, `lambdaGpuCompute()`, `ecsCompute()` or `ecsGpuCompute()`.
+   * @default lambdaCompute()
+   */
   readonly compute?: ComputeForm<Created>;
   /**
-   * More variables of the host's environment, such as `NODE_OPTIONS`. None begins with `BATCHSCORE_`: `tuning` sets those.
+   * Additional environment variables of the host, such as `NODE_OPTIONS`. Names must not begin with `BATCHSCORE_`: use
+   * `tuning` for those.
    * @default none
    */
   readonly environment?: Readonly<Record<string, string>>;
   /**
-   * Whether requests are scored as soon as the stack is deployed. `false`: they wait until someone switches the event
-   * source mapping on; a service runs no task. @default true
+   * True if scoring starts as soon as the stack is deployed. If `false`, requests wait until someone enables the event
+   * source mapping, and a service runs no tasks.
+   * @default true
    */
   readonly eventSourceEnabled?: boolean;
 
   /**
-   * Most records in one invocation, 1 to 10,000; FIFO to 10. Above 10 it needs a window. Or in one batch of a worker, 1 to
-   * 10,000. @default 100; FIFO 10
+   * Maximum records in one invocation: 1 to 10,000, or 1 to 10 on a FIFO queue. More than 10 require a window. On a
+   * worker: maximum records in one batch, 1 to 10,000.
+   * @default 100; FIFO 10
    */
   readonly batchSize?: number;
   /**
-   * Longest wait for a batch to fill, whole seconds, 0 to 300; on a FIFO queue 0. A worker takes fractions too, on any
-   * queue. @default 1 second; FIFO 0
+   * Maximum wait for a batch to fill, whole seconds, 0 to 300; on a FIFO queue 0. Workers accept fractions of a second,
+   * and a window on FIFO queues.
+   * @default 1 second; FIFO 0
    */
   readonly window?: Duration;
-  /** The largest message sent inline; a warning says when full batches of it exceed 6 MB, or 32 MiB of a worker. @default none */
+  /**
+   * Size of the largest message sent inline. A warning appears if full batches of such messages exceed 6 MB, or 32 MiB
+   * on a worker.
+   * @default none
+   */
   readonly largestMessage?: Size;
-  /** The time in which a message should be answered, in whole seconds; an alarm goes off beyond it; longer than the window. @default window + timeout, and what waking takes where nothing always runs */
+  /**
+   * Time in which a message should be answered, whole seconds, longer than the window. An alarm goes off if messages
+   * wait longer.
+   * @default window + timeout, and the time to start if compute scales to zero
+   */
   readonly latencyTarget?: Duration;
 
-  /** Whether the queues are FIFO queues. @default that of the given request queue, else false */
+  /** True if the queues are FIFO queues. @default the kind of the given request queue, else false */
   readonly fifo?: boolean;
-  /** An existing request queue. @default a new one, with a dead-letter queue */
+  /** Existing request queue. @default a new one, with a dead-letter queue */
   readonly requestQueue?: ExistingQueue;
   /**
-   * New request queues behind one function, 1 to 10, or one service, 1 to 4, with one dead-letter queue: each has its own event source mapping and
-   * its own quota of messages in flight. Clients spread over all of them. @default 1
+   * Number of new request queues: 1 to 10 with a function, 1 to 4 with a service. They share one dead-letter queue.
+   * Each has its own event source mapping and its own quota of messages in flight, and clients spread messages over all
+   * of them.
+   * @default 1
    */
   readonly shards?: number;
-  /** More of the new request queues that no guarantee depends on; a name goes with one queue alone. @default the CDK's own */
+  /**
+   * Additional options of the new request queues, such as `queueName`, which requires a single queue.
+   * @default the CDK's own
+   */
   readonly queueProps?: MoreQueueProps;
-  /** More of the new dead-letter queue. @default the CDK's own */
+  /** Additional options of the new dead-letter queue. @default the CDK's own */
   readonly deadLetterQueueProps?: MoreQueueProps;
   /**
-   * Receives after which a message goes to the dead letters, 3 to 1,000. Of an imported queue, say what its redrive policy
-   * has. @default 20
+   * Receives after which a message goes to the dead letters, 3 to 1,000. For an imported queue, give the value of its
+   * redrive policy.
+   * @default 20
    */
   readonly maxReceiveCount?: number;
 
-  /** Where results go, each once. @default ['queue'] */
+  /** Stores that results go to, without duplicates. @default ['queue'] */
   readonly results?: readonly ResultStore[];
-  /** Existing stores; the table's partition key must be the string `messageId`. @default new ones */
+  /** Existing stores. The table's partition key must be the string `messageId`. @default new ones */
   readonly stores?: ResultStores;
-  /** An existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
+  /** Existing bucket for bodies and results that are too large for SQS or the table. @default a new one */
   readonly payloadBucket?: IBucket;
   /**
-   * After which an object of the new payload bucket is deleted, whole days, up to 3,650. Messages and results must not
-   * outlast what they point to: 14 days at least, 18 with FIFO queues, and as long as `resultTtl`.
+   * Time after which an object of the new payload bucket is deleted, whole days, up to 3,650. It must be as long as
+   * messages and results with pointers are kept: at least 14 days, 18 with FIFO queues, and at least `resultTtl`.
    * @default 30 days
    */
   readonly payloadExpiry?: Duration;
-  /** Keeps a share of the messages with their answers, to look at what comes. @default none is kept */
+  /** Stores a share of the messages with their answers as samples. @default none */
   readonly capture?: CaptureOptions;
   /**
-   * What keys begin with in existing buckets, such as `fraud/`: `requests/`, `results/` and `captured/` follow, and nothing else in
-   * them can be read or written. Deployments that share a bucket need different ones.
+   * Prefix of keys in existing buckets, such as `fraud/`. The keys continue with `requests/`, `results/` and
+   * `captured/`, and permissions cover only these. Deployments that share a bucket need different prefixes.
    * @default `batchscore/<account>/<region>/<service name>/`
    */
   readonly keyPrefix?: string;
 
   /**
-   * Scores whole files of S3, besides messages, with functions and concurrency of their own: `{}` takes every default.
-   * It needs the image of `lambdaCompute`. @default no jobs
+   * Scores files in S3, in addition to messages, with separate functions and concurrency. Use `{}` for all defaults.
+   * Jobs need the image of `lambdaCompute`.
+   * @default no jobs
    */
   readonly jobs?: JobOptions;
 
   /**
-   * Gets an event, as JSON, for each job that ends and each message that goes to the dead letters: an EventBridge bus, or a
-   * standard SNS topic. @default none
+   * EventBridge bus, or standard SNS topic, that gets a JSON event for each job that ends and each message that goes to
+   * the dead letters.
+   * @default none
    */
   readonly jobEvents?: IEventBus | ITopic;
 
   /**
-   * Your own key for queues, buckets, table, logs and environment. Existing ones whose key the CDK does not know are taken
-   * to have it too. @default keys that each service manages
+   * Your own KMS key for queues, buckets, table, logs and environment. If the CDK does not know the key of an existing
+   * resource, this key is assumed.
+   * @default keys that each service manages
    */
   readonly encryptionKey?: IKey;
   /**
-   * What `encryptionKey` was before it was changed or left out. What was encrypted with it until then can still be read,
-   * by the function and by consumers, as long as it is given here. @default none
+   * Previous `encryptionKey`, if you change or remove it. While it is given here, the function and consumers can read
+   * data that is encrypted with it.
+   * @default none
    */
   readonly formerEncryptionKey?: IKey;
   /**
-   * What becomes of table, buckets, logs and the queues of results and dead letters when the stack no longer has them.
+   * Policy for table, buckets, logs, result queues and the dead-letter queue when they are removed from the stack.
    * @default RemovalPolicy.RETAIN
    */
   readonly removalPolicy?: RemovalPolicy;
   /** Days that logs are kept. @default RetentionDays.ONE_MONTH */
   readonly logRetention?: RetentionDays;
   /**
-   * How much the function logs: with `debug` also a line for each micro-batch and each call to AWS, which are many.
-   * @default that of the function's logging configuration, 'info'
+   * Log level of the function. `debug` adds a line for each micro-batch and each call to AWS.
+   * @default the level of the function's logging configuration, 'info'
    */
   readonly logLevel?: LogLevel;
-  /** Whether X-Ray traces invocations, with the stages as subsegments. @default false */
+  /** True if X-Ray traces invocations, with the stages as subsegments. @default false */
   readonly tracing?: boolean;
 
-  /** What alarms do, such as `new SnsAction(topic)`; the key of an encrypted topic must let CloudWatch use it. @default they only change state */
+  /**
+   * Actions of alarms, such as `new SnsAction(topic)`. If the topic is encrypted, its key must allow CloudWatch to use
+   * it.
+   * @default none: alarms only change state
+   */
   readonly alarmActions?: readonly IAlarmAction[];
-  /** What alarms do when they are over. @default the `alarmActions` */
+  /** Actions of alarms that return to OK. @default the `alarmActions` */
   readonly okActions?: readonly IAlarmAction[];
-  /** When alarms go off. @default 5 % of the records retried, 50 % of the requests in error, 80 % of the quota in flight */
+  /**
+   * Thresholds of alarms.
+   * @default 5 % of the records retried, 50 % of the requests in error, 80 % of the quota in flight
+   */
   readonly alarmThresholds?: Partial<AlarmThresholds>;
-  /** Whether there is a dashboard. @default true */
+  /** True to create a dashboard. @default true */
   readonly dashboard?: boolean;
-  /** Settings of the scoring itself. @default the runtime's */
+  /** Scoring settings. @default the runtime's */
   readonly tuning?: Tuning;
 }
 
-/** Messages that are kept as samples, whatever their bodies hold. */
+/** Options for message samples. Samples are kept regardless of what the bodies contain. */
 export interface CaptureOptions {
-  /** Of the messages, 0 to 100, fractions too: chosen by their IDs, the same on every host. */
+  /**
+   * Percent of the messages, 0 to 100, with fractions. Message IDs determine the choice, so it is the same on all
+   * hosts.
+   */
   readonly percent: number;
-  /** An existing bucket. @default a new one, encrypted as the others are */
+  /** Existing bucket. @default a new one, encrypted like the others */
   readonly bucket?: IBucket;
-  /** After which an object of the new bucket is deleted, whole days, 1 to 3,650. @default 30 days */
+  /** Time after which an object of the new bucket is deleted, whole days, 1 to 3,650. @default 30 days */
   readonly expiry?: Duration;
 }
 
-/** What of a queue no guarantee depends on. */
+/** Queue options that no guarantee of the construct depends on. */
 export type MoreQueueProps = Pick<QueueProps, (typeof FREE_OF_QUEUE)[number]>;
 export const FREE_OF_QUEUE = [
   'queueName',
@@ -177,47 +216,57 @@ export const FREE_OF_QUEUE = [
   'removalPolicy',
 ] as const;
 
-/** Settings of the scoring itself; each is a variable of the host's environment. */
+/** Scoring settings. Each is an environment variable of the host. */
 export interface Tuning {
-  /** Most rows in one run. @default 512 */
+  /** Maximum rows in one run. @default 512 */
   readonly maxBatchRows?: number;
-  /** Most elements that the inputs of one run hold together, padding included. @default 4194304 */
+  /** Maximum elements in all inputs of one run, including padding. @default 4194304 */
   readonly maxBatchElements?: number;
-  /** Most rows in one request. @default 10000 */
+  /** Maximum rows in one request. @default 10000 */
   readonly maxRequestRows?: number;
-  /** Most requests in one packed message. @default 10000 */
+  /** Maximum requests in one packed message. @default 10000 */
   readonly maxRequestsPerMessage?: number;
-  /** Most characters of the answer to one message. @default a 64th of the memory, in bytes */
+  /** Maximum characters of the answer to one message. @default a 64th of the memory, in bytes */
   readonly maxAnswerCharacters?: number;
   /**
-   * Time before the deadline that is kept free: no run is started that is expected to end in it, and what still runs when
-   * half of it is left is given up. Whole milliseconds. @default 1 second
+   * Reserve before the deadline, whole milliseconds. A run that is expected to end within it is not started. A run that
+   * is not complete at half of it is abandoned.
+   * @default 1 second
    */
   readonly deadlineMargin?: Duration;
   /**
-   * Percent of a model's run time that goes into running rows alone as well, to compare their answers. 0: nothing is
-   * compared. @default 1
+   * Percent of a model's run time that is spent on running rows again by themselves, to compare the answers. 0 disables
+   * the comparison.
+   * @default 1
    */
   readonly checkPercent?: number;
-  /** The largest object that is read from the payload bucket. @default a 64th of the memory */
+  /** Maximum size of an object that is read from the payload bucket. @default a 64th of the memory */
   readonly maxPayloadSize?: Size;
-  /** Whether to load all models at start, rather than when a request names them. @default true */
+  /** True if all models are loaded at start. If false, a model is loaded when a request names it. @default true */
   readonly preload?: boolean;
-  /** ONNX Runtime execution providers, first choice first, comma-separated. @default 'cpu', and 'cuda' with a GPU */
+  /**
+   * ONNX Runtime execution providers, comma-separated, in order of preference.
+   * @default 'cpu', and 'cuda' with a GPU
+   */
   readonly providers?: string;
-  /** Whether to go on with the next provider, with a warning, when one cannot be loaded. @default false */
+  /** True if a host uses the next provider, with a warning, when it cannot load one. @default false */
   readonly allowProviderFallback?: boolean;
 }
 
-/** A queue that exists already. */
 export interface ExistingQueue {
-  /** The queue, standard or FIFO. */
+  /** Queue, standard or FIFO. */
   readonly queue: IQueue;
-  /** Its visibility timeout, which the CDK does not know of an imported queue; it is checked against the compute's timeout. */
+  /**
+   * Visibility timeout of the queue, which is checked against the compute's timeout. The CDK does not know that of an
+   * imported queue.
+   */
   readonly visibilityTimeout: Duration;
-  /** Where its redrive policy sends messages. @default that of the queue's own construct, if this app creates it */
+  /**
+   * Dead-letter queue that its redrive policy names.
+   * @default that of the queue's own construct, if this app creates it
+   */
   readonly deadLetterQueue?: IQueue;
 }
 
-/** A kind of store that results can go to. */
+/** Kind of store that results can go to. */
 export type ResultStore = Store;

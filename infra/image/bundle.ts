@@ -4,13 +4,13 @@ import { dirname, join } from 'node:path';
 import type { BuildOptions, Metafile } from 'esbuild';
 import * as z from 'zod';
 
-/** File beside a bundle with the licence texts of the packages in it. */
+/** File beside a bundle with the licence texts of its packages. */
 export const LICENSES = 'THIRD-PARTY-LICENSES';
 
 /**
- * Bundles code for Node with everything that it imports, and writes the licence texts of the packages in it beside it.
+ * Bundles code for Node with all its imports, and writes the licence texts of its packages beside it.
  *
- * @throws Error naming a package that has no licence text, nor names a licence with a known one
+ * @throws Error naming a package that has neither a licence text nor the name of a known licence
  */
 export function bundle({ absWorkingDir, ...options }: BuildOptions & { readonly absWorkingDir: string }): void {
   const { buildSync }: typeof import('esbuild') = createRequire(import.meta.url)('esbuild');
@@ -30,10 +30,10 @@ const PACKAGE_FOLDER = /^.*node_modules\/(?:@[^/]+\/)?[^/]+/;
 const RULE = '='.repeat(80);
 
 /**
- * Returns the licence texts of the packages in a bundle; undefined if there are no packages.
+ * Returns the licence texts of the packages in a bundle. Undefined if there are no packages.
  *
- * @param root that the paths in `metafile` begin at
- * @param textOf says what the licence is of a package without a text
+ * @param root of the paths in `metafile`
+ * @param textOf returns the licence of a package without a text
  */
 export function licensesOf(
   { outputs }: Metafile,
@@ -52,7 +52,7 @@ export function licensesOf(
 const MANIFEST = z.object({
   name: z.string(),
   version: z.string().catch(''),
-  // Old packages have objects.
+  // Old packages have objects here.
   license: z.string().optional().catch(undefined),
   author: z
     .union([z.string(), z.object({ name: z.string() }).transform(({ name }) => name)])
@@ -74,7 +74,7 @@ function sectionOf(folder: string, textOf: (manifest: Manifest) => string): stri
   return `${manifest.name} ${manifest.version}\n\n${text.replaceAll('\r', '').trim()}\n`;
 }
 
-/** Returns the text of the licence that a package only names, with those whom it names as its authors. */
+/** Returns the standard text of the licence that a package names, with the authors that it names. */
 function standardText({ name, license = 'none', author = `the authors of ${name}` }: Manifest): string {
   const known: typeof import('spdx-license-list/full.js') = createRequire(import.meta.url)('spdx-license-list/full.js');
   const text = known[license]?.licenseText;

@@ -1,6 +1,6 @@
-// Bundles a transform, as a process: a CDK app cannot wait, and esbuild's plugins need somebody who does.
+// Bundles a transform in a process of its own, because esbuild's plugins are asynchronous and a CDK app cannot await.
 //     node bundleTransform.ts TRANSFORM BUNDLE
-// It prints `BundledTransform` as JSON.
+// Prints `BundledTransform` as JSON.
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
@@ -16,13 +16,12 @@ import {
 } from 'esbuild';
 import { LICENSES, licensesOf } from './bundle.ts';
 
-/** Sources of a bundle. */
 export interface BundledTransform {
-  /** Paths of the transform and of the modules that it imports, other than those of packages. */
+  /** Paths of the transform and of the modules that it imports, without those of packages. */
   readonly modules: readonly string[];
-  /** Names of packages that the modules import and that do not work in a bundle. */
+  /** Names of imported packages that do not work in a bundle. */
   readonly packages: readonly string[];
-  /** The code of the modules, without comments. */
+  /** Code of the modules, without comments. */
   readonly code: string;
 }
 
@@ -31,14 +30,14 @@ const root = dirname(entry);
 
 type Import = Metafile['inputs'][string]['imports'][number];
 
-/** Bundles again without the packages that do not work in a bundle, until there are no more of them. */
+/** Bundles repeatedly, each time without the packages that turned out not to work in a bundle. */
 async function bundleTransform(): Promise<BundledTransform> {
   const packages = new Set<string>();
   const isApart = ({ path, external }: Import): boolean => external === true && packages.has(nameOf(path));
   for (;;) {
     const built = await bundleWithout([...packages]).catch((failed: BuildFailure) => failed);
     const inputs = 'metafile' in built ? Object.entries(built.metafile?.inputs ?? {}) : [];
-    // A package that imports one of `packages` needs its own version of it.
+    // A package that imports one of `packages` must load its own version of it.
     const unfit = inputs.filter(([path, { imports }]) => usesOwnFiles(resolve(root, path)) || imports.some(isApart));
     const said = [...built.errors, ...built.warnings].map(({ location }) => location?.file ?? '');
     const names = [...unfit.map(([path]) => path), ...said].filter((path) => packageOf(path) !== undefined).map(nameOf);
@@ -56,7 +55,9 @@ async function bundleTransform(): Promise<BundledTransform> {
   }
 }
 
-/** Writes the licence texts of the packages in the bundle beside it. A package may only name its licence. */
+/**
+ * Writes the licence texts of the bundle's packages beside it. For a package without a text, writes the licence's name.
+ */
 function writeLicenses({ metafile = { inputs: {}, outputs: {} } }: BuildResult): void {
   const texts = licensesOf(metafile, root, ({ license = 'none' }) => `Licence: ${license}`);
   if (texts !== undefined) writeFileSync(join(dirname(bundle), LICENSES), texts);
@@ -66,21 +67,21 @@ function bundleWithout(packages: readonly string[]): Promise<BuildResult> {
   return build({
     entryPoints: [entry],
     outfile: bundle,
-    // The same wherever the repository lies: the bundle names what it is made of.
+    // The bundle contains paths of its sources, so they are relative, which makes it the same in any folder.
     absWorkingDir: root,
     bundle: true,
     metafile: true,
     platform: 'node',
     target: 'node24',
     format: 'esm',
-    // Node's rules: it does not know the field `module`.
+    // Node does not use the field `module`.
     mainFields: ['main'],
     conditions: ['module-sync', 'node-addons'],
     // The image has its own copies of the last two.
     external: [...packages, 'onnxruntime-node', 'onnxruntime-common'],
     // Node does not read tsconfig.json.
     tsconfigRaw: {},
-    // Lets the build go on until the packages with native code are known.
+    // The build must go on until all packages with native code are found.
     loader: { '.node': 'empty' },
     logLevel: 'silent',
     logOverride: { 'indirect-require': 'warning', 'unsupported-require-call': 'warning' },
@@ -94,14 +95,16 @@ const REQUIRE =
   "import { createRequire as requireOfBundle } from 'node:module'; var require = requireOfBundle(import.meta.url);";
 
 const MODULE = /\.[cm]?[jt]s$/;
-/** esbuild takes a module with this ending for ECMAScript. Without `type` in package.json, Node goes by the syntax. */
+/**
+ * Extension that makes esbuild treat a module as ECMAScript. If package.json has no `type`, Node decides by the syntax.
+ */
 const ECMASCRIPT = '.mts';
 const SYNTAX = /^\s*(import|export)\b/m;
 const MADE_REQUIRE = /\b(?:const|let|var)\s+require\s*=\s*createRequire\(import\.meta\.(?:url|filename)\)/g;
 
 /**
- * Lets the transform's own modules import as they do in Node: with its rules for CommonJS, and with a `require` that they
- * create. A module in another folder than the transform finds the files beside it from where the bundle is.
+ * Makes imports of the transform's own modules work as in Node: with Node's rules for CommonJS, and with a `require`
+ * that they create. A module in another folder than the transform resolves files from the bundle's folder.
  */
 const asInNode: Plugin = {
   name: 'as-in-node',
@@ -133,7 +136,7 @@ function sourceOf(path: string): string {
   return path.replace(/(\.[cm]?[jt]s)\.mts$/, '$1');
 }
 
-/** From the transform's folder. */
+/** Returns the path relative to the transform's folder. */
 function placeOf(path: string): string {
   return relative(root, path).replaceAll(sep, '/');
 }
@@ -147,7 +150,7 @@ async function codeOf(path: string): Promise<string> {
   return (await transform(readFileSync(path, 'utf8'), { loader: loaderOf(path) })).code;
 }
 
-/** Native code, WebAssembly, or code that asks where it lies. */
+/** Returns true if a package has native code or WebAssembly, or asks for its own path. */
 function usesOwnFiles(path: string): boolean {
   const folder = packageOf(path);
   if (folder === undefined) return false;
@@ -166,12 +169,11 @@ function hasBinaries(folder: string): boolean {
 
 const PACKAGE = /^.*node_modules[\\/]((?:@[^\\/]+[\\/])?[^\\/]+)/;
 
-/** The folder of the package that a file is of; undefined for a module that is of none. */
+/** Returns the folder of the package that contains a file. Undefined for a module outside of packages. */
 function packageOf(path: string): string | undefined {
   return PACKAGE.exec(path)?.[0];
 }
 
-/** The name of the package that a path, or an import, is of. */
 function nameOf(path: string): string {
   return (PACKAGE.exec(path)?.[1] ?? /^(@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? '').replaceAll(sep, '/');
 }

@@ -8,20 +8,20 @@ import { brokenOf, known, type Problem, refuse, refusing, ValidationError } from
 import { checkModelsFolder, type Room, weightProblems } from './modelsFolder.ts';
 import { IMAGE_STAGES, type ImageStage, runtimeProblem, stageImage, UNSTAGED } from './stageImage.ts';
 
-/** A container image in ECR. */
+/** Container image in ECR. */
 export interface ContainerImage {
   readonly repository: IRepository;
-  /** A tag, or a digest that begins with `sha256:`. */
+  /** Tag, or digest that begins with `sha256:`. */
   readonly tagOrDigest: string;
 }
 
-/** What an image is built for: what runs in it, with a GPU or without, and the machine it runs on. */
+/** Platform of an image: host, GPU and architecture. */
 export interface ImageTarget {
   readonly stage: ImageStage;
   readonly architecture: Architecture;
-  /** The devices of what runs in it. @default one with a GPU, else none */
+  /** Number of devices of the host. @default one with a GPU, else none */
   readonly devices?: number;
-  /** What a host has for its models. @default unknown: they are not compared with it */
+  /** Memory and disk for models. @default unknown: model sizes are not checked */
   readonly room?: Room;
 }
 
@@ -36,9 +36,9 @@ interface ImageSource {
 }
 
 /**
- * The given image, or one with the runtime, and with the models if they are a folder, which `cdk deploy` builds.
+ * Returns the given image, or one that `cdk deploy` builds, with the runtime, and with the models if they are a folder.
  *
- * @throws ValidationError when the folder is not a model repository, or there are no models, or twice
+ * @throws ValidationError if the folder is not a model repository, or if models are missing or given twice
  */
 export function createImage(
   scope: Construct,
@@ -67,10 +67,10 @@ function buildImage(
   { stage, architecture }: ImageTarget,
 ): ContainerImage {
   const name = nameOf(architecture);
-  // As with the CDK's own bundling, `cdk list`, `cdk destroy` and tests with `aws:cdk:bundling-stacks: []` stage nothing.
+  // As in the CDK's own bundling, `cdk list`, `cdk destroy` and tests with `aws:cdk:bundling-stacks: []` stage nothing.
   const isNeeded = Stack.of(scope).bundlingRequired;
   const missing = isNeeded ? runtimeProblem({ architecture: name, stage }) : undefined;
-  // `cdk synth` and `cdk deploy` end with an error that is annotated. A test of the template needs no image.
+  // An annotated error fails `cdk synth` and `cdk deploy`, but not a test of the template, which needs no image.
   if (missing !== undefined) Annotations.of(scope).addError(missing);
   const isStaged = isNeeded && missing === undefined;
   const inform = (message: string): void => Annotations.of(scope).addInfoV2('batchscore:leftOut', `models: ${message}`);
@@ -84,7 +84,7 @@ function buildImage(
     platform,
     buildArgs: buildArguments(imageBuild, stage),
   });
-  // The CDK has copied the folder to its output, unless it was told to build from the original.
+  // The CDK has copied the folder to its output, unless an option makes it build from the original.
   const { absoluteStagedPath } = asset.node.findChild('Staging') as AssetStaging;
   if (isStaged && absoluteStagedPath !== directory) rmSync(directory, { recursive: true });
   return { repository: asset.repository, tagOrDigest: asset.imageTag };
@@ -96,28 +96,33 @@ function nameOf({ name }: Architecture): (typeof ARCHITECTURES)[number] {
   throw new ValidationError(`architecture: expected one of ${ARCHITECTURES.join(', ')}, got ${name}; take one of them`);
 }
 
-/** What an image is built from besides the models. */
+/** Sources of an image besides the models. */
 export interface ImageBuild {
   /**
-   * The image that the host's is built on: Node 24, for a function with Lambda's runtime client. Name it by its digest: a
-   * tag that moves to a newer image is no change to the CDK, which builds nothing then.
-   * @default 'public.ecr.aws/lambda/nodejs:24' for a function, 'public.ecr.aws/docker/library/node:24-slim' for a worker
+   * Base of the host's image, with Node 24, and with Lambda's runtime client for a function. Name it by its digest: the
+   * CDK does not notice if a tag moves to a newer image.
+   * @default 'public.ecr.aws/lambda/nodejs:24' for a function, 'public.ecr.aws/docker/library/node:24-slim' for a
+   * worker
    */
   readonly baseImage?: string;
   /**
-   * With a GPU: an image with Python and pip, which takes CUDA from the package index. Nothing of it is kept.
+   * With a GPU: image with Python and pip, to install CUDA from the package index. Only the CUDA
+   * files are copied to the final image.
    * @default 'public.ecr.aws/docker/library/python:3.13-slim'
    */
   readonly pythonImage?: string;
-  /** With a GPU: the package index, as pip takes it. @default pip's own, PyPI */
+  /** With a GPU: URL of the package index for pip. @default pip's own, PyPI */
   readonly pipIndexUrl?: string;
-  /** With a GPU: whether cuFFT is in the image, for models with the operators `Rfft` or `Irfft`. @default false */
+  /** With a GPU: true if the image contains cuFFT, for models with the operators `Rfft` or `Irfft`. @default false */
   readonly cufft?: boolean;
 }
 
 const KEYS = ['baseImage', 'pythonImage', 'pipIndexUrl', 'cufft'] as const;
 
-/** What is no reference or address, and what would have no effect. @param isGiven whether no image is built */
+/**
+ * Returns problems with invalid references and addresses, and with options that have no effect.
+ * @param isGiven true if no image is built
+ */
 export function imageBuildProblems(build: ImageBuild, isGiven: boolean, stage: ImageStage): Problem[] {
   const { baseImage, pythonImage, pipIndexUrl } = build;
   const hasGpu = IMAGE_STAGES[stage].hasGpu;
@@ -140,7 +145,7 @@ export function imageBuildProblems(build: ImageBuild, isGiven: boolean, stage: I
         `imageBuild.pipIndexUrl: expected an address that begins with https:// or http://, got '${pipIndexUrl}'; correct it`,
       ],
       [
-        // A build argument is stored in the clear.
+        // Build arguments are stored in plain text.
         Boolean(url?.username || url?.password),
         'imageBuild.pipIndexUrl: expected no user or password, which cdk.out would hold, got one; take an index that needs none',
       ],
@@ -148,7 +153,7 @@ export function imageBuildProblems(build: ImageBuild, isGiven: boolean, stage: I
   ];
 }
 
-/** Names of the Dockerfile. One that is not given keeps the Dockerfile's own default. */
+/** Returns build arguments by the Dockerfile's names. For those left out, the Dockerfile's defaults apply. */
 function buildArguments(
   { baseImage, pythonImage, pipIndexUrl, cufft }: ImageBuild,
   stage: ImageStage,
@@ -164,14 +169,17 @@ function buildArguments(
 const HOST = '[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?(?::[0-9]+)?';
 const PART = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*';
 
-/** A digest alone would be read as a name with a tag. @see https://pkg.go.dev/github.com/distribution/reference */
+/**
+ * Image reference. A digest alone is refused, because Docker reads it as a name with a tag.
+ * @see https://pkg.go.dev/github.com/distribution/reference
+ */
 const REFERENCE = new RegExp(
   `^(?!sha256:)(?:${HOST}/)?${PART}(?:/${PART})*(?::\\w[\\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?$`,
 );
 
 /**
- * Instance families whose GPU the CUDA kernels of the image run on, by compute capability. There is no PTX, from which
- * a driver could compile for others.
+ * Instance families with a GPU that the image's CUDA kernels support, by compute capability. The image has no PTX, so a
+ * driver cannot compile kernels for other GPUs.
  *
  * @see https://developer.nvidia.com/cuda-gpus
  */
@@ -184,7 +192,7 @@ const FAMILIES = {
   sm_120: ['g7e'],
 };
 
-/** What is wrong with an instance type that has no GPU, or one that ONNX Runtime cannot use. */
+/** Returns a problem if an instance type has no GPU, or one that ONNX Runtime cannot use. */
 export function withoutKernels(instanceType: string): Problem {
   const families = Object.values(FAMILIES).flat().toSorted();
   if (known(instanceType) === undefined || families.some((family) => instanceType.startsWith(`${family}.`)))

@@ -25,24 +25,24 @@ import { profilePath } from '../../lambda/onnx/profileFile.ts';
 import { storeApart } from '../../lambda/onnx/weights.ts';
 import type { BundledTransform } from './bundleTransform.ts';
 
-/** A processor, as the CDK calls it. */
+/** Processor architecture, by the CDK's names. */
 export type ProcessorName = 'x86_64' | 'arm64';
 
-/** The files of a model repository that its hosts need. */
 interface GatheredModels {
-  /** Path of each file, by its path from the repository's folder, with slashes. */
+  /** Path of each file, by its path in the repository, with slashes. */
   readonly files: ReadonlyMap<string, string>;
-  /** Paths of files that no host needs, or of a folder if that is true of all that is in it. */
+  /** Paths of files that no host needs. A folder stands for all its files. */
   readonly leftOut: readonly string[];
 }
 
 /**
- * Gathers the files of a model repository that its hosts need: models with their weights, what is kept beside them, and
- * transforms with what they import and read. Large models get their weights apart, and transforms are bundled.
+ * Gathers the files of a model repository that its hosts need: models with their weights, files beside them, and
+ * transforms with the files that they import and read. Moves the weights of large models to separate files, and bundles
+ * transforms.
  *
- * @param to empty folder for files that are not as they are in the repository
- * @param architecture processor of the hosts. Undefined if it is not known, so that native code is refused
- * @throws Error naming the transform that cannot be bundled, or the package that does not run on the hosts
+ * @param to empty folder for files that differ from the repository's
+ * @param architecture of the hosts. If undefined, native code is refused
+ * @throws Error naming a transform that cannot be bundled, or a package that does not run on the hosts
  */
 export function gatherModels(from: string, to: string, architecture: ProcessorName | undefined): GatheredModels {
   const found = deployedFiles(from);
@@ -74,7 +74,7 @@ export function gatherModels(from: string, to: string, architecture: ProcessorNa
 
 const MAX_NAMED = 10;
 
-/** Says what was left out; undefined if that is nothing. */
+/** Returns a sentence about the files that were left out. Undefined if there are none. */
 export function describeLeftOut(leftOut: readonly string[]): string | undefined {
   if (leftOut.length === 0) return undefined;
   const more = leftOut.length > MAX_NAMED ? ` and ${leftOut.length - MAX_NAMED} more` : '';
@@ -84,7 +84,7 @@ export function describeLeftOut(leftOut: readonly string[]): string | undefined 
   );
 }
 
-/** Returns the files of a model that hosts read, other than its transform. */
+/** Returns the files of a model that hosts read, without its transform. */
 function filesOfModel(from: string, { folder, versions }: ModelFolder): string[] {
   const ofVersions = versions.flatMap(({ path }) =>
     existsSync(path) ? [path, ...externalFilesOf(path), profilePath(path)] : [],
@@ -96,12 +96,12 @@ function slashed(from: string, file: string): string {
   return relative(from, file).replaceAll(sep, '/');
 }
 
-/** True if a file is beside all models, or in the model's folder. */
+/** Returns true if a file is beside all models, or in the model's folder. */
 function isBeside(file: string, model: string): boolean {
   return !file.includes('/') || file.startsWith(`${model}/`);
 }
 
-/** The path of a file, or of the first folder on it that holds nothing needed. */
+/** Returns the path of a file, or of its topmost folder without needed files. */
 function topmostWithout(file: string, needed: readonly string[]): string {
   const steps = file.split('/');
   const folders = steps.slice(0, -1).map((_, index) => `${steps.slice(0, index + 1).join('/')}/`);
@@ -112,11 +112,10 @@ interface TransformFiles {
   readonly from: string;
   readonly to: string;
   readonly architecture: ProcessorName | undefined;
-  /** Files that the transform may read. */
   readonly beside: readonly string[];
 }
 
-/** Writes a transform's bundle with what it reads, and the settings that name it. */
+/** Writes a transform's bundle, the files that it reads, and the settings that name it. */
 function gatherTransform(
   transform: string,
   model: ModelFolder,
@@ -141,12 +140,12 @@ function gatherTransform(
   return { modules, read };
 }
 
-/** Beside this file there is its source in the repository, and what was compiled of it in the package. */
+/** The source is beside this file in the repository, and the compiled file is beside it in the package. */
 const BUNDLER = fileURLToPath(
   new URL(`./bundleTransform.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url),
 );
 
-/** @throws Error naming the transform, and what cannot be bundled */
+/** Bundles a transform in a separate process. @throws Error naming the transform and the part that cannot be bundled */
 function bundleTransform(transform: string, bundle: string): BundledTransform {
   try {
     const printed = execFileSync(process.execPath, [BUNDLER, realpathSync(transform), bundle], {
@@ -163,7 +162,7 @@ function bundleTransform(transform: string, bundle: string): BundledTransform {
   }
 }
 
-/** True if code names a file, a folder on its path as a folder, or with a template what the file's name begins and ends with. */
+/** Returns true if code contains the name of a file or of one of its folders, or a template that matches the name. */
 function isNamed(file: string, model: string, code: string): boolean {
   const steps = file.split('/').filter((step, index) => index > 1 || (step !== model && !isVersion(step)));
   const name = steps.at(-1) ?? '';
@@ -182,10 +181,13 @@ function escaped(name: string): string {
   return name.replaceAll(/[$()*+.?[\\\]^{|}]/g, '\\$&');
 }
 
-/** Code up to the quote of a later step of a path: a call that joins them, with texts and expressions without texts. */
+/**
+ * Code up to the quote of a later path segment: a call of `join`, `resolve` or `URL` with texts, and with expressions
+ * without texts.
+ */
 const JOINED = '\\b(?:join|resolve|URL)\\((?:[^;"\'`[\\]{}]|["\'`][^"\'`]*["\'`]\\s*,)*?["\'`]';
 
-/** Returns patterns of the file names that code makes in a template, as `vocabulary-${language}.txt`. */
+/** Returns patterns for the file names that templates in the code create, such as `vocabulary-${language}.txt`. */
 function templatesIn(code: string): RegExp[] {
   const names = code.match(/(?:[\w.-]|\$\{[^{}]*\})*\$\{[^{}]*\}[\w.-]*\.[A-Za-z]\w*(?=[`"'])/g) ?? [];
   return names.map(
@@ -199,7 +201,7 @@ function templatesIn(code: string): RegExp[] {
   );
 }
 
-/** Types and source maps, which nothing runs. */
+/** Types and source maps, which are not needed at run time. */
 export const FOR_DEVELOPERS = /\.d\.[cm]?ts$|\.map$/;
 
 interface Package {
@@ -210,7 +212,7 @@ interface Package {
 /**
  * Copies packages with their dependencies, and only the native code for the processor.
  *
- * @throws Error naming a package that has native code, and none for the processor
+ * @throws Error naming a package that has native code, but none for the processor
  */
 function copyPackages(
   packages: readonly Package[],
@@ -227,7 +229,7 @@ function copyPackages(
     if (placed.has(target)) return;
     placed.set(target, folder);
     const dependencies = dependenciesOf(folder);
-    // Some packages keep native code in a package for each platform. One of these is enough.
+    // Some packages keep native code in a separate package for each platform. One of these is enough.
     const native = [folder, ...dependencies.filter(isOfPlatform).map((one) => one.folder)].flatMap(nativeFilesIn);
     refuseOtherProcessor(name, native, architecture);
     cpSync(folder, target, {
@@ -255,7 +257,7 @@ function isOfPlatform({ folder }: Package): boolean {
   return manifestOf(folder).cpu !== undefined;
 }
 
-/** Returns the dependencies that are installed and that fit glibc, the C library of the images. */
+/** Returns the installed dependencies that fit glibc, the C library of the images. */
 function dependenciesOf(folder: string): Package[] {
   const { dependencies, optionalDependencies, peerDependencies } = manifestOf(folder);
   const names = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
@@ -263,15 +265,18 @@ function dependenciesOf(folder: string): Package[] {
   return found.filter((one) => [manifestOf(one.folder).libc ?? 'glibc'].flat().includes('glibc'));
 }
 
-/** Returns the package that the first of these files finds, or none. */
+/** Returns the package that the first of these files resolves, or none. */
 function packagesOf(name: string, importers: readonly string[]): Package[] {
   const [folder] = importers.flatMap((importer) => findPackage(name, importer) ?? []);
   return folder === undefined ? [] : [{ name, folder }];
 }
 
-/** Returns the folder in which Node finds a package for the file `importer`. A package may hide its package.json from `resolve`. */
+/**
+ * Returns the folder in which Node finds a package for the file `importer`. Does not resolve package.json, because a
+ * package may hide it.
+ */
 export function findPackage(name: string, importer: string): string | undefined {
-  // There are packages by the names of Node's own modules, which `resolve` takes for those.
+  // Some packages have the name of a Node module, which `resolve` would return instead.
   const folders = createRequire(importer).resolve.paths(`${name}/`) ?? [];
   const found = folders.map((folder) => join(folder, name)).find((folder) => existsSync(join(folder, 'package.json')));
   return found === undefined ? undefined : realpathSync(found);
@@ -285,7 +290,7 @@ function filesIn(folder: string): string[] {
 
 const NPM_NAMES = { x86_64: 'x64', arm64: 'arm64' } as const;
 
-/** @throws Error saying what to do, if there are native files and none of them is for the processor */
+/** @throws Error with a remedy, if there are native files and none is for the processor */
 function refuseOtherProcessor(name: string, native: readonly string[], architecture: ProcessorName | undefined): void {
   if (native.length === 0) return;
   if (architecture === undefined) {
@@ -301,7 +306,7 @@ function refuseOtherProcessor(name: string, native: readonly string[], architect
   );
 }
 
-/** Processors, as ELF files number them at byte 18. */
+/** Processors by their number in ELF files, at byte 18. */
 const MACHINES: Readonly<Record<number, ProcessorName>> = { 62: 'x86_64', 183: 'arm64' };
 const ELF = '\x7fELF';
 

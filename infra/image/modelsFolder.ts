@@ -11,11 +11,11 @@ import type { Problem } from '../common/problems.ts';
 const LAYOUT = `${MODEL_LAYOUT}, such as digits/1/${MODEL_FILE}`;
 
 /**
- * Checks that a folder is a model repository before it is built into an image: opens every file that a host reads at
- * start, other than weights and samples, with the host's own code.
+ * Checks a model repository before it is built into an image. Opens the files that a host reads at start, without
+ * weights and samples, with the host's own code.
  *
- * @param devices that a host has. @default any number: it is not known yet
- * @throws Error naming what a host would refuse at start
+ * @param devices number of devices of a host. Undefined if unknown
+ * @throws Error naming a file that a host would refuse at start
  */
 export function checkModelsFolder(
   folder: string,
@@ -51,7 +51,7 @@ function problemsOfModel({ name, folder, versions }: ModelFolder, devices: numbe
   ];
 }
 
-/** Locales of the images, as glibc takes their names: only the encoding in letters of any case. */
+/** Locales of the images. glibc ignores case only in the encoding. */
 const LOCALES = /^(C|POSIX|(C|en_US)\.[Uu][Tt][Ff]-?8)$/;
 
 function checkModel(path: string): void {
@@ -81,28 +81,30 @@ function checkConfig(folder: string, deviceCount: number): void {
   }
 }
 
-/** What a host has for its models and their image, in MiB, by the setting that gives it. */
+/** Memory and disk for models and their image, in MiB, by the setting that determines them. */
 export interface Room {
   readonly memoryMb?: number | undefined;
-  /** Memory of the functions that score jobs. */
   readonly jobsMemoryMb?: number | undefined;
-  /** Disk that holds the image too, as that of a Fargate task does. */
+  /** Disk that also contains the image, such as that of a Fargate task. */
   readonly ephemeralStorageMb?: number | undefined;
 }
 
-/** Most MiB of a function's image, unpacked. @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html */
+/**
+ * Maximum MiB of a function's unpacked image.
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+ */
 const FUNCTION_IMAGE_MB = 10_240;
-/** What an image holds besides models, in MiB: at least this, with a base, Node and ONNX Runtime; with CUDA, its libraries. */
+/** Minimum MiB of an image without models: base, Node and ONNX Runtime, and with a GPU the CUDA libraries. */
 const IMAGE_MB = { cpu: 300, gpu: 2_500 };
-/** Memory of Node and ONNX Runtime before a model is open, in MiB. */
+/** MiB of memory that Node and ONNX Runtime use before a model is open. */
 const HOST_MB = 150;
 const MIB = 1024 * 1024;
 
 /**
- * Compares the sizes of models with what their hosts have. Each host has all models open, or one at least if they are not
+ * Compares the sizes of models with memory and disk. A host opens all models, or at least one if they are not
  * preloaded.
  *
- * @returns each sum that does not fit, with the setting to raise
+ * @returns a problem for each sum that does not fit, with the setting to raise
  */
 export function weightProblems(
   folder: string,
@@ -165,12 +167,11 @@ function tooHeavy(
   );
 }
 
-/** Size of a model with its files of weights. */
 function megabytesOf(path: string): number {
   return [path, ...externalFilesOf(path)].reduce((sum, file) => sum + statSync(file).size, 0) / MIB;
 }
 
-/** Returns what a check throws as a problem of the setting. Errors of the system pass. */
+/** Returns the error of a check as a problem. System errors are rethrown. */
 function problemOf(check: () => void): Problem {
   try {
     check();

@@ -20,28 +20,27 @@ import { bundle } from './bundle.ts';
 import { describeLeftOut, FOR_DEVELOPERS, findPackage, gatherModels, type ProcessorName } from './gatherModels.ts';
 
 export interface ImageOptions {
-  /** The model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image holds no model */
+  /** Model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image contains no model */
   readonly modelsDirectory?: string;
-  /** The processor that the image is for. */
   readonly architecture: ProcessorName;
-  /** The stage of the Dockerfile that is built. One with a GPU needs x86_64. */
+  /** Stage of the Dockerfile to build. Stages with a GPU need x86_64. */
   readonly stage: ImageStage;
-  /** Told what of the repository is not in the image, in a sentence. @default nobody is told */
+  /** Called with a sentence about files of the repository that are not in the image. @default not called */
   readonly inform?: (message: string) => void;
 }
 
-/** A folder with a Dockerfile, and nothing that it could copy. */
+/** Folder with a Dockerfile, but without the files that it copies. */
 export const UNSTAGED = fileURLToPath(new URL('.', import.meta.url));
 
 /**
  * Assembles the folder that an image is built from: the bundled handler or worker, the packages that cannot be bundled
- * (with ONNX Runtime for one platform only), the models and the Dockerfile. The packages are the installed ones, so that
- * an image holds the versions that were tested, and building it installs nothing but CUDA.
+ * (with ONNX Runtime for one platform only), the models and the Dockerfile. The packages are the installed ones, so an
+ * image contains the versions that were tested, and its build downloads only CUDA.
  *
  * The same sources give the same content. The folder is deleted when the process ends.
  *
  * @returns the folder's path
- * @throws Error when the repository holds no model, or there is no ONNX Runtime, or no GPU for the processor
+ * @throws Error if the repository contains no model, or there is no ONNX Runtime or no GPU for the processor
  */
 export function stageImage({ modelsDirectory, architecture, stage, inform }: ImageOptions): string {
   const { host, hasGpu } = IMAGE_STAGES[stage];
@@ -69,14 +68,14 @@ export function stageImage({ modelsDirectory, architecture, stage, inform }: Ima
   }
 }
 
-/** Where the package keeps the binaries of each processor. */
+/** Folders of the binaries in the package, by processor. */
 const BINARIES = { x86_64: 'bin/napi-v6/linux/x64', arm64: 'bin/napi-v6/linux/arm64' };
 
 const INSTALL = '--onnxruntime-node-install=skip';
 
 /**
- * Returns what keeps an image from being put together: ONNX Runtime is not installed, not for the processor, or of another
- * version than its part for CUDA, with which it would not load.
+ * Returns the reason why an image cannot be built: ONNX Runtime is not installed, does not support the processor, or
+ * has another version than the CUDA part, which then does not load.
  */
 export function runtimeProblem({
   architecture,
@@ -101,7 +100,7 @@ export function runtimeProblem({
   );
 }
 
-/** Folders of the packages that cannot be bundled; undefined if they are not installed. */
+/** Returns the folders of the packages that cannot be bundled. Undefined if they are not installed. */
 function runtimePackages(): { readonly onnxRuntime: string | undefined; readonly common: string | undefined } {
   const onnxRuntime = findPackage('onnxruntime-node', import.meta.url);
   const common = onnxRuntime && findPackage('onnxruntime-common', join(onnxRuntime, 'package.json'));
@@ -110,7 +109,10 @@ function runtimePackages(): { readonly onnxRuntime: string | undefined; readonly
 
 const temporaryFolders: string[] = [];
 
-/** An app needs its folders until it ends: the CDK copies them, or refers to them where it is told not to copy. */
+/**
+ * Creates a folder that is deleted when the process ends. An app needs it until then, because the CDK may refer to it
+ * instead of copying it.
+ */
 function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'batchscore-image-'));
   if (temporaryFolders.push(folder) === 1) process.once('exit', removeTemporaryFolders);
@@ -121,7 +123,7 @@ function removeTemporaryFolders(): void {
   for (const folder of temporaryFolders) rmSync(folder, { recursive: true, force: true });
 }
 
-/** A host runs as a user of its own, while the modes of the sources depend on who created them. */
+/** Sets modes, because a host runs as another user, and the modes of the sources depend on their owner. */
 function letEveryoneRead(folder: string): void {
   chmodSync(folder, 0o755);
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
@@ -129,7 +131,7 @@ function letEveryoneRead(folder: string): void {
   }
 }
 
-/** Copies the packages that are not bundled, and of them only what runs on one platform. */
+/** Copies the packages that are not bundled, with the binaries of one platform. */
 function copyRuntimePackages(architecture: ProcessorName, nodeModules: string): void {
   const { onnxRuntime = '', common = '' } = runtimePackages();
   copyPackage(onnxRuntime, join(nodeModules, 'onnxruntime-node'), ['dist', BINARIES[architecture]]);
@@ -139,7 +141,7 @@ function copyRuntimePackages(architecture: ProcessorName, nodeModules: string): 
   }
 }
 
-/** Its packages on npm have none. */
+/** Licence of ONNX Runtime. Its npm packages contain none. */
 const LICENSE_OF_ONNX_RUNTIME = 'onnxruntime-license.txt';
 
 function copyPackage(from: string, to: string, folders: readonly string[]): void {
@@ -153,7 +155,7 @@ function copyPackage(from: string, to: string, folders: readonly string[]): void
   }
 }
 
-/** What the image installs of CUDA, for pip: with ONNX Runtime's part for it, and what only some operators need. */
+/** Requirements for pip: ONNX Runtime's CUDA part and its libraries, and those of some operators. */
 const PINS = 'cuda.txt';
 const PINS_OF_CUFFT = 'cufft.txt';
 
@@ -162,9 +164,9 @@ function source(file: string): string {
 }
 
 /**
- * Copies what hosts need of a model repository.
+ * Copies the files of a model repository that hosts need.
  *
- * @throws Error when it holds no model
+ * @throws Error if it contains no model
  */
 function copyModels(
   from: string,
@@ -197,7 +199,7 @@ function isFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** What is started by its name in the image: by the host's command, by a health check, or as a thread. */
+/** Entry points by their names in the image. The host's command, a health check or a thread starts them. */
 const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>> = {
   lambda: {
     handler: 'lambda/handler',
@@ -214,27 +216,29 @@ const ENTRY_POINTS: Readonly<Record<ImageHost, Readonly<Record<string, string>>>
   },
 };
 
-/** A package that cannot be bundled: it loads a native library. */
+/** Package that cannot be bundled, because it loads a native library. */
 const UNBUNDLED = 'onnxruntime-node';
 
-/** Bundled CommonJS packages call `require`, which an ES module does not have. The name is one that no code imports itself. */
+/**
+ * Bundled CommonJS packages call `require`, which an ES module does not have. No code imports `requireOfBundle` itself.
+ */
 const REQUIRE =
   "import { createRequire as requireOfBundle } from 'node:module'; const require = requireOfBundle(import.meta.url);";
 
-/** The package has its hosts bundled: an app needs no esbuild. */
+/** Adds the host. The published package contains bundled hosts, so an app does not need esbuild. */
 function addHost(host: ImageHost, folder: string): void {
   if (import.meta.url.endsWith('.ts')) bundleHost(host, folder);
   else cpSync(source(`../hosts/${host}`), folder, { recursive: true });
 }
 
-/** Writes what a host starts into a folder, a file each, bundled from the sources with everything that it imports. */
+/** Bundles the entry points of a host into a folder, one file each, with all their imports. */
 export function bundleHost(host: ImageHost, folder: string): void {
   const entryPoints = Object.entries(ENTRY_POINTS[host]).map(([out, file]) => ({ out, in: `${file}.ts` }));
   bundle({
     absWorkingDir: fileURLToPath(new URL('../..', import.meta.url)),
     entryPoints,
     outdir: folder,
-    // What only some deployments need is a file of its own, which no other start reads.
+    // Code that only some deployments need is in separate files, which others do not read at start.
     splitting: true,
     target: 'node24',
     format: 'esm',
@@ -243,17 +247,15 @@ export function bundleHost(host: ImageHost, folder: string): void {
   });
 }
 
-/** What runs in an image: the handler of a Lambda function, or the worker. */
+/** Program in an image: the handler of a Lambda function, or the worker. */
 type ImageHost = 'lambda' | 'worker';
 
 interface StageFacts {
   readonly host: ImageHost;
   readonly hasGpu: boolean;
-  /** The argument of the Dockerfile that names its base image. */
   readonly baseArgument: string;
 }
 
-/** The stages of the Dockerfile that are run. */
 export const IMAGE_STAGES = {
   lambda: { host: 'lambda', hasGpu: false, baseArgument: 'LAMBDA_BASE' },
   'lambda-gpu': { host: 'lambda', hasGpu: true, baseArgument: 'LAMBDA_BASE' },

@@ -1,30 +1,29 @@
 import { JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { JOB_CODES } from '../../lambda/jobs/jobTypes.ts';
 
-/** What the states call. */
 interface JobFunctions {
-  /** Plans and scores; it has the models. */
+  /** Function that plans and scores. It has the models. */
   readonly scoreFunctionArn: string;
-  /** Ends jobs, and says why one failed. */
+  /** Function that ends jobs and explains failures. */
   readonly controlFunctionArn: string;
   /** @default 'aws' */
   readonly partition?: string;
 }
 
-/** Names the map in the ARNs of its children, and so in their metrics and in what may stop them. */
+/** Label of the map in the ARNs of its children, which metrics and permissions to stop contain. */
 export const MAP_LABEL = 'Parts';
 
-/** What a function's refusal is called: trying again would be refused again. */
+/** Error names of refusals, which are not retried. */
 const PERMANENT = [...JOB_CODES];
 
-/** A function that has died without a word is not waited for; one that lives has ended by itself. */
+/** Seconds to wait for a function. A function ends by itself before that, unless it has crashed. */
 const CALL_SECONDS = JOB_TIMEOUT_SECONDS + 30;
 
 const NOT_AGAIN: Retrier = { ErrorEquals: PERMANENT, MaxAttempts: 0 };
 
 /**
- * No concurrency left: another job is scored. At 30 s on average eight hours of waiting, in 5,000 of the 25,000 events
- * that an execution may have.
+ * Retries if no concurrency is left because other jobs are scored. With 30 s on average it waits for eight hours, which
+ * uses 5,000 of the 25,000 events of an execution.
  *
  * @see https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html
  */
@@ -52,7 +51,7 @@ const WHEN_LAMBDA_FAILS: Retrier = {
   JitterStrategy: 'FULL',
 };
 
-/** Anything else, such as a call that ran out of memory: twice more, as it may have been the machine. */
+/** Retries other errors twice, such as a lack of memory, because the cause may have been the machine. */
 const OTHERWISE: Retrier = {
   ErrorEquals: ['States.ALL'],
   IntervalSeconds: 5,
@@ -64,11 +63,11 @@ const OTHERWISE: Retrier = {
 const RETRY = [NOT_AGAIN, WHEN_BUSY, WHEN_LAMBDA_FAILS, OTHERWISE];
 
 /**
- * The state machine of jobs: plan, score the parts, finish. A child of the map scores one part, call after call, until
- * an answer names no next piece. A part whose calls keep failing gives up the piece that they fail at and goes on, so
- * that one piece never ends a job; input that was overwritten does.
+ * Returns the state machine of jobs, which plans, scores the parts and finishes. A child of the map scores one part
+ * with consecutive calls until an answer names no next piece. If the calls for a piece keep failing, the child gives up
+ * that piece and continues, so a single piece never fails a job. If the input was overwritten, the job fails.
  *
- * It holds no name of a bucket: bucket, keys and concurrency are the input of an execution.
+ * The definition contains no bucket name. Bucket, keys and concurrency are the input of an execution.
  */
 export function jobDefinition({ scoreFunctionArn, controlFunctionArn, partition = 'aws' }: JobFunctions): StateMachine {
   const call = (FunctionName: string, Payload: TaskState['Parameters']) => ({
@@ -110,7 +109,7 @@ export function jobDefinition({ scoreFunctionArn, controlFunctionArn, partition 
           StartAt: 'Score',
           States: statesOfPart(call, scoreFunctionArn),
         },
-        // The answers of all parts would not fit into the output of a state.
+        // The answers of all parts would not fit in the output of a state.
         ResultWriter: {
           Resource: `arn:${partition}:states:::s3:putObject`,
           Parameters: { 'Bucket.$': '$.bucket', 'Prefix.$': "States.Format('{}map', $.folder)" },
@@ -135,7 +134,10 @@ export function jobDefinition({ scoreFunctionArn, controlFunctionArn, partition 
   };
 }
 
-/** An answer is the event that was asked, with `next` or without, so that it takes the place of the state. */
+/**
+ * Returns the states of a part. An answer is the event of the call, with or without `next`, so it replaces the state's
+ * input.
+ */
 function statesOfPart(
   call: (functionArn: string, payload: TaskState['Parameters']) => Omit<TaskState, 'Next' | 'End'>,
   scoreFunctionArn: string,
@@ -158,7 +160,7 @@ function statesOfPart(
           'folder.$': '$.folder',
           'part.$': '$.part',
           'error.$': '$.error',
-          // The same when the call is made again.
+          // This stays the same if the call is retried.
           'entered.$': '$$.State.EnteredTime',
         },
       }),
@@ -176,36 +178,33 @@ function statesOfPart(
 }
 
 /*
- * The part of the Amazon States Language that the state machine of jobs is made of. The local stack makes the same calls
- * in its own words: `cli/local/runJob.ts`.
+ * Types for the part of the Amazon States Language that the state machine of jobs uses. `cli/local/runJob.ts` makes the
+ * same calls for the local stack.
  *
  * @see https://states-language.net/
  */
 
-/** Text that ends in `.$` as a key has a path as its value, or a call of `States.Format`. */
+/** Object whose keys that end in `.$` have a path or a call of `States.Format` as the value. */
 type Template = { readonly [key: string]: string | Template };
 
 interface Retrier {
   readonly ErrorEquals: readonly string[];
-  /** Of the first wait. */
   readonly IntervalSeconds?: number;
-  /** 0: it is not tried again. */
+  /** Maximum number of retries. 0 disables them. */
   readonly MaxAttempts: number;
-  /** By which each wait is longer than the one before. */
   readonly BackoffRate?: number;
   readonly MaxDelaySeconds?: number;
-  /** `FULL`: each wait is a random share of what it would be. */
+  /** `FULL` makes each wait a random share of its length. */
   readonly JitterStrategy?: 'FULL';
 }
 
 interface Catcher {
   readonly ErrorEquals: readonly string[];
   readonly Next: string;
-  /** Where the error goes, `{Error, Cause}`, in the input. */
+  /** Path in the input for the error, `{Error, Cause}`. */
   readonly ResultPath: string;
 }
 
-/** What a state that may fail does about it. */
 interface Tried {
   readonly Retry?: readonly Retrier[];
   readonly Catch?: readonly Catcher[];
@@ -216,14 +215,14 @@ type Onward = { readonly Next: string; readonly End?: never } | { readonly End: 
 type TaskState = Tried &
   Onward & {
     readonly Type: 'Task';
-    /** Lambda's optimised integration: it answers `{Payload}`. */
+    /** Lambda's optimised integration, which answers `{Payload}`. */
     readonly Resource: string;
     readonly Parameters: Template;
     readonly TimeoutSeconds: number;
     readonly ResultSelector?: Template;
-    /** Where the answer goes in the input. @default `$`: in its place */
+    /** Path in the input for the answer. @default `$`, which replaces the input */
     readonly ResultPath?: string;
-    /** What of all that the next state gets. @default `$` */
+    /** Path of the part that the next state gets. @default `$` */
     readonly OutputPath?: string;
   };
 
@@ -242,7 +241,7 @@ type MapState = Tried &
       readonly ProcessorConfig: { readonly Mode: 'DISTRIBUTED'; readonly ExecutionType: 'STANDARD' };
     };
     readonly ResultWriter: { readonly Resource: string; readonly Parameters: Template };
-    /** null: the input goes on as it is. */
+    /** Null passes the input on unchanged. */
     readonly ResultPath: null;
   };
 

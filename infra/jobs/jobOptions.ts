@@ -7,33 +7,36 @@ import { mebibytesOf } from '../common/units.ts';
 import type { ComputeForm } from '../compute/compute.ts';
 import type { FunctionNetwork } from '../compute/scoringFunction.ts';
 
-/** Jobs: a file in S3 in, a scored file out. They have functions of their own, and never slow the scoring of messages. */
+/**
+ * Options of jobs, which score files in S3 and write scored files. They have their own functions, so they never slow
+ * down the scoring of messages.
+ */
 export interface JobOptions extends FunctionNetwork {
-  /** An existing bucket, of the stack's account and region, for input and output. @default a new one */
+  /** Existing bucket for input and output, in the stack's account and region. @default a new one */
   readonly bucket?: IBucket | undefined;
-  /** What the keys of files begin with that are scored as soon as they are put; it ends in `/`. @default 'jobs/in/' */
+  /** Prefix of keys whose files are scored as soon as they are put. It ends in `/`. @default 'jobs/in/' */
   readonly inputPrefix?: string | undefined;
-  /** What the keys of everything begin with that jobs write; it ends in `/`. @default 'jobs/out/' */
+  /** Prefix of keys of all job output. It ends in `/`. @default 'jobs/out/' */
   readonly outputPrefix?: string | undefined;
-  /** Most calls that score one job at a time, 1 to 10,000. @default 200 */
+  /** Maximum calls that score one job at a time, 1 to 10,000. @default 200 */
   readonly concurrency?: number | undefined;
   /**
-   * Concurrency that is set aside for the calls of all jobs, which is also the most that they take of the account's: jobs
-   * at the same time share it. @default `concurrency`
+   * Concurrency that is reserved for the calls of all jobs. It is also their maximum, which concurrent jobs share.
+   * @default `concurrency`
    */
   readonly reservedConcurrency?: number | undefined;
-  /** Memory of the function that scores, 1,024 to 10,240 MiB; 1,769 MiB come with one whole vCPU. @default 1,769 MiB */
+  /** Memory of the function that scores, 1,024 to 10,240 MiB. 1,769 MiB have one vCPU. @default 1,769 MiB */
   readonly memorySize?: Size | undefined;
-  /** What one child of the map scores, 16 MiB to 1 GiB. @default 96 MiB */
+  /** Size of the part that one child of the map scores, 16 MiB to 1 GiB. @default 96 MiB */
   readonly partSize?: Size | undefined;
 }
 
-/** The options with plain numbers and defaults. */
+/** Options as plain numbers, with defaults. */
 export type JobSettings = ReturnType<typeof jobSettings>;
 
 const MIB = 1024 * 1024;
 
-/** @throws ValidationError when an amount is a token */
+/** @throws ValidationError if an amount is a token */
 export function jobSettings(options: JobOptions) {
   const concurrency = options.concurrency ?? JOB_RANGES.concurrency.default;
   return {
@@ -48,14 +51,14 @@ export function jobSettings(options: JobOptions) {
 }
 
 const PIECE_MB = JOB_RANGES.pieceBytes.default / MIB;
-/** One piece at least. */
+/** Range of the part size. The minimum is one piece. */
 const PART_MB = { min: PIECE_MB, max: JOB_RANGES.partBytes.max / MIB };
 
 const MAX_CHARACTERS = 512;
-/** No wildcard of IAM, nothing that a URL or an event would write otherwise. */
+/** Prefix without IAM wildcards and without characters that URLs or events encode. */
 const PREFIX = /^([A-Za-z0-9_-][A-Za-z0-9._-]*\/)+$/;
 
-/** What would start jobs without end, never start one, or fail at the first file. */
+/** Returns problems with options that start jobs in a loop, never start a job, or fail with the first file. */
 export function jobProblems(
   jobs: JobSettings | undefined,
   { compute, models }: { readonly compute: ComputeForm; readonly models: ModelPlace },
@@ -78,7 +81,7 @@ export function jobProblems(
     ...networkProblems(jobs).map((problem) => problem && `jobs.${problem}`),
     ...brokenOf([
       [
-        // A worker's image has no runtime of Lambda, and one with CUDA holds models that name devices.
+        // A worker's image has no Lambda runtime, and models in an image with CUDA may name devices.
         stage !== 'lambda',
         'jobs: expected the image of a function on CPUs, because functions from the same image score jobs, ' +
           `got compute ${compute.kind}, whose image is built for ${stage}; leave jobs out, and deploy them as a stack of ` +
@@ -98,7 +101,7 @@ export function jobProblems(
           `throttled, got ${concurrency}; lower it or raise jobs.reservedConcurrency`,
       ],
       [
-        // Two pieces are held at a time, and parsed JSON takes up to twenty times its text.
+        // Two pieces are in memory at a time, and parsed JSON needs up to twenty times the memory of its text.
         shareOfMemory(memoryMb) < PIECE_MB * MIB,
         `jobs.memorySize: expected at least ${PIECE_MB * 64} = 64 × ${PIECE_MB} MiB, the piece of a file that is scored at a ` +
           `time, got ${memoryMb}, a 64th of which is ${memoryMb / 64} MiB; raise it`,

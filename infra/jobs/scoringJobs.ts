@@ -28,44 +28,44 @@ import { createScoringFunction, type FunctionWiring, functionGraph } from '../co
 import { jobDefinition, MAP_LABEL } from './jobDefinition.ts';
 import type { JobSettings } from './jobOptions.ts';
 
-/** What a deployment has for jobs. */
 export interface Jobs {
-  /** Where files are put, and what is scored is written. */
   readonly bucket: IBucket;
   readonly stateMachine: StateMachine;
-  /** Plans and scores; grant it whatever else a model's transform needs. */
+  /** Function that plans and scores. Grant it the other permissions that a model's transform needs. */
   readonly scoreFunction: DockerImageFunction;
-  /** Starts and ends jobs. */
+  /** Function that starts and ends jobs. */
   readonly controlFunction: DockerImageFunction;
   readonly alarms: readonly AlarmCondition[];
   readonly graphs: readonly Graph[];
-  /** The client library's options for jobs, by name. */
+  /** Client library's options for jobs, by name. */
   readonly clientOptions: Readonly<Record<string, string>>;
   grantSubmit(grantee: IGrantable): Grant;
 }
 
 interface JobWiring extends FunctionWiring {
   readonly formerEncryptionKey: IKey | undefined;
-  /** Gets an event for each job that ends. */
+  /** Bus or topic that gets an event for each job that ends. */
   readonly events: IEventBus | ITopic | undefined;
   readonly serviceName: string;
   readonly architecture: Architecture;
-  /** Of the `/tmp` that models in S3 are fetched to, in MiB. */
+  /** MiB of `/tmp`, which holds models from S3. */
   readonly ephemeralStorageMb: number | undefined;
 }
 
-/** Ending a job reads a report of every piece: a whole vCPU does so ten times as fast as the least memory. */
+/**
+ * Memory of the control function. Ending a job reads a report of each piece, and a whole vCPU is ten times as fast at
+ * that as the minimum memory.
+ */
 const CONTROL_MEMORY_MB = 1769;
 
-/** The settings, with the bucket that was given or made. */
 type Places = JobSettings & { readonly bucket: IBucket };
 
-/** Two functions of the deployment's image, the state machine that calls them, and the bucket that they work in. */
+/** Creates two functions of the deployment's image, the state machine that calls them, and their bucket. */
 export function createJobs(scope: Construct, settings: JobSettings, wiring: JobWiring): Jobs {
   const { encryptionKey, removalPolicy } = wiring;
   const bucket = settings.bucket ?? createBucket(scope, 'Bucket', { encryptionKey, removalPolicy });
   const places: Places = { ...settings, bucket };
-  // Their rows and errors are not those of messages, whose alarms go by the service's name.
+  // A separate service name keeps the rows and errors of jobs out of the alarms on messages.
   const serviceName = `${wiring.serviceName}-jobs`;
   const names = stateMachineNames(scope);
   const score = createScore(new Construct(scope, 'Score'), places, serviceName, wiring);
@@ -94,12 +94,12 @@ export function createJobs(scope: Construct, settings: JobSettings, wiring: JobW
 
 const MIB = 1024 * 1024;
 
-/** The service's name is one of jobs' own. */
+/** Variables that the scoring function takes from the host. It has its own service name. */
 const OF_SCORING: readonly string[] = Object.values(JOB_SCORE_SETTINGS)
   .map(({ variable }) => variable)
   .filter((variable) => variable !== CONFIG_KEYS.serviceName);
 
-/** Of the host's variables those of these keys, and those that the deployer adds. */
+/** Returns the host's variables with these keys, and those that the deployer adds. */
 function only(keys: readonly string[], host: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(host).filter(([key]) => keys.includes(key) || !key.startsWith(CONFIG_PREFIX)),
@@ -127,7 +127,7 @@ function createScore(scope: Construct, places: Places, serviceName: string, wiri
     { ...wiring, environment },
   );
   grantJobs(score, places, wiring);
-  // The right to resume jobs, which removes what ended them, and nothing that was scored.
+  // Resuming a job deletes the files that ended it, but no scored ones.
   const ends = OF_AN_END.map((name) => `${places.outputPrefix}*/${name}`);
   grantObjects(score, places.bucket, ['s3:DeleteObject'], ends);
   grantModels(scope, score, wiring.models);
@@ -167,11 +167,12 @@ function createControl(
   return control;
 }
 
-/** The CDK's function that writes the notifications of a stack's buckets: one for all. */
+/** ID of the CDK's function that writes bucket notifications. A stack has only one. */
 const HANDLER = 'BucketNotificationsHandler050a0587b7544547bf325f094a3db834';
 
 /**
- * Has S3 tell a function of every file that is put under a prefix. Other notifications of an existing bucket stay.
+ * Makes S3 notify a function of each file that is put under a prefix. Other notifications of an existing bucket are
+ * kept.
  *
  * @see https://docs.aws.amazon.com/AmazonS3/latest/userguide/EventNotifications.html
  */
@@ -183,8 +184,9 @@ function notifyOfFiles(bucket: IBucket, prefix: string, target: IFunction): void
 }
 
 /**
- * Has EventBridge call the function for every execution that ends, in whatever way: one that is cancelled has no state left
- * to say so. The function looks the execution up, as an event does not carry what a key of the deployer's encrypts.
+ * Makes EventBridge call the function for each execution that ends, because a cancelled execution cannot run a last
+ * state. The function reads the execution itself, because events do not contain data that a customer managed key
+ * encrypts.
  *
  * @see https://docs.aws.amazon.com/step-functions/latest/dg/eventbridge-integration.html
  */
@@ -218,10 +220,10 @@ interface StateMachineOptions extends LogGroupOptions {
   readonly tracing: boolean;
 }
 
-/** Keys are read for so long before KMS is asked again: the longest that Step Functions takes. */
+/** Maximum time that Step Functions can reuse a data key before it calls KMS again. */
 const KEY_REUSE = Duration.minutes(15);
 
-/** The state machine of jobs, which may do what its definition says and nothing else. */
+/** Creates the state machine of jobs, with only the permissions that its definition needs. */
 function createStateMachine(scope: Construct, options: StateMachineOptions): StateMachine {
   const { names, score, control, encryptionKey, tracing } = options;
   const definition = jobDefinition({
@@ -270,15 +272,15 @@ function grantStates(stateMachine: StateMachine, options: StateMachineOptions): 
   acknowledgeWildcard(stateMachine, '*', 'logDelivery');
 }
 
-/** What a state machine is called before it is there: one of its functions must know. */
+/** Names of a state machine before it exists, because one of its functions must know them. */
 interface StateMachineNames {
   readonly name: string;
   readonly arn: string;
-  /** Of its executions, and of those that are children of its map. */
+  /** ARN patterns of its executions, and of the children of its map. */
   readonly executions: readonly string[];
 }
 
-/** The name is the construct's own path, so that two deployments in a stack differ. */
+/** Returns names from the construct's path, so that two deployments in a stack differ. */
 function stateMachineNames(scope: Construct): StateMachineNames {
   const name = Names.uniqueResourceName(scope, { separator: '-', maxLength: 80 });
   const arn = (resource: string, resourceName: string): string =>
@@ -295,7 +297,10 @@ function stateMachineNames(scope: Construct): StateMachineNames {
   };
 }
 
-/** What both functions need: read files, read and write what jobs write, and their environment's key. */
+/**
+ * Grants the permissions of both functions: read files, read and write job output, and use the key of their
+ * environment.
+ */
 function grantJobs(grantee: IGrantable, places: Places, keys: Keys): void {
   const { bucket, inputPrefix, outputPrefix } = places;
   grantRead(grantee, bucket, inputPrefix);
@@ -306,17 +311,16 @@ function grantJobs(grantee: IGrantable, places: Places, keys: Keys): void {
   grantUnknownKey(grantee, bucket, keys.encryptionKey);
 }
 
-/** What of a job is removed when it is resumed, or started anew: what ended it, or pieces of it, and plans of before. */
+/** Files of a job that are deleted when it is resumed or restarted: the reasons of its end, and earlier plans. */
 const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*', 'resume-*.jsonl'];
 
-/** The right to start executions of the state machine, and nothing else. */
 function grantStart(grantee: IGrantable, { arn }: StateMachineNames): Grant {
   return Grant.addToPrincipal({ grantee, actions: ['states:StartExecution'], resourceArns: [arn] });
 }
 
 /**
- * What someone needs who submits jobs: put files, start jobs and look at them, fetch what they wrote, and cancel them,
- * which leaves a mark in the job's folder that resuming removes.
+ * Grants the permissions of a user who submits jobs: put files, start and look up jobs, fetch their output, and cancel
+ * them. Cancelling writes a file in the job's folder, which resuming deletes.
  */
 function grantSubmitJobs(
   grantee: IGrantable,
@@ -337,34 +341,31 @@ function grantSubmitJobs(
       resourceArns: executions === undefined ? [] : [executions],
     }),
   ];
-  // What an execution was given and answered is encrypted with the state machine's key.
+  // Input and output of an execution are encrypted with the state machine's key.
   keys.encryptionKey?.grantDecrypt(grantee);
   keys.formerEncryptionKey?.grantDecrypt(grantee);
   grantUnknownKey(grantee, bucket, keys.encryptionKey);
   return combine(grants);
 }
 
-/** An existing bucket whose key the CDK does not know is taken to have the deployment's. */
+/** Grants the use of the deployment's key for an existing bucket whose key the CDK does not know. */
 function grantUnknownKey(grantee: IGrantable, bucket: IBucket, key: IKey | undefined): void {
   if (isKeyUnknown(bucket)) key?.grantEncryptDecrypt(grantee);
 }
 
-/** The parts of jobs that have metrics. */
 interface MonitoredJobs {
   readonly stateMachine: IStateMachine;
-  /** The children of its map. */
   readonly parts: IStateMachine;
   readonly score: IFunction;
   readonly control: IFunction;
   readonly serviceName: string;
 }
 
-/** Jobs that share the reserve wait for each other; an hour is longer than they should. */
+/** Periods of an alarm on waiting jobs: an hour. Jobs wait for each other if they share the reserve. */
 const WAITING_PERIODS = 12;
 
 const SUM = { statistic: Stats.SUM, period: PERIOD };
 
-/** Alarms on jobs that failed, that wait for each other, and on calls that died. */
 function jobAlarms({ stateMachine, score, control }: MonitoredJobs): AlarmCondition[] {
   return [
     {
@@ -411,7 +412,6 @@ function jobAlarms({ stateMachine, score, control }: MonitoredJobs): AlarmCondit
   ];
 }
 
-/** What became of jobs and their parts, the calls that score, and rows. */
 function jobGraphs(jobs: MonitoredJobs): Graph[] {
   const { stateMachine, parts, score, serviceName } = jobs;
   const rows = scoringMetric(serviceName, 'Rows');
@@ -453,7 +453,7 @@ function jobGraphs(jobs: MonitoredJobs): Graph[] {
 }
 
 /**
- * The children of the map, which have metrics under the label of the map.
+ * Returns the children of the map, whose metrics have the label of the map.
  *
  * @see https://docs.aws.amazon.com/step-functions/latest/dg/concepts-examine-map-run.html
  */

@@ -23,28 +23,28 @@ import {
 import type { Batching, Compute } from '../compute/compute.ts';
 import type { CreatedStore } from '../stores/resultStore.ts';
 
-/** When alarms go off. */
 export interface AlarmThresholds {
   /**
-   * Most percent of the records that go back to SQS, 0 to 99, in two of three periods of five minutes. Deployments and
-   * throttles of a store retry a few; more costs runs twice, and receives that lead to the dead letters. @default 5, or half
-   * of what a new version gets first
+   * Maximum percent of the records that go back to SQS, 0 to 99, in two of three periods of five minutes. Deployments
+   * and throttles of a store cause a few retries. More retries cost additional runs, and receives that lead to the dead
+   * letters.
+   * @default 5, or half of the share that a new version gets first if that is lower
    */
   readonly retriedPercent: number;
   /**
-   * Most percent of the requests that are answered with an error, 0 to 99, in two of three periods. A producer's bad
-   * request is its own affair; when half of them are bad, a contract has changed. @default 50, or
-   * half of what a new version gets first
+   * Maximum percent of the requests that are answered with an error, 0 to 99, in two of three periods. Producers cause
+   * single errors, but if half of the requests fail, a contract has changed.
+   * @default 50, or half of the share that a new version gets first if that is lower
    */
   readonly errorPercent: number;
   /**
-   * Most percent of the messages that a queue may hand out, 1 to 99. Above the quota receives get nothing, without an
-   * error; a fifth is the time to do something about it. @default 80
+   * Maximum percent of the quota of messages in flight, 1 to 99. Above the quota, receives return no messages and no
+   * error, so the threshold must leave time to react.
+   * @default 80
    */
   readonly inFlightPercent: number;
 }
 
-/** The deployment that alarms and dashboard watch. */
 export interface Subject {
   readonly serviceName: string;
   readonly batching: Batching;
@@ -54,24 +54,23 @@ export interface Subject {
   readonly deadLetterQueue: IQueue | undefined;
   readonly stores: readonly CreatedStore[];
   readonly compute: Compute;
-  /** What jobs are watched by, if there are any. */
+  /** Alarms and graphs of jobs. Undefined if there are none. */
   readonly jobs: { readonly alarms: readonly AlarmCondition[]; readonly graphs: readonly Graph[] } | undefined;
 }
 
-/** What happens when an alarm goes off, and when it is over. */
 interface AlarmActions {
   readonly onAlarm: readonly IAlarmAction[];
   readonly onOk: readonly IAlarmAction[];
 }
 
 interface Alarms {
-  /** By the IDs of their conditions. */
+  /** Alarms by the IDs of their conditions. */
   readonly byName: Readonly<Record<string, Alarm>>;
-  /** Those that tell of what runs: a new version that sets one off is undone. */
+  /** Alarms that roll a new version back. */
   readonly ofVersions: readonly Alarm[];
 }
 
-/** One alarm for each condition that a person has to look at. */
+/** Creates an alarm for each condition that a person has to look at. */
 export function createAlarms(scope: Construct, subject: Subject, actions: AlarmActions): Alarms {
   if (actions.onAlarm.length === 0) {
     Annotations.of(scope).addInfoV2(
@@ -94,7 +93,7 @@ function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: 
     evaluationPeriods: periods,
     datapointsToAlarm: periodsAbove,
     comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
-    // A queue that nobody uses has no metrics, which is no reason for an alarm.
+    // A queue without traffic has no metrics.
     treatMissingData: TreatMissingData.NOT_BREACHING,
   });
   alarm.addAlarmAction(...onAlarm);
@@ -102,10 +101,9 @@ function create(scope: Construct, condition: AlarmCondition, { onAlarm, onOk }: 
   return alarm;
 }
 
-/** Shares go off in two of three periods: one record of ten in one of them is no trend. */
+/** Number of periods for alarms on shares. One record of ten in a single period is no trend. */
 const LASTING = { periods: 3, periodsAbove: 2 };
 
-/** Every condition that a person has to look at. */
 function conditionsOf(subject: Subject): AlarmCondition[] {
   const { requestQueues, deadLetterQueue, stores, batching, latencyTargetSeconds, alarmThresholds, compute, jobs } =
     subject;
@@ -143,7 +141,7 @@ function conditionsOf(subject: Subject): AlarmCondition[] {
         `A request queue has handed out more than ${inFlightPercent} % of the ${MESSAGES_IN_FLIGHT} messages that it ` +
         'may; at all of them, receives get nothing, without an error. Look for batches that take long or fail; ' +
         'without any, lower the batch size or raise the number of shards.',
-      // The quota is that of a queue.
+      // Each queue has its own quota.
       metric: together('MAX', requestQueues, (queue) => queue.metricApproximateNumberOfMessagesNotVisible(AT_MOST)),
       threshold: Math.floor((MESSAGES_IN_FLIGHT * inFlightPercent) / 100),
       periods: 1,

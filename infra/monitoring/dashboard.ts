@@ -14,11 +14,11 @@ import type { MetricName } from '../../lambda/core/observer.ts';
 import { AT_MOST, type Graph, oldestMessageAge, scoringMetric, together } from '../common/metrics.ts';
 import type { Subject } from './alarms.ts';
 
-/** Answers an operator's questions, from top to bottom: is it late, does it batch, where does time go. */
+/** Creates the dashboard. From top to bottom it shows latency, batching, and where time is spent. */
 export function createDashboard(scope: Construct, subject: Subject, alarms: Alarm[]): Dashboard {
   const { serviceName, compute, jobs } = subject;
   return new Dashboard(scope, 'Dashboard', {
-    // Dashboards are shared by all regions of an account.
+    // All regions of an account share the names of dashboards.
     dashboardName: `${serviceName}-${Stack.of(scope).region}`,
     widgets: [
       [new AlarmStatusWidget({ title: 'Alarms', alarms, width: FULL_WIDTH, height: 3 })],
@@ -29,13 +29,10 @@ export function createDashboard(scope: Construct, subject: Subject, alarms: Alar
   });
 }
 
-/** Columns of a dashboard. */
 const FULL_WIDTH = 24;
 const FROM_ZERO = { min: 0 };
-/** The axis of percentages. */
 const SHARE = { min: 0, max: 100 };
 
-/** A graph of the size that all have. */
 function graph({ left, right, ...props }: OwnGraph): GraphWidget {
   return new GraphWidget({
     width: FULL_WIDTH / 2,
@@ -82,7 +79,6 @@ function queueGraphs({
   ];
 }
 
-/** What the host counts and measures itself. */
 function hostGraphs(subject: Subject): OwnGraph[][] {
   const { serviceName, batching } = subject;
   const emitted = (name: MetricName, label: string, statistic?: string): Metric =>

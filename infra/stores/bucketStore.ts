@@ -7,11 +7,14 @@ import { daysOrToken } from '../common/units.ts';
 import { notNamed, type StoreContext, type StorePlan } from './resultStore.ts';
 
 export interface BucketStoreProps {
-  /** After which an object of the new result bucket is deleted, whole days, 1 to 3,650. @default never */
+  /** Time after which an object of the new result bucket is deleted, whole days, 1 to 3,650. @default never */
   readonly resultExpiry?: Duration;
 }
 
-/** Results as lines of objects in a bucket. They point to nothing: a line may have any length. */
+/**
+ * Plans a store that writes results as lines of objects in a bucket. Lines may have any length, so it needs no
+ * pointers.
+ */
 export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreContext): StorePlan {
   const { resultBucket: given } = context.stores;
   const expiryDays = daysOrToken('resultExpiry', resultExpiry);

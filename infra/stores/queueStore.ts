@@ -12,18 +12,27 @@ import { bytesOf } from '../common/units.ts';
 import { notNamed, type StoreContext, type StorePlan } from './resultStore.ts';
 
 export interface QueueStoreProps {
-  /** Names of clients that wait for results on a queue, each with a new result queue of its own beside the first. @default none */
+  /**
+   * Names of clients that wait for results on a queue. Each gets a new result queue, in addition to the first.
+   * @default none
+   */
   readonly clientQueues?: readonly string[];
-  /** Most results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit `resultMessageSize`. @default 1 */
+  /**
+   * Maximum results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit in `resultMessageSize`.
+   * @default 1
+   */
   readonly resultsPerMessage?: ResultsPerMessage;
-  /** Most that a message of several results holds, 1 KiB to 1 MiB; SQS bills each 64 KiB as one request. @default 64 KiB */
+  /**
+   * Maximum size of a message with several results, 1 KiB to 1 MiB. SQS bills each 64 KiB as one request.
+   * @default 64 KiB
+   */
   readonly resultMessageSize?: Size;
 }
 
-/** The longest that SQS can keep a message. */
+/** Maximum retention of SQS. */
 const RESULT_DAYS = 14;
 
-/** Results as messages of a queue, packed or one by one. */
+/** Plans a store that sends results as messages of a queue, packed or one by one. */
 export function queueStore(props: QueueStoreProps, context: StoreContext): StorePlan {
   const { resultQueue: given } = context.stores;
   const { clientQueues: clients = [] } = props;
@@ -69,7 +78,8 @@ export function queueStore(props: QueueStoreProps, context: StoreContext): Store
       ]),
     ],
     create(scope, { encryptionKey, removalPolicy, visibilityTimeoutSeconds }) {
-      // It hides messages as long as the request queue does, so that a function as slow as the one that scores may take results.
+      // The visibility timeout equals the request queue's, so a function as slow as the one that scores can take
+      // results.
       const create = (id: string): IQueue => {
         const { fifo } = context;
         const more = { visibilityTimeoutSeconds, retentionDays: RESULT_DAYS };
@@ -80,7 +90,7 @@ export function queueStore(props: QueueStoreProps, context: StoreContext): Store
       const queue = given ?? create('Results');
       const clientQueues = clients.map((name) => create(`Results${capitalized(name)}`));
       const queues = [queue, ...clientQueues] as const;
-      // Seconds after which a result was forgotten rather than left for later. The queue drops it at twice that, or later.
+      // Age in seconds at which a result counts as forgotten. The queue deletes it at no less than twice that age.
       const threshold = SECONDS_A_DAY * Math.min(1, (days ?? Number.POSITIVE_INFINITY) / 2);
       return {
         prop: 'resultQueue',
@@ -116,14 +126,17 @@ export function queueStore(props: QueueStoreProps, context: StoreContext): Store
 
 const CLIENT_NAME = /^[a-z][A-Za-z0-9]{0,31}$/;
 
-/** Returns a name as a part of an ID. */
+/** Returns a name with a capital first letter, as a part of an ID. */
 export function capitalized(name: string): string {
   return `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
 }
 
 const kindOf = (isFifo: boolean | undefined): string => (isFifo ? 'FIFO' : 'standard');
 
-/** Between queues of different kinds the order of a message group would be lost, and one queue has one role. */
+/**
+ * Returns rules for the roles of queues. Queues of different kinds would lose the order of a message group, and each
+ * queue has only one role.
+ */
 function rolesOf({ stores, fifo, requestQueue, deadLetterQueue }: StoreContext): Rule[] {
   const { resultQueue } = stores;
   const same = (other: IQueue | undefined, role: string, why: string): Rule => [

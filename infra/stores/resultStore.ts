@@ -9,28 +9,30 @@ import type { Store } from '../../lambda/core/limits.ts';
 import type { AlarmCondition, Graph } from '../common/metrics.ts';
 import type { Problem } from '../common/problems.ts';
 
-/** The stores of a deployment; undefined where no results go. */
+/** Stores of a deployment. A store without results is undefined. */
 export interface ResultStores {
   readonly resultQueue?: IQueue | undefined;
   readonly resultTable?: ITable | undefined;
-  /** Results lie under the deployment's `keyPrefix` in it. */
+  /** Bucket that contains results under the deployment's `keyPrefix`. */
   readonly resultBucket?: IBucket | undefined;
 }
 
-/** A store that results go to, before it is made. */
+/** Store for results, before its resources are created. */
 export interface StorePlan {
   readonly name: Store;
-  /** The prop of an existing one. */
   readonly prop: keyof ResultStores;
   readonly given: IQueue | ITable | IBucket | undefined;
-  /** Where the existing one is, as far as that is known. */
+  /** Region and account of the existing one, if known. */
   readonly place: ResourceEnvironment | undefined;
-  /** Why it must be in the account of the stack. @default it need not be */
+  /** Reason why it must be in the stack's account. @default it may be in any */
   readonly ownAccount?: string;
-  /** How one is imported with its key, and what hosts do with the key. */
+  /** Way to import one with its key, and the actions of hosts that use the key. */
   readonly key: { readonly how: string; readonly actions: readonly string[] };
   readonly problems: readonly Problem[];
-  /** How long results in it may point to payloads, and what to do if that is too long. @default they point to nothing */
+  /**
+   * Days that its results may contain pointers to payloads, and the remedy if that is too long.
+   * @default it contains none
+   */
   readonly pointers?: { readonly days: number | undefined; readonly why: string; readonly cure?: string };
   create(scope: Construct, options: StoreOptions): CreatedStore;
 }
@@ -39,28 +41,24 @@ interface StoreOptions {
   readonly encryptionKey: IKey | undefined;
   readonly removalPolicy: RemovalPolicy;
   readonly visibilityTimeoutSeconds: number;
-  /** Begins the keys of existing buckets. */
   readonly keyPrefix: string;
 }
 
-/** A store that results go to. */
 export interface CreatedStore {
   readonly prop: keyof ResultStores;
   readonly resource: IQueue | ITable | IBucket;
-  /** Result queues of clients, by their names. */
   readonly clientQueues?: Readonly<Record<string, IQueue>>;
-  /** Settings of the host, by their names. */
   readonly settings: Readonly<Record<string, string | number | undefined>>;
-  /** What the client and the commands are told, by the names of their options. */
+  /** Options of the client and the commands, by name. */
   readonly clientOptions: Readonly<Record<string, string>>;
   readonly alarms: readonly AlarmCondition[];
-  /** A row of the dashboard; empty without. */
+  /** Row of the dashboard. Empty if there is none. */
   readonly graphs: readonly Graph[];
   grantWrite(grantee: IGrantable): void;
   grantCollect(grantee: IGrantable): Grant;
 }
 
-/** What a store's rules read besides its own props. */
+/** Props that a store's rules read besides its own. */
 export interface StoreContext {
   readonly results: readonly Store[];
   readonly stores: ResultStores;
@@ -69,7 +67,7 @@ export interface StoreContext {
   readonly deadLetterQueue: IQueue | undefined;
 }
 
-/** Returns what is wrong with an existing store that no results go to. */
+/** Returns a problem if an existing store is given that no results go to. */
 export function notNamed(store: Store, prop: keyof ResultStores, { results, stores }: StoreContext): Problem {
   if (stores[prop] === undefined || results.includes(store)) return undefined;
   return (

@@ -15,19 +15,19 @@ import { secondsOrToken } from '../common/units.ts';
 import { notNamed, type StoreContext, type StorePlan } from './resultStore.ts';
 
 export interface TableStoreProps {
-  /** More of the new result table that no guarantee depends on. @default on demand, with point-in-time recovery */
+  /** Additional options of the new result table. @default on demand, with point-in-time recovery */
   readonly tableProps?: MoreTableProps;
-  /** After which a result in the table expires, whole seconds. @default a week */
+  /** Time after which a result in the table expires, whole seconds. @default a week */
   readonly resultTtl?: Duration;
 }
 
-/** What of a table no guarantee depends on. */
+/** Table options that no guarantee of the construct depends on. */
 export type MoreTableProps = Omit<TableProps, (typeof HELD)[number]>;
 const HELD = ['partitionKey', 'sortKey', 'timeToLiveAttribute', 'encryption', 'encryptionKey'] as const;
 
 const TABLE_KEY = `${MESSAGE_ID_ATTRIBUTE} (S)`;
 
-/** Results as items of a table, which expire. */
+/** Plans a store that writes results as items of a table. Items expire. */
 export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: StoreContext): StorePlan {
   const { resultTable: given } = context.stores;
   const resultTtlSeconds = secondsOrToken('resultTtl', resultTtl) ?? SETTINGS.resultTtlSeconds.default;
@@ -97,7 +97,7 @@ export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: 
   };
 }
 
-/** Of an imported table the CDK takes the place to be that of the stack, whatever its ARN says. */
+/** Returns a table's region and account from its ARN. For an imported table, the CDK always returns the stack's. */
 function placeOf({ tableArn, env }: ITable): ResourceEnvironment {
   if (Token.isUnresolved(tableArn)) return env;
   const { region = env.region, account = env.account } = Arn.split(tableArn, ArnFormat.SLASH_RESOURCE_NAME);
