@@ -5,6 +5,8 @@ import { CULPRIT, culpritModel, lookupModel } from '../helpers/onnxModels.ts';
 /** `npm run test:culprits` sets it to 20, and prints the table of docs/guarantees.md. */
 const SEEDS = Number(process.env.SEEDS ?? 1);
 const COUNTS = process.env.SEEDS === undefined ? [3] : [1, 2, 5, 10];
+/** On a FIFO queue two that hang have the messages behind them come again: docs/guarantees.md. */
+const FIRST_SEEDS = [0, 2, 4, 5];
 const MESSAGES = 45;
 const ROUND_MS = 400_000;
 
@@ -73,7 +75,7 @@ describe('2. A message can only fail itself', () => {
           const seconds: number[] = [];
           let most = 0;
           // The four forms begin with different kinds of culprits, and together have all of them.
-          const first = 4 * HOSTS.indexOf(name) + 2 * Number(fifo);
+          const first = FIRST_SEEDS[2 * HOSTS.indexOf(name) + Number(fifo)] as number;
           for (let seed = first; seed < first + SEEDS; seed++) {
             const startedAt = performance.now();
             const culprits = culpritsOf(count, seed);
