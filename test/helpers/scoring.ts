@@ -1,6 +1,5 @@
 import { createCostEstimator } from '../../lambda/core/cost.ts';
 import { type Failure, failure } from '../../lambda/core/failure.ts';
-import { createMemoryCeiling } from '../../lambda/core/memoryCeiling.ts';
 import type {
   MeasuredRun,
   Model,
@@ -13,6 +12,7 @@ import { withDefaults } from '../../lambda/core/model.ts';
 import type { BatchMismatch, MicroBatchReport } from '../../lambda/core/observer.ts';
 import { plan } from '../../lambda/core/plan.ts';
 import type { MessageRecord, Result, ResultWriter, TimeLimit, WriteStatus } from '../../lambda/core/record.ts';
+import { createMemoryCeiling } from '../../lambda/core/run.ts';
 import { type ScoreBodies, type ScoreDependencies, type ScoringLimits, score } from '../../lambda/core/score.ts';
 import { type Datatype, elementCount, type Tensor } from '../../lambda/core/tensor.ts';
 import { createBatchingWatch } from '../../lambda/core/verify.ts';

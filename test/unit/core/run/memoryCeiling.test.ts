@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createMemoryCeiling } from '../../../../lambda/core/memoryCeiling.ts';
+import { createMemoryCeiling } from '../../../../lambda/core/run.ts';
 import { lineModel } from '../../../helpers/scoring.ts';
 
 const model = lineModel();
