@@ -176,6 +176,6 @@ describe('batchscore score without a terminal', () => {
       child.stdin.end();
     }
     expect(await closed).toEqual([3, null]);
-    expect(said[0]).toMatch(/^scoring: 4 rows, \d+ rows\/s$/);
+    expect(said[0]).toMatch(/^scoring: 4 rows, 1 error, \d+ rows\/s$/);
   });
 });

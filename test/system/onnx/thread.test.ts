@@ -83,7 +83,7 @@ describe('the thread of a model that dies', () => {
     const threads = watchThreads();
     const session = await openSession({ path: join(directory, 'model.onnx'), providers: ['cpu'], sessionOptions: {} });
 
-    await expect(session.replace({}, () => false)).rejects.toThrow('expected files that stay as they are');
+    await expect(session.replace({}, () => false)).rejects.toThrow('expected unchanged files of the open model');
 
     expect(alive(threads)).toEqual([threads[0]]);
     await session.run({ inputs: [{ name: 'x', onnxType: 'float32', shape: [1, 3], data: ONE_TO_THREE.slice() }] });
