@@ -34,7 +34,7 @@ const session = await openSession({ path, providers: ['cpu'], sessionOptions: {}
 const run = () => session.run({ inputs: [{ name: 'index', onnxType: 'int64', shape: [1], data: BigInt64Array.of(1n) }] });
 for (let count = 0; count < 100; count++) await run();
 const before = await resident();
-const threads = await session.warmedUp();
+const threads = await session.endWarmUp();
 await run();
 console.log(JSON.stringify({ threads, before, after: await resident(), weights: 4 * n }));
 await session.close();`;
