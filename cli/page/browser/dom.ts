@@ -24,10 +24,9 @@ export function make<Name extends keyof HTMLElementTagNameMap>(
 }
 
 /** @param type type that the element must have. @default any element */
-export function byId<E extends HTMLElement = HTMLElement>(
-  id: string,
-  type: new () => E = HTMLElement as unknown as new () => E,
-): E {
+export function byId(id: string): HTMLElement;
+export function byId<E extends HTMLElement>(id: string, type: new () => E): E;
+export function byId(id: string, type: new () => HTMLElement = HTMLElement): HTMLElement {
   const element = document.getElementById(id);
   if (element instanceof type) return element;
   throw new Error(`expected an element ${id}, a ${type.name}`);
