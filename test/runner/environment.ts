@@ -12,6 +12,8 @@ export default class ProcessEnvironment implements JestEnvironment {
   readonly moduleMocker = new ModuleMocker(globalThis);
   readonly fakeTimers = null;
   readonly fakeTimersModern: ModernFakeTimers;
+  // A copy in place of `process.env` would not reach the environment of the process, nor what reads it natively.
+  readonly #processEnv = process.env;
   readonly #env = { ...process.env };
   readonly #exit = process.exit;
   readonly #exitCode = process.exitCode;
@@ -26,6 +28,7 @@ export default class ProcessEnvironment implements JestEnvironment {
   async teardown(): Promise<void> {
     this.fakeTimersModern.dispose();
     this.moduleMocker.restoreAllMocks();
+    process.env = this.#processEnv;
     for (const key of Object.keys(process.env)) if (!(key in this.#env)) delete process.env[key];
     Object.assign(process.env, this.#env);
     process.exit = this.#exit;

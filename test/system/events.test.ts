@@ -68,10 +68,6 @@ describe('a bus that refuses some events', () => {
       response.writeHead(200, { 'content-type': 'application/x-amz-json-1.1' }).end(JSON.stringify({ Entries }));
     });
     afterThisTest(bus.stop);
-    const before = { ...process.env };
-    afterThisTest(async () => {
-      process.env = before;
-    });
     Object.assign(process.env, CREDENTIALS, { AWS_ENDPOINT_URL_EVENTBRIDGE: bus.endpoint });
     const ids = Array.from({ length: 35 }, (_, index) => String(index));
     const about = { event: 'dead-letter', queue: 'arn', receives: 5, code: 'DEADLINE', message: '' } as const;

@@ -89,7 +89,6 @@ describe('batchscore submit and collect, without a deployment', () => {
     const lines = ['a', 'b'].map((id) => `{"message_id":"${id}","code":"INVALID_JSON","error":"no JSON"}`);
     const items = ['a', 'b'].map((id, index) => ({ messageId: { S: id }, body: { S: lines[index] } }));
     const front = await startFront(undefined, [answersJson(200, { Responses: { results: items } })]);
-    const before = { ...process.env };
     Object.assign(process.env, {
       AWS_ENDPOINT_URL_DYNAMODB: front.endpoint,
       AWS_ACCESS_KEY_ID: 'any',
@@ -97,7 +96,6 @@ describe('batchscore submit and collect, without a deployment', () => {
     });
     const table = ['--result-table', 'results', '--region', 'us-east-1', '--timeout', '10'];
     const finished = await batchscore(['collect', ids, '--out', out, ...table]);
-    process.env = before;
     await front.stop();
     expect(finished).toEqual({ code: 3, stderr: '', stdout: `2 of 2 results are in ${out}, 2 with an error\n` });
     expect(readFileSync(out, 'utf8')).toBe(`${lines.join('\n')}\n`);
