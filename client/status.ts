@@ -1,4 +1,3 @@
-import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import {
   ChangeMessageVisibilityBatchCommand,
   GetQueueAttributesCommand,
@@ -11,9 +10,9 @@ import * as z from 'zod';
 import { describeError } from '../lambda/aws/awsError.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { parseIfJson } from '../lambda/core/json.ts';
-import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../lambda/core/record.ts';
 import type { Settings } from './clientOptions.ts';
-import { placeOf, type ReadStored, resultOf, type ScoringResult } from './readResult.ts';
+import type { ResultStore } from './collect.ts';
+import { placeOf, resultOf, type ScoringResult } from './readResult.ts';
 
 /** Status of one message, from the stores that can be read. */
 export interface MessageStatus {
@@ -35,26 +34,27 @@ export interface MessageStatus {
   readonly notTold: readonly string[];
 }
 
-interface Dependencies extends Pick<Settings, 'sqs' | 'dynamodb' | 'requestQueueUrls' | 'resultTable'> {
-  readonly read: ReadStored;
+interface Dependencies extends Pick<Settings, 'sqs' | 'requestQueueUrls'> {
+  readonly store: ResultStore | undefined;
 }
 
-export async function statusOf(id: string, deps: Dependencies): Promise<MessageStatus> {
-  const { sqs, requestQueueUrls, resultTable: table } = deps;
+export async function statusOf(id: string, { sqs, requestQueueUrls, store }: Dependencies): Promise<MessageStatus> {
   const { messageId } = placeOf(id);
   const notTold: string[] = [];
   const ask = async <T>(whom: string, answer: Promise<T>): Promise<T | undefined> => {
     return await answer.catch((error) => void notTold.push(`${whom} could not be asked: ${describeError(error)}`));
   };
-  if (table === undefined) {
+  const lookUp = store?.lookUp;
+  if (lookUp === undefined) {
     notTold.push(
       'whether it was answered: only a result table can be asked for one message; collect reads a result queue, and Athena a result bucket',
     );
   } else {
-    const result = await ask(`the result table ${table}`, resultIn(table, messageId, deps));
+    const { where } = lookUp;
+    const result = await ask(`the result table ${where}`, lookUp.find(messageId));
     if (result !== undefined) {
       const own = 'results' in result ? resultOf(id, result) : result;
-      return { messageId, state: 'answered', where: table, result: own, notTold };
+      return { messageId, state: 'answered', where, result: own, notTold };
     }
   }
   const asked = requestQueueUrls.map((url) => ask(`the request queue ${url}`, attributesOf(url, sqs)));
@@ -68,12 +68,6 @@ export async function statusOf(id: string, deps: Dependencies): Promise<MessageS
   const count = plural(onTheirWay, 'message');
   notTold.push(`which messages are on their way: SQS counts about ${count}, and cannot be asked for one`);
   return { messageId, state: 'pending', notTold };
-}
-
-async function resultIn(TableName: string, messageId: string, { dynamodb, read }: Dependencies) {
-  const Key = { [MESSAGE_ID_ATTRIBUTE]: { S: messageId } };
-  const { Item } = await dynamodb.send(new GetItemCommand({ TableName, Key, ConsistentRead: true }));
-  return Item && (await read(messageId, Item[BODY_ATTRIBUTE]?.S ?? Item[POINTER_ATTRIBUTE]?.S ?? '')).result;
 }
 
 const REDRIVE_POLICY = z.object({ deadLetterTargetArn: z.string() });

@@ -1,7 +1,8 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { RemovalPolicy } from 'aws-cdk-lib/core';
-import { type LogLevel, MAX_RECEIVES, type Store } from '../../lambda/core/limits.ts';
+import { type LogLevel, MAX_RECEIVES } from '../../lambda/core/limits.ts';
+import type { Store } from '../../lambda/settings.ts';
 import { deadLettersOf, redriveOf } from '../common/given.ts';
 import { type ModelPlace, placeOfModels } from '../common/models.ts';
 import { refuse, unknownAtSynth } from '../common/problems.ts';

@@ -15,14 +15,8 @@ import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview 
 import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
 import type { PayloadPointer, PayloadReader, PayloadReadOptions, WriteStatus } from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
-import {
-  CALLS_IN_FLIGHT,
-  type PayloadUploader,
-  type RetryOptions,
-  retryRemaining,
-  type Sending,
-  sendBatches,
-} from './sendBatches.ts';
+import { CALLS_IN_FLIGHT, type RetryOptions, retryRemaining, type Sending, sendBatches } from './sendBatches.ts';
+import type { PayloadUploader } from './storeEntries.ts';
 
 export interface PayloadsOptions {
   readonly s3: S3Client;

@@ -416,8 +416,8 @@ describe('requests of a message group', () => {
 
   it.each([
     ['in the payload bucket', true, 1],
-    ['in the payload bucket, packed,', true, 'fill'],
-    ['fewer to a message', false, 'fill'],
+    ['in the payload bucket, packed,', true, 10_000],
+    ['fewer to a message', false, 10_000],
   ] as const)('stay in order where the queue takes less than 1 MiB: %s', async (_, hasBucket, requestsPerMessage) => {
     const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue', 'fifo');
     const strict = sqs.client();
@@ -432,8 +432,8 @@ describe('requests of a message group', () => {
       group: 'one',
     }));
 
-    const producer = client({ sqs: strict, payloadBucket: hasBucket ? payloadBucket : undefined });
-    const ids = await producer.submit(requests, { requestsPerMessage });
+    const place = hasBucket ? payloadBucket : undefined;
+    const ids = await client({ sqs: strict, payloadBucket: place, requestsPerMessage }).submit(requests);
 
     expect(new Set(ids).size).toBe(30);
     const messages: Message[] = [];
