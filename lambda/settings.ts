@@ -256,6 +256,12 @@ export const SETTINGS = {
     default: 1_000,
     doc: 'Milliseconds kept free before the deadline: no run starts that is expected to end in them, and a run is given up when half of them are left',
   },
+  maxAgeSeconds: {
+    variable: 'BATCHSCORE_MAX_AGE_SECONDS',
+    ...whole({ min: 1, max: 1_209_600 }),
+    doc: 'Seconds after which a message is answered with `EXPIRED` instead of being scored, counted from the time that SQS took it',
+    stated: 'none: messages do not expire',
+  },
   checkPercent: {
     variable: 'BATCHSCORE_CHECK_PERCENT',
     ...whole({ min: 0, max: 100 }),

@@ -6,7 +6,7 @@ import type { Store } from '../../lambda/settings.ts';
 import { deadLettersOf, redriveOf } from '../common/given.ts';
 import { type ModelPlace, placeOfModels } from '../common/models.ts';
 import { refuse, unknownAtSynth } from '../common/problems.ts';
-import { bytesOf, daysOrToken, millisecondsOf, secondsOf } from '../common/units.ts';
+import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from '../common/units.ts';
 import { type Batching, type Compute, type ComputeForm, withDefaults } from '../compute/compute.ts';
 import { lambdaCompute } from '../compute/lambdaCompute.ts';
 import { type JobSettings, jobSettings } from '../jobs/jobOptions.ts';
@@ -100,14 +100,16 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
 export const TUNING_AMOUNTS: Readonly<Record<string, readonly [prop: string, unit: string]>> = {
   deadlineMarginMs: ['deadlineMargin', 'milliseconds'],
   maxPayloadBytes: ['maxPayloadSize', 'bytes'],
+  maxAgeSeconds: ['maxAge', 'seconds'],
 };
 
 /** Returns the tuning settings as plain numbers, by their names in the catalogue. */
-function tuningOf({ deadlineMargin, maxPayloadSize, ...others }: Tuning) {
+function tuningOf({ deadlineMargin, maxPayloadSize, maxAge, ...others }: Tuning) {
   return {
     ...others,
     deadlineMarginMs: millisecondsOf('tuning.deadlineMargin', deadlineMargin),
     maxPayloadBytes: bytesOf('tuning.maxPayloadSize', maxPayloadSize),
+    maxAgeSeconds: secondsOrToken('tuning.maxAge', maxAge),
   };
 }
 

@@ -236,6 +236,11 @@ export interface Tuning {
    */
   readonly deadlineMargin?: Duration;
   /**
+   * Maximum age of a message, from the time that SQS took it. An older one is answered with `EXPIRED` instead of being
+   * scored, up to 14 days. @default messages do not expire
+   */
+  readonly maxAge?: Duration;
+  /**
    * Percent of a model's run time that is spent on running rows again by themselves, to compare the answers. 0 disables
    * the comparison.
    * @default 1
