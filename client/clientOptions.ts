@@ -5,7 +5,7 @@ import * as z from 'zod';
 import { createS3Client } from '../lambda/aws/awsClients.ts';
 import { createSfnClient } from '../lambda/aws/jobExecutions.ts';
 import { CLIENT_PATIENCE, createSqsClient } from '../lambda/aws/sqsWire.ts';
-import { JOB_PREFIXES, JOB_RANGES, type Range, wholeNumberIn } from '../lambda/core/limits.ts';
+import { JOB_PREFIXES, JOB_RANGES } from '../lambda/core/limits.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/places.ts';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
 import type { StoreContext } from './collect.ts';
@@ -42,8 +42,6 @@ export interface BatchscoreOptions extends QueueOptions, TableOptions {
   readonly region?: string | undefined;
   /** Encoding of tensors in requests. @default 'binary' */
   readonly encoding?: Encoding | undefined;
-  /** Maximum SendMessageBatch calls in flight, 1 to 100. Always 1 for each FIFO queue, to keep the order. @default 8 */
-  readonly maxInFlight?: number | undefined;
   /**
    * Maximum requests in a message, 1 to 10,000. A message with several requests has at most 64 KiB, which SQS bills as
    * one request. Requests of different groups, or with a `deduplicationId`, do not share a message. The ID of a request
@@ -70,13 +68,10 @@ const SHARDS = z
   .refine((urls) => new Set(urls.map(isFifo)).size === 1, {
     error: 'expected FIFO queues or standard queues, got some of both',
   });
-const wholeNumber = (range: Range) => {
-  const wrong = { error: `expected ${wholeNumberIn(range)}` };
-  return z.int(wrong).min(range.min, wrong).max(range.max, wrong);
-};
 
-/** Range of `requestsPerMessage`. The maximum is a deployment's default BATCHSCORE_MAX_REQUESTS_PER_MESSAGE. */
-export const REQUESTS_PER_MESSAGE: Range = { min: 1, max: 10_000 };
+/** Default of a deployment's BATCHSCORE_MAX_REQUESTS_PER_MESSAGE. */
+export const MAX_REQUESTS_PER_MESSAGE = 10_000;
+const PER_MESSAGE = { error: `expected a whole number from 1 to ${MAX_REQUESTS_PER_MESSAGE}` };
 
 const OPTIONS = z.strictObject({
   requestQueueUrl: SHARDS.optional(),
@@ -91,8 +86,7 @@ const OPTIONS = z.strictObject({
   jobConcurrency: z.int().min(1).default(JOB_RANGES.concurrency.default),
   region: NAME.optional(),
   encoding: z.enum(['binary', 'json']).default('binary'),
-  maxInFlight: wholeNumber({ min: 1, max: 100 }).default(8),
-  requestsPerMessage: wholeNumber(REQUESTS_PER_MESSAGE).default(1),
+  requestsPerMessage: z.int(PER_MESSAGE).min(1, PER_MESSAGE).max(MAX_REQUESTS_PER_MESSAGE, PER_MESSAGE).default(1),
   sqs: clientOption<SQSClient>('SQSClient').optional(),
   s3: clientOption<S3Client>('S3Client').optional(),
   sfn: clientOption<SFNClient>('SFNClient').optional(),
@@ -112,7 +106,7 @@ export const SILENT = { trace: ignore, debug: ignore, info: ignore, warn: ignore
 export function readOptions(options: BatchscoreOptions) {
   const { data, error } = OPTIONS.safeParse(options, IN_OUR_WORDS);
   if (error !== undefined) throw new TypeError(`Batchscore options: ${problemsIn(error.issues, options).join('; ')}`);
-  const { region, requestQueueUrl: requestQueueUrls = [], resultQueueUrl, maxInFlight } = data;
+  const { region, requestQueueUrl: requestQueueUrls = [], resultQueueUrl } = data;
   const config = region === undefined ? {} : { region };
   const ownClients: { destroy(): void }[] = [];
   const own = <C extends { destroy(): void }>(client: C): C => {
@@ -126,7 +120,6 @@ export function readOptions(options: BatchscoreOptions) {
     /** URLs of the request queues, one for each shard. Empty if there is no request queue. */
     requestQueueUrls,
     fifo,
-    maxInFlight: fifo ? 1 : maxInFlight,
     sqs: data.sqs ?? own(createSqsClient(CLIENT_PATIENCE, { ...config, logger: SILENT }, queueUrls)),
     s3: data.s3 ?? own(createS3Client(CLIENT_PATIENCE, { ...config, maxAttempts: S3_ATTEMPTS })),
     sfn: data.sfn ?? own(createSfnClient(config)),

@@ -56,13 +56,19 @@ class TableStore implements ResultStore {
   readonly #table: string;
   readonly #context: StoreContext;
   #error: unknown;
+  #isRunning = false;
+  #called = Promise.withResolvers<void>();
 
   constructor(table: string, dynamodb: DynamoDBClient, context: StoreContext) {
     this.#table = table;
     this.clients = [dynamodb];
     this.lookUp = { where: table, find: (messageId) => this.#find(messageId) };
     this.#context = context;
-    void this.#collectWhileWanted();
+    context.inbox.onWanted(() => {
+      this.#called.resolve();
+      this.#called = Promise.withResolvers();
+      if (!this.#isRunning) void this.#collectWhileWanted();
+    });
   }
 
   async settled(): Promise<void> {}
@@ -83,9 +89,9 @@ class TableStore implements ResultStore {
   async #collectWhileWanted(): Promise<void> {
     const { inbox, closing } = this.#context;
     let pauseMs = SHORTEST_PAUSE_MS;
-    while (!closing.aborted) {
-      if (await inbox.demand()) pauseMs = SHORTEST_PAUSE_MS;
-      const moreWanted = inbox.moreWanted();
+    this.#isRunning = true;
+    while (inbox.isWanting() && !closing.aborted) {
+      const { promise: called } = this.#called;
       let count = 0;
       try {
         count = await this.#askForAll();
@@ -98,10 +104,11 @@ class TableStore implements ResultStore {
         }
       }
       await sleep(SHORTEST_PAUSE_MS);
-      await withTimeout(moreWanted, pauseMs - SHORTEST_PAUSE_MS);
-      const isNews = count > 0 || inbox.moreWanted() !== moreWanted;
+      await withTimeout(called, pauseMs - SHORTEST_PAUSE_MS);
+      const isNews = count > 0 || this.#called.promise !== called;
       pauseMs = isNews ? SHORTEST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, 2 * pauseMs);
     }
+    this.#isRunning = false;
   }
 
   /** Makes one round. @returns number of results that arrived */

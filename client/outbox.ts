@@ -19,10 +19,9 @@ import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
 import { requestKeys, resultKeys } from '../lambda/core/places.ts';
 import { type PayloadPointer, RESULT_QUEUE_ATTRIBUTE } from '../lambda/core/record.ts';
 import { RequestError, SendError } from './clientErrors.ts';
-import type { Encoding, ScoreRequest } from './encodeRequest.ts';
+import { type Encoding, type RequestEntry, type ScoreRequest, toEntry } from './encodeRequest.ts';
 import { queueNameOf } from './optionKinds.ts';
 import { idInPacked, type PayloadSource } from './readResult.ts';
-import { type RequestEntry, toEntry } from './requestEntry.ts';
 
 /** Outbox, which gathers the requests of all callers into messages, and messages into batch calls. */
 export interface Outbox {
@@ -54,8 +53,6 @@ interface OutboxOptions {
   readonly encoding: Encoding;
   /** Maximum requests in a message. */
   readonly requestsPerMessage: number;
-  /** Maximum calls in flight. On FIFO queues, it applies to each queue. */
-  readonly maxInFlight: number;
   readonly payloads: Payloads | undefined;
   /** Aborts when the client is closed. Requests that are not sent by then are rejected. */
   readonly closing: AbortSignal;
@@ -86,6 +83,8 @@ export function createOutbox(options: OutboxOptions): Outbox | undefined {
   };
 }
 
+/** Maximum calls in flight. A FIFO queue has one, to keep the order. */
+const CALLS_IN_FLIGHT = 8;
 /** Maximum time that the first request of a call waits for others. */
 const LINGER_MS = 5;
 /** Maximum bytes of requests that wait for others to share their messages. */
@@ -164,7 +163,7 @@ class QueueOutbox {
   }
 
   #launchDue(): void {
-    const { maxInFlight } = this.#options;
+    const maxInFlight = this.#options.fifo ? 1 : CALLS_IN_FLIGHT;
     while (this.#waiting.length > 0 && this.#inFlight < maxInFlight && (this.#lingered || this.#isFull())) {
       this.#inFlight++;
       void this.#deliver(this.#takeCall()).finally(() => {

@@ -1,15 +1,10 @@
-import {
-  ChangeMessageVisibilityBatchCommand,
-  GetQueueAttributesCommand,
-  GetQueueUrlCommand,
-  type Message,
-  ReceiveMessageCommand,
-  type SQSClient,
-} from '@aws-sdk/client-sqs';
+import { GetQueueAttributesCommand, GetQueueUrlCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import * as z from 'zod';
 import { describeError } from '../lambda/aws/awsError.ts';
+import { createReceiver, createVisibilityChange } from '../lambda/aws/requestQueue.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { parseIfJson } from '../lambda/core/json.ts';
+import type { MessageRecord } from '../lambda/core/record.ts';
 import type { Settings } from './clientOptions.ts';
 import type { ResultStore } from './collect.ts';
 import { placeOf, resultOf, type ScoringResult } from './readResult.ts';
@@ -93,45 +88,42 @@ const HIDDEN_SECONDS = 60;
 /** Searches dead letters by receiving them, because SQS has no other way. All of them are made visible again. */
 async function deadLetter(arn: string, messageId: string, sqs: SQSClient, notTold: string[]) {
   const [QueueOwnerAWSAccountId, QueueName] = arn.split(':').slice(-2);
-  const { QueueUrl = '' } = await sqs.send(new GetQueueUrlCommand({ QueueName, QueueOwnerAWSAccountId }));
-  const { messages } = await attributesOf(QueueUrl, sqs);
-  const receive = new ReceiveMessageCommand({
-    QueueUrl,
-    MaxNumberOfMessages: 10,
-    VisibilityTimeout: HIDDEN_SECONDS,
-    WaitTimeSeconds: 1,
-    MessageSystemAttributeNames: ['ApproximateReceiveCount', 'SentTimestamp'],
+  const { QueueUrl: queueUrl = '' } = await sqs.send(new GetQueueUrlCommand({ QueueName, QueueOwnerAWSAccountId }));
+  const { messages } = await attributesOf(queueUrl, sqs);
+  const receive = createReceiver({
+    sqs,
+    queueUrl,
+    waitSeconds: 1,
+    visibilitySeconds: HIDDEN_SECONDS,
+    attributes: [],
   });
-  const batches: Message[][] = [];
-  let looked = 0;
-  let found: Message | undefined;
+  const giveBack = createVisibilityChange<MessageRecord>({
+    sqs,
+    queueUrl,
+    name: 'giving back',
+    secondsOf: () => 0,
+    onProblem: ({ message }) => void notTold.push(`dead letters stay hidden for ${HIDDEN_SECONDS} s: ${message}`),
+  });
+  const { signal } = new AbortController();
+  const looked: MessageRecord[] = [];
+  let found: MessageRecord | undefined;
   try {
-    while (found === undefined && looked < Math.min(messages, MAX_LOOKED_AT)) {
-      const { Messages = [] } = await sqs.send(receive);
-      if (Messages.length === 0) break;
-      batches.push(Messages);
-      looked += Messages.length;
-      found = Messages.find(({ MessageId }) => MessageId === messageId);
+    while (found === undefined && looked.length < Math.min(messages, MAX_LOOKED_AT)) {
+      const records = await receive(signal);
+      if (records.length === 0) break;
+      looked.push(...records);
+      found = records.find((record) => record.messageId === messageId);
     }
   } finally {
-    for (const batch of batches) {
-      const Entries = batch.map(({ ReceiptHandle }, index) => ({
-        Id: `${index}`,
-        ReceiptHandle,
-        VisibilityTimeout: 0,
-      }));
-      await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries })).catch((error) => {
-        const why = describeError(error);
-        notTold.push(`dead letters could not be given back, and come back after ${HIDDEN_SECONDS} s: ${why}`);
-      });
-    }
+    await giveBack(looked, signal);
   }
   if (found !== undefined) {
-    const { ApproximateReceiveCount: receives, SentTimestamp: sent } = found.Attributes ?? {};
-    return { where: QueueUrl, receives: Number(receives), sentAt: new Date(Number(sent)) };
+    const { ApproximateReceiveCount: receives, SentTimestamp: sent } = found.attributes;
+    return { where: queueUrl, receives: Number(receives), sentAt: new Date(Number(sent)) };
   }
-  if (looked < messages) {
-    notTold.push(`whether it is among the dead letters ${QueueUrl}: ${looked} of about ${messages} were looked at`);
+  if (looked.length < messages) {
+    const seen = `${looked.length} of about ${messages}`;
+    notTold.push(`whether it is among the dead letters ${queueUrl}: ${seen} were looked at`);
   }
   return undefined;
 }

@@ -1,4 +1,4 @@
-import { REQUESTS_PER_MESSAGE } from '../../client/clientOptions.ts';
+import { MAX_REQUESTS_PER_MESSAGE } from '../../client/clientOptions.ts';
 import { type Batchscore, SubmitError } from '../../client/index.ts';
 import { messageOf, plural, preview } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
@@ -35,7 +35,7 @@ Exit code: 0 all were taken, 1 not all, 2 wrong usage, 130 stopped by Ctrl-C, 14
 
 /** Maximum size of a batch. The ids file is updated after each batch. */
 const BATCH = { lines: 200, characters: 8 * 1024 * 1024 };
-const PACKED_BATCH = { ...BATCH, lines: REQUESTS_PER_MESSAGE.max };
+const PACKED_BATCH = { ...BATCH, lines: MAX_REQUESTS_PER_MESSAGE };
 
 async function run(args: readonly string[], streams: Streams): Promise<number> {
   const { options, positionals } = parseCommand(args, ['FILE'], {
@@ -49,7 +49,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const [file = ''] = positionals;
   const idsPath = options.ids ?? (file === '-' ? undefined : `${file}.ids`);
   if (idsPath === undefined) throw new UsageError('expected --ids FILE with stdin, got none');
-  const requestsPerMessage = wholeNumber('--pack', options.pack, REQUESTS_PER_MESSAGE.min, REQUESTS_PER_MESSAGE.max);
+  const requestsPerMessage = wholeNumber('--pack', options.pack, 1, MAX_REQUESTS_PER_MESSAGE);
   const groupOf = groupsOf(options.group, options['group-by']);
   const input = await inputFile(file, streams);
   const { client, close, isFifo, requestQueues } = await connectToSubmit(options, requestsPerMessage);

@@ -11,13 +11,8 @@ import { type Batching, type Compute, type ComputeForm, withDefaults } from '../
 import { lambdaCompute } from '../compute/lambdaCompute.ts';
 import { type JobSettings, jobSettings } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
-import { bucketStore } from '../stores/bucketStore.ts';
-import { queueStore } from '../stores/queueStore.ts';
 import type { StorePlan } from '../stores/resultStore.ts';
-import { tableStore } from '../stores/tableStore.ts';
-import type { BatchScoringProps, Tuning } from './props.ts';
-
-const STORES = [queueStore, tableStore, bucketStore];
+import { type BatchScoringProps, STORES, type Tuning } from './props.ts';
 
 export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly compute: ComputeForm<Created>;

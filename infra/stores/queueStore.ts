@@ -31,8 +31,12 @@ export interface QueueStoreProps {
 /** Maximum retention of SQS. */
 const RESULT_DAYS = 14;
 
+export interface QueueStores {
+  readonly resultQueue?: IQueue | undefined;
+}
+
 /** Plans a store that sends results as messages of a queue, packed or one by one. */
-export function queueStore(props: QueueStoreProps, context: StoreContext): StorePlan {
+export function queueStore(props: QueueStoreProps, context: StoreContext<QueueStores>): StorePlan {
   const { resultQueue: given } = context.stores;
   const { clientQueues: clients = [] } = props;
   const resultsPerMessage = props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default;
@@ -134,7 +138,7 @@ const kindOf = (isFifo: boolean | undefined): string => (isFifo ? 'FIFO' : 'stan
  * Returns rules for the roles of queues. Queues of different kinds would lose the order of a message group, and each
  * queue has only one role.
  */
-function rolesOf({ stores, fifo, requestQueue, deadLetterQueue }: StoreContext): Rule[] {
+function rolesOf({ stores, fifo, requestQueue, deadLetterQueue }: StoreContext<QueueStores>): Rule[] {
   const { resultQueue } = stores;
   const same = (other: IQueue | undefined, role: string, why: string): Rule => [
     resultQueue !== undefined && resultQueue.queueArn === other?.queueArn,
