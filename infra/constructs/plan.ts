@@ -1,7 +1,8 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { RemovalPolicy } from 'aws-cdk-lib/core';
-import { type LogLevel, MAX_RECEIVES, type Store } from '../../lambda/core/limits.ts';
+import { type LogLevel, MAX_RECEIVES } from '../../lambda/core/limits.ts';
+import type { Store } from '../../lambda/settings.ts';
 import { deadLettersOf, redriveOf } from '../common/given.ts';
 import { type ModelPlace, placeOfModels } from '../common/models.ts';
 import { refuse, unknownAtSynth } from '../common/problems.ts';
@@ -10,13 +11,8 @@ import { type Batching, type Compute, type ComputeForm, withDefaults } from '../
 import { lambdaCompute } from '../compute/lambdaCompute.ts';
 import { type JobSettings, jobSettings } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
-import { bucketStore } from '../stores/bucketStore.ts';
-import { queueStore } from '../stores/queueStore.ts';
 import type { StorePlan } from '../stores/resultStore.ts';
-import { tableStore } from '../stores/tableStore.ts';
-import type { BatchScoringProps, Tuning } from './props.ts';
-
-const STORES = [queueStore, tableStore, bucketStore];
+import { type BatchScoringProps, STORES, type Tuning } from './props.ts';
 
 export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly compute: ComputeForm<Created>;

@@ -76,7 +76,7 @@ export async function composed(
     BATCHSCORE_RESULT_QUEUE_URL: deployment.resultQueueUrl,
     ...variables,
   });
-  const clients = { sqs: deployment.sqs, dynamodb: notDeployed, s3: () => s3 ?? notDeployed() };
+  const clients = { sqs: deployment.sqs, s3: () => s3 ?? notDeployed() };
   const composition = await compose(config, { clients, telemetry, warn: () => {} });
   afterThisTest(() => composition.close());
   return composition;
