@@ -211,14 +211,17 @@ function columnsOf(option: string, text: string): string[] {
 }
 
 /**
- * Returns the path to a model: `name` if it is a path, otherwise the model of that name in the repository.
+ * Returns the path to a model: the model of that name in the repository, or else `name` if it is a path. A folder in the
+ * working directory that has the name of a model is given as `./NAME`.
  *
  * @param models the model repository
  * @throws Error if neither exists
  */
 export function modelPath(name: string, models: string): string {
-  if (existsSync(name)) return name;
   const inRepository = join(models, name);
+  const isBareName = name === basename(name) && !name.startsWith('.');
+  if (isBareName && existsSync(inRepository)) return inRepository;
+  if (existsSync(name)) return name;
   if (existsSync(inRepository)) return inRepository;
   const names = existsSync(models) ? walkModels(models).map((model) => model.name) : [];
   const isPath = /[/\\]|\.onnx$/.test(name);

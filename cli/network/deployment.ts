@@ -135,7 +135,28 @@ export async function connectToJobs(values: DeploymentValues): Promise<JobConnec
 async function deploymentOf(values: DeploymentValues): Promise<Stack> {
   const stack = values.stack === undefined ? {} : await readStack(values.stack);
   const replaced = Object.entries(REPLACED).map(([option, key]) => [key, values[option as Option] ?? stack[key]]);
-  return { ...stack, ...Object.fromEntries(replaced) };
+  const deployment: Stack = { ...stack, ...Object.fromEntries(replaced) };
+  refuseOtherQueue('--request-queue', 'request', values['request-queue'], {
+    result: deployment.resultQueueUrl,
+    'dead-letter': deployment.deadLetterQueueUrl,
+  });
+  refuseOtherQueue('--result-queue', 'result', values['result-queue'], {
+    request: deployment.requestQueueUrl,
+    'dead-letter': deployment.deadLetterQueueUrl,
+  });
+  return deployment;
+}
+
+/** @throws UsageError if one queue is given for another */
+function refuseOtherQueue(
+  option: string,
+  wanted: string,
+  given: string | undefined,
+  others: Readonly<Record<string, string | undefined>>,
+): void {
+  const [other] = Object.entries(others).find(([, url]) => url !== undefined && url === given) ?? [];
+  if (other === undefined) return;
+  throw new UsageError(`${option}: expected the ${wanted} queue, got the ${other} queue ${given}; give the other URL`);
 }
 
 async function connect(
@@ -143,7 +164,7 @@ async function connect(
   values: DeploymentValues,
   options: Pick<BatchscoreOptions, 'onUnclaimed' | 'requestsPerMessage'> = {},
 ): Promise<Connection & Pick<JobConnection, 's3'>> {
-  const { endpoint, dynamodbEndpoint: _, s3Endpoint: __, sfnEndpoint: ___, jobConcurrency, ...where } = stack;
+  const { endpoint, dynamodbEndpoint, s3Endpoint, sfnEndpoint, deadLetterQueueUrl, jobConcurrency, ...where } = stack;
   const clients = endpoint === undefined ? clientsOnAws(stack) : localClients(stack, endpoint);
   const client = clientWith(values, {
     ...where,
@@ -250,6 +271,7 @@ const text = z.string().min(1).optional();
 const STACK = z.object({
   requestQueueUrl: text,
   resultQueueUrl: text,
+  deadLetterQueueUrl: text,
   resultTable: text,
   payloadBucket: text,
   payloadPrefix: text,
