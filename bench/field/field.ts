@@ -114,8 +114,7 @@ export async function benchField(args: readonly string[], streams: Streams): Pro
   };
   try {
     for (const workload of [...workloads, ...faults.map((fault) => fault.workload)]) {
-      await repository.addModel(workload);
-      await repository.configure(workload, workload.maxBatch);
+      await repository.addModel(workload, workload.maxBatch);
     }
     const run: Run = { repository, say, leftOut };
     for (let round = 0; round < rounds; round++) {

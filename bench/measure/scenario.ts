@@ -50,12 +50,11 @@ interface ScenarioTurns {
 export async function measureScenario(
   scenario: Scenario,
   { maxMessages, rounds, provider }: ScenarioTurns,
-  { directory, addModel, configure }: Repository,
+  { directory, addModel }: Repository,
   say: (progress: string) => void,
 ): Promise<ScenarioFigures> {
   const { name } = scenario;
   const path = await addModel(scenario);
-  await configure(scenario, undefined);
   const messages = Math.min(scenario.messages, maxMessages);
   say(`${name}: ${messages} messages in fresh processes`);
   const gains = await measureGains({ modelsDirectory: directory, scenario: name, provider, messages }, rounds);
