@@ -35,15 +35,11 @@ export function parseCommand<T extends NonNullable<ParseArgsConfig['options']>>(
   return { options: values, positionals };
 }
 
-/**
- * @param word the other value that the option accepts
- * @throws UsageError if `text` is not a whole number from `min` to `max`
- */
-export function wholeNumber(option: string, text: string, min: number, max: number, word?: string): number {
+/** @throws UsageError if `text` is not a whole number from `min` to `max` */
+export function wholeNumber(option: string, text: string, min: number, max: number): number {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (value >= min && value <= max) return value;
-  const orWord = word === undefined ? '' : `, or ${word}`;
-  throw new UsageError(`${option}: expected ${wholeNumberIn({ min, max })}${orWord}, got '${text}'`);
+  throw new UsageError(`${option}: expected ${wholeNumberIn({ min, max })}, got '${text}'`);
 }
 
 export function asksForHelp(args: readonly string[]): boolean {

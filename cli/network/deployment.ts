@@ -86,10 +86,14 @@ interface Connection {
  *
  * @throws UsageError if the request queue is not given, or FILE cannot be read
  */
-export async function connectToSubmit(values: DeploymentValues): Promise<Connection & { readonly isFifo: boolean }> {
+export async function connectToSubmit(
+  values: DeploymentValues,
+  requestsPerMessage?: number,
+): Promise<Connection & { readonly isFifo: boolean }> {
   const stack = await deploymentOf(values);
   if (stack.requestQueueUrl === undefined) throw notSaid(values.stack, 'requestQueueUrl', '--request-queue URL');
-  return { ...(await connect(stack, values)), isFifo: stack.requestQueueUrl.endsWith('.fifo') };
+  const isFifo = stack.requestQueueUrl.endsWith('.fifo');
+  return { ...(await connect(stack, values, { requestsPerMessage })), isFifo };
 }
 
 /**
@@ -158,7 +162,7 @@ function refuseOtherQueue(
 async function connect(
   stack: Stack,
   values: DeploymentValues,
-  options: Pick<BatchscoreOptions, 'onUnclaimed'> = {},
+  options: Pick<BatchscoreOptions, 'onUnclaimed' | 'requestsPerMessage'> = {},
 ): Promise<Connection & Pick<JobConnection, 's3'>> {
   const { endpoint, dynamodbEndpoint, s3Endpoint, sfnEndpoint, deadLetterQueueUrl, jobConcurrency, ...where } = stack;
   const clients = endpoint === undefined ? clientsOnAws(stack) : localClients(stack, endpoint);

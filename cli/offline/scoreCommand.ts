@@ -1,6 +1,6 @@
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import { setFlagsFromString } from 'node:v8';
+import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 import * as z from 'zod';
 import { hasCode, isFailure, plural, preview } from '../../lambda/core/failure.ts';
 import { parseIfJson } from '../../lambda/core/json.ts';
@@ -40,6 +40,9 @@ import {
 import { createResultFile, formatOfResults, type ResultFile, type RowOut } from './resultFiles.ts';
 import { DATA_FORMATS, formatByEnding, type RowBatch, type RowOptions, rowBatches } from './rowBatches.ts';
 
+/** Rows that are scored together, and in one run. A queue has fewer, but nobody waits for one row of a file. */
+const ROWS = 2048;
+
 const HELP = `Usage: batchscore score MODEL FILE [options]
 
 Scores a file without a queue: the same code as on AWS, in constant memory. Results are written
@@ -66,8 +69,8 @@ in the order of the file, one for each line, or each row of Parquet.
                     stopped
   --out-format F    ${FORMATS.join(', ')} (default: by the ending of --out, else jsonl)
   --models DIR      the model repository (default models)
-  --batch-size N    lines scored together (default 1000)
-  --max-rows N      most rows in one run (default ${SETTINGS.maxBatchRows.default})
+  --batch-size N    lines scored together (default ${ROWS})
+  --max-rows N      most rows in one run (default ${ROWS})
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print the summary as one JSON object
   --help            show this
@@ -80,8 +83,8 @@ Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could no
 
 /** Maximum characters in a batch. It limits the memory. */
 const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
-/** Batches in memory whose results are not written: some are scored while another one is read. */
-const BATCHES_AT_ONCE = 3;
+/** Batches in memory whose results are not written: one is scored while another one is read. */
+const BATCHES_AT_ONCE = 2;
 const SOME_LINES_FAILED = 3;
 
 async function run(args: readonly string[], streams: Streams): Promise<number> {
@@ -92,14 +95,11 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     'out-format': { type: 'string' },
     resume: { type: 'boolean', default: false },
     models: { type: 'string', default: 'models' },
-    'batch-size': { type: 'string', default: '1000' },
-    'max-rows': { type: 'string', default: String(SETTINGS.maxBatchRows.default) },
+    'batch-size': { type: 'string', default: String(ROWS) },
+    'max-rows': { type: 'string', default: String(ROWS) },
     providers: { type: 'string', default: 'cpu' },
     json: { type: 'boolean', default: false },
   });
-  // By default V8 lets new objects take up to 130 MB before it collects them. The peak is then 90 to 100 MB higher, and
-  // the run takes the same time.
-  setFlagsFromString('--semi-space-growth-factor=1');
   const [model = '', file = ''] = positionals;
   const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
   const { min, max } = SETTINGS.maxBatchRows;
@@ -226,6 +226,7 @@ async function scoreAll(
   const results = async function* (): AsyncGenerator<string | Uint8Array> {
     for await (const { found, share } of scoredInTurn(input, options, scoring, signal, before)) {
       yield* written(found, share);
+      limitNewObjects();
     }
     isWhole = !signal.aborted;
     yield file.end();
@@ -245,6 +246,15 @@ async function scoreAll(
     finished();
   }
   return isWhole ? undefined : exitCode();
+}
+
+/** Memory for new objects that suffices: a batch is done before it is full. */
+const NEW_OBJECTS_BYTES = 32 * 1024 * 1024;
+
+/** Keeps V8 from giving new objects 128 MB, which would make the peak that much higher, and the run no faster. */
+function limitNewObjects(): void {
+  const space = getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space');
+  if (space !== undefined && space.space_size >= NEW_OBJECTS_BYTES) setFlagsFromString('--semi-space-growth-factor=1');
 }
 
 /**

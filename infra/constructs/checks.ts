@@ -11,11 +11,10 @@ import {
   MAX_RECEIVES,
   mappingProblems,
   SHARDS,
-  STORES,
 } from '../../lambda/core/limits.ts';
 import { capturedKeys, EXPECTED_KEY_PREFIX, isKeyPrefix, requestKeys, resultKeys } from '../../lambda/core/places.ts';
 import { nearestName } from '../../lambda/core/wrongValue.ts';
-import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF, SETTINGS } from '../../lambda/settings.ts';
+import { CONFIG_PREFIX, RUNTIME_TELEMETRY_OFF, SETTINGS, STORES } from '../../lambda/settings.ts';
 import { EXPIRY_DAYS } from '../common/created.ts';
 import {
   deadLettersOf,

@@ -1,22 +1,18 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { RemovalPolicy } from 'aws-cdk-lib/core';
-import { type LogLevel, MAX_RECEIVES, type Store } from '../../lambda/core/limits.ts';
+import { type LogLevel, MAX_RECEIVES } from '../../lambda/core/limits.ts';
+import type { Store } from '../../lambda/settings.ts';
 import { deadLettersOf, redriveOf } from '../common/given.ts';
 import { type ModelPlace, placeOfModels } from '../common/models.ts';
 import { refuse, unknownAtSynth } from '../common/problems.ts';
-import { bytesOf, daysOrToken, millisecondsOf, secondsOf } from '../common/units.ts';
+import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from '../common/units.ts';
 import { type Batching, type Compute, type ComputeForm, withDefaults } from '../compute/compute.ts';
 import { lambdaCompute } from '../compute/lambdaCompute.ts';
 import { type JobSettings, jobSettings } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
-import { bucketStore } from '../stores/bucketStore.ts';
-import { queueStore } from '../stores/queueStore.ts';
 import type { StorePlan } from '../stores/resultStore.ts';
-import { tableStore } from '../stores/tableStore.ts';
-import type { BatchScoringProps, Tuning } from './props.ts';
-
-const STORES = [queueStore, tableStore, bucketStore];
+import { type BatchScoringProps, STORES, type Tuning } from './props.ts';
 
 export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly compute: ComputeForm<Created>;
@@ -99,14 +95,16 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
 export const TUNING_AMOUNTS: Readonly<Record<string, readonly [prop: string, unit: string]>> = {
   deadlineMarginMs: ['deadlineMargin', 'milliseconds'],
   maxPayloadBytes: ['maxPayloadSize', 'bytes'],
+  maxAgeSeconds: ['maxAge', 'seconds'],
 };
 
 /** Returns the tuning settings as plain numbers, by their names in the catalogue. */
-function tuningOf({ deadlineMargin, maxPayloadSize, ...others }: Tuning) {
+function tuningOf({ deadlineMargin, maxPayloadSize, maxAge, ...others }: Tuning) {
   return {
     ...others,
     deadlineMarginMs: millisecondsOf('tuning.deadlineMargin', deadlineMargin),
     maxPayloadBytes: bytesOf('tuning.maxPayloadSize', maxPayloadSize),
+    maxAgeSeconds: secondsOrToken('tuning.maxAge', maxAge),
   };
 }
 

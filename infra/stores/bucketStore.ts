@@ -1,3 +1,4 @@
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Duration } from 'aws-cdk-lib/core';
 import { resultKeys } from '../../lambda/core/places.ts';
 import { createBucket, EXPIRY_DAYS } from '../common/created.ts';
@@ -11,11 +12,16 @@ export interface BucketStoreProps {
   readonly resultExpiry?: Duration;
 }
 
+export interface BucketStores {
+  /** Bucket that contains results under the deployment's `keyPrefix`. */
+  readonly resultBucket?: IBucket | undefined;
+}
+
 /**
  * Plans a store that writes results as lines of objects in a bucket. Lines may have any length, so it needs no
  * pointers.
  */
-export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreContext): StorePlan {
+export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreContext<BucketStores>): StorePlan {
   const { resultBucket: given } = context.stores;
   const expiryDays = daysOrToken('resultExpiry', resultExpiry);
   return {

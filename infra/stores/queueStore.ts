@@ -1,6 +1,5 @@
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import type { Size } from 'aws-cdk-lib/core';
-import { FILL, type ResultsPerMessage } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { createQueue } from '../common/created.ts';
 import { retentionDaysOf, SECONDS_A_DAY } from '../common/given.ts';
@@ -18,10 +17,10 @@ export interface QueueStoreProps {
    */
   readonly clientQueues?: readonly string[];
   /**
-   * Maximum results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit in `resultMessageSize`.
+   * Maximum results in a message of the result queue, 1 to 10,000. They have at most `resultMessageSize` together.
    * @default 1
    */
-  readonly resultsPerMessage?: ResultsPerMessage;
+  readonly resultsPerMessage?: number;
   /**
    * Maximum size of a message with several results, 1 KiB to 1 MiB. SQS bills each 64 KiB as one request.
    * @default 64 KiB
@@ -32,8 +31,12 @@ export interface QueueStoreProps {
 /** Maximum retention of SQS. */
 const RESULT_DAYS = 14;
 
+export interface QueueStores {
+  readonly resultQueue?: IQueue | undefined;
+}
+
 /** Plans a store that sends results as messages of a queue, packed or one by one. */
-export function queueStore(props: QueueStoreProps, context: StoreContext): StorePlan {
+export function queueStore(props: QueueStoreProps, context: StoreContext<QueueStores>): StorePlan {
   const { resultQueue: given } = context.stores;
   const { clientQueues: clients = [] } = props;
   const resultsPerMessage = props.resultsPerMessage ?? SETTINGS.resultsPerMessage.default;
@@ -49,9 +52,7 @@ export function queueStore(props: QueueStoreProps, context: StoreContext): Store
     key: { how: 'Queue.fromQueueAttributes and keyArn', actions: ['kms:Decrypt', 'kms:GenerateDataKey'] },
     pointers: { days, why: `the result queue keeps pointers to large results for ${days} days` },
     problems: [
-      resultsPerMessage === FILL
-        ? undefined
-        : outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),
+      outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),
       outside('resultMessageSize', resultMessageBytes, SETTINGS.resultMessageBytes, 'bytes'),
       notNamed('queue', 'resultQueue', context),
       ...brokenOf([
@@ -72,7 +73,7 @@ export function queueStore(props: QueueStoreProps, context: StoreContext): Store
         [
           resultsPerMessage === 1 && resultMessageBytes !== SETTINGS.resultMessageBytes.default,
           'resultMessageSize: expected it with resultsPerMessage above 1, as it is the size of a message of several results, ' +
-            `got ${resultMessageBytes} bytes with 1; set resultsPerMessage to ${FILL} or leave it out`,
+            `got ${resultMessageBytes} bytes with 1; raise resultsPerMessage or leave it out`,
         ],
         ...rolesOf(context),
       ]),
@@ -137,7 +138,7 @@ const kindOf = (isFifo: boolean | undefined): string => (isFifo ? 'FIFO' : 'stan
  * Returns rules for the roles of queues. Queues of different kinds would lose the order of a message group, and each
  * queue has only one role.
  */
-function rolesOf({ stores, fifo, requestQueue, deadLetterQueue }: StoreContext): Rule[] {
+function rolesOf({ stores, fifo, requestQueue, deadLetterQueue }: StoreContext<QueueStores>): Rule[] {
   const { resultQueue } = stores;
   const same = (other: IQueue | undefined, role: string, why: string): Rule => [
     resultQueue !== undefined && resultQueue.queueArn === other?.queueArn,

@@ -5,22 +5,15 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { RemovalPolicy, ResourceEnvironment } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import type { Store } from '../../lambda/core/limits.ts';
+import type { Store } from '../../lambda/settings.ts';
 import type { AlarmCondition, Graph } from '../common/metrics.ts';
 import type { Problem } from '../common/problems.ts';
-
-/** Stores of a deployment. A store without results is undefined. */
-export interface ResultStores {
-  readonly resultQueue?: IQueue | undefined;
-  readonly resultTable?: ITable | undefined;
-  /** Bucket that contains results under the deployment's `keyPrefix`. */
-  readonly resultBucket?: IBucket | undefined;
-}
 
 /** Store for results, before its resources are created. */
 export interface StorePlan {
   readonly name: Store;
-  readonly prop: keyof ResultStores;
+  /** Name of the resource among the props and members of the construct. */
+  readonly prop: string;
   readonly given: IQueue | ITable | IBucket | undefined;
   /** Region and account of the existing one, if known. */
   readonly place: ResourceEnvironment | undefined;
@@ -45,7 +38,7 @@ interface StoreOptions {
 }
 
 export interface CreatedStore {
-  readonly prop: keyof ResultStores;
+  readonly prop: string;
   readonly resource: IQueue | ITable | IBucket;
   readonly clientQueues?: Readonly<Record<string, IQueue>>;
   readonly settings: Readonly<Record<string, string | number | undefined>>;
@@ -59,16 +52,20 @@ export interface CreatedStore {
 }
 
 /** Props that a store's rules read besides its own. */
-export interface StoreContext {
+export interface StoreContext<Stores> {
   readonly results: readonly Store[];
-  readonly stores: ResultStores;
+  readonly stores: Stores;
   readonly fifo: boolean;
   readonly requestQueue: IQueue | undefined;
   readonly deadLetterQueue: IQueue | undefined;
 }
 
 /** Returns a problem if an existing store is given that no results go to. */
-export function notNamed(store: Store, prop: keyof ResultStores, { results, stores }: StoreContext): Problem {
+export function notNamed<Stores>(
+  store: Store,
+  prop: keyof Stores & string,
+  { results, stores }: StoreContext<Stores>,
+): Problem {
   if (stores[prop] === undefined || results.includes(store)) return undefined;
   return (
     `stores.${prop}: expected ${store} among the results where one is given, got ${results.join(',')}; ` +

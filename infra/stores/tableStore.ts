@@ -27,8 +27,12 @@ const HELD = ['partitionKey', 'sortKey', 'timeToLiveAttribute', 'encryption', 'e
 
 const TABLE_KEY = `${MESSAGE_ID_ATTRIBUTE} (S)`;
 
+export interface TableStores {
+  readonly resultTable?: ITable | undefined;
+}
+
 /** Plans a store that writes results as items of a table. Items expire. */
-export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: StoreContext): StorePlan {
+export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: StoreContext<TableStores>): StorePlan {
   const { resultTable: given } = context.stores;
   const resultTtlSeconds = secondsOrToken('resultTtl', resultTtl) ?? SETTINGS.resultTtlSeconds.default;
   const ttl = known(resultTtlSeconds);

@@ -42,7 +42,7 @@ export function behindQueue(host: 'function' | 'worker'): Contestant['start'] {
         [CONFIG_KEYS.preload]: 'false',
         [CONFIG_KEYS.requestQueueUrls]: queues.requestQueueUrl,
         [CONFIG_KEYS.resultQueueUrl]: queues.resultQueueUrl,
-        [CONFIG_KEYS.resultsPerMessage]: 'fill',
+        [CONFIG_KEYS.resultsPerMessage]: '10000',
         ...(host === 'worker' && {
           [CONFIG_KEYS.timeoutSeconds]: String(TIMEOUT_S),
           [CONFIG_KEYS.visibilitySeconds]: String(VISIBILITY_S),

@@ -8,7 +8,7 @@ const LINE = `${JSON.stringify({ instances: [Array.from({ length: 64 }, (_, inde
 
 it('three request queues are submitted to, and a collect that ended within a message of results goes on', async () => {
   const dev = await startDev(['--shards', '3', '--window', '1'], {
-    env: { BATCHSCORE_RESULTS_PER_MESSAGE: 'fill' },
+    env: { BATCHSCORE_RESULTS_PER_MESSAGE: '10000' },
   });
   const [file, stack, out, first] = [inFolder('in.jsonl'), inFolder('stack.json'), inFolder('out'), inFolder('ids')];
   const batchscore = (...args: readonly string[]) => runScript('cli/batchscore.ts', [...args, '--stack', stack]);
