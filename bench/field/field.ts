@@ -8,7 +8,7 @@ import { describeMachine, type Machine } from '../harness/turns.ts';
 import { drawMessages } from '../workload/messages.ts';
 import { createRepository, type Repository } from '../workload/modelRepository.ts';
 import { writePage } from './page.ts';
-import { behindQueue } from './peers/batchscore.ts';
+import { behindQueue } from './peers/behindQueue.ts';
 import { type Contestant, endAll, install, overHttp, python, type Served } from './serving.ts';
 import { agree, bodiesOf, bodyOf, FAULTS, type Fault, openOracle, WORKLOADS, type Workload } from './workloads.ts';
 
