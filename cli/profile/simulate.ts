@@ -97,9 +97,10 @@ export function simulateMapping(
       const { gather } = slot;
       // The mapping removes slots that gather nothing.
       if (slot.isRunning || (gather.size() === 0 && slot.index >= Math.floor(limit))) continue;
-      const taken = Math.min(came - nextWaiting, batchSize - gather.size(), MESSAGES_A_POLL);
-      gather.add(Array.from({ length: taken }, (_, index) => nextWaiting + index));
-      nextWaiting += taken;
+      const end = Math.min(came, nextWaiting + Math.min(batchSize - gather.size(), MESSAGES_A_POLL));
+      const received: number[] = [];
+      while (nextWaiting < end) received.push(nextWaiting++);
+      gather.add(received);
       putInTurn(slot);
     }
   };
