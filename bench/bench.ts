@@ -166,8 +166,6 @@ export function renderMarkdown({ machine, gains, loneMessage, hops, worker, tabl
       batchscore: ({ batchscoreMicroseconds }) => ms(batchscoreMicroseconds / 1000),
       over: ({ bareMicroseconds, batchscoreMicroseconds }) =>
         atMost(MAX_OVER_BARE_MS, (batchscoreMicroseconds - bareMicroseconds) / 1000, ' ms'),
-      'bare after a pause': ({ bareAfterPauseMicroseconds }) => ms(bareAfterPauseMicroseconds / 1000),
-      'batchscore after a pause': ({ afterPauseMicroseconds }) => ms(afterPauseMicroseconds / 1000),
     }),
     ...section('Hops', hops, {
       'results to': ({ store }) => store,

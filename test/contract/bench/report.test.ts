@@ -18,7 +18,6 @@ const gain = (scenario: string, second: number, rowsAlone = 200, bare = 200) => 
 });
 const lone = (overMicroseconds: number) => ({
   ...{ scenario: 'mlp-small', bareMicroseconds: 1_000, batchscoreMicroseconds: 1_000 + overMicroseconds },
-  ...{ bareAfterPauseMicroseconds: 1_000, afterPauseMicroseconds: 1_000 },
 });
 const hop = (store: 'queue' | 'table', requestsPerMessage: number, cpuMicroseconds: number) => ({
   ...{ store, encoding: 'binary' as const, requestsPerMessage, resultsPerMessage: 1 as const },
