@@ -1,4 +1,7 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 import * as z from 'zod';
@@ -6,11 +9,14 @@ import { hasCode, isFailure, plural, preview } from '../../lambda/core/failure.t
 import { parseIfJson } from '../../lambda/core/json.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
+import { CONFIG_FILE, isVersion } from '../../lambda/core/places.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
 import { outputsOf } from '../../lambda/jobs/planJob.ts';
 import { type PieceRow, withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
+import { deployedFiles } from '../../lambda/onnx/findModels.ts';
+import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { locate } from '../../lambda/onnx/repository.ts';
 import { modelDigest } from '../../lambda/onnx/weights.ts';
 import { openScorer } from '../../lambda/scorer/scorer.ts';
@@ -110,7 +116,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const outFormat = oneOf('--out-format', options['out-format'], FORMATS) ?? formatOfResults(options.out);
   const spec = format === 'csv' ? withSeparator(file, columns) : columns;
   const path = modelPath(model, options.models);
-  const { path: modelFile } = await locate(path);
+  const { path: modelFile, folder } = await locate(path);
   const { out } = options;
   if (out !== undefined) await refuseOut(out, [file === '-' ? '/dev/stdin' : file, modelFile]);
 
@@ -121,6 +127,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   }
   const originOf = async (): Promise<Origin> => ({
     MODEL: await modelDigest(modelFile),
+    'config.json and its transform': settingsDigest(folder),
     FILE: `${input.bytes} bytes of ${new Date(input.modifiedMs ?? 0).toISOString()}`,
     '--format': format ?? 'as the first line tells',
     '--out-format': outFormat,
@@ -417,6 +424,25 @@ async function stoppedRun(out: string, of: Origin): Promise<StoppedRun | undefin
 
 function quoted(value: string | undefined): string {
   return value === undefined ? 'none' : preview(value);
+}
+
+const CODE = /\.([cm]?[jt]s|json)$/;
+
+/** Returns a digest of a model's config.json and, if that names a transform, of the code and JSON beside it. */
+function settingsDigest(folder: string): string {
+  const { transform } = readModelConfig(folder);
+  const isRead = (file: string): boolean => {
+    const [first = ''] = file.split('/');
+    return CODE.test(file) && !isVersion(first) && first !== 'node_modules';
+  };
+  const config = existsSync(join(folder, CONFIG_FILE)) ? [CONFIG_FILE] : [];
+  const files = transform === undefined ? config : deployedFiles(folder).filter(isRead).toSorted();
+  const sha256 = createHash('sha256');
+  for (const file of files) {
+    const content = readFileSync(join(folder, file));
+    sha256.update(`${file}\0${content.length}\0`).update(content);
+  }
+  return `sha256:${sha256.digest('hex')}`;
 }
 
 interface OfflineScoring {
