@@ -21,6 +21,8 @@ interface HostDependencies {
   readonly inform?: ((message: string) => void) | undefined;
   /** Announces dead letters. @default to the configured bus or topic, if there is one */
   readonly announce?: Announce | undefined;
+  /** True to warn about broken models and to serve the others. @default false: a broken model is an error */
+  readonly leavesOutBroken?: boolean | undefined;
 }
 
 export interface Composition extends HandlerDependencies {
@@ -44,7 +46,7 @@ const DELETE_ATTEMPTS = 200;
 /** Opens the models, and connects everything that a host needs to score records. */
 export async function compose(
   config: Config,
-  { clients, telemetry, warn, inform, announce }: HostDependencies,
+  { clients, telemetry, warn, inform, announce, leavesOutBroken }: HostDependencies,
 ): Promise<Composition> {
   const { observer } = telemetry;
   const payloads = await payloadsOf(config, clients);
@@ -56,7 +58,7 @@ export async function compose(
   const { modelsUri: uri, maxReceiveCount: maxReceives = MAX_RECEIVES } = config;
   const directory = uri === undefined ? config.modelsDirectory : await fetchPublished(uri, clients, inform);
   const opening = openScorer({
-    repository: { directory, defaultModel: config.defaultModel, preload: config.preload },
+    repository: { directory, defaultModel: config.defaultModel, preload: config.preload, leavesOutBroken },
     load: config,
     limits: config,
     checkPercent: config.checkPercent,
