@@ -7,6 +7,7 @@ import {
 import {
   CapacityOptionType,
   type Cluster,
+  Compatibility,
   FargateService,
   ManagedInstancesCapacityProvider,
   PropagateManagedInstancesTags,
@@ -25,7 +26,7 @@ import type { Construct } from 'constructs';
 import { acknowledgeManagedPolicy, acknowledgeWildcard } from '../common/nag.ts';
 import { brokenOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { gibibytesOf, mebibytesOf } from '../common/units.ts';
-import { withoutKernels } from '../image/containerImage.ts';
+import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm } from './compute.ts';
 import { createPrivateNetwork, ENDPOINTS_OF_INSTANCES, type Network } from './privateNetwork.ts';
 import { type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
@@ -33,8 +34,6 @@ import { deploymentOf, type ServiceCompute, toCompute, workerForm } from './work
 import { createCluster, createTask } from './workerTask.ts';
 
 export interface EcsGpuOptions extends ServiceOptions {
-  /** Processor architecture. GPUs require x86_64. @default Architecture.X86_64 */
-  readonly architecture?: Architecture;
   /** vCPUs of a task. @default 3: a g4dn.xlarge has four */
   readonly vcpus?: number;
   /** Memory of a task, without the GPU's. @default 12 GiB: a g4dn.xlarge has 16 */
@@ -46,6 +45,9 @@ export interface EcsGpuOptions extends ServiceOptions {
   /** Allowed EC2 instance types. @default those of g4dn, g5, g6 and g6e that a task fits */
   readonly instanceTypes?: readonly string[];
 }
+
+/** Seconds between the notice of a spot interruption and the end of the task. */
+const SPOT_NOTICE_SECONDS = 120;
 
 /** Estimated seconds to start an instance, fetch the image and load the models. */
 const GPU_START_SECONDS = 600;
@@ -67,11 +69,14 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       room: { memoryMb: settings.memoryMb },
     },
     providers: 'cuda',
-    problems: (batching) => [...serviceProblems(settings, batching), ...gpuTaskProblems(settings)],
+    problems: (batching) => [
+      ...serviceProblems(settings, batching, settings.spot ? SPOT_NOTICE_SECONDS : Number.POSITIVE_INFINITY),
+      ...gpuTaskProblems(settings),
+    ],
     create(scope, wiring) {
       const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_INSTANCES);
-      const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, 'managed-instances');
-      const task = createTask(scope, cluster, 'managed-instances', settings, wiring);
+      const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, Compatibility.MANAGED_INSTANCES);
+      const task = createTask(scope, cluster, Compatibility.MANAGED_INSTANCES, settings, wiring);
       const { capacityProviderName } = addManagedInstances(scope, cluster, network, settings);
       // Managed Instances take the same kind of service as Fargate.
       const service = new FargateService(scope, 'Service', {
@@ -93,7 +98,7 @@ function withGpuDefaults(options: EcsGpuOptions) {
   return {
     ...serviceDefaults(options),
     startSeconds: GPU_START_SECONDS,
-    architecture: options.architecture ?? Architecture.X86_64,
+    architecture: Architecture.X86_64,
     vcpus: options.vcpus ?? 3,
     memoryMb: mebibytesOf('memorySize', options.memorySize) ?? 12_288,
     gpuCount: options.gpuCount ?? 1,
@@ -104,27 +109,21 @@ function withGpuDefaults(options: EcsGpuOptions) {
 
 /** Returns problems with settings that ECS refuses, or that leave a task without a device or network access. */
 function gpuTaskProblems(settings: Settings): Problem[] {
-  const { architecture, gpuCount, instanceTypes } = settings;
+  const { gpuCount, instanceTypes } = settings;
   return [
     unknownAtSynth('vcpus', settings.vcpus),
     unknownAtSynth('gpuCount', gpuCount),
     outside('gpuCount', gpuCount, { min: 1, max: 16 }),
-    ...(instanceTypes ?? []).map(withoutKernels),
+    ...kernelProblems(instanceTypes),
     outside('gpuMemory', settings.gpuMemoryGiB, { min: 1, max: 1024 }, 'GiB'),
     outside('vcpus', settings.vcpus, { min: 1, max: 192 }),
     outside('memorySize', settings.memoryMb, { min: 1024, max: 2_097_152 }, 'MiB'),
     ...brokenOf([
       [
-        architecture.name !== 'x86_64',
-        `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture.name}; set x86_64 or ` +
-          'take ecsCompute()',
-      ],
-      [
         gpuCount > 1 && instanceTypes === undefined,
         `instanceTypes: expected some with gpuCount above 1, because those that are taken otherwise have one GPU, got none with ${gpuCount}; ` +
           'name types with so many GPUs, such as g5.12xlarge with 4',
       ],
-      [instanceTypes?.length === 0, 'instanceTypes: expected at least one, got none; leave it out or name some'],
       [
         settings.isPublic,
         'subnets: expected private ones, because tasks on Managed Instances get no public address and would reach nothing, ' +

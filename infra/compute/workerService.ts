@@ -30,12 +30,11 @@ import {
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { Duration, Names } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import { MESSAGES_IN_FLIGHT } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import type { Queues } from '../common/created.ts';
-import { type AlarmCondition, type Graph, PERIOD, together } from '../common/metrics.ts';
-import { known, warn } from '../common/problems.ts';
-import type { Batching, Compute, Wiring } from './compute.ts';
+import { type AlarmCondition, AT_MOST, type Graph, PERIOD, together } from '../common/metrics.ts';
+import { known } from '../common/problems.ts';
+import { type Batching, type Compute, type Wiring, warnOfMessagesInFlight } from './compute.ts';
 import type { Network } from './privateNetwork.ts';
 import { minWorkerVisibility, type ServiceSettings } from './serviceOptions.ts';
 import type { Task } from './workerTask.ts';
@@ -63,12 +62,12 @@ export function deploymentOf({ eventSourceEnabled }: Pick<Wiring, 'eventSourceEn
   } satisfies Partial<FargateServiceProps>;
 }
 
-export function workerForm(settings: ServiceSettings & { readonly startSeconds: number }) {
+export function workerForm(settings: Settings) {
   const { timeoutSeconds } = settings;
   return {
     feed: 'worker' as const,
     timeoutSeconds,
-    wakeSeconds: wakeSecondsOf(settings, settings.startSeconds),
+    wakeSeconds: settings.minimumTasks > 0 ? 0 : QUEUE_WAKES_SECONDS + settings.startSeconds,
     minVisibility: (batching: Batching) => minWorkerVisibility(timeoutSeconds, batching),
   };
 }
@@ -97,8 +96,11 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
   service.node.addDependency(cluster);
   // A new service starts a task immediately, which fetches its image through the endpoints.
   service.node.addDependency(...network.endpoints);
-  const pipelineDepth = settings.pipelineDepth ?? SETTINGS.pipelineDepth.default;
-  warnOfMessagesHeld(service, batching, { tasks: maximumTasks, pipelineDepth });
+  // Each task gathers one batch while others are scored.
+  const batches = maximumTasks * (1 + (settings.pipelineDepth ?? SETTINGS.pipelineDepth.default));
+  const areKnown = known(maximumTasks) !== undefined && known(settings.pipelineDepth ?? 0) !== undefined;
+  const ofQueue = areKnown ? batches / batching.shards : undefined;
+  warnOfMessagesInFlight(service, batching.batchSize, ofQueue, 'lower maximumTasks');
   const { backlogPerTask = BATCHES_PER_TASK * batching.batchSize } = settings;
   if (wiring.eventSourceEnabled) scaleByBacklog(scope, service, requestQueues, { ...settings, backlogPerTask });
   return {
@@ -115,11 +117,6 @@ export function toCompute(scope: Construct, parts: Parts, settings: Settings, wi
 
 /** Maximum delay, in seconds, of CloudWatch metrics for a queue that was idle for six hours. */
 const QUEUE_WAKES_SECONDS = 900;
-
-/** Returns the seconds until the first records are scored if no task is running. */
-function wakeSecondsOf({ minimumTasks }: ServiceSettings, startSeconds: number): number {
-  return minimumTasks > 0 ? 0 : QUEUE_WAKES_SECONDS + startSeconds;
-}
 
 /** Period of the metrics of SQS and of tasks. */
 const MINUTE = Duration.minutes(1);
@@ -278,8 +275,7 @@ function serviceAlarms(service: BaseService, queues: Queues, startSeconds: numbe
       id: 'BacklogWithoutTask',
       description:
         `Requests have waited for ${periods * PERIOD.toMinutes()} minutes without a task that runs through. The events of ` +
-        'the service say why none starts, such as capacity, quota or the image; the log says why one ends. ' +
-        'docs/operations.md says what to do.',
+        'the service say why none starts, and the log why one ends.',
       metric: whereNone(
         'running',
         'waiting',
@@ -296,14 +292,13 @@ function serviceAlarms(service: BaseService, queues: Queues, startSeconds: numbe
 }
 
 function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
-  const max = { statistic: Stats.MAXIMUM, period: PERIOD };
   return [
     {
       title: `Tasks, of at most ${maximumTasks}`,
       left: [
-        taskCount(service, 'DesiredTaskCount', { ...max, label: 'asked for' }),
-        taskCount(service, 'RunningTaskCount', { ...max, label: 'running' }),
-        taskCount(service, 'PendingTaskCount', { ...max, label: 'starting' }),
+        taskCount(service, 'DesiredTaskCount', { ...AT_MOST, label: 'asked for' }),
+        taskCount(service, 'RunningTaskCount', { ...AT_MOST, label: 'running' }),
+        taskCount(service, 'PendingTaskCount', { ...AT_MOST, label: 'starting' }),
       ],
     },
     {
@@ -311,7 +306,7 @@ function serviceGraphs(service: BaseService, maximumTasks: number): Graph[] {
       left: [
         service.metricCpuUtilization({ period: PERIOD, label: 'CPU' }),
         service.metricMemoryUtilization({ period: PERIOD, label: 'memory' }),
-        service.metricMemoryUtilization({ ...max, label: 'memory, at most' }),
+        service.metricMemoryUtilization({ ...AT_MOST, label: 'memory, at most' }),
       ],
     },
   ];
@@ -352,27 +347,4 @@ function whereNone(
     usingMetrics: { ...usingMetrics, none },
     period,
   });
-}
-
-/**
- * Warns if tasks may hold more messages than the quota in flight of the queues. Further receives then return no
- * messages and no error.
- */
-function warnOfMessagesHeld(
-  scope: Construct,
-  { batchSize, shards }: Batching,
-  { tasks, pipelineDepth }: { readonly tasks: number; readonly pipelineDepth: number },
-): void {
-  if ([batchSize, pipelineDepth, tasks].some((factor) => known(factor) === undefined)) return;
-  // One batch is gathered while others are scored.
-  const batchesPerTask = 1 + pipelineDepth;
-  const messages = batchSize * batchesPerTask * tasks;
-  if (messages <= shards * MESSAGES_IN_FLIGHT) return;
-  warn(
-    scope,
-    'messagesInFlight',
-    `batchSize: expected at most ${MESSAGES_IN_FLIGHT} messages in flight from one queue, which is what SQS hands out, ` +
-      `got ${batchSize} × ${batchesPerTask} batches × ${tasks} tasks = ${messages} from ${shards}; lower batchSize or ` +
-      'maximumTasks, or raise shards',
-  );
 }

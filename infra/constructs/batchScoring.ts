@@ -9,18 +9,18 @@ import { Construct } from 'constructs';
 import type { MetricName } from '../../lambda/core/observer.ts';
 import { RUNTIME_TELEMETRY_OFF } from '../../lambda/settings.ts';
 import { keepLogsOf } from '../common/created.ts';
-import { arnOfEvents, grantTell, type Keys } from '../common/grants.ts';
+import { arnOfEvents, grantTell } from '../common/grants.ts';
 import { oldestMessageAge, scoringMetric } from '../common/metrics.ts';
 import { grantModels, modelSettings } from '../common/models.ts';
-import { acknowledgePacks } from '../common/nag.ts';
 import { ValidationError } from '../common/problems.ts';
-import { type Compute, environmentOf, type FunctionCompute } from '../compute/compute.ts';
+import { type Compute, type ComputeForm, environmentOf, type FunctionCompute } from '../compute/compute.ts';
+import { lambdaCompute } from '../compute/lambdaCompute.ts';
 import { type ContainerImage, createImage } from '../image/containerImage.ts';
 import { createJobs, type Jobs } from '../jobs/scoringJobs.ts';
 import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
 import { capitalized } from '../stores/queueStore.ts';
-import type { ResultStores } from '../stores/resultStore.ts';
+import type { ResultStores } from '../stores/stores.ts';
 import {
   type Channels,
   createChannels,
@@ -78,43 +78,30 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
   /** Client library's options for this deployment, by name. The values are tokens until the deployment. */
   readonly clientOptions: Readonly<Record<string, string>>;
   readonly #channels: Channels;
-  readonly #keys: Keys;
 
   /** @throws ValidationError if the props cannot work together, or the folder is not a model repository */
   constructor(scope: Construct, id: string, props: BatchScoringProps<Created>) {
     super(scope, id);
     const { children: before } = Stack.of(this).node;
     try {
-      acknowledgePacks(this);
-      const plan = makePlan(props);
+      const form = props.compute ?? defaultCompute<Created>();
+      const plan = makePlan(props, form);
       checkPlan(this, props, plan);
       const serviceName = Names.uniqueResourceName(this, { separator: '-', maxLength: 64 });
-      const common = { ...plan, serviceName, encryptionKey: props.encryptionKey };
+      const common = { ...plan, serviceName };
       const channels = createChannels(this, props, common);
-      const { requestQueues, deadLetterQueue, payloadBucket } = channels;
-
-      const environment = hostEnvironment(plan, channels, serviceName, props);
-      const { room, ...target } = plan.compute.imageTarget;
-      const image = createImage(
-        this,
-        { ...props, models: plan.models },
-        { ...target, room: { ...room, jobsMemoryMb: plan.jobs?.memoryMb } },
-      );
+      const { requestQueues } = channels;
+      const environment = { ...props.environment, ...hostEnvironment(plan, channels, serviceName, props) };
+      const image = createImage(this, { ...props, models: plan.models }, form.imageTarget, plan.jobs?.memoryMb);
       // Each kind has its own scope, so a stack that changes kinds gets a new function instead of a changed one.
-      const computeScope = new Construct(this, `Compute-${plan.compute.kind}`);
-      const run = { ...common, image, environment: { ...environment, ...props.environment } };
-      const compute = plan.compute.create(computeScope, { ...run, requestQueues });
-      grantScoring(computeScope, compute, props, channels);
+      const computeScope = new Construct(this, `Compute-${form.kind}`);
+      const wiring = { ...common, image, environment, requestQueues };
+      const compute = form.create(computeScope, wiring);
+      grantScoring(computeScope, compute, props.encryptionKey, channels);
       grantModels(computeScope, compute, plan.models);
       if (props.jobEvents !== undefined) grantTell(compute, props.jobEvents);
-      const ofJobs = {
-        ...run,
-        ...plan.compute.imageTarget,
-        ephemeralStorageMb: plan.compute.ephemeralStorageMb,
-        formerEncryptionKey: props.formerEncryptionKey,
-        events: props.jobEvents,
-      };
-      this.jobs = plan.jobs && createJobs(new Construct(this, 'Jobs'), plan.jobs, ofJobs);
+      this.jobs =
+        plan.jobs && createJobs(new Construct(this, 'Jobs'), plan.jobs, { ...wiring, form, events: props.jobEvents });
 
       const subject = { ...common, ...channels, compute, jobs: this.jobs };
       const { alarmActions = [], okActions = alarmActions } = props;
@@ -130,12 +117,12 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       const stores: ResultStores = Object.fromEntries(channels.stores.map(({ prop, resource }) => [prop, resource]));
       [this.requestQueue] = requestQueues;
       this.requestQueues = requestQueues;
-      this.deadLetterQueue = deadLetterQueue;
+      this.deadLetterQueue = channels.deadLetterQueue;
       this.resultQueue = stores.resultQueue;
       this.clientQueues = Object.assign({}, ...channels.stores.map(({ clientQueues }) => clientQueues));
       this.resultTable = stores.resultTable;
       this.resultBucket = stores.resultBucket;
-      this.payloadBucket = payloadBucket;
+      this.payloadBucket = channels.payloadBucket;
       this.captureBucket = channels.captureBucket;
       this.image = image;
       this.compute = compute;
@@ -144,7 +131,6 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       this.alarms = alarms.byName;
       this.clientOptions = { ...clientOptionsOf(this, channels), ...this.jobs?.clientOptions };
       this.#channels = channels;
-      this.#keys = props;
     } catch (error) {
       if (!(error instanceof ValidationError)) throw error;
       const refusal = new ValidationError(error.message, this);
@@ -167,12 +153,12 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
 
   /** Lets a producer send requests, and upload those that are too large to send. */
   grantSubmit(grantee: IGrantable): Grant {
-    return grantSubmit(grantee, this.#keys, this.#channels);
+    return grantSubmit(grantee, this.#channels);
   }
 
   /** Lets a consumer take results from all stores of this deployment. */
   grantCollect(grantee: IGrantable): Grant {
-    return grantCollect(grantee, this.#keys, this.#channels);
+    return grantCollect(grantee, this.#channels);
   }
 
   /**
@@ -191,7 +177,7 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
    * source mapping off and on.
    */
   grantOperate(grantee: IGrantable): Grant {
-    const repair = grantRepair(grantee, this.#keys, this.#channels);
+    const repair = grantRepair(grantee, this.#channels);
     const switched = this.compute.grantSwitch?.(grantee);
     return switched === undefined ? repair : repair.combine(switched);
   }
@@ -252,6 +238,10 @@ export class BatchScoring<Created extends Compute = FunctionCompute>
       new CfnOutput(scope, `resultQueueUrl${capitalized(name)}`, { value });
     }
   }
+}
+
+function defaultCompute<Created extends Compute>(): ComputeForm<Created> {
+  return lambdaCompute() as ComputeForm<Compute> as ComputeForm<Created>;
 }
 
 /** Returns the host's environment variables. For a setting that is left out, the runtime's default applies. */

@@ -2,17 +2,16 @@ import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
-import { type RemovalPolicy, Stack } from 'aws-cdk-lib/core';
+import { Duration, Stack } from 'aws-cdk-lib/core';
 import { Construct } from 'constructs';
 import { capturedKeys, requestKeys, resultKeys } from '../../lambda/core/places.ts';
 import { createBucket, createQueue, type Queues } from '../common/created.ts';
-import { deadLettersOf, isKeyUnknown } from '../common/given.ts';
-import { combine, grantPut, grantRead, type Keys } from '../common/grants.ts';
+import { deadLettersOf } from '../common/given.ts';
+import { combine, grantPut, grantRead } from '../common/grants.ts';
 import { acknowledgeKeyActions } from '../common/nag.ts';
-import { handedOn } from '../common/problems.ts';
 import type { CreatedStore } from '../stores/resultStore.ts';
 import type { DeploymentPlan } from './plan.ts';
-import { type BatchScoringProps, FREE_OF_QUEUE } from './props.ts';
+import type { BatchScoringProps } from './props.ts';
 
 export interface Channels {
   readonly requestQueues: Queues;
@@ -28,27 +27,11 @@ export interface Channels {
 }
 
 type Given = Pick<
-  BatchScoringProps<never>,
+  BatchScoringProps,
   'requestQueue' | 'payloadBucket' | 'keyPrefix' | 'queueProps' | 'deadLetterQueueProps'
 >;
 
-interface ChannelOptions
-  extends Pick<
-    DeploymentPlan,
-    | 'batching'
-    | 'visibilityTimeoutSeconds'
-    | 'maxReceiveCount'
-    | 'stores'
-    | 'results'
-    | 'removalPolicy'
-    | 'payloadExpiryDays'
-    | 'capture'
-  > {
-  readonly serviceName: string;
-  readonly encryptionKey: IKey | undefined;
-  /** Removal policy of stores and dead letters. Requests are not kept. */
-  readonly removalPolicy: RemovalPolicy;
-}
+type ChannelOptions = DeploymentPlan & { readonly serviceName: string };
 
 /** Returns the queues, stores and buckets of a deployment. Creates them unless they are given. */
 export function createChannels(scope: Construct, given: Given, options: ChannelOptions): Channels {
@@ -85,14 +68,12 @@ function uniquePrefix(scope: Construct, serviceName: string): string {
 }
 
 /** Days that a new request queue keeps messages. */
-export const REQUEST_DAYS = 4;
+const REQUEST_DAYS = 4;
 /**
  * Days that a new dead-letter queue keeps messages. On a standard queue they count from the first send, so it needs
  * more days than a request queue.
  */
-export const DEAD_LETTER_DAYS = 14;
-
-const isFreeOfQueue = (key: string): boolean => FREE_OF_QUEUE.some((free) => free === key);
+const DEAD_LETTER_DAYS = 14;
 
 function createRequestQueues(
   scope: Construct,
@@ -101,20 +82,20 @@ function createRequestQueues(
 ): Pick<Channels, 'requestQueues' | 'deadLetterQueue'> {
   const { fifo, shards } = batching;
   const dead = createQueue(scope, 'DeadLetters', {
+    ...deadLetterQueueProps,
     fifo,
     encryptionKey,
-    retentionDays: DEAD_LETTER_DAYS,
-    removalPolicy,
-    more: handedOn('deadLetterQueueProps', deadLetterQueueProps, isFreeOfQueue),
+    retentionPeriod: Duration.days(DEAD_LETTER_DAYS),
+    removalPolicy: deadLetterQueueProps?.removalPolicy ?? removalPolicy,
   });
   const create = (id: string): IQueue =>
     createQueue(scope, id, {
+      ...queueProps,
       fifo,
       encryptionKey,
-      visibilityTimeoutSeconds,
-      retentionDays: REQUEST_DAYS,
+      visibilityTimeout: Duration.seconds(visibilityTimeoutSeconds),
+      retentionPeriod: Duration.days(REQUEST_DAYS),
       deadLetterQueue: { queue: dead, maxReceiveCount },
-      more: handedOn('queueProps', queueProps, isFreeOfQueue),
     });
   // The first queue has the same ID with one shard and with several, so adding shards keeps the queue and its messages.
   const first = create('Requests');
@@ -123,32 +104,29 @@ function createRequestQueues(
 }
 
 /**
- * Grants the permissions for scoring: take requests, delay them, read their payloads, write results. If the CDK does
- * not know the key of an existing resource, the deployment's key is assumed. That key also encrypts the environment.
+ * Grants the permissions for scoring: take requests, delay them, read their payloads, write results, and decrypt the
+ * environment.
  */
-export function grantScoring(scope: Construct, grantee: IGrantable, keys: Keys, channels: Channels): void {
+export function grantScoring(
+  scope: Construct,
+  grantee: IGrantable,
+  encryptionKey: IKey | undefined,
+  channels: Channels,
+): void {
   const { requestQueues, stores, payloadBucket, payloadPrefix, captureBucket, capturePrefix } = channels;
   for (const queue of requestQueues) QueueGrants.fromQueue(queue).consumeMessages(grantee);
   grantRead(grantee, payloadBucket, requestKeys(payloadPrefix));
   grantPut(grantee, payloadBucket, resultKeys(payloadPrefix));
   for (const store of stores) store.grantWrite(grantee);
   if (captureBucket !== undefined) grantPut(grantee, captureBucket, capturedKeys(capturePrefix));
+  encryptionKey?.grantDecrypt(grantee);
   acknowledgeKeyActions(scope);
   // A role that the deployer gives has its policy elsewhere.
   if (Construct.isConstruct(grantee.grantPrincipal)) acknowledgeKeyActions(grantee.grantPrincipal);
-  keys.encryptionKey?.grantDecrypt(grantee);
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  if ([...requestQueues, ...resourcesOf(stores), payloadBucket, captureBucket].some(isKeyUnknown)) {
-    keys.encryptionKey?.grantEncryptDecrypt(grantee);
-  }
 }
 
-const resourcesOf = (stores: readonly CreatedStore[]) => stores.map(({ resource }) => resource);
-
 /** Grants the permissions of a producer: send requests, and upload those that are too large to send. */
-export function grantSubmit(grantee: IGrantable, { encryptionKey }: Keys, channels: Channels): Grant {
-  const { requestQueues, payloadBucket, payloadPrefix } = channels;
-  if ([...requestQueues, payloadBucket].some(isKeyUnknown)) encryptionKey?.grantEncryptDecrypt(grantee);
+export function grantSubmit(grantee: IGrantable, { requestQueues, payloadBucket, payloadPrefix }: Channels): Grant {
   return combine([
     ...requestQueues.map((queue) => QueueGrants.fromQueue(queue).sendMessages(grantee)),
     grantPut(grantee, payloadBucket, requestKeys(payloadPrefix)),
@@ -156,10 +134,7 @@ export function grantSubmit(grantee: IGrantable, { encryptionKey }: Keys, channe
 }
 
 /** Grants the permissions of a consumer: take results from all stores, and read those that are too large for one. */
-export function grantCollect(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
-  const { stores, payloadBucket, payloadPrefix } = channels;
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  if ([...resourcesOf(stores), payloadBucket].some(isKeyUnknown)) keys.encryptionKey?.grantDecrypt(grantee);
+export function grantCollect(grantee: IGrantable, { stores, payloadBucket, payloadPrefix }: Channels): Grant {
   return combine([
     grantRead(grantee, payloadBucket, resultKeys(payloadPrefix)),
     ...stores.map((store) => store.grantCollect(grantee)),
@@ -182,21 +157,16 @@ const REDRIVE = [
   'sqs:DeleteMessage',
   'sqs:ChangeMessageVisibility',
 ];
-const REENCRYPT = ['kms:Decrypt', 'kms:GenerateDataKey'];
 
 /** Grants the permissions of an operator: read dead letters, send them back, empty the queues. */
-export function grantRepair(grantee: IGrantable, keys: Keys, channels: Channels): Grant {
-  const { requestQueues, deadLetterQueue } = channels;
+export function grantRepair(grantee: IGrantable, { requestQueues, deadLetterQueue }: Channels): Grant {
   const on = (queue: IQueue, actions: string[]): Grant =>
     Grant.addToPrincipalOrResource({ grantee, actions, resourceArns: [queue.queueArn], resource: queue });
   if (deadLetterQueue === undefined) return combine(requestQueues.map((queue) => on(queue, EMPTY)));
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  if ([...requestQueues, deadLetterQueue].some(isKeyUnknown)) keys.encryptionKey?.grant(grantee, ...REENCRYPT);
-  const grants = [
+  deadLetterQueue.encryptionMasterKey?.grantDecrypt(grantee);
+  for (const queue of requestQueues) queue.encryptionMasterKey?.grant(grantee, 'kms:Decrypt', 'kms:GenerateDataKey');
+  return combine([
     ...requestQueues.map((queue) => on(queue, [...EMPTY, 'sqs:SendMessage'])),
     on(deadLetterQueue, [...EMPTY, ...REDRIVE]),
-  ];
-  deadLetterQueue.encryptionMasterKey?.grantDecrypt(grantee);
-  for (const queue of requestQueues) queue.encryptionMasterKey?.grant(grantee, ...REENCRYPT);
-  return combine(grants);
+  ]);
 }

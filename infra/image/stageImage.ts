@@ -43,8 +43,7 @@ export const UNSTAGED = fileURLToPath(new URL('.', import.meta.url));
  * @throws Error if the repository contains no model, or there is no ONNX Runtime or no GPU for the processor
  */
 export function stageImage({ modelsDirectory, architecture, stage, inform }: ImageOptions): string {
-  const { host, hasGpu } = IMAGE_STAGES[stage];
-  if (hasGpu && architecture !== 'x86_64') {
+  if (hasGpu(stage) && architecture !== 'x86_64') {
     throw new Error(
       `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture}; set x86_64`,
     );
@@ -56,8 +55,8 @@ export function stageImage({ modelsDirectory, architecture, stage, inform }: Ima
     mkdirSync(join(folder, 'models'));
     if (modelsDirectory !== undefined) copyModels(modelsDirectory, join(folder, 'models'), architecture, inform);
     copyRuntimePackages(architecture, join(folder, 'node_modules'));
-    if (hasGpu) for (const file of [PINS, PINS_OF_CUFFT]) copyFileSync(source(file), join(folder, file));
-    addHost(host, folder);
+    if (hasGpu(stage)) for (const file of [PINS, PINS_OF_CUFFT]) copyFileSync(source(file), join(folder, file));
+    addHost(stage.startsWith('lambda') ? 'lambda' : 'worker', folder);
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
     copyFileSync(source('Dockerfile'), join(folder, 'Dockerfile'));
     letEveryoneRead(folder);
@@ -93,7 +92,7 @@ export function runtimeProblem({
   }
   const { version } = JSON.parse(readFileSync(join(onnxRuntime, 'package.json'), 'utf8'));
   const pinned = /^onnxruntime-gpu==(\S+)/m.exec(readFileSync(source(PINS), 'utf8'))?.[1];
-  if (!IMAGE_STAGES[stage].hasGpu || version === pinned) return undefined;
+  if (!hasGpu(stage) || version === pinned) return undefined;
   return (
     `onnxruntime-node: expected version ${pinned}, whose part for CUDA is pinned, got ${version}; ` +
     `run npm install onnxruntime-node@${pinned} ${INSTALL}`
@@ -250,17 +249,10 @@ export function bundleHost(host: ImageHost, folder: string): void {
 /** Program in an image: the handler of a Lambda function, or the worker. */
 type ImageHost = 'lambda' | 'worker';
 
-interface StageFacts {
-  readonly host: ImageHost;
-  readonly hasGpu: boolean;
-  readonly baseArgument: string;
+/** Stages of the Dockerfile. */
+export const IMAGE_STAGES = ['lambda', 'lambda-gpu', 'worker', 'worker-gpu'] as const;
+export type ImageStage = (typeof IMAGE_STAGES)[number];
+
+export function hasGpu(stage: ImageStage): boolean {
+  return stage.endsWith('-gpu');
 }
-
-export const IMAGE_STAGES = {
-  lambda: { host: 'lambda', hasGpu: false, baseArgument: 'LAMBDA_BASE' },
-  'lambda-gpu': { host: 'lambda', hasGpu: true, baseArgument: 'LAMBDA_BASE' },
-  worker: { host: 'worker', hasGpu: false, baseArgument: 'WORKER_BASE' },
-  'worker-gpu': { host: 'worker', hasGpu: true, baseArgument: 'WORKER_BASE' },
-} as const satisfies Readonly<Record<string, StageFacts>>;
-
-export type ImageStage = keyof typeof IMAGE_STAGES;

@@ -1,9 +1,9 @@
-import { MathExpression, Stats } from 'aws-cdk-lib/aws-cloudwatch';
+import { MathExpression } from 'aws-cdk-lib/aws-cloudwatch';
 import { type IEventBus, Rule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import { Grant, type IGrantable, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
-import type { Architecture, DockerImageFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
+import type { DockerImageFunction, IFunction } from 'aws-cdk-lib/aws-lambda';
 import { EventType, type IBucket } from 'aws-cdk-lib/aws-s3';
 import { LambdaDestination } from 'aws-cdk-lib/aws-s3-notifications';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
@@ -19,11 +19,11 @@ import { Construct } from 'constructs';
 import { JOB_RANGES, JOB_TIMEOUT_SECONDS } from '../../lambda/core/limits.ts';
 import { CONFIG_KEYS, CONFIG_PREFIX, JOB_CONFIG_KEYS, JOB_SCORE_SETTINGS } from '../../lambda/settings.ts';
 import { createBucket, createLogGroup, type LogGroupOptions } from '../common/created.ts';
-import { isKeyUnknown } from '../common/given.ts';
-import { combine, grantObjects, grantPut, grantRead, grantTell, type Keys } from '../common/grants.ts';
-import { type AlarmCondition, type Graph, PERIOD, scoringMetric } from '../common/metrics.ts';
+import { combine, grantObjects, grantPut, grantRead, grantTell } from '../common/grants.ts';
+import { type AlarmCondition, AT_MOST, type Graph, PERIOD, SUM, scoringMetric } from '../common/metrics.ts';
 import { grantModels } from '../common/models.ts';
-import { acknowledge, acknowledgeFunction, acknowledgeWildcard } from '../common/nag.ts';
+import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
+import type { ComputeForm } from '../compute/compute.ts';
 import { createScoringFunction, type FunctionWiring, functionGraph } from '../compute/scoringFunction.ts';
 import { jobDefinition, MAP_LABEL } from './jobDefinition.ts';
 import type { JobSettings } from './jobOptions.ts';
@@ -43,13 +43,11 @@ export interface Jobs {
 }
 
 interface JobWiring extends FunctionWiring {
-  readonly formerEncryptionKey: IKey | undefined;
+  /** Compute that scores messages. Jobs have the same image and the same room for models. */
+  readonly form: ComputeForm;
   /** Bus or topic that gets an event for each job that ends. */
   readonly events: IEventBus | ITopic | undefined;
   readonly serviceName: string;
-  readonly architecture: Architecture;
-  /** MiB of `/tmp`, which holds models from S3. */
-  readonly ephemeralStorageMb: number | undefined;
 }
 
 /**
@@ -88,7 +86,7 @@ export function createJobs(scope: Construct, settings: JobSettings, wiring: JobW
       jobOutputPrefix: settings.outputPrefix,
       jobConcurrency: Tokenization.stringifyNumber(settings.concurrency),
     },
-    grantSubmit: (grantee) => grantSubmitJobs(grantee, places, names, wiring),
+    grantSubmit: (grantee) => grantSubmitJobs(grantee, places, names, encryptionKey),
   };
 }
 
@@ -116,17 +114,18 @@ function createScore(scope: Construct, places: Places, serviceName: string, wiri
   const score = createScoringFunction(
     scope,
     {
-      architecture: wiring.architecture,
+      architecture: wiring.form.imageTarget.architecture,
       memoryMb: places.memoryMb,
-      ephemeralStorageMb: wiring.ephemeralStorageMb,
+      ephemeralStorageMb: wiring.form.ephemeralStorageMb,
       timeoutSeconds: JOB_TIMEOUT_SECONDS,
       reservedConcurrency: places.reservedConcurrency,
       network: places,
-      entry: { command: 'jobScore.handler', description: 'plans and scores jobs' },
+      command: 'jobScore.handler',
+      does: 'plans and scores jobs',
     },
     { ...wiring, environment },
   );
-  grantJobs(score, places, wiring);
+  grantJobs(score, places, wiring.encryptionKey);
   // Resuming a job deletes the files that ended it, but no scored ones.
   const ends = OF_AN_END.map((name) => `${places.outputPrefix}*/${name}`);
   grantObjects(score, places.bucket, ['s3:DeleteObject'], ends);
@@ -153,17 +152,17 @@ function createControl(
   const control = createScoringFunction(
     scope,
     {
-      architecture: wiring.architecture,
+      architecture: wiring.form.imageTarget.architecture,
       memoryMb: CONTROL_MEMORY_MB,
       timeoutSeconds: JOB_TIMEOUT_SECONDS,
       network: places,
-      entry: { command: 'jobControl.handler', description: 'starts and ends jobs' },
+      command: 'jobControl.handler',
+      does: 'starts and ends jobs',
     },
     { ...wiring, models: {}, environment },
   );
-  grantJobs(control, places, wiring);
-  grantStart(control, names);
-  acknowledgeFunction(scope, 'jobControl');
+  grantJobs(control, places, wiring.encryptionKey);
+  Grant.addToPrincipal({ grantee: control, actions: ['states:StartExecution'], resourceArns: [names.arn] });
   return control;
 }
 
@@ -206,7 +205,7 @@ function tellOfEnds(
     targets: [new LambdaFunction(control)],
   });
   grantTell(control, events);
-  const [own = ''] = executions;
+  const [own] = executions;
   Grant.addToPrincipal({ grantee: control, actions: ['states:DescribeExecution'], resourceArns: [own] });
   acknowledgeWildcard(scope, own, 'executions');
 }
@@ -239,10 +238,8 @@ function createStateMachine(scope: Construct, options: StateMachineOptions): Sta
       level: LogLevel.ERROR,
       includeExecutionData: false,
     },
-    ...(tracing && { tracingEnabled: true }),
-    ...(encryptionKey !== undefined && {
-      encryptionConfiguration: new CustomerManagedEncryptionConfiguration(encryptionKey, KEY_REUSE),
-    }),
+    tracingEnabled: tracing || undefined,
+    encryptionConfiguration: encryptionKey && new CustomerManagedEncryptionConfiguration(encryptionKey, KEY_REUSE),
   });
   grantStates(stateMachine, options);
   acknowledge(stateMachine, 'stateMachineEvents');
@@ -252,7 +249,7 @@ function createStateMachine(scope: Construct, options: StateMachineOptions): Sta
 
 /** @see https://docs.aws.amazon.com/step-functions/latest/dg/iam-policies-eg-dist-map.html */
 function grantStates(stateMachine: StateMachine, options: StateMachineOptions): void {
-  const { names, score, control, bucket, outputPrefix, encryptionKey } = options;
+  const { names, score, control, bucket, outputPrefix } = options;
   const allow = (actions: string[], resources: readonly string[]) =>
     stateMachine.addToRolePolicy(new PolicyStatement({ actions, resources: [...resources] }));
   const ofAnswers = ['s3:PutObject', 's3:GetObject', 's3:ListMultipartUploadParts', 's3:AbortMultipartUpload'];
@@ -267,7 +264,6 @@ function grantStates(stateMachine: StateMachine, options: StateMachineOptions): 
   allow(['states:StartExecution'], [names.arn]);
   allow(['states:DescribeExecution', 'states:StopExecution'], names.executions);
   bucket.encryptionKey?.grant(stateMachine, 'kms:Decrypt', 'kms:GenerateDataKey');
-  grantUnknownKey(stateMachine, bucket, encryptionKey);
   for (const arn of names.executions) acknowledgeWildcard(stateMachine, arn, 'executions');
   acknowledgeWildcard(stateMachine, '*', 'logDelivery');
 }
@@ -277,7 +273,7 @@ interface StateMachineNames {
   readonly name: string;
   readonly arn: string;
   /** ARN patterns of its executions, and of the children of its map. */
-  readonly executions: readonly string[];
+  readonly executions: readonly [own: string, children: string];
 }
 
 /** Returns names from the construct's path, so that two deployments in a stack differ. */
@@ -301,22 +297,15 @@ function stateMachineNames(scope: Construct): StateMachineNames {
  * Grants the permissions of both functions: read files, read and write job output, and use the key of their
  * environment.
  */
-function grantJobs(grantee: IGrantable, places: Places, keys: Keys): void {
-  const { bucket, inputPrefix, outputPrefix } = places;
+function grantJobs(grantee: IGrantable, { bucket, inputPrefix, outputPrefix }: Places, key: IKey | undefined): void {
   grantRead(grantee, bucket, inputPrefix);
   grantRead(grantee, bucket, outputPrefix);
   grantPut(grantee, bucket, outputPrefix);
-  keys.encryptionKey?.grantDecrypt(grantee);
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  grantUnknownKey(grantee, bucket, keys.encryptionKey);
+  key?.grantDecrypt(grantee);
 }
 
 /** Files of a job that are deleted when it is resumed or restarted: the reasons of its end, and earlier plans. */
 const OF_AN_END = ['manifest.json', 'failure.json', 'cancelled', 'failed/*', 'suspects/*', 'resume-*.jsonl'];
-
-function grantStart(grantee: IGrantable, { arn }: StateMachineNames): Grant {
-  return Grant.addToPrincipal({ grantee, actions: ['states:StartExecution'], resourceArns: [arn] });
-}
 
 /**
  * Grants the permissions of a user who submits jobs: put files, start and look up jobs, fetch their output, and cancel
@@ -325,32 +314,20 @@ function grantStart(grantee: IGrantable, { arn }: StateMachineNames): Grant {
 function grantSubmitJobs(
   grantee: IGrantable,
   { bucket, inputPrefix, outputPrefix }: Places,
-  names: StateMachineNames,
-  keys: Keys,
+  { arn, executions }: StateMachineNames,
+  key: IKey | undefined,
 ): Grant {
-  const [executions] = names.executions;
-  const grants = [
+  // Input and output of an execution are encrypted with the state machine's key.
+  key?.grantDecrypt(grantee);
+  const on = (actions: string[], resourceArns: string[]) => Grant.addToPrincipal({ grantee, actions, resourceArns });
+  return combine([
     grantRead(grantee, bucket, inputPrefix),
     grantPut(grantee, bucket, inputPrefix),
     grantRead(grantee, bucket, outputPrefix),
     grantObjects(grantee, bucket, ['s3:PutObject'], [`${outputPrefix}*/cancelled`]),
-    grantStart(grantee, names),
-    Grant.addToPrincipal({
-      grantee,
-      actions: ['states:DescribeExecution', 'states:StopExecution'],
-      resourceArns: executions === undefined ? [] : [executions],
-    }),
-  ];
-  // Input and output of an execution are encrypted with the state machine's key.
-  keys.encryptionKey?.grantDecrypt(grantee);
-  keys.formerEncryptionKey?.grantDecrypt(grantee);
-  grantUnknownKey(grantee, bucket, keys.encryptionKey);
-  return combine(grants);
-}
-
-/** Grants the use of the deployment's key for an existing bucket whose key the CDK does not know. */
-function grantUnknownKey(grantee: IGrantable, bucket: IBucket, key: IKey | undefined): void {
-  if (isKeyUnknown(bucket)) key?.grantEncryptDecrypt(grantee);
+    on(['states:StartExecution'], [arn]),
+    on(['states:DescribeExecution', 'states:StopExecution'], [executions[0]]),
+  ]);
 }
 
 interface MonitoredJobs {
@@ -361,27 +338,19 @@ interface MonitoredJobs {
   readonly serviceName: string;
 }
 
-/** Periods of an alarm on waiting jobs: an hour. Jobs wait for each other if they share the reserve. */
-const WAITING_PERIODS = 12;
-
-const SUM = { statistic: Stats.SUM, period: PERIOD };
-
 function jobAlarms({ stateMachine, score, control }: MonitoredJobs): AlarmCondition[] {
+  const once = { threshold: 0, periods: 1 };
   return [
     {
       id: 'JobsFailed',
-      description:
-        'A job ended without a manifest. `batchscore job status` says why: INPUT_CHANGED is a file that was overwritten ' +
-        'meanwhile. `batchscore job resume` scores what is missing.',
+      description: 'A job ended without a manifest. `batchscore job status` says why.',
       metric: stateMachine.metricFailed(SUM),
-      threshold: 0,
-      periods: 1,
+      ...once,
     },
     {
       id: 'JobThrottles',
       description:
-        'Calls that score jobs have been refused for lack of concurrency for an hour: jobs wait for each other. Raise ' +
-        'jobs.reservedConcurrency, or let fewer jobs run at a time.',
+        'Calls that score jobs have been refused for lack of concurrency for an hour: jobs wait for each other.',
       metric: new MathExpression({
         label: 'throttled',
         period: PERIOD,
@@ -389,32 +358,26 @@ function jobAlarms({ stateMachine, score, control }: MonitoredJobs): AlarmCondit
         usingMetrics: { calls: score.metricThrottles(SUM), executions: stateMachine.metricThrottled(SUM) },
       }),
       threshold: 0,
-      periods: WAITING_PERIODS,
+      periods: 12,
     },
     {
       id: 'JobScoreErrors',
       description:
-        'A call that scores a part of a job failed, or ran out of time or memory. It is made again, and a piece that fails ' +
-        'every time is left out: failedParts of the manifest names it. Read the log of the function for the reason.',
+        'A call that scores a part of a job failed, or ran out of time or memory. A piece that fails every time is left ' +
+        'out: failedParts of the manifest names it.',
       metric: score.metricErrors(SUM),
-      threshold: 0,
-      periods: 1,
+      ...once,
     },
     {
       id: 'JobControlErrors',
-      description:
-        'The function that starts and ends jobs failed. S3 tells it twice more of a file; a file that no job came of is put ' +
-        'again, or submitted. Read the log of the function for the reason.',
+      description: 'The function that starts and ends jobs failed. Put a file that no job came of again, or submit it.',
       metric: control.metricErrors(SUM),
-      threshold: 0,
-      periods: 1,
+      ...once,
     },
   ];
 }
 
-function jobGraphs(jobs: MonitoredJobs): Graph[] {
-  const { stateMachine, parts, score, serviceName } = jobs;
-  const rows = scoringMetric(serviceName, 'Rows');
+function jobGraphs({ stateMachine, parts, score, serviceName }: MonitoredJobs): Graph[] {
   return [
     {
       title: 'Jobs, and how long they take',
@@ -424,7 +387,7 @@ function jobGraphs(jobs: MonitoredJobs): Graph[] {
         stateMachine.metricFailed({ ...SUM, label: 'failed' }),
         stateMachine.metricAborted({ ...SUM, label: 'cancelled' }),
       ],
-      right: [stateMachine.metricTime({ statistic: Stats.MAXIMUM, period: PERIOD, label: 'ms, longest' })],
+      right: [stateMachine.metricTime({ ...AT_MOST, label: 'ms, longest' })],
     },
     {
       title: 'Parts of jobs',
@@ -445,7 +408,7 @@ function jobGraphs(jobs: MonitoredJobs): Graph[] {
           label: 'rows per second',
           period: PERIOD,
           expression: 'jobRows / PERIOD(jobRows)',
-          usingMetrics: { jobRows: rows },
+          usingMetrics: { jobRows: scoringMetric(serviceName, 'Rows') },
         }),
       ],
     },

@@ -1,10 +1,11 @@
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Duration } from 'aws-cdk-lib/core';
 import { resultKeys } from '../../lambda/core/places.ts';
 import { createBucket, EXPIRY_DAYS } from '../common/created.ts';
 import { grantPut, grantRead } from '../common/grants.ts';
-import { brokenOf, outside, shown } from '../common/problems.ts';
+import { onlyWithNew, outside } from '../common/problems.ts';
 import { daysOrToken } from '../common/units.ts';
-import { notNamed, type StoreContext, type StorePlan } from './resultStore.ts';
+import type { StoreContext, StorePlan } from './resultStore.ts';
 
 export interface BucketStoreProps {
   /** Time after which an object of the new result bucket is deleted, whole days, 1 to 3,650. @default never */
@@ -15,7 +16,10 @@ export interface BucketStoreProps {
  * Plans a store that writes results as lines of objects in a bucket. Lines may have any length, so it needs no
  * pointers.
  */
-export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreContext): StorePlan {
+export function bucketStore(
+  { resultExpiry }: BucketStoreProps,
+  context: StoreContext<{ readonly resultBucket?: IBucket | undefined }>,
+): StorePlan {
   const { resultBucket: given } = context.stores;
   const expiryDays = daysOrToken('resultExpiry', resultExpiry);
   return {
@@ -23,22 +27,15 @@ export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreCo
     prop: 'resultBucket',
     given,
     place: given?.env,
-    key: { how: 'Bucket.fromBucketAttributes and encryptionKey', actions: ['kms:GenerateDataKey'] },
+    importWith: 'Bucket.fromBucketAttributes and encryptionKey',
     problems: [
       outside('resultExpiry', expiryDays, EXPIRY_DAYS, 'days'),
-      notNamed('bucket', 'resultBucket', context),
-      ...brokenOf([
-        [
-          expiryDays !== undefined && given !== undefined,
-          'resultExpiry: expected none with a resultBucket that exists already, because objects expire by the lifecycle ' +
-            `rules of that bucket, got ${shown(expiryDays, ' days')}; leave it out, and give the bucket a rule`,
-        ],
-        [
-          expiryDays !== undefined && !context.results.includes('bucket'),
-          'resultExpiry: expected it with bucket among the results, as it is the expiry of that bucket, ' +
-            `got ${shown(expiryDays, ' days')} without; add bucket or leave it out`,
-        ],
-      ]),
+      onlyWithNew(
+        'resultExpiry',
+        resultExpiry,
+        'result bucket',
+        context.results.includes('bucket') && given === undefined,
+      ),
     ],
     create(scope, { encryptionKey, removalPolicy, keyPrefix }) {
       const bucket = given ?? createBucket(scope, 'ResultBucket', { encryptionKey, removalPolicy, expiryDays });
@@ -48,10 +45,7 @@ export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreCo
         prop: 'resultBucket',
         resource: bucket,
         settings: { resultBucket: bucket.bucketName, resultPrefix },
-        clientOptions: {
-          resultBucket: bucket.bucketName,
-          ...(resultPrefix !== undefined && { resultPrefix }),
-        },
+        clientOptions: { resultBucket: bucket.bucketName, ...(resultPrefix !== undefined && { resultPrefix }) },
         alarms: [],
         graphs: [],
         grantWrite: (grantee) => grantPut(grantee, bucket, keys),

@@ -16,7 +16,6 @@ import {
   lambdaCompute,
   lambdaGpuCompute,
   type MoreQueueProps,
-  type MoreTableProps,
   ValidationError,
 } from '../../infra/index.ts';
 import {
@@ -125,7 +124,7 @@ describe('The construct as a library', () => {
       createScoring({
         results: ['table'],
         compute: lambdaCompute({ functionProps: { functionName: 'fraud', recursiveLoop: RecursiveLoop.ALLOW } }),
-        queueProps: { queueName: 'orders', deliveryDelay: Duration.seconds(5) },
+        queueProps: { queueName: 'orders', deliveryDelay: Duration.seconds(5), fifo: true } as MoreQueueProps,
         deadLetterQueueProps: { queueName: 'given-up', removalPolicy: RemovalPolicy.DESTROY },
         tableProps: { tableName: 'scores', billingMode: BillingMode.PROVISIONED, readCapacity: 7 },
       }),
@@ -159,17 +158,6 @@ describe('The construct as a library', () => {
       tuning: { maxBatchRows: undefined, deadlineMargin: undefined },
     };
     expect(templateOf(createScoring({ ...ours, ...given })).toJSON()).toEqual(templateOf(createScoring(ours)).toJSON());
-  });
-
-  it.each<[string, Partial<BatchScoringProps>]>([
-    ['queueProps.visibilityTimeout', { queueProps: { visibilityTimeout: Duration.seconds(5) } as MoreQueueProps }],
-    ['deadLetterQueueProps.fifo', { deadLetterQueueProps: { fifo: true } as MoreQueueProps }],
-    ['tableProps.partitionKey', { results: ['table'], tableProps: { partitionKey: { name: 'id' } } as MoreTableProps }],
-    ['functionProps.timeout', { compute: lambdaCompute({ functionProps: { timeout: Duration.hours(1) } as object }) }],
-  ])('refuses %s, which a type that has more lets pass', (name, props) => {
-    expect(errorOf(() => createScoring(props))).toMatchObject({
-      message: `Test/Scoring: ${name}: expected none, because a guarantee depends on it, got one; leave it out`,
-    });
   });
 
   it('has its alarms by name', () => {

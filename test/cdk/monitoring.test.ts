@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { Duration, type Stack } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import { Topic } from 'aws-cdk-lib/aws-sns';
-import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { lambdaGpuCompute } from '../../infra/index.ts';
 import { METRIC_UNITS } from '../../lambda/core/observer.ts';
 import { createScoring, createStack, dashboardIn, synthesize, templateOf } from '../helpers/stacks.ts';
@@ -50,24 +50,6 @@ describe('the alarms', () => {
     expect(alarmsIn(templateOf(scoring))).not.toHaveProperty('DeadLetters');
   });
 
-  it.each<[string, (scope: Stack) => IQueue, number]>([
-    [
-      'a day where it keeps them longer',
-      (scope) => new Queue(scope, 'Own', { retentionPeriod: Duration.days(3) }),
-      86_400,
-    ],
-    ['half of what it keeps them', (scope) => new Queue(scope, 'Own', { retentionPeriod: Duration.hours(6) }), 10_800],
-    [
-      'a day where that is not known',
-      (scope) => Queue.fromQueueArn(scope, 'Own', 'arn:aws:sqs:eu-central-1:123456789012:scores'),
-      86_400,
-    ],
-  ])('go off before a result queue drops results: after %s', (_, queueIn, above) => {
-    const stack = createStack();
-    const scoring = createScoring({ stores: { resultQueue: queueIn(stack) } }, stack);
-    expect(alarmsIn(templateOf(scoring))).toMatchObject({ UncollectedResults: { above } });
-  });
-
   it('leave out results that are on no queue', () => {
     expect(alarmsIn(synthesize({ results: ['table'] }))).not.toHaveProperty('UncollectedResults');
   });
@@ -108,11 +90,10 @@ describe('the alarms', () => {
   });
 
   it('go off where they are told to', () => {
-    const template = synthesize({ alarmThresholds: { retriedPercent: 1, errorPercent: 2, inFlightPercent: 50 } });
+    const template = synthesize({ alarmThresholds: { retriedPercent: 1, errorPercent: 2 } });
     expect(alarmsIn(template)).toMatchObject({
       Retries: { above: 1 },
       Errors: { above: 2 },
-      MessagesInFlight: { above: 60_000 },
     });
   });
 
