@@ -25,5 +25,7 @@ export type { ContainerImage, ImageBuild } from './image/containerImage.ts';
 export type { JobOptions } from './jobs/jobOptions.ts';
 export type { Jobs } from './jobs/scoringJobs.ts';
 export type { AlarmThresholds } from './monitoring/alarms.ts';
+export type { BucketStoreProps } from './stores/bucketStore.ts';
+export type { QueueStoreProps } from './stores/queueStore.ts';
 export type { ResultStores } from './stores/stores.ts';
-export type { MoreTableProps } from './stores/tableStore.ts';
+export type { MoreTableProps, TableStoreProps } from './stores/tableStore.ts';

@@ -1,14 +1,12 @@
-import { Compatibility, FargateService } from 'aws-cdk-lib/aws-ecs';
+import { Compatibility } from 'aws-cdk-lib/aws-ecs';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Size } from 'aws-cdk-lib/core';
-import { oneOf, unknownAtSynth } from '../common/problems.ts';
+import { unknownAtSynth } from '../common/problems.ts';
 import { mebibytesOf } from '../common/units.ts';
-import { ARCHITECTURES } from '../image/containerImage.ts';
 import type { ComputeForm } from './compute.ts';
-import { createPrivateNetwork, ENDPOINTS_OF_TASKS } from './privateNetwork.ts';
+import { ENDPOINTS_OF_TASKS } from './privateNetwork.ts';
 import { type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
-import { deploymentOf, type ServiceCompute, toCompute, workerForm } from './workerService.ts';
-import { createCluster, createTask } from './workerTask.ts';
+import { type ServiceCompute, workerForm } from './workerService.ts';
 
 export interface EcsOptions extends ServiceOptions {
   /** Processor architecture. ARM costs 20 % less for the same time. @default Architecture.ARM_64 */
@@ -42,7 +40,11 @@ export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute
     ephemeralStorageMb: mebibytesOf('ephemeralStorageSize', options.ephemeralStorageSize),
   };
   return {
-    ...workerForm(settings),
+    ...workerForm(settings, {
+      compatibility: Compatibility.FARGATE,
+      endpoints: ENDPOINTS_OF_TASKS,
+      capacityOf: () => (settings.spot ? 'FARGATE_SPOT' : 'FARGATE'),
+    }),
     kind: 'ecs',
     imageTarget: {
       stage: 'worker',
@@ -50,25 +52,9 @@ export function ecsCompute(options: EcsOptions = {}): ComputeForm<ServiceCompute
       room: { memoryMb: settings.memoryMb, ephemeralStorageMb: settings.ephemeralStorageMb ?? FARGATE_STORAGE_MB },
     },
     problems: (batching) => [
-      oneOf('architecture', settings.architecture.name, ARCHITECTURES),
       unknownAtSynth('vcpus', vcpus),
       ...serviceProblems(settings, batching, FARGATE_STOP_SECONDS),
     ],
-    create(scope, wiring) {
-      const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_TASKS);
-      const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, Compatibility.FARGATE);
-      const task = createTask(scope, cluster, Compatibility.FARGATE, settings, wiring);
-      const service = new FargateService(scope, 'Service', {
-        ...deploymentOf(wiring),
-        cluster,
-        taskDefinition: task.definition,
-        vpcSubnets: { subnets: network.subnets },
-        securityGroups: [network.securityGroup],
-        assignPublicIp: settings.isPublic,
-        capacityProviderStrategies: [{ capacityProvider: settings.spot ? 'FARGATE_SPOT' : 'FARGATE', weight: 1 }],
-      });
-      return toCompute(scope, { network, cluster, service, task }, settings, wiring);
-    },
   };
 }
 

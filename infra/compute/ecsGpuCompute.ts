@@ -8,7 +8,6 @@ import {
   CapacityOptionType,
   type Cluster,
   Compatibility,
-  FargateService,
   ManagedInstancesCapacityProvider,
   PropagateManagedInstancesTags,
 } from 'aws-cdk-lib/aws-ecs';
@@ -28,10 +27,9 @@ import { brokenOf, outside, type Problem, unknownAtSynth } from '../common/probl
 import { gibibytesOf, mebibytesOf } from '../common/units.ts';
 import { kernelProblems } from '../image/containerImage.ts';
 import type { ComputeForm } from './compute.ts';
-import { createPrivateNetwork, ENDPOINTS_OF_INSTANCES, type Network } from './privateNetwork.ts';
+import { ENDPOINTS_OF_INSTANCES, type Network } from './privateNetwork.ts';
 import { type ServiceOptions, serviceDefaults, serviceProblems } from './serviceOptions.ts';
-import { deploymentOf, type ServiceCompute, toCompute, workerForm } from './workerService.ts';
-import { createCluster, createTask } from './workerTask.ts';
+import { type ServiceCompute, workerForm } from './workerService.ts';
 
 export interface EcsGpuOptions extends ServiceOptions {
   /** vCPUs of a task. @default 3: a g4dn.xlarge has four */
@@ -60,7 +58,11 @@ const GPU_START_SECONDS = 600;
 export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceCompute> {
   const settings = withGpuDefaults(options);
   return {
-    ...workerForm(settings),
+    ...workerForm(settings, {
+      compatibility: Compatibility.MANAGED_INSTANCES,
+      endpoints: ENDPOINTS_OF_INSTANCES,
+      capacityOf: (scope, cluster, network) => addManagedInstances(scope, cluster, network, settings),
+    }),
     kind: 'ecs-gpu',
     imageTarget: {
       stage: 'worker-gpu',
@@ -73,22 +75,6 @@ export function ecsGpuCompute(options: EcsGpuOptions = {}): ComputeForm<ServiceC
       ...serviceProblems(settings, batching, settings.spot ? SPOT_NOTICE_SECONDS : Number.POSITIVE_INFINITY),
       ...gpuTaskProblems(settings),
     ],
-    create(scope, wiring) {
-      const network = createPrivateNetwork(scope, settings, wiring, ENDPOINTS_OF_INSTANCES);
-      const cluster = createCluster(scope, network.vpc, wiring.encryptionKey, Compatibility.MANAGED_INSTANCES);
-      const task = createTask(scope, cluster, Compatibility.MANAGED_INSTANCES, settings, wiring);
-      const { capacityProviderName } = addManagedInstances(scope, cluster, network, settings);
-      // Managed Instances take the same kind of service as Fargate.
-      const service = new FargateService(scope, 'Service', {
-        ...deploymentOf(wiring),
-        cluster,
-        taskDefinition: task.definition,
-        vpcSubnets: { subnets: network.subnets },
-        securityGroups: [network.securityGroup],
-        capacityProviderStrategies: [{ capacityProvider: capacityProviderName, weight: 1 }],
-      });
-      return { ...toCompute(scope, { network, cluster, service, task }, settings, wiring), measuresGpus: true };
-    },
   };
 }
 
@@ -141,7 +127,7 @@ function addManagedInstances(
   cluster: Cluster,
   { subnets, securityGroup }: Network,
   settings: Settings,
-): ManagedInstancesCapacityProvider {
+): string {
   const instanceRole = createInstanceRole(scope, cluster);
   const provider = new ManagedInstancesCapacityProvider(scope, 'Capacity', {
     subnets,
@@ -153,7 +139,7 @@ function addManagedInstances(
     capacityOptionType: settings.spot ? CapacityOptionType.SPOT : CapacityOptionType.ON_DEMAND,
   });
   cluster.addManagedInstancesCapacityProvider(provider);
-  return provider;
+  return provider.capacityProviderName;
 }
 
 /** Accelerators that ONNX Runtime has kernels for, without the expensive ones for training. */

@@ -3,9 +3,8 @@ import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2'
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { Duration, Size } from 'aws-cdk-lib/core';
 import { EPHEMERAL_STORAGE_MB, FUNCTION_TIMEOUT_SECONDS, MB_PER_VCPU } from '../../lambda/core/limits.ts';
-import { oneOf, outside } from '../common/problems.ts';
+import { outside } from '../common/problems.ts';
 import { mebibytesOf, secondsOf } from '../common/units.ts';
-import { ARCHITECTURES } from '../image/containerImage.ts';
 import type { ComputeForm, FunctionCompute } from './compute.ts';
 import { type Concurrency, concurrencyProblems, minVisibility } from './eventSource.ts';
 import {
@@ -86,7 +85,6 @@ export function lambdaCompute(options: LambdaOptions = {}): ComputeForm<Function
     firstStepPercent: firstStepPercent(trafficRouting),
     ephemeralStorageMb,
     problems: ({ shards }) => [
-      oneOf('architecture', architecture.name, ARCHITECTURES),
       outside('memorySize', memoryMb, { min: 128, max: 10_240 }, 'MiB'),
       outside('ephemeralStorageSize', ephemeralStorageMb, EPHEMERAL_STORAGE_MB, 'MiB'),
       outside('timeout', timeoutSeconds, FUNCTION_TIMEOUT_SECONDS, 'seconds'),

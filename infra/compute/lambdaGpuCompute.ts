@@ -50,24 +50,6 @@ export interface LambdaGpuOptions extends FunctionResources {
    * @default 2
    */
   readonly maximumEnvironments?: number;
-  /**
-   * Maximum invocations that SQS starts at a time from each request queue, 2 to `maximumEnvironments`. Not allowed with
-   * pollers.
-   * @default a share of `maximumEnvironments`
-   */
-  readonly maximumConcurrency?: number;
-  /**
-   * Minimum provisioned pollers of each request queue, which always run, 2 to 200. Without pollers, a mapping delivers
-   * only 5 MB per second.
-   * @default none are provisioned
-   */
-  readonly minimumPollers?: number;
-  /**
-   * Maximum provisioned pollers of each request queue, 2 to 100. Each starts up to 10 invocations at a time, and
-   * `maximumEnvironments` must be enough for all.
-   * @default none are provisioned; 200 with `minimumPollers`
-   */
-  readonly maximumPollers?: number;
   /** Allowed EC2 instance types. @default Lambda chooses by `gpuMemory` */
   readonly instanceTypes?: readonly string[];
   /**
@@ -104,7 +86,7 @@ export function lambdaGpuCompute(options: LambdaGpuOptions = {}): ComputeForm<Gp
   const settings = withDefaults(options);
   const { timeoutSeconds, minimumEnvironments, maximumEnvironments } = settings;
   // Each environment runs one invocation at a time.
-  const concurrency = { ...options, reservedConcurrency: maximumEnvironments };
+  const concurrency = { reservedConcurrency: maximumEnvironments };
   return {
     kind: 'lambda-gpu',
     imageTarget: { stage: 'lambda-gpu', architecture: settings.architecture, room: { memoryMb: settings.memoryMb } },
@@ -185,12 +167,9 @@ function gpuProblems(settings: Settings): Problem[] {
 /** Creates the capacity provider that starts and terminates the instances, and their network if none is given. */
 function createCapacity(scope: Construct, settings: Settings, wiring: Wiring) {
   const { vpc, subnets, securityGroup, endpoints } = createPrivateNetwork(scope, settings, wiring, {
-    of: 'GPU instances',
-    interfaces: {
-      Sqs: InterfaceVpcEndpointAwsService.SQS,
-      Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
-      ...(wiring.tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
-    },
+    Sqs: InterfaceVpcEndpointAwsService.SQS,
+    Logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+    ...(wiring.tracing && { Xray: InterfaceVpcEndpointAwsService.XRAY }),
   });
   const logGroup = createLogGroup(scope, 'CapacityLog', wiring);
   const operatorRole = createOperatorRole(scope, logGroup, wiring.encryptionKey);

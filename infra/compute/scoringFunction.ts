@@ -5,7 +5,7 @@ import {
   TimeBasedLinearTrafficRouting,
   type TrafficRouting,
 } from 'aws-cdk-lib/aws-codedeploy';
-import { type ISecurityGroup, type IVpc, Peer, Port, SecurityGroup, type SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import {
   Effect,
   type IGrantable,
@@ -42,7 +42,7 @@ import { brokenOf, known, type Problem, unknownAtSynth } from '../common/problem
 import { minutesOf } from '../common/units.ts';
 import type { Wiring } from './compute.ts';
 import { type Concurrency, feedFromQueues, grantSwitch } from './eventSource.ts';
-import { warnOfIsolation } from './privateNetwork.ts';
+import { createHostGroup, warnOfIsolation } from './privateNetwork.ts';
 
 /** Your own resources for a function. */
 export interface FunctionResources {
@@ -64,7 +64,7 @@ export type MoreFunctionProps = Pick<
   'functionName' | 'description' | 'initialPolicy' | 'recursiveLoop' | 'systemLogLevelV2'
 >;
 
-interface ScoringFunctionOptions extends FunctionResources {
+export interface ScoringFunctionOptions extends FunctionResources {
   readonly architecture: Architecture;
   readonly memoryMb: number;
   readonly timeoutSeconds: number;
@@ -142,8 +142,6 @@ export interface FunctionNetwork {
   readonly securityGroups?: readonly ISecurityGroup[];
 }
 
-const HTTPS = Port.tcp(443);
-
 /**
  * Actions of Lambda, with the function's role, that attach it to a network. The Describe actions have no resources, and
  * the others none that are known beforehand.
@@ -170,18 +168,7 @@ function attachTo(
   warnOfIsolation(scope, vpc, subnets);
   role.addToPrincipalPolicy(new PolicyStatement({ actions: ATTACH, resources: ['*'] }));
   acknowledgeWildcard(role, '*', 'interfaces');
-  return { ...network, securityGroups: network.securityGroups ?? [createSecurityGroup(scope, vpc)] };
-}
-
-/** Creates a group that allows only HTTPS out, because a function calls only AWS services. */
-function createSecurityGroup(scope: Construct, vpc: IVpc): SecurityGroup {
-  const securityGroup = new SecurityGroup(scope, 'SecurityGroup', {
-    vpc,
-    description: 'Scoring function: it calls AWS services, nothing calls it',
-    allowAllOutbound: false,
-  });
-  securityGroup.addEgressRule(Peer.anyIpv4(), HTTPS, 'AWS services');
-  return securityGroup;
+  return { ...network, securityGroups: network.securityGroups ?? [createHostGroup(scope, 'SecurityGroup', vpc)] };
 }
 
 /**

@@ -21,18 +21,13 @@ import { acknowledge, acknowledgeWildcard } from '../common/nag.ts';
 import { environmentOf, type Wiring } from './compute.ts';
 import type { ServiceSettings } from './serviceOptions.ts';
 
-interface TaskSettings extends ServiceSettings {
+export interface TaskSettings extends ServiceSettings {
   readonly architecture: { readonly name: string };
   readonly vcpus: number;
   readonly memoryMb: number;
   readonly ephemeralStorageMb?: number | undefined;
   /** GPUs of a task. @default none */
   readonly gpuCount?: number;
-}
-
-export interface Task {
-  readonly definition: TaskDefinition;
-  readonly role: IRole;
 }
 
 const CPU_UNITS = 1024;
@@ -46,7 +41,7 @@ export function createTask(
   compatibility: Compatibility,
   settings: TaskSettings,
   wiring: Wiring,
-): Task {
+): { readonly definition: TaskDefinition; readonly role: IRole } {
   const { architecture, vcpus, memoryMb, ephemeralStorageMb, gpuCount } = settings;
   const logGroup = settings.logGroup ?? createLogGroup(scope, 'Log', wiring);
   refuseForeignRole(scope, settings.role);

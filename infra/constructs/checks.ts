@@ -1,4 +1,7 @@
-import { Stack } from 'aws-cdk-lib/core';
+import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import type { IQueue } from 'aws-cdk-lib/aws-sqs';
+import { type ResourceEnvironment, Stack } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
 import { mappingProblems, SHARDS, STORES } from '../../lambda/core/limits.ts';
 import { capturedKeys, EXPECTED_KEY_PREFIX, isKeyPrefix, requestKeys, resultKeys } from '../../lambda/core/places.ts';
@@ -234,6 +237,32 @@ function overlap(one: string, other: string | undefined): boolean {
   return other !== undefined && (one.startsWith(other) || other.startsWith(one));
 }
 
+interface Existing {
+  readonly name: string;
+  readonly resource: IQueue | ITable | IBucket | undefined;
+  /** @default the resource's own */
+  readonly place?: ResourceEnvironment | undefined;
+  /** Reason why it must be in the stack's account. @default it may be in any */
+  readonly ownAccount?: string;
+  /** Way to import one with its key. */
+  readonly importWith: string;
+}
+
+const QUEUE = 'Queue.fromQueueAttributes and keyArn';
+const BUCKET = 'Bucket.fromBucketAttributes and encryptionKey';
+const NOTIFIES = 'the stack sets its notifications';
+
+/** Returns the existing queues, tables and buckets. */
+function existingOf({ requestQueue, payloadBucket }: Props, { capture, jobs, stores }: DeploymentPlan): Existing[] {
+  return [
+    { name: 'requestQueue', resource: requestQueue?.queue, importWith: QUEUE },
+    ...stores.map(({ prop, given, ...store }) => ({ ...store, name: `stores.${prop}`, resource: given })),
+    { name: 'payloadBucket', resource: payloadBucket, importWith: BUCKET },
+    { name: 'capture.bucket', resource: capture?.bucket, importWith: BUCKET },
+    { name: 'jobs.bucket', resource: jobs?.bucket, importWith: BUCKET, ownAccount: NOTIFIES },
+  ];
+}
+
 /**
  * Returns problems with resources in another region. Mappings, keys and images fail at deployment. Queues, tables and
  * buckets fail at the first message. Only ECS pulls images from any region. If the CDK does not know one of the two
@@ -241,101 +270,64 @@ function overlap(one: string, other: string | undefined): boolean {
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
  */
-function placeProblems(scope: Construct, given: Props, plan: DeploymentPlan): Problem[] {
+function placeProblems(scope: Construct, props: Props, plan: DeploymentPlan): Problem[] {
   const { region, account } = Stack.of(scope);
-  const inRegion = {
-    requestQueue: given.requestQueue?.queue.env,
-    payloadBucket: given.payloadBucket?.env,
-    'capture.bucket': plan.capture?.bucket?.env,
-    encryptionKey: given.encryptionKey?.env,
-    image: plan.compute.feed === 'worker' ? undefined : given.image?.repository.env,
-    'jobs.bucket': given.jobs?.bucket?.env,
-    'models.bucket': plan.models.s3?.bucketOfUri?.env,
-  };
   return [
-    ...Object.entries(inRegion).map(([name, place]) => otherRegion(name, region, place)),
-    ...plan.stores.flatMap(({ prop, place, ownAccount }) => [
-      otherRegion(`stores.${prop}`, region, place),
-      ownAccount && otherAccount(`stores.${prop}`, account, place, ownAccount),
+    ...existingOf(props, plan).flatMap(({ name, resource, place = resource?.env, ownAccount }) => [
+      otherRegion(name, region, place),
+      ownAccount && otherAccount(name, account, place, ownAccount),
     ]),
-    otherAccount('jobs.bucket', account, given.jobs?.bucket?.env, 'the stack sets its notifications'),
+    otherRegion('encryptionKey', region, props.encryptionKey?.env),
+    otherRegion('models.bucket', region, plan.models.s3?.bucketOfUri?.env),
+    plan.compute.feed === 'worker' ? undefined : otherRegion('image', region, props.image?.repository.env),
   ];
 }
 
 /** Warns of settings that work, but may fail later or cost more than necessary. */
 export function warnOfPlan(scope: Construct, props: Props, plan: DeploymentPlan, channels: Channels): void {
-  warnOfShortVisibility(scope, plan);
-  warnOfNoDeadLetters(scope, channels, plan.maxReceiveCount);
-  warnOfUnknownKeys(scope, props, plan);
-  warnOfOtherAccounts(scope, props, plan);
-}
-
-/**
- * Warns if the visibility timeout is below AWS's recommendation of six function timeouts plus the window. With that,
- * throttled batches are retried before their messages become visible.
- *
- * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
- */
-function warnOfShortVisibility(scope: Construct, plan: DeploymentPlan): void {
-  const { seconds, sum } = plan.compute.minVisibility(plan.batching);
-  if (plan.visibilityTimeoutSeconds >= seconds) return;
-  warn(
-    scope,
-    'visibility',
-    `requestQueue.visibilityTimeout: expected at least ${seconds} seconds = ${sum}, which AWS recommends because messages of a batch ` +
-      `that is throttled or fails late come again, got ${plan.visibilityTimeoutSeconds}; raise the queue's visibility ` +
-      'timeout or lower timeout',
-  );
-}
-
-/** Warns if there is no dead-letter queue: a message that ends its host returns with its batch until it expires. */
-function warnOfNoDeadLetters(scope: Construct, { deadLetterQueue }: Channels, maxReceiveCount: number): void {
-  if (deadLetterQueue !== undefined) return;
-  const policy = JSON.stringify({ deadLetterTargetArn: 'DEAD_LETTER_QUEUE_ARN', maxReceiveCount });
-  warn(
-    scope,
-    'noDeadLetters',
-    'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
-      `expires, got one of which none are known; give deadLetterQueue, and the queue the redrive policy ${policy}`,
-  );
-}
-
-/** Warns of existing queues, tables and buckets whose key is unknown, because no permission is granted for it. */
-function warnOfUnknownKeys(scope: Construct, { requestQueue, payloadBucket }: Props, plan: DeploymentPlan): void {
-  const BUCKET = 'Bucket.fromBucketAttributes and encryptionKey';
-  const existing = [
-    { name: 'requestQueue', given: requestQueue?.queue, importWith: 'Queue.fromQueueAttributes and keyArn' },
-    ...plan.stores.map(({ prop, given, importWith }) => ({ name: `stores.${prop}`, given, importWith })),
-    { name: 'payloadBucket', given: payloadBucket, importWith: BUCKET },
-    { name: 'capture.bucket', given: plan.capture?.bucket, importWith: BUCKET },
-    { name: 'jobs.bucket', given: plan.jobs?.bucket, importWith: BUCKET },
-  ];
-  for (const { name, given, importWith } of existing) {
-    if (!isKeyUnknown(given)) continue;
-    warn(
-      scope,
-      'unknownKey',
+  warnOfQueue(scope, plan, channels);
+  const { account } = Stack.of(scope);
+  // The CDK cannot change a policy in another account, so their owner must grant access.
+  const toldOwner = `have its owner let account ${account} use it in its policy, and deploy then`;
+  const warnOfOther = (name: string, place: ResourceEnvironment | undefined) => {
+    const problem = otherAccount(name, account, place, 'the CDK cannot change the policy of others', toldOwner);
+    if (problem !== undefined) warn(scope, 'otherAccount', problem, { resource: name });
+  };
+  warnOfOther('encryptionKey', props.encryptionKey?.env);
+  for (const { name, resource, place = resource?.env, importWith } of existingOf(props, plan)) {
+    warnOfOther(name, place);
+    if (!isKeyUnknown(resource)) continue;
+    const message =
       `${name}: expected to know the key that it is encrypted with, got an imported one without; if it has a key of its ` +
-        `own, import it with ${importWith}`,
-      { resource: name },
-    );
+      `own, import it with ${importWith}`;
+    warn(scope, 'unknownKey', message, { resource: name });
   }
 }
 
 /**
- * Warns of resources in another account. Their owner must grant access, because the CDK cannot change a policy there.
+ * Warns if the visibility timeout is below AWS's recommendation of six function timeouts plus the window, with which
+ * throttled batches are retried before their messages become visible. Warns if there is no dead-letter queue: a message
+ * that ends its host returns with its batch until it expires.
+ *
+ * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
  */
-function warnOfOtherAccounts(scope: Construct, given: Props, plan: DeploymentPlan): void {
-  const places = {
-    requestQueue: given.requestQueue?.queue.env,
-    payloadBucket: given.payloadBucket?.env,
-    encryptionKey: given.encryptionKey?.env,
-    ...Object.fromEntries(plan.stores.map(({ prop, place }) => [`stores.${prop}`, place])),
-  };
-  const { account } = Stack.of(scope);
-  for (const [name, place] of Object.entries(places)) {
-    const cure = `have its owner let account ${account} use it in its policy, and deploy then`;
-    const problem = otherAccount(name, account, place, 'the CDK cannot change the policy of others', cure);
-    if (problem !== undefined) warn(scope, 'otherAccount', problem, { resource: name });
+function warnOfQueue(scope: Construct, plan: DeploymentPlan, { deadLetterQueue }: Channels): void {
+  const { seconds, sum } = plan.compute.minVisibility(plan.batching);
+  if (plan.visibilityTimeoutSeconds < seconds) {
+    const message =
+      `requestQueue.visibilityTimeout: expected at least ${seconds} seconds = ${sum}, which AWS recommends because messages of a batch ` +
+      `that is throttled or fails late come again, got ${plan.visibilityTimeoutSeconds}; raise the queue's visibility ` +
+      'timeout or lower timeout';
+    warn(scope, 'visibility', message);
+  }
+  if (deadLetterQueue === undefined) {
+    const policy = JSON.stringify({
+      deadLetterTargetArn: 'DEAD_LETTER_QUEUE_ARN',
+      maxReceiveCount: plan.maxReceiveCount,
+    });
+    const message =
+      'requestQueue: expected a queue with dead letters, because a message that can never be scored comes back until it ' +
+      `expires, got one of which none are known; give deadLetterQueue, and the queue the redrive policy ${policy}`;
+    warn(scope, 'noDeadLetters', message);
   }
 }

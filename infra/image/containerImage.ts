@@ -25,7 +25,7 @@ export interface ImageTarget {
   readonly room?: Room;
 }
 
-export const ARCHITECTURES = ['arm64', 'x86_64'] as const;
+const ARCHITECTURES = ['arm64', 'x86_64'] as const;
 
 /** Options of the image's build that the construct does not set itself. */
 export type ImageBuild = Omit<DockerImageAssetOptions, 'file' | 'target' | 'platform'>;

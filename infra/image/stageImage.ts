@@ -8,14 +8,11 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
-  statSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { MODEL_LAYOUT } from '../../lambda/core/places.ts';
-import { walkModels } from '../../lambda/onnx/findModels.ts';
 import { bundle } from './bundle.ts';
 import { describeLeftOut, FOR_DEVELOPERS, findPackage, gatherModels, type ProcessorName } from './gatherModels.ts';
 
@@ -23,7 +20,7 @@ export interface ImageOptions {
   /** Model repository, a folder with `<name>/<version>/model.onnx`. @default none: the image contains no model */
   readonly modelsDirectory?: string;
   readonly architecture: ProcessorName;
-  /** Stage of the Dockerfile to build. Stages with a GPU need x86_64. */
+  /** Stage of the Dockerfile to build. CUDA is built for x86_64. */
   readonly stage: ImageStage;
   /** Called with a sentence about files of the repository that are not in the image. @default not called */
   readonly inform?: (message: string) => void;
@@ -40,14 +37,9 @@ export const UNSTAGED = fileURLToPath(new URL('.', import.meta.url));
  * The same sources give the same content. The folder is deleted when the process ends.
  *
  * @returns the folder's path
- * @throws Error if the repository contains no model, or there is no ONNX Runtime or no GPU for the processor
+ * @throws Error if there is no ONNX Runtime for the processor
  */
 export function stageImage({ modelsDirectory, architecture, stage, inform }: ImageOptions): string {
-  if (hasGpu(stage) && architecture !== 'x86_64') {
-    throw new Error(
-      `architecture: expected x86_64 with a GPU, because CUDA is built for it, got ${architecture}; set x86_64`,
-    );
-  }
   const problem = runtimeProblem({ architecture, stage });
   if (problem !== undefined) throw new Error(problem);
   const folder = temporaryFolder();
@@ -162,23 +154,8 @@ function source(file: string): string {
   return fileURLToPath(new URL(file, import.meta.url));
 }
 
-/**
- * Copies the files of a model repository that hosts need.
- *
- * @throws Error if it contains no model
- */
-function copyModels(
-  from: string,
-  to: string,
-  architecture: ProcessorName,
-  inform: (message: string) => void = () => {},
-): void {
-  if (!holdsModel(from)) {
-    throw new Error(
-      `${from}: expected a model repository with ${MODEL_LAYOUT}, such as digits/1/model.onnx, got none; ` +
-        'add a model, or check the path',
-    );
-  }
+/** Copies the files of a model repository that hosts need. */
+function copyModels(from: string, to: string, architecture: ProcessorName, inform?: (message: string) => void): void {
   const { files, leftOut } = gatherModels(from, to, architecture);
   for (const [path, source] of files) {
     const target = join(to, path);
@@ -187,15 +164,7 @@ function copyModels(
     copyFileSync(source, target);
   }
   const said = describeLeftOut(leftOut);
-  if (said !== undefined) inform(said);
-}
-
-function holdsModel(directory: string): boolean {
-  return walkModels(directory).some(({ versions }) => versions.some(({ path }) => isFile(path)));
-}
-
-function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  if (said !== undefined) inform?.(said);
 }
 
 /** Entry points by their names in the image. The host's command, a health check or a thread starts them. */

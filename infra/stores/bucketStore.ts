@@ -7,6 +7,11 @@ import { onlyWithNew, outside } from '../common/problems.ts';
 import { daysOrToken } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
 
+export interface BucketStores {
+  /** Bucket that contains results under the deployment's `keyPrefix`. */
+  readonly resultBucket?: IBucket | undefined;
+}
+
 export interface BucketStoreProps {
   /** Time after which an object of the new result bucket is deleted, whole days, 1 to 3,650. @default never */
   readonly resultExpiry?: Duration;
@@ -16,10 +21,7 @@ export interface BucketStoreProps {
  * Plans a store that writes results as lines of objects in a bucket. Lines may have any length, so it needs no
  * pointers.
  */
-export function bucketStore(
-  { resultExpiry }: BucketStoreProps,
-  context: StoreContext<{ readonly resultBucket?: IBucket | undefined }>,
-): StorePlan {
+export function bucketStore({ resultExpiry }: BucketStoreProps, context: StoreContext<BucketStores>): StorePlan {
   const { resultBucket: given } = context.stores;
   const expiryDays = daysOrToken('resultExpiry', resultExpiry);
   return {
@@ -39,6 +41,8 @@ export function bucketStore(
     ],
     create(scope, { encryptionKey, removalPolicy, keyPrefix }) {
       const bucket = given ?? createBucket(scope, 'ResultBucket', { encryptionKey, removalPolicy, expiryDays });
+      // Other deployments may write to the same existing bucket, so the keys of each begin with its prefix. A new bucket
+      // has no other deployment.
       const resultPrefix = given === undefined ? undefined : keyPrefix;
       const keys = resultKeys(resultPrefix ?? '');
       return {

@@ -10,6 +10,11 @@ import { brokenOf, outside, type Rule } from '../common/problems.ts';
 import { bytesOf, SECONDS_A_DAY } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
 
+export interface QueueStores {
+  /** Queue of the same kind as the request queue, FIFO or standard. */
+  readonly resultQueue?: IQueue | undefined;
+}
+
 export interface QueueStoreProps {
   /**
    * Names of clients that wait for results on a queue. Each gets a new result queue, in addition to the first.
@@ -32,10 +37,7 @@ export interface QueueStoreProps {
 const RESULT_DAYS = 14;
 
 /** Plans a store that sends results as messages of a queue, packed or one by one. */
-export function queueStore(
-  props: QueueStoreProps,
-  context: StoreContext<{ readonly resultQueue?: IQueue | undefined }>,
-): StorePlan {
+export function queueStore(props: QueueStoreProps, context: StoreContext<QueueStores>): StorePlan {
   const { results, stores, fifo, requestQueue } = context;
   const { resultQueue: given } = stores;
   const { clientQueues, resultMessageSize } = props;

@@ -14,6 +14,11 @@ import { brokenOf, known, onlyWithNew, outside } from '../common/problems.ts';
 import { SECONDS_A_DAY, secondsOrToken } from '../common/units.ts';
 import type { StoreContext, StorePlan } from './resultStore.ts';
 
+export interface TableStores {
+  /** Table whose partition key is the string `messageId`. */
+  readonly resultTable?: ITable | undefined;
+}
+
 export interface TableStoreProps {
   /** Additional options of the new result table. @default on demand, with point-in-time recovery */
   readonly tableProps?: MoreTableProps;
@@ -30,10 +35,7 @@ export type MoreTableProps = Omit<
 const TABLE_KEY = `${MESSAGE_ID_ATTRIBUTE} (S)`;
 
 /** Plans a store that writes results as items of a table. Items expire. */
-export function tableStore(
-  { tableProps, resultTtl }: TableStoreProps,
-  context: StoreContext<{ readonly resultTable?: ITable | undefined }>,
-): StorePlan {
+export function tableStore({ tableProps, resultTtl }: TableStoreProps, context: StoreContext<TableStores>): StorePlan {
   const { resultTable: given } = context.stores;
   const resultTtlSeconds = secondsOrToken('resultTtl', resultTtl) ?? SETTINGS.resultTtlSeconds.default;
   const key = keyOf(given);

@@ -222,7 +222,6 @@ describe('the defaults that docs/construct.md states', () => {
           timeout: seconds(300),
           minimumEnvironments: 1,
           maximumEnvironments: 2,
-          maximumConcurrency: 2,
         }),
       },
     ],

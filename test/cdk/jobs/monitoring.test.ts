@@ -41,19 +41,7 @@ describe('the alarms of jobs', () => {
 
 describe('the dashboard of a deployment with jobs', () => {
   const widgets = widgetsOf({ jobs: {} });
-  const titles = widgets.map(({ properties }) => properties.title);
   const graph = (title: string): string => JSON.stringify(widgets.find(({ properties }) => properties.title === title));
-
-  it('shows jobs below messages, and is the same without them', () => {
-    const ofMessages = widgetsOf({}).map(({ properties }) => properties.title);
-    expect(titles).toEqual([
-      ...ofMessages,
-      'Jobs, and how long they take',
-      'Parts of jobs',
-      'Calls that score jobs, and how long they take of 900 s',
-      'Rows of jobs per second',
-    ]);
-  });
 
   it('counts parts by the label of the map', () => {
     expect(graph('Parts of jobs')).toMatch(/"ExecutionsFailed","StateMachineArn","TOKEN\/Parts"/);
