@@ -4,7 +4,7 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Duration } from 'aws-cdk-lib/core';
 import { BATCH_SIZE, DRAIN_SHARE, SHARDS, WINDOW_SECONDS } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
-import { brokenOf, exceeds, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
+import { brokenOf, outside, type Problem, unknownAtSynth } from '../common/problems.ts';
 import { secondsOf } from '../common/units.ts';
 import type { Batching } from './compute.ts';
 
@@ -105,7 +105,6 @@ export function serviceProblems(
     outside('timeout', timeoutSeconds, SETTINGS.timeoutSeconds, 'seconds'),
     outside('stopTimeout', stopTimeoutSeconds, SETTINGS.stopSeconds, 'seconds'),
     unknownAtSynth('minimumTasks', minimumTasks),
-    outside('minimumTasks', minimumTasks, { min: 0, max: MAX_TASKS }),
     outside('maximumTasks', maximumTasks, { min: 1, max: MAX_TASKS }),
     outside('backlogPerTask', settings.backlogPerTask, { min: 1, max: 1_000_000 }),
     outside('maxPolls', settings.maxPolls, SETTINGS.maxPolls),
@@ -126,10 +125,6 @@ export function serviceProblems(
         stopTimeoutSeconds > maxStopSeconds,
         `stopTimeout: expected at most ${maxStopSeconds} seconds, which is what Fargate and spot capacity wait, got ` +
           `${stopTimeoutSeconds}; lower it, and timeout with it`,
-      ],
-      [
-        exceeds(minimumTasks, maximumTasks),
-        `maximumTasks: expected at least minimumTasks, ${minimumTasks}, got ${maximumTasks}; raise it`,
       ],
       [
         shards > maxShards && shards <= SHARDS.max,

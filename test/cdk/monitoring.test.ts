@@ -13,8 +13,8 @@ const NOT_SHOWN = ['MicroBatches'];
 const ALARM = 'AWS::CloudWatch::Alarm';
 
 describe('the alarms', () => {
-  it('watch dead letters, results that nobody collects, age, the quota in flight, retries, stores that are missing or denied, errors, scorers lost, batched answers and the function', () => {
-    const template = synthesize({ latencyTarget: Duration.seconds(90) });
+  it('watch dead letters, results that nobody collects, age, the quota in flight, retries, stores that are missing or denied, errors, scorers lost, batched answers, the function and jobs', () => {
+    const template = synthesize({ latencyTarget: Duration.seconds(90), jobs: {} });
     expect(alarmsIn(template)).toEqual({
       DeadLetters: { metric: 'ApproximateNumberOfMessagesVisible', above: 0, periods: '1 of 1' },
       UncollectedResults: { metric: 'ApproximateAgeOfOldestMessage', above: 86_400, periods: '1 of 1' },
@@ -27,6 +27,10 @@ describe('the alarms', () => {
       BatchMismatch: { metric: 'BatchMismatch', above: 0, periods: '1 of 1' },
       FunctionErrors: { metric: 'Errors', above: 0, periods: '1 of 1' },
       FunctionThrottles: { metric: 'Throttles', above: 0, periods: '3 of 3' },
+      JobsFailed: { metric: 'ExecutionsFailed', above: 0, periods: '1 of 1' },
+      JobThrottles: { metric: 'FILL(calls, 0) + FILL(executions, 0)', above: 0, periods: '12 of 12' },
+      JobScoreErrors: { metric: 'Errors', above: 0, periods: '1 of 1' },
+      JobControlErrors: { metric: 'Errors', above: 0, periods: '1 of 1' },
     });
     template.allResourcesProperties(ALARM, {
       ComparisonOperator: 'GreaterThanThreshold',

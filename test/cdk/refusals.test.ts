@@ -139,7 +139,7 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
       'stopTimeout: expected at most 120 seconds, which is what Fargate and spot capacity wait',
     ],
     [onFargate({ maximumTasks: 0 }), 'maximumTasks: expected a whole number from 1 to 5000, got 0'],
-    [onFargate({ minimumTasks: 3, maximumTasks: 2 }), 'maximumTasks: expected at least minimumTasks, 3, got 2'],
+    [onFargate({ minimumTasks: 3, maximumTasks: 2 }), 'minCapacity (3) should be lower than maxCapacity (2)'],
     [onFargate({}, { shards: 5 }), 'got 5 × 2 and that of the tasks = 11'],
     [onFargate({}, { tracing: true }), 'tracing: expected false with compute ecs'],
     [onEcsGpu({ spot: true, stopTimeout: seconds(300) }), 'stopTimeout: expected at most 120 seconds, which'],
