@@ -35,15 +35,11 @@ export function parseCommand<T extends NonNullable<ParseArgsConfig['options']>>(
   return { options: values, positionals };
 }
 
-/**
- * @param word the other value that the option accepts
- * @throws UsageError if `text` is not a whole number from `min` to `max`
- */
-export function wholeNumber(option: string, text: string, min: number, max: number, word?: string): number {
+/** @throws UsageError if `text` is not a whole number from `min` to `max` */
+export function wholeNumber(option: string, text: string, min: number, max: number): number {
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (value >= min && value <= max) return value;
-  const orWord = word === undefined ? '' : `, or ${word}`;
-  throw new UsageError(`${option}: expected ${wholeNumberIn({ min, max })}${orWord}, got '${text}'`);
+  throw new UsageError(`${option}: expected ${wholeNumberIn({ min, max })}, got '${text}'`);
 }
 
 export function asksForHelp(args: readonly string[]): boolean {
@@ -215,14 +211,17 @@ function columnsOf(option: string, text: string): string[] {
 }
 
 /**
- * Returns the path to a model: `name` if it is a path, otherwise the model of that name in the repository.
+ * Returns the path to a model: the model of that name in the repository, or else `name` if it is a path. A folder in the
+ * working directory that has the name of a model is given as `./NAME`.
  *
  * @param models the model repository
  * @throws Error if neither exists
  */
 export function modelPath(name: string, models: string): string {
-  if (existsSync(name)) return name;
   const inRepository = join(models, name);
+  const isBareName = name === basename(name) && !name.startsWith('.');
+  if (isBareName && existsSync(inRepository)) return inRepository;
+  if (existsSync(name)) return name;
   if (existsSync(inRepository)) return inRepository;
   const names = existsSync(models) ? walkModels(models).map((model) => model.name) : [];
   const isPath = /[/\\]|\.onnx$/.test(name);

@@ -2,18 +2,10 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { retryReasons, type Telemetry } from '../lambda/aws/telemetry.ts';
 import { messageOf, plural } from '../lambda/core/failure.ts';
-import {
-  BATCH_SIZE,
-  FILL,
-  mappingProblems,
-  type Range,
-  SHARDS,
-  STORES,
-  WINDOW_SECONDS,
-} from '../lambda/core/limits.ts';
+import { BATCH_SIZE, mappingProblems, type Range, SHARDS, WINDOW_SECONDS } from '../lambda/core/limits.ts';
 import type { MicroBatchReport } from '../lambda/core/observer.ts';
 import { unknownVariables } from '../lambda/hosts/config.ts';
-import { CONFIG_KEYS, JOB_CONFIG_KEYS, SETTINGS } from '../lambda/settings.ts';
+import { CONFIG_KEYS, JOB_CONFIG_KEYS, SETTINGS, STORES } from '../lambda/settings.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
 import { duration, figure, percent } from './format.ts';
 import { BATCH_ENDED, type InvocationReport } from './local/localMapping.ts';
@@ -48,7 +40,7 @@ of jobBucket is scored as a job, as on AWS.
   --window S       longest wait for a batch to fill, ${WINDOW_SECONDS.min} to ${WINDOW_SECONDS.max} seconds (default ${DEFAULTS.windowSeconds})
   --results LIST   where results go: ${STORES.join(', ')}, comma-separated (default ${DEFAULTS.results})
   --results-per-message N
-                   most results in a message of the result queue, or ${FILL}: as many as fit (default 1)
+                   most results in a message of the result queue (default 1)
   --no-function    queues, tables and buckets alone, without the page; a line on stderr says how to start a worker
   --help           show this
 
@@ -182,7 +174,7 @@ export function storesFrom(option: string | undefined, environment: NodeJS.Proce
  */
 function resultsPerMessageFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
   const { min, max } = SETTINGS.resultsPerMessage;
-  if (option !== undefined && option !== FILL) wholeNumber('--results-per-message', option, min, max);
+  if (option !== undefined) wholeNumber('--results-per-message', option, min, max);
   return option ?? environment[CONFIG_KEYS.resultsPerMessage];
 }
 

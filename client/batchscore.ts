@@ -1,20 +1,9 @@
-import { preview } from '../lambda/core/failure.ts';
-import { FILL } from '../lambda/core/limits.ts';
 import { createJobs, type Jobs } from './clientJobs.ts';
-import { type BatchscoreOptions, readOptions, type Settings } from './clientOptions.ts';
-import { type CollectOptions, type Collector, collect } from './collect.ts';
-import { QueueCollector } from './collectFromQueue.ts';
-import { TableCollector } from './collectFromTable.ts';
+import { type BatchscoreOptions, openResultStore, readOptions, type Settings } from './clientOptions.ts';
+import { type CollectOptions, collect, type RegionalClient, type ResultStore } from './collect.ts';
 import type { ScoreRequest, TensorRequest } from './encodeRequest.ts';
 import { Inbox } from './inbox.ts';
-import { createOutbox, createPayloads, type Outbox, type Payloads, type Sender } from './outbox.ts';
-import {
-  EXPECTED_PER_MESSAGE,
-  isRequestsPerMessage,
-  MAX_REQUESTS_PER_MESSAGE,
-  type RequestsPerMessage,
-  toEntry,
-} from './packRequests.ts';
+import { createOutbox, createPayloads, type Outbox } from './outbox.ts';
 import { createReader, type OutputTensors, type ScoringResult } from './readResult.ts';
 import { type ScoreOptions, score } from './score.ts';
 import { type MessageStatus, statusOf } from './status.ts';
@@ -26,10 +15,9 @@ import { type SubmitOptions, submit } from './submit.ts';
  */
 export class Batchscore {
   readonly #settings: Settings;
-  readonly #payloads: Payloads | undefined;
   readonly #outbox: Outbox | undefined;
   readonly #inbox = new Inbox();
-  readonly #collector: Collector | undefined;
+  readonly #store: ResultStore | undefined;
   readonly #closing = new AbortController();
   #jobs: Jobs | undefined;
 
@@ -38,15 +26,10 @@ export class Batchscore {
     this.#settings = readOptions(options);
     const { s3, payloadBucket, payloadPrefix } = this.#settings;
     const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket, payloadPrefix);
-    this.#payloads = payloads;
-    const { resultTable, resultQueueUrl } = this.#settings;
-    this.#outbox = createOutbox({
-      ...this.#settings,
-      resultQueueUrl: resultTable === undefined ? resultQueueUrl : undefined,
-      payloads,
-      closing: this.#closing.signal,
-    });
-    this.#collector = startCollector(this.#settings, payloads, this.#inbox, this.#closing.signal);
+    const { signal: closing } = this.#closing;
+    const inbox = this.#inbox;
+    this.#store = openResultStore(this.#settings, { inbox, read: createReader(payloads), warn, closing });
+    this.#outbox = createOutbox({ ...this.#settings, replyTo: this.#store?.replyTo, payloads, closing });
   }
 
   /**
@@ -80,19 +63,15 @@ export class Batchscore {
    * `<message ID>/<position>`
    * @throws SubmitError with the accepted message IDs, if a request cannot be encoded, pulled or sent, or the signal
    * aborts
-   * @throws RangeError if `requestsPerMessage` is out of range
    * @throws Error if there is no request queue, or the AWS clients have no region
    */
   async submit(
     requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
-    { requestsPerMessage: perMessage = this.#settings.requestsPerMessage, ...options }: SubmitOptions = {},
+    options: SubmitOptions = {},
   ): Promise<string[]> {
     this.#assertOpen();
-    if (!isRequestsPerMessage(perMessage)) {
-      throw new RangeError(`requestsPerMessage: ${EXPECTED_PER_MESSAGE}, got ${preview(perMessage)}`);
-    }
     await this.#assertRegion();
-    return await submit(requests, options, this.#sender(perMessage));
+    return await submit(requests, options, this.#requests());
   }
 
   /**
@@ -117,10 +96,10 @@ export class Batchscore {
   async *#collect(
     messageIds: Iterable<string>,
     options: CollectOptions,
-    collector: Collector,
+    store: ResultStore,
   ): AsyncGenerator<ScoringResult, void, undefined> {
     await this.#assertRegion();
-    yield* collect(messageIds, options, { inbox: this.#inbox, collector });
+    yield* collect(messageIds, options, { inbox: this.#inbox, store });
   }
 
   /**
@@ -136,10 +115,10 @@ export class Batchscore {
    */
   async score(inputs: TensorRequest['inputs'], options: ScoreOptions = {}): Promise<OutputTensors> {
     this.#assertOpen();
-    const sender = this.#sender(this.#settings.requestsPerMessage);
+    const outbox = this.#requests();
     this.#results();
     await this.#assertRegion();
-    return await score(inputs, options, { sender, inbox: this.#inbox });
+    return await score(inputs, options, { outbox, inbox: this.#inbox });
   }
 
   /**
@@ -150,9 +129,9 @@ export class Batchscore {
    */
   async status(messageId: string): Promise<MessageStatus> {
     this.#assertOpen();
-    this.#sender(1);
+    this.#requests();
     await this.#assertRegion();
-    return await statusOf(messageId, { ...this.#settings, read: createReader(this.#payloads) });
+    return await statusOf(messageId, { ...this.#settings, store: this.#store });
   }
 
   /**
@@ -162,7 +141,7 @@ export class Batchscore {
   async close(): Promise<void> {
     const closed = new Error('the Batchscore client was closed');
     this.#inbox.close(closed);
-    await this.#collector?.close();
+    await this.#store?.close();
     this.#closing.abort(closed);
     for (const client of this.#settings.ownClients) client.destroy();
   }
@@ -176,48 +155,22 @@ export class Batchscore {
   }
 
   async #assertRegion(): Promise<void> {
-    const { sqs, dynamodb, resultTable } = this.#settings;
-    await assertRegion(resultTable === undefined ? [sqs] : [sqs, dynamodb]);
+    await assertRegion([this.#settings.sqs, ...(this.#store?.clients ?? [])]);
   }
 
-  /** @throws Error if there is no request queue */
-  #sender(perMessage: RequestsPerMessage): Sender {
-    const outbox = this.#outbox;
-    if (outbox === undefined) throw new Error('expected requestQueueUrl, to send requests to, got none; set it');
-    const most = perMessage === FILL ? MAX_REQUESTS_PER_MESSAGE : perMessage;
-    return {
-      send: (request, signal) => outbox.send(toEntry(request, most, this.#settings), most, signal),
-      room: () => outbox.room(),
-    };
+  #requests(): Outbox {
+    if (this.#outbox !== undefined) return this.#outbox;
+    throw new Error('expected requestQueueUrl, to send requests to, got none; set it');
   }
 
-  #results(): Collector {
-    if (this.#collector !== undefined) return this.#collector;
+  #results(): ResultStore {
+    if (this.#store !== undefined) return this.#store;
     throw new Error('expected resultQueueUrl or resultTable, to read results from, got neither; set one of them');
   }
 }
 
-function startCollector(
-  { sqs, dynamodb, resultTable, resultQueueUrl, onUnclaimed }: Settings,
-  payloads: Payloads | undefined,
-  inbox: Inbox,
-  closing: AbortSignal,
-): Collector | undefined {
-  const read = createReader(payloads);
-  if (resultTable !== undefined) return new TableCollector({ dynamodb, table: resultTable, inbox, read, closing });
-  if (resultQueueUrl !== undefined) {
-    return new QueueCollector({ sqs, queueUrl: resultQueueUrl, inbox, read, onUnclaimed, warn, closing });
-  }
-  return undefined;
-}
-
 function warn(message: string): void {
   process.emitWarning(message, 'BatchscoreWarning');
-}
-
-/** AWS SDK client. It resolves its region on first use. */
-interface RegionalClient {
-  readonly config: { region(): Promise<string> };
 }
 
 /**

@@ -1,6 +1,7 @@
+import type { SQSClient } from '@aws-sdk/client-sqs';
 import { CollectTimeoutError, type StoreTrouble } from './clientErrors.ts';
 import type { Inbox } from './inbox.ts';
-import type { ScoringResult } from './readResult.ts';
+import type { ReadStored, ScoringResult } from './readResult.ts';
 
 export interface CollectOptions {
   /** Maximum wait for all results in milliseconds, at least 1. */
@@ -16,7 +17,7 @@ export interface CollectOptions {
 
 interface CollectDependencies {
   readonly inbox: Inbox;
-  readonly collector: Collector;
+  readonly store: ResultStore;
 }
 
 /** Yields each message ID's result once, in order of arrival, until all have arrived. */
@@ -28,13 +29,13 @@ export async function* collect(
   const missing = new Set(messageIds);
   const expected = missing.size;
   const deadline = startDeadline(timeoutMs, signal);
-  const { collector, inbox } = dependencies;
+  const { store, inbox } = dependencies;
   for (const id of collected) inbox.dismiss(id);
   try {
     yield* collectUntil(deadline.signal, missing, dependencies);
   } catch (error) {
     if (!deadline.isTimeout(error)) throw error;
-    throw new CollectTimeoutError([...missing], expected, timeoutMs, await collector.trouble());
+    throw new CollectTimeoutError([...missing], expected, timeoutMs, await store.trouble());
   } finally {
     deadline.clear();
   }
@@ -44,7 +45,7 @@ export async function* collect(
 async function* collectUntil(
   ended: AbortSignal,
   missing: Set<string>,
-  { inbox, collector }: CollectDependencies,
+  { inbox, store }: CollectDependencies,
 ): AsyncGenerator<ScoringResult, void, undefined> {
   const waiting = inbox.waitFor(missing, ended);
   try {
@@ -63,7 +64,7 @@ async function* collectUntil(
     }
   } finally {
     waiting.close();
-    await collector.settled();
+    await store.settled();
   }
 }
 
@@ -96,12 +97,37 @@ export function startDeadline(timeoutMs: number, signal: AbortSignal | undefined
   };
 }
 
-/** Collector, which moves results from a store to the inbox while a caller waits for them. */
-export interface Collector {
+/** Result store as a client reads it. While a caller waits, it moves results to the inbox. */
+export interface ResultStore {
+  /** Clients that it calls. */
+  readonly clients: readonly RegionalClient[];
+  /** URL of the queue that requests ask for their results to be sent to. */
+  readonly replyTo?: string;
+  /** Looks for the result of one message. Undefined if the store cannot be asked for one. */
+  readonly lookUp?: { readonly where: string; find(messageId: string): Promise<ScoringResult | undefined> };
   /** Resolves when all results accepted so far are acknowledged. */
   settled(): Promise<void>;
   /** Returns possible reasons for missing results. */
   trouble(): Promise<StoreTrouble>;
   /** Resolves when no call is active any more. Close the inbox first. */
   close(): Promise<void>;
+}
+
+/** AWS SDK client. It resolves its region on first use. */
+export interface RegionalClient {
+  readonly config: { region(): Promise<string> };
+}
+
+/** What a store needs of its client. */
+export interface StoreContext {
+  readonly inbox: Inbox;
+  readonly read: ReadStored;
+  readonly sqs: SQSClient;
+  /** Configuration of AWS clients that the store creates. */
+  readonly config: { readonly region?: string };
+  /** Registers a client that `close` destroys. */
+  own<C extends { destroy(): void }>(client: C): C;
+  warn(message: string): void;
+  /** Aborts when the client is closed. It ends the retries of acknowledgements. */
+  readonly closing: AbortSignal;
 }

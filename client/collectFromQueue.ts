@@ -1,4 +1,5 @@
-import { GetQueueAttributesCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { GetQueueAttributesCommand } from '@aws-sdk/client-sqs';
+import * as z from 'zod';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
 import {
   type ActOnMessages,
@@ -7,23 +8,44 @@ import {
   createReceiver,
   createVisibilityChange,
 } from '../lambda/aws/requestQueue.ts';
-import { MAX_BATCH_ENTRIES, pauseMs } from '../lambda/aws/sendBatches.ts';
+import { pauseMs } from '../lambda/aws/sendBatches.ts';
+import { MAX_BATCH_ENTRIES } from '../lambda/aws/sqsMessages.ts';
 import { MESSAGE_ID_ATTRIBUTE, type MessageRecord, RESULTS_ATTRIBUTE } from '../lambda/core/record.ts';
 import type { StoreTrouble } from './clientErrors.ts';
-import type { BatchscoreOptions } from './clientOptions.ts';
-import type { Collector } from './collect.ts';
-import type { Inbox } from './inbox.ts';
-import { type ReadStored, readMessage, type StoredResult } from './readResult.ts';
+import type { ResultStore, StoreContext } from './collect.ts';
+import { isFifo, QUEUE_URL } from './optionKinds.ts';
+import { readMessage, type ScoringResult, type StoredResult } from './readResult.ts';
 
-interface QueueCollectorOptions {
-  readonly sqs: SQSClient;
+export interface QueueOptions {
+  /** URL of this client's result queue, for `collect` and `score`. No other client may read from it. */
+  readonly resultQueueUrl?: string | undefined;
+  /**
+   * Callback for results on the result queue that no caller waits for when they arrive. When it returns, or its promise
+   * resolves, the result is deleted from the queue.
+   * @default such a result stays on a standard queue until it expires; on a FIFO queue it would lock its message group,
+   * so it is kept only in memory
+   */
+  readonly onUnclaimed?: ((result: ScoringResult) => unknown) | undefined;
+}
+
+export const QUEUE_OPTIONS = {
+  resultQueueUrl: QUEUE_URL.optional(),
+  onUnclaimed: z
+    .custom<(result: ScoringResult) => unknown>((value) => typeof value === 'function', {
+      error: 'expected a function',
+    })
+    .optional(),
+};
+
+/** Returns undefined if the options name no queue. */
+export function openQueue(options: QueueOptions, context: StoreContext): ResultStore | undefined {
+  const { resultQueueUrl: queueUrl, onUnclaimed } = options;
+  return queueUrl === undefined ? undefined : new QueueStore({ ...context, queueUrl, onUnclaimed });
+}
+
+interface QueueStoreOptions extends StoreContext {
   readonly queueUrl: string;
-  readonly inbox: Inbox;
-  readonly read: ReadStored;
-  readonly onUnclaimed: BatchscoreOptions['onUnclaimed'];
-  readonly warn: (message: string) => void;
-  /** Ends the retries of acknowledgements. */
-  readonly closing: AbortSignal;
+  readonly onUnclaimed: QueueOptions['onUnclaimed'];
 }
 
 /** Duration of a poll. Polls are short, because an aborted poll would leave received messages hidden. */
@@ -53,10 +75,12 @@ interface Kept {
  * on a standard queue, hidden for 30 s at a time. On a FIFO queue it would lock its message group, so it is deleted
  * from the queue and kept in memory.
  *
- * @see docs/adr/0061-one-reader-for-each-result-queue.md
+ * @see docs/adr/0014-one-reader-for-each-result-queue.md
  */
-export class QueueCollector implements Collector {
-  readonly #options: QueueCollectorOptions;
+class QueueStore implements ResultStore {
+  readonly clients = [];
+  readonly replyTo: string;
+  readonly #options: QueueStoreOptions;
   readonly #isFifo: boolean;
   readonly #startedAt = performance.now();
   readonly #poller: ReturnType<typeof createPoller<MessageRecord>>;
@@ -72,10 +96,11 @@ export class QueueCollector implements Collector {
   /** Error of the last message that could not be read. */
   #broken: Error | undefined;
 
-  constructor(options: QueueCollectorOptions) {
+  constructor(options: QueueStoreOptions) {
     const { sqs, queueUrl, closing, inbox } = options;
     this.#options = options;
-    this.#isFifo = queueUrl.endsWith('.fifo');
+    this.replyTo = queueUrl;
+    this.#isFifo = isFifo(queueUrl);
     // Failed calls need no handling: the messages become visible again and are then received once more.
     const reliably = { sqs, queueUrl, retry: { attempts: 6 }, onProblem: () => {} };
     this.#deletions = gatherEachTick(createAcknowledger(reliably), closing);

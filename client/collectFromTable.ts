@@ -1,21 +1,39 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type AttributeValue, BatchGetItemCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import {
+  type AttributeValue,
+  BatchGetItemCommand,
+  type DynamoDBClient,
+  GetItemCommand,
+} from '@aws-sdk/client-dynamodb';
 import pLimit from 'p-limit';
 import * as z from 'zod';
+import { createDynamoDbClient } from '../lambda/aws/awsClients.ts';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
+import { CLIENT_PATIENCE } from '../lambda/aws/sqsWire.ts';
 import { withTimeout } from '../lambda/core/concurrency.ts';
 import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../lambda/core/record.ts';
 import type { StoreTrouble } from './clientErrors.ts';
-import type { Collector } from './collect.ts';
-import type { Inbox } from './inbox.ts';
-import { invalidResult, type ReadStored } from './readResult.ts';
+import type { ResultStore, StoreContext } from './collect.ts';
+import { clientOption, NAME } from './optionKinds.ts';
+import { invalidResult, type ScoringResult } from './readResult.ts';
 
-interface TableCollectorOptions {
-  readonly dynamodb: DynamoDBClient;
-  readonly table: string;
-  readonly inbox: Inbox;
-  readonly read: ReadStored;
-  readonly closing: AbortSignal;
+export interface TableOptions {
+  /** Name of the result table, for `collect` and `score`. If both stores are set, the table is read. */
+  readonly resultTable?: string | undefined;
+  /** @default a client in `region` that waits at most 30 s for an answer, destroyed by `close` */
+  readonly dynamodb?: DynamoDBClient | undefined;
+}
+
+export const TABLE_OPTIONS = {
+  resultTable: NAME.optional(),
+  dynamodb: clientOption<DynamoDBClient>('DynamoDBClient').optional(),
+};
+
+/** Returns undefined if the options name no table. */
+export function openTable({ resultTable, dynamodb }: TableOptions, context: StoreContext): ResultStore | undefined {
+  if (resultTable === undefined) return undefined;
+  const own = () => context.own(createDynamoDbClient(CLIENT_PATIENCE, context.config));
+  return new TableStore(resultTable, dynamodb ?? own(), context);
 }
 
 /** @see https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html */
@@ -24,7 +42,7 @@ const CALLS_IN_FLIGHT = 4;
 const SHORTEST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
 
-/** A body that is not text counts as missing. */
+/** A value that is not text counts as missing. */
 const TEXT = z.object({ S: z.string() }).optional().catch(undefined);
 const ITEM = z.object({ [MESSAGE_ID_ATTRIBUTE]: z.object({ S: z.string() }), body: TEXT, pointer: TEXT });
 
@@ -32,13 +50,25 @@ const ITEM = z.object({ [MESSAGE_ID_ATTRIBUTE]: z.object({ S: z.string() }), bod
  * Reads wanted results from the result table in rounds. After a round without results the pause doubles, from 50 ms to
  * 1 s. A new caller ends the pause.
  */
-export class TableCollector implements Collector {
-  readonly #options: TableCollectorOptions;
+class TableStore implements ResultStore {
+  readonly clients: readonly [DynamoDBClient];
+  readonly lookUp: ResultStore['lookUp'];
+  readonly #table: string;
+  readonly #context: StoreContext;
   #error: unknown;
+  #isRunning = false;
+  #called = Promise.withResolvers<void>();
 
-  constructor(options: TableCollectorOptions) {
-    this.#options = options;
-    void this.#collectWhileWanted();
+  constructor(table: string, dynamodb: DynamoDBClient, context: StoreContext) {
+    this.#table = table;
+    this.clients = [dynamodb];
+    this.lookUp = { where: table, find: (messageId) => this.#find(messageId) };
+    this.#context = context;
+    context.inbox.onWanted(() => {
+      this.#called.resolve();
+      this.#called = Promise.withResolvers();
+      if (!this.#isRunning) void this.#collectWhileWanted();
+    });
   }
 
   async settled(): Promise<void> {}
@@ -49,12 +79,19 @@ export class TableCollector implements Collector {
 
   async close(): Promise<void> {}
 
+  async #find(messageId: string): Promise<ScoringResult | undefined> {
+    const [dynamodb] = this.clients;
+    const Key = { [MESSAGE_ID_ATTRIBUTE]: { S: messageId } };
+    const { Item } = await dynamodb.send(new GetItemCommand({ TableName: this.#table, Key, ConsistentRead: true }));
+    return Item && (await this.#read(Item));
+  }
+
   async #collectWhileWanted(): Promise<void> {
-    const { inbox, table, closing } = this.#options;
+    const { inbox, closing } = this.#context;
     let pauseMs = SHORTEST_PAUSE_MS;
-    while (!closing.aborted) {
-      if (await inbox.demand()) pauseMs = SHORTEST_PAUSE_MS;
-      const moreWanted = inbox.moreWanted();
+    this.#isRunning = true;
+    while (inbox.isWanting() && !closing.aborted) {
+      const { promise: called } = this.#called;
       let count = 0;
       try {
         count = await this.#askForAll();
@@ -63,20 +100,21 @@ export class TableCollector implements Collector {
         if (closing.aborted) return;
         this.#error = cause;
         if (isCallersFault(cause)) {
-          inbox.fail(new Error(`the result table ${table} cannot be read: ${describeError(cause)}`, { cause }));
+          inbox.fail(new Error(`the result table ${this.#table} cannot be read: ${describeError(cause)}`, { cause }));
         }
       }
       await sleep(SHORTEST_PAUSE_MS);
-      await withTimeout(moreWanted, pauseMs - SHORTEST_PAUSE_MS);
-      const isNews = count > 0 || inbox.moreWanted() !== moreWanted;
+      await withTimeout(called, pauseMs - SHORTEST_PAUSE_MS);
+      const isNews = count > 0 || this.#called.promise !== called;
       pauseMs = isNews ? SHORTEST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, 2 * pauseMs);
     }
+    this.#isRunning = false;
   }
 
   /** Makes one round. @returns number of results that arrived */
   async #askForAll(): Promise<number> {
     const inFlight = pLimit(CALLS_IN_FLIGHT);
-    const wanted = this.#options.inbox.wanted();
+    const wanted = this.#context.inbox.wanted();
     const calls = Array.from({ length: Math.ceil(wanted.length / KEYS_A_CALL) }, (_, call) =>
       inFlight(() => this.#ask(wanted.slice(call * KEYS_A_CALL, (call + 1) * KEYS_A_CALL))),
     );
@@ -86,7 +124,7 @@ export class TableCollector implements Collector {
 
   /** Reads these keys. Unanswered and unprocessed ones stay wanted for the next round. */
   async #ask(messageIds: readonly string[]): Promise<number> {
-    const { dynamodb, table, inbox, closing } = this.#options;
+    const { inbox, closing } = this.#context;
     const Keys = messageIds
       .filter((messageId) => inbox.stateOf(messageId) === 'wanted')
       .map((messageId) => ({ [MESSAGE_ID_ATTRIBUTE]: { S: messageId } }));
@@ -97,21 +135,19 @@ export class TableCollector implements Collector {
       '#body': BODY_ATTRIBUTE,
       '#pointer': POINTER_ATTRIBUTE,
     };
-    const RequestItems = { [table]: { Keys, ProjectionExpression, ExpressionAttributeNames } };
-    const { Responses } = await dynamodb.send(new BatchGetItemCommand({ RequestItems }), { abortSignal: closing });
-    const items = Responses?.[table] ?? [];
-    await Promise.all(items.map((item) => this.#deliver(item)));
+    const RequestItems = { [this.#table]: { Keys, ProjectionExpression, ExpressionAttributeNames } };
+    const { Responses } = await this.clients[0].send(new BatchGetItemCommand({ RequestItems }), {
+      abortSignal: closing,
+    });
+    const items = Responses?.[this.#table] ?? [];
+    await Promise.all(items.map(async (item) => inbox.deliver(await this.#read(item))));
     return items.length;
   }
 
-  async #deliver(item: Record<string, AttributeValue>): Promise<void> {
-    const { inbox, read } = this.#options;
+  async #read(item: Record<string, AttributeValue>): Promise<ScoringResult> {
     const { messageId, body, pointer } = ITEM.parse(item);
     const stored = body?.S ?? pointer?.S;
-    const result =
-      stored === undefined
-        ? invalidResult(messageId.S, 'got an item with neither a body nor a pointer')
-        : (await read(messageId.S, stored)).result;
-    inbox.deliver(result);
+    if (stored === undefined) return invalidResult(messageId.S, 'got an item with neither a body nor a pointer');
+    return (await this.#context.read(messageId.S, stored)).result;
   }
 }

@@ -21,8 +21,7 @@ export class Inbox {
   /** Waits by message ID, then by awaited ID. */
   readonly #claims = new Map<string, Map<string, Wait>>();
   readonly #finished = new Finished();
-  readonly #listeners: ((messageIds: Iterable<string>) => void)[] = [];
-  #moreWanted = Promise.withResolvers<void>();
+  #tellWanted: (messageIds: Iterable<string>) => void = () => {};
   #closed: { readonly reason: unknown } | undefined;
 
   /**
@@ -46,7 +45,7 @@ export class Inbox {
     if (this.#closed !== undefined) this.#end(wait, this.#closed.reason);
     if (ended.aborted) onEnd();
     ended.addEventListener('abort', onEnd, { once: true });
-    this.#tellMoreWanted(messageIdsOf(missing));
+    this.#tellWanted(messageIdsOf(missing));
     return {
       /**
        * Returns the next arrival. After those that arrived before the end of the wait, throws the reason of the end.
@@ -54,7 +53,7 @@ export class Inbox {
       next: async (): Promise<Arrival> => {
         const arrival = await wait.next();
         this.#release(arrival.result.messageId);
-        if (wait.held.size === MAX_HELD - 1) this.#tellMoreWanted([]);
+        if (wait.held.size === MAX_HELD - 1) this.#tellWanted([]);
         return arrival;
       },
       /** Ends the wait. Results that were not accepted stay in their store. */
@@ -76,23 +75,11 @@ export class Inbox {
     return this.#waits.values().some((wait) => wait.hasRoom() && wait.missing.size > 0);
   }
 
-  /** Resolves when a message ID is wanted, with true if it had to wait. */
-  async demand(): Promise<boolean> {
-    if (this.isWanting()) return false;
-    while (!this.isWanting()) await this.#moreWanted.promise;
-    return true;
-  }
-
-  /** Resolves when the next caller starts to wait, or has room again. */
-  moreWanted(): Promise<void> {
-    return this.#moreWanted.promise;
-  }
-
   /**
    * Calls `listener` with the message IDs that a caller starts to wait for, and with none when a caller has room again.
    */
   onWanted(listener: (messageIds: Iterable<string>) => void): void {
-    this.#listeners.push(listener);
+    this.#tellWanted = listener;
   }
 
   /**
@@ -157,12 +144,6 @@ export class Inbox {
     for (const id of wait.missing) this.#release(id);
     this.#waits.delete(wait);
     wait.end(reason);
-  }
-
-  #tellMoreWanted(messageIds: Iterable<string>): void {
-    this.#moreWanted.resolve();
-    this.#moreWanted = Promise.withResolvers<void>();
-    for (const listener of this.#listeners) listener(messageIds);
   }
 }
 

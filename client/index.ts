@@ -17,7 +17,6 @@ export type {
   TensorRequest,
   TypedInput,
 } from './encodeRequest.ts';
-export { MAX_REQUESTS_PER_MESSAGE, type RequestsPerMessage } from './packRequests.ts';
 export type {
   FailedResult,
   OutputsResult,

@@ -1,35 +1,27 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { GetObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import {
-  type MessageAttributeValue,
-  SendMessageBatchCommand,
-  type SendMessageBatchRequestEntry,
-  type SQSClient,
-} from '@aws-sdk/client-sqs';
+import type { SQSClient } from '@aws-sdk/client-sqs';
 import { describeError, isCallersFault } from '../lambda/aws/awsError.ts';
+import { packBatches, retryRemaining } from '../lambda/aws/sendBatches.ts';
 import {
-  allRefused,
+  BILLED_BYTES,
   bytesOf,
-  limitIn,
   MAX_BATCH_ENTRIES,
-  packBatches,
-  type Refusal,
-  refusalsIn,
-  retryRemaining,
-} from '../lambda/aws/sendBatches.ts';
+  type Message,
+  type MessageAttributes,
+  MessageSender,
+  type PackedMessage,
+  packedBody,
+  packMessages,
+  pointerMessage,
+} from '../lambda/aws/sqsMessages.ts';
 import { MAX_MESSAGE_BYTES } from '../lambda/core/limits.ts';
 import { requestKeys, resultKeys } from '../lambda/core/places.ts';
-import { type PayloadPointer, POINTER_ATTRIBUTES, pointerBody, RESULT_QUEUE_ATTRIBUTE } from '../lambda/core/record.ts';
+import { type PayloadPointer, RESULT_QUEUE_ATTRIBUTE } from '../lambda/core/record.ts';
 import { RequestError, SendError } from './clientErrors.ts';
-import type { ScoreRequest } from './encodeRequest.ts';
-import { type Entry, packedEntry, type Sent, splitMessage, type Waiting, WaitingMessages } from './packRequests.ts';
+import { type Encoding, type RequestEntry, type ScoreRequest, toEntry } from './encodeRequest.ts';
+import { queueNameOf } from './optionKinds.ts';
 import { idInPacked, type PayloadSource } from './readResult.ts';
-
-/** Sender of requests with a fixed maximum of requests per message. */
-export interface Sender extends Pick<Outbox, 'room'> {
-  /** @throws RequestError immediately if the request cannot be encoded, or cannot be sent to such a queue */
-  send(request: ScoreRequest, signal?: AbortSignal): Promise<Sent>;
-}
 
 /** Outbox, which gathers the requests of all callers into messages, and messages into batch calls. */
 export interface Outbox {
@@ -37,12 +29,18 @@ export interface Outbox {
    * Resolves when SQS has accepted the request. If its `signal` aborts before the request is part of a call, the
    * request is not sent, and the promise rejects with the signal's reason. After that, the result of the call decides.
    *
-   * @throws RequestError immediately if the request is known to be too large for the queue and there is no payload
-   * bucket
+   * @throws RequestError immediately if the request cannot be encoded or cannot be sent to such a queue
    */
-  send(entry: Entry, perMessage: number, signal?: AbortSignal): Promise<Sent>;
+  send(request: ScoreRequest, signal?: AbortSignal): Promise<Sent>;
   /** Resolves when the waiting requests fill less than one call. */
   room(): Promise<void>;
+}
+
+export interface Sent {
+  /** ID to collect its result with. */
+  readonly id: string;
+  /** Number of requests in its message. */
+  readonly requests: number;
 }
 
 interface OutboxOptions {
@@ -51,9 +49,10 @@ interface OutboxOptions {
   readonly requestQueueUrls: readonly string[];
   readonly fifo: boolean;
   /** Result queue of this client, which each message names. */
-  readonly resultQueueUrl?: string | undefined;
-  /** Maximum calls in flight. On FIFO queues, it applies to each queue. */
-  readonly maxInFlight: number;
+  readonly replyTo: string | undefined;
+  readonly encoding: Encoding;
+  /** Maximum requests in a message. */
+  readonly requestsPerMessage: number;
   readonly payloads: Payloads | undefined;
   /** Aborts when the client is closed. Requests that are not sent by then are rejected. */
   readonly closing: AbortSignal;
@@ -68,26 +67,40 @@ interface OutboxOptions {
 export function createOutbox(options: OutboxOptions): Outbox | undefined {
   const { requestQueueUrls, fifo } = options;
   if (requestQueueUrls.length === 0) return undefined;
-  if (!fifo) return new QueueOutbox(requestQueueUrls, options);
-  const shards = requestQueueUrls.map((queueUrl) => ({ queueUrl, outbox: new QueueOutbox([queueUrl], options) }));
+  const inTurn = new QueueOutbox(requestQueueUrls, options);
+  const shards = requestQueueUrls.map((queueUrl) => ({
+    queueUrl,
+    outbox: fifo ? new QueueOutbox([queueUrl], options) : inTurn,
+  }));
   return {
-    send: (entry, perMessage, signal) => shardOf(entry.group ?? '', shards).outbox.send(entry, perMessage, signal),
+    send(request, signal) {
+      const entry = toEntry(request, options);
+      return (fifo ? shardOf(entry.group ?? '', shards).outbox : inTurn).send(entry, signal);
+    },
     async room() {
       await Promise.all(shards.map(({ outbox }) => outbox.room()));
     },
   };
 }
 
+/** Maximum calls in flight. A FIFO queue has one, to keep the order. */
+const CALLS_IN_FLIGHT = 8;
 /** Maximum time that the first request of a call waits for others. */
 const LINGER_MS = 5;
+/** Maximum bytes of requests that wait for others to share their messages. */
+const MAX_WAITING_BYTES = 8 * 1024 * 1024;
+
+interface Waiting extends RequestEntry {
+  /** Bytes of its body and of the attributes of a message. */
+  readonly bytes: number;
+  readonly signal: AbortSignal | undefined;
+  readonly resolve: (sent: Sent) => void;
+  readonly reject: (reason: unknown) => void;
+}
 
 /** Message to send. Its requests stay together, because SQS may have accepted the message even if no answer arrived. */
-interface Outgoing {
-  readonly requests: readonly Waiting[];
-  readonly entry: Entry;
-  /** Bytes of its body, as it is sent, and of its attributes. */
-  readonly bytes: number;
-  readonly message: Omit<SendMessageBatchRequestEntry, 'Id'>;
+interface Outgoing extends PackedMessage<Waiting> {
+  readonly message: Message;
   /** Reason of the last refusal by SQS. */
   refused?: SendError;
 }
@@ -96,12 +109,14 @@ interface Outgoing {
  * Outbox of one queue, or of all shards in turn. A call is sent when it is full or its first request has waited long
  * enough, and there are fewer than the maximum calls in flight.
  */
-class QueueOutbox implements Outbox {
+class QueueOutbox {
   readonly #queueUrls: readonly string[];
   readonly #options: OutboxOptions;
-  readonly #attributes: Attributes;
+  readonly #attributes: MessageAttributes;
   readonly #attributeBytes: number;
-  readonly #waiting: WaitingMessages;
+  readonly #sender: MessageSender<Outgoing>;
+  #waiting: Waiting[] = [];
+  #waitingBytes = 0;
   /** The first shard is random, so that clients that send little do not all begin with the same one. */
   #turn: number;
   #inFlight = 0;
@@ -110,41 +125,53 @@ class QueueOutbox implements Outbox {
   #changed = Promise.withResolvers<void>();
 
   constructor(queueUrls: readonly string[], options: OutboxOptions) {
+    const { sqs, fifo: isFifo, replyTo } = options;
     this.#queueUrls = queueUrls;
     this.#options = options;
-    this.#attributes = attributesOf(options.resultQueueUrl);
+    this.#attributes =
+      replyTo === undefined
+        ? {}
+        : { [RESULT_QUEUE_ATTRIBUTE]: { DataType: 'String', StringValue: queueNameOf(replyTo) } };
     this.#attributeBytes = bytesOf(this.#attributes);
-    this.#waiting = new WaitingMessages(this.#attributeBytes);
+    this.#sender = new MessageSender({ sqs, isFifo, format: ({ message }) => message, onTaken: accept });
     this.#turn = Math.floor(Math.random() * queueUrls.length);
   }
 
-  send(entry: Entry, perMessage: number, signal?: AbortSignal): Promise<Sent> {
-    const maxBytes = this.#waiting.maxBytes - this.#attributeBytes;
-    if (entry.bytes > maxBytes && this.#options.payloads === undefined) throw tooLarge(entry, maxBytes);
+  /** @throws RequestError immediately if the request is too large for the queue and there is no payload bucket */
+  send(entry: RequestEntry, signal?: AbortSignal): Promise<Sent> {
+    const bytes = entry.bodyBytes + this.#attributeBytes;
+    if (bytes > this.#sender.maxBytes && this.#options.payloads === undefined) throw this.#tooLarge(entry);
     return new Promise((resolve, reject) => {
-      this.#waiting.add({ entry, perMessage, signal, resolve, reject });
+      this.#waiting.push({ ...entry, bytes, signal, resolve, reject });
+      this.#waitingBytes += bytes;
       this.#timer ??= setTimeout(() => {
         this.#lingered = true;
         this.#launchDue();
       }, LINGER_MS);
-      if (this.#waiting.isFull()) this.#launchDue();
+      if (this.#isFull()) this.#launchDue();
     });
   }
 
   async room(): Promise<void> {
-    while (this.#waiting.isFull()) await this.#changed.promise;
+    while (this.#isFull()) await this.#changed.promise;
+  }
+
+  #isFull(): boolean {
+    const { requestsPerMessage: most } = this.#options;
+    const maxBytes = most === 1 ? this.#sender.maxBytes : MAX_WAITING_BYTES;
+    return this.#waiting.length >= MAX_BATCH_ENTRIES * most || this.#waitingBytes >= maxBytes;
   }
 
   #launchDue(): void {
-    const { maxInFlight } = this.#options;
-    while (!this.#waiting.isEmpty() && this.#inFlight < maxInFlight && (this.#lingered || this.#waiting.isFull())) {
+    const maxInFlight = this.#options.fifo ? 1 : CALLS_IN_FLIGHT;
+    while (this.#waiting.length > 0 && this.#inFlight < maxInFlight && (this.#lingered || this.#isFull())) {
       this.#inFlight++;
-      void this.#deliver(this.#waiting.takeCall(this.#lingered)).finally(() => {
+      void this.#deliver(this.#takeCall()).finally(() => {
         this.#inFlight--;
         this.#launchDue();
       });
     }
-    if (this.#waiting.isEmpty()) {
+    if (this.#waiting.length === 0) {
       clearTimeout(this.#timer);
       this.#timer = undefined;
       this.#lingered = false;
@@ -153,18 +180,42 @@ class QueueOutbox implements Outbox {
     this.#changed = Promise.withResolvers<void>();
   }
 
+  /** Takes the requests of the first messages that fit in one call. */
+  #takeCall(): readonly PackedMessage<Waiting>[] {
+    const most = MAX_BATCH_ENTRIES * this.#options.requestsPerMessage;
+    const next = this.#waiting.slice(0, most);
+    const live = next.filter((request) => !rejectAborted([request]));
+    const [call = []] = packBatches(
+      this.#pack(live).slice(0, MAX_BATCH_ENTRIES),
+      MAX_BATCH_ENTRIES,
+      this.#sender.maxBytes,
+    );
+    const taken = new Set(call.flatMap(({ entries }) => entries));
+    const left = live.filter((request) => !taken.has(request));
+    this.#waiting = [...left, ...this.#waiting.slice(most)];
+    this.#waitingBytes += sumOf(left) - sumOf(next);
+    return call;
+  }
+
+  #pack(requests: readonly Waiting[]): PackedMessage<Waiting>[] {
+    return packMessages(requests, {
+      most: this.#options.requestsPerMessage,
+      bytes: Math.min(BILLED_BYTES, this.#sender.maxBytes),
+      attributeBytes: () => this.#attributeBytes,
+      groupOf: ({ group }) => group,
+      isOrdered: this.#options.fifo,
+    });
+  }
+
   /** Settles all requests of a call. Sends messages again that SQS did not accept. */
-  async #deliver(call: readonly (readonly Waiting[])[]): Promise<void> {
+  async #deliver(call: readonly PackedMessage<Waiting>[]): Promise<void> {
     const { closing } = this.#options;
     try {
-      const messages = call.flatMap((requests) => {
-        const live = requests.filter((request) => !refuseAborted([request]));
-        return live.length === 0 ? [] : [this.#toOutgoing(live)];
-      });
+      const messages = call.map((packed) => this.#toOutgoing(packed));
       const left = await retryRemaining(messages, (unsent) => this.#sendOnce(unsent), closing);
-      for (const one of left) reject(one.requests, one.refused ?? closing.reason);
+      for (const { entries, refused } of left) reject(entries, refused ?? closing.reason);
     } catch (error) {
-      reject(call.flat(), error);
+      for (const { entries } of call) reject(entries, error);
     }
   }
 
@@ -174,11 +225,10 @@ class QueueOutbox implements Outbox {
    * @returns the messages to send again, in their order
    */
   async #sendOnce(unsent: readonly Outgoing[]): Promise<readonly Outgoing[]> {
-    const live = unsent.filter(({ requests }) => !refuseAborted(requests));
-    const prepared = await Promise.all(live.map((one) => this.#fit(one)));
-    const calls = packBatches(prepared.flat(), MAX_BATCH_ENTRIES, this.#waiting.maxBytes);
+    const live = unsent.filter(({ entries }) => !rejectAborted(entries));
+    const fitting = await Promise.all(live.map((one) => this.#fit(one)));
     const left: Outgoing[] = [];
-    for (const messages of calls) {
+    for (const messages of packBatches(fitting.flat(), MAX_BATCH_ENTRIES, this.#sender.maxBytes)) {
       // On a FIFO queue, the messages after a failed one wait, because they would overtake it.
       if (this.#options.fifo && left.length > 0) left.push(...messages);
       else left.push(...(await this.#sendCall(messages)));
@@ -186,113 +236,67 @@ class QueueOutbox implements Outbox {
     return left;
   }
 
-  /** Fits a message that is too large to the queue: splits it, or stores its body in the payload bucket. */
-  async #fit(one: Outgoing): Promise<readonly Outgoing[]> {
-    const { requests, entry, bytes, message } = one;
-    if (bytes <= this.#waiting.maxBytes) return [one];
-    const maxBytes = this.#waiting.maxBytes - this.#attributeBytes;
-    if (requests.length > 1) {
-      return (
-        await Promise.all(splitMessage(requests, maxBytes).map((some) => this.#fit(this.#toOutgoing(some))))
-      ).flat();
-    }
-    const { payloads } = this.#options;
-    try {
-      if (payloads === undefined) throw tooLarge(entry, maxBytes);
-      const MessageBody = pointerBody(await payloads.put(entry.body));
-      const size = { DataType: 'Number', StringValue: String(entry.bytes) };
-      const MessageAttributes = { ...this.#attributes, [POINTER_ATTRIBUTES[0]]: size };
-      const pointing = { ...message, MessageBody, MessageAttributes };
-      return [{ ...one, bytes: MessageBody.length + bytesOf(MessageAttributes), message: pointing }];
-    } catch (cause) {
-      reject(requests, cause instanceof RequestError ? cause : notOffloaded(cause));
-      return [];
-    }
-  }
-
-  /**
-   * Makes one call. If SQS refuses the whole call, each message is sent alone, because only one of them may be at
-   * fault.
-   *
-   * @returns the messages to send again
-   */
+  /** Makes one call. Rejects the requests that SQS cannot accept. @returns the other refused messages, to send again */
   async #sendCall(messages: readonly Outgoing[]): Promise<readonly Outgoing[]> {
-    const queueUrl = this.#nextQueueUrl();
-    try {
-      return this.#settle(await send(this.#options.sqs, queueUrl, messages), queueUrl);
-    } catch (error) {
-      const isTooLong = limitIn(describeError(error)) !== undefined;
-      if (messages.length === 1 || isTooLong || !isCallersFault(error)) {
-        return this.#settle(allRefused(messages, error), queueUrl, error);
-      }
-    }
-    const left: Outgoing[] = [];
-    for (const message of messages) {
-      if (this.#options.fifo && left.length > 0) left.push(message);
-      else left.push(...(await this.#sendCall([message])));
-    }
-    return left;
-  }
-
-  /** Rejects the requests that SQS cannot accept. @returns the other messages, to send again */
-  #settle(refusals: readonly Refusal<Outgoing>[], queueUrl: string, cause?: unknown): readonly Outgoing[] {
-    return refusals.flatMap(({ entry: one, reason, again }) => {
-      const limit = limitIn(reason);
-      if (limit !== undefined) this.#waiting.maxBytes = Math.min(this.#waiting.maxBytes, limit);
+    this.#turn = (this.#turn + 1) % this.#queueUrls.length;
+    const queueUrl = this.#queueUrls[this.#turn] as string;
+    const refusals = await this.#sender.send(queueUrl, messages);
+    return refusals.flatMap(({ entry: one, reason, again, isTooLarge, cause }) => {
       const text = `the request queue ${queueNameOf(queueUrl)} did not take it: ${reason}`;
       one.refused = new SendError(text, again, cause);
-      if (again || limit !== undefined) return [one];
-      reject(one.requests, one.refused);
+      if (again || isTooLarge) return [one];
+      reject(one.entries, one.refused);
       return [];
     });
   }
 
-  #toOutgoing(requests: readonly Waiting[]): Outgoing {
-    const entry = packedEntry(requests.map((request) => request.entry));
+  /** Fits a message that is too large to the queue: splits it, or stores its body in the payload bucket. */
+  async #fit(one: Outgoing): Promise<readonly Outgoing[]> {
+    const { entries, bytes, message } = one;
+    if (bytes <= this.#sender.maxBytes) return [one];
+    const [first, ...others] = entries as readonly [Waiting, ...Waiting[]];
+    if (others.length > 0) {
+      const smaller = this.#pack(entries).map((packed) => this.#fit(this.#toOutgoing(packed)));
+      return (await Promise.all(smaller)).flat();
+    }
+    const { payloads } = this.#options;
+    try {
+      if (payloads === undefined) throw this.#tooLarge(first);
+      const { body, attribute } = pointerMessage(await payloads.put(first.body), first.bodyBytes);
+      const MessageAttributes = { ...this.#attributes, ...attribute };
+      const pointing = { ...message, MessageBody: body, MessageAttributes };
+      return [{ ...one, bytes: body.length + bytesOf(MessageAttributes), message: pointing }];
+    } catch (cause) {
+      reject(entries, cause instanceof RequestError ? cause : notOffloaded(cause));
+      return [];
+    }
+  }
+
+  #toOutgoing(packed: PackedMessage<Waiting>): Outgoing {
+    const [{ group, deduplicationId }] = packed.entries as readonly [Waiting, ...Waiting[]];
     const message = {
-      MessageBody: entry.body,
-      MessageGroupId: entry.group,
-      MessageDeduplicationId: entry.deduplicationId,
+      MessageBody: packedBody(packed.entries),
+      MessageGroupId: group,
+      MessageDeduplicationId: deduplicationId,
       ...(this.#attributeBytes > 0 && { MessageAttributes: this.#attributes }),
     };
-    return { requests, entry, bytes: entry.bytes + this.#attributeBytes, message };
+    return { ...packed, message };
   }
 
-  #nextQueueUrl(): string {
-    this.#turn = (this.#turn + 1) % this.#queueUrls.length;
-    return this.#queueUrls[this.#turn] as string;
+  #tooLarge({ bodyBytes }: RequestEntry): RequestError {
+    const { maxBytes } = this.#sender;
+    const raise = maxBytes < MAX_MESSAGE_BYTES ? " raise the queue's MaximumMessageSize," : '';
+    return new RequestError(
+      `expected a body of at most ${maxBytes - this.#attributeBytes} bytes, the most that the request queue takes in a ` +
+        `message, got ${bodyBytes}; set payloadBucket, the deployment's bucket for larger ones,${raise} or send fewer rows`,
+    );
   }
 }
 
-type Attributes = Readonly<Record<string, MessageAttributeValue>>;
-
-function attributesOf(resultQueueUrl: string | undefined): Attributes {
-  if (resultQueueUrl === undefined) return {};
-  return { [RESULT_QUEUE_ATTRIBUTE]: { DataType: 'String', StringValue: queueNameOf(resultQueueUrl) } };
-}
-
-/** Makes one batch request of at most 10 messages and 1 MiB, and resolves accepted requests. @returns the refusals */
-async function send(
-  sqs: SQSClient,
-  QueueUrl: string,
-  messages: readonly Outgoing[],
-): Promise<readonly Refusal<Outgoing>[]> {
-  const Entries = messages.map(({ message }, index) => ({ Id: String(index), ...message }));
-  const { Successful = [], Failed } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
-  const taken = Successful.filter(({ MessageId }) => MessageId !== undefined);
-  const refusals = refusalsIn(messages, { Successful: taken, Failed });
-  const refused = new Set(refusals.map(({ entry }) => entry));
-  for (const { Id, MessageId = '' } of taken) {
-    const one = messages[Number(Id)];
-    if (one !== undefined && !refused.has(one)) accept(one, MessageId);
-  }
-  return refusals;
-}
-
-function accept({ requests }: Outgoing, messageId: string): void {
-  for (const [position, { resolve }] of requests.entries()) {
-    const id = requests.length === 1 ? messageId : idInPacked(messageId, position);
-    resolve({ id, requests: requests.length });
+function accept({ entries }: Outgoing, messageId: string): void {
+  for (const [position, { resolve }] of entries.entries()) {
+    const id = entries.length === 1 ? messageId : idInPacked(messageId, position);
+    resolve({ id, requests: entries.length });
   }
 }
 
@@ -301,18 +305,14 @@ function reject(requests: readonly Waiting[], reason: unknown): void {
 }
 
 /** Rejects a message's requests if all their callers have aborted. Otherwise the message is still sent. */
-function refuseAborted(requests: readonly Waiting[]): boolean {
+function rejectAborted(requests: readonly Waiting[]): boolean {
   if (!requests.every(({ signal }) => signal?.aborted === true)) return false;
   for (const request of requests) request.reject(request.signal?.reason);
   return true;
 }
 
-function tooLarge({ bytes }: Entry, maxBytes: number): RequestError {
-  const raise = maxBytes < MAX_MESSAGE_BYTES ? " raise the queue's MaximumMessageSize," : '';
-  return new RequestError(
-    `expected a body of at most ${maxBytes} bytes, the most that the request queue takes in a message, got ${bytes}; ` +
-      `set payloadBucket, the deployment's bucket for larger ones,${raise} or send fewer rows`,
-  );
+function sumOf(requests: readonly Waiting[]): number {
+  return requests.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
 function notOffloaded(cause: unknown): SendError {
@@ -364,9 +364,4 @@ function rankOf(queueUrl: string, group: string): string {
   return createHash('sha256')
     .update(`${queueNameOf(queueUrl)}/${group}`)
     .digest('hex');
-}
-
-/** Returns the queue's name, which does not depend on the endpoint in its URL. */
-function queueNameOf(queueUrl: string): string {
-  return queueUrl.slice(queueUrl.lastIndexOf('/') + 1);
 }

@@ -4,8 +4,7 @@ import { RequestError, ScoringError, SendError } from './clientErrors.ts';
 import { type Deadline, startDeadline } from './collect.ts';
 import type { TensorRequest } from './encodeRequest.ts';
 import type { Inbox } from './inbox.ts';
-import type { Sender } from './outbox.ts';
-import type { Sent } from './packRequests.ts';
+import type { Outbox, Sent } from './outbox.ts';
 import type { OutputTensors, ScoringResult } from './readResult.ts';
 
 export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
@@ -16,7 +15,7 @@ export interface ScoreOptions extends Omit<TensorRequest, 'inputs'> {
 }
 
 interface ScoreDependencies {
-  readonly sender: Sender;
+  readonly outbox: Outbox;
   readonly inbox: Inbox;
 }
 
@@ -26,13 +25,13 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 export async function score(
   inputs: TensorRequest['inputs'],
   { timeoutMs = DEFAULT_TIMEOUT_MS, signal, ...request }: ScoreOptions,
-  { sender, inbox }: ScoreDependencies,
+  { outbox, inbox }: ScoreDependencies,
 ): Promise<OutputTensors> {
   signal?.throwIfAborted();
   const deadline = startDeadline(timeoutMs, signal);
   let messageId: string | undefined;
   try {
-    const sent = await sendFor(sender.send({ ...request, inputs }, deadline.signal), deadline, inbox);
+    const sent = await sendFor(outbox.send({ ...request, inputs }, deadline.signal), deadline, inbox);
     messageId = sent.id;
     return outputsOf(await receiveFor(sent, deadline, inbox));
   } catch (error) {

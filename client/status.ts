@@ -1,19 +1,13 @@
-import { GetItemCommand } from '@aws-sdk/client-dynamodb';
-import {
-  ChangeMessageVisibilityBatchCommand,
-  GetQueueAttributesCommand,
-  GetQueueUrlCommand,
-  type Message,
-  ReceiveMessageCommand,
-  type SQSClient,
-} from '@aws-sdk/client-sqs';
+import { GetQueueAttributesCommand, GetQueueUrlCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import * as z from 'zod';
 import { describeError } from '../lambda/aws/awsError.ts';
+import { createReceiver, createVisibilityChange } from '../lambda/aws/requestQueue.ts';
 import { plural } from '../lambda/core/failure.ts';
 import { parseIfJson } from '../lambda/core/json.ts';
-import { BODY_ATTRIBUTE, MESSAGE_ID_ATTRIBUTE, POINTER_ATTRIBUTE } from '../lambda/core/record.ts';
+import type { MessageRecord } from '../lambda/core/record.ts';
 import type { Settings } from './clientOptions.ts';
-import { placeOf, type ReadStored, resultOf, type ScoringResult } from './readResult.ts';
+import type { ResultStore } from './collect.ts';
+import { placeOf, resultOf, type ScoringResult } from './readResult.ts';
 
 /** Status of one message, from the stores that can be read. */
 export interface MessageStatus {
@@ -35,26 +29,27 @@ export interface MessageStatus {
   readonly notTold: readonly string[];
 }
 
-interface Dependencies extends Pick<Settings, 'sqs' | 'dynamodb' | 'requestQueueUrls' | 'resultTable'> {
-  readonly read: ReadStored;
+interface Dependencies extends Pick<Settings, 'sqs' | 'requestQueueUrls'> {
+  readonly store: ResultStore | undefined;
 }
 
-export async function statusOf(id: string, deps: Dependencies): Promise<MessageStatus> {
-  const { sqs, requestQueueUrls, resultTable: table } = deps;
+export async function statusOf(id: string, { sqs, requestQueueUrls, store }: Dependencies): Promise<MessageStatus> {
   const { messageId } = placeOf(id);
   const notTold: string[] = [];
   const ask = async <T>(whom: string, answer: Promise<T>): Promise<T | undefined> => {
     return await answer.catch((error) => void notTold.push(`${whom} could not be asked: ${describeError(error)}`));
   };
-  if (table === undefined) {
+  const lookUp = store?.lookUp;
+  if (lookUp === undefined) {
     notTold.push(
       'whether it was answered: only a result table can be asked for one message; collect reads a result queue, and Athena a result bucket',
     );
   } else {
-    const result = await ask(`the result table ${table}`, resultIn(table, messageId, deps));
+    const { where } = lookUp;
+    const result = await ask(`the result table ${where}`, lookUp.find(messageId));
     if (result !== undefined) {
       const own = 'results' in result ? resultOf(id, result) : result;
-      return { messageId, state: 'answered', where: table, result: own, notTold };
+      return { messageId, state: 'answered', where, result: own, notTold };
     }
   }
   const asked = requestQueueUrls.map((url) => ask(`the request queue ${url}`, attributesOf(url, sqs)));
@@ -68,12 +63,6 @@ export async function statusOf(id: string, deps: Dependencies): Promise<MessageS
   const count = plural(onTheirWay, 'message');
   notTold.push(`which messages are on their way: SQS counts about ${count}, and cannot be asked for one`);
   return { messageId, state: 'pending', notTold };
-}
-
-async function resultIn(TableName: string, messageId: string, { dynamodb, read }: Dependencies) {
-  const Key = { [MESSAGE_ID_ATTRIBUTE]: { S: messageId } };
-  const { Item } = await dynamodb.send(new GetItemCommand({ TableName, Key, ConsistentRead: true }));
-  return Item && (await read(messageId, Item[BODY_ATTRIBUTE]?.S ?? Item[POINTER_ATTRIBUTE]?.S ?? '')).result;
 }
 
 const REDRIVE_POLICY = z.object({ deadLetterTargetArn: z.string() });
@@ -99,45 +88,42 @@ const HIDDEN_SECONDS = 60;
 /** Searches dead letters by receiving them, because SQS has no other way. All of them are made visible again. */
 async function deadLetter(arn: string, messageId: string, sqs: SQSClient, notTold: string[]) {
   const [QueueOwnerAWSAccountId, QueueName] = arn.split(':').slice(-2);
-  const { QueueUrl = '' } = await sqs.send(new GetQueueUrlCommand({ QueueName, QueueOwnerAWSAccountId }));
-  const { messages } = await attributesOf(QueueUrl, sqs);
-  const receive = new ReceiveMessageCommand({
-    QueueUrl,
-    MaxNumberOfMessages: 10,
-    VisibilityTimeout: HIDDEN_SECONDS,
-    WaitTimeSeconds: 1,
-    MessageSystemAttributeNames: ['ApproximateReceiveCount', 'SentTimestamp'],
+  const { QueueUrl: queueUrl = '' } = await sqs.send(new GetQueueUrlCommand({ QueueName, QueueOwnerAWSAccountId }));
+  const { messages } = await attributesOf(queueUrl, sqs);
+  const receive = createReceiver({
+    sqs,
+    queueUrl,
+    waitSeconds: 1,
+    visibilitySeconds: HIDDEN_SECONDS,
+    attributes: [],
   });
-  const batches: Message[][] = [];
-  let looked = 0;
-  let found: Message | undefined;
+  const giveBack = createVisibilityChange<MessageRecord>({
+    sqs,
+    queueUrl,
+    name: 'giving back',
+    secondsOf: () => 0,
+    onProblem: ({ message }) => void notTold.push(`dead letters stay hidden for ${HIDDEN_SECONDS} s: ${message}`),
+  });
+  const { signal } = new AbortController();
+  const looked: MessageRecord[] = [];
+  let found: MessageRecord | undefined;
   try {
-    while (found === undefined && looked < Math.min(messages, MAX_LOOKED_AT)) {
-      const { Messages = [] } = await sqs.send(receive);
-      if (Messages.length === 0) break;
-      batches.push(Messages);
-      looked += Messages.length;
-      found = Messages.find(({ MessageId }) => MessageId === messageId);
+    while (found === undefined && looked.length < Math.min(messages, MAX_LOOKED_AT)) {
+      const records = await receive(signal);
+      if (records.length === 0) break;
+      looked.push(...records);
+      found = records.find((record) => record.messageId === messageId);
     }
   } finally {
-    for (const batch of batches) {
-      const Entries = batch.map(({ ReceiptHandle }, index) => ({
-        Id: `${index}`,
-        ReceiptHandle,
-        VisibilityTimeout: 0,
-      }));
-      await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries })).catch((error) => {
-        const why = describeError(error);
-        notTold.push(`dead letters could not be given back, and come back after ${HIDDEN_SECONDS} s: ${why}`);
-      });
-    }
+    await giveBack(looked, signal);
   }
   if (found !== undefined) {
-    const { ApproximateReceiveCount: receives, SentTimestamp: sent } = found.Attributes ?? {};
-    return { where: QueueUrl, receives: Number(receives), sentAt: new Date(Number(sent)) };
+    const { ApproximateReceiveCount: receives, SentTimestamp: sent } = found.attributes;
+    return { where: queueUrl, receives: Number(receives), sentAt: new Date(Number(sent)) };
   }
-  if (looked < messages) {
-    notTold.push(`whether it is among the dead letters ${QueueUrl}: ${looked} of about ${messages} were looked at`);
+  if (looked.length < messages) {
+    const seen = `${looked.length} of about ${messages}`;
+    notTold.push(`whether it is among the dead letters ${queueUrl}: ${seen} were looked at`);
   }
   return undefined;
 }

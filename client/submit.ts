@@ -1,8 +1,7 @@
 import { raceAbort } from '../lambda/core/concurrency.ts';
 import { SubmitError, type SubmitFailure } from './clientErrors.ts';
 import type { ScoreRequest } from './encodeRequest.ts';
-import type { Sender } from './outbox.ts';
-import type { RequestsPerMessage, Sent } from './packRequests.ts';
+import type { Outbox, Sent } from './outbox.ts';
 
 export interface SubmitProgress {
   /** Number of requests that the queue has accepted. */
@@ -15,13 +14,6 @@ export interface SubmitProgress {
 export interface SubmitOptions {
   /** Stops pulling and sending. The promise rejects when active calls have ended, after at most 30 s. */
   readonly signal?: AbortSignal | undefined;
-  /**
-   * Maximum requests in a message, up to 10,000, or `fill` for no limit but 64 KiB, which SQS bills as one request.
-   * Requests of different groups, or with a `deduplicationId`, do not share a message. The ID of a request that shares
-   * one is `<message ID>/<position>`.
-   * @default the client's
-   */
-  readonly requestsPerMessage?: RequestsPerMessage | undefined;
   /** Called after each request that the queue accepts. */
   readonly onProgress?: ((progress: SubmitProgress) => void) | undefined;
 }
@@ -29,8 +21,8 @@ export interface SubmitOptions {
 /** Sends requests as fast as the queue accepts them. @returns their IDs, in the order of the requests */
 export async function submit(
   requests: Iterable<ScoreRequest> | AsyncIterable<ScoreRequest>,
-  { signal, onProgress }: Omit<SubmitOptions, 'requestsPerMessage'>,
-  sender: Sender,
+  { signal, onProgress }: SubmitOptions,
+  outbox: Outbox,
 ): Promise<string[]> {
   const stop = new AbortController();
   const stopped = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]);
@@ -58,11 +50,11 @@ export async function submit(
   try {
     for await (const request of pull(requests, stopped)) {
       accepted.push(undefined);
-      const sent = finish(sender.send(request, stopped), index);
+      const sent = finish(outbox.send(request, stopped), index);
       sending.add(sent);
       void sent.then(() => sending.delete(sent));
       index += 1;
-      await raceAbort(sender.room(), stopped);
+      await raceAbort(outbox.room(), stopped);
     }
   } catch (cause) {
     fail(index, cause);

@@ -15,7 +15,7 @@ const scoring = new BatchScoring(stack, 'Scoring', {
   compute: lambdaCompute({ memorySize: Size.mebibytes(3008), timeout: Duration.seconds(30), maximumConcurrency: 240 }),
   batchSize: 500,
   window: Duration.seconds(2),
-  resultsPerMessage: 'fill',
+  resultsPerMessage: 10_000,
 });
 
 // The permission covers all four queues. The output `requestQueueUrl` lists them, and the client takes it as it is.

@@ -1,12 +1,9 @@
 import {
   BATCH_SIZE,
-  FILL,
   JOB_RANGES,
   LOG_LEVELS,
   MAX_MESSAGE_BYTES,
   type Range,
-  STORES,
-  type Store,
   WINDOW_SECONDS,
   wholeNumberIn,
 } from './core/limits.ts';
@@ -63,13 +60,6 @@ export const amount = (range: Range) => ({
   read: (text: string) => numberIn(range, Number.isFinite, text),
 });
 
-const wholeOrFill = (range: Range) => ({
-  min: range.min,
-  max: range.max,
-  expected: `${wholeNumberIn(range)}, or '${FILL}'`,
-  read: (text: string) => (text === FILL ? FILL : numberIn(range, Number.isInteger, text)),
-});
-
 /** Parses a number. JavaScript takes an empty text for 0, which is refused here. */
 function numberIn({ min, max }: Range, isOne: (value: number) => boolean, text: string): number | undefined {
   const value = text.trim() === '' ? Number.NaN : Number(text);
@@ -103,6 +93,71 @@ const listOf = (expected: string, isOne: (items: readonly string[]) => boolean):
   },
 });
 
+const KEY_PREFIX = matching(EXPECTED_KEY_PREFIX.replace(/^expected /, ''), isKeyPrefix);
+const JOB_PREFIX = matching("a path that ends in '/'", (path) => /^([\w.=+-]+\/)+$/.test(path));
+
+/** Settings of each result store. The first one says where the store is, and is required if results go there. */
+export const STORE_SETTINGS = {
+  queue: {
+    resultQueueUrl: {
+      variable: 'BATCHSCORE_RESULT_QUEUE_URL',
+      ...matching('the URL of an SQS queue', (url) => URL.canParse(url)),
+      doc: 'URL of the result queue',
+      stated: 'required with `queue`',
+    },
+    clientQueueUrls: {
+      variable: 'BATCHSCORE_CLIENT_QUEUE_URLS',
+      ...listOf(
+        'the URLs of SQS queues, comma-separated, each once',
+        (urls) => urls.every((url) => URL.canParse(url)) && new Set(urls).size === urls.length,
+      ),
+      doc: 'Result queues of clients, comma-separated. The result of a message whose attribute `resultQueue` names one of them goes there',
+    },
+    resultsPerMessage: {
+      variable: 'BATCHSCORE_RESULTS_PER_MESSAGE',
+      ...whole({ min: 1, max: 10_000 }),
+      default: 1,
+      doc: 'Maximum results in a message of the result queue',
+    },
+    resultMessageBytes: {
+      variable: 'BATCHSCORE_RESULT_MESSAGE_BYTES',
+      ...whole({ min: 1024, max: MAX_MESSAGE_BYTES }),
+      default: 65_536,
+      doc: 'Maximum bytes of a message of several results, attributes included',
+    },
+  },
+  table: {
+    resultTable: {
+      variable: 'BATCHSCORE_RESULT_TABLE',
+      ...text('the name of a DynamoDB table'),
+      doc: 'DynamoDB table of the results, with the key `messageId`',
+      stated: 'required with `table`',
+    },
+    resultTtlSeconds: {
+      variable: 'BATCHSCORE_RESULT_TTL_SECONDS',
+      ...whole({ min: 1, max: 315_360_000 }),
+      default: 604_800,
+      doc: 'Seconds until a result in the table expires',
+    },
+  },
+  bucket: {
+    resultBucket: {
+      variable: 'BATCHSCORE_RESULT_BUCKET',
+      ...text('the name of an S3 bucket'),
+      doc: 'S3 bucket of the results, one NDJSON object for each write',
+      stated: 'required with `bucket`',
+    },
+    resultPrefix: {
+      variable: 'BATCHSCORE_RESULT_PREFIX',
+      ...KEY_PREFIX,
+      doc: 'Prefix of the keys in that bucket, before `results/`',
+    },
+  },
+} as const satisfies Readonly<Record<string, Catalogue>>;
+
+export type Store = keyof typeof STORE_SETTINGS;
+export const STORES = Object.keys(STORE_SETTINGS) as readonly Store[];
+
 /** @param expected description for an environment variable */
 const storesOf = (expected: string): Kind<readonly Store[]> => ({
   expected,
@@ -114,9 +169,6 @@ const storesOf = (expected: string): Kind<readonly Store[]> => ({
     return stores.length === names.length ? stores : undefined;
   },
 });
-
-const KEY_PREFIX = matching(EXPECTED_KEY_PREFIX.replace(/^expected /, ''), isKeyPrefix);
-const JOB_PREFIX = matching("a path that ends in '/'", (path) => /^([\w.=+-]+\/)+$/.test(path));
 
 export const SETTINGS = {
   modelsDirectory: {
@@ -204,6 +256,12 @@ export const SETTINGS = {
     default: 1_000,
     doc: 'Milliseconds kept free before the deadline: no run starts that is expected to end in them, and a run is given up when half of them are left',
   },
+  maxAgeSeconds: {
+    variable: 'BATCHSCORE_MAX_AGE_SECONDS',
+    ...whole({ min: 1, max: 1_209_600 }),
+    doc: 'Seconds after which a message is answered with `EXPIRED` instead of being scored, counted from the time that SQS took it',
+    stated: 'none: messages do not expire',
+  },
   checkPercent: {
     variable: 'BATCHSCORE_CHECK_PERCENT',
     ...whole({ min: 0, max: 100 }),
@@ -288,55 +346,9 @@ export const SETTINGS = {
     default: ['queue'],
     doc: `Where results go, one or several, comma-separated: ${STORES.map((store) => `\`${store}\``).join(', ')}`,
   },
-  resultQueueUrl: {
-    variable: 'BATCHSCORE_RESULT_QUEUE_URL',
-    ...matching('the URL of an SQS queue', (url) => URL.canParse(url)),
-    doc: 'URL of the result queue',
-    stated: 'required with `queue`',
-  },
-  clientQueueUrls: {
-    variable: 'BATCHSCORE_CLIENT_QUEUE_URLS',
-    ...listOf(
-      'the URLs of SQS queues, comma-separated, each once',
-      (urls) => urls.every((url) => URL.canParse(url)) && new Set(urls).size === urls.length,
-    ),
-    doc: 'Result queues of clients, comma-separated. The result of a message whose attribute `resultQueue` names one of them goes there',
-  },
-  resultsPerMessage: {
-    variable: 'BATCHSCORE_RESULTS_PER_MESSAGE',
-    ...wholeOrFill({ min: 1, max: 10_000 }),
-    default: 1,
-    doc: 'Maximum results in a message of the result queue, or `fill` for as many as fit',
-  },
-  resultMessageBytes: {
-    variable: 'BATCHSCORE_RESULT_MESSAGE_BYTES',
-    ...whole({ min: 1024, max: MAX_MESSAGE_BYTES }),
-    default: 65_536,
-    doc: 'Maximum bytes of a message of several results, attributes included',
-  },
-  resultTable: {
-    variable: 'BATCHSCORE_RESULT_TABLE',
-    ...text('the name of a DynamoDB table'),
-    doc: 'DynamoDB table of the results, with the key `messageId`',
-    stated: 'required with `table`',
-  },
-  resultTtlSeconds: {
-    variable: 'BATCHSCORE_RESULT_TTL_SECONDS',
-    ...whole({ min: 1, max: 315_360_000 }),
-    default: 604_800,
-    doc: 'Seconds until a result in the table expires',
-  },
-  resultBucket: {
-    variable: 'BATCHSCORE_RESULT_BUCKET',
-    ...text('the name of an S3 bucket'),
-    doc: 'S3 bucket of the results, one NDJSON object for each write',
-    stated: 'required with `bucket`',
-  },
-  resultPrefix: {
-    variable: 'BATCHSCORE_RESULT_PREFIX',
-    ...KEY_PREFIX,
-    doc: 'Prefix of the keys in that bucket, before `results/`',
-  },
+  ...STORE_SETTINGS.queue,
+  ...STORE_SETTINGS.table,
+  ...STORE_SETTINGS.bucket,
   payloadBucket: {
     variable: 'BATCHSCORE_PAYLOAD_BUCKET',
     ...text('the name of an S3 bucket'),

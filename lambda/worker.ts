@@ -53,7 +53,6 @@ const sqs = createSqsCaller(HOST_PATIENCE);
 const composition = await compose(config, {
   clients: {
     sqs,
-    dynamodb: async () => (await import('./aws/awsClients.ts')).createDynamoDbClient(HOST_PATIENCE),
     s3: async () => (await import('./aws/awsClients.ts')).createS3Client(HOST_PATIENCE),
   },
   telemetry: {

@@ -36,7 +36,7 @@ export async function openBatchscore(
     ...variables,
   });
   const { scoring, close } = await compose(config, {
-    clients: { sqs: new SQSClient({ region: 'eu-central-1' }), dynamodb: refuse, s3: refuse },
+    clients: { sqs: new SQSClient({ region: 'eu-central-1' }), s3: refuse },
     telemetry: { observer: SILENT, outcomes: refuseUnscored, middlewares: [] },
     warn,
   });

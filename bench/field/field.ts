@@ -1,13 +1,15 @@
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../../cli/arguments.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { parseOptions, runCommand, type Streams, UsageError } from '../../cli/arguments.ts';
 import { describeMachine, type Machine } from '../harness/turns.ts';
 import { drawMessages } from '../workload/messages.ts';
 import { createRepository, type Repository } from '../workload/modelRepository.ts';
-import { CONTESTANTS, type Contestant, endAll, install, type Served } from './contestants.ts';
+import { CONTESTANTS } from './contestants.ts';
 import { writePage } from './page.ts';
+import { type Contestant, endAll, install, type Served } from './serving.ts';
 import { agree, bodiesOf, bodyOf, FAULTS, type Fault, openOracle, WORKLOADS, type Workload } from './workloads.ts';
 
 const NAMES = CONTESTANTS.map(({ name }) => name);
@@ -19,12 +21,8 @@ installed into bench/field/.venv, which needs Python 3.11 and its package index;
 cannot be installed or started is named, with why. docs/comparison.md says how each is set up.
 
   --quick           digits with 32 producers, one round, and three faults
-  --part LIST       speed, faults (default both)
-  --workload LIST   ${WORKLOADS.map(({ name }) => name).join(', ')} (default all)
   --only LIST       parts of names: ${NAMES.join('; ')}
-  --rounds N        rounds of the speed part (default 3)
-  --into FILE       JSON of the figures (default bench/results/field.json), written after each contestant;
-                    what it has already is not measured again, so the same command goes on where it was ended
+  --into FILE       JSON of the figures (default bench/results/field.json), written after each contestant
   --page            only write the tables of docs/comparison.md, from --into
   --help            show this
 `;
@@ -69,30 +67,25 @@ export interface FieldFigures {
 }
 
 const DEFAULT_FILE = fileURLToPath(new URL('../results/field.json', import.meta.url));
-const PARTS = ['speed', 'faults'];
+const ROUNDS = { full: 3, quick: 1 };
 const QUICK_FAULTS = ['malformed', 'run throws for one row', 'model mixes rows'];
 
 export async function benchField(args: readonly string[], streams: Streams): Promise<number> {
-  const options = parseOptions(args, {
+  const { quick, only, into, page } = parseOptions(args, {
     quick: { type: 'boolean', default: false },
-    part: { type: 'string', default: PARTS.join(',') },
-    workload: { type: 'string' },
     only: { type: 'string' },
-    rounds: { type: 'string' },
     into: { type: 'string', default: DEFAULT_FILE },
     page: { type: 'boolean', default: false },
   });
-  if (options.page) {
-    await writePage(JSON.parse(await readFile(options.into, 'utf8')));
+  if (page) {
+    await writePage(JSON.parse(await readFile(into, 'utf8')));
     return 0;
   }
-  const { quick } = options;
-  const parts = chosen('--part', options.part, PARTS);
-  const workloads = chosen('--workload', options.workload ?? (quick ? 'digits' : undefined), WORKLOADS, nameOf);
-  const only = options.only?.split(',') ?? [''];
-  const contestants = CONTESTANTS.filter(({ name }) => only.some((part) => name.includes(part)));
+  const contestants = CONTESTANTS.filter(({ name }) => only?.split(',').some((part) => name.includes(part)) ?? true);
   if (contestants.length === 0) throw new UsageError(`--only: expected a part of ${NAMES.join('; ')}`);
-  const rounds = wholeNumber('--rounds', options.rounds ?? (quick ? '1' : '3'), 1, 100);
+  const workloads = quick ? WORKLOADS.slice(0, 1) : WORKLOADS;
+  const faults = quick ? FAULTS.filter(({ name }) => QUICK_FAULTS.includes(name)) : FAULTS;
+  const rounds = quick ? ROUNDS.quick : ROUNDS.full;
   const say = (line: string) => void streams.stderr.write(`${line}\n`);
 
   process.env.ORT_DISABLE_TELEMETRY = '1';
@@ -102,63 +95,60 @@ export async function benchField(args: readonly string[], streams: Streams): Pro
       process.exit(130);
     });
   }
-  await mkdir(dirname(options.into), { recursive: true });
+  await mkdir(dirname(into), { recursive: true });
   const leftOut = await install(contestants, say);
   const present = contestants.filter(({ name }) => !leftOut.has(name));
   const repository = await createRepository();
+  const speed: SpeedFigures[] = [];
+  const found: FaultFigures[] = [];
+  const keep = async (): Promise<void> => {
+    const figures: FieldFigures = {
+      date: new Date().toISOString().slice(0, 10),
+      machine: describeMachine(),
+      packages: Object.fromEntries(present.map(({ name, packages }) => [name, packages])),
+      leftOut: Object.fromEntries(leftOut),
+      speed,
+      faults: found,
+    };
+    await writeFile(into, `${JSON.stringify(figures, rounded, 1)}\n`);
+  };
   try {
-    for (const workload of [...workloads, ...FAULTS.map((fault) => fault.workload)]) {
+    for (const workload of [...workloads, ...faults.map((fault) => fault.workload)]) {
       await repository.addModel(workload);
       await repository.configure(workload, workload.maxBatch);
     }
     const run: Run = { repository, say, leftOut };
-    const held: Partial<FieldFigures> = await readFile(options.into, 'utf8').then(JSON.parse, () => ({}));
-    const keep = async (added: Partial<Added>): Promise<void> => {
-      const text = JSON.stringify(merged(held, added, present, leftOut), rounded, 1);
-      await writeFile(`${options.into}.part`, `${text}\n`);
-      await rename(`${options.into}.part`, options.into);
-    };
-    for (let round = 0; parts.includes('speed') && round < rounds; round++) {
+    for (let round = 0; round < rounds; round++) {
       for (const workload of workloads) {
         for (let place = 0; place < present.length; place++) {
           const first = Math.floor((round * present.length) / rounds);
           const contestant = present[(place + first) % present.length] as Contestant;
-          const ways = waysOf(workload, contestant, quick);
-          if (ways.every((way) => turnsOf(held, workload, contestant, way) > round)) continue;
-          await keep({ speed: await measureSpeed(run, workload, contestant, ways) });
+          addTurns(speed, await measureSpeed(run, workload, contestant, waysOf(workload, contestant, quick)));
+          await keep();
         }
       }
     }
-    if (parts.includes('faults')) {
-      for (const contestant of present) {
-        const isHeld = (name: string) =>
-          held.faults?.some((one) => one.fault === name && one.contestant === contestant.name) ?? false;
-        const faults = FAULTS.filter(({ name }) => (!quick || QUICK_FAULTS.includes(name)) && !isHeld(name));
-        if (faults.length > 0) await keep({ faults: await measureFaults(run, contestant, faults) });
-      }
+    for (const contestant of present) {
+      found.push(...(await measureFaults(run, contestant, faults)));
+      await keep();
     }
   } finally {
     endAll();
     await repository.remove();
   }
   for (const [name, why] of leftOut) say(`left out: ${name}: ${why}`);
-  streams.stdout.write(`${options.into}\n`);
+  streams.stdout.write(`${into}\n`);
   return 0;
 }
 
-const nameOf = ({ name }: { readonly name: string }): string => name;
-
-function chosen<T>(
-  option: string,
-  list: string | undefined,
-  all: readonly T[],
-  name = String as (one: T) => string,
-): T[] {
-  const names = all.map(name);
-  const wanted = list?.split(',') ?? names;
-  const unknown = wanted.find((one) => !names.includes(one));
-  if (unknown !== undefined) throw new UsageError(`${option}: expected ${names.join(', ')}, got '${unknown}'`);
-  return all.filter((one) => wanted.includes(name(one)));
+/** Adds the turns of a round to those of the same way before. */
+function addTurns(all: SpeedFigures[], round: readonly SpeedFigures[]): void {
+  for (const { turns, ...way } of round) {
+    const at = all.findIndex(({ turns: _, ...other }) => isDeepStrictEqual(other, way));
+    const before = all[at];
+    if (before === undefined) all.push({ ...way, turns });
+    else all[at] = { ...way, turns: [...before.turns, ...turns] };
+  }
 }
 
 interface Run {
@@ -171,44 +161,6 @@ interface Run {
 /** Rounds figures to five digits. */
 const rounded = (_: string, value: unknown): unknown =>
   typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value;
-
-type Added = Pick<FieldFigures, 'speed' | 'faults'>;
-
-/** Merges measurements into `held`, which it changes: it adds turns, and replaces the figures of faults. */
-function merged(
-  held: Partial<FieldFigures>,
-  { speed = [], faults = [] }: Partial<Added>,
-  contestants: readonly Contestant[],
-  leftOut: ReadonlyMap<string, string>,
-): FieldFigures {
-  const merge = <T>(
-    old: readonly T[] = [],
-    some: readonly T[],
-    key: (one: T) => string,
-    join?: (a: T, b: T) => T,
-  ): T[] => {
-    const all = new Map(old.map((one) => [key(one), one]));
-    for (const one of some) {
-      const before = all.get(key(one));
-      all.set(key(one), before === undefined || join === undefined ? one : join(before, one));
-    }
-    return [...all.values()];
-  };
-  const figures: FieldFigures = {
-    date: new Date().toISOString().slice(0, 10),
-    machine: describeMachine(),
-    packages: { ...held.packages, ...Object.fromEntries(contestants.map(({ name, packages }) => [name, packages])) },
-    leftOut: Object.fromEntries(leftOut),
-    speed: merge(
-      held.speed,
-      speed,
-      ({ turns: _, ...way }) => Object.values(way).join(' '),
-      (a, b) => ({ ...a, turns: [...a.turns, ...b.turns] }),
-    ),
-    faults: merge(held.faults, faults, (one) => `${one.contestant} ${one.fault}`),
-  };
-  return Object.assign(held, figures);
-}
 
 /**
  * Warm-up after a start. V8 has then optimized the code, and batchscore has run its first 64 requests alone as well.
@@ -231,18 +183,6 @@ function waysOf({ name }: Workload, { packs }: Contestant, quick: boolean): Way[
   if (name === 'digits') ways.push({ rows: PACKED, requests: 1, producers: 32 });
   if (name === 'digits' && packs) ways.push({ rows: 1, requests: PACKED, producers: 32 });
   return ways;
-}
-
-function turnsOf({ speed = [] }: Partial<FieldFigures>, workload: Workload, { name }: Contestant, way: Way): number {
-  const one = speed.find(
-    ({ contestant, rows, requests, producers, ...own }) =>
-      own.workload === workload.name &&
-      contestant === name &&
-      rows === way.rows &&
-      requests === way.requests &&
-      producers === way.producers,
-  );
-  return one?.turns.length ?? 0;
 }
 
 /** Measures one round of a contestant, after one start. */
@@ -359,7 +299,7 @@ type Reply = 'right' | 'differs' | 'error' | 'lost';
  */
 async function measureFault(
   served: Served,
-  { workload, culprit, right = 'answer', expected: own = [], happens }: Fault,
+  { workload, culprit, answer, happens }: Fault,
   bodies: readonly string[],
   expected: readonly number[][],
 ): Promise<{ ended: Promise<Omit<FaultFigures, 'contestant' | 'fault'>> }> {
@@ -379,10 +319,8 @@ async function measureFault(
     if (culprit === undefined || index !== CULPRIT) {
       return await reply(body, expected[index] ?? [], leaves ? leave.signal : deadline);
     }
-    const got = await reply(culprit, own, deadline);
-    if (right === 'answer') return got;
-    if (got === 'error') return 'right';
-    return right === 'either' && got !== 'lost' ? 'right' : got;
+    const got = await reply(culprit, answer ?? [], deadline);
+    return got === 'error' && answer === undefined ? 'right' : got;
   });
   if (happens !== undefined) await served.holdsSome();
   if (happens === 'clients leave') leave.abort();
@@ -395,7 +333,7 @@ async function measureFault(
     if (got === 'right') recoverS = (performance.now() - startedAt) / 1000;
     else await sleep(PROBE_EVERY_MS);
   }
-  await Promise.all(asked.filter((_, index) => index !== CULPRIT || right !== 'error'));
+  await Promise.all(asked.filter((_, index) => index !== CULPRIT || culprit === undefined || answer !== undefined));
   const count = (which: Reply, some: readonly Reply[]): number => some.filter((one) => one === which).length;
   const ended = Promise.all(asked).then((replies) => ({
     asked: bodies.length,

@@ -77,13 +77,13 @@ export function toRecord(body: string, random: Random): SQSRecord {
 export interface Packing {
   readonly encoding: Encoding;
   readonly requestsPerMessage: number;
-  readonly resultsPerMessage: 1 | 'fill';
+  readonly resultsPerMessage: number;
 }
 
 export const PACKINGS = {
   none: { requestsPerMessage: 1, resultsPerMessage: 1 },
-  results: { requestsPerMessage: 1, resultsPerMessage: 'fill' },
-  both: { requestsPerMessage: 100, resultsPerMessage: 'fill' },
+  results: { requestsPerMessage: 1, resultsPerMessage: 10_000 },
+  both: { requestsPerMessage: 100, resultsPerMessage: 10_000 },
 } as const satisfies Readonly<Record<string, Omit<Packing, 'encoding'>>>;
 
 /**

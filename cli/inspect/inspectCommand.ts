@@ -300,10 +300,10 @@ function aboutFailed({ place, json, reason }: FailedRequest, width: number): str
 }
 
 const WHERE =
-  'QUEUE_URL is requestQueueUrl of the first line of npm run dev, or of the stack.json that cdk deploy wrote. For ' +
+  'REQUEST_QUEUE is requestQueueUrl of the first line of npm run dev, or of the stack.json that cdk deploy wrote. For ' +
   'npm run dev also:';
 const LOCAL =
-  'export QUEUE_URL=http://127.0.0.1:4566/000000000000/batchscore-requests AWS_ENDPOINT_URL=http://127.0.0.1:4566 ' +
+  'export REQUEST_QUEUE=http://127.0.0.1:4566/000000000000/batchscore-requests AWS_ENDPOINT_URL=http://127.0.0.1:4566 ' +
   'AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local';
 
 function cut(text: string, max: number): string {
@@ -329,11 +329,11 @@ const FILE = 'requests.jsonl';
  * and ignores AWS_ENDPOINT_URL.
  */
 // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the shell that expands it.
-const SEND = 'aws sqs send-message --endpoint-url "${QUEUE_URL%/*/*}" --queue-url "$QUEUE_URL" --message-body';
+const SEND = 'aws sqs send-message --endpoint-url "${REQUEST_QUEUE%/*/*}" --queue-url "$REQUEST_QUEUE" --message-body';
 
 /**
  * Returns commands that send a request with the AWS CLI and with boto3 to the queue in the environment variable
- * QUEUE_URL.
+ * REQUEST_QUEUE.
  *
  * @param request JSON text of one line
  * @param samplesCommand returns the command that writes the request as the first line of a file. It is used for long
@@ -376,7 +376,7 @@ function fromFile(samplesCommand: string): Senders {
 function sending(body: string): string[] {
   return [
     'sqs = boto3.client("sqs")',
-    `sent = sqs.send_message(QueueUrl=os.environ["QUEUE_URL"], MessageBody=${body})`,
+    `sent = sqs.send_message(QueueUrl=os.environ["REQUEST_QUEUE"], MessageBody=${body})`,
     'print(sent["MessageId"])',
   ];
 }

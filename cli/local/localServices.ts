@@ -8,11 +8,11 @@ import { buildApp } from 'fauxqs';
 import * as z from 'zod';
 import { createDynamoDbClient, createS3Client } from '../../lambda/aws/awsClients.ts';
 import { createSqsClient, HOST_PATIENCE } from '../../lambda/aws/sqsWire.ts';
+import type { Clients } from '../../lambda/aws/storeEntries.ts';
 import { hasCode } from '../../lambda/core/failure.ts';
 import { isObject } from '../../lambda/core/json.ts';
 import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import { MESSAGE_ID_ATTRIBUTE } from '../../lambda/core/record.ts';
-import type { Clients } from '../../lambda/hosts/compose.ts';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 
 export interface LocalServicesOptions {
@@ -97,13 +97,9 @@ async function start(
     queues,
     buckets: { ...BUCKETS, endpoint },
     table: dynamodb?.table,
-    clients: { sqs, s3: () => s3, dynamodb: () => dynamodb?.client ?? noTable() },
+    clients: { sqs, s3: () => s3, dynamodb: dynamodb?.client },
     environment,
   };
-}
-
-function noTable(): never {
-  throw new Error('expected results to go to a table, they do not');
 }
 
 const BUCKETS = { resultBucket: 'batchscore-results', payloadBucket: 'batchscore-payloads' };

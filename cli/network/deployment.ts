@@ -86,10 +86,14 @@ interface Connection {
  *
  * @throws UsageError if the request queue is not given, or FILE cannot be read
  */
-export async function connectToSubmit(values: DeploymentValues): Promise<Connection & { readonly isFifo: boolean }> {
+export async function connectToSubmit(
+  values: DeploymentValues,
+  requestsPerMessage?: number,
+): Promise<Connection & { readonly isFifo: boolean }> {
   const stack = await deploymentOf(values);
   if (stack.requestQueueUrl === undefined) throw notSaid(values.stack, 'requestQueueUrl', '--request-queue URL');
-  return { ...(await connect(stack, values)), isFifo: stack.requestQueueUrl.endsWith('.fifo') };
+  const isFifo = stack.requestQueueUrl.endsWith('.fifo');
+  return { ...(await connect(stack, values, { requestsPerMessage })), isFifo };
 }
 
 /**
@@ -131,15 +135,36 @@ export async function connectToJobs(values: DeploymentValues): Promise<JobConnec
 async function deploymentOf(values: DeploymentValues): Promise<Stack> {
   const stack = values.stack === undefined ? {} : await readStack(values.stack);
   const replaced = Object.entries(REPLACED).map(([option, key]) => [key, values[option as Option] ?? stack[key]]);
-  return { ...stack, ...Object.fromEntries(replaced) };
+  const deployment: Stack = { ...stack, ...Object.fromEntries(replaced) };
+  refuseOtherQueue('--request-queue', 'request', values['request-queue'], {
+    result: deployment.resultQueueUrl,
+    'dead-letter': deployment.deadLetterQueueUrl,
+  });
+  refuseOtherQueue('--result-queue', 'result', values['result-queue'], {
+    request: deployment.requestQueueUrl,
+    'dead-letter': deployment.deadLetterQueueUrl,
+  });
+  return deployment;
+}
+
+/** @throws UsageError if one queue is given for another */
+function refuseOtherQueue(
+  option: string,
+  wanted: string,
+  given: string | undefined,
+  others: Readonly<Record<string, string | undefined>>,
+): void {
+  const [other] = Object.entries(others).find(([, url]) => url !== undefined && url === given) ?? [];
+  if (other === undefined) return;
+  throw new UsageError(`${option}: expected the ${wanted} queue, got the ${other} queue ${given}; give the other URL`);
 }
 
 async function connect(
   stack: Stack,
   values: DeploymentValues,
-  options: Pick<BatchscoreOptions, 'onUnclaimed'> = {},
+  options: Pick<BatchscoreOptions, 'onUnclaimed' | 'requestsPerMessage'> = {},
 ): Promise<Connection & Pick<JobConnection, 's3'>> {
-  const { endpoint, dynamodbEndpoint: _, s3Endpoint: __, sfnEndpoint: ___, jobConcurrency, ...where } = stack;
+  const { endpoint, dynamodbEndpoint, s3Endpoint, sfnEndpoint, deadLetterQueueUrl, jobConcurrency, ...where } = stack;
   const clients = endpoint === undefined ? clientsOnAws(stack) : localClients(stack, endpoint);
   const client = clientWith(values, {
     ...where,
@@ -246,6 +271,7 @@ const text = z.string().min(1).optional();
 const STACK = z.object({
   requestQueueUrl: text,
   resultQueueUrl: text,
+  deadLetterQueueUrl: text,
   resultTable: text,
   payloadBucket: text,
   payloadPrefix: text,

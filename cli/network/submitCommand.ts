@@ -1,4 +1,5 @@
-import { type Batchscore, MAX_REQUESTS_PER_MESSAGE, type RequestsPerMessage, SubmitError } from '../../client/index.ts';
+import { MAX_REQUESTS_PER_MESSAGE } from '../../client/clientOptions.ts';
+import { type Batchscore, SubmitError } from '../../client/index.ts';
 import { messageOf, plural, preview } from '../../lambda/core/failure.ts';
 import { isObject, parseIfJson } from '../../lambda/core/json.ts';
 import { isShallow } from '../../lambda/core/outline.ts';
@@ -20,9 +21,8 @@ ends; after a crash, or a second Ctrl-C, up to 200 requests may be sent twice, o
 
   --ids FILE              the ids file (default: FILE.ids; required with stdin)
   --pack N                put up to N requests into one message, at most 10,000, and at most
-                          64 KiB of them, which SQS bills as one request; fill sets no other
-                          limit (default: 1); their message IDs are then followed by / and their
-                          position
+                          64 KiB of them, which SQS bills as one request (default: 1); their
+                          message IDs are then followed by / and their position
   --group NAME            the message group of all requests; a FIFO queue needs one of these two
   --group-by PATH         the message group of each request is what it has there, a text or a
                           number, such as id or parameters.customer
@@ -49,11 +49,10 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const [file = ''] = positionals;
   const idsPath = options.ids ?? (file === '-' ? undefined : `${file}.ids`);
   if (idsPath === undefined) throw new UsageError('expected --ids FILE with stdin, got none');
-  const requestsPerMessage =
-    options.pack === 'fill' ? options.pack : wholeNumber('--pack', options.pack, 1, MAX_REQUESTS_PER_MESSAGE, 'fill');
+  const requestsPerMessage = wholeNumber('--pack', options.pack, 1, MAX_REQUESTS_PER_MESSAGE);
   const groupOf = groupsOf(options.group, options['group-by']);
   const input = await inputFile(file, streams);
-  const { client, close, isFifo, requestQueues } = await connectToSubmit(options);
+  const { client, close, isFifo, requestQueues } = await connectToSubmit(options, requestsPerMessage);
   if (isFifo && groupOf === undefined) {
     await close();
     throw new UsageError(
@@ -72,7 +71,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
         ids = await openIdsFile(idsPath, file === '-' ? 'stdin' : file, await requestQueues());
       }
       const left = ids.unsubmitted(batch);
-      await submitBatch(client, left, { requestsPerMessage, groupOf }, ids);
+      await submitBatch(client, left, groupOf, ids);
       submitted += left.length;
       for (const { text } of batch) bytesSubmitted += Buffer.byteLength(text) + 1;
       bar.update(bytesSubmitted);
@@ -164,15 +163,12 @@ function valueAt(path: string, request: unknown): unknown {
 async function submitBatch(
   client: Batchscore,
   batch: readonly Line[],
-  {
-    requestsPerMessage,
-    groupOf,
-  }: { readonly requestsPerMessage: RequestsPerMessage; readonly groupOf: GroupOf | undefined },
+  groupOf: GroupOf | undefined,
   ids: IdsFile,
 ): Promise<void> {
   try {
     const requests = batch.map((line) => ({ body: line.text, group: groupOf?.(line) }));
-    await ids.append(batch, await client.submit(requests, { requestsPerMessage }));
+    await ids.append(batch, await client.submit(requests));
   } catch (error) {
     if (!(error instanceof SubmitError)) throw error;
     await ids.append(batch, error.accepted);

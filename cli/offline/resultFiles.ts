@@ -59,9 +59,10 @@ type Outputs = NonNullable<JobHead['outputs']>;
 function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
   const { columns, outputs: outputColumns, cellsOfResult } = resultColumns(outputs, kept);
   const areFloats = columns.map(({ datatype }) => isFloat(datatype));
+  const writers = outputColumns.map(cellsWriter);
   const lineOf = (out: RowOut): string => {
     const { row, result } = out;
-    if (row instanceof TableRow && result instanceof TableResult) return lineOfTable(row, result, outputColumns);
+    if (row instanceof TableRow && result instanceof TableResult) return lineOfTable(row, result, writers);
     const cells = cellsOfResult(out);
     return cells.map((cell, at) => cellOf(cell, areFloats[at])).join(',');
   };
@@ -77,22 +78,38 @@ function csvResults(outputs: Outputs, kept: readonly string[]): ResultFile {
  * Formats the line of a row that shared a request. It is separate because most rows are of this kind, and it builds
  * only the texts that they need.
  */
-function lineOfTable(row: TableRow, result: TableResult, outputs: readonly OutputColumns[]): string {
-  let line = cellOf(row.id);
+function lineOfTable(row: TableRow, result: TableResult, writers: readonly CellsWriter[]): string {
+  let line = row.id;
   for (const value of row.keptValues()) line += `,${cellOf(value)}`;
-  for (const output of outputs) {
-    const found = output.elements === undefined ? undefined : result.textsOf(output.name);
-    if (found === undefined || output.elements === undefined) {
-      line += `,${cellsOf(output, result.valuesOf(output.name))
-        .map((cell) => cellOf(cell))
-        .join(',')}`;
-      continue;
-    }
-    if (found.width !== output.elements) throw otherWidth(output, found.width);
-    const isOfFloats = isFloat(output.columns[0]?.datatype);
-    for (let at = found.start; at < found.start + found.width; at++) line += `,${cellOf(found.texts[at], isOfFloats)}`;
-  }
+  for (const write of writers) line += write(result);
   return `${line},,`;
+}
+
+/** Formats the cells of one output, each after a comma. */
+type CellsWriter = (result: TableResult) => string;
+
+function cellsWriter(output: OutputColumns): CellsWriter {
+  const { name, elements } = output;
+  if (elements === undefined) {
+    return (result) =>
+      cellsOf(output, result.valuesOf(name))
+        .map((cell) => `,${cellOf(cell)}`)
+        .join('');
+  }
+  const datatype = output.columns[0]?.datatype;
+  const isText = datatype === undefined || DATATYPES[datatype].kind === 'string';
+  const formatted = isText ? cellOf : isFloat(datatype) ? floatCell : String;
+  return (result) => {
+    const { texts, width, start } = result.textsOf(name) ?? { texts: [], width: 0, start: 0 };
+    if (width !== elements) throw otherWidth(output, width);
+    let cells = '';
+    for (let at = start; at < start + width; at++) cells += `,${formatted(texts[at] as string)}`;
+    return cells;
+  };
+}
+
+function floatCell(text: string): string {
+  return INFINITIES.get(text) ?? text;
 }
 
 function isFloat(datatype: Datatype | undefined): boolean {

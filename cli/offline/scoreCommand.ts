@@ -1,16 +1,22 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { setFlagsFromString } from 'node:v8';
+import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 import * as z from 'zod';
 import { hasCode, isFailure, plural, preview } from '../../lambda/core/failure.ts';
 import { parseIfJson } from '../../lambda/core/json.ts';
 import type { ModelDescription } from '../../lambda/core/model.ts';
 import type { BatchMismatch } from '../../lambda/core/observer.ts';
+import { CONFIG_FILE, isVersion } from '../../lambda/core/places.ts';
 import type { ScoreBodies, ScoringLimits } from '../../lambda/core/score.ts';
 import { FORMATS } from '../../lambda/jobs/jobTypes.ts';
 import { outputsOf } from '../../lambda/jobs/planJob.ts';
 import { type PieceRow, withSeparator } from '../../lambda/jobs/rowRequests.ts';
 import { createRowScoring, errorRow } from '../../lambda/jobs/scoreRows.ts';
+import { deployedFiles } from '../../lambda/onnx/findModels.ts';
+import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { locate } from '../../lambda/onnx/repository.ts';
 import { modelDigest } from '../../lambda/onnx/weights.ts';
 import { openScorer } from '../../lambda/scorer/scorer.ts';
@@ -40,6 +46,9 @@ import {
 import { createResultFile, formatOfResults, type ResultFile, type RowOut } from './resultFiles.ts';
 import { DATA_FORMATS, formatByEnding, type RowBatch, type RowOptions, rowBatches } from './rowBatches.ts';
 
+/** Rows that are scored together, and in one run. A queue has fewer, but nobody waits for one row of a file. */
+const ROWS = 2048;
+
 const HELP = `Usage: batchscore score MODEL FILE [options]
 
 Scores a file without a queue: the same code as on AWS, in constant memory. Results are written
@@ -66,8 +75,8 @@ in the order of the file, one for each line, or each row of Parquet.
                     stopped
   --out-format F    ${FORMATS.join(', ')} (default: by the ending of --out, else jsonl)
   --models DIR      the model repository (default models)
-  --batch-size N    lines scored together (default 1000)
-  --max-rows N      most rows in one run (default ${SETTINGS.maxBatchRows.default})
+  --batch-size N    lines scored together (default ${ROWS})
+  --max-rows N      most rows in one run (default ${ROWS})
   --providers LIST  execution providers, first choice first (default cpu)
   --json            print the summary as one JSON object
   --help            show this
@@ -80,8 +89,8 @@ Exit code: 0 all lines scored, 3 some were answered with an error, 1 it could no
 
 /** Maximum characters in a batch. It limits the memory. */
 const CHARACTERS_A_BATCH = 16 * 1024 * 1024;
-/** Batches in memory whose results are not written: some are scored while another one is read. */
-const BATCHES_AT_ONCE = 3;
+/** Batches in memory whose results are not written: one is scored while another one is read. */
+const BATCHES_AT_ONCE = 2;
 const SOME_LINES_FAILED = 3;
 
 async function run(args: readonly string[], streams: Streams): Promise<number> {
@@ -92,14 +101,11 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
     'out-format': { type: 'string' },
     resume: { type: 'boolean', default: false },
     models: { type: 'string', default: 'models' },
-    'batch-size': { type: 'string', default: '1000' },
-    'max-rows': { type: 'string', default: String(SETTINGS.maxBatchRows.default) },
+    'batch-size': { type: 'string', default: String(ROWS) },
+    'max-rows': { type: 'string', default: String(ROWS) },
     providers: { type: 'string', default: 'cpu' },
     json: { type: 'boolean', default: false },
   });
-  // By default V8 lets new objects take up to 130 MB before it collects them. The peak is then 90 to 100 MB higher, and
-  // the run takes the same time.
-  setFlagsFromString('--semi-space-growth-factor=1');
   const [model = '', file = ''] = positionals;
   const lines = wholeNumber('--batch-size', options['batch-size'], 1, 100_000);
   const { min, max } = SETTINGS.maxBatchRows;
@@ -110,7 +116,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   const outFormat = oneOf('--out-format', options['out-format'], FORMATS) ?? formatOfResults(options.out);
   const spec = format === 'csv' ? withSeparator(file, columns) : columns;
   const path = modelPath(model, options.models);
-  const { path: modelFile } = await locate(path);
+  const { path: modelFile, folder } = await locate(path);
   const { out } = options;
   if (out !== undefined) await refuseOut(out, [file === '-' ? '/dev/stdin' : file, modelFile]);
 
@@ -121,6 +127,7 @@ async function run(args: readonly string[], streams: Streams): Promise<number> {
   }
   const originOf = async (): Promise<Origin> => ({
     MODEL: await modelDigest(modelFile),
+    'config.json and its transform': settingsDigest(folder),
     FILE: `${input.bytes} bytes of ${new Date(input.modifiedMs ?? 0).toISOString()}`,
     '--format': format ?? 'as the first line tells',
     '--out-format': outFormat,
@@ -226,6 +233,7 @@ async function scoreAll(
   const results = async function* (): AsyncGenerator<string | Uint8Array> {
     for await (const { found, share } of scoredInTurn(input, options, scoring, signal, before)) {
       yield* written(found, share);
+      limitNewObjects();
     }
     isWhole = !signal.aborted;
     yield file.end();
@@ -245,6 +253,15 @@ async function scoreAll(
     finished();
   }
   return isWhole ? undefined : exitCode();
+}
+
+/** Memory for new objects that suffices: a batch is done before it is full. */
+const NEW_OBJECTS_BYTES = 32 * 1024 * 1024;
+
+/** Keeps V8 from giving new objects 128 MB, which would make the peak that much higher, and the run no faster. */
+function limitNewObjects(): void {
+  const space = getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space');
+  if (space !== undefined && space.space_size >= NEW_OBJECTS_BYTES) setFlagsFromString('--semi-space-growth-factor=1');
 }
 
 /**
@@ -407,6 +424,25 @@ async function stoppedRun(out: string, of: Origin): Promise<StoppedRun | undefin
 
 function quoted(value: string | undefined): string {
   return value === undefined ? 'none' : preview(value);
+}
+
+const CODE = /\.([cm]?[jt]s|json)$/;
+
+/** Returns a digest of a model's config.json and, if that names a transform, of the code and JSON beside it. */
+function settingsDigest(folder: string): string {
+  const { transform } = readModelConfig(folder);
+  const isRead = (file: string): boolean => {
+    const [first = ''] = file.split('/');
+    return CODE.test(file) && !isVersion(first) && first !== 'node_modules';
+  };
+  const config = existsSync(join(folder, CONFIG_FILE)) ? [CONFIG_FILE] : [];
+  const files = transform === undefined ? config : deployedFiles(folder).filter(isRead).toSorted();
+  const sha256 = createHash('sha256');
+  for (const file of files) {
+    const content = readFileSync(join(folder, file));
+    sha256.update(`${file}\0${content.length}\0`).update(content);
+  }
+  return `sha256:${sha256.digest('hex')}`;
 }
 
 interface OfflineScoring {

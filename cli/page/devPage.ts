@@ -5,7 +5,7 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import * as z from 'zod';
-import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sendBatches.ts';
+import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsMessages.ts';
 import { isFailure, messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
 import { findModels } from '../../lambda/onnx/findModels.ts';

@@ -35,7 +35,7 @@ profile.json beside the model, with a page of charts. Nothing is sent anywhere.
   --requests-per-message N requests in a message, of one row each (default 1)
   --request-bytes N        of a request (default: of the model's first sample, else ${DEFAULTS.requestBytes})
   --result-bytes N         of a result (default ${DEFAULTS.resultBytes})
-  --packed-results         results share messages of the result queue: resultsPerMessage=fill
+  --packed-results         results share messages of the result queue: resultsPerMessage=10000
   --architecture NAME      of the function, arm64 or x86_64 (default ${DEFAULTS.architecture})
   --prices FILE            prices that differ from cli/prices.json
   --length N               of rows, if lengths differ (default: that of ordinary samples)

@@ -27,7 +27,7 @@ const scoring = new BatchScoring(stack, 'Digits', {
   batchSize: 500,
   window: Duration.seconds(5),
   stores: { resultQueue: results },
-  resultsPerMessage: 'fill',
+  resultsPerMessage: 10_000,
 });
 
 const consumer = new NodejsFunction(stack, 'Consumer', {

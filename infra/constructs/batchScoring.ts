@@ -21,11 +21,10 @@ import { Jobs } from '../jobs/scoringJobs.ts';
 import { createAlarms } from '../monitoring/alarms.ts';
 import { createDashboard } from '../monitoring/dashboard.ts';
 import { capitalized } from '../stores/queueStore.ts';
-import type { ResultStores } from '../stores/stores.ts';
 import { Channels } from './channels.ts';
 import { checkPlan, warnOfPlan } from './checks.ts';
 import { type DeploymentPlan, makePlan } from './plan.ts';
-import type { BatchScoringProps } from './props.ts';
+import type { BatchScoringProps, ResultStores } from './props.ts';
 
 /**
  * Scores messages with ONNX models. Creates request queues and a dead-letter queue, compute that takes batches from

@@ -4,12 +4,11 @@ import { MAX_RECEIVES } from '../../lambda/core/limits.ts';
 import { redriveOf } from '../common/given.ts';
 import { placeOfModels } from '../common/models.ts';
 import { refuse, unknownAtSynth } from '../common/problems.ts';
-import { bytesOf, daysOrToken, millisecondsOf, secondsOf } from '../common/units.ts';
+import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from '../common/units.ts';
 import { type Compute, type ComputeForm, withDefaults } from '../compute/compute.ts';
 import { jobSettings } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
-import { STORES } from '../stores/stores.ts';
-import type { BatchScoringProps, Tuning } from './props.ts';
+import { type BatchScoringProps, STORES, type Tuning } from './props.ts';
 
 /** Default expiry of payloads and samples. */
 const EXPIRY_DAYS = 30;
@@ -62,14 +61,16 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
 export const TUNING_AMOUNTS: Readonly<Record<string, readonly [prop: string, unit: string]>> = {
   deadlineMarginMs: ['deadlineMargin', 'milliseconds'],
   maxPayloadBytes: ['maxPayloadSize', 'bytes'],
+  maxAgeSeconds: ['maxAge', 'seconds'],
 };
 
 /** Returns the tuning settings as plain numbers, by their names in the catalogue. */
-function tuningOf({ deadlineMargin, maxPayloadSize, ...others }: Tuning) {
+function tuningOf({ deadlineMargin, maxPayloadSize, maxAge, ...others }: Tuning) {
   return {
     ...others,
     deadlineMarginMs: millisecondsOf('tuning.deadlineMargin', deadlineMargin),
     maxPayloadBytes: bytesOf('tuning.maxPayloadSize', maxPayloadSize),
+    maxAgeSeconds: secondsOrToken('tuning.maxAge', maxAge),
   };
 }
 

@@ -6,13 +6,22 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { IQueue, QueueProps } from 'aws-cdk-lib/aws-sqs';
 import type { Duration, RemovalPolicy, Size } from 'aws-cdk-lib/core';
-import type { LogLevel, Store } from '../../lambda/core/limits.ts';
+import type { LogLevel } from '../../lambda/core/limits.ts';
+import type { Store } from '../../lambda/settings.ts';
 import type { Models } from '../common/models.ts';
 import type { Compute, ComputeForm, FunctionCompute } from '../compute/compute.ts';
 import type { ContainerImage, ImageBuild } from '../image/containerImage.ts';
 import type { JobOptions } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
-import type { ResultStores, StoreProps } from '../stores/stores.ts';
+import { type BucketStoreProps, type BucketStores, bucketStore } from '../stores/bucketStore.ts';
+import { type QueueStoreProps, type QueueStores, queueStore } from '../stores/queueStore.ts';
+import { type TableStoreProps, type TableStores, tableStore } from '../stores/tableStore.ts';
+
+/** Plans of all result stores. */
+export const STORES = [queueStore, tableStore, bucketStore];
+
+/** Stores of a deployment. A store without results is undefined. */
+export interface ResultStores extends QueueStores, TableStores, BucketStores {}
 
 /**
  * Props of a deployment. All have defaults, but either `models` or an `image` is required. The result stores add their
@@ -20,7 +29,10 @@ import type { ResultStores, StoreProps } from '../stores/stores.ts';
  *
  * @typeParam Created type of the created compute
  */
-export interface BatchScoringProps<Created extends Compute = FunctionCompute> extends StoreProps {
+export interface BatchScoringProps<Created extends Compute = FunctionCompute>
+  extends QueueStoreProps,
+    TableStoreProps,
+    BucketStoreProps {
   /**
    * Model repository. A folder with `<name>/<version>/model.onnx` is built into the image. Hosts fetch a repository in
    * S3 when they start: give the URI that `batchscore publish` printed, or the URI and its bucket. The function mounts
@@ -214,6 +226,11 @@ export interface Tuning {
    * @default 1 second
    */
   readonly deadlineMargin?: Duration;
+  /**
+   * Maximum age of a message, from the time that SQS took it. An older one is answered with `EXPIRED` instead of being
+   * scored, up to 14 days. @default messages do not expire
+   */
+  readonly maxAge?: Duration;
   /**
    * Percent of a model's run time that is spent on running rows again by themselves, to compare the answers. 0 disables
    * the comparison.

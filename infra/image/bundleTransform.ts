@@ -90,9 +90,10 @@ function bundleWithout(packages: readonly string[]): Promise<BuildResult> {
   });
 }
 
-/** Bundled CommonJS packages call `require`, which an ES module does not have. */
+/** Defines what CommonJS has and an ES module does not: `require`, and the paths of the transform's own modules. */
 const REQUIRE =
-  "import { createRequire as requireOfBundle } from 'node:module'; var require = requireOfBundle(import.meta.url);";
+  "import { createRequire as requireOfBundle } from 'node:module'; var require = requireOfBundle(import.meta.url); " +
+  "var pathInBundle = (place) => process.getBuiltinModule('node:url').fileURLToPath(new URL(place, import.meta.url));";
 
 const MODULE = /\.[cm]?[jt]s$/;
 /**
@@ -129,6 +130,15 @@ const asInNode: Plugin = {
         .replaceAll(/import\.meta\.dirname\b/g, pathAt(`${dirname(place)}/`));
       return { contents, loader: loaderOf(path), resolveDir: dirname(path) };
     });
+    builder.onLoad({ filter: MODULE }, ({ path }) => {
+      if (packageOf(path) !== undefined) return undefined;
+      const contents = readFileSync(path, 'utf8');
+      if (!/\b__(dirname|filename)\b/.test(contents)) return undefined;
+      const pathOf = (place: string): string => `pathInBundle(${JSON.stringify(place)})`;
+      const place = placeOf(path);
+      const paths = `var __filename = ${pathOf(place)}, __dirname = ${pathOf(`${dirname(place)}/`)}; `;
+      return { contents: paths + contents, loader: loaderOf(path), resolveDir: dirname(path) };
+    });
   },
 };
 
@@ -147,7 +157,7 @@ function loaderOf(path: string): Loader {
 }
 
 async function codeOf(path: string): Promise<string> {
-  return (await transform(readFileSync(path, 'utf8'), { loader: loaderOf(path) })).code;
+  return (await transform(readFileSync(path, 'utf8'), { loader: loaderOf(path), charset: 'utf8' })).code;
 }
 
 /** Returns true if a package has native code or WebAssembly, or asks for its own path. */

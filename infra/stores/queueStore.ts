@@ -1,6 +1,5 @@
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import { Duration, type Size } from 'aws-cdk-lib/core';
-import { FILL, type ResultsPerMessage } from '../../lambda/core/limits.ts';
 import { SETTINGS } from '../../lambda/settings.ts';
 import { createQueue } from '../common/created.ts';
 import { combine } from '../common/grants.ts';
@@ -22,10 +21,10 @@ export interface QueueStoreProps {
    */
   readonly clientQueues?: readonly string[];
   /**
-   * Maximum results in a message of the result queue, 1 to 10,000, or 'fill': as many as fit in `resultMessageSize`.
+   * Maximum results in a message of the result queue, 1 to 10,000. They have at most `resultMessageSize` together.
    * @default 1
    */
-  readonly resultsPerMessage?: ResultsPerMessage;
+  readonly resultsPerMessage?: number;
   /**
    * Maximum size of a message with several results, 1 KiB to 1 MiB. SQS bills each 64 KiB as one request.
    * @default 64 KiB
@@ -58,9 +57,7 @@ export function queueStore(props: QueueStoreProps, context: StoreContext<QueueSt
     place: given?.env,
     importWith: 'Queue.fromQueueAttributes and keyArn',
     problems: [
-      resultsPerMessage === FILL
-        ? undefined
-        : outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),
+      outside('resultsPerMessage', resultsPerMessage, SETTINGS.resultsPerMessage),
       outside('resultMessageSize', resultMessageBytes, SETTINGS.resultMessageBytes, 'bytes'),
       ...brokenOf([
         ...withoutQueue,

@@ -5,7 +5,7 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { RemovalPolicy, ResourceEnvironment } from 'aws-cdk-lib/core';
 import type { Construct } from 'constructs';
-import type { Store } from '../../lambda/core/limits.ts';
+import type { Store } from '../../lambda/settings.ts';
 import type { AlarmCondition, Graph } from '../common/metrics.ts';
 import type { Problem } from '../common/problems.ts';
 

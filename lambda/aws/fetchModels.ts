@@ -21,8 +21,8 @@ import pLimit from 'p-limit';
 import * as z from 'zod';
 import { hasCode, messageOf } from '../core/failure.ts';
 import { type ModelsUri, readModelsUri } from '../core/places.ts';
+import { bodyOf } from './awsClients.ts';
 import { describeError, isCallersFault } from './awsError.ts';
-import { bodyOf } from './payloads.ts';
 import { type RetryOptions, untilAnswered } from './sendBatches.ts';
 
 export interface FetchModelsOptions {

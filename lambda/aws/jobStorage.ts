@@ -9,8 +9,8 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { type ByteRange, JobError, type JobInput, type JobStorage } from '../jobs/jobTypes.ts';
+import { bodyOf, isMissing } from './awsClients.ts';
 import { describeError, isCallersFault, isNamed } from './awsError.ts';
-import { bodyOf, isMissing } from './payloads.ts';
 import { type RetryOptions, untilAnswered } from './sendBatches.ts';
 
 interface JobStorageOptions {

@@ -1,28 +1,17 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  GetObjectCommand,
-  type GetObjectCommandOutput,
-  PutObjectCommand,
-  type PutObjectCommandInput,
-  type S3Client,
-} from '@aws-sdk/client-s3';
+import { GetObjectCommand, PutObjectCommand, type PutObjectCommandInput, type S3Client } from '@aws-sdk/client-s3';
 import pLimit from 'p-limit';
 import { waitOrAbort } from '../core/concurrency.ts';
 import { type Failure, failure, isFailure, type Outage, PAYLOAD_BUCKET, preview } from '../core/failure.ts';
 import { liesUnder, requestKeys, resultKeys } from '../core/places.ts';
 import type { PayloadPointer, PayloadReader, PayloadReadOptions, WriteStatus } from '../core/record.ts';
+import { bodyOf, isMissing } from './awsClients.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
-import {
-  CALLS_IN_FLIGHT,
-  type PayloadUploader,
-  type RetryOptions,
-  retryRemaining,
-  type Sending,
-  sendBatches,
-} from './sendBatches.ts';
+import { CALLS_IN_FLIGHT, type RetryOptions, retryRemaining, type Sending, sendBatches } from './sendBatches.ts';
+import type { PayloadUploader } from './storeEntries.ts';
 
 export interface PayloadsOptions {
   readonly s3: S3Client;
@@ -205,16 +194,6 @@ async function* whileQuick(body: Readable): AsyncGenerator<Buffer> {
     clearInterval(look);
     clearTimeout(limit);
   }
-}
-
-/** Returns the body of an object. The listener prevents an error before the first read from ending the process. */
-export function bodyOf({ Body }: GetObjectCommandOutput): Readable {
-  if (!(Body instanceof Readable)) throw new Error('expected a stream as the body of an S3 object');
-  return Body.on('error', () => {});
-}
-
-export function isMissing(error: unknown): boolean {
-  return error instanceof Error && (error.name === 'NoSuchKey' || error.name === 'NotFound');
 }
 
 /**

@@ -8,15 +8,8 @@ import pLimit from 'p-limit';
 import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { isFailure } from '../core/failure.ts';
 import { type MessageRecord, POINTER_ATTRIBUTES, RESULT_QUEUE_ATTRIBUTE } from '../core/record.ts';
-import {
-  type BatchAnswer,
-  CALLS_IN_FLIGHT,
-  MAX_BATCH_ENTRIES,
-  type RetryOptions,
-  refusalsIn,
-  type SqsCaller,
-  sendBatches,
-} from './sendBatches.ts';
+import { CALLS_IN_FLIGHT, type RetryOptions, sendBatches } from './sendBatches.ts';
+import { type BatchAnswer, MAX_BATCH_ENTRIES, refusalsIn, type SqsCaller } from './sqsMessages.ts';
 
 interface ReceiverOptions {
   /** Its patience must exceed the wait. */

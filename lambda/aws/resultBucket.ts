@@ -4,6 +4,10 @@ import { resultKeys } from '../core/places.ts';
 import type { ResultWriter } from '../core/record.ts';
 import { putObject } from './payloads.ts';
 import type { RetryOptions } from './sendBatches.ts';
+import { type OpenStore, placeOf } from './storeEntries.ts';
+
+export const openBucketStore: OpenStore = async ({ resultBucket, resultPrefix }, { clients }) =>
+  createBucketWriter({ s3: await clients.s3(), bucket: placeOf('bucket', resultBucket), prefix: resultPrefix });
 
 export interface BucketWriterOptions {
   readonly s3: S3Client;

@@ -1,41 +1,43 @@
 import { createHash } from 'node:crypto';
-import {
-  type MessageAttributeValue,
-  SendMessageBatchCommand,
-  type SendMessageBatchRequestEntry,
-} from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
 import { escapeForSqs } from '../core/json.ts';
-import { MAX_MESSAGE_BYTES } from '../core/limits.ts';
 import {
   MESSAGE_ID_ATTRIBUTE,
   type PayloadPointer,
-  POINTER_ATTRIBUTES,
-  pointerBody,
   RESULTS_ATTRIBUTE,
   type Result,
   type ResultWriter,
   type WriteStatus,
 } from '../core/record.ts';
-import { describeError } from './awsError.ts';
+import { CALLS_IN_FLIGHT, packBatches, type Refusal, type RetryOptions, sendBatches } from './sendBatches.ts';
 import {
-  allRefused,
   bytesOf,
-  CALLS_IN_FLIGHT,
-  type Container,
-  limitIn,
   MAX_BATCH_ENTRIES,
-  NO_STATUS,
-  type PayloadUploader,
-  packBatches,
-  type Refusal,
-  type RetryOptions,
-  refusalsIn,
-  refusedForSize,
+  type Message,
+  type MessageAttributes,
+  MessageSender,
+  type Packable,
+  type PackedMessage,
+  packedBody,
+  packMessages,
+  pointerMessage,
   type SqsCaller,
-  sendBatches,
+} from './sqsMessages.ts';
+import {
+  type Container,
+  NO_STATUS,
+  type OpenStore,
+  type PayloadUploader,
+  placeOf,
+  refusedForSize,
   sendOrOffload,
-} from './sendBatches.ts';
+} from './storeEntries.ts';
+
+export const openQueueStore: OpenStore = (settings, { clients, payloads }) => {
+  const { resultQueueUrl, clientQueueUrls = [], resultsPerMessage: results, resultMessageBytes: bytes } = settings;
+  const queueUrls = [placeOf('queue', resultQueueUrl), ...clientQueueUrls] as const;
+  return createQueueWriters(queueUrls, { sqs: clients.sqs, packing: { results, bytes }, payloads });
+};
 
 export interface QueueWriterOptions {
   readonly sqs: SqsCaller;
@@ -66,20 +68,24 @@ const SINGLE_RESULTS: ResultPacking = { results: 1, bytes: 0 };
  */
 export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
   const { sqs, queueUrl, packing = SINGLE_RESULTS, payloads, retry } = options;
-  const fifo = queueUrl.endsWith('.fifo');
-  const limits = createSizeLimits();
+  const isFifo = queueUrl.endsWith('.fifo');
+  const sender = new MessageSender<ResultMessage>({ sqs, isFifo, format: (message) => formatMessage(message, isFifo) });
   const inFlight = pLimit(CALLS_IN_FLIGHT);
   const toMessages = (entries: readonly Entry[]): ResultMessage[] =>
-    packResults(entries, { ...packing, bytes: Math.min(packing.bytes, limits.messageBytes()) }, fifo);
+    packMessages(entries, {
+      most: packing.results,
+      bytes: Math.min(packing.bytes, sender.maxBytes),
+      attributeBytes: (count) => bytesOf(countAttributes(count)),
+      // A group is written all or nothing, also if it is that of a FIFO request and the result queue is standard.
+      groupOf: ({ result }) => (isFifo ? groupOf(result) : result.messageGroupId),
+      isOrdered: true,
+    });
   const toBatches = (messages: readonly ResultMessage[]): ResultMessage[][] =>
-    packBatches(messages, MAX_BATCH_ENTRIES, limits.batchBytes());
-  const pack = (entries: readonly Entry[]): Entry[][] =>
-    toBatches(toMessages(entries)).map((batch) => batch.flatMap(({ entries }) => entries));
-
+    packBatches(messages, MAX_BATCH_ENTRIES, sender.maxBytes);
   const container: Container<Entry> = {
     container: 'a message on the result queue',
     bytesOf: ({ bytes }) => bytes,
-    maxBytes: limits.messageBytes,
+    maxBytes: () => sender.maxBytes,
     payloads,
   };
 
@@ -88,18 +94,31 @@ export function createQueueWriter(options: QueueWriterOptions): ResultWriter {
       // A retry may need more messages and calls if the queue has refused their size.
       const attempt = async (entries: readonly Entry[]): Promise<Refusal<Entry>[]> => {
         const { now, behind } = firstOfEachGroup(toMessages(entries), packing.results > 1);
-        const sends = toBatches(now).map((batch) => inFlight(() => send(sqs, queueUrl, batch, limits, signal)));
-        return [...behind.map(notItsTurn), ...(await Promise.all(sends)).flat()].flatMap(ofEachEntry);
+        const sends = toBatches(now).map((batch) => inFlight(() => sender.send(queueUrl, batch, signal)));
+        const refusals = (await Promise.all(sends)).flat().map(({ isTooLarge, ...refusal }) => {
+          if (refusal.again || refusal.entry.entries.length === 1) return refusal;
+          // Its results are sent again: in smaller messages, or alone, so that only the faulty one fails.
+          if (!isTooLarge) for (const one of refusal.entry.entries) one.alone = true;
+          return { ...refusal, again: true };
+        });
+        return [...behind.map(notItsTurn), ...refusals].flatMap(ofEachEntry);
       };
-      return sendOrOffload(results.map(toEntry), {
+      return sendOrOffload(toEntries(results), {
         ...container,
         toPointer: toPointingEntry,
         signal,
-        sendBatches: (entries) => sendBatches(entries, { store: 'result queue', pack, attempt, signal, retry }),
+        sendBatches: (entries) =>
+          sendBatches(entries, {
+            store: 'result queue',
+            pack: (some) => toBatches(toMessages(some)).map((batch) => batch.flatMap((message) => message.entries)),
+            attempt,
+            signal,
+            retry,
+          }),
       });
     },
     refuses: (result) => (payloads === undefined ? refusedForSize(toEntry(result), container) : undefined),
-    writtenAsOne: (results) => toMessages(results.map(toEntry))[0]?.entries.length ?? 1,
+    writtenAsOne: (results) => toMessages(toEntries(results))[0]?.entries.length ?? 1,
   };
 }
 
@@ -162,138 +181,50 @@ function ofEachEntry({ entry: { entries }, ...refusal }: Refusal<ResultMessage>)
   return entries.map((entry) => ({ entry, ...refusal }));
 }
 
-/** Sends one batch request. After a refusal for size, later requests and packed messages are smaller. */
-async function send(
-  sqs: SqsCaller,
-  queueUrl: string,
-  batch: readonly ResultMessage[],
-  limits: SizeLimits,
-  signal: AbortSignal,
-): Promise<Refusal<ResultMessage>[]> {
-  const fifo = queueUrl.endsWith('.fifo');
-  try {
-    const Entries = batch.map((message, id) => toRequestEntry(message, id, fifo));
-    const command = new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries });
-    const refusals = refusalsIn(batch, await sqs.send(command, { abortSignal: signal }));
-    return refusals.map((refusal) => refusedMessage(refusal, limits));
-  } catch (error) {
-    const bytes = batch.reduce((sum, message) => sum + message.bytes, 0);
-    const tooLong = limits.learnBatchBytes(bytes, describeError(error));
-    const refusals = allRefused(batch, error);
-    const divisible = batch.length > 1 || isPacked(batch[0]);
-    return tooLong && divisible ? refusals.map((refusal) => ({ ...refusal, again: true })) : refusals;
-  }
-}
-
-/** Handles a permanent refusal of a packed message. Its results are sent alone, so that only the faulty one fails. */
-function refusedMessage(refusal: Refusal<ResultMessage>, limits: SizeLimits): Refusal<ResultMessage> {
-  const { entry, reason, again } = refusal;
-  const tooLong = limits.learnMessageBytes(entry.bytes, reason);
-  if (again || !isPacked(entry)) return refusal;
-  if (!tooLong) for (const one of entry.entries) one.alone = true;
-  return { ...refusal, again: true };
-}
-
-function isPacked(message: ResultMessage | undefined): boolean {
-  return message !== undefined && message.entries.length > 1;
-}
-
-interface Entry {
+interface Entry extends Packable {
   readonly result: Result;
-  readonly body: string;
-  readonly bodyBytes: number;
-  readonly attributes: Readonly<Record<string, MessageAttributeValue>>;
-  /** Size of a message with only this result, as SQS counts it: body and attributes. */
-  readonly bytes: number;
-  /** True to send it alone: it is a pointer, or SQS refused a packed message that held it. */
+  readonly attributes: MessageAttributes;
+  /** True also if SQS refused a packed message with it. */
   alone: boolean;
 }
 
-interface ResultMessage {
-  readonly entries: readonly Entry[];
-  readonly bytes: number;
+type ResultMessage = PackedMessage<Entry>;
+
+/** Results of one message ID share no message, so that a reader can tell them apart. */
+function toEntries(results: readonly Result[]): Entry[] {
+  const ids = new Set<string>();
+  return results.map((result) => {
+    const isRepeated = ids.has(result.messageId);
+    ids.add(result.messageId);
+    return toEntry(result, isRepeated);
+  });
 }
 
-const [PAYLOAD_SIZE_ATTRIBUTE] = POINTER_ATTRIBUTES;
-
-function toEntry(result: Result): Entry {
+function toEntry(result: Result, alone = false): Entry {
   const attributes = { [MESSAGE_ID_ATTRIBUTE]: { DataType: 'String', StringValue: result.messageId } };
-  return entryOf(result, escapeForSqs(result.body), attributes, false);
+  return entryOf(result, escapeForSqs(result.body), attributes, alone);
 }
 
 function toPointingEntry({ result, attributes }: Entry, pointer: PayloadPointer): Entry {
-  const size = { DataType: 'Number', StringValue: String(Buffer.byteLength(result.body)) };
-  return entryOf(result, pointerBody(pointer), { ...attributes, [PAYLOAD_SIZE_ATTRIBUTE]: size }, true);
+  const { body, attribute } = pointerMessage(pointer, Buffer.byteLength(result.body));
+  return entryOf(result, body, { ...attributes, ...attribute }, true);
 }
 
-function entryOf(result: Result, body: string, attributes: Entry['attributes'], alone: boolean): Entry {
+function entryOf(result: Result, body: string, attributes: MessageAttributes, alone: boolean): Entry {
   const bodyBytes = Buffer.byteLength(body);
   return { result, body, bodyBytes, attributes, bytes: bodyBytes + bytesOf(attributes), alone };
 }
 
-/**
- * Packs entries, in order, into as few messages as possible. A message holds results of one message group, because a
- * group is written all or nothing. On a FIFO queue a result without a group is alone. The results of a message have
- * distinct message IDs, so that readers can tell them apart.
- */
-function packResults(
-  entries: readonly Entry[],
-  { results: max, bytes: maxBytes }: ResultPacking,
-  fifo: boolean,
-): ResultMessage[] {
-  if (max === 1) return entries.map((entry) => ({ entries: [entry], bytes: entry.bytes }));
-  const messages: OpenMessage[] = [];
-  const open = new Map<string | undefined, OpenMessage>();
-  for (const entry of entries) {
-    const { result, bodyBytes } = entry;
-    const group = fifo ? groupOf(result) : result.messageGroupId;
-    const last = open.get(group);
-    const packedBytes = last === undefined ? 0 : withOneMore(last, bodyBytes);
-    const joins = last !== undefined && !entry.alone && last.entries.length < max && packedBytes <= maxBytes;
-    if (joins && !last.ids.has(result.messageId)) {
-      last.entries.push(entry);
-      last.bytes = packedBytes;
-      last.ids.add(result.messageId);
-    } else {
-      const message = { entries: [entry], bytes: entry.bytes, ids: new Set([result.messageId]) };
-      messages.push(message);
-      if (entry.alone) open.delete(group);
-      else open.set(group, message);
-    }
-  }
-  return messages;
-}
-
-interface OpenMessage {
-  readonly entries: Entry[];
-  bytes: number;
-  readonly ids: Set<string>;
-}
-
-function withOneMore({ entries, bytes }: ResultMessage, bodyBytes: number): number {
-  const [first] = entries as readonly [Entry, ...Entry[]];
-  const packed = entries.length === 1 ? '[]'.length + first.bodyBytes + countBytes(1) : bytes;
-  const count = entries.length;
-  return packed + ','.length + bodyBytes + countBytes(count + 1) - countBytes(count);
-}
-
-function countBytes(count: number): number {
-  return bytesOf(countAttributes(count));
-}
-
-function countAttributes(count: number): Entry['attributes'] {
+function countAttributes(count: number): MessageAttributes {
   return { [RESULTS_ATTRIBUTE]: { DataType: 'Number', StringValue: String(count) } };
 }
 
-/** Formats a message. Several results form a JSON array. */
-function toRequestEntry({ entries }: ResultMessage, id: number, fifo: boolean): SendMessageBatchRequestEntry {
+function formatMessage({ entries }: ResultMessage, isFifo: boolean): Message {
   const [first] = entries as readonly [Entry, ...Entry[]];
-  const packed = entries.length > 1;
   return {
-    Id: String(id),
-    MessageBody: packed ? `[${entries.map(({ body }) => body).join(',')}]` : first.body,
-    MessageAttributes: packed ? countAttributes(entries.length) : first.attributes,
-    ...(fifo ? { MessageGroupId: groupOf(first.result), MessageDeduplicationId: deduplicationId(entries) } : {}),
+    MessageBody: packedBody(entries),
+    MessageAttributes: entries.length > 1 ? countAttributes(entries.length) : first.attributes,
+    ...(isFifo && { MessageGroupId: groupOf(first.result), MessageDeduplicationId: deduplicationId(entries) }),
   };
 }
 
@@ -308,31 +239,4 @@ function groupOf({ messageGroupId, messageId }: Result): string {
 function deduplicationId(entries: readonly Entry[]): string {
   const ids = entries.map(({ result }) => result.messageId);
   return ids.length === 1 ? String(ids[0]) : createHash('sha256').update(ids.join('\n')).digest('hex');
-}
-
-type SizeLimits = ReturnType<typeof createSizeLimits>;
-
-/**
- * Tracks the size limits of a queue from its refusals. A queue may be set to less than 1 MiB, and reading its
- * attributes needs a permission that a sender may lack.
- */
-function createSizeLimits() {
-  let messageBytes = MAX_MESSAGE_BYTES;
-  let batchBytes = MAX_MESSAGE_BYTES;
-  return {
-    messageBytes: () => Math.min(messageBytes, batchBytes),
-    batchBytes: () => batchBytes,
-    /** @returns true if a message of `bytes` bytes was refused for its size */
-    learnMessageBytes(bytes: number, reason: string): boolean {
-      const max = limitIn(reason);
-      if (max !== undefined) messageBytes = Math.min(messageBytes, max, bytes - 1);
-      return max !== undefined;
-    },
-    /** @returns true if a batch request of `bytes` bytes was refused for its size */
-    learnBatchBytes(bytes: number, reason: string): boolean {
-      const max = limitIn(reason);
-      if (max !== undefined) batchBytes = Math.min(batchBytes, max, bytes - 1);
-      return max !== undefined;
-    },
-  };
 }

@@ -9,17 +9,25 @@ import {
   type Result,
   type ResultWriter,
 } from '../core/record.ts';
+import { createDynamoDbClient } from './awsClients.ts';
+import { CALLS_IN_FLIGHT, packBatches, type Refusal, type RetryOptions, sendBatches } from './sendBatches.ts';
+import { HOST_PATIENCE } from './sqsWire.ts';
 import {
-  CALLS_IN_FLIGHT,
   type Container,
+  type OpenStore,
   type PayloadUploader,
-  packBatches,
-  type Refusal,
-  type RetryOptions,
+  placeOf,
   refusedForSize,
-  sendBatches,
   sendOrOffload,
-} from './sendBatches.ts';
+} from './storeEntries.ts';
+
+export const openTableStore: OpenStore = ({ resultTable, resultTtlSeconds }, { clients, payloads }) =>
+  createTableWriter({
+    dynamodb: clients.dynamodb ?? createDynamoDbClient(HOST_PATIENCE),
+    tableName: placeOf('table', resultTable),
+    ttlSeconds: resultTtlSeconds,
+    payloads,
+  });
 
 export interface TableWriterOptions {
   readonly dynamodb: DynamoDBClient;

@@ -1,8 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
-import type { BatchResultErrorEntry, MessageAttributeValue, SQSClient } from '@aws-sdk/client-sqs';
 import { waitOrAbort } from '../core/concurrency.ts';
-import { type Failure, failure, isFailure, isTransient, type Outage } from '../core/failure.ts';
-import type { PayloadPointer, Result, ResultWriter, WriteStatus } from '../core/record.ts';
+import { type Failure, failure, type Outage } from '../core/failure.ts';
+import type { WriteStatus } from '../core/record.ts';
 import { describeError, isCallersFault, outageKind } from './awsError.ts';
 
 export interface Refusal<E> {
@@ -11,6 +10,8 @@ export interface Refusal<E> {
   readonly again: boolean;
   /** Kind of outage. Undefined if the entry may be at fault. */
   readonly outage?: Outage['kind'] | undefined;
+  /** Error of the whole request. */
+  readonly cause?: unknown;
 }
 
 export interface Sending<E> {
@@ -67,77 +68,6 @@ async function sendBatch<E>(
 
 function refusedBy(store: string, { reason, outage }: Refusal<unknown>): Failure {
   return failure('WRITE_FAILED', `${store}: ${reason}`, outage && { of: store, kind: outage });
-}
-
-export interface PayloadUploader {
-  /** Puts a result's body under its own key. @returns a pointer, or WRITE_FAILED if S3 did not take it in time */
-  put(body: string, signal: AbortSignal): Promise<PayloadPointer | Failure>;
-}
-
-/** Size limits of a store's entries. */
-export interface Container<E> {
-  /** Name of an entry's container for messages: `a DynamoDB item`. */
-  readonly container: string;
-  readonly bytesOf: (entry: E) => number;
-  /** Maximum size of an entry. It may shrink when the store refuses entries, which are then offloaded. */
-  readonly maxBytes: () => number;
-  /** Store for larger bodies. If it is missing, a large entry is refused permanently. */
-  readonly payloads: PayloadUploader | undefined;
-}
-
-interface Offloading<E> extends Container<E> {
-  /** Returns a small entry that points to the body of a large one. */
-  readonly toPointer: (entry: E, pointer: PayloadPointer) => E;
-  readonly signal: AbortSignal;
-  readonly sendBatches: (entries: readonly E[]) => Promise<readonly WriteStatus[]>;
-}
-
-/**
- * Sends the entries that fit the store together. Each other entry is sent when its body is in the payload bucket, so a
- * slow upload delays no other entry. An entry that occurs several times is sent once.
- *
- * @returns statuses aligned with `entries` by index
- */
-export async function sendOrOffload<E extends { readonly result: Result }>(
-  entries: readonly E[],
-  offloading: Offloading<E>,
-): Promise<WriteStatus[]> {
-  const { bytesOf, maxBytes, payloads, toPointer, signal, sendBatches } = offloading;
-  const statuses = new Map<E, WriteStatus | undefined>();
-  const isTooLarge = (entry: E): boolean => bytesOf(entry) > maxBytes();
-  const offload = async (entry: E): Promise<WriteStatus | undefined> => {
-    if (payloads === undefined) return resultTooLarge(entry, offloading);
-    const pointer = await payloads.put(entry.result.body, signal);
-    return isFailure(pointer) ? pointer : (await sendBatches([toPointer(entry, pointer)]))[0];
-  };
-  const alone = async (entry: E): Promise<void> => void statuses.set(entry, await offload(entry));
-  const together = async (fitting: readonly E[]): Promise<void> => {
-    const taken = await sendBatches(fitting);
-    for (const [index, entry] of fitting.entries()) statuses.set(entry, taken[index]);
-    await Promise.all(fitting.filter((entry) => isFailure(statuses.get(entry)) && isTooLarge(entry)).map(alone));
-  };
-  const distinct = [...new Set(entries)];
-  const large = distinct.filter(isTooLarge);
-  await Promise.all([together(distinct.filter((entry) => !isTooLarge(entry))), ...large.map(alone)]);
-  return entries.map((entry) => statuses.get(entry) ?? NO_STATUS);
-}
-
-export const NO_STATUS: WriteStatus = failure(
-  'WRITE_FAILED',
-  'expected a status on every result, got none on this one',
-);
-
-/** Returns a failure if an entry that cannot be offloaded is too large. */
-export function refusedForSize<E>(entry: E, container: Container<E>): Failure | undefined {
-  return container.bytesOf(entry) > container.maxBytes() ? resultTooLarge(entry, container) : undefined;
-}
-
-function resultTooLarge<E>(entry: E, { container, bytesOf, maxBytes }: Container<E>): Failure {
-  return failure(
-    'RESULT_TOO_LARGE',
-    `expected a result of at most ${maxBytes()} bytes, the size of ${container}, got ${bytesOf(entry)}; ` +
-      'ask for fewer outputs, send fewer rows in a request, or deploy a payload bucket',
-  );
 }
 
 export interface RetryOptions {
@@ -231,114 +161,10 @@ export function packBatches<T extends { readonly bytes: number }>(
   return batches;
 }
 
-/**
- * Writes every result to all stores concurrently. A result is written when each store has taken it. A result that one
- * store can never hold is written to none: otherwise the other stores would hold both its scores and the error.
- *
- * If stores disagree, a permanent failure outweighs a transient one: a result that is too large stays too large after a
- * retry. This hides no transient failure, because the error result that replaces it must itself be written to every
- * store. An unreachable store outweighs both.
- *
- * @throws Error if there is no store
- */
-export function writeToEvery(writers: readonly ResultWriter[]): ResultWriter {
-  if (writers.length === 0) throw new Error('expected at least one store for results, got none');
-  return {
-    async write(results, signal) {
-      const refusals = results.map((result) => refusedByOne(result, writers));
-      const fitting = results.filter((_, index) => refusals[index] === undefined);
-      const byStore = await Promise.all(writers.map((writer) => writer.write(fitting, signal)));
-      let next = 0;
-      return refusals.map((refused) => {
-        if (refused !== undefined) return refused;
-        const index = next++;
-        return inAgreement(byStore.map((statuses) => statuses[index] ?? NO_STATUS));
-      });
-    },
-    writtenAsOne: (results) => Math.min(...writers.map(({ writtenAsOne }) => writtenAsOne?.(results) ?? 1)),
-  };
-}
-
-/** A single store reports a refusal itself. */
-function refusedByOne(result: Result, writers: readonly ResultWriter[]): Failure | undefined {
-  if (writers.length === 1) return undefined;
-  for (const writer of writers) {
-    const refused = writer.refuses?.(result);
-    if (refused !== undefined) return refused;
-  }
-  return undefined;
-}
-
-function inAgreement(statuses: readonly WriteStatus[]): WriteStatus {
-  const failures = statuses.filter(isFailure);
-  const permanent = failures.find((failed) => !isTransient(failed));
-  return permanent ?? failures.find(({ outage }) => outage !== undefined) ?? failures[0] ?? WRITTEN;
-}
-
 /** Maximum number of concurrent calls of a writer, or of an action on messages. */
 export const CALLS_IN_FLIGHT = 16;
 
-/** Makes SQS calls: the SDK's client, or the host's own. */
-export type SqsCaller = Pick<SQSClient, 'send'>;
-
-/** Maximum number of messages in one SQS call. @see the page of `MAX_MESSAGE_BYTES` */
-export const MAX_BATCH_ENTRIES = 10;
-
-/** Response to an SQS batch request. Real responses have both lists. */
-export interface BatchAnswer {
-  readonly Successful?: readonly { readonly Id?: string | undefined }[] | undefined;
-  readonly Failed?: readonly BatchResultErrorEntry[] | undefined;
-}
-
-/**
- * Returns the entries that a 200 response does not report as done, with the reasons. The ID of an entry is its position
- * in `batch`. An entry that the response does not name has failed, too.
- */
-export function refusalsIn<E>(batch: readonly E[], { Successful = [], Failed = [] }: BatchAnswer): Refusal<E>[] {
-  const done = new Set(Successful.map(({ Id }) => Id));
-  const failed = new Map(Failed.map((one) => [String(one.Id), one]));
-  // If a response names unknown entries as failed, any entry may have failed.
-  const isOdd = batch.filter((_, position) => failed.has(String(position))).length < failed.size;
-  const refusals: Refusal<E>[] = [];
-  for (const [position, entry] of batch.entries()) {
-    const refused = failed.get(String(position));
-    if (refused !== undefined) {
-      const again = refused.SenderFault !== true;
-      refusals.push({ entry, reason: describe(refused), again, outage: again ? 'busy' : undefined });
-    } else if (isOdd || !done.has(String(position))) {
-      const reason = isOdd ? 'an answer that names entries that were not sent' : 'no answer for this entry';
-      refusals.push({ entry, reason, again: true, outage: 'busy' });
-    }
-  }
-  return refusals;
-}
-
-function describe({ Code, Message }: { readonly Code?: unknown; readonly Message?: unknown }): string {
-  const code = typeof Code === 'string' ? Code : 'no code';
-  return typeof Message === 'string' && Message !== '' ? `${code}: ${Message}` : code;
-}
-
 export function allRefused<E>(batch: readonly E[], error: unknown): Refusal<E>[] {
   const [reason, again, outage] = [describeError(error), !isCallersFault(error), outageKind(error)];
-  return batch.map((entry) => ({ entry, reason, again, outage }));
-}
-
-/** Returns the bytes of message attributes, as SQS counts them. */
-export function bytesOf(attributes: Readonly<Record<string, MessageAttributeValue>>): number {
-  let bytes = 0;
-  for (const [name, { DataType = '', StringValue = '' }] of Object.entries(attributes)) {
-    bytes += Buffer.byteLength(name + DataType + StringValue);
-  }
-  return bytes;
-}
-
-/** Minimum of a size limit of a queue. */
-const LEAST_LIMIT = 1_024;
-/** Matches `Message must be shorter than 262144 bytes.` and `Batch requests cannot be longer than 262144 bytes. …`. */
-const SIZE_REFUSAL = /\b(?:shorter|longer) than (\d+) bytes/;
-
-/** Returns the queue's size limit, if the reason for its refusal states it. */
-export function limitIn(reason: string): number | undefined {
-  const max = SIZE_REFUSAL.exec(reason)?.[1];
-  return max === undefined || Number(max) < LEAST_LIMIT ? undefined : Number(max);
+  return batch.map((entry) => ({ entry, reason, again, outage, cause: error }));
 }

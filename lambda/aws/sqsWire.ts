@@ -16,7 +16,7 @@ import { SignatureV4 } from '@smithy/signature-v4';
 import type { HttpRequest, SourceData } from '@smithy/types';
 import type { Agent, Dispatcher } from 'undici';
 import { isObject, type JsonObject, parseIfJson } from '../core/json.ts';
-import type { SqsCaller } from './sendBatches.ts';
+import type { SqsCaller } from './sqsMessages.ts';
 
 /**
  * Creates the host's SQS client. Four frequent calls use SQS's own protocol, JSON over HTTPS; the SDK makes all others:

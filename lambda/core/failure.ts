@@ -25,6 +25,7 @@ export const ERROR_CODES = {
   RUN_TIMED_OUT: 'permanent',
   MODEL_CRASHED: 'permanent',
   RESULT_TOO_LARGE: 'permanent',
+  EXPIRED: 'permanent',
   PAYLOAD_UNAVAILABLE: 'transient',
   MODEL_UNAVAILABLE: 'transient',
   TRANSFORM_UNAVAILABLE: 'transient',

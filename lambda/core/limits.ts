@@ -2,10 +2,6 @@ interface RangeWithDefault extends Range {
   readonly default: number;
 }
 
-/** Value instead of a number of results in a message: as many as fit. */
-export const FILL = 'fill';
-export type ResultsPerMessage = number | typeof FILL;
-
 const MIB = 1024 * 1024;
 
 /**
@@ -24,9 +20,6 @@ export const MAX_RECEIVES = 20;
 /** Log levels of the function, most verbose first. Each level includes those after it. */
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
-
-export const STORES = ['queue', 'table', 'bucket'] as const;
-export type Store = (typeof STORES)[number];
 
 /** Range of a number, including both ends. */
 export interface Range {

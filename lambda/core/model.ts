@@ -1,6 +1,6 @@
 import type { MaybePromise } from './concurrency.ts';
 import type { Failure } from './failure.ts';
-import { type Datatype, moveDim, type Tensor, type TensorData } from './tensor.ts';
+import { type ArraySize, type Datatype, moveDim, type Tensor, type TensorData } from './tensor.ts';
 
 /** Input or output of a model. A dim is a size, or the name of a symbolic axis. */
 export interface TensorSpec {
@@ -104,8 +104,8 @@ export interface Model {
   readonly isCoarse?: boolean | undefined;
   /** Measured runs of its profile or its warm-up. */
   readonly measured?: readonly MeasuredRun[] | undefined;
-  /** Returns an array for an input, with arbitrary content: reused memory of earlier runs. @default new memory */
-  readonly allocate?: ((datatype: Datatype, length: number) => TensorData) | undefined;
+  /** Returns arrays for the inputs of a run, with arbitrary content: reused memory of earlier runs. @default new memory */
+  readonly allocate?: ((sizes: readonly ArraySize[]) => readonly TensorData[]) | undefined;
   /**
    * Runs the model. `inputs` are in the model's order and have the same number of rows. Their buffers are transferred,
    * and must not be read afterwards.

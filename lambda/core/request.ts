@@ -1,5 +1,5 @@
 import { type MaybePromise, whenThere } from './concurrency.ts';
-import { type Failure, failure, isFailure, preview, transformFailure } from './failure.ts';
+import { type Failure, failure, isFailure, plural, preview, transformFailure } from './failure.ts';
 import { createHookBatch } from './hookBatch.ts';
 import { isObject, type JsonObject } from './json.ts';
 import type { RefusedRequest, ReplyForm, RequestInput, ScoringRequest } from './microBatch.ts';
@@ -44,6 +44,8 @@ export interface RequestDependencies {
   readonly decodeTogether?: DecodeTogether | undefined;
   /** Takes calls of a transform. @default none */
   readonly observer?: Observer | undefined;
+  /** True if requests do not expire, because they are samples. @default false */
+  readonly areSamples?: boolean;
 }
 
 export type DecodeTogether = (
@@ -127,7 +129,7 @@ function decodeWithModel(
   const { path, bodyIndex, position } = place;
   const refused = refuseModelName(value, path);
   if (refused !== undefined) return refused;
-  const binaryOutput = decodeBinaryOutput(value.parameters, path);
+  const binaryOutput = decodeParameters(value.parameters, fieldOf(path, 'parameters'), deps);
   if (isFailure(binaryOutput)) return binaryOutput;
   return whenThere(modelOf(value, deps), (model) => {
     if (isFailure(model)) return model;
@@ -279,16 +281,50 @@ function refuseModelName({ model_name: name, model_version: version }: JsonObjec
   return undefined;
 }
 
-/** Decodes `binary_data_output`. Other parameters, which other servers use, are ignored. */
-function decodeBinaryOutput(value: unknown, path: string): boolean | undefined | Failure {
+/**
+ * Returns `binary_data_output`, and refuses a request past its `expires_at`. Other parameters, which other servers use,
+ * are ignored.
+ */
+function decodeParameters(
+  value: unknown,
+  path: string,
+  { areSamples = false }: RequestDependencies,
+): boolean | undefined | Failure {
   if (value === undefined) return undefined;
-  const parametersPath = fieldOf(path, 'parameters');
   if (!isObject(value))
-    return failure('INVALID_REQUEST', `${parametersPath}: expected an object, got ${preview(value)}; ${SEE_FORMAT}`);
-  const binaryOutput = value.binary_data_output;
-  if (binaryOutput === undefined || typeof binaryOutput === 'boolean') return binaryOutput;
-  const wrong = `expected true or false, got ${preview(binaryOutput)}; send one of them`;
-  return failure('INVALID_REQUEST', `${parametersPath}.binary_data_output: ${wrong}`);
+    return failure('INVALID_REQUEST', `${path}: expected an object, got ${preview(value)}; ${SEE_FORMAT}`);
+  const { binary_data_output: binaryOutput, expires_at: expiresAt } = value;
+  if (binaryOutput !== undefined && typeof binaryOutput !== 'boolean') {
+    const wrong = `expected true or false, got ${preview(binaryOutput)}; send one of them`;
+    return failure('INVALID_REQUEST', `${path}.binary_data_output: ${wrong}`);
+  }
+  const expired = areSamples ? undefined : refuseExpired(expiresAt, `${path}.expires_at`);
+  return expired ?? binaryOutput;
+}
+
+function refuseExpired(value: unknown, path: string): Failure | undefined {
+  if (value === undefined) return undefined;
+  const expiresAt = timeIn(value);
+  if (expiresAt === undefined) {
+    const wrong = `expected epoch seconds, or a time such as "2026-01-31T12:00:00Z", got ${preview(value)}`;
+    return failure('INVALID_REQUEST', `${path}: ${wrong}; milliseconds are too large, and a text needs its time zone`);
+  }
+  const lateMs = Date.now() - expiresAt;
+  if (lateMs < 0) return undefined;
+  const wrong = `expected a time that is not over, got one ${plural(Math.floor(lateMs / 1000), 'second')} ago`;
+  return failure('EXPIRED', `${path}: ${wrong}; send the request again if its scores are still of use`);
+}
+
+/** ISO 8601 with date, time and time zone. `Date.parse` takes more, some of it in the zone of the host. */
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d([.,]\d+)?)?(Z|[+-]\d\d:?\d\d)$/;
+/** End of the year 9999 in epoch seconds. Milliseconds of any year since 1978 are beyond it. */
+const MAX_EPOCH_SECONDS = 253_402_300_799;
+
+/** Returns epoch milliseconds. Undefined if the value is no time. */
+function timeIn(value: unknown): number | undefined {
+  if (typeof value === 'number') return Math.abs(value) <= MAX_EPOCH_SECONDS ? 1000 * value : undefined;
+  const time = typeof value === 'string' && TIME.test(value) ? Date.parse(value.replace(',', '.')) : Number.NaN;
+  return Number.isNaN(time) ? undefined : time;
 }
 
 const OUTPUT_KEYS = ['name', 'parameters'];

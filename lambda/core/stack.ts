@@ -3,6 +3,7 @@ import type { MicroBatch, Part, RequestInput } from './microBatch.ts';
 import { axisInModel, shapeInModel, type TensorSpec } from './model.ts';
 import {
   allocate,
+  allocateTogether,
   type Base64Data,
   copyInto,
   decodeInto,
@@ -22,12 +23,22 @@ import {
  * only real rows.
  */
 export function stack(batch: MicroBatch): Tensor[] {
-  return batch.model.inputs.map(({ name, datatype }, index) => {
+  const { inputs, allocate: room = allocateTogether } = batch.model;
+  const shapes = inputs.map((_, index) => {
     const ragged = batch.model.ragged?.inputs[index];
-    const { shape: sampleShape } = inputOf(batch.parts[0], index);
-    const padded = ragged === undefined ? sampleShape : withSize(sampleShape, ragged.axis, batch.paddedLength);
+    const { shape } = inputOf(batch.parts[0], index);
+    return ragged === undefined ? shape : withSize(shape, ragged.axis, batch.paddedLength);
+  });
+  const arrays = room(
+    inputs.map(({ datatype }, index) => ({
+      datatype,
+      length: batch.paddedRows * elementsPerRow(shapes[index] as readonly number[]),
+    })),
+  );
+  return inputs.map(({ name, datatype }, index) => {
+    const ragged = batch.model.ragged?.inputs[index];
+    const [padded, data] = [shapes[index] as readonly number[], arrays[index] as TensorData];
     const rowElements = elementsPerRow(padded);
-    const data = (batch.model.allocate ?? allocate)(datatype, batch.paddedRows * rowElements);
     if (ragged !== undefined) (data as unknown[]).fill(ragged.pad);
     let row = 0;
     for (const part of batch.parts) {

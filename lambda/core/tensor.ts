@@ -125,6 +125,40 @@ export function allocate(datatype: Datatype, length: number): TensorData {
   return info.kind === 'string' ? new Array<string>(length).fill('') : new info.array(length);
 }
 
+/** Datatype and number of elements of an array. */
+export interface ArraySize {
+  readonly datatype: Datatype;
+  readonly length: number;
+}
+
+/** Alignment of arrays that share a buffer: a line of the processor's cache. */
+const LINE_BYTES = 64;
+
+/**
+ * Returns arrays with arbitrary content that share one buffer, because handing over a buffer to another thread takes as
+ * long as filling it. Arrays of strings have no buffer.
+ *
+ * @param memory returns a buffer of that many bytes
+ */
+export function allocateTogether(
+  sizes: readonly ArraySize[],
+  memory: (bytes: number) => ArrayBuffer = (bytes) => new ArrayBuffer(bytes),
+): TensorData[] {
+  const starts: number[] = [];
+  let bytes = 0;
+  for (const { datatype, length } of sizes) {
+    const info = DATATYPES[datatype];
+    starts.push(bytes);
+    const own = info.kind === 'string' ? 0 : length * info.array.BYTES_PER_ELEMENT;
+    bytes += Math.ceil(own / LINE_BYTES) * LINE_BYTES;
+  }
+  const buffer = memory(bytes);
+  return sizes.map(({ datatype, length }, index) => {
+    const info = DATATYPES[datatype];
+    return info.kind === 'string' ? allocate(datatype, length) : new info.array(buffer, starts[index], length);
+  });
+}
+
 const SLAB_BYTES = 65_536;
 const MAX_BYTES_IN_SLAB = SLAB_BYTES / 8;
 let slab = Buffer.from(new ArrayBuffer(SLAB_BYTES));

@@ -1,25 +1,15 @@
-import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import type { S3Client } from '@aws-sdk/client-s3';
 import type { Announce } from '../aws/announce.ts';
 import type { Capture } from '../aws/capture.ts';
 import type { Payloads } from '../aws/payloads.ts';
 import { createAcknowledger, createRetryDelay, perQueue } from '../aws/requestQueue.ts';
-import { createQueueWriters } from '../aws/resultQueue.ts';
-import { type SqsCaller, writeToEvery } from '../aws/sendBatches.ts';
+import { openResultStores } from '../aws/resultStores.ts';
+import type { Clients } from '../aws/storeEntries.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
-import type { MaybePromise } from '../core/concurrency.ts';
-import { FILL, MAX_RECEIVES, type Store } from '../core/limits.ts';
-import type { MessageRecord, ResultWriter } from '../core/record.ts';
+import { MAX_RECEIVES } from '../core/limits.ts';
+import type { MessageRecord } from '../core/record.ts';
 import { openScorer, type Scorer } from '../scorer/scorer.ts';
 import type { Config } from './config.ts';
 import type { HandlerDependencies } from './createHandler.ts';
-
-/** AWS clients. Clients that only some deployments need are loaded and created on first use. */
-export interface Clients {
-  readonly sqs: SqsCaller;
-  readonly dynamodb: () => MaybePromise<DynamoDBClient>;
-  readonly s3: () => MaybePromise<S3Client>;
-}
 
 interface HostDependencies {
   readonly clients: Clients;
@@ -69,15 +59,15 @@ export async function compose(
     assigned: telemetry.assigned,
     onLost: telemetry.scorerLost,
   });
-  const [scorer, ...writers] = await Promise.all([
+  const [scorer, writer] = await Promise.all([
     opening,
-    ...config.results.map((store) => storeOf(store, config, clients, payloads)),
+    openResultStores(config.results, config, { clients, payloads }),
   ]);
   return {
     scorer,
     scoring: {
       score: scorer.score,
-      writer: writeToEvery(writers),
+      writer,
       limits: config,
       capture: await captureOf(config, clients, telemetry, warn),
       observer,
@@ -136,36 +126,4 @@ async function captureOf(
   if (percent === 0 || bucket === undefined) return undefined;
   const { createCapture } = await import('../aws/capture.ts');
   return createCapture({ s3: await s3(), bucket, prefix, percent, observer, warn });
-}
-
-async function storeOf(
-  store: Store,
-  config: Config,
-  clients: Clients,
-  payloads: Payloads | undefined,
-): Promise<ResultWriter> {
-  const {
-    resultQueueUrl,
-    clientQueueUrls = [],
-    resultTable,
-    resultBucket,
-    resultTtlSeconds,
-    resultsPerMessage,
-  } = config;
-  if (store === 'queue' && resultQueueUrl !== undefined) {
-    const results = resultsPerMessage === FILL ? Number.POSITIVE_INFINITY : resultsPerMessage;
-    const packing = { results, bytes: config.resultMessageBytes };
-    const queueUrls = [resultQueueUrl, ...clientQueueUrls] as const;
-    return createQueueWriters(queueUrls, { sqs: clients.sqs, packing, payloads });
-  }
-  if (store === 'table' && resultTable !== undefined) {
-    const ttlSeconds = resultTtlSeconds;
-    const { createTableWriter } = await import('../aws/resultTable.ts');
-    return createTableWriter({ dynamodb: await clients.dynamodb(), tableName: resultTable, ttlSeconds, payloads });
-  }
-  if (store === 'bucket' && resultBucket !== undefined) {
-    const { createBucketWriter } = await import('../aws/resultBucket.ts');
-    return createBucketWriter({ s3: await clients.s3(), bucket: resultBucket, prefix: config.resultPrefix });
-  }
-  throw new Error(`expected the configuration to say where the ${store} of results is`);
 }

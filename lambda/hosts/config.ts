@@ -1,5 +1,5 @@
 import { totalmem } from 'node:os';
-import { STORES, shareOfMemory } from '../core/limits.ts';
+import { shareOfMemory } from '../core/limits.ts';
 import { nearestName } from '../core/wrongValue.ts';
 import {
   type Catalogue,
@@ -9,6 +9,8 @@ import {
   JOB_SCORE_SETTINGS,
   SETTINGS,
   type SettingName,
+  STORE_SETTINGS,
+  STORES,
   type ValuesOf,
 } from '../settings.ts';
 
@@ -103,7 +105,7 @@ const RULES: readonly Rule[] = [
     sentence: () => `expected it or ${CONFIG_KEYS.modelsDirectory}, got both; unset one of them`,
   },
   ...STORES.map((store): Rule => {
-    const of = ({ queue: 'resultQueueUrl', table: 'resultTable', bucket: 'resultBucket' } as const)[store];
+    const [of] = Object.keys(STORE_SETTINGS[store]) as [SettingName];
     return {
       of,
       isBroken: ({ results = [] }, isGiven) => results.includes(store) && !isGiven(of),

@@ -5,7 +5,7 @@ import {
   createVisibilityActions,
   type Extension,
 } from '../aws/requestQueue.ts';
-import { MAX_BATCH_ENTRIES, type SqsCaller } from '../aws/sendBatches.ts';
+import { MAX_BATCH_ENTRIES, type SqsCaller } from '../aws/sqsMessages.ts';
 import { type Clock, SYSTEM_CLOCK } from '../core/concurrency.ts';
 import { messageOf, type TransientCode } from '../core/failure.ts';
 import { BATCH_BYTES, DRAIN_SHARE, END_SHARE } from '../core/limits.ts';

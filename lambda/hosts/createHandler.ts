@@ -47,7 +47,6 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ScoringHandler> {
   const composition = await compose(config, {
     clients: {
       sqs: createSqsCaller(HOST_PATIENCE),
-      dynamodb: async () => (await import('../aws/awsClients.ts')).createDynamoDbClient(HOST_PATIENCE),
       s3: async () => (await import('../aws/awsClients.ts')).createS3Client(HOST_PATIENCE),
     },
     telemetry: withTraces(telemetry),

@@ -15,7 +15,7 @@ import {
   type WriteStatus,
 } from '../core/record.ts';
 import { type Answer, isHandedBack, type Reply } from '../core/replies.ts';
-import type { ScoreBodies } from '../core/score.ts';
+import type { ReplySink, ScoreBodies } from '../core/score.ts';
 
 /** Dependencies of scoring records, from reading to acknowledging them. They live as long as the process. */
 export interface ScoringDependencies {
@@ -25,6 +25,8 @@ export interface ScoringDependencies {
     /** Time before the deadline that is reserved for encoding and writing: see `deadlineMarginMs` in `settings.ts`. */
     readonly deadlineMarginMs: number;
     readonly maxAnswerCharacters: number;
+    /** Maximum age of a message that is scored. @default any */
+    readonly maxAgeSeconds?: number | undefined;
   };
   readonly observer: Observer;
   readonly now: () => number;
@@ -62,9 +64,34 @@ async function scoreAndWrite(
   time: TimeLimit,
 ): Promise<void> {
   const results = createResults(records, outcomes, deps, time);
-  const bodies = records.map(({ messageId, body }) => ({ key: messageId, body }));
-  await deps.score(bodies, time, results.take, { observer: deps.observer });
+  const expired = expiredAnswers(records, deps.limits.maxAgeSeconds);
+  await results.take(expired);
+  const settled = new Set(expired.map(({ of }) => of));
+  const left = settled.size === 0 ? records : records.filter((_, index) => !settled.has(index));
+  const indexes = [...records.keys()].filter((index) => !settled.has(index));
+  const bodies = left.map(({ messageId, body }) => ({ key: messageId, body }));
+  const take: ReplySink = (replies) =>
+    results.take(
+      settled.size === 0 ? replies : replies.map((reply) => ({ ...reply, of: indexes[reply.of] as number })),
+    );
+  await deps.score(bodies, time, take, { observer: deps.observer });
   await results.finish();
+}
+
+/** Answers records that are too old to be scored. */
+function expiredAnswers(records: readonly MessageRecord[], maxAgeSeconds: number | undefined): Answer[] {
+  if (maxAgeSeconds === undefined) return [];
+  const now = Date.now();
+  return records.flatMap(({ messageId, attributes }, of) => {
+    const seconds = Math.floor((now - Number(attributes.SentTimestamp)) / 1000);
+    if (seconds <= maxAgeSeconds) return [];
+    const failed = failure(
+      'EXPIRED',
+      `message: expected one sent in the last ${maxAgeSeconds} s, got one sent ${seconds} s ago; send it again if its ` +
+        'scores are still of use, or raise maxAge of the deployment',
+    );
+    return { of, text: encodeError(messageId, undefined, failed), failures: [failed], requests: 1 };
+  });
 }
 
 /** Outcome of records in progress when the signal aborts. Nothing more is written for them. */

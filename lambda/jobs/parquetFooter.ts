@@ -133,10 +133,14 @@ function checkRows({ num_rows, row_groups }: FileMetaData, bytes: number): void 
   if (most > ROWS_A_BYTE * bytes) throw new Error(`${most} rows or values in ${bytes} bytes`);
 }
 
-/** Checks that the columns of all row groups lie before the footer and do not overlap. */
+/**
+ * Checks that the columns of all row groups lie before the footer and do not overlap. Row groups without rows are not
+ * read, and PyArrow states no place for them.
+ */
 function checkExtents({ row_groups }: FileMetaData, end: number): void {
   let sum = 0;
-  for (const { meta_data } of row_groups.flatMap(({ columns }) => columns)) {
+  const filled = row_groups.filter(({ num_rows }) => num_rows > 0n);
+  for (const { meta_data } of filled.flatMap(({ columns }) => columns)) {
     if (meta_data === undefined || meta_data.total_compressed_size === 0n) continue;
     const span = spanOf(meta_data);
     if (span.start < 4 || span.end > end) {

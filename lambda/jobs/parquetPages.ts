@@ -100,33 +100,36 @@ async function readFlat(pages: PageCursor, { from, to }: Rows): Promise<DecodedA
 }
 
 function flatValues(page: Page, leaf: Leaf, first: number, end: number): DecodedArray {
-  const { definition } = page.body.levels;
-  const values = valuesIn(page, leaf, first, end);
-  if (definition === undefined || values.length === end - first) return values;
-  const filled: unknown[] = new Array(end - first).fill(null);
-  for (let at = first, next = 0; at < end; at++) {
-    if (definition[at] === leaf.definition) filled[at - first] = values[next++];
+  const levels = page.body.levels.definition?.read(first, end - first);
+  const values = valuesIn(page, leaf, first, end, levels);
+  if (levels === undefined || values.length === end - first) return values;
+  const filled: unknown[] = new Array(levels.length).fill(null);
+  for (let at = 0, next = 0; at < levels.length; at++) {
+    if (levels[at] === leaf.definition) filled[at] = values[next++];
   }
   return filled;
 }
 
-/** Returns the same values without nulls. */
-function valuesIn(page: Page, leaf: Leaf, first: number, end: number): DecodedArray {
-  const { levels, bytes, at } = page.body;
-  const { definition } = levels;
-  const body = { bytes, at };
-  if (definition === undefined) return valuesOf(page, leaf, body, page.values, first, end - first);
-  const count = (start: number, stop: number): number => {
-    let sum = 0;
-    for (let at = start; at < stop; at++) if (definition[at] === leaf.definition) sum += 1;
-    return sum;
-  };
+/**
+ * Returns the same values without nulls.
+ *
+ * @param levels definition levels of these values
+ */
+function valuesIn(page: Page, leaf: Leaf, first: number, end: number, levels: Numbers | undefined): DecodedArray {
+  const { definition } = page.body.levels;
+  if (definition === undefined || levels === undefined) {
+    return valuesOf(page, leaf, { all: () => page.values, skip: first, take: end - first });
+  }
   const { counted } = page.body;
-  const before = counted.at <= first ? counted.values + count(counted.at, first) : count(0, first);
-  const within = count(first, end);
-  counted.all ??= before + within + count(end, page.values);
-  Object.assign(counted, { at: end, values: before + within });
-  return valuesOf(page, leaf, body, counted.all, before, within);
+  const isAfter = counted.at <= first;
+  const skip = (isAfter ? counted.values : 0) + definition.count(leaf.definition, isAfter ? counted.at : 0, first);
+  const take = countIn(levels, leaf.definition);
+  Object.assign(counted, { at: end, values: skip + take });
+  const all = (): number => {
+    counted.all ??= skip + take + definition.count(leaf.definition, end, page.values);
+    return counted.all;
+  };
+  return valuesOf(page, leaf, { all, skip, take });
 }
 
 function concatenate(parts: readonly DecodedArray[]): DecodedArray {
@@ -137,31 +140,51 @@ function concatenate(parts: readonly DecodedArray[]): DecodedArray {
   return all;
 }
 
-async function readNested(pages: PageCursor, { from, to }: Rows): Promise<DecodedArray> {
+async function readNested(pages: PageCursor, rows: Rows): Promise<DecodedArray> {
   const { leaf } = pages;
-  const rows: unknown[] = [];
-  for (let page = await pages.at(from); page !== undefined; page = await pages.next()) {
-    const { definition, repetition } = page.body.levels;
-    let begun = page.row;
-    let [first, end] = [0, 0];
-    for (let at = 0; at < page.values; at++) {
-      // A value with repetition level 0 begins a row.
-      if ((repetition?.[at] ?? 0) === 0) begun += 1;
-      if (begun <= from) first = at + 1;
-      if (begun <= to) end = at + 1;
-    }
+  const found: unknown[] = [];
+  for (let page = await pages.at(rows.from); page !== undefined; page = await pages.next()) {
+    const { first, end, repetitions } = valuesOfRows(page, rows);
     if (first < end) {
-      const values = valuesIn(page, leaf, first, end);
+      const definitions = page.body.levels.definition?.read(first, end - first);
+      const values = valuesIn(page, leaf, first, end, definitions);
       // DuckDB writes a null array as several elements. The elements after the first are no values.
-      const isThere = (at: number): boolean => (repetition?.[at] ?? 0) === 0 || definition?.[at] !== 0;
-      const places = Array.from({ length: end - first }, (_, at) => first + at).filter(isThere);
-      const [definitions, repetitions] = [definition, repetition].map((all) => all && places.map((at) => all[at] ?? 0));
-      const some = assembleLists(rows, definitions ?? [], repetitions ?? [], values, [...leaf.path]);
-      if (some !== rows) for (let at = 0; at < some.length; at++) rows.push(some[at]);
+      const isThere = (_: unknown, at: number): boolean => (repetitions?.[at] ?? 0) === 0 || definitions?.[at] !== 0;
+      const [defined, repeated] = [definitions, repetitions].map((levels) => Array.from(levels ?? []).filter(isThere));
+      const some = assembleLists(found, defined, repeated ?? [], values, [...leaf.path]);
+      if (some !== found) for (let at = 0; at < some.length; at++) found.push(some[at]);
     }
-    if (begun > to) break;
+    if (end < page.values) break;
   }
-  return rows;
+  return found;
+}
+
+/** Cost of an element of a list. A run of levels makes millions of a few bytes, and a row has all of its own at once. */
+const ELEMENT_BYTES = 8;
+
+/** Returns the span of the values of some rows in a page, and their repetition levels. */
+function valuesOfRows(page: Page, { from, to }: Rows) {
+  const { repetition } = page.body.levels;
+  if (repetition === undefined) {
+    return { first: Math.max(0, from - page.row), end: Math.max(0, Math.min(page.values, to - page.row)) };
+  }
+  const { reached } = page.body;
+  let { at, row } = reached.row <= from ? reached : { at: 0, row: page.row };
+  let first = at;
+  const repetitions: number[] = [];
+  for (; at < page.values; at++) {
+    const level = repetition.at(at);
+    // A value with repetition level 0 begins a row.
+    if (level === 0 && row >= to) break;
+    if (level === 0) row += 1;
+    if (row <= from) first = at + 1;
+    else {
+      page.spend(ELEMENT_BYTES);
+      repetitions.push(level);
+    }
+  }
+  Object.assign(reached, { at, row });
+  return { first, end: at, repetitions };
 }
 
 interface Page {
@@ -170,7 +193,7 @@ interface Page {
   readonly values: number;
   readonly encoding: string;
   readonly spend: Spend;
-  readonly dictionary: DecodedArray | undefined;
+  readonly dictionary: Dictionary | undefined;
   /** Inflated on first access. */
   readonly body: Body;
 }
@@ -184,7 +207,7 @@ class PageCursor {
   #offset = 0;
   #values = 0;
   #page: Page | undefined;
-  #dictionary: DecodedArray | undefined;
+  #dictionary: Dictionary | undefined;
 
   constructor(chunk: Chunk, leaf: Leaf, inflation: Spend) {
     this.chunk = chunk;
@@ -229,7 +252,7 @@ class PageCursor {
       dictionary: this.#dictionary,
       spend: (bytes) => this.#spend(bytes),
       get body() {
-        if (left !== undefined) body = bodyOf(header, about.values, left, inflate, leaf);
+        if (left !== undefined) body = bodyOf(header, about.row, left, inflate, leaf);
         // Frees the bytes that were read around the page.
         left = undefined;
         if (body === undefined) throw new Error('a page that could not be read before');
@@ -238,11 +261,14 @@ class PageCursor {
     };
   }
 
-  #dictionaryOf(header: PageHeader, stored: Uint8Array): DecodedArray {
+  #dictionaryOf(header: PageHeader, stored: Uint8Array): Dictionary {
     const count = countOf(header.dictionary_page_header?.num_values, Number.MAX_SAFE_INTEGER);
     const body = this.#inflate(stored, header.uncompressed_page_size);
     this.#spend(count * ENTRY_BYTES);
-    return convertValues(plainValues({ bytes: body, at: 0 }, this.leaf, 0, count), this.leaf.path);
+    const values = plainValues({ bytes: body, at: 0 }, this.leaf, 0, count);
+    const areBytes = this.leaf.type === 'BYTE_ARRAY' || this.leaf.type === 'FIXED_LEN_BYTE_ARRAY';
+    const sizes = areBytes ? Uint32Array.from(values, ({ length }) => length) : undefined;
+    return { values: convertValues(values, this.leaf.path), sizes };
   }
 
   /** Reads the next header. Most headers are short, but statistics can make one long. */
@@ -279,9 +305,8 @@ const HEADER_BYTES = 8 * 1024;
 
 function rowsIn(page: Page, { repetition }: Leaf): number {
   if (repetition === 0) return page.values;
-  let rows = 0;
-  for (const level of page.body.levels.repetition ?? []) if (level === 0) rows += 1;
-  return rows;
+  valuesOfRows(page, { from: Number.POSITIVE_INFINITY, to: Number.POSITIVE_INFINITY });
+  return page.body.reached.row - page.row;
 }
 
 function countOf(count: unknown, max: number): number {
@@ -367,14 +392,25 @@ function asPlain({ buffer, byteOffset, byteLength }: Uint8Array): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
+/** Values of a dictionary page. */
+interface Dictionary {
+  readonly values: DecodedArray;
+  /** Stored sizes of texts and bytes. Undefined for numbers. */
+  readonly sizes: Uint32Array | undefined;
+}
+
 /** One level for each value. Undefined if the column has only one level. */
-type Levels = Uint8Array | Uint32Array | undefined;
+type Levels = Hybrid | undefined;
 
 /** Inflated page: its levels, and the position of its values. */
 interface Body extends Readonly<Source> {
   readonly levels: { readonly repetition: Levels; readonly definition: Levels };
   /** Cache of the number of non-null values before `at`, and in the whole page. */
   readonly counted: { at: number; values: number; all?: number };
+  /** First value that is not read yet, and the number of rows in the row group that begin before it. */
+  readonly reached: { at: number; row: number };
+  /** Places of the values in the dictionary, from the first access. */
+  indices?: Hybrid;
 }
 
 interface Source {
@@ -382,14 +418,15 @@ interface Source {
   at: number;
 }
 
-function bodyOf(header: PageHeader, values: number, stored: Uint8Array, inflate: Inflate, leaf: Leaf): Body {
-  const counted = { at: 0, values: 0 };
+function bodyOf(header: PageHeader, row: number, stored: Uint8Array, inflate: Inflate, leaf: Leaf): Body {
+  const counts = { counted: { at: 0, values: 0 }, reached: { at: 0, row } };
   const v2 = header.data_page_header_v2;
-  const levelsOf = (max: number, bytes: Source): Levels => readHybrid(bytes, 32 - Math.clz32(max), 0, values);
+  const levelsOf = (max: number, bytes: () => Source): Levels =>
+    max === 0 ? undefined : new Hybrid(bytes(), 32 - Math.clz32(max));
   if (v2 === undefined) {
     const body = { bytes: inflate(stored, header.uncompressed_page_size), at: 0 };
-    const levels = (max: number) => (max === 0 ? undefined : levelsOf(max, readBlock(body)));
-    return { levels: { repetition: levels(leaf.repetition), definition: levels(leaf.definition) }, counted, ...body };
+    const levels = (max: number) => levelsOf(max, () => readBlock(body));
+    return { levels: { repetition: levels(leaf.repetition), definition: levels(leaf.definition) }, ...counts, ...body };
   }
   const repetition = sliceOf(stored, 0, v2.repetition_levels_byte_length);
   const definition = sliceOf(stored, repetition.length, v2.definition_levels_byte_length);
@@ -398,10 +435,10 @@ function bodyOf(header: PageHeader, values: number, stored: Uint8Array, inflate:
   const size = Number(header.uncompressed_page_size) - levelBytes;
   return {
     levels: {
-      repetition: leaf.repetition === 0 ? undefined : levelsOf(leaf.repetition, { bytes: repetition, at: 0 }),
-      definition: leaf.definition === 0 ? undefined : levelsOf(leaf.definition, { bytes: definition, at: 0 }),
+      repetition: levelsOf(leaf.repetition, () => ({ bytes: repetition, at: 0 })),
+      definition: levelsOf(leaf.definition, () => ({ bytes: definition, at: 0 })),
     },
-    counted,
+    ...counts,
     bytes: v2.is_compressed === false ? rest : inflate(rest, size),
     at: 0,
   };
@@ -422,66 +459,65 @@ function readU32(source: Source): number {
   return bitsAt(bytes, 8 * at, 32) >>> 0;
 }
 
-/**
- * Decodes and converts the values `skip` to `skip + take` (exclusive) of a page.
- *
- * @param all number of values in the page, without nulls
- */
-function valuesOf(
-  { encoding, dictionary, spend }: Page,
-  leaf: Leaf,
-  body: Source,
-  all: number,
-  skip: number,
-  take: number,
-): DecodedArray {
-  if (take === 0) return [];
-  if (encoding === 'PLAIN_DICTIONARY' || encoding === 'RLE_DICTIONARY') {
-    if (dictionary === undefined) throw new Error('a page without its dictionary');
-    const width = sliceOf(body.bytes, body.at, 1)[0] ?? 0;
-    body.at += 1;
-    if (width > 32) throw new Error(`indices of ${width} bits`);
-    return lookUp(dictionary, width === 0 ? new Uint8Array(take) : readHybrid(body, width, skip, take), spend);
-  }
-  return convertValues(rawValues(encoding, leaf, body, { all, skip, take, spend }), leaf.path);
-}
-
-/** Texts up to this length cost nothing when a page repeats them. */
-const SHORT_BYTES = 1024;
-
-function lookUp(dictionary: DecodedArray, indices: Uint8Array | Uint32Array, spend: Spend): DecodedArray {
-  const values: unknown[] = new Array(indices.length);
-  for (let at = 0; at < indices.length; at++) {
-    const index = indices[at] as number;
-    if (index >= dictionary.length) throw new Error(`value ${index} of a dictionary of ${dictionary.length}`);
-    const value = dictionary[index];
-    if (value?.length > SHORT_BYTES) spend(value.length);
-    values[at] = value;
-  }
-  return values;
-}
-
 interface Wanted {
-  readonly all: number;
+  /** Returns the number of values in the page, without nulls. */
+  readonly all: () => number;
   readonly skip: number;
   readonly take: number;
-  readonly spend: Spend;
 }
 
-function rawValues(encoding: string, leaf: Leaf, body: Source, { all, skip, take, spend }: Wanted): DecodedArray {
+/** Decodes and converts the values `skip` to `skip + take` (exclusive) of a page. */
+function valuesOf(page: Page, leaf: Leaf, wanted: Wanted): DecodedArray {
+  if (wanted.take === 0) return [];
+  const { encoding, dictionary, body } = page;
+  if (encoding === 'PLAIN_DICTIONARY' || encoding === 'RLE_DICTIONARY') {
+    if (dictionary === undefined) throw new Error('a page without its dictionary');
+    body.indices ??= indicesIn(body);
+    return lookUp(dictionary, body.indices.read(wanted.skip, wanted.take), page.spend);
+  }
+  const { bytes, at } = body;
+  return convertValues(rawValues(encoding, leaf, { bytes, at }, { ...wanted, spend: page.spend }), leaf.path);
+}
+
+function indicesIn({ bytes, at }: Source): Hybrid {
+  const [width = 0] = sliceOf(bytes, at, 1);
+  if (width > 32) throw new Error(`indices of ${width} bits`);
+  return new Hybrid({ bytes, at: at + 1 }, width);
+}
+
+/** A repeated text costs the characters beyond this length. */
+const SHORT_BYTES = 16 * 1024;
+
+function lookUp({ values, sizes }: Dictionary, indices: Numbers, spend: Spend): DecodedArray {
+  const found: unknown[] = new Array(indices.length);
+  for (let at = 0; at < indices.length; at++) {
+    const index = indices[at] as number;
+    if (index >= values.length) throw new Error(`value ${index} of a dictionary of ${values.length}`);
+    if (sizes !== undefined) spend(Math.max(0, (sizes[index] as number) - SHORT_BYTES));
+    found[at] = values[index];
+  }
+  return found;
+}
+
+function rawValues(
+  encoding: string,
+  leaf: Leaf,
+  body: Source,
+  { all, skip, take, spend }: Wanted & { readonly spend: Spend },
+): DecodedArray {
   switch (encoding) {
     case 'PLAIN':
       return plainValues(body, leaf, skip, take);
     case 'RLE':
-      return Array.from(readHybrid(readBlock(body), 1, skip, take), (bit) => bit === 1);
+      return Array.from(new Hybrid(readBlock(body), 1).read(skip, take), (bit) => bit === 1);
     case 'BYTE_STREAM_SPLIT':
-      return splitValues(body, leaf, all, skip, take);
+      return splitValues(body, leaf, all(), skip, take);
     case 'DELTA_BINARY_PACKED':
-      return readDifferences(body, all, skip, take, leaf.type !== 'INT32');
+      return readDifferences(body, all(), skip, take, leaf.type !== 'INT32');
     case 'DELTA_LENGTH_BYTE_ARRAY':
-      return readTextsAfterLengths(body, all, skip, take);
+      return readTextsAfterLengths(body, all(), skip, take);
     case 'DELTA_BYTE_ARRAY':
-      return readTextsWithPrefixes(body, { all, skip, take, spend });
+      return readTextsWithPrefixes(body, { all: all(), skip, take, spend });
     default:
       throw new Error(`the encoding ${encoding}`);
   }
@@ -539,33 +575,111 @@ function splitValues({ bytes, at }: Source, leaf: Leaf, all: number, skip: numbe
   return readTyped(leaf, own, width);
 }
 
+type Numbers = Uint8Array | Uint32Array;
+
 /**
- * Reads the numbers `skip` to `skip + take` (exclusive) of the RLE and bit-packing hybrid. A run that claims to be
- * longer is cut there.
+ * Numbers of the RLE and bit-packing hybrid. They are decoded where they are read, because a run of millions has a few
+ * bytes. Reading in order passes each run once.
  *
  * @see https://parquet.apache.org/docs/file-format/data-pages/encodings/#RLE
  */
-function readHybrid(source: Source, width: number, skip: number, take: number): Uint8Array | Uint32Array {
-  const { bytes } = source;
-  const numbers = width <= 8 ? new Uint8Array(take) : new Uint32Array(take);
-  for (let place = -skip; place < take; ) {
+class Hybrid {
+  readonly #bytes: Uint8Array;
+  readonly #start: number;
+  readonly #width: number;
+  /** Current run: its first number, and their count. */
+  #first = 0;
+  #count = 0;
+  /** Number that it repeats. Undefined if the run is packed. */
+  #repeated: number | undefined;
+  /** Places of its bytes, and of the next run. */
+  #data: number;
+  #next: number;
+
+  constructor({ bytes, at }: Source, width: number) {
+    this.#bytes = bytes;
+    this.#start = at;
+    this.#width = width;
+    this.#data = at;
+    this.#next = at;
+  }
+
+  /** Returns the numbers `skip` to `skip + take` (exclusive). */
+  read(skip: number, take: number): Numbers {
+    const numbers = this.#width <= 8 ? new Uint8Array(take) : new Uint32Array(take);
+    if (this.#width === 0) return numbers;
+    for (let done = 0; done < take; ) {
+      this.#goTo(skip + done);
+      const from = skip + done - this.#first;
+      const some = Math.min(take - done, this.#count - from);
+      this.#copy(from, some, numbers, done);
+      done += some;
+    }
+    return numbers;
+  }
+
+  at(place: number): number {
+    this.#goTo(place);
+    if (this.#repeated !== undefined) return this.#repeated;
+    const from = place - this.#first;
+    this.#check(from + 1);
+    return bitsAt(this.#bytes, 8 * this.#data + from * this.#width, this.#width);
+  }
+
+  /** Returns how often a number occurs from a place to another (exclusive), and leaves the current run as it is. */
+  count(number: number, from: number, to: number): number {
+    const others = new Hybrid({ bytes: this.#bytes, at: this.#start }, this.#width);
+    let count = 0;
+    for (let at = from; at < to; at += COUNTED_AT_ONCE) {
+      count += countIn(others.read(at, Math.min(COUNTED_AT_ONCE, to - at)), number);
+    }
+    return count;
+  }
+
+  #goTo(place: number): void {
+    if (place < this.#first) [this.#first, this.#count, this.#next] = [0, 0, this.#start];
+    while (place >= this.#first + this.#count) this.#goOn();
+  }
+
+  #goOn(): void {
+    this.#first += this.#count;
+    const source = { bytes: this.#bytes, at: this.#next };
     const header = readVarint(source);
     const isPacked = (header & 1) === 1;
-    const count = (header >>> 1) * (isPacked ? 8 : 1);
-    const [from, to] = [Math.max(0, -place), Math.min(count, take - place)];
-    if (isPacked) {
-      if (from < to) sliceOf(bytes, source.at, Math.ceil((to * width) / 8));
-      for (let at = from; at < to; at++) numbers[place + at] = bitsAt(bytes, 8 * source.at + at * width, width);
-      source.at += (count / 8) * width;
-    } else {
-      const size = Math.ceil(width / 8);
-      sliceOf(bytes, source.at, size);
-      if (from < to) numbers.fill(bitsAt(bytes, 8 * source.at, width), place + from, place + to);
-      source.at += size;
-    }
-    place += count;
+    this.#count = (header >>> 1) * (isPacked ? 8 : 1);
+    this.#data = source.at;
+    const size = isPacked ? (this.#count / 8) * this.#width : Math.ceil(this.#width / 8);
+    this.#next = source.at + size;
+    if (!isPacked) this.#check(1);
+    this.#repeated = isPacked ? undefined : bitsAt(this.#bytes, 8 * source.at, this.#width);
   }
-  return numbers;
+
+  /** Copies numbers of the current run. */
+  #copy(from: number, take: number, to: Numbers, place: number): void {
+    if (this.#repeated !== undefined) {
+      to.fill(this.#repeated, place, place + take);
+      return;
+    }
+    this.#check(from + take);
+    const [bytes, width] = [this.#bytes, this.#width];
+    for (let at = 0, bit = 8 * this.#data + from * width; at < take; at++, bit += width) {
+      to[place + at] = bitsAt(bytes, bit, width);
+    }
+  }
+
+  /** @throws Error if the current run has fewer numbers. It may claim to have more */
+  #check(numbers: number): void {
+    const end = this.#data + Math.ceil((numbers * this.#width) / 8);
+    if (end > this.#bytes.length) throw new Error('a run that ends too early');
+  }
+}
+
+const COUNTED_AT_ONCE = 65_536;
+
+function countIn(numbers: Numbers, number: number): number {
+  let count = 0;
+  for (let at = 0; at < numbers.length; at++) if (numbers[at] === number) count += 1;
+  return count;
 }
 
 /** Reads `width` bits from a bit on, at most 32. Bits after the end are 0. */
@@ -675,7 +789,15 @@ function readTextsAfterLengths(source: Source, all: number, skip: number, take: 
 }
 
 /** Reads DELTA_BYTE_ARRAY: each text shares a prefix with the one before. */
-function readTextsWithPrefixes(source: Source, { all, skip, take, spend }: Wanted): Uint8Array[] {
+function readTextsWithPrefixes(
+  source: Source,
+  {
+    all,
+    skip,
+    take,
+    spend,
+  }: { readonly all: number; readonly skip: number; readonly take: number; readonly spend: Spend },
+): Uint8Array[] {
   const prefixes = readDifferences(source, all, 0, all, false);
   const lengths = readDifferences(source, all, 0, all, false);
   const texts: Uint8Array[] = [];

@@ -104,39 +104,6 @@ function decimalIn(text: string): number | undefined {
   return Number.isFinite(value) ? value : undefined;
 }
 
-/** Most characters of a decimal whose digits a double holds exactly. */
-const EXACT_CHARACTERS = 16;
-const EXACT_DIGITS = 15;
-const POWER_OF_TEN = Float64Array.from({ length: EXACT_DIGITS + 1 }, (_, exponent) => Number(`1e${exponent}`));
-const MINUS = 45;
-const POINT = 46;
-const ZERO = 48;
-
-/**
- * Reads a plain decimal, such as -12.5, of at most 15 digits in a text, without a text of its own. One division of two whole
- * numbers that doubles hold rounds correctly, so the number is the one that `Number` returns.
- *
- * @returns NaN if something else stands there
- * @see https://www.exploringbinary.com/fast-path-decimal-to-floating-point-conversion/
- */
-export function decimalAt(text: string, start: number, end: number): number {
-  const isNegative = text.charCodeAt(start) === MINUS;
-  const first = isNegative ? start + 1 : start;
-  if (end - first > EXACT_CHARACTERS) return Number.NaN;
-  let whole = 0;
-  let point = -1;
-  for (let at = first; at < end; at++) {
-    const digit = text.charCodeAt(at) - ZERO;
-    if (digit >= 0 && digit <= 9) whole = whole * 10 + digit;
-    else if (digit === POINT - ZERO && point < 0) point = at;
-    else return Number.NaN;
-  }
-  const digits = end - first - (point < 0 ? 0 : 1);
-  if (digits === 0 || digits > EXACT_DIGITS) return Number.NaN;
-  const size = point < 0 ? whole : whole / (POWER_OF_TEN[end - 1 - point] as number);
-  return isNegative ? -size : size;
-}
-
 export function isEmpty(cell: unknown): boolean {
   return cell === null || cell === undefined || (typeof cell === 'string' && cell.trim() === '');
 }

@@ -12,7 +12,15 @@ import {
   type TensorSpec,
   type Transform,
 } from '../core/model.ts';
-import { allocate, DATATYPES, type Datatype, moveAxis, type Tensor, type TensorData } from '../core/tensor.ts';
+import {
+  type ArraySize,
+  allocateTogether,
+  DATATYPES,
+  type Datatype,
+  moveAxis,
+  type Tensor,
+  type TensorData,
+} from '../core/tensor.ts';
 import { CURES, EXPORT_DYNAMIC, type ModelContract, readConstants, readContract, readRagged } from './contract.ts';
 import type { ModelLocation } from './findModels.ts';
 import { hasLoop, withGraph } from './graph.ts';
@@ -310,7 +318,8 @@ async function runInSession(
 /** Moves batch axes to their place in the model. Moved inputs are copies, and the memory of the originals is freed. */
 function inModelLayout(specs: readonly TensorSpec[], inputs: readonly Tensor[], pool: BufferPool): readonly Tensor[] {
   if (specs.every(({ batchAxis }) => batchAxis === undefined)) return inputs;
-  const laidOut = inputs.map((input, index) => moveAxis(input, 0, specs[index]?.batchAxis ?? 0, pool.allocate));
+  const room = (datatype: Datatype, length: number) => pool.allocate([{ datatype, length }])[0] as TensorData;
+  const laidOut = inputs.map((input, index) => moveAxis(input, 0, specs[index]?.batchAxis ?? 0, room));
   pool.giveBack(memoryNotIn(laidOut, memoryOf(inputs)));
   return laidOut;
 }
@@ -356,8 +365,8 @@ function toTensor({ name, datatype, batchAxis = 0 }: TensorSpec, { shape, data }
  * without (two cores, Node 24).
  */
 interface BufferPool {
-  /** Returns an array of `length` elements with arbitrary content. */
-  allocate(datatype: Datatype, length: number): TensorData;
+  /** Returns arrays with arbitrary content. */
+  allocate(sizes: readonly ArraySize[]): TensorData[];
   giveBack(buffers: readonly ArrayBuffer[]): void;
 }
 
@@ -367,14 +376,12 @@ const MAX_BUFFERS = 8;
 function createBufferPool(devices: number): BufferPool {
   let free: ArrayBuffer[] = [];
   return {
-    allocate(datatype, length) {
-      const info = DATATYPES[datatype];
-      if (info.kind === 'string') return allocate(datatype, length);
-      const bytes = length * info.array.BYTES_PER_ELEMENT;
-      const found = free.findIndex((buffer) => buffer.byteLength === bytes);
-      const [buffer] = found < 0 ? [] : free.splice(found, 1);
-      return buffer === undefined ? allocate(datatype, length) : new info.array(buffer);
-    },
+    allocate: (sizes) =>
+      allocateTogether(sizes, (bytes) => {
+        const found = free.findIndex((buffer) => buffer.byteLength === bytes);
+        const [buffer] = found < 0 ? [] : free.splice(found, 1);
+        return buffer ?? new ArrayBuffer(bytes);
+      }),
     giveBack(buffers) {
       free = [...buffers, ...free].slice(0, MAX_BUFFERS * devices);
     },

@@ -49,7 +49,9 @@ export async function loadTransform(
 
 async function importModule(path: string): Promise<Readonly<Record<string, unknown>>> {
   try {
-    return await import(pathToFileURL(path).href);
+    const module = await import(pathToFileURL(path).href);
+    // Exports of CommonJS are members of the default, and a bundle of it names no others.
+    return { ...Object(module.default), ...module };
   } catch (cause) {
     const message = `expected a module with the model's transform, got one that cannot be imported: ${messageOf(cause)}`;
     throw new Error(`${path}: ${message}`, { cause });

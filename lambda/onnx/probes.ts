@@ -154,7 +154,7 @@ export async function decodeSamples({ path, lines }: SampleLines, model: Model):
   const samples: ScoringRequest[] = [];
   for (const { line, number } of lines) {
     const where = `${path}:${number}`;
-    const decoded = await decodeRequest(parse(line, where), place, { models, limits: LIMITS });
+    const decoded = await decodeRequest(parse(line, where), place, { models, limits: LIMITS, areSamples: true });
     if (isRefused(decoded)) throw new Error(`${where}: expected a request of the model: ${decoded.failure.message}`);
     samples.push(decoded);
   }

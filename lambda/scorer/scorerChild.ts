@@ -146,6 +146,7 @@ export class ScorerChild {
   /** Payloads that wait for room in the scorer. */
   readonly #rooms = new Map<number, () => void>();
   #numbers = 0;
+  #isEnding = false;
   #isEnded = false;
   #hung: Hung | undefined;
   #lookedAt = performance.now();
@@ -195,6 +196,7 @@ export class ScorerChild {
   }
 
   async end(): Promise<void> {
+    this.#isEnding = true;
     holdHost(this.#system, true);
     this.#kill();
     await this.ended;
@@ -268,7 +270,8 @@ export class ScorerChild {
   }
 
   #releaseIfIdle(): void {
-    if (this.#calls.size > 0 || this.#descriptions.size > 0) return;
+    // A call that ends now must not let the host exit before the process has.
+    if (this.#isEnding || this.#calls.size > 0 || this.#descriptions.size > 0) return;
     holdHost(this.#system, false);
     clearInterval(this.#looking);
     this.#looking = undefined;

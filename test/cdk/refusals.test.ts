@@ -147,7 +147,7 @@ const REFUSED: Readonly<Record<string, readonly (readonly [props: Props, said: s
     [onEcsGpu({ vpc, subnets: publicSubnets }), 'subnets: expected private ones, because tasks on Managed Instances'],
   ],
   'what is stored': [
-    [{ resultsPerMessage: 'fill', results: ['table'] }, 'resultsPerMessage: expected queue among the results'],
+    [{ resultsPerMessage: 10_000, results: ['table'] }, 'resultsPerMessage: expected queue among the results'],
     [{ clientQueues: ['web', 'web'] }, 'clientQueues: expected names of up to 32 letters and digits'],
     [{ clientQueues: ['web'], results: ['table'] }, 'clientQueues: expected queue among the results, got table'],
     [{ results: ['queue', 'queue'] }, 'results: expected one or more of queue, table, bucket, each once, got q'],

@@ -129,7 +129,7 @@ describe.each(HOSTS)('%s', (_, catalogue, load, required) => {
 const PROPS: Readonly<Record<string, (value: number) => Partial<BatchScoringProps<Compute>>>> = {
   batchSize: (batchSize) => ({ batchSize }),
   resultsPerMessage: (resultsPerMessage) => ({ resultsPerMessage }),
-  resultMessageBytes: (bytes) => ({ resultsPerMessage: 'fill', resultMessageSize: Size.bytes(Math.max(0, bytes)) }),
+  resultMessageBytes: (bytes) => ({ resultsPerMessage: 10_000, resultMessageSize: Size.bytes(Math.max(0, bytes)) }),
   resultTtlSeconds: (seconds) => ({ results: ['table'], resultTtl: Duration.seconds(Math.max(0, seconds)) }),
   maxPolls: (maxPolls) => ({ compute: ecsCompute({ maxPolls }) }),
   pipelineDepth: (pipelineDepth) => ({ compute: ecsCompute({ pipelineDepth }) }),

@@ -59,7 +59,7 @@ describe('three shards', () => {
 
   it('fit the environment of the function at the most, with names of 80 characters', () => {
     const url = `https://sqs.ap-southeast-1.amazonaws.com/123456789012/${'q'.repeat(80)}`;
-    const template = synthesize({ shards: 10, results: ['queue', 'table', 'bucket'], resultsPerMessage: 'fill' });
+    const template = synthesize({ shards: 10, results: ['queue', 'table', 'bucket'], resultsPerMessage: 10_000 });
     const text = Object.entries(environmentIn(template)).map(([key, value]) => {
       const parts =
         typeof value === 'object'

@@ -76,7 +76,7 @@ export async function composed(
     BATCHSCORE_RESULT_QUEUE_URL: deployment.resultQueueUrl,
     ...variables,
   });
-  const clients = { sqs: deployment.sqs, dynamodb: notDeployed, s3: () => s3 ?? notDeployed() };
+  const clients = { sqs: deployment.sqs, s3: () => s3 ?? notDeployed() };
   const composition = await compose(config, { clients, telemetry, warn: () => {} });
   afterThisTest(() => composition.close());
   return composition;
@@ -105,9 +105,9 @@ export function invoke(handler: ScoringHandler, records: SQSRecord[], remainingM
  *   const { handler, telemetry } = await deployed(where);
  *   expect(await invoke(handler, [sqsRecord(lookupRequest(0))])).toEqual({ batchItemFailures: [] });
  */
-export async function deployed(deployment: Deployment) {
+export async function deployed(deployment: Deployment, options?: CompositionOptions) {
   const telemetry = recordingTelemetry();
-  const composition = await composed(deployment, telemetry);
+  const composition = await composed(deployment, telemetry, options);
   return { handler: createHandler(composition), composition, telemetry };
 }
 

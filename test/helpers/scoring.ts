@@ -17,6 +17,7 @@ import { type ScoreBodies, type ScoreDependencies, type ScoringLimits, score } f
 import { type Datatype, elementCount, type Tensor } from '../../lambda/core/tensor.ts';
 import { createBatchingWatch } from '../../lambda/core/verify.ts';
 import type { ScoringDependencies } from '../../lambda/hosts/records.ts';
+import { memoryOf } from '../../lambda/onnx/sessionOrders.ts';
 
 export interface MemoryWriterOptions {
   /** How many results of a message group are written as one. @default the writer does not say */
@@ -253,7 +254,7 @@ export function inMemoryModel(contract: Contract, compute: Compute, options: InM
       assertContract(model, inputs);
       await before?.(inputs);
       const outputs = compute(inputs);
-      inputs.forEach(giveAway);
+      giveAway(inputs);
       return { outputs, runMs };
     },
   };
@@ -281,8 +282,8 @@ function assertContract(model: Model, inputs: readonly Tensor[]): void {
   }
 }
 
-function giveAway({ data }: Tensor): void {
-  if (!Array.isArray(data) && data.buffer instanceof ArrayBuffer) data.buffer.transfer();
+function giveAway(inputs: readonly Tensor[]): void {
+  for (const buffer of memoryOf(inputs)) buffer.transfer();
 }
 
 /** `y = 2x + 1`, row by row: float32 `[batch, 1]` in and out. */

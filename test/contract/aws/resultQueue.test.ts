@@ -4,7 +4,14 @@ import { createPayloads } from '../../../lambda/aws/payloads.ts';
 import { createQueueWriter, type QueueWriterOptions } from '../../../lambda/aws/resultQueue.ts';
 import type { RetryOptions } from '../../../lambda/aws/sendBatches.ts';
 import { parsePointer, type Result } from '../../../lambda/core/record.ts';
-import { interceptSends, type Reach, type SendAnswer, useS3Server, useSqsServer } from '../../helpers/awsServers.ts';
+import {
+  interceptSends,
+  type Reach,
+  type SendAnswer,
+  sqsError,
+  useS3Server,
+  useSqsServer,
+} from '../../helpers/awsServers.ts';
 import { answersJson, type Exchange, refusesXml, type Step } from '../../helpers/frontServer.ts';
 
 const server = useSqsServer();
@@ -157,6 +164,32 @@ describe('the queue writer', () => {
     ]);
   });
 
+  it('fails alone a result for which SQS refuses the whole request, and sends the others', async () => {
+    const refusesBad = async (reach: Reach) => {
+      if (calls.at(-1)?.flat().includes('bad')) throw sqsError('InvalidParameterValue', 'client');
+      return await reach();
+    };
+    const { sqs, calls } = intercepted(...Array<typeof refusesBad>(4).fill(refusesBad));
+
+    expect(await writerOf({ sqs }).write([result('a'), result('bad'), result('b')], NEVER)).toMatchObject([
+      WRITTEN,
+      { code: 'WRITE_FAILED', message: expect.stringContaining('InvalidParameterValue') },
+      WRITTEN,
+    ]);
+    expect(calls).toEqual([[['a'], ['bad'], ['b']], [['a']], [['bad']], [['b']]]);
+  });
+
+  it('asks once for a queue that is denied, because no result is at fault', async () => {
+    const { sqs, calls } = intercepted(async () => {
+      throw sqsError('AccessDenied', 'client');
+    });
+
+    expect(await writerOf({ sqs }).write(results(3), NEVER)).toMatchObject(
+      Array(3).fill({ code: 'WRITE_FAILED', outage: { kind: 'refused' } }),
+    );
+    expect(calls).toHaveLength(1);
+  });
+
   it('ends with its time even if a connection cannot be ended', async () => {
     const aborting = new AbortController();
     const { sqs } = intercepted(async () => {
@@ -298,14 +331,14 @@ describe('a queue that takes less than SQS', () => {
   });
 });
 
-const FILL = { results: Number.POSITIVE_INFINITY, bytes: 64 * KIB };
+const PACKED = { results: 10_000, bytes: 64 * KIB };
 
 describe('packed results', () => {
   it('share a message: an array of them as they are, and how many in an attribute', async () => {
     const queueUrl = server.queue();
     const written = [...results(3), resultOf('packed', '[{"message_id":"packed"},{"message_id":"packed"}]')];
 
-    expect(await writerOf({ queueUrl, packing: FILL }).write(written, NEVER)).toEqual(written.map(() => WRITTEN));
+    expect(await writerOf({ queueUrl, packing: PACKED }).write(written, NEVER)).toEqual(written.map(() => WRITTEN));
 
     const messages = await server.drain(queueUrl);
     expect(messages.map(({ Body, MessageAttributes }) => [Body, MessageAttributes])).toEqual([
@@ -315,7 +348,7 @@ describe('packed results', () => {
 
   it('of one alone are as if nothing were packed', async () => {
     const { sqs, sent } = intercepted();
-    await writerOf({ sqs, packing: FILL }).write([result('a')], NEVER);
+    await writerOf({ sqs, packing: PACKED }).write([result('a')], NEVER);
     const MessageAttributes = { messageId: { DataType: 'String', StringValue: 'a' } };
     expect(sent).toEqual([{ Id: '0', MessageBody: result('a').body, MessageAttributes }]);
   });
@@ -338,7 +371,7 @@ describe('packed results', () => {
     const queueUrl = server.queue();
     const written = [result('a'), result('b'), result('100 KB', 100_000), result('2 MB', 2_000_000), result('c')];
 
-    expect(await writerOf({ queueUrl, payloads, packing: FILL }).write(written, NEVER)).toEqual(
+    expect(await writerOf({ queueUrl, payloads, packing: PACKED }).write(written, NEVER)).toEqual(
       written.map(() => WRITTEN),
     );
 
@@ -352,8 +385,8 @@ describe('packed results', () => {
 
   it('of one message ID never share a message, so that a reader can tell them apart', async () => {
     const { sqs, calls } = intercepted();
-    await writerOf({ sqs, packing: FILL }).write([result('a'), result('a'), result('b')], NEVER);
-    expect(calls).toEqual([[['a'], ['a', 'b']]]);
+    await writerOf({ sqs, packing: PACKED }).write([result('a'), result('a'), result('b')], NEVER);
+    expect(calls).toEqual([[['a'], ['a'], ['b']]]);
   });
 
   it('are sent again as they were when the answer got lost, and fail together with their message', async () => {
@@ -378,7 +411,7 @@ describe('packed results', () => {
     const queueUrl = server.queue({ MaximumMessageSize: String(16 * KIB) });
     const written = results(40, 1000);
 
-    expect(await writerOf({ queueUrl, packing: FILL }).write(written, NEVER)).toEqual(written.map(() => WRITTEN));
+    expect(await writerOf({ queueUrl, packing: PACKED }).write(written, NEVER)).toEqual(written.map(() => WRITTEN));
 
     const messages = await server.drain(queueUrl);
     expect(messages.flatMap(({ Body }) => idsIn(Body)).toSorted()).toEqual(
@@ -419,7 +452,7 @@ describe('on a standard queue', () => {
     const queueUrl = server.queue({ MaximumMessageSize: String(2 * KIB) });
     const written = ['a', 'b', 'c'].map((id) => result(id, 900, 'g'));
 
-    const statuses = await writerOf({ queueUrl, packing: FILL }).write(written, NEVER);
+    const statuses = await writerOf({ queueUrl, packing: PACKED }).write(written, NEVER);
 
     expect(statuses).toMatchObject([WRITTEN, WRITTEN, { code: 'WRITE_FAILED' }]);
     expect((await server.drain(queueUrl)).map(({ Body }) => idsIn(Body))).toEqual([['a', 'b']]);
@@ -454,7 +487,7 @@ describe('on a FIFO queue', () => {
       result(`m${index}`, 40, group),
     );
 
-    await writerOf({ sqs, queueUrl: server.fifoQueue(), packing: FILL }).write(written, NEVER);
+    await writerOf({ sqs, queueUrl: server.fifoQueue(), packing: PACKED }).write(written, NEVER);
 
     expect(calls).toEqual([[['m0', 'm2', 'm5'], ['m1', 'm3'], ['m4'], ['m6']]]);
   });
@@ -462,7 +495,7 @@ describe('on a FIFO queue', () => {
   it('packed results arrive once when packed as before, and are never dropped when packed otherwise', async () => {
     const queueUrl = server.fifoQueue();
     const { sqs, sent } = intercepted();
-    const writer = writerOf({ sqs, queueUrl, packing: FILL });
+    const writer = writerOf({ sqs, queueUrl, packing: PACKED });
     const [a, b, c] = ['a', 'b', 'c'].map((id) => result(id, 40, 'orders')) as [Result, Result, Result];
 
     for (const written of [[a, b], [a, b], [a, b, c], [b], [b]]) await writer.write(written, NEVER);
@@ -486,7 +519,7 @@ describe('on a FIFO queue', () => {
     const queueUrl = server.fifoQueue({ MaximumMessageSize: String(2 * KIB) });
     const written = ['a', 'b', 'c'].map((id) => result(id, 900, 'g'));
 
-    const statuses = await writerOf({ queueUrl, packing: FILL }).write(written, NEVER);
+    const statuses = await writerOf({ queueUrl, packing: PACKED }).write(written, NEVER);
 
     const message = 'result queue: results of its message group before it go first';
     expect(statuses).toEqual([WRITTEN, WRITTEN, { failed: true, code: 'WRITE_FAILED', message }]);

@@ -16,7 +16,7 @@ import fc from 'fast-check';
 import { isCallersFault, outageKind } from '../../../lambda/aws/awsError.ts';
 import { createAcknowledger } from '../../../lambda/aws/requestQueue.ts';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
-import type { SqsCaller } from '../../../lambda/aws/sendBatches.ts';
+import type { SqsCaller } from '../../../lambda/aws/sqsMessages.ts';
 import { createSqsCaller, HOST_PATIENCE, type Patience } from '../../../lambda/aws/sqsWire.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';
 import {

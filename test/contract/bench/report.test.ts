@@ -64,7 +64,7 @@ describe('the report of the worker', () => {
   };
 
   it('holds a request against its most, by packing, and against the bare loop', () => {
-    const packed = { requestsPerMessage: 100, resultsPerMessage: 'fill' } as const;
+    const packed = { requestsPerMessage: 100, resultsPerMessage: 10_000 } as const;
     const none = { gains: [], loneMessage: [], hops: [], tables: [] };
     const worker = [row({}, 250), row({}, 251), row(packed, 12.1), row(packed, 12, 1.16)];
     const cells = renderMarkdown({ machine: MACHINE, ...none, worker })

@@ -40,7 +40,7 @@ describe('batchscore submit to a FIFO queue', () => {
   it.each([
     ['parameters.name', 'c', []],
     ['parameters.customer', '', []],
-    ['parameters.name', 'c', ['--pack', 'fill']],
+    ['parameters.name', 'c', ['--pack', '10000']],
   ])('takes the group of each request from %s (%s)', async (path, prefix, more) => {
     const queue = sqs.fifoQueue();
     const { code, stdout, stderr } = await submit(queue, '--group-by', path, ...more);

@@ -85,6 +85,16 @@ describe('batchscore submit and collect, without a deployment', () => {
     expect([out, `${ids}.ids`].filter((file) => existsSync(file))).toEqual([]);
   });
 
+  it('submit names the other queue that was given as the request queue', async () => {
+    const url = 'http://127.0.0.1:1/000000000000/batchscore-results';
+    writeFileSync(inFolder('stack'), JSON.stringify({ requestQueueUrl: `${url}-not`, resultQueueUrl: url }));
+    const { code, stderr } = await batchscore(['submit', ids, '--stack', inFolder('stack'), '--request-queue', url]);
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringContaining(`--request-queue: expected the request queue, got the result queue ${url}`),
+    });
+  });
+
   it('collect reads a table without knowing the request queue', async () => {
     const lines = ['a', 'b'].map((id) => `{"message_id":"${id}","code":"INVALID_JSON","error":"no JSON"}`);
     const items = ['a', 'b'].map((id, index) => ({ messageId: { S: id }, body: { S: lines[index] } }));

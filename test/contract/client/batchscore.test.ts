@@ -16,7 +16,7 @@ describe('options', () => {
     ['a result queue by its ARN', { requestQueueUrl: QUEUE, resultQueueUrl: 'arn:aws:sqs:r' }, 'resultQueueUrl'],
     ['an empty table name', { requestQueueUrl: QUEUE, resultTable: '' }, 'resultTable'],
     ['an unknown encoding', { requestQueueUrl: QUEUE, encoding: 'text' }, 'encoding'],
-    ['all that is wrong at once', { requestQueueUrl: 'requests', maxInFlight: 0 }, /requestQueueUrl.*maxInFlight/],
+    ['all that is wrong at once', { requestQueueUrl: 'requests', encoding: 'text' }, /requestQueueUrl.*encoding/],
     ['a misspelt option', { requestQueueUrl: QUEUE, resultQueue: QUEUE }, 'resultQueue'],
     ['a client that is none', { requestQueueUrl: QUEUE, sqs: 'sqs' }, 'expected a client of the AWS SDK, SQSClient'],
   ])('are refused: %s', (_, options, message) => {

@@ -15,7 +15,7 @@ import { sqsRecord } from '../../helpers/handler.ts';
 
 const server = useSqsServer();
 const s3Server = useS3Server();
-const FILL: ResultPacking = { results: Number.POSITIVE_INFINITY, bytes: 64 * 1024 };
+const PACKED: ResultPacking = { results: 10_000, bytes: 64 * 1024 };
 const SINGLE: ResultPacking = { results: 1, bytes: 0 };
 const PACKED_REQUEST: Result = {
   ...resultOf('p'),
@@ -74,7 +74,7 @@ describe('a function behind the result queue', () => {
     const event = await eventOf([
       [SINGLE, [resultOf('a'), PACKED_REQUEST]],
       [
-        FILL,
+        PACKED,
         [
           resultOf('b'),
           { ...PACKED_REQUEST, messageId: 'q', body: PACKED_REQUEST.body.replaceAll('"p"', '"q"') },
@@ -94,7 +94,7 @@ describe('a function behind the result queue', () => {
   });
 
   it('knows how often a result came, in which message, and in which group', async () => {
-    const event = await eventOf([[FILL, [{ ...resultOf('a'), messageGroupId: 'orders' }]]]);
+    const event = await eventOf([[PACKED, [{ ...resultOf('a'), messageGroupId: 'orders' }]]]);
     const { handler, seen } = noting();
     await handler(event);
     expect(seen[0]?.[1]).toEqual({
@@ -107,8 +107,8 @@ describe('a function behind the result queue', () => {
 
   it('hands back the message of a result that it throws at, and no other', async () => {
     const event = await eventOf([
-      [FILL, ['a', 'b', 'c'].map(resultOf)],
-      [FILL, ['d', 'e'].map(resultOf)],
+      [PACKED, ['a', 'b', 'c'].map(resultOf)],
+      [PACKED, ['d', 'e'].map(resultOf)],
       [SINGLE, [resultOf('f')]],
     ]);
     const { handler, seen, failures } = noting(['b', 'f']);
@@ -175,7 +175,7 @@ describe('a function behind the result queue', () => {
       ...resultOf('large'),
       body: JSON.stringify({ message_id: 'large', predictions: ['x'.repeat(2 ** 20)] }),
     };
-    const writer = createQueueWriter({ sqs: server.client(), queueUrl, packing: FILL, payloads });
+    const writer = createQueueWriter({ sqs: server.client(), queueUrl, packing: PACKED, payloads });
     await writer.write([large], ALIVE);
     const event = await receiveFrom(queueUrl);
     const s3 = s3Client();
@@ -254,7 +254,7 @@ describe('behind a FIFO result queue', () => {
   const inGroup = (messageId: string, messageGroupId: string): Result => ({ ...resultOf(messageId), messageGroupId });
 
   it('consumes a group in order, and after a failure nothing of it; other groups go on', async () => {
-    const packing = { ...FILL, results: 2 };
+    const packing = { ...PACKED, results: 2 };
     const event = await eventOf([
       [packing, [inGroup('a1', 'a'), inGroup('a2', 'a')]],
       [packing, [inGroup('b1', 'b')]],

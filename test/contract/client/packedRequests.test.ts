@@ -10,8 +10,8 @@ const { sqs, s3 } = deployments;
 describe.each(['queue', 'table'] as const)('packed requests, with results from a %s,', (store) => {
   it('have an ID each, under which each gets its own scores', async () => {
     const { client, answer } = await deployments.create(store);
-    const producer = client();
-    const ids = await producer.submit(lines(25), { requestsPerMessage: 10 });
+    const producer = client({ requestsPerMessage: 10 });
+    const ids = await producer.submit(lines(25));
     expect(new Set(ids).size).toBe(25);
     await answer(3);
     const results = byId(await allOf(producer.collect(ids, IN_TIME)));
@@ -23,7 +23,7 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
 
   it('fail alone', async () => {
     const { client, answer } = await deployments.create(store);
-    const producer = client();
+    const producer = client({ requestsPerMessage: 10_000 });
     const requests: ScoreRequest[] = [
       lineOf(1),
       { body: { id: 'bad', inputs: 7 } },
@@ -34,7 +34,7 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
       { body: `{${'"":1,'.repeat(3_000)}"a":1}` },
       lineOf(2),
     ];
-    const ids = await producer.submit(requests, { requestsPerMessage: 'fill' });
+    const ids = await producer.submit(requests);
     const positions = ids.map((id) => id.split('/')[1]);
     expect(positions).toEqual(['0', '1', undefined, undefined, undefined, '2', '3', '4']);
     await answer(4);
@@ -53,8 +53,8 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
 
   it('all get the error of a message that is refused as a whole, together or one after the other', async () => {
     const { client, writer } = await deployments.create(store);
-    const producer = client();
-    const ids = await producer.submit(lines(3), { requestsPerMessage: 3 });
+    const producer = client({ requestsPerMessage: 3 });
+    const ids = await producer.submit(lines(3));
     const [messageId = ''] = ids[0]?.split('/') ?? [];
     const body = JSON.stringify({ message_id: messageId, code: 'TOO_MANY_REQUESTS', error: 'expected 2' });
     await writer.write([{ ...resultOf(messageId), body }], ALIVE);
@@ -67,8 +67,8 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
 
   it('are answered by one payload where their answers are too large for the store', async () => {
     const { client, answer, payloadBucket } = await deployments.create(store);
-    const producer = client();
-    const ids = await producer.submit(wide(8, 1), { requestsPerMessage: 8 });
+    const producer = client({ requestsPerMessage: 8 });
+    const ids = await producer.submit(wide(8, 1));
     await answer(1, echoModel('FP32', ['width'], { transform: { encode: () => 'x'.repeat(200_000) } }));
     expect(await s3.keys(payloadBucket)).toHaveLength(1);
     const results = byId(await allOf(producer.collect(ids, IN_TIME)));
@@ -79,8 +79,8 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
 
   it('are asked for in vain beyond the end of their message', async () => {
     const { client, answer } = await deployments.create(store);
-    const producer = client();
-    const [id = ''] = await producer.submit(lines(2), { requestsPerMessage: 2 });
+    const producer = client({ requestsPerMessage: 2 });
+    const [id = ''] = await producer.submit(lines(2));
     await answer(1);
     const beyond = id.replace('/0', '/2');
     await expect(allOf(producer.collect([beyond], IN_TIME))).resolves.toMatchObject([
@@ -93,8 +93,8 @@ describe.each(['queue', 'table'] as const)('packed requests, with results from a
 describe('the result of a packed message', () => {
   it('leaves the result queue once each of its requests was yielded, and not before', async () => {
     const { client, answer, resultQueueUrl } = await deployments.create('queue');
-    const producer = client();
-    const ids = await producer.submit(lines(4), { requestsPerMessage: 4 });
+    const producer = client({ requestsPerMessage: 4 });
+    const ids = await producer.submit(lines(4));
     await answer(1);
     for await (const { messageId } of producer.collect(ids, IN_TIME)) if (messageId === ids[1]) break;
     expect(sqs.counts(resultQueueUrl)).toEqual({ inFlight: 1, ready: 0 });
@@ -104,8 +104,8 @@ describe('the result of a packed message', () => {
 
   it('is there for the next client if not all of its requests were collected', async () => {
     const { client, answer } = await deployments.create('queue');
-    const producer = client();
-    const ids = await producer.submit(lines(4), { requestsPerMessage: 4 });
+    const producer = client({ requestsPerMessage: 4 });
+    const ids = await producer.submit(lines(4));
     await answer(1);
     await expect(allOf(producer.collect(ids.slice(0, 2), IN_TIME))).resolves.toHaveLength(2);
     await producer.close();
@@ -114,8 +114,8 @@ describe('the result of a packed message', () => {
 
   it('may be collected as a whole by its message ID', async () => {
     const { client, answer } = await deployments.create('table');
-    const producer = client();
-    const [id = ''] = await producer.submit(lines(2), { requestsPerMessage: 2 });
+    const producer = client({ requestsPerMessage: 2 });
+    const [id = ''] = await producer.submit(lines(2));
     await answer(1);
     const whole = id.replace('/0', '');
     await expect(allOf(producer.collect([whole, id], IN_TIME))).resolves.toMatchObject([

@@ -8,7 +8,7 @@ import { allOf, rejectionOf } from './requests.ts';
 
 const deployments = useDeployments();
 const { sqs } = deployments;
-const FILL = { results: Number.POSITIVE_INFINITY, bytes: 64 * 1024 };
+const PACKED = { results: 10_000, bytes: 64 * 1024 };
 const warnings: string[] = [];
 beforeEach(() => {
   // Within Jest no warning reaches the listeners of the process.
@@ -21,7 +21,7 @@ afterEach(() => {
 
 /** A deployment whose results share messages, as many as fit. */
 function packing() {
-  return deployments.create('queue', 'standard', FILL);
+  return deployments.create('queue', 'standard', PACKED);
 }
 
 function ids(count: number): string[] {

@@ -48,7 +48,7 @@ describe.each(['queue', 'table'] as const)('callers of score that share messages
 describe('callers of score that share messages', () => {
   it('leave nothing behind when all have left before their result came', async () => {
     const { client, answer, resultQueueUrl } = await deployments.create('queue');
-    const producer = client({ requestsPerMessage: 'fill' });
+    const producer = client({ requestsPerMessage: 10_000 });
     const late = [1, 2].map((value) => rejectionOf(producer.score(lineOf(value).inputs, { timeoutMs: 100 })));
     expect(await Promise.all(late)).toMatchObject([{ code: 'TIMEOUT' }, { code: 'TIMEOUT' }]);
     await answer(1);

@@ -21,42 +21,33 @@ describe('a message', () => {
   it('holds as many requests as it is told, and one alone as it is', async () => {
     const { client, requestQueueUrl } = await deployments.create('queue');
     const counted = countedClient(sqs);
-    const ids = await client({ sqs: counted.client }).submit(lines(21), { requestsPerMessage: 10 });
+    const ids = await client({ sqs: counted.client, requestsPerMessage: 10 }).submit(lines(21));
     expect(counted.calls).toEqual([3]);
     expect(ids[20]).not.toContain('/');
     expect(await requestsOnQueue(requestQueueUrl)).toEqual([10, 10, 1]);
-  });
-
-  it('holds as many as the client is told, unless submit is told otherwise', async () => {
-    const { client, requestQueueUrl } = await deployments.create('queue');
-    const producer = client({ requestsPerMessage: 2 });
-    await producer.submit(lines(4));
-    await producer.submit(lines(4), { requestsPerMessage: 4 });
-    await producer.submit(lines(2), { requestsPerMessage: 1 });
-    expect(await requestsOnQueue(requestQueueUrl)).toEqual([2, 2, 4, 1, 1]);
   });
 
   it('is filled to the 64 KiB that SQS bills as one request, and not beyond', async () => {
     const { client, requestQueueUrl } = await deployments.create('queue');
     const body = (bytes: number): ScoreRequest => ({ body: `{"id":"${'i'.repeat(bytes - 9)}"}` });
     const quarter = 65_536 / 4;
-    const noAttributes = { resultQueueUrl: undefined };
+    const options = { resultQueueUrl: undefined, requestsPerMessage: 10_000 };
     const requests = [quarter, quarter, quarter, quarter - 5, quarter, quarter, quarter, quarter - 4].map(body);
-    await client(noAttributes).submit(requests, { requestsPerMessage: 'fill' });
+    await client(options).submit(requests);
     const messages = await sqs.drain(requestQueueUrl);
     expect(messages.map(({ Body = '' }) => Body.length)).toEqual([65_536, 3 * quarter + 4, quarter - 4]);
   });
 
   it('holds no more than that, however many requests it is told', async () => {
     const { client, requestQueueUrl } = await deployments.create('queue');
-    await client().submit(wide(7, 4_000), { requestsPerMessage: 100 });
+    await client({ requestsPerMessage: 100 }).submit(wide(7, 4_000));
     expect(await requestsOnQueue(requestQueueUrl)).toEqual([3, 3, 1]);
   });
 
   it('holds fewer where the queue takes less', async () => {
     const { client } = await deployments.create('queue');
     const requestQueueUrl = sqs.queue({ MaximumMessageSize: '45000' });
-    const ids = await client({ requestQueueUrl }).submit(wide(8, 3_800), { requestsPerMessage: 100 });
+    const ids = await client({ requestQueueUrl, requestsPerMessage: 100 }).submit(wide(8, 3_800));
     expect(new Set(ids).size).toBe(8);
     const messages = await sqs.drain(requestQueueUrl);
     const sent = messages.flatMap(({ MessageId = '', Body = '' }) => {
@@ -78,7 +69,7 @@ describe('a message', () => {
       await sqs.receive(requestQueueUrl, { waitSeconds: 20, visibilitySeconds: 0 });
       yield lineOf(2);
     }
-    await client().submit(source(), { requestsPerMessage: 100 });
+    await client({ requestsPerMessage: 100 }).submit(source());
     const requests = await requestsOnQueue(requestQueueUrl);
     expect(requests.toSorted()).toEqual([1, 2]);
   });
@@ -86,8 +77,7 @@ describe('a message', () => {
   it.each([0, -1, 1.5, 10_001, Number.NaN, '10', 'all'])('cannot hold %j requests', async (requestsPerMessage) => {
     const { client } = await deployments.create('queue');
     const wrong = requestsPerMessage as number;
-    expect(await rejectionOf(client().submit(lines(1), { requestsPerMessage: wrong }))).toBeInstanceOf(RangeError);
-    expect(() => client({ requestsPerMessage: wrong })).toThrow("expected 'fill' or a whole number from 1 to 10000");
+    expect(() => client({ requestsPerMessage: wrong })).toThrow('expected a whole number from 1 to 10000');
   });
 });
 
@@ -103,9 +93,9 @@ describe('message groups', () => {
       sent.push(...entries);
       return await reach();
     });
-    const producer = client({ sqs: seen });
+    const producer = client({ sqs: seen, requestsPerMessage: 3 });
     const groups = 'aabbaabaaabbbbab';
-    const ids = await producer.submit(inGroups(groups), { requestsPerMessage: 3 });
+    const ids = await producer.submit(inGroups(groups));
     for (const group of 'ab') {
       const packs = sent
         .filter(({ MessageGroupId }) => MessageGroupId === group)
@@ -127,7 +117,7 @@ describe('message groups', () => {
       TensorRequest,
     ];
     const requests = [first, { ...second, deduplicationId: 'd' }, third, fourth];
-    await client().submit(requests, { requestsPerMessage: 10 });
+    await client({ requestsPerMessage: 10 }).submit(requests);
     const messages = await sqs.drain(requestQueueUrl);
     expect(messages.map(({ Body = '' }) => [JSON.parse(Body)].flat().length)).toEqual([1, 1, 2]);
     expect(messages[1]?.Attributes?.MessageDeduplicationId).toBe('d');
@@ -137,7 +127,7 @@ describe('message groups', () => {
 describe('a request too large for any message', () => {
   it('goes to the payload bucket, and the others share a message', async () => {
     const { client, requestQueueUrl, payloadBucket } = await deployments.create('queue');
-    const ids = await client().submit([lineOf(1), ...wide(1, 300_000), lineOf(2)], { requestsPerMessage: 3 });
+    const ids = await client({ requestsPerMessage: 3 }).submit([lineOf(1), ...wide(1, 300_000), lineOf(2)]);
     expect(ids.map((id) => id.split('/')[1])).toEqual(['0', undefined, '1']);
     await expect(s3.keys(payloadBucket)).resolves.toHaveLength(1);
     await expect(sqs.drain(requestQueueUrl)).resolves.toHaveLength(2);
@@ -146,7 +136,7 @@ describe('a request too large for any message', () => {
   it('is named where there is no payload bucket, and those before it are sent', async () => {
     const { client, requestQueueUrl } = await deployments.create('queue');
     const requests = [lineOf(1), lineOf(2), ...wide(1, 300_000), lineOf(3)];
-    const submitting = client({ payloadBucket: undefined }).submit(requests, { requestsPerMessage: 10 });
+    const submitting = client({ payloadBucket: undefined, requestsPerMessage: 10 }).submit(requests);
     expect(await rejectionOf(submitting)).toMatchObject({
       index: 2,
       retryable: false,
@@ -160,7 +150,7 @@ describe('a body as it is', () => {
   it('that holds characters which SQS refuses does not have the others refused', async () => {
     const { client, requestQueueUrl } = await deployments.create('queue');
     const odd = '{"id":"\uffff\u{1f600}"}';
-    await client().submit([lineOf(1), { body: odd }], { requestsPerMessage: 100 });
+    await client({ requestsPerMessage: 100 }).submit([lineOf(1), { body: odd }]);
     const [message] = await sqs.drain(requestQueueUrl);
     expect(JSON.parse(message?.Body ?? '')).toMatchObject([{ id: '1' }, JSON.parse(odd)]);
   });

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { type Collector, collect } from '../../../client/collect.ts';
+import { collect, type ResultStore } from '../../../client/collect.ts';
 import { Inbox } from '../../../client/inbox.ts';
 import { CollectTimeoutError, ScoringError } from '../../../client/index.ts';
 import { score } from '../../../client/score.ts';
@@ -13,15 +13,15 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** A collector that brings nothing. */
-const IDLE: Collector = { settled: async () => {}, trouble: async () => ({}), close: async () => {} };
+/** A store that brings nothing. */
+const IDLE: ResultStore = { clients: [], settled: async () => {}, trouble: async () => ({}), close: async () => {} };
 
 describe('a collection', () => {
   /** Collects a, b and c for 300 ms. */
   function collectThree(inbox: Inbox) {
     const came: string[] = [];
     const collecting = (async () => {
-      for await (const { messageId } of collect(['a', 'b', 'c'], { timeoutMs: 300 }, { inbox, collector: IDLE })) {
+      for await (const { messageId } of collect(['a', 'b', 'c'], { timeoutMs: 300 }, { inbox, store: IDLE })) {
         came.push(messageId);
       }
     })();
@@ -53,8 +53,8 @@ describe('a collection', () => {
 describe('a caller of score', () => {
   /** Scores one request for 200 ms. */
   function scoreOne(inbox: Inbox, sent: Promise<string>) {
-    const sender = { send: async () => ({ id: await sent, requests: 1 }), room: async () => {} };
-    return rejectionOf(score(lineOf(1).inputs, { id: 'order-42', timeoutMs: 200 }, { inbox, sender }));
+    const outbox = { send: async () => ({ id: await sent, requests: 1 }), room: async () => {} };
+    return rejectionOf(score(lineOf(1).inputs, { id: 'order-42', timeoutMs: 200 }, { inbox, outbox }));
   }
 
   it('gives up at its timeout, not before, and its result is dropped when it comes', async () => {

@@ -58,6 +58,30 @@ describe('the handler', () => {
     expect(right.length).toBeGreaterThan(36);
   });
 
+  it.each(['', '.fifo'])('answers those older than the deployment allows, without a run: queue%s', async (suffix) => {
+    const where = deployment();
+    const { handler } = await deployed(where, { variables: { BATCHSCORE_MAX_AGE_SECONDS: '60' } });
+    const sent = [3_600_000, 0, 61_000, 30_000, 10_000_000_000_000].map((ageMs, index) => {
+      const record = sqsRecord(lookupRequest(index === 2 ? 9 : 1));
+      const attributes = { ...record.attributes, SentTimestamp: String(Date.now() - ageMs), MessageGroupId: 'g' };
+      return { ...record, attributes, eventSourceARN: record.eventSourceARN + suffix };
+    });
+
+    expect(await invoke(handler, sent)).toEqual(NONE);
+
+    const answers = await answersOn(where.resultQueueUrl);
+    expect(sent.map(({ messageId }) => answers.get(messageId)?.code)).toEqual([
+      'EXPIRED',
+      undefined,
+      'EXPIRED',
+      undefined,
+      'EXPIRED',
+    ]);
+    for (const record of [sent[1], sent[3]]) {
+      expect(answers.get(record?.messageId ?? '')?.outputs?.[0]?.data).toEqual([20]);
+    }
+  });
+
   it('reports exactly the records whose result was not taken', async () => {
     const where = deployment();
     const { handler } = await deployed(where);

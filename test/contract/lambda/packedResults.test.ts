@@ -25,7 +25,7 @@ describe('five hundred results that share messages', () => {
   it('take few messages, and hold what they would alone', async () => {
     const samples = await digitSamples(500);
     const records = samples.map((sample, index) => sqsRecord(index % 50 === 7 ? 'no JSON' : digitRequest(sample)));
-    const [packed, single] = [await packingHandler('fill'), await packingHandler('1')];
+    const [packed, single] = [await packingHandler('10000'), await packingHandler('1')];
 
     expect(await invoke(packed.handler, records)).toEqual({ batchItemFailures: [] });
     expect(await invoke(single.handler, records)).toEqual({ batchItemFailures: [] });

@@ -180,6 +180,7 @@ describe('samples.jsonl', () => {
     ['as it is', (text: string) => text],
     ['with a byte order mark', (text: string) => `\uFEFF${text}`],
     ['with blank lines', (text: string) => `\n${text.replaceAll('\n', '\n\n')}\n\n`],
+    ['after they expired', (text: string) => text.replaceAll('{"inputs"', '{"parameters":{"expires_at":1},"inputs"')],
     ['with line separators within texts', (text: string) => text.replaceAll('{"inputs"', '{"id":"\u2028","inputs"')],
   ])('tries what made-up rows cannot, %s', async (_, written) => {
     const { model } = await open(offset(1), written(samples));

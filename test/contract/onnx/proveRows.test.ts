@@ -317,6 +317,12 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       'F[N,length,4]',
       'F[N,3]',
     ),
+    // No input that is left out is an output that is.
+    apart(
+      't = Transpose x perm=[1,0,2]; ,last = GRU t w(1,9,4) w(1,9,3) hidden_size=3; z = Squeeze last [0]; y = Clip z - 0.1',
+      'F[N,length,4]',
+      'F[N,3]',
+    ),
     mixed(
       "LSTM 'z': it takes axis 0 for time, and the rows are there",
       'z,last = LSTM x w(1,12,4) w(1,12,3) hidden_size=3; y = Squeeze z [1]',
@@ -634,7 +640,26 @@ const SHADOWED: readonly (readonly [what: string, one: Case])[] = [
     ),
   ],
   ['a function of the name of an operator', withFunction(apart('y = Softmax x axis=0'), 'Softmax')],
+  [
+    'images in series, sampled at grids that are not',
+    apart(
+      'twice = Concat x x axis=0; grids = Reshape grid [-1,3,3,2]; z = GridSample twice grids; ' +
+        'a,b = Split z axis=0 num_outputs=2; y = Sub a b',
+      'F[N,1,4,4]; grid F[N,2,3,3,2]',
+      'F[N,1,3,3]',
+    ),
+  ],
+  ['a mask of the rows that is taken for one of the heads', maskedAttention()],
 ];
+
+/** ONNX's own attention, whose mask has no axis for the heads: with as many rows as heads it is another one. */
+function maskedAttention(): Case {
+  const one = apart('y = Attention x x x mask', 'F[N,5,3,4]; mask F[N,3,3]');
+  const bytes = changed(withOpset(one.bytes, '', 23), ({ graph }) => {
+    for (const each of graph?.node ?? []) each.domain = '';
+  });
+  return { ...one, bytes };
+}
 
 describe('a graph in which rows meet in disguise', () => {
   it.each([...DISGUISED, ...SHADOWED])('is not called independent: %s', async (_, one) => {

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { brotliCompressSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import type { FileMetaData } from 'hyparquet';
@@ -114,14 +114,33 @@ const FOOTERS: Readonly<Record<string, Buffer>> = {
   'a number of nine thousand bytes': thrift(Buffer.from([0x16]), Buffer.alloc(9_000, 0x80), Buffer.from([0])),
 };
 
-/** A text of a mebibyte in each row. */
-const repeated = (rows: number): Buffer => {
-  const [text, indices] = [plainTexts([Buffer.alloc(MIB, 'a')]), Buffer.concat([Buffer.from([1]), run(rows, 0)])];
-  return texts(
-    rows,
+/** Pages that have one text in each row. */
+const same = (rows: number, value: string | Buffer): Buffer[] => {
+  const [text, indices] = [plainTexts([value]), Buffer.concat([Buffer.from([1]), run(rows, 0)])];
+  return [
     dictionaryPage(1, zstdCompressSync(text), { inflated: text.length }),
     dataPage(rows, zstdCompressSync(indices), { encoding: 8, inflated: indices.length }),
+  ];
+};
+/** A text of a mebibyte in each row. */
+const repeated = (rows: number): Buffer => texts(rows, ...same(rows, Buffer.alloc(MIB, 'a')));
+/** Bytes that let a file of a few pages say that it has millions of values. */
+const PADDING = Buffer.alloc(5_000);
+/** Pages of millions of values, of which three are rows of the file: in columns of their own, or in one struct. */
+const millions = (columns: number, isStruct: boolean): Buffer => {
+  const nulls = run(8_000_000, 0);
+  const length = Buffer.from([nulls.length, 0, 0, 0]);
+  const page = dataPage(8_000_000, Buffer.concat([length, nulls]));
+  const others = Array.from({ length: columns }, (_, index) =>
+    column(`c${index}`, { repetition_type: 'OPTIONAL', pages: [page], about: { num_values: 8_000_000n } }),
   );
+  const file = parquetFile(3, [column('x', { pages: [sound, PADDING] }), ...others]);
+  if (!isStruct) return file;
+  return withFooter(file, ({ schema, row_groups: [group] }) => {
+    schema.splice(2, 0, { name: 'c0', repetition_type: 'REQUIRED', num_children: columns });
+    Object(schema[0]).num_children = 2;
+    for (const { meta_data } of group?.columns.slice(1) ?? []) meta_data?.path_in_schema.unshift('c0');
+  });
 };
 
 const PAGES: Readonly<Record<string, Buffer>> = {
@@ -215,6 +234,56 @@ const OTHERS: readonly (readonly [what: string, name: string, file: Buffer, said
   ['thousands of digits', 'in.csv', Buffer.from(`x\n${'9'.repeat(9_000)}`), /scored, INVALID_DATA 1/],
 ];
 
+/** A list of millions in one of three rows. */
+const longList = (): Buffer => {
+  const [values, element] = [
+    5_000_000,
+    { name: 'element', type: 'FLOAT' as const, repetition_type: 'REQUIRED' as const },
+  ];
+  const levels = [Buffer.concat([run(3, 0), run(values - 3, 1)]), run(values, 1)].flatMap((one) => [
+    Buffer.from([one.length, 0, 0, 0]),
+    one,
+  ]);
+  const pages = [
+    dictionaryPage(1, plain(new Float32Array(1))),
+    dataPage(values, Buffer.concat([...levels, Buffer.from([1]), run(values, 0)]), { encoding: 8 }),
+  ];
+  const about = { num_values: BigInt(values), path_in_schema: ['c0', 'list', 'element'] };
+  const file = parquetFile(3, [column('x', { pages: [sound, PADDING] }), column('c0', { pages, about })]);
+  return withFooter(file, ({ schema }) => {
+    const list = { name: 'list', repetition_type: 'REPEATED' as const, num_children: 1 };
+    const top = { name: 'c0', repetition_type: 'REQUIRED' as const, converted_type: 'LIST' as const, num_children: 1 };
+    schema.splice(2, 1, top, list, element);
+  });
+};
+/** What is kept beside the result, by what it is. */
+const KEPT: readonly (readonly [what: string, keep: string, file: Buffer, code: number, said: RegExp])[] = [
+  [
+    'sixty columns of millions of values',
+    Array.from({ length: 60 }, (_, index) => `c${index}`).join(),
+    millions(60, false),
+    0,
+    /^$/,
+  ],
+  ['a struct of sixty such columns', 'c0', millions(60, true), 0, /^$/],
+  ['a list of millions in one row', 'c0', longList(), 1, /expected column 'c0' .*\(more than \d+ bytes of so few\)/],
+  [
+    'JSON of a mebibyte in each of five hundred rows',
+    'j',
+    parquetFile(500, [
+      column('x', { pages: [dataPage(500, plain(new Float32Array(500)))] }),
+      column('j', {
+        type: 'BYTE_ARRAY',
+        converted_type: 'JSON',
+        codec: 'ZSTD',
+        pages: same(500, `{"j":[${'0,'.repeat(MIB / 2)}0]}`),
+      }),
+    ]),
+    1,
+    /expected column 'j' in rows 0 to 499, got bytes that are not \(more than \d+ bytes of so few\)/,
+  ],
+];
+
 describe('a hostile file of less than 10 kB', () => {
   const inFolder = useFolder();
   const most = { cpuMs: 0, mib: 0 };
@@ -269,6 +338,29 @@ describe('a hostile file of less than 10 kB', () => {
     expect(scored.code).not.toBe(0);
     expect(scored.stdout + scored.said).toMatch(expected);
     await expectCheap(scored);
+  });
+
+  it.each(KEPT)('is cheap where it is kept: %s', async (_, keep, file, code, said) => {
+    const args = [
+      'score',
+      inFolder('model.onnx'),
+      inFolder('in.parquet'),
+      '--keep',
+      keep,
+      '--out',
+      inFolder('out.jsonl'),
+    ];
+    const scored = await command(args, 'in.parquet', file);
+    expect(scored).toMatchObject({ code, said: expect.stringMatching(said) });
+    await expectCheap(scored);
+  });
+
+  it('is scored whatever it takes where it has an ordinary text in each of many rows', async () => {
+    const [rows, text] = [10_000, 'long '.repeat(400)];
+    expect(await score('texts.parquet', texts(rows, ...same(rows, text)))).toMatchObject({ code: 0, said: '' });
+    const results = readFileSync(inFolder('out.jsonl'), 'utf8').trimEnd().split('\n');
+    expect(results).toHaveLength(rows);
+    expect(results.at(-1)).toContain(text);
   });
 
   it.each(Object.entries(TRUE))('is scored: %s', async (_, file) => {

@@ -165,8 +165,8 @@ describe('batchscore submit and collect', () => {
     [['submit'], 2, /expected FILE/],
     [['submit', '-'], 2, /--ids/],
     [['collect', 'ids'], 2, /--out/],
-    [['submit', 'any', '--pack', '0'], 2, /--pack: expected a whole number from 1 to 10000, or fill, got '0'/],
-    [['submit', 'any', '--pack', '10001'], 2, /--pack: expected a whole number from 1 to 10000, or fill/],
+    [['submit', 'any', '--pack', '0'], 2, /--pack: expected a whole number from 1 to 10000, got '0'/],
+    [['submit', 'any', '--pack', '10001'], 2, /--pack: expected a whole number from 1 to 10000/],
   ])('refuse %j with exit code %i', async (args, code, message) => {
     const finished = await run(...args);
     expect(finished).toMatchObject({ code, stderr: expect.stringMatching(message) });

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
@@ -11,6 +11,7 @@ import { putModel } from '../../contract/cli/models.ts';
 import { REPOSITORY, runScript } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
 import { identityModel, turningModel } from '../../helpers/onnxModels.ts';
+import { putFile } from '../../helpers/openModels.ts';
 
 jest.setTimeout(60_000);
 
@@ -111,6 +112,10 @@ describe('batchscore score that was stopped', () => {
     expect(await refused([...args, '--separator', ';'])).toMatch(/--separator: expected ",", .* got ";"/);
     expect(await refused([...args, '--out-format', 'jsonl'])).toMatch(/--out-format: expected "csv", .* got "jsonl"/);
     expect(await refused([other, ...args.slice(1)])).toMatch(/MODEL: expected "sha256:\w+…, .* got "sha256:\w+…;/);
+    await putFile(inFolder('turning/config.json'), { transform: 'transform.ts' });
+    await putFile(inFolder('turning/transform.ts'), 'export const encode = () => 1;');
+    expect(await refused(args)).toMatch(/config\.json and its transform: expected "sha256:\w+…, .* got "sha256:\w+…;/);
+    rmSync(inFolder('turning/config.json'));
     appendFileSync(inFolder('in.csv'), '1,61\n');
     expect(await refused(args)).toMatch(/FILE: expected "\d+ bytes of .*", .* got "\d+ bytes of .*"/);
     expect(readFileSync(inFolder('out.csv.part'))).toEqual(part);

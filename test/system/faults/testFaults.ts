@@ -77,7 +77,7 @@ const VARIANTS: readonly Variant[] = [
   { stores: ['queue'] },
   { stores: ['queue', 'table', 'bucket'] },
   { stores: ['bucket'] },
-  { stores: ['queue'], more: { BATCHSCORE_RESULTS_PER_MESSAGE: 'fill' } },
+  { stores: ['queue'], more: { BATCHSCORE_RESULTS_PER_MESSAGE: '10000' } },
   { stores: ['table'] },
   { stores: ['queue'], isFifo: true },
 ];

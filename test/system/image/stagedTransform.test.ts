@@ -219,6 +219,24 @@ describe('a transform in a staged folder', () => {
     await import(join(models, 'm/transform.mjs'));
   });
 
+  it('may be of CommonJS, with files beside its modules, whatever their names', async () => {
+    const project = await projectOf({
+      ...PROJECT,
+      'models/m/config.json': { transform: 'transform.js' },
+      'models/m/transform.js': `
+        const { readFileSync } = require('node:fs');
+        const { more } = require('./lib/more.cjs');
+        const words = readFileSync(require('node:path').join(__dirname, 'wörter liste.txt'), 'utf8');
+        exports.encode = () => [words, more];`,
+      'models/m/lib/more.cjs': "exports.more = require('node:fs').readFileSync(__dirname + '/more.txt', 'utf8');",
+      'models/m/wörter liste.txt': 'words',
+      'models/m/lib/more.txt': 'more',
+    });
+    const staged = stageFor({ modelsDirectory: join(project, 'models') });
+    rmSync(project, { recursive: true });
+    expect((await answerOf(staged)).result).toEqual(['words', 'more']);
+  });
+
   it('has native code for the processor of the image alone, and is refused by name where there is none', async () => {
     const transform = "import { native } from 'native'; export const encode = () => native;";
     const project = await projectOf({ ...PROJECT, 'models/m/transform.ts': transform });

@@ -91,6 +91,7 @@ describe('examples', () => {
       'gpu-function',
       'jobs',
       'shards',
+      'stages',
     ]);
     const lines = EXAMPLES.map((file) => readFileSync(join(REPOSITORY, file), 'utf8').split('\n').length - 1);
     expect(Math.min(...lines)).toBeGreaterThanOrEqual(15);

@@ -1,4 +1,4 @@
-"""Exports models whose files would score wrongly, of which the exporters of docs/recipes.md leave none, and one that is right."""
+"""Exports models whose files would score wrongly, of which examples/python leaves none, and one that is right."""
 
 import pickle
 import subprocess
@@ -45,9 +45,9 @@ RIGHT = ['a-column-twice']
 wrong = []
 for name, model in models.items():
     Path(f'{name}.pkl').write_bytes(pickle.dumps(model))
-    exporter = ['export_table.py'] if hasattr(model, 'named_steps') else ['export.py']
+    exporter = 'export_table.py' if hasattr(model, 'named_steps') else 'export.py'
     sample = ['refused.parquet'] if hasattr(model, 'named_steps') else []
-    ran = subprocess.run([sys.executable, *exporter, f'{name}.pkl', name, *sample], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, f'examples/python/{exporter}', f'{name}.pkl', name, *sample], capture_output=True, text=True)
     print(f'{name}: {ran.returncode}, {(ran.stderr.strip().splitlines() or ran.stdout.strip().splitlines())[-1]}')
     is_left = Path('models', name, '1', 'model.onnx').exists()
     if (ran.returncode == 0, is_left) != (name in RIGHT, name in RIGHT):

@@ -27,7 +27,7 @@ exec 3>&1
 recipes=$PWD
 dev=
 stop_dev() { if [ -n "$dev" ]; then kill -- -"$dev" && wait "$dev" || true; fi; }
-trap stop_dev EXIT
+trap 'stop_dev; kill $(jobs -p) 2>/dev/null || true' EXIT
 mkdir -p .printed
 ${steps.map(({ block }, index) => `${headingOf(block, steps[index - 1]?.block)}${commandsOf(block, index)}`).join('')}`;
 }
@@ -44,6 +44,7 @@ function commandsOf({ language, name, text }: Block, index: number): string {
   }
   if (name !== 'dev') return `${begin}${text}${end}`;
   return `${begin}stop_dev
+rm -f stack.json
 set -m
 { ${text} } 2>"$recipes/.printed/dev.log" &
 dev=$!

@@ -108,7 +108,9 @@ function copyOfRepository(): string {
 
 function atPort(page: string, port: string): string {
   if (port === PORT) return page;
-  return page.replaceAll(PORT, port).replace('npm run -s dev >', `npm run -s dev -- --port ${port} >`);
+  return page
+    .replaceAll(PORT, port)
+    .replaceAll(/npm run -s dev(?: --)? (?=[->])/g, `npm run -s dev -- --port ${port} `);
 }
 
 function nameOf({ block }: Step): string {

@@ -1,6 +1,6 @@
 import { ChangeMessageVisibilityBatchCommand } from '@aws-sdk/client-sqs';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import type { SqsCaller } from '../../../lambda/aws/sendBatches.ts';
+import type { SqsCaller } from '../../../lambda/aws/sqsMessages.ts';
 import type { ScoreBodies } from '../../../lambda/core/score.ts';
 import { startWorker, type Worker, type WorkerSettings } from '../../../lambda/hosts/consumer.ts';
 import { useSqsServer } from '../../helpers/awsServers.ts';

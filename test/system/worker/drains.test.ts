@@ -52,7 +52,7 @@ async function deployed(options: DeploymentOptions = {}) {
 
 const PACKINGS = {
   'a message for each result': {},
-  'results that share messages': { BATCHSCORE_RESULTS_PER_MESSAGE: 'fill' },
+  'results that share messages': { BATCHSCORE_RESULTS_PER_MESSAGE: '10000' },
 };
 
 describe('1. Nothing is acknowledged before its result is written', () => {

@@ -28,7 +28,7 @@ describe('the worker', () => {
 
   it('answers packed messages in packed results', async () => {
     const { requestQueueUrl, resultQueueUrl, start, results } = await deployment(server, {
-      environment: { BATCHSCORE_RESULTS_PER_MESSAGE: 'fill', BATCHSCORE_WINDOW_SECONDS: '0.5' },
+      environment: { BATCHSCORE_RESULTS_PER_MESSAGE: '10000', BATCHSCORE_WINDOW_SECONDS: '0.5' },
     });
     const packed = Array.from({ length: 20 }, () => `[${Array.from({ length: 30 }, (_, i) => lookup(i)).join(',')}]`);
     server.send(requestQueueUrl, packed);

@@ -1,11 +1,11 @@
-import { writeFileSync } from 'node:fs';
-import { basename } from 'node:path';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import type { Model, TensorSpec } from '../../../lambda/core/model.ts';
 import { elementCount, type Tensor } from '../../../lambda/core/tensor.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';
 import { readModelConfig } from '../../../lambda/onnx/modelConfig.ts';
-import { docPage } from '../../helpers/command.ts';
+import { docPage, REPOSITORY } from '../../helpers/command.ts';
 import { useFolder } from '../../helpers/folders.ts';
 import {
   enoughTime,
@@ -27,16 +27,15 @@ const SCORES = [spec('scores', 'FP32', ROWS, 3)];
 const CLASSES = [LABEL, spec('probabilities', 'FP32', ROWS, 3)];
 const CELLS = ['age', 'annual_income', 'visits', 'is_member'].map((name) => spec(name, 'FP32', ROWS, 1));
 const WORDS = ['country', 'plan'].map((name) => spec(name, 'BYTES', ROWS, 1));
-const STREAM = [spec('frames', 'FP32', ROWS, 3, 4), { ...spec('state', 'FP32', ROWS, 1, 2), batchAxis: 1 }];
 const TOKENS = ['input_ids', 'attention_mask'].map((name) => spec(name, 'INT64', ROWS, 'sequence'));
 
 /** What the page's exporters make of the models, with scores of their own: zeros. */
 const MODELS = repositoryOf(
   standIn('iris', [FLOWER], CLASSES),
   standIn('iris-torch', [FLOWER], SCORES),
-  standIn('iris-int8', [FLOWER], SCORES),
+  standIn('iris-xgboost', [FLOWER], CLASSES),
+  standIn('iris-catboost', [FLOWER], CLASSES),
   standIn('churn', [...CELLS, ...WORDS], [LABEL, spec('probabilities', 'FP32', ROWS, 2)]),
-  standIn('voice', STREAM, [spec('score', 'FP32', ROWS, 1)]),
   standIn('bert', TOKENS, [spec('logits', 'FP32', ROWS, 2)]),
 );
 
@@ -53,16 +52,20 @@ describe('docs/recipes.md', () => {
   });
 
   it('has exporters that end by comparing the file with the original', () => {
-    const exporters = BLOCKS.filter(({ text }) => /\b(to_onnx|onnx\.export|quantize_static)\(/.test(text));
-    expect(exporters.map(({ name }) => name)).toEqual([
+    const files = globSync(join(REPOSITORY, 'examples/python/*.py'));
+    const scripts = [
+      ...BLOCKS,
+      ...files.map((path) => ({ name: basename(path), text: readFileSync(path, 'utf8') })),
+    ].filter(({ text }) => /\b(to_onnx|onnx\.export|convert_xgboost|save_model)\(/.test(text));
+    expect(scripts.map(({ name }) => name).toSorted()).toEqual([
+      'bert.py',
+      'catboost_iris.py',
       'export.py',
       'export_table.py',
       'torch_iris.py',
-      'voice.py',
-      'bert.py',
-      'int8.py',
+      'xgboost_iris.py',
     ]);
-    expect(exporters.filter(({ text }) => !/^compare\(/m.test(text))).toEqual([]);
+    expect(scripts.filter(({ text }) => !/^compare\(/m.test(text))).toEqual([]);
   });
 
   it('has in its command lines bodies that are scored', async () => {

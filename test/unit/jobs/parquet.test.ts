@@ -4,6 +4,7 @@ import { parquetMetadataAsync } from 'hyparquet';
 import type { Tensor } from '../../../lambda/core/tensor.ts';
 import type { JobStorage, Spec } from '../../../lambda/jobs/jobTypes.ts';
 import { type JobOptions, jobOf, manifestIn, planOf, runJob } from '../../helpers/jobs.ts';
+import { withFooter } from '../../helpers/parquetFile.ts';
 import { echoModel, inMemoryModel, repositoryOf, spec } from '../../helpers/scoring.ts';
 
 type Row = Record<string, unknown>;
@@ -104,6 +105,17 @@ describe('a job of Parquet', () => {
       expect(rows.filter(({ code }) => code !== undefined).length).toBe(9);
     },
   );
+
+  it('passes over row groups without rows, for whose columns PyArrow states no place', async () => {
+    const file = withFooter(fileOf('groups'), ({ row_groups: groups }) => {
+      for (const { meta_data } of groups.flatMap(({ columns }) => columns)) delete meta_data?.statistics;
+      const [first] = structuredClone(groups.slice(0, 1));
+      for (const { meta_data } of first?.columns ?? [])
+        Object.assign(Object(meta_data), { num_values: 0n, data_page_offset: 0n });
+      groups.splice(1, 0, { ...Object(first), num_rows: 0n });
+    });
+    expect(await runJob(jobOfParquet(file))).toEqual(await runJob(jobOfParquet(fileOf('groups'))));
+  });
 
   it('answers rows whose values the model cannot take with an error', async () => {
     const rows = await scored(fileOf('none'), { inputs: { ...INPUTS, i32: ['f64'], flag: ['i8'] } });

@@ -59,7 +59,7 @@ describe('the configuration', () => {
       BATCHSCORE_WINDOW_SECONDS: '0.5',
       BATCHSCORE_MAX_BATCH_ROWS: '64',
       BATCHSCORE_RESULTS: 'table, queue,bucket',
-      BATCHSCORE_RESULTS_PER_MESSAGE: 'fill',
+      BATCHSCORE_RESULTS_PER_MESSAGE: '10000',
       BATCHSCORE_RESULT_TABLE: 'results-table',
       BATCHSCORE_RESULT_BUCKET: 'results-bucket',
       BATCHSCORE_RESULT_PREFIX: 'lake/fraud/',
@@ -72,7 +72,7 @@ describe('the configuration', () => {
       windowSeconds: 0.5,
       maxBatchRows: 64,
       results: ['table', 'queue', 'bucket'],
-      resultsPerMessage: 'fill',
+      resultsPerMessage: 10_000,
       resultTable: 'results-table',
       resultPrefix: 'lake/fraud/',
     });
@@ -101,7 +101,7 @@ describe('the configuration', () => {
     );
   });
 
-  it.each(['fill', '2'])('is refused when results share messages by %s and none go to a queue', (value) => {
+  it.each(['10000', '2'])('is refused when results share messages by %s and none go to a queue', (value) => {
     const { BATCHSCORE_REQUEST_QUEUE_URL } = QUEUES;
     const table = { BATCHSCORE_RESULTS: 'table', BATCHSCORE_RESULT_TABLE: 't', BATCHSCORE_RESULTS_PER_MESSAGE: value };
     expect(refusalOf({ BATCHSCORE_REQUEST_QUEUE_URL, ...table })).toBe(
@@ -112,13 +112,13 @@ describe('the configuration', () => {
 
   it('is refused when results of a standard queue are to share messages of a FIFO queue', () => {
     const fifo = (key: keyof typeof QUEUES) => ({ [key]: `${QUEUES[key]}.fifo` });
-    const packed = { ...QUEUES, BATCHSCORE_RESULTS_PER_MESSAGE: 'fill' };
+    const packed = { ...QUEUES, BATCHSCORE_RESULTS_PER_MESSAGE: '10000' };
     expect(refusalOf({ ...packed, ...fifo('BATCHSCORE_RESULT_QUEUE_URL') })).toBe(
       'configuration: BATCHSCORE_RESULTS_PER_MESSAGE: expected 1, because results of a standard request queue have no ' +
-        'message group to share on a FIFO result queue, got "fill"; unset it, or use queues of one kind',
+        'message group to share on a FIFO result queue, got "10000"; unset it, or use queues of one kind',
     );
     const both = { ...fifo('BATCHSCORE_RESULT_QUEUE_URL'), ...fifo('BATCHSCORE_REQUEST_QUEUE_URL') };
-    expect(loadConfig({ ...packed, ...both }).resultsPerMessage).toBe('fill');
+    expect(loadConfig({ ...packed, ...both }).resultsPerMessage).toBe(10_000);
   });
 
   it('is refused when request queues are of two kinds', () => {

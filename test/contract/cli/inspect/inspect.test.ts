@@ -72,7 +72,7 @@ async function scored(path: string, lines: readonly string[]): Promise<object[]>
 
 /** What a shell hands to the AWS CLI as the message's body. */
 function bodyIn(awsCli: string): string {
-  return execFileSync('sh', ['-c', `aws() { printf %s "$8"; }; QUEUE_URL=url; ${awsCli}`], { encoding: 'utf8' });
+  return execFileSync('sh', ['-c', `aws() { printf %s "$8"; }; REQUEST_QUEUE=url; ${awsCli}`], { encoding: 'utf8' });
 }
 
 describe('what batchscore inspect prints', () => {

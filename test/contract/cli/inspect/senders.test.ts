@@ -8,7 +8,7 @@ describe('how a request is sent', () => {
   it('is a command that any shell takes, whatever the request holds', () => {
     const request = JSON.stringify({ id: `it's "$(id)" \`id\` \\ ü 手 !! %s`, text: "''", empty: '' });
     const { awsCli } = sendersOf(request, samplesCommand, 1000);
-    const script = `aws() { for word in "$@"; do printf '%s|' "$word"; done; }; QUEUE_URL='http://host/0 0/queue'; ${awsCli}`;
+    const script = `aws() { for word in "$@"; do printf '%s|' "$word"; done; }; REQUEST_QUEUE='http://host/0 0/queue'; ${awsCli}`;
     expect(execFileSync('sh', ['-c', script], { encoding: 'utf8' })).toBe(
       `sqs|send-message|--endpoint-url|http://host|--queue-url|http://host/0 0/queue|--message-body|${request}|`,
     );

@@ -274,3 +274,51 @@ describe('a packed message', () => {
     expect(sentence(request.failure)).toEqual({ code: 'INVALID_REQUEST', path, got });
   });
 });
+
+describe('expires_at', () => {
+  const expiring = (expires_at: unknown): RequestFields => lineRequest([1], { parameters: { expires_at } });
+
+  it.each([
+    ['epoch seconds', () => Date.now() / 1000 + 60],
+    ['a time of another zone', () => '2199-01-31T12:00:00+05:30'],
+    ['a time with a fraction', () => '2199-01-31T12:00:00.5Z'],
+  ])('is no reason to refuse a request before that time: %s', async (_, at) => {
+    expect((await accepted(expiring(at()), LINE)).rows).toBe(1);
+  });
+
+  it.each([
+    ['epoch seconds', 1_600_000_000],
+    ['the first second', 0],
+    ['before the epoch', -1],
+    ['a time', '2020-09-13T12:26:40Z'],
+    ['a time of another zone', '2020-09-13T17:56:40+0530'],
+  ])('refuses a request past that time, whatever else is in it: %s', async (_, at) => {
+    for (const body of [expiring(at), { ...expiring(at), inputs: 'none' }]) {
+      const { code, message } = await refusal(body, LINE);
+      expect(code).toBe('EXPIRED');
+      expect(message).toMatch(
+        /^parameters\.expires_at: expected a time that is not over, got one \d+ seconds ago; send/,
+      );
+    }
+  });
+
+  it.each([
+    ['milliseconds', Date.now(), String(Date.now()).slice(0, 6)],
+    ['a date', '2199-01-31', '"2199-01-31"'],
+    ['no zone', '2199-01-31T12:00:00', '"2199-01-31T12:00:00"'],
+    ['a month that is none', '2199-13-31T12:00:00Z', '"2199-13-31T12:00:00Z"'],
+    ['a number in quotes', '1600000000', '"1600000000"'],
+    ['null', null, 'null'],
+  ])('is refused if it is no time: %s', async (_, at, got) => {
+    const { code, message } = await refusal(expiring(at), LINE);
+    expect(code).toBe('INVALID_REQUEST');
+    expect(message).toContain(`parameters.expires_at: expected epoch seconds, or a time such as`);
+    expect(message).toContain(`got ${got}`);
+  });
+
+  it('concerns one request of a packed message, and no other', async () => {
+    const packed = await decode([lineRequest([1]), expiring(1), expiring(4e9)], LINE);
+    if (!isPacked(packed)) throw new Error('expected a packed body');
+    expect(packed.map((one) => isRefused(one) && one.failure.code)).toEqual([false, 'EXPIRED', false]);
+  });
+});
