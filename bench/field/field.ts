@@ -7,10 +7,30 @@ import { parseOptions, runCommand, type Streams, UsageError } from '../../cli/ar
 import { describeMachine, type Machine } from '../harness/turns.ts';
 import { drawMessages } from '../workload/messages.ts';
 import { createRepository, type Repository } from '../workload/modelRepository.ts';
-import { CONTESTANTS } from './contestants.ts';
 import { writePage } from './page.ts';
-import { type Contestant, endAll, install, type Served } from './serving.ts';
+import { behindQueue } from './peers/behindQueue.ts';
+import { type Contestant, endAll, install, overHttp, python, type Served } from './serving.ts';
 import { agree, bodiesOf, bodyOf, FAULTS, type Fault, openOracle, WORKLOADS, type Workload } from './workloads.ts';
+
+const PLAIN = fileURLToPath(new URL('peers/plain.ts', import.meta.url));
+
+const CONTESTANTS: readonly Contestant[] = [
+  { name: 'batchscore, function', packages: [], packs: true, start: behindQueue('function') },
+  { name: 'batchscore, worker', packages: [], packs: true, start: behindQueue('worker') },
+  {
+    name: 'plain HTTP',
+    packages: [],
+    start: overHttp([process.execPath, PLAIN]),
+  },
+  python('mosec', ['mosec==0.9.8', 'msgspec==0.20.0'], { path: '/inference' }),
+  {
+    ...python('mosec', ['mosec==0.9.8', 'msgspec==0.20.0'], { path: '/inference', environment: { FIELD_STAGES: '2' } }),
+    name: 'mosec, two stages',
+  },
+  python('litserve', ['litserve==0.2.19'], { path: '/predict' }),
+  python('ray', ['ray[serve]==2.60.0']),
+  python('triton', ['nvidia-pytriton==0.7.0'], { path: '/v2/models/model/infer' }),
+];
 
 const NAMES = CONTESTANTS.map(({ name }) => name);
 const HELP = `Usage: npm run bench:field -- [options]
@@ -114,8 +134,7 @@ export async function benchField(args: readonly string[], streams: Streams): Pro
   };
   try {
     for (const workload of [...workloads, ...faults.map((fault) => fault.workload)]) {
-      await repository.addModel(workload);
-      await repository.configure(workload, workload.maxBatch);
+      await repository.addModel(workload, workload.maxBatch);
     }
     const run: Run = { repository, say, leftOut };
     for (let round = 0; round < rounds; round++) {

@@ -397,7 +397,7 @@ async function removeNote(out: string): Promise<void> {
  * Reads the note of a stopped run.
  *
  * @param of arguments and options of this run
- * @returns undefined if there is no note
+ * @returns undefined if there are no results of an earlier run
  * @throws UsageError if the results belong to other arguments or options, or Error if they are missing
  */
 async function stoppedRun(out: string, of: Origin): Promise<StoppedRun | undefined> {
@@ -406,9 +406,15 @@ async function stoppedRun(out: string, of: Origin): Promise<StoppedRun | undefin
     if (hasCode(error, 'ENOENT')) return undefined;
     throw error;
   });
+  const size = (await stat(part).catch(() => undefined))?.size ?? 0;
+  if (text === undefined && size > 0) {
+    throw new UsageError(
+      `--resume: expected ${note} beside ${part}, which Ctrl-C and SIGTERM leave, got none, because the run was killed; ` +
+        'leave --resume out to score from the first row',
+    );
+  }
   if (text === undefined) return undefined;
   const { data: run } = STOPPED_RUN.safeParse(parseIfJson(text));
-  const size = (await stat(part).catch(() => undefined))?.size ?? 0;
   if (run === undefined || size < run.bytes) {
     throw new Error(
       `--resume: expected ${part} as the run left it that was stopped, got another file; leave --resume out to score from the first row`,

@@ -67,7 +67,7 @@ export function createBucket(
     removalPolicy,
     encryption: encryptionKey === undefined ? BucketEncryption.S3_MANAGED : BucketEncryption.KMS,
     encryptionKey,
-    bucketKeyEnabled: encryptionKey && true,
+    bucketKeyEnabled: encryptionKey !== undefined,
     lifecycleRules: [
       {
         abortIncompleteMultipartUploadAfter: Duration.days(1),

@@ -8,7 +8,7 @@ import { bytesOf, daysOrToken, millisecondsOf, secondsOf, secondsOrToken } from 
 import { type Compute, type ComputeForm, withDefaults } from '../compute/compute.ts';
 import { jobSettings } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
-import { type BatchScoringProps, STORES, type Tuning } from './props.ts';
+import { type BatchScoringProps, STORE_PLANS, type Tuning } from './props.ts';
 
 /** Default expiry of payloads and samples. */
 const EXPIRY_DAYS = 30;
@@ -41,7 +41,7 @@ export function makePlan(props: BatchScoringProps<Compute>, compute: ComputeForm
     alarmThresholds: thresholdsOf(props.alarmThresholds ?? {}, compute.firstStepPercent ?? 100),
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? MAX_RECEIVES,
     /** All stores, including those that no results go to, because their props are also checked. */
-    stores: STORES.map((plan) => plan(props, context)),
+    stores: Object.values(STORE_PLANS).map((plan) => plan(props, context)),
     payloadExpiryDays: daysOrToken('payloadExpiry', props.payloadExpiry) ?? EXPIRY_DAYS,
     capture: capture?.percent
       ? { ...capture, expiryDays: daysOrToken('capture.expiry', capture.expiry) ?? EXPIRY_DAYS }

@@ -152,7 +152,7 @@ function widen(estimate: Estimate, { rows, length }: MeasuredRun): boolean {
   return true;
 }
 
-/** Fits the amounts. Plans keep their cost if it says much the same. */
+/** Fits the amounts. Plans keep their cost until it clearly changes. */
 function fitAgain(estimate: Estimate): void {
   const { largest, smallest, most, planned } = estimate;
   if (largest === undefined) return;
@@ -265,7 +265,7 @@ const CLOSE_ENOUGH = 1e-4;
 /**
  * Returns the amounts, none below 0, that solve the equations in least squares, by coordinate descent.
  *
- * @param before amounts to begin with. What the equations do not tell stays as it was
+ * @param before amounts to begin with. Amounts that no equation determines stay
  */
 function nonNegativeLeastSquares({ products, values }: Equations, before: Amounts = [0, 0, 0, 0]): Amounts {
   const amounts: [...Amounts] = [...before];

@@ -342,7 +342,7 @@ function computeCosts(model: Model, cost: Cost, rows: number, paddedLength: numb
   return costs;
 }
 
-/** Returns the rows of `elementsPerRow` that fit, at least 1, or the largest allowed size that fits. */
+/** Returns the maximum rows of a run, at least 1, or the largest allowed size that fits. */
 export function capacityOf(
   { maxBatchRows, allowedSizes }: Model,
   elementsPerRow: number,

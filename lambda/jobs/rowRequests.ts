@@ -156,7 +156,10 @@ const WORDS: Readonly<Record<string, number | boolean>> = {
 
 /** The number or boolean that a text says; undefined where it says none. */
 export function parseCell(text: string): number | bigint | boolean | undefined {
-  const plain = text.trim().toLowerCase().replace(/^\+/, '');
+  const plain = text
+    .trim()
+    .toLowerCase()
+    .replace(/^\+(?=[\d.in])/, '');
   if (Object.hasOwn(WORDS, plain)) return WORDS[plain];
   if (/^-?\d+$/.test(plain)) return BigInt(plain);
   const value = Number(plain);

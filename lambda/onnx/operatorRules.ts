@@ -86,7 +86,7 @@ function words(text: string): string[] {
 export const FAMILIES: readonly Family[] = [
   family(
     elementwise,
-    'always; the number of rows, a row number or a constant for each row must not enter',
+    'always; no row count, row number or per-row constant may be an operand',
     `Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip
     Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN
     LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink
@@ -124,7 +124,7 @@ export const FAMILIES: readonly Family[] = [
     'if neither sums over rows nor multiplies rows with rows',
     'MatMul MatMulInteger MatMulIntegerToFloat QLinearMatMul QGemm FusedMatMul Gemm FusedGemm TransposeMatMul',
   ),
-  family(packedWeights, 'if they are the same for all rows', 'MatMulNBits MatMulBnb4'),
+  family(packedWeights, 'if all rows have the same weights', 'MatMulNBits MatMulBnb4'),
   family(einsum, 'if the letter of the rows is in the result', 'Einsum'),
   family(
     image(convolved),
@@ -168,9 +168,9 @@ export const FAMILIES: readonly Family[] = [
   family(oneHot, 'if the width is constant', 'OneHot'),
   family(triangle, 'if rows are not on the last two axes', 'Trilu'),
   family(recurrent, 'if the rows are not on the axis of time', 'LSTM GRU RNN'),
-  family(scan, 'if they carry nothing on', 'Scan'),
+  family(scan, 'if it carries no state', 'Scan'),
   family(distances, 'from what all rows share', 'CDist'),
-  family(branch, 'if rows do not decide which is taken', 'If'),
+  family(branch, 'if rows do not choose the branch', 'If'),
   family(attention, 'if the rows are on axis 0', 'Attention QAttention MultiHeadAttention GroupQueryAttention'),
   family(embedded, 'if the rows are on axis 0', 'EmbedLayerNormalization QEmbedLayerNormalization'),
   family(rotated, 'always', 'RotaryEmbedding'),
@@ -193,8 +193,8 @@ export const FAMILIES: readonly Family[] = [
   family(extracted, 'along another axis than the rows', 'ArrayFeatureExtractor'),
   family(joined, 'if the rows are on axis 0', 'FeatureVectorizer'),
   family(encodedCategories, 'always', 'OneHotEncoder'),
-  family(tokenised, 'if what counts them passes over the padding', 'Tokenizer'),
-  family(counted, 'if the padding is none of its words', 'TfIdfVectorizer'),
+  family(tokenised, 'if padding tokens are not counted', 'Tokenizer'),
+  family(counted, 'if no word equals the padding', 'TfIdfVectorizer'),
   family(
     byBatch('it scales by the whole batch'),
     'never',
@@ -221,7 +221,7 @@ const RULES: ReadonlyMap<string, Rule> = new Map(
 /** Domains of the operators in the table. All others are custom. */
 const DOMAINS = new Set(['', 'ai.onnx.ml', 'com.microsoft', 'com.ms.internal.nhwc', 'ai.onnx.preview']);
 
-/** Operators that read sizes, places or padding, and check how these depend on the batch. */
+/** Operators whose rules check how sizes and places depend on the batch. */
 const TAKES_SIZES = new Set(
   words(`Concat Reshape Flatten Squeeze Unsqueeze Expand Tile ConstantOfShape Range Slice Split Pad Gather GatherND
     ScatterND OneHot Resize Upsample TopK Trilu GatherElements`),

@@ -123,7 +123,7 @@ export interface Traced {
   readonly bounds?: Bounds | undefined;
   /** Elements of row n are n · `step` plus a number between the two offsets. */
   readonly place?: { readonly step: number; readonly offset: Bounds } | undefined;
-  /** True if it is false for every row, like the mask of indexes below 0. */
+  /** True if every element is false, like the mask of indexes below 0. */
   readonly isNever?: boolean | undefined;
   /** Word that pads rows along the last axis. */
   readonly padding?: string | undefined;

@@ -42,7 +42,7 @@ export interface ChildCall {
   readonly signal: AbortSignal;
 }
 
-/** Position that means all requests of a body, if none was at work by itself. */
+/** Position for a whole body, if none of its requests was running. */
 export const WHOLE_BODY = -1;
 
 /** Loss of a process, and the requests of a call to blame. */
@@ -461,17 +461,20 @@ function lossOf(call: ActiveCall, end: Ended, works: readonly Work[], hung: Hung
       position: places[2 * index + 1] as number,
     })),
   );
+  // A process that the host ended may also have been opening a model, which is not the reason.
+  const isOpening = hung === undefined && toBlame.length === 1 && toBlame[0]?.isOpening === true;
+  const together = toBlame.length === 0 ? 'all' : places;
   return {
     ...end,
-    blamed: call.body === undefined ? (toBlame.length === 0 ? 'all' : places) : blamedAlone(call.body, places),
+    // No request is to blame for a model that cannot be opened.
+    blamed: call.body === undefined || isOpening ? together : blamedAlone(call.body, places),
     model: names.size === 1 ? [...names][0] : undefined,
-    // A process that the host ended may also have been opening a model, which is not the reason.
-    isOpening: hung === undefined && toBlame.length === 1 && toBlame[0]?.isOpening === true,
+    isOpening,
     ...(hung && { hungMs: hung.ms }),
   };
 }
 
-/** Blames the last request that began, because requests run one after the other, or the whole body if none had. */
+/** Blames the last request that began, or the whole body if none did. Requests run one after the other. */
 function blamedAlone(body: number, places: readonly { readonly body: number; readonly position: number }[]) {
   return [places.findLast((place) => place.body === body) ?? { body, position: WHOLE_BODY }];
 }

@@ -40,7 +40,7 @@ interface RunLimits {
   readonly first: number;
 }
 
-/** Multiple of the expected time after which a run counts as hung, unless it has all the time left. */
+/** Multiple of the expected time after which a run counts as hung, except in the last, longest try. */
 const HANG_FACTOR = 4;
 const MIN_LIMIT_MS = 250;
 /** Share of the available time after which a request that runs alone is answered with an error. */
@@ -252,7 +252,7 @@ export class ScoringCall {
   /**
    * Scores some bodies in a process. Replies have the index of their body.
    *
-   * @returns the loss of the process, with places by position in `some`, or undefined if the call or its time has ended
+   * @returns the loss, whose blamed bodies are indexes into `some`, or undefined if the call or its time has ended
    */
   async #runIn(
     child: ScorerChild,

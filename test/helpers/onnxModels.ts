@@ -228,6 +228,20 @@ export function slowerTogetherModel(): Uint8Array {
   );
 }
 
+/** It ends the process that opens it: ONNX Runtime computes constants then, and one divides the least int32 by -1. */
+export function trappingWhenOpened(): Uint8Array {
+  return model(
+    'index INT64[batch]',
+    'value INT64[batch]',
+    [
+      node('Div', 'least minus_one', 'quotient'),
+      node('Cast', 'quotient', 'wide', { to: DataType.INT64 }),
+      node('Add', 'index wide', 'value'),
+    ],
+    [scalar('least', -(2 ** 31)), scalar('minus_one', -1)],
+  );
+}
+
 /** What `culpritModel` does for some indexes, in native code. */
 export const CULPRIT = { traps: 7_001, hangs: 7_002, fills: 7_003 } as const;
 

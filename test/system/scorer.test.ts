@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { aMoment, HOSTS, type Host, type HostName, LOOKUP, lookup, useHosts } from '../helpers/hosts.ts';
-import { CULPRIT, culpritModel, lookupModel } from '../helpers/onnxModels.ts';
-import { afterThisTest } from '../helpers/openModels.ts';
+import { CULPRIT, culpritModel, lookupModel, trappingWhenOpened } from '../helpers/onnxModels.ts';
+import { afterThisTest, modelsDirectory } from '../helpers/openModels.ts';
 import { scorersOf } from '../helpers/processes.ts';
 
 /** `npm run test:culprits` sets it: then messages come for a minute, and the tables of docs/guarantees.md are printed. */
@@ -78,6 +78,19 @@ describe('2. A message can only fail itself', () => {
       },
       60_000,
     );
+
+    it('convicts no request of a model that ends the process that opens it again', async () => {
+      const directory = await modelsDirectory(CULPRITS);
+      const host = await start(name, CULPRITS, { BATCHSCORE_MODELS_DIR: directory });
+      const warm = host.send([CULPRIT_REQUEST(1), lookup(0)]);
+      await host.become('deleted', warm);
+      writeFileSync(join(directory, 'culprit/1/model.onnx'), trappingWhenOpened());
+      const [suspect = ''] = host.send([CULPRIT_REQUEST(CULPRIT.traps)]);
+      while ((host.receives([suspect])[0] ?? 0) < 2 && host.fates([suspect])[0] !== 'deleted') await aMoment();
+
+      expect(host.written().filter(({ message_id }) => message_id === suspect)).toEqual([]);
+      await host.become('deleted', host.send([lookup(2)]));
+    }, 60_000);
 
     it.each(['EMFILE', 'EAGAIN', 'ENOMEM'] as const)(
       'answers at the first receive once a scorer can be started again that could not by %s',

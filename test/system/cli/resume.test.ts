@@ -121,6 +121,18 @@ describe('batchscore score that was stopped', () => {
     expect(readFileSync(inFolder('out.csv.part'))).toEqual(part);
   });
 
+  it('refuses the results of a run that was killed', async () => {
+    writeFileSync(inFolder('killed.csv.part'), 'message_id\n1\n');
+    const { code, stderr } = await score([...argsOf('in.csv', 'killed.csv'), '--resume']);
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringMatching(
+        /--resume: expected .*killed\.csv\.part\.json beside .*, got none, because .* killed; leave/,
+      ),
+    });
+    expect(readFileSync(inFolder('killed.csv.part'), 'utf8')).toBe('message_id\n1\n');
+  });
+
   it('begins with the first row without --resume, or where nothing was left', async () => {
     await stop(argsOf('in.csv', 'out.csv'), 'out.csv');
     expect((await score(argsOf('in.csv', 'out.csv'))).stdout).toMatch(/^60 lines in /);

@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
+import { createRandom } from '../../../bench/workload/random.ts';
 import type { Model } from '../../../lambda/core/model.ts';
 import type { ScoreBodies } from '../../../lambda/core/score.ts';
 import type { PieceRow } from '../../../lambda/jobs/rowRequests.ts';
 import { createRowScoring, type TableModel } from '../../../lambda/jobs/scoreRows.ts';
-import { rowsOfFields } from '../../../lambda/jobs/tableRows.ts';
+import { rowsOfFields, TableRow } from '../../../lambda/jobs/tableRows.ts';
 import { lineModel, repositoryOf, scoreModels, scoringDependencies } from '../../helpers/scoring.ts';
 import { DISTURBED_BY_LARGE, rowModel, SHARE_OF_LARGEST } from '../core/scoreRecords/mixingModels.ts';
 
@@ -26,6 +27,44 @@ async function scored(model: Model, rows: readonly PieceRow[], table: TableModel
   const { answers } = await createRowScoring({ score, observer: {}, table }).score(rows);
   return { requests, table, answers: answers.map((answer) => JSON.parse(answer?.text ?? '')) };
 }
+
+describe('a cell of CSV', () => {
+  const read = rowsOfFields({
+    columns: ['before', 'x'],
+    inputs: [{ ...INPUT, datatype: 'FP64' }],
+    keep: [],
+  });
+  const valueOf = (text: string): unknown => {
+    const row = read(`-,${text}`, '0');
+    if (!(row instanceof TableRow)) throw new Error('expected a row of a table');
+    return row.failed?.code ?? row.table.inputs[0]?.data[row.at];
+  };
+
+  it('is the number that `Number` reads, of any digits, sign, point and exponent, or refused', () => {
+    const random = createRandom(7);
+    const pick = (from: string): string => from[Math.floor(random.next() * from.length)] ?? '';
+    for (let round = 0; round < 30_000; round++) {
+      const alphabet = random.next() < 0.7 ? '0123456789.' : '0123456789.-eE';
+      const length = 1 + Math.floor(random.next() * 22);
+      const text = (random.next() < 0.3 ? '-' : '') + Array.from({ length }, () => pick(alphabet)).join('');
+      const expected = Number.isFinite(Number(text)) ? Number(text) : 'INVALID_DATA';
+      expect([text, valueOf(text)]).toEqual([text, expected]);
+    }
+  });
+
+  it.each([
+    ['+1.5', 1.5],
+    [' 2 ', 2],
+    ['+inf', Number.POSITIVE_INFINITY],
+    ['++1', 'INVALID_DATA'],
+    ['+-1', 'INVALID_DATA'],
+    ['+ 1', 'INVALID_DATA'],
+    ['0x10', 'INVALID_DATA'],
+    ['1,5', 'INVALID_REQUEST'],
+  ])('of %s is %s', (text, expected) => {
+    expect(text.includes(',') ? read(`-,${text}`, '0').failed?.code : valueOf(text)).toBe(expected);
+  });
+});
 
 describe('rows of a table', () => {
   it('share requests, and have the answers that each would have alone', async () => {
