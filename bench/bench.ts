@@ -2,7 +2,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseOptions, runCommand, type Streams, UsageError, wholeNumber } from '../cli/arguments.ts';
-import { atLeast, atMost, type Columns, figure, table } from './harness/report.ts';
+import { duration, figure, size } from '../cli/format.ts';
+import { atLeast, atMost, type Columns, table } from './harness/report.ts';
 import { describeMachine, type Machine } from './harness/turns.ts';
 import { type HopFigures, measureHops } from './measure/hops.ts';
 import { measureScenario, type ScenarioFigures } from './measure/scenario.ts';
@@ -33,9 +34,8 @@ const HELP = `Usage: npm run bench -- [options]
 
 Scores generated messages with generated models. For a small network, an encoder and a convnet it compares, in turns, the
 first calls of fresh processes of batchscore, of its handler with rows alone and of a bare session with rows alone, and a
-lone message. The scenario hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed,
-and with features that are looked up in a table, all of an event together and each alone. Two scenarios run only if they
-are named: worker measures that of the worker, beside a loop that only receives, sends and deletes; tables scores a CSV and
+lone message. The scenario hops measures what a request costs with its calls of SQS, DynamoDB and S3, single and packed.
+Two scenarios run only if they are named: worker measures that of the worker, beside a loop that only receives, sends and deletes; tables scores a CSV and
 a Parquet file beside a loop in Python, if PYTHON (default python3) has onnxruntime, pandas and pyarrow. A figure that
 misses its target is bold, with the target beside it. It takes minutes; run it while nothing else does.
 
@@ -142,12 +142,12 @@ const MAX_TIMES_PYTHON = { csv: 1, parquet: 1.2 };
 
 export function renderMarkdown({ machine, gains, loneMessage, hops, worker, tables }: BenchResults): string {
   const { cpu, cores, memoryBytes, platform, node, onnxruntime } = machine;
-  const ms = (value: number): string => figure(value, ' ms');
+  const ms = (value: number): string => `${figure(value)} ms`;
   const both = (values: readonly number[]): string => values.map(ms).join(', ');
   const ratios = (min: number | undefined, values: readonly number[]): string =>
     values.map((value) => atLeast(min, value)).join(', ');
   const sections = [
-    `${cpu}, ${cores} cores, ${figure(memoryBytes / 2 ** 30, ' GiB')}, ${platform}, Node ${node}, ONNX Runtime ${onnxruntime}. ` +
+    `${cpu}, ${cores} cores, ${size(memoryBytes)}, ${platform}, Node ${node}, ONNX Runtime ${onnxruntime}. ` +
       'Medians of interleaved rounds. Bold: misses its target.',
     ...section('Calls of a fresh process, the first and the second', gains, {
       scenario: ({ scenario }) => scenario,
@@ -166,17 +166,14 @@ export function renderMarkdown({ machine, gains, loneMessage, hops, worker, tabl
       batchscore: ({ batchscoreMicroseconds }) => ms(batchscoreMicroseconds / 1000),
       over: ({ bareMicroseconds, batchscoreMicroseconds }) =>
         atMost(MAX_OVER_BARE_MS, (batchscoreMicroseconds - bareMicroseconds) / 1000, ' ms'),
-      'bare after a pause': ({ bareAfterPauseMicroseconds }) => ms(bareAfterPauseMicroseconds / 1000),
-      'batchscore after a pause': ({ afterPauseMicroseconds }) => ms(afterPauseMicroseconds / 1000),
     }),
     ...section('Hops', hops, {
       'results to': ({ store }) => store,
       encoding: ({ encoding }) => encoding,
-      'look-ups': ({ lookUps = 'none' }) => lookUps,
       'requests in a message': ({ requestsPerMessage }) => String(requestsPerMessage),
       'results in a message': ({ resultsPerMessage }) => String(resultsPerMessage),
       'CPU a request': (row) => atMost(maxHopMicroseconds(row), row.cpuMicroseconds, ' µs'),
-      'wall a request': ({ wallMicroseconds }) => figure(wallMicroseconds, ' µs'),
+      'wall a request': ({ wallMicroseconds }) => `${figure(wallMicroseconds)} µs`,
       'calls per thousand': ({ callsPerThousand }) => figure(callsPerThousand),
     }),
     ...section('Worker', worker, {
@@ -184,16 +181,16 @@ export function renderMarkdown({ machine, gains, loneMessage, hops, worker, tabl
       'requests in a message': ({ requestsPerMessage }) => String(requestsPerMessage),
       'results in a message': ({ resultsPerMessage }) => String(resultsPerMessage),
       'CPU a request': (row) => atMost(maxWorkerMicroseconds(row), row.worker.cpuMicroseconds, ' µs'),
-      'bare loop': ({ bare }) => figure(bare.cpuMicroseconds, ' µs'),
+      'bare loop': ({ bare }) => `${figure(bare.cpuMicroseconds)} µs`,
       'times the bare loop': ({ timesBare }) => atMost(MAX_TIMES_BARE_LOOP, timesBare),
       'requests/s': ({ worker: { requestsPerSecond } }) => figure(requestsPerSecond),
     }),
     ...section('Tables', tables, {
       format: ({ format }) => format,
       rows: ({ rows }) => String(rows),
-      'wall, CPU': ({ batchscore }) => `${figure(batchscore.wall, ' s')}, ${figure(batchscore.cpu, ' s')}`,
+      'wall, CPU': ({ batchscore }) => `${duration(1000 * batchscore.wall)}, ${duration(1000 * batchscore.cpu)}`,
       'loop in Python': ({ python }) =>
-        python === undefined ? 'no Python' : `${figure(python.wall, ' s')}, ${figure(python.cpu, ' s')}`,
+        python === undefined ? 'no Python' : `${duration(1000 * python.wall)}, ${duration(1000 * python.cpu)}`,
       'times the loop': ({ format, batchscore, python }) =>
         python === undefined
           ? ''
@@ -215,7 +212,7 @@ function maxWorkerMicroseconds({ requestsPerMessage, resultsPerMessage }: Worker
 }
 
 function maxHopMicroseconds(row: HopFigures): number | undefined {
-  if (row.store !== 'queue' || row.lookUps !== undefined) return undefined;
+  if (row.store !== 'queue') return undefined;
   if (row.requestsPerMessage > 1) return MAX_HOP_MICROSECONDS.both[row.encoding];
   return MAX_HOP_MICROSECONDS[row.resultsPerMessage === 1 ? 'none' : 'results'];
 }

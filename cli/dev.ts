@@ -5,10 +5,11 @@ import { messageOf, plural } from '../lambda/core/failure.ts';
 import { BATCH_SIZE, mappingProblems, type Range, SHARDS, WINDOW_SECONDS } from '../lambda/core/limits.ts';
 import type { MicroBatchReport } from '../lambda/core/observer.ts';
 import { unknownVariables } from '../lambda/hosts/config.ts';
-import { CONFIG_KEYS, JOB_CONFIG_KEYS, SETTINGS, STORES } from '../lambda/settings.ts';
+import { CONFIG_KEYS, JOB_CONFIG_KEYS, STORES } from '../lambda/settings.ts';
 import { parseOptions, runCommand, UsageError, wholeNumber } from './arguments.ts';
 import { duration, figure, percent } from './format.ts';
-import { BATCH_ENDED, type InvocationReport } from './local/localMapping.ts';
+import { BATCH_ENDED } from './local/gather.ts';
+import type { InvocationReport } from './local/localMapping.ts';
 import { startLocalServices, type Whereabouts, whereabouts, workerCommand } from './local/localServices.ts';
 import { type Batching, type LocalStack, localModels } from './local/localStack.ts';
 import { servePage } from './page/devPage.ts';
@@ -39,16 +40,14 @@ of jobBucket is scored as a job, as on AWS.
   --batch-size N   most messages in one invocation, ${BATCH_SIZE.min} to ${BATCH_SIZE.max} (default ${DEFAULTS.batchSize})
   --window S       longest wait for a batch to fill, ${WINDOW_SECONDS.min} to ${WINDOW_SECONDS.max} seconds (default ${DEFAULTS.windowSeconds})
   --results LIST   where results go: ${STORES.join(', ')}, comma-separated (default ${DEFAULTS.results})
-  --results-per-message N
-                   most results in a message of the result queue (default 1)
   --no-function    queues, tables and buckets alone, without the page; a line on stderr says how to start a worker
   --help           show this
 
 BATCHSCORE_… environment variables tune the scoring, as they do on AWS. Without the option,
 ${CONFIG_KEYS.modelsUri}, ${CONFIG_KEYS.modelsDirectory}, ${CONFIG_KEYS.batchSize},
-${CONFIG_KEYS.windowSeconds}, ${CONFIG_KEYS.results} and ${CONFIG_KEYS.resultsPerMessage}
-stand in for it. The queues, tables and buckets are always the local ones, whatever the
-variables name; models alone may come from AWS, from an s3:// URI.
+${CONFIG_KEYS.windowSeconds} and ${CONFIG_KEYS.results} stand in for it. The queues, tables
+and buckets are always the local ones; models alone may come from AWS, from an s3:// URI.
+When files of the model repository change, the models are loaded again.
 `;
 
 /** Models of the repository. The package has none and uses `models` in the working directory. */
@@ -69,7 +68,6 @@ async function run(args: readonly string[]): Promise<number> {
     'batch-size': { type: 'string' },
     window: { type: 'string' },
     results: { type: 'string' },
-    'results-per-message': { type: 'string' },
     'no-function': { type: 'boolean', default: false },
   });
   const port = wholeNumber('--port', options.port, 0, 65_535);
@@ -78,14 +76,14 @@ async function run(args: readonly string[]): Promise<number> {
   const clients = wholeNumber('--clients', options.clients, 0, 10);
   const shards = wholeNumber('--shards', options.shards, SHARDS.min, SHARDS.max);
   const stores = storesFrom(options.results, env);
-  const resultsPerMessage = resultsPerMessageFrom(options['results-per-message'], env);
   const batching = batchingFrom(options['batch-size'], options.window, env);
   const unknown = unknownVariables(Object.fromEntries(Object.entries(env).filter(([key]) => !OF_JOBS.includes(key))));
   if (unknown.length > 0) throw new Error(`configuration: ${unknown.join('; ')}`);
 
   if (options['no-function']) {
     const services = await startLocalServices({ port, shards, clients, stores });
-    const environment = { ...services.environment, [CONFIG_KEYS.resultsPerMessage]: resultsPerMessage };
+    const { resultsPerMessage: key } = CONFIG_KEYS;
+    const environment = { ...services.environment, [key]: env[key] };
     const message = ['ready for a worker; Ctrl-C stops', workerCommand({ ...services, environment })];
     await untilInterrupted(() => announce(services, message), 'requests that are under way', services.stop);
     return 0;
@@ -103,7 +101,6 @@ async function run(args: readonly string[]): Promise<number> {
       ...env,
       [CONFIG_KEYS.batchSize]: String(batching.batchSize),
       [CONFIG_KEYS.windowSeconds]: String(batching.windowSeconds),
-      [CONFIG_KEYS.resultsPerMessage]: resultsPerMessage,
     },
     jobs: true,
     telemetry: createDevTelemetry(say),
@@ -167,17 +164,6 @@ export function storesFrom(option: string | undefined, environment: NodeJS.Proce
   return stores;
 }
 
-/**
- * Reads the number of results. The environment variable is checked later, with the other variables.
- *
- * @throws UsageError if the option is not a valid number
- */
-function resultsPerMessageFrom(option: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
-  const { min, max } = SETTINGS.resultsPerMessage;
-  if (option !== undefined) wholeNumber('--results-per-message', option, min, max);
-  return option ?? environment[CONFIG_KEYS.resultsPerMessage];
-}
-
 /** @throws UsageError for values that AWS rejects */
 export function batchingFrom(
   batchSizeOption: string | undefined,
@@ -233,14 +219,14 @@ function describe(report: MicroBatchReport): string {
   return `${model}/${version}, ${plural(rows, 'row')} run as ${run}${padding} (closed: ${MICRO_BATCH_CLOSED[closedBecause]}), stack + run + encode ${stages} ms`;
 }
 
-function greeting({ models, queues }: LocalStack, page: string, { batchSize, windowSeconds }: Batching): string[] {
-  const names = models.map(({ name, version }) => `${name}/${version}`).join(', ');
+function greeting({ scorer, queues }: LocalStack, page: string, { batchSize, windowSeconds }: Batching): string[] {
+  const names = scorer.models.map(({ name, version }) => `${name}/${version}`).join(', ');
   return [
     `ready for ${names}; Ctrl-C stops`,
     `  look   ${page} in a browser`,
     `  send   to ${queues.endpoint}, with any SQS client and any credentials`,
     '         npx batchscore submit FILE --stack stack.json: the line above, in a file',
-    `  batch  up to ${plural(batchSize, 'message')}, or those of ${windowSeconds} s`,
+    `  batch  up to ${plural(batchSize, 'message')}, ${windowSeconds === 0 ? 'without a window' : `or those of ${windowSeconds} s`}`,
   ];
 }
 

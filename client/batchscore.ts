@@ -27,8 +27,8 @@ export class Batchscore {
     const { s3, payloadBucket, payloadPrefix } = this.#settings;
     const payloads = payloadBucket === undefined ? undefined : createPayloads(s3, payloadBucket, payloadPrefix);
     const { signal: closing } = this.#closing;
-    const inbox = this.#inbox;
-    this.#store = openResultStore(this.#settings, { inbox, read: createReader(payloads), warn, closing });
+    const context = { inbox: this.#inbox, read: createReader(payloads), warn, closing };
+    this.#store = openResultStore({ ...this.#settings, ...context });
     this.#outbox = createOutbox({ ...this.#settings, replyTo: this.#store?.replyTo, payloads, closing });
   }
 

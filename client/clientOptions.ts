@@ -8,7 +8,7 @@ import { CLIENT_PATIENCE, createSqsClient } from '../lambda/aws/sqsWire.ts';
 import { JOB_PREFIXES, JOB_RANGES } from '../lambda/core/limits.ts';
 import { EXPECTED_KEY_PREFIX, isKeyPrefix } from '../lambda/core/places.ts';
 import { IN_OUR_WORDS, problemsIn } from '../lambda/core/wrongValue.ts';
-import type { StoreContext } from './collect.ts';
+import type { ResultStore, StoreContext } from './collect.ts';
 import { openQueue, QUEUE_OPTIONS, type QueueOptions } from './collectFromQueue.ts';
 import { openTable, TABLE_OPTIONS, type TableOptions } from './collectFromTable.ts';
 import type { Encoding } from './encodeRequest.ts';
@@ -130,7 +130,6 @@ export function readOptions(options: BatchscoreOptions) {
 }
 
 /** Returns the store that results are read from: the first that the options name. */
-export function openResultStore(settings: Settings, context: Omit<StoreContext, 'sqs' | 'config' | 'own'>) {
-  const all: StoreContext = { ...context, sqs: settings.sqs, config: settings.config, own: settings.own };
-  return openTable(settings, all) ?? openQueue(settings, all);
+export function openResultStore(options: QueueOptions & TableOptions & StoreContext): ResultStore | undefined {
+  return openTable(options) ?? openQueue(options);
 }

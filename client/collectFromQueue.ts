@@ -38,14 +38,13 @@ export const QUEUE_OPTIONS = {
 };
 
 /** Returns undefined if the options name no queue. */
-export function openQueue(options: QueueOptions, context: StoreContext): ResultStore | undefined {
-  const { resultQueueUrl: queueUrl, onUnclaimed } = options;
-  return queueUrl === undefined ? undefined : new QueueStore({ ...context, queueUrl, onUnclaimed });
+export function openQueue(options: QueueOptions & StoreContext): ResultStore | undefined {
+  const { resultQueueUrl: queueUrl } = options;
+  return queueUrl === undefined ? undefined : new QueueStore({ ...options, queueUrl });
 }
 
-interface QueueStoreOptions extends StoreContext {
+interface QueueStoreOptions extends QueueOptions, StoreContext {
   readonly queueUrl: string;
-  readonly onUnclaimed: QueueOptions['onUnclaimed'];
 }
 
 /** Duration of a poll. Polls are short, because an aborted poll would leave received messages hidden. */

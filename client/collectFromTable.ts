@@ -30,10 +30,10 @@ export const TABLE_OPTIONS = {
 };
 
 /** Returns undefined if the options name no table. */
-export function openTable({ resultTable, dynamodb }: TableOptions, context: StoreContext): ResultStore | undefined {
+export function openTable(options: TableOptions & StoreContext): ResultStore | undefined {
+  const { resultTable, dynamodb, config, own } = options;
   if (resultTable === undefined) return undefined;
-  const own = () => context.own(createDynamoDbClient(CLIENT_PATIENCE, context.config));
-  return new TableStore(resultTable, dynamodb ?? own(), context);
+  return new TableStore(resultTable, dynamodb ?? own(createDynamoDbClient(CLIENT_PATIENCE, config)), options);
 }
 
 /** @see https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html */

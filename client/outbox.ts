@@ -66,16 +66,15 @@ interface OutboxOptions {
  */
 export function createOutbox(options: OutboxOptions): Outbox | undefined {
   const { requestQueueUrls, fifo } = options;
-  if (requestQueueUrls.length === 0) return undefined;
-  const inTurn = new QueueOutbox(requestQueueUrls, options);
-  const shards = requestQueueUrls.map((queueUrl) => ({
-    queueUrl,
-    outbox: fifo ? new QueueOutbox([queueUrl], options) : inTurn,
-  }));
+  const [queueUrl] = requestQueueUrls;
+  if (queueUrl === undefined) return undefined;
+  const shards = fifo
+    ? requestQueueUrls.map((url) => ({ queueUrl: url, outbox: new QueueOutbox([url], options) }))
+    : [{ queueUrl, outbox: new QueueOutbox(requestQueueUrls, options) }];
   return {
     send(request, signal) {
       const entry = toEntry(request, options);
-      return (fifo ? shardOf(entry.group ?? '', shards).outbox : inTurn).send(entry, signal);
+      return shardOf(entry.group ?? '', shards).outbox.send(entry, signal);
     },
     async room() {
       await Promise.all(shards.map(({ outbox }) => outbox.room()));
@@ -192,7 +191,7 @@ class QueueOutbox {
     );
     const taken = new Set(call.flatMap(({ entries }) => entries));
     const left = live.filter((request) => !taken.has(request));
-    this.#waiting = [...left, ...this.#waiting.slice(most)];
+    this.#waiting = left.concat(this.#waiting.slice(most));
     this.#waitingBytes += sumOf(left) - sumOf(next);
     return call;
   }
@@ -356,6 +355,7 @@ export function createPayloads(s3: S3Client, bucket: string, prefix: string): Pa
  * @see https://en.wikipedia.org/wiki/Rendezvous_hashing
  */
 export function shardOf<S extends { readonly queueUrl: string }>(group: string, shards: readonly S[]): S {
+  if (shards.length === 1) return shards[0] as S;
   const ranked = shards.map((shard) => ({ shard, rank: rankOf(shard.queueUrl, group) }));
   return ranked.reduce((highest, one) => (one.rank > highest.rank ? one : highest)).shard;
 }

@@ -31,7 +31,6 @@ const MAX_BYTES = 2 ** 20;
 const LONG_POLL_MS = 200;
 
 interface Call {
-  readonly RequestItems?: Readonly<Record<string, { readonly Keys: readonly { readonly customer: object }[] }>>;
   readonly Entries?: readonly { readonly Id: string; readonly MessageBody?: string }[];
 }
 
@@ -105,17 +104,7 @@ async function receive(): Promise<object> {
   return { Messages };
 }
 
-/** Features that the table returns for every customer. */
-const FEATURES = { L: Array.from({ length: 64 }, (_, index) => ({ N: String(index / 64) })) };
-
-function take(operation: string, { Entries = [], RequestItems = {} }: Call): object {
-  if (operation === 'BatchGetItem') {
-    const found = Object.entries(RequestItems).map(([table, { Keys }]) => [
-      table,
-      Keys.map((key) => ({ ...key, features: FEATURES })),
-    ]);
-    return { Responses: Object.fromEntries(found), UnprocessedKeys: {} };
-  }
+function take(operation: string, { Entries = [] }: Call): object {
   if (operation === 'BatchWriteItem') return { UnprocessedItems: {} };
   if (operation === 'DeleteMessageBatch') undeleted -= Entries.length;
   const Successful = Entries.map(({ Id, MessageBody }) => {

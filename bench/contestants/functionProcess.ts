@@ -28,9 +28,9 @@ function asAnswer(error: unknown): object {
   return { error: String(error) };
 }
 
-async function hop({ requests, invocations, lookUps, ...packing }: HopTask): Promise<HopTurn> {
+async function hop({ requests, invocations, ...packing }: HopTask): Promise<HopTurn> {
   const key = JSON.stringify({ requests, ...packing });
-  const Records = events.get(key) ?? toPackedRecords(requests, packing, lookUps === undefined);
+  const Records = events.get(key) ?? toPackedRecords(requests, packing);
   events.set(key, Records);
   const [cpu, startedAt] = [cpuMicroseconds(), performance.now()];
   for (let invocation = 0; invocation < invocations; invocation++) {

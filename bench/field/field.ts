@@ -8,7 +8,7 @@ import { describeMachine, type Machine } from '../harness/turns.ts';
 import { drawMessages } from '../workload/messages.ts';
 import { createRepository, type Repository } from '../workload/modelRepository.ts';
 import { writePage } from './page.ts';
-import { behindQueue } from './peers/batchscore.ts';
+import { behindQueue } from './peers/behindQueue.ts';
 import { type Contestant, endAll, install, overHttp, python, type Served } from './serving.ts';
 import { agree, bodiesOf, bodyOf, FAULTS, type Fault, openOracle, WORKLOADS, type Workload } from './workloads.ts';
 
@@ -134,8 +134,7 @@ export async function benchField(args: readonly string[], streams: Streams): Pro
   };
   try {
     for (const workload of [...workloads, ...faults.map((fault) => fault.workload)]) {
-      await repository.addModel(workload);
-      await repository.configure(workload, workload.maxBatch);
+      await repository.addModel(workload, workload.maxBatch);
     }
     const run: Run = { repository, say, leftOut };
     for (let round = 0; round < rounds; round++) {

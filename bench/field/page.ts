@@ -1,6 +1,7 @@
 /** Writes the tables of docs/comparison.md from the JSON of a run. */
 import { readFile, writeFile } from 'node:fs/promises';
-import { figure, table } from '../harness/report.ts';
+import { figure } from '../../cli/format.ts';
+import { table } from '../harness/report.ts';
 import { median } from '../harness/turns.ts';
 import type { FaultFigures, FieldFigures, SpeedFigures } from './field.ts';
 

@@ -1,3 +1,5 @@
+import { figure } from '../../cli/format.ts';
+
 /** Column heads, each with the function that formats a row's cell. */
 export type Columns<Row> = Readonly<Record<string, (row: Row) => string>>;
 
@@ -9,17 +11,11 @@ export function table<Row>(rows: readonly Row[], columns: Columns<Row>): string 
 
 /** Formats a figure with its minimum. If the figure is lower, it is bold and followed by the minimum. */
 export function atLeast(min: number | undefined, value: number, unit = ''): string {
-  const text = figure(value, unit);
+  const text = `${figure(value)}${unit}`;
   return min === undefined || value >= min ? text : `**${text}** (at least ${min}${unit})`;
 }
 
 export function atMost(max: number | undefined, value: number, unit = ''): string {
-  const text = figure(value, unit);
+  const text = `${figure(value)}${unit}`;
   return max === undefined || value <= max ? text : `**${text}** (at most ${max}${unit})`;
-}
-
-/** Formats a number with at least three digits. */
-export function figure(value: number, unit = ''): string {
-  const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  return `${Number(value.toFixed(digits)).toLocaleString('en-US', { minimumFractionDigits: digits })}${unit}`;
 }

@@ -1,5 +1,3 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import type { Taken } from '../contestants/awsServer.ts';
 import { type Child, openProcesses } from '../harness/processes.ts';
@@ -9,12 +7,8 @@ import { createRepository } from '../workload/modelRepository.ts';
 import { scenarioNamed } from '../workload/scenarios.ts';
 
 interface Way extends Packing {
-  readonly lookUps?: LookUps | undefined;
   readonly store: 'queue' | 'table' | 'bucket';
 }
-
-/** Look-ups of a request's features in a table, by its customer. @default the request contains the features */
-export type LookUps = 'together' | 'alone';
 
 /** Cost of a request in the handler's process, including AWS calls: medians of interleaved rounds. */
 export interface HopFigures extends Way {
@@ -25,7 +19,7 @@ export interface HopFigures extends Way {
 }
 
 /** Task of one turn: consecutive invocations of the handler. */
-export interface HopTask extends Packing, Pick<Way, 'lookUps'> {
+export interface HopTask extends Packing {
   readonly requests: number;
   /** Number of invocations, enough for several garbage collections. */
   readonly invocations: number;
@@ -43,17 +37,7 @@ const WAYS: readonly Omit<Way, 'encoding'>[] = [
   { store: 'queue', ...PACKINGS.both },
   { store: 'table', ...PACKINGS.none },
   { store: 'bucket', ...PACKINGS.none },
-  { store: 'queue', ...PACKINGS.results, lookUps: 'together' },
-  { store: 'queue', ...PACKINGS.results, lookUps: 'alone' },
 ];
-const EXAMPLE = JSON.stringify(new URL('../../examples/features/transform.ts', import.meta.url).pathname);
-const TRANSFORMS: Readonly<Record<LookUps, string>> = {
-  together: `export { decodeBatch } from ${EXAMPLE};`,
-  alone: `import { decodeBatch } from ${EXAMPLE};
-    const kept = new Map();
-    const once = (name, make) => kept.get(name) ?? kept.set(name, make()).get(name);
-    export const decode = async (body) => (await decodeBatch([body], { once }))[0];`,
-};
 const SCENARIO = scenarioNamed('mlp-small');
 const ROWS_IN_A_RUN = 512;
 /** V8 takes hundreds of calls to optimize the code, and an event with packed messages has only two. */
@@ -64,22 +48,14 @@ const TURN_REQUESTS = 3_000;
 const SERVER = new URL('../contestants/awsServer.ts', import.meta.url);
 const HANDLER = new URL('../contestants/functionProcess.ts', import.meta.url);
 
-/**
- * Maximum number of separate look-ups. Each one is a call to the table, and thousands at once would wait for
- * connections longer than an invocation may take.
- */
-const MAX_LOOK_UPS = 1_000;
-
-/** @param max requests in an event. Events with table look-ups have fewer. */
-export async function measureHops(max: number, rounds: number, say: (progress: string) => void): Promise<HopFigures[]> {
+/** @param requests requests in an event */
+export async function measureHops(
+  requests: number,
+  rounds: number,
+  say: (progress: string) => void,
+): Promise<HopFigures[]> {
   const repository = await createRepository();
-  await repository.addModel(SCENARIO);
-  await repository.configure(SCENARIO, ROWS_IN_A_RUN);
-  for (const [name, transform] of Object.entries(TRANSFORMS)) {
-    await repository.addModel({ ...SCENARIO, name });
-    await repository.configure({ ...SCENARIO, name }, ROWS_IN_A_RUN, { transform: 'transform.mjs' });
-    await writeFile(join(repository.directory, name, 'transform.mjs'), transform);
-  }
+  await repository.addModel(SCENARIO, ROWS_IN_A_RUN);
   const processes = await openProcesses();
   try {
     const server = await processes.startServer(SERVER);
@@ -88,7 +64,7 @@ export async function measureHops(max: number, rounds: number, say: (progress: s
         env: {
           ...processes.environmentFor(server.endpoint),
           [CONFIG_KEYS.modelsDirectory]: repository.directory,
-          [CONFIG_KEYS.defaultModel]: way.lookUps ?? SCENARIO.name,
+          [CONFIG_KEYS.defaultModel]: SCENARIO.name,
           [CONFIG_KEYS.requestQueueUrls]: `${server.endpoint}/123456789012/requests`,
           [CONFIG_KEYS.results]: way.store,
           [CONFIG_KEYS.resultQueueUrl]: `${server.endpoint}/123456789012/results`,
@@ -97,26 +73,21 @@ export async function measureHops(max: number, rounds: number, say: (progress: s
           [CONFIG_KEYS.resultsPerMessage]: String(way.resultsPerMessage),
         },
       });
-      const encodings = way.lookUps === undefined ? ENCODINGS : (['json'] as const);
-      return encodings.map((encoding) => ({ handler, way: { ...way, encoding } }));
+      return ENCODINGS.map((encoding) => ({ handler, way: { ...way, encoding } }));
     });
-    say(`hops: ${contestants.length} contestants, ${max} requests in an event`);
-    const tasks = contestants.map(({ way }): HopTask => {
-      const requests = way.lookUps === undefined ? max : Math.min(max, MAX_LOOK_UPS);
-      return { ...way, requests, invocations: Math.ceil(TURN_REQUESTS / requests) };
-    });
+    say(`hops: ${contestants.length} contestants, ${requests} requests in an event`);
+    const invocations = Math.ceil(TURN_REQUESTS / requests);
     const turns = await takeTurns(
       contestants.map(
-        ({ handler }, index) =>
+        ({ handler, way }) =>
           () =>
-            turnOf(handler, server, tasks[index] as HopTask),
+            turnOf(handler, server, { ...way, requests, invocations }),
       ),
       rounds,
       rounds * WARM_UP_MS_FOR_A_ROUND,
     );
     return contestants.map(({ way }, index) => {
       const ofWay = turns[index] ?? [];
-      const { requests, invocations } = tasks[index] as HopTask;
       const perRequest = (pick: (turn: HopTurn & Taken) => number): number =>
         median(ofWay.map(pick)) / (invocations * requests);
       return {

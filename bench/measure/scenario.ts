@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { SQSRecord } from 'aws-lambda';
 import { CONFIG_KEYS } from '../../lambda/settings.ts';
 import { createBareSession, scoreBare } from '../contestants/bareSession.ts';
@@ -31,9 +30,6 @@ export interface LoneMessageFigures {
   readonly bareMicroseconds: number;
   /** One invocation of the handler. */
   readonly batchscoreMicroseconds: number;
-  /** The same after an idle time of some milliseconds: threads are asleep, and caches are cold. */
-  readonly bareAfterPauseMicroseconds: number;
-  readonly afterPauseMicroseconds: number;
 }
 
 export interface ScenarioFigures {
@@ -50,12 +46,11 @@ interface ScenarioTurns {
 export async function measureScenario(
   scenario: Scenario,
   { maxMessages, rounds, provider }: ScenarioTurns,
-  { directory, addModel, configure }: Repository,
+  { directory, addModel }: Repository,
   say: (progress: string) => void,
 ): Promise<ScenarioFigures> {
   const { name } = scenario;
   const path = await addModel(scenario);
-  await configure(scenario, undefined);
   const messages = Math.min(scenario.messages, maxMessages);
   say(`${name}: ${messages} messages in fresh processes`);
   const gains = await measureGains({ modelsDirectory: directory, scenario: name, provider, messages }, rounds);
@@ -102,10 +97,9 @@ async function measureGains(given: Omit<CallTask, 'contestant'>, rounds: number)
 
 /** Number of messages, enough for V8 to optimize the code after the warm-up. */
 const LONE_MESSAGES = 100;
-/** Slow models get fewer messages, but at least the number after a pause. */
+/** Slow models get fewer messages, but some. */
 const LONE_TURN_MS = 500;
-const AFTER_PAUSE = 15;
-const PAUSE_MS = 10;
+const LONE_MESSAGES_MIN = 15;
 
 async function measureLoneMessage(
   scenario: Scenario,
@@ -116,25 +110,13 @@ async function measureLoneMessage(
   const session = await createBareSession(path, provider);
   const batchscore = await openBatchscore(directory, name, { [CONFIG_KEYS.providers]: provider });
   const records = toRecords(drawMessages(scenario, LONE_MESSAGES), 'json');
-  const bare = (record: SQSRecord): Promise<unknown> => scoreBare(record, 'json', name, session);
-  const handled = (record: SQSRecord): Promise<unknown> => batchscore.invoke([record]);
-  const rare = records.slice(0, AFTER_PAUSE);
   const turns = [
-    () => medianMs(records, 0, bare),
-    () => medianMs(records, 0, handled),
-    () => medianMs(rare, PAUSE_MS, bare),
-    () => medianMs(rare, PAUSE_MS, handled),
+    () => medianMs(records, (record) => scoreBare(record, 'json', name, session)),
+    () => medianMs(records, (record) => batchscore.invoke([record])),
   ];
   try {
-    const microseconds = (await takeTurns(turns, rounds, 0)).map((taken) => 1000 * median(taken));
-    const [bareAlone = 0, alone = 0, bareAfterPause = 0, afterPause = 0] = microseconds;
-    return {
-      scenario: name,
-      bareMicroseconds: bareAlone,
-      batchscoreMicroseconds: alone,
-      bareAfterPauseMicroseconds: bareAfterPause,
-      afterPauseMicroseconds: afterPause,
-    };
+    const [bare = [], own = []] = await takeTurns(turns, rounds, 0);
+    return { scenario: name, bareMicroseconds: 1000 * median(bare), batchscoreMicroseconds: 1000 * median(own) };
   } finally {
     await batchscore.close();
     await session.release();
@@ -143,14 +125,12 @@ async function measureLoneMessage(
 
 async function medianMs(
   records: readonly SQSRecord[],
-  pauseMs: number,
   score: (record: SQSRecord) => Promise<unknown>,
 ): Promise<number> {
   const takenMs: number[] = [];
   const until = performance.now() + LONE_TURN_MS;
   for (const record of records) {
-    if (takenMs.length >= AFTER_PAUSE && performance.now() > until) break;
-    if (pauseMs > 0) await sleep(pauseMs);
+    if (takenMs.length >= LONE_MESSAGES_MIN && performance.now() > until) break;
     takenMs.push(await timed(() => score(record))());
   }
   return median(takenMs);

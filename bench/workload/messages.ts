@@ -86,20 +86,13 @@ export const PACKINGS = {
   both: { requestsPerMessage: 100, resultsPerMessage: 10_000 },
 } as const satisfies Readonly<Record<string, Omit<Packing, 'encoding'>>>;
 
-/**
- * Returns the records of `count` requests for the small MLP.
- *
- * @param hasFeatures false if each request names a customer instead
- */
+/** Returns the records of `count` requests for the small MLP. */
 export function toPackedRecords(
   count: number,
   { encoding, requestsPerMessage }: Omit<Packing, 'resultsPerMessage'>,
-  hasFeatures = true,
 ): SQSRecord[] {
   const random = createRandom(MESSAGE_SEED);
-  const bodies = Array.from(drawMessages(PACKED, count), (message) =>
-    hasFeatures ? encodeBody(message, encoding) : JSON.stringify({ id: message.id, customer: message.id }),
-  );
+  const bodies = Array.from(drawMessages(PACKED, count), (message) => encodeBody(message, encoding));
   const messages =
     requestsPerMessage === 1 ? bodies : chunks(bodies, requestsPerMessage).map((some) => `[${some.join(',')}]`);
   return messages.map((body) => toRecord(body, random));

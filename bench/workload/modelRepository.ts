@@ -5,14 +5,8 @@ import type { Scenario } from './scenarios.ts';
 
 export interface Repository {
   readonly directory: string;
-  /** Writes the scenario's model. @returns the path of its file */
-  addModel(scenario: Scenario): Promise<string>;
-  /** Writes the scenario's config.json with the entries of `more`. @param maxBatchRows row limit. @default no entry */
-  configure(
-    scenario: Scenario,
-    maxBatchRows: number | undefined,
-    more?: Readonly<Record<string, unknown>>,
-  ): Promise<void>;
+  /** Writes the scenario's model and config.json. @returns the path of the model's file */
+  addModel(scenario: Scenario, maxBatchRows?: number): Promise<string>;
   remove(): Promise<void>;
 }
 
@@ -20,15 +14,13 @@ export async function createRepository(): Promise<Repository> {
   const root = await mkdtemp(join(tmpdir(), 'batchscore-bench-'));
   return {
     directory: root,
-    async addModel({ name, encodeModel }) {
+    async addModel({ name, encodeModel, modelConfig = {} }, maxBatchRows) {
       const folder = join(root, name, '1');
       await mkdir(folder, { recursive: true });
       const path = join(folder, 'model.onnx');
       await writeFile(path, encodeModel());
+      await writeFile(join(root, name, 'config.json'), JSON.stringify({ ...modelConfig, maxBatchRows }));
       return path;
-    },
-    async configure({ name, modelConfig = {} }, maxBatchRows, more) {
-      await writeFile(join(root, name, 'config.json'), JSON.stringify({ ...modelConfig, maxBatchRows, ...more }));
     },
     remove: () => rm(root, { recursive: true }),
   };

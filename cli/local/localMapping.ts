@@ -12,7 +12,8 @@ import * as z from 'zod';
 import { type ActOnMessages, createAcknowledger, createPoller } from '../../lambda/aws/requestQueue.ts';
 import { type Clock, SYSTEM_CLOCK } from '../../lambda/core/concurrency.ts';
 import { messageOf } from '../../lambda/core/failure.ts';
-import { MAX_EVENT_BYTES, mappingProblems } from '../../lambda/core/limits.ts';
+import { mappingProblems } from '../../lambda/core/limits.ts';
+import { createGather, type EndReason, type Gathered, type GatherLimits, MESSAGES_A_POLL } from './gather.ts';
 import { createLambdaContext } from './lambdaContext.ts';
 
 export interface InvocationReport {
@@ -158,10 +159,12 @@ function refuseInvalidLimits({ queueArn, ...limits }: GatherLimits & { queueArn:
   if (problems.length > 0) throw new Error(`event source mapping: ${problems.join('; ')}`);
 }
 
-interface BatchSourceOptions extends GatherOptions {
+interface BatchSourceOptions extends GatherLimits {
   /** Polls once for at most `max` messages, with long polling. */
   receive: (max: number) => Promise<SQSRecord[]>;
   onError: (error: unknown) => void;
+  /** @default the system clock */
+  clock?: Clock;
 }
 
 export interface BatchSource {
@@ -171,8 +174,6 @@ export interface BatchSource {
   stop(): Promise<void>;
 }
 
-/** Maximum number of messages that SQS returns for one receive. */
-const MESSAGES_A_POLL = 10;
 const MAX_POLLS = 8;
 const PAUSE_AFTER_ERROR_MS = 1000;
 
@@ -180,12 +181,17 @@ const PAUSE_AFTER_ERROR_MS = 1000;
  * Receives records and gathers them into batches for one taker. With a window, it gathers one batch ahead while the
  * taker is busy. Without a window, messages stay on the queue meanwhile, so that they are received together.
  */
-export function createBatchSource({ receive, onError, clock, ...limits }: BatchSourceOptions): BatchSource {
+export function createBatchSource({
+  receive,
+  onError,
+  clock = SYSTEM_CLOCK,
+  ...limits
+}: BatchSourceOptions): BatchSource {
   const { batchSize, windowSeconds } = limits;
   const closed: Batch[] = [];
   let taker: ((batch: Batch | undefined) => void) | undefined;
   let stopped = false;
-  const gather = createGather({ ...limits, clock }, (batch) => {
+  const gather = createGather({ ...limits, clock, bytesOf: recordBytes }, (batch: Batch) => {
     if (taker === undefined) closed.push(batch);
     else taker(batch);
     taker = undefined;
@@ -222,76 +228,7 @@ export function createBatchSource({ receive, onError, clock, ...limits }: BatchS
   };
 }
 
-export type EndReason = 'full' | 'window' | 'bytes' | 'poll' | 'stop';
-
-/** Reasons as text for users. */
-export const BATCH_ENDED: Readonly<Record<EndReason, string>> = {
-  full: 'the batch was full',
-  window: 'its window ended',
-  bytes: 'the next message did not fit',
-  poll: 'there is no window',
-  stop: 'gathering stopped',
-};
-
-export interface Batch {
-  records: SQSRecord[];
-  endedBecause: EndReason;
-}
-
-export interface GatherLimits {
-  batchSize: number;
-  /** Maximum time from a batch's first record until the batch is closed, in seconds. 0 means no wait. */
-  windowSeconds: number;
-}
-
-interface GatherOptions extends GatherLimits {
-  /** @default the system clock */
-  clock?: Clock;
-}
-
-/**
- * Gathers records into batches as the event source mapping does. A batch is closed when it is full, when the window
- * since its first record has ended, or when the next record would exceed the event limit of 6 MB.
- *
- * @see
- * https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventsourcemapping.html#invocation-eventsourcemapping-batching
- */
-export function createGather(options: GatherOptions, handOver: (batch: Batch) => void) {
-  const { batchSize, windowSeconds, clock = SYSTEM_CLOCK } = options;
-  const windowMs = windowSeconds * 1000;
-  let open: SQSRecord[] = [];
-  let openBytes = ENVELOPE_BYTES;
-  let cancelWindow = () => {};
-
-  function close(endedBecause: EndReason): void {
-    if (open.length === 0) return;
-    cancelWindow();
-    const records = open;
-    open = [];
-    openBytes = ENVELOPE_BYTES;
-    handOver({ records, endedBecause });
-  }
-
-  function addOne(record: SQSRecord): void {
-    const bytes = recordBytes(record);
-    if (openBytes + bytes > MAX_EVENT_BYTES) close('bytes');
-    if (open.length === 0 && windowMs > 0) cancelWindow = clock.after(windowMs, () => close('window'));
-    open.push(record);
-    openBytes += bytes;
-    if (open.length === batchSize) close('full');
-  }
-
-  return {
-    /** Adds the records of one poll, and hands over each batch that becomes closed. */
-    add(records: readonly SQSRecord[]): void {
-      for (const record of records) addOne(record);
-      if (windowMs === 0) close('poll');
-    },
-    /** Hands over the open batch if it is not empty. */
-    flush: () => close('stop'),
-    size: () => open.length,
-  };
-}
+export type Batch = Gathered<SQSRecord>;
 
 export type Invoke = (event: SQSEvent, context: Context) => Promise<unknown>;
 
@@ -360,9 +297,6 @@ export function failedMessageIds(response: unknown, sentIds: ReadonlySet<string>
   }
   return failed;
 }
-
-/** Bytes of an event around its records: `{"Records":[]}`, minus the comma that the last record lacks. */
-export const ENVELOPE_BYTES = 13;
 
 /**
  * Creates the record that Lambda passes to the handler for a received message. It has every attribute, no undefined

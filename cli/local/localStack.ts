@@ -38,6 +38,8 @@ export interface LocalStackOptions extends LocalServicesOptions {
   readonly announce?: Announce | undefined;
   /** Takes warnings, and errors that occur outside the handler. */
   readonly warn: (message: string) => void;
+  /** Takes warnings about the models. @default `warn` */
+  readonly warnOfModels?: ((message: string) => void) | undefined;
   /** Wraps the writer of message results. @default the stores' own writer */
   readonly through?: ((writer: ResultWriter) => ResultWriter) | undefined;
 }
@@ -62,7 +64,8 @@ export interface LocalStack extends Omit<LocalServices, 'clients'> {
   readonly sqs: SQSClient;
   readonly config: Config;
   readonly scorer: Scorer;
-  readonly models: Scorer['models'];
+  /** Loads the models again, and serves them as soon as they are loaded. @throws Error if none can be served */
+  reload(): Promise<void>;
   /** Addresses for jobs, with the names of the client's options as keys. Undefined if jobs are off. */
   readonly jobs: Readonly<Record<string, string>> | undefined;
   readonly jobControl: Pick<LocalJobs, 'newest' | 'cancel'> | undefined;
@@ -86,28 +89,30 @@ export async function startLocalStack(options: LocalStackOptions): Promise<Local
 
 async function withFunction(services: LocalServices, options: LocalStackOptions): Promise<LocalStack> {
   const { clients, queues, ...places } = services;
-  const { environment, telemetry, warn, through, announce = async () => {} } = options;
+  const { environment, telemetry, warn, warnOfModels = warn, through, announce = async () => {} } = options;
   const config = loadConfig(environmentOf(services, options));
-  const composition = await compose(config, { clients, telemetry, warn, announce });
+  const open = () => compose(config, { clients, telemetry, warn: warnOfModels, announce, leavesOutBroken: true });
+  const composition = await open();
+  const { scorer, replace } = replaceable(composition.scorer);
   let jobs: LocalJobs | undefined;
   try {
-    const given = { s3: clients.s3(), ...queues, composition, config, environment, announce, say: warn };
+    const given = { s3: clients.s3(), ...queues, scorer, telemetry, config, environment, announce, say: warn };
     jobs = options.jobs === true ? await startLocalJobs(given) : undefined;
   } catch (error) {
-    await composition.close();
+    await scorer.close();
     throw error;
   }
-  const { scoring, scorer } = composition;
+  const { scoring } = composition;
   // The wrapper applies only to messages, because jobs write elsewhere.
   const writer = through?.(scoring.writer) ?? scoring.writer;
-  const handler = createHandler({ ...composition, scoring: { ...scoring, writer } });
+  const handler = createHandler({ ...composition, scoring: { ...scoring, score: scorer.score, writer } });
   return {
     ...places,
     queues,
     sqs: clients.sqs,
     config,
     scorer,
-    models: scorer.models,
+    reload: async () => replace((await open()).scorer),
     jobs: jobs?.whereabouts,
     jobControl: jobs,
     startMapping({ maximumConcurrency = MAXIMUM_CONCURRENCY, ...batching }) {
@@ -127,10 +132,40 @@ async function withFunction(services: LocalServices, options: LocalStackOptions)
     },
     async stop() {
       await jobs?.stop();
-      await composition.close();
+      await scorer.close();
       await services.stop();
     },
   };
+}
+
+/** Returns a scorer whose models can be replaced. Calls that have begun end with the models that they began with. */
+function replaceable(first: Scorer) {
+  let current = { scorer: first, calls: new Set<Promise<unknown>>() };
+  const scorer: Scorer = {
+    get models() {
+      return current.scorer.models;
+    },
+    get devices() {
+      return current.scorer.devices;
+    },
+    score(...call) {
+      const { calls, scorer } = current;
+      const scored = Promise.resolve(scorer.score(...call));
+      calls.add(scored);
+      const ended = (): void => void calls.delete(scored);
+      scored.then(ended, ended);
+      return scored;
+    },
+    find: (name, version) => current.scorer.find(name, version),
+    close: () => current.scorer.close(),
+  };
+  const replace = async (next: Scorer): Promise<void> => {
+    const before = current;
+    current = { scorer: next, calls: new Set() };
+    await Promise.allSettled(before.calls);
+    await before.scorer.close();
+  };
+  return { scorer, replace };
 }
 
 /** Returns the environment of the function that scores messages. It excludes the settings of jobs. */

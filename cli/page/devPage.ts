@@ -1,3 +1,5 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import {
   GetQueueAttributesCommand,
   type QueueAttributeName,
@@ -8,18 +10,19 @@ import * as z from 'zod';
 import { MAX_BATCH_ENTRIES } from '../../lambda/aws/sqsMessages.ts';
 import { isFailure, messageOf } from '../../lambda/core/failure.ts';
 import { shapeInModel, type TensorSpec } from '../../lambda/core/model.ts';
-import { findModels } from '../../lambda/onnx/findModels.ts';
+import { deployedFiles, isForPeople, walkModels } from '../../lambda/onnx/findModels.ts';
 import { readModelConfig } from '../../lambda/onnx/modelConfig.ts';
 import { readSampleLines } from '../../lambda/onnx/probes.ts';
 import type { DescribedModel } from '../../lambda/scorer/frames.ts';
 import { sampleRequests } from '../inspect/inspectModel.ts';
-import { type LocalQueues, localSqsClient } from '../local/localServices.ts';
+import type { EventSourceMapping } from '../local/localMapping.ts';
+import type { LocalQueues } from '../local/localServices.ts';
 import { type Batching, type LocalStack, type LocalStackOptions, startLocalStack } from '../local/localStack.ts';
 import { createMonitor, type Monitor, ownAttributes } from './pageMonitor.ts';
-import { type Control, createStream, type PageServer, startPageServer } from './pageServer.ts';
+import { type Control, type PageServer, startPageServer } from './pageServer.ts';
 import type { JobSeen, ModelSeen, QueuesSeen, State, TensorSeen } from './wire.ts';
 
-interface ServePageOptions extends Omit<LocalStackOptions, 'through' | 'announce'> {
+interface ServePageOptions extends Omit<LocalStackOptions, 'through' | 'announce' | 'warnOfModels'> {
   readonly batching: Batching;
   /** Port of the page on 127.0.0.1. @default the port after `port`, or a free one if that is taken */
   readonly pagePort?: number | undefined;
@@ -32,90 +35,42 @@ interface ServedPage {
   stop(): Promise<void>;
 }
 
-/** Starts the local stack with its event source mapping, and serves the page that shows it. */
+/**
+ * Starts the local stack with its event source mapping, serves the page that shows it, and loads the models again when
+ * their files change.
+ */
 export async function servePage({ batching, ...options }: ServePageOptions): Promise<ServedPage> {
   const monitor = createMonitor();
+  const models = createShownModels(options.modelsDirectory, options.warn);
   const stack = await startLocalStack({
     ...options,
+    warnOfModels: models.warn,
     telemetry: monitor.alsoTelling(options.telemetry),
     through: monitor.through,
     async announce(announcements) {
       for (const one of announcements) options.warn(`event: ${JSON.stringify(one)}`);
     },
   });
-  const mapping = stack.startMapping({ ...batching, around: monitor.around(batching.batchSize) });
+  let mapping: EventSourceMapping | undefined;
+  let page: PageServer | undefined;
   const stop = async (): Promise<void> => {
-    await mapping.stop();
+    await models.stop();
+    await page?.close();
+    await mapping?.stop();
     await stack.stop();
   };
   try {
-    const page = await startPage({ ...options, batching, stack, monitor });
-    return {
-      stack,
-      page: page.url,
-      async stop() {
-        await page.close();
-        await stop();
-      },
-    };
+    await models.show(stack);
+    mapping = stack.startMapping({ ...batching, around: monitor.around(batching.batchSize) });
+    page = await startPageServer({
+      port: options.pagePort,
+      preferredPort: (Number(new URL(stack.queues.endpoint).port) + 1) % 65_536,
+      controls: createControls(stack, batching, monitor, models.seen),
+    });
+    models.follow(stack);
+    return { stack, page: page.url, stop };
   } catch (error) {
     await stop();
-    throw error;
-  }
-}
-
-interface PageOptions extends Pick<ServePageOptions, 'batching' | 'modelsDirectory' | 'pagePort' | 'warn'> {
-  readonly stack: LocalStack;
-  readonly monitor: Monitor;
-}
-
-const TICK_MS = 1_000;
-
-/** Serves a page that shows the activity of a stack and sends it messages. @throws Error if its port is taken */
-async function startPage({ stack, batching, monitor, ...options }: PageOptions): Promise<PageServer> {
-  const { queues } = stack;
-  const { batchSize, windowSeconds } = batching;
-  const sqs = localSqsClient(queues);
-  const models = await lookAtModels(stack, options.modelsDirectory);
-  let lying: QueuesSeen | undefined;
-  let jobs: readonly JobSeen[] = [];
-  const state = (): State => ({
-    ...{ models, jobs, endpoint: queues.endpoint, batchSize, windowSeconds, queues: lying },
-    ...monitor.seen(),
-  });
-  const tick = async (): Promise<void> => {
-    [lying, jobs] = await Promise.all([lookAtQueues(sqs, queues), lookAtJobs(stack)]);
-    stream.tell('state', state());
-  };
-  let ticking: NodeJS.Timeout | undefined;
-  const stream = createStream({
-    onWatched(isWatched) {
-      clearInterval(ticking);
-      const failed = (error: unknown): void => options.warn(`page: ${messageOf(error)}`);
-      if (isWatched) ticking = setInterval(() => void tick().catch(failed), TICK_MS);
-    },
-  });
-  monitor.onAnswer((answer) => stream.tell('answer', answer));
-  const close = (): void => {
-    stream.close();
-    sqs.destroy();
-  };
-  try {
-    const server = await startPageServer({
-      port: options.pagePort,
-      preferredPort: (Number(new URL(queues.endpoint).port) + 1) % 65_536,
-      openStream: (response) => stream.open(response, state()),
-      controls: createControls(stack, sqs),
-    });
-    return {
-      url: server.url,
-      async close() {
-        close();
-        await server.close();
-      },
-    };
-  } catch (error) {
-    close();
     throw error;
   }
 }
@@ -123,21 +78,35 @@ async function startPage({ stack, batching, monitor, ...options }: PageOptions):
 const MAX_TIMES = 1_000;
 const ASK = z.strictObject({ body: z.string().min(1).max(60_000), times: z.int().min(1).max(MAX_TIMES) });
 const CANCEL = z.strictObject({ job: z.string().max(256) });
+const FIND = z.strictObject({ messageId: z.string().min(1).max(256) });
 
-function createControls(stack: LocalStack, sqs: SQSClient): Record<string, Control> {
+function createControls(
+  stack: LocalStack,
+  { batchSize, windowSeconds }: Batching,
+  monitor: Monitor,
+  models: () => Pick<State, 'models' | 'warnings'>,
+): Record<string, Control> {
+  const { sqs, queues } = stack;
+  const { endpoint, requestQueueUrl } = queues;
   return {
+    async '/state'(): Promise<State> {
+      const [lying, jobs] = await Promise.all([lookAtQueues(sqs, queues), lookAtJobs(stack)]);
+      const settings = { endpoint, requestQueueUrl, batchSize, windowSeconds };
+      return { ...settings, ...models(), jobs, queues: lying, ...monitor.seen() };
+    },
     async '/ask'(asked) {
-      const { body, times } = parsed(
-        ASK,
-        asked,
-        `{"body": …, "times": …}, a text of 1 to 60,000 characters and 1 to ${MAX_TIMES}`,
-      );
-      return { messageId: await send(sqs, stack.queues.requestQueueUrl, body, times) };
+      const expected = `{"body": …, "times": …}, a text of 1 to 60,000 characters and 1 to ${MAX_TIMES}`;
+      const { body, times } = parsed(ASK, asked, expected);
+      return { messageId: await send(sqs, requestQueueUrl, body, times) };
     },
     async '/cancel'(asked) {
       const { job } = parsed(CANCEL, asked, '{"job": …}, the name of a job');
       await stack.jobControl?.cancel(job);
       return { job };
+    },
+    '/find'(asked) {
+      const { messageId } = parsed(FIND, asked, '{"messageId": …}, a message ID or its beginning');
+      return { results: monitor.find(messageId) };
     },
   };
 }
@@ -164,25 +133,91 @@ async function send(sqs: SQSClient, QueueUrl: string, MessageBody: string, times
   return last;
 }
 
+const FOLLOW_MS = 1_000;
+
+/** Creates the view of the models, and reloads them when their files change. */
+function createShownModels(directory: string, say: (message: string) => void) {
+  let models: readonly ModelSeen[] = [];
+  let warnings: string[] = [];
+  let following: NodeJS.Timeout | undefined;
+  let reloading = Promise.resolve();
+
+  const warn = (message: string): void => {
+    warnings.push(message);
+    say(message);
+  };
+  const show = async (stack: LocalStack): Promise<void> => {
+    models = await lookAtModels(stack, directory);
+  };
+  const reload = async (stack: LocalStack): Promise<void> => {
+    const before = warnings;
+    warnings = [];
+    try {
+      await stack.reload();
+      await show(stack);
+      say(
+        `models changed, and are loaded again: ${models.map(({ name, version }) => `${name}/${version}`).join(', ')}`,
+      );
+    } catch (error) {
+      warnings = before;
+      warn(`models changed, and those from before are served: ${messageOf(error)}`);
+    }
+  };
+  return {
+    warn,
+    show,
+    seen: () => ({ models, warnings }),
+    /** Looks at the files each second. It reloads them when they have changed and stayed equal for a second. */
+    follow(stack: LocalStack): void {
+      let [served, before] = [stampOf(directory), stampOf(directory)];
+      const look = async (): Promise<void> => {
+        const stamp = stampOf(directory);
+        if (stamp !== served && stamp === before) {
+          served = stamp;
+          reloading = reload(stack);
+          await reloading;
+        }
+        before = stamp;
+        following?.refresh();
+      };
+      following = setTimeout(() => void look(), FOLLOW_MS).unref();
+    },
+    async stop(): Promise<void> {
+      clearTimeout(following);
+      following = undefined;
+      await reloading;
+    },
+  };
+}
+
+/** Returns a text that changes with the files of the repository that a host reads. */
+function stampOf(directory: string): string {
+  try {
+    const files = deployedFiles(directory).filter((file) => !isForPeople(file));
+    const stamps = files.map((file) => {
+      const { mtimeMs, size } = statSync(join(directory, file));
+      return `${file} ${mtimeMs} ${size}`;
+    });
+    return [...walkModels(directory).map(({ name }) => name), ...stamps].join('\n');
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
 const MAX_SAMPLE_CHARACTERS = 32_768;
 
 /** Returns the default version of each model, with a request that it answers. */
-async function lookAtModels({ models, scorer }: Pick<LocalStack, 'models' | 'scorer'>, directory: string) {
-  const locations = findModels(directory);
+async function lookAtModels({ scorer }: Pick<LocalStack, 'scorer'>, directory: string): Promise<ModelSeen[]> {
+  const folders = walkModels(directory);
   const found: ModelSeen[] = [];
-  for (const { name, version } of models) {
+  for (const { name, version } of scorer.models) {
     const model = await scorer.find(name, version);
-    const location = locations.find((one) => one.name === name && one.version === version);
-    if (isFailure(model) || location === undefined || found.some((one) => one.name === name)) continue;
-    const { path, folder } = location;
+    const { folder = '', versions = [] } = folders.find((one) => one.name === name) ?? {};
+    const path = versions.find((one) => one.version === version)?.path;
+    if (isFailure(model) || path === undefined || found.some((one) => one.name === name)) continue;
     const lines = await readSampleLines(folder);
-    const { samples, noSample } = await sampleRequests(
-      model,
-      scorer.score,
-      lines,
-      path,
-      readModelConfig(folder).warmup,
-    );
+    const { warmup } = readModelConfig(folder);
+    const { samples, noSample } = await sampleRequests(model, scorer.score, lines, path, warmup);
     const sample = samples.map(({ json }) => json).find((text) => text.length <= MAX_SAMPLE_CHARACTERS);
     const none = noSample ?? 'its samples are too long for a message';
     found.push({ ...seenOf(model), sample, noSample: sample === undefined ? none : undefined });
@@ -190,8 +225,8 @@ async function lookAtModels({ models, scorer }: Pick<LocalStack, 'models' | 'sco
   return found;
 }
 
-function seenOf({ name, inputs, transform }: DescribedModel): ModelSeen {
-  return { name, inputs: inputs.map(tensorOf), hasTransform: transform !== undefined };
+function seenOf({ name, version, inputs, transform }: DescribedModel): ModelSeen {
+  return { name, version, inputs: inputs.map(tensorOf), hasTransform: transform !== undefined };
 }
 
 /** Describes a tensor. Models name an unnamed axis after its tensor, and the page shows a shorter name. */

@@ -4,8 +4,9 @@ import type { Telemetry } from '../../lambda/aws/telemetry.ts';
 import { failure, isFailure } from '../../lambda/core/failure.ts';
 import type { CloseReason, MicroBatchReport } from '../../lambda/core/observer.ts';
 import type { MessageRecord, Outcome, Result, ResultWriter, WriteStatus } from '../../lambda/core/record.ts';
-import { type Around, BATCH_ENDED, type Batch } from '../local/localMapping.ts';
-import type { AnswerSeen, InvocationSeen, ResultSeen, SecondSeen, State } from './wire.ts';
+import { BATCH_ENDED } from '../local/gather.ts';
+import type { Around, Batch } from '../local/localMapping.ts';
+import type { InvocationSeen, ResultSeen, SecondSeen, State } from './wire.ts';
 
 /** Monitor of the function's work. It keeps a limited number of the newest events. */
 export interface Monitor {
@@ -15,46 +16,50 @@ export interface Monitor {
   around(batchSize: number): Around;
   /** Writes the results of messages. Results of messages from the page go only to the page. */
   through(writer: ResultWriter): ResultWriter;
-  /** Registers a listener for the answers to messages from the page. */
-  onAnswer(listener: (answer: AnswerSeen) => void): void;
-  seen(): Pick<State, 'totals' | 'seconds' | 'invocations' | 'results' | 'errors'>;
+  /** Returns the kept results whose message ID begins with a text, the newest last. */
+  find(messageId: string): readonly ResultSeen[];
+  seen(): Pick<State, 'totals' | 'seconds' | 'invocations' | 'results'>;
 }
 
 const INVOCATIONS_KEPT = 10;
-const RESULTS_KEPT = 6;
+const RESULTS_SHOWN = 6;
+/** Number of results that can be searched. */
+const RESULTS_KEPT = 500;
+const AWAITED_KEPT = 16;
 
 export function createMonitor(now: () => number = Date.now): Monitor {
   const current = new AsyncLocalStorage<OngoingInvocation>();
   const timeline = createTimeline(now);
-  const kept: { invocations: InvocationSeen[]; results: ResultSeen[]; errors: ResultSeen[] } = {
-    invocations: [],
-    results: [],
-    errors: [],
+  const [invocations, results, errors]: [InvocationSeen[], ResultSeen[], ResultSeen[]] = [[], [], []];
+  const totals = {
+    answered: 0,
+    errors: {} as Record<string, number>,
+    retries: {} as Record<string, number>,
+    models: {} as Record<string, { rows: number; runs: number }>,
   };
-  const errors: Record<string, number> = {};
-  const retries: Record<string, number> = {};
-  const totals = { answered: 0, errors, retries };
+  /** Micro-batches of awaited messages. They may be reported after the result. */
+  const ran = new Map<string, ResultSeen['microBatch']>();
   let numbered = 0;
-  let tellAnswer: (answer: AnswerSeen) => void = () => {};
 
   const written = (invocation: OngoingInvocation, taken: readonly Result[]): void => {
     const at = now();
     for (const [index, result] of taken.entries()) {
-      timeline.answered(at - invocation.sentAt(result.messageId));
+      const { messageId } = result;
+      const answeredMs = at - invocation.sentAt(messageId);
+      timeline.answered(answeredMs);
       const isError = isErrorBody(result.body);
-      const isNewest = index >= taken.length - RESULTS_KEPT;
-      if (!isError && !isNewest && invocation.purposeOf(result.messageId) !== 'ask') continue;
-      const seen = resultSeen(result, { at, invocation: invocation.number, isError });
-      keepNewest(kept.results, seen, RESULTS_KEPT);
-      if (isError) keepNewest(kept.errors, seen, RESULTS_KEPT);
-      invocation.answered(seen);
+      const isKept = isError || index >= taken.length - RESULTS_KEPT;
+      if (!isKept && invocation.purposeOf(messageId) !== 'ask') continue;
+      const seen = resultSeen(result, { at, answeredMs, invocation: invocation.number, isError });
+      keepNewest(results, seen, RESULTS_KEPT);
+      if (isError) keepNewest(errors, seen, RESULTS_SHOWN);
     }
   };
   const count = (outcomes: readonly Outcome[]): void => {
     for (const outcome of outcomes) {
       if (outcome.status === 'answered') totals.answered += 1;
-      if (outcome.status === 'retry') addOne(retries, outcome.failure.code);
-      else for (const { code } of outcome.failures) addOne(errors, code);
+      if (outcome.status === 'retry') addOne(totals.retries, outcome.failure.code);
+      else for (const { code } of outcome.failures) addOne(totals.errors, code);
     }
   };
 
@@ -70,15 +75,13 @@ export function createMonitor(now: () => number = Date.now): Monitor {
         ...host.observer,
         microBatch(report, records) {
           host.observer.microBatch(report, records);
-          current.getStore()?.microBatch(report, records);
-        },
-        decoded(ms) {
-          host.observer.decoded(ms);
-          current.getStore()?.took('decode', ms);
-        },
-        written(ms) {
-          host.observer.written(ms);
-          current.getStore()?.took('write', ms);
+          const { rows, runs } = totals.models[report.model] ?? { rows: 0, runs: 0 };
+          totals.models[report.model] = { rows: rows + report.rows, runs: runs + 1 };
+          const asked = current.getStore()?.microBatch(report, records) ?? [];
+          const closedBecause = MICRO_BATCH_CLOSED[report.closedBecause];
+          for (const messageId of asked) ran.set(messageId, { ...report, closedBecause });
+          const [oldest] = ran.size > AWAITED_KEPT ? ran.keys() : [];
+          if (oldest !== undefined) ran.delete(oldest);
         },
       },
     }),
@@ -86,10 +89,9 @@ export function createMonitor(now: () => number = Date.now): Monitor {
       numbered += 1;
       const invocation = createOngoingInvocation(numbered, batch, batchSize, now);
       const status = await current.run(invocation, run);
-      const { seen, answers } = invocation.end();
-      timeline.ended(seen);
-      keepNewest(kept.invocations, seen, INVOCATIONS_KEPT);
-      for (const answer of answers) tellAnswer(answer);
+      const ended = invocation.end();
+      timeline.ended(ended);
+      keepNewest(invocations, ended, INVOCATIONS_KEPT);
       return status;
     },
     through: (writer) => ({
@@ -111,10 +113,15 @@ export function createMonitor(now: () => number = Date.now): Monitor {
       },
       writtenAsOne: writer.writtenAsOne,
     }),
-    onAnswer(listener) {
-      tellAnswer = listener;
+    find(messageId) {
+      const found = results.filter((one) => one.messageId.startsWith(messageId)).slice(-RESULTS_SHOWN);
+      return found.map((one) => ({ ...one, microBatch: ran.get(one.messageId) }));
     },
-    seen: () => ({ totals, seconds: timeline.all(), ...kept }),
+    seen() {
+      const newest = new Set([...errors, ...results.slice(-RESULTS_SHOWN)]);
+      const shown = [...newest].sort((one, other) => one.at - other.at);
+      return { totals, seconds: timeline.all(), invocations, results: shown };
+    },
   };
 }
 
@@ -139,8 +146,6 @@ export const MICRO_BATCH_CLOSED: Readonly<Record<CloseReason, string>> = {
 
 type OngoingInvocation = ReturnType<typeof createOngoingInvocation>;
 
-type Asked = Partial<Pick<AnswerSeen, 'microBatch' | 'result'>>;
-
 /** @param now returns milliseconds since 1970 */
 function createOngoingInvocation(
   number: number,
@@ -149,36 +154,25 @@ function createOngoingInvocation(
   now: () => number,
 ) {
   const at = now();
-  const purposes = new Map(records.map((record) => [record.messageId, purposeOf(record)]));
-  const sentAt = new Map(records.map((record) => [record.messageId, Number(record.attributes.SentTimestamp)]));
-  const asked = new Map<string, { -readonly [Key in keyof Asked]: Asked[Key] }>();
-  for (const [messageId, purpose] of purposes) if (purpose === 'ask') asked.set(messageId, {});
-  const stages = { decode: 0, stack: 0, run: 0, encode: 0, write: 0 };
+  const byId = new Map(records.map((record) => [record.messageId, record]));
+  const purposeOf = (messageId: string) => purposeOfRecord(byId.get(messageId));
+  const sentAt = (messageId: string): number => Number(byId.get(messageId)?.attributes.SentTimestamp ?? at);
+  const asked = new Set([...byId.keys()].filter((messageId) => purposeOf(messageId) === 'ask'));
   const counts = { answered: 0, errors: 0, retried: 0, runs: 0, rows: 0, paddedRows: 0 };
-  const sentAtOf = (messageId: string): number => sentAt.get(messageId) ?? at;
 
   return {
     number,
     /** Returns undefined for messages that the page did not send. */
-    purposeOf: (messageId: string) => purposes.get(messageId),
+    purposeOf,
     /** Returns the time when a message was sent, in milliseconds since 1970. */
-    sentAt: sentAtOf,
-    took(stage: keyof typeof stages, ms: number): void {
-      stages[stage] += ms;
-    },
-    microBatch(report: MicroBatchReport, indices: () => readonly number[]): void {
+    sentAt,
+    /** @returns IDs of the messages that the page awaits, of those in the micro-batch */
+    microBatch(report: MicroBatchReport, indices: () => readonly number[]): readonly string[] {
       counts.runs += 1;
       counts.rows += report.rows;
       counts.paddedRows += report.paddedRows;
-      stages.stack += report.stackMs;
-      stages.run += report.runMs;
-      stages.encode += report.encodeMs;
-      if (asked.size === 0) return;
-      for (const index of indices()) {
-        const one = asked.get(records[index]?.messageId ?? '');
-        if (one !== undefined)
-          one.microBatch ??= { ...report, closedBecause: MICRO_BATCH_CLOSED[report.closedBecause] };
-      }
+      if (asked.size === 0) return [];
+      return indices().flatMap((index) => [...asked].filter((messageId) => messageId === records[index]?.messageId));
     },
     outcomes(outcomes: readonly Outcome[]): void {
       for (const outcome of outcomes) {
@@ -189,14 +183,9 @@ function createOngoingInvocation(
         }
       }
     },
-    answered(result: ResultSeen): void {
-      const one = asked.get(result.messageId);
-      if (one !== undefined) one.result = result;
-    },
-    /** @returns the invocation, and the outcomes of the messages whose answers the page awaits */
-    end(): { readonly seen: InvocationSeen; readonly answers: readonly AnswerSeen[] } {
-      const oldest = records.reduce((min, { messageId }) => Math.min(min, sentAtOf(messageId)), at);
-      const seen: InvocationSeen = {
+    end(): InvocationSeen {
+      const oldest = records.reduce((min, { messageId }) => Math.min(min, sentAt(messageId)), at);
+      return {
         number,
         at,
         records: records.length,
@@ -204,19 +193,8 @@ function createOngoingInvocation(
         endedBecause: BATCH_ENDED[endedBecause],
         waitedMs: at - oldest,
         durationMs: now() - at,
-        cameBefore: records.filter(({ attributes }) => Number(attributes.ApproximateReceiveCount) > 1).length,
         ...counts,
-        stages,
       };
-      const answers = [...asked].map(([messageId, { result, microBatch }]) => ({
-        messageId,
-        result,
-        waitedMs: at - sentAtOf(messageId),
-        answeredMs: result === undefined ? undefined : result.at - sentAtOf(messageId),
-        invocation: seen,
-        microBatch,
-      }));
-      return { seen, answers };
     },
   };
 }
@@ -282,8 +260,10 @@ function isErrorBody(body: string): boolean {
   return (body.startsWith('[') ? ERROR_AMONG_OTHERS : ERROR).test(body);
 }
 
-function resultSeen({ messageId, body }: Result, how: Pick<ResultSeen, 'at' | 'invocation' | 'isError'>): ResultSeen {
-  return { messageId, body: body.slice(0, MAX_BODY_CHARACTERS).toWellFormed(), characters: body.length, ...how };
+function resultSeen({ messageId, body }: Result, how: Omit<ResultSeen, keyof Result | 'characters'>): ResultSeen {
+  // A slice would keep all of the text in memory, and the copy replaces half of a surrogate pair.
+  const shown = body.length > MAX_BODY_CHARACTERS ? Buffer.from(body.slice(0, MAX_BODY_CHARACTERS)).toString() : body;
+  return { messageId, body: shown, characters: body.length, ...how };
 }
 
 /** Purpose of a message from the page: `ask` awaits its answer, and `fill` fills batches. */
@@ -297,7 +277,7 @@ export function ownAttributes(purpose: Purpose): Record<string, MessageAttribute
 }
 
 /** Returns undefined for a message from another sender. */
-function purposeOf({ messageAttributes }: MessageRecord): Purpose | undefined {
-  const purpose = messageAttributes[ATTRIBUTE]?.stringValue;
+function purposeOfRecord(record: MessageRecord | undefined): Purpose | undefined {
+  const purpose = record?.messageAttributes[ATTRIBUTE]?.stringValue;
   return purpose === 'ask' || purpose === 'fill' ? purpose : undefined;
 }

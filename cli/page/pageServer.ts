@@ -1,14 +1,8 @@
-import {
-  createServer,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hasCode, messageOf } from '../../lambda/core/failure.ts';
 import { bundlePage, pageFile } from './pageFiles.ts';
-import type { Events, State } from './wire.ts';
 
 /** Action that the page may request. It takes the parsed JSON body, and the page shows the message of its error. */
 export type Control = (body: unknown) => Promise<object> | object;
@@ -17,8 +11,6 @@ interface PageServerOptions {
   /** Port on 127.0.0.1. If undefined, it is `preferredPort`, or a free one if that is taken. */
   readonly port: number | undefined;
   readonly preferredPort: number;
-  /** Starts a stream. @returns false if there are too many */
-  readonly openStream: (response: ServerResponse) => boolean;
   readonly controls: Readonly<Record<string, Control>>;
 }
 
@@ -28,7 +20,6 @@ export interface PageServer {
   close(): Promise<void>;
 }
 
-const STREAM_PATH = '/events';
 /** Maximum number of connections. A browser opens six for a page. */
 const MAX_CONNECTIONS = 64;
 
@@ -74,39 +65,24 @@ async function listen(server: Server, { port, preferredPort }: PageServerOptions
   }
 }
 
-function listenOn(server: Server, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, '127.0.0.1', () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+async function listenOn(server: Server, port: number): Promise<void> {
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
 }
 
 async function answer(request: IncomingMessage, response: ServerResponse, options: PageServerOptions): Promise<void> {
   for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
-  const { method = '', headers } = request;
+  const { method = '' } = request;
   const path = (request.url ?? '').split('?')[0] ?? '';
-  const file = FILES.get(path);
-  const port = request.socket.localPort ?? 0;
-  const refused = refusal({ method, headers, isPrivate: file === undefined }, port);
+  const refused = refusal(request);
   if (refused !== undefined) return refuse(response, 403, refused);
-  if (method === 'GET' && file !== undefined) return sendFile(response, file);
-  if (method === 'GET' && path === STREAM_PATH) return stream(response, options);
+  const file = FILES.get(path);
   const control = options.controls[path];
-  if (method === 'POST' && control !== undefined) return ask(request, response, control);
-  refuse(response, 404, `${method} ${path.slice(0, 100)}: there is no such thing here`);
-}
-
-async function sendFile(response: ServerResponse, { type, read }: PageFile): Promise<void> {
-  const text = await read();
-  response.writeHead(200, { 'content-type': type }).end(text);
-}
-
-function stream(response: ServerResponse, { openStream }: PageServerOptions): void {
-  if (openStream(response)) return;
-  refuse(response, 503, `expected at most ${MAX_PAGES} open pages, got one more; close another`);
+  if (method === 'GET' && file !== undefined) {
+    const text = await file.read();
+    response.writeHead(200, { 'content-type': file.type }).end(text);
+  } else if (method === 'POST' && control !== undefined) await ask(request, response, control);
+  else refuse(response, 404, `${method} ${path.slice(0, 100)}: there is no such thing here`);
 }
 
 async function ask(request: IncomingMessage, response: ServerResponse, control: Control): Promise<void> {
@@ -125,32 +101,19 @@ function refuse(response: ServerResponse, status: number, error: string): void {
     .end(JSON.stringify({ error }));
 }
 
-interface Asked {
-  readonly method: string;
-  readonly headers: IncomingHttpHeaders;
-  /** True if the request changes state, or returns data that other sites must not read. */
-  readonly isPrivate: boolean;
-}
-
 /**
  * Returns the reason to refuse a request. Pages of other sites must not reach this server, by its address or by a name
- * that resolves to this machine.
+ * that resolves to this machine. Everything except the page's files is a POST, which browsers send with their origin.
  *
- * @param port port of the page
  * @returns undefined if the page itself sent the request
- * @see https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site
  */
-function refusal({ method, headers, isPrivate }: Asked, port: number): string | undefined {
+function refusal({ method, headers, socket }: IncomingMessage): string | undefined {
   const { host = '', origin } = headers;
-  const hosts = [`127.0.0.1:${port}`, `localhost:${port}`];
+  const hosts = [`127.0.0.1:${socket.localPort}`, `localhost:${socket.localPort}`];
   if (!hosts.includes(host)) return `Host: expected ${hosts.join(' or ')}, got another; open the page by its address`;
   const own = `http://${host}`;
-  if (origin !== undefined && origin !== own)
-    return `Origin: expected ${own}, got another; only the page itself may ask`;
-  if (!isPrivate || origin === own) return undefined;
-  // A browser omits Origin if a page reads from its own server, and sends Sec-Fetch-Site instead.
-  if (method === 'GET' && headers['sec-fetch-site'] === 'same-origin') return undefined;
-  return `Origin: expected ${own}, got none; only the page itself may ask`;
+  if (origin === own || (origin === undefined && method === 'GET')) return undefined;
+  return `Origin: expected ${own}, got ${origin === undefined ? 'none' : 'another'}; only the page itself may ask`;
 }
 
 /** Maximum size of a request body. Requests that users type are far smaller. */
@@ -194,59 +157,3 @@ const FILES: ReadonlyMap<string, PageFile> = new Map([
   ['/dev.js', { type: 'text/javascript; charset=utf-8', read: async () => (await bundled()).script }],
   ['/dev.css', { type: 'text/css; charset=utf-8', read: async () => (await bundled()).style }],
 ]);
-
-/** Streams of server-sent events to the open pages. */
-interface Stream {
-  /** @returns false if too many pages are open. It writes nothing then. */
-  open(response: ServerResponse, state: State): boolean;
-  tell<Name extends keyof Events>(name: Name, data: Events[Name]): void;
-  isWatched(): boolean;
-  close(): void;
-}
-
-interface StreamOptions {
-  /** Is called when the first page opens and when the last one closes. */
-  readonly onWatched: (isWatched: boolean) => void;
-}
-
-/** @see https://html.spec.whatwg.org/multipage/server-sent-events.html */
-const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' };
-/** Maximum number of pages. A browser opens at most six connections to a server, and one remains for requests. */
-export const MAX_PAGES = 5;
-/** Maximum unread bytes for one page. A slower page is disconnected, and reconnects by itself. */
-const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
-
-export function createStream({ onWatched }: StreamOptions): Stream {
-  const pages = new Set<ServerResponse>();
-  const send = (page: ServerResponse, text: string): void => {
-    page.write(text);
-    if (page.writableLength > MAX_UNREAD_BYTES) page.destroy();
-  };
-  return {
-    open(response, state) {
-      if (pages.size >= MAX_PAGES) return false;
-      pages.add(response);
-      if (pages.size === 1) onWatched(true);
-      response.on('close', () => {
-        if (pages.delete(response) && pages.size === 0) onWatched(false);
-      });
-      response.writeHead(200, STREAM_HEADERS);
-      send(response, eventText('state', state));
-      return true;
-    },
-    tell(name, data) {
-      if (pages.size === 0) return;
-      const text = eventText(name, data);
-      for (const page of pages) send(page, text);
-    },
-    isWatched: () => pages.size > 0,
-    close() {
-      for (const page of pages) page.destroy();
-    },
-  };
-}
-
-/** Formats an event. JSON without indentation has no line breaks, so the data is one line. */
-function eventText(name: string, data: unknown): string {
-  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
-}

@@ -13,13 +13,9 @@ export interface InvocationSeen {
   /** Time from the oldest record's sending to the invocation. */
   readonly waitedMs: number;
   readonly durationMs: number;
-  /** Total milliseconds in each stage. */
-  readonly stages: Readonly<Record<'decode' | 'stack' | 'run' | 'encode' | 'write', number>>;
   readonly answered: number;
   readonly errors: number;
   readonly retried: number;
-  /** Number of records that were received before. */
-  readonly cameBefore: number;
   readonly runs: number;
   readonly rows: number;
   readonly paddedRows: number;
@@ -50,22 +46,14 @@ export interface QueuesSeen {
 export interface ResultSeen {
   readonly messageId: string;
   readonly at: number;
+  /** Time from sending to answering. */
+  readonly answeredMs: number;
   readonly invocation: number;
   readonly isError: boolean;
   /** First 16,384 characters of the JSON text. */
   readonly body: string;
   readonly characters: number;
-}
-
-export interface AnswerSeen {
-  readonly messageId: string;
-  /** Undefined if the message returns to the queue. */
-  readonly result?: ResultSeen | undefined;
-  /** Time from sending to the invocation, and to the answer. */
-  readonly waitedMs: number;
-  readonly answeredMs?: number | undefined;
-  readonly invocation: InvocationSeen;
-  /** Undefined if the request was refused before it ran. */
+  /** Known for messages of the page that ran. */
   readonly microBatch?: (Omit<MicroBatchReport, 'closedBecause'> & { readonly closedBecause: string }) | undefined;
 }
 
@@ -77,6 +65,7 @@ export interface TensorSeen {
 
 export interface ModelSeen {
   readonly name: string;
+  readonly version: string;
   readonly inputs: readonly TensorSeen[];
   readonly hasTransform: boolean;
   /** Text of a request that the model has answered: its first sample, or a generated one. */
@@ -84,35 +73,35 @@ export interface ModelSeen {
   readonly noSample?: string | undefined;
 }
 
-/** Status of a job, with the number of skipped pieces in place of their list. */
+/** Status of a job, with the number of skipped pieces in place of their list. `rows` is also there while it runs. */
 export interface JobSeen extends Omit<JobStatus, 'failedParts'> {
   readonly givenUp: number;
+  readonly rowsPerSecond?: number | undefined;
+  readonly leftMs?: number | undefined;
 }
 
 /** State that the `dev` page shows. The last item of each list is the newest. */
 export interface State {
   readonly models: readonly ModelSeen[];
+  /** Warnings about the models since they were loaded. */
+  readonly warnings: readonly string[];
   readonly jobs: readonly JobSeen[];
   readonly endpoint: string;
+  readonly requestQueueUrl: string;
   readonly batchSize: number;
   readonly windowSeconds: number;
-  readonly queues: QueuesSeen | undefined;
+  readonly queues: QueuesSeen;
   /** Counts since the stack was started. */
   readonly totals: {
     readonly answered: number;
     readonly errors: Readonly<Record<string, number>>;
     readonly retries: Readonly<Record<string, number>>;
+    readonly models: Readonly<Record<string, { readonly rows: number; readonly runs: number }>>;
   };
   readonly seconds: readonly SecondSeen[];
   readonly invocations: readonly InvocationSeen[];
+  /** Newest results and newest errors. */
   readonly results: readonly ResultSeen[];
-  readonly errors: readonly ResultSeen[];
-}
-
-export interface Events {
-  /** Sent when a page opens, and each second. */
-  readonly state: State;
-  readonly answer: AnswerSeen;
 }
 
 /** Lines over time, or over a logarithmic axis. */
@@ -138,8 +127,8 @@ export interface Line {
   readonly value?: string;
   /** One value for each x. Null is a gap, or a size that was not measured. */
   readonly values: readonly (number | null)[];
-  /** `points` for measured values, `ring` for a highlighted value, `across` for a limit. @default a line */
-  readonly as?: 'points' | 'ring' | 'across';
+  /** `points` for measured values, `ring` for a highlighted value. @default a line */
+  readonly as?: 'points' | 'ring';
 }
 
 export interface TableShown {
@@ -151,24 +140,18 @@ export interface TableShown {
 
 /** Contents of the `batchscore profile` report. */
 export interface ReportPage {
-  readonly model: string;
-  readonly version: string;
-  /** Date and machine of the measurement. */
+  readonly title: string;
+  /** Date and machine of the measurement, and versions. */
   readonly measured: string;
   readonly lead: string;
-  readonly reason: string;
+  readonly reasons: readonly string[];
   readonly facts: readonly (readonly [name: string, value: string, more: string])[];
-  readonly sharesRuns: boolean;
-  readonly safety: string;
   /** Lines of code. */
   readonly props: string;
   readonly findings: readonly string[];
-  readonly charts: readonly (Chart & { readonly id: string })[];
-  /** Remarks without a chart. */
-  readonly remarks: readonly string[];
-  readonly runs: TableShown;
+  readonly charts: readonly Chart[];
   readonly question: string;
   readonly settings: TableShown;
-  readonly about: readonly (readonly [name: string, value: string])[];
+  readonly runs: TableShown;
   readonly notes: readonly string[];
 }

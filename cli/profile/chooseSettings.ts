@@ -5,7 +5,6 @@ import type { Prices } from '../priceList.ts';
 import {
   type Architecture,
   type Bill,
-  type Dollars,
   type Invocation,
   invocationWith,
   lambdaDollars,
@@ -68,7 +67,7 @@ export function settingsIfAny(question: SettingsQuestion): SettingsAnswer | unde
     ...choice,
     gain,
     tried: expectations.length,
-    candidates: best.toSorted((a, b) => total(a) - total(b)),
+    candidates: best.toSorted((a, b) => a.dollarsPerMillionRows - b.dollarsPerMillionRows),
   };
 }
 
@@ -78,7 +77,7 @@ function bestOfEach(expectations: readonly Expectation[], budgetMs: number): Exp
   return [...groups.values()].map((group) => {
     const within = group.filter(({ p99AgeMs }) => p99AgeMs <= budgetMs);
     return within.length > 0
-      ? within.reduce((best, one) => (total(one) < total(best) ? one : best))
+      ? within.reduce((best, one) => (one.dollarsPerMillionRows < best.dollarsPerMillionRows ? one : best))
       : group.reduce((best, one) => (one.p99AgeMs < best.p99AgeMs ? one : best));
   });
 }
@@ -194,11 +193,9 @@ export interface Expectation {
   /** Average number of messages in an invocation, and its share of the batch size. */
   readonly messagesPerInvocation: number;
   readonly fill: number;
-  readonly microBatchesPerInvocation: number;
-  /** Time from a message's arrival to its result: the median and the 99th percentile. */
-  readonly p50AgeMs: number;
+  /** Time from a message's arrival to its result, for 99 % of the messages. */
   readonly p99AgeMs: number;
-  readonly dollarsPerMillionRows: Dollars;
+  readonly dollarsPerMillionRows: number;
 }
 
 /** Simulates a candidate and estimates its cost. */
@@ -212,11 +209,6 @@ export function expectationOf(
   const mapping = { batchSize, windowMs: windowSeconds * 1000, maximumConcurrency };
   const course = simulateMapping(arrivals.times, mapping, msOf, arrivals.from);
   const messagesPerInvocation = course.messages / course.invocations;
-  const { requestsPerMessage } = terms.messages;
-  const runs = [...course.sizes].reduce(
-    (sum, [size, count]) => sum + count * times.runsOf(size * requestsPerMessage),
-    0,
-  );
   const bill = { ...terms, messagesPerSecond: arrivals.perSecond, maximumConcurrency };
   return {
     ...settings,
@@ -224,8 +216,6 @@ export function expectationOf(
     maxBatchRows: times.rowsPerRun,
     messagesPerInvocation,
     fill: messagesPerInvocation / batchSize,
-    microBatchesPerInvocation: runs / course.invocations,
-    p50AgeMs: course.p50Ms,
     p99AgeMs: course.p99Ms,
     dollarsPerMillionRows: lambdaDollars(course, invocation, bill),
   };
@@ -302,7 +292,7 @@ function doesNotPay(gain: number): string {
 }
 
 function savedByHops(oneByOne: Expectation, cheapest: Expectation | undefined): string {
-  if (cheapest === undefined || total(cheapest) >= total(oneByOne)) return '';
+  if (cheapest === undefined || cheapest.dollarsPerMillionRows >= oneByOne.dollarsPerMillionRows) return '';
   return (
     `; batches of ${cheapest.batchSize} within ${cheapest.windowSeconds} s would save calls and round trips alone, ` +
     `${usd(cheapest)} a million rows in place of ${usd(oneByOne)}`
@@ -315,20 +305,16 @@ function late(expectation: Expectation, budgetMs: number): string {
 }
 
 function cheapestOf(expectations: readonly Expectation[]): Expectation | undefined {
-  const min = Math.min(...expectations.map(total));
-  return soonestOf(expectations.filter((one) => total(one) <= AS_CHEAP * min));
+  const min = Math.min(...expectations.map((one) => one.dollarsPerMillionRows));
+  return soonestOf(expectations.filter((one) => one.dollarsPerMillionRows <= AS_CHEAP * min));
 }
 
 function soonestOf(expectations: readonly Expectation[]): Expectation | undefined {
   return expectations.toSorted((a, b) => a.p99AgeMs - b.p99AgeMs || a.memoryMb - b.memoryMb)[0];
 }
 
-function total({ dollarsPerMillionRows }: Expectation): number {
-  return dollarsPerMillionRows.total;
-}
-
 function usd(expectation: Expectation): string {
-  return dollars(total(expectation));
+  return dollars(expectation.dollarsPerMillionRows);
 }
 
 function seconds({ p99AgeMs }: Expectation): string {

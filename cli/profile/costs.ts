@@ -95,22 +95,30 @@ export interface RunCost {
 
 /** Run times with a certain number of vCPUs. */
 export interface RunTimes {
-  /** Fewest rows of a run whose cost per row is nearly the lowest. */
+  /** Rows of a run beyond which more rows gain little. */
   readonly rowsPerRun: number;
   /** Throughput of such runs in rows per second, relative to runs of one row. */
   readonly gain: number;
   /** Gain if the runs of many rows were slow ones and the runs of one row fast ones. */
   readonly sureGain: number;
-  /** Returns the number of runs for `rows` rows. */
-  runsOf(rows: number): number;
-  /** Returns the total milliseconds of these runs. */
+  /** Returns the total milliseconds of the runs for `rows` rows. */
   msOf(rows: number): number;
 }
 
+/** Minimum throughput of more rows, relative to fewer. Fewer rows take less memory and answer sooner. */
+const MIN_GAIN_OF_MORE_ROWS = 1.05;
+
 /**
- * Maximum cost per row, relative to the best run, that counts as equal. Fewer rows take less memory and answer sooner.
+ * Returns the knee: the index of the last size that gains over all smaller ones.
+ *
+ * @param throughput rows per second by size, fewer rows first
  */
-const NEARLY = 1.05;
+export function kneeOf(throughput: readonly number[]): number {
+  const gains = (value: number, index: number): boolean =>
+    value >= MIN_GAIN_OF_MORE_ROWS * Math.max(...throughput.slice(0, index));
+  return Math.max(0, throughput.findLastIndex(gains));
+}
+
 /** Maximum share of a gain that the spread of runs removes, each way. It never removes a gain of four or more. */
 const MAX_DOUBT = 0.6;
 
@@ -133,9 +141,7 @@ export function runTimes(table: readonly RunCost[], vcpus: number, length: numbe
       .map(({ threads, slower, cost }) => ({ threads, ms: slower * cost(rows, length) }))
       .reduce((best, one) => (one.ms < best.ms ? one : best));
   const counts = [...new Set(table.map(({ rows }) => rows))].toSorted((a, b) => a - b);
-  const msPerRow = counts.map((rows) => fastest(rows).ms / rows);
-  const limit = NEARLY * Math.min(...msPerRow);
-  const rowsPerRun = counts[msPerRow.findIndex((ms) => ms <= limit)] as number;
+  const rowsPerRun = counts[kneeOf(counts.map((rows) => rows / fastest(rows).ms))] as number;
   const fullRunMs = fastest(rowsPerRun).ms;
   const gain = (fastest(1).ms * rowsPerRun) / fullRunMs;
   // Only runs with the fastest number of threads count, because other runs may have been disturbed.
@@ -148,7 +154,6 @@ export function runTimes(table: readonly RunCost[], vcpus: number, length: numbe
     rowsPerRun,
     gain,
     sureGain: (gain * (1 - doubtOf(1))) / (1 + doubtOf(rowsPerRun)),
-    runsOf: (rows) => Math.ceil(rows / rowsPerRun),
     msOf(rows) {
       const rest = rows % rowsPerRun;
       return Math.floor(rows / rowsPerRun) * fullRunMs + (rest === 0 ? 0 : fastest(rest).ms);
@@ -159,19 +164,6 @@ export function runTimes(table: readonly RunCost[], vcpus: number, length: numbe
 /** Returns the peak memory of measured runs with up to `rows` rows. */
 export function peakBytes(table: readonly RunCost[], rows: number): number {
   return Math.max(...table.filter((run) => run.rows <= rows).map(({ peakRssBytes }) => peakRssBytes));
-}
-
-/** US dollars per million rows, grouped by what they pay for. */
-export interface Dollars {
-  readonly compute: number;
-  readonly invocations: number;
-  /** Requests to the request queue. The producer sends ten messages per call. */
-  readonly requestQueue: number;
-  /** Requests to the result queue, including the consumer's, with ten messages per call. */
-  readonly resultQueue: number;
-  /** Cost while no messages arrive. */
-  readonly idle: number;
-  readonly total: number;
 }
 
 export type Architecture = 'arm64' | 'x86_64';
@@ -189,7 +181,7 @@ const MILLION = 1_000_000;
 const LONG_POLL_SECONDS = 20;
 
 /**
- * Returns the cost of rows on Lambda: duration times memory, invocations, and SQS requests of 64 KiB. It excludes costs
+ * Returns US dollars per million rows on Lambda: duration times memory, invocations, and SQS requests of 64 KiB. It excludes costs
  * that are equal for all settings: logs, metrics and alarms.
  *
  * @see https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html for the polling
@@ -198,7 +190,7 @@ export function lambdaDollars(
   course: Pick<Course, 'sizes' | 'messages' | 'invocations'>,
   invocation: Pick<Invocation, 'memoryMb' | 'msOf'>,
   bill: Bill,
-): Dollars {
+): number {
   const { prices, architecture, messages } = bill;
   const perGbSecond = architecture === 'arm64' ? prices.lambdaArmGbSecond : prices.lambdaX86GbSecond;
   let [milliseconds, deletes, resultCalls, results] = [0, 0, 0, 0];
@@ -209,48 +201,34 @@ export function lambdaDollars(
     results += count * written;
     resultCalls += count * (messages.packedResults ? written : callsFor(written));
   }
-  const rows = course.messages * messages.requestsPerMessage;
-  const perMillionRows = (dollars: number): number => (dollars * MILLION) / rows;
-  const sqs = (requests: number): number => perMillionRows((requests * prices.sqsStandardMillionRequests) / MILLION);
   const sends = course.messages * billedPerMessage(MESSAGES_PER_CALL, messages.messageBytes);
   const receives = course.messages * billedPerMessage(messagesPerReceive(bill), messages.messageBytes);
   const taken = messages.packedResults ? results : results * billedPerMessage(MESSAGES_PER_CALL, messages.resultBytes);
-  return sumOf({
-    compute: perMillionRows((milliseconds / 1000) * (invocation.memoryMb / 1024) * perGbSecond),
-    invocations: perMillionRows((course.invocations * prices.lambdaMillionRequests) / MILLION),
-    requestQueue: sqs(sends + receives + deletes),
-    resultQueue: sqs(resultCalls + taken + results / MESSAGES_PER_CALL),
-    idle: (emptyReceivesPerSecond(bill) * prices.sqsStandardMillionRequests) / rowsPerSecond(bill),
-  });
+  const requests = sends + receives + deletes + resultCalls + taken + results / MESSAGES_PER_CALL;
+  const compute = (milliseconds / 1000) * (invocation.memoryMb / 1024) * perGbSecond;
+  const calls =
+    (course.invocations * prices.lambdaMillionRequests + requests * prices.sqsStandardMillionRequests) / MILLION;
+  const idle = (emptyReceivesPerSecond(bill) * prices.sqsStandardMillionRequests) / rowsPerSecond(bill);
+  return ((compute + calls) * MILLION) / (course.messages * messages.requestsPerMessage) + idle;
 }
 
-/** Returns the cost of an instance that always runs. Its host receives and deletes ten messages per call. */
+/** Returns US dollars per million rows on an instance that always runs. Its host receives and deletes ten messages per call. */
 export function instanceDollars(
   dollarsPerHour: number,
   batchSize: number,
   bill: Pick<Bill, 'prices' | 'messages' | 'messagesPerSecond'>,
-): Dollars {
+): number {
   const { prices, messages } = bill;
-  const perMessage = (requests: number): number =>
-    (requests * prices.sqsStandardMillionRequests) / messages.requestsPerMessage;
   const moved = 2 * billedPerMessage(MESSAGES_PER_CALL, messages.messageBytes) + 1 / MESSAGES_PER_CALL;
   const results = resultMessages(batchSize, messages) / batchSize;
   const taken = messages.packedResults ? 2 : 2 * billedPerMessage(MESSAGES_PER_CALL, messages.resultBytes);
-  return sumOf({
-    compute: (dollarsPerHour / 3_600 / rowsPerSecond(bill)) * MILLION,
-    invocations: 0,
-    requestQueue: perMessage(moved),
-    resultQueue: perMessage(results * (taken + 1 / MESSAGES_PER_CALL)),
-    idle: 0,
-  });
+  const requests = moved + results * (taken + 1 / MESSAGES_PER_CALL);
+  const hours = (dollarsPerHour / 3_600 / rowsPerSecond(bill)) * MILLION;
+  return hours + (requests * prices.sqsStandardMillionRequests) / messages.requestsPerMessage;
 }
 
 export function rowsPerSecond({ messagesPerSecond, messages }: Pick<Bill, 'messagesPerSecond' | 'messages'>): number {
   return messagesPerSecond * messages.requestsPerMessage;
-}
-
-function sumOf(parts: Omit<Dollars, 'total'>): Dollars {
-  return { ...parts, total: Object.values(parts).reduce((sum, part) => sum + part, 0) };
 }
 
 /** Returns the billed SQS requests per message, for calls with `perCall` messages. */

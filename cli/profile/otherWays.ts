@@ -1,4 +1,5 @@
 import { JOB_MEMORY_MB, JOB_RANGES, MAX_MESSAGE_BYTES } from '../../lambda/core/limits.ts';
+import { duration } from '../format.ts';
 import { estimate } from '../job.ts';
 import { type Expectation, type SettingsQuestion, settingsIfAny } from './chooseSettings.ts';
 import { HOST_COSTS, instanceDollars, rowsPerSecond, runTimes, vcpusOf } from './costs.ts';
@@ -39,8 +40,15 @@ function packed(question: SettingsQuestion): Way[] {
   };
   const found = settingsIfAny({ ...question, messagesPerSecond: messagesPerSecond / rows, messages: sent })?.chosen;
   if (found === undefined) return [];
-  const { dollarsPerMillionRows, p99AgeMs } = found;
-  return [{ compute: `lambda, ${rows} rows a message`, dollarsPerMillionRows: dollarsPerMillionRows.total, p99AgeMs }];
+  // The first row of a message waits for the last one.
+  const gatheringMs = (1000 * (rows - 1)) / messagesPerSecond;
+  return [
+    {
+      compute: `lambda, ${rows} rows a message, gathered in ${duration(gatheringMs)}`,
+      dollarsPerMillionRows: found.dollarsPerMillionRows,
+      p99AgeMs: found.p99AgeMs + gatheringMs,
+    },
+  ];
 }
 
 function worker(question: SettingsQuestion, batchSize: number): Way {
@@ -53,7 +61,7 @@ function worker(question: SettingsQuestion, batchSize: number): Way {
   const hourly = tasks * (TASK.vcpus * ofVcpu + TASK.gb * ofGb);
   return {
     compute: `ecs, ${tasks} × ${TASK.vcpus} vCPU`,
-    dollarsPerMillionRows: instanceDollars(hourly, batchSize, question).total,
+    dollarsPerMillionRows: instanceDollars(hourly, batchSize, question),
   };
 }
 

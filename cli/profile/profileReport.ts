@@ -1,10 +1,10 @@
 import { arch } from 'node:os';
 import { plural } from '../../lambda/core/failure.ts';
-import { count, dollars, duration, figure, percent, sentence, size } from '../format.ts';
-import type { Chart, ReportPage, TableShown } from '../page/wire.ts';
+import { count, dollars, duration, figure, percent, sentence } from '../format.ts';
+import type { Chart, Line, ReportPage, TableShown } from '../page/wire.ts';
 import { inColumns } from '../terminal.ts';
 import { type Expectation, type SettingsAnswer, type SettingsQuestion, settingsFor } from './chooseSettings.ts';
-import { HOST_COSTS, rowsPerSecond, vcpusOf } from './costs.ts';
+import { HOST_COSTS, kneeOf, rowsPerSecond, vcpusOf } from './costs.ts';
 import type { Measurement } from './measure/measureModel.ts';
 import { otherWays, SECONDS_A_MONTH, type Way } from './otherWays.ts';
 
@@ -24,7 +24,7 @@ export function createReport(
   question: SettingsQuestion,
   architecture: string | undefined,
 ): ProfileReport {
-  const knee = kneeOf(found);
+  const knee = kneeIn(found);
   const answer = settingsFor(question);
   return {
     measured: { ...found, findings: [...found.findings, ...gainsNothing(found, knee)] },
@@ -38,27 +38,22 @@ export function createReport(
 
 export type MeasuredRun = Measurement['table'][number];
 
-/** Fewest rows with nearly the maximum throughput, in runs of ordinary length as deployed. */
+/** Rows beyond which more rows gain little, in runs of ordinary length as deployed. */
 interface Knee {
   readonly rows: number;
   readonly length: number;
   readonly threads: number;
   readonly rowsPerSecond: number;
-  /** Share of the maximum throughput, and the row count that reaches it. */
-  readonly share: number;
-  readonly maxAtRows: number;
+  /** True if the largest runs that were measured still gain. More rows may be faster. */
+  readonly isOpen: boolean;
 }
 
-/** Share of the maximum throughput that is enough. More rows would cost waiting time and memory. */
-const NEARLY = 0.95;
-
-function kneeOf(measured: Measurement): Knee {
+function kneeIn(measured: Measurement): Knee {
   const { length, threads } = measured;
   const runs = deployedRuns(measured);
-  const max = runs.reduce((best, run) => (run.rowsPerSecond > best.rowsPerSecond ? run : best));
-  const knee = runs.find((run) => run.rowsPerSecond >= NEARLY * max.rowsPerSecond) ?? max;
-  const share = knee.rowsPerSecond / max.rowsPerSecond;
-  return { rows: knee.rows, length, threads, rowsPerSecond: knee.rowsPerSecond, share, maxAtRows: max.rows };
+  const at = kneeOf(runs.map(({ rowsPerSecond }) => rowsPerSecond));
+  const { rows, rowsPerSecond } = runs[at] as MeasuredRun;
+  return { rows, length, threads, rowsPerSecond, isOpen: at > 0 && at === runs.length - 1 };
 }
 
 /** Returns the runs of ordinary length with the threads of a host, fewer rows first. There is at least one. */
@@ -110,7 +105,7 @@ function recommendationOf(
     maximumConcurrency,
     reason,
     withinBudget: chosen.p99AgeMs <= budgetMs,
-    dollarsPerMillionRows: dollarsPerMillionRows.total,
+    dollarsPerMillionRows,
     props: [
       `batchSize: ${batchSize},`,
       `window: Duration.seconds(${windowSeconds}),`,
@@ -184,7 +179,7 @@ function settingsOf({ answer, others, question }: ProfileReport): TableShown & {
         count(one.maximumConcurrency),
         percent(one.fill),
         duration(one.p99AgeMs),
-        ...costs(one.dollarsPerMillionRows.total),
+        ...costs(one.dollarsPerMillionRows),
       ]),
       ...others.map(({ compute, p99AgeMs, dollarsPerMillionRows }) => [
         compute,
@@ -226,12 +221,12 @@ function startMs({ processMs, libraryMs, loadMs, warmUpMs }: Measurement['coldSt
 }
 
 function describeKnee({ knee, measured }: ProfileReport): string {
-  const { rows, length, share, maxAtRows, threads } = knee;
+  const { rows, length, threads, isOpen } = knee;
   const ofLength = measured.table.every((run) => run.length === length) ? '' : ` of length ${length}`;
-  const what = `runs of ${plural(rows, 'row')}${ofLength}`;
-  const on = `on ${plural(threads, 'thread')}, as deployed here`;
-  if (maxAtRows === rows) return `${what} give the most rows a second ${on}.`;
-  return `${what} give ${percent(share)} of the most rows a second, which ${count(maxAtRows)} rows give, ${on}.`;
+  const runs = `runs of ${plural(rows, 'row')}${ofLength} on ${plural(threads, 'thread')}, as deployed here`;
+  const perSecond = `${count(knee.rowsPerSecond)} rows/s`;
+  if (isOpen) return `throughput still grows at the largest ${runs}: ${perSecond}; more rows may give more.`;
+  return `${runs}, give ${perSecond}; more rows give less than 5 % more.`;
 }
 
 /** Describes the requested traffic, and the number of settings that were tried. */
@@ -264,16 +259,17 @@ function notesOf({ measured, question, recommendation: { memoryMb } }: ProfileRe
 
 export function pageOf(report: ProfileReport): ReportPage {
   const { measured, recommendation, answer, question } = report;
-  const { model, version, date, machine, versions, provider, threads, digest, safety, findings } = measured;
+  const { model, version, date, machine, versions, provider, safety, findings } = measured;
   const { chosen, oneByOne } = answer;
   const { batchSize, memoryMb, maximumConcurrency, maxBatchRows, reason, props } = recommendation;
-  const single = batchSize === 1 ? '' : `; one by one ${dollars(oneByOne.dollarsPerMillionRows.total)}`;
+  const single = batchSize === 1 ? '' : `; one by one ${dollars(oneByOne.dollarsPerMillionRows)}`;
   return {
-    model,
-    version,
-    measured: `Measured on ${dateOf(date)}, ${plural(machine.cores, 'core')} of ${machine.cpu}`,
+    title: `Profile of ${model}, version ${version}`,
+    measured:
+      `Measured by batchscore ${versions.batchscore} on ${dateOf(date)}, on ${plural(machine.cores, 'core')} of ${machine.cpu}, ` +
+      `provider ${provider}, ONNX Runtime ${versions.onnxruntime}`,
     lead: headline(recommendation),
-    reason,
+    reasons: [reason, safety.evidence],
     facts: [
       ['Cost', dollars(recommendation.dollarsPerMillionRows), `a million rows${single}`],
       ['99 % answered within', duration(chosen.p99AgeMs), `of the budget of ${duration(question.budgetMs)}`],
@@ -288,30 +284,12 @@ export function pageOf(report: ProfileReport): ReportPage {
         `up to ${count(maximumConcurrency)} at a time, ${plural(maxBatchRows, 'row')} a run at most`,
       ],
     ],
-    sharesRuns: safety.sharesRuns,
-    safety: safety.evidence,
     props: props.join('\n'),
     findings,
-    charts: [...chartsOfRuns(report), ...chartsOfSettings(report)],
-    remarks: [
-      ...paddingOf(report),
-      memoryOf(report),
-      `${describeStart(measured)}. Timed on this machine, without what AWS takes before the process.`,
-    ],
-    runs: runsOf(measured),
-    question: sentence(describeQuestion(report)),
+    charts: [throughputChart(report), costChart(report)],
+    question: describeQuestion(report),
     settings: settingsOf(report),
-    about: [
-      ['Measured', `${dateOf(date)}, ${date.slice(11, 16)} UTC`],
-      [
-        'Machine',
-        `${machine.cpu}, ${plural(machine.cores, 'core')}, ${machine.architecture}, ${size(machine.memoryBytes)}`,
-      ],
-      ['Execution provider', `${provider}, ${plural(threads, 'thread')} as it is deployed on such a machine`],
-      ['Versions', `batchscore ${versions.batchscore}, Node ${versions.node}, ONNX Runtime ${versions.onnxruntime}`],
-      ['Model', digest],
-      ['Prices', `${question.prices.date}, ${question.prices.region}`],
-    ],
+    runs: runsOf(measured),
     notes: notesOf(report),
   };
 }
@@ -330,122 +308,69 @@ function headline({ batchSize, windowSeconds, withinBudget }: Recommendation): s
   return `Hand over up to ${plural(batchSize, 'message')} at a time; ${wait}.`;
 }
 
-type ReportChart = ReportPage['charts'][number];
-
 /**
- * Returns charts of runs as deployed, with a line for each length. For rows of one length it has a line for each number
- * of threads.
+ * Returns the throughput of runs as deployed, with a line for each length. For rows of one length it has a line for
+ * each number of threads.
  */
-function chartsOfRuns(report: ProfileReport): ReportChart[] {
-  const { measured, knee, question } = report;
+function throughputChart(report: ProfileReport): Chart {
+  const { measured, knee } = report;
   const hasLengths = measured.table.some(({ length }) => length !== knee.length);
   const shown = measured.table.filter(({ threads }) => !hasLengths || threads === knee.threads);
   const nameOf = (run: MeasuredRun): string => (hasLengths ? `length ${run.length}` : plural(run.threads, 'thread'));
-  const groups = [...Map.groupBy(shown, nameOf)];
-  const x = { title: 'rows in a run', values: distinct(shown.map(({ rows }) => rows)), base: 2 } as const;
-  const lines = (value: (run: MeasuredRun) => number): Chart['lines'] =>
-    groups.map(([name, runs]) => line(name, x.values, (rows) => valueIn(runs, (run) => run.rows === rows, value)));
-  const slowest = Math.max(...shown.map(({ medianMs }) => medianMs));
-  const ofBudget = slowest > question.budgetMs ? 'longer than that' : 'shorter';
-  return [
-    {
-      id: 'throughput',
-      title: 'Throughput by rows in a run',
-      essence: sentence(describeKnee(report)),
-      x,
-      y: { title: 'rows per second', isLogarithmic: true, format: 'short' },
-      lines: [
-        ...lines((run) => run.rowsPerSecond),
-        ring(`knee: ${plural(knee.rows, 'row')}`, x.values, knee.rows, knee.rowsPerSecond),
-      ],
-    },
-    {
-      id: 'run-time',
-      title: 'Latency by rows in a run',
-      essence: `The budget of ${duration(question.budgetMs)} is for a message's whole way. The slowest run here is ${ofBudget}: ${duration(slowest)}.`,
-      x,
-      y: { title: 'median', isLogarithmic: true, format: 'duration' },
-      lines: lines((run) => run.medianMs),
-    },
-  ];
+  const rows = distinct(shown.map((run) => run.rows));
+  return {
+    title: 'Throughput by rows in a run',
+    essence: sentence(describeKnee(report)),
+    x: { title: 'rows in a run', values: rows, base: 2 },
+    y: { title: 'rows per second', isLogarithmic: true, format: 'short' },
+    lines: [
+      ...[...Map.groupBy(shown, nameOf)].map(([name, runs]) =>
+        line(
+          name,
+          rows,
+          runs,
+          (run) => run.rows,
+          ({ rowsPerSecond: speed }) => speed,
+        ),
+      ),
+      ring(`${plural(knee.rows, 'row')}`, rows, knee.rows, knee.rowsPerSecond),
+    ],
+  };
 }
 
-/** Returns charts of batch sizes and windows for the traffic. */
-function chartsOfSettings({
-  answer: { candidates, chosen, oneByOne },
-  question: { budgetMs },
-}: ProfileReport): ReportChart[] {
-  const x = { title: 'batch size', values: distinct(candidates.map((one) => one.batchSize)), base: 10 } as const;
-  const groups = [...Map.groupBy(candidates, (one) => one.windowSeconds)].toSorted(([a], [b]) => a - b);
-  const lines = (value: (one: Expectation) => number): Chart['lines'] => [
-    ...groups.map(([window, of]) =>
-      line(`window ${window} s`, x.values, (size) => valueIn(of, (one) => one.batchSize === size, value)),
-    ),
-    ring('chosen', x.values, chosen.batchSize, value(chosen)),
-  ];
-  const costOf = (one: Expectation): number => one.dollarsPerMillionRows.total;
-  const within = candidates.filter((one) => one.p99AgeMs <= budgetMs).length;
+/** Returns the cost of batch sizes for the traffic, with a line for each window. */
+function costChart({ answer: { candidates, chosen, oneByOne } }: ProfileReport): Chart {
+  const sizes = distinct(candidates.map((one) => one.batchSize));
+  const costOf = (one: Expectation): number => one.dollarsPerMillionRows;
+  const windows = [...Map.groupBy(candidates, (one) => one.windowSeconds)].toSorted(([a], [b]) => a - b);
   const single = chosen.batchSize === 1 ? 'one message at a time' : `messages one by one ${dollars(costOf(oneByOne))}`;
-  return [
-    {
-      id: 'age',
-      title: 'Age of answers by batch size',
-      essence: `${count(within)} of the ${count(candidates.length)} pairs of batch size and window answer 99 % within ${duration(budgetMs)}. The chosen one (ringed) takes ${duration(chosen.p99AgeMs)}.`,
-      x,
-      y: { title: '99th percentile', isLogarithmic: true, format: 'duration' },
-      lines: [
-        ...lines((one) => one.p99AgeMs),
-        { name: `budget: ${duration(budgetMs)}`, values: x.values.map(() => budgetMs), as: 'across' },
-      ],
-    },
-    {
-      id: 'cost',
-      title: 'Cost by batch size',
-      essence: `The chosen settings (ringed) cost ${dollars(costOf(chosen))} for a million rows, ${single}.`,
-      x,
-      y: { title: 'a million rows', isLogarithmic: true, format: 'dollars' },
-      lines: lines(costOf),
-    },
-  ];
+  return {
+    title: 'Cost by batch size',
+    essence: `The chosen settings (ringed) cost ${dollars(costOf(chosen))} for a million rows, ${single}.`,
+    x: { title: 'batch size', values: sizes, base: 10 },
+    y: { title: 'a million rows', isLogarithmic: true, format: 'dollars' },
+    lines: [
+      ...windows.map(([window, of]) => line(`window ${window} s`, sizes, of, (one) => one.batchSize, costOf)),
+      ring('chosen', sizes, chosen.batchSize, costOf(chosen)),
+    ],
+  };
 }
 
 function distinct(values: readonly number[]): number[] {
   return [...new Set(values)].toSorted((a, b) => a - b);
 }
 
-function line(name: string, xs: readonly number[], value: (x: number) => number | null): Chart['lines'][number] {
-  return { name, values: xs.map(value), as: 'points' };
+function line<T>(
+  name: string,
+  xs: readonly number[],
+  all: readonly T[],
+  xOf: (one: T) => number,
+  value: (one: T) => number,
+): Line {
+  const values = new Map(all.map((one) => [xOf(one), value(one)]));
+  return { name, values: xs.map((x) => values.get(x) ?? null), as: 'points' };
 }
 
-function valueIn<T>(all: readonly T[], is: (one: T) => boolean, value: (one: T) => number): number | null {
-  const found = all.find(is);
-  return found === undefined ? null : value(found);
-}
-
-function ring(name: string, xs: readonly number[], at: number, value: number): Chart['lines'][number] {
+function ring(name: string, xs: readonly number[], at: number, value: number): Line {
   return { name, values: xs.map((x) => (x === at ? value : null)), as: 'ring' };
-}
-
-/**
- * Compares the cost of a row at the longest and at the shortest length, in runs at the knee or of the most rows below
- * it.
- */
-function paddingOf({ measured, knee }: ProfileReport): string[] {
-  const deployed = measured.table.filter(({ threads, rows }) => threads === knee.threads && rows <= knee.rows);
-  const largest = [...Map.groupBy(deployed, ({ length }) => length).values()]
-    .map((of) => of.reduce((max, run) => (run.rows > max.rows ? run : max)))
-    .toSorted((a, b) => a.length - b.length);
-  const [shortest, longest] = [largest[0], largest.at(-1)];
-  if (shortest === undefined || longest === undefined || shortest === longest) return [];
-  const times = longest.medianMs / longest.rows / (shortest.medianMs / shortest.rows);
-  return [
-    `Padding: a row of length ${shortest.length} that is padded to ${longest.length} takes ${figure(times)} times as long as in a run of its own length (${plural(longest.rows, 'row')} a run).`,
-  ];
-}
-
-function memoryOf({ measured, recommendation: { memoryMb } }: ProfileReport): string {
-  const all = deployedRuns(measured);
-  const ends = new Set([all[0], all.at(-1)].filter((run) => run !== undefined));
-  const held = [...ends].map(({ rows, peakRssBytes }) => `${size(peakRssBytes)} with ${plural(rows, 'row')} a run`);
-  return `Memory: the process held at most ${held.join(', ')}. The function has ${count(memoryMb)} MB.`;
 }

@@ -1,4 +1,6 @@
+import type { Clock } from '../../lambda/core/concurrency.ts';
 import { INVOCATIONS_ADDED_PER_MINUTE, INVOCATIONS_AT_FIRST } from '../../lambda/core/limits.ts';
+import { createGather, MESSAGES_A_POLL } from '../local/gather.ts';
 
 export interface Mapping {
   /** Maximum number of messages in an invocation. */
@@ -21,31 +23,21 @@ export interface Course {
   readonly invocations: number;
 }
 
-/** Slot that gathers a batch and then runs it. */
+/** Slot that gathers a batch of arrivals and then runs it. */
 interface Slot {
   readonly index: number;
-  /** Indexes of the gathered arrivals. */
-  batch: number[];
+  readonly gather: ReturnType<typeof createGather<number>>;
   isRunning: boolean;
   /** True if the slot is in the queue of slots that receive messages. */
   isInTurn: boolean;
-  /** Time when its window or its run ends. NaN if it waits for a first message. */
-  dueMs: number;
 }
 
 /**
- * Maximum number of messages that a slot receives per call.
- *
- * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html
- */
-const MESSAGES_A_TURN = 10;
-
-/**
- * Simulates the event source mapping of a standard queue. It has slots that each gather a batch and then run it. As AWS
- * documents, it has at least five slots, adds slots while messages wait, and removes them when none wait, up to the
- * maximum concurrency. The simulation begins with the number of slots that the traffic keeps busy. AWS does not
- * document how messages are distributed: the simulation assumes that gathering slots receive in turn and without delay.
- * Every invocation succeeds.
+ * Simulates the event source mapping of a standard queue. It has slots that each gather a batch, as the local mapping
+ * does, and then run it. As AWS documents, it has at least five slots, adds slots while messages wait, and removes them
+ * when none wait, up to the maximum concurrency. The simulation begins with the number of slots that the traffic keeps
+ * busy. AWS does not document how messages are distributed: the simulation assumes that gathering slots receive in turn
+ * and without delay. Every invocation succeeds.
  *
  * @param arrivals milliseconds, ascending
  * @param from index of the first message that counts. The queue settles before it. @default 0
@@ -61,90 +53,104 @@ export function simulateMapping(
   const min = Math.min(INVOCATIONS_AT_FIRST, maximumConcurrency);
   const busy = (arrivals.length / (lastMs - firstMs)) * (invocationMs(batchSize) / batchSize);
   let limit = Math.min(maximumConcurrency, Math.max(min, Math.ceil(busy)));
+  const clock = createVirtualClock(firstMs);
   let limitedAtMs = firstMs;
   const slots: Slot[] = [];
   const inTurn: Slot[] = [];
-  /** Events, the soonest first. An event is obsolete if its slot is now due at another time. */
-  const events: { readonly atMs: number; readonly slot: Slot }[] = [];
   const ages = new Float64Array(arrivals.length);
   const sizes = new Map<number, number>();
   let [aged, messages, invocations] = [0, 0, 0];
   let [nextWaiting, came] = [0, 0];
 
+  const createSlot = (index: number): Slot => {
+    const limits = { batchSize, windowSeconds: windowMs / 1000, clock, bytesOf: () => 0 };
+    const gather = createGather<number>(limits, ({ records }) => run(slot, records));
+    const slot: Slot = { index, gather, isRunning: false, isInTurn: false };
+    return slot;
+  };
   const putInTurn = (slot: Slot): void => {
     if (slot.isInTurn || slot.isRunning) return;
     slot.isInTurn = true;
     inTurn.push(slot);
   };
-  const schedule = (slot: Slot, atMs: number): void => {
-    slot.dueMs = atMs;
-    let place = events.length;
-    while (place > 0 && (events[place - 1] as { readonly atMs: number }).atMs > atMs) place -= 1;
-    events.splice(place, 0, { atMs, slot });
-  };
-  const run = (slot: Slot, nowMs: number): void => {
-    const { batch } = slot;
-    const endMs = nowMs + invocationMs(batch.length);
+  const run = (slot: Slot, batch: readonly number[]): void => {
+    const ms = invocationMs(batch.length);
     if ((batch.at(-1) as number) >= from) {
-      for (const index of batch) if (index >= from) ages[aged++] = endMs - (arrivals[index] as number);
+      for (const index of batch) if (index >= from) ages[aged++] = clock.now() + ms - (arrivals[index] as number);
       sizes.set(batch.length, (sizes.get(batch.length) ?? 0) + 1);
       messages += batch.length;
       invocations += 1;
     }
-    slot.batch = [];
     slot.isRunning = true;
-    schedule(slot, endMs);
+    clock.after(ms, () => {
+      slot.isRunning = false;
+      scale();
+      putInTurn(slot);
+      receive();
+    });
   };
-  const receive = (nowMs: number): void => {
+  const receive = (): void => {
     while (nextWaiting < came) {
       const slot = inTurn.shift();
       if (slot === undefined) return;
       slot.isInTurn = false;
-      const { batch, isRunning } = slot;
+      const { gather } = slot;
       // The mapping removes slots that gather nothing.
-      if (isRunning || (batch.length === 0 && slot.index >= Math.floor(limit))) continue;
-      if (batch.length === 0 && windowMs > 0) schedule(slot, nowMs + windowMs);
-      const end = Math.min(came, nextWaiting + Math.min(batchSize - batch.length, MESSAGES_A_TURN));
-      while (nextWaiting < end) batch.push(nextWaiting++);
-      if (batch.length === batchSize || windowMs === 0) run(slot, nowMs);
-      else putInTurn(slot);
+      if (slot.isRunning || (gather.size() === 0 && slot.index >= Math.floor(limit))) continue;
+      const end = Math.min(came, nextWaiting + Math.min(batchSize - gather.size(), MESSAGES_A_POLL));
+      const received: number[] = [];
+      while (nextWaiting < end) received.push(nextWaiting++);
+      gather.add(received);
+      putInTurn(slot);
     }
   };
-  const scale = (nowMs: number): void => {
-    const change = ((nowMs - limitedAtMs) * INVOCATIONS_ADDED_PER_MINUTE) / 60_000;
+  const scale = (): void => {
+    const change = ((clock.now() - limitedAtMs) * INVOCATIONS_ADDED_PER_MINUTE) / 60_000;
     const before = Math.floor(limit);
-    limitedAtMs = nowMs;
+    limitedAtMs = clock.now();
     limit = nextWaiting < came ? Math.min(maximumConcurrency, limit + change) : Math.max(min, limit - change);
     if (slots.length > 0 && Math.floor(limit) <= before) return;
-    while (slots.length < Math.floor(limit)) {
-      slots.push({ index: slots.length, batch: [], isRunning: false, isInTurn: false, dueMs: Number.NaN });
-    }
+    while (slots.length < Math.floor(limit)) slots.push(createSlot(slots.length));
     for (const slot of slots.slice(0, Math.floor(limit))) putInTurn(slot);
-  };
-  const passUntil = (untilMs: number): void => {
-    for (let next = events[0]; next !== undefined && next.atMs <= untilMs; next = events[0]) {
-      events.shift();
-      const { atMs, slot } = next;
-      if (slot.dueMs !== atMs) continue;
-      scale(atMs);
-      if (slot.isRunning) {
-        slot.isRunning = false;
-        slot.dueMs = Number.NaN;
-        putInTurn(slot);
-      } else run(slot, atMs);
-      receive(atMs);
-    }
   };
 
   for (const arrivedMs of arrivals) {
-    passUntil(arrivedMs);
-    scale(arrivedMs);
+    clock.passUntil(arrivedMs);
+    scale();
     came += 1;
-    receive(arrivedMs);
+    receive();
   }
-  passUntil(Number.POSITIVE_INFINITY);
+  clock.passUntil(Number.POSITIVE_INFINITY);
   const sorted = ages.subarray(0, aged).sort();
   return { p50Ms: quantile(sorted, 0.5), p99Ms: quantile(sorted, 0.99), sizes, messages, invocations };
+}
+
+/** Creates a clock whose time passes at once. */
+function createVirtualClock(startMs: number): Clock & { passUntil(ms: number): void } {
+  let nowMs = startMs;
+  /** Timers, the soonest first. */
+  const timers: { readonly atMs: number; readonly act: () => void }[] = [];
+  return {
+    now: () => nowMs,
+    after(ms, act) {
+      const timer = { atMs: nowMs + ms, act };
+      let place = timers.length;
+      while (place > 0 && (timers[place - 1] as typeof timer).atMs > timer.atMs) place -= 1;
+      timers.splice(place, 0, timer);
+      return () => {
+        const at = timers.indexOf(timer);
+        if (at >= 0) timers.splice(at, 1);
+      };
+    },
+    passUntil(ms) {
+      for (let next = timers[0]; next !== undefined && next.atMs <= ms; next = timers[0]) {
+        timers.shift();
+        nowMs = next.atMs;
+        next.act();
+      }
+      if (ms < Number.POSITIVE_INFINITY) nowMs = ms;
+    },
+  };
 }
 
 /** Returns the smallest sorted value that at least `share` of the values do not exceed. It is NaN if there are none. */

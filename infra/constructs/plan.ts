@@ -12,7 +12,7 @@ import { lambdaCompute } from '../compute/lambdaCompute.ts';
 import { type JobSettings, jobSettings } from '../jobs/jobOptions.ts';
 import type { AlarmThresholds } from '../monitoring/alarms.ts';
 import type { StorePlan } from '../stores/resultStore.ts';
-import { type BatchScoringProps, STORES, type Tuning } from './props.ts';
+import { type BatchScoringProps, STORE_PLANS, type Tuning } from './props.ts';
 
 export interface DeploymentPlan<Created extends Compute = Compute> {
   readonly compute: ComputeForm<Created>;
@@ -76,7 +76,7 @@ export function makePlan<Created extends Compute>(props: BatchScoringProps<Creat
     alarmThresholds: thresholdsOf(alarmThresholds, compute.firstStepPercent ?? 100),
     maxReceiveCount: redriveOf(existing?.queue)?.maxReceiveCount ?? props.maxReceiveCount ?? MAX_RECEIVES,
     results,
-    stores: STORES.map((plan) => plan(props, context)),
+    stores: Object.values(STORE_PLANS).map((plan) => plan(props, context)),
     payloadExpiryDays: daysOrToken('payloadExpiry', props.payloadExpiry) ?? 30,
     capture: props.capture?.percent
       ? { ...props.capture, expiryDays: daysOrToken('capture.expiry', props.capture.expiry) ?? 30 }

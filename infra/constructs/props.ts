@@ -18,7 +18,10 @@ import { type QueueStoreProps, type QueueStores, queueStore } from '../stores/qu
 import { type TableStoreProps, type TableStores, tableStore } from '../stores/tableStore.ts';
 
 /** Plans of all result stores. */
-export const STORES = [queueStore, tableStore, bucketStore];
+export const STORE_PLANS = { queue: queueStore, table: tableStore, bucket: bucketStore } satisfies Record<
+  Store,
+  unknown
+>;
 
 /** Stores of a deployment. A store without results is undefined. */
 export interface ResultStores extends QueueStores, TableStores, BucketStores {}

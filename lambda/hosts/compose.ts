@@ -2,12 +2,13 @@ import type { Announce } from '../aws/announce.ts';
 import type { Capture } from '../aws/capture.ts';
 import type { Payloads } from '../aws/payloads.ts';
 import { createAcknowledger, createRetryDelay, perQueue } from '../aws/requestQueue.ts';
-import { openResultStores } from '../aws/resultStores.ts';
-import type { Clients } from '../aws/storeEntries.ts';
+import { openQueueStore } from '../aws/resultQueue.ts';
+import { type Clients, type OpenStore, writeToEvery } from '../aws/storeEntries.ts';
 import type { Telemetry } from '../aws/telemetry.ts';
 import { MAX_RECEIVES } from '../core/limits.ts';
 import type { MessageRecord } from '../core/record.ts';
 import { openScorer, type Scorer } from '../scorer/scorer.ts';
+import type { Store } from '../settings.ts';
 import type { Config } from './config.ts';
 import type { HandlerDependencies } from './createHandler.ts';
 
@@ -20,6 +21,8 @@ interface HostDependencies {
   readonly inform?: ((message: string) => void) | undefined;
   /** Announces dead letters. @default to the configured bus or topic, if there is one */
   readonly announce?: Announce | undefined;
+  /** True to warn about broken models and to serve the others. @default false: a broken model is an error */
+  readonly leavesOutBroken?: boolean | undefined;
 }
 
 export interface Composition extends HandlerDependencies {
@@ -30,13 +33,20 @@ export interface Composition extends HandlerDependencies {
   close(): Promise<void>;
 }
 
+/** Opens result stores by name. The code of a store that results do not go to is not loaded. */
+const STORES: Readonly<Record<Store, OpenStore>> = {
+  queue: openQueueStore,
+  table: async (...given) => (await import('../aws/resultTable.ts')).openTableStore(...given),
+  bucket: async (...given) => (await import('../aws/resultBucket.ts')).openBucketStore(...given),
+};
+
 /** About eight minutes of attempts, up to 5 s apart. A function's deadline comes earlier. */
 const DELETE_ATTEMPTS = 200;
 
 /** Opens the models, and connects everything that a host needs to score records. */
 export async function compose(
   config: Config,
-  { clients, telemetry, warn, inform, announce }: HostDependencies,
+  { clients, telemetry, warn, inform, announce, leavesOutBroken }: HostDependencies,
 ): Promise<Composition> {
   const { observer } = telemetry;
   const payloads = await payloadsOf(config, clients);
@@ -48,7 +58,7 @@ export async function compose(
   const { modelsUri: uri, maxReceiveCount: maxReceives = MAX_RECEIVES } = config;
   const directory = uri === undefined ? config.modelsDirectory : await fetchPublished(uri, clients, inform);
   const opening = openScorer({
-    repository: { directory, defaultModel: config.defaultModel, preload: config.preload },
+    repository: { directory, defaultModel: config.defaultModel, preload: config.preload, leavesOutBroken },
     load: config,
     limits: config,
     checkPercent: config.checkPercent,
@@ -59,15 +69,15 @@ export async function compose(
     assigned: telemetry.assigned,
     onLost: telemetry.scorerLost,
   });
-  const [scorer, writer] = await Promise.all([
+  const [scorer, ...writers] = await Promise.all([
     opening,
-    openResultStores(config.results, config, { clients, payloads }),
+    ...config.results.map((store) => STORES[store](config, { clients, payloads })),
   ]);
   return {
     scorer,
     scoring: {
       score: scorer.score,
-      writer,
+      writer: writeToEvery(writers),
       limits: config,
       capture: await captureOf(config, clients, telemetry, warn),
       observer,

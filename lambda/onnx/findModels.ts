@@ -12,14 +12,26 @@ export interface ModelLocation {
 /**
  * Returns all versions in the repository by name, the highest version of each model first.
  *
- * @throws Error if there is no model, or one has no version folder
+ * @param leaveOut takes the error of a model without a version folder. @default it is thrown
+ * @throws Error if there is no model
  */
-export function findModels(directory: string): ModelLocation[] {
-  const locations = walkModels(directory).flatMap(locationsOf);
+export function findModels(directory: string, leaveOut: (error: unknown) => void = raise): ModelLocation[] {
+  const locations = walkModels(directory).flatMap((folder) => {
+    try {
+      return locationsOf(folder);
+    } catch (error) {
+      leaveOut(error);
+      return [];
+    }
+  });
   if (locations.length === 0) {
     throw new Error(`${directory}: expected ${MODEL_LAYOUT} in the model repository, got no model folder; add a model`);
   }
   return locations;
+}
+
+export function raise(error: unknown): never {
+  throw error;
 }
 
 /**

@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { type Failure, failure, isFailure, messageOf, preview } from '../core/failure.ts';
 import type { Model, ModelRepository } from '../core/model.ts';
 import { CONFIG_FILE, isVersion, MODEL_FILE } from '../core/places.ts';
-import { findHighest, findModels, type ModelLocation } from './findModels.ts';
+import { findHighest, findModels, type ModelLocation, raise } from './findModels.ts';
 import { type LoadedModel, type LoadOptions, loadModel } from './loadModel.ts';
 import { type ModelConfig, readModelConfig } from './modelConfig.ts';
 import { checkModelFile } from './modelFile.ts';
@@ -18,6 +18,8 @@ export interface RepositoryOptions extends LoadOptions {
   readonly preload?: boolean;
   /** Without `preload`: the model to load now. @default the default model */
   readonly first?: string | undefined;
+  /** True to warn about broken models and to serve the others. @default false: a broken model is an error */
+  readonly leavesOutBroken?: boolean | undefined;
 }
 
 export interface OnnxModelRepository extends ModelRepository {
@@ -36,8 +38,19 @@ export interface OnnxModelRepository extends ModelRepository {
  * @throws Error naming the folder or file that is missing or broken
  */
 export async function openRepository(options: RepositoryOptions): Promise<OnnxModelRepository> {
-  const locations = findModels(options.directory);
-  return openLocations(locations, chooseDefault(locations, options), options);
+  const warnOf = (error: unknown): void => options.warn(`not served: ${messageOf(error)}`);
+  const leaveOut = options.leavesOutBroken ? warnOf : raise;
+  const locations = findModels(options.directory, leaveOut).filter(({ path, folder }) => {
+    try {
+      checkModelFile(path);
+      readModelConfig(folder);
+      return true;
+    } catch (error) {
+      leaveOut(error);
+      return false;
+    }
+  });
+  return openLocations(locations, chooseDefault(locations, options), { ...options, leaveOut });
 }
 
 /**
@@ -54,16 +67,17 @@ export async function openModelAlone(
   },
 ): Promise<OnnxModelRepository> {
   const location = await locate(path);
+  checkModelFile(location.path);
   return openLocations([location], location.name, options, options.adapt);
 }
 
 async function openLocations(
   locations: readonly ModelLocation[],
   defaultName: string | undefined,
-  options: LoadOptions & Pick<RepositoryOptions, 'preload' | 'first'>,
+  options: LoadOptions &
+    Pick<RepositoryOptions, 'preload' | 'first'> & { readonly leaveOut?: (error: unknown) => void },
   adapt = (config: ModelConfig): ModelConfig => config,
 ): Promise<OnnxModelRepository> {
-  for (const { path } of locations) checkModelFile(path);
   const configOf = ({ folder }: ModelLocation): ModelConfig => adapt(readModelConfig(folder));
   const configs = locations.map((location) => {
     const config = configOf(location);
@@ -106,7 +120,12 @@ async function openLocations(
 
   const eager = locations.find(({ name }) => name === (options.first ?? defaultName));
   // Sequential, because each load measures its runs and has limited time for its checks.
-  for (const location of options.preload ? locations : [eager]) if (location !== undefined) await load(location);
+  for (const location of options.preload ? locations : [eager]) {
+    if (location !== undefined) await load(location).catch(options.leaveOut ?? raise);
+  }
+  if (locations.length === 0 || (options.preload && loading.size === 0)) {
+    throw new Error('model repository: expected a model that can be served, got none; correct one of them');
+  }
 
   return {
     models: locations,

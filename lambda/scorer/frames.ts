@@ -35,7 +35,12 @@ export interface BrokenModel {
 }
 
 export type Repository =
-  | { readonly directory: string; readonly defaultModel?: string | undefined; readonly preload: boolean }
+  | {
+      readonly directory: string;
+      readonly defaultModel?: string | undefined;
+      readonly preload: boolean;
+      readonly leavesOutBroken?: boolean | undefined;
+    }
   /** One model: its folder or file. */
   | { readonly path: string };
 

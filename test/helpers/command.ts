@@ -6,6 +6,7 @@ import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import type { State } from '../../cli/page/wire.ts';
 
 export const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -299,38 +300,14 @@ export function post(url: string, path: string, body: unknown): Promise<Answer> 
   return ask(url, { method: 'POST', path, headers, body: JSON.stringify(body) });
 }
 
-export type Events = Awaited<ReturnType<typeof listen>>;
-
-/** Reads the stream of events as the page does. */
-export async function listen(url: string) {
-  const headers = { 'sec-fetch-site': 'same-origin' };
-  const response = await respond(url, { method: 'GET', path: '/events', headers });
-  if (response.statusCode !== 200) throw new Error(`expected a stream, got ${response.statusCode}`);
-  const arrived: { readonly name: string; readonly data: unknown }[] = [];
-  let wake = (): void => {};
-  let rest = '';
-  response.setEncoding('utf8').on('data', (chunk: string) => {
-    const parts = `${rest}${chunk}`.split('\n\n');
-    rest = parts.pop() ?? '';
-    for (const part of parts) {
-      const [, name = '', data = ''] = /^event: (\w+)\ndata: (.*)$/s.exec(part) ?? [];
-      arrived.push({ name, data: JSON.parse(data) });
-    }
-    wake();
-  });
-  return {
-    /** Waits for the next event of this name, of those that nobody waited for yet. */
-    async next<T>(name: string, holds: (data: T) => boolean = () => true): Promise<T> {
-      for (;;) {
-        const index = arrived.findIndex((event) => event.name === name && holds(event.data as T));
-        if (index >= 0) return arrived.splice(index, 1)[0]?.data as T;
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-    },
-    close: (): void => void response.destroy(),
-  };
+/** Reads the state of a page as the page does, until it holds. */
+export async function untilState(url: string, holds: (state: State) => boolean = () => true): Promise<State> {
+  for (;;) {
+    const { status, text } = await post(url, '/state', {});
+    if (status !== 200) throw new Error(`expected the state of the page, got ${text}`);
+    const state: State = JSON.parse(text);
+    if (holds(state)) return state;
+  }
 }
 
 function respond(url: string, { method, path, headers, body }: Asking): Promise<IncomingMessage> {

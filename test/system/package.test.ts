@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { hungryModel, putModel } from '../contract/cli/models.ts';
@@ -84,6 +85,21 @@ describe('the packed package', () => {
     // Those of Node that are installed here bring it along; those of Node 22 do not.
     const newer = /(?<!\{\s*readonly |`)\bFloat16Array/;
     expect(declarations.filter((_, index) => newer.test(texts[index] ?? ''))).toEqual([]);
+  });
+
+  it('loads at most forty files for the client', async () => {
+    const url = pathToFileURL(join(installed, 'dist', 'client', 'index.js')).href;
+    await writeFile(
+      join(folder, 'loaded.mjs'),
+      `import { registerHooks } from 'node:module';
+       const own = new Set();
+       registerHooks({ load: (url, context, next) => { if (url.includes('/batchscore/dist/')) own.add(url); return next(url, context); } });
+       await import('${url}');
+       console.log(own.size);`,
+    );
+    const { stdout } = await run(process.execPath, ['loaded.mjs'], { cwd: folder });
+    expect(Number(stdout)).toBeGreaterThan(20);
+    expect(Number(stdout)).toBeLessThanOrEqual(40);
   });
 
   it('gives a consumer the client with its types', async () => {

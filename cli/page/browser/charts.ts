@@ -1,7 +1,7 @@
 import uPlot from 'uplot';
 import { dollars, duration, percent, short } from '../../format.ts';
 import type { Chart, Line } from '../wire.ts';
-import { make, setText } from './dom.ts';
+import { make, setText, timeOf } from './dom.ts';
 
 const FORMATS = { dollars, duration, percent, short };
 const HEIGHT = 230;
@@ -40,7 +40,9 @@ export function createFigure(place: HTMLElement): (chart: Chart) => void {
 }
 
 function entryOf({ name, value, as }: Line, index: number): HTMLElement {
-  const swatch = make('span', { class: `swatch ${as ?? 'points'} line-${index + 1}`, 'aria-hidden': 'true' });
+  const swatch = make('span', { class: `swatch ${as ?? 'points'}`, 'aria-hidden': 'true' });
+  if (index % 2 === 1) swatch.style.borderTopStyle = 'dashed';
+  if (as !== 'ring') swatch.style.borderColor = `var(--series-${(index % DASHES.length) + 1})`;
   return make('li', {}, swatch, ` ${name} `, ...(value === undefined ? [] : [make('b', {}, value)]));
 }
 
@@ -57,7 +59,7 @@ function plotOf(place: HTMLElement, { x, y, lines }: Chart): uPlot {
   };
   const { base } = x;
   const ofX: uPlot.Axis = base === undefined ? { space: 90 } : { splits: () => thinned(x.values), filter: asTheyAre };
-  const format = base === undefined ? timeOf : short;
+  const format = base === undefined ? (seconds: number) => timeOf(1000 * seconds) : short;
   const titled = (title: string | undefined): uPlot.Axis => (title === undefined ? {} : { label: title });
   return new uPlot(
     {
@@ -88,7 +90,7 @@ function named(tick: number | null, format: keyof typeof FORMATS): string {
 
 function seriesOf({ name, as }: Line, index: number, colour: (name: string) => string): uPlot.Series {
   const style = index % DASHES.length;
-  const stroke = colour(as === 'across' || as === 'ring' ? 'ink' : `series-${style + 1}`);
+  const stroke = colour(as === 'ring' ? 'ink' : `series-${style + 1}`);
   if (as === 'ring') {
     return {
       label: name,
@@ -106,7 +108,7 @@ function seriesOf({ name, as }: Line, index: number, colour: (name: string) => s
     label: name,
     stroke,
     width: 2,
-    dash: as === 'across' ? [3, 3] : DASHES[style],
+    dash: DASHES[style],
     spanGaps: as === 'points',
     points,
   };
@@ -132,8 +134,4 @@ function asTheyAre(_: uPlot, splits: number[]): number[] {
 function thinned(values: readonly number[]): number[] {
   const every = Math.ceil(values.length / MAX_TICKS);
   return values.filter((_, index) => index % every === 0);
-}
-
-function timeOf(seconds: number): string {
-  return new Date(1000 * seconds).toLocaleTimeString('en-GB');
 }

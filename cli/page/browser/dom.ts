@@ -64,18 +64,41 @@ export function block(label: string, text: string): HTMLElement {
  */
 export function table(caption: string, heads: readonly string[], rows: readonly (readonly string[])[], chosen = -1) {
   const line = ([first = '', ...rest]: readonly string[], index: number): HTMLElement => {
-    const mark = index === chosen ? [make('span', { 'aria-hidden': 'true' }, '▸ ')] : [];
-    const said = index === chosen ? [make('span', { class: 'said' }, ' (recommended)')] : [];
+    const name = index === chosen ? `▸ ${first} (recommended)` : first;
     const cells = rest.map((cell) => make('td', {}, cell));
-    return make(
-      'tr',
-      index === chosen ? { class: 'chosen' } : {},
-      make('th', { scope: 'row' }, ...mark, first, ...said),
-      ...cells,
-    );
+    return make('tr', index === chosen ? { class: 'chosen' } : {}, make('th', { scope: 'row' }, name), ...cells);
   };
   const head = make('thead', {}, make('tr', {}, ...heads.map((text) => make('th', { scope: 'col' }, text))));
   const body = make('tbody', {}, ...rows.map(line));
-  const whole = make('table', {}, make('caption', { class: 'said' }, caption), head, body);
-  return make('div', { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0 }, whole);
+  return make(
+    'div',
+    { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0 },
+    make('table', {}, head, body),
+  );
+}
+
+/** Updates a list's elements from items, newest first. Elements that are open or have the focus stay in place. */
+export function keepList<T>(
+  list: HTMLElement,
+  items: readonly T[],
+  keyOf: (item: T) => string,
+  create: (item: T) => HTMLElement,
+): void {
+  const there = new Map([...list.children].map((child) => [(child as HTMLElement).dataset.key, child]));
+  const keys = new Set(items.map(keyOf));
+  for (const [key, child] of there) {
+    const isRead = child.contains(document.activeElement) || child.querySelector('details[open]') !== null;
+    if (!keys.has(key ?? '') && !isRead) child.remove();
+  }
+  for (const item of items) {
+    const key = keyOf(item);
+    if (there.has(key)) continue;
+    const element = create(item);
+    element.dataset.key = key;
+    list.prepend(element);
+  }
+}
+
+export function timeOf(at: number): string {
+  return new Date(at).toLocaleTimeString('en-GB');
 }

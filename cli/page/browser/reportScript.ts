@@ -8,60 +8,34 @@ import { block, byId, definitions, make, table } from './dom.ts';
 show(JSON.parse(byId('report').textContent ?? ''));
 
 function show(report: ReportPage): void {
-  const { model, version, measured, findings } = report;
-  document.title = `Profile of ${model}, version ${version}`;
-  const sections: readonly (readonly [id: string, title: string, ...parts: readonly Node[]])[] = [
-    ['recommendation', 'Recommendation', ...recommendation(report)],
-    ...(findings.length === 0 ? [] : [['findings', 'Findings', list(findings)] as const]),
-    ['charts', 'Charts', ...charts(report)],
-    ['settings', 'Settings for the traffic', make('p', {}, report.question), tableOf(report.settings)],
-    ['about', 'What this is based on', ...about(report)],
-  ];
-  const links = sections.map(([id, title]) => make('a', { href: `#${id}` }, title));
+  const { title, measured, lead, reasons, facts, props, findings, charts, question, settings, runs, notes } = report;
+  document.title = title;
+  const drawn = charts.map((chart) => ({ chart, place: make('div') }));
   document.body.append(
-    make('a', { class: 'skip', href: '#recommendation' }, 'To the recommendation'),
-    make(
-      'header',
-      {},
-      make('p', { class: 'aside' }, 'batchscore profile'),
-      make('h1', {}, `${model} `, make('span', { class: 'version' }, `version ${version}`)),
-      make('p', { class: 'aside' }, measured),
-    ),
-    make('nav', { 'aria-label': 'Sections' }, ...links),
+    make('a', { class: 'skip', href: '#main' }, 'Skip to the recommendation'),
+    make('header', {}, make('h1', {}, title), make('p', { class: 'aside' }, measured)),
     make(
       'main',
-      {},
-      ...sections.map(([id, title, ...parts]) => make('section', { id }, make('h2', {}, title), ...parts)),
+      { id: 'main' },
+      make('p', { class: 'lead' }, lead),
+      ...reasons.map((reason) => make('p', {}, sentence(reason))),
+      definitions(
+        'facts',
+        facts.map(([name, value, more]) => [name, make('strong', {}, value), ` ${more}`]),
+      ),
+      section('Props for infra/app.ts', block('Props for infra/app.ts', props)),
+      ...(findings.length === 0 ? [] : [section('Findings', list(findings))]),
+      make('div', { class: 'columns' }, ...drawn.map(({ place }) => place)),
+      section('Settings for the traffic', make('p', {}, sentence(question)), tableOf(settings)),
+      make('details', {}, make('summary', {}, runs.caption), tableOf(runs)),
+      section('What the figures assume', list(notes)),
     ),
   );
-  for (const { id, ...chart } of report.charts) createFigure(byId(id))(chart);
+  for (const { chart, place } of drawn) createFigure(place)(chart);
 }
 
-function recommendation({ lead, reason, facts, sharesRuns, safety, props }: ReportPage): Node[] {
-  const sign = make('span', { class: 'sign', 'aria-hidden': 'true' }, sharesRuns ? '✓' : '✕');
-  const label = 'Props for infra/app.ts';
-  const copied = make('div', {}, make('h3', {}, label), block(label, props));
-  return [
-    make('p', { class: 'lead' }, lead),
-    make('p', {}, sentence(reason)),
-    definitions(
-      'facts',
-      facts.map(([name, value, more]) => [name, make('strong', {}, value), ` ${more}`]),
-    ),
-    make('div', { class: 'pair' }, make('div', { class: 'verdict' }, sign, make('p', {}, sentence(safety))), copied),
-  ];
-}
-
-function charts({ charts: all, remarks, runs }: ReportPage): Node[] {
-  return [
-    make('div', { class: 'cards' }, ...all.map(({ id }) => make('div', { id }))),
-    ...remarks.map((remark) => make('p', {}, remark)),
-    make('details', {}, make('summary', {}, runs.caption), tableOf(runs)),
-  ];
-}
-
-function about({ about: facts, notes }: ReportPage): Node[] {
-  return [definitions('about', facts), make('h3', {}, 'Assumed in all figures'), list(notes)];
+function section(title: string, ...parts: readonly Node[]): HTMLElement {
+  return make('section', {}, make('h2', {}, title), ...parts);
 }
 
 function list(sentences: readonly string[]): HTMLElement {

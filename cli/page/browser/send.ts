@@ -1,10 +1,11 @@
 import { count } from '../../format.ts';
-import type { ModelSeen, TensorSeen } from '../wire.ts';
-import { byId, make, setText, things } from './dom.ts';
+import type { ModelSeen, State, TensorSeen } from '../wire.ts';
+import { prettyOf } from './answer.ts';
+import { block, byId, make, things } from './dom.ts';
 
-/** Form, and the message body that it creates. The body function throws an Error that the form shows. */
+/** Fields of a form, and the message body that they make. The body function throws an Error that the page shows. */
 interface Way {
-  readonly form: HTMLElement;
+  readonly fields: readonly HTMLElement[];
   readonly body: () => string;
 }
 
@@ -21,54 +22,58 @@ interface Tensor {
   readonly data: readonly unknown[];
 }
 
+/** Number of messages for "Send … times". They keep batches full for a moment. */
+const MANY = 500;
+
 /** Adds the choices: a form for each model with a sample, and a form for any request. */
 export function offerWays(
-  models: readonly ModelSeen[],
+  { models, endpoint, requestQueueUrl }: State,
   onSent: (messageId: string) => void,
   onRefused: (error: string) => void,
 ): void {
-  const text = byId('request', HTMLTextAreaElement);
-  let shown = (): string => '{"instances":[]}';
-  const offer = (label: string, { form, body }: Way): HTMLInputElement => {
-    const radio = make('input', { type: 'radio', name: 'way' });
+  const text = make('textarea', { class: 'value', rows: 8, maxlength: 60_000, spellcheck: 'false' });
+  const any: Way = {
+    fields: [make('label', { class: 'typed' }, 'Body of the message ', text)],
+    body: () => text.value,
+  };
+  let chosen: Way = { fields: [], body: () => '{"instances":[]}' };
+  const choose = (way: Way): void => {
+    if (way === any) text.value = prettyOf(bodyOr(chosen.body, text.value));
+    chosen = way;
+    byId('fields').replaceChildren(...way.fields);
+    showCommand();
+  };
+  const offer = (label: string, way: Way): HTMLInputElement => {
+    const radio = make('input', { type: 'radio', name: 'way', onchange: () => choose(way) });
     byId('ways').append(make('label', {}, radio, ` ${label}`));
-    radio.addEventListener('change', () => {
-      for (const other of byId('ask').querySelectorAll('form')) other.hidden = other !== form;
-      if (!form.contains(text)) shown = body;
-      else text.value = prettyOf(bodyOr(shown, text.value));
-    });
-    const send = async (times: number): Promise<void> => {
-      try {
-        onSent(String((await post('/ask', { body: body(), times })).messageId));
-      } catch (error) {
-        onRefused(error instanceof Error ? error.message : String(error));
-      }
-    };
-    form.addEventListener('submit', (event) => {
-      event.preventDefault();
-      void send(1);
-    });
-    form.append(
-      make(
-        'div',
-        { class: 'buttons' },
-        make('button', { type: 'submit', class: 'primary' }, 'Send'),
-        make('button', { type: 'button', onclick: () => void send(MANY) }, `Send ${MANY} times`),
-      ),
-    );
     return radio;
   };
+  const send = async (times: number): Promise<void> => {
+    try {
+      onSent(String((await post('/ask', { body: chosen.body(), times })).messageId));
+    } catch (error) {
+      onRefused(error instanceof Error ? error.message : String(error));
+    }
+  };
+  const showCommand = (): void => {
+    const command = commandOf(bodyOr(chosen.body, text.value), endpoint, requestQueueUrl);
+    const copy = make('button', { type: 'button', onclick: () => void navigator.clipboard.writeText(command) }, 'Copy');
+    byId('command').querySelector('div')?.remove();
+    byId('command').append(make('div', {}, block('Command', command), copy));
+  };
+  const form = byId('ask');
+  form.addEventListener('input', showCommand);
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    void send(1);
+  });
+  byId('many').addEventListener('click', () => void send(MANY));
   const ways = models.flatMap((model) =>
     model.sample === undefined ? [] : [offer(model.name, wayOf(model, model.sample))],
   );
-  ways.push(offer('Any request', { form: byId('send-request'), body: () => text.value }));
+  ways.push(offer('Any request', any));
   ways[0]?.click();
-  const without = models.flatMap(({ name, noSample }) => (noSample === undefined ? [] : [`${name}: ${noSample}`]));
-  setText(byId('no-sample'), without.join('; '));
 }
-
-/** Number of messages for "Send … times". They keep batches full for a moment. */
-const MANY = 500;
 
 /** Returns the form's body, or the last one if the form's values do not make a valid request. */
 function bodyOr(body: () => string, last: string): string {
@@ -79,35 +84,28 @@ function bodyOr(body: () => string, last: string): string {
   }
 }
 
+function commandOf(body: string, endpoint: string, queue: string): string {
+  const quoted = `'${body.replaceAll("'", `'\\''`)}'`;
+  return (
+    'AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local AWS_DEFAULT_REGION=us-east-1 \\\n' +
+    `aws sqs send-message --endpoint-url ${endpoint} --queue-url ${queue} --message-body ${quoted}`
+  );
+}
+
 function wayOf(model: ModelSeen, sample: string): Way {
   const request = JSON.parse(sample);
-  if (model.name === 'digits' && model.inputs.length === 1 && model.inputs[0]?.shape[1] === SIDE * SIDE) {
-    const digit = createDigit(byId('digit'));
-    const [input] = request.inputs;
-    digit.set(input.data);
-    byId('clear').addEventListener('click', () => digit.set([]));
-    const body = (): string =>
-      JSON.stringify({ ...request, id: undefined, inputs: [{ ...input, data: digit.values() }] });
-    return { form: byId('send-digit'), body };
-  }
   const ofTensors = Array.isArray(request.inputs) && !model.hasTransform;
   const fields: readonly Field[] = ofTensors
-    ? request.inputs.map((input: Tensor) => tensorField(input, model.inputs))
+    ? request.inputs.map((input: Tensor) => tensorField(input, model))
     : Object.keys(request)
         .filter((key) => !/^(id|model_name|model_version)$/.test(key))
         .map((key) => keyField(key, request[key]));
-  const form = make(
-    'form',
-    { hidden: true },
-    make('div', { class: 'fields' }, ...fields.map(({ element }) => element)),
-  );
-  byId('ask').append(form);
   const body = (): string => {
     const texts = fields.map(({ json }) => json());
     const held = ofTensors ? [`"inputs":[${texts.join(',')}]`] : texts;
     return `{${[`"model_name":${JSON.stringify(model.name)}`, ...held].join(',')}}`;
   };
-  return { form, body };
+  return { fields: fields.map(({ element }) => element), body };
 }
 
 function labelled(name: string, note: string, value: string, isLong: boolean) {
@@ -121,9 +119,9 @@ function labelled(name: string, note: string, value: string, isLong: boolean) {
  * Creates the field of an input: its elements with commas between them, or a single text. The size of an open axis
  * follows the values.
  */
-function tensorField({ name, datatype, shape, data }: Tensor, inputs: readonly TensorSeen[]): Field {
+function tensorField({ name, datatype, shape, data }: Tensor, model: ModelSeen): Field {
   const isText = datatype === 'BYTES' && data.length === 1;
-  const axes = inputs.find((input) => input.name === name)?.shape ?? shape;
+  const axes: TensorSeen['shape'] = model.inputs.find((input) => input.name === name)?.shape ?? shape;
   const shown = isText ? String(data[0]) : data.map((element) => JSON.stringify(element)).join(', ');
   const { element, input } = labelled(name, `${datatype} [${axes.join(', ')}]`, shown, isText || shown.length > 40);
   const open = axes.findLastIndex((axis) => typeof axis === 'string');
@@ -139,7 +137,7 @@ function tensorField({ name, datatype, shape, data }: Tensor, inputs: readonly T
     const sizes = shape.map((size, axis) => (axis === open ? length / unit : size));
     return `{"name":${JSON.stringify(name)},"datatype":"${datatype}","shape":[${sizes}],"data":[${typed}]}`;
   };
-  return { element, json };
+  return { element: hasPicture(model) ? pictureOf(element, input) : element, json };
 }
 
 function keyField(key: string, value: unknown): Field {
@@ -161,19 +159,6 @@ function listOf(text: string, expected: string): readonly unknown[] {
   }
 }
 
-/**
- * Formats JSON text with line breaks, and with each array of plain values on one line. It returns other text unchanged.
- */
-export function prettyOf(text: string): string {
-  try {
-    const pretty = JSON.stringify(JSON.parse(text), null, 2);
-    // JSON strings contain no line breaks, so a line break after a bracket starts an array.
-    return pretty.replace(/\[\n\s+([^[\]{}]*?)\n\s*\]/g, (_, values) => `[${values.replace(/\n\s+/g, ' ')}]`);
-  } catch {
-    return text;
-  }
-}
-
 /** Sends a request to the server. @throws Error with the sentence of a refusal */
 export async function post(path: string, body: object): Promise<Record<string, unknown>> {
   const headers = { 'content-type': 'application/json' };
@@ -190,82 +175,52 @@ const FULL = 16;
 const RADIUS = 1.3;
 const SHARPNESS = 1.6;
 
-/** Creates a picture of 8 × 8 grey values, 0 to 16, to draw with a mouse, a finger or the keyboard. */
-function createDigit(element: HTMLElement) {
-  element.setAttribute('role', 'grid');
-  element.setAttribute('aria-label', 'Digit, 8 by 8');
-  element.setAttribute('aria-describedby', 'digit-help');
-  const values: number[] = new Array(SIDE * SIDE).fill(0);
-  const cells = values.map((_, index) =>
-    make('div', { role: 'gridcell', class: 'cell', tabindex: index === 0 ? 0 : -1 }),
-  );
-  for (let row = 0; row < SIDE; row++) {
-    element.append(make('div', { role: 'row' }, ...cells.slice(row * SIDE, (row + 1) * SIDE)));
-  }
-  const put = (index: number, value: number): void => {
-    const cell = cells[index];
-    if (cell === undefined) return;
-    values[index] = value;
-    cell.style.setProperty('--level', `${(100 * value) / FULL}%`);
-    const [row, column] = [Math.floor(index / SIDE) + 1, (index % SIDE) + 1];
-    cell.setAttribute('aria-label', `row ${row}, column ${column}: ${value} of ${FULL}`);
+/** Returns true for the model of handwritten digits. */
+function hasPicture({ name, inputs }: ModelSeen): boolean {
+  return name === 'digits' && inputs.length === 1 && inputs[0]?.shape[1] === SIDE * SIDE;
+}
+
+/** Adds a picture of 8 × 8 grey values, 0 to 16, to a field of numbers. Drawing writes the numbers, and vice versa. */
+function pictureOf(field: HTMLElement, input: HTMLInputElement | HTMLTextAreaElement): HTMLElement {
+  const cells = Array.from({ length: SIDE * SIDE }, () => make('div', { class: 'cell' }));
+  const picture = make('div', { class: 'picture', 'aria-hidden': 'true' }, ...cells);
+  const values = (): number[] => {
+    const typed = input.value.split(',').map(Number);
+    return cells.map((_, index) => typed[index] || 0);
   };
-  drawByKeyboard(element, cells, (index) => put(index, values[index] === 0 ? FULL : 0));
-  drawByPointer(element, (x, y) => {
-    for (const [index, before] of values.entries()) {
-      const distance = Math.hypot((index % SIDE) + 0.5 - x, Math.floor(index / SIDE) + 0.5 - y);
-      const value = Math.round(FULL * Math.min(1, Math.max(0, SHARPNESS * (1 - distance / RADIUS))));
-      if (value > before) put(index, value);
-    }
+  const show = (): void => {
+    for (const [index, value] of values().entries()) cells[index]?.style.setProperty('--level', `${value / FULL}`);
+  };
+  const write = (drawn: readonly number[]): void => {
+    input.value = drawn.join(', ');
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+  };
+  input.addEventListener('input', show);
+  drawOn(picture, (points) => {
+    const inked = values().map((before, index) => {
+      const [column, row] = [(index % SIDE) + 0.5, Math.floor(index / SIDE) + 0.5];
+      const distance = Math.min(...points.map(([x, y]) => Math.hypot(column - x, row - y)));
+      return Math.max(before, Math.round(FULL * Math.min(1, Math.max(0, SHARPNESS * (1 - distance / RADIUS)))));
+    });
+    write(inked);
   });
-  const set = (given: readonly number[]): void => {
-    for (const index of values.keys()) put(index, given[index] ?? 0);
-  };
-  set([]);
-  return { values: () => [...values], set };
+  show();
+  const clear = make('button', { type: 'button', onclick: () => write(cells.map(() => 0)) }, 'Clear');
+  return make('div', { class: 'drawn' }, make('div', {}, picture, clear), field);
 }
 
-function drawByKeyboard(element: HTMLElement, cells: readonly HTMLElement[], turn: (index: number) => void): void {
-  let current = 0;
-  element.addEventListener('keydown', (event) => {
-    const next = nextCell(event.key, current);
-    if (next !== undefined) {
-      cells[current]?.setAttribute('tabindex', '-1');
-      current = next;
-      cells[current]?.setAttribute('tabindex', '0');
-      cells[current]?.focus();
-    } else if (event.key === ' ') turn(current);
-    else return;
-    event.preventDefault();
-  });
-}
+type Point = readonly [x: number, y: number];
 
-/** Returns the cell that an arrow key moves to, within the picture. */
-function nextCell(key: string, from: number): number | undefined {
-  const column = from % SIDE;
-  const steps: Readonly<Record<string, number>> = {
-    ArrowLeft: column > 0 ? -1 : 0,
-    ArrowRight: column < SIDE - 1 ? 1 : 0,
-    ArrowUp: from >= SIDE ? -SIDE : 0,
-    ArrowDown: from < SIDE * (SIDE - 1) ? SIDE : 0,
-    Home: -column,
-    End: SIDE - 1 - column,
-  };
-  const step = steps[key];
-  return step === undefined ? undefined : from + step;
-}
-
-/** @param ink draws around a point, given in cells */
-function drawByPointer(element: HTMLElement, ink: (x: number, y: number) => void): void {
-  let pen: readonly [x: number, y: number] | undefined;
+/** @param ink draws around points, given in cells */
+function drawOn(element: HTMLElement, ink: (points: readonly Point[]) => void): void {
+  let pen: Point | undefined;
   const draw = (event: PointerEvent): void => {
     const { left, top, width, height } = element.getBoundingClientRect();
     const [x, y] = [((event.clientX - left) / width) * SIDE, ((event.clientY - top) / height) * SIDE];
     const [fromX, fromY] = pen ?? [x, y];
     const steps = Math.ceil(4 * Math.hypot(x - fromX, y - fromY)) || 1;
-    for (let step = 1; step <= steps; step++) {
-      ink(fromX + ((x - fromX) * step) / steps, fromY + ((y - fromY) * step) / steps);
-    }
+    const shares = Array.from({ length: steps }, (_, step) => (step + 1) / steps);
+    ink(shares.map((share) => [fromX + (x - fromX) * share, fromY + (y - fromY) * share]));
     pen = [x, y];
   };
   element.addEventListener('pointerdown', (event) => {

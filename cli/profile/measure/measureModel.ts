@@ -27,11 +27,9 @@ export interface MeasureOptions {
   readonly onProgress: (share: number) => void;
 }
 
-/** Progress after the starts, and after the search for sizes. */
+/** Progress after the start, and after the search for sizes. */
 const STARTED = 0.1;
 const REACHED = 0.45;
-/** Divisor of the time. A start that takes more than this part is not repeated. */
-const STARTS_OF_TIME = 7;
 /** Minimum rounds of a size. The sizes double, so that all sizes up to one take twice its time. */
 const ROUNDS = 7;
 const MIN_SLOW_MS = 100;
@@ -51,7 +49,8 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
 
   const findings: string[] = [];
   const find: Find = (finding) => void findings.push(finding);
-  const { started, coldStart } = await startOften(target, (1000 * seconds) / STARTS_OF_TIME, find, within(0, STARTED));
+  const started = await start(target, find);
+  onProgress(STARTED);
   const threads = threadCounts(started);
   const slowMs = (1000 * seconds) / (threads.length * ROUNDS * 2 * started.lengths.length);
   const limits = { allowedSizes: started.allowedSizes, slowMs: Math.max(MIN_SLOW_MS, slowMs) };
@@ -79,7 +78,7 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
     // If ordinary rows do not run, this is the longest length that does.
     length: lengths.includes(started.length) ? started.length : Math.max(...lengths),
     safety,
-    coldStart,
+    coldStart: started.start,
     table,
     findings,
     requestBytes: started.requestBytes,
@@ -89,40 +88,23 @@ export async function measureModel(path: string, options: MeasureOptions): Promi
 /** Takes a sentence about a warning of the host, a failure, or a size that could not be measured. */
 type Find = (finding: string) => void;
 
-interface Starts {
-  readonly started: Started;
-  /** Medians of the parts. */
-  readonly coldStart: ProfileFile['coldStart'];
-}
-
-const AS_DEPLOYED = { isLimited: false };
-const STARTS = 3;
-
 /**
- * Starts a model several times as a host does, each time in a new process. If the process crashes, it tries once with
- * runs of one row.
+ * Starts a model as a host does. If the process crashes, it tries again with runs of one row.
  *
- * @param longMs time above which a start is not repeated
- * @param onProgress takes the share of the starts that is done
  * @throws Error with the reason that a host would refuse the model, or that it cannot start
  */
-async function startOften(
-  target: Target,
-  longMs: number,
-  find: Find,
-  onProgress: (share: number) => void,
-): Promise<Starts> {
-  const first = await startOnce({ ...target, ...AS_DEPLOYED }, find);
-  if ('by' in first) return startedWithOneRow(target, first, find);
-  const { processMs, libraryMs, loadMs, warmUpMs } = first.start;
-  const all = [first];
-  while (all.length < STARTS && processMs + libraryMs + loadMs + warmUpMs < longMs) {
-    onProgress(all.length / STARTS);
-    const again = await startOnce({ ...target, ...AS_DEPLOYED });
-    if ('by' in again) break;
-    all.push(again);
+async function start(target: Target, find: Find): Promise<Started> {
+  const first = await startOnce({ ...target, isLimited: false }, find);
+  if (!('by' in first)) return first;
+  const started = await startOnce({ ...target, maxBatchRows: 1, isLimited: true }, () => {});
+  if ('by' in started) {
+    throw new Error(`${target.path}: expected the model to start, its process ended (${describeCrash(started)})`);
   }
-  return { started: first, coldStart: mediansOf(all) };
+  find(
+    `a start with runs of up to ${target.maxBatchRows} rows ended its process (${describeCrash(first)}), as it would end a ` +
+      'host: the checks of rows ran more of them than the model survives',
+  );
+  return { ...started, maxRows: target.maxBatchRows };
 }
 
 /**
@@ -131,10 +113,7 @@ async function startOften(
  * @param warn takes the warnings of a host
  * @returns the crash if the model did not start
  */
-async function startOnce(
-  task: Omit<StartTask, 'do' | 'askedAt'>,
-  warn: (message: string) => void = () => {},
-): Promise<Started | Crash> {
+async function startOnce(task: Omit<StartTask, 'do' | 'askedAt'>, warn: Find): Promise<Started | Crash> {
   let started: Started | undefined;
   const askedAt = performance.timeOrigin + performance.now();
   const crash = await runChild({ ...task, do: 'start', askedAt }, (told) => {
@@ -142,31 +121,6 @@ async function startOnce(
     if (told.kind === 'started') ({ started } = told);
   });
   return started ?? crash ?? { by: 'nothing that it told', said: '' };
-}
-
-async function startedWithOneRow(target: Target, crash: Crash, find: Find): Promise<Starts> {
-  const started = await startOnce({ ...target, maxBatchRows: 1, isLimited: true });
-  if ('by' in started) {
-    throw new Error(`${target.path}: expected the model to start, its process ended (${describeCrash(started)})`);
-  }
-  find(
-    `a start with runs of up to ${target.maxBatchRows} rows ended its process (${describeCrash(crash)}), as it would end a ` +
-      'host: the checks of rows ran more of them than the model survives',
-  );
-  return { started: { ...started, maxRows: target.maxBatchRows }, coldStart: mediansOf([started]) };
-}
-
-function mediansOf(all: readonly Started[]): Starts['coldStart'] {
-  const medianOf = (part: keyof Starts['coldStart']): number => {
-    const sorted = all.map(({ start }) => start[part]).toSorted((a, b) => a - b);
-    return sorted[sorted.length >> 1] as number;
-  };
-  return {
-    processMs: medianOf('processMs'),
-    libraryMs: medianOf('libraryMs'),
-    loadMs: medianOf('loadMs'),
-    warmUpMs: medianOf('warmUpMs'),
-  };
 }
 
 /** Size that runs, measured in its own process. */

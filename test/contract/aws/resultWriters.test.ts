@@ -2,10 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { createBucketWriter } from '../../../lambda/aws/resultBucket.ts';
 import { createQueueWriter } from '../../../lambda/aws/resultQueue.ts';
-import { writeToEvery } from '../../../lambda/aws/resultStores.ts';
 import { createTableWriter } from '../../../lambda/aws/resultTable.ts';
 import type { RetryOptions } from '../../../lambda/aws/sendBatches.ts';
 import { createSqsCaller, HOST_PATIENCE, type Patience } from '../../../lambda/aws/sqsWire.ts';
+import { writeToEvery } from '../../../lambda/aws/storeEntries.ts';
 import type { Result, ResultWriter, WriteStatus } from '../../../lambda/core/record.ts';
 import { useDynamoDbServer, useS3Server, useSqsServer } from '../../helpers/awsServers.ts';
 import {

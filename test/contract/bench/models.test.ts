@@ -18,8 +18,7 @@ describe.each(SCENARIOS)('the model of $name', (scenario) => {
   it('opens as in a deployment, without a warning', async () => {
     const temporary = await createRepository();
     afterThisTest(temporary.remove);
-    await temporary.addModel(scenario);
-    await temporary.configure(scenario, 64);
+    await temporary.addModel(scenario, 64);
     const warnings: string[] = [];
     const repository = await openRepository({
       directory: temporary.directory,

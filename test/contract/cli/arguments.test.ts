@@ -1,8 +1,17 @@
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { asksForHelp, knownName, parseCommand, parseOptions, UsageError, wholeNumber } from '../../../cli/arguments.ts';
+import {
+  asksForHelp,
+  knownName,
+  modelPath,
+  parseCommand,
+  parseOptions,
+  UsageError,
+  wholeNumber,
+} from '../../../cli/arguments.ts';
 import { batchscore } from '../../helpers/batchscore.ts';
 import { REPOSITORY } from '../../helpers/command.ts';
+import { useFolder } from '../../helpers/folders.ts';
 
 const OPTIONS = { out: { type: 'string' }, json: { type: 'boolean' } } as const;
 
@@ -14,6 +23,17 @@ function refusalOf(act: () => unknown): string {
   }
   return 'it was understood';
 }
+
+describe('the name of a model', () => {
+  const inFolder = useFolder();
+
+  it('is that of the repository before a folder here, which has a path', () => {
+    mkdirSync(inFolder('models/docs'), { recursive: true });
+    expect(modelPath('docs', inFolder('models'))).toBe(inFolder('models/docs'));
+    expect(modelPath('./docs', inFolder('models'))).toBe('./docs');
+    expect(modelPath('docs', inFolder())).toBe('docs');
+  });
+});
 
 describe('what is typed', () => {
   it.each([

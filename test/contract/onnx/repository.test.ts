@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { type OnnxModelRepository, openModelAlone } from '../../../lambda/onnx/repository.ts';
@@ -59,6 +60,32 @@ describe('the model repository', () => {
 
     await expect(openModels({}, { directory })).rejects.toThrow(
       `${join(directory, 'digits')}: expected a version folder such as 1/`,
+    );
+  });
+
+  it('serves the others and says what is wrong with each broken model, if that is asked for', async () => {
+    const { repository, warnings, directory } = await openModels(
+      {
+        ...GOOD_AND_BAD,
+        'empty/notes.txt': 'no version',
+        'strange/1/model.onnx': MODEL,
+        'strange/config.json': { unknown: 1 },
+        'truncated/1/model.onnx': MODEL.subarray(0, 20),
+      },
+      { leavesOutBroken: true, preload: true },
+    );
+    await found(repository.find('good', undefined));
+    expect(warnings.map((warning) => /^not served: \S+?(bad|empty|strange|truncated)/.exec(warning)?.[1])).toEqual([
+      'empty',
+      'strange',
+      'truncated',
+      'bad',
+    ]);
+    expect(await repository.find('empty', undefined)).toMatchObject({ code: 'UNKNOWN_MODEL' });
+    expect(await repository.find('bad', undefined)).toMatchObject({ code: 'MODEL_UNAVAILABLE' });
+    await rm(join(directory, 'good'), { recursive: true });
+    await expect(openModels({}, { directory, leavesOutBroken: true, preload: true })).rejects.toThrow(
+      'a model that can be served',
     );
   });
 });

@@ -38,7 +38,7 @@ describe('npm run bench', () => {
       expect(code).toBe(0);
       const { gains, hops } = JSON.parse(stdout);
       expect(gains).toEqual([]);
-      expect(hops).toHaveLength(12);
+      expect(hops).toHaveLength(10);
       const [single, , packed] = hops;
       expect(single).toEqual({
         ...{ store: 'queue', encoding: 'json', requestsPerMessage: 1, resultsPerMessage: 1 },

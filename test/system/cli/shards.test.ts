@@ -7,7 +7,9 @@ const inFolder = useFolder();
 const LINE = `${JSON.stringify({ instances: [Array.from({ length: 64 }, (_, index) => index % 17)] })}\n`;
 
 it('three request queues are submitted to, and a collect that ended within a message of results goes on', async () => {
-  const dev = await startDev(['--shards', '3', '--results-per-message', '10000', '--window', '1']);
+  const dev = await startDev(['--shards', '3', '--window', '1'], {
+    env: { BATCHSCORE_RESULTS_PER_MESSAGE: '10000' },
+  });
   const [file, stack, out, first] = [inFolder('in.jsonl'), inFolder('stack.json'), inFolder('out'), inFolder('ids')];
   const batchscore = (...args: readonly string[]) => runScript('cli/batchscore.ts', [...args, '--stack', stack]);
   writeFileSync(stack, dev.firstLine);

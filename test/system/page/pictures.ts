@@ -1,14 +1,14 @@
-/** Makes the pictures of docs/page.md anew: `npm run pictures`. It takes about a minute, as the charts have to fill. */
+/** Makes the pictures of docs/page.md and docs/tuning.md anew: `npm run pictures`. It takes about a minute. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import type { Page } from 'playwright-core';
 import { localBucketClient } from '../../../cli/local/localServices.ts';
 import { putModel } from '../../contract/cli/models.ts';
-import { type RunningDev, startDev } from '../../helpers/command.ts';
+import { REPOSITORY, type RunningDev, runScript, startDev } from '../../helpers/command.ts';
 import { fileOf, row } from '../../helpers/jobs.ts';
 import { identityModel } from '../../helpers/onnxModels.ts';
 import { launchBrowser, openPage } from './browser.ts';
@@ -21,6 +21,7 @@ const pieces = { BATCHSCORE_JOBS_PART_BYTES: '20000', BATCHSCORE_JOBS_PIECE_BYTE
 const dev = await startDev(['--batch-size', '100', '--window', '1'], { env: pieces });
 const folder = mkdtempSync(join(tmpdir(), 'batchscore-pictures-'));
 try {
+  await pictureOfProfile();
   await pictureOfOwnModels();
   const page = await open(dev);
   await page.locator('#facts').getByText('in flight').waitFor();
@@ -48,6 +49,18 @@ async function open({ stack: { page: url } }: RunningDev): Promise<Page> {
   await page.locator('#connection', { hasText: 'Live' }).waitFor();
   await page.locator('#ways label').first().waitFor();
   return page;
+}
+
+async function pictureOfProfile(): Promise<void> {
+  const digits = join(folder, 'digits');
+  cpSync(join(REPOSITORY, 'models/digits'), digits, { recursive: true });
+  const { code, stderr } = await runScript('cli/batchscore.ts', ['profile', digits, '--rows-per-month', '10000000']);
+  assert.equal(code, 0, stderr);
+  const file = pathToFileURL(join(digits, '1/profile.html')).href;
+  const { page } = await openPage(browser, file, { viewport: { width: WIDTH, height: 1_130 } });
+  await page.locator('canvas').last().waitFor();
+  await page.screenshot({ path: pathOf('profile-page') });
+  rmSync(digits, { recursive: true });
 }
 
 async function pictureOfOwnModels(): Promise<void> {
@@ -94,7 +107,7 @@ async function showJobs(page: Page): Promise<void> {
   const put = (name: string, rows: readonly string[]) =>
     s3.send(new PutObjectCommand({ Bucket: dev.stack.jobBucket, Key: `jobs/in/${name}`, Body: fileOf(rows) }));
   const job = (name: string) => page.locator('#job-list li', { hasText: name });
-  const scored = /^[1-9]\d* of \d+ pieces scored$/;
+  const scored = /^[1-9]\d* of \d+ pieces scored, /;
   const rows = (count: number): string[] => Array.from({ length: count }, (_, turn) => row(turn));
   try {
     await put('orders.jsonl', rows(40));

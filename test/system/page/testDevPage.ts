@@ -1,15 +1,14 @@
 /** Opens the page of `npm run dev` in Chromium, and does with it what a person would. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { localBucketClient } from '../../../cli/local/localServices.ts';
-import type { State } from '../../../cli/page/wire.ts';
 import { putModel } from '../../contract/cli/models.ts';
-import { listen, type RunningDev, startDev } from '../../helpers/command.ts';
+import { type RunningDev, startDev, untilState } from '../../helpers/command.ts';
 import { fileOf, row } from '../../helpers/jobs.ts';
 import { endlessModel, identityModel } from '../../helpers/onnxModels.ts';
 import { launchBrowser, type Opened, openPage, violationsOf } from './browser.ts';
@@ -60,7 +59,7 @@ describe('the page of npm run dev', () => {
       await answered(page, 'INVALID_SHAPE');
       await page.getByRole('button', { name: 'Send 500 times' }).first().click();
       await page.locator('#invocation-list li').nth(3).waitFor();
-      await page.locator('#error-list li').first().waitFor();
+      await page.locator('#result-list .error').first().waitFor();
       await page.getByRole('img', { name: /^Queue to result: p50: [\d.]+/ }).waitFor();
       assert.deepEqual(await violationsOf(page), []);
       await page.evaluate(openDetails);
@@ -84,7 +83,7 @@ describe('the page of npm run dev', () => {
   it('sends the digit that was drawn, and shows the answer and why its batch was small', async () => {
     const page = await open();
     await page.getByRole('button', { name: 'Clear' }).click();
-    const { x = 0, y = 0, width = 0 } = (await page.getByRole('grid').boundingBox()) ?? {};
+    const { x = 0, y = 0, width = 0 } = (await page.locator('.picture').boundingBox()) ?? {};
     const strokes = [
       [3, 2],
       [4.2, 1],
@@ -107,16 +106,23 @@ describe('the page of npm run dev', () => {
     assert.match(answer, /10\s% of the batch size, as there is no window/);
   });
 
-  it('is drawn on by keyboard too, and says what each cell holds', async () => {
+  it('is drawn by numbers too, and gives the request as a command', async () => {
     const page = await open();
+    const numbers = page.getByLabel('image FP32 [batch, 64]');
     await page.getByRole('button', { name: 'Clear' }).click();
-    await page.getByRole('gridcell', { name: 'row 1, column 1: 0 of 16' }).focus();
-    for (const key of ['ArrowRight', 'ArrowDown', 'ArrowDown', 'Space']) await page.keyboard.press(key);
-    await page.getByRole('gridcell', { name: 'row 3, column 2: 16 of 16' }).waitFor();
-    for (const key of ['Space', 'ArrowUp', 'End', 'ArrowRight', 'Space']) await page.keyboard.press(key);
-    await page.getByRole('gridcell', { name: 'row 3, column 2: 0 of 16' }).waitFor();
-    await page.getByRole('gridcell', { name: 'row 2, column 8: 16 of 16' }).waitFor();
-    for (const key of ['Tab', 'Tab', 'Enter']) await page.keyboard.press(key);
+    assert.equal(await numbers.inputValue(), new Array(64).fill(0).join(', '));
+    await numbers.fill(new Array(64).fill(16).join(', '));
+    assert.equal(
+      await page
+        .locator('.cell')
+        .last()
+        .evaluate((cell) => cell.style.getPropertyValue('--level')),
+      '1',
+    );
+    await page.getByText('The same as a command').click();
+    const command = await page.getByRole('region', { name: 'Command' }).innerText();
+    assert.match(command, /aws sqs send-message --endpoint-url http.* --queue-url http.*"data":\[16, 16, /);
+    await send(page);
     await answered(page, ' sure');
   });
 
@@ -136,7 +142,7 @@ describe('the page of npm run dev', () => {
       .fill('{"model_name":"<img src=x onerror=document.title=1>","instances":[1]}');
     await send(page);
     assert.match(await answered(page, 'UNKNOWN_MODEL'), /<img src=x onerror=document.title=1>/);
-    await page.locator('#error-list', { hasText: '<img src=x' }).waitFor();
+    await page.locator('#result-list .error', { hasText: '<img src=x' }).waitFor();
     await page.locator('#codes', { hasText: 'UNKNOWN_MODEL' }).waitFor();
     assert.equal(await page.locator('img').count(), 0);
     assert.equal(await page.title(), 'batchscore dev');
@@ -164,12 +170,11 @@ describe('the page of npm run dev', () => {
       names.push(name);
     }
     const reached = names.join('\n');
-    for (const one of ['BUTTON Send', 'BUTTON Clear']) {
+    for (const one of ['BUTTON Send', 'BUTTON Clear', 'TEXTAREA', 'SUMMARY The same as a command']) {
       assert.ok(reached.includes(one), `${one} is among\n${reached}`);
     }
     const kinds = names.map((name) => name.split(' ')[0]);
-    assert.equal(kinds.filter((kind) => kind === 'INPUT').length, 1, reached);
-    assert.equal(kinds.filter((kind) => kind === 'DIV').length, 1, 'of the digit, one cell is a stop');
+    assert.equal(kinds.filter((kind) => kind === 'INPUT').length, 2, 'one of the choices, and the search');
   });
 });
 
@@ -188,7 +193,7 @@ describe('the page of jobs', () => {
       await put('many.jsonl', many);
       const job = (name: string) => page.locator('#job-list li', { hasText: name });
       await job('many.jsonl')
-        .getByText(/^[1-9]\d* of \d+ pieces scored$/)
+        .getByText(/^[1-9]\d* of \d+ pieces scored, [\d,]+ rows, [\d,]+ rows\/s, [\d.]+\s(ms|s|min) left$/)
         .waitFor();
       assert.ok(Number(await job('many.jsonl').locator('progress').getAttribute('value')) > 0);
       await page.getByRole('button', { name: /^Cancel .*many\.jsonl$/ }).click();
@@ -233,7 +238,7 @@ describe('the page of another repository', () => {
 
   it('has a form made of the inputs of each model, and leads with the values of its answer', async () => {
     const page = await open({}, other.stack.page);
-    assert.equal(await page.getByRole('grid').count(), 0);
+    assert.equal(await page.locator('.picture').count(), 0);
     await choose(page, 'same');
     const numbers = page.getByLabel('x FP32 [batch, 3]');
     assert.match(await numbers.inputValue(), /^-?[\d.]+, -?[\d.]+, -?[\d.]+$/);
@@ -254,7 +259,8 @@ describe('the page of another repository', () => {
     await answered(page, /^9007199254740993$/);
     assert.equal(await page.getByLabel('endless', { exact: true }).count(), 0);
     await page
-      .locator('#no-sample', { hasText: 'endless: it answers none that was made up: put a request into samples.jsonl' })
+      .locator('#model-table tr', { hasText: 'endless' })
+      .filter({ hasText: 'it answers none that was made up: put a request into samples.jsonl' })
       .waitFor();
   });
 
@@ -279,32 +285,51 @@ describe('the page of another repository', () => {
   for (const colorScheme of ['light', 'dark'] as const) {
     it(`says what to do where nothing came yet, and fits, ${colorScheme}`, async () => {
       const page = await open({ colorScheme, viewport: { width: 360, height: HEIGHT } }, dev.stack.page);
-      await page.getByText(/^None yet\. A file of JSON lines/).waitFor();
+      await page.getByText(/^None yet\. Put a file of JSON lines/).waitFor();
       await page.getByRole('link', { name: 'Jobs' }).click();
       assert.match(page.url(), /#jobs$/);
       assert.deepEqual(await violationsOf(page), []);
     });
   }
 
+  it('finds a result by the beginning of its message ID, and says if there is none', async () => {
+    const page = await open({}, other.stack.page);
+    await choose(page, 'same');
+    await send(page);
+    const [, id = ''] = /message ([\w-]{36})/.exec(await answered(page, /^-?\d/)) ?? [];
+    await page.getByLabel('Message ID').fill(id.slice(0, 12));
+    await page.locator('#result-list li', { hasText: id }).waitFor();
+    await page.getByLabel('Message ID').fill('unknown');
+    await page.getByText('No such message among the newest 500 results.').waitFor();
+  });
+
   it('leaves a gap in a line where nothing was answered, and a point for what stands alone', async () => {
-    const stream = await listen(other.stack.page ?? '');
-    const state = await stream.next<State>('state');
-    stream.close();
+    const state = await untilState(other.stack.page ?? '', ({ seconds: [second] }) => second !== undefined);
     const [second] = state.seconds;
     // Of eleven seconds the first three, one on its own, and the last two.
     const seconds = Array.from({ length: 11 }, (_, at) => {
       return { ...second, at, p50Ms: [0, 1, 2, 6, 9, 10].includes(at) ? 50 : null, p99Ms: null };
     });
-    const body = `event: state\ndata: ${JSON.stringify({ ...state, seconds })}\n\n`;
     const context = await browser.newContext();
     const page = await context.newPage();
-    await page.route('**/events', (route) => route.fulfill({ contentType: 'text/event-stream', body }));
+    await page.route('**/state', (route) => route.fulfill({ json: { ...state, seconds } }));
     await page.goto(other.stack.page ?? '');
     await page.getByRole('img', { name: /^Queue to result: p50: 50/ }).waitFor();
     await page.evaluate(twoFrames);
     const drawn = await page.evaluate(drawnAt, [0.1, 0.4, 0.6, 0.75, 0.95]);
     assert.deepEqual(drawn, [true, false, true, false, true]);
     await context.close();
+  });
+
+  it('serves the models that came while it ran, and says what is wrong with one', async () => {
+    const page = await open({}, other.stack.page);
+    await putModel(folder, 'later', identityModel());
+    await page.getByLabel('later', { exact: true }).waitFor();
+    mkdirSync(join(folder, 'empty'));
+    await page.locator('#warnings', { hasText: 'empty: expected a version folder such as 1/' }).waitFor();
+    await choose(page, 'later');
+    await send(page);
+    await answered(page, /^-?\d/);
   });
 
   it('says once that the stack is gone, and greys what is old', async () => {
@@ -317,7 +342,7 @@ describe('the page of another repository', () => {
     await other.interrupt();
     await page.getByRole('alert').filter({ hasText: 'npm run dev does not answer' }).waitFor();
     assert.equal(await page.getByText(/does not answer|not connected/i).count(), 1);
-    assert.match(await page.locator('#gone').innerText(), /What is below is as it was at \d\d:\d\d:\d\d/);
+    assert.match(await page.locator('#gone').innerText(), /The values below are from \d\d:\d\d:\d\d/);
     assert.equal(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
     assert.deepEqual(await violationsOf(page), []);
     for (const problems of [overflowing, illegible]) assert.deepEqual(await page.evaluate(problems), []);

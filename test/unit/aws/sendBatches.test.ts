@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { writeToEvery } from '../../../lambda/aws/resultStores.ts';
 import { packBatches, pauseMs, type RetryOptions, sendBatches } from '../../../lambda/aws/sendBatches.ts';
+import { writeToEvery } from '../../../lambda/aws/storeEntries.ts';
 import { type Failure, failure } from '../../../lambda/core/failure.ts';
 import type { Result, WriteStatus } from '../../../lambda/core/record.ts';
 import { scoreRecords } from '../../../lambda/hosts/records.ts';

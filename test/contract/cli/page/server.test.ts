@@ -1,18 +1,13 @@
-import { createServer, get } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { createStream, MAX_PAGES, type PageServer, startPageServer } from '../../../../cli/page/pageServer.ts';
-import type { State } from '../../../../cli/page/wire.ts';
-import { type Asking, ask, listen, post } from '../../../helpers/command.ts';
+import { type PageServer, startPageServer } from '../../../../cli/page/pageServer.ts';
+import { type Asking, ask, post } from '../../../helpers/command.ts';
 
 let page: PageServer;
 let told: unknown[] = [];
 beforeAll(async () => {
-  const stream = createStream({ onWatched: () => {} });
   page = await startPageServer({
     port: undefined,
     preferredPort: 0,
-    openStream: (response) => stream.open(response, {} as State),
     controls: {
       '/told': (body) => {
         told.push(body);
@@ -35,15 +30,11 @@ const TOLD = { method: 'POST', path: '/told', body: '{}' };
 
 describe('the server of the page', () => {
   const change = (headers: Record<string, string>): Asking => ({ ...TOLD, headers: { ...JSON_TYPE, ...headers } });
-  const events = (headers: Record<string, string>): Asking => ({ path: '/events', headers });
 
   it.each<[string, Asking]>([
     ['the page, asked for by a name that was made to point here', { headers: { host: 'evil.example' } }],
     ['the page, asked for on another port', { headers: { host: '127.0.0.1:1' } }],
     ['a script, asked for from another site', { path: '/dev.js', headers: { origin: 'https://evil.example' } }],
-    ['the events, without a word on who asks', events({})],
-    ['the events, asked for by an image of another site', events({ 'sec-fetch-site': 'cross-site' })],
-    ['the events, asked for from another port of this machine', events({ 'sec-fetch-site': 'same-site' })],
     ['a change, without a word on who asks', change({})],
     ['a change, asked for from another site', change({ origin: 'https://evil.example' })],
     ['a change, asked for from another port of this machine', change({ origin: 'http://127.0.0.1:1' })],
@@ -114,53 +105,14 @@ describe('the server of the page', () => {
     expect(told).toEqual([]);
   });
 
-  it(`has ${MAX_PAGES} streams at the most, and room for another once one is closed`, async () => {
-    const open = await Promise.all(Array.from({ length: MAX_PAGES }, () => listen(page.url)));
-    await expect(listen(page.url)).rejects.toThrow('503');
-    open.shift()?.close();
-    const again = async (): Promise<Awaited<ReturnType<typeof listen>>> => listen(page.url).catch(again);
-    open.push(await again());
-    for (const one of open) one.close();
-  });
-
   it('says that its port is taken where it was asked for that one, and else takes another', async () => {
     const port = Number(new URL(page.url).port);
-    const options = { openStream: () => true, controls: {} };
+    const options = { controls: {} };
     await expect(startPageServer({ ...options, port, preferredPort: 0 })).rejects.toThrow(
       `--page-port: expected ${port} on 127.0.0.1 to be free`,
     );
     const other = await startPageServer({ ...options, port: undefined, preferredPort: port });
     expect(other.url).not.toBe(page.url);
     await other.close();
-  });
-});
-
-const STATE: State = {
-  ...{ models: [], jobs: [], queues: undefined, batchSize: 1, windowSeconds: 1, endpoint: 'x'.repeat(1024 * 1024) },
-  ...{ totals: { answered: 0, errors: {}, retries: {} }, seconds: [], invocations: [], results: [], errors: [] },
-};
-
-describe('the stream of events', () => {
-  it('cuts off a page that does not read, and holds no more for it than 4 MiB and what was written last', async () => {
-    const dropped = Promise.withResolvers<void>();
-    const opened = Promise.withResolvers<void>();
-    const stream = createStream({ onWatched: (isWatched) => (isWatched ? opened : dropped).resolve() });
-    const server = createServer((_, response) => void stream.open(response, STATE));
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const reader = get(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, (response) => response.pause());
-    reader.on('error', () => {});
-    await opened.promise;
-
-    let told = 0;
-    while (stream.isWatched() && told < 256) {
-      stream.tell('state', STATE);
-      told += 1;
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    await dropped.promise;
-    expect(stream.isWatched()).toBe(false);
-    expect(told).toBeLessThan(64);
-    reader.destroy();
-    await new Promise((resolve) => server.close(resolve));
   });
 });

@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
+import { createGather, ENVELOPE_BYTES } from '../../../../cli/local/gather.ts';
 import {
   type Batch,
-  createGather,
-  ENVELOPE_BYTES,
   failedMessageIds,
   type Invoke,
   invokeOnce,
@@ -22,7 +21,7 @@ describe('a batch', () => {
   function gathering(batchSize: number, windowSeconds: number) {
     const closed: [number, Batch['endedBecause']][] = [];
     const clock = createManualClock();
-    const gather = createGather({ batchSize, windowSeconds, clock }, (batch) => {
+    const gather = createGather({ batchSize, windowSeconds, clock, bytesOf: recordBytes }, (batch: Batch) => {
       closed.push([batch.records.length, batch.endedBecause]);
     });
     return { gather, closed, clock };

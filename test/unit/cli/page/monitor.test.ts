@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { SQSRecord } from 'aws-lambda';
 import { createMonitor, createTimeline, type Monitor, SECONDS_KEPT } from '../../../../cli/page/pageMonitor.ts';
-import type { AnswerSeen, InvocationSeen } from '../../../../cli/page/wire.ts';
+import type { InvocationSeen } from '../../../../cli/page/wire.ts';
 import { failure } from '../../../../lambda/core/failure.ts';
 import type { MicroBatchReport } from '../../../../lambda/core/observer.ts';
 import type { Outcome, Result, ResultWriter } from '../../../../lambda/core/record.ts';
@@ -14,11 +14,11 @@ const REPORT: MicroBatchReport = {
 const ANSWERED: Outcome = { status: 'answered', failures: [], requests: 1 };
 const NOT_DONE = new AbortController().signal;
 
-function record(messageId: string, purpose?: string, received = 1): SQSRecord {
+function record(messageId: string, purpose?: string): SQSRecord {
   const { attributes } = sqsRecord('');
   return sqsRecord('', {
     messageId,
-    attributes: { ...attributes, ApproximateReceiveCount: String(received), SentTimestamp: '1000' },
+    attributes: { ...attributes, SentTimestamp: '1000' },
     messageAttributes: purpose === undefined ? {} : { 'batchscore-page': { stringValue: purpose, dataType: 'String' } },
   });
 }
@@ -56,14 +56,12 @@ describe('the monitor', () => {
     const host = recordingTelemetry();
     const { observer, outcomes } = monitor.alsoTelling(host);
     const first = Promise.withResolvers<void>();
-    const begun = invoke(monitor, [record('a'), record('b', undefined, 2)], async () => {
-      observer.decoded(5);
+    const begun = invoke(monitor, [record('a'), record('b')], async () => {
       await first.promise;
       observer.microBatch(REPORT, () => [0, 1]);
       outcomes([ANSWERED, { status: 'retry', failure: failure('DEADLINE', 'late') }], []);
     });
     await invoke(monitor, [record('c')], async () => {
-      observer.written(7);
       const failures = [failure('INVALID_JSON', 'none'), failure('INVALID_JSON', 'none')];
       outcomes([{ status: 'answered', failures, requests: 3 }], []);
     });
@@ -75,21 +73,21 @@ describe('the monitor', () => {
       {
         number: 2,
         records: 1,
-        stages: { decode: 0, write: 7 },
         answered: 1,
         errors: 2,
         retried: 0,
         runs: 0,
-        cameBefore: 0,
       },
-      { number: 1, records: 2, stages: { decode: 5, write: 0 }, answered: 1, errors: 0, retried: 1, cameBefore: 1 },
+      { number: 1, records: 2, answered: 1, errors: 0, retried: 1, runs: 1 },
     ]);
-    expect(invocations[1]).toMatchObject({
-      ...{ batchSize: 10, rows: 3, paddedRows: 4, waitedMs: 2_000 },
-      stages: { stack: 1, run: 2, encode: 3 },
-    });
+    expect(invocations[1]).toMatchObject({ batchSize: 10, rows: 3, paddedRows: 4, waitedMs: 2_000 });
     expect(host.outcomesOfInvocations).toHaveLength(2);
-    expect(totals).toEqual({ answered: 2, errors: { INVALID_JSON: 2 }, retries: { DEADLINE: 1 } });
+    expect(totals).toEqual({
+      answered: 2,
+      errors: { INVALID_JSON: 2 },
+      retries: { DEADLINE: 1 },
+      models: { m: { rows: 3, runs: 1 } },
+    });
   });
 
   it('writes no results of what the page sent, with verdicts in order, and shows what was taken alone', async () => {
@@ -112,8 +110,6 @@ describe('the monitor', () => {
 
   it('tells the micro-batch that each message was in which somebody asked by', async () => {
     const monitor = createMonitor(() => 3_000);
-    const answers: AnswerSeen[] = [];
-    monitor.onAnswer((answer) => answers.push(answer));
     const writer = monitor.through(store());
     const { observer } = monitor.alsoTelling(recordingTelemetry());
     await invoke(monitor, [record('x'), record('y', 'ask'), record('z', 'fill'), record('w', 'ask')], async () => {
@@ -121,16 +117,15 @@ describe('the monitor', () => {
       observer.microBatch(REPORT, () => [1]);
       await writer.write([result('x'), result('y'), result('z')], NOT_DONE);
     });
-    expect(answers).toMatchObject([
+    expect(monitor.find('y')).toMatchObject([
       {
-        messageId: 'y',
         microBatch: { ...REPORT, closedBecause: 'end of the batch that SQS handed over' },
-        waitedMs: 2_000,
         answeredMs: 2_000,
-        result: { messageId: 'y' },
+        invocation: 1,
       },
-      { messageId: 'w', microBatch: undefined, answeredMs: undefined, result: undefined },
     ]);
+    expect(monitor.find('z')).toMatchObject([{ microBatch: undefined, answeredMs: 2_000 }]);
+    expect(monitor.find('w')).toEqual([]);
   });
 
   it('knows errors, alone and among the answers to a packed message, from scores that quote one', async () => {
@@ -150,7 +145,9 @@ describe('the monitor', () => {
         await writer.write(results, NOT_DONE);
       },
     );
-    expect(monitor.seen().errors.map(({ messageId }) => messageId)).toEqual(['e', 'p']);
+    const errors = monitor.seen().results.filter(({ isError }) => isError);
+    expect(errors.map(({ messageId }) => messageId)).toEqual(['e', 'p']);
+    expect(monitor.find('q')).toMatchObject([{ messageId: 'q', isError: false }]);
   });
 
   it('holds a bounded part of large results, and of many', async () => {
@@ -166,23 +163,17 @@ describe('the monitor', () => {
         NOT_DONE,
       );
     });
-    const { invocations, results, errors } = monitor.seen();
+    const { invocations, results } = monitor.seen();
     expect(invocations[0]).toMatchObject({ runs: 1_000, rows: 3_000 });
-    expect([results.length, errors.length]).toEqual([6, 6]);
+    expect([results.length, monitor.find('').length]).toEqual([6, 6]);
+    expect([monitor.find('1').length, monitor.find('500')]).toEqual([0, [expect.anything()]]);
     expect(results[0]).toMatchObject({ characters: 100_040, body: expect.stringMatching(/^.{16384}$/) });
   });
 });
 
 const INVOCATION: InvocationSeen = {
   ...{ number: 1, at: 0, records: 40, batchSize: 50, endedBecause: 'window', waitedMs: 1, durationMs: 1 },
-  ...{
-    stages: { decode: 1, stack: 1, run: 1, encode: 1, write: 1 },
-    answered: 38,
-    errors: 3,
-    retried: 2,
-    cameBefore: 0,
-  },
-  ...{ runs: 2, rows: 60, paddedRows: 64 },
+  ...{ answered: 38, errors: 3, retried: 2, runs: 2, rows: 60, paddedRows: 64 },
 };
 
 describe('the timeline', () => {

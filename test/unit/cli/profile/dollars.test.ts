@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { PRICES } from '../../../../cli/priceList.ts';
+import { PRICES, type Prices } from '../../../../cli/priceList.ts';
 import {
   type Bill,
   HOST_COSTS,
@@ -17,7 +17,7 @@ function courseOf(size: number, invocations = 10): Course {
 }
 
 function lasting(ms: number, memoryMb = 1769): Invocation {
-  return { memoryMb, times: { rowsPerRun: 1, gain: 1, sureGain: 1, runsOf: () => 1, msOf: () => 0 }, msOf: () => ms };
+  return { memoryMb, times: { rowsPerRun: 1, gain: 1, sureGain: 1, msOf: () => 0 }, msOf: () => ms };
 }
 
 function bill(overrides: Partial<Bill> = {}): Bill {
@@ -25,35 +25,47 @@ function bill(overrides: Partial<Bill> = {}): Bill {
   return { ...common, messages: SINGLE, messagesPerSecond: 10_000, ...overrides };
 }
 
+/** Prices of which only one kind costs anything, so that a sum shows one part. */
+function only(...names: readonly (keyof Prices)[]): Prices {
+  const priced = Object.entries(PRICES).map(([name, price]) => [
+    name,
+    typeof price === 'number' && !(names as readonly string[]).includes(name) ? 0 : price,
+  ]);
+  return Object.fromEntries(priced);
+}
+
+const SQS = only('sqsStandardMillionRequests');
+
 describe('what a million rows cost on Lambda', () => {
   it('is the arithmetic of docs/operations.md with batches of 100, 100 ms and full calls', () => {
-    const dollars = lambdaDollars(courseOf(100), lasting(100), bill());
-    expect(dollars.compute).toBeCloseTo(10_000 * 0.1 * 1.7275 * 0.0000133334, 4);
-    expect(dollars.invocations).toBeCloseTo(0.002, 10);
-    expect(dollars.requestQueue).toBeCloseTo(0.12, 10);
-    expect(dollars.resultQueue).toBeCloseTo(0.12, 10);
-    expect(dollars.total).toBeCloseTo(0.265, 3);
+    const dollars = (prices: Prices): number => lambdaDollars(courseOf(100), lasting(100), bill({ prices }));
+    expect(dollars(only('lambdaArmGbSecond'))).toBeCloseTo(10_000 * 0.1 * 1.7275 * 0.0000133334, 4);
+    expect(dollars(only('lambdaMillionRequests'))).toBeCloseTo(0.002, 10);
+    expect(dollars(SQS)).toBeCloseTo(0.12 + 0.12, 10);
+    expect(dollars(PRICES)).toBeCloseTo(0.265, 3);
   });
 
   it('is, one message at a time and rarely, a receive, a delete and a write for each', () => {
-    const dollars = lambdaDollars(courseOf(1), lasting(20), bill({ messagesPerSecond: 0.001 }));
+    const rare = { messagesPerSecond: 0.001 };
+    const prices = only('lambdaArmGbSecond', 'lambdaMillionRequests');
     // As docs/operations.md has it: 0.661 $ of Lambda.
-    expect(dollars.compute + dollars.invocations).toBeCloseTo(0.661, 3);
-    expect(dollars.requestQueue).toBeCloseTo(0.4 * (0.1 + 1 + 1), 3);
-    expect(dollars.resultQueue).toBeCloseTo(0.4 * (1 + 0.1 + 0.1), 10);
+    expect(lambdaDollars(courseOf(1), lasting(20), bill({ ...rare, prices }))).toBeCloseTo(0.661, 3);
+    const idle =
+      lambdaDollars(courseOf(1000), lasting(20), bill({ ...rare, prices: SQS })) - 0.4 * (0.1 + 1 + 0.1 + 0.3);
+    const sqs = lambdaDollars(courseOf(1), lasting(20), bill({ ...rare, prices: SQS }));
+    expect(sqs - idle).toBeCloseTo(0.4 * (0.1 + 1 + 1) + 0.4 * (1 + 0.1 + 0.1), 3);
   });
 
   it('counts milliseconds that were begun, and the price of the architecture', () => {
-    const x86 = lambdaDollars(courseOf(1), lasting(1.2, 1024), bill({ architecture: 'x86_64' }));
-    expect(x86.compute).toBeCloseTo(1_000_000 * 0.002 * 0.0000166667, 8);
+    const prices = only('lambdaX86GbSecond');
+    const x86 = lambdaDollars(courseOf(1), lasting(1.2, 1024), bill({ architecture: 'x86_64', prices }));
+    expect(x86).toBeCloseTo(1_000_000 * 0.002 * 0.0000166667, 8);
   });
 
   it('has the polls of an empty queue, 15 a minute', () => {
     const rate = 1e-6;
-    const { idle } = lambdaDollars(courseOf(1), lasting(1), bill({ messagesPerSecond: rate }));
-    const dollarsAMonth = (idle / 1e6) * rate * 730 * 3600;
-    expect(dollarsAMonth).toBeCloseTo(0.26, 2);
-    expect(lambdaDollars(courseOf(1), lasting(1), bill({ messagesPerSecond: 100 })).idle).toBeCloseTo(0, 10);
+    const dollars = lambdaDollars(courseOf(1), lasting(1), bill({ messagesPerSecond: rate, prices: SQS }));
+    expect((dollars / 1e6) * rate * 730 * 3600).toBeCloseTo(0.26, 2);
   });
 
   it('divides by the rows of packed messages, and counts each 64 KiB of a call as a request', () => {
@@ -63,17 +75,16 @@ describe('what a million rows cost on Lambda', () => {
       resultBytes: 45_000,
       packedResults: false,
     };
-    const { requestQueue, resultQueue } = lambdaDollars(courseOf(10), lasting(100), bill({ messages }));
-    expect(requestQueue).toBeCloseTo((0.4 * (1 + 1 + 0.1)) / 100, 10);
     // A call with ten results of 45,000 bytes is received as seven requests; sent as one call.
-    expect(resultQueue).toBeCloseTo((0.4 * (0.1 + 0.7 + 0.1)) / 100, 10);
+    const expected = (0.4 * (1 + 1 + 0.1)) / 100 + (0.4 * (0.1 + 0.7 + 0.1)) / 100;
+    expect(lambdaDollars(courseOf(10), lasting(100), bill({ messages, prices: SQS }))).toBeCloseTo(expected, 10);
   });
 
   it('has one message of results for as many as fill 64 KiB, where they are packed', () => {
-    const messages = { ...SINGLE, packedResults: true };
-    const { resultQueue } = lambdaDollars(courseOf(290), lasting(100), bill({ messages }));
-    // 145 results to a message: 2 messages are sent, received and deleted.
-    expect(resultQueue).toBeCloseTo((0.4 * 2 * (1 + 1 + 0.1)) / 290, 10);
+    const dollars = (packedResults: boolean): number =>
+      lambdaDollars(courseOf(290), lasting(100), bill({ messages: { ...SINGLE, packedResults }, prices: SQS }));
+    // 145 results to a message: 2 messages are sent, received and deleted in place of 290.
+    expect(dollars(false) - dollars(true)).toBeCloseTo(0.12 - (0.4 * 2 * (1 + 1 + 0.1)) / 290, 10);
   });
 });
 

@@ -59,7 +59,7 @@ describe('other ways to have rows scored', () => {
   it('have the price of a million rows, packed messages less than single ones and a job less than those', () => {
     const { chosen, ways, find } = waysOf(10_000_000);
     expect(ways.map(({ compute }) => compute)).toEqual([
-      'lambda, 100 rows a message',
+      'lambda, 100 rows a message, gathered in 26 s',
       'ecs, 1 × 1 vCPU',
       'job, a file a day',
     ]);
@@ -67,7 +67,7 @@ describe('other ways to have rows scored', () => {
     const { fargateArmVcpuHour: vcpu, fargateArmGbHour: gb, sqsStandardMillionRequests: requests } = PRICES;
     expect(find(/^ecs/)?.dollarsPerMillionRows).toBeCloseTo((730 * (vcpu + 2 * gb)) / 10 + 0.6 * requests, 1);
     const [packed, job] = [find(/^lambda/)?.dollarsPerMillionRows ?? 0, find(/^job/)?.dollarsPerMillionRows ?? 0];
-    expect(packed).toBeLessThan(0.1 * chosen.dollarsPerMillionRows.total);
+    expect(packed).toBeLessThan(0.1 * chosen.dollarsPerMillionRows);
     expect(job).toBeGreaterThan(0);
     expect(job).toBeLessThan(packed);
   });
