@@ -27,14 +27,13 @@ import type { CreatedStore } from '../stores/resultStore.ts';
 export interface AlarmThresholds {
   /**
    * Maximum percent of the records that go back to SQS, 0 to 99, in two of three periods of five minutes. Deployments
-   * and throttles of a store cause a few retries. More retries cost additional runs, and receives that lead to the dead
-   * letters.
+   * and throttles of a store cause a few retries.
    * @default 5, or half of the share that a new version gets first if that is lower
    */
   readonly retriedPercent: number;
   /**
    * Maximum percent of the requests that are answered with an error, 0 to 99, in two of three periods. Producers cause
-   * single errors, but if half of the requests fail, a contract has changed.
+   * single errors.
    * @default 50, or half of the share that a new version gets first if that is lower
    */
   readonly errorPercent: number;

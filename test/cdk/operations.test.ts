@@ -1,8 +1,10 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import type { Template } from 'aws-cdk-lib/assertions';
 import type { IGrantable } from 'aws-cdk-lib/aws-iam';
 import { ecsCompute, ecsGpuCompute, lambdaGpuCompute } from '../../infra/index.ts';
-import { docPage } from '../helpers/command.ts';
+import { docPage, REPOSITORY } from '../helpers/command.ts';
 import { createScoring, synthesize, templateOf } from '../helpers/stacks.ts';
 import { rightsIn, rightsOf, roleIn } from './policies.ts';
 
@@ -23,7 +25,8 @@ describe('docs/operations.md', () => {
     ['operator', 'grantOperate'],
     ['submitter', 'grantSubmitJobs'],
   ] as const)('allows a %s by hand what %s allows', (who, method) => {
-    const text = page.match(new RegExp(`^\`\`\`json ${who}\n([\\s\\S]*?)^\`\`\`$`, 'm'))?.[1] ?? '';
+    const text = readFileSync(join(REPOSITORY, 'examples', 'policies', `${who}.json`), 'utf8');
+    expect(page).toContain(`(../examples/policies/${who}.json)`);
     const scoring = createScoring({ results: ['queue', 'table', 'bucket'], jobs: {} });
     const grant: (grantee: IGrantable) => unknown = scoring[method].bind(scoring);
     grant(roleIn(scoring, 'Someone'));
