@@ -31,7 +31,7 @@ const BEYOND: Readonly<Record<string, readonly [body: unknown, code: string]>> =
   'rows in a request': [rows(5), 'TOO_MANY_ROWS'],
   'requests in a packed message': [Array(4).fill(rows(1)), 'TOO_MANY_REQUESTS'],
   'bytes of a body in the payload bucket': [pointer('requests/large'), 'PAYLOAD_TOO_LARGE'],
-  'characters of a message's answer': [rows(1, 'an id that is echoed '.repeat(30)), 'RESULT_TOO_LARGE'],
+  'characters of an answer': [rows(1, 'an id that is echoed '.repeat(30)), 'RESULT_TOO_LARGE'],
   'arrays and objects in a body over 64 KiB, their levels, keys in an object': [
     padded({ inputs: JSON.parse(inLevels(101)) }),
     'INVALID_REQUEST',
